@@ -1,0 +1,82 @@
+# Every target sets up what it needs; `make` alone lists them.
+
+PYTHON ?= python3
+PREFIX ?= /usr/local
+DESTDIR ?=
+VERSION := $(shell sed -n 's/^version *= *"\([^"]*\)".*/\1/p' Cargo.toml | head -n 1)
+SONAME := libmainstay.so.0
+RELEASE := target/release
+BENCHES = $(patsubst bench/%.py,%,$(wildcard bench/*.py))
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test bench install header lint campaign clean check-rust
+
+help:
+	@echo "make build                    the library and the command, in $(RELEASE)"
+	@echo "make demo                     a parallel job saves itself, dies, and comes back"
+	@echo "make test                     every test of the project"
+	@echo "make bench NAME=path          a benchmark, its rows in bench/out; QUICK=1: within a minute"
+	@echo "make install                  to PREFIX=$(PREFIX), below DESTDIR if given"
+	@echo "make header                   writes capi/include/mainstay.h anew"
+	@echo "make lint                     formatting and lints, as the tests have them"
+	@echo "make campaign                 the long versions of the crash tests"
+	@echo "make clean                    removes what all these made"
+	@echo
+	@echo "PYTHON=... names the Python (3.10 or newer) that .venv is made from."
+
+.venv/ready: requirements.lock tools/venv.sh
+	@PYTHON='$(PYTHON)' tools/venv.sh
+
+check-rust:
+	@tools/check.sh rust c
+
+# Cargo knows best what is up to date. The soname is what programs look for when they start.
+build: check-rust
+	cargo build --release --locked
+	@ln -sf libmainstay.so $(RELEASE)/$(SONAME)
+
+demo: build .venv/ready
+	@.venv/bin/python examples/jacobi3d/demo.py
+
+test: build .venv/ready
+	@.venv/bin/python tools/test.py
+
+# A NAME from the environment is no wish for a benchmark.
+ifeq ($(filter command,$(firstword $(origin NAME))),)
+bench:
+	@echo "Which benchmark? make bench NAME=... with one of: $(BENCHES)" >&2; exit 2
+else ifeq ($(filter $(NAME),$(BENCHES)),)
+bench:
+	@echo "There is no benchmark '$(NAME)'. There are: $(BENCHES)" >&2; exit 2
+else
+bench: build .venv/ready
+	@QUICK='$(QUICK)' .venv/bin/python bench/$(NAME).py
+endif
+
+# Without cargo, as often under sudo, it installs what was built before.
+install: override PREFIX := $(abspath $(PREFIX))
+install: $(if $(shell command -v cargo 2>/dev/null),build)
+	@test -e $(RELEASE)/libmainstay.so || { tools/check.sh rust c; exit 1; }
+	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/include' '$(DESTDIR)$(PREFIX)/lib/pkgconfig'
+	install -m 755 $(RELEASE)/mainstay '$(DESTDIR)$(PREFIX)/bin/'
+	install -m 644 capi/include/mainstay.h capi/mpi/mainstay_mpi.h '$(DESTDIR)$(PREFIX)/include/'
+	install -m 755 $(RELEASE)/libmainstay.so '$(DESTDIR)$(PREFIX)/lib/libmainstay.so.$(VERSION)'
+	ln -sf libmainstay.so.$(VERSION) '$(DESTDIR)$(PREFIX)/lib/$(SONAME)'
+	ln -sf $(SONAME) '$(DESTDIR)$(PREFIX)/lib/libmainstay.so'
+	install -m 644 $(RELEASE)/libmainstay.a '$(DESTDIR)$(PREFIX)/lib/'
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' capi/mainstay.pc.in \
+		> '$(DESTDIR)$(PREFIX)/lib/pkgconfig/mainstay.pc'
+	@chmod 644 '$(DESTDIR)$(PREFIX)/lib/pkgconfig/mainstay.pc'
+
+header: check-rust
+	UPDATE_HEADER=1 cargo test --locked -p mainstay-capi --test header
+
+lint: check-rust
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+campaign: check-rust
+	cargo test --workspace --release --locked -- --ignored --nocapture
+
+clean:
+	rm -rf target .venv demo-out bench/out

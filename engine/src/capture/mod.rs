@@ -1,0 +1,11 @@
+//! Decides which bytes a checkpoint saves, and in which order: the shard as one stream of blocks.
+//!
+//! Today: every protected region, whole. Owns the list of regions. What must hold: the stream of a
+//! shard depends on the regions alone, and its pieces cover each region's bytes exactly once.
+
+mod region;
+mod stream;
+
+pub use region::Region;
+pub(crate) use region::{Description, Regions, kind_of};
+pub(crate) use stream::{Piece, Stream};

@@ -1,0 +1,170 @@
+//! Named memory of the program.
+
+use crate::{
+    error::{Error, Result},
+    space::format::ElementType,
+};
+use std::sync::Arc;
+
+const NAME_BYTES_MAX: usize = 200;
+const DIMENSIONS_MAX: usize = 32;
+
+/// Memory that a program wants saved, by name.
+#[derive(Debug, Clone)]
+pub struct Region {
+    pub(crate) description: Arc<Description>,
+    address: *mut u8,
+}
+
+// SAFETY: the address is used only inside calls that the owner of the memory makes (see `Region::new`).
+#[allow(unsafe_code)]
+unsafe impl Send for Region {}
+// SAFETY: as above; while a restore fills regions from several threads, each byte has one writer.
+#[allow(unsafe_code)]
+unsafe impl Sync for Region {}
+
+/// What is saved of a region besides its bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Description {
+    pub(crate) name: String,
+    pub(crate) element: ElementType,
+    pub(crate) shape: Vec<u64>,
+    pub(crate) bytes: u64,
+}
+
+impl Region {
+    /// `bytes` bytes at `address`, with no more said about them.
+    ///
+    /// # Safety
+    /// From `protect` until `unprotect` or the end of the session the memory stays readable and
+    /// writable, and during `checkpoint` and `restore` nobody else writes to it.
+    #[allow(unsafe_code)]
+    pub unsafe fn new(name: &str, address: *mut u8, bytes: u64) -> Result<Region> {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { Self::array(name, address, ElementType::Bytes, &[bytes]) }
+    }
+
+    /// An array of `element`s; `shape` in elements, slowest dimension first.
+    ///
+    /// # Safety
+    /// As for [`Region::new`].
+    #[allow(unsafe_code)]
+    pub unsafe fn array(name: &str, address: *mut u8, element: ElementType, shape: &[u64]) -> Result<Region> {
+        check_name(name)?;
+        if shape.len() > DIMENSIONS_MAX {
+            return Err(Error::argument(
+                format!("shape of {name:?}"),
+                format!("{} dimensions, {DIMENSIONS_MAX} are the most", shape.len()),
+            ));
+        }
+        let product = shape.iter().try_fold(element.size(), |total, n| total.checked_mul(*n));
+        let Some(bytes) = product.filter(|bytes| i64::try_from(*bytes).is_ok()) else {
+            return Err(Error::argument(format!("shape of {name:?}"), "more bytes than any memory has"));
+        };
+        if address.is_null() && bytes > 0 {
+            return Err(Error::argument(format!("address of {name:?}"), "a null pointer"));
+        }
+        let description = Description { name: name.to_owned(), element, shape: shape.to_vec(), bytes };
+        Ok(Region { description: Arc::new(description), address })
+    }
+
+    /// Copies the region's bytes from `offset` on into `into`.
+    #[allow(unsafe_code)]
+    pub(crate) fn copy_out(&self, offset: u64, into: &mut [u8]) {
+        into.copy_from_slice(self.slice(offset, into.len() as u64));
+    }
+
+    /// The region's bytes from `offset` on.
+    #[allow(unsafe_code)]
+    pub(crate) fn slice(&self, offset: u64, bytes: u64) -> &[u8] {
+        assert!(offset + bytes <= self.description.bytes);
+        if bytes == 0 {
+            return &[];
+        }
+        // SAFETY: inside the region, which stays readable and unchanged during the call (`Region::new`).
+        unsafe { std::slice::from_raw_parts(self.address.add(offset as usize), bytes as usize) }
+    }
+
+    /// Puts `from` into the region at `offset`.
+    #[allow(unsafe_code)]
+    pub(crate) fn copy_in(&self, offset: u64, from: &[u8]) {
+        assert!(offset + from.len() as u64 <= self.description.bytes);
+        // SAFETY: inside the region, which is writable and ours during the call (`Region::new`).
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.address.add(offset as usize), from.len()) };
+    }
+}
+
+impl Description {
+    /// As a person would say it: `f64 3 x 4 (96 bytes)`.
+    pub(crate) fn kind(&self) -> String {
+        kind_of(self.element, &self.shape, self.bytes)
+    }
+}
+
+pub(crate) fn kind_of(element: ElementType, shape: &[u64], bytes: u64) -> String {
+    if element == ElementType::Bytes {
+        return format!("{bytes} bytes");
+    }
+    let shape: Vec<String> = shape.iter().map(u64::to_string).collect();
+    format!("{} {} ({bytes} bytes)", element.name(), shape.join(" x "))
+}
+
+fn check_name(name: &str) -> Result<()> {
+    let odd = name.chars().find(|c| !(c.is_ascii_alphanumeric() || "_.-:[]/".contains(*c)));
+    let why = if name.is_empty() {
+        "it is empty".to_owned()
+    } else if name.len() > NAME_BYTES_MAX {
+        format!("it has {} characters", name.len())
+    } else if let Some(odd) = odd {
+        format!("{odd:?} is not allowed")
+    } else if name.split('/').any(|part| matches!(part, "" | "." | "..")) {
+        "a part between slashes is empty, '.' or '..'".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(Error::InvalidName { name: name.to_owned(), why })
+}
+
+/// The regions of a session, in the order in which they were protected.
+#[derive(Debug, Default)]
+pub(crate) struct Regions {
+    list: Vec<Region>,
+    names: std::collections::HashSet<String>,
+}
+
+impl Regions {
+    pub(crate) fn add(&mut self, region: Region) -> Result<()> {
+        if !self.names.insert(region.description.name.clone()) {
+            return Err(Error::DuplicateName { name: region.description.name.clone() });
+        }
+        self.list.push(region);
+        Ok(())
+    }
+
+    pub(crate) fn remove(&mut self, name: &str) -> Result<()> {
+        if !self.names.remove(name) {
+            return Err(Error::RegionMissing { name: name.to_owned(), why: "is not protected".to_owned() });
+        }
+        self.list.retain(|region| region.description.name != name);
+        Ok(())
+    }
+
+    pub(crate) fn all(&self) -> &[Region] {
+        &self.list
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_could_leave_a_folder_are_refused() {
+        for name in ["", "a b", "ä", "a\n", "/a", "a/", "a//b", "a/../b", ".", "a\\b", &"x".repeat(201)] {
+            assert!(check_name(name).is_err(), "{name:?} was taken");
+        }
+        for name in ["a", "model.layers.0/weight", "u[3]", "A-b_c:d", &"x".repeat(200)] {
+            assert!(check_name(name).is_ok(), "{name:?} was refused");
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! The ledger of one portion: what its slots say, and the only code that writes them.
+
+use super::{
+    RevisionKey,
+    allocation::{Allocation, Need, Referred, allocate},
+};
+use crate::{
+    error::{Error, Result},
+    mutant::{self, Mutant},
+    space::{
+        Portion,
+        format::{BLOCK_BYTES, Catalogue, Entry, Lineage, PhaseRecord, Slot, blocks_for, hash},
+        free::Blocks,
+    },
+};
+use std::sync::Arc;
+
+/// A shard in a portion, and all blocks that it needs to stay.
+#[derive(Debug, Clone)]
+pub(crate) struct Kept {
+    pub(crate) entry: Entry,
+    pub(crate) blocks: Vec<Blocks>,
+}
+
+impl Kept {
+    pub(crate) fn key(&self) -> RevisionKey {
+        RevisionKey::of(&self.entry)
+    }
+}
+
+/// A root as it stands in a slot.
+#[derive(Debug, Clone)]
+struct Root {
+    slot: Slot,
+    kept: Vec<Arc<Kept>>,
+    catalogue: Option<Blocks>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    portion: Portion,
+    /// The lineage that this job writes under.
+    lineage: Lineage,
+    slots: [Option<Root>; 2],
+    /// Why nothing may be written any more.
+    stopped: Option<Error>,
+}
+
+/// What was found in a portion.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) ledger: Ledger,
+    /// Not readable: slots (one may be torn by a crash), catalogues, manifests.
+    pub(crate) damage: Vec<String>,
+    /// At least one slot leads to a catalogue, so that the portion may be written.
+    pub(crate) usable: bool,
+    pub(crate) clean: bool,
+    /// Highest lineage in the slots.
+    pub(crate) lineage: Option<Lineage>,
+}
+
+impl Ledger {
+    /// Reads what the portion holds. Damage is noted; an I/O error or a newer version is an error.
+    pub(crate) fn open(portion: Portion) -> Result<Opened> {
+        let (mut damage, mut slots, mut lineage) = (Vec::new(), [None, None], None::<Lineage>);
+        let mut torn = 0;
+        for (index, place) in slots.iter_mut().enumerate() {
+            let slot = match portion.read_slot(index) {
+                Ok(slot) => slot,
+                Err(Error::Damaged { what }) => {
+                    torn += 1;
+                    // One invalid slot is what a crash leaves; two are damage.
+                    damage.extend(if torn == 2 { what } else { Vec::new() });
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            lineage = lineage.max(Some(slot.lineage));
+            match Root::read(&portion, slot, &mut damage) {
+                Ok(root) => *place = Some(root),
+                Err(Error::Damaged { what }) => damage.extend(what),
+                Err(error) => return Err(error),
+            }
+        }
+        damage.dedup();
+        let own = Lineage { number: 0, id: [0; 16] };
+        let ledger = Ledger { portion, lineage: own, slots, stopped: None };
+        let newest = ledger.newest();
+        let (usable, clean) = (newest.is_some(), newest.is_some_and(|root| root.slot.clean));
+        Ok(Opened { ledger, damage, usable, clean, lineage })
+    }
+
+    /// The ledger of a portion that was just made with `slot` as its first.
+    pub(crate) fn fresh(portion: Portion, slot: Slot) -> Ledger {
+        let lineage = slot.lineage;
+        let root = Root { slot, kept: Vec::new(), catalogue: None };
+        Ledger { portion, lineage, slots: [Some(root), None], stopped: None }
+    }
+
+    /// The first root of a new portion.
+    pub(crate) fn first_slot(layout_id: [u8; 16], rank: u32, lineage: Lineage) -> Slot {
+        Slot {
+            sequence: 1,
+            layout_id,
+            rank,
+            lineage,
+            clean: false,
+            catalogue_at: 0,
+            catalogue_bytes: 0,
+            catalogue_hash: [0; 16],
+        }
+    }
+
+    pub(crate) fn portion(&self) -> &Portion {
+        &self.portion
+    }
+
+    /// The shards that the newest root leads to.
+    pub(crate) fn kept(&self) -> &[Arc<Kept>] {
+        self.newest().map_or(&[], |root| &root.kept)
+    }
+
+    /// All shards that either root leads to.
+    pub(crate) fn found(&self) -> Vec<Arc<Kept>> {
+        let mut found: Vec<Arc<Kept>> = self.kept().to_vec();
+        for kept in self.slots.iter().flatten().flat_map(|root| &root.kept) {
+            if !found.iter().any(|other| other.key() == kept.key()) {
+                found.push(kept.clone());
+            }
+        }
+        found
+    }
+
+    /// Why the ledger takes no more writes.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.stopped.clone().map_or(Ok(()), Err)
+    }
+
+    /// Takes the portion over for `lineage`: its root, with what the newest one kept.
+    pub(crate) fn begin(&mut self, lineage: Lineage) -> Result<()> {
+        let newest = self.newest().cloned();
+        self.check_slots()?;
+        self.lineage = lineage;
+        self.write_root(newest, false)
+    }
+
+    /// Notes what a checkpoint took, for the next root that is written.
+    pub(crate) fn note(&mut self, key: RevisionKey, phases: PhaseRecord) {
+        for kept in self.slots.iter_mut().flatten().flat_map(|root| &mut root.kept) {
+            if kept.key() == key {
+                Arc::make_mut(kept).entry.phases = phases;
+            }
+        }
+    }
+
+    /// Ends in order: a root that says so, with the last phases in a catalogue of its own.
+    pub(crate) fn end(&mut self) -> Result<()> {
+        self.check_slots()?;
+        let kept = self.kept().to_vec();
+        let (from, to) = self.portion.data_blocks();
+        let need = Need { data: 0, meta: 0 };
+        match allocate((from, to), self.referred(), &kept, need) {
+            Some(room) if room.freeing.is_empty() => self.write_catalogue(kept, room.catalogue, true),
+            _ => self.write_root(self.newest().cloned(), true),
+        }
+    }
+
+    /// Finds room for a shard beside `retained`.
+    pub(crate) fn allocate(&self, need: Need, retained: &[RevisionKey]) -> Result<Allocation> {
+        let kept = self.retained(retained);
+        let room = allocate(self.portion.data_blocks(), self.referred(), &kept, need);
+        room.ok_or_else(|| {
+            let (from, to) = self.portion.data_blocks();
+            let taken: u64 = kept.iter().flat_map(|kept| &kept.blocks).map(|blocks| blocks.count).sum();
+            let catalogue = blocks_for(Catalogue::bytes_for(kept.len() + 1));
+            Error::PortionTooSmall {
+                path: self.portion.path().to_owned(),
+                rank: self.portion.rank(),
+                needed: (need.data + need.meta) * BLOCK_BYTES,
+                available: (to - from).saturating_sub(taken + 2 * catalogue) * BLOCK_BYTES,
+                kept: kept.len(),
+            }
+        })
+    }
+
+    /// Writes the roots without what is to be freed. Before the first block of the allocation.
+    pub(crate) fn free(&mut self, allocation: &Allocation, retained: &[RevisionKey]) -> Result<()> {
+        for catalogue in &allocation.freeing {
+            self.check_slots()?;
+            self.write_catalogue(self.retained(retained), *catalogue, false)?;
+        }
+        Ok(())
+    }
+
+    /// Publishes a shard whose data and manifest have been written, beside `retained`.
+    pub(crate) fn publish(&mut self, shard: Kept, allocation: &Allocation, retained: &[RevisionKey]) -> Result<()> {
+        self.check_slots()?;
+        let mut kept = self.retained(retained);
+        kept.push(Arc::new(shard));
+        self.write_catalogue(kept, allocation.catalogue, false)
+    }
+
+    fn retained(&self, keys: &[RevisionKey]) -> Vec<Arc<Kept>> {
+        self.found().into_iter().filter(|kept| keys.contains(&kept.key())).collect()
+    }
+
+    fn write_catalogue(&mut self, kept: Vec<Arc<Kept>>, blocks: Blocks, clean: bool) -> Result<()> {
+        let bytes = Catalogue { entries: kept.iter().map(|kept| kept.entry.clone()).collect() }.build();
+        let newest = self.newest().map(|root| root.slot.clone());
+        let slot = Slot {
+            catalogue_at: if bytes.is_empty() { 0 } else { blocks.first * BLOCK_BYTES },
+            catalogue_bytes: bytes.len() as u64,
+            catalogue_hash: hash(&bytes),
+            ..newest.unwrap_or_else(|| Self::first_slot(self.portion.layout_id(), self.portion.rank(), self.lineage))
+        };
+        let catalogue = (!bytes.is_empty()).then_some(blocks);
+        if !bytes.is_empty() {
+            self.portion.write_padded(blocks.first * BLOCK_BYTES, &bytes)?;
+        }
+        if !mutant::is(Mutant::SlotBeforeSync) {
+            // Whatever the slot leads to must be there when it is: data and manifests, written by
+            // others through the same file, and the catalogue.
+            self.sync()?;
+        }
+        self.write_root(Some(Root { slot, kept, catalogue }), clean)
+    }
+
+    /// Writes `root` over the slot with the lower sequence, and syncs.
+    fn write_root(&mut self, root: Option<Root>, clean: bool) -> Result<()> {
+        let mut root = root.ok_or_else(|| Error::Internal { what: "a portion without a root is written".into() })?;
+        let sequences = self.slots.each_ref().map(|slot| slot.as_ref().map_or(0, |root| root.slot.sequence));
+        root.slot.sequence = sequences[0].max(sequences[1]) + 1;
+        root.slot.lineage = self.lineage;
+        root.slot.clean = clean;
+        let mut lower = usize::from(sequences[1] < sequences[0]);
+        if mutant::is(Mutant::SlotByParity) {
+            lower = (root.slot.sequence % 2) as usize;
+        }
+        // Once the write has begun, the slot is in doubt until the sync has returned.
+        self.portion.write_slot(lower, &root.slot).map_err(|error| self.stop(error))?;
+        self.sync()?;
+        self.slots[lower] = Some(root);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.portion.sync().map_err(|error| self.stop(error))
+    }
+
+    /// After a failed sync, or a write of a slot that may or may not have happened, what the medium
+    /// holds is unknown until the space is opened again.
+    fn stop(&mut self, error: Error) -> Error {
+        let stopped = Error::SyncFailed { path: self.portion.path().to_owned(), cause: error.to_string() };
+        self.stopped = Some(stopped.clone());
+        stopped
+    }
+
+    /// The slots on the medium must be those that this job wrote: another lineage means that a newer
+    /// job has taken over.
+    fn check_slots(&mut self) -> Result<()> {
+        self.check()?;
+        for index in 0..2 {
+            let found = match self.portion.read_slot(index) {
+                Ok(slot) => Some(slot),
+                Err(Error::Damaged { .. }) => None,
+                Err(error) => return Err(error),
+            };
+            let known = self.slots[index].as_ref().map(|root| &root.slot);
+            if found.as_ref() == known || (known.is_none() && self.lineage.number == 0) {
+                continue;
+            }
+            let path = self.portion.path().to_owned();
+            let error = match found {
+                Some(slot) if slot.lineage != self.lineage => {
+                    Error::Fenced { path, own: self.lineage.number, found: slot.lineage.number }
+                }
+                _ if mutant::is(Mutant::SlotByParity) => continue,
+                _ => Error::SyncFailed { path, cause: format!("slot {index} is not what was written to it") },
+            };
+            self.stopped = Some(error.clone());
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    fn newest(&self) -> Option<&Root> {
+        self.slots.iter().flatten().max_by_key(|root| root.slot.sequence)
+    }
+
+    fn referred(&self) -> [Referred<'_>; 2] {
+        self.slots.each_ref().map(|slot| match slot {
+            Some(root) => Referred { sequence: root.slot.sequence, kept: &root.kept, catalogue: root.catalogue },
+            None => Referred { sequence: 0, kept: &[], catalogue: None },
+        })
+    }
+}
+
+impl Root {
+    fn read(portion: &Portion, slot: Slot, damage: &mut Vec<String>) -> Result<Root> {
+        let mut kept = Vec::new();
+        for entry in portion.read_catalogue(&slot)?.entries {
+            match portion.read_manifest(&entry) {
+                Ok(manifest) => {
+                    let runs = manifest.runs.iter();
+                    let mut blocks: Vec<_> =
+                        runs.map(|run| Blocks { first: run.first_block, count: run.blocks }).collect();
+                    blocks.push(Blocks {
+                        first: entry.meta_at / BLOCK_BYTES,
+                        count: entry.meta_bytes / BLOCK_BYTES,
+                    });
+                    kept.push(Arc::new(Kept { entry, blocks }));
+                }
+                // A shard without its manifest is lost; the others are not.
+                Err(Error::Damaged { what }) => damage.extend(what),
+                Err(error) => return Err(error),
+            }
+        }
+        let catalogue = (slot.catalogue_bytes > 0).then(|| Blocks {
+            first: slot.catalogue_at / BLOCK_BYTES,
+            count: blocks_for(slot.catalogue_bytes),
+        });
+        Ok(Root { slot, kept, catalogue })
+    }
+}

@@ -1,0 +1,16 @@
+//! Makes a shard count: published in its portion, found complete by all.
+//!
+//! Owns what the two slots of a portion say, and the order of syncs. What must hold:
+//! - data, manifests and catalogue are durable before the slot that leads to them is written;
+//! - a new root overwrites the slot with the lower sequence, never the only valid one;
+//! - a block is written only when neither slot refers to it;
+//! - what all ranks last agreed to be complete stays in every root.
+
+mod allocation;
+mod ledger;
+mod revision;
+
+pub(crate) use allocation::{Allocation, Need};
+pub(crate) use ledger::{Kept, Ledger, Opened};
+pub(crate) use revision::Complete;
+pub use revision::RevisionKey;

@@ -1,0 +1,135 @@
+//! A directory of the file system. Aligned transfers go past the page cache (O_DIRECT) where the
+//! file system allows it; the rest, and file systems without it, go through the cache.
+
+use super::{Access, Device, File, LockFile, lock::ByteLocks};
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise, posix_fallocate};
+use std::{
+    fs::{self, OpenOptions},
+    io,
+    os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+/// What O_DIRECT may ask of addresses, offsets and lengths on any device in use.
+const ALIGNMENT: usize = 4096;
+
+#[derive(Debug)]
+pub struct Disk {
+    directory: PathBuf,
+}
+
+impl Disk {
+    /// The directory of a space that exists.
+    pub fn existing(directory: &Path) -> Disk {
+        Disk { directory: directory.to_owned() }
+    }
+
+    /// Makes the directory, for this user alone, if it is missing.
+    pub fn make(directory: &Path) -> io::Result<Disk> {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        Ok(Disk { directory: directory.to_owned() })
+    }
+
+    fn open_with(&self, name: &str, options: &OpenOptions) -> io::Result<DiskFile> {
+        let path = self.directory.join(name);
+        let cached = options.clone().custom_flags(libc::O_NOFOLLOW).open(&path)?;
+        // The file exists by now: the second handle must not create, only go past the cache.
+        let direct = options.clone().create_new(false).custom_flags(libc::O_NOFOLLOW | libc::O_DIRECT).open(&path);
+        Ok(DiskFile { cached, direct: direct.ok(), cached_writes: AtomicBool::new(false) })
+    }
+}
+
+impl Device for Disk {
+    fn path(&self) -> String {
+        self.directory.display().to_string()
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.directory)? {
+            // A name that is not text is none of ours.
+            names.extend(entry?.file_name().into_string());
+        }
+        Ok(names)
+    }
+
+    fn create(&self, name: &str, bytes: u64) -> io::Result<Arc<dyn File>> {
+        let file = self.open_with(name, OpenOptions::new().read(true).write(true).create_new(true).mode(0o600))?;
+        let length = i64::try_from(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
+        if let Err(errno) = posix_fallocate(&file.cached, 0, length) {
+            fs::remove_file(self.directory.join(name))?;
+            return Err(errno.into());
+        }
+        Ok(Arc::new(file))
+    }
+
+    fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
+        let file = self.open_with(name, OpenOptions::new().read(true).write(access == Access::Write))?;
+        Ok(Arc::new(file))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.directory.join(from), self.directory.join(to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.directory.join(name))
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        fs::File::open(&self.directory)?.sync_all()
+    }
+
+    fn lock_file(&self, name: &str) -> io::Result<Box<dyn LockFile>> {
+        Ok(Box::new(ByteLocks::open(&self.directory.join(name))?))
+    }
+}
+
+#[derive(Debug)]
+struct DiskFile {
+    cached: fs::File,
+    direct: Option<fs::File>,
+    cached_writes: AtomicBool,
+}
+
+impl DiskFile {
+    fn direct_for(&self, address: *const u8, bytes: usize, offset: u64) -> Option<&fs::File> {
+        let aligned = address.addr() % ALIGNMENT == 0 && bytes % ALIGNMENT == 0 && offset % ALIGNMENT as u64 == 0;
+        self.direct.as_ref().filter(|_| aligned)
+    }
+}
+
+impl File for DiskFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        if let Some(direct) = self.direct_for(buffer.as_ptr(), buffer.len(), offset) {
+            return direct.read_at(buffer, offset);
+        }
+        // What lies in the cache may be older than the medium (another mount) or a lie (a failed sync).
+        let _ = posix_fadvise(&self.cached, offset as i64, buffer.len() as i64, PosixFadviseAdvice::POSIX_FADV_DONTNEED);
+        self.cached.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        if let Some(direct) = self.direct_for(bytes.as_ptr(), bytes.len(), offset) {
+            return direct.write_at(bytes, offset);
+        }
+        self.cached_writes.store(true, Ordering::Release);
+        self.cached.write_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        // Each descriptor reports the write errors that came since it was opened: sync what wrote.
+        if self.cached_writes.load(Ordering::Acquire) || self.direct.is_none() {
+            self.cached.sync_data()?;
+        }
+        self.direct.as_ref().map_or(Ok(()), fs::File::sync_data)
+    }
+
+    fn bytes(&self) -> io::Result<u64> {
+        Ok(self.cached.metadata()?.len())
+    }
+}

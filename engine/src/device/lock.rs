@@ -1,0 +1,111 @@
+//! Byte locks of the kernel (open file description locks): freed when the process dies, however it
+//! dies, and closed in forked children, so that a child never keeps its dead parent's lock alive.
+
+use super::{LockFile, LockOutcome};
+use nix::{
+    errno::Errno,
+    fcntl::{FcntlArg, fcntl},
+};
+use std::{
+    fs::{self, OpenOptions},
+    io,
+    os::{
+        fd::{AsRawFd, RawFd},
+        unix::fs::OpenOptionsExt,
+    },
+    path::Path,
+    sync::{
+        Once,
+        atomic::{AtomicI32, Ordering},
+    },
+};
+
+#[derive(Debug)]
+pub(super) struct ByteLocks {
+    file: fs::File,
+}
+
+impl ByteLocks {
+    pub(super) fn open(path: &Path) -> io::Result<ByteLocks> {
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(libc::O_NOFOLLOW);
+        // A reader without the right to write can still ask who holds a lock.
+        let file = options.clone().write(true).create(true).truncate(false).mode(0o600).open(path);
+        let file = file.or_else(|e| if is_denied(&e) { options.open(path) } else { Err(e) })?;
+        close_in_children(file.as_raw_fd());
+        Ok(ByteLocks { file })
+    }
+}
+
+fn is_denied(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
+}
+
+/// `bytes` 0 means: to the end, however far.
+fn range(from: u64, bytes: i64) -> libc::flock {
+    libc::flock {
+        l_type: libc::F_WRLCK as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: from as i64,
+        l_len: bytes,
+        l_pid: 0,
+    }
+}
+
+impl LockFile for ByteLocks {
+    fn try_lock(&self, byte: u64) -> io::Result<LockOutcome> {
+        match fcntl(&self.file, FcntlArg::F_OFD_SETLK(&range(byte, 1))) {
+            Ok(_) => Ok(LockOutcome::Held),
+            Err(Errno::EAGAIN | Errno::EACCES) => Ok(LockOutcome::Busy),
+            Err(Errno::ENOLCK | Errno::EOPNOTSUPP | Errno::ENOSYS) => Ok(LockOutcome::Unsupported),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn is_locked(&self) -> io::Result<bool> {
+        let mut found = range(0, 0);
+        match fcntl(&self.file, FcntlArg::F_OFD_GETLK(&mut found)) {
+            Ok(_) => Ok(found.l_type != libc::F_UNLCK as libc::c_short),
+            Err(Errno::ENOLCK | Errno::EOPNOTSUPP | Errno::ENOSYS) => Ok(false),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+}
+
+impl Drop for ByteLocks {
+    fn drop(&mut self) {
+        for open in &OPEN {
+            let _ = open.compare_exchange(self.file.as_raw_fd(), NONE, Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
+}
+
+const NONE: RawFd = -1;
+
+/// Lock files open in this process. A plain array: a forked child may take no lock and allocate nothing.
+static OPEN: [AtomicI32; 256] = [const { AtomicI32::new(NONE) }; 256];
+
+fn close_in_children(fd: RawFd) {
+    static REGISTERED: Once = Once::new();
+    REGISTERED.call_once(register);
+    for open in &OPEN {
+        if open.compare_exchange(NONE, fd, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            return;
+        }
+    }
+}
+
+#[allow(unsafe_code)]
+fn register() {
+    extern "C" fn close_all() {
+        for open in &OPEN {
+            let fd = open.swap(NONE, Ordering::AcqRel);
+            if fd != NONE {
+                // SAFETY: closes only descriptors of this module, once; close is safe after fork.
+                unsafe { libc::close(fd) };
+            }
+        }
+    }
+    // SAFETY: the handler touches only atomics and calls close.
+    unsafe { libc::pthread_atfork(None, None, Some(close_all)) };
+}

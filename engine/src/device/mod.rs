@@ -1,0 +1,93 @@
+//! What carries bytes to a medium: a directory of preallocated files. This is the seam at which
+//! tests put faults; the engine does all its I/O on spaces through it.
+//!
+//! Assumed of a device: a 4 KiB write may tear, writes that were not synced may be lost or
+//! reordered, and a sync that returned is durable.
+
+mod disk;
+mod lock;
+
+pub use disk::Disk;
+
+use std::{fmt, io, sync::Arc};
+
+/// A directory that holds the files of one space.
+pub trait Device: Send + Sync + fmt::Debug {
+    /// Where it is, for messages.
+    fn path(&self) -> String;
+    /// Names of the files in it.
+    fn list(&self) -> io::Result<Vec<String>>;
+    /// Makes a file of `bytes`, allocated for real; fails if the name is taken.
+    fn create(&self, name: &str, bytes: u64) -> io::Result<Arc<dyn File>>;
+    fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>>;
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    fn remove(&self, name: &str) -> io::Result<()>;
+    /// Makes creations, renames and removals durable.
+    fn sync_directory(&self) -> io::Result<()>;
+    /// Opens the lock file `name`, made if it is missing.
+    fn lock_file(&self, name: &str) -> io::Result<Box<dyn LockFile>>;
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    Read,
+    Write,
+}
+
+/// A file of a space. Reads and writes may be short, as the system's are.
+pub trait File: Send + Sync + fmt::Debug {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
+    /// Makes durable all that was written through this handle before.
+    fn sync(&self) -> io::Result<()>;
+    fn bytes(&self) -> io::Result<u64>;
+}
+
+/// Locks on single bytes of a file, freed when the holder closes it or dies.
+pub trait LockFile: Send + Sync + fmt::Debug {
+    fn try_lock(&self, byte: u64) -> io::Result<LockOutcome>;
+    /// Whether anyone else holds a lock on any byte.
+    fn is_locked(&self) -> io::Result<bool>;
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LockOutcome {
+    Held,
+    Busy,
+    /// The file system has no locks.
+    Unsupported,
+}
+
+/// Reads until `buffer` is full; a file that ends before is an error of kind `UnexpectedEof`.
+pub(crate) fn read_full(file: &dyn File, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
+    while !buffer.is_empty() {
+        match file.read_at(buffer, offset) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(n) => {
+                buffer = &mut buffer[n..];
+                offset += n as u64;
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+/// Writes all of `bytes`, however short the single writes are; returns how many writes it took.
+pub(crate) fn write_full(file: &dyn File, mut bytes: &[u8], mut offset: u64) -> io::Result<u64> {
+    let mut writes = 0;
+    while !bytes.is_empty() {
+        match file.write_at(bytes, offset) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => {
+                bytes = &bytes[n..];
+                offset += n as u64;
+                writes += 1;
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(writes)
+}

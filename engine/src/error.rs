@@ -1,0 +1,199 @@
+//! Every way in which the engine can refuse or fail, each saying what happened, to what, and what
+//! to do. An error never means that the program's state or an earlier revision was harmed, except
+//! where `restore` says that the regions are undefined.
+
+use std::{io, sync::Arc};
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    #[error("{what}: {why}")]
+    InvalidArgument { what: String, why: String },
+
+    #[error(
+        "the name {name:?} cannot be used: {why}; names are 1 to 200 of the characters A-Z a-z 0-9 _ . - : [ ] /, \
+         with no empty, '.' or '..' part between slashes"
+    )]
+    InvalidName { name: String, why: String },
+
+    #[error("a region named {name:?} is protected already; give each region a name of its own, or unprotect the old one first")]
+    DuplicateName { name: String },
+
+    #[error("{path} is not a Mainstay space: {why}; give the directory that a session was opened on")]
+    NotASpace { path: String, why: String },
+
+    #[error("{path} has format version {found}, this build reads up to {known}: {hint}")]
+    NewerVersion { path: String, found: u32, known: u32, hint: String },
+
+    #[error("damaged: {}; nothing was restored and the contents of the protected regions are undefined; `mainstay verify` lists what is readable", .what.join("; "))]
+    Damaged { what: Vec<String> },
+
+    #[error(
+        "the portion of rank {rank} in {path} is too small: this shard needs {needed} bytes, {available} are available \
+         beside the {kept} kept revision(s); open a new space, or set portion_bytes to room for keep+2 shards"
+    )]
+    PortionTooSmall { path: String, rank: u32, needed: u64, available: u64, kept: usize },
+
+    #[error("no room on the file system: {doing} {path} ({source}); free some space or choose another place")]
+    DiskFull { doing: String, path: String, source: Arc<io::Error> },
+
+    #[error(
+        "the pool of {needed} bytes does not fit into {path}, where {available} bytes are free; set a smaller pool_bytes \
+         or give {path} more memory"
+    )]
+    PoolFull { path: String, needed: u64, available: u64 },
+
+    #[error("{doing} {path} failed: {source}")]
+    Io { doing: String, path: String, source: Arc<io::Error> },
+
+    #[error(
+        "region {name:?} was saved as {saved} and is protected as {now}; protect it as it was saved, or unprotect it"
+    )]
+    RegionChanged { name: String, saved: String, now: String },
+
+    #[error("region {name:?} {why}")]
+    RegionMissing { name: String, why: String },
+
+    #[error(
+        "revision {revision} was saved by {saved} ranks and the job has {now}; start it on {saved} ranks, or open another space"
+    )]
+    RankCount { revision: u64, saved: u32, now: u32 },
+
+    #[error("{path} is in use by another job{holder}; wait for its end or give this job a space of its own")]
+    InUse { path: String, holder: String },
+
+    #[error(
+        "{path} was taken over by a newer job (lineage {found}, this job's is {own}); this job saves nothing more there"
+    )]
+    Fenced { path: String, own: u64, found: u64 },
+
+    #[error(
+        "a sync of {path} failed earlier ({cause}), so what it holds is in doubt; close this session, check the device, and open the space again"
+    )]
+    SyncFailed { path: String, cause: String },
+
+    #[error("communication between the ranks failed: {what}")]
+    GroupFailed { what: String },
+
+    #[error(
+        "lineage {lineage} stands for two different runs ({first} and {second}): a level was out of sight when one of \
+         them started; move one of the two layouts away"
+    )]
+    LineageConflict { lineage: u64, first: String, second: String },
+
+    #[error(
+        "shard {shard} of revision {revision} lies where rank {shard} cannot see it; place the ranks on the nodes where they ran"
+    )]
+    OutOfSight { revision: u64, shard: u32 },
+
+    #[error("revision {revision} was not saved: {cause}")]
+    NotSaved { revision: u64, kind: ErrorKind, cause: String },
+
+    #[error("on rank {rank}: {message}")]
+    OnRank { rank: usize, kind: ErrorKind, message: String },
+
+    #[error("internal error, please report it: {what}")]
+    Internal { what: String },
+}
+
+/// The name of an error, the same in Rust, C and Python; the numbers are those of `mainstay_status`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum ErrorKind {
+    InvalidArgument = 1,
+    InvalidName,
+    DuplicateName,
+    NotASpace,
+    NewerVersion,
+    Damaged,
+    PortionTooSmall,
+    DiskFull,
+    PoolFull,
+    Io,
+    RegionChanged,
+    RegionMissing,
+    RankCount,
+    InUse,
+    Fenced,
+    SyncFailed,
+    GroupFailed,
+    LineageConflict,
+    OutOfSight,
+    Internal,
+}
+
+impl ErrorKind {
+    pub const ALL: [ErrorKind; 20] = [
+        Self::InvalidArgument,
+        Self::InvalidName,
+        Self::DuplicateName,
+        Self::NotASpace,
+        Self::NewerVersion,
+        Self::Damaged,
+        Self::PortionTooSmall,
+        Self::DiskFull,
+        Self::PoolFull,
+        Self::Io,
+        Self::RegionChanged,
+        Self::RegionMissing,
+        Self::RankCount,
+        Self::InUse,
+        Self::Fenced,
+        Self::SyncFailed,
+        Self::GroupFailed,
+        Self::LineageConflict,
+        Self::OutOfSight,
+        Self::Internal,
+    ];
+
+    pub fn from_code(code: u32) -> Self {
+        Self::ALL.into_iter().find(|kind| *kind as u32 == code).unwrap_or(Self::Internal)
+    }
+}
+
+impl Error {
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::InvalidArgument { .. } => ErrorKind::InvalidArgument,
+            Self::InvalidName { .. } => ErrorKind::InvalidName,
+            Self::DuplicateName { .. } => ErrorKind::DuplicateName,
+            Self::NotASpace { .. } => ErrorKind::NotASpace,
+            Self::NewerVersion { .. } => ErrorKind::NewerVersion,
+            Self::Damaged { .. } => ErrorKind::Damaged,
+            Self::PortionTooSmall { .. } => ErrorKind::PortionTooSmall,
+            Self::DiskFull { .. } => ErrorKind::DiskFull,
+            Self::PoolFull { .. } => ErrorKind::PoolFull,
+            Self::Io { .. } => ErrorKind::Io,
+            Self::RegionChanged { .. } => ErrorKind::RegionChanged,
+            Self::RegionMissing { .. } => ErrorKind::RegionMissing,
+            Self::RankCount { .. } => ErrorKind::RankCount,
+            Self::InUse { .. } => ErrorKind::InUse,
+            Self::Fenced { .. } => ErrorKind::Fenced,
+            Self::SyncFailed { .. } => ErrorKind::SyncFailed,
+            Self::GroupFailed { .. } => ErrorKind::GroupFailed,
+            Self::LineageConflict { .. } => ErrorKind::LineageConflict,
+            Self::OutOfSight { .. } => ErrorKind::OutOfSight,
+            Self::NotSaved { kind, .. } | Self::OnRank { kind, .. } => *kind,
+            Self::Internal { .. } => ErrorKind::Internal,
+        }
+    }
+
+    pub(crate) fn io(doing: &str, path: impl std::fmt::Display, source: io::Error) -> Self {
+        let (doing, path, full) = (doing.to_owned(), path.to_string(), is_full(&source));
+        let source = Arc::new(source);
+        if full { Self::DiskFull { doing, path, source } } else { Self::Io { doing, path, source } }
+    }
+
+    pub(crate) fn argument(what: impl Into<String>, why: impl Into<String>) -> Self {
+        Self::InvalidArgument { what: what.into(), why: why.into() }
+    }
+
+    pub(crate) fn damaged(what: impl Into<String>) -> Self {
+        Self::Damaged { what: vec![what.into()] }
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG))
+}

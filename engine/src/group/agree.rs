@@ -1,0 +1,40 @@
+//! Agreement: a step has succeeded only if it did on every rank.
+
+use super::Group;
+use crate::error::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+
+/// Returns `mine` if every rank succeeded; otherwise the same named error on every rank.
+pub(crate) fn agree<T>(group: &dyn Group, mine: Result<T>) -> Result<T> {
+    let (rank, size) = (group.rank(), group.size());
+    // The lowest failed rank speaks for all.
+    let mut worst = [if mine.is_err() { (size - rank) as u64 } else { 0 }];
+    group.all_max(&mut worst)?;
+    if worst[0] == 0 {
+        return mine;
+    }
+    let speaker = size - worst[0] as usize;
+    let mut message = match &mine {
+        Err(error) if rank == speaker => encode(&(error.kind() as u32, error.to_string()))?,
+        _ => Vec::new(),
+    };
+    group.broadcast(speaker, &mut message)?;
+    let (code, message): (u32, String) = decode(&message)?;
+    match mine {
+        Err(own) => Err(own),
+        Ok(_) => Err(Error::OnRank { rank: speaker, kind: ErrorKind::from_code(code), message }),
+    }
+}
+
+/// Gathers one value of every rank.
+pub(crate) fn gather<T: Serialize + for<'a> Deserialize<'a>>(group: &dyn Group, mine: &T) -> Result<Vec<T>> {
+    group.all_gather(&encode(mine)?)?.iter().map(|bytes| decode(bytes)).collect()
+}
+
+fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>> {
+    postcard::to_stdvec(value).map_err(|e| Error::Internal { what: format!("encoding a message: {e}") })
+}
+
+fn decode<T: for<'a> Deserialize<'a>>(bytes: &[u8]) -> Result<T> {
+    postcard::from_bytes(bytes).map_err(|e| Error::GroupFailed { what: format!("a message that cannot be read: {e}") })
+}

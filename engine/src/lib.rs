@@ -1,0 +1,29 @@
+//! The engine of Mainstay: saves the state of a parallel program and brings it back.
+//!
+//! The folders are the stages of the data's path: `capture` (which bytes) → `stage` (out of the
+//! program's way) → `place` (I/O threads) → `commit` (published, found complete), and back by
+//! `restore`. They work on a `space` (the container) on a `device`, for the ranks of a `group`;
+//! a `session` ties them together. `docs/format.md` is the format, `ARCHITECTURE.md` the map.
+
+mod capture;
+mod commit;
+mod config;
+pub mod device;
+mod error;
+pub mod group;
+mod mutant;
+mod place;
+mod restore;
+mod session;
+pub mod space;
+mod stage;
+
+pub use capture::Region;
+pub use commit::RevisionKey;
+pub use config::Config;
+pub use error::{Error, ErrorKind, Result};
+#[cfg(feature = "mutants")]
+pub use mutant::{Mutant, activate};
+
+pub use session::{Record, Restored, Session};
+pub use stage::Stage;

@@ -1,0 +1,138 @@
+//! Which revisions are complete: the union of the shards that all ranks see has every shard from 0
+//! to count−1. A minimum over the ranks' newest would not do: ranks may have kept different ones.
+
+use crate::{
+    commit::{Complete, RevisionKey},
+    error::{Error, Result},
+    mutant::{self, Mutant},
+    space::format::{Entry, Lineage},
+};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One shard that a rank sees.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Seen {
+    pub(crate) key: RevisionKey,
+    pub(crate) shard: u32,
+    pub(crate) shards: u32,
+    pub(crate) layout: [u8; 16],
+}
+
+/// All that one rank sees.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Sight {
+    pub(crate) shards: Vec<Seen>,
+    /// Of slots and revisions.
+    pub(crate) lineages: Vec<Lineage>,
+    pub(crate) damage: Vec<String>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// Newest first.
+    pub(crate) complete: Vec<Complete>,
+    pub(crate) lineage_max: u64,
+    pub(crate) number_max: u64,
+    pub(crate) damage: Vec<String>,
+}
+
+impl Seen {
+    pub(crate) fn of(entry: &Entry, layout: [u8; 16]) -> Seen {
+        Seen { key: RevisionKey::of(entry), shard: entry.shard, shards: entry.shards, layout }
+    }
+}
+
+/// Unites what all ranks see. The same on every rank, given the same sights.
+pub(crate) fn find(sights: &[Sight]) -> Result<Found> {
+    let mut ids: BTreeMap<u64, [u8; 16]> = BTreeMap::new();
+    let mut found = Found::default();
+    for lineage in sights.iter().flat_map(|sight| &sight.lineages) {
+        let first = ids.entry(lineage.number).or_insert(lineage.id);
+        if *first != lineage.id {
+            let (first, second) = (hex(first), hex(&lineage.id));
+            return Err(Error::LineageConflict { lineage: lineage.number, first, second });
+        }
+        found.lineage_max = found.lineage_max.max(lineage.number);
+    }
+    let mut shards: BTreeMap<(RevisionKey, [u8; 16], u32), BTreeSet<u32>> = BTreeMap::new();
+    for seen in sights.iter().flat_map(|sight| &sight.shards) {
+        shards.entry((seen.key, seen.layout, seen.shards)).or_default().insert(seen.shard);
+        found.number_max = found.number_max.max(seen.key.number);
+    }
+    if mutant::is(Mutant::NoId) {
+        // Without the id nothing ties a shard to the run that wrote it, layouts included.
+        let mut merged: BTreeMap<(RevisionKey, [u8; 16], u32), BTreeSet<u32>> = BTreeMap::new();
+        for ((key, _, count), have) in shards {
+            merged.entry((key, [0; 16], count)).or_default().extend(have);
+        }
+        shards = merged;
+    }
+    let complete = shards.iter().rev().filter(|((_, _, count), have)| have.len() as u64 == u64::from(*count));
+    found.complete = complete.map(|((key, layout, shards), _)| Complete { key: *key, shards: *shards, layout: *layout }).collect();
+    found.complete.dedup_by_key(|complete| complete.key);
+    if mutant::is(Mutant::MinimumInsteadOfIntersection) {
+        found.complete = minimum_of_newest(sights);
+    }
+    found.damage = sights.iter().flat_map(|sight| sight.damage.iter().cloned()).collect();
+    Ok(found)
+}
+
+/// The mutant's choice: the lowest of the ranks' newest.
+fn minimum_of_newest(sights: &[Sight]) -> Vec<Complete> {
+    let newest = sights.iter().map(|sight| sight.shards.iter().max_by_key(|seen| seen.key));
+    let lowest = newest.min_by_key(|seen| seen.map(|seen| seen.key)).flatten();
+    lowest.map(|seen| Complete { key: seen.key, shards: seen.shards, layout: seen.layout }).into_iter().collect()
+}
+
+fn hex(id: &[u8; 16]) -> String {
+    id.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lineage(number: u64, id: u8) -> Lineage {
+        Lineage { number, id: [id; 16] }
+    }
+
+    fn sight(shard: u32, revisions: &[(u64, u64)]) -> Sight {
+        let key = |(l, number): &(u64, u64)| RevisionKey { lineage: lineage(*l, *l as u8), number: *number };
+        let shards = revisions.iter().map(|r| Seen { key: key(r), shard, shards: 2, layout: [1; 16] }).collect();
+        Sight { shards, lineages: revisions.iter().map(|r| key(r).lineage).collect(), damage: Vec::new() }
+    }
+
+    fn numbers(found: &Found) -> Vec<(u64, u64)> {
+        found.complete.iter().map(|c| (c.key.lineage.number, c.key.number)).collect()
+    }
+
+    #[test]
+    fn complete_is_what_every_shard_was_found_of() {
+        // The minimum of the newest would be 6, which rank 0 does not have.
+        let found = find(&[sight(0, &[(1, 5), (1, 7)]), sight(1, &[(1, 5), (1, 6)])]).unwrap();
+        assert_eq!(numbers(&found), [(1, 5)]);
+        assert_eq!((found.lineage_max, found.number_max), (1, 7));
+    }
+
+    #[test]
+    fn a_number_of_two_lineages_is_two_revisions() {
+        let found = find(&[sight(0, &[(1, 5), (1, 6)]), sight(1, &[(1, 5), (2, 6)])]).unwrap();
+        assert_eq!(numbers(&found), [(1, 5)]);
+    }
+
+    #[test]
+    fn newest_is_the_highest_lineage_then_the_highest_number() {
+        let all = [(1, 9), (2, 3), (2, 4)];
+        let found = find(&[sight(0, &all), sight(1, &all)]).unwrap();
+        assert_eq!(numbers(&found), [(2, 4), (2, 3), (1, 9)]);
+    }
+
+    #[test]
+    fn one_lineage_with_two_ids_names_both() {
+        let one = Sight { lineages: vec![lineage(3, 1)], ..Sight::default() };
+        let two = Sight { lineages: vec![lineage(3, 2)], ..Sight::default() };
+        let error = find(&[one, two]).unwrap_err().to_string();
+        assert!(error.contains(&"01".repeat(16)) && error.contains(&"02".repeat(16)), "{error}");
+    }
+}

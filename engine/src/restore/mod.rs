@@ -1,0 +1,14 @@
+//! Selects the newest revision that all ranks have, verifies it and hands it back.
+//!
+//! Owns the choice. What must hold: every block is verified before any byte of it counts; ranks only
+//! ever go on with the same revision; damage is passed over together, and reported.
+
+mod find;
+mod pour;
+mod regions;
+
+
+pub(crate) use find::{Found, Seen, Sight, find};
+pub(crate) use pour::{Buffers, pour};
+pub(crate) use regions::{Targets, match_regions};
+

@@ -1,0 +1,119 @@
+//! Reads all runs of a manifest, verifies each block, and pours what is verified into a sink.
+//! Verifying and handing back are one pass.
+
+use crate::{
+    error::{Error, Result},
+    space::{
+        Aligned, Portion,
+        format::{BLOCK, BLOCK_BYTES, HASH_BYTES, Manifest, Refusal, hash},
+    },
+    stage::{Chunk, Pool},
+};
+use std::{
+    sync::{
+        OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+/// Where bytes are read into.
+#[derive(Clone, Copy)]
+pub(crate) enum Buffers<'a> {
+    Pool(&'a Pool),
+    /// Of so many bytes each, made for the purpose.
+    Own(u64),
+}
+
+enum Buffer {
+    Chunk(Chunk),
+    Own(Aligned),
+}
+
+impl Buffers<'_> {
+    fn bytes(self) -> u64 {
+        match self {
+            Buffers::Pool(pool) => pool.chunk_bytes(),
+            Buffers::Own(bytes) => bytes,
+        }
+    }
+
+    fn take(self, portion: &Portion) -> Result<Buffer> {
+        match self {
+            Buffers::Pool(pool) => Ok(Buffer::Chunk(pool.take())),
+            Buffers::Own(bytes) => {
+                Aligned::zeroed(bytes).map(Buffer::Own).ok_or_else(|| portion.out_of_memory(bytes))
+            }
+        }
+    }
+}
+
+impl Buffer {
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Buffer::Chunk(chunk) => chunk.bytes_mut(),
+            Buffer::Own(aligned) => aligned,
+        }
+    }
+}
+
+/// Blocks of one run that fit one buffer, with their hashes.
+struct Part<'a> {
+    at: u64,
+    hashes: &'a [u8],
+}
+
+/// Gives `sink` every block of the manifest's runs, verified: the offset in the portion and the bytes,
+/// in any order, from several threads.
+pub(crate) fn pour(
+    portion: &Portion,
+    manifest: &Manifest,
+    buffers: Buffers<'_>,
+    threads: usize,
+    sink: &(dyn Fn(u64, &[u8]) + Sync),
+) -> Result<()> {
+    let mut rows = Vec::with_capacity(manifest.runs.len());
+    for run in &manifest.runs {
+        let of = format!("hashes of the blocks from {}", run.first_block);
+        let bytes = run.blocks * HASH_BYTES as u64;
+        rows.push(portion.read_checked(run.hashes_at, bytes, &run.hashes_hash, &of)?);
+    }
+    let per_part = buffers.bytes() as usize / BLOCK * HASH_BYTES;
+    let mut parts = Vec::new();
+    for (run, row) in manifest.runs.iter().zip(&rows) {
+        let mut at = run.first_block * BLOCK_BYTES;
+        for hashes in row.chunks(per_part) {
+            parts.push(Part { at, hashes });
+            at += (hashes.len() / HASH_BYTES * BLOCK) as u64;
+        }
+    }
+    let (next, failure) = (AtomicUsize::new(0), OnceLock::new());
+    let work = || {
+        let mut buffer = buffers.take(portion)?;
+        while failure.get().is_none()
+            && let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed))
+        {
+            read_part(portion, part, buffer.bytes_mut(), sink)?;
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        for _ in 0..threads.min(parts.len()) {
+            scope.spawn(|| work().map_err(|error: Error| failure.set(error)));
+        }
+    });
+    failure.into_inner().map_or(Ok(()), Err)
+}
+
+fn read_part(portion: &Portion, part: &Part<'_>, buffer: &mut [u8], sink: &(dyn Fn(u64, &[u8]) + Sync)) -> Result<()> {
+    let bytes = &mut buffer[..part.hashes.len() / HASH_BYTES * BLOCK];
+    portion.read_into(part.at, bytes)?;
+    for (index, (block, expected)) in bytes.chunks_exact(BLOCK).zip(part.hashes.chunks_exact(HASH_BYTES)).enumerate() {
+        if hash(block) != *expected {
+            let of = format!("block {}", part.at / BLOCK_BYTES + index as u64);
+            return Err(portion.refuse(Refusal::Damaged("its checksum does not match".into()), &of));
+        }
+    }
+    sink(part.at, bytes);
+    Ok(())
+}

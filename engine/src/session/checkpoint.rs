@@ -1,0 +1,121 @@
+//! One checkpoint, from t1 to t2. What is left until t3 is the I/O threads'.
+
+use super::{Attempt, Session};
+use crate::{
+    capture::Stream,
+    commit::{Allocation, RevisionKey},
+    error::{Error, Result},
+    group::agree,
+    place::{Plan, Saving},
+    space::format::PhaseRecord,
+    stage::{stage_pool, write_direct},
+};
+use std::{
+    sync::Arc,
+    time::{Instant, SystemTime, UNIX_EPOCH},
+};
+
+impl Session {
+    /// Saves all protected regions as a new revision and returns its number at t2: the program may go
+    /// on and change its memory. Collective; one small all-reduce, nothing after it.
+    ///
+    /// An error of this revision that shows later is told by `wait`, `poll` and `close`, or else by
+    /// the next `checkpoint`, which then saves nothing: call it again.
+    pub fn checkpoint(&mut self) -> Result<u64> {
+        let started = Instant::now();
+        let t1 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let previous = self.settle();
+        let before = self.saving.as_ref().and_then(Attempt::key);
+        let stream = Stream::new(self.regions.all());
+        // Holds if the other ranks' parts are durable too, as the all-reduce will tell.
+        let complete = self.complete_with(before);
+        let room = self.allocate(&stream, &complete);
+
+        let asked = Instant::now();
+        let mut facts =
+            [u64::from(previous.is_err()), u64::from(room.is_err()), u64::from(matches!(room, Ok(None)))];
+        self.group.all_max(&mut facts)?;
+        let communication = asked.elapsed();
+        let [previous_failed, no_room, no_layout] = facts.map(|fact| fact != 0);
+        self.saving = None;
+        if previous_failed {
+            return agree(&*self.group, previous.map(|()| 0));
+        }
+        self.complete = complete;
+        if no_room {
+            return agree(&*self.group, room.map(|_| 0));
+        }
+        let allocation = if no_layout { self.make_room(&stream)? } else { room?.ok_or_else(lost_layout)? };
+        if self.layouts.len() > 1 {
+            self.drop_old_layouts();
+        }
+
+        let key = RevisionKey::new(self.lineage, self.next_number);
+        self.next_number += 1;
+        self.attempted = true;
+        let phases = PhaseRecord {
+            t1_unix_ns: t1.as_nanos() as u64,
+            communication_ns: communication.as_nanos() as u64,
+            ..PhaseRecord::default()
+        };
+        let plan = Plan {
+            key,
+            shards: self.group.size() as u32,
+            stream,
+            allocation,
+            retained: self.complete.iter().map(|complete| complete.key).collect(),
+            started,
+        };
+        let staged = self.stage(plan, phases);
+        // From here on the ranks go their own ways: what fails is remembered for all to learn.
+        let told = match &staged {
+            Attempt::Failed(error) => Err(error.clone()),
+            Attempt::Running(saving) => saving.poll().unwrap_or(Ok(())),
+        };
+        self.saving = Some(staged);
+        told.map(|()| key.number)
+    }
+
+    /// The first checkpoint sizes the portions. Collective.
+    fn make_room(&mut self, stream: &Stream) -> Result<Allocation> {
+        self.make_layout(stream)?;
+        let room = self.allocate(stream, &self.complete).and_then(|room| room.ok_or_else(lost_layout));
+        agree(&*self.group, room)
+    }
+
+    fn stage(&self, plan: Plan, phases: PhaseRecord) -> Attempt {
+        let Some(current) = &self.current else { return Attempt::Failed(lost_layout()) };
+        let saving = match Saving::new(plan, current.ledger.clone(), phases) {
+            Ok(saving) => Arc::new(saving),
+            Err(error) => return Attempt::Failed(error),
+        };
+        let (stream, regions) = (saving.stream(), self.regions.all());
+        match &self.pool {
+            Some(pool) => {
+                saving.note_staged(stage_pool(stream, regions, &saving, pool, &self.io));
+                self.io.all_staged(&saving);
+            }
+            None => {
+                match write_direct(stream, regions, &saving) {
+                    Ok(staged) => saving.note_staged(staged),
+                    Err(error) => saving.fail(error),
+                }
+                saving.commit();
+            }
+        }
+        Attempt::Running(saving)
+    }
+}
+
+impl Attempt {
+    pub(super) fn key(&self) -> Option<RevisionKey> {
+        match self {
+            Attempt::Running(saving) => Some(saving.key()),
+            Attempt::Failed(_) => None,
+        }
+    }
+}
+
+fn lost_layout() -> Error {
+    Error::Internal { what: "a layout was made and is not there".to_owned() }
+}

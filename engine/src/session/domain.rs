@@ -1,0 +1,73 @@
+//! The ranks that see the same files. Found by looking, not by comparing host names: a directory may
+//! be local to each node, or shared by all.
+
+use crate::{
+    device::{Access, Device},
+    error::{Error, Result},
+    group::{Group, agree, gather},
+    space::format::BLOCK_BYTES,
+};
+
+#[derive(Debug, Clone)]
+pub(super) struct Domain {
+    /// Lowest rank of the domain; makes and removes files for all of it.
+    pub(super) leader: usize,
+    /// Ascending.
+    pub(super) ranks: Vec<usize>,
+}
+
+impl Domain {
+    pub(super) fn find(group: &dyn Group, device: &dyn Device) -> Result<Domain> {
+        let (rank, size) = (group.rank(), group.size());
+        let mut leader = None;
+        loop {
+            // The lowest rank without a domain leads the next one.
+            let mut lowest = [if leader.is_none() { (size - rank) as u64 } else { 0 }];
+            group.all_max(&mut lowest)?;
+            if lowest[0] == 0 {
+                break;
+            }
+            let next = size - lowest[0] as usize;
+            let mut probe = if rank == next { probe_name()?.into_bytes() } else { Vec::new() };
+            group.broadcast(next, &mut probe)?;
+            let probe = String::from_utf8_lossy(&probe).into_owned();
+            let failed = |e| Error::io("making", format!("{}/{probe}", device.path()), e);
+            agree(group, if rank == next { device.create(&probe, BLOCK_BYTES).map(drop).map_err(failed) } else { Ok(()) })?;
+            if rank == next || (leader.is_none() && device.open(&probe, Access::Read).is_ok()) {
+                leader = leader.or(Some(next));
+            }
+            // Everyone has looked before it goes.
+            group.all_max(&mut [0])?;
+            if rank == next {
+                device.remove(&probe).map_err(|e| Error::io("removing", format!("{}/{probe}", device.path()), e))?;
+            }
+        }
+        let leader = leader.unwrap_or(rank);
+        let leaders = gather(group, &leader)?;
+        let ranks = (0..size).filter(|other| leaders[*other] == leader).collect();
+        Ok(Domain { leader, ranks })
+    }
+
+    /// Whether `rank` looks after the portion of `owner`: the owner itself if it is here, else one of
+    /// the domain's ranks.
+    pub(super) fn looks_after(&self, rank: usize, owner: usize) -> bool {
+        if self.ranks.contains(&owner) {
+            return rank == owner;
+        }
+        self.ranks[owner % self.ranks.len()] == rank
+    }
+}
+
+pub(super) fn draw_id() -> Result<[u8; 16]> {
+    let mut id = [0; 16];
+    getrandom::fill(&mut id).map_err(|e| Error::Io {
+        doing: "drawing a random number from".to_owned(),
+        path: "the system".to_owned(),
+        source: std::sync::Arc::new(e.into()),
+    })?;
+    Ok(id)
+}
+
+fn probe_name() -> Result<String> {
+    Ok(format!("probe-{:032x}", u128::from_le_bytes(draw_id()?)))
+}

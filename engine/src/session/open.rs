@@ -1,0 +1,221 @@
+//! Opening a space for writing: who else is there, what it holds, and a lineage of its own.
+
+use super::{
+    Current, Session,
+    domain::{Domain, draw_id},
+};
+use crate::{
+    capture::Regions,
+    commit::{Ledger, Opened},
+    config::Config,
+    device::{Access, Device, Disk, LockFile, LockOutcome},
+    error::{Error, Result},
+    group::{Group, agree, gather},
+    place::{IoThreads, lock},
+    restore::{Found, Seen, Sight, find},
+    space::{LOCK_FILE, LayoutFile, format::Lineage, layouts, remove_unfinished},
+    stage::{Pool, Stage},
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    fs::OpenOptions,
+    io::{self, Write},
+    path::Path,
+    sync::{Arc, Mutex},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long a rank of a job that was killed may take to disappear.
+const LOCK_GRACE: Duration = Duration::from_secs(2);
+/// Where `mainstay run` asks to be told which space its job uses.
+const RUN_REPORT: &str = "MAINSTAY_RUN_REPORT";
+
+/// What a rank found in the newest layout that it sees.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Newest {
+    layout_number: u64,
+    layout_id: [u8; 16],
+    /// This rank may go on writing into it.
+    writable: bool,
+}
+
+/// All portions that this rank looks after.
+struct Scan {
+    layouts: Vec<LayoutFile>,
+    opened: Vec<Opened>,
+    newest: Newest,
+    sight: Sight,
+}
+
+impl Session {
+    /// Opens the space in the directory `path`, made if it is missing. Collective.
+    pub fn open(group: Box<dyn Group>, path: &Path, config: Config) -> Result<Session> {
+        let made = Disk::make(path).map_err(|e| match e.kind() {
+            io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
+                Error::NotASpace { path: path.display().to_string(), why: "it is not a directory".to_owned() }
+            }
+            _ => Error::io("making the directory", path.display(), e),
+        });
+        let disk = agree(&*group, made)?;
+        if group.rank() == 0 {
+            tell_supervisor(path);
+        }
+        Self::open_on(group, Arc::new(disk), config)
+    }
+
+    /// Opens the space on `device`. Collective.
+    pub fn open_on(group: Box<dyn Group>, device: Arc<dyn Device>, config: Config) -> Result<Session> {
+        let checked = config.check();
+        agree(&*group, checked)?;
+        let domain = Domain::find(&*group, &*device)?;
+        let (locks, locks_work) = take_locks(&*group, &*device, &domain)?;
+
+        let scan = scan(&*group, &*device, &domain, locks_work);
+        let scan = agree(&*group, scan)?;
+        let sights = gather(&*group, &scan.sight)?;
+        let found = find(&sights)?;
+        let newest = gather(&*group, &scan.newest)?;
+        let goes_on = newest.iter().all(|other| other.writable && *other == newest[0]);
+
+        let lineage = next_lineage(&*group, found.lineage_max)?;
+        let (current, others) = take_over(&*group, scan.opened, &newest[group.rank()], goes_on, lineage)?;
+        let pool = match config.stage {
+            Stage::Pool => Pool::new(&config.pool_directory, config.pool_bytes, config.chunk_bytes).map(Some),
+            Stage::Direct => Ok(None),
+        };
+        let pool = agree(&*group, pool)?;
+        let io = agree(&*group, IoThreads::start(config.io_threads as usize))?;
+
+        let Found { mut complete, number_max, .. } = found;
+        complete.truncate(config.keep as usize);
+        Ok(Session {
+            io,
+            saving: None,
+            pool,
+            current,
+            others,
+            layouts: scan.layouts,
+            regions: Regions::default(),
+            config,
+            domain,
+            lineage,
+            attempted: false,
+            next_number: number_max + 1,
+            complete,
+            damage: scan.sight.damage,
+            last: None,
+            device,
+            group,
+            _locks: locks,
+        })
+    }
+
+    /// Begins a new lineage in the space that is open: what comes now never mixes with what this job
+    /// saved before. Collective.
+    pub(super) fn begin_lineage(&mut self) -> Result<()> {
+        self.lineage = next_lineage(&*self.group, self.lineage.number)?;
+        self.attempted = false;
+        let begun = self.current.as_ref().map_or(Ok(()), |current| lock(&current.ledger).begin(self.lineage));
+        agree(&*self.group, begun)
+    }
+}
+
+/// A lineage after `before`, with an id drawn by rank 0.
+fn next_lineage(group: &dyn Group, before: u64) -> Result<Lineage> {
+    let drawn = agree(group, draw_id())?;
+    let mut id = drawn.to_vec();
+    group.broadcast(0, &mut id)?;
+    let id = id.try_into().map_err(|_| Error::GroupFailed { what: "an id of another length".to_owned() })?;
+    Ok(Lineage { number: before + 1, id })
+}
+
+/// Locks this rank's byte. Nobody else may hold any: a job whose ranks are partly dead still holds some.
+fn take_locks(group: &dyn Group, device: &dyn Device, domain: &Domain) -> Result<(Box<dyn LockFile>, bool)> {
+    let failed = |e| Error::io("locking", format!("{}/{LOCK_FILE}", device.path()), e);
+    let in_use = || Error::InUse { path: device.path(), holder: String::new() };
+    let locks = agree(group, device.lock_file(LOCK_FILE).map_err(failed))?;
+    let alone = || {
+        let deadline = Instant::now() + LOCK_GRACE;
+        while locks.is_locked().map_err(failed)? {
+            if Instant::now() > deadline {
+                return Err(in_use());
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    };
+    agree(group, if group.rank() == domain.leader { alone() } else { Ok(()) })?;
+    let outcome = match locks.try_lock(group.rank() as u64).map_err(failed) {
+        Ok(LockOutcome::Busy) => Err(in_use()),
+        other => other,
+    };
+    let mut unsupported = [u64::from(agree(group, outcome)? == LockOutcome::Unsupported)];
+    group.all_max(&mut unsupported)?;
+    Ok((locks, unsupported[0] == 0))
+}
+
+fn scan(group: &dyn Group, device: &dyn Device, domain: &Domain, locks_work: bool) -> Result<Scan> {
+    let rank = group.rank();
+    if rank == domain.leader && locks_work {
+        remove_unfinished(device)?;
+    }
+    let layouts = layouts(device, Access::Write)?;
+    let (mut opened, mut newest, mut sight) = (Vec::new(), Newest::default(), Sight::default());
+    for layout in &layouts {
+        let header = &layout.header;
+        newest = Newest { layout_number: header.layout_number, layout_id: header.layout_id, writable: false };
+        for portion in layout.portions().filter(|p| domain.looks_after(rank, p.rank() as usize)) {
+            let owner = portion.rank() as usize;
+            let found = Ledger::open(portion)?;
+            if owner == rank {
+                // Without locks, a job that was not seen to end may still be writing here.
+                let alone = locks_work || found.clean;
+                newest.writable = header.ranks as usize == group.size() && found.usable && alone;
+            }
+            sight.damage.extend(found.damage.iter().cloned());
+            sight.lineages.extend(found.lineage);
+            for kept in found.ledger.found() {
+                sight.lineages.push(kept.entry.lineage);
+                sight.shards.push(Seen::of(&kept.entry, header.layout_id));
+            }
+            opened.push(found);
+        }
+    }
+    Ok(Scan { layouts, opened, newest, sight })
+}
+
+/// Puts the new lineage into every portion of the newest layout: a job thought dead that still writes
+/// there finds it and stops.
+fn take_over(
+    group: &dyn Group,
+    opened: Vec<Opened>,
+    newest: &Newest,
+    goes_on: bool,
+    lineage: Lineage,
+) -> Result<(Option<Current>, Vec<Ledger>)> {
+    let (mut current, mut others, mut begun) = (None, Vec::new(), Ok(()));
+    for found in opened {
+        let mut ledger = found.ledger;
+        let in_newest = ledger.portion().layout_id() == newest.layout_id;
+        if in_newest && found.usable {
+            begun = begun.and(ledger.begin(lineage));
+        }
+        if goes_on && in_newest && ledger.portion().rank() as usize == group.rank() {
+            current = Some(Current { layout_id: newest.layout_id, ledger: Arc::new(Mutex::new(ledger)) });
+        } else {
+            others.push(ledger);
+        }
+    }
+    agree(group, begun)?;
+    Ok((current, others))
+}
+
+/// Tells `mainstay run` where this job saves, if it asked. A failure must not stop the job.
+fn tell_supervisor(path: &Path) {
+    let Some(report) = std::env::var_os(RUN_REPORT) else { return };
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    if let Ok(mut report) = OpenOptions::new().append(true).open(report) {
+        let _ = writeln!(report, "{}", path.display());
+    }
+}

@@ -1,0 +1,120 @@
+//! Bringing the program back to the newest complete revision.
+
+use super::Session;
+use crate::{
+    commit::{Complete, Kept},
+    error::{Error, Result},
+    group::{agree, gather},
+    mutant::{self, Mutant},
+    restore::{Buffers, Targets, find, match_regions, pour},
+    space::{Portion, format::Manifest},
+};
+use std::sync::Arc;
+
+/// Reads under way at once when there is no pool to read into.
+const THREADS_MIN: usize = 2;
+
+/// What `restore` brought back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restored {
+    pub revision: u64,
+    /// Newer revisions that were passed over, each with what was damaged.
+    pub skipped: Vec<String>,
+}
+
+impl Session {
+    /// Fills the protected regions with the newest complete revision that can be read whole, the same
+    /// on all ranks; `None` if the space holds none. Collective.
+    ///
+    /// Damage is passed over, all ranks together, and told in `skipped`; if nothing is left it is an
+    /// error, and the regions are undefined. Every other error leaves the regions as they were.
+    pub fn restore(&mut self) -> Result<Option<Restored>> {
+        // What is still on its way counts if all ranks have it.
+        let _ = self.wait();
+        let sights = gather(&*self.group, &self.sight())?;
+        let found = find(&sights)?;
+        if found.complete.is_empty() && !found.damage.is_empty() {
+            return Err(Error::Damaged { what: found.damage });
+        }
+        let mut skipped = Vec::new();
+        for (index, candidate) in found.complete.iter().enumerate() {
+            match self.restore_one(candidate)? {
+                Ok(()) => {
+                    // What was passed over is not worth keeping; what was read whole is.
+                    self.complete = found.complete[index..].to_vec();
+                    self.complete.truncate(self.config.keep as usize);
+                    if self.attempted {
+                        self.begin_lineage()?;
+                    }
+                    return Ok(Some(Restored { revision: candidate.key.number, skipped }));
+                }
+                Err(damage) => skipped.push(format!("revision {}: {}", candidate.key.number, damage.join("; "))),
+            }
+        }
+        if skipped.is_empty() { Ok(None) } else { Err(Error::Damaged { what: skipped }) }
+    }
+
+    /// The inner error is what was damaged, on whichever ranks; the outer one, the same on all ranks,
+    /// ends the search.
+    fn restore_one(&self, candidate: &Complete) -> Result<std::result::Result<(), Vec<String>>> {
+        let (group, rank) = (&*self.group, self.group.rank() as u32);
+        if candidate.shards as usize != group.size() {
+            let (saved, now) = (candidate.shards, group.size() as u32);
+            return Err(Error::RankCount { revision: candidate.key.number, saved, now });
+        }
+        let unseen = Error::OutOfSight { revision: candidate.key.number, shard: rank };
+        let (portion, kept) = agree(group, self.my_shard(candidate).ok_or(unseen))?;
+        let manifest = agree(group, split_damage(portion.read_manifest(&kept.entry)))?;
+        let targets = match &manifest {
+            Ok(manifest) => match_regions(manifest, self.regions.all(), candidate.key.number).map(Some),
+            Err(_) => Ok(None),
+        };
+        let targets = agree(group, targets)?;
+        let poured = match (manifest, targets) {
+            (Ok(manifest), Some(targets)) => self.pour_into(&portion, &manifest, &targets),
+            (Err(damage), _) => Err(damage),
+            (Ok(_), None) => Err(Vec::new()),
+        };
+        let damage: Vec<String> = gather(group, &poured.err())?.into_iter().flatten().flatten().collect();
+        Ok(if damage.is_empty() { Ok(()) } else { Err(damage) })
+    }
+
+    fn pour_into(&self, portion: &Portion, manifest: &Manifest, targets: &Targets<'_>) -> std::result::Result<(), Vec<String>> {
+        let threads = THREADS_MIN.max(self.config.io_threads as usize);
+        let buffers = self.pool.as_ref().map_or(Buffers::Own(self.config.chunk_bytes), Buffers::Pool);
+        let sink = |at: u64, bytes: &[u8]| targets.fill(at, bytes);
+        // What cannot be read is as good as damaged.
+        pour(portion, manifest, buffers, threads, &sink).map_err(damage_of)
+    }
+
+    fn my_shard(&self, candidate: &Complete) -> Option<(Portion, Arc<Kept>)> {
+        let rank = self.group.rank() as u32;
+        let mut found = None;
+        self.each_ledger(|ledger| {
+            let mut shards = ledger.found().into_iter().filter(|kept| kept.entry.shard == rank);
+            let ours = if mutant::is(Mutant::MinimumInsteadOfIntersection) {
+                shards.filter(|kept| kept.key() <= candidate.key).max_by_key(|kept| kept.key())
+            } else {
+                shards.find(|kept| kept.key() == candidate.key)
+            };
+            found = found.take().or(ours.map(|kept| (ledger.portion().clone(), kept)));
+        });
+        found
+    }
+}
+
+/// Damage apart from errors that no other revision would mend.
+fn split_damage<T>(result: Result<T>) -> Result<std::result::Result<T, Vec<String>>> {
+    match result {
+        Ok(value) => Ok(Ok(value)),
+        Err(error @ (Error::Damaged { .. } | Error::Io { .. })) => Ok(Err(damage_of(error))),
+        Err(error) => Err(error),
+    }
+}
+
+fn damage_of(error: Error) -> Vec<String> {
+    match error {
+        Error::Damaged { what } => what,
+        other => vec![other.to_string()],
+    }
+}

@@ -1,0 +1,357 @@
+//! A manifest: the list of a shard's items, each with the extents of the portion that hold its
+//! bytes. The extents lie in runs of blocks; each run has a row of block hashes somewhere else.
+//! A run may have been written for an older revision: nothing says which, and no reader needs to know.
+
+use super::{BLOCK_BYTES, HASH_BYTES, Hash, Refusal, VERSION, blocks_for, damaged, sections::Sections, sections::part};
+use zerocopy::{
+    FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
+    little_endian::{U16, U32, U64},
+};
+
+const MAGIC: [u8; 8] = *b"MSTYMNFT";
+pub(crate) const DIMENSIONS_MAX: usize = 32;
+const PLACED: u8 = 1;
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct ManifestRecord {
+    magic: [u8; 8],
+    version: U32,
+    flags: U32,
+    runs: U64,
+    items: U64,
+    extents: U64,
+    dimensions: U64,
+    name_bytes: U64,
+    reserved: U64,
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RunRecord {
+    first_block: U64,
+    blocks: U64,
+    hashes_at: U64,
+    reserved: U64,
+    hashes_hash: Hash,
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct ItemRecord {
+    kind: u8,
+    element: u8,
+    dimensions: u8,
+    flags: u8,
+    name_bytes: U16,
+    reserved_1: U16,
+    name_at: U64,
+    bytes: U64,
+    first_extent: U64,
+    extents: U64,
+    first_dimension: U64,
+    reserved_2: U64,
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct ExtentRecord {
+    at: U64,
+    bytes: U64,
+}
+
+const _: () = assert!(size_of::<ManifestRecord>() == 64 && size_of::<RunRecord>() == 48);
+const _: () = assert!(size_of::<ItemRecord>() == 56 && size_of::<ExtentRecord>() == 16);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ItemKind {
+    Region = 0,
+    Object = 1,
+    File = 2,
+}
+
+/// What a region's elements are; `Bytes` where nothing was said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum ElementType {
+    #[default]
+    Bytes = 0,
+    I8,
+    U8,
+    I16,
+    U16,
+    I32,
+    U32,
+    I64,
+    U64,
+    F16,
+    BF16,
+    F32,
+    F64,
+    C64,
+    C128,
+    Bool,
+}
+
+impl ElementType {
+    pub const ALL: [(ElementType, &'static str, u64); 16] = [
+        (Self::Bytes, "bytes", 1),
+        (Self::I8, "i8", 1),
+        (Self::U8, "u8", 1),
+        (Self::I16, "i16", 2),
+        (Self::U16, "u16", 2),
+        (Self::I32, "i32", 4),
+        (Self::U32, "u32", 4),
+        (Self::I64, "i64", 8),
+        (Self::U64, "u64", 8),
+        (Self::F16, "f16", 2),
+        (Self::BF16, "bf16", 2),
+        (Self::F32, "f32", 4),
+        (Self::F64, "f64", 8),
+        (Self::C64, "c64", 8),
+        (Self::C128, "c128", 16),
+        (Self::Bool, "bool", 1),
+    ];
+
+    pub fn from_code(code: u32) -> Option<Self> {
+        Self::ALL.get(code as usize).map(|(element, ..)| *element)
+    }
+
+    pub fn name(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+
+    /// Bytes of one element.
+    pub fn size(self) -> u64 {
+        Self::ALL[self as usize].2
+    }
+}
+
+/// Where a shard's part of an item lies in the whole: an n-dimensional box.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Box {
+    pub global_shape: Vec<u64>,
+    pub offset: Vec<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item {
+    pub name: String,
+    pub kind: ItemKind,
+    pub element: ElementType,
+    pub bytes: u64,
+    /// Elements in each dimension, slowest first; empty where nothing was said.
+    pub shape: Vec<u64>,
+    pub place: Option<Box>,
+    /// In the order of the item's bytes.
+    pub extents: Vec<Extent>,
+}
+
+/// A stretch of an item's bytes: offset in the portion and length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    pub at: u64,
+    pub bytes: u64,
+}
+
+/// A stretch of blocks of the portion, with the place and the hash of its row of block hashes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    pub first_block: u64,
+    pub blocks: u64,
+    pub hashes_at: u64,
+    pub hashes_hash: Hash,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Manifest {
+    /// In ascending order, not overlapping.
+    pub runs: Vec<Run>,
+    pub items: Vec<Item>,
+}
+
+impl Manifest {
+    pub fn build(&self) -> Vec<u8> {
+        let mut items = Vec::new();
+        let (mut extents, mut dimensions, mut names) = (Vec::new(), Vec::<U64>::new(), Vec::new());
+        for item in &self.items {
+            let record = ItemRecord {
+                kind: item.kind as u8,
+                element: item.element as u8,
+                dimensions: item.shape.len() as u8,
+                flags: if item.place.is_some() { PLACED } else { 0 },
+                name_bytes: (item.name.len() as u16).into(),
+                reserved_1: 0.into(),
+                name_at: (names.len() as u64).into(),
+                bytes: item.bytes.into(),
+                first_extent: ((extents.len() / size_of::<ExtentRecord>()) as u64).into(),
+                extents: (item.extents.len() as u64).into(),
+                first_dimension: (dimensions.len() as u64).into(),
+                reserved_2: 0.into(),
+            };
+            items.extend_from_slice(record.as_bytes());
+            names.extend_from_slice(item.name.as_bytes());
+            dimensions.extend(item.shape.iter().map(|d| U64::new(*d)));
+            if let Some(place) = &item.place {
+                dimensions.extend(place.global_shape.iter().chain(&place.offset).map(|d| U64::new(*d)));
+            }
+            for extent in &item.extents {
+                let record = ExtentRecord { at: extent.at.into(), bytes: extent.bytes.into() };
+                extents.extend_from_slice(record.as_bytes());
+            }
+        }
+        let head = ManifestRecord {
+            magic: MAGIC,
+            version: VERSION.into(),
+            flags: 0.into(),
+            runs: (self.runs.len() as u64).into(),
+            items: (self.items.len() as u64).into(),
+            extents: ((extents.len() / size_of::<ExtentRecord>()) as u64).into(),
+            dimensions: (dimensions.len() as u64).into(),
+            name_bytes: (names.len() as u64).into(),
+            reserved: 0.into(),
+        };
+        let mut bytes = head.as_bytes().to_vec();
+        for run in &self.runs {
+            let record = RunRecord {
+                first_block: run.first_block.into(),
+                blocks: run.blocks.into(),
+                hashes_at: run.hashes_at.into(),
+                reserved: 0.into(),
+                hashes_hash: run.hashes_hash,
+            };
+            bytes.extend_from_slice(record.as_bytes());
+        }
+        bytes.extend_from_slice(&items);
+        bytes.extend_from_slice(&extents);
+        bytes.extend_from_slice(dimensions.as_bytes());
+        bytes.extend_from_slice(&names);
+        bytes
+    }
+
+    /// Bytes that a manifest of so many runs takes at most for these items, each in one extent a run.
+    pub(crate) fn bytes_at_most(items: &[(usize, usize)], runs: usize) -> u64 {
+        // Neighbouring items share a run, so that each further run splits at most one item.
+        let extents = items.len() + runs;
+        let each: usize = items.iter().map(|(name, dims)| size_of::<ItemRecord>() + name + 3 * 8 * dims).sum();
+        let fixed = size_of::<ManifestRecord>() + runs * size_of::<RunRecord>() + extents * size_of::<ExtentRecord>();
+        (each + fixed) as u64
+    }
+
+    /// Parses a manifest whose hash was checked already, of a portion of `portion_bytes`.
+    pub fn parse(bytes: &[u8], portion_bytes: u64) -> Result<Manifest, Refusal> {
+        let mut sections = Sections::new(bytes, "manifest");
+        let head: &ManifestRecord = sections.record()?;
+        if head.magic != MAGIC {
+            return damaged("the manifest does not begin as one");
+        }
+        if head.version.get() > VERSION {
+            return Err(Refusal::Newer { found: head.version.get(), hint: "use a newer Mainstay".into() });
+        }
+        let runs = sections.table::<RunRecord>(head.runs.get())?;
+        let items = sections.table::<ItemRecord>(head.items.get())?;
+        let extents = sections.table::<ExtentRecord>(head.extents.get())?;
+        let dimensions = sections.table::<U64>(head.dimensions.get())?;
+        let names = sections.table::<u8>(head.name_bytes.get())?;
+
+        let runs = check_runs(runs, portion_bytes)?;
+        let mut tables = Tables { runs: &runs, extents, dimensions, names, used: [0; 3] };
+        let items = items.iter().map(|record| Item::check(record, &mut tables)).collect::<Result<_, _>>()?;
+        Ok(Manifest { runs, items })
+    }
+}
+
+fn check_runs(records: &[RunRecord], portion_bytes: u64) -> Result<Vec<Run>, Refusal> {
+    let (mut runs, mut free_from) = (Vec::with_capacity(records.len()), 0);
+    for r in records {
+        let run = Run {
+            first_block: r.first_block.get(),
+            blocks: r.blocks.get(),
+            hashes_at: r.hashes_at.get(),
+            hashes_hash: r.hashes_hash,
+        };
+        let end = run.first_block.checked_add(run.blocks).filter(|end| *end <= portion_bytes / BLOCK_BYTES);
+        // The product cannot overflow once the run is known to lie in the portion.
+        let hashes_end = end.and_then(|_| run.hashes_at.checked_add(run.blocks * HASH_BYTES as u64));
+        if run.first_block < free_from || run.blocks == 0 || hashes_end.is_none_or(|end| end > portion_bytes) {
+            return damaged("a run of the manifest lies outside the portion");
+        }
+        free_from = run.first_block + run.blocks;
+        runs.push(run);
+    }
+    Ok(runs)
+}
+
+/// What the items of a manifest refer to. They use up the tables in order, so that a hostile manifest
+/// cannot refer to one long part many times.
+struct Tables<'a> {
+    runs: &'a [Run],
+    extents: &'a [ExtentRecord],
+    dimensions: &'a [U64],
+    names: &'a [u8],
+    /// Extents, dimensions and name bytes that earlier items took.
+    used: [u64; 3],
+}
+
+impl Tables<'_> {
+    fn take(&mut self, which: usize, first: u64, count: u64) -> Result<(), Refusal> {
+        if self.used[which] != first {
+            return damaged("the items of the manifest do not follow one another");
+        }
+        self.used[which] = first.saturating_add(count);
+        Ok(())
+    }
+}
+
+impl Item {
+    fn check(r: &ItemRecord, tables: &mut Tables<'_>) -> Result<Item, Refusal> {
+        tables.take(0, r.first_extent.get(), r.extents.get())?;
+        tables.take(2, r.name_at.get(), r.name_bytes.get().into())?;
+        let name = part(tables.names, r.name_at.get(), r.name_bytes.get().into(), "an item's name")?;
+        let Ok(name) = String::from_utf8(name.to_vec()) else {
+            return damaged("an item's name is not text");
+        };
+        let kind = match r.kind {
+            0 => ItemKind::Region,
+            1 => ItemKind::Object,
+            2 => ItemKind::File,
+            other => return damaged(format!("item {name:?} is of the unknown kind {other}")),
+        };
+        let Some(element) = ElementType::from_code(r.element.into()) else {
+            return damaged(format!("item {name:?} has the unknown element type {}", r.element));
+        };
+        let count = usize::from(r.dimensions);
+        if count > DIMENSIONS_MAX {
+            return damaged(format!("item {name:?} has {count} dimensions"));
+        }
+        let placed = r.flags & PLACED != 0;
+        let numbers = if placed { 3 * count } else { count } as u64;
+        tables.take(1, r.first_dimension.get(), numbers)?;
+        let all = part(tables.dimensions, r.first_dimension.get(), numbers, "a shape")?;
+        let all: Vec<u64> = all.iter().map(|d| d.get()).collect();
+        let place = placed
+            .then(|| Box { global_shape: all[count..2 * count].to_vec(), offset: all[2 * count..].to_vec() });
+
+        let records = part(tables.extents, r.first_extent.get(), r.extents.get(), "an item's extents")?;
+        let extents: Vec<Extent> = records.iter().map(|e| Extent { at: e.at.get(), bytes: e.bytes.get() }).collect();
+        let mut total = 0_u64;
+        for extent in &extents {
+            total = total.saturating_add(extent.bytes);
+            if !is_in_runs(extent, tables.runs) {
+                return damaged(format!("item {name:?} has bytes outside the manifest's runs"));
+            }
+        }
+        if total != r.bytes.get() {
+            return damaged(format!("item {name:?} has {total} bytes in extents instead of {}", r.bytes.get()));
+        }
+        Ok(Item { name, kind, element, bytes: total, shape: all[..count].to_vec(), place, extents })
+    }
+}
+
+fn is_in_runs(extent: &Extent, runs: &[Run]) -> bool {
+    let after = runs.partition_point(|run| run.first_block * BLOCK_BYTES <= extent.at);
+    let Some(run) = after.checked_sub(1).map(|i| runs[i]) else { return false };
+    let end = extent.at.checked_add(extent.bytes);
+    end.is_some_and(|end| blocks_for(end) <= run.first_block + run.blocks)
+}

@@ -1,0 +1,45 @@
+//! The bytes of a space, as `docs/format.md` lays them down. Nothing here does I/O.
+//!
+//! Whatever is read is hostile until its bounds and its checksum have been checked, and no length
+//! that was read is allocated before it has been compared with what is there.
+
+mod catalogue;
+mod hash;
+mod header;
+mod manifest;
+mod sections;
+mod slot;
+
+pub use catalogue::{Catalogue, Entry, PhaseRecord};
+pub use hash::{Hash, hash};
+pub use header::{Header, PortionPlace};
+pub use manifest::{Box as PlaceInWhole, ElementType, Extent, Item, ItemKind, Manifest, Run};
+pub use slot::{Lineage, Slot};
+
+pub(crate) use hash::{HASH_BYTES, hash_blocks};
+
+/// Everything in a portion is allocated, hashed and verified in blocks of this size.
+pub const BLOCK: usize = 4096;
+pub const BLOCK_BYTES: u64 = BLOCK as u64;
+/// Version of the format that this build writes, and the newest that it reads.
+pub const VERSION: u32 = 1;
+
+/// Why bytes are not what they should be. Callers add where they were read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// Not written by Mainstay at all.
+    Foreign(String),
+    /// Written by a later version.
+    Newer { found: u32, hint: String },
+    /// Was ours, and is not whole.
+    Damaged(String),
+}
+
+pub(crate) fn damaged<T>(why: impl Into<String>) -> Result<T, Refusal> {
+    Err(Refusal::Damaged(why.into()))
+}
+
+/// Blocks that `bytes` need.
+pub const fn blocks_for(bytes: u64) -> u64 {
+    bytes.div_ceil(BLOCK_BYTES)
+}

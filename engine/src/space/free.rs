@@ -1,0 +1,106 @@
+//! The map of free blocks, computed from what the slots refer to and never stored.
+
+/// A stretch of blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Blocks {
+    pub(crate) first: u64,
+    pub(crate) count: u64,
+}
+
+impl Blocks {
+    pub(crate) fn end(self) -> u64 {
+        self.first + self.count
+    }
+}
+
+/// Free stretches, ascending, never empty, never touching.
+#[derive(Debug, Clone)]
+pub(crate) struct FreeMap {
+    stretches: Vec<Blocks>,
+}
+
+impl FreeMap {
+    /// All of `from..to` that is not in `used`.
+    pub(crate) fn new(from: u64, to: u64, used: impl IntoIterator<Item = Blocks>) -> FreeMap {
+        let mut used: Vec<Blocks> = used.into_iter().collect();
+        used.sort_unstable();
+        let (mut stretches, mut next) = (Vec::new(), from);
+        for blocks in used {
+            if blocks.first > next {
+                stretches.push(Blocks { first: next, count: blocks.first - next });
+            }
+            next = next.max(blocks.end());
+        }
+        if next < to {
+            stretches.push(Blocks { first: next, count: to - next });
+        }
+        FreeMap { stretches }
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.stretches.iter().map(|s| s.count).sum()
+    }
+
+    /// Takes `count` blocks in one stretch from the high end, where the small things go.
+    pub(crate) fn take_high(&mut self, count: u64) -> Option<Blocks> {
+        let stretch = self.stretches.iter_mut().rev().find(|s| s.count >= count)?;
+        stretch.count -= count;
+        let taken = Blocks { first: stretch.end(), count };
+        self.stretches.retain(|s| s.count > 0);
+        Some(taken)
+    }
+
+    /// Takes `count` blocks from the low end: one stretch if there is one, else several, ascending.
+    pub(crate) fn take_low(&mut self, count: u64) -> Option<Vec<Blocks>> {
+        if count == 0 || self.count() < count {
+            return (count == 0).then(Vec::new);
+        }
+        let (mut taken, mut missing) = (Vec::new(), count);
+        let whole = self.stretches.iter().position(|s| s.count >= count);
+        for stretch in &mut self.stretches[whole.unwrap_or(0)..] {
+            let part = Blocks { first: stretch.first, count: stretch.count.min(missing) };
+            (stretch.first, stretch.count) = (part.end(), stretch.count - part.count);
+            missing -= part.count;
+            taken.push(part);
+            if missing == 0 {
+                break;
+            }
+        }
+        self.stretches.retain(|s| s.count > 0);
+        Some(taken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn blocks(first: u64, count: u64) -> Blocks {
+        Blocks { first, count }
+    }
+
+    #[test]
+    fn free_is_what_nobody_uses() {
+        let map = FreeMap::new(32, 100, [blocks(40, 10), blocks(32, 2), blocks(45, 10), blocks(90, 10)]);
+        assert_eq!(map.stretches, [blocks(34, 6), blocks(55, 35)]);
+        assert_eq!(map.count(), 41);
+    }
+
+    #[test]
+    fn data_goes_low_in_one_stretch_where_it_can() {
+        let mut map = FreeMap::new(0, 100, [blocks(10, 10), blocks(50, 1)]);
+        assert_eq!(map.take_low(20), Some(vec![blocks(20, 20)]));
+        assert_eq!(map.take_low(60), Some(vec![blocks(0, 10), blocks(40, 10), blocks(51, 40)]));
+        assert_eq!(map.take_low(10), None);
+        assert_eq!(map.take_low(0), Some(vec![]));
+        assert_eq!(map.count(), 9);
+    }
+
+    #[test]
+    fn metadata_goes_high() {
+        let mut map = FreeMap::new(0, 100, [blocks(95, 2)]);
+        assert_eq!(map.take_high(3), Some(blocks(97, 3)));
+        assert_eq!(map.take_high(3), Some(blocks(92, 3)));
+        assert_eq!(map.take_high(93), None);
+    }
+}

@@ -1,0 +1,16 @@
+//! The container: a directory whose preallocated files hold the shards of many ranks and revisions.
+//!
+//! A layout is one arrangement of portions and never changes in place; a space has one, and for a
+//! while a second while a newer one takes over. A portion has two slots, each the root of a catalogue
+//! of all revisions that the portion keeps. Owns: where things lie. What must hold: nothing that was
+//! read is believed before its checksum matched.
+
+mod aligned;
+mod directory;
+pub mod format;
+pub(crate) mod free;
+mod portion;
+
+pub(crate) use aligned::Aligned;
+pub(crate) use directory::{LOCK_FILE, LayoutFile, create_layout, layouts, remove_layout, remove_unfinished};
+pub(crate) use portion::{Portion, SLOT_STRIDE, data_from};

@@ -1,0 +1,160 @@
+//! One rank's part of a layout file: reading and writing by offsets within the portion.
+
+use super::{
+    Aligned,
+    format::{
+        BLOCK, BLOCK_BYTES, Catalogue, Entry, Hash, Header, Manifest, PortionPlace, Refusal, Slot, VERSION, blocks_for, hash,
+    },
+};
+use crate::{
+    device::{self, File},
+    error::{Error, Result},
+};
+use std::{fmt, io, sync::Arc};
+
+/// Slots of new layouts lie so far apart, so that one torn or misdirected write never takes both.
+pub(crate) const SLOT_STRIDE: u64 = 64 << 10;
+
+/// Where data begins in a portion.
+pub(crate) const fn data_from(slot_stride: u64) -> u64 {
+    2 * slot_stride
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Portion {
+    file: Arc<dyn File>,
+    path: Arc<str>,
+    place: PortionPlace,
+    layout_id: [u8; 16],
+    slot_stride: u64,
+}
+
+impl Portion {
+    pub(crate) fn new(file: Arc<dyn File>, path: Arc<str>, header: &Header, place: PortionPlace) -> Portion {
+        Portion { file, path, place, layout_id: header.layout_id, slot_stride: header.slot_stride }
+    }
+
+    pub(crate) fn rank(&self) -> u32 {
+        self.place.rank
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    pub(crate) fn layout_id(&self) -> [u8; 16] {
+        self.layout_id
+    }
+
+    /// The blocks that data and metadata may use: from, to.
+    pub(crate) fn data_blocks(&self) -> (u64, u64) {
+        (data_from(self.slot_stride) / BLOCK_BYTES, self.place.bytes / BLOCK_BYTES)
+    }
+
+    pub(crate) fn read_slot(&self, index: usize) -> Result<Slot> {
+        let at = self.slot_stride * index as u64;
+        let block = self.read(at, BLOCK_BYTES)?;
+        let block: &[u8; BLOCK] = block[..BLOCK].try_into().map_err(|_| self.out_of_memory(BLOCK_BYTES))?;
+        Slot::parse(block, self.layout_id, self.place.rank, self.place.bytes)
+            .map_err(|refusal| self.refuse(refusal, &format!("slot {index}")))
+    }
+
+    pub(crate) fn write_slot(&self, index: usize, slot: &Slot) -> Result<u64> {
+        let block = Aligned::holding(&slot.build()).ok_or_else(|| self.out_of_memory(BLOCK_BYTES))?;
+        self.write(self.slot_stride * index as u64, &block)
+    }
+
+    pub(crate) fn read_catalogue(&self, slot: &Slot) -> Result<Catalogue> {
+        let bytes = self.read(slot.catalogue_at, slot.catalogue_bytes)?;
+        Catalogue::parse(&bytes[..slot.catalogue_bytes as usize], &slot.catalogue_hash, self.place.bytes)
+            .map_err(|refusal| self.refuse(refusal, &format!("catalogue at {}", slot.catalogue_at)))
+    }
+
+    pub(crate) fn read_manifest(&self, entry: &Entry) -> Result<Manifest> {
+        let of = format!("manifest of revision {} at {}", entry.number, entry.manifest_at);
+        let bytes = self.read_checked(entry.manifest_at, entry.manifest_bytes, &entry.manifest_hash, &of)?;
+        Manifest::parse(&bytes, self.place.bytes).map_err(|refusal| self.refuse(refusal, &of))
+    }
+
+    /// Reads bytes at any offset and checks their hash.
+    pub(crate) fn read_checked(&self, at: u64, bytes: u64, expected: &Hash, of: &str) -> Result<Vec<u8>> {
+        let from = at / BLOCK_BYTES * BLOCK_BYTES;
+        let blocks = self.read(from, at - from + bytes)?;
+        let wanted = &blocks[(at - from) as usize..][..bytes as usize];
+        if hash(wanted) != *expected {
+            return Err(self.refuse(Refusal::Damaged("its checksum does not match".into()), of));
+        }
+        Ok(wanted.to_vec())
+    }
+
+    /// Reads the blocks that hold `bytes` bytes from the block-aligned offset `at`.
+    fn read(&self, at: u64, bytes: u64) -> Result<Aligned> {
+        let inside = at.checked_add(bytes).is_some_and(|end| end <= self.place.bytes);
+        // Compared with the file before anything is allocated: the lengths come from the medium.
+        let size = self.file.bytes().map_err(|e| self.io_error("reading", at, e))?;
+        if !inside || self.place.at.saturating_add(at).saturating_add(bytes) > size {
+            return Err(self.truncated(at, size));
+        }
+        let mut buffer = Aligned::zeroed(bytes).ok_or_else(|| self.out_of_memory(bytes))?;
+        self.read_into(at, &mut buffer)?;
+        Ok(buffer)
+    }
+
+    /// Fills `buffer` from offset `at`.
+    pub(crate) fn read_into(&self, at: u64, buffer: &mut [u8]) -> Result<()> {
+        device::read_full(&*self.file, buffer, self.place.at + at).map_err(|e| match e.kind() {
+            io::ErrorKind::UnexpectedEof => self.truncated(at, self.file.bytes().unwrap_or(0)),
+            _ => self.io_error("reading", at, e),
+        })
+    }
+
+    /// Writes `bytes` at offset `at`; returns how many writes it took.
+    pub(crate) fn write(&self, at: u64, bytes: &[u8]) -> Result<u64> {
+        assert!(at + bytes.len() as u64 <= self.place.bytes, "a write past the end of a portion");
+        device::write_full(&*self.file, bytes, self.place.at + at).map_err(|e| self.io_error("writing to", at, e))
+    }
+
+    /// Writes `bytes` padded to whole blocks.
+    pub(crate) fn write_padded(&self, at: u64, bytes: &[u8]) -> Result<u64> {
+        let padded = Aligned::holding(bytes).ok_or_else(|| self.out_of_memory(bytes.len() as u64))?;
+        debug_assert_eq!(padded.len() as u64, blocks_for(bytes.len() as u64) * BLOCK_BYTES);
+        self.write(at, &padded)
+    }
+
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.file.sync().map_err(|e| self.io_error("syncing", 0, e))
+    }
+
+    pub(crate) fn refuse(&self, refusal: Refusal, of: &str) -> Error {
+        refused(refusal, &format!("{self}, {of}"))
+    }
+
+    fn truncated(&self, at: u64, size: u64) -> Error {
+        Error::damaged(format!("{self}: cut short, nothing at offset {at} of the portion (the file has {size} bytes)"))
+    }
+
+    fn io_error(&self, doing: &str, at: u64, source: io::Error) -> Error {
+        Error::io(doing, format!("{self} at offset {at} of the portion"), source)
+    }
+
+    pub(crate) fn out_of_memory(&self, bytes: u64) -> Error {
+        Error::io("allocating", format!("{bytes} bytes for {self}"), io::ErrorKind::OutOfMemory.into())
+    }
+}
+
+impl fmt::Display for Portion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (portion of rank {})", self.path, self.place.rank)
+    }
+}
+
+/// A refusal of bytes read at `place`, as an error.
+pub(super) fn refused(refusal: Refusal, place: &str) -> Error {
+    match refusal {
+        Refusal::Foreign(why) => Error::NotASpace { path: place.to_owned(), why },
+        Refusal::Newer { found, hint } => {
+            Error::NewerVersion { path: place.to_owned(), found, known: VERSION, hint }
+        }
+        Refusal::Damaged(why) => Error::damaged(format!("{place}: {why}")),
+    }
+}

@@ -1,0 +1,115 @@
+//! The pool: a bounded number of aligned chunks in one mapping of /dev/shm, allocated for real and
+//! touched at start, so that neither a full /dev/shm nor a page fault comes in the middle of a copy.
+
+use crate::error::{Error, Result};
+use crossbeam_channel::{Receiver, Sender, bounded};
+use memmap2::{MmapOptions, MmapRaw};
+use nix::{fcntl::posix_fallocate, sys::statvfs::fstatvfs};
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+    sync::Arc,
+};
+
+#[derive(Debug, Clone)]
+pub(crate) struct Pool {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    map: MmapRaw,
+    chunk_bytes: usize,
+    /// Indices of the chunks that nobody holds.
+    free: (Sender<usize>, Receiver<usize>),
+}
+
+/// One chunk, held by one thread at a time; goes back to the pool when dropped.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    pool: Arc<Shared>,
+    index: usize,
+}
+
+impl Pool {
+    /// Makes a pool of `bytes` in `directory`. Its file has no name: it ends with the process.
+    pub(crate) fn new(directory: &Path, bytes: u64, chunk_bytes: u64) -> Result<Pool> {
+        let map = map_shared(directory, bytes)?;
+        let (bytes, chunk_bytes) = (bytes as usize, chunk_bytes as usize);
+        collapse(&map);
+        touch(&map);
+        let chunks = bytes / chunk_bytes;
+        let free = bounded(chunks);
+        for index in 0..chunks {
+            // Cannot fail: there is room for all, and the receiver lives beside the sender.
+            let _ = free.0.send(index);
+        }
+        Ok(Pool { shared: Arc::new(Shared { map, chunk_bytes, free }) })
+    }
+
+    pub(crate) fn chunk_bytes(&self) -> u64 {
+        self.shared.chunk_bytes as u64
+    }
+
+    /// Waits for a free chunk.
+    pub(crate) fn take(&self) -> Chunk {
+        let index = self.shared.free.1.recv();
+        // The sender lives as long as the pool, so that the channel never closes.
+        Chunk { index: index.unwrap_or_else(|_| unreachable!("the pool holds its own sender")), pool: self.shared.clone() }
+    }
+}
+
+impl Chunk {
+    #[allow(unsafe_code)]
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        let at = self.index * self.pool.chunk_bytes;
+        // SAFETY: the index left the free list when this chunk was made and returns when it is dropped,
+        // so that no other reference to these bytes exists; they lie inside the mapping.
+        unsafe { std::slice::from_raw_parts_mut(self.pool.map.as_mut_ptr().add(at), self.pool.chunk_bytes) }
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        let _ = self.pool.free.0.send(self.index);
+    }
+}
+
+fn map_shared(directory: &Path, bytes: u64) -> Result<MmapRaw> {
+    let path = directory.display();
+    let failed = |e: io::Error| Error::io("making the pool in", path.to_string(), e);
+    // Without a name and closed to others; nothing is left in the directory, whatever happens.
+    let flags = libc::O_TMPFILE | libc::O_EXCL;
+    let file = OpenOptions::new().read(true).write(true).mode(0o600).custom_flags(flags).open(directory);
+    let file: File = file.map_err(failed)?;
+    let room = fstatvfs(&file).map_err(|e| failed(e.into()))?;
+    let available = room.blocks_available().saturating_mul(room.fragment_size());
+    let full = || Error::PoolFull { path: path.to_string(), needed: bytes, available };
+    // Asked first: allocating until it fails would take the memory away from everyone for a while.
+    if bytes > available {
+        return Err(full());
+    }
+    posix_fallocate(&file, 0, bytes as i64).map_err(|errno| match errno {
+        nix::errno::Errno::ENOSPC => full(),
+        other => failed(other.into()),
+    })?;
+    MmapOptions::new().len(bytes as usize).map_raw(&file).map_err(failed)
+}
+
+/// Asks for huge pages: fewer faults and faster copies. Kernels that cannot (before 6.1) say no.
+#[allow(unsafe_code)]
+fn collapse(map: &MmapRaw) {
+    const MADV_COLLAPSE: libc::c_int = 25;
+    // SAFETY: advice on a mapping of our own; it changes no contents.
+    unsafe { libc::madvise(map.as_mut_ptr().cast(), map.len(), MADV_COLLAPSE) };
+}
+
+#[allow(unsafe_code)]
+fn touch(map: &MmapRaw) {
+    for at in (0..map.len()).step_by(4096) {
+        // SAFETY: inside the mapping, which nobody else uses yet.
+        unsafe { map.as_mut_ptr().add(at).write_volatile(0) };
+    }
+}

@@ -1,0 +1,74 @@
+//! Jobs whose ranks are threads.
+#![allow(dead_code, reason = "each test uses its part of this")]
+
+use mainstay_engine::{Config, Region, Session, group::ThreadGroup, space::format::ElementType};
+use std::thread;
+use tempfile::TempDir;
+
+/// What one rank of the test jobs saves: a region of several chunks, a small one and an empty one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct State {
+    pub field: Vec<f64>,
+    pub step: [u64; 1],
+    pub empty: [u8; 0],
+}
+
+impl State {
+    pub fn new() -> State {
+        State { field: vec![0.0; 50_001], step: [0], empty: [] }
+    }
+
+    /// # Safety
+    /// The state outlives the session, or is unprotected before.
+    #[allow(unsafe_code)]
+    pub fn protect(&mut self, session: &mut Session) {
+        let shape = [self.field.len() as u64];
+        // SAFETY: the tests keep the state for as long as the session.
+        let regions = unsafe {
+            [
+                Region::array("field", self.field.as_mut_ptr().cast(), ElementType::F64, &shape),
+                Region::array("step", self.step.as_mut_ptr().cast(), ElementType::U64, &[1]),
+                Region::new("empty", self.empty.as_mut_ptr(), 0),
+            ]
+        };
+        for region in regions {
+            session.protect(region.unwrap()).unwrap();
+        }
+    }
+}
+
+/// Makes `state` what rank `rank` has after `step`.
+pub fn filled(state: &mut State, rank: usize, step: u64) {
+    let mut random = fastrand::Rng::with_seed((rank as u64) << 32 | step);
+    state.field.fill_with(|| random.f64());
+    state.step = [step];
+}
+
+pub struct Job {
+    pub ranks: usize,
+    pub config: Config,
+    pub directory: TempDir,
+}
+
+impl Job {
+    pub fn new(ranks: usize, config: Config) -> Job {
+        Job { ranks, config, directory: TempDir::new().unwrap() }
+    }
+
+    /// Runs one job on the space: every rank opens it, protects its state, does `work` and closes.
+    pub fn run(&self, work: impl Fn(usize, &mut Session, &mut State) + Sync) {
+        thread::scope(|scope| {
+            for (rank, group) in ThreadGroup::new(self.ranks).into_iter().enumerate() {
+                let work = &work;
+                scope.spawn(move || {
+                    let path = self.directory.path().join("space");
+                    let mut session = Session::open(Box::new(group), &path, self.config.clone()).unwrap();
+                    let mut state = State::new();
+                    state.protect(&mut session);
+                    work(rank, &mut session, &mut state);
+                    session.close().unwrap();
+                });
+            }
+        });
+    }
+}

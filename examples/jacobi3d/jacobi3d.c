@@ -1,0 +1,149 @@
+/* The temperature in the ground below a mountain range, saved by Mainstay.
+ *
+ * All that has to do with saving is here, in main: open, protect, restore,
+ * checkpoint, close. The grid is in grid.c, the physics in ground.c. */
+#include <mpi.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <mainstay_mpi.h>
+
+#include "elevation.h"
+#include "grid.h"
+#include "ground.h"
+#include "options.h"
+#include "stop.h"
+
+static void must(mainstay_status status, const char *doing)
+{
+    if (status != MAINSTAY_OK)
+        stop("%s: %s", doing, mainstay_error_message());
+}
+
+/* A state that could not be saved is no reason to stop: the program's own is unharmed. */
+static int tried(mainstay_status status, const char *doing, int rank)
+{
+    if (status == MAINSTAY_OK)
+        return 0;
+    fprintf(stderr, "jacobi3d: rank %d: %s: %s; going on\n", rank, doing, mainstay_error_message());
+    return 1;
+}
+
+/* A checkpoint whose cost has not been printed yet. */
+typedef struct saved {
+    uint64_t revision, step; /* 0: none */
+} saved;
+
+/* Prints what a checkpoint cost this rank, once it is durable and that is known. */
+static void print_cost(mainstay_session *session, saved *last, bool phases)
+{
+    mainstay_record r;
+    if (last->revision == 0 || mainstay_last_record(session, &r) != MAINSTAY_OK ||
+        r.revision != last->revision || r.durable_ns == 0)
+        return;
+    printf("checkpoint %llu of step %llu: t1 %.3f s, t2-t1 %.1f ms, t3-t1 %.1f ms\n",
+           (unsigned long long)last->revision, (unsigned long long)last->step,
+           (double)r.t1_unix_ns / 1e9, (double)r.perceived_ns / 1e6, (double)r.durable_ns / 1e6);
+    if (phases)
+        printf("  communication %.1f, buffer wait %.1f, copy %.1f, other %.1f ms; "
+               "%llu bytes, %llu chunks, %llu writes\n",
+               (double)r.communication_ns / 1e6, (double)r.buffer_wait_ns / 1e6,
+               (double)r.copy_ns / 1e6, (double)r.other_ns / 1e6, (unsigned long long)r.bytes,
+               (unsigned long long)r.chunks, (unsigned long long)r.writes);
+    last->revision = 0;
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    int rank;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    setvbuf(stdout, NULL, _IOLBF, 0); /* so that whoever follows the run sees it at once */
+
+    options o;
+    int ended = options_parse(&o, argc, argv, rank == 0);
+    if (ended >= 0) {
+        MPI_Finalize();
+        return ended;
+    }
+
+    grid g = grid_create(MPI_COMM_WORLD, o.cells);
+    elevation surface = elevation_read(g.comm, o.dem);
+    ground rock = ground_create(&g, &surface);
+    size_t cells = grid_cells_stored(&g);
+    double *field = allocate(cells, sizeof *field), *other = allocate(cells, sizeof *other);
+    ground_begin(&rock, &g, &surface, field);
+    memcpy(other, field, cells * sizeof *field); /* its air, which no sweep writes */
+    elevation_free(&surface);
+    if (rank == 0)
+        printf("grid %zu x %zu x %zu on %d x %d x %d ranks, %.1f MB a rank, %.1f years a step\n",
+               g.cells[0], g.cells[1], g.cells[2], g.blocks[0], g.blocks[1], g.blocks[2],
+               (double)cells * sizeof *field / 1e6, 2 * rock.sweep_years);
+
+    uint64_t step = 0;
+    int failures = 0;
+    saved last = {0, 0};
+    mainstay_session *session = NULL;
+    if (o.space) {
+        mainstay_options wanted = MAINSTAY_OPTIONS_INIT;
+        wanted.keep = o.keep;
+        wanted.pool_bytes = o.pool_bytes;
+        wanted.stage = o.direct ? MAINSTAY_STAGE_DIRECT : MAINSTAY_STAGE_POOL;
+        must(mainstay_open_mpi(g.comm, o.space, &wanted, &session), "open the space");
+
+        uint64_t shape[3] = {g.size[0] + 2, g.size[1] + 2, g.size[2] + 2};
+        must(mainstay_protect(session, "step", &step, sizeof step), "protect the step");
+        must(mainstay_protect_array(session, "temperature", field, MAINSTAY_F64, 3, shape),
+             "protect the field");
+
+        mainstay_restored restored = {0};
+        must(mainstay_restore(session, &restored), "restore");
+        if (restored.skipped && rank == 0)
+            printf("newer revisions are damaged: %s\n", mainstay_report(session));
+        if (restored.revision && rank == 0)
+            printf("restored revision %llu, continuing at step %llu\n",
+                   (unsigned long long)restored.revision, (unsigned long long)step);
+    }
+    if (o.first)
+        grid_write(&g, field, o.first);
+
+    while (step < o.steps) {
+        /* Two sweeps a step, so that the field always ends in the array that is protected. */
+        ground_sweep(&rock, &g, field, other);
+        ground_sweep(&rock, &g, other, field);
+        step++;
+        if (rank == 0 && step % o.progress == 0)
+            printf("step %llu\n", (unsigned long long)step);
+
+        if (session && step % o.every == 0) {
+            uint64_t revision = 0;
+            failures += tried(mainstay_checkpoint(session, &revision), "checkpoint", rank);
+            if (rank == 0)
+                print_cost(session, &last, o.timeline); /* if this one had to wait for the last */
+            last = (saved){revision, step};
+        }
+        if (session && rank == 0)
+            print_cost(session, &last, o.timeline);
+    }
+
+    if (session) {
+        failures += tried(mainstay_wait(session), "wait", rank);
+        if (rank == 0)
+            print_cost(session, &last, o.timeline);
+        failures += tried(mainstay_close(session), "close", rank);
+    }
+    if (o.out)
+        grid_write(&g, field, o.out);
+    if (rank == 0)
+        printf("done: %llu steps, %.0f years\n", (unsigned long long)step,
+               2 * rock.sweep_years * (double)step);
+
+    free(field);
+    free(other);
+    ground_free(&rock);
+    grid_free(&g);
+    MPI_Finalize();
+    return failures ? 3 : 0;
+}

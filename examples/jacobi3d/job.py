@@ -1,0 +1,125 @@
+"""One run of an MPI program that can be followed, hurt, and cleaned up after."""
+
+import os
+import queue
+import select
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+from build import mpi
+
+END_LIMIT_S = 15
+
+
+class Job:
+    """Use as a context manager: at its end no process of the job is left."""
+
+    def __init__(self, ranks, command, scratch, limit_s):
+        self.deadline = time.monotonic() + limit_s
+        self.output = []
+        self._ranks = {}  # rank: pidfd, which means this very process for as long as it is open
+        self._lines = queue.Queue()
+        environment = dict(
+            os.environ,
+            OMPI_ALLOW_RUN_AS_ROOT="1",
+            OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+            TMPDIR=str(scratch),  # Open MPI keeps files of its own while it runs
+        )
+        self.process = subprocess.Popen(
+            [mpi("mpiexec"), "-n", str(ranks), "--map-by", ":OVERSUBSCRIBE", *map(str, command)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env=environment,
+            start_new_session=True,  # Ctrl-C is ours: we end the job in order
+        )
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._hold_ranks()
+        if self.process.poll() is None:
+            self.process.terminate()
+        try:
+            self.process.wait(END_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.wait_for_ranks()
+        for pidfd in self._ranks.values():
+            os.close(pidfd)
+        self._ranks.clear()
+
+    def lines(self):
+        """What the job prints, as it comes, until it ends."""
+        while True:
+            try:
+                line = self._lines.get(timeout=max(0, self.deadline - time.monotonic()))
+            except queue.Empty:
+                raise TimeoutError("the job took too long; its last lines:\n" + self.tail()) from None
+            if line is None:
+                return
+            self._hold_ranks()
+            self.output.append(line)
+            yield line
+
+    def tail(self):
+        return "\n".join(self.output[-15:])
+
+    def kill_rank(self, rank):
+        """SIGKILL to one rank: to it alone, not to mpiexec."""
+        self._hold_ranks()
+        signal.pidfd_send_signal(self._ranks[rank], signal.SIGKILL)
+
+    def wait(self):
+        """The exit status of mpiexec, once it has ended and its ranks are gone too."""
+        status = self.process.wait(max(0.1, self.deadline - time.monotonic()))
+        self.wait_for_ranks()
+        return status
+
+    def wait_for_ranks(self):
+        """mpiexec can end before its ranks do: until they are gone, they may still write."""
+        deadline = time.monotonic() + END_LIMIT_S
+        for pidfd in self._ranks.values():
+            while not select.select([pidfd], [], [], max(0, deadline - time.monotonic()))[0]:
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+                deadline = time.monotonic() + END_LIMIT_S
+
+    def _read(self):
+        for line in self.process.stdout:
+            self._lines.put(line.rstrip("\n"))
+        self._lines.put(None)
+
+    def _hold_ranks(self):
+        """Opens the ranks, which are children of mpiexec and know their number."""
+        if self._ranks or self.process.poll() is not None:
+            return
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and self._is_child(entry):
+                self._hold(entry)
+
+    def _is_child(self, entry):
+        try:
+            return int((entry / "stat").read_text().rpartition(")")[2].split()[1]) == self.process.pid
+        except (OSError, ValueError):
+            return False  # gone meanwhile
+
+    def _hold(self, entry):
+        try:
+            pidfd = os.pidfd_open(int(entry.name))
+            variables = (entry / "environ").read_bytes().split(b"\0")
+        except OSError:
+            return
+        rank = next((int(v[10:]) for v in variables if v.startswith(b"PMIX_RANK=")), None)
+        # Asked again: between the two the process could have ended and its id been used anew.
+        if rank is None or not self._is_child(entry):
+            os.close(pidfd)
+        else:
+            self._ranks[rank] = pidfd

@@ -1,0 +1,28 @@
+/* The command line of jacobi3d. */
+#ifndef JACOBI3D_OPTIONS_H
+#define JACOBI3D_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct options {
+    const char *dem;         /* elevation model, made by dem.py */
+    size_t cells[3];         /* of the whole grid: east, north, up */
+    uint64_t steps;          /* each of two sweeps */
+    uint64_t progress;       /* steps between two progress lines */
+    const char *out;         /* where the final field goes, or NULL */
+    const char *first;       /* where the field goes that the run begins with, or NULL */
+    const char *space;       /* where the checkpoints go; NULL: none are made */
+    uint64_t every;          /* steps between two checkpoints */
+    uint32_t keep;           /* these three: 0 is Mainstay's default */
+    uint64_t pool_bytes;
+    bool direct;
+    bool timeline;           /* the phases of each checkpoint too */
+} options;
+
+/* Returns -1 if the program should run, or else the exit status to end with.
+ * Only the rank that is told to speak prints. */
+int options_parse(options *o, int argc, char **argv, bool speak);
+
+#endif
