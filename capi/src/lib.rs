@@ -1,1 +1,16 @@
+//! The C library: translates C's world into the engine's, and decides nothing.
+//!
+//! One noun of C a file. Panics end here as `MAINSTAY_INTERNAL`, null pointers as
+//! `MAINSTAY_INVALID_ARGUMENT`. No MPI symbol is in this library: the shim `mainstay_mpi.h`, compiled by
+//! the user's own `mpicc`, brings a table of functions (`group`).
 
+// cbindgen writes the names of these types as C has them (cbindgen.toml).
+
+mod checkpoint;
+mod error;
+mod group;
+mod options;
+mod record;
+mod region;
+mod restore;
+mod session;

@@ -1,0 +1,114 @@
+/* Mainstay on MPI. Licence: MIT OR Apache-2.0.
+ *
+ * Compiled by the user's own mpicc, as part of the program: libmainstay has no MPI symbol in it and
+ * serves every MPI. MPI is called only inside Mainstay's collective calls, from the calling thread, so
+ * that MPI_THREAD_FUNNELED (or SINGLE) is enough.
+ */
+#ifndef MAINSTAY_MPI_H
+#define MAINSTAY_MPI_H
+
+#include <limits.h>
+#include <mpi.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mainstay.h"
+
+/* Programs use mainstay_open_mpi; the rest is its own business. Not every function is used by every
+ * program that includes this. */
+#if defined(__GNUC__)
+#define MAINSTAY_SHIM static __attribute__((unused))
+#else
+#define MAINSTAY_SHIM static
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct mainstay_mpi_context {
+  MPI_Comm comm;
+} mainstay_mpi_context;
+
+/* Raw codes differ between MPIs; classes do not. */
+MAINSTAY_SHIM int mainstay_mpi_class(int code) {
+  int error_class = MPI_ERR_OTHER;
+  if (code == MPI_SUCCESS) return 0;
+  MPI_Error_class(code, &error_class);
+  return error_class == MPI_SUCCESS ? MPI_ERR_OTHER : error_class;
+}
+
+MAINSTAY_SHIM int mainstay_mpi_all_max(void *context, uint64_t *values, size_t count) {
+  MPI_Comm comm = ((mainstay_mpi_context *)context)->comm;
+  if (count > INT_MAX) return MPI_ERR_COUNT;
+  return mainstay_mpi_class(MPI_Allreduce(MPI_IN_PLACE, values, (int)count, MPI_UINT64_T, MPI_MAX, comm));
+}
+
+MAINSTAY_SHIM int mainstay_mpi_all_gather(void *context, const void *mine, void *all, size_t bytes) {
+  MPI_Comm comm = ((mainstay_mpi_context *)context)->comm;
+  if (bytes > INT_MAX) return MPI_ERR_COUNT;
+  return mainstay_mpi_class(MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, comm));
+}
+
+MAINSTAY_SHIM int mainstay_mpi_broadcast(void *context, uint32_t root, void *data, size_t bytes) {
+  MPI_Comm comm = ((mainstay_mpi_context *)context)->comm;
+  if (bytes > INT_MAX) return MPI_ERR_COUNT;
+  return mainstay_mpi_class(MPI_Bcast(data, (int)bytes, MPI_BYTE, (int)root, comm));
+}
+
+MAINSTAY_SHIM void mainstay_mpi_explain(void *context, int code, char *text, size_t bytes) {
+  char message[MPI_MAX_ERROR_STRING + 1];
+  int length = 0;
+  (void)context;
+  if (bytes == 0 || MPI_Error_string(code, message, &length) != MPI_SUCCESS || length < 0) return;
+  if ((size_t)length >= bytes) length = (int)bytes - 1;
+  memcpy(text, message, (size_t)length);
+  text[length] = 0;
+}
+
+MAINSTAY_SHIM void mainstay_mpi_release(void *context) {
+  mainstay_mpi_context *mine = (mainstay_mpi_context *)context;
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (!finalized) MPI_Comm_free(&mine->comm);
+  free(mine);
+}
+
+/* Opens the space in the directory `path` for the ranks of `comm`, any communicator: it is duplicated,
+ * and may be freed after the call. Collective. `options` may be NULL. After an error of MPI itself
+ * (MAINSTAY_GROUP_FAILED from here) mainstay_error_message() may be of an earlier call. */
+MAINSTAY_SHIM mainstay_status mainstay_open_mpi(MPI_Comm comm, const char *path, const mainstay_options *options,
+                                                mainstay_session **session) {
+  mainstay_mpi_context *context;
+  mainstay_group group;
+  int rank = 0, ranks = 0;
+  if (session) *session = NULL;
+  if (comm == MPI_COMM_NULL) return MAINSTAY_INVALID_ARGUMENT;
+  context = (mainstay_mpi_context *)malloc(sizeof *context);
+  if (!context) return MAINSTAY_IO;
+  if (MPI_Comm_dup(comm, &context->comm) != MPI_SUCCESS) {
+    free(context);
+    return MAINSTAY_GROUP_FAILED;
+  }
+  /* Errors come back to Mainstay, whatever the program does with its own. */
+  MPI_Comm_set_errhandler(context->comm, MPI_ERRORS_RETURN);
+  MPI_Comm_rank(context->comm, &rank);
+  MPI_Comm_size(context->comm, &ranks);
+  memset(&group, 0, sizeof group);
+  group.size = sizeof group;
+  group.context = context;
+  group.rank = (uint32_t)rank;
+  group.ranks = (uint32_t)ranks;
+  group.all_max = mainstay_mpi_all_max;
+  group.all_gather = mainstay_mpi_all_gather;
+  group.broadcast = mainstay_mpi_broadcast;
+  group.explain = mainstay_mpi_explain;
+  group.release = mainstay_mpi_release;
+  return mainstay_open(&group, path, options, session);
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* MAINSTAY_MPI_H */

@@ -1,0 +1,57 @@
+//! Saving.
+
+use crate::{
+    error::{Status, guard, null},
+    session::{Session, session_of},
+};
+use std::ffi::c_int;
+
+/// Saves all protected regions as a new revision and returns at t2: the program may go on and change
+/// its memory. Collective. `revision` may be NULL; else it gets the revision's number.
+///
+/// The program's memory is read, never changed. If the revision before this one failed and nobody has
+/// been told (mainstay_wait tells), this call returns that error and saves nothing: call it again.
+///
+/// # Safety
+/// `session` is open, and what is protected is valid and at rest until the call returns.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_checkpoint(session: *mut Session, revision: *mut u64) -> Status {
+    guard(|| {
+        // SAFETY: the caller's promises are passed on.
+        let (session, revision) = unsafe { (session_of(session)?, revision.as_mut()) };
+        let number = session.engine.checkpoint()?;
+        if let Some(revision) = revision {
+            *revision = number;
+        }
+        Ok(())
+    })
+}
+
+/// Waits until the last revision is complete: durable on all ranks. Collective. An error means that it
+/// is not and never will be; earlier revisions are as they were.
+///
+/// # Safety
+/// `session` is open.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_wait(session: *mut Session) -> Status {
+    // SAFETY: the caller's promise is passed on.
+    guard(|| unsafe { session_of(session) }?.engine.wait())
+}
+
+/// Puts into `*durable` whether this rank's part of the last revision is durable. Local, never waits.
+///
+/// # Safety
+/// `session` is open, `durable` points to an int.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_poll(session: *mut Session, durable: *mut c_int) -> Status {
+    guard(|| {
+        // SAFETY: the caller's promises are passed on.
+        let (session, durable) = unsafe { (session_of(session)?, durable.as_mut()) };
+        let durable = durable.ok_or_else(|| null("durable"))?;
+        *durable = c_int::from(session.engine.poll()?);
+        Ok(())
+    })
+}

@@ -1,0 +1,138 @@
+//! The ranks of a job, as a table of functions that the MPI shim brings.
+
+use crate::error::null;
+use mainstay_engine::{Error, Result, group::Group};
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+/// The group's collectives, called only from the thread that calls the session. Each returns 0, or the
+/// class of the error. `mainstay_open_mpi` fills it in; other worlds than MPI can bring their own.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct GroupTable {
+    /// sizeof(mainstay_group).
+    pub size: usize,
+    /// Handed back to each function.
+    pub context: *mut c_void,
+    pub rank: u32,
+    pub ranks: u32,
+    /// Element-wise maximum over all ranks, in place.
+    pub all_max: Option<unsafe extern "C" fn(context: *mut c_void, values: *mut u64, count: usize) -> c_int>,
+    /// `bytes` bytes of each rank, in the order of ranks, into `all`.
+    pub all_gather: Option<
+        unsafe extern "C" fn(context: *mut c_void, mine: *const c_void, all: *mut c_void, bytes: usize) -> c_int,
+    >,
+    /// `bytes` bytes of `root` to all.
+    pub broadcast: Option<
+        unsafe extern "C" fn(context: *mut c_void, root: u32, data: *mut c_void, bytes: usize) -> c_int,
+    >,
+    /// Says what an error class means, into `text` of `bytes` bytes.
+    pub explain: Option<unsafe extern "C" fn(context: *mut c_void, code: c_int, text: *mut c_char, bytes: usize)>,
+    /// Ends the group; called once, at the end of the session, also when opening it failed.
+    pub release: Option<unsafe extern "C" fn(context: *mut c_void)>,
+}
+
+/// A table whose functions are all there.
+pub(crate) struct CGroup {
+    table: GroupTable,
+}
+
+// SAFETY: the context is used only by the thread that calls the session, as the table demands.
+#[allow(unsafe_code)]
+unsafe impl Send for CGroup {}
+
+impl CGroup {
+    /// Takes the table over, `release` included.
+    pub(crate) fn new(table: &GroupTable) -> Result<CGroup> {
+        let group = CGroup { table: *table };
+        let whole = table.all_max.is_some() && table.all_gather.is_some() && table.broadcast.is_some();
+        if table.size != size_of::<GroupTable>() {
+            let why = format!("{} bytes instead of {}; compile with this version's headers", table.size, size_of::<GroupTable>());
+            return Err(Error::InvalidArgument { what: "group".to_owned(), why });
+        }
+        if !whole {
+            return Err(null("a function of the group"));
+        }
+        if table.rank >= table.ranks {
+            let why = format!("rank {} of {}", table.rank, table.ranks);
+            return Err(Error::InvalidArgument { what: "group".to_owned(), why });
+        }
+        Ok(group)
+    }
+
+    #[allow(unsafe_code)]
+    fn check(&self, code: c_int, doing: &str) -> Result<()> {
+        if code == 0 {
+            return Ok(());
+        }
+        let mut text = [0_u8; 512];
+        if let Some(explain) = self.table.explain {
+            // SAFETY: the buffer has the length that is given; its last byte stays zero.
+            unsafe { explain(self.table.context, code, text.as_mut_ptr().cast(), text.len() - 1) };
+        }
+        let text = CStr::from_bytes_until_nul(&text).unwrap_or_default().to_string_lossy();
+        Err(Error::GroupFailed { what: format!("{doing}: {text} (class {code})") })
+    }
+
+    #[allow(unsafe_code)]
+    fn gather_equal(&self, mine: &[u8]) -> Result<Vec<u8>> {
+        let mut all = vec![0; mine.len() * self.size()];
+        let Some(all_gather) = self.table.all_gather else { return Err(null("all_gather")) };
+        // SAFETY: `all` holds `mine.len()` bytes for each rank.
+        let code = unsafe {
+            all_gather(self.table.context, mine.as_ptr().cast(), all.as_mut_ptr().cast(), mine.len())
+        };
+        self.check(code, "all-gather").map(|()| all)
+    }
+}
+
+impl Group for CGroup {
+    fn rank(&self) -> usize {
+        self.table.rank as usize
+    }
+
+    fn size(&self) -> usize {
+        self.table.ranks as usize
+    }
+
+    #[allow(unsafe_code)]
+    fn all_max(&self, values: &mut [u64]) -> Result<()> {
+        let Some(all_max) = self.table.all_max else { return Err(null("all_max")) };
+        // SAFETY: pointer and count are those of the slice.
+        let code = unsafe { all_max(self.table.context, values.as_mut_ptr(), values.len()) };
+        self.check(code, "all-reduce")
+    }
+
+    fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
+        let lengths = self.gather_equal(&(mine.len() as u64).to_le_bytes())?;
+        let lengths: Vec<usize> =
+            lengths.chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap_or_default()) as usize).collect();
+        let longest = lengths.iter().copied().max().unwrap_or(0).max(1);
+        let mut padded = mine.to_vec();
+        padded.resize(longest, 0);
+        let all = self.gather_equal(&padded)?;
+        Ok(all.chunks_exact(longest).zip(lengths).map(|(bytes, length)| bytes[..length].to_vec()).collect())
+    }
+
+    #[allow(unsafe_code)]
+    fn broadcast(&self, root: usize, bytes: &mut Vec<u8>) -> Result<()> {
+        let Some(broadcast) = self.table.broadcast else { return Err(null("broadcast")) };
+        let mut length = (bytes.len() as u64).to_le_bytes();
+        // SAFETY: pointer and length are those of the array.
+        let code = unsafe { broadcast(self.table.context, root as u32, length.as_mut_ptr().cast(), length.len()) };
+        self.check(code, "broadcast")?;
+        bytes.resize(u64::from_le_bytes(length) as usize, 0);
+        // SAFETY: pointer and length are those of the vector.
+        let code = unsafe { broadcast(self.table.context, root as u32, bytes.as_mut_ptr().cast(), bytes.len()) };
+        self.check(code, "broadcast")
+    }
+}
+
+impl Drop for CGroup {
+    #[allow(unsafe_code)]
+    fn drop(&mut self) {
+        if let Some(release) = self.table.release {
+            // SAFETY: called once, with the context that came with it.
+            unsafe { release(self.table.context) };
+        }
+    }
+}

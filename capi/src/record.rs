@@ -1,0 +1,67 @@
+//! What checkpoints took.
+
+use crate::{
+    error::{Status, guard, null},
+    session::{Session, session_of},
+};
+
+/// What one checkpoint took on this rank. t1: asked for; t2: the program goes on; t3: durable here.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct Record {
+    /// 0: no checkpoint has become durable yet.
+    pub revision: u64,
+    /// t1 in nanoseconds since 1970.
+    pub t1_unix_ns: u64,
+    /// Nanoseconds in the all-reduce at t1,
+    pub communication_ns: u64,
+    /// waiting for a free chunk of the pool,
+    pub buffer_wait_ns: u64,
+    /// copying into chunks (stage direct: writing),
+    pub copy_ns: u64,
+    /// and the rest of t2 - t1.
+    pub other_ns: u64,
+    /// t2 - t1.
+    pub perceived_ns: u64,
+    /// t3 - t1.
+    pub durable_ns: u64,
+    /// Bytes of all regions.
+    pub bytes: u64,
+    /// Bytes written, with padding and metadata.
+    pub written_bytes: u64,
+    pub chunks: u64,
+    pub writes: u64,
+}
+
+/// Puts the record of the newest checkpoint whose part of this rank is durable into `*record`. Local,
+/// never waits.
+///
+/// # Safety
+/// `session` is open, `record` points to a mainstay_record.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_last_record(session: *mut Session, record: *mut Record) -> Status {
+    guard(|| {
+        // SAFETY: the caller's promises are passed on.
+        let (session, record) = unsafe { (session_of(session)?, record.as_mut()) };
+        let record = record.ok_or_else(|| null("record"))?;
+        *record = session.engine.last_record().map_or_else(Record::default, |last| {
+            let phases = last.phases;
+            Record {
+                revision: last.revision,
+                t1_unix_ns: phases.t1_unix_ns,
+                communication_ns: phases.communication_ns,
+                buffer_wait_ns: phases.buffer_wait_ns,
+                copy_ns: phases.copy_ns,
+                other_ns: phases.other_ns(),
+                perceived_ns: phases.perceived_ns,
+                durable_ns: phases.durable_ns,
+                bytes: last.bytes,
+                written_bytes: phases.written_bytes,
+                chunks: phases.chunks,
+                writes: phases.writes,
+            }
+        });
+        Ok(())
+    })
+}

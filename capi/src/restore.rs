@@ -1,0 +1,58 @@
+//! Coming back.
+
+use crate::{
+    error::{Status, c_text, guard, null},
+    session::{Session, session_of},
+};
+use std::ffi::c_char;
+
+/// What a restore brought back.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Restored {
+    /// Its number, 1 or more; 0: there was nothing to restore, and the regions are as they were.
+    pub revision: u64,
+    /// Newer revisions that were passed over because of damage; mainstay_report says what it was.
+    pub skipped: u64,
+}
+
+/// Fills the protected regions with the newest complete revision that can be read whole, the same on
+/// all ranks. Collective. Protect first. Every block is verified. After MAINSTAY_DAMAGED the regions are
+/// undefined; after any other error they are as they were. `restored` may be NULL.
+///
+/// # Safety
+/// `session` is open, and what is protected is valid and ours until the call returns.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_restore(session: *mut Session, restored: *mut Restored) -> Status {
+    guard(|| {
+        // SAFETY: the caller's promises are passed on.
+        let (session, restored) = unsafe { (session_of(session)?, restored.as_mut()) };
+        let found = session.engine.restore()?;
+        let skipped = found.as_ref().map_or(&[][..], |found| &found.skipped);
+        session.report = c_text(&skipped.join("\n"));
+        if let Some(restored) = restored {
+            restored.revision = found.as_ref().map_or(0, |found| found.revision);
+            restored.skipped = skipped.len() as u64;
+        }
+        Ok(())
+    })
+}
+
+/// What the last restore passed over, a line for each revision; "" if nothing. Valid until the next
+/// restore or the close.
+///
+/// # Safety
+/// `session` is open.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_report(session: *mut Session) -> *const c_char {
+    // SAFETY: the caller's promise is passed on.
+    match unsafe { session.as_ref() } {
+        Some(session) => session.report.as_ptr(),
+        None => {
+            guard(|| Err(null("session")));
+            c"".as_ptr()
+        }
+    }
+}

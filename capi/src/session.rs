@@ -1,0 +1,85 @@
+//! Opening and closing.
+
+use crate::{
+    error::{Status, c_text, guard, null},
+    group::{CGroup, GroupTable},
+    options::Options,
+};
+use mainstay_engine::{Config, Error};
+use std::{
+    ffi::{CStr, CString, OsStr, c_char},
+    os::unix::ffi::OsStrExt,
+    path::Path,
+};
+
+/// One job at work on one space.
+pub struct Session {
+    pub(crate) engine: mainstay_engine::Session,
+    /// What the last restore passed over.
+    pub(crate) report: CString,
+}
+
+/// Opens the space in the directory `path`, made if it is missing, for the ranks of `group`, and puts
+/// the session into `*session`. Collective. `options` may be NULL. The group is taken over and
+/// released in any case. Programs on MPI call mainstay_open_mpi instead.
+///
+/// # Safety
+/// `group` is filled in, `path` ends with a zero byte, `session` points to room for a pointer.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_open(
+    group: *const GroupTable,
+    path: *const c_char,
+    options: *const Options,
+    session: *mut *mut Session,
+) -> Status {
+    guard(|| {
+        // SAFETY: null or as the caller promised.
+        let (group, options, session) = unsafe { (group.as_ref(), options.as_ref(), session.as_mut()) };
+        let group = CGroup::new(group.ok_or_else(|| null("group"))?)?;
+        let session = session.ok_or_else(|| null("session"))?;
+        *session = std::ptr::null_mut();
+        // SAFETY: as the caller promised.
+        let path = Path::new(OsStr::from_bytes(unsafe { bytes_of(path, "path") }?));
+        let config = options.map_or_else(|| Ok(Config::default()), Options::config)?;
+        let engine = mainstay_engine::Session::open(Box::new(group), path, config)?;
+        *session = Box::into_raw(Box::new(Session { engine, report: c_text("") }));
+        Ok(())
+    })
+}
+
+/// Waits for the last revision and ends the session, also when it returns an error: the pointer must
+/// not be used again. Collective; before MPI_Finalize.
+///
+/// # Safety
+/// `session` came from mainstay_open and was not closed.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_close(session: *mut Session) -> Status {
+    guard(|| {
+        if session.is_null() {
+            return Err(null("session"));
+        }
+        // SAFETY: made by `mainstay_open` from a box, and given up by the caller.
+        unsafe { Box::from_raw(session) }.engine.close()
+    })
+}
+
+/// # Safety
+/// `session` is null or came from `mainstay_open` and was not closed.
+#[allow(unsafe_code)]
+pub(crate) unsafe fn session_of<'a>(session: *mut Session) -> Result<&'a mut Session, Error> {
+    // SAFETY: passed on.
+    unsafe { session.as_mut() }.ok_or_else(|| null("session"))
+}
+
+/// # Safety
+/// `text` is null or ends with a zero byte.
+#[allow(unsafe_code)]
+pub(crate) unsafe fn bytes_of<'a>(text: *const c_char, what: &str) -> Result<&'a [u8], Error> {
+    if text.is_null() {
+        return Err(null(what));
+    }
+    // SAFETY: not null, and the caller promised the rest.
+    Ok(unsafe { CStr::from_ptr(text) }.to_bytes())
+}
