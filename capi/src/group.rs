@@ -22,9 +22,8 @@ pub struct GroupTable {
         unsafe extern "C" fn(context: *mut c_void, mine: *const c_void, all: *mut c_void, bytes: usize) -> c_int,
     >,
     /// `bytes` bytes of `root` to all.
-    pub broadcast: Option<
-        unsafe extern "C" fn(context: *mut c_void, root: u32, data: *mut c_void, bytes: usize) -> c_int,
-    >,
+    pub broadcast:
+        Option<unsafe extern "C" fn(context: *mut c_void, root: u32, data: *mut c_void, bytes: usize) -> c_int>,
     /// Says what an error class means, into `text` of `bytes` bytes.
     pub explain: Option<unsafe extern "C" fn(context: *mut c_void, code: c_int, text: *mut c_char, bytes: usize)>,
     /// Ends the group; called once, at the end of the session, also when opening it failed.
@@ -46,7 +45,11 @@ impl CGroup {
         let group = CGroup { table: *table };
         let whole = table.all_max.is_some() && table.all_gather.is_some() && table.broadcast.is_some();
         if table.size != size_of::<GroupTable>() {
-            let why = format!("{} bytes instead of {}; compile with this version's headers", table.size, size_of::<GroupTable>());
+            let why = format!(
+                "{} bytes instead of {}; compile with this version's headers",
+                table.size,
+                size_of::<GroupTable>()
+            );
             return Err(Error::InvalidArgument { what: "group".to_owned(), why });
         }
         if !whole {
@@ -78,9 +81,7 @@ impl CGroup {
         let mut all = vec![0; mine.len() * self.size()];
         let Some(all_gather) = self.table.all_gather else { return Err(null("all_gather")) };
         // SAFETY: `all` holds `mine.len()` bytes for each rank.
-        let code = unsafe {
-            all_gather(self.table.context, mine.as_ptr().cast(), all.as_mut_ptr().cast(), mine.len())
-        };
+        let code = unsafe { all_gather(self.table.context, mine.as_ptr().cast(), all.as_mut_ptr().cast(), mine.len()) };
         self.check(code, "all-gather").map(|()| all)
     }
 }
@@ -104,8 +105,10 @@ impl Group for CGroup {
 
     fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
         let lengths = self.gather_equal(&(mine.len() as u64).to_le_bytes())?;
-        let lengths: Vec<usize> =
-            lengths.chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap_or_default()) as usize).collect();
+        let lengths: Vec<usize> = lengths
+            .chunks_exact(8)
+            .map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap_or_default()) as usize)
+            .collect();
         let longest = lengths.iter().copied().max().unwrap_or(0).max(1);
         let mut padded = mine.to_vec();
         padded.resize(longest, 0);

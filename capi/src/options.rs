@@ -36,7 +36,8 @@ pub struct Options {
 impl Options {
     pub(crate) fn config(&self) -> Result<Config, Error> {
         if self.size != size_of::<Options>() {
-            let why = format!("size {} instead of {}; begin with MAINSTAY_OPTIONS_INIT", self.size, size_of::<Options>());
+            let why =
+                format!("size {} instead of {}; begin with MAINSTAY_OPTIONS_INIT", self.size, size_of::<Options>());
             return Err(Error::InvalidArgument { what: "options".to_owned(), why });
         }
         let mut config = Config::default();

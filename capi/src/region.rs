@@ -72,7 +72,8 @@ pub unsafe extern "C" fn mainstay_protect_array(
     shape: *const u64,
 ) -> Status {
     guard(|| {
-        let unknown = || Error::InvalidArgument { what: "type".to_owned(), why: format!("{} is no mainstay_type", r#type) };
+        let unknown =
+            || Error::InvalidArgument { what: "type".to_owned(), why: format!("{} is no mainstay_type", r#type) };
         let element = ElementType::from_code(r#type).ok_or_else(unknown)?;
         if shape.is_null() && dimensions > 0 {
             return Err(null("shape"));

@@ -17,7 +17,9 @@ pub enum Error {
     )]
     InvalidName { name: String, why: String },
 
-    #[error("a region named {name:?} is protected already; give each region a name of its own, or unprotect the old one first")]
+    #[error(
+        "a region named {name:?} is protected already; give each region a name of its own, or unprotect the old one first"
+    )]
     DuplicateName { name: String },
 
     #[error("{path} is not a Mainstay space: {why}; give the directory that a session was opened on")]

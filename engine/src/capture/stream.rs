@@ -174,7 +174,10 @@ mod tests {
         let stream = Stream::new(&[region("b", &mut b)]);
         let run = |first_block, blocks| Run { first_block, blocks, hashes_at: 0, hashes_hash: [0; 16] };
         let manifest = stream.manifest(vec![run(10, 1), run(40, 2)]);
-        let extents = [Extent { at: 10 * BLOCK_BYTES, bytes: BLOCK_BYTES }, Extent { at: 40 * BLOCK_BYTES, bytes: 2 * BLOCK_BYTES }];
+        let extents = [
+            Extent { at: 10 * BLOCK_BYTES, bytes: BLOCK_BYTES },
+            Extent { at: 40 * BLOCK_BYTES, bytes: 2 * BLOCK_BYTES },
+        ];
         assert_eq!(manifest.items[0].extents, extents);
         assert_eq!(Manifest::parse(&manifest.build(), 1 << 30), Ok(manifest));
     }

@@ -304,10 +304,7 @@ impl Root {
                     let runs = manifest.runs.iter();
                     let mut blocks: Vec<_> =
                         runs.map(|run| Blocks { first: run.first_block, count: run.blocks }).collect();
-                    blocks.push(Blocks {
-                        first: entry.meta_at / BLOCK_BYTES,
-                        count: entry.meta_bytes / BLOCK_BYTES,
-                    });
+                    blocks.push(Blocks { first: entry.meta_at / BLOCK_BYTES, count: entry.meta_bytes / BLOCK_BYTES });
                     kept.push(Arc::new(Kept { entry, blocks }));
                 }
                 // A shard without its manifest is lost; the others are not.
@@ -315,10 +312,8 @@ impl Root {
                 Err(error) => return Err(error),
             }
         }
-        let catalogue = (slot.catalogue_bytes > 0).then(|| Blocks {
-            first: slot.catalogue_at / BLOCK_BYTES,
-            count: blocks_for(slot.catalogue_bytes),
-        });
+        let catalogue = (slot.catalogue_bytes > 0)
+            .then(|| Blocks { first: slot.catalogue_at / BLOCK_BYTES, count: blocks_for(slot.catalogue_bytes) });
         Ok(Root { slot, kept, catalogue })
     }
 }

@@ -98,7 +98,7 @@ struct DiskFile {
 
 impl DiskFile {
     fn direct_for(&self, address: *const u8, bytes: usize, offset: u64) -> Option<&fs::File> {
-        let aligned = address.addr() % ALIGNMENT == 0 && bytes % ALIGNMENT == 0 && offset % ALIGNMENT as u64 == 0;
+        let aligned = (address.addr() | bytes | offset as usize).is_multiple_of(ALIGNMENT);
         self.direct.as_ref().filter(|_| aligned)
     }
 }
@@ -109,7 +109,8 @@ impl File for DiskFile {
             return direct.read_at(buffer, offset);
         }
         // What lies in the cache may be older than the medium (another mount) or a lie (a failed sync).
-        let _ = posix_fadvise(&self.cached, offset as i64, buffer.len() as i64, PosixFadviseAdvice::POSIX_FADV_DONTNEED);
+        let _ =
+            posix_fadvise(&self.cached, offset as i64, buffer.len() as i64, PosixFadviseAdvice::POSIX_FADV_DONTNEED);
         self.cached.read_at(buffer, offset)
     }
 

@@ -69,7 +69,8 @@ pub(crate) fn find(sights: &[Sight]) -> Result<Found> {
         shards = merged;
     }
     let complete = shards.iter().rev().filter(|((_, _, count), have)| have.len() as u64 == u64::from(*count));
-    found.complete = complete.map(|((key, layout, shards), _)| Complete { key: *key, shards: *shards, layout: *layout }).collect();
+    found.complete =
+        complete.map(|((key, layout, shards), _)| Complete { key: *key, shards: *shards, layout: *layout }).collect();
     found.complete.dedup_by_key(|complete| complete.key);
     if mutant::is(Mutant::MinimumInsteadOfIntersection) {
         found.complete = minimum_of_newest(sights);

@@ -7,8 +7,6 @@ mod find;
 mod pour;
 mod regions;
 
-
 pub(crate) use find::{Found, Seen, Sight, find};
 pub(crate) use pour::{Buffers, pour};
 pub(crate) use regions::{Targets, match_regions};
-

@@ -41,9 +41,7 @@ impl Buffers<'_> {
     fn take(self, portion: &Portion) -> Result<Buffer> {
         match self {
             Buffers::Pool(pool) => Ok(Buffer::Chunk(pool.take())),
-            Buffers::Own(bytes) => {
-                Aligned::zeroed(bytes).map(Buffer::Own).ok_or_else(|| portion.out_of_memory(bytes))
-            }
+            Buffers::Own(bytes) => Aligned::zeroed(bytes).map(Buffer::Own).ok_or_else(|| portion.out_of_memory(bytes)),
         }
     }
 }

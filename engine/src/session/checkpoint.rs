@@ -32,8 +32,7 @@ impl Session {
         let room = self.allocate(&stream, &complete);
 
         let asked = Instant::now();
-        let mut facts =
-            [u64::from(previous.is_err()), u64::from(room.is_err()), u64::from(matches!(room, Ok(None)))];
+        let mut facts = [u64::from(previous.is_err()), u64::from(room.is_err()), u64::from(matches!(room, Ok(None)))];
         self.group.all_max(&mut facts)?;
         let communication = asked.elapsed();
         let [previous_failed, no_room, no_layout] = facts.map(|fact| fact != 0);

@@ -60,7 +60,8 @@ impl Session {
         };
         let layout = agree(group, made)?;
         let portion = layout.portions().find(|portion| portion.rank() as usize == group.rank());
-        let portion = agree(group, portion.ok_or_else(|| Error::Internal { what: "a layout without this rank".into() }))?;
+        let portion =
+            agree(group, portion.ok_or_else(|| Error::Internal { what: "a layout without this rank".into() }))?;
 
         let ledger = Ledger::fresh(portion, first(group.rank() as u32));
         debug_assert!(self.current.is_none(), "a layout is made only where there is none to go on with");
@@ -95,7 +96,9 @@ impl Session {
     fn find_layout(&self, layout_id: [u8; 16]) -> Result<LayoutFile> {
         let found = layouts(&*self.device, Access::Write)?;
         let ours = found.into_iter().find(|layout| layout.header.layout_id == layout_id);
-        ours.ok_or_else(|| Error::Internal { what: format!("the layout just made in {} is not there", self.device.path()) })
+        ours.ok_or_else(|| Error::Internal {
+            what: format!("the layout just made in {} is not there", self.device.path()),
+        })
     }
 
     /// Another node could not make its file of the layout: ours goes too.

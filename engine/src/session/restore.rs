@@ -79,7 +79,12 @@ impl Session {
         Ok(if damage.is_empty() { Ok(()) } else { Err(damage) })
     }
 
-    fn pour_into(&self, portion: &Portion, manifest: &Manifest, targets: &Targets<'_>) -> std::result::Result<(), Vec<String>> {
+    fn pour_into(
+        &self,
+        portion: &Portion,
+        manifest: &Manifest,
+        targets: &Targets<'_>,
+    ) -> std::result::Result<(), Vec<String>> {
         let threads = THREADS_MIN.max(self.config.io_threads as usize);
         let buffers = self.pool.as_ref().map_or(Buffers::Own(self.config.chunk_bytes), Buffers::Pool);
         let sink = |at: u64, bytes: &[u8]| targets.fill(at, bytes);

@@ -86,9 +86,8 @@ pub(crate) fn create_layout(
     let path: Arc<str> = format!("{}/{name}", device.path()).into();
     let attempt = || -> Result<Arc<dyn File>> {
         let file = device.create(&unfinished, header.file_bytes).map_err(|e| Error::io("making", &path, e))?;
-        let bytes = Aligned::holding(&header.build()).ok_or_else(|| {
-            Error::io("making", &path, io::ErrorKind::OutOfMemory.into())
-        })?;
+        let bytes = Aligned::holding(&header.build())
+            .ok_or_else(|| Error::io("making", &path, io::ErrorKind::OutOfMemory.into()))?;
         device::write_full(&*file, &bytes, 0).map_err(|e| Error::io("writing to", &path, e))?;
         for place in &header.portions {
             Portion::new(file.clone(), path.clone(), &header, *place).write_slot(0, &first(place.rank))?;

@@ -3,7 +3,8 @@
 use super::{
     Aligned,
     format::{
-        BLOCK, BLOCK_BYTES, Catalogue, Entry, Hash, Header, Manifest, PortionPlace, Refusal, Slot, VERSION, blocks_for, hash,
+        BLOCK, BLOCK_BYTES, Catalogue, Entry, Hash, Header, Manifest, PortionPlace, Refusal, Slot, VERSION, blocks_for,
+        hash,
     },
 };
 use crate::{
@@ -152,9 +153,7 @@ impl fmt::Display for Portion {
 pub(super) fn refused(refusal: Refusal, place: &str) -> Error {
     match refusal {
         Refusal::Foreign(why) => Error::NotASpace { path: place.to_owned(), why },
-        Refusal::Newer { found, hint } => {
-            Error::NewerVersion { path: place.to_owned(), found, known: VERSION, hint }
-        }
+        Refusal::Newer { found, hint } => Error::NewerVersion { path: place.to_owned(), found, known: VERSION, hint },
         Refusal::Damaged(why) => Error::damaged(format!("{place}: {why}")),
     }
 }

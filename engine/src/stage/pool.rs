@@ -57,7 +57,10 @@ impl Pool {
     pub(crate) fn take(&self) -> Chunk {
         let index = self.shared.free.1.recv();
         // The sender lives as long as the pool, so that the channel never closes.
-        Chunk { index: index.unwrap_or_else(|_| unreachable!("the pool holds its own sender")), pool: self.shared.clone() }
+        Chunk {
+            index: index.unwrap_or_else(|_| unreachable!("the pool holds its own sender")),
+            pool: self.shared.clone(),
+        }
     }
 }
 

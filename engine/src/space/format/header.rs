@@ -85,8 +85,12 @@ impl Header {
         let mut bytes = vec![0; Self::bytes_for(self.portions.len()) as usize];
         let (block, table) = bytes.split_at_mut(BLOCK);
         for (place, record) in self.portions.iter().zip(table.chunks_exact_mut(size_of::<PortionRecord>())) {
-            let portion =
-                PortionRecord { rank: place.rank.into(), flags: 0.into(), at: place.at.into(), bytes: place.bytes.into() };
+            let portion = PortionRecord {
+                rank: place.rank.into(),
+                flags: 0.into(),
+                at: place.at.into(),
+                bytes: place.bytes.into(),
+            };
             record.copy_from_slice(portion.as_bytes());
         }
         let record = HeaderRecord {
@@ -145,7 +149,9 @@ impl Header {
     }
 
     fn check_geometry(&self) -> Result<(), Refusal> {
-        if self.slot_stride < 16 * BLOCK_BYTES || self.slot_stride > 1 << 40 || !self.slot_stride.is_multiple_of(BLOCK_BYTES)
+        if self.slot_stride < 16 * BLOCK_BYTES
+            || self.slot_stride > 1 << 40
+            || !self.slot_stride.is_multiple_of(BLOCK_BYTES)
         {
             return damaged(format!("slots {} bytes apart", self.slot_stride));
         }
@@ -173,7 +179,11 @@ fn check(block: &[u8; BLOCK]) -> Result<&HeaderRecord, Refusal> {
     // The place of the version and of the seal is the same in all versions.
     let (found, whole) = (record.version.get(), is_sealed(block));
     if found > VERSION {
-        let hint = if whole { "use a newer Mainstay" } else { "use a newer Mainstay, if this is not damage: the checksum does not match" };
+        let hint = if whole {
+            "use a newer Mainstay"
+        } else {
+            "use a newer Mainstay, if this is not damage: the checksum does not match"
+        };
         return Err(Refusal::Newer { found, hint: hint.into() });
     }
     if !whole {

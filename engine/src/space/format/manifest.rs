@@ -330,8 +330,8 @@ impl Item {
         tables.take(1, r.first_dimension.get(), numbers)?;
         let all = part(tables.dimensions, r.first_dimension.get(), numbers, "a shape")?;
         let all: Vec<u64> = all.iter().map(|d| d.get()).collect();
-        let place = placed
-            .then(|| Box { global_shape: all[count..2 * count].to_vec(), offset: all[2 * count..].to_vec() });
+        let place =
+            placed.then(|| Box { global_shape: all[count..2 * count].to_vec(), offset: all[2 * count..].to_vec() });
 
         let records = part(tables.extents, r.first_extent.get(), r.extents.get(), "an item's extents")?;
         let extents: Vec<Extent> = records.iter().map(|e| Extent { at: e.at.get(), bytes: e.bytes.get() }).collect();

@@ -28,7 +28,8 @@ impl<'a> Sections<'a> {
         &mut self,
         count: u64,
     ) -> Result<&'a [T], Refusal> {
-        let fits = usize::try_from(count).ok().and_then(|count| <[T]>::ref_from_prefix_with_elems(self.rest, count).ok());
+        let fits =
+            usize::try_from(count).ok().and_then(|count| <[T]>::ref_from_prefix_with_elems(self.rest, count).ok());
         match fits {
             Some((table, rest)) => {
                 self.rest = rest;
