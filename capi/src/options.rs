@@ -40,8 +40,7 @@ impl Options {
                 format!("size {} instead of {}; begin with MAINSTAY_OPTIONS_INIT", self.size, size_of::<Options>());
             return Err(Error::InvalidArgument { what: "options".to_owned(), why });
         }
-        let mut config = Config::default();
-        config.stage = match self.stage {
+        let stage = match self.stage {
             0 => Stage::Pool,
             1 => Stage::Direct,
             other => {
@@ -49,6 +48,7 @@ impl Options {
                 return Err(Error::InvalidArgument { what: "stage".to_owned(), why });
             }
         };
+        let mut config = Config { stage, ..Config::default() };
         let set = |value: u64, field: &mut u64| {
             if value != 0 {
                 *field = value;

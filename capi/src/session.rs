@@ -5,7 +5,7 @@ use crate::{
     group::{CGroup, GroupTable},
     options::Options,
 };
-use mainstay_engine::{Config, Error};
+use mainstay_engine::{Config, Error, group::agree};
 use std::{
     ffi::{CStr, CString, OsStr, c_char},
     os::unix::ffi::OsStrExt,
@@ -37,11 +37,18 @@ pub unsafe extern "C" fn mainstay_open(
         // SAFETY: null or as the caller promised.
         let (group, options, session) = unsafe { (group.as_ref(), options.as_ref(), session.as_mut()) };
         let group = CGroup::new(group.ok_or_else(|| null("group"))?)?;
-        let session = session.ok_or_else(|| null("session"))?;
-        *session = std::ptr::null_mut();
-        // SAFETY: as the caller promised.
-        let path = Path::new(OsStr::from_bytes(unsafe { bytes_of(path, "path") }?));
-        let config = options.map_or_else(|| Ok(Config::default()), Options::config)?;
+        let checked = || {
+            let session = session.ok_or_else(|| null("session"))?;
+            *session = std::ptr::null_mut();
+            // SAFETY: as the caller promised.
+            let path = Path::new(OsStr::from_bytes(unsafe { bytes_of(path, "path") }?));
+            Ok((session, path, options.map_or_else(|| Ok(Config::default()), Options::config)?))
+        };
+        let (session, path, config) = match checked() {
+            Ok(checked) => checked,
+            // The other ranks are opening the space, and must learn of it.
+            Err(error) => return agree(&group, Err(error)),
+        };
         let engine = mainstay_engine::Session::open(Box::new(group), path, config)?;
         *session = Box::into_raw(Box::new(Session { engine, report: c_text("") }));
         Ok(())

@@ -4,8 +4,8 @@ use super::Group;
 use crate::error::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-/// Returns `mine` if every rank succeeded; otherwise the same named error on every rank.
-pub(crate) fn agree<T>(group: &dyn Group, mine: Result<T>) -> Result<T> {
+/// Returns `mine` if every rank succeeded; otherwise the same named error on every rank. Collective.
+pub fn agree<T>(group: &dyn Group, mine: Result<T>) -> Result<T> {
     let (rank, size) = (group.rank(), group.size());
     // The lowest failed rank speaks for all.
     let mut worst = [if mine.is_err() { (size - rank) as u64 } else { 0 }];

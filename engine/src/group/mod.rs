@@ -8,7 +8,8 @@ mod threads;
 pub use solo::Solo;
 pub use threads::ThreadGroup;
 
-pub(crate) use agree::{agree, gather};
+pub use agree::agree;
+pub(crate) use agree::gather;
 
 use crate::error::Result;
 
