@@ -31,7 +31,8 @@ impl Disk {
     /// Makes the directory, for this user alone, if it is missing.
     pub fn make(directory: &Path) -> io::Result<Disk> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-        Ok(Disk { directory: directory.to_owned() })
+        // The program may change its working directory before the first file is made.
+        Ok(Disk { directory: directory.canonicalize()? })
     }
 
     fn open_with(&self, name: &str, options: &OpenOptions) -> io::Result<DiskFile> {

@@ -7,6 +7,7 @@ use crate::{
     stage::Chunk,
 };
 use crossbeam_channel::{Receiver, Sender, unbounded};
+use nix::sys::signal::{SigSet, SigmaskHow};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
@@ -30,11 +31,21 @@ impl IoThreads {
     pub(crate) fn start(count: usize) -> Result<IoThreads> {
         let (sender, receiver) = unbounded();
         let mut started = IoThreads { work: Some(sender), threads: Vec::new() };
+        let failed = |e| Error::io("starting", "an I/O thread", e);
+        // The program's signals are the program's threads' business; a new thread inherits the mask.
+        let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK).map_err(|errno| failed(errno.into()))?;
         for index in 0..count {
             let receiver = receiver.clone();
             let thread = thread::Builder::new().name(format!("mainstay-io-{index}")).spawn(move || run(&receiver));
-            started.threads.push(thread.map_err(|e| Error::io("starting", "an I/O thread", e))?);
+            match thread {
+                Ok(thread) => started.threads.push(thread),
+                Err(error) => {
+                    mask.thread_set_mask().map_err(|errno| failed(errno.into()))?;
+                    return Err(failed(error));
+                }
+            }
         }
+        mask.thread_set_mask().map_err(|errno| failed(errno.into()))?;
         Ok(started)
     }
 

@@ -5,7 +5,7 @@ use crate::{
     device::{Access, Device},
     error::{Error, Result},
     group::{Group, agree, gather},
-    space::format::BLOCK_BYTES,
+    space::{PROBE, format::BLOCK_BYTES},
 };
 
 #[derive(Debug, Clone)]
@@ -72,5 +72,5 @@ pub(super) fn draw_id() -> Result<[u8; 16]> {
 }
 
 fn probe_name() -> Result<String> {
-    Ok(format!("probe-{:032x}", u128::from_le_bytes(draw_id()?)))
+    Ok(format!("{PROBE}{:032x}", u128::from_le_bytes(draw_id()?)))
 }

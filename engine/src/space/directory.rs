@@ -13,6 +13,8 @@ use std::{io, sync::Arc};
 
 /// One lock byte for each rank of the job that may write.
 pub(crate) const LOCK_FILE: &str = "lock";
+/// Made for an instant while ranks find out who sees whose files.
+pub(crate) const PROBE: &str = "probe-";
 const SUFFIX: &str = ".mainstay";
 const UNFINISHED: &str = ".unfinished";
 
@@ -113,10 +115,13 @@ pub(crate) fn remove_layout(device: &dyn Device, layout: &LayoutFile) -> Result<
     device.remove(&layout.name).map_err(|e| Error::io("removing", &layout.path, e))
 }
 
-/// Removes what a crash left of layouts that were being made. Only for the one job that may write.
+/// Removes what a crash left of layouts and probes that were being made. Only for the one job that may
+/// write: another that still probes is about to be refused.
 pub(crate) fn remove_unfinished(device: &dyn Device) -> Result<()> {
     let names = device.list().map_err(|e| Error::io("listing", device.path(), e))?;
-    for name in names.iter().filter(|name| name.starts_with("layout-") && name.ends_with(UNFINISHED)) {
+    let is_left =
+        |name: &&String| (name.starts_with("layout-") && name.ends_with(UNFINISHED)) || name.starts_with(PROBE);
+    for name in names.iter().filter(is_left) {
         device.remove(name).map_err(|e| Error::io("removing", format!("{}/{name}", device.path()), e))?;
     }
     Ok(())
