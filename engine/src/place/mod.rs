@@ -6,5 +6,10 @@
 mod saving;
 mod threads;
 
-pub(crate) use saving::{Plan, Saving, lock};
+pub(crate) use saving::{Plan, Saving, Staged, lock};
 pub(crate) use threads::IoThreads;
+
+/// A filled buffer that is handed over; dropped, it goes back to where it came from.
+pub(crate) trait Carried: Send + std::fmt::Debug {
+    fn bytes_mut(&mut self) -> &mut [u8];
+}

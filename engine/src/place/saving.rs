@@ -1,5 +1,6 @@
 //! One shard of one revision on its way from t1 to t3.
 
+use super::Carried;
 use crate::{
     capture::{Piece, Stream},
     commit::{Allocation, Kept, Ledger, Need, RevisionKey},
@@ -9,14 +10,13 @@ use crate::{
         format::{BLOCK, BLOCK_BYTES, Entry, HASH_BYTES, PhaseRecord, Run, blocks_for, hash, hash_blocks},
         free::Blocks,
     },
-    stage::{Chunk, Staged},
 };
 use std::{
     sync::{
         Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 /// What is to be saved, and where it goes.
@@ -30,6 +30,14 @@ pub(crate) struct Plan {
     pub(crate) retained: Vec<RevisionKey>,
     /// t1.
     pub(crate) started: Instant,
+}
+
+/// What staging took of the program's time.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Staged {
+    pub(crate) buffer_wait: Duration,
+    pub(crate) copy: Duration,
+    pub(crate) chunks: u64,
 }
 
 #[derive(Debug)]
@@ -119,7 +127,7 @@ impl Saving {
     }
 
     /// An I/O thread's work on one chunk.
-    pub(super) fn carry(&self, mut chunk: Chunk, piece: Piece) {
+    pub(super) fn carry(&self, mut chunk: Box<dyn Carried>, piece: Piece) {
         if !self.has_failed() {
             let bytes = &chunk.bytes_mut()[..piece.bytes as usize];
             if let Err(error) = self.write(piece, bytes) {

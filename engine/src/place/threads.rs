@@ -1,10 +1,9 @@
 //! The I/O threads of a session. They never call the group.
 
-use super::Saving;
+use super::{Carried, Saving};
 use crate::{
     capture::Piece,
     error::{Error, Result},
-    stage::Chunk,
 };
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use nix::sys::signal::{SigSet, SigmaskHow};
@@ -23,7 +22,7 @@ pub(crate) struct IoThreads {
 
 #[derive(Debug)]
 enum Work {
-    Carry(Arc<Saving>, Chunk, Piece),
+    Carry(Arc<Saving>, Box<dyn Carried>, Piece),
     Commit(Arc<Saving>),
 }
 
@@ -50,7 +49,7 @@ impl IoThreads {
     }
 
     /// Has `chunk` written where `piece` says.
-    pub(crate) fn carry(&self, saving: &Arc<Saving>, chunk: Chunk, piece: Piece) {
+    pub(crate) fn carry(&self, saving: &Arc<Saving>, chunk: Box<dyn Carried>, piece: Piece) {
         saving.add_part();
         self.send(Work::Carry(saving.clone(), chunk, piece));
     }

@@ -1,11 +1,10 @@
 //! The stage without a buffer: whole blocks of large regions are written from the program's memory,
 //! and only what shares a block is gathered first.
 
-use super::Staged;
 use crate::{
     capture::{Piece, Region, Stream},
     error::Result,
-    place::Saving,
+    place::{Saving, Staged},
     space::{Aligned, format::BLOCK_BYTES},
 };
 use std::time::Instant;

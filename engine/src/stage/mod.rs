@@ -12,12 +12,9 @@ pub(crate) use pool::{Chunk, Pool};
 
 use crate::{
     capture::{Region, Stream},
-    place::{IoThreads, Saving},
+    place::{IoThreads, Saving, Staged},
 };
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
 /// Which way bytes leave the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -25,14 +22,6 @@ pub enum Stage {
     #[default]
     Pool,
     Direct,
-}
-
-/// What staging took of the program's time.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Staged {
-    pub(crate) buffer_wait: Duration,
-    pub(crate) copy: Duration,
-    pub(crate) chunks: u64,
 }
 
 /// Copies the stream into chunks and hands each to the I/O threads. Stops early once the revision has
@@ -56,7 +45,7 @@ pub(crate) fn stage_pool(
         staged.buffer_wait += taken - asked;
         staged.copy += taken.elapsed();
         staged.chunks += 1;
-        threads.carry(saving, chunk, piece);
+        threads.carry(saving, Box::new(chunk), piece);
     }
     staged
 }

@@ -1,7 +1,10 @@
 //! The pool: a bounded number of aligned chunks in one mapping of /dev/shm, allocated for real and
 //! touched at start, so that neither a full /dev/shm nor a page fault comes in the middle of a copy.
 
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    place::Carried,
+};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use memmap2::{MmapOptions, MmapRaw};
 use nix::{fcntl::posix_fallocate, sys::statvfs::fstatvfs};
@@ -71,6 +74,12 @@ impl Chunk {
         // SAFETY: the index left the free list when this chunk was made and returns when it is dropped,
         // so that no other reference to these bytes exists; they lie inside the mapping.
         unsafe { std::slice::from_raw_parts_mut(self.pool.map.as_mut_ptr().add(at), self.pool.chunk_bytes) }
+    }
+}
+
+impl Carried for Chunk {
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        Chunk::bytes_mut(self)
     }
 }
 
