@@ -1,6 +1,6 @@
 //! Where a new revision goes, and how many roots must first let go of old ones.
 
-use super::ledger::Kept;
+use super::Kept;
 use crate::{
     mutant::{self, Mutant},
     space::{

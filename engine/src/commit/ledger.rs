@@ -1,7 +1,7 @@
 //! The ledger of one portion: what its slots say, and the only code that writes them.
 
 use super::{
-    RevisionKey,
+    Kept, RevisionKey,
     allocation::{Allocation, Need, Referred, allocate},
 };
 use crate::{
@@ -14,19 +14,6 @@ use crate::{
     },
 };
 use std::sync::Arc;
-
-/// A shard in a portion, and all blocks that it needs to stay.
-#[derive(Debug, Clone)]
-pub(crate) struct Kept {
-    pub(crate) entry: Entry,
-    pub(crate) blocks: Vec<Blocks>,
-}
-
-impl Kept {
-    pub(crate) fn key(&self) -> RevisionKey {
-        RevisionKey::of(&self.entry)
-    }
-}
 
 /// A root as it stands in a slot.
 #[derive(Debug, Clone)]

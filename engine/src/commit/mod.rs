@@ -11,6 +11,6 @@ mod ledger;
 mod revision;
 
 pub(crate) use allocation::{Allocation, Need};
-pub(crate) use ledger::{Kept, Ledger, Opened};
-pub(crate) use revision::Complete;
+pub(crate) use ledger::{Ledger, Opened};
 pub use revision::RevisionKey;
+pub(crate) use revision::{Complete, Kept};

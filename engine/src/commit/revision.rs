@@ -1,8 +1,11 @@
-//! What names a revision.
+//! What names a revision, and what one rank holds of it.
 
 use crate::{
     mutant::{self, Mutant},
-    space::format::{Entry, Lineage},
+    space::{
+        format::{Entry, Lineage},
+        free::Blocks,
+    },
 };
 use serde::{Deserialize, Serialize};
 
@@ -32,4 +35,17 @@ pub(crate) struct Complete {
     pub(crate) key: RevisionKey,
     pub(crate) shards: u32,
     pub(crate) layout: [u8; 16],
+}
+
+/// A shard in a portion, and all blocks that it needs to stay.
+#[derive(Debug, Clone)]
+pub(crate) struct Kept {
+    pub(crate) entry: Entry,
+    pub(crate) blocks: Vec<Blocks>,
+}
+
+impl Kept {
+    pub(crate) fn key(&self) -> RevisionKey {
+        RevisionKey::of(&self.entry)
+    }
 }
