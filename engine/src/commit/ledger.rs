@@ -9,7 +9,7 @@ use crate::{
     mutant::{self, Mutant},
     space::{
         Portion,
-        format::{BLOCK_BYTES, Catalogue, Entry, Lineage, PhaseRecord, Slot, blocks_for, hash},
+        format::{BLOCK_BYTES, Catalogue, Lineage, PhaseRecord, Slot, blocks_for, hash},
         free::Blocks,
     },
 };
