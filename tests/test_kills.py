@@ -28,7 +28,8 @@ ROUNDS = 4  # tries for a phase that was missed
 # As in c/board.h.
 PROGRAM = ["starting", "computing", "settling the last", "communication", "staging", "waiting"]
 IO = ["nothing to do", "freeing old roots", "data write", "sync of the data", "slot write", "sync of the slot"]
-TARGETS = [("program", phase) for phase in PROGRAM[1:]] + [("io", phase) for phase in IO[1:]]
+BY_PROGRAM = [("program", phase) for phase in PROGRAM[1:]]
+BY_IO = [("io", phase) for phase in IO[1:]]
 RESTORED = re.compile(r"restored (\d+) of run (\d+) step (\d+)$")
 
 
@@ -73,9 +74,9 @@ class VictimJob(Job):
 class Space:
     """One space, the jobs that live and die on it, and what they were promised."""
 
-    def __init__(self, program, folder, keep, seed):
-        self.program, self.folder, self.keep = program, folder, keep
-        self.random = random.Random(seed)
+    def __init__(self, program, folder, keep, stage):
+        self.program, self.folder, self.keep, self.stage = program, folder, keep, stage
+        self.random = random.Random(f"{keep} {stage}")
         self.board = Board(folder / "board")
         self.acknowledged = folder / "acknowledged"
         self.newest = 0  # the highest revision that any rank can have begun
@@ -86,7 +87,7 @@ class Space:
         self.board.clear()
         self.run += 1
         command = [self.program, self.folder / "space", self.folder / "board", self.acknowledged,
-                   self.run, self.keep, steps]  # fmt: skip
+                   self.run, self.keep, self.stage, steps]  # fmt: skip
         return VictimJob(RANKS, command, self.folder, LIMIT_S)
 
     def restored(self, job):
@@ -143,6 +144,10 @@ def hit(died, kind, phase):
     return sum(n for (whom, program, io), n in died.items() if phase == (program if kind == "program" else io))
 
 
+def missed(died, targets):
+    return [target for target in targets if hit(died, *target) == 0]
+
+
 def table(died, title):
     """Deaths by what the program did (down) and what became of its revision (across)."""
     width = [max(len(name), 5) for name in IO]
@@ -158,39 +163,35 @@ def table(died, title):
     return "\n".join([*lines, "killed: " + ", ".join(f"{who} {n}" for who, n in sorted(whom.items()))])
 
 
-def show(capsys, text):
-    with capsys.disabled():
-        print("\n" + text, flush=True)
-
-
-@pytest.mark.parametrize("keep", [1, 2])
-def test_kills_in_every_phase(victim, scratch, capsys, keep):
-    space = Space(victim, scratch, keep, seed=keep)
-    plan = [("one rank", *target) for target in TARGETS]
-    plan += [("all ranks", *space.random.choice(TARGETS)), ("mpiexec", *space.random.choice(TARGETS))]
-    space.random.shuffle(plan)
-    for _ in range(ROUNDS):
-        for kill in plan:
-            space.killed(*kill)
-        plan = [("one rank", *target) for target in TARGETS if hit(space.died, *target) == 0]
-        if not plan:
-            break
+def kill_all_over(space, plan, capsys):
+    """Carries out the plan; the last job ends in order."""
+    for kill in plan:
+        space.killed(*kill)
     space.ends_well()
-    show(capsys, table(space.died, f"Where the kills hit, keep {keep}:"))
-    assert not plan, f"never hit: {plan}"
+    with capsys.disabled():
+        print("\n" + table(space.died, f"Where the kills hit, keep {space.keep}, stage {space.stage}:"), flush=True)
+
+
+@pytest.mark.parametrize(("keep", "targets"), [(1, BY_PROGRAM + BY_IO), (2, BY_IO)])
+def test_kills_in_every_phase(victim, scratch, capsys, keep, targets):
+    space = Space(victim, scratch, keep, "pool")
+    plan = [("one rank", *target) for target in targets]
+    plan += [(whom, *space.random.choice(targets)) for whom in ("all ranks", "mpiexec")]
+    space.random.shuffle(plan)
+    kill_all_over(space, plan, capsys)
+    for _ in range(ROUNDS):
+        if again := missed(space.died, targets):
+            kill_all_over(space, [("one rank", *target) for target in again], capsys)
+    assert not missed(space.died, targets)
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("keep", [1, 2])
-def test_a_hundred_seeded_kills(victim, scratch, capsys, keep):
-    died = collections.Counter()
-    for seed in range(10):
-        (folder := scratch / str(seed)).mkdir()
-        space = Space(victim, folder, keep, seed=1000 * keep + seed)
-        for _ in range(10):
-            whom = space.random.choices(["one rank", "all ranks", "mpiexec"], [8, 1, 1])[0]
-            space.killed(whom, *space.random.choice(TARGETS))
-        space.ends_well()
-        died += space.died
-    show(capsys, table(died, f"Where the kills hit, keep {keep}:"))
-    assert all(hit(died, *target) for target in TARGETS)
+@pytest.mark.parametrize(
+    ("keep", "stage", "targets"),
+    [(1, "pool", BY_PROGRAM + BY_IO), (2, "pool", BY_PROGRAM + BY_IO), (1, "direct", BY_IO)],
+)
+def test_seventy_seeded_kills(victim, scratch, capsys, keep, stage, targets):
+    space = Space(victim, scratch, keep, stage)
+    whom = space.random.choices(["one rank", "all ranks", "mpiexec"], [8, 1, 1], k=70)
+    kill_all_over(space, [(who, *space.random.choice(targets)) for who in whom], capsys)
+    assert not missed(space.died, targets)

@@ -1,6 +1,6 @@
 /* A job that saves itself again and again, made to be killed.
  *
- *     victim SPACE BOARD ACKNOWLEDGED RUN KEEP STEPS
+ *     victim SPACE BOARD ACKNOWLEDGED RUN KEEP STAGE STEPS
  *
  * Every byte that it saves follows from (run, step, rank), so that a restore which mixes ranks, steps
  * or runs shows. It checks what it gets back itself, against what it was promised: the last line that
@@ -137,8 +137,8 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     setvbuf(stdout, NULL, _IOLBF, 0);
-    if (argc != 7)
-        wrong("six arguments are needed");
+    if (argc != 8)
+        wrong("seven arguments are needed");
     const char *space = argv[1];
     board = map_board(argv[2]);
     FILE *acknowledged = must_open(argv[3]);
@@ -150,6 +150,7 @@ int main(int argc, char **argv)
     mainstay_session *session;
     mainstay_options options = MAINSTAY_OPTIONS_INIT;
     options.keep = (uint32_t)atoi(argv[5]);
+    options.stage = strcmp(argv[6], "direct") == 0 ? MAINSTAY_STAGE_DIRECT : MAINSTAY_STAGE_POOL;
     options.pool_bytes = 2 << 20; /* far smaller than the shard, so that staging waits for the I/O threads */
     options.chunk_bytes = 256 << 10;
     must(mainstay_open_mpi(MPI_COMM_WORLD, space, &options, &session), "open");
@@ -161,7 +162,7 @@ int main(int argc, char **argv)
     judge(session, &restored, now, acknowledged);
     now.run = strtoull(argv[4], NULL, 10);
 
-    const uint64_t last = now.step + strtoull(argv[6], NULL, 10);
+    const uint64_t last = now.step + strtoull(argv[7], NULL, 10);
     while (now.step < last) {
         uint64_t revision;
         board->program = COMPUTING;
