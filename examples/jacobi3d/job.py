@@ -15,9 +15,9 @@ END_LIMIT_S = 15
 
 
 class Job:
-    """Use as a context manager: at its end no process of the job is left."""
+    """Use as a context manager: at its end no process of the job is left. More goes to Popen."""
 
-    def __init__(self, ranks, command, scratch, limit_s):
+    def __init__(self, ranks, command, scratch, limit_s, **process):
         self.deadline = time.monotonic() + limit_s
         self.output = []
         self._ranks = {}  # rank: pidfd, which means this very process for as long as it is open
@@ -36,6 +36,7 @@ class Job:
             text=True,
             errors="replace",
             env=environment,
+            **process,
             start_new_session=True,  # Ctrl-C is ours: we end the job in order
         )
         threading.Thread(target=self._read, daemon=True).start()

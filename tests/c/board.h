@@ -1,0 +1,30 @@
+/* The board: a mapped file through which a rank says what it is doing, up to the moment it is killed. */
+#ifndef BOARD_H
+#define BOARD_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* What the program's own thread does. The test has the same lists: test_kills.py. */
+enum { STARTING, COMPUTING, SETTLING, COMMUNICATION, STAGING, WAITING };
+
+/* What becomes of the revision that is on its way. */
+enum { IDLE, FREEING, DATA, DATA_SYNC, SLOT, SLOT_SYNC };
+
+typedef struct cell {
+    _Atomic uint32_t program, io;
+    _Atomic uint64_t revision; /* the last that mainstay_checkpoint returned */
+    char rest[48];             /* a cache line for each rank */
+} cell;
+
+_Static_assert(sizeof(cell) == 64, "one cache line");
+
+extern cell *board; /* this rank's cell */
+
+/* A new revision begins: what is written from now on belongs to it. */
+void phases_begin(void);
+
+/* Makes a short phase long enough to be hit. */
+void stretch(long microseconds);
+
+#endif

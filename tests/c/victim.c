@@ -1,0 +1,191 @@
+/* A job that saves itself again and again, made to be killed.
+ *
+ *     victim SPACE BOARD ACKNOWLEDGED RUN KEEP STAGE STEPS
+ *
+ * Every byte that it saves follows from (run, step, rank), so that a restore which mixes ranks, steps
+ * or runs shows. It checks what it gets back itself, against what it was promised: the last line that
+ * an earlier run wrote to the file ACKNOWLEDGED after mainstay_wait had returned. */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <mainstay_mpi.h>
+
+#include "board.h"
+
+enum { WORDS = 16 << 17, ODD = 1237 }; /* 16 MiB, and a region that shares its last block */
+
+/* What a revision is of. */
+typedef struct origin {
+    uint64_t run, step;
+} origin;
+
+cell *board;
+static int rank;
+static uint64_t *field, odd[ODD];
+
+static void wrong(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    printf("WRONG: rank %d: ", rank);
+    vprintf(format, arguments);
+    printf("\n");
+    va_end(arguments);
+    MPI_Abort(MPI_COMM_WORLD, 9);
+}
+
+static void must(mainstay_status status, const char *doing)
+{
+    if (status != MAINSTAY_OK)
+        wrong("%s: %s: %s", doing, mainstay_status_name(status), mainstay_error_message());
+}
+
+/* The only all-reduce of the program is the one at t1. */
+int MPI_Allreduce(const void *from, void *to, int count, MPI_Datatype type, MPI_Op operation, MPI_Comm comm)
+{
+    bool at_t1 = board->program == SETTLING;
+    if (at_t1) {
+        board->program = COMMUNICATION;
+        stretch(2000);
+    }
+    int status = PMPI_Allreduce(from, to, count, type, operation, comm);
+    if (at_t1) {
+        stretch(2000);
+        phases_begin(); /* what was on its way before has been settled */
+        board->program = STAGING;
+    }
+    return status;
+}
+
+static uint64_t word(origin of, uint64_t index)
+{
+    uint64_t x = (of.run << 48 ^ of.step << 28 ^ (uint64_t)rank << 24) + index;
+    x *= 0x9e3779b97f4a7c15u;
+    return x ^ x >> 29;
+}
+
+static void compute(origin of)
+{
+    for (uint64_t i = 0; i < WORDS; i++)
+        field[i] = word(of, i);
+    for (uint64_t i = 0; i < ODD; i++)
+        odd[i] = word(of, ~i);
+}
+
+static void check(origin of)
+{
+    for (uint64_t i = 0; i < WORDS; i++)
+        if (field[i] != word(of, i))
+            wrong("word %" PRIu64 " is not of run %" PRIu64 ", step %" PRIu64, i, of.run, of.step);
+    for (uint64_t i = 0; i < ODD; i++)
+        if (odd[i] != word(of, ~i))
+            wrong("odd word %" PRIu64 " is not of run %" PRIu64 ", step %" PRIu64, i, of.run, of.step);
+}
+
+/* What came back must be one revision on all ranks, and none older than the last acknowledged. */
+static void judge(mainstay_session *session, const mainstay_restored *restored, origin of, FILE *acknowledged)
+{
+    uint64_t revision = 0, mine[3] = {restored->revision, of.run, of.step}, all[16][3];
+    origin promised = {0, 0};
+    while (fscanf(acknowledged, "%" SCNu64 "%" SCNu64 "%" SCNu64, &revision, &promised.run, &promised.step) == 3)
+        continue;
+    if (restored->skipped)
+        wrong("passed over %s", mainstay_report(session));
+    if (restored->revision < revision)
+        wrong("revision %" PRIu64 " came back, %" PRIu64 " was acknowledged", restored->revision, revision);
+    if (restored->revision == revision && (promised.run != of.run || promised.step != of.step))
+        wrong("revision %" PRIu64 " is of another run or step", revision);
+    if (restored->revision)
+        check(of);
+    MPI_Allgather(mine, 3, MPI_UINT64_T, all, 3, MPI_UINT64_T, MPI_COMM_WORLD);
+    int ranks;
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    for (int i = 0; i < ranks; i++)
+        if (memcmp(all[i], mine, sizeof mine) != 0)
+            wrong("rank %d has revision %" PRIu64 ", this one %" PRIu64, i, all[i][0], mine[0]);
+    if (rank == 0)
+        printf("restored %" PRIu64 " of run %" PRIu64 " step %" PRIu64 "\n", mine[0], of.run, of.step);
+}
+
+static FILE *must_open(const char *path)
+{
+    FILE *file = fopen(path, "a+");
+    if (!file)
+        wrong("cannot open %s", path);
+    rewind(file); /* reads from the beginning, writes to the end */
+    return file;
+}
+
+static cell *map_board(const char *path)
+{
+    int file = open(path, O_RDWR);
+    cell *cells = mmap(NULL, 16 * sizeof *cells, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (file < 0 || cells == MAP_FAILED)
+        wrong("cannot map %s", path);
+    close(file);
+    return cells + rank;
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (argc != 8)
+        wrong("seven arguments are needed");
+    const char *space = argv[1];
+    board = map_board(argv[2]);
+    FILE *acknowledged = must_open(argv[3]);
+    origin now = {0, 0};
+    field = malloc(WORDS * sizeof *field);
+    if (!field)
+        wrong("no memory");
+
+    mainstay_session *session;
+    mainstay_options options = MAINSTAY_OPTIONS_INIT;
+    options.keep = (uint32_t)atoi(argv[5]);
+    options.stage = strcmp(argv[6], "direct") == 0 ? MAINSTAY_STAGE_DIRECT : MAINSTAY_STAGE_POOL;
+    options.pool_bytes = 2 << 20; /* far smaller than the shard, so that staging waits for the I/O threads */
+    options.chunk_bytes = 256 << 10;
+    must(mainstay_open_mpi(MPI_COMM_WORLD, space, &options, &session), "open");
+    must(mainstay_protect(session, "origin", &now, sizeof now), "protect origin");
+    must(mainstay_protect(session, "field", field, WORDS * sizeof *field), "protect field");
+    must(mainstay_protect(session, "odd", odd, sizeof odd), "protect odd");
+    mainstay_restored restored = {0, 0};
+    must(mainstay_restore(session, &restored), "restore");
+    judge(session, &restored, now, acknowledged);
+    now.run = strtoull(argv[4], NULL, 10);
+
+    const uint64_t last = now.step + strtoull(argv[7], NULL, 10);
+    while (now.step < last) {
+        uint64_t revision;
+        board->program = COMPUTING;
+        now.step++;
+        compute(now);
+        stretch(2000);
+        board->program = SETTLING;
+        must(mainstay_checkpoint(session, &revision), "checkpoint");
+        board->revision = revision;
+        if (now.step % 2 == 0) {
+            board->program = WAITING;
+            must(mainstay_wait(session), "wait");
+            if (rank == 0) {
+                fprintf(acknowledged, "%" PRIu64 " %" PRIu64 " %" PRIu64 "\n", revision, now.run, now.step);
+                fflush(acknowledged);
+            }
+        }
+    }
+    must(mainstay_close(session), "close");
+    if (rank == 0)
+        printf("done\n");
+    fclose(acknowledged);
+    free(field);
+    MPI_Finalize();
+    return 0;
+}

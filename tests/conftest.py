@@ -1,0 +1,67 @@
+"""What all tests share: where they work, and the proof that nothing of theirs is left behind."""
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples" / "jacobi3d"))
+
+# Every process that a test starts, and its children, carry this in their environment.
+MARK = f"MAINSTAY_TEST_SESSION={uuid.uuid4()}"
+END_LIMIT_S = 10
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_leftovers():
+    """At the end: no process of the tests is alive, no file of Mainstay in /dev/shm, no folder in /tmp."""
+    before = shared_memory()
+    name, value = MARK.split("=")
+    os.environ[name] = value
+    # All that is temporary lies below one folder, also what programs make of their own accord.
+    folder = Path(tempfile.mkdtemp(prefix="mainstay-tests-"))
+    folder.chmod(0o711)  # one test works as another user
+    usual, tempfile.tempdir = tempfile.tempdir, str(folder)
+    yield
+    tempfile.tempdir = usual
+    left = sorted(path.name for path in folder.iterdir())
+    shutil.rmtree(folder)
+    assert not (alive := processes()), f"the tests left processes behind: {alive}"
+    assert not (new := shared_memory() - before), f"the tests left files in /dev/shm: {sorted(new)}"
+    assert not left, f"the tests left files behind: {left}"
+
+
+@pytest.fixture
+def scratch():
+    """A folder for one test."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
+def shared_memory():
+    return {path.name for path in Path("/dev/shm").iterdir() if "mainstay" in path.name}
+
+
+def processes():
+    """Processes of this session, but for this one; they get a moment to disappear."""
+    deadline = time.monotonic() + END_LIMIT_S
+    while (found := marked()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return found
+
+
+def marked():
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                if MARK.encode() in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append(f"{entry.name} {(entry / 'comm').read_text().strip()}")
+            except OSError:
+                pass  # gone meanwhile, or another user's
+    return found

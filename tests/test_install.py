@@ -1,0 +1,126 @@
+"""`make install` and one line of mpicc are all that a program of somebody else needs."""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import warnings
+from pathlib import Path
+
+import pytest
+from build import ROOT, mpi
+from jobs import run
+from programs import SOURCES
+
+RANKS = 2
+STEPS = 60
+DEATH = 45  # the checkpoint of step 40 may still be on its way, but not that of step 30
+LIMIT_S = 300
+
+
+@pytest.fixture(scope="module")
+def installed():
+    """A folder into which Mainstay was installed."""
+    with tempfile.TemporaryDirectory() as folder:
+        prefix = Path(folder) / "usr"
+        command = ["make", "--no-print-directory", "install", f"PREFIX={prefix}"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S)
+        assert done.returncode == 0, done.stdout + done.stderr
+        yield prefix
+
+
+def flags(prefix, *options):
+    """What `pkg-config OPTIONS mainstay` says. Without pkg-config, the file is read here."""
+    folder = prefix / "lib" / "pkgconfig"
+    if tool := shutil.which("pkg-config") or shutil.which("pkgconf"):
+        environment = dict(os.environ, PKG_CONFIG_PATH=str(folder))
+        return subprocess.check_output([tool, *options, "mainstay"], env=environment, text=True).split()
+    warnings.warn("pkg-config is missing here: the test reads mainstay.pc itself", stacklevel=2)
+    values = dict(re.findall(r"^(\w+)=(.*)$", (folder / "mainstay.pc").read_text(), re.MULTILINE))
+    fields = dict(re.findall(r"^([\w.]+): (.*)$", (folder / "mainstay.pc").read_text(), re.MULTILINE))
+    wanted = ["Cflags", "Libs", *(["Libs.private"] if "--static" in options else [])]
+    text = " ".join(fields[name] for name in wanted)
+    while "${" in text:
+        text = re.sub(r"\$\{(\w+)\}", lambda name: values[name[1]], text)
+    return text.split()
+
+
+def compile_it(command):
+    """Runs a compiler; what it says is an error."""
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=LIMIT_S)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+
+
+def comes_back(program, scratch):
+    """The program is killed, started again, and ends with the sum of a run that nothing disturbed."""
+    status, calm = run(RANKS, [program, scratch / "calm", STEPS], scratch)
+    assert status == 0 and calm.startswith("from step 0\n"), calm
+    status, killed = run(RANKS, [program, scratch / "space", STEPS, DEATH], scratch)
+    assert status != 0 and "sum" not in killed, killed
+    status, again = run(RANKS, [program, scratch / "space", STEPS], scratch)
+    assert status == 0, again
+    assert re.match(r"from step (30|40)\n", again), again
+    assert again.splitlines()[-1] == calm.splitlines()[-1]
+
+
+def test_the_readmes_program_builds_with_one_line_and_comes_back(installed, scratch):
+    program = scratch / "adopt"
+    compile_it([mpi("mpicc"), SOURCES / "adopt.c", *flags(installed, "--cflags", "--libs"), "-o", program])
+    comes_back(program, scratch)
+
+
+def test_the_program_links_to_the_installed_library_by_its_soname(installed, scratch):
+    program = scratch / "adopt"
+    compile_it([mpi("mpicc"), SOURCES / "adopt.c", *flags(installed, "--cflags", "--libs"), "-o", program])
+    found = subprocess.check_output(["ldd", program], text=True)
+    assert re.search(rf"libmainstay\.so\.0 => {re.escape(str(installed))}/lib/libmainstay\.so\.0 ", found), found
+
+
+def test_static_link(installed, scratch):
+    options = flags(installed, "--static", "--cflags", "--libs")
+    # All other libraries as usual, Mainstay alone from its archive.
+    options = ["-l:libmainstay.a" if option == "-lmainstay" else option for option in options]
+    program = scratch / "adopt"
+    compile_it([mpi("mpicc"), SOURCES / "adopt.c", *options, "-o", program])
+    assert "libmainstay" not in subprocess.check_output(["ldd", program], text=True)
+    status, output = run(RANKS, [program, scratch / "space", STEPS], scratch)
+    assert status == 0 and "sum" in output, output
+
+
+def test_cxx(installed, scratch):
+    program = scratch / "adopt"
+    strict = ["-x", "c++", "-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+    compile_it([mpi("mpicxx"), *strict, SOURCES / "adopt.c", "-x", "none",
+                *flags(installed, "--cflags", "--libs"), "-o", program])  # fmt: skip
+    status, output = run(RANKS, [program, scratch / "space", STEPS], scratch)
+    assert status == 0 and "sum" in output, output
+
+
+@pytest.mark.parametrize("standard", ["c99", "c11", "c17", "c++11", "c++17"])
+@pytest.mark.parametrize("header", ["mainstay.h", "mainstay_mpi.h"])
+def test_the_headers_are_plain(installed, scratch, header, standard):
+    plus = standard.startswith("c++")
+    source = scratch / ("header.cpp" if plus else "header.c")
+    source.write_text(f'#include <{header}>\nint main({"" if plus else "void"}) {{ return MAINSTAY_OK; }}\n')
+    compile_it([mpi("mpicxx" if plus else "mpicc"), f"-I{installed / 'include'}", f"-std={standard}",
+                "-pedantic-errors", "-Wall", "-Wextra", "-Werror", "-c", source, "-o", scratch / "header.o"])  # fmt: skip
+
+
+def test_the_library_knows_no_mpi(installed):
+    symbols = subprocess.check_output(["nm", "-D", installed / "lib" / "libmainstay.so"], text=True)
+    names = [line.split()[-1] for line in symbols.splitlines()]
+    assert "mainstay_open" in names, "nm shows nothing of the library"
+    assert not [name for name in names if re.match(r"P?MPIX?_", name)]
+    exported = [line.split()[-1] for line in symbols.splitlines() if line.split()[-2] in "TDBR"]
+    assert not [name for name in exported if not name.startswith("mainstay_")], "more than the API is exported"
+
+
+def test_the_private_libraries_are_those_that_rust_needs(installed):
+    command = ["cargo", "rustc", "-p", "mainstay-capi", "--release", "--locked", "--crate-type", "staticlib",
+               "--", "--print", "native-static-libs"]  # fmt: skip
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S)
+    assert told.returncode == 0, told.stderr
+    needed = re.search(r"native-static-libs: (.*)", told.stderr)[1].split()
+    static = flags(installed, "--static", "--libs")
+    assert not set(needed) - set(static), f"mainstay.pc names too few libraries in Libs.private: {needed}"

@@ -1,0 +1,207 @@
+"""SIGKILL in every phase from t1 to t3: the newest complete revision comes back, whole, every time.
+
+One space lives through all kills and restarts of a test. Each job verifies what it restores, goes on
+from there, and is killed in turn. Where the kill really hit is read from the board after the death.
+"""
+
+import collections
+import mmap
+import random
+import re
+import select
+import signal
+import struct
+import time
+
+import pytest
+from job import Job
+from programs import build_c
+
+RANKS = 4
+STEPS = 400  # of a job that nothing ends: far more than it takes to hit any phase
+LIMIT_S = 60  # of a job
+WATCH_S = 15  # for a phase to come
+LOOK_S = 0.0003  # between two looks at the board
+ROUNDS = 4  # tries for a phase that was missed
+
+# As in c/board.h.
+PROGRAM = ["starting", "computing", "settling the last", "communication", "staging", "waiting"]
+IO = ["nothing to do", "freeing old roots", "data write", "sync of the data", "slot write", "sync of the slot"]
+BY_PROGRAM = [("program", phase) for phase in PROGRAM[1:]]
+BY_IO = [("io", phase) for phase in IO[1:]]
+RESTORED = re.compile(r"restored (\d+) of run (\d+) step (\d+)$")
+
+
+@pytest.fixture(scope="session")
+def victim():
+    return build_c(["victim.c", "phases.c"], "victim")
+
+
+@pytest.fixture
+def folder(scratch, monkeypatch):
+    """Where a space lives; a killed mpiexec leaves its segments of shared memory here, not in /dev/shm."""
+    monkeypatch.setenv("OMPI_MCA_btl_sm_backing_directory", str(scratch))
+    return scratch
+
+
+class Board:
+    """What each rank is doing, also after its death."""
+
+    CELL = struct.Struct("@IIQ48x")
+
+    def __init__(self, path):
+        path.write_bytes(bytes(16 * self.CELL.size))
+        with open(path, "r+b") as file:
+            self._map = mmap.mmap(file.fileno(), 0)
+
+    def read(self, rank):
+        """Phase of the program, phase of the I/O, last revision."""
+        program, io, revision = self.CELL.unpack_from(self._map, rank * self.CELL.size)
+        return PROGRAM[program], IO[io], revision
+
+    def clear(self):
+        self._map[:] = bytes(len(self._map))
+
+
+class VictimJob(Job):
+    def kill(self, whom, rank):
+        """SIGKILL to one rank, all ranks at once, or mpiexec alone; returns when `rank` is dead."""
+        if whom == "mpiexec":
+            self.process.kill()
+        for number, pidfd in self._ranks.items():
+            if whom == "all ranks" or (whom == "one rank" and number == rank):
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        assert select.select([self._ranks[rank]], [], [], LIMIT_S)[0], f"rank {rank} outlived the kill of {whom}"
+
+    def ranks_held(self):
+        return len(self._ranks)
+
+
+class Space:
+    """One space, the jobs that live and die on it, and what they were promised."""
+
+    def __init__(self, program, folder, keep, stage):
+        self.program, self.folder, self.keep, self.stage = program, folder, keep, stage
+        self.random = random.Random(f"{keep} {stage}")
+        self.board = Board(folder / "board")
+        self.acknowledged = folder / "acknowledged"
+        self.newest = 0  # the highest revision that any rank can have begun
+        self.run = 0
+        self.died = collections.Counter()
+
+    def job(self, steps):
+        self.board.clear()
+        self.run += 1
+        command = [self.program, self.folder / "space", self.folder / "board", self.acknowledged,
+                   self.run, self.keep, self.stage, steps]  # fmt: skip
+        return VictimJob(RANKS, command, self.folder, LIMIT_S)
+
+    def restored(self, job):
+        """Waits until the job has verified what it restored; its revision."""
+        for line in job.lines():
+            if match := RESTORED.match(line):
+                revision = int(match[1])
+                assert revision <= self.newest, f"revision {revision} was never begun, {self.newest} was the last"
+                assert int(match[2]) < self.run
+                assert job.ranks_held() == RANKS
+                return revision
+            assert not line.startswith("WRONG"), line
+        raise AssertionError("the job restored nothing and ended:\n" + job.tail())
+
+    def killed(self, whom, kind, phase):
+        """A job that restores, goes on, and is killed when one rank is in `phase`."""
+        rank, later = self.random.randrange(RANKS), self.random.randrange(5)
+        pause_s = self.random.uniform(0, 0.004)
+        with self.job(STEPS) as job:
+            first = self.restored(job) + 1 + later
+            self.watch(job, rank, kind, phase, first)
+            time.sleep(pause_s)
+            job.kill(whom, rank)
+            for line in job.lines():
+                # That a peer is gone is no surprise.
+                assert not line.startswith("WRONG") or "GROUP_FAILED" in line, line
+            status = job.wait()
+            # The status of a job whose mpiexec was killed is that of the kill.
+            assert status != 0, f"a job ended well without {whom}:\n{job.tail()}"
+        program, io, _ = self.board.read(rank)
+        self.died[whom, program, io] += 1
+        self.note_newest()
+
+    def note_newest(self):
+        # What a rank was saving when it died has one number more than the last that it knew of.
+        self.newest = max(self.newest, *(self.board.read(rank)[2] + 1 for rank in range(RANKS)))
+
+    def watch(self, job, rank, kind, phase, first):
+        """Returns when `rank` is in `phase`, at revision `first` or later."""
+        deadline = time.monotonic() + WATCH_S
+        while time.monotonic() < deadline and job.process.poll() is None:
+            program, io, revision = self.board.read(rank)
+            if revision >= first and phase == (program if kind == "program" else io):
+                return
+            time.sleep(LOOK_S)
+        raise AssertionError(f"rank {rank} never came to {phase}:\n{job.tail()}")
+
+    def ends_well(self):
+        with self.job(steps=4) as job:
+            self.restored(job)
+            for _ in job.lines():
+                pass
+            assert job.wait() == 0 and job.output[-1] == "done", job.tail()
+        self.note_newest()
+
+
+def hit(died, kind, phase):
+    return sum(n for (whom, program, io), n in died.items() if phase == (program if kind == "program" else io))
+
+
+def missed(died, targets):
+    return [target for target in targets if hit(died, *target) == 0]
+
+
+def table(died, title):
+    """Deaths by what the program did (down) and what became of its revision (across)."""
+    width = [max(len(name), 5) for name in IO]
+    lines = [title, " " * 20 + "  ".join(IO) + "    all"]
+    for program in PROGRAM[1:]:
+        row = [sum(n for (_, p, i), n in died.items() if (p, i) == (program, io)) for io in IO]
+        lines.append(f"{program:<18}  " + "  ".join(f"{n:>{w}}" for n, w in zip(row, width)) + f"  {sum(row):>5}")
+    row = [hit(died, "io", io) for io in IO]
+    lines.append(f"{'all':<18}  " + "  ".join(f"{n:>{w}}" for n, w in zip(row, width)) + f"  {sum(row):>5}")
+    whom = collections.Counter()
+    for (who, _, _), n in died.items():
+        whom[who] += n
+    return "\n".join([*lines, "killed: " + ", ".join(f"{who} {n}" for who, n in sorted(whom.items()))])
+
+
+def kill_all_over(space, plan, capsys):
+    """Carries out the plan; the last job ends in order."""
+    for kill in plan:
+        space.killed(*kill)
+    space.ends_well()
+    with capsys.disabled():
+        print("\n" + table(space.died, f"Where the kills hit, keep {space.keep}, stage {space.stage}:"), flush=True)
+
+
+@pytest.mark.parametrize(("keep", "targets"), [(1, BY_PROGRAM + BY_IO), (2, BY_IO)])
+def test_kills_in_every_phase(victim, folder, capsys, keep, targets):
+    space = Space(victim, folder, keep, "pool")
+    plan = [("one rank", *target) for target in targets]
+    plan += [(whom, *space.random.choice(targets)) for whom in ("all ranks", "mpiexec")]
+    space.random.shuffle(plan)
+    kill_all_over(space, plan, capsys)
+    for _ in range(ROUNDS):
+        if again := missed(space.died, targets):
+            kill_all_over(space, [("one rank", *target) for target in again], capsys)
+    assert not missed(space.died, targets)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize(
+    ("keep", "stage", "targets"),
+    [(1, "pool", BY_PROGRAM + BY_IO), (2, "pool", BY_PROGRAM + BY_IO), (1, "direct", BY_IO)],
+)
+def test_seventy_seeded_kills(victim, folder, capsys, keep, stage, targets):
+    space = Space(victim, folder, keep, stage)
+    whom = space.random.choices(["one rank", "all ranks", "mpiexec"], [8, 1, 1], k=70)
+    kill_all_over(space, [(who, *space.random.choice(targets)) for who in whom], capsys)
+    assert not missed(space.died, targets)
