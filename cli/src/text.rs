@@ -26,7 +26,8 @@ pub fn duration(ns: u64) -> String {
 
 /// At most one digit after the point, and none where it says nothing.
 fn short(value: f64) -> String {
-    if value >= 99.95 || value.fract().abs() < 0.05 { format!("{value:.0}") } else { format!("{value:.1}") }
+    let text = format!("{value:.*}", usize::from(value < 99.95));
+    text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
 }
 
 /// `2026-03-01 17:04:59`, of the universal time zone.

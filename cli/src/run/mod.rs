@@ -67,11 +67,11 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
         say(&format!("start {start} failed: {how}"));
         let newest = Newest::of(&spaces);
         if start > wanted.restarts {
-            say(&format!("giving up after {} restart(s); {newest}", wanted.restarts));
+            say(&format!("giving up after {} restart(s) at {newest}", wanted.restarts));
             return Ok(code);
         }
         if before.as_ref() == Some(&newest) {
-            say(&format!("giving up: the job failed twice ({how}) with no new complete revision in between; {newest}"));
+            say(&format!("giving up: the job failed twice ({how}) with no new complete revision in between, at {newest}"));
             return Ok(code);
         }
         match wait_until_free(&spaces, &mut signals) {
@@ -91,7 +91,7 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
         }
         // What its last ranks still published counts too.
         let newest = Newest::of(&spaces);
-        say(&newest.to_string());
+        say(&format!("going on from {newest}"));
         before = Some(newest);
         start += 1;
     }

@@ -70,12 +70,12 @@ impl Newest {
 impl fmt::Display for Newest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() {
-            return f.write_str("no complete revision: the job begins anew");
+            return f.write_str("no complete revision");
         }
         let all = self.0.iter().map(|(space, key)| {
             format!("revision {} (lineage {}) of {}", key.number, key.lineage.number, space.display())
         });
-        write!(f, "the newest complete revision is {}", all.collect::<Vec<_>>().join(", "))
+        f.write_str(&all.collect::<Vec<_>>().join(", "))
     }
 }
 
