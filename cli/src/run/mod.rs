@@ -15,6 +15,7 @@ use job::Ended;
 use signals::Signals;
 use spaces::{Newest, Report};
 use std::{
+    ffi::OsString,
     path::PathBuf,
     process::ExitCode,
     time::{Duration, Instant},
@@ -42,7 +43,7 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
     };
     let mut signals = Signals::catch().map_err(system("catching signals"))?;
     let report = Report::new().map_err(system("making the report that the job writes to"))?;
-    let name = wanted.command.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join(" ");
+    let name = wanted.command.iter().map(quoted).collect::<Vec<_>>().join(" ");
     let mut before: Option<Newest> = None;
     let mut start = 1;
     loop {
@@ -95,6 +96,13 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
         before = Some(newest);
         start += 1;
     }
+}
+
+/// A part of the command, in quotes where it would not be one word of one line.
+fn quoted(part: &OsString) -> String {
+    let text = part.to_string_lossy();
+    let is_word = !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c.is_control());
+    if is_word { text.into_owned() } else { format!("{text:?}") }
 }
 
 enum Free {
