@@ -43,7 +43,9 @@ fn read(wanted: &arguments::Show) -> Result<(SpaceSurvey, Option<ShownRevision>)
             Some(Err(failure)) => return Err(failure),
         }
     }
-    Err(Failure::lost("the job that has the space open let go of each revision while it was read; try again".to_owned()))
+    Err(Failure::lost(
+        "the job that has the space open let go of each revision while it was read; try again".to_owned(),
+    ))
 }
 
 pub fn missing(survey: &SpaceSurvey, number: u64) -> Failure {
@@ -138,7 +140,17 @@ fn items(shards: &[ShownShard]) -> String {
 
 fn phase_table(shards: &[ShownShard]) -> String {
     let names = [
-        "rank", "t1", "communication", "buffer wait", "copy", "other", "t2−t1", "t3−t1", "written", "chunks", "writes",
+        "rank",
+        "t1",
+        "communication",
+        "buffer wait",
+        "copy",
+        "other",
+        "t2−t1",
+        "t3−t1",
+        "written",
+        "chunks",
+        "writes",
     ];
     let columns = names.map(|name| (name, Align::Right));
     let first = shards.iter().map(|shard| shard.phases.t1_unix_ns).min().unwrap_or(0);

@@ -98,7 +98,8 @@ fn bar(bytes: u64) -> ProgressBar {
 }
 
 fn table(revisions: &[VerifiedRevision]) -> String {
-    let columns = [("revision", Align::Right), ("lineage", Align::Right), ("size", Align::Right), ("verdict", Align::Left)];
+    let columns =
+        [("revision", Align::Right), ("lineage", Align::Right), ("size", Align::Right), ("verdict", Align::Left)];
     let row = |r: &VerifiedRevision| {
         let verdict = match r.verdict {
             Verdict::Good => "good",

@@ -69,12 +69,14 @@ fn show_tells_where_each_byte_lies() {
         let expected: Vec<u8> = field(rank, 4).iter().flat_map(|value| value.to_le_bytes()).collect();
         assert!(bytes == expected, "other bytes than rank {rank} saved");
         let phases = &shard["phases"];
-        let sum = ["communication_ns", "buffer_wait_ns", "copy_ns", "other_ns"].map(|name| phases[name].as_u64().unwrap());
+        let sum =
+            ["communication_ns", "buffer_wait_ns", "copy_ns", "other_ns"].map(|name| phases[name].as_u64().unwrap());
         assert_eq!(sum.iter().sum::<u64>(), phases["perceived_ns"].as_u64().unwrap());
         assert!(phases["written_bytes"].as_u64().unwrap() >= BYTES && phases["chunks"].as_u64().unwrap() > 1);
     }
     let page = space.mainstay(&["show", "--phases"]).out;
-    for word in ["closed in order", "revision 5 of lineage 1", "field", "4 × 10000", "312 KiB", "buffer wait", "t3−t1"] {
+    for word in ["closed in order", "revision 5 of lineage 1", "field", "4 × 10000", "312 KiB", "buffer wait", "t3−t1"]
+    {
         assert!(page.contains(word), "no {word:?} in\n{page}");
     }
 }
@@ -180,7 +182,13 @@ fn other_files_and_newer_versions_are_told_apart() {
 
 #[test]
 fn wrong_usage_has_a_code_of_its_own() {
-    for arguments in [&["ls"][..], &["lsx", "/"], &["ls", "--revision", "1", "/"], &["run", "mpiexec"], &["verify", "--revision", "-1", "/"]] {
+    for arguments in [
+        &["ls"][..],
+        &["lsx", "/"],
+        &["ls", "--revision", "1", "/"],
+        &["run", "mpiexec"],
+        &["verify", "--revision", "-1", "/"],
+    ] {
         let code = Command::new(MAINSTAY).args(arguments).output().unwrap().status.code();
         assert_eq!(code, Some(2), "{arguments:?}");
     }

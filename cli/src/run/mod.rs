@@ -72,7 +72,9 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
             return Ok(code);
         }
         if before.as_ref() == Some(&newest) {
-            say(&format!("giving up: the job failed twice ({how}) with no new complete revision in between, at {newest}"));
+            say(&format!(
+                "giving up: the job failed twice ({how}) with no new complete revision in between, at {newest}"
+            ));
             return Ok(code);
         }
         match wait_until_free(&spaces, &mut signals) {

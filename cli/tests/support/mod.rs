@@ -64,8 +64,8 @@ impl Space {
 
     /// The layout file, of which there is one.
     pub fn layout(&self) -> PathBuf {
-        let names = std::fs::read_dir(self.path()).unwrap().map(|entry| entry.unwrap().path());
-        names.filter(|path| path.extension().is_some_and(|e| e == "mainstay")).next().unwrap()
+        let mut files = std::fs::read_dir(self.path()).unwrap().map(|entry| entry.unwrap().path());
+        files.find(|path| path.extension().is_some_and(|e| e == "mainstay")).unwrap()
     }
 
     /// Runs `mainstay ARGUMENTS SPACE`.
