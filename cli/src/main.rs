@@ -1,1 +1,33 @@
-fn main() {}
+//! The command `mainstay`: looks into spaces, and starts a job again that failed.
+//!
+//! One command a file; `document` is what `--json` prints, `text` what people read.
+
+mod arguments;
+mod document;
+mod exit;
+mod ls;
+mod output;
+mod run;
+mod show;
+mod text;
+mod verify;
+
+use arguments::{Arguments, Command};
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().command {
+        Command::Ls(wanted) => ls::ls(&wanted),
+        Command::Show(wanted) => show::show(&wanted),
+        Command::Verify(wanted) => verify::verify(&wanted),
+        Command::Run(wanted) => return run::run(&wanted),
+    };
+    match done {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            exit::say(&failure.message);
+            failure.exit.into()
+        }
+    }
+}

@@ -24,6 +24,6 @@ pub use config::Config;
 pub use error::{Error, ErrorKind, Result};
 #[cfg(feature = "mutants")]
 pub use mutant::{Mutant, activate};
-
+pub use restore::{LayoutSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey, Verified};
 pub use session::{Record, Restored, Session};
 pub use stage::Stage;

@@ -6,7 +6,9 @@
 mod find;
 mod pour;
 mod regions;
+mod survey;
 
 pub(crate) use find::{Found, Seen, Sight, find};
 pub(crate) use pour::{Buffers, pour};
 pub(crate) use regions::{Targets, match_regions};
+pub use survey::{LayoutSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey, Verified};

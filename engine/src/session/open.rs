@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use std::{
     fs::OpenOptions,
     io::{self, Write},
+    os::unix::ffi::OsStrExt,
     path::Path,
     sync::{Arc, Mutex},
     thread,
@@ -216,6 +217,7 @@ fn tell_supervisor(path: &Path) {
     let Some(report) = std::env::var_os(RUN_REPORT) else { return };
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     if let Ok(mut report) = OpenOptions::new().append(true).open(report) {
-        let _ = writeln!(report, "{}", path.display());
+        // A path may hold any byte but zero. One write, so that those of coupled jobs do not mix.
+        let _ = report.write_all(&[path.as_os_str().as_bytes(), b"\0"].concat());
     }
 }

@@ -36,24 +36,29 @@ impl LayoutFile {
 
 /// All layout files of a space, oldest layout first.
 pub(crate) fn layouts(device: &dyn Device, access: Access) -> Result<Vec<LayoutFile>> {
-    let names = device.list().map_err(|e| match e.kind() {
-        io::ErrorKind::NotFound => not_a_space(device, "there is no such directory"),
-        io::ErrorKind::NotADirectory => not_a_space(device, "it is not a directory"),
-        _ => Error::io("listing", device.path(), e),
-    })?;
     let mut layouts = Vec::new();
-    for name in names.into_iter().filter(|name| name.starts_with("layout-") && name.ends_with(SUFFIX)) {
+    for name in list(device)?.into_iter().filter(|name| is_layout(name)) {
         layouts.push(open_layout(device, name, access)?);
     }
     layouts.sort_by_key(|layout| (layout.header.layout_number, layout.name.clone()));
     Ok(layouts)
 }
 
-fn not_a_space(device: &dyn Device, why: &str) -> Error {
-    Error::NotASpace { path: device.path(), why: why.to_owned() }
+/// The names of all files of a space.
+pub(crate) fn list(device: &dyn Device) -> Result<Vec<String>> {
+    let not_a_space = |why: &str| Error::NotASpace { path: device.path(), why: why.to_owned() };
+    device.list().map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => not_a_space("there is no such directory"),
+        io::ErrorKind::NotADirectory => not_a_space("it is not a directory"),
+        _ => Error::io("listing", device.path(), e),
+    })
 }
 
-fn open_layout(device: &dyn Device, name: String, access: Access) -> Result<LayoutFile> {
+pub(crate) fn is_layout(name: &str) -> bool {
+    name.starts_with("layout-") && name.ends_with(SUFFIX)
+}
+
+pub(crate) fn open_layout(device: &dyn Device, name: String, access: Access) -> Result<LayoutFile> {
     let path: Arc<str> = format!("{}/{name}", device.path()).into();
     let failed = |e: io::Error| match e.kind() {
         io::ErrorKind::UnexpectedEof => Error::damaged(format!("{path}: cut short in its header")),

@@ -12,5 +12,8 @@ pub(crate) mod free;
 mod portion;
 
 pub(crate) use aligned::Aligned;
-pub(crate) use directory::{LOCK_FILE, LayoutFile, PROBE, create_layout, layouts, remove_layout, remove_unfinished};
+pub(crate) use directory::{
+    LOCK_FILE, LayoutFile, PROBE, create_layout, is_layout, layouts, list, open_layout, remove_layout,
+    remove_unfinished,
+};
 pub(crate) use portion::{Portion, SLOT_STRIDE, data_from};

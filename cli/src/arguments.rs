@@ -1,0 +1,130 @@
+//! What can be asked of the command, and its help.
+
+use clap::{Args, Parser, Subcommand};
+use std::{ffi::OsString, path::PathBuf};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  good
+  1  damage was found, or nothing complete where a revision was asked for
+  2  wrong usage
+  3  not a space, or one of a newer format
+  4  the system refused: I/O error, no permission";
+
+const EXAMPLES: &str = "\
+Examples:
+  mainstay ls /scratch/me/space              what there is to go back to
+  mainstay show /scratch/me/space --phases   the newest revision, and what it took
+  mainstay verify /scratch/me/space          reads every block
+  mainstay run --restarts 5 -- mpiexec -n 64 ./simulation input.toml";
+
+/// Looks into spaces, and starts a job again that failed.
+///
+/// A space is the directory that a parallel program saves itself to. Looking into it needs no MPI and
+/// no right to write, and may be done while a job is saving there.
+#[derive(Debug, Parser)]
+#[command(name = "mainstay", version, arg_required_else_help = true)]
+#[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Ls(Ls),
+    Show(Show),
+    Verify(Verify),
+    Run(Run),
+}
+
+/// Lists the revisions of a space, newest first
+///
+/// `newest` is the revision that a job started now goes on from; `complete` ones are older; of an
+/// `incomplete` one not every shard was found: it is being saved, or the job that saved it died.
+/// `perceived` is the longest that a rank's program waited (t2-t1), `durable` the longest until a
+/// rank's data was on the medium (t3-t1).
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct Ls {
+    #[command(flatten)]
+    pub space: Space,
+}
+
+/// Shows what a space is, and what a revision consists of
+///
+/// Of the newest complete revision, unless another one is asked for.
+#[derive(Debug, Args)]
+#[command(after_help = format!("\
+Examples:
+  mainstay show /scratch/me/space
+  mainstay show /scratch/me/space --revision 12 --phases
+  mainstay show /scratch/me/space --json | jq '.revision.shard_list[].items[].name'
+
+{EXIT_CODES}"))]
+pub struct Show {
+    #[command(flatten)]
+    pub space: Space,
+    /// The revision of this number in place of the newest complete one
+    #[arg(long, value_name = "N")]
+    pub revision: Option<u64>,
+    /// Also what the checkpoint took on each rank
+    #[arg(long)]
+    pub phases: bool,
+}
+
+/// Reads every block and says what is damaged
+///
+/// Of all complete revisions, unless one is asked for. Each block is compared with its hash, read
+/// past the cache where the file system allows it. A revision that a running job lets go meanwhile
+/// is not damaged.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct Verify {
+    #[command(flatten)]
+    pub space: Space,
+    /// Only the revision of this number
+    #[arg(long, value_name = "N")]
+    pub revision: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub struct Space {
+    /// The directory that a session was opened on
+    #[arg(value_name = "SPACE")]
+    pub path: PathBuf,
+    /// One JSON document instead of tables
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs a job, and starts it again after a failure
+///
+/// The job is started anew from the newest complete revision: its own restore finds it. Input and
+/// output are passed through, and signals are passed on. A job that fails twice with no new complete
+/// revision in between is given up, and one that ends after SIGINT, SIGTERM, SIGHUP or SIGQUIT is
+/// not started again.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  mainstay run --restarts 5 -- mpiexec -n 64 ./simulation input.toml
+  mainstay run --space /scratch/me/space -- mpiexec --host n1,n2 ./simulation
+
+Exit codes:
+  that of the job's last run; 128 + N if signal N ended it
+  2    wrong usage
+  4    the system refused something else
+  126  the job's program could not be started
+  127  the job's program was not found")]
+pub struct Run {
+    /// How often the job is started again, at most
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub restarts: u32,
+    /// The space that the job saves to; may be given several times. Needed only where rank 0 runs on
+    /// another machine than this: otherwise the job tells
+    #[arg(long = "space", value_name = "SPACE")]
+    pub spaces: Vec<PathBuf>,
+    /// The job: a program and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}

@@ -1,0 +1,252 @@
+//! What `--json` prints. Names and meanings stay; fields may be added. Numbers are in base units,
+//! named at the end; what is not known is null. `docs/guide/command.md` lists them.
+
+use mainstay_engine::{
+    LayoutSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey,
+    space::format::{Item, ItemKind, PhaseRecord},
+};
+use serde::Serialize;
+
+/// What all documents say of the space.
+#[derive(Serialize)]
+pub struct Space<'a> {
+    pub space: &'a str,
+    pub in_use: Option<bool>,
+    pub clean: bool,
+    pub damage: &'a [String],
+}
+
+#[derive(Serialize)]
+pub struct Ls<'a> {
+    #[serde(flatten)]
+    pub space: Space<'a>,
+    pub revisions: Vec<Revision>,
+}
+
+#[derive(Serialize)]
+pub struct Show<'a> {
+    #[serde(flatten)]
+    pub space: Space<'a>,
+    pub layouts: Vec<Layout<'a>>,
+    pub revision: Option<ShownRevision>,
+}
+
+#[derive(Serialize)]
+pub struct Verify<'a> {
+    #[serde(flatten)]
+    pub space: Space<'a>,
+    pub good: bool,
+    pub revisions: Vec<VerifiedRevision>,
+}
+
+#[derive(Serialize)]
+pub struct Revision {
+    pub revision: u64,
+    pub lineage: u64,
+    pub lineage_id: String,
+    pub state: State,
+    pub shards: u32,
+    pub shards_found: usize,
+    pub bytes: u64,
+    pub t1_unix_ns: u64,
+    pub perceived_ns: u64,
+    pub durable_ns: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    Newest,
+    Complete,
+    Incomplete,
+}
+
+#[derive(Serialize)]
+pub struct Layout<'a> {
+    pub file: &'a str,
+    pub number: u64,
+    pub id: String,
+    pub ranks: u32,
+    pub bytes: u64,
+    pub created_unix_ns: u64,
+    pub portions: Vec<Portion>,
+}
+
+#[derive(Serialize)]
+pub struct Portion {
+    pub rank: u32,
+    pub at: u64,
+    pub bytes: u64,
+}
+
+#[derive(Serialize)]
+pub struct ShownRevision {
+    #[serde(flatten)]
+    pub revision: Revision,
+    /// Its name is that of the number of shards there.
+    #[serde(rename = "shard_list")]
+    pub list: Vec<ShownShard>,
+}
+
+#[derive(Serialize)]
+pub struct ShownShard {
+    pub shard: u32,
+    pub bytes: u64,
+    pub phases: Phases,
+    pub items: Vec<ShownItem>,
+}
+
+#[derive(Serialize)]
+pub struct Phases {
+    pub t1_unix_ns: u64,
+    pub communication_ns: u64,
+    pub buffer_wait_ns: u64,
+    pub copy_ns: u64,
+    pub other_ns: u64,
+    pub perceived_ns: u64,
+    pub durable_ns: Option<u64>,
+    pub written_bytes: u64,
+    pub chunks: u64,
+    pub writes: u64,
+}
+
+#[derive(Serialize)]
+pub struct ShownItem {
+    pub name: String,
+    pub kind: &'static str,
+    pub element_type: &'static str,
+    pub shape: Vec<u64>,
+    pub bytes: u64,
+    pub extents: Vec<Extent>,
+}
+
+/// A stretch of the portion.
+#[derive(Serialize)]
+pub struct Extent {
+    pub at: u64,
+    pub bytes: u64,
+}
+
+#[derive(Serialize)]
+pub struct VerifiedRevision {
+    pub revision: u64,
+    pub lineage: u64,
+    pub lineage_id: String,
+    pub verdict: Verdict,
+    pub bytes: u64,
+    pub damage: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    Good,
+    Damaged,
+    LetGo,
+}
+
+impl<'a> Space<'a> {
+    pub fn of(survey: &'a SpaceSurvey) -> Space<'a> {
+        Space { space: &survey.path, in_use: survey.in_use, clean: survey.clean, damage: &survey.damage }
+    }
+}
+
+impl Revision {
+    pub fn of(survey: &SpaceSurvey, revision: &RevisionSurvey) -> Revision {
+        Revision {
+            revision: revision.key.number,
+            lineage: revision.key.lineage.number,
+            lineage_id: hex(&revision.key.lineage.id),
+            state: State::of(survey, revision),
+            shards: revision.shard_count,
+            shards_found: revision.shards.len(),
+            bytes: revision.bytes(),
+            t1_unix_ns: revision.t1_unix_ns(),
+            perceived_ns: revision.perceived_ns(),
+            durable_ns: revision.durable_ns(),
+        }
+    }
+}
+
+impl State {
+    pub fn of(survey: &SpaceSurvey, revision: &RevisionSurvey) -> State {
+        match revision.complete {
+            true if survey.newest().is_some_and(|newest| newest.key == revision.key) => State::Newest,
+            true => State::Complete,
+            false => State::Incomplete,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Newest => "newest",
+            State::Complete => "complete",
+            State::Incomplete => "incomplete",
+        }
+    }
+}
+
+impl Layout<'_> {
+    pub fn of(layout: &LayoutSurvey) -> Layout<'_> {
+        let header = &layout.header;
+        let portions = header.portions.iter().map(|p| Portion { rank: p.rank, at: p.at, bytes: p.bytes });
+        Layout {
+            file: &layout.file,
+            number: header.layout_number,
+            id: hex(&header.layout_id),
+            ranks: header.ranks,
+            bytes: header.file_bytes,
+            created_unix_ns: header.created_unix_ns,
+            portions: portions.collect(),
+        }
+    }
+}
+
+impl ShownShard {
+    pub fn of(shard: &ShardSurvey, items: Vec<Item>) -> ShownShard {
+        ShownShard {
+            shard: shard.shard,
+            bytes: shard.bytes,
+            phases: Phases::of(&shard.phases),
+            items: items.into_iter().map(ShownItem::of).collect(),
+        }
+    }
+}
+
+impl Phases {
+    fn of(phases: &PhaseRecord) -> Phases {
+        Phases {
+            t1_unix_ns: phases.t1_unix_ns,
+            communication_ns: phases.communication_ns,
+            buffer_wait_ns: phases.buffer_wait_ns,
+            copy_ns: phases.copy_ns,
+            other_ns: phases.other_ns(),
+            perceived_ns: phases.perceived_ns,
+            durable_ns: Some(phases.durable_ns).filter(|ns| *ns > 0),
+            written_bytes: phases.written_bytes,
+            chunks: phases.chunks,
+            writes: phases.writes,
+        }
+    }
+}
+
+impl ShownItem {
+    fn of(item: Item) -> ShownItem {
+        ShownItem {
+            name: item.name,
+            kind: match item.kind {
+                ItemKind::Region => "region",
+                ItemKind::Object => "object",
+                ItemKind::File => "file",
+            },
+            element_type: item.element.name(),
+            shape: item.shape,
+            bytes: item.bytes,
+            extents: item.extents.iter().map(|e| Extent { at: e.at, bytes: e.bytes }).collect(),
+        }
+    }
+}
+
+pub fn hex(id: &[u8; 16]) -> String {
+    id.iter().map(|byte| format!("{byte:02x}")).collect()
+}

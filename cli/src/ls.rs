@@ -1,0 +1,54 @@
+//! `mainstay ls`: one line a revision.
+
+use crate::{
+    arguments,
+    document::{self, Revision, State},
+    exit::{Exit, Failure, say},
+    output,
+    text::{self, Align},
+};
+use mainstay_engine::SpaceSurvey;
+
+pub fn ls(wanted: &arguments::Ls) -> Result<Exit, Failure> {
+    let survey = SpaceSurvey::open(&wanted.space.path)?;
+    let revisions: Vec<Revision> = survey.revisions.iter().map(|r| Revision::of(&survey, r)).collect();
+    if wanted.space.json {
+        output::json(&document::Ls { space: document::Space::of(&survey), revisions })?;
+    } else if revisions.is_empty() {
+        output::text("no revision\n")?;
+    } else {
+        output::text(&table(&revisions))?;
+    }
+    survey.damage.iter().for_each(|what| say(what));
+    Ok(if survey.damage.is_empty() { Exit::Good } else { Exit::Lost })
+}
+
+fn table(revisions: &[Revision]) -> String {
+    let columns = [
+        ("revision", Align::Right),
+        ("lineage", Align::Right),
+        ("state", Align::Left),
+        ("shards", Align::Right),
+        ("size", Align::Right),
+        ("saved (UTC)", Align::Left),
+        ("perceived", Align::Right),
+        ("durable", Align::Right),
+    ];
+    let row = |r: &Revision| {
+        let shards = match r.state {
+            State::Incomplete => format!("{} of {}", r.shards_found, r.shards),
+            _ => r.shards.to_string(),
+        };
+        vec![
+            r.revision.to_string(),
+            r.lineage.to_string(),
+            r.state.name().to_owned(),
+            shards,
+            text::bytes(r.bytes),
+            text::when(r.t1_unix_ns),
+            text::duration(r.perceived_ns),
+            r.durable_ns.map_or("?".to_owned(), text::duration),
+        ]
+    };
+    text::table(&columns, revisions.iter().map(row))
+}

@@ -1,0 +1,174 @@
+//! `mainstay show`: what a space is, and what one revision consists of.
+
+use crate::{
+    arguments,
+    document::{self, Layout, Revision, ShownRevision, ShownShard},
+    exit::{Exit, Failure, say},
+    output,
+    text::{self, Align},
+};
+use mainstay_engine::{RevisionSurvey, SpaceSurvey};
+
+/// How often the space is looked at again when a running job lets go of what is being read.
+const TRIES: usize = 10;
+
+pub fn show(wanted: &arguments::Show) -> Result<Exit, Failure> {
+    let (survey, revision) = read(wanted)?;
+    if wanted.space.json {
+        let layouts = survey.layouts.iter().map(Layout::of).collect();
+        output::json(&document::Show { space: document::Space::of(&survey), layouts, revision })?;
+    } else {
+        let mut page = space(&survey);
+        match &revision {
+            Some(shown) => page += &revision_page(shown, wanted.phases),
+            None => page += "\nno complete revision\n",
+        }
+        output::text(&page)?;
+    }
+    survey.damage.iter().for_each(|what| say(what));
+    Ok(if survey.damage.is_empty() { Exit::Good } else { Exit::Lost })
+}
+
+fn read(wanted: &arguments::Show) -> Result<(SpaceSurvey, Option<ShownRevision>), Failure> {
+    for _ in 0..TRIES {
+        let survey = SpaceSurvey::open(&wanted.space.path)?;
+        let revision = match wanted.revision {
+            Some(number) => Some(survey.revision(number).ok_or_else(|| missing(&survey, number))?),
+            None => survey.newest(),
+        };
+        match revision.map(|revision| shown(&survey, revision)) {
+            None => return Ok((survey, None)),
+            Some(Ok(Some(shown))) => return Ok((survey, Some(shown))),
+            Some(Ok(None)) => {}
+            Some(Err(failure)) => return Err(failure),
+        }
+    }
+    Err(Failure::lost(
+        "the job that has the space open let go of each revision while it was read; try again".to_owned(),
+    ))
+}
+
+pub fn missing(survey: &SpaceSurvey, number: u64) -> Failure {
+    let there: Vec<String> = survey.revisions.iter().map(|revision| revision.key.number.to_string()).collect();
+    let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
+    Failure::lost(format!("there is no revision {number} in {}; there are: {there}", survey.path))
+}
+
+/// `None` if the revision was let go meanwhile.
+fn shown(survey: &SpaceSurvey, revision: &RevisionSurvey) -> Result<Option<ShownRevision>, Failure> {
+    let mut list = Vec::new();
+    for shard in &revision.shards {
+        let Some(items) = shard.items()? else { return Ok(None) };
+        list.push(ShownShard::of(shard, items));
+    }
+    Ok(Some(ShownRevision { revision: Revision::of(survey, revision), list }))
+}
+
+fn space(survey: &SpaceSurvey) -> String {
+    let state = match (survey.in_use, survey.clean) {
+        (Some(true), _) => "a job has it open",
+        (Some(false), true) => "closed in order",
+        (Some(false), false) => "not closed in order: the last job died, or was stopped",
+        (None, _) => "not known, for lack of the right to read its lock",
+    };
+    let mut page = format!("space   {}\nstate   {state}\n", survey.path);
+    for layout in &survey.layouts {
+        let header = &layout.header;
+        let (here, of) = (header.portions.len(), header.ranks);
+        let portions = header.portions.iter().map(|portion| portion.bytes);
+        let (least, most) = (portions.clone().min().unwrap_or(0), portions.max().unwrap_or(0));
+        let size = match least == most {
+            true => text::bytes(most),
+            false => format!("{} to {}", text::bytes(least), text::bytes(most)),
+        };
+        page += &format!(
+            "layout  {}: {here} portions of {of} ranks, {size} each, {} allocated, made {} (UTC), id {}\n",
+            layout.file,
+            text::bytes(header.file_bytes),
+            text::when(header.created_unix_ns),
+            text::id(&header.layout_id),
+        );
+    }
+    page
+}
+
+fn revision_page(shown: &ShownRevision, phases: bool) -> String {
+    let r = &shown.revision;
+    let mut page = format!(
+        "\nrevision {} of lineage {} (id {}), {}: {} of {} shards, {}, saved {} (UTC)\n\n",
+        r.revision,
+        r.lineage,
+        &r.lineage_id[..8],
+        r.state.name(),
+        r.shards_found,
+        r.shards,
+        text::bytes(r.bytes),
+        text::when(r.t1_unix_ns),
+    );
+    page += &items(&shown.list);
+    if phases {
+        page += "\n";
+        page += &phase_table(&shown.list);
+    }
+    page
+}
+
+fn items(shards: &[ShownShard]) -> String {
+    let columns = [
+        ("shard", Align::Right),
+        ("item", Align::Left),
+        ("kind", Align::Left),
+        ("type", Align::Left),
+        ("shape", Align::Left),
+        ("size", Align::Right),
+    ];
+    let rows = shards.iter().flat_map(|shard| {
+        shard.items.iter().map(|item| {
+            let shape: Vec<String> = item.shape.iter().map(u64::to_string).collect();
+            vec![
+                shard.shard.to_string(),
+                item.name.clone(),
+                item.kind.to_owned(),
+                item.element_type.to_owned(),
+                shape.join(" × "),
+                text::bytes(item.bytes),
+            ]
+        })
+    });
+    text::table(&columns, rows)
+}
+
+fn phase_table(shards: &[ShownShard]) -> String {
+    let names = [
+        "rank",
+        "t1",
+        "communication",
+        "buffer wait",
+        "copy",
+        "other",
+        "t2−t1",
+        "t3−t1",
+        "written",
+        "chunks",
+        "writes",
+    ];
+    let columns = names.map(|name| (name, Align::Right));
+    let first = shards.iter().map(|shard| shard.phases.t1_unix_ns).min().unwrap_or(0);
+    let row = |shard: &ShownShard| {
+        let p = &shard.phases;
+        vec![
+            shard.shard.to_string(),
+            format!("+{}", text::duration(p.t1_unix_ns - first)),
+            text::duration(p.communication_ns),
+            text::duration(p.buffer_wait_ns),
+            text::duration(p.copy_ns),
+            text::duration(p.other_ns),
+            text::duration(p.perceived_ns),
+            p.durable_ns.map_or("?".to_owned(), text::duration),
+            text::bytes(p.written_bytes),
+            p.chunks.to_string(),
+            p.writes.to_string(),
+        ]
+    };
+    text::table(&columns, shards.iter().map(row))
+}

@@ -1,0 +1,109 @@
+//! Numbers, times and tables as people read them.
+
+use comfy_table::{CellAlignment, Table, presets};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// `256 MiB`, `1.5 KiB`, `17 B`.
+pub fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let (mut value, mut unit) = (bytes as f64, 0);
+    // 1023.96 KiB would be printed as 1024 KiB.
+    while value >= 1023.95 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{} {}", short(value), UNITS[unit])
+}
+
+/// `3.1 ms`, `2.5 s`.
+pub fn duration(ns: u64) -> String {
+    let units = [(60 * SECOND_NS, "min"), (SECOND_NS, "s"), (1_000_000, "ms"), (1000, "µs"), (1, "ns")];
+    let fits = units.iter().find(|(unit, _)| ns >= *unit);
+    let (unit, name) = fits.unwrap_or(&(1_000_000, "ms"));
+    format!("{} {name}", short(ns as f64 / *unit as f64))
+}
+
+/// At most one digit after the point, and none where it says nothing.
+fn short(value: f64) -> String {
+    let text = format!("{value:.*}", usize::from(value < 99.95));
+    text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
+}
+
+/// `2026-03-01 17:04:59`, of the universal time zone.
+pub fn when(unix_ns: u64) -> String {
+    let seconds = unix_ns / SECOND_NS;
+    let (year, month, day) = date(seconds / 86_400);
+    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
+}
+
+/// The date so many days after 1970-01-01, counted in years that begin in March, so that the leap day
+/// comes last, from the year 0 on.
+fn date(days: u64) -> (u64, u64, u64) {
+    const DAYS_400_YEARS: u64 = 146_097;
+    let days = days + 719_468;
+    let day_of_era = days % DAYS_400_YEARS;
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let january_or_february = month >= 10;
+    let year = days / DAYS_400_YEARS * 400 + year_of_era + u64::from(january_or_february);
+    (year, if january_or_february { month - 9 } else { month + 3 }, day)
+}
+
+/// The first eight digits, enough to tell two apart.
+pub fn id(id: &[u8; 16]) -> String {
+    crate::document::hex(id)[..8].to_owned()
+}
+
+#[derive(Debug, Clone, Copy)]
+pub enum Align {
+    Left,
+    Right,
+}
+
+/// Lines of a table below its head, each indented.
+pub fn table(columns: &[(&str, Align)], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(columns.iter().map(|(name, _)| *name)).add_rows(rows);
+    for (column, (_, align)) in table.column_iter_mut().zip(columns) {
+        column.set_padding((1, 1)).set_cell_alignment(match align {
+            Align::Left => CellAlignment::Left,
+            Align::Right => CellAlignment::Right,
+        });
+    }
+    table.trim_fmt() + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_read_well() {
+        let all = [0, 17, 1023, 1024, 1536, 1_048_575, 256 << 20, 100 << 30, u64::MAX].map(bytes);
+        assert_eq!(all, ["0 B", "17 B", "1023 B", "1 KiB", "1.5 KiB", "1 MiB", "256 MiB", "100 GiB", "16 EiB"]);
+    }
+
+    #[test]
+    fn durations_read_well() {
+        let all = [0, 7, 1500, 3_140_000, 2_500_000_000, 90_000_000_000].map(duration);
+        assert_eq!(all, ["0 ms", "7 ns", "1.5 µs", "3.1 ms", "2.5 s", "1.5 min"]);
+    }
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        // As `date -u -d @N` prints them.
+        let all = [0, 951_782_400, 951_868_799, 1_709_251_199, 4_107_542_400].map(|s| when(s * SECOND_NS));
+        let expected = [
+            "1970-01-01 00:00:00",
+            "2000-02-29 00:00:00",
+            "2000-02-29 23:59:59",
+            "2024-02-29 23:59:59",
+            "2100-03-01 00:00:00",
+        ];
+        assert_eq!(all, expected);
+    }
+}

@@ -1,0 +1,114 @@
+//! Spaces written by jobs whose ranks are threads, and the command run on them.
+#![allow(dead_code, reason = "each test uses its part of this")]
+
+use mainstay_engine::{Config, Region, Session, group::ThreadGroup, space::format::ElementType};
+use serde_json::Value;
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    thread,
+};
+use tempfile::TempDir;
+
+pub const MAINSTAY: &str = env!("CARGO_BIN_EXE_mainstay");
+pub const RANKS: usize = 3;
+pub const CELLS: usize = 40_000;
+
+pub struct Space {
+    pub directory: TempDir,
+    pub config: Config,
+}
+
+/// What rank `rank` saves at `step`.
+pub fn field(rank: usize, step: u64) -> Vec<f64> {
+    (0..CELLS).map(|cell| (cell as f64) + 1e6 * rank as f64 + 1e-3 * step as f64).collect()
+}
+
+impl Space {
+    pub fn new(keep: u32) -> Space {
+        let config = Config { keep, pool_bytes: 256 << 10, chunk_bytes: 64 << 10, ..Config::default() };
+        Space { directory: TempDir::new().unwrap(), config }
+    }
+
+    /// A space with so many revisions.
+    pub fn with(keep: u32, revisions: u64) -> Space {
+        let space = Space::new(keep);
+        space.run(|rank, session, state| {
+            for step in 1..=revisions {
+                state.copy_from_slice(&field(rank, step));
+                session.checkpoint().unwrap();
+            }
+        });
+        space
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.directory.path().join("space")
+    }
+
+    /// Runs one job: every rank opens the space, protects its field, does `work` and closes.
+    pub fn run(&self, work: impl Fn(usize, &mut Session, &mut [f64]) + Sync) {
+        thread::scope(|scope| {
+            for (rank, group) in ThreadGroup::new(RANKS).into_iter().enumerate() {
+                let work = &work;
+                scope.spawn(move || {
+                    let mut session = Session::open(Box::new(group), &self.path(), self.config.clone()).unwrap();
+                    let mut state = vec![0.0; CELLS];
+                    session.protect(region(&mut state)).unwrap();
+                    work(rank, &mut session, &mut state);
+                    session.close().unwrap();
+                });
+            }
+        });
+    }
+
+    /// The layout file, of which there is one.
+    pub fn layout(&self) -> PathBuf {
+        let mut files = std::fs::read_dir(self.path()).unwrap().map(|entry| entry.unwrap().path());
+        files.find(|path| path.extension().is_some_and(|e| e == "mainstay")).unwrap()
+    }
+
+    /// Runs `mainstay ARGUMENTS SPACE`.
+    pub fn mainstay(&self, arguments: &[&str]) -> Ran {
+        mainstay(arguments, &self.path())
+    }
+}
+
+#[allow(unsafe_code)]
+fn region(state: &mut [f64]) -> Region {
+    let shape = [4, state.len() as u64 / 4];
+    // SAFETY: the state lives longer than the session, and the session alone uses it meanwhile.
+    unsafe { Region::array("field", state.as_mut_ptr().cast(), ElementType::F64, &shape) }.unwrap()
+}
+
+/// What the command said, and how it ended.
+#[derive(Debug)]
+pub struct Ran {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+pub fn mainstay(arguments: &[&str], space: &Path) -> Ran {
+    Command::new(MAINSTAY).args(arguments).arg(space).output().map(Ran::of).unwrap()
+}
+
+impl Ran {
+    pub fn of(output: Output) -> Ran {
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Ran { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e}: {self:?}"))
+    }
+
+    /// Ended with `code` and said why in at most two lines that hold all of `words`.
+    pub fn refused(&self, code: i32, words: &[&str]) {
+        assert_eq!(self.code, code, "{self:?}");
+        assert!(self.err.lines().count() <= 2 && self.err.starts_with("mainstay: "), "{self:?}");
+        for word in words {
+            assert!(self.err.contains(word), "no {word:?} in {self:?}");
+        }
+    }
+}

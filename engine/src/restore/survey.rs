@@ -1,0 +1,333 @@
+//! What a space holds, for those who only look: no group, no lock, no right to write.
+//!
+//! A job may be writing meanwhile. A reader holds nothing back: what it is about to read may be let
+//! go and overwritten. What must hold: nothing is called damaged that was only let go. A block is
+//! used again only when neither slot refers to it, so damage found between two equal readings of the
+//! slots is damage, and everything else is looked at again.
+
+use super::{Buffers, Seen, Sight, find, pour};
+use crate::{
+    commit::{Kept, Ledger, RevisionKey},
+    device::{Access, Device, Disk},
+    error::{Error, Result},
+    space::{
+        LOCK_FILE, Portion,
+        format::{BLOCK_BYTES, Entry, Header, Item, PhaseRecord, Slot},
+        is_layout, list, open_layout,
+    },
+};
+use std::{cmp::Reverse, collections::BTreeMap, io, path::Path};
+
+/// How often a space that changes meanwhile is looked at again.
+const TRIES: usize = 50;
+/// Reads under way at once, and the bytes of each.
+const THREADS: usize = 2;
+const CHUNK_BYTES: u64 = 4 << 20;
+
+/// What a space holds, as far as it can be seen from here.
+#[derive(Debug)]
+pub struct SpaceSurvey {
+    pub path: String,
+    /// Oldest first.
+    pub layouts: Vec<LayoutSurvey>,
+    /// Newest first.
+    pub revisions: Vec<RevisionSurvey>,
+    /// Whether a job has it open; `None` where that cannot be told.
+    pub in_use: Option<bool>,
+    /// Whether the last job closed it in order.
+    pub clean: bool,
+    /// What could not be read; block data is read by `verify` only.
+    pub damage: Vec<String>,
+}
+
+/// One file of a layout.
+#[derive(Debug)]
+pub struct LayoutSurvey {
+    pub file: String,
+    pub header: Header,
+}
+
+#[derive(Debug)]
+pub struct RevisionSurvey {
+    pub key: RevisionKey,
+    /// Shards that make it complete.
+    pub shard_count: u32,
+    pub complete: bool,
+    /// Those that were found, by number.
+    pub shards: Vec<ShardSurvey>,
+}
+
+#[derive(Debug)]
+pub struct ShardSurvey {
+    pub shard: u32,
+    /// Bytes of all items.
+    pub bytes: u64,
+    pub phases: PhaseRecord,
+    /// Bytes of the blocks that hold the items.
+    block_bytes: u64,
+    entry: Entry,
+    portion: Portion,
+}
+
+/// What came of reading every block of a revision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verified {
+    Whole,
+    Damaged {
+        what: Vec<String>,
+    },
+    /// The job that has the space open let the revision go meanwhile.
+    LetGo,
+}
+
+impl SpaceSurvey {
+    pub fn open(directory: &Path) -> Result<SpaceSurvey> {
+        Self::open_on(&Disk::existing(directory))
+    }
+
+    /// Looks at the space on `device`, again if it changed before anything complete was found.
+    pub fn open_on(device: &dyn Device) -> Result<SpaceSurvey> {
+        let (mut survey, mut changed) = look(device)?;
+        for _ in 1..TRIES {
+            if !changed || survey.newest().is_some() {
+                break;
+            }
+            (survey, changed) = look(device)?;
+        }
+        Ok(survey)
+    }
+
+    /// Whether a job has the space in `directory` open; `None` where that cannot be told.
+    pub fn is_in_use(directory: &Path) -> Result<Option<bool>> {
+        let device = Disk::existing(directory);
+        in_use(&device, &list(&device)?)
+    }
+
+    /// The newest complete revision.
+    pub fn newest(&self) -> Option<&RevisionSurvey> {
+        self.revisions.iter().find(|revision| revision.complete)
+    }
+
+    /// The revision of this number: numbers only grow, but a run may have left one incomplete.
+    pub fn revision(&self, number: u64) -> Option<&RevisionSurvey> {
+        let of_number = || self.revisions.iter().filter(|revision| revision.key.number == number);
+        of_number().find(|revision| revision.complete).or_else(|| of_number().next())
+    }
+}
+
+impl RevisionSurvey {
+    /// Bytes of all items of the shards that were found.
+    pub fn bytes(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.bytes).sum()
+    }
+
+    /// Bytes that `verify` reads and tells of.
+    pub fn block_bytes(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.block_bytes).sum()
+    }
+
+    /// The first rank's t1, nanoseconds since 1970.
+    pub fn t1_unix_ns(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.phases.t1_unix_ns).min().unwrap_or(0)
+    }
+
+    /// The longest t2 − t1 of all ranks.
+    pub fn perceived_ns(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.phases.perceived_ns).max().unwrap_or(0)
+    }
+
+    /// The longest t3 − t1 of all ranks, if it is known of all.
+    pub fn durable_ns(&self) -> Option<u64> {
+        let all = self.shards.iter().map(|shard| Some(shard.phases.durable_ns).filter(|ns| *ns > 0));
+        all.collect::<Option<Vec<u64>>>()?.into_iter().max()
+    }
+
+    /// Reads every block of every shard found and compares it with its hash; `progress` is told how
+    /// many more bytes were good. A shard that cannot be read is damaged, and the others are read all
+    /// the same.
+    pub fn verify(&self, progress: &(dyn Fn(u64) + Sync)) -> Result<Verified> {
+        let (mut damage, mut let_go) = (Vec::new(), false);
+        for shard in &self.shards {
+            match shard.verify(progress)? {
+                Verified::Whole => {}
+                Verified::Damaged { what } => damage.extend(what),
+                Verified::LetGo => let_go = true,
+            }
+        }
+        Ok(match (damage.is_empty(), let_go) {
+            (false, _) => Verified::Damaged { what: damage },
+            (true, true) => Verified::LetGo,
+            (true, false) => Verified::Whole,
+        })
+    }
+}
+
+impl ShardSurvey {
+    fn new(portion: &Portion, kept: &Kept) -> ShardSurvey {
+        let entry = kept.entry.clone();
+        let blocks: u64 = kept.blocks.iter().map(|blocks| blocks.count).sum();
+        ShardSurvey {
+            shard: entry.shard,
+            bytes: entry.bytes,
+            phases: entry.phases,
+            block_bytes: blocks * BLOCK_BYTES - entry.meta_bytes,
+            entry,
+            portion: portion.clone(),
+        }
+    }
+
+    /// What the shard consists of; `None` if the job that has the space open let it go meanwhile.
+    pub fn items(&self) -> Result<Option<Vec<Item>>> {
+        match self.portion.read_manifest(&self.entry) {
+            Ok(manifest) => Ok(Some(manifest.items)),
+            Err(error) if self.is_kept()? => Err(error),
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn verify(&self, progress: &(dyn Fn(u64) + Sync)) -> Result<Verified> {
+        let sink = |_, bytes: &[u8]| progress(bytes.len() as u64);
+        let poured = self
+            .portion
+            .read_manifest(&self.entry)
+            .and_then(|manifest| pour(&self.portion, &manifest, Buffers::Own(CHUNK_BYTES), THREADS, &sink));
+        let Err(error) = poured else { return Ok(Verified::Whole) };
+        let Some(what) = damage_of(&error) else { return Err(error) };
+        let of_shard = |what| format!("shard {}: {what}", self.shard);
+        let what = what.into_iter().map(of_shard).collect();
+        Ok(if self.is_kept()? { Verified::Damaged { what } } else { Verified::LetGo })
+    }
+
+    /// Whether a slot still leads to the shard: if so, its blocks are as they were when it was found.
+    fn is_kept(&self) -> Result<bool> {
+        for _ in 0..TRIES {
+            let before = slots(&self.portion);
+            let mut in_doubt = before.iter().all(Option::is_none);
+            for slot in before.iter().flatten() {
+                match self.portion.read_catalogue(slot) {
+                    Ok(catalogue) if catalogue.entries.iter().any(|entry| self.is(entry)) => return Ok(true),
+                    Ok(_) => {}
+                    Err(error) => {
+                        damage_of(&error).ok_or(error)?;
+                        in_doubt = true;
+                    }
+                }
+            }
+            if !in_doubt {
+                return Ok(false);
+            }
+            if slots(&self.portion) == before {
+                break;
+            }
+        }
+        // Its catalogue cannot be read either.
+        Ok(true)
+    }
+
+    fn is(&self, entry: &Entry) -> bool {
+        RevisionKey::of(entry) == RevisionKey::of(&self.entry) && entry.shard == self.shard
+    }
+}
+
+/// One look at all that is there, and whether any of it changed meanwhile.
+fn look(device: &dyn Device) -> Result<(SpaceSurvey, bool)> {
+    let names = list(device)?;
+    if !names.iter().any(|name| is_layout(name) || name == LOCK_FILE) {
+        return Err(Error::NotASpace { path: device.path(), why: "there is no layout in it".to_owned() });
+    }
+    let in_use = in_use(device, &names)?;
+    let (mut layouts, mut damage, mut foreign, mut changed) = (Vec::new(), Vec::new(), None, false);
+    for name in names.into_iter().filter(|name| is_layout(name)) {
+        match open_layout(device, name, Access::Read) {
+            Ok(layout) => layouts.push(layout),
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => changed = true,
+            Err(Error::Damaged { what }) => damage.extend(what),
+            Err(error @ Error::NotASpace { .. }) => foreign = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    match foreign {
+        Some(error) if layouts.is_empty() && damage.is_empty() => return Err(error),
+        other => damage.extend(other.map(|error| error.to_string())),
+    }
+    layouts.sort_by_key(|layout| (layout.header.layout_number, layout.name.clone()));
+
+    let newest_layout = layouts.last().map(|layout| layout.header.layout_id);
+    let (mut clean, mut sight, mut read) = (true, Sight::default(), Vec::new());
+    let mut shards: BTreeMap<_, BTreeMap<u32, ShardSurvey>> = BTreeMap::new();
+    for layout in &layouts {
+        for portion in layout.portions() {
+            let (slots, opened) = read_portion(&portion)?;
+            read.push((portion.clone(), slots));
+            let Some(opened) = opened.map_err(|what| damage.extend(what)).ok() else { continue };
+            damage.extend(opened.damage);
+            sight.lineages.extend(opened.lineage);
+            clean &= opened.clean || Some(layout.header.layout_id) != newest_layout;
+            for kept in opened.ledger.found() {
+                let seen = Seen::of(&kept.entry, layout.header.layout_id);
+                let revision = shards.entry((seen.key, seen.layout, seen.shards)).or_default();
+                revision.insert(seen.shard, ShardSurvey::new(&portion, &kept));
+                sight.lineages.push(seen.key.lineage);
+                sight.shards.push(seen);
+            }
+        }
+    }
+    changed |= read.iter().any(|(portion, before)| slots(portion) != *before);
+
+    let complete = find(&[sight])?.complete;
+    let is_complete = |key, layout| complete.iter().any(|c| c.key == key && c.layout == layout);
+    let revisions = shards.into_iter().map(|((key, layout, shard_count), shards)| RevisionSurvey {
+        key,
+        shard_count,
+        complete: is_complete(key, layout) && shards.len() as u64 == u64::from(shard_count),
+        shards: shards.into_values().collect(),
+    });
+    let mut revisions: Vec<RevisionSurvey> = revisions.collect();
+    revisions.sort_by_key(|revision| Reverse(revision.key));
+    let layouts = layouts.into_iter().map(|layout| LayoutSurvey { file: layout.name, header: layout.header }).collect();
+    Ok((SpaceSurvey { path: device.path(), layouts, revisions, in_use, clean, damage }, changed))
+}
+
+type Read<T> = std::result::Result<T, Vec<String>>;
+
+/// Reads a portion until what is damaged in it is damaged for good. What cannot be read is as good as
+/// damaged: the other portions are worth a look.
+fn read_portion(portion: &Portion) -> Result<([Option<Slot>; 2], Read<crate::commit::Opened>)> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let before = slots(portion);
+        let opened = match Ledger::open(portion.clone()) {
+            Ok(opened) => Ok(opened),
+            Err(error) => Err(damage_of(&error).ok_or(error)?),
+        };
+        let is_whole = opened.as_ref().is_ok_and(|opened| opened.damage.is_empty());
+        if is_whole || tries == TRIES || slots(portion) == before {
+            return Ok((before, opened));
+        }
+    }
+}
+
+fn slots(portion: &Portion) -> [Option<Slot>; 2] {
+    [0, 1].map(|index| portion.read_slot(index).ok())
+}
+
+fn in_use(device: &dyn Device, names: &[String]) -> Result<Option<bool>> {
+    // Opening it would make it.
+    if !names.iter().any(|name| name == LOCK_FILE) {
+        return Ok(Some(false));
+    }
+    match device.lock_file(LOCK_FILE).and_then(|lock| lock.is_locked()) {
+        Ok(locked) => Ok(Some(locked)),
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Ok(None),
+        Err(e) => Err(Error::io("asking who holds", format!("{}/{LOCK_FILE}", device.path()), e)),
+    }
+}
+
+fn damage_of(error: &Error) -> Option<Vec<String>> {
+    match error {
+        Error::Damaged { what } => Some(what.clone()),
+        Error::Io { .. } => Some(vec![error.to_string()]),
+        _ => None,
+    }
+}

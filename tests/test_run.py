@@ -1,0 +1,350 @@
+"""`mainstay run`: jobs that fail are started again, for as long as they make progress."""
+
+import fcntl
+import json
+import os
+import pty
+import queue
+import re
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "examples" / "jacobi3d"))
+
+import dem  # noqa: E402
+from build import build, mpi  # noqa: E402
+
+MAINSTAY = ROOT / "target" / "release" / "mainstay"
+LIMIT_S = 60
+F_OFD_SETLK = 37
+RANKS = 3
+
+# Says what signals it gets; ends at SIGINT or SIGTERM with 5, or after a while by itself with 6.
+LISTENER = """
+import signal, sys, time
+def got(number, frame):
+    print("got", signal.Signals(number).name, flush=True)
+    if number in (signal.SIGINT, signal.SIGTERM):
+        time.sleep(0.3)
+        sys.exit(5)
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
+    signal.signal(number, got)
+print("ready", flush=True)
+until = time.monotonic() + 50
+while time.monotonic() < until:
+    time.sleep(0.1)
+sys.exit(6)
+"""
+
+
+class Run:
+    """A `mainstay run` that can be followed; at the end of the `with` it is gone, and its job too."""
+
+    def __init__(self, *arguments, **more):
+        self.deadline = time.monotonic() + LIMIT_S
+        self.output = []
+        self._lines = queue.Queue()
+        environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        more = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "start_new_session": True, **more}
+        self.process = subprocess.Popen(
+            [str(MAINSTAY), "run", *map(str, arguments)],
+            stderr=subprocess.STDOUT, text=True, errors="replace", env=environment, **more,
+        )  # fmt: skip
+        if self.process.stdout:
+            threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            self._lines.put(line.rstrip("\n"))
+        self._lines.put(None)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.terminate()
+        try:
+            self.process.wait(15)
+        except subprocess.TimeoutExpired:
+            self.process.kill()  # its job gets SIGTERM
+            self.process.wait()
+
+    def lines(self):
+        while True:
+            try:
+                line = self._lines.get(timeout=max(0, self.deadline - time.monotonic()))
+            except queue.Empty:
+                raise TimeoutError("it took too long:\n" + "\n".join(self.output)) from None
+            if line is None:
+                self._lines.put(None)  # for whoever asks again
+                return
+            self.output.append(line)
+            yield line
+
+    def until(self, pattern):
+        """Follows it up to a line that matches."""
+        for line in self.lines():
+            if match := re.search(pattern, line):
+                return match
+        pytest.fail(f"no line with {pattern!r}:\n" + "\n".join(self.output))
+
+    def end(self):
+        """The exit status, and all that was printed."""
+        for _ in self.lines():
+            pass
+        status = self.process.wait(max(0.1, self.deadline - time.monotonic()))
+        return status, "\n".join(self.output)
+
+
+def run(*arguments, **more):
+    with Run(*arguments, **more) as running:
+        return running.end()
+
+
+def shell(script):
+    return "--", "sh", "-c", script
+
+
+def children(pid):
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and int((entry / "stat").read_text().rpartition(")")[2].split()[1]) == pid:
+                found.append(int(entry.name))
+        except OSError:
+            pass  # gone meanwhile
+    return found
+
+
+def kill_rank(supervisor, rank):
+    """SIGKILL to one rank of the mpiexec that `mainstay run` has as its child."""
+    for mpiexec in children(supervisor):
+        for pid in children(mpiexec):
+            pidfd = os.pidfd_open(pid)
+            try:
+                if f"PMIX_RANK={rank}".encode() in (Path("/proc") / str(pid) / "environ").read_bytes().split(b"\0"):
+                    signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+                    return
+            finally:
+                os.close(pidfd)
+    pytest.fail(f"there is no rank {rank}")
+
+
+def show(space):
+    return json.loads(subprocess.run([MAINSTAY, "show", "--json", space], check=True, capture_output=True).stdout)
+
+
+@pytest.fixture(scope="module")
+def jacobi3d(tmp_path_factory):
+    """A command that runs jacobi3d on some ranks."""
+    folder = tmp_path_factory.mktemp("jacobi3d")
+    build(folder / "jacobi3d")
+    dem.write(folder / "dem")
+
+    def command(space, steps, *more):
+        return [
+            mpi("mpiexec"), "-n", RANKS, "--map-by", ":OVERSUBSCRIBE", folder / "jacobi3d", "--dem", folder / "dem",
+            "--nx", 48, "--ny", 48, "--nz", 48, "--space", space, "--steps", steps, *more,
+        ]  # fmt: skip
+
+    return command
+
+
+def test_a_job_whose_ranks_are_killed_is_started_again(jacobi3d, tmp_path):
+    steps, killed, restored = 3000, 0, []
+    command = jacobi3d(tmp_path / "space", steps, "--every", 50, "--progress", 50)
+    with Run("--restarts", 3, "--", *command) as running:
+        for line in running.lines():
+            if match := re.match(r"restored revision (\d+), continuing at step (\d+)", line):
+                restored.append(int(match[2]))
+            if (match := re.match(r"step (\d+)$", line)) and int(match[1]) >= 400 * (killed + 1) and killed < 2:
+                kill_rank(running.process.pid, killed + 1)
+                killed += 1
+        status, output = running.end()
+    assert status == 0, output
+    assert f"done: {steps} steps" in output
+    assert len(restored) == 2 and 300 <= restored[0] < restored[1], output
+    # What it said it would go on from is what the job then restored.
+    for number in re.findall(r"mainstay: going on from revision (\d+) \(lineage \d+\) of .*/space", output):
+        assert f"restored revision {number}," in output
+    assert output.count("mainstay: start ") == 5, output  # three starts, two failures
+    assert len(re.findall(r"mainstay: start \d failed: exit status \d+", output)) == 2, output
+
+
+def test_a_job_that_makes_no_progress_is_given_up(jacobi3d, tmp_path):
+    words = " ".join(f"'{word}'" for word in jacobi3d(tmp_path / "space", 20, "--every", 10))
+    status, output = run("--restarts", 9, *shell(f"{words} || exit 1; exit 9"))
+    assert status == 9, output
+    assert "going on from revision 2 (lineage 1)" in output
+    last = output.splitlines()[-1]
+    assert last.startswith("mainstay: giving up: the job failed twice (exit status 9)") and "revision 2 " in last, output
+    assert output.count("mainstay: start 3") == 0, output
+
+
+def test_a_job_is_started_again_only_so_often(jacobi3d, tmp_path):
+    """Each run saves something new and fails all the same."""
+    count = tmp_path / "count"
+    words = " ".join(f"'{word}'" for word in jacobi3d(tmp_path / "space", "STEPS", "--every", 10))
+    script = f"echo >> {count}; n=$(wc -l < {count}); " + words.replace("'STEPS'", "$((n * 10))") + " || exit 1; exit 9"
+    status, output = run("--restarts", 2, *shell(script))
+    assert status == 9, output
+    assert "mainstay: giving up after 2 restart(s) at revision 3 (lineage 3)" in output
+    assert count.read_text() == "\n" * 3
+
+
+def test_an_mpi_job_that_is_told_to_end_ends_and_stays_so(jacobi3d, tmp_path):
+    with Run("--restarts", 3, "--", *jacobi3d(tmp_path / "space", 10**9, "--every", 50)) as running:
+        running.until(r"^step 200$")
+        running.process.send_signal(signal.SIGTERM)
+        status, output = running.end()
+    assert status != 0 and "mainstay: start 2" not in output, output
+    assert "mainstay: the job ended after SIGTERM" in output
+    document = show(tmp_path / "space")
+    assert (document["in_use"], document["clean"]) == (False, False)
+    assert document["revision"]["state"] == "newest"
+
+
+@pytest.mark.parametrize(
+    "script, expected, words",
+    [
+        ("exit 0", 0, ["start 1"]),
+        ("exit 7", 7, ["start 1 failed: exit status 7", "going on from no complete revision", "start 2", "giving up"]),
+        ("kill -KILL $$", 137, ["start 1 failed: killed by SIGKILL", "giving up"]),
+        ("exit 134", 134, ["start 1 failed: exit status 134, SIGABRT"]),
+    ],
+)
+def test_the_exit_status_is_that_of_the_last_run(script, expected, words):
+    status, output = run(*shell(script))
+    assert status == expected, output
+    for word in words:
+        assert f"mainstay: {word}" in output
+
+
+def test_a_program_that_cannot_be_started_is_not_tried_again(tmp_path):
+    status, output = run("--", tmp_path / "missing")
+    assert status == 127 and output.count("start 1") == 1 and "cannot be started" in output, output
+    (tmp_path / "text").write_text("no program")
+    status, output = run("--", tmp_path / "text")
+    assert status == 126 and "denied" in output, output
+
+
+def test_input_and_output_pass_through(tmp_path):
+    (tmp_path / "input").write_text("from the user\n")
+    with open(tmp_path / "input") as given:
+        status, output = run("--", "cat", stdin=given)
+    assert status == 0 and "from the user" in output.splitlines(), output
+
+
+def test_signals_are_passed_on_and_an_end_that_was_asked_for_is_the_end():
+    with Run("--", sys.executable, "-c", LISTENER) as running:
+        running.until("^ready$")
+        for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM):
+            running.process.send_signal(number)
+            running.until(f"^got {number.name}$")
+        status, output = running.end()
+    assert status == 5, output
+    assert "the job ended after SIGTERM (exit status 5); not starting it again" in output
+    assert "start 2" not in output
+
+
+def test_stopping_and_going_on_reach_the_job():
+    def state(pid):
+        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0]
+
+    def wait_for(pid, wanted):
+        deadline = time.monotonic() + 10
+        while (state(pid) == "T") != wanted:
+            assert time.monotonic() < deadline, f"process {pid} is in state {state(pid)}"
+            time.sleep(0.02)
+
+    with Run("--", sys.executable, "-c", LISTENER) as running:
+        running.until("^ready$")
+        # The child's group is orphaned here, where the kernel drops SIGTSTP: SIGCONT is what can be seen.
+        (job,) = children(running.process.pid)
+        os.kill(job, signal.SIGSTOP)
+        wait_for(job, True)
+        running.process.send_signal(signal.SIGCONT)
+        wait_for(job, False)
+        running.process.send_signal(signal.SIGTERM)
+        assert running.end()[0] == 5
+
+
+def test_the_terminal_interrupts_the_job_once():
+    """Ctrl-C goes to all processes in the foreground; passed on too, mpiexec would take it for a second one."""
+    ours, theirs = pty.openpty()
+    attributes = termios.tcgetattr(theirs)
+    attributes[1] &= ~termios.OPOST
+    termios.tcsetattr(theirs, termios.TCSANOW, attributes)
+
+    def take_terminal():
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+    with Run("--", sys.executable, "-c", LISTENER, stdin=theirs, stdout=theirs, preexec_fn=take_terminal) as running:
+        os.close(theirs)
+        output = b""
+        while b"\nready\n" not in output:
+            output += os.read(ours, 1000)
+        os.write(ours, b"\x03")
+        try:
+            while part := os.read(ours, 1000):
+                output += part
+        except OSError:
+            pass  # the terminal has no other side any more
+        os.close(ours)
+        assert running.process.wait(LIMIT_S) == 5
+    assert output.count(b"got SIGINT") == 1, output
+    assert b"the job ended after SIGINT" in output
+
+
+def test_a_hangup_that_is_ignored_stays_ignored():
+    with Run("--", "sh", "-c", "echo ready; sleep 0.5; echo alive",
+             preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) as running:  # fmt: skip
+        running.until("^ready$")
+        running.process.send_signal(signal.SIGHUP)
+        status, output = running.end()
+    assert status == 0 and "alive" in output, output
+
+
+def test_the_job_does_not_outlive_its_supervisor():
+    with Run("--", sys.executable, "-c", LISTENER) as running:
+        running.until("^ready$")
+        running.process.kill()
+        running.until("^got SIGTERM$")
+
+
+def test_nothing_is_started_while_a_rank_of_the_failed_job_lives_on(jacobi3d, tmp_path):
+    space = tmp_path / "space"
+    status, output = run("--", *jacobi3d(space, 10, "--every", 10))
+    assert status == 0, output
+    with open(space / "lock", "r+b") as lock:
+        whole_byte = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
+        fcntl.fcntl(lock, F_OFD_SETLK, whole_byte)
+        with Run("--restarts", 5, "--space", space, *shell("exit 3")) as running:
+            running.until(f"waiting for the last ranks to leave {space}")
+            assert not any("start 2" in line for line in running.output)
+            lock.close()
+            running.until("^mainstay: start 2")
+            assert running.end()[0] == 3
+        assert "going on from revision 1 (lineage 1)" in "\n".join(running.output)
+
+
+def test_the_wait_for_the_last_ranks_can_be_ended(jacobi3d, tmp_path):
+    space = tmp_path / "space"
+    assert run("--", *jacobi3d(space, 10, "--every", 10))[0] == 0
+    with open(space / "lock", "r+b") as lock:
+        fcntl.fcntl(lock, F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
+        with Run("--space", space, *shell("exit 3")) as running:
+            running.until("waiting for the last ranks")
+            running.process.send_signal(signal.SIGTERM)
+            status, output = running.end()
+    assert status == 143 and "start 2" not in output, output
