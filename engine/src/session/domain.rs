@@ -5,7 +5,7 @@ use crate::{
     device::{Access, Device},
     error::{Error, Result},
     group::{Group, agree, gather},
-    space::{PROBE, format::BLOCK_BYTES},
+    space::PROBE,
 };
 
 #[derive(Debug, Clone)]
