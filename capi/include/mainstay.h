@@ -122,7 +122,8 @@ typedef struct {
 typedef struct {
   // Its number, 1 or more; 0: there was nothing to restore, and the regions are as they were.
   uint64_t revision;
-  // Newer revisions that were passed over because of damage; mainstay_report says what it was.
+  // How much was found damaged: parts of the space, and newer revisions that were passed over for it;
+  // mainstay_report says what it was.
   uint64_t skipped;
 } mainstay_restored;
 
@@ -222,13 +223,13 @@ mainstay_status mainstay_unprotect(mainstay_session *session, const char *name);
 mainstay_status mainstay_restore(mainstay_session *session,
                                  mainstay_restored *restored);
 
-// What the last restore passed over, a line for each revision; "" if nothing. Valid until the next
+// What the last restore found damaged and passed over, in lines; "" if nothing. Valid until the next
 // restore or the close.
 const char *mainstay_report(mainstay_session *session);
 
 // Opens the space in the directory `path`, made if it is missing, for the ranks of `group`, and puts
 // the session into `*session`. Collective. `options` may be NULL. The group is taken over and
-// released in any case. Programs on MPI call mainstay_open_mpi instead.
+// released in any case, except one of another size. Programs on MPI call mainstay_open_mpi instead.
 mainstay_status mainstay_open(const mainstay_group *group,
                               const char *path,
                               const mainstay_options *options,

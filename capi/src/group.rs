@@ -40,19 +40,26 @@ pub(crate) struct CGroup {
 unsafe impl Send for CGroup {}
 
 impl CGroup {
-    /// Takes the table over, `release` included.
-    pub(crate) fn new(table: &GroupTable) -> Result<CGroup> {
-        let group = CGroup { table: *table };
-        let whole = table.all_max.is_some() && table.all_gather.is_some() && table.broadcast.is_some();
-        if table.size != size_of::<GroupTable>() {
-            let why = format!(
-                "{} bytes instead of {}; compile with this version's headers",
-                table.size,
-                size_of::<GroupTable>()
-            );
+    /// Takes the table over, `release` included; of one of another size nothing is believed.
+    ///
+    /// # Safety
+    /// `table` is null or points to a table of as many bytes as its `size` says.
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn new(table: *const GroupTable) -> Result<CGroup> {
+        if table.is_null() {
+            return Err(null("group"));
+        }
+        // SAFETY: every table has a size.
+        let size = unsafe { (&raw const (*table).size).read() };
+        if size != size_of::<GroupTable>() {
+            let why =
+                format!("{} bytes instead of {}; compile with this version's headers", size, size_of::<GroupTable>());
             return Err(Error::InvalidArgument { what: "group".to_owned(), why });
         }
-        if !whole {
+        // SAFETY: it is as long as this table is.
+        let group = CGroup { table: unsafe { table.read() } };
+        let table = &group.table;
+        if table.all_max.is_none() || table.all_gather.is_none() || table.broadcast.is_none() {
             return Err(null("a function of the group"));
         }
         if table.rank >= table.ranks {

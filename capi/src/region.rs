@@ -30,6 +30,9 @@ pub enum ElementTypeCode {
     Bool,
 }
 
+/// As the engine's; bounds how much of `shape` is looked at.
+const DIMENSIONS_MAX: usize = 32;
+
 const _: () = assert!(ElementTypeCode::Bool as usize + 1 == ElementType::ALL.len());
 const _: () = assert!(ElementTypeCode::F64 as usize == ElementType::F64 as usize);
 
@@ -77,6 +80,10 @@ pub unsafe extern "C" fn mainstay_protect_array(
         let element = ElementType::from_code(r#type).ok_or_else(unknown)?;
         if shape.is_null() && dimensions > 0 {
             return Err(null("shape"));
+        }
+        if dimensions > DIMENSIONS_MAX {
+            let why = format!("{dimensions} of them, {DIMENSIONS_MAX} are the most");
+            return Err(Error::InvalidArgument { what: "dimensions".to_owned(), why });
         }
         // SAFETY: the caller's promises are passed on; without dimensions nothing is read.
         unsafe {

@@ -12,7 +12,8 @@ use std::ffi::c_char;
 pub struct Restored {
     /// Its number, 1 or more; 0: there was nothing to restore, and the regions are as they were.
     pub revision: u64,
-    /// Newer revisions that were passed over because of damage; mainstay_report says what it was.
+    /// How much was found damaged: parts of the space, and newer revisions that were passed over for it;
+    /// mainstay_report says what it was.
     pub skipped: u64,
 }
 
@@ -39,7 +40,7 @@ pub unsafe extern "C" fn mainstay_restore(session: *mut Session, restored: *mut 
     })
 }
 
-/// What the last restore passed over, a line for each revision; "" if nothing. Valid until the next
+/// What the last restore found damaged and passed over, in lines; "" if nothing. Valid until the next
 /// restore or the close.
 ///
 /// # Safety

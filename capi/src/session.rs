@@ -21,7 +21,7 @@ pub struct Session {
 
 /// Opens the space in the directory `path`, made if it is missing, for the ranks of `group`, and puts
 /// the session into `*session`. Collective. `options` may be NULL. The group is taken over and
-/// released in any case. Programs on MPI call mainstay_open_mpi instead.
+/// released in any case, except one of another size. Programs on MPI call mainstay_open_mpi instead.
 ///
 /// # Safety
 /// `group` is filled in, `path` ends with a zero byte, `session` points to room for a pointer.
@@ -35,11 +35,14 @@ pub unsafe extern "C" fn mainstay_open(
 ) -> Status {
     guard(|| {
         // SAFETY: null or as the caller promised.
-        let (group, options, session) = unsafe { (group.as_ref(), options.as_ref(), session.as_mut()) };
-        let group = CGroup::new(group.ok_or_else(|| null("group"))?)?;
+        let (options, mut session) = unsafe { (options.as_ref(), session.as_mut()) };
+        if let Some(session) = &mut session {
+            **session = std::ptr::null_mut();
+        }
+        // SAFETY: as the caller promised.
+        let group = unsafe { CGroup::new(group) }?;
         let checked = || {
             let session = session.ok_or_else(|| null("session"))?;
-            *session = std::ptr::null_mut();
             // SAFETY: as the caller promised.
             let path = Path::new(OsStr::from_bytes(unsafe { bytes_of(path, "path") }?));
             Ok((session, path, options.map_or_else(|| Ok(Config::default()), Options::config)?))

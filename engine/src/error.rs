@@ -28,7 +28,10 @@ pub enum Error {
     #[error("{path} has format version {found}, this build reads up to {known}: {hint}")]
     NewerVersion { path: String, found: u32, known: u32, hint: String },
 
-    #[error("damaged: {}; nothing was restored and the contents of the protected regions are undefined; `mainstay verify` lists what is readable", .what.join("; "))]
+    #[error(
+        "damaged: {}; nothing was restored, and regions that were being restored are undefined; `mainstay verify` lists \
+         what is readable, and with the damaged file moved away a job begins anew", .what.join("; ")
+    )]
     Damaged { what: Vec<String> },
 
     #[error(
@@ -46,7 +49,7 @@ pub enum Error {
     )]
     PoolFull { path: String, needed: u64, available: u64 },
 
-    #[error("{doing} {path} failed: {source}")]
+    #[error("{doing} {path} failed: {source}; {}", advice(source))]
     Io { doing: String, path: String, source: Arc<io::Error> },
 
     #[error(
@@ -58,9 +61,10 @@ pub enum Error {
     RegionMissing { name: String, why: String },
 
     #[error(
-        "revision {revision} was saved by {saved} ranks and the job has {now}; start it on {saved} ranks, or open another space"
+        "revision {revision} in {path} was saved by {saved} ranks and the job has {now}; start it on {saved} ranks, or \
+         open another space"
     )]
-    RankCount { revision: u64, saved: u32, now: u32 },
+    RankCount { path: String, revision: u64, saved: u32, now: u32 },
 
     #[error("{path} is in use by another job{holder}; wait for its end or give this job a space of its own")]
     InUse { path: String, holder: String },
@@ -75,21 +79,22 @@ pub enum Error {
     )]
     SyncFailed { path: String, cause: String },
 
-    #[error("communication between the ranks failed: {what}")]
+    #[error("communication between the ranks failed: {what}; end the job and start it again")]
     GroupFailed { what: String },
 
     #[error(
-        "lineage {lineage} stands for two different runs ({first} and {second}): a level was out of sight when one of \
-         them started; move one of the two layouts away"
+        "lineage {lineage} in {path} stands for two different runs ({first} and {second}): the files of one were out of \
+         sight when the other started, or were copied here; move the files of one of the two away"
     )]
-    LineageConflict { lineage: u64, first: String, second: String },
+    LineageConflict { path: String, lineage: u64, first: String, second: String },
 
     #[error(
-        "shard {shard} of revision {revision} lies where rank {shard} cannot see it; place the ranks on the nodes where they ran"
+        "shard {shard} of revision {revision} is not in {path} as rank {shard} sees it; place the ranks on the nodes \
+         where they ran"
     )]
-    OutOfSight { revision: u64, shard: u32 },
+    OutOfSight { path: String, revision: u64, shard: u32 },
 
-    #[error("revision {revision} was not saved: {cause}")]
+    #[error("revision {revision} was not saved, earlier ones are as they were: {cause}")]
     NotSaved { revision: u64, kind: ErrorKind, cause: String },
 
     #[error("on rank {rank}: {message}")]
@@ -193,6 +198,15 @@ impl Error {
 
     pub(crate) fn damaged(what: impl Into<String>) -> Self {
         Self::Damaged { what: vec![what.into()] }
+    }
+}
+
+fn advice(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied => "give this user the right to, or choose another place",
+        io::ErrorKind::ReadOnlyFilesystem => "choose a place that can be written",
+        io::ErrorKind::OutOfMemory => "give the program more memory",
+        _ => "check the device (the system's log may say more), then try again",
     }
 }
 

@@ -62,7 +62,10 @@ impl Region {
             return Err(Error::argument(format!("shape of {name:?}"), "more bytes than any memory has"));
         };
         if address.is_null() && bytes > 0 {
-            return Err(Error::argument(format!("address of {name:?}"), "a null pointer"));
+            return Err(Error::argument(
+                format!("address of {name:?}"),
+                "a null pointer; only a region of 0 bytes may have one",
+            ));
         }
         let description = Description { name: name.to_owned(), element, shape: shape.to_vec(), bytes };
         Ok(Region { description: Arc::new(description), address })

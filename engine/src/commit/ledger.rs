@@ -37,8 +37,10 @@ pub(crate) struct Ledger {
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) ledger: Ledger,
-    /// Not readable: slots (one may be torn by a crash), catalogues, manifests.
+    /// Not readable: both slots, catalogues, manifests.
     pub(crate) damage: Vec<String>,
+    /// The one slot that is not readable, while the other is: a crash while it was written, or damage.
+    pub(crate) torn: Vec<String>,
     /// At least one slot leads to a catalogue, so that the portion may be written.
     pub(crate) usable: bool,
     pub(crate) clean: bool,
@@ -50,14 +52,12 @@ impl Ledger {
     /// Reads what the portion holds. Damage is noted; an I/O error or a newer version is an error.
     pub(crate) fn open(portion: Portion) -> Result<Opened> {
         let (mut damage, mut slots, mut lineage) = (Vec::new(), [None, None], None::<Lineage>);
-        let mut torn = 0;
+        let mut torn = Vec::new();
         for (index, place) in slots.iter_mut().enumerate() {
             let slot = match portion.read_slot(index) {
                 Ok(slot) => slot,
                 Err(Error::Damaged { what }) => {
-                    torn += 1;
-                    // One invalid slot is what a crash leaves; two are damage.
-                    damage.extend(if torn == 2 { what } else { Vec::new() });
+                    torn.extend(what);
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -69,12 +69,19 @@ impl Ledger {
                 Err(error) => return Err(error),
             }
         }
+        match slots.iter().flatten().map(|root| root.slot.sequence).max() {
+            // The second slot of a new portion was never written.
+            Some(1) => torn.clear(),
+            // No crash leaves two invalid slots.
+            None if torn.len() == 2 => damage.append(&mut torn),
+            _ => {}
+        }
         damage.dedup();
         let own = Lineage { number: 0, id: [0; 16] };
         let ledger = Ledger { portion, lineage: own, slots, stopped: None };
         let newest = ledger.newest();
         let (usable, clean) = (newest.is_some(), newest.is_some_and(|root| root.slot.clean));
-        Ok(Opened { ledger, damage, usable, clean, lineage })
+        Ok(Opened { ledger, damage, torn, usable, clean, lineage })
     }
 
     /// The ledger of a portion that was just made with `slot` as its first.

@@ -61,7 +61,10 @@ impl Device for Disk {
     fn create(&self, name: &str, bytes: u64) -> io::Result<Arc<dyn File>> {
         let file = self.open_with(name, OpenOptions::new().read(true).write(true).create_new(true).mode(0o600))?;
         let length = i64::try_from(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
-        if let Err(errno) = posix_fallocate(&file.cached, 0, length) {
+        // Of no bytes there is nothing to allocate, and posix_fallocate refuses to.
+        if length > 0
+            && let Err(errno) = posix_fallocate(&file.cached, 0, length)
+        {
             fs::remove_file(self.directory.join(name))?;
             return Err(errno.into());
         }

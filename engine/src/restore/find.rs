@@ -26,6 +26,8 @@ pub(crate) struct Sight {
     /// Of slots and revisions.
     pub(crate) lineages: Vec<Lineage>,
     pub(crate) damage: Vec<String>,
+    /// Slots that a crash cut short, or that are damaged.
+    pub(crate) torn: Vec<String>,
 }
 
 #[derive(Debug, Default)]
@@ -35,6 +37,7 @@ pub(crate) struct Found {
     pub(crate) lineage_max: u64,
     pub(crate) number_max: u64,
     pub(crate) damage: Vec<String>,
+    pub(crate) torn: Vec<String>,
 }
 
 impl Seen {
@@ -43,15 +46,15 @@ impl Seen {
     }
 }
 
-/// Unites what all ranks see. The same on every rank, given the same sights.
-pub(crate) fn find(sights: &[Sight]) -> Result<Found> {
+/// Unites what all ranks see of the space in `path`. The same on every rank, given the same sights.
+pub(crate) fn find(sights: &[Sight], path: &str) -> Result<Found> {
     let mut ids: BTreeMap<u64, [u8; 16]> = BTreeMap::new();
     let mut found = Found::default();
     for lineage in sights.iter().flat_map(|sight| &sight.lineages) {
         let first = ids.entry(lineage.number).or_insert(lineage.id);
         if *first != lineage.id {
             let (first, second) = (hex(first), hex(&lineage.id));
-            return Err(Error::LineageConflict { lineage: lineage.number, first, second });
+            return Err(Error::LineageConflict { path: path.to_owned(), lineage: lineage.number, first, second });
         }
         found.lineage_max = found.lineage_max.max(lineage.number);
     }
@@ -76,6 +79,7 @@ pub(crate) fn find(sights: &[Sight]) -> Result<Found> {
         found.complete = minimum_of_newest(sights);
     }
     found.damage = sights.iter().flat_map(|sight| sight.damage.iter().cloned()).collect();
+    found.torn = sights.iter().flat_map(|sight| sight.torn.iter().cloned()).collect();
     Ok(found)
 }
 
@@ -101,7 +105,12 @@ mod tests {
     fn sight(shard: u32, revisions: &[(u64, u64)]) -> Sight {
         let key = |(l, number): &(u64, u64)| RevisionKey { lineage: lineage(*l, *l as u8), number: *number };
         let shards = revisions.iter().map(|r| Seen { key: key(r), shard, shards: 2, layout: [1; 16] }).collect();
-        Sight { shards, lineages: revisions.iter().map(|r| key(r).lineage).collect(), damage: Vec::new() }
+        Sight {
+            shards,
+            lineages: revisions.iter().map(|r| key(r).lineage).collect(),
+            damage: Vec::new(),
+            torn: Vec::new(),
+        }
     }
 
     fn numbers(found: &Found) -> Vec<(u64, u64)> {
@@ -111,21 +120,21 @@ mod tests {
     #[test]
     fn complete_is_what_every_shard_was_found_of() {
         // The minimum of the newest would be 6, which rank 0 does not have.
-        let found = find(&[sight(0, &[(1, 5), (1, 7)]), sight(1, &[(1, 5), (1, 6)])]).unwrap();
+        let found = find(&[sight(0, &[(1, 5), (1, 7)]), sight(1, &[(1, 5), (1, 6)])], "space").unwrap();
         assert_eq!(numbers(&found), [(1, 5)]);
         assert_eq!((found.lineage_max, found.number_max), (1, 7));
     }
 
     #[test]
     fn a_number_of_two_lineages_is_two_revisions() {
-        let found = find(&[sight(0, &[(1, 5), (1, 6)]), sight(1, &[(1, 5), (2, 6)])]).unwrap();
+        let found = find(&[sight(0, &[(1, 5), (1, 6)]), sight(1, &[(1, 5), (2, 6)])], "space").unwrap();
         assert_eq!(numbers(&found), [(1, 5)]);
     }
 
     #[test]
     fn newest_is_the_highest_lineage_then_the_highest_number() {
         let all = [(1, 9), (2, 3), (2, 4)];
-        let found = find(&[sight(0, &all), sight(1, &all)]).unwrap();
+        let found = find(&[sight(0, &all), sight(1, &all)], "space").unwrap();
         assert_eq!(numbers(&found), [(2, 4), (2, 3), (1, 9)]);
     }
 
@@ -133,7 +142,7 @@ mod tests {
     fn one_lineage_with_two_ids_names_both() {
         let one = Sight { lineages: vec![lineage(3, 1)], ..Sight::default() };
         let two = Sight { lineages: vec![lineage(3, 2)], ..Sight::default() };
-        let error = find(&[one, two]).unwrap_err().to_string();
+        let error = find(&[one, two], "space").unwrap_err().to_string();
         assert!(error.contains(&"01".repeat(16)) && error.contains(&"02".repeat(16)), "{error}");
     }
 }

@@ -5,7 +5,7 @@ use crate::{
     device::{Access, Device},
     error::{Error, Result},
     group::{Group, agree, gather},
-    space::{PROBE, format::BLOCK_BYTES},
+    space::PROBE,
 };
 
 #[derive(Debug, Clone)]
@@ -32,10 +32,8 @@ impl Domain {
             group.broadcast(next, &mut probe)?;
             let probe = String::from_utf8_lossy(&probe).into_owned();
             let failed = |e| Error::io("making", format!("{}/{probe}", device.path()), e);
-            agree(
-                group,
-                if rank == next { device.create(&probe, BLOCK_BYTES).map(drop).map_err(failed) } else { Ok(()) },
-            )?;
+            // Without a byte in it: a disk that is full can still be restored from.
+            agree(group, if rank == next { device.create(&probe, 0).map(drop).map_err(failed) } else { Ok(()) })?;
             if rank == next || (leader.is_none() && device.open(&probe, Access::Read).is_ok()) {
                 leader = leader.or(Some(next));
             }

@@ -56,6 +56,8 @@ pub struct Session {
     complete: Vec<Complete>,
     /// What could not be read when the space was opened.
     damage: Vec<String>,
+    /// Slots that a crash cut short, or that are damaged: they look alike.
+    torn: Vec<String>,
     last: Option<Record>,
     device: Arc<dyn Device>,
     group: Box<dyn Group>,
@@ -164,7 +166,7 @@ impl Session {
 
     /// All that this rank sees.
     fn sight(&self) -> Sight {
-        let mut sight = Sight { damage: self.damage.clone(), ..Sight::default() };
+        let mut sight = Sight { damage: self.damage.clone(), torn: self.torn.clone(), ..Sight::default() };
         self.each_ledger(|ledger| {
             let layout = ledger.portion().layout_id();
             for kept in ledger.found() {

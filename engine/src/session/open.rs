@@ -56,6 +56,7 @@ impl Session {
             io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
                 Error::NotASpace { path: path.display().to_string(), why: "it is not a directory".to_owned() }
             }
+            _ if path.as_os_str().is_empty() => Error::argument("path", "it is empty; give the directory of the space"),
             _ => Error::io("making the directory", path.display(), e),
         });
         let disk = agree(&*group, made)?;
@@ -75,7 +76,7 @@ impl Session {
         let scan = scan(&*group, &*device, &domain, locks_work);
         let scan = agree(&*group, scan)?;
         let sights = gather(&*group, &scan.sight)?;
-        let found = find(&sights)?;
+        let found = find(&sights, &device.path())?;
         let newest = gather(&*group, &scan.newest)?;
         let goes_on = newest.iter().all(|other| other.writable && *other == newest[0]);
 
@@ -105,6 +106,7 @@ impl Session {
             next_number: number_max + 1,
             complete,
             damage: scan.sight.damage,
+            torn: scan.sight.torn,
             last: None,
             device,
             group,
@@ -175,6 +177,7 @@ fn scan(group: &dyn Group, device: &dyn Device, domain: &Domain, locks_work: boo
                 newest.writable = header.ranks as usize == group.size() && found.usable && alone;
             }
             sight.damage.extend(found.damage.iter().cloned());
+            sight.torn.extend(found.torn.iter().cloned());
             sight.lineages.extend(found.lineage);
             for kept in found.ledger.found() {
                 sight.lineages.push(kept.entry.lineage);

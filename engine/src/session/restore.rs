@@ -18,7 +18,7 @@ const THREADS_MIN: usize = 2;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
     pub revision: u64,
-    /// Newer revisions that were passed over, each with what was damaged.
+    /// What was found damaged: parts of the space, and newer revisions that were passed over for it.
     pub skipped: Vec<String>,
 }
 
@@ -32,14 +32,19 @@ impl Session {
         // What is still on its way counts if all ranks have it.
         let _ = self.wait();
         let sights = gather(&*self.group, &self.sight())?;
-        let found = find(&sights)?;
+        let found = find(&sights, &self.device.path())?;
         if found.complete.is_empty() && !found.damage.is_empty() {
             return Err(Error::Damaged { what: found.damage });
         }
-        let mut skipped = Vec::new();
+        // What could not be read at the opening may have been newer than any candidate.
+        let mut skipped = [found.damage, found.torn].concat();
+        let mut poured = false;
         for (index, candidate) in found.complete.iter().enumerate() {
-            match self.restore_one(candidate)? {
-                Ok(()) => {
+            match self.restore_one(candidate) {
+                // The regions hold parts of what was passed over.
+                Err(error) if poured => skipped.push(format!("revision {}: {error}", candidate.key.number)),
+                Err(error) => return Err(error),
+                Ok(Ok(())) => {
                     // What was passed over is not worth keeping; what was read whole is.
                     self.complete = found.complete[index..].to_vec();
                     self.complete.truncate(self.config.keep as usize);
@@ -48,10 +53,13 @@ impl Session {
                     }
                     return Ok(Some(Restored { revision: candidate.key.number, skipped }));
                 }
-                Err(damage) => skipped.push(format!("revision {}: {}", candidate.key.number, damage.join("; "))),
+                Ok(Err(damage)) => {
+                    poured = true;
+                    skipped.push(format!("revision {}: {}", candidate.key.number, damage.join("; ")));
+                }
             }
         }
-        if skipped.is_empty() { Ok(None) } else { Err(Error::Damaged { what: skipped }) }
+        if found.complete.is_empty() { Ok(None) } else { Err(Error::Damaged { what: skipped }) }
     }
 
     /// The inner error is what was damaged, on whichever ranks; the outer one, the same on all ranks,
@@ -60,9 +68,9 @@ impl Session {
         let (group, rank) = (&*self.group, self.group.rank() as u32);
         if candidate.shards as usize != group.size() {
             let (saved, now) = (candidate.shards, group.size() as u32);
-            return Err(Error::RankCount { revision: candidate.key.number, saved, now });
+            return Err(Error::RankCount { path: self.device.path(), revision: candidate.key.number, saved, now });
         }
-        let unseen = Error::OutOfSight { revision: candidate.key.number, shard: rank };
+        let unseen = Error::OutOfSight { path: self.device.path(), revision: candidate.key.number, shard: rank };
         let (portion, kept) = agree(group, self.my_shard(candidate).ok_or(unseen))?;
         let manifest = agree(group, split_damage(portion.read_manifest(&kept.entry)))?;
         let targets = match &manifest {

@@ -12,7 +12,7 @@ use zerocopy::{
 
 const MAGIC: [u8; 8] = *b"MAINSTAY";
 /// More portions than any machine has ranks; bounds what a hostile header can ask for.
-const PORTIONS_MAX: u32 = 1 << 26;
+const PORTIONS_MAX: u32 = 1 << 24;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -190,7 +190,10 @@ fn check(block: &[u8; BLOCK]) -> Result<&HeaderRecord, Refusal> {
         return damaged("the checksum of the header does not match");
     }
     if record.features_required.get() != 0 {
-        let hint = format!("it needs features {:#x} that this build lacks", record.features_required.get());
+        let hint = format!(
+            "it needs features {:#x} that this build lacks; use a newer Mainstay",
+            record.features_required.get()
+        );
         return Err(Refusal::Newer { found, hint });
     }
     if found == 0 || record.block_bytes.get() != BLOCK as u32 || record.portions.get() > PORTIONS_MAX {
