@@ -123,6 +123,7 @@ def restart_rows(case, restarted, data_bytes, target):
         *(rows.floor(case, side, restarted.of(side), "s") for side in floors),
         one("restart", "restart", target),
         one("restart_open", "open"),
+        one("restart_read", "restore"),
         rows.floor(case, "data", [data_bytes], "bytes"),
         rows.row(case, "restart_device_reads", read, "bytes", "data", [data_bytes]),
     ]

@@ -219,7 +219,7 @@ static void read_2(program *p, int round)
 
 static void restart(program *p, int round)
 {
-    static const char *const names[] = {"open", "restart", "device_bytes"};
+    static const char *const names[] = {"open", "restore", "restart", "device_bytes"};
     mainstay_restored restored;
     uint64_t before = process_device_reads();
     double started = now();
@@ -232,7 +232,7 @@ static void restart(program *p, int round)
         stop("revision %llu was restored, %llu were passed over", (unsigned long long)restored.revision,
              (unsigned long long)restored.skipped);
     check(p);
-    const double values[] = {opened - started, ended - started, (double)reads};
+    const double values[] = {opened - started, ended - opened, ended - started, (double)reads};
     print(p, "restart", round, sizeof values / sizeof *values, names, values);
     must(mainstay_close(p->session), "close");
 }
