@@ -3,6 +3,7 @@
 //! Today: every protected region, whole. Owns the list of regions. What must hold: the stream of a
 //! shard depends on the regions alone, and its pieces cover each region's bytes exactly once.
 
+mod copy;
 mod region;
 mod stream;
 

@@ -1,5 +1,6 @@
 //! Named memory of the program.
 
+use super::copy::copy;
 use crate::{
     error::{Error, Result},
     space::format::ElementType,
@@ -74,7 +75,7 @@ impl Region {
     /// Copies the region's bytes from `offset` on into `into`.
     #[allow(unsafe_code)]
     pub(crate) fn copy_out(&self, offset: u64, into: &mut [u8]) {
-        into.copy_from_slice(self.slice(offset, into.len() as u64));
+        copy(self.slice(offset, into.len() as u64), into);
     }
 
     /// The region's bytes from `offset` on.
@@ -92,8 +93,13 @@ impl Region {
     #[allow(unsafe_code)]
     pub(crate) fn copy_in(&self, offset: u64, from: &[u8]) {
         assert!(offset + from.len() as u64 <= self.description.bytes);
-        // SAFETY: inside the region, which is writable and ours during the call (`Region::new`).
-        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.address.add(offset as usize), from.len()) };
+        if from.is_empty() {
+            return;
+        }
+        // SAFETY: inside the region, which is writable and ours during the call (`Region::new`); other
+        // threads write other bytes of it.
+        let into = unsafe { std::slice::from_raw_parts_mut(self.address.add(offset as usize), from.len()) };
+        copy(from, into);
     }
 }
 

@@ -17,6 +17,9 @@ use std::{
     thread,
 };
 
+/// Verified and then handed on at once: so little that it is still in the cache.
+const POUR_BYTES: usize = 256 << 10;
+
 /// Where bytes are read into.
 #[derive(Clone, Copy)]
 pub(crate) enum Buffers<'a> {
@@ -106,12 +109,21 @@ pub(crate) fn pour(
 fn read_part(portion: &Portion, part: &Part<'_>, buffer: &mut [u8], sink: &(dyn Fn(u64, &[u8]) + Sync)) -> Result<()> {
     let bytes = &mut buffer[..part.hashes.len() / HASH_BYTES * BLOCK];
     portion.read_into(part.at, bytes)?;
-    for (index, (block, expected)) in bytes.chunks_exact(BLOCK).zip(part.hashes.chunks_exact(HASH_BYTES)).enumerate() {
+    let mut at = part.at;
+    for (blocks, hashes) in bytes.chunks(POUR_BYTES).zip(part.hashes.chunks(POUR_BYTES / BLOCK * HASH_BYTES)) {
+        verify(portion, at, blocks, hashes)?;
+        sink(at, blocks);
+        at += blocks.len() as u64;
+    }
+    Ok(())
+}
+
+fn verify(portion: &Portion, at: u64, blocks: &[u8], hashes: &[u8]) -> Result<()> {
+    for (index, (block, expected)) in blocks.chunks_exact(BLOCK).zip(hashes.chunks_exact(HASH_BYTES)).enumerate() {
         if hash(block) != *expected {
-            let of = format!("block {}", part.at / BLOCK_BYTES + index as u64);
+            let of = format!("block {}", at / BLOCK_BYTES + index as u64);
             return Err(portion.refuse(Refusal::Damaged("its checksum does not match".into()), &of));
         }
     }
-    sink(part.at, bytes);
     Ok(())
 }

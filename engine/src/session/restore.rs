@@ -12,7 +12,7 @@ use crate::{
 use std::sync::Arc;
 
 /// Reads under way at once when there is no pool to read into.
-const THREADS_MIN: usize = 2;
+const THREADS_MIN: usize = 4;
 
 /// What `restore` brought back.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use nix::{fcntl::posix_fallocate, sys::statvfs::fstatvfs};
 use std::{
     fs::{File, OpenOptions},
     io,
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{FileExt, OpenOptionsExt},
     path::Path,
     sync::Arc,
 };
@@ -41,7 +41,6 @@ impl Pool {
     pub(crate) fn new(directory: &Path, bytes: u64, chunk_bytes: u64) -> Result<Pool> {
         let map = map_shared(directory, bytes)?;
         let (bytes, chunk_bytes) = (bytes as usize, chunk_bytes as usize);
-        collapse(&map);
         touch(&map);
         let chunks = bytes / chunk_bytes;
         let free = bounded(chunks);
@@ -103,19 +102,29 @@ fn map_shared(directory: &Path, bytes: u64) -> Result<MmapRaw> {
     if bytes > available {
         return Err(full());
     }
+    file.set_len(bytes).map_err(failed)?;
+    let map = MmapOptions::new().len(bytes as usize).map_raw(&file).map_err(failed)?;
+    make_huge_pages(&file, &map);
     posix_fallocate(&file, 0, bytes as i64).map_err(|errno| match errno {
         nix::errno::Errno::ENOSPC => full(),
         other => failed(other.into()),
     })?;
-    MmapOptions::new().len(bytes as usize).map_raw(&file).map_err(failed)
+    Ok(map)
 }
 
-/// Asks for huge pages: fewer faults and faster copies. Kernels that cannot (before 6.1) say no.
+/// Asks for huge pages: fewer faults and faster copies. Asked before the rest is allocated they are made
+/// at once, else small pages are made first and then copied. The kernel collapses only what holds a page
+/// already, hence the byte in each; one that cannot (before 6.1), or has no room, leaves it as it is.
 #[allow(unsafe_code)]
-fn collapse(map: &MmapRaw) {
+fn make_huge_pages(file: &File, map: &MmapRaw) {
+    const HUGE_PAGE: usize = 2 << 20;
     const MADV_COLLAPSE: libc::c_int = 25;
-    // SAFETY: advice on a mapping of our own; it changes no contents.
-    unsafe { libc::madvise(map.as_mut_ptr().cast(), map.len(), MADV_COLLAPSE) };
+    // Written, not stored: where /dev/shm is full this is an error, and a store would be a SIGBUS.
+    let begun = (0..map.len()).step_by(HUGE_PAGE).all(|at| file.write_at(&[0], at as u64).is_ok());
+    if begun {
+        // SAFETY: advice on a mapping of our own; it changes no contents.
+        unsafe { libc::madvise(map.as_mut_ptr().cast(), map.len(), MADV_COLLAPSE) };
+    }
 }
 
 #[allow(unsafe_code)]

@@ -1,0 +1,1 @@
+"""What all benchmarks share: building and running their programs, rows of results, the machine."""

@@ -1,0 +1,73 @@
+"""Rows of a benchmark: a value beside what it was measured against in the same run."""
+
+import json
+import math
+
+
+def percentile(values, part):
+    """Between the nearest two, as most tools have it."""
+    ordered = sorted(values)
+    at = part * (len(ordered) - 1)
+    low, high = ordered[math.floor(at)], ordered[math.ceil(at)]
+    return low + (high - low) * (at - math.floor(at))
+
+
+def median(values):
+    return percentile(values, 0.5)
+
+
+def spread(values):
+    return [percentile(values, 0.1), percentile(values, 0.9)]
+
+
+def row(case, metric, values, unit, reference=None, against=None, target=None):
+    """`values` and `against`: one for each round, or one for all; `reference` is the name of the latter.
+
+    The ratio is that of the medians, its spread that of the single rounds. A target is the largest
+    ratio that will do. Without a reference nothing but the value is told.
+    """
+    made = dict.fromkeys(("case", "metric", "value", "unit", "reference", "ratio", "spread", "target", "holds"))
+    made.update(case=case, metric=metric, value=median(values), unit=unit, reference=reference, target=target)
+    if reference is not None:
+        made["ratio"] = made["value"] / median(against)
+        pairs = zip(values, against) if len(against) == len(values) else ((value, against[0]) for value in values)
+        made["spread"] = spread([value / other for value, other in pairs])
+        made["holds"] = None if target is None else made["ratio"] <= target
+    return made
+
+
+def floor(case, metric, values, unit):
+    """A row of what others are measured against: its own median is its reference, so that its spread
+    tells how noisy the machine was."""
+    return row(case, metric, values, unit, metric, [median(values)])
+
+
+def number(value, unit):
+    if unit == "bytes":
+        return f"{value / 2**20:.1f} MiB"
+    if unit == "s":
+        return f"{1e3 * value:.1f} ms"
+    return f"{value:g} {unit}"
+
+
+def table(rows):
+    """For people: a block of lines for each case."""
+    lines, case = [], None
+    for one in rows:
+        if one["case"] != case:
+            case = one["case"]
+            lines += ["", case, f"  {'':22}{'median':>12}  {'÷':>6}  {'10th..90th':>12}  against"]
+        line = f"  {one['metric']:22}{number(one['value'], one['unit']):>12}"
+        if one["reference"] is not None:
+            low, high = one["spread"]
+            against = "itself" if one["reference"] == one["metric"] else one["reference"]
+            line += f"  {one['ratio']:6.2f}  {f'{low:.2f}..{high:.2f}':>12}  {against}"
+        if one["target"] is not None:
+            line += f"; at most {one['target']:g}: {'holds' if one['holds'] else 'MISSED'}"
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def write(path, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(rows, indent=1) + "\n")

@@ -1,0 +1,165 @@
+"""What a checkpoint and a restart cost, beside what the machine allows.
+
+    make bench NAME=path            writes bench/out/path.json; QUICK=1: small, within a minute
+"""
+
+import argparse
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from harness import machine, mpi, rows
+
+HERE = Path(__file__).resolve().parent
+MIB = 2**20
+SHAPES = ((1, 1024), (4, 256))  # ranks, MiB a rank
+POOL_MIB = 64
+QUICK_PART = 4
+RATIO_MAX = 1.15
+MEMORY_BYTES_MAX = 16 * MIB  # a rank, besides its pool
+LIMIT_S = 900  # of one job
+
+
+def options():
+    quick = os.environ.get("QUICK", "") not in ("", "0")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--part", type=int, default=QUICK_PART if quick else 1, help="all sizes are divided by this")
+    parser.add_argument("--rounds", type=int, default=3 if quick else 9)
+    parser.add_argument("--chunk-mib", type=int, default=4)
+    parser.add_argument("--io-threads", type=int, default=2)
+    parser.add_argument("--only", default="", help="only cases with this in their name")
+    parser.add_argument("--out", type=Path, default=HERE / "out", help="where path.json goes")
+    parser.add_argument("--scratch", type=Path, help="where the spaces go while it runs; default: --out")
+    chosen = parser.parse_args()
+    chosen.scratch = chosen.scratch or chosen.out
+    return chosen
+
+
+def cases(o):
+    """Name, ranks, bytes a rank, settings of the program."""
+    for ranks, mib in SHAPES:
+        size, small = mib * MIB // o.part, POOL_MIB * MIB // o.part
+        chunk = min(o.chunk_mib * MIB, small // 2)
+        shape = f"{ranks} x {size // MIB} MiB"
+        # One chunk more than the data, and one for the small region that goes with it.
+        yield f"{shape}, large pool", ranks, size, {"pool_bytes": size + 2 * chunk, "chunk_bytes": chunk}
+        yield f"{shape}, pool {small // MIB} MiB", ranks, size, {"pool_bytes": small, "chunk_bytes": chunk}
+        yield f"{shape}, direct", ranks, size, {"direct": 1, "pool_bytes": small, "chunk_bytes": chunk}
+
+
+def need_room(o):
+    """Three revisions in the space and a raw file."""
+    needed = 4 * max(ranks * mib for ranks, mib in SHAPES) * MIB // o.part + 256 * MIB // o.part
+    o.scratch.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(o.scratch).free
+    print(f"needs {needed / 2**30:.1f} GiB of the disk while it runs ({free / 2**30:.1f} free in {o.scratch})")
+    if free < needed:
+        raise SystemExit("too little room on the disk; --scratch names another place")
+
+
+class Measured:
+    """What one job printed. A round took as long as its slowest rank."""
+
+    def __init__(self, printed):
+        self.printed = printed
+
+    def of(self, side, name="seconds", together=max):
+        return [together(line[name]) for line in self.printed if line["side"] == side and line["round"] >= 0]
+
+    def first(self, side, name="seconds"):
+        return next([max(line[name])] for line in self.printed if line["side"] == side)
+
+
+def faster(measured, *sides):
+    return min(sides, key=lambda side: rows.median(measured.of(side)))
+
+
+def measure(o, name, ranks, size, settings, program):
+    """All rows of a case: a job that saves, and one that comes back."""
+    settings = {"bytes": size, "rounds": o.rounds, "io_threads": o.io_threads, **settings}
+    with tempfile.TemporaryDirectory(prefix="path-", dir=o.scratch) as scratch:
+        words = [f"{key}={value}" for key, value in settings.items()] + [scratch]
+        saved = Measured(mpi.run(ranks, [program, "save", *words], scratch, LIMIT_S))
+        restarted = Measured(mpi.run(ranks, [program, "restart", *words], scratch, LIMIT_S))
+    direct = "direct" in settings
+    pool = 0 if direct else settings["pool_bytes"]
+    target = None if direct else RATIO_MAX
+    return [
+        *save_rows(name, saved, target, perceived_target=target if pool > size else None),
+        *restart_rows(name, restarted, ranks * size, target),
+        *memory_rows(name, saved, restarted, pool),
+    ]
+
+
+def save_rows(case, saved, target, perceived_target):
+    def one(metric, name, reference, target=None):
+        return rows.row(case, metric, saved.of("checkpoint", name), "s", reference, saved.of(reference), target)
+
+    def first(metric, name):
+        return rows.row(case, metric, saved.first("checkpoint", name), "s", "raw_write_new", saved.first("raw_write_new"))
+
+    phases = ("communication", "buffer_wait", "copy", "other")
+    return [
+        *(rows.floor(case, side, saved.of(side), "s") for side in ("copy", "raw_write_1", "raw_write_2")),
+        one("perceived", "perceived", "copy", perceived_target),
+        *(one(f"perceived_{phase}", phase, "copy") for phase in phases),
+        one("durable", "durable", faster(saved, "raw_write_1", "raw_write_2"), target),
+        rows.floor(case, "raw_write_new", saved.first("raw_write_new"), "s"),
+        first("perceived_first", "perceived"),
+        first("durable_first", "durable"),
+    ]
+
+
+def restart_rows(case, restarted, data_bytes, target):
+    floors = ("raw_read_1", "raw_read_2")
+    reference = faster(restarted, *floors)
+
+    def one(metric, name, target=None):
+        return rows.row(case, metric, restarted.of("restart", name), "s", reference, restarted.of(reference), target)
+
+    read = restarted.of("restart", "device_bytes", together=sum)
+    return [
+        *(rows.floor(case, side, restarted.of(side), "s") for side in floors),
+        one("restart", "restart", target),
+        one("restart_open", "open"),
+        one("restart_read", "restore"),
+        rows.floor(case, "data", [data_bytes], "bytes"),
+        rows.row(case, "restart_device_reads", read, "bytes", "data", [data_bytes]),
+    ]
+
+
+def memory_rows(case, saved, restarted, pool):
+    allowed = [pool + MEMORY_BYTES_MAX]
+
+    def one(metric, measured):
+        return rows.row(case, metric, measured.of("memory", "bytes"), "bytes", "memory_allowed", allowed, 1)
+
+    return [
+        rows.floor(case, "memory_allowed", allowed, "bytes"),
+        one("memory", saved),
+        one("memory_restart", restarted),
+    ]
+
+
+def main():
+    o = options()
+    need_room(o)
+    print(machine.describe(o.scratch), flush=True)
+    made = []
+    with tempfile.TemporaryDirectory(prefix="mainstay-bench-") as folder:
+        program = Path(folder) / "path"
+        mpi.build(HERE / "path", program)
+        for name, ranks, size, settings in cases(o):
+            if o.only in name:
+                of_case = measure(o, name, ranks, size, settings, program)
+                print(rows.table(of_case), flush=True)
+                made += of_case
+    rows.write(o.out / "path.json", made)
+    print(f"\n{len(made)} rows in {o.out / 'path.json'}")
+    if missed := [f"{one['case']}: {one['metric']} {one['ratio']:.2f}" for one in made if one["holds"] is False]:
+        print("missed: " + "; ".join(missed))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,363 @@
+/* What a checkpoint and a restart cost beside what the machine allows: the sides of the benchmark
+ * `path`, measured in turns in one run. Prints a line of JSON for each measurement, a value for each
+ * rank; path.py makes rows of them.
+ *
+ *     path save|restart KEY=NUMBER... DIRECTORY */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <fcntl.h>
+#include <mpi.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <mainstay_mpi.h>
+
+#include "process.h"
+#include "raw.h"
+#include "stop.h"
+
+#define SETTLE_US 50000
+#define VALUES_MAX 16
+
+typedef struct settings {
+    const char *directory;
+    size_t bytes, pool_bytes, chunk_bytes, io_threads, direct, rounds, warm_ups;
+} settings;
+
+/* The program: its memory, and what it is measured against. */
+typedef struct program {
+    settings set;
+    int rank, ranks;
+    char space[4096];
+    uint64_t *field, *copy; /* ordinary pages, touched */
+    uint64_t stamp;         /* says what the field holds */
+    uint64_t expected;      /* the stamp that a restart brings back */
+    raw_file raw;
+    mainstay_session *session;
+} program;
+
+typedef void side(program *p, int round);
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void must(mainstay_status status, const char *doing)
+{
+    if (status != MAINSTAY_OK)
+        stop("%s: %s", doing, mainstay_error_message());
+}
+
+static void *touched(size_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        stop_errno("map %zu bytes", bytes);
+    memset(memory, 1, bytes);
+    return memory;
+}
+
+/* Prints `count` values of every rank under their names. Rounds below 0 warm up. */
+static void print(const program *p, const char *name, int round, int count, const char *const *names,
+                  const double *values)
+{
+    double all[VALUES_MAX * 1024];
+    if (count > VALUES_MAX || p->ranks > 1024)
+        stop("too much to print");
+    MPI_Gather(values, count, MPI_DOUBLE, all, count, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+    if (p->rank != 0)
+        return;
+    printf("{\"side\": \"%s\", \"round\": %d", name, round);
+    for (int i = 0; i < count; i++) {
+        printf(", \"%s\": [", names[i]);
+        for (int rank = 0; rank < p->ranks; rank++)
+            printf("%s%.12g", rank ? ", " : "", all[rank * count + i]);
+        printf("]");
+    }
+    printf("}\n");
+}
+
+static void print_seconds(const program *p, const char *name, int round, double seconds)
+{
+    static const char *const names[] = {"seconds"};
+    print(p, name, round, 1, names, &seconds);
+}
+
+/* The words of a field with this stamp; no two alike, so that nothing below can shorten them. */
+static uint64_t word(uint64_t stamp, int rank, size_t at)
+{
+    uint64_t x = (at + 1) * 0x9e3779b97f4a7c15u ^ (stamp << 8 | (uint64_t)rank) * 0xbf58476d1ce4e5b9u;
+    return x ^ x >> 29;
+}
+
+static void rewrite(program *p, uint64_t stamp)
+{
+    p->stamp = stamp;
+    for (size_t at = 0; at < p->set.bytes / sizeof *p->field; at++)
+        p->field[at] = word(stamp, p->rank, at);
+}
+
+static void check(const program *p)
+{
+    if (p->stamp != p->expected)
+        stop("stamp %llu was restored, %llu was saved", (unsigned long long)p->stamp,
+             (unsigned long long)p->expected);
+    for (size_t at = 0; at < p->set.bytes / sizeof *p->field; at++)
+        if (p->field[at] != word(p->stamp, p->rank, at))
+            stop("rank %d: word %zu was not restored", p->rank, at);
+}
+
+/* Nothing is in flight when a side begins, and no data of the space is in the page cache. */
+static void settle(program *p)
+{
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (p->rank == 0) {
+        if (syncfs(p->raw.file) != 0)
+            stop_errno("sync the file system");
+        DIR *directory = opendir(p->space);
+        for (struct dirent *entry; directory && (entry = readdir(directory));) {
+            int file = openat(dirfd(directory), entry->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+            if (file >= 0) {
+                posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+                close(file);
+            }
+        }
+        if (directory)
+            closedir(directory);
+        usleep(SETTLE_US);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void open_session(program *p)
+{
+    mainstay_options options = MAINSTAY_OPTIONS_INIT;
+    options.stage = p->set.direct ? MAINSTAY_STAGE_DIRECT : MAINSTAY_STAGE_POOL;
+    options.pool_bytes = p->set.pool_bytes;
+    options.chunk_bytes = p->set.chunk_bytes;
+    options.io_threads = (uint32_t)p->set.io_threads;
+    must(mainstay_open_mpi(MPI_COMM_WORLD, p->space, &options, &p->session), "open the space");
+    uint64_t shape = p->set.bytes / sizeof *p->field;
+    must(mainstay_protect(p->session, "stamp", &p->stamp, sizeof p->stamp), "protect the stamp");
+    must(mainstay_protect_array(p->session, "field", p->field, MAINSTAY_U64, 1, &shape), "protect the field");
+}
+
+static void copy(program *p, int round)
+{
+    double started = now();
+    memcpy(p->copy, p->field, p->set.bytes);
+    double seconds = now() - started;
+    print_seconds(p, "copy", round, seconds);
+}
+
+static void checkpoint(program *p, int round)
+{
+    static const char *const names[] = {"perceived", "durable", "communication", "buffer_wait", "copy", "other",
+                                        "chunks", "writes", "written_bytes", "own_perceived", "own_durable"};
+    mainstay_record r;
+    double t1 = now();
+    must(mainstay_checkpoint(p->session, NULL), "checkpoint");
+    double t2 = now();
+    must(mainstay_wait(p->session), "wait");
+    double t3 = now();
+    must(mainstay_last_record(p->session, &r), "the record");
+    const double values[] = {
+        t2 - t1, t3 - t1, 1e-9 * (double)r.communication_ns, 1e-9 * (double)r.buffer_wait_ns,
+        1e-9 * (double)r.copy_ns, 1e-9 * (double)r.other_ns, (double)r.chunks, (double)r.writes,
+        (double)r.written_bytes, 1e-9 * (double)r.perceived_ns, 1e-9 * (double)r.durable_ns};
+    print(p, "checkpoint", round, sizeof values / sizeof *values, names, values);
+}
+
+static void write_raw(program *p, int round, int in_flight, const char *name)
+{
+    double started = now();
+    raw_write(&p->raw, in_flight);
+    double seconds = now() - started;
+    print_seconds(p, name, round, seconds);
+}
+
+static void write_1(program *p, int round)
+{
+    write_raw(p, round, 1, "raw_write_1");
+}
+
+static void write_2(program *p, int round)
+{
+    write_raw(p, round, 2, "raw_write_2");
+}
+
+static void read_raw(program *p, int round, int in_flight, const char *name)
+{
+    memset(p->raw.buffer, 0, p->set.bytes);
+    MPI_Barrier(MPI_COMM_WORLD);
+    double started = now();
+    raw_read(&p->raw, in_flight);
+    double seconds = now() - started;
+    print_seconds(p, name, round, seconds);
+}
+
+static void read_1(program *p, int round)
+{
+    read_raw(p, round, 1, "raw_read_1");
+}
+
+static void read_2(program *p, int round)
+{
+    read_raw(p, round, 2, "raw_read_2");
+}
+
+static void restart(program *p, int round)
+{
+    static const char *const names[] = {"open", "restore", "restart", "device_bytes"};
+    mainstay_restored restored;
+    uint64_t before = process_device_reads();
+    double started = now();
+    open_session(p);
+    double opened = now();
+    must(mainstay_restore(p->session, &restored), "restore");
+    double ended = now();
+    uint64_t reads = process_device_reads() - before;
+    if (!restored.revision || restored.skipped)
+        stop("revision %llu was restored, %llu were passed over", (unsigned long long)restored.revision,
+             (unsigned long long)restored.skipped);
+    check(p);
+    const double values[] = {opened - started, ended - opened, ended - started, (double)reads};
+    print(p, "restart", round, sizeof values / sizeof *values, names, values);
+    must(mainstay_close(p->session), "close");
+}
+
+/* The sides in an order that differs from round to round and is the same on all ranks. */
+static void run_round(program *p, int round, side *const *sides, size_t count)
+{
+    size_t order[8];
+    uint64_t random = (uint64_t)(round + 1000);
+    for (size_t i = 0; i < count; i++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        size_t at = (random >> 33) % (i + 1);
+        order[i] = order[at];
+        order[at] = i;
+    }
+    for (size_t i = 0; i < count; i++) {
+        rewrite(p, p->stamp + 1);
+        settle(p);
+        sides[order[i]](p, round);
+    }
+}
+
+static void print_memory(const program *p, uint64_t before)
+{
+    static const char *const names[] = {"bytes"};
+    double grown = (double)process_memory("VmHWM") - (double)before;
+    print(p, "memory", 0, 1, names, &grown);
+}
+
+static uint64_t memory_before(void)
+{
+    process_reset_peak();
+    return process_memory("VmRSS");
+}
+
+/* Space and raw file are new: the first writes make their extents. */
+static void save(program *p)
+{
+    side *const sides[] = {copy, checkpoint, write_1, write_2};
+    uint64_t before = memory_before();
+    open_session(p);
+    rewrite(p, 1);
+    memcpy(p->raw.buffer, p->field, p->set.bytes);
+    settle(p);
+    double started = now();
+    raw_preallocate(&p->raw);
+    raw_write(&p->raw, 2);
+    double seconds = now() - started;
+    print_seconds(p, "raw_write_new", -1, seconds);
+    /* A space has room for three revisions: after as many, every block has been written before. */
+    for (int warm_up = -(int)p->set.warm_ups; warm_up < 0; warm_up++) {
+        rewrite(p, p->stamp + 1);
+        settle(p);
+        checkpoint(p, warm_up);
+    }
+    run_round(p, -1, sides, sizeof sides / sizeof *sides);
+    for (int round = 0; round < (int)p->set.rounds; round++)
+        run_round(p, round, sides, sizeof sides / sizeof *sides);
+    rewrite(p, p->expected);
+    settle(p);
+    must(mainstay_checkpoint(p->session, NULL), "checkpoint");
+    must(mainstay_wait(p->session), "wait");
+    print_memory(p, before);
+    must(mainstay_close(p->session), "close");
+}
+
+static void restarts(program *p)
+{
+    side *const sides[] = {restart, read_1, read_2};
+    uint64_t before = memory_before();
+    for (int round = -1; round < (int)p->set.rounds; round++)
+        run_round(p, round, sides, sizeof sides / sizeof *sides);
+    print_memory(p, before);
+}
+
+static void parse(settings *set, char **arguments, int count)
+{
+    struct {
+        const char *name;
+        size_t *value;
+    } known[] = {{"bytes", &set->bytes},           {"pool_bytes", &set->pool_bytes},
+                 {"chunk_bytes", &set->chunk_bytes}, {"io_threads", &set->io_threads},
+                 {"direct", &set->direct},         {"rounds", &set->rounds},
+                 {"warm_ups", &set->warm_ups}};
+    for (int i = 0; i < count; i++) {
+        bool taken = false;
+        for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
+            size_t length = strlen(known[k].name);
+            if (strncmp(arguments[i], known[k].name, length) == 0 && arguments[i][length] == '=') {
+                *known[k].value = strtoull(arguments[i] + length + 1, NULL, 10);
+                taken = true;
+            }
+        }
+        if (!taken)
+            stop("no setting: %s", arguments[i]);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* whoever ends mpiexec has ended the job */
+    MPI_Init(&argc, &argv);
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    program p = {.set = {.chunk_bytes = 4 << 20, .io_threads = 2, .rounds = 1, .warm_ups = 4}, .expected = 1 << 20};
+    MPI_Comm_rank(MPI_COMM_WORLD, &p.rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &p.ranks);
+    if (argc < 3)
+        stop("usage: path save|restart KEY=NUMBER... DIRECTORY");
+    parse(&p.set, argv + 2, argc - 3);
+    p.set.directory = argv[argc - 1];
+    snprintf(p.space, sizeof p.space, "%s/space", p.set.directory);
+
+    p.field = touched(p.set.bytes);
+    p.copy = touched(p.set.bytes);
+    p.raw = raw_open(p.set.directory, p.rank, p.set.bytes, p.set.chunk_bytes);
+    if (strcmp(argv[1], "save") == 0)
+        save(&p);
+    else if (strcmp(argv[1], "restart") == 0)
+        restarts(&p);
+    else
+        stop("no mode: %s", argv[1]);
+
+    raw_close(&p.raw);
+    munmap(p.copy, p.set.bytes);
+    munmap(p.field, p.set.bytes);
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,40 @@
+#define _GNU_SOURCE
+#include "process.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "stop.h"
+
+static uint64_t find(const char *path, const char *name)
+{
+    char line[256];
+    size_t length = strlen(name);
+    unsigned long long value;
+    FILE *file = fopen(path, "r");
+    if (!file)
+        stop_errno("open %s", path);
+    while (fgets(line, sizeof line, file))
+        if (strncmp(line, name, length) == 0 && sscanf(line + length, ": %llu", &value) == 1) {
+            fclose(file);
+            return value;
+        }
+    stop("%s has no line %s", path, name);
+}
+
+void process_reset_peak(void)
+{
+    FILE *file = fopen("/proc/self/clear_refs", "w");
+    if (!file || fputs("5", file) < 0 || fclose(file) != 0)
+        stop_errno("reset the peak of memory through /proc/self/clear_refs");
+}
+
+uint64_t process_memory(const char *line)
+{
+    return find("/proc/self/status", line) << 10;
+}
+
+uint64_t process_device_reads(void)
+{
+    return find("/proc/self/io", "read_bytes");
+}

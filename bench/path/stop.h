@@ -1,0 +1,8 @@
+/* The end of the whole job: a measurement that went wrong is none. */
+#ifndef STOP_H
+#define STOP_H
+
+_Noreturn void stop(const char *format, ...) __attribute__((format(printf, 1, 2)));
+_Noreturn void stop_errno(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif
