@@ -260,7 +260,7 @@ fn look(device: &dyn Device) -> Result<(SpaceSurvey, bool)> {
             let (slots, opened) = read_portion(&portion)?;
             read.push((portion.clone(), slots));
             let Some(opened) = opened.map_err(|what| damage.extend(what)).ok() else { continue };
-            damage.extend(opened.damage);
+            damage.extend(opened.damage.into_iter().chain(opened.torn));
             sight.lineages.extend(opened.lineage);
             clean &= opened.clean || Some(layout.header.layout_id) != newest_layout;
             for kept in opened.ledger.found() {
@@ -274,7 +274,7 @@ fn look(device: &dyn Device) -> Result<(SpaceSurvey, bool)> {
     }
     changed |= read.iter().any(|(portion, before)| slots(portion) != *before);
 
-    let complete = find(&[sight])?.complete;
+    let complete = find(&[sight], &device.path())?.complete;
     let is_complete = |key, layout| complete.iter().any(|c| c.key == key && c.layout == layout);
     let revisions = shards.into_iter().map(|((key, layout, shard_count), shards)| RevisionSurvey {
         key,
