@@ -19,7 +19,7 @@ help:
 	@echo "make install                  to PREFIX=$(PREFIX), below DESTDIR if given"
 	@echo "make header                   writes capi/include/mainstay.h anew"
 	@echo "make lint                     formatting and lints, as the tests have them"
-	@echo "make campaign                 the long versions of the crash tests"
+	@echo "make campaign                 the long versions of the crash and kill tests"
 	@echo "make clean                    removes what all these made"
 	@echo
 	@echo "PYTHON=... names the Python (3.10 or newer) that .venv is made from."
@@ -75,8 +75,9 @@ lint: check-rust
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
-campaign: check-rust
+campaign: build .venv/ready
 	cargo test --workspace --release --locked -- --ignored --nocapture
+	.venv/bin/python -m pytest tests -m campaign
 
 clean:
 	rm -rf target .venv demo-out bench/out

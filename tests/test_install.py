@@ -103,8 +103,9 @@ def test_the_headers_are_plain(installed, scratch, header, standard):
     plus = standard.startswith("c++")
     source = scratch / ("header.cpp" if plus else "header.c")
     source.write_text(f'#include <{header}>\nint main({"" if plus else "void"}) {{ return MAINSTAY_OK; }}\n')
-    compile_it([mpi("mpicxx" if plus else "mpicc"), f"-I{installed / 'include'}", f"-std={standard}",
-                "-pedantic-errors", "-Wall", "-Wextra", "-Werror", "-c", source, "-o", scratch / "header.o"])  # fmt: skip
+    compiler = mpi("mpicxx" if plus else "mpicc")
+    strict = [f"-std={standard}", "-pedantic-errors", "-Wall", "-Wextra", "-Werror"]
+    compile_it([compiler, *strict, f"-I{installed / 'include'}", "-c", source, "-o", scratch / "header.o"])
 
 
 def test_the_library_knows_no_mpi(installed):

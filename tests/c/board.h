@@ -8,7 +8,7 @@
 /* What the program's own thread does. The test has the same lists: test_kills.py. */
 enum { STARTING, COMPUTING, SETTLING, COMMUNICATION, STAGING, WAITING };
 
-/* What becomes of the revision that is on its way. */
+/* What becomes of the revision that is on its way; DATA: its manifest and catalogue too. */
 enum { IDLE, FREEING, DATA, DATA_SYNC, SLOT, SLOT_SYNC };
 
 typedef struct cell {
