@@ -1,6 +1,12 @@
 //! Jobs whose ranks are threads.
 #![allow(dead_code, reason = "each test uses its part of this")]
 
+pub mod faulty;
+pub mod program;
+pub mod recording;
+pub mod schedule;
+pub mod whole;
+
 use mainstay_engine::{Config, Region, Session, group::ThreadGroup, space::format::ElementType};
 use std::thread;
 use tempfile::TempDir;
