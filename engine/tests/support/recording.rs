@@ -1,12 +1,12 @@
 //! A job recorded on the faulty device, and what must hold wherever its record ends.
 
 use super::{
-    faulty::{Change, Durable, Faulty, Loss, Medium, Operation},
+    faulty::{Change, Durable, Failure, Faulty, Gate, Loss, Medium, Operation},
     program::{Mark, Program, Restoring},
     whole,
 };
 use mainstay_engine::{
-    Config, Error, Session, Stage,
+    Config, Error, ErrorKind, Session, Stage,
     group::{Group, Solo, ThreadGroup},
     space::format::BLOCK_BYTES,
 };
@@ -159,7 +159,7 @@ impl Recording {
                 for (second, operation) in medium.log().iter().enumerate() {
                     again.apply(operation);
                     let is_last = second + 1 == medium.operations();
-                    if (second + point / stride) % stride.div_ceil(4) != 0 && !is_last {
+                    if !(second + point / stride).is_multiple_of(stride.div_ceil(4)) && !is_last {
                         continue;
                     }
                     count.points += 1;
@@ -189,7 +189,7 @@ impl Recording {
         let (mut durable, mut writes) = (Durable::default(), 0);
         for (point, operation) in self.log.iter().enumerate() {
             if let Change::Write { file, at, bytes, .. } = &operation.change {
-                if at % BLOCK_BYTES != 0 || bytes.len() as u64 % BLOCK_BYTES != 0 {
+                if !at.is_multiple_of(BLOCK_BYTES) || !(bytes.len() as u64).is_multiple_of(BLOCK_BYTES) {
                     return Err(format!("operation {point} writes a part of a block: {} bytes at {at}", bytes.len()));
                 }
                 let written: BTreeSet<u64> = (at / BLOCK_BYTES..(at + bytes.len() as u64) / BLOCK_BYTES).collect();
@@ -281,6 +281,87 @@ impl From<Restoring> for Trouble {
 fn expect(found: Result<Option<Mark>, Restoring>, mark: Mark) -> Result<(), Trouble> {
     let found = found?;
     if found == Some(mark) { Ok(()) } else { Err(Trouble(format!("{found:?} was restored in place of {mark:?}"))) }
+}
+
+/// A job whose `nth` operation fails: whatever it is told, what it was promised before is still there
+/// with and without the power. Returns whether the job got that far.
+pub fn fail_at(nth: u64, failure: Failure, shape: Shape) -> Checked<bool> {
+    let medium = Medium::new(true);
+    let view = medium.view();
+    view.fails_in(nth, failure);
+    let mut floor = None;
+    let mut program = Program::new(0);
+    let mut failed = None;
+    let opened = Session::open_on(Box::new(Solo), Arc::new(Faulty(view.clone())), shape.config());
+    let mut told = opened.is_err();
+    if let Ok(mut session) = opened {
+        program.protect(&mut session).map_err(|error| error.to_string())?;
+        for step in 1..=6 {
+            let mark = Mark { run: 1, step };
+            program.fill(&mut session, mark, shape.bytes(step)).map_err(|error| error.to_string())?;
+            let saved = session.checkpoint().map(drop).and(session.wait());
+            // Once the medium is in doubt the session saves nothing more.
+            match (saved, &failed) {
+                (Ok(()), Some(ErrorKind::SyncFailed)) => return Err(format!("it saved {mark:?} after a failed sync")),
+                (Ok(()), _) => floor = Some(mark),
+                (Err(error), None) => failed = Some(error.kind()),
+                (Err(_), Some(_)) => {}
+            }
+        }
+        told |= session.close().is_err() | failed.is_some();
+    }
+    if view.has_failed() && !told {
+        return Err("something failed and nobody was told".into());
+    }
+    for loss in [Loss::Nothing, Loss::Everything, Loss::Seeded(nth)] {
+        let medium = medium.lose_power(loss);
+        let found = Mutex::new(None);
+        job(&medium, shape, |mut program, mut session| {
+            *found.lock().unwrap() = program.restore(&mut session)?;
+            Ok(())
+        })?;
+        let found = found.into_inner().unwrap();
+        if found < floor {
+            return Err(format!("{found:?} was restored after {floor:?} had been acknowledged, {loss:?}"));
+        }
+    }
+    Ok(view.has_failed())
+}
+
+/// A job on a device without locks whose second revision is held back until a newer job has saved its
+/// own. Returns what it is told; the newer one's revision must be there at the end.
+pub fn late_writer(shape: Shape) -> Checked<ErrorKind> {
+    let (medium, gate) = (Medium::new(false), Arc::new(Gate::new()));
+    let view = medium.gated_view(&gate);
+    let newer = Mark { run: 2, step: 2 };
+    let told = thread::scope(|scope| {
+        let late = scope.spawn(|| -> Result<ErrorKind, Trouble> {
+            let mut program = Program::new(0);
+            let mut session = Session::open_on(Box::new(Solo), Arc::new(Faulty(view.clone())), shape.config())?;
+            program.protect(&mut session)?;
+            for step in 1..=2 {
+                program.fill(&mut session, Mark { run: 1, step }, shape.bytes(1))?;
+                session.checkpoint()?;
+                if step == 2 {
+                    break;
+                }
+                session.wait()?;
+                view.closes_gate_in(1);
+            }
+            session.wait().err().map(|error| error.kind()).ok_or_else(|| Trouble("its revision was taken".into()))
+        });
+        gate.wait_for_closing();
+        let saved = job(&medium, shape, |mut program, mut session| {
+            expect(program.restore(&mut session), Mark { run: 1, step: 1 })?;
+            program.fill(&mut session, newer, shape.bytes(2))?;
+            session.checkpoint()?;
+            Ok(session.wait()?)
+        });
+        gate.open();
+        saved.and(late.join().map_err(|_| "the late writer panicked")?.map_err(|Trouble(why)| why))
+    })?;
+    job(&medium, shape, |mut program, mut session| expect(program.restore(&mut session), newer))?;
+    Ok(told)
 }
 
 /// Runs a job on `medium`, a thread a rank; a rank whose work does not close ends as a killed one does.

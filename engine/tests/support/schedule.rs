@@ -50,7 +50,7 @@ const BYTES_MAX: usize = 200 << 10;
 /// One space, several jobs. An error says what went wrong, and in which round.
 pub fn run(seed: u64) -> Checked<Tally> {
     let mut random = Rng::with_seed(seed);
-    let has_locks = random.u8(0..3) > 0;
+    let has_locks = random.bool();
     let ranks = random.usize(2..=4);
     let config = Config {
         keep: random.u32(1..=2),
@@ -146,7 +146,7 @@ impl Space {
             0..2 => End::InOrder,
             // In an empty space nothing tells two jobs apart before the first layout is made: they would
             // be two runs of one lineage, which is an error that names both.
-            2..5 if !has_locks && self.floor.is_some() => End::Zombie,
+            2..6 if !has_locks && self.floor.is_some() => End::Zombie,
             _ => End::Death,
         };
         let gate = Arc::new(Gate::new());
@@ -161,7 +161,7 @@ impl Space {
             late: self.zombies.iter().map(|zombie| zombie.job.gate.clone()).collect(),
             floor: self.floor,
             run: self.run + 1,
-            gate_closes: (end == End::Zombie).then(|| (random.usize(0..ranks), random.u64(1..60))),
+            gate_closes: (end == End::Zombie).then(|| (random.usize(0..ranks), random.u64(1..30))),
             healthy: end == End::InOrder && !fails,
             seen: Mutex::default(),
         });
@@ -183,7 +183,7 @@ impl Space {
         tally += job.lock().tally;
         whole::check(&self.medium.files())?;
 
-        if random.u8(0..3) == 0 {
+        if random.u8(0..if has_locks { 3 } else { 8 }) == 0 {
             // What is held back will never come.
             let medium = self.medium.lose_power(Loss::Seeded(random.u64(..)));
             self.let_zombies_end()?;

@@ -85,6 +85,11 @@ impl View {
         plan.failures.insert(nth, failure);
     }
 
+    /// All failures that were asked for have happened.
+    pub fn has_failed(&self) -> bool {
+        lock(&self.plan).failures.is_empty()
+    }
+
     pub fn writes_short(&self) {
         lock(&self.plan).short_writes = true;
     }
