@@ -30,8 +30,8 @@ def check(*command):
     return int(status == 0), int(status != 0)
 
 
-def cargo_test():
-    command = ["cargo", "test", "--workspace", "--release", "--locked", "--no-fail-fast"]
+def cargo_test(*which):
+    command = ["cargo", "test", "--release", "--locked", "--no-fail-fast", *which]
     say(command)
     passed = failed = 0
     with subprocess.Popen(
@@ -64,7 +64,9 @@ def main():
     steps = [
         check("cargo", "fmt", "--all", "--check"),
         check("cargo", "clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"),
-        cargo_test(),
+        cargo_test("--workspace"),
+        # Wrong variants of the commit protocol: the crash tests must catch each.
+        cargo_test("-p", "mainstay-engine", "--features", "mutants", "--test", "mutants"),
         pytest(),
     ]
     passed, failed = map(sum, zip(*steps))

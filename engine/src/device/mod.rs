@@ -38,7 +38,8 @@ pub enum Access {
 pub trait File: Send + Sync + fmt::Debug {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
-    /// Makes durable all that was written through this handle before.
+    /// Makes durable all that was written before through this handle, and to this file by processes
+    /// that have ended.
     fn sync(&self) -> io::Result<()>;
     fn bytes(&self) -> io::Result<u64>;
 }

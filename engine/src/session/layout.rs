@@ -15,6 +15,7 @@ use crate::{
     },
 };
 use std::{
+    io::ErrorKind,
     sync::{Arc, Mutex},
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -96,9 +97,11 @@ impl Session {
     fn find_layout(&self, layout_id: [u8; 16]) -> Result<LayoutFile> {
         let found = layouts(&*self.device, Access::Write)?;
         let ours = found.into_iter().find(|layout| layout.header.layout_id == layout_id);
-        ours.ok_or_else(|| Error::Internal {
-            what: format!("the layout just made in {} is not there", self.device.path()),
-        })
+        // Without locks a newer job may have removed it: this one was thought dead.
+        let gone = || {
+            Error::io("opening", format!("the layout just made in {}", self.device.path()), ErrorKind::NotFound.into())
+        };
+        ours.ok_or_else(gone)
     }
 
     /// Another node could not make its file of the layout: ours goes too.

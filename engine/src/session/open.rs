@@ -160,8 +160,10 @@ fn take_locks(group: &dyn Group, device: &dyn Device, domain: &Domain) -> Result
 
 fn scan(group: &dyn Group, device: &dyn Device, domain: &Domain, locks_work: bool) -> Result<Scan> {
     let rank = group.rank();
-    if rank == domain.leader && locks_work {
+    if rank == domain.leader {
         remove_unfinished(device)?;
+        // A job that was killed may have named a layout and not lived to make the name durable.
+        device.sync_directory().map_err(|e| Error::io("syncing", device.path(), e))?;
     }
     let layouts = layouts(device, Access::Write)?;
     let (mut opened, mut newest, mut sight) = (Vec::new(), Newest::default(), Sight::default());

@@ -88,7 +88,9 @@ pub(crate) fn create_layout(
     leader: usize,
     first: impl Fn(u32) -> Slot,
 ) -> Result<LayoutFile> {
-    let name = format!("layout-{:06}-{leader:06}{SUFFIX}", header.layout_number);
+    // The id keeps it apart from what a job thought dead may still be making under the same number.
+    let id = u32::from_be_bytes([0, 1, 2, 3].map(|index| header.layout_id[index]));
+    let name = format!("layout-{:06}-{leader:06}-{id:08x}{SUFFIX}", header.layout_number);
     let unfinished = format!("{name}{UNFINISHED}");
     let path: Arc<str> = format!("{}/{name}", device.path()).into();
     let attempt = || -> Result<Arc<dyn File>> {
@@ -120,14 +122,18 @@ pub(crate) fn remove_layout(device: &dyn Device, layout: &LayoutFile) -> Result<
     device.remove(&layout.name).map_err(|e| Error::io("removing", &layout.path, e))
 }
 
-/// Removes what a crash left of layouts and probes that were being made. Only for the one job that may
-/// write: another that still probes is about to be refused.
+/// Removes what a crash left of layouts and probes that were being made. Only for the newest job: one
+/// thought dead that still makes a layout fails at naming it, one that still probes is about to be refused.
 pub(crate) fn remove_unfinished(device: &dyn Device) -> Result<()> {
     let names = device.list().map_err(|e| Error::io("listing", device.path(), e))?;
     let is_left =
         |name: &&String| (name.starts_with("layout-") && name.ends_with(UNFINISHED)) || name.starts_with(PROBE);
     for name in names.iter().filter(is_left) {
-        device.remove(name).map_err(|e| Error::io("removing", format!("{}/{name}", device.path()), e))?;
+        match device.remove(name) {
+            // Named, or removed, by its maker meanwhile.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            removed => removed.map_err(|e| Error::io("removing", format!("{}/{name}", device.path()), e))?,
+        }
     }
     Ok(())
 }

@@ -1,6 +1,21 @@
 //! Jobs whose ranks are threads.
 #![allow(dead_code, reason = "each test uses its part of this")]
 
+/// Prints a line that also shows where the output of passing tests is held back.
+#[allow(unused_macros, reason = "each test uses its part of this")]
+macro_rules! tell {
+    ($($line:tt)*) => {{
+        use std::io::Write;
+        let _ = writeln!(std::io::stdout(), $($line)*);
+    }};
+}
+
+pub mod faulty;
+pub mod program;
+pub mod recording;
+pub mod schedule;
+pub mod whole;
+
 use mainstay_engine::{Config, Region, Session, group::ThreadGroup, space::format::ElementType};
 use std::thread;
 use tempfile::TempDir;

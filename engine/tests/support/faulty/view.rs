@@ -1,0 +1,287 @@
+//! How one rank sees the medium, and what goes wrong for it.
+
+use super::{Change, Gate, Medium, Operation, lock};
+use mainstay_engine::device::{Access, Device, File, LockFile, LockOutcome};
+use std::{
+    collections::BTreeMap,
+    fmt, io,
+    sync::{Arc, Mutex},
+};
+
+const SECTOR: usize = 512;
+const EIO: i32 = 5;
+const ENOSPC: i32 = 28;
+
+/// What goes wrong with one operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    Io,
+    Full,
+    /// For a sync: it fails, drops what it was to save, and the next one succeeds.
+    Forgets,
+}
+
+pub struct View {
+    medium: Medium,
+    id: u64,
+    gate: Option<Arc<Gate>>,
+    plan: Mutex<Plan>,
+}
+
+/// Counts the operations that change something, from 1.
+#[derive(Debug, Default)]
+struct Plan {
+    done: u64,
+    dead: bool,
+    dies_at: Option<u64>,
+    gate_closes_at: Option<u64>,
+    failures: BTreeMap<u64, Failure>,
+    short_writes: bool,
+}
+
+/// What an operation that was let through has to expect.
+struct Pass {
+    nth: u64,
+    failure: Option<Failure>,
+    /// It is the last one: of a write, only a part is done.
+    last: bool,
+    short: bool,
+}
+
+impl View {
+    pub(super) fn new(medium: Medium, gate: Option<Arc<Gate>>) -> View {
+        let id = {
+            let mut shared = medium.lock();
+            shared.views += 1;
+            shared.views
+        };
+        View { medium, id, gate, plan: Mutex::default() }
+    }
+
+    pub fn is_dead(&self) -> bool {
+        lock(&self.plan).dead
+    }
+
+    /// Dead from now on: no operation does anything.
+    pub fn kill(&self) {
+        lock(&self.plan).dead = true;
+    }
+
+    /// Dies in the `n`th operation from now.
+    pub fn dies_in(&self, n: u64) {
+        let mut plan = lock(&self.plan);
+        plan.dies_at = Some(plan.done + n);
+    }
+
+    /// Closes the job's gate before the `n`th operation from now.
+    pub fn closes_gate_in(&self, n: u64) {
+        let mut plan = lock(&self.plan);
+        plan.gate_closes_at = Some(plan.done + n);
+    }
+
+    pub fn fails_in(&self, n: u64, failure: Failure) {
+        let mut plan = lock(&self.plan);
+        let nth = plan.done + n;
+        plan.failures.insert(nth, failure);
+    }
+
+    /// All failures that were asked for have happened.
+    pub fn has_failed(&self) -> bool {
+        lock(&self.plan).failures.is_empty()
+    }
+
+    pub fn writes_short(&self) {
+        lock(&self.plan).short_writes = true;
+    }
+
+    fn enter(&self) -> io::Result<Pass> {
+        let pass = {
+            let mut plan = lock(&self.plan);
+            plan.done += 1;
+            let nth = plan.done;
+            if let (Some(gate), true) = (&self.gate, plan.gate_closes_at == Some(nth)) {
+                gate.close();
+            }
+            let last = plan.dies_at == Some(nth);
+            Pass { nth, failure: plan.failures.remove(&nth), last, short: plan.short_writes }
+        };
+        if let Some(gate) = &self.gate {
+            gate.pass();
+        }
+        let mut plan = lock(&self.plan);
+        if plan.dead {
+            return Err(io::Error::from_raw_os_error(EIO));
+        }
+        plan.dead = pass.last;
+        Ok(pass)
+    }
+
+    /// Does `change` unless something goes wrong.
+    fn change(&self, change: impl FnOnce() -> Change) -> io::Result<()> {
+        let pass = self.enter()?;
+        match pass.failure {
+            _ if pass.last => Err(io::Error::from_raw_os_error(EIO)),
+            Some(Failure::Full) => Err(io::Error::from_raw_os_error(ENOSPC)),
+            Some(_) => Err(io::Error::from_raw_os_error(EIO)),
+            None => {
+                let (mut shared, change) = (self.medium.lock(), change());
+                // Looked at only now: another job may have come before while this one was held back.
+                match &change {
+                    Change::Create { name, .. } if shared.live.names.contains_key(name) => {
+                        return Err(io::ErrorKind::AlreadyExists.into());
+                    }
+                    Change::Rename { from: name, .. } | Change::Remove { name }
+                        if !shared.live.names.contains_key(name) =>
+                    {
+                        return Err(io::ErrorKind::NotFound.into());
+                    }
+                    _ => {}
+                }
+                shared.apply(Operation { by: self.id, nth: pass.nth, change });
+                Ok(())
+            }
+        }
+    }
+
+    fn alive(&self) -> io::Result<()> {
+        if self.is_dead() { Err(io::Error::from_raw_os_error(EIO)) } else { Ok(()) }
+    }
+}
+
+impl fmt::Debug for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "view {}", self.id)
+    }
+}
+
+/// The device that a session is given.
+#[derive(Debug)]
+pub struct Faulty(pub Arc<View>);
+
+#[derive(Debug)]
+struct MemoryFile {
+    view: Arc<View>,
+    file: usize,
+    handle: u64,
+}
+
+impl Faulty {
+    fn handle(&self, file: usize) -> Arc<dyn File> {
+        let handle = self.0.medium.lock().number();
+        Arc::new(MemoryFile { view: self.0.clone(), file, handle })
+    }
+
+    fn find(&self, name: &str) -> io::Result<usize> {
+        self.0.alive()?;
+        self.0.medium.lock().live.names.get(name).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+impl Device for Faulty {
+    fn path(&self) -> String {
+        "/faulty".to_owned()
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.0.alive()?;
+        Ok(self.0.medium.lock().live.names.keys().cloned().collect())
+    }
+
+    fn create(&self, name: &str, bytes: u64) -> io::Result<Arc<dyn File>> {
+        let file = self.0.medium.lock().number() as usize;
+        self.0.change(|| Change::Create { file, name: name.to_owned(), bytes })?;
+        Ok(self.handle(file))
+    }
+
+    fn open(&self, name: &str, _: Access) -> io::Result<Arc<dyn File>> {
+        Ok(self.handle(self.find(name)?))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.0.change(|| Change::Rename { from: from.to_owned(), to: to.to_owned() })
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.0.change(|| Change::Remove { name: name.to_owned() })
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        self.0.change(|| Change::SyncDirectory)
+    }
+
+    fn lock_file(&self, _: &str) -> io::Result<Box<dyn LockFile>> {
+        let handle = self.0.medium.lock().number();
+        Ok(Box::new(MemoryLocks { medium: self.0.medium.clone(), handle }))
+    }
+}
+
+impl File for MemoryFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.view.alive()?;
+        Ok(self.view.medium.lock().live.read(self.file, offset, buffer))
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        let pass = self.view.enter()?;
+        match pass.failure {
+            Some(Failure::Full) => return Err(io::Error::from_raw_os_error(ENOSPC)),
+            Some(_) => return Err(io::Error::from_raw_os_error(EIO)),
+            None => {}
+        }
+        let half = (bytes.len() / 2 / SECTOR * SECTOR).max(SECTOR.min(bytes.len()));
+        let part = if pass.short || pass.last { &bytes[..half] } else { bytes };
+        let change = Change::Write { file: self.file, handle: self.handle, at: offset, bytes: part.into() };
+        self.view.medium.lock().apply(Operation { by: self.view.id, nth: pass.nth, change });
+        if pass.last { Err(io::Error::from_raw_os_error(EIO)) } else { Ok(part.len()) }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let pass = self.view.enter()?;
+        let handle = self.handle;
+        let change = match pass.failure {
+            _ if pass.last => return Err(io::Error::from_raw_os_error(EIO)),
+            None => Change::Sync { file: self.file, handle },
+            Some(Failure::Forgets) => Change::Forget { handle },
+            Some(_) => return Err(io::Error::from_raw_os_error(EIO)),
+        };
+        self.view.medium.lock().apply(Operation { by: self.view.id, nth: pass.nth, change });
+        if pass.failure.is_some() { Err(io::Error::from_raw_os_error(EIO)) } else { Ok(()) }
+    }
+
+    fn bytes(&self) -> io::Result<u64> {
+        self.view.alive()?;
+        Ok(self.view.medium.lock().live.bytes(self.file))
+    }
+}
+
+struct MemoryLocks {
+    medium: Medium,
+    handle: u64,
+}
+
+impl fmt::Debug for MemoryLocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "locks {}", self.handle)
+    }
+}
+
+impl LockFile for MemoryLocks {
+    fn try_lock(&self, byte: u64) -> io::Result<LockOutcome> {
+        let mut shared = self.medium.lock();
+        if !shared.has_locks {
+            return Ok(LockOutcome::Unsupported);
+        }
+        let holder = *shared.locks.entry(byte).or_insert(self.handle);
+        Ok(if holder == self.handle { LockOutcome::Held } else { LockOutcome::Busy })
+    }
+
+    fn is_locked(&self) -> io::Result<bool> {
+        Ok(self.medium.lock().locks.values().any(|holder| *holder != self.handle))
+    }
+}
+
+impl Drop for MemoryLocks {
+    fn drop(&mut self) {
+        self.medium.lock().locks.retain(|_, holder| *holder != self.handle);
+    }
+}

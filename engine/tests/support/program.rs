@@ -1,0 +1,96 @@
+//! A program whose state says which run and step it belongs to, so that a mixture shows.
+
+use mainstay_engine::{Error, ErrorKind, Region, Session};
+
+/// Newer ones are greater: a run is the time between two openings or rewinds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mark {
+    pub run: u64,
+    pub step: u64,
+}
+
+/// What one rank protects: two small regions that share a block, and a large one whose size changes.
+pub struct Program {
+    rank: usize,
+    mark: Box<[u64; 2]>,
+    small: Box<[u8; 1000]>,
+    bulk: Vec<u8>,
+}
+
+impl Program {
+    pub fn new(rank: usize) -> Program {
+        Program { rank, mark: Box::new([0; 2]), small: Box::new([0; 1000]), bulk: vec![0; 5000] }
+    }
+
+    #[allow(unsafe_code)]
+    pub fn protect(&mut self, session: &mut Session) -> Result<(), Error> {
+        // SAFETY: the regions lie on the heap and the tests keep the program as long as the session;
+        // `resize` unprotects before it frees.
+        let regions = unsafe {
+            [
+                Region::new("mark", self.mark.as_mut_ptr().cast(), 16),
+                Region::new("bulk", self.bulk.as_mut_ptr(), self.bulk.len() as u64),
+                Region::new("small", self.small.as_mut_ptr(), self.small.len() as u64),
+            ]
+        };
+        regions.into_iter().try_for_each(|region| session.protect(region?))
+    }
+
+    fn resize(&mut self, session: &mut Session, bytes: usize) -> Result<(), Error> {
+        for name in ["mark", "bulk", "small"] {
+            session.unprotect(name)?;
+        }
+        self.bulk = vec![0; bytes];
+        self.protect(session)
+    }
+
+    /// Makes the state that of `mark`, with a large region of `bytes`.
+    pub fn fill(&mut self, session: &mut Session, mark: Mark, bytes: usize) -> Result<(), Error> {
+        self.resize(session, bytes)?;
+        *self.mark = [mark.run, mark.step];
+        // In place: the session knows the address.
+        contents(self.rank, mark, &mut *self.small, &mut self.bulk);
+        Ok(())
+    }
+
+    /// Restores, whatever the size, and checks that all bytes are those of one mark.
+    pub fn restore(&mut self, session: &mut Session) -> Result<Option<Mark>, Restoring> {
+        loop {
+            match session.restore() {
+                Ok(None) => return Ok(None),
+                Ok(Some(restored)) if !restored.skipped.is_empty() => {
+                    return Err(Restoring::Wrong(format!("damage was passed over: {:?}", restored.skipped)));
+                }
+                Ok(Some(_)) => break,
+                Err(Error::RegionChanged { saved, .. }) => {
+                    let bytes = saved.split(' ').next().and_then(|number| number.parse().ok());
+                    let bytes = bytes.ok_or_else(|| Restoring::Wrong(format!("no size in {saved:?}")))?;
+                    self.resize(session, bytes).map_err(Restoring::Refused)?;
+                }
+                // Another rank has to change its size.
+                Err(error) if error.kind() == ErrorKind::RegionChanged => {}
+                Err(error) => return Err(Restoring::Refused(error)),
+            }
+        }
+        let mark = Mark { run: self.mark[0], step: self.mark[1] };
+        let (mut small, mut bulk) = ([0; 1000], vec![0; self.bulk.len()]);
+        contents(self.rank, mark, &mut small, &mut bulk);
+        if small != *self.small || bulk != self.bulk {
+            return Err(Restoring::Wrong(format!("rank {} got a mixture, in part of {mark:?}", self.rank)));
+        }
+        Ok(Some(mark))
+    }
+}
+
+fn contents(rank: usize, mark: Mark, small: &mut [u8], bulk: &mut [u8]) {
+    let mut random = fastrand::Rng::with_seed((mark.run << 40) ^ (mark.step << 8) ^ rank as u64);
+    random.fill(small);
+    random.fill(bulk);
+}
+
+/// How a restore can go wrong.
+#[derive(Debug)]
+pub enum Restoring {
+    Refused(Error),
+    Wrong(String),
+}

@@ -1,0 +1,391 @@
+//! A job recorded on the faulty device, and what must hold wherever its record ends.
+
+use super::{
+    faulty::{Change, Durable, Failure, Faulty, Gate, Loss, Medium, Operation},
+    program::{Mark, Program, Restoring},
+    whole,
+};
+use mainstay_engine::{
+    Config, Error, ErrorKind, Session, Stage,
+    group::{Group, Solo, ThreadGroup},
+    space::format::BLOCK_BYTES,
+};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+    thread,
+};
+
+/// What a wrong outcome is told as.
+pub type Checked<T> = Result<T, String>;
+
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    pub ranks: usize,
+    pub keep: u32,
+    pub stage: Stage,
+}
+
+impl Shape {
+    pub const ALL: [Shape; 8] = {
+        let mut all = [Shape { ranks: 1, keep: 1, stage: Stage::Pool }; 8];
+        let mut index = 0;
+        while index < 8 {
+            all[index].ranks = 1 + index % 2;
+            all[index].keep = 1 + index as u32 / 2 % 2;
+            all[index].stage = if index / 4 == 0 { Stage::Pool } else { Stage::Direct };
+            index += 1;
+        }
+        all
+    };
+
+    pub fn config(self) -> Config {
+        Config {
+            keep: self.keep,
+            stage: self.stage,
+            pool_bytes: 64 << 10,
+            chunk_bytes: 16 << 10,
+            io_threads: 1,
+            portion_bytes: 1 << 20,
+            ..Config::default()
+        }
+    }
+
+    /// So large that keep+1 of them fit into the portion, and keep+2 do not.
+    fn bytes_max(self) -> usize {
+        (224 - 8) / (self.keep as usize + 1) * 4096 - 5 * 4096
+    }
+
+    /// Grows and shrinks, so that what is free falls into pieces.
+    fn bytes(self, step: u64) -> usize {
+        let eighths = [2, 8, 5, 1, 7, 3, 8, 4][step as usize % 8];
+        self.bytes_max() * eighths / 8 - 123
+    }
+}
+
+/// Everything that a job did to its medium, and when it was told that a revision is complete.
+pub struct Recording {
+    pub shape: Shape,
+    pub log: Vec<Operation>,
+    /// Acknowledged when so many operations had been done.
+    acknowledged: Vec<(usize, Mark)>,
+}
+
+/// The operations that a crash comes after, and what it leaves.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Count {
+    pub points: u64,
+    pub cases: u64,
+}
+
+impl Recording {
+    /// Two openings: the first ends in order, the second goes back once and is not closed.
+    pub fn of(shape: Shape) -> Checked<Recording> {
+        let medium = Medium::new(true);
+        let acknowledged = Mutex::new(Vec::new());
+        let acknowledge = |mark| acknowledged.lock().unwrap().push((medium.operations(), mark));
+        let save = |session: &mut Session, program: &mut Program, mark, wait| {
+            program.fill(session, mark, shape.bytes(mark.step))?;
+            session.checkpoint()?;
+            if wait {
+                session.wait()?;
+                acknowledge(mark);
+            }
+            Ok::<(), Trouble>(())
+        };
+        job(&medium, shape, |mut program, mut session| {
+            for step in 1..=4 {
+                save(&mut session, &mut program, Mark { run: 1, step }, step != 2)?;
+            }
+            save(&mut session, &mut program, Mark { run: 1, step: 5 }, false)?;
+            session.close()?;
+            acknowledge(Mark { run: 1, step: 5 });
+            Ok(())
+        })?;
+        job(&medium, shape, |mut program, mut session| {
+            expect(program.restore(&mut session), Mark { run: 1, step: 5 })?;
+            for step in 6..=7 {
+                save(&mut session, &mut program, Mark { run: 2, step }, true)?;
+            }
+            expect(program.restore(&mut session), Mark { run: 2, step: 7 })?;
+            for step in 8..=10 {
+                save(&mut session, &mut program, Mark { run: 3, step }, step != 9)?;
+            }
+            Ok(())
+        })?;
+        Ok(Recording { shape, log: medium.log(), acknowledged: acknowledged.into_inner().unwrap() })
+    }
+
+    /// Crashes after every operation, with every kind of loss. `deaf`: on a device whose syncs do nothing.
+    pub fn crash_everywhere(&self, seeds: u64, deaf: bool, limit: u64) -> Checked<Count> {
+        let mut count = Count::default();
+        self.each_point(deaf, |point, durable| {
+            count.points += 1;
+            for loss in losses(durable, point, seeds) {
+                count.cases += 1;
+                let told = |why| format!("{:?}, crash after {point} operations, {loss:?}: {why}", self.shape);
+                let told = |why: String| format!("{} (case {})", told(why), count.cases);
+                let files = durable.image(loss);
+                whole::check(&files).map_err(told)?;
+                let medium = Medium::resume(Durable::of(files), true);
+                self.recover(&medium, self.floor(point)).map_err(told)?;
+                if count.cases >= limit {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        })?;
+        Ok(count)
+    }
+
+    /// Crashes again while the job that came after a crash recovers: every `stride`th point, and after
+    /// each change of names.
+    /// The first crash is a loss of power, or the end of the processes alone.
+    pub fn crash_twice(&self, stride: usize) -> Checked<Count> {
+        let mut count = Count::default();
+        self.each_point(false, |point, durable| {
+            let renames =
+                |operation: &Operation| matches!(operation.change, Change::Rename { .. } | Change::SyncDirectory);
+            if point % stride != stride / 2 && !self.log[point.saturating_sub(1)..point].iter().any(renames) {
+                return Ok(true);
+            }
+            let seed = point as u64;
+            let lost = |loss| Durable::of(durable.image(loss));
+            for (first, name) in [(durable.clone(), "processes killed"), (lost(Loss::Seeded(seed)), "power lost")] {
+                let medium = Medium::resume(first.clone(), true);
+                let floor = self.floor(point);
+                let acknowledged = self.recover(&medium, floor)?;
+                let mut again = first.orphaned();
+                for (second, operation) in medium.log().iter().enumerate() {
+                    again.apply(operation);
+                    let is_last = second + 1 == medium.operations();
+                    if !(second + point / stride).is_multiple_of(stride.div_ceil(4)) && !is_last {
+                        continue;
+                    }
+                    count.points += 1;
+                    for loss in losses(&again, second, 2) {
+                        count.cases += 1;
+                        let told = |why| {
+                            format!(
+                                "{:?}, {name} after {point} operations, power after {second} more, {loss:?}: {why}",
+                                self.shape
+                            )
+                        };
+                        let files = again.image(loss);
+                        whole::check(&files).map_err(told)?;
+                        let medium = Medium::resume(Durable::of(files), true);
+                        self.recover(&medium, if is_last { Some(acknowledged) } else { floor }).map_err(told)?;
+                    }
+                }
+            }
+            Ok(true)
+        })?;
+        Ok(count)
+    }
+
+    /// No write touches a block that a slot leads to, or only a part of a block: on the medium as it is,
+    /// and as it would be without all that was not synced.
+    pub fn check_writes(&self) -> Checked<u64> {
+        let (mut durable, mut writes) = (Durable::default(), 0);
+        for (point, operation) in self.log.iter().enumerate() {
+            if let Change::Write { file, at, bytes, .. } = &operation.change {
+                if !at.is_multiple_of(BLOCK_BYTES) || !(bytes.len() as u64).is_multiple_of(BLOCK_BYTES) {
+                    return Err(format!("operation {point} writes a part of a block: {} bytes at {at}", bytes.len()));
+                }
+                let written: BTreeSet<u64> = (at / BLOCK_BYTES..(at + bytes.len() as u64) / BLOCK_BYTES).collect();
+                for files in [durable.image(Loss::Nothing), durable.image(Loss::Everything)] {
+                    for layout in whole::layouts(&files)?.iter().filter(|layout| layout.file == *file) {
+                        for place in &layout.header.portions {
+                            let referred = whole::referred(&files, layout, place, false)?.unwrap_or_default();
+                            if let Some(block) = referred.intersection(&written).next() {
+                                return Err(format!("operation {point} writes block {block}, which a slot leads to"));
+                            }
+                        }
+                    }
+                }
+                writes += 1;
+            }
+            durable.apply(operation);
+        }
+        Ok(writes)
+    }
+
+    fn each_point(&self, deaf: bool, mut visit: impl FnMut(usize, &Durable) -> Checked<bool>) -> Checked<()> {
+        let mut durable = Durable::default();
+        durable.deaf = deaf;
+        for point in 0..=self.log.len() {
+            if point > 0 {
+                durable.apply(&self.log[point - 1]);
+            }
+            if !visit(point, &durable)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn floor(&self, point: usize) -> Option<Mark> {
+        self.acknowledged.iter().filter(|(at, _)| *at <= point).map(|(_, mark)| *mark).max()
+    }
+
+    /// A new job finds a revision that is not older than `floor`, the same on all ranks, saves one
+    /// more, which a third job finds. Returns that one.
+    fn recover(&self, medium: &Medium, floor: Option<Mark>) -> Checked<Mark> {
+        let shape = Shape { stage: Stage::Direct, ..self.shape };
+        let next = Mark { run: 100 + medium.operations() as u64, step: 1 };
+        let found = Mutex::new(BTreeSet::new());
+        job(medium, shape, |mut program, mut session| {
+            let mark = program.restore(&mut session).map_err(Trouble::from)?;
+            found.lock().unwrap().insert(mark);
+            program.fill(&mut session, next, 20_000)?;
+            session.checkpoint()?;
+            session.wait()?;
+            Ok(())
+        })?;
+        let found: Vec<Option<Mark>> = found.into_inner().unwrap().into_iter().collect();
+        if found.len() != 1 || found[0] < floor {
+            return Err(format!("{found:?} was restored, {floor:?} had been acknowledged"));
+        }
+        job(medium, shape, |mut program, mut session| expect(program.restore(&mut session), next))?;
+        Ok(next)
+    }
+}
+
+fn losses(durable: &Durable, point: usize, seeds: u64) -> Vec<Loss> {
+    let mut losses = vec![Loss::Nothing];
+    if durable.has_pending() {
+        losses.extend([Loss::Everything, Loss::FirstHalfOfLastKept, Loss::SecondHalfOfLastKept]);
+        losses.extend((0..seeds).map(|seed| Loss::Seeded(seed << 32 | point as u64)));
+    }
+    losses
+}
+
+/// What ends the work of a rank early.
+pub struct Trouble(String);
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Trouble {
+        Trouble(error.to_string())
+    }
+}
+
+impl From<Restoring> for Trouble {
+    fn from(restoring: Restoring) -> Trouble {
+        Trouble(match restoring {
+            Restoring::Refused(error) => format!("the restore was refused: {error}"),
+            Restoring::Wrong(why) => why,
+        })
+    }
+}
+
+fn expect(found: Result<Option<Mark>, Restoring>, mark: Mark) -> Result<(), Trouble> {
+    let found = found?;
+    if found == Some(mark) { Ok(()) } else { Err(Trouble(format!("{found:?} was restored in place of {mark:?}"))) }
+}
+
+/// A job whose `nth` operation fails: whatever it is told, what it was promised before is still there
+/// with and without the power. Returns whether the job got that far.
+pub fn fail_at(nth: u64, failure: Failure, shape: Shape) -> Checked<bool> {
+    let medium = Medium::new(true);
+    let view = medium.view();
+    view.fails_in(nth, failure);
+    let mut floor = None;
+    let mut program = Program::new(0);
+    let mut failed = None;
+    let opened = Session::open_on(Box::new(Solo), Arc::new(Faulty(view.clone())), shape.config());
+    let mut told = opened.is_err();
+    if let Ok(mut session) = opened {
+        program.protect(&mut session).map_err(|error| error.to_string())?;
+        for step in 1..=6 {
+            let mark = Mark { run: 1, step };
+            program.fill(&mut session, mark, shape.bytes(step)).map_err(|error| error.to_string())?;
+            let saved = session.checkpoint().map(drop).and(session.wait());
+            // Once the medium is in doubt the session saves nothing more.
+            match (saved, &failed) {
+                (Ok(()), Some(ErrorKind::SyncFailed)) => return Err(format!("it saved {mark:?} after a failed sync")),
+                (Ok(()), _) => floor = Some(mark),
+                (Err(error), None) => failed = Some(error.kind()),
+                (Err(_), Some(_)) => {}
+            }
+        }
+        told |= session.close().is_err() | failed.is_some();
+    }
+    if view.has_failed() && !told {
+        return Err("something failed and nobody was told".into());
+    }
+    for loss in [Loss::Nothing, Loss::Everything, Loss::Seeded(nth)] {
+        let medium = medium.lose_power(loss);
+        let found = Mutex::new(None);
+        job(&medium, shape, |mut program, mut session| {
+            *found.lock().unwrap() = program.restore(&mut session)?;
+            Ok(())
+        })?;
+        let found = found.into_inner().unwrap();
+        if found < floor {
+            return Err(format!("{found:?} was restored after {floor:?} had been acknowledged, {loss:?}"));
+        }
+    }
+    Ok(view.has_failed())
+}
+
+/// A job on a device without locks whose second revision is held back until a newer job has saved its
+/// own. Returns what it is told; the newer one's revision must be there at the end.
+pub fn late_writer(shape: Shape) -> Checked<ErrorKind> {
+    let (medium, gate) = (Medium::new(false), Arc::new(Gate::new()));
+    let view = medium.gated_view(&gate);
+    let newer = Mark { run: 2, step: 2 };
+    let told = thread::scope(|scope| {
+        let late = scope.spawn(|| -> Result<ErrorKind, Trouble> {
+            let mut program = Program::new(0);
+            let mut session = Session::open_on(Box::new(Solo), Arc::new(Faulty(view.clone())), shape.config())?;
+            program.protect(&mut session)?;
+            for step in 1..=2 {
+                program.fill(&mut session, Mark { run: 1, step }, shape.bytes(1))?;
+                session.checkpoint()?;
+                if step == 2 {
+                    break;
+                }
+                session.wait()?;
+                view.closes_gate_in(1);
+            }
+            session.wait().err().map(|error| error.kind()).ok_or_else(|| Trouble("its revision was taken".into()))
+        });
+        gate.wait_for_closing();
+        let saved = job(&medium, shape, |mut program, mut session| {
+            expect(program.restore(&mut session), Mark { run: 1, step: 1 })?;
+            program.fill(&mut session, newer, shape.bytes(2))?;
+            session.checkpoint()?;
+            Ok(session.wait()?)
+        });
+        gate.open();
+        saved.and(late.join().map_err(|_| "the late writer panicked")?.map_err(|Trouble(why)| why))
+    })?;
+    job(&medium, shape, |mut program, mut session| expect(program.restore(&mut session), newer))?;
+    Ok(told)
+}
+
+/// Runs a job on `medium`, a thread a rank; a rank whose work does not close ends as a killed one does.
+fn job(medium: &Medium, shape: Shape, work: impl Fn(Program, Session) -> Result<(), Trouble> + Sync) -> Checked<()> {
+    let run = |group: Box<dyn Group>| -> Result<(), Trouble> {
+        let device = Arc::new(Faulty(medium.view()));
+        let mut program = Program::new(group.rank());
+        let mut session = Session::open_on(group, device, shape.config())?;
+        program.protect(&mut session)?;
+        work(program, session)
+    };
+    let ended = if shape.ranks == 1 {
+        vec![run(Box::new(Solo))]
+    } else {
+        thread::scope(|scope| {
+            let run = &run;
+            let ranks =
+                ThreadGroup::new(shape.ranks).into_iter().map(|group| scope.spawn(move || run(Box::new(group))));
+            let ranks: Vec<_> = ranks.collect();
+            ranks
+                .into_iter()
+                .map(|rank| rank.join().unwrap_or_else(|_| Err(Trouble("a rank panicked".into()))))
+                .collect()
+        })
+    };
+    ended.into_iter().collect::<Result<(), Trouble>>().map_err(|Trouble(why)| why)
+}
