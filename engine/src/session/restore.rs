@@ -14,6 +14,9 @@ use std::sync::Arc;
 /// Reads under way at once when there is no pool to read into.
 const THREADS_MIN: usize = 4;
 
+/// Of each of these reads, so that all of them together stay far below 16 MiB of memory.
+const OWN_BUFFER_BYTES_MAX: u64 = 1 << 20;
+
 /// What `restore` brought back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
@@ -94,7 +97,8 @@ impl Session {
         targets: &Targets<'_>,
     ) -> std::result::Result<(), Vec<String>> {
         let threads = THREADS_MIN.max(self.config.io_threads as usize);
-        let buffers = self.pool.as_ref().map_or(Buffers::Own(self.config.chunk_bytes), Buffers::Pool);
+        let own_bytes = self.config.chunk_bytes.min(OWN_BUFFER_BYTES_MAX);
+        let buffers = self.pool.as_ref().map_or(Buffers::Own(own_bytes), Buffers::Pool);
         let sink = |at: u64, bytes: &[u8]| targets.fill(at, bytes);
         // What cannot be read is as good as damaged.
         pour(portion, manifest, buffers, threads, &sink).map_err(damage_of)
