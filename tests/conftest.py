@@ -39,9 +39,11 @@ def no_leftovers():
 
 @pytest.fixture
 def scratch():
-    """A folder for one test."""
+    """A folder for one test, which other users may pass through."""
     with tempfile.TemporaryDirectory() as folder:
-        yield Path(folder)
+        path = Path(folder)
+        path.chmod(0o755)
+        yield path
 
 
 def shared_memory():

@@ -65,7 +65,7 @@ impl Region {
         if address.is_null() && bytes > 0 {
             return Err(Error::argument(
                 format!("address of {name:?}"),
-                "a null pointer; only a region of 0 bytes may have one",
+                "a null pointer, which only a region of 0 bytes takes",
             ));
         }
         let description = Description { name: name.to_owned(), element, shape: shape.to_vec(), bytes };

@@ -1,0 +1,296 @@
+/* Calls Mainstay as its arguments say, and prints what each call came to.
+ *
+ *     faults SPACE COMMAND...           under MPI
+ *     faults --solo SPACE COMMAND...    one rank, without MPI
+ *
+ * A command is NAME or NAME:VALUE; @RANK:COMMAND is for one rank. A line of the output is
+ * "= RANK CALL STATUS TEXT": the message of a call that failed, the report of a restore.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <grp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "mainstay_mpi.h"
+
+enum { CELLS = 50001, GROWN = 200000 };
+
+static int solo, rank;
+static const char *space;
+static mainstay_session *session;
+static mainstay_options options = MAINSTAY_OPTIONS_INIT;
+static double field[CELLS], grown[GROWN];
+static uint64_t step[2];
+
+static void say(const char *call, const char *status, const char *text) {
+  char line[8192];
+  char *c;
+  snprintf(line, sizeof line, "= %d %s %s %s", rank, call, status, text);
+  for (c = line; *c; c++) {
+    if (*c == '\n') *c = '|';
+  }
+  /* One write a line: ranks share the terminal. */
+  printf("%s\n", line);
+  fflush(stdout);
+}
+
+static mainstay_status said(const char *call, mainstay_status status) {
+  say(call, mainstay_status_name(status), status ? mainstay_error_message() : "");
+  return status;
+}
+
+static double value_of(uint64_t at, uint64_t i) {
+  uint64_t x = (at * 1000003 + (uint64_t)rank) * 2654435761u + i * 40503;
+  return (double)((x ^ (x >> 15)) % 1000003) / 7;
+}
+
+static void fill(uint64_t at) {
+  uint64_t i;
+  for (i = 0; i < CELLS; i++) field[i] = value_of(at, i);
+  step[0] = at;
+}
+
+static void holds(uint64_t at) {
+  uint64_t i, wrong = step[0] != at;
+  for (i = 0; i < CELLS; i++) wrong += field[i] != value_of(at, i);
+  say("holds", wrong ? "WRONG" : "OK", "");
+}
+
+/* A group of one rank, for programs without MPI. */
+static int all_max(void *context, uint64_t *values, size_t count) {
+  (void)context, (void)values, (void)count;
+  return 0;
+}
+
+static int all_gather(void *context, const void *mine, void *all, size_t bytes) {
+  (void)context;
+  memcpy(all, mine, bytes);
+  return 0;
+}
+
+static int broadcast(void *context, uint32_t root, void *data, size_t bytes) {
+  (void)context, (void)root, (void)data, (void)bytes;
+  return 0;
+}
+
+static mainstay_group alone(void) {
+  mainstay_group group;
+  memset(&group, 0, sizeof group);
+  group.size = sizeof group;
+  group.ranks = 1;
+  group.all_max = all_max;
+  group.all_gather = all_gather;
+  group.broadcast = broadcast;
+  return group;
+}
+
+static mainstay_status open_space(mainstay_session **into) {
+  mainstay_group group = alone();
+  return solo ? mainstay_open(&group, space, &options, into)
+              : mainstay_open_mpi(MPI_COMM_WORLD, space, &options, into);
+}
+
+static void open_first(void) {
+  uint64_t cells = CELLS, one = 1;
+  if (said("open", open_space(&session))) return;
+  if (mainstay_protect_array(session, "field", field, MAINSTAY_F64, 1, &cells) ||
+      mainstay_protect_array(session, "step", step, MAINSTAY_U64, 1, &one)) {
+    said("protect", MAINSTAY_INTERNAL);
+  }
+}
+
+static void open_second(void) {
+  mainstay_session *second = NULL;
+  said("open", open_space(&second));
+  if (second) mainstay_close(second);
+}
+
+static void restore(void) {
+  mainstay_restored restored;
+  mainstay_status status = mainstay_restore(session, &restored);
+  char number[32];
+  if (said("restore", status)) return;
+  snprintf(number, sizeof number, "%llu", (unsigned long long)restored.revision);
+  say("restored", number, mainstay_report(session));
+}
+
+static void poll_to_the_end(void) {
+  const struct timespec pause = {0, 1000000};
+  mainstay_status status;
+  int durable = 0, tries;
+  for (tries = 0; tries < 30000; tries++) {
+    status = mainstay_poll(session, &durable);
+    if (status || durable) break;
+    nanosleep(&pause, NULL);
+  }
+  said("poll", status);
+}
+
+static void set(const char *what) {
+  const char *value = strchr(what, '=') + 1;
+  uint64_t n = strtoull(value, NULL, 0);
+  mainstay_options none = MAINSTAY_OPTIONS_INIT;
+  if (strncmp(what, "none=", 5) == 0) options = none;
+  if (strncmp(what, "size=", 5) == 0) options.size = n;
+  if (strncmp(what, "keep=", 5) == 0) options.keep = (uint32_t)n;
+  if (strncmp(what, "stage=", 6) == 0) options.stage = (uint32_t)n;
+  if (strncmp(what, "pool=", 5) == 0) options.pool_bytes = n;
+  if (strncmp(what, "chunk=", 6) == 0) options.chunk_bytes = n;
+  if (strncmp(what, "threads=", 8) == 0) options.io_threads = (uint32_t)n;
+  if (strncmp(what, "portion=", 8) == 0) options.portion_bytes = n;
+}
+
+/* Protects `step` anew, as something else than it was. */
+static void change(const char *how) {
+  const uint64_t shape[2] = {strcmp(how, "size") == 0 ? 2 : 1, 1};
+  const int flat = strcmp(how, "shape") != 0;
+  mainstay_unprotect(session, "step");
+  if (strcmp(how, "gone") == 0) return;
+  mainstay_protect_array(session, "step", step, strcmp(how, "type") == 0 ? MAINSTAY_I64 : MAINSTAY_U64, flat ? 1 : 2,
+                         shape);
+}
+
+/* Shapes and types that cannot be. */
+static void odd(const char *what) {
+  const uint64_t huge[2] = {1ull << 40, 1ull << 40};
+  uint64_t ones[33], i;
+  for (i = 0; i < 33; i++) ones[i] = 1;
+  if (strcmp(what, "shape") == 0) said("protect", mainstay_protect_array(session, "big", step, MAINSTAY_U64, 2, huge));
+  if (strcmp(what, "dimensions") == 0)
+    said("protect", mainstay_protect_array(session, "deep", step, MAINSTAY_U64, 33, ones));
+  if (strcmp(what, "type") == 0) said("protect", mainstay_protect_array(session, "odd", step, 99, 1, ones));
+}
+
+static void groups(const char *what) {
+  mainstay_session *none = (mainstay_session *)1;
+  mainstay_group group;
+  int missing;
+  if (strcmp(what, "size") == 0) {
+    /* Behind a size there may be nothing. */
+    size_t *small = (size_t *)malloc(sizeof *small);
+    *small = sizeof *small;
+    said("open", mainstay_open((const mainstay_group *)(const void *)small, space, NULL, &none));
+    free(small);
+    return;
+  }
+  for (missing = 0; missing < 3; missing++) {
+    group = alone();
+    if (missing == 0) group.all_max = NULL;
+    if (missing == 1) group.all_gather = NULL;
+    if (missing == 2) group.broadcast = NULL;
+    said("open", mainstay_open(&group, space, NULL, &none));
+    if (none) say("open", "WRONG", "a session that is none");
+  }
+}
+
+/* Every parameter of every function that takes no null pointer. */
+static void nulls(void) {
+  const uint64_t one = 1;
+  mainstay_group group = alone();
+  mainstay_session *none = NULL;
+  mainstay_record record;
+  mainstay_restored restored;
+  int durable;
+  said("open(group)", mainstay_open(NULL, space, NULL, &none));
+  said("open(path)", mainstay_open(&group, NULL, NULL, &none));
+  said("open(session)", mainstay_open(&group, space, NULL, NULL));
+  said("protect(session)", mainstay_protect(NULL, "a", step, 8));
+  said("protect(name)", mainstay_protect(session, NULL, step, 8));
+  said("protect_array(session)", mainstay_protect_array(NULL, "a", step, MAINSTAY_U64, 1, &one));
+  said("protect_array(name)", mainstay_protect_array(session, NULL, step, MAINSTAY_U64, 1, &one));
+  said("protect_array(shape)", mainstay_protect_array(session, "a", step, MAINSTAY_U64, 1, NULL));
+  said("unprotect(session)", mainstay_unprotect(NULL, "a"));
+  said("unprotect(name)", mainstay_unprotect(session, NULL));
+  said("checkpoint(session)", mainstay_checkpoint(NULL, NULL));
+  said("wait(session)", mainstay_wait(NULL));
+  said("poll(session)", mainstay_poll(NULL, &durable));
+  said("poll(durable)", mainstay_poll(session, NULL));
+  said("restore(session)", mainstay_restore(NULL, &restored));
+  said("last_record(session)", mainstay_last_record(NULL, &record));
+  said("last_record(record)", mainstay_last_record(session, NULL));
+  said("close(session)", mainstay_close(NULL));
+  /* It has no status: the message tells. */
+  mainstay_protect(session, "", NULL, 0);
+  if (mainstay_report(NULL)[0] != 0) say("report", "WRONG", "text of no session");
+  said("report(session)", MAINSTAY_INVALID_ARGUMENT);
+  said("protect(data)", mainstay_protect(session, "a", NULL, 8));
+  said("protect_array(data)", mainstay_protect_array(session, "a", NULL, MAINSTAY_U64, 1, &one));
+}
+
+static void hold(void) {
+  say("hold", "OK", "");
+  while (getchar() != EOF) {
+  }
+}
+
+/* As another user, root's rights gone for good. */
+static void drop_rights(const char *id) {
+  const unsigned user = (unsigned)atoi(id);
+  if (setgroups(0, NULL) || setresgid(user, user, user) || setresuid(user, user, user)) say("as", "WRONG", id);
+}
+
+/* One rank changes files, for all. */
+static void with_file(const char *name, int make) {
+  if (!solo) MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) {
+    if (make) {
+      close(open(name, O_CREAT | O_WRONLY, 0600));
+    } else {
+      unlink(name);
+    }
+  }
+  if (!solo) MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void run(const char *command) {
+  char name[32] = "";
+  const char *value = strchr(command, ':');
+  size_t length = value ? (size_t)(value - command) : strlen(command);
+  if (command[0] == '@') {
+    if (atoi(command + 1) == rank && value) run(value + 1);
+    return;
+  }
+  value = value ? value + 1 : "";
+  if (length < sizeof name) memcpy(name, command, length);
+#define IS(NAME) (strcmp(name, NAME) == 0)
+  if (IS("open")) open_first();
+  else if (IS("second")) open_second();
+  else if (IS("set")) set(value);
+  else if (IS("fill")) fill(strtoull(value, NULL, 0));
+  else if (IS("holds")) holds(strtoull(value, NULL, 0));
+  else if (IS("save")) fill(strtoull(value, NULL, 0)), said("checkpoint", mainstay_checkpoint(session, NULL));
+  else if (IS("wait")) said("wait", mainstay_wait(session));
+  else if (IS("poll")) poll_to_the_end();
+  else if (IS("restore")) restore();
+  else if (IS("close")) said("close", mainstay_close(session)), session = NULL;
+  else if (IS("protect")) said("protect", mainstay_protect(session, value, step, 8));
+  else if (IS("unprotect")) said("unprotect", mainstay_unprotect(session, value));
+  else if (IS("change")) change(value);
+  else if (IS("grow")) said("grow", mainstay_protect(session, "grown", grown, sizeof grown));
+  else if (IS("odd")) odd(value);
+  else if (IS("group")) groups(value);
+  else if (IS("nulls")) nulls();
+  else if (IS("hold")) hold();
+  else if (IS("as")) drop_rights(value);
+  else if (IS("make")) with_file(value, 1);
+  else if (IS("remove")) with_file(value, 0);
+  else say(name, "WRONG", "no such command");
+}
+
+int main(int argc, char **argv) {
+  int i;
+  solo = argc > 1 && strcmp(argv[1], "--solo") == 0;
+  if (!solo) {
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  }
+  space = argv[1 + solo];
+  for (i = 2 + solo; i < argc; i++) run(argv[i]);
+  say("end", "OK", "");
+  if (!solo) MPI_Finalize();
+  return 0;
+}

@@ -1,0 +1,91 @@
+/* Preloaded before libc: makes the writes, reads, syncs and allocations of a space's files fail.
+ *
+ * INJECT is CALL:FAULT[:SKIP[:COUNT]] with CALL one of write, read, sync, allocate; FAULT is EIO, ENOSPC
+ * or short; the first SKIP calls pass, COUNT calls fail (0: all that follow).
+ * INJECT_SPACE is the space; files elsewhere are left alone.
+ * INJECT_WHEN, if set, names a file: nothing fails until it exists.
+ * INJECT_RANK, if set, is the one rank of an MPI job that is hit.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+static atomic_long calls;
+
+static int in_space(int fd) {
+  const char *space = getenv("INJECT_SPACE");
+  char link[64], path[PATH_MAX];
+  ssize_t length;
+  if (!space) return 0;
+  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  length = readlink(link, path, sizeof path - 1);
+  if (length <= 0) return 0;
+  path[length] = 0;
+  return strncmp(path, space, strlen(space)) == 0 && strstr(path, "/layout-") != NULL;
+}
+
+/* 0: let it pass; -1: make it short; else the number of the error. */
+static int fault_of(const char *call, int fd) {
+  const char *inject = getenv("INJECT"), *when = getenv("INJECT_WHEN"), *only = getenv("INJECT_RANK");
+  const char *rank = getenv("PMIX_RANK");
+  char wanted[16], fault[16];
+  long skip = 0, count = 0, n;
+  if (!inject || sscanf(inject, "%15[^:]:%15[^:]:%ld:%ld", wanted, fault, &skip, &count) < 2) return 0;
+  if (strcmp(wanted, call) != 0 || !in_space(fd)) return 0;
+  if (only && (!rank || strcmp(only, rank) != 0)) return 0;
+  if (when && access(when, F_OK) != 0) return 0;
+  n = atomic_fetch_add(&calls, 1);
+  if (n < skip || (count > 0 && n >= skip + count)) return 0;
+  if (strcmp(fault, "short") == 0) return -1;
+  return strcmp(fault, "ENOSPC") == 0 ? ENOSPC : EIO;
+}
+
+/* Whole blocks: O_DIRECT refuses others, and the system cuts there too. */
+static size_t shortened(size_t bytes) { return bytes > 4096 ? 4096 : bytes; }
+
+/* 32-bit offsets do not exist here: off_t and off64_t are one. */
+#define TRANSFER(NAME, CALL, BUFFER)                                            \
+  ssize_t NAME(int fd, BUFFER buffer, size_t bytes, off_t offset) {             \
+    static ssize_t (*real)(int, BUFFER, size_t, off_t);                         \
+    int fault = fault_of(CALL, fd);                                             \
+    if (!real) *(void **)&real = dlsym(RTLD_NEXT, #NAME);                       \
+    if (fault > 0) {                                                            \
+      errno = fault;                                                            \
+      return -1;                                                                \
+    }                                                                           \
+    return real(fd, buffer, fault < 0 ? shortened(bytes) : bytes, offset);      \
+  }
+
+TRANSFER(pwrite64, "write", const void *)
+TRANSFER(pwrite, "write", const void *)
+TRANSFER(pread64, "read", void *)
+TRANSFER(pread, "read", void *)
+
+int fdatasync(int fd) {
+  static int (*real)(int);
+  int fault = fault_of("sync", fd);
+  if (!real) *(void **)&real = dlsym(RTLD_NEXT, "fdatasync");
+  if (fault > 0) {
+    errno = fault;
+    return -1;
+  }
+  return real(fd);
+}
+
+#define ALLOCATE(NAME)                                                  \
+  int NAME(int fd, off_t from, off_t bytes) {                           \
+    static int (*real)(int, off_t, off_t);                              \
+    int fault = fault_of("allocate", fd);                               \
+    if (!real) *(void **)&real = dlsym(RTLD_NEXT, #NAME);               \
+    return fault > 0 ? fault : real(fd, from, bytes);                   \
+  }
+
+ALLOCATE(posix_fallocate)
+ALLOCATE(posix_fallocate64)
