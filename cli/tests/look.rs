@@ -299,7 +299,7 @@ fn a_space_that_a_job_has_open_is_in_use() {
 }
 
 /// What is read beside a job that saves is let go and overwritten under the reader's eyes. Without a
-/// second look at the slots this was called damage within a few rounds.
+/// second look at the slots, `verify` called it damage in the first rounds.
 #[test]
 fn beside_a_running_job_nothing_is_called_damaged() {
     let space = Space::with(1, 1);
