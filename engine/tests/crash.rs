@@ -31,10 +31,12 @@ fn a_crash_after_any_operation_of_any_job_with_many_losses() {
 }
 
 /// It found that a job killed between naming its layout and syncing the directory left a name that the
-/// next job took for durable: a loss of power then took away all that this one had saved.
+/// next job took for durable: a loss of power then took away all that this one had saved. And that a root
+/// whose writer was killed before its sync was taken for durable: the opening overwrote the one beside it.
 #[test]
 fn a_second_crash_during_the_recovery_loses_nothing_either() {
-    for shape in Shape::ALL.into_iter().filter(|shape| (shape.stage == Stage::Pool) == (shape.keep == 1)) {
+    let pool = Shape { ranks: 1, keep: 1, stage: Stage::Pool };
+    for shape in [pool, Shape { ranks: 2, keep: 2, stage: Stage::Direct }] {
         twice(shape, 40);
     }
 }

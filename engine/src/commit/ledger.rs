@@ -134,6 +134,9 @@ impl Ledger {
     pub(crate) fn begin(&mut self, lineage: Lineage) -> Result<()> {
         let newest = self.newest().cloned();
         self.check_slots()?;
+        // What was read may be the last write of a job that was killed before its sync: it must be
+        // durable before the slot beside it, the only one that is sure, is overwritten.
+        self.sync()?;
         self.lineage = lineage;
         self.write_root(newest, false)
     }

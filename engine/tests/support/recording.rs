@@ -139,14 +139,17 @@ impl Recording {
     }
 
     /// Crashes again while the job that came after a crash recovers: every `stride`th point, and after
-    /// each change of names.
+    /// each change of names and each root.
     /// The first crash is a loss of power, or the end of the processes alone.
     pub fn crash_twice(&self, stride: usize) -> Checked<Count> {
         let mut count = Count::default();
         self.each_point(false, |point, durable| {
-            let renames =
-                |operation: &Operation| matches!(operation.change, Change::Rename { .. } | Change::SyncDirectory);
-            if point % stride != stride / 2 && !self.log[point.saturating_sub(1)..point].iter().any(renames) {
+            let last = point.checked_sub(1).map(|last| &self.log[last].change);
+            let renamed = matches!(last, Some(Change::Rename { .. } | Change::SyncDirectory));
+            // Roots are what the next job builds on.
+            let wrote_root = matches!(last, Some(Change::Write { bytes, .. }) if bytes.len() as u64 == BLOCK_BYTES)
+                && matches!(self.log.get(point).map(|next| &next.change), Some(Change::Sync { .. }));
+            if point % stride != stride / 2 && !renamed && !wrote_root {
                 return Ok(true);
             }
             let seed = point as u64;
@@ -159,7 +162,8 @@ impl Recording {
                 for (second, operation) in medium.log().iter().enumerate() {
                     again.apply(operation);
                     let is_last = second + 1 == medium.operations();
-                    if !(second + point / stride).is_multiple_of(stride.div_ceil(4)) && !is_last {
+                    let opening = wrote_root && second < 6;
+                    if !(second + point / stride).is_multiple_of(stride.div_ceil(4)) && !opening && !is_last {
                         continue;
                     }
                     count.points += 1;
