@@ -27,7 +27,7 @@ def options():
     parser.add_argument("--part", type=int, default=QUICK_PART if quick else 1, help="all sizes are divided by this")
     parser.add_argument("--rounds", type=int, default=3 if quick else 9)
     parser.add_argument("--chunk-mib", type=int, default=4)
-    parser.add_argument("--io-threads", type=int, default=2)
+    parser.add_argument("--io-threads", type=int, default=0, help="of each rank; 0: as the library sees fit")
     parser.add_argument("--only", default="", help="only cases with this in their name")
     parser.add_argument("--out", type=Path, default=HERE / "out", help="where path.json goes")
     parser.add_argument("--scratch", type=Path, help="where the spaces go while it runs; default: --out")

@@ -336,7 +336,7 @@ int main(int argc, char **argv)
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* whoever ends mpiexec has ended the job */
     MPI_Init(&argc, &argv);
     setvbuf(stdout, NULL, _IOLBF, 0);
-    program p = {.set = {.chunk_bytes = 4 << 20, .io_threads = 2, .rounds = 1, .warm_ups = 4}, .expected = 1 << 20};
+    program p = {.set = {.chunk_bytes = 4 << 20, .rounds = 1, .warm_ups = 4}, .expected = 1 << 20};
     MPI_Comm_rank(MPI_COMM_WORLD, &p.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &p.ranks);
     if (argc < 3)

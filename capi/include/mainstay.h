@@ -136,6 +136,8 @@ typedef struct {
   void *context;
   uint32_t rank;
   uint32_t ranks;
+  // Ranks on this rank's node, itself included; 0: unknown.
+  uint32_t ranks_here;
   // Element-wise maximum over all ranks, in place.
   int (*all_max)(void *context, uint64_t *values, size_t count);
   // `bytes` bytes of each rank, in the order of ranks, into `all`.
@@ -160,7 +162,8 @@ typedef struct {
   uint64_t pool_bytes;
   // Bytes that are written at once, a multiple of 4096; 4 MiB.
   uint64_t chunk_bytes;
-  // Threads of this rank that write; 2.
+  // Threads of this rank that write, and as many that hash; 2, and 1 where the ranks of the node use
+  // all its processors.
   uint32_t io_threads;
   // Bytes of this rank's portion of a new space; room for keep+2 of the first checkpoint's shards.
   uint64_t portion_bytes;

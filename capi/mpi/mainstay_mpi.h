@@ -81,7 +81,8 @@ MAINSTAY_SHIM mainstay_status mainstay_open_mpi(MPI_Comm comm, const char *path,
                                                 mainstay_session **session) {
   mainstay_mpi_context *context;
   mainstay_group group;
-  int rank = 0, ranks = 0;
+  MPI_Comm here;
+  int rank = 0, ranks = 0, ranks_here = 0;
   if (session) *session = NULL;
   if (comm == MPI_COMM_NULL) return MAINSTAY_INVALID_ARGUMENT;
   context = (mainstay_mpi_context *)malloc(sizeof *context);
@@ -94,11 +95,16 @@ MAINSTAY_SHIM mainstay_status mainstay_open_mpi(MPI_Comm comm, const char *path,
   MPI_Comm_set_errhandler(context->comm, MPI_ERRORS_RETURN);
   MPI_Comm_rank(context->comm, &rank);
   MPI_Comm_size(context->comm, &ranks);
+  if (MPI_Comm_split_type(context->comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &here) == MPI_SUCCESS) {
+    MPI_Comm_size(here, &ranks_here);
+    MPI_Comm_free(&here);
+  }
   memset(&group, 0, sizeof group);
   group.size = sizeof group;
   group.context = context;
   group.rank = (uint32_t)rank;
   group.ranks = (uint32_t)ranks;
+  group.ranks_here = (uint32_t)ranks_here;
   group.all_max = mainstay_mpi_all_max;
   group.all_gather = mainstay_mpi_all_gather;
   group.broadcast = mainstay_mpi_broadcast;

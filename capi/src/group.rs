@@ -15,6 +15,8 @@ pub struct GroupTable {
     pub context: *mut c_void,
     pub rank: u32,
     pub ranks: u32,
+    /// Ranks on this rank's node, itself included; 0: unknown.
+    pub ranks_here: u32,
     /// Element-wise maximum over all ranks, in place.
     pub all_max: Option<unsafe extern "C" fn(context: *mut c_void, values: *mut u64, count: usize) -> c_int>,
     /// `bytes` bytes of each rank, in the order of ranks, into `all`.
@@ -100,6 +102,10 @@ impl Group for CGroup {
 
     fn size(&self) -> usize {
         self.table.ranks as usize
+    }
+
+    fn ranks_here(&self) -> usize {
+        self.table.ranks_here.max(1) as usize
     }
 
     #[allow(unsafe_code)]

@@ -27,7 +27,8 @@ pub struct Options {
     pub pool_bytes: u64,
     /// Bytes that are written at once, a multiple of 4096; 4 MiB.
     pub chunk_bytes: u64,
-    /// Threads of this rank that write; 2.
+    /// Threads of this rank that write, and as many that hash; 2, and 1 where the ranks of the node use
+    /// all its processors.
     pub io_threads: u32,
     /// Bytes of this rank's portion of a new space; room for keep+2 of the first checkpoint's shards.
     pub portion_bytes: u64,

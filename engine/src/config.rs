@@ -5,7 +5,7 @@ use crate::{
     space::format::BLOCK_BYTES,
     stage::Stage,
 };
-use std::path::PathBuf;
+use std::{path::PathBuf, thread};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
@@ -16,7 +16,7 @@ pub struct Config {
     pub pool_bytes: u64,
     /// Bytes of one chunk: what is written at once. A multiple of 4 KiB.
     pub chunk_bytes: u64,
-    /// Threads of each rank that write.
+    /// Threads of each rank that write, and as many that hash; 0: as suits the processors.
     pub io_threads: u32,
     /// Bytes of each rank's portion; 0 has the first checkpoint size it.
     pub portion_bytes: u64,
@@ -31,7 +31,7 @@ impl Default for Config {
             stage: Stage::Pool,
             pool_bytes: 64 << 20,
             chunk_bytes: 4 << 20,
-            io_threads: 2,
+            io_threads: 0,
             portion_bytes: 0,
             pool_directory: PathBuf::from("/dev/shm"),
         }
@@ -45,6 +45,15 @@ const IO_THREADS_MAX: u32 = 64;
 const PORTION_BYTES_MIN: u64 = 1 << 20;
 
 impl Config {
+    /// Threads that write, and as many that hash, where `ranks` ranks share the processors. Two keep a
+    /// device busy; where the ranks use all processors a second one only pushes them aside.
+    pub(crate) fn io_threads_for(&self, ranks: usize) -> usize {
+        match self.io_threads {
+            0 => 1 + usize::from(thread::available_parallelism().is_ok_and(|cores| ranks < cores.get())),
+            set => set as usize,
+        }
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
         let outside = |name: &str, value: u64, range: String| {
             Err(Error::argument(name, format!("{value} is out of range, it takes {range}")))
@@ -52,8 +61,8 @@ impl Config {
         if !(1..=KEEP_MAX).contains(&self.keep) {
             return outside("keep", self.keep.into(), format!("1 to {KEEP_MAX}"));
         }
-        if !(1..=IO_THREADS_MAX).contains(&self.io_threads) {
-            return outside("io_threads", self.io_threads.into(), format!("1 to {IO_THREADS_MAX}"));
+        if self.io_threads > IO_THREADS_MAX {
+            return outside("io_threads", self.io_threads.into(), format!("0 to {IO_THREADS_MAX}"));
         }
         let chunk_range = BLOCK_BYTES..=CHUNK_BYTES_MAX;
         if !chunk_range.contains(&self.chunk_bytes) || !self.chunk_bytes.is_multiple_of(BLOCK_BYTES) {

@@ -13,11 +13,13 @@ pub(crate) use agree::gather;
 
 use crate::error::Result;
 
-/// The ranks of one job. Every method but `rank` and `size` is collective: all ranks call the same
+/// The ranks of one job. The methods with a `Result` are collective: all ranks call the same
 /// methods in the same order. An error means that the group can no longer be relied on.
 pub trait Group: Send {
     fn rank(&self) -> usize;
     fn size(&self) -> usize;
+    /// Ranks that share this one's processors, itself included.
+    fn ranks_here(&self) -> usize;
     /// Element-wise maximum over all ranks, left in `values` on every rank; equal length everywhere.
     fn all_max(&self, values: &mut [u64]) -> Result<()>;
     /// What each rank gave, in the order of ranks; lengths may differ.

@@ -15,6 +15,10 @@ impl Group for Solo {
         1
     }
 
+    fn ranks_here(&self) -> usize {
+        1
+    }
+
     fn all_max(&self, _values: &mut [u64]) -> Result<()> {
         Ok(())
     }

@@ -77,6 +77,10 @@ impl Group for ThreadGroup {
         self.meeting.lock().given.len()
     }
 
+    fn ranks_here(&self) -> usize {
+        self.size()
+    }
+
     fn all_max(&self, values: &mut [u64]) -> Result<()> {
         let mine: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
         for theirs in self.meet(&mine)?.iter() {

@@ -7,9 +7,9 @@ mod saving;
 mod threads;
 
 pub(crate) use saving::{Plan, Saving, Staged, lock};
-pub(crate) use threads::IoThreads;
+pub(crate) use threads::{IoThreads, spawn};
 
 /// A filled buffer that is handed over; dropped, it goes back to where it came from.
-pub(crate) trait Carried: Send + std::fmt::Debug {
-    fn bytes_mut(&mut self) -> &mut [u8];
+pub(crate) trait Carried: Send + Sync + std::fmt::Debug {
+    fn bytes(&self) -> &[u8];
 }

@@ -127,26 +127,42 @@ impl Saving {
     }
 
     /// An I/O thread's work on one chunk.
-    pub(super) fn carry(&self, mut chunk: Box<dyn Carried>, piece: Piece) {
-        if !self.has_failed() {
-            let bytes = &chunk.bytes_mut()[..piece.bytes as usize];
-            if let Err(error) = self.write(piece, bytes) {
-                self.fail(error);
-            }
+    pub(super) fn write_chunk(&self, chunk: Arc<dyn Carried>, piece: Piece) {
+        if !self.has_failed()
+            && let Err(error) = self.write(piece, &chunk.bytes()[..piece.bytes as usize])
+        {
+            self.fail(error);
         }
+        self.give_back(chunk);
+    }
+
+    /// As `write_chunk`; each chunk needs both, in any order.
+    pub(super) fn hash_chunk(&self, chunk: Arc<dyn Carried>, piece: Piece) {
+        if !self.has_failed() {
+            self.hash(piece, &chunk.bytes()[..piece.bytes as usize]);
+        }
+        self.give_back(chunk);
+    }
+
+    fn give_back(&self, chunk: Arc<dyn Carried>) {
+        // The program may be waiting for it.
         drop(chunk);
         if self.end_part() {
             self.commit();
         }
     }
 
-    /// Hashes and writes the blocks of one piece.
-    pub(crate) fn write(&self, piece: Piece, bytes: &[u8]) -> Result<()> {
-        self.prepared.get_or_init(|| lock(&self.ledger).free(&self.plan.allocation, &self.plan.retained)).clone()?;
+    /// Puts the hashes of the piece's blocks into their row.
+    pub(crate) fn hash(&self, piece: Piece, bytes: &[u8]) {
         let mut hashes = vec![0; bytes.len() / BLOCK * HASH_BYTES];
         hash_blocks(bytes, &mut hashes);
         let at = piece.offset as usize / BLOCK * HASH_BYTES;
         lock(&self.meta)[at..at + hashes.len()].copy_from_slice(&hashes);
+    }
+
+    /// Writes the blocks of one piece.
+    pub(crate) fn write(&self, piece: Piece, bytes: &[u8]) -> Result<()> {
+        self.prepared.get_or_init(|| lock(&self.ledger).free(&self.plan.allocation, &self.plan.retained)).clone()?;
         let writes = self.portion.write(piece.at, bytes)?;
         self.writes.fetch_add(writes, Ordering::Relaxed);
         self.written_bytes.fetch_add(piece.bytes, Ordering::Relaxed);

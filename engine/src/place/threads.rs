@@ -1,4 +1,6 @@
 //! The I/O threads of a session. They never call the group.
+//!
+//! Some write and others hash, so that a device never waits for a checksum.
 
 use super::{Carried, Saving};
 use crate::{
@@ -16,75 +18,94 @@ use std::{
 #[derive(Debug)]
 pub(crate) struct IoThreads {
     /// `None` once the threads are asked to end.
-    work: Option<Sender<Work>>,
+    queues: Option<Queues>,
     threads: Vec<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
+struct Queues {
+    writing: Sender<Work>,
+    hashing: Sender<Work>,
+}
+
+#[derive(Debug)]
 enum Work {
-    Carry(Arc<Saving>, Box<dyn Carried>, Piece),
+    Write(Arc<Saving>, Arc<dyn Carried>, Piece),
+    Hash(Arc<Saving>, Arc<dyn Carried>, Piece),
     Commit(Arc<Saving>),
 }
 
 impl IoThreads {
+    /// Starts `count` threads that write and as many that hash.
     pub(crate) fn start(count: usize) -> Result<IoThreads> {
-        let (sender, receiver) = unbounded();
-        let mut started = IoThreads { work: Some(sender), threads: Vec::new() };
-        let failed = |e| Error::io("starting", "an I/O thread", e);
-        // The program's signals are the program's threads' business; a new thread inherits the mask.
-        let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK).map_err(|errno| failed(errno.into()))?;
-        for index in 0..count {
-            let receiver = receiver.clone();
-            let thread = thread::Builder::new().name(format!("mainstay-io-{index}")).spawn(move || run(&receiver));
-            match thread {
-                Ok(thread) => started.threads.push(thread),
-                Err(error) => {
-                    mask.thread_set_mask().map_err(|errno| failed(errno.into()))?;
-                    return Err(failed(error));
-                }
+        let ((writing, to_write), (hashing, to_hash)) = (unbounded(), unbounded());
+        let mut started = IoThreads { queues: Some(Queues { writing, hashing }), threads: Vec::new() };
+        for (kind, receiver) in [("write", to_write), ("hash", to_hash)] {
+            for index in 0..count {
+                let receiver = receiver.clone();
+                started.threads.push(spawn(format!("mainstay-{kind}-{index}"), move || run(&receiver))?);
             }
         }
-        mask.thread_set_mask().map_err(|errno| failed(errno.into()))?;
         Ok(started)
     }
 
     /// Has `chunk` written where `piece` says.
-    pub(crate) fn carry(&self, saving: &Arc<Saving>, chunk: Box<dyn Carried>, piece: Piece) {
+    pub(crate) fn write(&self, saving: &Arc<Saving>, chunk: Arc<dyn Carried>, piece: Piece) {
         saving.add_part();
-        self.send(Work::Carry(saving.clone(), chunk, piece));
+        self.send(|queues| &queues.writing, Work::Write(saving.clone(), chunk, piece));
+    }
+
+    /// Has the blocks of `chunk` hashed.
+    pub(crate) fn hash(&self, saving: &Arc<Saving>, chunk: Arc<dyn Carried>, piece: Piece) {
+        saving.add_part();
+        self.send(|queues| &queues.hashing, Work::Hash(saving.clone(), chunk, piece));
     }
 
     /// Says that all of the shard has been handed over.
     pub(crate) fn all_staged(&self, saving: &Arc<Saving>) {
         if saving.end_part() {
-            self.send(Work::Commit(saving.clone()));
+            self.send(|queues| &queues.writing, Work::Commit(saving.clone()));
         }
     }
 
-    fn send(&self, work: Work) {
+    fn send(&self, queue: impl Fn(&Queues) -> &Sender<Work>, work: Work) {
         // The threads hold the receiver until the sender is gone.
-        let _ = self.work.as_ref().map(|sender| sender.send(work));
+        let _ = self.queues.as_ref().map(|queues| queue(queues).send(work));
     }
 }
 
 impl Drop for IoThreads {
     /// Waits for what has been handed over.
     fn drop(&mut self) {
-        self.work = None;
+        self.queues = None;
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
     }
 }
 
+/// Starts a thread that gets none of the program's signals: those are its own threads' business.
+pub(crate) fn spawn<T: Send + 'static>(
+    name: String,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>> {
+    let failed = |e| Error::io("starting", "a thread", e);
+    // A new thread inherits the mask.
+    let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK).map_err(|errno| failed(errno.into()))?;
+    let thread = thread::Builder::new().name(name).spawn(work).map_err(failed);
+    mask.thread_set_mask().map_err(|errno| failed(errno.into()))?;
+    thread
+}
+
 fn run(work: &Receiver<Work>) {
     for work in work {
         let saving = match &work {
-            Work::Carry(saving, ..) | Work::Commit(saving) => saving.clone(),
+            Work::Write(saving, ..) | Work::Hash(saving, ..) | Work::Commit(saving) => saving.clone(),
         };
         // A bug in here must end neither the program nor the wait for this revision.
         let done = catch_unwind(AssertUnwindSafe(|| match work {
-            Work::Carry(saving, chunk, piece) => saving.carry(chunk, piece),
+            Work::Write(saving, chunk, piece) => saving.write_chunk(chunk, piece),
+            Work::Hash(saving, chunk, piece) => saving.hash_chunk(chunk, piece),
             Work::Commit(saving) => saving.commit(),
         }));
         if done.is_err() {

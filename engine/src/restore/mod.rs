@@ -9,6 +9,6 @@ mod regions;
 mod survey;
 
 pub(crate) use find::{Found, Seen, Sight, find};
-pub(crate) use pour::{Buffers, pour};
+pub(crate) use pour::pour;
 pub(crate) use regions::{Targets, match_regions};
 pub use survey::{LayoutSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey, Verified};

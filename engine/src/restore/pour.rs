@@ -7,7 +7,6 @@ use crate::{
         Aligned, Portion,
         format::{BLOCK, BLOCK_BYTES, HASH_BYTES, Manifest, Refusal, hash},
     },
-    stage::{Chunk, Pool},
 };
 use std::{
     sync::{
@@ -20,43 +19,10 @@ use std::{
 /// Verified and then handed on at once: so little that it is still in the cache.
 const POUR_BYTES: usize = 256 << 10;
 
-/// Where bytes are read into.
-#[derive(Clone, Copy)]
-pub(crate) enum Buffers<'a> {
-    Pool(&'a Pool),
-    /// Of so many bytes each, made for the purpose.
-    Own(u64),
-}
-
-enum Buffer {
-    Chunk(Chunk),
-    Own(Aligned),
-}
-
-impl Buffers<'_> {
-    fn bytes(self) -> u64 {
-        match self {
-            Buffers::Pool(pool) => pool.chunk_bytes(),
-            Buffers::Own(bytes) => bytes,
-        }
-    }
-
-    fn take(self, portion: &Portion) -> Result<Buffer> {
-        match self {
-            Buffers::Pool(pool) => Ok(Buffer::Chunk(pool.take())),
-            Buffers::Own(bytes) => Aligned::zeroed(bytes).map(Buffer::Own).ok_or_else(|| portion.out_of_memory(bytes)),
-        }
-    }
-}
-
-impl Buffer {
-    fn bytes_mut(&mut self) -> &mut [u8] {
-        match self {
-            Buffer::Chunk(chunk) => chunk.bytes_mut(),
-            Buffer::Own(aligned) => aligned,
-        }
-    }
-}
+/// Reads under way at once, each into a buffer of its own.
+const THREADS: usize = 4;
+/// Read at once: enough for a device, and little memory beside the program's.
+const READ_BYTES: u64 = 1 << 20;
 
 /// Blocks of one run that fit one buffer, with their hashes.
 struct Part<'a> {
@@ -66,20 +32,14 @@ struct Part<'a> {
 
 /// Gives `sink` every block of the manifest's runs, verified: the offset in the portion and the bytes,
 /// in any order, from several threads.
-pub(crate) fn pour(
-    portion: &Portion,
-    manifest: &Manifest,
-    buffers: Buffers<'_>,
-    threads: usize,
-    sink: &(dyn Fn(u64, &[u8]) + Sync),
-) -> Result<()> {
+pub(crate) fn pour(portion: &Portion, manifest: &Manifest, sink: &(dyn Fn(u64, &[u8]) + Sync)) -> Result<()> {
     let mut rows = Vec::with_capacity(manifest.runs.len());
     for run in &manifest.runs {
         let of = format!("hashes of the blocks from {}", run.first_block);
         let bytes = run.blocks * HASH_BYTES as u64;
         rows.push(portion.read_checked(run.hashes_at, bytes, &run.hashes_hash, &of)?);
     }
-    let per_part = buffers.bytes() as usize / BLOCK * HASH_BYTES;
+    let per_part = READ_BYTES as usize / BLOCK * HASH_BYTES;
     let mut parts = Vec::new();
     for (run, row) in manifest.runs.iter().zip(&rows) {
         let mut at = run.first_block * BLOCK_BYTES;
@@ -90,16 +50,16 @@ pub(crate) fn pour(
     }
     let (next, failure) = (AtomicUsize::new(0), OnceLock::new());
     let work = || {
-        let mut buffer = buffers.take(portion)?;
+        let mut buffer = Aligned::zeroed(READ_BYTES).ok_or_else(|| portion.out_of_memory(READ_BYTES))?;
         while failure.get().is_none()
             && let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed))
         {
-            read_part(portion, part, buffer.bytes_mut(), sink)?;
+            read_part(portion, part, &mut buffer, sink)?;
         }
         Ok(())
     };
     thread::scope(|scope| {
-        for _ in 0..threads.min(parts.len()) {
+        for _ in 0..THREADS.min(parts.len()) {
             scope.spawn(|| work().map_err(|error: Error| failure.set(error)));
         }
     });

@@ -5,7 +5,7 @@
 //! used again only when neither slot refers to it, so damage found between two equal readings of the
 //! slots is damage, and everything else is looked at again.
 
-use super::{Buffers, Seen, Sight, find, pour};
+use super::{Seen, Sight, find, pour};
 use crate::{
     commit::{Kept, Ledger, RevisionKey},
     device::{Access, Device, Disk},
@@ -20,9 +20,6 @@ use std::{cmp::Reverse, collections::BTreeMap, io, path::Path};
 
 /// How often a space that changes meanwhile is looked at again.
 const TRIES: usize = 50;
-/// Reads under way at once, and the bytes of each.
-const THREADS: usize = 2;
-const CHUNK_BYTES: u64 = 4 << 20;
 
 /// What a space holds, as far as it can be seen from here.
 #[derive(Debug)]
@@ -187,10 +184,7 @@ impl ShardSurvey {
 
     fn verify(&self, progress: &(dyn Fn(u64) + Sync)) -> Result<Verified> {
         let sink = |_, bytes: &[u8]| progress(bytes.len() as u64);
-        let poured = self
-            .portion
-            .read_manifest(&self.entry)
-            .and_then(|manifest| pour(&self.portion, &manifest, Buffers::Own(CHUNK_BYTES), THREADS, &sink));
+        let poured = self.portion.read_manifest(&self.entry).and_then(|manifest| pour(&self.portion, &manifest, &sink));
         let Err(error) = poured else { return Ok(Verified::Whole) };
         let Some(what) = damage_of(&error) else { return Err(error) };
         let of_shard = |what| format!("shard {}: {what}", self.shard);

@@ -8,7 +8,7 @@ use crate::{
     group::agree,
     place::{Plan, Saving},
     space::format::PhaseRecord,
-    stage::{stage_pool, write_direct},
+    stage::{PoolInMaking, stage_pool, write_direct},
 };
 use std::{
     sync::Arc,
@@ -29,7 +29,8 @@ impl Session {
         let stream = Stream::new(self.regions.all());
         // Holds if the other ranks' parts are durable too, as the all-reduce will tell.
         let complete = self.complete_with(before);
-        let room = self.allocate(&stream, &complete);
+        let pool = self.pool.as_mut().map_or(Ok(()), |pool| pool.get().map(drop));
+        let room = pool.and_then(|()| self.allocate(&stream, &complete));
 
         let asked = Instant::now();
         let mut facts = [u64::from(previous.is_err()), u64::from(room.is_err()), u64::from(matches!(room, Ok(None)))];
@@ -82,18 +83,19 @@ impl Session {
         agree(&*self.group, room)
     }
 
-    fn stage(&self, plan: Plan, phases: PhaseRecord) -> Attempt {
+    fn stage(&mut self, plan: Plan, phases: PhaseRecord) -> Attempt {
         let Some(current) = &self.current else { return Attempt::Failed(lost_layout()) };
         let saving = match Saving::new(plan, current.ledger.clone(), phases) {
             Ok(saving) => Arc::new(saving),
             Err(error) => return Attempt::Failed(error),
         };
         let (stream, regions) = (saving.stream(), self.regions.all());
-        match &self.pool {
-            Some(pool) => {
+        match self.pool.as_mut().map(PoolInMaking::get) {
+            Some(Ok(pool)) => {
                 saving.note_staged(stage_pool(stream, regions, &saving, pool, &self.io));
                 self.io.all_staged(&saving);
             }
+            Some(Err(error)) => return Attempt::Failed(error),
             None => {
                 match write_direct(stream, regions, &saving) {
                     Ok(staged) => saving.note_staged(staged),

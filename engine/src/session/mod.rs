@@ -22,7 +22,7 @@ use crate::{
     place::{IoThreads, Saving, lock},
     restore::{Seen, Sight},
     space::{LayoutFile, format::Lineage, format::PhaseRecord},
-    stage::Pool,
+    stage::PoolInMaking,
 };
 use domain::Domain;
 use std::sync::{Arc, Mutex};
@@ -40,7 +40,8 @@ pub struct Session {
     // Fields end in this order: first what is under way, last the lock that keeps others out.
     io: IoThreads,
     saving: Option<Attempt>,
-    pool: Option<Pool>,
+    /// `None` with the stage `direct`.
+    pool: Option<PoolInMaking>,
     current: Option<Current>,
     /// Portions that are only read: of older layouts, and of ranks that are not here.
     others: Vec<Ledger>,
@@ -162,6 +163,12 @@ impl Session {
         let layout = self.current.as_ref().map_or([0; 16], |current| current.layout_id);
         let new = key.map(|key| Complete { key, shards: self.group.size() as u32, layout });
         new.into_iter().chain(self.complete.iter().copied()).take(self.config.keep as usize).collect()
+    }
+
+    fn begin_pool(&mut self) {
+        if let Some(pool) = &mut self.pool {
+            pool.begin();
+        }
     }
 
     /// All that this rank sees.

@@ -14,7 +14,7 @@ use crate::{
     place::{IoThreads, lock},
     restore::{Found, Seen, Sight, find},
     space::{LOCK_FILE, LayoutFile, format::Lineage, layouts, remove_unfinished},
-    stage::{Pool, Stage},
+    stage::{PoolInMaking, Stage},
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -83,15 +83,15 @@ impl Session {
         let lineage = next_lineage(&*group, found.lineage_max)?;
         let (current, others) = take_over(&*group, scan.opened, &newest[group.rank()], goes_on, lineage)?;
         let pool = match config.stage {
-            Stage::Pool => Pool::new(&config.pool_directory, config.pool_bytes, config.chunk_bytes).map(Some),
+            Stage::Pool => PoolInMaking::new(&config).map(Some),
             Stage::Direct => Ok(None),
         };
         let pool = agree(&*group, pool)?;
-        let io = agree(&*group, IoThreads::start(config.io_threads as usize))?;
+        let io = agree(&*group, IoThreads::start(config.io_threads_for(group.ranks_here())))?;
 
         let Found { mut complete, number_max, .. } = found;
         complete.truncate(config.keep as usize);
-        Ok(Session {
+        let mut session = Session {
             io,
             saving: None,
             pool,
@@ -111,7 +111,12 @@ impl Session {
             device,
             group,
             _locks: locks,
-        })
+        };
+        if session.complete.is_empty() {
+            // With nothing to restore, a checkpoint comes next.
+            session.begin_pool();
+        }
+        Ok(session)
     }
 
     /// Begins a new lineage in the space that is open: what comes now never mixes with what this job

@@ -6,16 +6,10 @@ use crate::{
     error::{Error, Result},
     group::{agree, gather},
     mutant::{self, Mutant},
-    restore::{Buffers, Targets, find, match_regions, pour},
+    restore::{Targets, find, match_regions, pour},
     space::{Portion, format::Manifest},
 };
 use std::sync::Arc;
-
-/// Reads under way at once when there is no pool to read into.
-const THREADS_MIN: usize = 4;
-
-/// Of each of these reads, so that all of them together stay far below 16 MiB of memory.
-const OWN_BUFFER_BYTES_MAX: u64 = 1 << 20;
 
 /// What `restore` brought back.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +26,13 @@ impl Session {
     /// Damage is passed over, all ranks together, and told in `skipped`; if nothing is left it is an
     /// error, and the regions are undefined. Every other error leaves the regions as they were.
     pub fn restore(&mut self) -> Result<Option<Restored>> {
+        let restored = self.restore_newest();
+        // Only now: making it would have slowed the reads down.
+        self.begin_pool();
+        restored
+    }
+
+    fn restore_newest(&mut self) -> Result<Option<Restored>> {
         // What is still on its way counts if all ranks have it.
         let _ = self.wait();
         let sights = gather(&*self.group, &self.sight())?;
@@ -96,12 +97,9 @@ impl Session {
         manifest: &Manifest,
         targets: &Targets<'_>,
     ) -> std::result::Result<(), Vec<String>> {
-        let threads = THREADS_MIN.max(self.config.io_threads as usize);
-        let own_bytes = self.config.chunk_bytes.min(OWN_BUFFER_BYTES_MAX);
-        let buffers = self.pool.as_ref().map_or(Buffers::Own(own_bytes), Buffers::Pool);
         let sink = |at: u64, bytes: &[u8]| targets.fill(at, bytes);
         // What cannot be read is as good as damaged.
-        pour(portion, manifest, buffers, threads, &sink).map_err(damage_of)
+        pour(portion, manifest, &sink).map_err(damage_of)
     }
 
     fn my_shard(&self, candidate: &Complete) -> Option<(Portion, Arc<Kept>)> {

@@ -11,7 +11,11 @@ use crate::{
     device::{self, File},
     error::{Error, Result},
 };
-use std::{fmt, io, sync::Arc};
+use std::{
+    fmt, io,
+    ops::{Deref, Range},
+    sync::Arc,
+};
 
 /// Slots of new layouts lie so far apart, so that one torn or misdirected write never takes both.
 pub(crate) const SLOT_STRIDE: u64 = 64 << 10;
@@ -28,6 +32,22 @@ pub(crate) struct Portion {
     place: PortionPlace,
     layout_id: [u8; 16],
     slot_stride: u64,
+}
+
+/// Bytes whose hash was right, in the blocks that they were read with: rows of hashes are large enough
+/// not to be copied.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    blocks: Aligned,
+    wanted: Range<usize>,
+}
+
+impl Deref for Checked {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.blocks[self.wanted.clone()]
+    }
 }
 
 impl Portion {
@@ -78,14 +98,14 @@ impl Portion {
     }
 
     /// Reads bytes at any offset and checks their hash.
-    pub(crate) fn read_checked(&self, at: u64, bytes: u64, expected: &Hash, of: &str) -> Result<Vec<u8>> {
+    pub(crate) fn read_checked(&self, at: u64, bytes: u64, expected: &Hash, of: &str) -> Result<Checked> {
         let from = at / BLOCK_BYTES * BLOCK_BYTES;
         let blocks = self.read(from, at - from + bytes)?;
-        let wanted = &blocks[(at - from) as usize..][..bytes as usize];
-        if hash(wanted) != *expected {
+        let wanted = (at - from) as usize..(at - from + bytes) as usize;
+        if hash(&blocks[wanted.clone()]) != *expected {
             return Err(self.refuse(Refusal::Damaged("its checksum does not match".into()), of));
         }
-        Ok(wanted.to_vec())
+        Ok(Checked { blocks, wanted })
     }
 
     /// Reads the blocks that hold `bytes` bytes from the block-aligned offset `at`.

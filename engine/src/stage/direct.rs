@@ -22,13 +22,16 @@ pub(crate) fn write_direct(stream: &Stream, regions: &[Region], saving: &Saving)
             from += match whole_blocks(stream, rest) {
                 Some((index, in_region, bytes)) => {
                     let part = Piece { bytes, ..rest };
-                    saving.write(part, regions[index].slice(in_region, bytes))?;
+                    let whole = regions[index].slice(in_region, bytes);
+                    saving.hash(part, whole);
+                    saving.write(part, whole)?;
                     bytes
                 }
                 None => {
                     let part = Piece { bytes: BLOCK_BYTES, ..rest };
                     let mut block = Aligned::zeroed(BLOCK_BYTES).ok_or_else(|| saving.out_of_memory(BLOCK_BYTES))?;
                     stream.fill(part, regions, &mut block);
+                    saving.hash(part, &block);
                     saving.write(part, &block)?;
                     BLOCK_BYTES
                 }

@@ -5,13 +5,15 @@
 //! What must hold: after t2 nothing here refers to the program's memory.
 
 mod direct;
+mod making;
 mod pool;
 
 pub(crate) use direct::write_direct;
-pub(crate) use pool::{Chunk, Pool};
+pub(crate) use making::PoolInMaking;
+use pool::{Chunk, Pool};
 
 use crate::{
-    capture::{Region, Stream},
+    capture::{Piece, Region, Stream},
     place::{IoThreads, Saving, Staged},
 };
 use std::{sync::Arc, time::Instant};
@@ -24,8 +26,10 @@ pub enum Stage {
     Direct,
 }
 
-/// Copies the stream into chunks and hands each to the I/O threads. Stops early once the revision has
-/// failed: what is left would not be written.
+/// Copies the stream into chunks and hands each to the I/O threads. Writing begins at once: it takes a
+/// device, and next to no processor. Hashing waits for t2, or for the program to run out of chunks: it
+/// would take the memory's speed away from the copy. Stops early once the revision has failed: what is
+/// left would not be written.
 pub(crate) fn stage_pool(
     stream: &Stream,
     regions: &[Region],
@@ -33,10 +37,18 @@ pub(crate) fn stage_pool(
     pool: &Pool,
     threads: &IoThreads,
 ) -> Staged {
-    let mut staged = Staged::default();
+    let (mut staged, mut unhashed) = (Staged::default(), Vec::new());
+    let hash = |unhashed: &mut Vec<(Arc<Chunk>, Piece)>| {
+        for (chunk, piece) in unhashed.drain(..) {
+            threads.hash(saving, chunk, piece);
+        }
+    };
     for piece in saving.pieces(pool.chunk_bytes()) {
         let asked = Instant::now();
-        let mut chunk = pool.take();
+        let mut chunk = pool.take_now().unwrap_or_else(|| {
+            hash(&mut unhashed);
+            pool.take()
+        });
         let taken = Instant::now();
         if saving.has_failed() {
             break;
@@ -45,7 +57,10 @@ pub(crate) fn stage_pool(
         staged.buffer_wait += taken - asked;
         staged.copy += taken.elapsed();
         staged.chunks += 1;
-        threads.carry(saving, Box::new(chunk), piece);
+        let chunk = Arc::new(chunk);
+        threads.write(saving, chunk.clone(), piece);
+        unhashed.push((chunk, piece));
     }
+    hash(&mut unhashed);
     staged
 }

@@ -7,7 +7,7 @@ use crate::{
 };
 use crossbeam_channel::{Receiver, Sender, bounded};
 use memmap2::{MmapOptions, MmapRaw};
-use nix::{fcntl::posix_fallocate, sys::statvfs::fstatvfs};
+use nix::{errno::Errno, fcntl::posix_fallocate, sys::statvfs::fstatvfs};
 use std::{
     fs::{File, OpenOptions},
     io,
@@ -51,8 +51,18 @@ impl Pool {
         Ok(Pool { shared: Arc::new(Shared { map, chunk_bytes, free }) })
     }
 
+    /// Whether there is room for a pool of `bytes` in `directory`.
+    pub(crate) fn check_room(directory: &Path, bytes: u64) -> Result<()> {
+        open_with_room(directory, bytes).map(drop)
+    }
+
     pub(crate) fn chunk_bytes(&self) -> u64 {
         self.shared.chunk_bytes as u64
+    }
+
+    /// A free chunk, if there is one.
+    pub(crate) fn take_now(&self) -> Option<Chunk> {
+        self.shared.free.1.try_recv().ok().map(|index| Chunk { index, pool: self.shared.clone() })
     }
 
     /// Waits for a free chunk.
@@ -77,8 +87,11 @@ impl Chunk {
 }
 
 impl Carried for Chunk {
-    fn bytes_mut(&mut self) -> &mut [u8] {
-        Chunk::bytes_mut(self)
+    #[allow(unsafe_code)]
+    fn bytes(&self) -> &[u8] {
+        let at = self.index * self.pool.chunk_bytes;
+        // SAFETY: as in `bytes_mut`; whoever writes has the chunk for itself.
+        unsafe { std::slice::from_raw_parts(self.pool.map.as_ptr().add(at), self.pool.chunk_bytes) }
     }
 }
 
@@ -89,27 +102,38 @@ impl Drop for Chunk {
 }
 
 fn map_shared(directory: &Path, bytes: u64) -> Result<MmapRaw> {
-    let path = directory.display();
-    let failed = |e: io::Error| Error::io("making the pool in", path.to_string(), e);
-    // Without a name and closed to others; nothing is left in the directory, whatever happens.
-    let flags = libc::O_TMPFILE | libc::O_EXCL;
-    let file = OpenOptions::new().read(true).write(true).mode(0o600).custom_flags(flags).open(directory);
-    let file: File = file.map_err(failed)?;
-    let room = fstatvfs(&file).map_err(|e| failed(e.into()))?;
-    let available = room.blocks_available().saturating_mul(room.fragment_size());
-    let full = || Error::PoolFull { path: path.to_string(), needed: bytes, available };
     // Asked first: allocating until it fails would take the memory away from everyone for a while.
-    if bytes > available {
-        return Err(full());
-    }
+    let file = open_with_room(directory, bytes)?;
+    let failed = |e| failed(directory, e);
     file.set_len(bytes).map_err(failed)?;
     let map = MmapOptions::new().len(bytes as usize).map_raw(&file).map_err(failed)?;
     make_huge_pages(&file, &map);
     posix_fallocate(&file, 0, bytes as i64).map_err(|errno| match errno {
-        nix::errno::Errno::ENOSPC => full(),
+        Errno::ENOSPC => full(directory, bytes, &file),
         other => failed(other.into()),
     })?;
     Ok(map)
+}
+
+/// An empty file in a directory that has room for `bytes`.
+fn open_with_room(directory: &Path, bytes: u64) -> Result<File> {
+    // Without a name and closed to others; nothing is left in the directory, whatever happens.
+    let flags = libc::O_TMPFILE | libc::O_EXCL;
+    let file = OpenOptions::new().read(true).write(true).mode(0o600).custom_flags(flags).open(directory);
+    let file = file.map_err(|e| failed(directory, e))?;
+    if bytes > available(&file) { Err(full(directory, bytes, &file)) } else { Ok(file) }
+}
+
+fn available(file: &File) -> u64 {
+    fstatvfs(file).map_or(u64::MAX, |room| room.blocks_available().saturating_mul(room.fragment_size()))
+}
+
+fn full(directory: &Path, needed: u64, file: &File) -> Error {
+    Error::PoolFull { path: directory.display().to_string(), needed, available: available(file) }
+}
+
+fn failed(directory: &Path, error: io::Error) -> Error {
+    Error::io("making the pool in", directory.display(), error)
 }
 
 /// Asks for huge pages: fewer faults and faster copies. Asked before the rest is allocated they are made

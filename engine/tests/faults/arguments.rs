@@ -8,7 +8,6 @@ pub fn option_out_of_range(scene: &Scene) {
     let wrong = [
         Config { keep: 0, ..small() },
         Config { keep: 1001, ..small() },
-        Config { io_threads: 0, ..small() },
         Config { io_threads: 65, ..small() },
         Config { chunk_bytes: 4095, ..small() },
         Config { chunk_bytes: 6000, ..small() },

@@ -39,6 +39,10 @@ impl Group for Mortal {
         self.size
     }
 
+    fn ranks_here(&self) -> usize {
+        self.size
+    }
+
     fn all_max(&self, values: &mut [u64]) -> Result<()> {
         self.alive(|group| group.all_max(values))
     }
