@@ -20,9 +20,9 @@ use std::{
 const POUR_BYTES: usize = 256 << 10;
 
 /// Reads under way at once, each into a buffer of its own.
-const THREADS: usize = 4;
+const THREADS: usize = 3;
 /// Read at once: enough for a device, and little memory beside the program's.
-const READ_BYTES: u64 = 1 << 20;
+const READ_BYTES: u64 = 2 << 20;
 
 /// Blocks of one run that fit one buffer, with their hashes.
 struct Part<'a> {
