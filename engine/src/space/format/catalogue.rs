@@ -7,8 +7,8 @@ use zerocopy::{
 };
 
 const MAGIC: [u8; 8] = *b"MSTYCATL";
-/// A manifest of more bytes than this is no manifest.
-const META_BYTES_MAX: u64 = 1 << 40;
+/// A manifest of more bytes than this is no manifest: it would list some ten million items.
+const MANIFEST_BYTES_MAX: u64 = 1 << 30;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -199,7 +199,7 @@ impl Entry {
         let manifest_end = entry.manifest_at.checked_add(entry.manifest_bytes);
         let aligned = entry.meta_at.is_multiple_of(BLOCK_BYTES) && entry.meta_bytes.is_multiple_of(BLOCK_BYTES);
         if meta_end.is_none()
-            || entry.meta_bytes > META_BYTES_MAX
+            || entry.manifest_bytes > MANIFEST_BYTES_MAX
             || !aligned
             || entry.manifest_at < entry.meta_at
             || manifest_end.is_none_or(|end| Some(end) > meta_end)
