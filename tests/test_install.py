@@ -64,7 +64,19 @@ def comes_back(program, scratch):
     assert again.splitlines()[-1] == calm.splitlines()[-1]
 
 
-def test_the_readmes_program_builds_with_one_line_and_comes_back(installed, scratch):
+def test_the_readmes_program_is_the_example_and_runs_as_the_readme_says(installed, scratch, monkeypatch):
+    source = ROOT / "examples" / "minimal" / "minimal.c"
+    shown = re.search(r"```c\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[1]
+    assert shown == source.read_text(), "README.md shows another program than examples/minimal/minimal.c"
+    program = scratch / "app"
+    compile_it([mpi("mpicc"), source, *flags(installed, "--cflags", "--libs"), "-o", program])
+    monkeypatch.chdir(scratch)
+    first, second = (run(RANKS, [program], scratch) for _ in range(2))
+    assert first[0] == 0 and first == second, (first, second)
+    subprocess.run([installed / "bin" / "mainstay", "ls", "space"], check=True, timeout=LIMIT_S)
+
+
+def test_a_program_builds_with_one_line_and_comes_back(installed, scratch):
     program = scratch / "adopt"
     compile_it([mpi("mpicc"), SOURCES / "adopt.c", *flags(installed, "--cflags", "--libs"), "-o", program])
     comes_back(program, scratch)

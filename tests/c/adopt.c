@@ -1,4 +1,4 @@
-/* The program of the README: what it takes to adopt Mainstay, and no more.
+/* Like the program of the README, with a death by order: what it takes to adopt Mainstay.
  *
  *     adopt SPACE STEPS [STEP]
  *
