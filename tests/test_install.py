@@ -64,10 +64,22 @@ def comes_back(program, scratch):
     assert again.splitlines()[-1] == calm.splitlines()[-1]
 
 
-def test_the_readmes_program_builds_with_one_line_and_comes_back(installed, scratch):
+def test_a_program_builds_with_one_line_and_comes_back(installed, scratch):
     program = scratch / "adopt"
     compile_it([mpi("mpicc"), SOURCES / "adopt.c", *flags(installed, "--cflags", "--libs"), "-o", program])
     comes_back(program, scratch)
+
+
+def test_the_readmes_program_is_the_example_and_goes_on(installed, scratch):
+    source = ROOT / "examples" / "minimal" / "minimal.c"
+    [shown] = re.findall(r"^```c\n(.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert shown == source.read_text(), "README.md shows another program than examples/minimal"
+    program = scratch / "minimal"
+    compile_it([mpi("mpicc"), "-O2", source, *flags(installed, "--cflags", "--libs"), "-o", program])
+    status, first = run(RANKS, [program], scratch, cwd=scratch)
+    assert status == 0 and first.startswith("step 1000, "), first
+    # It restores its last step: nothing is left to compute, and nothing is added to the field.
+    assert run(RANKS, [program], scratch, cwd=scratch) == (0, first)
 
 
 def test_the_program_links_to_the_installed_library_by_its_soname(installed, scratch):
