@@ -94,7 +94,6 @@ class Stage:
         return said
 
     def mpiexec(self, ranks):
-
         return [mpi("mpiexec"), "--map-by", ":OVERSUBSCRIBE", "-n", ranks, self.program]
 
     def environment(self, inject):

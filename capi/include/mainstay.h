@@ -182,7 +182,8 @@ mainstay_status mainstay_checkpoint(mainstay_session *session,
                                     uint64_t *revision);
 
 // Waits until the last revision is complete: durable on all ranks. Collective. An error means that it
-// is not and never will be; earlier revisions are as they were.
+// is not, and earlier revisions are as they were. After MAINSTAY_SYNC_FAILED and MAINSTAY_GROUP_FAILED
+// it may yet be found complete when the space is opened again.
 mainstay_status mainstay_wait(mainstay_session *session);
 
 // Puts into `*durable` whether this rank's part of the last revision is durable. Local, never waits.
@@ -221,8 +222,9 @@ mainstay_status mainstay_protect_array(mainstay_session *session,
 mainstay_status mainstay_unprotect(mainstay_session *session, const char *name);
 
 // Fills the protected regions with the newest complete revision that can be read whole, the same on
-// all ranks. Collective. Protect first. Every block is verified. After MAINSTAY_DAMAGED the regions are
-// undefined; after any other error they are as they were. `restored` may be NULL.
+// all ranks. Collective. Protect first. Every block is verified. After MAINSTAY_REGION_CHANGED,
+// MAINSTAY_REGION_MISSING, MAINSTAY_RANK_COUNT, MAINSTAY_OUT_OF_SIGHT and MAINSTAY_LINEAGE_CONFLICT the
+// regions are as they were; after any other error they are undefined. `restored` may be NULL.
 mainstay_status mainstay_restore(mainstay_session *session,
                                  mainstay_restored *restored);
 

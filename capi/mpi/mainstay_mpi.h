@@ -75,8 +75,9 @@ MAINSTAY_SHIM void mainstay_mpi_release(void *context) {
 }
 
 /* Opens the space in the directory `path` for the ranks of `comm`, any communicator: it is duplicated,
- * and may be freed after the call. Collective. `options` may be NULL. After an error of MPI itself
- * (MAINSTAY_GROUP_FAILED from here) mainstay_error_message() may be of an earlier call. */
+ * and may be freed after the call. Collective. `options` may be NULL. What fails before the library is
+ * called (MPI_COMM_NULL: MAINSTAY_INVALID_ARGUMENT; no memory: MAINSTAY_IO; MPI_Comm_dup:
+ * MAINSTAY_GROUP_FAILED) leaves no message: mainstay_error_message() is that of an earlier call. */
 MAINSTAY_SHIM mainstay_status mainstay_open_mpi(MPI_Comm comm, const char *path, const mainstay_options *options,
                                                 mainstay_session **session) {
   mainstay_mpi_context *context;

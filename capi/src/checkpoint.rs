@@ -29,7 +29,8 @@ pub unsafe extern "C" fn mainstay_checkpoint(session: *mut Session, revision: *m
 }
 
 /// Waits until the last revision is complete: durable on all ranks. Collective. An error means that it
-/// is not and never will be; earlier revisions are as they were.
+/// is not, and earlier revisions are as they were. After MAINSTAY_SYNC_FAILED and MAINSTAY_GROUP_FAILED
+/// it may yet be found complete when the space is opened again.
 ///
 /// # Safety
 /// `session` is open.

@@ -4,7 +4,10 @@ use crate::{
     error::{Status, guard, null},
     session::{Session, bytes_of, session_of},
 };
-use mainstay_engine::{Error, Region, space::format::ElementType};
+use mainstay_engine::{
+    Error, Region,
+    space::format::{DIMENSIONS_MAX, ElementType},
+};
 use std::ffi::{c_char, c_void};
 
 /// What a region's elements are. Tools show it, and a restore compares it.
@@ -29,9 +32,6 @@ pub enum ElementTypeCode {
     C128,
     Bool,
 }
-
-/// As the engine's; bounds how much of `shape` is looked at.
-const DIMENSIONS_MAX: usize = 32;
 
 const _: () = assert!(ElementTypeCode::Bool as usize + 1 == ElementType::ALL.len());
 const _: () = assert!(ElementTypeCode::F64 as usize == ElementType::F64 as usize);
@@ -81,6 +81,7 @@ pub unsafe extern "C" fn mainstay_protect_array(
         if shape.is_null() && dimensions > 0 {
             return Err(null("shape"));
         }
+        // Here already: it bounds how much of `shape` is looked at.
         if dimensions > DIMENSIONS_MAX {
             let why = format!("{dimensions} of them, {DIMENSIONS_MAX} are the most");
             return Err(Error::InvalidArgument { what: "dimensions".to_owned(), why });

@@ -18,8 +18,9 @@ pub struct Restored {
 }
 
 /// Fills the protected regions with the newest complete revision that can be read whole, the same on
-/// all ranks. Collective. Protect first. Every block is verified. After MAINSTAY_DAMAGED the regions are
-/// undefined; after any other error they are as they were. `restored` may be NULL.
+/// all ranks. Collective. Protect first. Every block is verified. After MAINSTAY_REGION_CHANGED,
+/// MAINSTAY_REGION_MISSING, MAINSTAY_RANK_COUNT, MAINSTAY_OUT_OF_SIGHT and MAINSTAY_LINEAGE_CONFLICT the
+/// regions are as they were; after any other error they are undefined. `restored` may be NULL.
 ///
 /// # Safety
 /// `session` is open, and what is protected is valid and ours until the call returns.

@@ -1,6 +1,7 @@
 //! The copy between the program's memory and the chunks.
 
 /// Below this the caches help more than they cost.
+#[cfg(any(target_arch = "x86_64", test))]
 const STREAM_BYTES_MIN: usize = 256 << 10;
 
 /// Copies past the caches: nothing reads a chunk again before it has left them anyway, and a store

@@ -3,12 +3,11 @@
 use super::copy::copy;
 use crate::{
     error::{Error, Result},
-    space::format::ElementType,
+    space::format::{DIMENSIONS_MAX, ElementType},
 };
 use std::sync::Arc;
 
 const NAME_BYTES_MAX: usize = 200;
-const DIMENSIONS_MAX: usize = 32;
 
 /// Memory that a program wants saved, by name.
 #[derive(Debug, Clone)]
@@ -73,7 +72,6 @@ impl Region {
     }
 
     /// Copies the region's bytes from `offset` on into `into`.
-    #[allow(unsafe_code)]
     pub(crate) fn copy_out(&self, offset: u64, into: &mut [u8]) {
         copy(self.slice(offset, into.len() as u64), into);
     }

@@ -98,7 +98,8 @@ impl Session {
     }
 
     /// Waits until the last revision is complete on all ranks. Collective. An error means that it is
-    /// not, the same on every rank; earlier revisions are as they were.
+    /// not, the same on every rank, and earlier revisions are as they were. After a failed sync, or a
+    /// failure of the group, it may yet be found complete when the space is opened again.
     pub fn wait(&mut self) -> Result<()> {
         let mine = self.settle();
         let agreed = agree(&*self.group, mine);

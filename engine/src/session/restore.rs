@@ -24,7 +24,9 @@ impl Session {
     /// on all ranks; `None` if the space holds none. Collective.
     ///
     /// Damage is passed over, all ranks together, and told in `skipped`; if nothing is left it is an
-    /// error, and the regions are undefined. Every other error leaves the regions as they were.
+    /// error, and the regions are undefined. They are too if the group fails, or the root of the new
+    /// lineage cannot be written, which comes last. Regions that do not fit, another number of ranks, a
+    /// shard out of sight and a conflict of lineages are found before anything is filled.
     pub fn restore(&mut self) -> Result<Option<Restored>> {
         let restored = self.restore_newest();
         // Only now: making it would have slowed the reads down.

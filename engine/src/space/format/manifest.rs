@@ -9,7 +9,8 @@ use zerocopy::{
 };
 
 const MAGIC: [u8; 8] = *b"MSTYMNFT";
-pub(crate) const DIMENSIONS_MAX: usize = 32;
+/// Dimensions of an item, at most.
+pub const DIMENSIONS_MAX: usize = 32;
 const PLACED: u8 = 1;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]

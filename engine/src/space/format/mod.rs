@@ -13,7 +13,7 @@ mod slot;
 pub use catalogue::{Catalogue, Entry, PhaseRecord};
 pub use hash::{Hash, hash};
 pub use header::{Header, PortionPlace};
-pub use manifest::{Box as PlaceInWhole, ElementType, Extent, Item, ItemKind, Manifest, Run};
+pub use manifest::{Box as PlaceInWhole, DIMENSIONS_MAX, ElementType, Extent, Item, ItemKind, Manifest, Run};
 pub use slot::{Lineage, Slot};
 
 pub(crate) use hash::{HASH_BYTES, hash_blocks};
