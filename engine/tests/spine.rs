@@ -2,8 +2,15 @@
 
 mod support;
 
-use mainstay_engine::{Config, ErrorKind, Stage};
-use support::{Job, filled};
+use mainstay_engine::{
+    Config, ErrorKind, Result, Session, Stage,
+    group::{Group, Solo},
+};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+use support::{Job, State, filled};
 
 fn small() -> Config {
     Config { pool_bytes: 256 << 10, chunk_bytes: 64 << 10, ..Config::default() }
@@ -60,4 +67,54 @@ fn another_number_of_ranks_is_told_both_numbers() {
         assert_eq!(error.kind(), ErrorKind::RankCount);
         assert!(error.to_string().contains('4') && error.to_string().contains('3'), "{error}");
     });
+}
+
+/// Counts what a session asks of its group.
+struct Counting(Arc<AtomicU64>);
+
+impl Group for Counting {
+    fn rank(&self) -> usize {
+        0
+    }
+
+    fn size(&self) -> usize {
+        1
+    }
+
+    fn ranks_here(&self) -> usize {
+        1
+    }
+
+    fn all_max(&self, values: &mut [u64]) -> Result<()> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Solo.all_max(values)
+    }
+
+    fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
+        // Dearer than an all-reduce, and so counted as more than one.
+        self.0.fetch_add(100, Ordering::Relaxed);
+        Solo.all_gather(mine)
+    }
+
+    fn broadcast(&self, root: usize, bytes: &mut Vec<u8>) -> Result<()> {
+        self.0.fetch_add(100, Ordering::Relaxed);
+        Solo.broadcast(root, bytes)
+    }
+}
+
+#[test]
+fn a_checkpoint_costs_one_all_reduce() {
+    let (job, asked) = (Job::new(1, small()), Arc::new(AtomicU64::new(0)));
+    let path = job.directory.path().join("space");
+    let mut session = Session::open(Box::new(Counting(asked.clone())), &path, small()).unwrap();
+    let mut state = State::new();
+    state.protect(&mut session);
+    // The first one makes the layout.
+    session.checkpoint().unwrap();
+    let before = asked.load(Ordering::Relaxed);
+    for step in 1..=10 {
+        session.checkpoint().unwrap();
+        assert_eq!(asked.load(Ordering::Relaxed) - before, step);
+    }
+    session.close().unwrap();
 }

@@ -201,7 +201,8 @@ impl Ledger {
         self.found().into_iter().filter(|kept| keys.contains(&kept.key())).collect()
     }
 
-    fn write_catalogue(&mut self, kept: Vec<Arc<Kept>>, blocks: Blocks, clean: bool) -> Result<()> {
+    fn write_catalogue(&mut self, mut kept: Vec<Arc<Kept>>, blocks: Blocks, clean: bool) -> Result<()> {
+        kept.sort_by_key(|kept| kept.key());
         let bytes = Catalogue { entries: kept.iter().map(|kept| kept.entry.clone()).collect() }.build();
         let newest = self.newest().map(|root| root.slot.clone());
         let slot = Slot {

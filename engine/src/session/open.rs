@@ -83,7 +83,7 @@ impl Session {
         let lineage = next_lineage(&*group, found.lineage_max)?;
         let (current, others) = take_over(&*group, scan.opened, &newest[group.rank()], goes_on, lineage)?;
         let pool = match config.stage {
-            Stage::Pool => PoolInMaking::new(&config).map(Some),
+            Stage::Pool => PoolInMaking::new(&config, group.ranks_here()).map(Some),
             Stage::Direct => Ok(None),
         };
         let pool = agree(&*group, pool)?;

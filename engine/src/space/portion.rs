@@ -76,8 +76,13 @@ impl Portion {
         let at = self.slot_stride * index as u64;
         let block = self.read(at, BLOCK_BYTES)?;
         let block: &[u8; BLOCK] = block[..BLOCK].try_into().map_err(|_| self.out_of_memory(BLOCK_BYTES))?;
-        Slot::parse(block, self.layout_id, self.place.rank, self.place.bytes)
-            .map_err(|refusal| self.refuse(refusal, &format!("slot {index}")))
+        let of = format!("slot {index}");
+        let slot = Slot::parse(block, self.layout_id, self.place.rank, self.place.bytes)
+            .map_err(|refusal| self.refuse(refusal, &of))?;
+        if slot.catalogue_bytes > 0 {
+            self.check_data(slot.catalogue_at, &of)?;
+        }
+        Ok(slot)
     }
 
     pub(crate) fn write_slot(&self, index: usize, slot: &Slot) -> Result<u64> {
@@ -87,14 +92,28 @@ impl Portion {
 
     pub(crate) fn read_catalogue(&self, slot: &Slot) -> Result<Catalogue> {
         let bytes = self.read(slot.catalogue_at, slot.catalogue_bytes)?;
-        Catalogue::parse(&bytes[..slot.catalogue_bytes as usize], &slot.catalogue_hash, self.place.bytes)
-            .map_err(|refusal| self.refuse(refusal, &format!("catalogue at {}", slot.catalogue_at)))
+        let of = format!("catalogue at {}", slot.catalogue_at);
+        let catalogue =
+            Catalogue::parse(&bytes[..slot.catalogue_bytes as usize], &slot.catalogue_hash, self.place.bytes)
+                .map_err(|refusal| self.refuse(refusal, &of))?;
+        catalogue.entries.iter().try_for_each(|entry| self.check_data(entry.meta_at, &of))?;
+        Ok(catalogue)
     }
 
     pub(crate) fn read_manifest(&self, entry: &Entry) -> Result<Manifest> {
         let of = format!("manifest of revision {} at {}", entry.number, entry.manifest_at);
         let bytes = self.read_checked(entry.manifest_at, entry.manifest_bytes, &entry.manifest_hash, &of)?;
-        Manifest::parse(&bytes, self.place.bytes).map_err(|refusal| self.refuse(refusal, &of))
+        let manifest = Manifest::parse(&bytes, self.place.bytes).map_err(|refusal| self.refuse(refusal, &of))?;
+        manifest.runs.iter().try_for_each(|run| self.check_data(run.first_block * BLOCK_BYTES, &of))?;
+        Ok(manifest)
+    }
+
+    /// Nothing that a slot leads to lies over the slots, and all of it begins on a block.
+    fn check_data(&self, at: u64, of: &str) -> Result<()> {
+        if at < data_from(self.slot_stride) || !at.is_multiple_of(BLOCK_BYTES) {
+            return Err(self.refuse(Refusal::Damaged(format!("it leads to offset {at}, where no data can be")), of));
+        }
+        Ok(())
     }
 
     /// Reads bytes at any offset and checks their hash.

@@ -22,9 +22,9 @@ enum State {
 }
 
 impl PoolInMaking {
-    /// Makes nothing yet, but refuses a pool that there is no room for.
-    pub(crate) fn new(config: &Config) -> Result<PoolInMaking> {
-        Pool::check_room(&config.pool_directory, config.pool_bytes)?;
+    /// Makes nothing yet, but refuses if there is no room for the pools of `ranks` ranks.
+    pub(crate) fn new(config: &Config, ranks: usize) -> Result<PoolInMaking> {
+        Pool::check_room(&config.pool_directory, config.pool_bytes, ranks as u64)?;
         Ok(PoolInMaking { config: config.clone(), state: State::Wanted })
     }
 

@@ -51,9 +51,9 @@ impl Pool {
         Ok(Pool { shared: Arc::new(Shared { map, chunk_bytes, free }) })
     }
 
-    /// Whether there is room for a pool of `bytes` in `directory`.
-    pub(crate) fn check_room(directory: &Path, bytes: u64) -> Result<()> {
-        open_with_room(directory, bytes).map(drop)
+    /// Whether there is room for `pools` pools of `bytes` in `directory`.
+    pub(crate) fn check_room(directory: &Path, bytes: u64, pools: u64) -> Result<()> {
+        open_with_room(directory, bytes.saturating_mul(pools)).map(drop)
     }
 
     pub(crate) fn chunk_bytes(&self) -> u64 {

@@ -155,12 +155,22 @@ impl Header {
         {
             return damaged(format!("slots {} bytes apart", self.slot_stride));
         }
+        let head = Self::bytes_for(self.portions.len());
+        let data_from = self.holds_at.checked_add(self.holds_bytes).filter(|_| self.holds_at >= head);
+        let Some(data_from) = data_from else {
+            return damaged("the holds lie over the header");
+        };
         let mut before: Option<&PortionPlace> = None;
         for place in &self.portions {
             let end = place.at.checked_add(place.bytes).filter(|end| *end <= self.file_bytes);
             let aligned = place.at.is_multiple_of(BLOCK_BYTES) && place.bytes.is_multiple_of(BLOCK_BYTES);
-            if end.is_none() || !aligned || place.bytes <= 2 * self.slot_stride || place.rank >= self.ranks {
-                return damaged(format!("the portion of rank {} lies outside the file", place.rank));
+            if end.is_none()
+                || !aligned
+                || place.at < data_from
+                || place.bytes <= 2 * self.slot_stride
+                || place.rank >= self.ranks
+            {
+                return damaged(format!("the portion of rank {} lies outside its part of the file", place.rank));
             }
             if before.is_some_and(|b| b.rank >= place.rank || b.at + b.bytes > place.at) {
                 return damaged(format!("the portion of rank {} overlaps another", place.rank));
