@@ -1,0 +1,63 @@
+//! Spaces that are odd, with every checksum right.
+
+#[path = "faults/bytes.rs"]
+#[allow(dead_code, reason = "each test uses its part of this")]
+mod bytes;
+
+use bytes::Layout;
+use mainstay_engine::{Config, Region, Session, group::Solo};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+use tempfile::TempDir;
+
+fn small() -> Config {
+    Config { pool_bytes: 256 << 10, chunk_bytes: 64 << 10, ..Config::default() }
+}
+
+fn layout_of(space: &Path) -> PathBuf {
+    let files = fs::read_dir(space).unwrap().map(|entry| entry.unwrap().path());
+    files.into_iter().find(|path| path.extension().is_some_and(|extension| extension == "mainstay")).unwrap()
+}
+
+#[allow(unsafe_code)]
+fn protect(session: &mut Session, name: &str, memory: &mut [u8]) {
+    // SAFETY: the tests keep `memory` for as long as the session.
+    let region = unsafe { Region::new(name, memory.as_mut_ptr(), memory.len() as u64) };
+    session.protect(region.unwrap()).unwrap();
+}
+
+/// A space with one revision of the regions "a" and "b".
+fn saved(a: &mut [u8], b: &mut [u8]) -> TempDir {
+    let folder = TempDir::new().unwrap();
+    let mut session = Session::open(Box::new(Solo), folder.path(), small()).unwrap();
+    protect(&mut session, "a", a);
+    protect(&mut session, "b", b);
+    session.checkpoint().unwrap();
+    session.close().unwrap();
+    folder
+}
+
+/// The last number there is has none after it.
+#[test]
+fn numbers_without_a_next_one_are_damage() {
+    let folder = saved(&mut [1; 100], &mut [2; 100]);
+    let whole = Layout::read(&layout_of(folder.path()));
+    let changes: [fn(&mut mainstay_engine::space::format::Slot); 2] =
+        [|slot| slot.sequence = u64::MAX, |slot| slot.lineage.number = u64::MAX];
+    for change in changes {
+        let mut layout = whole.clone();
+        let index = layout.newest_slot(0);
+        let mut slot = layout.slot(0, index);
+        change(&mut slot);
+        layout.set_slot(0, index, &slot);
+        layout.write();
+        // Opened or refused, but in order.
+        if let Ok(session) = Session::open(Box::new(Solo), folder.path(), small()) {
+            let lineage = |layout: &Layout| layout.slot(0, layout.newest_slot(0)).lineage.number;
+            assert!(lineage(&Layout::read(&layout_of(folder.path()))) > 0, "the lineage began again at 0");
+            session.close().unwrap();
+        }
+    }
+}
