@@ -5,7 +5,7 @@
 mod bytes;
 
 use bytes::Layout;
-use mainstay_engine::{Config, Region, Session, group::Solo};
+use mainstay_engine::{Config, Region, Session, group::Solo, space::format::Extent};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -60,4 +60,29 @@ fn numbers_without_a_next_one_are_damage() {
             session.close().unwrap();
         }
     }
+}
+
+/// Nothing in the format keeps extents apart: two items may share bytes.
+#[test]
+fn items_that_share_bytes_come_back_whole() {
+    let mut a: Vec<u8> = (0..3 << 20).map(|i| (i / 4096 + i) as u8).collect();
+    let mut b = vec![9; 100];
+    let folder = saved(&mut a, &mut b);
+    let mut layout = Layout::read(&layout_of(folder.path()));
+    let mut manifest = layout.manifest(0, 1);
+    let at = manifest.items[0].extents[0].at;
+    manifest.items[1].extents = vec![Extent { at: at + 4096, bytes: 100 }];
+    layout.forge_manifest(0, 1, &manifest.build());
+    layout.write();
+
+    let expected = a.clone();
+    a.fill(0);
+    b.fill(0);
+    let mut session = Session::open(Box::new(Solo), folder.path(), small()).unwrap();
+    protect(&mut session, "a", &mut a);
+    protect(&mut session, "b", &mut b);
+    let restored = session.restore().unwrap().unwrap();
+    assert_eq!((restored.revision, restored.skipped), (1, vec![]));
+    assert!(a == expected, "parts of a region were not filled");
+    assert_eq!(b, expected[4096..][..100]);
 }
