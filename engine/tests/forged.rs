@@ -5,10 +5,16 @@
 mod bytes;
 
 use bytes::Layout;
-use mainstay_engine::{Config, Region, Session, group::Solo, space::format::Extent};
+use mainstay_engine::{
+    Config, Region, Session,
+    group::Solo,
+    space::format::{BLOCK_BYTES, Extent},
+};
 use std::{
     fs,
     path::{Path, PathBuf},
+    thread,
+    time::Duration,
 };
 use tempfile::TempDir;
 
@@ -85,4 +91,35 @@ fn items_that_share_bytes_come_back_whole() {
     assert_eq!((restored.revision, restored.skipped), (1, vec![]));
     assert!(a == expected, "parts of a region were not filled");
     assert_eq!(b, expected[4096..][..100]);
+}
+
+/// A row of hashes may lie anywhere in the portion, as the format says, and is in use there.
+#[test]
+fn rows_of_hashes_outside_the_metadata_are_kept() {
+    let mut a = vec![7; 1 << 20];
+    let mut b = vec![9; 100];
+    let folder = saved(&mut a, &mut b);
+    let mut layout = Layout::read(&layout_of(folder.path()));
+    let mut manifest = layout.manifest(0, 1);
+    let run = manifest.runs[0];
+    // To the first block behind the data.
+    let to = (run.first_block + run.blocks) * BLOCK_BYTES;
+    let row = layout.bytes[layout.hashes_range(0, 1)].to_vec();
+    let in_file = (layout.place(0).at + to) as usize;
+    layout.bytes[in_file..][..row.len()].copy_from_slice(&row);
+    manifest.runs[0].hashes_at = to;
+    layout.forge_manifest(0, 1, &manifest.build());
+    layout.write();
+
+    // Another job is killed while it saves the next revision.
+    let mut session = Session::open(Box::new(Solo), folder.path(), small()).unwrap();
+    protect(&mut session, "a", &mut a);
+    protect(&mut session, "b", &mut b);
+    assert_eq!(session.restore().unwrap().unwrap().revision, 1);
+    session.checkpoint().unwrap();
+    while !session.poll().unwrap() {
+        thread::sleep(Duration::from_millis(1));
+    }
+    let layout = Layout::read(&layout_of(folder.path()));
+    assert!(layout.bytes[in_file..][..row.len()] == row, "the row was written over");
 }
