@@ -1,6 +1,9 @@
 //! What the system, or someone at work on it, takes away.
 
-use mainstay_engine::{Config, ErrorKind, Session, group::ThreadGroup};
+use mainstay_engine::{
+    Config, ErrorKind, Session,
+    group::{Solo, ThreadGroup},
+};
 use std::thread;
 use tempfile::TempDir;
 
@@ -24,4 +27,15 @@ fn a_layout_larger_than_any_file_is_refused_by_name() {
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     assert_eq!(errors, [ErrorKind::DiskFull; 2]);
+}
+
+/// A job whose space was removed saves nothing, and said that it did.
+#[test]
+fn a_space_that_was_removed_is_missed() {
+    let folder = TempDir::new().unwrap();
+    let mut session = Session::open(Box::new(Solo), folder.path(), small()).unwrap();
+    session.checkpoint().unwrap();
+    session.wait().unwrap();
+    folder.close().unwrap();
+    assert!(session.checkpoint().and_then(|_| session.wait()).is_err());
 }

@@ -6,7 +6,7 @@ use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use std::{
     fs::{self, OpenOptions},
     io,
-    os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt},
+    os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -128,7 +128,12 @@ impl File for DiskFile {
         if self.cached_writes.load(Ordering::Acquire) || self.direct.is_none() {
             self.cached.sync_data()?;
         }
-        self.direct.as_ref().map_or(Ok(()), fs::File::sync_data)
+        self.direct.as_ref().map_or(Ok(()), fs::File::sync_data)?;
+        // Nobody would ever find what lies in a file without a name.
+        if self.cached.metadata()?.nlink() == 0 {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the file was removed meanwhile"));
+        }
+        Ok(())
     }
 
     fn bytes(&self) -> io::Result<u64> {
