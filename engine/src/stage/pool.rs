@@ -126,7 +126,11 @@ fn open_with_room(directory: &Path, bytes: u64) -> Result<File> {
 }
 
 fn available(file: &File) -> u64 {
-    fstatvfs(file).map_or(u64::MAX, |room| room.blocks_available().saturating_mul(room.fragment_size()))
+    match fstatvfs(file) {
+        // A tmpfs without a limit (size=0) tells of no blocks at all.
+        Ok(room) if room.blocks() > 0 => room.blocks_available().saturating_mul(room.fragment_size()),
+        _ => u64::MAX,
+    }
 }
 
 fn full(directory: &Path, needed: u64, file: &File) -> Error {
