@@ -9,7 +9,7 @@ use crate::{
     mutant::{self, Mutant},
     space::{
         Portion,
-        format::{BLOCK_BYTES, Catalogue, Lineage, PhaseRecord, Slot, blocks_for, hash},
+        format::{BLOCK_BYTES, Catalogue, HASH_BYTES, Lineage, PhaseRecord, Slot, blocks_for, hash},
         free::Blocks,
     },
 };
@@ -299,9 +299,16 @@ impl Root {
         for entry in portion.read_catalogue(&slot)?.entries {
             match portion.read_manifest(&entry) {
                 Ok(manifest) => {
-                    let runs = manifest.runs.iter();
-                    let mut blocks: Vec<_> =
-                        runs.map(|run| Blocks { first: run.first_block, count: run.blocks }).collect();
+                    let mut blocks = Vec::with_capacity(2 * manifest.runs.len() + 1);
+                    for run in &manifest.runs {
+                        blocks.push(Blocks { first: run.first_block, count: run.blocks });
+                        // A row may lie outside this revision's metadata.
+                        let row = run.hashes_at..run.hashes_at + run.blocks * HASH_BYTES as u64;
+                        if row.start < entry.meta_at || row.end > entry.meta_at + entry.meta_bytes {
+                            let first = row.start / BLOCK_BYTES;
+                            blocks.push(Blocks { first, count: blocks_for(row.end) - first });
+                        }
+                    }
                     blocks.push(Blocks { first: entry.meta_at / BLOCK_BYTES, count: entry.meta_bytes / BLOCK_BYTES });
                     kept.push(Arc::new(Kept { entry, blocks }));
                 }

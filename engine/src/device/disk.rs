@@ -1,12 +1,12 @@
 //! A directory of the file system. Aligned transfers go past the page cache (O_DIRECT) where the
 //! file system allows it; the rest, and file systems without it, go through the cache.
 
-use super::{Access, Device, File, LockFile, lock::ByteLocks};
-use nix::fcntl::{PosixFadviseAdvice, posix_fadvise, posix_fallocate};
+use super::{Access, Device, File, LockFile, allocate, lock::ByteLocks, within_limit};
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use std::{
     fs::{self, OpenOptions},
     io,
-    os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt},
+    os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -60,13 +60,9 @@ impl Device for Disk {
 
     fn create(&self, name: &str, bytes: u64) -> io::Result<Arc<dyn File>> {
         let file = self.open_with(name, OpenOptions::new().read(true).write(true).create_new(true).mode(0o600))?;
-        let length = i64::try_from(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
-        // Of no bytes there is nothing to allocate, and posix_fallocate refuses to.
-        if length > 0
-            && let Err(errno) = posix_fallocate(&file.cached, 0, length)
-        {
+        if let Err(error) = allocate(&file.cached, bytes) {
             fs::remove_file(self.directory.join(name))?;
-            return Err(errno.into());
+            return Err(error);
         }
         Ok(Arc::new(file))
     }
@@ -119,6 +115,7 @@ impl File for DiskFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        within_limit(offset.saturating_add(bytes.len() as u64))?;
         if let Some(direct) = self.direct_for(bytes.as_ptr(), bytes.len(), offset) {
             return direct.write_at(bytes, offset);
         }
@@ -131,7 +128,12 @@ impl File for DiskFile {
         if self.cached_writes.load(Ordering::Acquire) || self.direct.is_none() {
             self.cached.sync_data()?;
         }
-        self.direct.as_ref().map_or(Ok(()), fs::File::sync_data)
+        self.direct.as_ref().map_or(Ok(()), fs::File::sync_data)?;
+        // Nobody would ever find what lies in a file without a name.
+        if self.cached.metadata()?.nlink() == 0 {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the file was removed meanwhile"));
+        }
+        Ok(())
     }
 
     fn bytes(&self) -> io::Result<u64> {

@@ -4,9 +4,11 @@
 //! Assumed of a device: a 4 KiB write may tear, writes that were not synced may be lost or
 //! reordered, and a sync that returned is durable.
 
+mod allocate;
 mod disk;
 mod lock;
 
+pub(crate) use allocate::{allocate, within_limit};
 pub use disk::Disk;
 
 use std::{fmt, io, sync::Arc};

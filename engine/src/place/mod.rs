@@ -7,7 +7,7 @@ mod saving;
 mod threads;
 
 pub(crate) use saving::{Plan, Saving, Staged, lock};
-pub(crate) use threads::{IoThreads, spawn};
+pub(crate) use threads::{IoThreads, spawn, spawn_scoped};
 
 /// A filled buffer that is handed over; dropped, it goes back to where it came from.
 pub(crate) trait Carried: Send + Sync + std::fmt::Debug {

@@ -3,6 +3,7 @@
 
 use crate::{
     error::{Error, Result},
+    place::spawn_scoped,
     space::{
         Aligned, Portion,
         format::{BLOCK, BLOCK_BYTES, HASH_BYTES, Manifest, Refusal, hash},
@@ -58,9 +59,13 @@ pub(crate) fn pour(portion: &Portion, manifest: &Manifest, sink: &(dyn Fn(u64, &
         }
         Ok(())
     };
+    let work = || drop(work().map_err(|error: Error| failure.set(error)));
     thread::scope(|scope| {
-        for _ in 0..THREADS.min(parts.len()) {
-            scope.spawn(|| work().map_err(|error: Error| failure.set(error)));
+        let wanted = THREADS.min(parts.len());
+        let begun = (0..wanted).take_while(|_| spawn_scoped(scope, "mainstay-read", work).is_ok()).count();
+        if begun == 0 {
+            // Slower, and no reason to fail.
+            work();
         }
     });
     failure.into_inner().map_or(Ok(()), Err)

@@ -17,6 +17,8 @@ struct Target<'a> {
     bytes: u64,
     region: &'a Region,
     offset: u64,
+    /// Where the furthest of this and all before it ends: items may share bytes.
+    reach: u64,
 }
 
 /// Pairs each item of the manifest with the region of its name. Every saved item must be protected
@@ -39,7 +41,7 @@ pub(crate) fn match_regions<'a>(manifest: &Manifest, regions: &'a [Region], numb
         }
         let mut offset = 0;
         for extent in &item.extents {
-            extents.push(Target { at: extent.at, bytes: extent.bytes, region, offset });
+            extents.push(Target { at: extent.at, bytes: extent.bytes, region, offset, reach: 0 });
             offset += extent.bytes;
         }
     }
@@ -48,6 +50,11 @@ pub(crate) fn match_regions<'a>(manifest: &Manifest, regions: &'a [Region], numb
         return Err(Error::RegionMissing { name: name.to_owned(), why });
     }
     extents.sort_by_key(|target| target.at);
+    let mut reach = 0;
+    for target in &mut extents {
+        reach = reach.max(target.at + target.bytes);
+        target.reach = reach;
+    }
     Ok(Targets { extents })
 }
 
@@ -62,7 +69,7 @@ impl Targets<'_> {
     /// Puts the bytes of the portion from offset `at` on where they belong.
     pub(crate) fn fill(&self, at: u64, bytes: &[u8]) {
         let end = at + bytes.len() as u64;
-        let first = self.extents.partition_point(|target| target.at + target.bytes <= at);
+        let first = self.extents.partition_point(|target| target.reach <= at);
         for target in self.extents[first..].iter().take_while(|target| target.at < end) {
             let (from, to) = (target.at.max(at), (target.at + target.bytes).min(end));
             if to <= from {

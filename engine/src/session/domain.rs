@@ -7,6 +7,7 @@ use crate::{
     group::{Group, agree, gather},
     space::PROBE,
 };
+use std::io;
 
 #[derive(Debug, Clone)]
 pub(super) struct Domain {
@@ -28,20 +29,17 @@ impl Domain {
                 break;
             }
             let next = size - lowest[0] as usize;
-            let mut probe = if rank == next { probe_name()?.into_bytes() } else { Vec::new() };
+            let mut probe = agree(group, probe_name())?.into_bytes();
             group.broadcast(next, &mut probe)?;
             let probe = String::from_utf8_lossy(&probe).into_owned();
             let failed = |e| Error::io("making", format!("{}/{probe}", device.path()), e);
             // Without a byte in it: a disk that is full can still be restored from.
             agree(group, if rank == next { device.create(&probe, 0).map(drop).map_err(failed) } else { Ok(()) })?;
-            if rank == next || (leader.is_none() && device.open(&probe, Access::Read).is_ok()) {
+            // Everyone has looked before it goes. One that cannot be opened is not out of sight.
+            if agree(group, sees(device, &probe))? || rank == next {
                 leader = leader.or(Some(next));
             }
-            // Everyone has looked before it goes.
-            group.all_max(&mut [0])?;
-            if rank == next {
-                device.remove(&probe).map_err(|e| Error::io("removing", format!("{}/{probe}", device.path()), e))?;
-            }
+            agree(group, if rank == next { remove(device, &probe) } else { Ok(()) })?;
         }
         let leader = leader.unwrap_or(rank);
         let leaders = gather(group, &leader)?;
@@ -56,6 +54,22 @@ impl Domain {
             return rank == owner;
         }
         self.ranks[owner % self.ranks.len()] == rank
+    }
+}
+
+fn sees(device: &dyn Device, probe: &str) -> Result<bool> {
+    match device.open(probe, Access::Read) {
+        Ok(_) => Ok(true),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(Error::io("opening", format!("{}/{probe}", device.path()), e)),
+    }
+}
+
+fn remove(device: &dyn Device, probe: &str) -> Result<()> {
+    match device.remove(probe) {
+        // By a job that opened the space meanwhile, and refuses this one soon.
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed.map_err(|e| Error::io("removing", format!("{}/{probe}", device.path()), e)),
     }
 }
 

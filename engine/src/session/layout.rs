@@ -76,7 +76,8 @@ impl Session {
         let mut at = (holds_at + HOLDS_BYTES).next_multiple_of(PORTION_ALIGNMENT);
         let portions = self.domain.ranks.iter().map(|rank| {
             let place = PortionPlace { rank: *rank as u32, at, bytes: sizes[*rank] };
-            at += place.bytes;
+            // Larger than any file: refused when it is made.
+            at = at.saturating_add(place.bytes);
             place
         });
         let portions = portions.collect();

@@ -55,6 +55,15 @@ impl PoolInMaking {
     }
 }
 
+impl Drop for PoolInMaking {
+    /// Waits for the thread: what it makes would outlive the session, and add up over many.
+    fn drop(&mut self) {
+        if let State::Begun(thread) = std::mem::replace(&mut self.state, State::Wanted) {
+            let _ = thread.join();
+        }
+    }
+}
+
 fn make(config: &Config) -> Result<Pool> {
     Pool::new(&config.pool_directory, config.pool_bytes, config.chunk_bytes)
 }

@@ -2,12 +2,13 @@
 //! touched at start, so that neither a full /dev/shm nor a page fault comes in the middle of a copy.
 
 use crate::{
+    device::{allocate, within_limit},
     error::{Error, Result},
     place::Carried,
 };
 use crossbeam_channel::{Receiver, Sender, bounded};
 use memmap2::{MmapOptions, MmapRaw};
-use nix::{errno::Errno, fcntl::posix_fallocate, sys::statvfs::fstatvfs};
+use nix::sys::statvfs::fstatvfs;
 use std::{
     fs::{File, OpenOptions},
     io,
@@ -105,12 +106,12 @@ fn map_shared(directory: &Path, bytes: u64) -> Result<MmapRaw> {
     // Asked first: allocating until it fails would take the memory away from everyone for a while.
     let file = open_with_room(directory, bytes)?;
     let failed = |e| failed(directory, e);
-    file.set_len(bytes).map_err(failed)?;
+    within_limit(bytes).and_then(|()| file.set_len(bytes)).map_err(failed)?;
     let map = MmapOptions::new().len(bytes as usize).map_raw(&file).map_err(failed)?;
     make_huge_pages(&file, &map);
-    posix_fallocate(&file, 0, bytes as i64).map_err(|errno| match errno {
-        Errno::ENOSPC => full(directory, bytes, &file),
-        other => failed(other.into()),
+    allocate(&file, bytes).map_err(|e| match e.raw_os_error() {
+        Some(libc::ENOSPC) => full(directory, bytes, &file),
+        _ => failed(e),
     })?;
     Ok(map)
 }
@@ -125,7 +126,11 @@ fn open_with_room(directory: &Path, bytes: u64) -> Result<File> {
 }
 
 fn available(file: &File) -> u64 {
-    fstatvfs(file).map_or(u64::MAX, |room| room.blocks_available().saturating_mul(room.fragment_size()))
+    match fstatvfs(file) {
+        // A tmpfs without a limit (size=0) tells of no blocks at all.
+        Ok(room) if room.blocks() > 0 => room.blocks_available().saturating_mul(room.fragment_size()),
+        _ => u64::MAX,
+    }
 }
 
 fn full(directory: &Path, needed: u64, file: &File) -> Error {

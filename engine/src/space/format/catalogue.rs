@@ -1,6 +1,6 @@
 //! A catalogue: the list of all revisions that a portion keeps. Its hash stands in the slot.
 
-use super::{BLOCK_BYTES, Hash, Lineage, Refusal, VERSION, damaged, hash, sections::Sections};
+use super::{BLOCK_BYTES, Hash, Lineage, NUMBER_MAX, Refusal, VERSION, damaged, hash, sections::Sections};
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
     little_endian::{U32, U64},
@@ -195,6 +195,9 @@ impl Entry {
                 writes: r.writes.get(),
             },
         };
+        if entry.number > NUMBER_MAX || entry.lineage.number > NUMBER_MAX {
+            return damaged(format!("revision {} has impossible numbers", entry.number));
+        }
         let meta_end = entry.meta_at.checked_add(entry.meta_bytes).filter(|end| *end <= portion_bytes);
         let manifest_end = entry.manifest_at.checked_add(entry.manifest_bytes);
         let aligned = entry.meta_at.is_multiple_of(BLOCK_BYTES) && entry.meta_bytes.is_multiple_of(BLOCK_BYTES);

@@ -1,7 +1,7 @@
 //! The header of a layout's file: one sealed block and the table of the portions in that file.
 
 use super::{
-    BLOCK, BLOCK_BYTES, Hash, Refusal, VERSION, damaged, hash,
+    BLOCK, BLOCK_BYTES, Hash, NUMBER_MAX, Refusal, VERSION, damaged, hash,
     hash::{is_sealed, seal},
     sections::Sections,
 };
@@ -149,6 +149,9 @@ impl Header {
     }
 
     fn check_geometry(&self) -> Result<(), Refusal> {
+        if self.layout_number > NUMBER_MAX {
+            return damaged("the header has impossible values");
+        }
         if self.slot_stride < 16 * BLOCK_BYTES
             || self.slot_stride > 1 << 40
             || !self.slot_stride.is_multiple_of(BLOCK_BYTES)

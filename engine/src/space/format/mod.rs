@@ -24,6 +24,9 @@ pub const BLOCK_BYTES: u64 = BLOCK as u64;
 /// Version of the format that this build writes, and the newest that it reads.
 pub const VERSION: u32 = 1;
 
+/// No sequence, lineage, revision or layout gets this far by counting; each must have a next one.
+pub(crate) const NUMBER_MAX: u64 = 1 << 62;
+
 /// Why bytes are not what they should be. Callers add where they were read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {

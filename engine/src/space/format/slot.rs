@@ -1,7 +1,7 @@
 //! A slot: one of the two root records of a portion, one sealed block.
 
 use super::{
-    BLOCK, Hash, Refusal, VERSION, damaged,
+    BLOCK, Hash, NUMBER_MAX, Refusal, VERSION, damaged,
     hash::{is_sealed, seal},
 };
 use serde::{Deserialize, Serialize};
@@ -112,6 +112,9 @@ impl Slot {
         };
         if slot.layout_id != layout_id || slot.rank != rank || slot.sequence == 0 {
             return damaged("the slot belongs to another portion");
+        }
+        if slot.sequence > NUMBER_MAX || slot.lineage.number > NUMBER_MAX {
+            return damaged("the slot has impossible numbers");
         }
         let end = slot.catalogue_at.checked_add(slot.catalogue_bytes);
         if slot.catalogue_bytes > CATALOGUE_BYTES_MAX || end.is_none_or(|end| end > portion_bytes) {

@@ -1,0 +1,36 @@
+//! Room in a file, had for real, and nothing that a signal could spoil.
+
+use nix::{
+    fcntl::posix_fallocate,
+    sys::{
+        resource::{Resource, getrlimit},
+        signal::{SigSet, SigmaskHow},
+    },
+};
+use std::{fs, io};
+
+/// Allocates the first `bytes` of `file`. No signal is handled meanwhile: a tmpfs (before Linux 6.18)
+/// begins again after each, and under a profiler's timer would never end.
+pub(crate) fn allocate(file: &fs::File, bytes: u64) -> io::Result<()> {
+    within_limit(bytes)?;
+    // Of no bytes there is nothing to allocate, and posix_fallocate refuses to.
+    if bytes == 0 {
+        return Ok(());
+    }
+    let length = i64::try_from(bytes).map_err(|_| too_large())?;
+    let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
+    let allocated = posix_fallocate(file, 0, length);
+    mask.thread_set_mask()?;
+    Ok(allocated?)
+}
+
+/// Refuses what ends past the process's limit (`ulimit -f`): asked for it, the kernel would end the
+/// program with SIGXFSZ.
+pub(crate) fn within_limit(end: u64) -> io::Result<()> {
+    let (limit, _) = getrlimit(Resource::RLIMIT_FSIZE)?;
+    if end > limit { Err(too_large()) } else { Ok(()) }
+}
+
+fn too_large() -> io::Error {
+    io::Error::from_raw_os_error(libc::EFBIG)
+}

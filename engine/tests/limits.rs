@@ -1,0 +1,41 @@
+//! What the system, or someone at work on it, takes away.
+
+use mainstay_engine::{
+    Config, ErrorKind, Session,
+    group::{Solo, ThreadGroup},
+};
+use std::thread;
+use tempfile::TempDir;
+
+fn small() -> Config {
+    Config { pool_bytes: 256 << 10, chunk_bytes: 64 << 10, ..Config::default() }
+}
+
+#[test]
+fn a_layout_larger_than_any_file_is_refused_by_name() {
+    let folder = TempDir::new().unwrap();
+    let errors: Vec<_> = thread::scope(|scope| {
+        let spawn = |group| {
+            let config = Config { portion_bytes: i64::MAX as u64, ..small() };
+            let path = folder.path();
+            scope.spawn(move || {
+                let mut session = Session::open(Box::new(group), path, config).unwrap();
+                session.checkpoint().unwrap_err().kind()
+            })
+        };
+        let threads: Vec<_> = ThreadGroup::new(2).into_iter().map(spawn).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(errors, [ErrorKind::DiskFull; 2]);
+}
+
+/// A job whose space was removed saves nothing, and said that it did.
+#[test]
+fn a_space_that_was_removed_is_missed() {
+    let folder = TempDir::new().unwrap();
+    let mut session = Session::open(Box::new(Solo), folder.path(), small()).unwrap();
+    session.checkpoint().unwrap();
+    session.wait().unwrap();
+    folder.close().unwrap();
+    assert!(session.checkpoint().and_then(|_| session.wait()).is_err());
+}
