@@ -154,7 +154,7 @@ typedef struct {
 typedef struct {
   // sizeof(mainstay_options); MAINSTAY_OPTIONS_INIT sets it.
   size_t size;
-  // Complete revisions that are kept; 1.
+  // Complete revisions that are kept at least; 1. A space has room for two more than it was made for.
   uint32_t keep;
   // A mainstay_stage; MAINSTAY_STAGE_POOL.
   uint32_t stage;

@@ -30,6 +30,13 @@ typedef struct mainstay_mpi_context {
   MPI_Comm comm;
 } mainstay_mpi_context;
 
+/* A session that is closed too late must not end the program. */
+MAINSTAY_SHIM int mainstay_mpi_is_over(void) {
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  return finalized;
+}
+
 /* Raw codes differ between MPIs; classes do not. */
 MAINSTAY_SHIM int mainstay_mpi_class(int code) {
   int error_class = MPI_ERR_OTHER;
@@ -40,18 +47,21 @@ MAINSTAY_SHIM int mainstay_mpi_class(int code) {
 
 MAINSTAY_SHIM int mainstay_mpi_all_max(void *context, uint64_t *values, size_t count) {
   MPI_Comm comm = ((mainstay_mpi_context *)context)->comm;
+  if (mainstay_mpi_is_over()) return MPI_ERR_OTHER;
   if (count > INT_MAX) return MPI_ERR_COUNT;
   return mainstay_mpi_class(MPI_Allreduce(MPI_IN_PLACE, values, (int)count, MPI_UINT64_T, MPI_MAX, comm));
 }
 
 MAINSTAY_SHIM int mainstay_mpi_all_gather(void *context, const void *mine, void *all, size_t bytes) {
   MPI_Comm comm = ((mainstay_mpi_context *)context)->comm;
+  if (mainstay_mpi_is_over()) return MPI_ERR_OTHER;
   if (bytes > INT_MAX) return MPI_ERR_COUNT;
   return mainstay_mpi_class(MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, comm));
 }
 
 MAINSTAY_SHIM int mainstay_mpi_broadcast(void *context, uint32_t root, void *data, size_t bytes) {
   MPI_Comm comm = ((mainstay_mpi_context *)context)->comm;
+  if (mainstay_mpi_is_over()) return MPI_ERR_OTHER;
   if (bytes > INT_MAX) return MPI_ERR_COUNT;
   return mainstay_mpi_class(MPI_Bcast(data, (int)bytes, MPI_BYTE, (int)root, comm));
 }
@@ -60,7 +70,7 @@ MAINSTAY_SHIM void mainstay_mpi_explain(void *context, int code, char *text, siz
   char message[MPI_MAX_ERROR_STRING + 1];
   int length = 0;
   (void)context;
-  if (bytes == 0 || MPI_Error_string(code, message, &length) != MPI_SUCCESS || length < 0) return;
+  if (bytes == 0 || mainstay_mpi_is_over() || MPI_Error_string(code, message, &length) != MPI_SUCCESS || length < 0) return;
   if ((size_t)length >= bytes) length = (int)bytes - 1;
   memcpy(text, message, (size_t)length);
   text[length] = 0;
@@ -68,16 +78,14 @@ MAINSTAY_SHIM void mainstay_mpi_explain(void *context, int code, char *text, siz
 
 MAINSTAY_SHIM void mainstay_mpi_release(void *context) {
   mainstay_mpi_context *mine = (mainstay_mpi_context *)context;
-  int finalized = 0;
-  MPI_Finalized(&finalized);
-  if (!finalized) MPI_Comm_free(&mine->comm);
+  if (!mainstay_mpi_is_over()) MPI_Comm_free(&mine->comm);
   free(mine);
 }
 
 /* Opens the space in the directory `path` for the ranks of `comm`, any communicator: it is duplicated,
  * and may be freed after the call. Collective. `options` may be NULL. What fails before the library is
- * called (MPI_COMM_NULL: MAINSTAY_INVALID_ARGUMENT; no memory: MAINSTAY_IO; MPI_Comm_dup:
- * MAINSTAY_GROUP_FAILED) leaves no message: mainstay_error_message() is that of an earlier call. */
+ * called (no memory: MAINSTAY_IO; MPI_Comm_dup: MAINSTAY_GROUP_FAILED) leaves no message:
+ * mainstay_error_message() is that of an earlier call. */
 MAINSTAY_SHIM mainstay_status mainstay_open_mpi(MPI_Comm comm, const char *path, const mainstay_options *options,
                                                 mainstay_session **session) {
   mainstay_mpi_context *context;
@@ -85,7 +93,8 @@ MAINSTAY_SHIM mainstay_status mainstay_open_mpi(MPI_Comm comm, const char *path,
   MPI_Comm here;
   int rank = 0, ranks = 0, ranks_here = 0;
   if (session) *session = NULL;
-  if (comm == MPI_COMM_NULL) return MAINSTAY_INVALID_ARGUMENT;
+  /* Refused there, with a message. */
+  if (comm == MPI_COMM_NULL) return mainstay_open(NULL, path, options, session);
   context = (mainstay_mpi_context *)malloc(sizeof *context);
   if (!context) return MAINSTAY_IO;
   if (MPI_Comm_dup(comm, &context->comm) != MPI_SUCCESS) {

@@ -19,7 +19,7 @@ pub enum StageCode {
 pub struct Options {
     /// sizeof(mainstay_options); MAINSTAY_OPTIONS_INIT sets it.
     pub size: usize,
-    /// Complete revisions that are kept; 1.
+    /// Complete revisions that are kept at least; 1. A space has room for two more than it was made for.
     pub keep: u32,
     /// A mainstay_stage; MAINSTAY_STAGE_POOL.
     pub stage: u32,

@@ -32,7 +32,7 @@ pub unsafe extern "C" fn mainstay_restore(session: *mut Session, restored: *mut 
         let (session, restored) = unsafe { (session_of(session)?, restored.as_mut()) };
         let found = session.engine.restore()?;
         let skipped = found.as_ref().map_or(&[][..], |found| &found.skipped);
-        session.report = c_text(&skipped.join("\n"));
+        session.report = c_text(&skipped.iter().map(|what| format!("{what}\n")).collect::<String>());
         if let Some(restored) = restored {
             restored.revision = found.as_ref().map_or(0, |found| found.revision);
             restored.skipped = skipped.len() as u64;

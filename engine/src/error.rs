@@ -36,7 +36,7 @@ pub enum Error {
 
     #[error(
         "the portion of rank {rank} in {path} is too small: this shard needs {needed} bytes, {available} are available \
-         beside the {kept} kept revision(s); open a new space, or set portion_bytes to room for keep+2 shards"
+         beside the {kept} kept revision(s); lower keep, or open a new space and set portion_bytes to room for keep+2 shards"
     )]
     PortionTooSmall { path: String, rank: u32, needed: u64, available: u64, kept: usize },
 
@@ -53,7 +53,7 @@ pub enum Error {
     Io { doing: String, path: String, source: Arc<io::Error> },
 
     #[error(
-        "region {name:?} was saved as {saved} and is protected as {now}; protect it as it was saved, or unprotect it"
+        "region {name:?} was saved as {saved} and is protected as {now}; protect it as it was saved, or open another space"
     )]
     RegionChanged { name: String, saved: String, now: String },
 
@@ -66,7 +66,7 @@ pub enum Error {
     )]
     RankCount { path: String, revision: u64, saved: u32, now: u32 },
 
-    #[error("{path} is in use by another job{holder}; wait for its end or give this job a space of its own")]
+    #[error("{path} is in use by another job or session{holder}; wait for its end or give this job a space of its own")]
     InUse { path: String, holder: String },
 
     #[error(

@@ -1,10 +1,13 @@
 //! What the system, or someone at work on it, takes away.
 
+mod support;
+
 use mainstay_engine::{
     Config, ErrorKind, Session,
     group::{Solo, ThreadGroup},
 };
 use std::thread;
+use support::State;
 use tempfile::TempDir;
 
 fn small() -> Config {
@@ -20,6 +23,8 @@ fn a_layout_larger_than_any_file_is_refused_by_name() {
             let path = folder.path();
             scope.spawn(move || {
                 let mut session = Session::open(Box::new(group), path, config).unwrap();
+                let mut state = State::new();
+                state.protect(&mut session);
                 session.checkpoint().unwrap_err().kind()
             })
         };
@@ -34,6 +39,8 @@ fn a_layout_larger_than_any_file_is_refused_by_name() {
 fn a_space_that_was_removed_is_missed() {
     let folder = TempDir::new().unwrap();
     let mut session = Session::open(Box::new(Solo), folder.path(), small()).unwrap();
+    let mut state = State::new();
+    state.protect(&mut session);
     session.checkpoint().unwrap();
     session.wait().unwrap();
     folder.close().unwrap();

@@ -118,3 +118,18 @@ fn a_checkpoint_costs_one_all_reduce() {
     }
     session.close().unwrap();
 }
+
+#[test]
+fn a_checkpoint_of_nothing_is_refused_and_makes_no_layout() {
+    Job::new(2, small()).run(|rank, session, state| {
+        for name in ["field", "step", "empty"] {
+            session.unprotect(name).unwrap();
+        }
+        assert_eq!(session.checkpoint().unwrap_err().kind(), ErrorKind::InvalidArgument);
+        // One rank's regions are enough, and get the room that they need.
+        if rank == 1 {
+            state.protect(session);
+        }
+        assert_eq!(session.checkpoint().unwrap(), 1);
+    });
+}

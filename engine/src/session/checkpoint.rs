@@ -33,15 +33,20 @@ impl Session {
         let room = pool.and_then(|()| self.allocate(&stream, &complete));
 
         let asked = Instant::now();
-        let mut facts = [u64::from(previous.is_err()), u64::from(room.is_err()), u64::from(matches!(room, Ok(None)))];
+        let anything = !self.regions.all().is_empty();
+        let mut facts = [previous.is_err(), room.is_err(), matches!(room, Ok(None)), anything].map(u64::from);
         self.group.all_max(&mut facts)?;
         let communication = asked.elapsed();
-        let [previous_failed, no_room, no_layout] = facts.map(|fact| fact != 0);
+        let [previous_failed, no_room, no_layout, anything] = facts.map(|fact| fact != 0);
         self.saving = None;
         if previous_failed {
             return agree(&*self.group, previous.map(|()| 0));
         }
         self.complete = complete;
+        if !anything {
+            // A layout made for nothing would have no room for what comes later.
+            return Err(Error::argument("checkpoint", "no rank protects anything; protect regions first"));
+        }
         if no_room {
             return agree(&*self.group, room.map(|_| 0));
         }

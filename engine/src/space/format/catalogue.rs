@@ -7,6 +7,8 @@ use zerocopy::{
 };
 
 const MAGIC: [u8; 8] = *b"MSTYCATL";
+/// More revisions than any portion keeps.
+const ENTRIES_MAX: u32 = 4096;
 /// A manifest of more bytes than this is no manifest: it would list some ten million items.
 const MANIFEST_BYTES_MAX: u64 = 1 << 30;
 
@@ -134,6 +136,9 @@ impl Catalogue {
         }
         if head.version.get() > VERSION {
             return Err(Refusal::Newer { found: head.version.get(), hint: "use a newer Mainstay".into() });
+        }
+        if head.entries.get() > ENTRIES_MAX {
+            return damaged(format!("the catalogue lists {} revisions", head.entries));
         }
         let records = sections.table::<EntryRecord>(head.entries.get().into())?;
         let entries = records.iter().map(|r| Entry::check(r, portion_bytes)).collect::<Result<_, _>>()?;
