@@ -5,10 +5,11 @@ use crate::{
     error::{Error, Result},
     place::spawn_scoped,
     space::{
-        Aligned, Portion,
+        Portion,
         format::{BLOCK, BLOCK_BYTES, HASH_BYTES, Manifest, Refusal, hash},
     },
 };
+use memmap2::{Advice, MmapMut};
 use std::{
     sync::{
         OnceLock,
@@ -22,7 +23,7 @@ const POUR_BYTES: usize = 256 << 10;
 
 /// Reads under way at once, each into a buffer of its own.
 const THREADS: usize = 3;
-/// Read at once: enough for a device, and little memory beside the program's.
+/// Read at once: a huge page, enough for a device, and little memory beside the program's.
 const READ_BYTES: u64 = 2 << 20;
 
 /// Blocks of one run that fit one buffer, with their hashes.
@@ -51,7 +52,9 @@ pub(crate) fn pour(portion: &Portion, manifest: &Manifest, sink: &(dyn Fn(u64, &
     }
     let (next, failure) = (AtomicUsize::new(0), OnceLock::new());
     let work = || {
-        let mut buffer = Aligned::zeroed(READ_BYTES).ok_or_else(|| portion.out_of_memory(READ_BYTES))?;
+        let mut buffer = MmapMut::map_anon(READ_BYTES as usize).map_err(|_| portion.out_of_memory(READ_BYTES))?;
+        // One piece for the device instead of 512. Where there are no huge pages, small ones will do.
+        let _ = buffer.advise(Advice::HugePage);
         while failure.get().is_none()
             && let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed))
         {
