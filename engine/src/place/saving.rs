@@ -127,28 +127,18 @@ impl Saving {
     }
 
     /// An I/O thread's work on one chunk.
-    pub(super) fn write_chunk(&self, chunk: Arc<dyn Carried>, piece: Piece) {
+    pub(super) fn write_chunk(&self, chunk: &dyn Carried, piece: Piece) {
         if !self.has_failed()
             && let Err(error) = self.write(piece, &chunk.bytes()[..piece.bytes as usize])
         {
             self.fail(error);
         }
-        self.give_back(chunk);
     }
 
     /// As `write_chunk`; each chunk needs both, in any order.
-    pub(super) fn hash_chunk(&self, chunk: Arc<dyn Carried>, piece: Piece) {
+    pub(super) fn hash_chunk(&self, chunk: &dyn Carried, piece: Piece) {
         if !self.has_failed() {
             self.hash(piece, &chunk.bytes()[..piece.bytes as usize]);
-        }
-        self.give_back(chunk);
-    }
-
-    fn give_back(&self, chunk: Arc<dyn Carried>) {
-        // The program may be waiting for it.
-        drop(chunk);
-        if self.end_part() {
-            self.commit();
         }
     }
 

@@ -118,17 +118,42 @@ fn without_signals<T>(start: impl FnOnce() -> io::Result<T>) -> Result<T> {
 
 fn run(work: &Receiver<Work>) {
     for work in work {
-        let saving = match &work {
-            Work::Write(saving, ..) | Work::Hash(saving, ..) | Work::Commit(saving) => saving.clone(),
-        };
-        // A bug in here must end neither the program nor the wait for this revision.
-        let done = catch_unwind(AssertUnwindSafe(|| match work {
-            Work::Write(saving, chunk, piece) => saving.write_chunk(chunk, piece),
-            Work::Hash(saving, chunk, piece) => saving.hash_chunk(chunk, piece),
-            Work::Commit(saving) => saving.commit(),
-        }));
-        if done.is_err() {
-            saving.abandon(Error::Internal { what: "an I/O thread panicked".to_owned() });
+        match work {
+            Work::Write(saving, chunk, piece) => {
+                guard(&saving, || saving.write_chunk(&*chunk, piece));
+                give_back(&saving, chunk);
+            }
+            Work::Hash(saving, chunk, piece) => {
+                guard(&saving, || saving.hash_chunk(&*chunk, piece));
+                give_back(&saving, chunk);
+            }
+            Work::Commit(saving) => commit(&saving),
         }
     }
+}
+
+/// A bug in here must end neither the program nor the wait for this revision. The revision ends only
+/// when no other thread writes for it any more: the next one may get the same blocks.
+fn guard(saving: &Saving, work: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(work)).is_err() {
+        saving.fail(panicked());
+    }
+}
+
+fn give_back(saving: &Saving, chunk: Arc<dyn Carried>) {
+    // The program may be waiting for it.
+    drop(chunk);
+    if saving.end_part() {
+        commit(saving);
+    }
+}
+
+fn commit(saving: &Saving) {
+    if catch_unwind(AssertUnwindSafe(|| saving.commit())).is_err() {
+        saving.abandon(panicked());
+    }
+}
+
+fn panicked() -> Error {
+    Error::Internal { what: "an I/O thread panicked".to_owned() }
 }

@@ -15,6 +15,8 @@ pub enum Fault {
     Write(i32),
     Sync(i32),
     Read(i32),
+    /// A bug: writing panics.
+    Panic,
     /// At most so many bytes at once.
     Short(usize),
 }
@@ -101,7 +103,9 @@ impl File for FaultyFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        match *self.fault.lock().unwrap() {
+        let fault = *self.fault.lock().unwrap();
+        match fault {
+            Fault::Panic => panic!("on demand"),
             Fault::Write(number) => failed(number),
             Fault::Short(most) => self.file.write_at(&bytes[..bytes.len().min(most)], offset),
             _ => self.file.write_at(bytes, offset),

@@ -232,3 +232,25 @@ pub fn late_writer(scene: &Scene) {
     next.session.close().unwrap();
     Rank::new(0, open()).restores(21);
 }
+
+/// A revision whose I/O thread panicked used to end while others still wrote for it, and the next one
+/// could get the same blocks.
+#[test]
+fn a_panic_in_an_io_thread_ends_one_revision_and_no_more() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let device = Faulty::new(folder.path(), true);
+    let session = mainstay_engine::Session::open_on(Box::new(Solo), device.clone(), crate::job::small()).unwrap();
+    let mut job = crate::job::Rank::new(0, session);
+    job.save(1).unwrap();
+    job.session.wait().unwrap();
+    device.set(Fault::Panic);
+    let told = job.save(2).and_then(|_| job.session.wait()).unwrap_err();
+    assert_eq!(told.kind(), mainstay_engine::ErrorKind::Internal);
+    let _ = job.session.wait();
+    device.set(Fault::None);
+    job.restores(1);
+    job.save(3).unwrap();
+    job.session.wait().unwrap();
+    job.restores(3);
+    job.session.close().unwrap();
+}
