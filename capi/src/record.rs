@@ -45,7 +45,7 @@ pub unsafe extern "C" fn mainstay_last_record(session: *mut Session, record: *mu
         // SAFETY: the caller's promises are passed on.
         let (session, record) = unsafe { (session_of(session)?, record.as_mut()) };
         let record = record.ok_or_else(|| null("record"))?;
-        *record = session.engine.last_record().map_or_else(Record::default, |last| {
+        *record = session.engine.last_record()?.map_or_else(Record::default, |last| {
             let phases = last.phases;
             Record {
                 revision: last.revision,

@@ -1,6 +1,6 @@
 //! One checkpoint, from t1 to t2. What is left until t3 is the I/O threads'.
 
-use super::{Attempt, Session};
+use super::inner::{Attempt, Inner};
 use crate::{
     capture::Stream,
     commit::{Allocation, RevisionKey},
@@ -15,13 +15,8 @@ use std::{
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
-impl Session {
-    /// Saves all protected regions as a new revision and returns its number at t2: the program may go
-    /// on and change its memory. Collective; one small all-reduce, nothing after it.
-    ///
-    /// An error of this revision that shows later is told by `wait`, `poll` and `close`, or else by
-    /// the next `checkpoint`, which then saves nothing: call it again.
-    pub fn checkpoint(&mut self) -> Result<u64> {
+impl Inner {
+    pub(super) fn checkpoint(&mut self) -> Result<u64> {
         let started = Instant::now();
         let t1 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let previous = self.settle();

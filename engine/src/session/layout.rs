@@ -1,6 +1,9 @@
 //! Making the layout of a space, and letting old ones go.
 
-use super::{Current, Session, domain::draw_id};
+use super::{
+    domain::draw_id,
+    inner::{Current, Inner},
+};
 use crate::{
     capture::Stream,
     commit::{Allocation, Complete, Ledger, RevisionKey},
@@ -27,7 +30,7 @@ const HOLDS_BYTES: u64 = 64 << 10;
 /// Stretches that a shard's data may fall into before its manifest needs more room.
 pub(super) const RUNS: usize = 64;
 
-impl Session {
+impl Inner {
     /// Makes a layout for shards like `stream`, one file for the ranks that see each other's files.
     /// Collective.
     pub(super) fn make_layout(&mut self, stream: &Stream) -> Result<()> {

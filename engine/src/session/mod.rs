@@ -6,6 +6,7 @@
 
 mod checkpoint;
 mod domain;
+mod inner;
 mod layout;
 mod open;
 mod restore;
@@ -13,19 +14,15 @@ mod restore;
 pub use restore::Restored;
 
 use crate::{
-    capture::{Region, Regions},
-    commit::{Complete, Ledger, RevisionKey},
+    capture::Region,
     config::Config,
-    device::{Device, LockFile},
+    device::Device,
     error::{Error, Result},
-    group::{Group, agree},
-    place::{IoThreads, Saving, lock},
-    restore::{Seen, Sight},
-    space::{LayoutFile, format::Lineage, format::PhaseRecord},
-    stage::PoolInMaking,
+    group::Group,
+    space::format::PhaseRecord,
 };
-use domain::Domain;
-use std::sync::{Arc, Mutex};
+use inner::Inner;
+use std::{path::Path, process, sync::Arc};
 
 /// What a checkpoint took on this rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,159 +33,106 @@ pub struct Record {
     pub phases: PhaseRecord,
 }
 
+/// One job at work on one space. Used by one thread at a time, and only by the process that opened it:
+/// in a forked child every method is refused, and dropping it there does nothing.
 pub struct Session {
-    // Fields end in this order: first what is under way, last the lock that keeps others out.
-    io: IoThreads,
-    saving: Option<Attempt>,
-    /// `None` with the stage `direct`.
-    pool: Option<PoolInMaking>,
-    current: Option<Current>,
-    /// Portions that are only read: of older layouts, and of ranks that are not here.
-    others: Vec<Ledger>,
-    layouts: Vec<LayoutFile>,
-    regions: Regions,
-    config: Config,
-    domain: Domain,
-    lineage: Lineage,
-    /// Whether this lineage has begun a revision.
-    attempted: bool,
-    next_number: u64,
-    /// The newest revisions that all ranks know to be complete, newest first.
-    complete: Vec<Complete>,
-    /// What could not be read when the space was opened.
-    damage: Vec<String>,
-    /// Slots that a crash cut short, or that are damaged: they look alike.
-    torn: Vec<String>,
-    last: Option<Record>,
-    device: Arc<dyn Device>,
-    group: Box<dyn Group>,
-    _locks: Box<dyn LockFile>,
-}
-
-/// The layout that is written.
-struct Current {
-    layout_id: [u8; 16],
-    ledger: Arc<Mutex<Ledger>>,
-}
-
-/// A revision that was begun, until all ranks know what became of it.
-enum Attempt {
-    Running(Arc<Saving>),
-    /// It failed before there was anything to wait for.
-    Failed(Error),
+    /// There until the session is closed or dropped.
+    inner: Option<Inner>,
+    /// The process whose threads, locks and communicator these are.
+    pid: u32,
 }
 
 impl Session {
+    /// Opens the space in the directory `path`, made if it is missing. Collective.
+    pub fn open(group: Box<dyn Group>, path: &Path, config: Config) -> Result<Session> {
+        Inner::open(group, path, config).map(Self::of_this_process)
+    }
+
+    /// Opens the space on `device`. Collective.
+    pub fn open_on(group: Box<dyn Group>, device: Arc<dyn Device>, config: Config) -> Result<Session> {
+        Inner::open_on(group, device, config).map(Self::of_this_process)
+    }
+
     pub fn rank(&self) -> usize {
-        self.group.rank()
+        self.inner.as_ref().map_or(0, Inner::rank)
     }
 
     pub fn size(&self) -> usize {
-        self.group.size()
+        self.inner.as_ref().map_or(0, Inner::size)
     }
 
     /// Adds a region to what is saved and restored. Local.
     pub fn protect(&mut self, region: Region) -> Result<()> {
-        self.regions.add(region)
+        self.ours()?.protect(region)
     }
 
     /// Takes a region out again; revisions that hold it stay as they are. Local.
     pub fn unprotect(&mut self, name: &str) -> Result<()> {
-        self.regions.remove(name)
+        self.ours()?.unprotect(name)
+    }
+
+    /// Fills the protected regions with the newest complete revision that can be read whole, the same
+    /// on all ranks; `None` if the space holds none. Collective.
+    ///
+    /// Damage is passed over, all ranks together, and told in `skipped`; if nothing is left it is an
+    /// error, and the regions are undefined. They are too if the group fails, or the root of the new
+    /// lineage cannot be written, which comes last. Regions that do not fit, another number of ranks, a
+    /// shard out of sight and a conflict of lineages are found before anything is filled.
+    pub fn restore(&mut self) -> Result<Option<Restored>> {
+        self.ours()?.restore()
+    }
+
+    /// Saves all protected regions as a new revision and returns its number at t2: the program may go
+    /// on and change its memory. Collective; one small all-reduce, nothing after it.
+    ///
+    /// An error of this revision that shows later is told by `wait`, `poll` and `close`, or else by
+    /// the next `checkpoint`, which then saves nothing: call it again.
+    pub fn checkpoint(&mut self) -> Result<u64> {
+        self.ours()?.checkpoint()
     }
 
     /// Waits until the last revision is complete on all ranks. Collective. An error means that it is
     /// not, the same on every rank, and earlier revisions are as they were. After a failed sync, or a
     /// failure of the group, it may yet be found complete when the space is opened again.
     pub fn wait(&mut self) -> Result<()> {
-        let mine = self.settle();
-        let agreed = agree(&*self.group, mine);
-        match self.saving.take() {
-            Some(Attempt::Running(saving)) if agreed.is_ok() => self.complete = self.complete_with(Some(saving.key())),
-            _ => {}
-        }
-        agreed
+        self.ours()?.wait()
     }
 
     /// Whether this rank's part of the last revision is durable. Local, never waits.
     pub fn poll(&mut self) -> Result<bool> {
-        match &self.saving {
-            None => Ok(true),
-            Some(Attempt::Failed(error)) => Err(error.clone()),
-            Some(Attempt::Running(saving)) => match saving.poll() {
-                None => Ok(false),
-                Some(Ok(())) => self.settle().map(|()| true),
-                Some(Err(error)) => Err(error),
-            },
-        }
+        self.ours()?.poll()
     }
 
-    /// What the last checkpoint took whose part of this rank is durable.
-    pub fn last_record(&mut self) -> Option<Record> {
-        if let Some(Attempt::Running(saving)) = &self.saving
-            && matches!(saving.poll(), Some(Ok(())))
-        {
-            // It has ended: this does not wait.
-            let _ = self.settle();
-        }
-        self.last
+    /// What the last checkpoint took whose part of this rank is durable. Local, never waits.
+    pub fn last_record(&mut self) -> Result<Option<Record>> {
+        Ok(self.ours()?.last_record())
     }
 
     /// Ends the session in order. Collective. Waits for the last revision; an error says that it, or
     /// the end itself, failed, and the session is over all the same.
     pub fn close(mut self) -> Result<()> {
-        let waited = self.wait();
-        let ended = match (&self.current, &waited) {
-            (Some(current), Ok(())) => lock(&current.ledger).end(),
-            _ => Ok(()),
-        };
-        let ended = agree(&*self.group, ended);
-        waited.and(ended)
+        self.ours()?;
+        self.inner.take().map_or(Ok(()), Inner::close)
     }
 
-    /// Waits for this rank's part of the last revision.
-    fn settle(&mut self) -> Result<()> {
-        match &self.saving {
-            None => Ok(()),
-            Some(Attempt::Failed(error)) => Err(error.clone()),
-            Some(Attempt::Running(saving)) => {
-                let phases = saving.wait()?;
-                self.last = Some(Record { revision: saving.key().number, bytes: saving.stream().item_bytes(), phases });
-                Ok(())
-            }
+    fn of_this_process(inner: Inner) -> Session {
+        Session { inner: Some(inner), pid: process::id() }
+    }
+
+    fn ours(&mut self) -> Result<&mut Inner> {
+        let why = || format!("it was opened by process {} and not by this child of it; open one here", self.pid);
+        match &mut self.inner {
+            Some(inner) if self.pid == process::id() => Ok(inner),
+            _ => Err(Error::argument("session", why())),
         }
     }
+}
 
-    /// The newest complete revisions once all ranks know that `key` is one: what every root must keep.
-    fn complete_with(&self, key: Option<RevisionKey>) -> Vec<Complete> {
-        let layout = self.current.as_ref().map_or([0; 16], |current| current.layout_id);
-        let new = key.map(|key| Complete { key, shards: self.group.size() as u32, layout });
-        new.into_iter().chain(self.complete.iter().copied()).take(self.config.keep as usize).collect()
-    }
-
-    fn begin_pool(&mut self) {
-        if let Some(pool) = &mut self.pool {
-            pool.begin();
-        }
-    }
-
-    /// All that this rank sees.
-    fn sight(&self) -> Sight {
-        let mut sight = Sight { damage: self.damage.clone(), torn: self.torn.clone(), ..Sight::default() };
-        self.each_ledger(|ledger| {
-            let layout = ledger.portion().layout_id();
-            for kept in ledger.found() {
-                sight.lineages.push(kept.entry.lineage);
-                sight.shards.push(Seen::of(&kept.entry, layout));
-            }
-        });
-        sight
-    }
-
-    fn each_ledger(&self, mut visit: impl FnMut(&Ledger)) {
-        self.others.iter().for_each(&mut visit);
-        if let Some(current) = &self.current {
-            visit(&lock(&current.ledger));
+impl Drop for Session {
+    fn drop(&mut self) {
+        if self.pid != process::id() {
+            // The threads that it would wait for, and the communicator, are the parent's.
+            std::mem::forget(self.inner.take());
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Opening a space for writing: who else is there, what it holds, and a lineage of its own.
 
 use super::{
-    Current, Session,
     domain::{Domain, draw_id},
+    inner::{Current, Inner},
 };
 use crate::{
     capture::Regions,
@@ -49,9 +49,8 @@ struct Scan {
     sight: Sight,
 }
 
-impl Session {
-    /// Opens the space in the directory `path`, made if it is missing. Collective.
-    pub fn open(group: Box<dyn Group>, path: &Path, config: Config) -> Result<Session> {
+impl Inner {
+    pub(super) fn open(group: Box<dyn Group>, path: &Path, config: Config) -> Result<Inner> {
         let made = Disk::make(path).map_err(|e| match e.kind() {
             io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
                 Error::NotASpace { path: path.display().to_string(), why: "it is not a directory".to_owned() }
@@ -66,8 +65,7 @@ impl Session {
         Self::open_on(group, Arc::new(disk), config)
     }
 
-    /// Opens the space on `device`. Collective.
-    pub fn open_on(group: Box<dyn Group>, device: Arc<dyn Device>, config: Config) -> Result<Session> {
+    pub(super) fn open_on(group: Box<dyn Group>, device: Arc<dyn Device>, config: Config) -> Result<Inner> {
         let checked = config.check();
         agree(&*group, checked)?;
         let domain = Domain::find(&*group, &*device)?;
@@ -91,7 +89,7 @@ impl Session {
 
         let Found { mut complete, number_max, .. } = found;
         complete.truncate(config.keep as usize);
-        let mut session = Session {
+        let mut session = Inner {
             io,
             saving: None,
             pool,

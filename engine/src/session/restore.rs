@@ -1,6 +1,6 @@
 //! Bringing the program back to the newest complete revision.
 
-use super::Session;
+use super::inner::Inner;
 use crate::{
     commit::{Complete, Kept},
     error::{Error, Result},
@@ -19,15 +19,8 @@ pub struct Restored {
     pub skipped: Vec<String>,
 }
 
-impl Session {
-    /// Fills the protected regions with the newest complete revision that can be read whole, the same
-    /// on all ranks; `None` if the space holds none. Collective.
-    ///
-    /// Damage is passed over, all ranks together, and told in `skipped`; if nothing is left it is an
-    /// error, and the regions are undefined. They are too if the group fails, or the root of the new
-    /// lineage cannot be written, which comes last. Regions that do not fit, another number of ranks, a
-    /// shard out of sight and a conflict of lineages are found before anything is filled.
-    pub fn restore(&mut self) -> Result<Option<Restored>> {
+impl Inner {
+    pub(super) fn restore(&mut self) -> Result<Option<Restored>> {
         let restored = self.restore_newest();
         // Only now: making it would have slowed the reads down.
         self.begin_pool();

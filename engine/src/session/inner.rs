@@ -1,0 +1,164 @@
+//! What a session consists of, and the parts of its work that the other files share.
+
+use super::{Record, domain::Domain};
+use crate::{
+    capture::{Region, Regions},
+    commit::{Complete, Ledger, RevisionKey},
+    config::Config,
+    device::{Device, LockFile},
+    error::{Error, Result},
+    group::{Group, agree},
+    place::{IoThreads, Saving, lock},
+    restore::{Seen, Sight},
+    space::{LayoutFile, format::Lineage},
+    stage::PoolInMaking,
+};
+use std::sync::{Arc, Mutex};
+
+pub(super) struct Inner {
+    // Fields end in this order: first what is under way, last the lock that keeps others out.
+    pub(super) io: IoThreads,
+    pub(super) saving: Option<Attempt>,
+    /// `None` with the stage `direct`.
+    pub(super) pool: Option<PoolInMaking>,
+    pub(super) current: Option<Current>,
+    /// Portions that are only read: of older layouts, and of ranks that are not here.
+    pub(super) others: Vec<Ledger>,
+    pub(super) layouts: Vec<LayoutFile>,
+    pub(super) regions: Regions,
+    pub(super) config: Config,
+    pub(super) domain: Domain,
+    pub(super) lineage: Lineage,
+    /// Whether this lineage has begun a revision.
+    pub(super) attempted: bool,
+    pub(super) next_number: u64,
+    /// The newest revisions that all ranks know to be complete, newest first.
+    pub(super) complete: Vec<Complete>,
+    /// What could not be read when the space was opened.
+    pub(super) damage: Vec<String>,
+    /// Slots that a crash cut short, or that are damaged: they look alike.
+    pub(super) torn: Vec<String>,
+    pub(super) last: Option<Record>,
+    pub(super) device: Arc<dyn Device>,
+    pub(super) group: Box<dyn Group>,
+    pub(super) _locks: Box<dyn LockFile>,
+}
+
+/// The layout that is written.
+pub(super) struct Current {
+    pub(super) layout_id: [u8; 16],
+    pub(super) ledger: Arc<Mutex<Ledger>>,
+}
+
+/// A revision that was begun, until all ranks know what became of it.
+pub(super) enum Attempt {
+    Running(Arc<Saving>),
+    /// It failed before there was anything to wait for.
+    Failed(Error),
+}
+
+impl Inner {
+    pub(super) fn rank(&self) -> usize {
+        self.group.rank()
+    }
+
+    pub(super) fn size(&self) -> usize {
+        self.group.size()
+    }
+
+    pub(super) fn protect(&mut self, region: Region) -> Result<()> {
+        self.regions.add(region)
+    }
+
+    pub(super) fn unprotect(&mut self, name: &str) -> Result<()> {
+        self.regions.remove(name)
+    }
+
+    pub(super) fn wait(&mut self) -> Result<()> {
+        let mine = self.settle();
+        let agreed = agree(&*self.group, mine);
+        match self.saving.take() {
+            Some(Attempt::Running(saving)) if agreed.is_ok() => self.complete = self.complete_with(Some(saving.key())),
+            _ => {}
+        }
+        agreed
+    }
+
+    pub(super) fn poll(&mut self) -> Result<bool> {
+        match &self.saving {
+            None => Ok(true),
+            Some(Attempt::Failed(error)) => Err(error.clone()),
+            Some(Attempt::Running(saving)) => match saving.poll() {
+                None => Ok(false),
+                Some(Ok(())) => self.settle().map(|()| true),
+                Some(Err(error)) => Err(error),
+            },
+        }
+    }
+
+    pub(super) fn last_record(&mut self) -> Option<Record> {
+        if let Some(Attempt::Running(saving)) = &self.saving
+            && matches!(saving.poll(), Some(Ok(())))
+        {
+            // It has ended: this does not wait.
+            let _ = self.settle();
+        }
+        self.last
+    }
+
+    pub(super) fn close(mut self) -> Result<()> {
+        let waited = self.wait();
+        let ended = match (&self.current, &waited) {
+            (Some(current), Ok(())) => lock(&current.ledger).end(),
+            _ => Ok(()),
+        };
+        let ended = agree(&*self.group, ended);
+        waited.and(ended)
+    }
+
+    /// Waits for this rank's part of the last revision.
+    pub(super) fn settle(&mut self) -> Result<()> {
+        match &self.saving {
+            None => Ok(()),
+            Some(Attempt::Failed(error)) => Err(error.clone()),
+            Some(Attempt::Running(saving)) => {
+                let phases = saving.wait()?;
+                self.last = Some(Record { revision: saving.key().number, bytes: saving.stream().item_bytes(), phases });
+                Ok(())
+            }
+        }
+    }
+
+    /// The newest complete revisions once all ranks know that `key` is one: what every root must keep.
+    pub(super) fn complete_with(&self, key: Option<RevisionKey>) -> Vec<Complete> {
+        let layout = self.current.as_ref().map_or([0; 16], |current| current.layout_id);
+        let new = key.map(|key| Complete { key, shards: self.group.size() as u32, layout });
+        new.into_iter().chain(self.complete.iter().copied()).take(self.config.keep as usize).collect()
+    }
+
+    pub(super) fn begin_pool(&mut self) {
+        if let Some(pool) = &mut self.pool {
+            pool.begin();
+        }
+    }
+
+    /// All that this rank sees.
+    pub(super) fn sight(&self) -> Sight {
+        let mut sight = Sight { damage: self.damage.clone(), torn: self.torn.clone(), ..Sight::default() };
+        self.each_ledger(|ledger| {
+            let layout = ledger.portion().layout_id();
+            for kept in ledger.found() {
+                sight.lineages.push(kept.entry.lineage);
+                sight.shards.push(Seen::of(&kept.entry, layout));
+            }
+        });
+        sight
+    }
+
+    pub(super) fn each_ledger(&self, mut visit: impl FnMut(&Ledger)) {
+        self.others.iter().for_each(&mut visit);
+        if let Some(current) = &self.current {
+            visit(&lock(&current.ledger));
+        }
+    }
+}
