@@ -59,6 +59,8 @@ typedef enum {
   MAINSTAY_OUT_OF_SIGHT,
   // A bug in Mainstay.
   MAINSTAY_INTERNAL,
+  // An output file is shorter than when the revision was saved.
+  MAINSTAY_OUTPUT_SHORT,
 } mainstay_status;
 
 // What a region's elements are. Tools show it, and a restore compares it.
@@ -197,6 +199,26 @@ const char *mainstay_error_message(void);
 // The name of a status, without its prefix: "DISK_FULL". A number that is no status gives "UNKNOWN".
 const char *mainstay_status_name(uint32_t status);
 
+// Has every revision from now on carry the text `value` under `name`, until it is set anew: a step, a
+// version. Local. Names of up to 200 bytes, values of up to 64 KiB, both UTF-8. `mainstay show` prints
+// them.
+mainstay_status mainstay_note(mainstay_session *session,
+                              const char *name,
+                              const char *value);
+
+// What this rank noted under `name` in the revision that the last mainstay_restore brought back; NULL
+// if it noted nothing. Valid until the next restore or the close.
+const char *mainstay_restored_note(mainstay_session *session,
+                                   const char *name);
+
+// Names a file that this rank's program appends to. Local; one rank a file. It is synced before a
+// revision is published, its length at t1 is kept, and mainstay_restore cuts it back to that, so that
+// what the program writes again after a restart is there once. Restore before writing to it, and fflush
+// before a checkpoint. It need not be there yet. If it is shorter than it was, the restore ends with
+// MAINSTAY_OUTPUT_SHORT and changes nothing. Files that no call names stay as they are.
+mainstay_status mainstay_protect_output(mainstay_session *session,
+                                        const char *path);
+
 // Puts the record of the newest checkpoint whose part of this rank is durable into `*record`. Local,
 // never waits.
 mainstay_status mainstay_last_record(mainstay_session *session,
@@ -223,8 +245,8 @@ mainstay_status mainstay_unprotect(mainstay_session *session, const char *name);
 
 // Fills the protected regions with the newest complete revision that can be read whole, the same on
 // all ranks. Collective. Protect first. Every block is verified. After MAINSTAY_REGION_CHANGED,
-// MAINSTAY_REGION_MISSING, MAINSTAY_RANK_COUNT, MAINSTAY_OUT_OF_SIGHT and MAINSTAY_LINEAGE_CONFLICT the
-// regions are as they were; after any other error they are undefined. `restored` may be NULL.
+// MAINSTAY_REGION_MISSING, MAINSTAY_RANK_COUNT, MAINSTAY_OUT_OF_SIGHT, MAINSTAY_LINEAGE_CONFLICT and
+// MAINSTAY_OUTPUT_SHORT the regions are as they were; after any other error they are undefined. `restored` may be NULL.
 mainstay_status mainstay_restore(mainstay_session *session,
                                  mainstay_restored *restored);
 
@@ -239,6 +261,11 @@ mainstay_status mainstay_open(const mainstay_group *group,
                               const char *path,
                               const mainstay_options *options,
                               mainstay_session **session);
+
+// As mainstay_open, for a program of one process and without MPI.
+mainstay_status mainstay_open_solo(const char *path,
+                                   const mainstay_options *options,
+                                   mainstay_session **session);
 
 // Waits for the last revision and ends the session, also when it returns an error: the pointer must
 // not be used again. Collective; before MPI_Finalize.

@@ -50,6 +50,8 @@ pub enum Status {
     OutOfSight,
     /// A bug in Mainstay.
     Internal,
+    /// An output file is shorter than when the revision was saved.
+    OutputShort,
 }
 
 impl From<ErrorKind> for Status {
@@ -75,6 +77,7 @@ impl From<ErrorKind> for Status {
             ErrorKind::LineageConflict => Status::LineageConflict,
             ErrorKind::OutOfSight => Status::OutOfSight,
             ErrorKind::Internal => Status::Internal,
+            ErrorKind::OutputShort => Status::OutputShort,
         }
     }
 }
@@ -103,6 +106,7 @@ impl Status {
             Status::LineageConflict => c"LINEAGE_CONFLICT",
             Status::OutOfSight => c"OUT_OF_SIGHT",
             Status::Internal => c"INTERNAL",
+            Status::OutputShort => c"OUTPUT_SHORT",
         }
     }
 }

@@ -9,7 +9,9 @@
 mod checkpoint;
 mod error;
 mod group;
+mod notes;
 mod options;
+mod output;
 mod record;
 mod region;
 mod restore;

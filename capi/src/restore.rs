@@ -19,8 +19,8 @@ pub struct Restored {
 
 /// Fills the protected regions with the newest complete revision that can be read whole, the same on
 /// all ranks. Collective. Protect first. Every block is verified. After MAINSTAY_REGION_CHANGED,
-/// MAINSTAY_REGION_MISSING, MAINSTAY_RANK_COUNT, MAINSTAY_OUT_OF_SIGHT and MAINSTAY_LINEAGE_CONFLICT the
-/// regions are as they were; after any other error they are undefined. `restored` may be NULL.
+/// MAINSTAY_REGION_MISSING, MAINSTAY_RANK_COUNT, MAINSTAY_OUT_OF_SIGHT, MAINSTAY_LINEAGE_CONFLICT and
+/// MAINSTAY_OUTPUT_SHORT the regions are as they were; after any other error they are undefined. `restored` may be NULL.
 ///
 /// # Safety
 /// `session` is open, and what is protected is valid and ours until the call returns.
@@ -33,6 +33,8 @@ pub unsafe extern "C" fn mainstay_restore(session: *mut Session, restored: *mut 
         let found = session.engine.restore()?;
         let skipped = found.as_ref().map_or(&[][..], |found| &found.skipped);
         session.report = c_text(&skipped.iter().map(|what| format!("{what}\n")).collect::<String>());
+        let notes = found.iter().flat_map(|found| &found.notes);
+        session.notes = notes.map(|(name, value)| (c_text(name), c_text(value))).collect();
         if let Some(restored) = restored {
             restored.revision = found.as_ref().map_or(0, |found| found.revision);
             restored.skipped = skipped.len() as u64;

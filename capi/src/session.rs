@@ -5,8 +5,12 @@ use crate::{
     group::{CGroup, GroupTable},
     options::Options,
 };
-use mainstay_engine::{Config, Error, group::agree};
+use mainstay_engine::{
+    Config, Error,
+    group::{Group, Solo, agree},
+};
 use std::{
+    collections::BTreeMap,
     ffi::{CStr, CString, OsStr, c_char},
     os::unix::ffi::OsStrExt,
     path::Path,
@@ -17,6 +21,8 @@ pub struct Session {
     pub(crate) engine: mainstay_engine::Session,
     /// What the last restore passed over.
     pub(crate) report: CString,
+    /// Those of the revision that was restored.
+    pub(crate) notes: BTreeMap<CString, CString>,
 }
 
 /// Opens the space in the directory `path`, made if it is missing, for the ranks of `group`, and puts
@@ -35,27 +41,57 @@ pub unsafe extern "C" fn mainstay_open(
 ) -> Status {
     guard(|| {
         // SAFETY: null or as the caller promised.
-        let (options, mut session) = unsafe { (options.as_ref(), session.as_mut()) };
-        if let Some(session) = &mut session {
-            **session = std::ptr::null_mut();
+        if let Some(session) = unsafe { session.as_mut() } {
+            *session = std::ptr::null_mut();
         }
         // SAFETY: as the caller promised.
-        let group = unsafe { CGroup::new(group) }?;
-        let checked = || {
-            let session = session.ok_or_else(|| null("session"))?;
-            // SAFETY: as the caller promised.
-            let path = Path::new(OsStr::from_bytes(unsafe { bytes_of(path, "path") }?));
-            Ok((session, path, options.map_or_else(|| Ok(Config::default()), Options::config)?))
-        };
-        let (session, path, config) = match checked() {
-            Ok(checked) => checked,
-            // The other ranks are opening the space, and must learn of it.
-            Err(error) => return agree(&group, Err(error)),
-        };
-        let engine = mainstay_engine::Session::open(Box::new(group), path, config)?;
-        *session = Box::into_raw(Box::new(Session { engine, report: c_text("") }));
-        Ok(())
+        unsafe { open(Box::new(CGroup::new(group)?), path, options, session) }
     })
+}
+
+/// As mainstay_open, for a program of one process and without MPI.
+///
+/// # Safety
+/// As for `mainstay_open`.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_open_solo(
+    path: *const c_char,
+    options: *const Options,
+    session: *mut *mut Session,
+) -> Status {
+    // SAFETY: the caller's promises are passed on.
+    guard(|| unsafe { open(Box::new(Solo), path, options, session) })
+}
+
+/// # Safety
+/// As for `mainstay_open`.
+#[allow(unsafe_code)]
+unsafe fn open(
+    group: Box<dyn Group>,
+    path: *const c_char,
+    options: *const Options,
+    session: *mut *mut Session,
+) -> Result<(), Error> {
+    // SAFETY: null or as the caller promised.
+    let (options, mut session) = unsafe { (options.as_ref(), session.as_mut()) };
+    if let Some(session) = &mut session {
+        **session = std::ptr::null_mut();
+    }
+    let checked = || {
+        let session = session.ok_or_else(|| null("session"))?;
+        // SAFETY: as the caller promised.
+        let path = Path::new(OsStr::from_bytes(unsafe { bytes_of(path, "path") }?));
+        Ok((session, path, options.map_or_else(|| Ok(Config::default()), Options::config)?))
+    };
+    let (session, path, config) = match checked() {
+        Ok(checked) => checked,
+        // The other ranks are opening the space, and must learn of it.
+        Err(error) => return agree(&*group, Err(error)),
+    };
+    let engine = mainstay_engine::Session::open(group, path, config)?;
+    *session = Box::into_raw(Box::new(Session { engine, report: c_text(""), notes: BTreeMap::new() }));
+    Ok(())
 }
 
 /// Waits for the last revision and ends the session, also when it returns an error: the pointer must

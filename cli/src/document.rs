@@ -3,9 +3,10 @@
 
 use mainstay_engine::{
     LayoutSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey,
-    space::format::{Item, ItemKind, PhaseRecord},
+    space::format::{Item, ItemKind, Manifest, PhaseRecord},
 };
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// What all documents say of the space.
 #[derive(Serialize)]
@@ -94,6 +95,15 @@ pub struct ShownShard {
     pub bytes: u64,
     pub phases: Phases,
     pub items: Vec<ShownItem>,
+    pub notes: BTreeMap<String, String>,
+    pub outputs: Vec<Output>,
+}
+
+/// A file that the program appends to, and how long it was.
+#[derive(Serialize)]
+pub struct Output {
+    pub path: String,
+    pub bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -203,12 +213,17 @@ impl Layout<'_> {
 }
 
 impl ShownShard {
-    pub fn of(shard: &ShardSurvey, items: Vec<Item>) -> ShownShard {
+    pub fn of(shard: &ShardSurvey, manifest: Manifest) -> ShownShard {
+        let outputs = manifest.annex.outputs.iter();
         ShownShard {
             shard: shard.shard,
             bytes: shard.bytes,
             phases: Phases::of(&shard.phases),
-            items: items.into_iter().map(ShownItem::of).collect(),
+            items: manifest.items.into_iter().map(ShownItem::of).collect(),
+            notes: manifest.annex.notes.into_iter().map(|note| (note.name, note.value)).collect(),
+            outputs: outputs
+                .map(|o| Output { path: String::from_utf8_lossy(&o.name).into_owned(), bytes: o.bytes })
+                .collect(),
         }
     }
 }

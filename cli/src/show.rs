@@ -58,8 +58,8 @@ pub fn missing(survey: &SpaceSurvey, number: u64) -> Failure {
 fn shown(survey: &SpaceSurvey, revision: &RevisionSurvey) -> Result<Option<ShownRevision>, Failure> {
     let mut list = Vec::new();
     for shard in &revision.shards {
-        let Some(items) = shard.items()? else { return Ok(None) };
-        list.push(ShownShard::of(shard, items));
+        let Some(manifest) = shard.manifest()? else { return Ok(None) };
+        list.push(ShownShard::of(shard, manifest));
     }
     Ok(Some(ShownRevision { revision: Revision::of(survey, revision), list }))
 }
@@ -106,6 +106,14 @@ fn revision_page(shown: &ShownRevision, phases: bool) -> String {
         text::when(r.t1_unix_ns),
     );
     page += &items(&shown.list);
+    if shown.list.iter().any(|shard| !shard.notes.is_empty()) {
+        page += "\n";
+        page += &notes(&shown.list);
+    }
+    if shown.list.iter().any(|shard| !shard.outputs.is_empty()) {
+        page += "\n";
+        page += &outputs(&shown.list);
+    }
     if phases {
         page += "\n";
         page += &phase_table(&shown.list);
@@ -134,6 +142,28 @@ fn items(shards: &[ShownShard]) -> String {
                 text::bytes(item.bytes),
             ]
         })
+    });
+    text::table(&columns, rows)
+}
+
+/// What all ranks noted alike is said once.
+fn notes(shards: &[ShownShard]) -> String {
+    let columns = [("shard", Align::Right), ("note", Align::Left), ("value", Align::Left)];
+    let alike = shards.len() > 1 && shards.iter().all(|shard| shard.notes == shards[0].notes);
+    let rows = shards.iter().take(if alike { 1 } else { shards.len() }).flat_map(|shard| {
+        let of = if alike { "all".to_owned() } else { shard.shard.to_string() };
+        shard.notes.iter().map(move |(name, value)| vec![of.clone(), text::line(name), text::line(value)])
+    });
+    text::table(&columns, rows)
+}
+
+fn outputs(shards: &[ShownShard]) -> String {
+    let columns = [("shard", Align::Right), ("output file", Align::Left), ("length", Align::Right)];
+    let rows = shards.iter().flat_map(|shard| {
+        let row = |output: &document::Output| {
+            vec![shard.shard.to_string(), text::line(&output.path), text::bytes(output.bytes)]
+        };
+        shard.outputs.iter().map(row)
     });
     text::table(&columns, rows)
 }

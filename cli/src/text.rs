@@ -58,6 +58,23 @@ pub fn id(id: &[u8; 16]) -> String {
     crate::document::hex(id)[..8].to_owned()
 }
 
+/// A text from a space in one line: a control character could do anything to a terminal.
+pub fn line(text: &str) -> String {
+    const CHARACTERS_MAX: usize = 100;
+    let mut line: String = text
+        .chars()
+        .take(CHARACTERS_MAX)
+        .flat_map(|c| match c.is_control() {
+            true => c.escape_default().collect::<Vec<_>>(),
+            false => vec![c],
+        })
+        .collect();
+    if text.chars().nth(CHARACTERS_MAX).is_some() {
+        line.push('…');
+    }
+    line
+}
+
 #[derive(Debug, Clone, Copy)]
 pub enum Align {
     Left,

@@ -94,6 +94,12 @@ pub enum Error {
     )]
     OutOfSight { path: String, revision: u64, shard: u32 },
 
+    #[error(
+        "the output file {path} has {now} bytes, and had {saved} when the revision was saved: it was cut, or is another \
+         file; put it back, or do not name it to this session"
+    )]
+    OutputShort { path: String, saved: u64, now: u64 },
+
     #[error("revision {revision} was not saved, earlier ones are as they were: {cause}")]
     NotSaved { revision: u64, kind: ErrorKind, cause: String },
 
@@ -128,10 +134,11 @@ pub enum ErrorKind {
     LineageConflict,
     OutOfSight,
     Internal,
+    OutputShort,
 }
 
 impl ErrorKind {
-    pub const ALL: [ErrorKind; 20] = [
+    pub const ALL: [ErrorKind; 21] = [
         Self::InvalidArgument,
         Self::InvalidName,
         Self::DuplicateName,
@@ -152,6 +159,7 @@ impl ErrorKind {
         Self::LineageConflict,
         Self::OutOfSight,
         Self::Internal,
+        Self::OutputShort,
     ];
 
     pub fn from_code(code: u32) -> Self {
@@ -181,6 +189,7 @@ impl Error {
             Self::GroupFailed { .. } => ErrorKind::GroupFailed,
             Self::LineageConflict { .. } => ErrorKind::LineageConflict,
             Self::OutOfSight { .. } => ErrorKind::OutOfSight,
+            Self::OutputShort { .. } => ErrorKind::OutputShort,
             Self::NotSaved { kind, .. } | Self::OnRank { kind, .. } => *kind,
             Self::Internal { .. } => ErrorKind::Internal,
         }

@@ -1,20 +1,26 @@
 //! The shard as a stream of blocks: large regions begin on a block, small ones share blocks.
 
-use super::{Description, Region};
-use crate::space::{
-    format::{BLOCK_BYTES, Extent, Item, ItemKind, Manifest, Run, blocks_for},
-    free::Blocks,
+use super::{Description, Marked, Region};
+use crate::{
+    error::Result,
+    space::{
+        format::{Annex, BLOCK_BYTES, Extent, Item, ItemKind, Manifest, Note, Run, blocks_for},
+        free::Blocks,
+    },
 };
 use std::sync::Arc;
 
 /// Small regions are aligned to this, so that what is read in place is aligned for every element type.
 const SMALL_ALIGNMENT: u64 = 64;
 
-/// Where each region lies in the stream. Holds no address: I/O threads use it after t2.
+/// Where each region lies in the stream, and what goes with it. Holds no address: I/O threads use it
+/// after t2.
 #[derive(Debug)]
 pub(crate) struct Stream {
     items: Vec<Placed>,
     bytes: u64,
+    annex: Annex,
+    outputs: Vec<Marked>,
 }
 
 #[derive(Debug)]
@@ -34,7 +40,7 @@ pub(crate) struct Piece {
 }
 
 impl Stream {
-    pub(crate) fn new(regions: &[Region]) -> Stream {
+    pub(crate) fn new(regions: &[Region], notes: Vec<Note>, outputs: Vec<Marked>) -> Stream {
         let (mut items, mut end) = (Vec::with_capacity(regions.len()), 0_u64);
         for region in regions {
             let bytes = region.description.bytes;
@@ -43,7 +49,9 @@ impl Stream {
             items.push(Placed { description: region.description.clone(), offset });
             end = offset + bytes;
         }
-        Stream { items, bytes: end }
+        let lengths = outputs.iter().map(|output| output.length.clone());
+        let annex = Annex { notes, outputs: lengths.collect() };
+        Stream { items, bytes: end, annex, outputs }
     }
 
     pub(crate) fn blocks(&self) -> u64 {
@@ -58,7 +66,12 @@ impl Stream {
     /// Upper bound of the manifest's length for so many runs.
     pub(crate) fn manifest_bytes_at_most(&self, runs: usize) -> u64 {
         let sizes: Vec<_> = self.items.iter().map(|i| (i.description.name.len(), i.description.shape.len())).collect();
-        Manifest::bytes_at_most(&sizes, runs)
+        Manifest::bytes_at_most(&sizes, &self.annex, runs)
+    }
+
+    /// Makes the output files durable up to the lengths that the manifest will tell.
+    pub(crate) fn sync_outputs(&self) -> Result<()> {
+        self.outputs.iter().try_for_each(Marked::sync)
     }
 
     /// Cuts the stream, laid into `runs` in their order, into pieces of at most `chunk_bytes`.
@@ -131,7 +144,7 @@ impl Stream {
             }
         });
         let items = items.collect();
-        Manifest { runs, items }
+        Manifest { runs, items, annex: self.annex.clone() }
     }
 }
 
@@ -150,7 +163,7 @@ mod tests {
     fn pieces_hold_every_byte_once_and_zeros_between() {
         let (mut a, mut b, mut c) = (vec![1; 100], vec![2; 3 * BLOCK + 5], vec![3; 7]);
         let regions = [region("a", &mut a), region("b", &mut b), region("c", &mut c)];
-        let stream = Stream::new(&regions);
+        let stream = Stream::new(&regions, Vec::new(), Vec::new());
         // a alone in a block, b from the next on, c behind b in its last block
         assert_eq!(stream.blocks(), 5);
         let runs = [Blocks { first: 10, count: 2 }, Blocks { first: 40, count: 3 }];
@@ -171,7 +184,7 @@ mod tests {
     #[test]
     fn extents_follow_the_runs() {
         let mut b = vec![2; 3 * BLOCK];
-        let stream = Stream::new(&[region("b", &mut b)]);
+        let stream = Stream::new(&[region("b", &mut b)], Vec::new(), Vec::new());
         let run = |first_block, blocks| Run { first_block, blocks, hashes_at: 0, hashes_hash: [0; 16] };
         let manifest = stream.manifest(vec![run(10, 1), run(40, 2)]);
         let extents = [

@@ -191,6 +191,8 @@ impl Saving {
     }
 
     fn publish(&self) -> Result<()> {
+        // The revision tells how long they are: so much must be there when it is.
+        self.plan.stream.sync_outputs()?;
         // A shard without a single block has not been prepared by a write.
         self.prepared.get_or_init(|| lock(&self.ledger).free(&self.plan.allocation, &self.plan.retained)).clone()?;
         let (meta, stream) = (self.plan.allocation.meta, &self.plan.stream);

@@ -12,7 +12,7 @@ use crate::{
     error::{Error, Result},
     space::{
         LOCK_FILE, Portion,
-        format::{BLOCK_BYTES, Entry, Header, Item, PhaseRecord, Slot},
+        format::{BLOCK_BYTES, Entry, Header, Manifest, PhaseRecord, Slot},
         is_layout, list, open_layout,
     },
 };
@@ -174,9 +174,9 @@ impl ShardSurvey {
     }
 
     /// What the shard consists of; `None` if the job that has the space open let it go meanwhile.
-    pub fn items(&self) -> Result<Option<Vec<Item>>> {
+    pub fn manifest(&self) -> Result<Option<Manifest>> {
         match self.portion.read_manifest(&self.entry) {
-            Ok(manifest) => Ok(Some(manifest.items)),
+            Ok(manifest) => Ok(Some(manifest)),
             Err(error) if self.is_kept()? => Err(error),
             Err(_) => Ok(None),
         }

@@ -21,11 +21,15 @@ impl Inner {
         let t1 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let previous = self.settle();
         let before = self.saving.as_ref().and_then(Attempt::key);
-        let stream = Stream::new(self.regions.all());
+        let (outputs, outputs_told) = match self.outputs.mark() {
+            Ok(marked) => (marked, Ok(())),
+            Err(error) => (Vec::new(), Err(error)),
+        };
+        let stream = Stream::new(self.regions.all(), self.notes.all(), outputs);
         // Holds if the other ranks' parts are durable too, as the all-reduce will tell.
         let complete = self.complete_with(before);
         let pool = self.pool.as_mut().map_or(Ok(()), |pool| pool.get().map(drop));
-        let room = pool.and_then(|()| self.allocate(&stream, &complete));
+        let room = outputs_told.and(pool).and_then(|()| self.allocate(&stream, &complete));
 
         let asked = Instant::now();
         let anything = !self.regions.all().is_empty();

@@ -2,7 +2,7 @@
 
 use super::{Record, domain::Domain};
 use crate::{
-    capture::{Region, Regions},
+    capture::{Notes, Outputs, Region, Regions},
     commit::{Complete, Ledger, RevisionKey},
     config::Config,
     device::{Device, LockFile},
@@ -13,7 +13,10 @@ use crate::{
     space::{LayoutFile, format::Lineage},
     stage::PoolInMaking,
 };
-use std::sync::{Arc, Mutex};
+use std::{
+    path::Path,
+    sync::{Arc, Mutex},
+};
 
 pub(super) struct Inner {
     // Fields end in this order: first what is under way, last the lock that keeps others out.
@@ -26,6 +29,8 @@ pub(super) struct Inner {
     pub(super) others: Vec<Ledger>,
     pub(super) layouts: Vec<LayoutFile>,
     pub(super) regions: Regions,
+    pub(super) notes: Notes,
+    pub(super) outputs: Outputs,
     pub(super) config: Config,
     pub(super) domain: Domain,
     pub(super) lineage: Lineage,
@@ -72,6 +77,14 @@ impl Inner {
 
     pub(super) fn unprotect(&mut self, name: &str) -> Result<()> {
         self.regions.remove(name)
+    }
+
+    pub(super) fn note(&mut self, name: &str, value: &str) -> Result<()> {
+        self.notes.set(name, value)
+    }
+
+    pub(super) fn protect_output(&mut self, path: &Path) -> Result<()> {
+        self.outputs.add(path)
     }
 
     pub(super) fn wait(&mut self) -> Result<()> {

@@ -29,6 +29,8 @@ const PORTION_ALIGNMENT: u64 = 64 << 10;
 const HOLDS_BYTES: u64 = 64 << 10;
 /// Stretches that a shard's data may fall into before its manifest needs more room.
 pub(super) const RUNS: usize = 64;
+/// Room in each manifest for notes and output files that come after the first checkpoint.
+const ANNEX_BLOCKS: u64 = 1;
 
 impl Inner {
     /// Makes a layout for shards like `stream`, one file for the ranks that see each other's files.
@@ -157,6 +159,6 @@ fn portion_bytes(stream: &Stream, keep: u32) -> u64 {
     let (need, revisions) = (Plan::need(stream, RUNS), u64::from(keep) + 2);
     // Each root has a catalogue of its own: two in the slots, two on the way.
     let catalogues = 4 * blocks_for(Catalogue::bytes_for(keep as usize + 2));
-    let blocks = revisions * (need.data + need.meta) + catalogues;
+    let blocks = revisions * (need.data + need.meta + ANNEX_BLOCKS) + catalogues;
     (data_from(SLOT_STRIDE) + blocks * BLOCK_BYTES).next_multiple_of(PORTION_ALIGNMENT)
 }

@@ -71,6 +71,21 @@ impl Session {
         self.ours()?.unprotect(name)
     }
 
+    /// Has every revision from now on carry `value` under `name`, until it is set anew. Local. Names of 1
+    /// to 200 bytes, values of up to 64 KiB, 1000 notes. Each rank's restore gives back its own.
+    pub fn note(&mut self, name: &str, value: &str) -> Result<()> {
+        self.ours()?.note(name, value)
+    }
+
+    /// Names a file that the program appends to; one rank a file. Local. It is synced before a revision
+    /// is published, its length at t1 is kept, and a restore cuts it back to that: restore before
+    /// writing to it, and write out what the program buffers before a checkpoint. One that is not there
+    /// yet counts as empty. A file that is shorter than it was is an error of `restore`, found before
+    /// anything is filled; files that this session has not named stay as they are.
+    pub fn protect_output(&mut self, path: &Path) -> Result<()> {
+        self.ours()?.protect_output(path)
+    }
+
     /// Fills the protected regions with the newest complete revision that can be read whole, the same
     /// on all ranks; `None` if the space holds none. Collective.
     ///

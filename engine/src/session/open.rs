@@ -5,7 +5,7 @@ use super::{
     inner::{Current, Inner},
 };
 use crate::{
-    capture::Regions,
+    capture::{Notes, Outputs, Regions},
     commit::{Ledger, Opened},
     config::Config,
     device::{Access, Device, Disk, LockFile, LockOutcome},
@@ -97,6 +97,8 @@ impl Inner {
             others,
             layouts: scan.layouts,
             regions: Regions::default(),
+            notes: Notes::default(),
+            outputs: Outputs::default(),
             config,
             domain,
             lineage,

@@ -7,9 +7,12 @@ use crate::{
     group::{agree, gather},
     mutant::{self, Mutant},
     restore::{Targets, find, match_regions, pour},
-    space::{Portion, format::Manifest},
+    space::{
+        Portion,
+        format::{Annex, Manifest},
+    },
 };
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// What `restore` brought back.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +20,8 @@ pub struct Restored {
     pub revision: u64,
     /// What was found damaged: parts of the space, and newer revisions that were passed over for it.
     pub skipped: Vec<String>,
+    /// What this rank's program noted, by name.
+    pub notes: BTreeMap<String, String>,
 }
 
 impl Inner {
@@ -43,14 +48,15 @@ impl Inner {
                 // The regions hold parts of what was passed over.
                 Err(error) if poured => skipped.push(format!("revision {}: {error}", candidate.key.number)),
                 Err(error) => return Err(error),
-                Ok(Ok(())) => {
+                Ok(Ok(annex)) => {
                     // What was passed over is not worth keeping; what was read whole is.
                     self.complete = found.complete[index..].to_vec();
                     self.complete.truncate(self.config.keep as usize);
                     if self.attempted {
                         self.begin_lineage()?;
                     }
-                    return Ok(Some(Restored { revision: candidate.key.number, skipped }));
+                    let notes = annex.notes.into_iter().map(|note| (note.name, note.value)).collect();
+                    return Ok(Some(Restored { revision: candidate.key.number, skipped, notes }));
                 }
                 Ok(Err(damage)) => {
                     poured = true;
@@ -63,7 +69,7 @@ impl Inner {
 
     /// The inner error is what was damaged, on whichever ranks; the outer one, the same on all ranks,
     /// ends the search.
-    fn restore_one(&self, candidate: &Complete) -> Result<std::result::Result<(), Vec<String>>> {
+    fn restore_one(&self, candidate: &Complete) -> Result<std::result::Result<Annex, Vec<String>>> {
         let (group, rank) = (&*self.group, self.group.rank() as u32);
         if candidate.shards as usize != group.size() {
             let (saved, now) = (candidate.shards, group.size() as u32);
@@ -73,17 +79,26 @@ impl Inner {
         let (portion, kept) = agree(group, self.my_shard(candidate).ok_or(unseen))?;
         let manifest = agree(group, split_damage(portion.read_manifest(&kept.entry)))?;
         let targets = match &manifest {
-            Ok(manifest) => match_regions(manifest, self.regions.all(), candidate.key.number).map(Some),
+            Ok(manifest) => match_regions(manifest, self.regions.all(), candidate.key.number)
+                .and_then(|targets| self.outputs.check(&manifest.annex.outputs).map(|()| Some(targets))),
             Err(_) => Ok(None),
         };
         let targets = agree(group, targets)?;
         let poured = match (manifest, targets) {
-            (Ok(manifest), Some(targets)) => self.pour_into(&portion, &manifest, &targets),
+            (Ok(manifest), Some(targets)) => self.pour_into(&portion, &manifest, &targets).map(|()| manifest.annex),
             (Err(damage), _) => Err(damage),
             (Ok(_), None) => Err(Vec::new()),
         };
-        let damage: Vec<String> = gather(group, &poured.err())?.into_iter().flatten().flatten().collect();
-        Ok(if damage.is_empty() { Ok(()) } else { Err(damage) })
+        let damage = gather(group, &poured.as_ref().err().cloned())?;
+        let damage: Vec<String> = damage.into_iter().flatten().flatten().collect();
+        match poured {
+            Ok(annex) if damage.is_empty() => {
+                // Only now is it sure which lengths they go back to.
+                agree(group, self.outputs.cut(&annex.outputs))?;
+                Ok(Ok(annex))
+            }
+            _ => Ok(Err(damage)),
+        }
     }
 
     fn pour_into(

@@ -2,7 +2,9 @@
 //! bytes. The extents lie in runs of blocks; each run has a row of block hashes somewhere else.
 //! A run may have been written for an older revision: nothing says which, and no reader needs to know.
 
-use super::{BLOCK_BYTES, HASH_BYTES, Hash, Refusal, VERSION, blocks_for, damaged, sections::Sections, sections::part};
+use super::{
+    Annex, BLOCK_BYTES, HASH_BYTES, Hash, Refusal, VERSION, blocks_for, damaged, sections::Sections, sections::part,
+};
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
     little_endian::{U16, U32, U64},
@@ -24,7 +26,8 @@ struct ManifestRecord {
     extents: U64,
     dimensions: U64,
     name_bytes: U64,
-    reserved: U64,
+    notes: U32,
+    outputs: U32,
 }
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -170,6 +173,7 @@ pub struct Manifest {
     /// In ascending order, not overlapping.
     pub runs: Vec<Run>,
     pub items: Vec<Item>,
+    pub annex: Annex,
 }
 
 impl Manifest {
@@ -211,7 +215,8 @@ impl Manifest {
             extents: ((extents.len() / size_of::<ExtentRecord>()) as u64).into(),
             dimensions: (dimensions.len() as u64).into(),
             name_bytes: (names.len() as u64).into(),
-            reserved: 0.into(),
+            notes: (self.annex.notes.len() as u32).into(),
+            outputs: (self.annex.outputs.len() as u32).into(),
         };
         let mut bytes = head.as_bytes().to_vec();
         for run in &self.runs {
@@ -228,16 +233,17 @@ impl Manifest {
         bytes.extend_from_slice(&extents);
         bytes.extend_from_slice(dimensions.as_bytes());
         bytes.extend_from_slice(&names);
+        bytes.extend_from_slice(&self.annex.build());
         bytes
     }
 
     /// Bytes that a manifest of so many runs takes at most for these items, each in one extent a run.
-    pub(crate) fn bytes_at_most(items: &[(usize, usize)], runs: usize) -> u64 {
+    pub(crate) fn bytes_at_most(items: &[(usize, usize)], annex: &Annex, runs: usize) -> u64 {
         // Neighbouring items share a run, so that each further run splits at most one item.
         let extents = items.len() + runs;
         let each: usize = items.iter().map(|(name, dims)| size_of::<ItemRecord>() + name + 3 * 8 * dims).sum();
         let fixed = size_of::<ManifestRecord>() + runs * size_of::<RunRecord>() + extents * size_of::<ExtentRecord>();
-        (each + fixed) as u64
+        (each + fixed) as u64 + annex.bytes()
     }
 
     /// Parses a manifest whose hash was checked already, of a portion of `portion_bytes`.
@@ -255,11 +261,12 @@ impl Manifest {
         let extents = sections.table::<ExtentRecord>(head.extents.get())?;
         let dimensions = sections.table::<U64>(head.dimensions.get())?;
         let names = sections.table::<u8>(head.name_bytes.get())?;
+        let annex = Annex::parse(&mut sections, head.notes.get(), head.outputs.get())?;
 
         let runs = check_runs(runs, portion_bytes)?;
         let mut tables = Tables { runs: &runs, extents, dimensions, names, used: [0; 3] };
         let items = items.iter().map(|record| Item::check(record, &mut tables)).collect::<Result<_, _>>()?;
-        Ok(Manifest { runs, items })
+        Ok(Manifest { runs, items, annex })
     }
 }
 

@@ -3,6 +3,7 @@
 //! Whatever is read is hostile until its bounds and its checksum have been checked, and no length
 //! that was read is allocated before it has been compared with what is there.
 
+mod annex;
 mod catalogue;
 mod hash;
 mod header;
@@ -10,6 +11,7 @@ mod manifest;
 mod sections;
 mod slot;
 
+pub use annex::{Annex, Note, OutputLength};
 pub use catalogue::{Catalogue, Entry, PhaseRecord};
 pub use hash::{Hash, hash};
 pub use header::{Header, PortionPlace};

@@ -1,0 +1,51 @@
+//! What a program has to say about its revisions.
+
+use crate::{
+    error::{Status, guard},
+    session::{Session, bytes_of, session_of},
+};
+use mainstay_engine::Error;
+use std::ffi::{CStr, c_char};
+
+/// Has every revision from now on carry the text `value` under `name`, until it is set anew: a step, a
+/// version. Local. Names of up to 200 bytes, values of up to 64 KiB, both UTF-8. `mainstay show` prints
+/// them.
+///
+/// # Safety
+/// `session` is open, `name` and `value` end with a zero byte.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_note(session: *mut Session, name: *const c_char, value: *const c_char) -> Status {
+    guard(|| {
+        // SAFETY: the caller's promises are passed on.
+        let (session, name, value) =
+            unsafe { (session_of(session)?, text_of(name, "name")?, text_of(value, "value")?) };
+        session.engine.note(name, value)
+    })
+}
+
+/// What this rank noted under `name` in the revision that the last mainstay_restore brought back; NULL
+/// if it noted nothing. Valid until the next restore or the close.
+///
+/// # Safety
+/// `session` is open, `name` ends with a zero byte.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_restored_note(session: *mut Session, name: *const c_char) -> *const c_char {
+    if session.is_null() || name.is_null() {
+        return std::ptr::null();
+    }
+    // SAFETY: neither is null; the rest is the caller's promise.
+    let (session, name) = unsafe { (&*session, CStr::from_ptr(name)) };
+    session.notes.get(name).map_or(std::ptr::null(), |value| value.as_ptr())
+}
+
+/// # Safety
+/// `text` is null or ends with a zero byte.
+#[allow(unsafe_code)]
+unsafe fn text_of<'a>(text: *const c_char, what: &str) -> Result<&'a str, Error> {
+    // SAFETY: passed on.
+    let bytes = unsafe { bytes_of(text, what) }?;
+    let why = "it is not UTF-8".to_owned();
+    str::from_utf8(bytes).map_err(|_| Error::InvalidArgument { what: format!("{what} of a note"), why })
+}

@@ -1,0 +1,139 @@
+//! What a manifest says besides the items: the program's notes, and how long its output files were.
+
+use super::{Refusal, damaged, sections::Sections};
+use zerocopy::{
+    FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
+    little_endian::{U16, U32, U64},
+};
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct NoteRecord {
+    name_bytes: U16,
+    reserved: U16,
+    value_bytes: U32,
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct OutputRecord {
+    bytes: U64,
+    name_bytes: U32,
+    reserved: U32,
+}
+
+const _: () = assert!(size_of::<NoteRecord>() == 8 && size_of::<OutputRecord>() == 16);
+
+/// A text of the program's own, under a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    pub name: String,
+    pub value: String,
+}
+
+/// A file that the program appends to, by the name that it gave, and its length at t1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutputLength {
+    /// A path: any bytes but zero.
+    pub name: Vec<u8>,
+    pub bytes: u64,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Annex {
+    pub notes: Vec<Note>,
+    pub outputs: Vec<OutputLength>,
+}
+
+impl Annex {
+    pub(super) fn build(&self) -> Vec<u8> {
+        let (mut bytes, mut texts) = (Vec::with_capacity(self.bytes() as usize), Vec::new());
+        for Note { name, value } in &self.notes {
+            let record = NoteRecord {
+                name_bytes: (name.len() as u16).into(),
+                reserved: 0.into(),
+                value_bytes: (value.len() as u32).into(),
+            };
+            bytes.extend_from_slice(record.as_bytes());
+            texts.extend_from_slice(name.as_bytes());
+            texts.extend_from_slice(value.as_bytes());
+        }
+        for output in &self.outputs {
+            let record = OutputRecord {
+                bytes: output.bytes.into(),
+                name_bytes: (output.name.len() as u32).into(),
+                reserved: 0.into(),
+            };
+            bytes.extend_from_slice(record.as_bytes());
+            texts.extend_from_slice(&output.name);
+        }
+        bytes.extend_from_slice(&texts);
+        bytes
+    }
+
+    /// Bytes that it takes in a manifest.
+    pub(crate) fn bytes(&self) -> u64 {
+        let notes = self.notes.iter().map(|n| size_of::<NoteRecord>() + n.name.len() + n.value.len());
+        let outputs = self.outputs.iter().map(|o| size_of::<OutputRecord>() + o.name.len());
+        notes.chain(outputs).sum::<usize>() as u64
+    }
+
+    /// What is left in `sections` after the items: so many notes and outputs.
+    pub(super) fn parse(sections: &mut Sections<'_>, notes: u32, outputs: u32) -> Result<Annex, Refusal> {
+        let note_records = sections.table::<NoteRecord>(notes.into())?;
+        let output_records = sections.table::<OutputRecord>(outputs.into())?;
+        let mut annex = Annex::default();
+        for record in note_records {
+            let name = text(sections.table(record.name_bytes.get().into())?)?;
+            let value = text(sections.table(record.value_bytes.get().into())?)?;
+            annex.notes.push(Note { name, value });
+        }
+        for record in output_records {
+            let name: &[u8] = sections.table(record.name_bytes.get().into())?;
+            if name.is_empty() || name.contains(&0) {
+                return damaged("the name of an output file is no path");
+            }
+            annex.outputs.push(OutputLength { name: name.to_vec(), bytes: record.bytes.get() });
+        }
+        Ok(annex)
+    }
+}
+
+fn text(bytes: &[u8]) -> Result<String, Refusal> {
+    match str::from_utf8(bytes) {
+        Ok(text) => Ok(text.to_owned()),
+        Err(_) => damaged("a note is not text"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn annex() -> Annex {
+        let note = |name: &str, value: &str| Note { name: name.to_owned(), value: value.to_owned() };
+        Annex {
+            notes: vec![note("step", "12"), note("empty", "")],
+            outputs: vec![OutputLength { name: b"out/\xff.csv".to_vec(), bytes: 1 << 40 }],
+        }
+    }
+
+    #[test]
+    fn what_was_built_is_parsed() {
+        let bytes = annex().build();
+        assert_eq!(bytes.len() as u64, annex().bytes());
+        assert_eq!(Annex::parse(&mut Sections::new(&bytes, "manifest"), 2, 1), Ok(annex()));
+    }
+
+    #[test]
+    fn an_annex_that_ends_early_or_is_no_text_is_refused() {
+        let bytes = annex().build();
+        for length in 0..bytes.len() {
+            assert!(Annex::parse(&mut Sections::new(&bytes[..length], "manifest"), 2, 1).is_err(), "{length} bytes");
+        }
+        assert!(Annex::parse(&mut Sections::new(&bytes, "manifest"), u32::MAX, u32::MAX).is_err());
+        let not_text = Annex { notes: Vec::new(), ..annex() }.build();
+        let as_note = [&not_text[..0], &[1, 0, 0, 0, 0, 0, 0, 0, 0xff]].concat();
+        assert!(Annex::parse(&mut Sections::new(&as_note, "manifest"), 1, 0).is_err());
+    }
+}
