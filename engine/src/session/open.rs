@@ -7,7 +7,7 @@ use super::{
 use crate::{
     capture::Regions,
     commit::{Ledger, Opened},
-    config::Config,
+    config::{Config, check_alike},
     device::{Access, Device, Disk, LockFile, LockOutcome},
     error::{Error, Result},
     group::{Group, agree, gather},
@@ -70,6 +70,7 @@ impl Session {
     pub fn open_on(group: Box<dyn Group>, device: Arc<dyn Device>, config: Config) -> Result<Session> {
         let checked = config.check();
         agree(&*group, checked)?;
+        check_alike(&*group, &config)?;
         let domain = Domain::find(&*group, &*device)?;
         let (locks, locks_work) = take_locks(&*group, &*device, &domain)?;
 
