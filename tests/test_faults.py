@@ -72,14 +72,15 @@ class Stage:
         self.space = scratch / "space"
         self.ranks = row["c"]
 
-    def run(self, *commands, ranks=None, space=None, within=(), **inject):
+    def run(self, *commands, ranks=None, space=None, within=(), variables=None, **inject):
         """What a job was told; it must come to its end on every rank."""
         ranks = ranks or self.ranks
         job = [self.program, "--solo"] if ranks == 1 else self.mpiexec(ranks)
         job = [*within, *job, self.space if space is None else space, *commands]
         done = subprocess.run(
             list(map(str, job)),
-            env=self.environment(inject),
+            cwd=self.scratch,
+            env=self.environment(inject) | (variables or {}),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -332,6 +333,61 @@ def option_out_of_range(stage):
 
 
 @scenario
+def time_out_of_range(stage):
+    wrong = [f"{key}={time}" for key in ("every", "mtbf") for time in ("nan", "inf", "-inf", "-1", "1e-9", "1e10")]
+    commands = [command for one in wrong for command in ("set:none=0", f"set:{one}", "open")]
+    stage.check(stage.run(*commands), times=len(wrong))
+
+
+def refused_file(stage, *texts):
+    for text in texts:
+        (stage.scratch / "mainstay.toml").write_text(text)
+        stage.refused()
+
+
+@scenario
+def setting_unknown(stage):
+    refused_file(stage, "\nkep = 3", "keep = 3\n[kep]\nkeep = 3")
+
+
+@scenario
+def setting_ill_typed(stage):
+    refused_file(stage, "\nkeep = '3'", "\n[keep]\nvalue = 3")
+
+
+@scenario
+def settings_no_toml(stage):
+    refused_file(stage, "\nkeep = three")
+
+
+@scenario
+def settings_no_file(stage):
+    file = stage.scratch / "mainstay.toml"
+    os.mkfifo(file)
+    stage.refused()
+    file.unlink()
+    file.mkdir()
+    stage.refused()
+
+
+@scenario
+def settings_file_missing(stage):
+    stage.refused(variables={"MAINSTAY_CONFIG": "missing.toml"})
+
+
+@scenario
+def variable_out_of_range(stage):
+    stage.refused(variables={"MAINSTAY_KEEP": "1001"})
+
+
+@scenario
+def settings_differ(stage):
+    stage.save()
+    stage.refused("@1:set:keep=2", "open")
+    stage.comes_back(2)
+
+
+@scenario
 def options_of_another_size(stage):
     stage.check(stage.run("set:size=0", "open", "set:size=8", "open", "set:size=4096", "open"), times=3)
 
@@ -453,7 +509,7 @@ def io_error_at_write(stage):
 
 @scenario
 def io_error_without_pool(stage):
-    failed_save(stage, "write:EIO", "wait", set_up=["set:stage=1"])
+    failed_save(stage, "write:EIO", "wait", set_up=["set:stage=2"])
 
 
 @scenario
@@ -687,7 +743,7 @@ def test_the_c_boundary_under_sanitizers(scratch, shim, templates):
     save = ["save:1", "wait", "save:2", "poll", "restore", "holds:2", "close"]
     stage.run("open", "second", "nulls", "odd:shape", "odd:dimensions", "odd:type", "protect:field", *save)
     stage.run("group:incomplete", "group:size", "set:size=8", "open", "set:none=0", "set:stage=77", "open")
-    stage.run("set:none=0", "set:stage=1", "open", "change:size", "restore", "change:shape", "restore", "close")
+    stage.run("set:none=0", "set:stage=2", "open", "change:size", "restore", "change:shape", "restore", "close")
     layout = Layout(stage.space)
     layout.flip(layout.data(0, 2))
     layout.write()

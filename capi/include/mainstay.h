@@ -15,8 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* mainstay_options options = MAINSTAY_OPTIONS_INIT;  then set what should differ from its default. */
-#define MAINSTAY_OPTIONS_INIT { sizeof(mainstay_options), 0, MAINSTAY_STAGE_POOL, 0, 0, 0, 0 }
+/* mainstay_options options = MAINSTAY_OPTIONS_INIT;  then set what the program wants its way. */
+#define MAINSTAY_OPTIONS_INIT { sizeof(mainstay_options), 0, MAINSTAY_STAGE_DEFAULT, 0, 0, 0, 0, 0, 0, 0 }
 
 // What a call came to. The names are the same in Rust, C and Python.
 typedef enum {
@@ -85,8 +85,10 @@ typedef enum {
 
 // Which way bytes leave the program.
 typedef enum {
+  // What mainstay.toml or the environment say; else the pool.
+  MAINSTAY_STAGE_DEFAULT = 0,
   // Into a pool of chunks, which I/O threads write.
-  MAINSTAY_STAGE_POOL = 0,
+  MAINSTAY_STAGE_POOL,
   // Written by the calling thread, without a buffer: the baseline.
   MAINSTAY_STAGE_DIRECT,
 } mainstay_stage;
@@ -152,7 +154,8 @@ typedef struct {
   void (*release)(void *context);
 } mainstay_group;
 
-// Settings; 0 stands for the default.
+// What the program sets; 0: what the environment or mainstay.toml say, or else the default, which is
+// given here.
 typedef struct {
   // sizeof(mainstay_options); MAINSTAY_OPTIONS_INIT sets it.
   size_t size;
@@ -169,6 +172,13 @@ typedef struct {
   uint32_t io_threads;
   // Bytes of this rank's portion of a new space; room for keep+2 of the first checkpoint's shards.
   uint64_t portion_bytes;
+  // A checkpoint is due every so many steps; not by steps.
+  uint64_t every_steps;
+  // A checkpoint is due after so many seconds; not by time.
+  double every_seconds;
+  // Mean time between failures of the job, in seconds, from which Daly's formula tells when a
+  // checkpoint is due; not given.
+  double mtbf_seconds;
 } mainstay_options;
 
 #ifdef __cplusplus
@@ -255,8 +265,9 @@ mainstay_status mainstay_restore(mainstay_session *session,
 const char *mainstay_report(mainstay_session *session);
 
 // Opens the space in the directory `path`, made if it is missing, for the ranks of `group`, and puts
-// the session into `*session`. Collective. `options` may be NULL. The group is taken over and
-// released in any case, except one of another size. Programs on MPI call mainstay_open_mpi instead.
+// the session into `*session`. Collective. `options` may be NULL; what they do not set comes from the
+// environment or the file mainstay.toml. The group is taken over and released in any case, except one
+// of another size. Programs on MPI call mainstay_open_mpi instead.
 mainstay_status mainstay_open(const mainstay_group *group,
                               const char *path,
                               const mainstay_options *options,

@@ -1,19 +1,22 @@
 //! The settings of a session.
 
-use mainstay_engine::{Config, Error, Stage};
+use mainstay_engine::{Choice, Config, Error, Stage, Value};
 
 /// Which way bytes leave the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(dead_code, reason = "for the header only")]
 #[repr(C)]
 pub enum StageCode {
+    /// What mainstay.toml or the environment say; else the pool.
+    Default = 0,
     /// Into a pool of chunks, which I/O threads write.
-    Pool = 0,
+    Pool,
     /// Written by the calling thread, without a buffer: the baseline.
     Direct,
 }
 
-/// Settings; 0 stands for the default.
+/// What the program sets; 0: what the environment or mainstay.toml say, or else the default, which is
+/// given here.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Options {
@@ -32,38 +35,56 @@ pub struct Options {
     pub io_threads: u32,
     /// Bytes of this rank's portion of a new space; room for keep+2 of the first checkpoint's shards.
     pub portion_bytes: u64,
+    /// A checkpoint is due every so many steps; not by steps.
+    pub every_steps: u64,
+    /// A checkpoint is due after so many seconds; not by time.
+    pub every_seconds: f64,
+    /// Mean time between failures of the job, in seconds, from which Daly's formula tells when a
+    /// checkpoint is due; not given.
+    pub mtbf_seconds: f64,
 }
 
 impl Options {
-    pub(crate) fn config(&self) -> Result<Config, Error> {
+    /// The settings in force where the program passed `options`.
+    pub(crate) fn config(options: Option<&Options>) -> Result<Config, Error> {
+        let choice = options.map_or_else(|| Ok(Choice::default()), Options::choice)?;
+        Ok(Config::resolve(&choice)?.config)
+    }
+
+    fn choice(&self) -> Result<Choice, Error> {
         if self.size != size_of::<Options>() {
             let why =
                 format!("size {} instead of {}; begin with MAINSTAY_OPTIONS_INIT", self.size, size_of::<Options>());
             return Err(Error::InvalidArgument { what: "options".to_owned(), why });
         }
         let stage = match self.stage {
-            0 => Stage::Pool,
-            1 => Stage::Direct,
+            0 => None,
+            1 => Some(Stage::Pool),
+            2 => Some(Stage::Direct),
             other => {
                 let why = format!("{other} is no stage, it takes MAINSTAY_STAGE_POOL or MAINSTAY_STAGE_DIRECT");
                 return Err(Error::InvalidArgument { what: "stage".to_owned(), why });
             }
         };
-        let mut config = Config { stage, ..Config::default() };
-        let set = |value: u64, field: &mut u64| {
-            if value != 0 {
-                *field = value;
-            }
+        let mut choice = Choice {
+            stage,
+            keep: set(self.keep),
+            pool_bytes: set(self.pool_bytes),
+            chunk_bytes: set(self.chunk_bytes),
+            io_threads: set(self.io_threads),
+            portion_bytes: set(self.portion_bytes),
+            every_steps: set(self.every_steps),
+            ..Choice::default()
         };
-        set(self.pool_bytes, &mut config.pool_bytes);
-        set(self.chunk_bytes, &mut config.chunk_bytes);
-        set(self.portion_bytes, &mut config.portion_bytes);
-        if self.keep != 0 {
-            config.keep = self.keep;
+        for (key, seconds) in [("every_seconds", self.every_seconds), ("mtbf_seconds", self.mtbf_seconds)] {
+            if let Some(seconds) = set(seconds) {
+                choice.set(key, Value::Float(seconds))?;
+            }
         }
-        if self.io_threads != 0 {
-            config.io_threads = self.io_threads;
-        }
-        Ok(config)
+        Ok(choice)
     }
+}
+
+fn set<T: Default + PartialEq>(value: T) -> Option<T> {
+    (value != T::default()).then_some(value)
 }

@@ -6,7 +6,7 @@ use crate::{
     options::Options,
 };
 use mainstay_engine::{
-    Config, Error,
+    Error,
     group::{Group, Solo, agree},
 };
 use std::{
@@ -26,8 +26,9 @@ pub struct Session {
 }
 
 /// Opens the space in the directory `path`, made if it is missing, for the ranks of `group`, and puts
-/// the session into `*session`. Collective. `options` may be NULL. The group is taken over and
-/// released in any case, except one of another size. Programs on MPI call mainstay_open_mpi instead.
+/// the session into `*session`. Collective. `options` may be NULL; what they do not set comes from the
+/// environment or the file mainstay.toml. The group is taken over and released in any case, except one
+/// of another size. Programs on MPI call mainstay_open_mpi instead.
 ///
 /// # Safety
 /// `group` is filled in, `path` ends with a zero byte, `session` points to room for a pointer.
@@ -82,7 +83,7 @@ unsafe fn open(
         let session = session.ok_or_else(|| null("session"))?;
         // SAFETY: as the caller promised.
         let path = Path::new(OsStr::from_bytes(unsafe { bytes_of(path, "path") }?));
-        Ok((session, path, options.map_or_else(|| Ok(Config::default()), Options::config)?))
+        Ok((session, path, Options::config(options)?))
     };
     let (session, path, config) = match checked() {
         Ok(checked) => checked,

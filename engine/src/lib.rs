@@ -20,7 +20,7 @@ mod stage;
 
 pub use capture::Region;
 pub use commit::RevisionKey;
-pub use config::Config;
+pub use config::{Choice, Config, Interval, KEYS, Key, Resolved, Setting, Shown, Signal, Source, Surroundings, Value};
 pub use error::{Error, ErrorKind, Result};
 #[cfg(feature = "mutants")]
 pub use mutant::{Mutant, activate};

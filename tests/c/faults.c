@@ -142,6 +142,8 @@ static void set(const char *what) {
   if (strncmp(what, "chunk=", 6) == 0) options.chunk_bytes = n;
   if (strncmp(what, "threads=", 8) == 0) options.io_threads = (uint32_t)n;
   if (strncmp(what, "portion=", 8) == 0) options.portion_bytes = n;
+  if (strncmp(what, "every=", 6) == 0) options.every_seconds = strtod(value, NULL);
+  if (strncmp(what, "mtbf=", 5) == 0) options.mtbf_seconds = strtod(value, NULL);
 }
 
 /* Protects `step` anew, as something else than it was. */

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     capture::{Notes, Outputs, Regions},
     commit::{Ledger, Opened},
-    config::Config,
+    config::{Config, check_alike},
     device::{Access, Device, Disk, LockFile, LockOutcome},
     error::{Error, Result},
     group::{Group, agree, gather},
@@ -68,6 +68,7 @@ impl Inner {
     pub(super) fn open_on(group: Box<dyn Group>, device: Arc<dyn Device>, config: Config) -> Result<Inner> {
         let checked = config.check();
         agree(&*group, checked)?;
+        check_alike(&*group, &config)?;
         let domain = Domain::find(&*group, &*device)?;
         let (locks, locks_work) = take_locks(&*group, &*device, &domain)?;
 

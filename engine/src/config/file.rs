@@ -1,0 +1,101 @@
+//! The file `mainstay.toml`. Whatever lies there is hostile until it has been read to its end.
+
+use super::{Choice, Key, Value, value::shortened};
+use crate::error::{Error, Result};
+use std::{
+    collections::BTreeMap,
+    fs::{self, OpenOptions},
+    io::{self, Read},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+use toml::de::{DeTable, DeValue};
+
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// What a file sets, and the line of each key.
+#[derive(Debug, Default)]
+pub(super) struct Settings {
+    pub choice: Choice,
+    pub lines: BTreeMap<&'static str, usize>,
+}
+
+/// Reads the file, if there is one. An error names the file, and the line and the key where it can.
+pub(super) fn read(path: &Path, must_exist: bool) -> Result<Option<Settings>> {
+    match text_of(path) {
+        Ok(bytes) => parse(path, &bytes?).map(Some),
+        // A link that leads nowhere is no missing file.
+        Err(e) if e.kind() == io::ErrorKind::NotFound && !must_exist && fs::symlink_metadata(path).is_err() => Ok(None),
+        Err(e) => Err(wrong(path, format!("the settings cannot be read: {e}"))),
+    }
+}
+
+fn text_of(path: &Path) -> io::Result<Result<Vec<u8>>> {
+    // A FIFO that nobody writes to must not hold the program up.
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Ok(Err(wrong(path, "the settings are no regular file")));
+    }
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Ok(Err(wrong(path, "the settings are larger than 1 MiB: is this the right file?")));
+    }
+    Ok(Ok(bytes))
+}
+
+fn parse(path: &Path, bytes: &[u8]) -> Result<Settings> {
+    let line_at = |at: usize| 1 + bytes[..at.min(bytes.len())].iter().filter(|byte| **byte == b'\n').count();
+    let at_line = |line: usize, why: String| Error::argument(format!("{}, line {line}", path.display()), why);
+    let text = std::str::from_utf8(bytes).map_err(|e| {
+        at_line(line_at(e.valid_up_to()), "a byte that is not UTF-8; save the file as UTF-8".to_owned())
+    })?;
+    let table = DeTable::parse(text).map_err(|e| {
+        let span = e.span().unwrap_or_default();
+        let line = line_at(span.start);
+        match e.message() {
+            "duplicate key" => {
+                let name = text.get(span).unwrap_or_default();
+                Error::argument(place(name, path, line), "the key is there a second time; leave one")
+            }
+            other => at_line(line, format!("this is no TOML: {other}")),
+        }
+    })?;
+
+    let mut entries: Vec<_> = table.into_inner().into_iter().collect();
+    entries.sort_by_key(|(name, _)| name.span().start);
+    let mut settings = Settings::default();
+    for (name, value) in entries {
+        let line = line_at(name.span().start);
+        let refuse = |why| Error::argument(place(name.get_ref(), path, line), why);
+        let key = Key::named(name.get_ref()).ok_or_else(|| refuse(Key::unknown(name.get_ref())))?;
+        settings.choice.read(key, given(value.get_ref())).map_err(refuse)?;
+        settings.lines.insert(key.name, line);
+    }
+    Ok(settings)
+}
+
+fn given<'a>(value: &'a DeValue) -> Value<'a> {
+    match value {
+        DeValue::String(text) => Value::Text(text),
+        DeValue::Integer(number) => match i128::from_str_radix(number.as_str(), number.radix()) {
+            Ok(number) => Value::Integer(number),
+            Err(_) => Value::Other("a number of so many digits"),
+        },
+        DeValue::Float(number) => number.as_str().parse().map_or(Value::Other("such a number"), Value::Float),
+        DeValue::Boolean(true) => Value::Other("true"),
+        DeValue::Boolean(false) => Value::Other("false"),
+        DeValue::Datetime(_) => Value::Other("a date or time of day"),
+        DeValue::Array(_) => Value::Other("a list"),
+        DeValue::Table(_) => Value::Other("a table"),
+    }
+}
+
+/// `keep in /home/me/mainstay.toml, line 3`; a name may hold any character.
+pub(super) fn place(name: &str, path: &Path, line: usize) -> String {
+    format!("{} in {}, line {line}", shortened(name).escape_debug(), path.display())
+}
+
+fn wrong(path: &Path, why: impl Into<String>) -> Error {
+    Error::argument(path.display().to_string(), why)
+}

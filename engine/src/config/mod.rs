@@ -1,0 +1,115 @@
+//! The settings of a session: what they are, and what values they take.
+//!
+//! `keys` is the one table of them; `choice` holds what one place sets, `file` and `environment` are
+//! such places, and `resolve` puts them together and remembers where each value came from. `alike` has
+//! the ranks of a job compare theirs. What must hold: every setting has a default that works, and no
+//! value is used that its key does not take.
+
+mod alike;
+mod choice;
+mod environment;
+mod file;
+mod keys;
+mod resolve;
+mod shown;
+mod signal;
+mod value;
+
+pub(crate) use alike::check_alike;
+pub use choice::Choice;
+pub use environment::Surroundings;
+pub use keys::{KEYS, Key};
+pub use resolve::{Resolved, Setting, Source};
+pub use shown::Shown;
+pub use signal::Signal;
+pub use value::Value;
+
+use crate::{
+    error::{Error, Result},
+    stage::Stage,
+};
+use std::{path::PathBuf, thread, time::Duration};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Complete revisions that are kept, at least 1. A space has room for two more.
+    pub keep: u32,
+    pub stage: Stage,
+    /// Bytes of each rank's pool; with more than the shard, the program waits only for a copy.
+    pub pool_bytes: u64,
+    /// Bytes of one chunk: what is written at once. A multiple of 4 KiB.
+    pub chunk_bytes: u64,
+    /// Threads of each rank that write, and as many that hash; 0: as suits the processors.
+    pub io_threads: u32,
+    /// Bytes of each rank's portion; 0 has the first checkpoint size it.
+    pub portion_bytes: u64,
+    /// Where the pool lives.
+    pub pool_directory: PathBuf,
+    /// A checkpoint is due every so many steps; 0: not by steps.
+    pub every_steps: u64,
+    /// A checkpoint is due after so long; zero: not by time.
+    pub every: Duration,
+    /// The mean time between failures, from which `interval` tells when a checkpoint is due; zero: not given.
+    pub mtbf: Duration,
+    /// The formula that gives the time between checkpoints from their cost and `mtbf`.
+    pub interval: Interval,
+    /// How often the ranks look together whether a checkpoint is due; zero: at every step.
+    pub agree_every: Duration,
+    /// With this signal the program is asked for a checkpoint.
+    pub checkpoint_signal: Option<Signal>,
+}
+
+/// Whose formula gives the time between checkpoints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Interval {
+    #[default]
+    Daly,
+    Young,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            keep: 1,
+            stage: Stage::Pool,
+            pool_bytes: 64 << 20,
+            chunk_bytes: 4 << 20,
+            io_threads: 0,
+            portion_bytes: 0,
+            pool_directory: PathBuf::from("/dev/shm"),
+            every_steps: 0,
+            every: Duration::ZERO,
+            mtbf: Duration::ZERO,
+            interval: Interval::default(),
+            agree_every: Duration::from_secs(1),
+            checkpoint_signal: None,
+        }
+    }
+}
+
+impl Config {
+    /// Threads that write, and as many that hash, where `ranks` ranks share the processors. Two keep a
+    /// device busy; where the ranks use all processors a second one only pushes them aside.
+    pub(crate) fn io_threads_for(&self, ranks: usize) -> usize {
+        match self.io_threads {
+            0 => 1 + usize::from(thread::available_parallelism().is_ok_and(|cores| ranks < cores.get())),
+            set => set as usize,
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        for key in KEYS {
+            key.check(self).map_err(|why| Error::argument(key.name, why))?;
+        }
+        self.check_pool().map_err(|why| Error::argument("pool_bytes", why))
+    }
+
+    /// One chunk to fill while another is written. The sizes themselves are in range.
+    fn check_pool(&self) -> std::result::Result<(), String> {
+        if self.pool_bytes >= 2 * self.chunk_bytes {
+            return Ok(());
+        }
+        let (pool, two) = (Shown::Bytes(self.pool_bytes), Shown::Bytes(2 * self.chunk_bytes));
+        Err(format!("{pool} is out of range, it takes two chunks ({two}) or more"))
+    }
+}

@@ -1,0 +1,91 @@
+//! What is in force, and where each value came from: what the program sets goes before the
+//! environment, that before the file, and that before the default.
+
+use super::{Choice, Config, KEYS, Key, Shown, Surroundings, file};
+use crate::error::{Error, Result};
+use std::{fmt, path::PathBuf};
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    Default,
+    File { path: PathBuf, line: usize },
+    Environment { variable: String },
+    Program,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Source::Default => f.write_str("default"),
+            Source::File { path, line } => write!(f, "{}, line {line}", path.display()),
+            Source::Environment { variable } => f.write_str(variable),
+            Source::Program => f.write_str("program"),
+        }
+    }
+}
+
+/// One setting that is in force.
+#[derive(Clone)]
+pub struct Setting {
+    pub key: &'static Key,
+    pub value: Shown,
+    pub source: Source,
+}
+
+/// The settings in force, and each as text.
+#[derive(Clone)]
+pub struct Resolved {
+    pub config: Config,
+    /// In the order of `KEYS`.
+    pub settings: Vec<Setting>,
+}
+
+impl Config {
+    /// The settings of a session of this program, which itself sets `choice`. An error names the key,
+    /// what it takes, and the line of the file or the variable that is wrong.
+    pub fn resolve(choice: &Choice) -> Result<Resolved> {
+        Self::resolve_in(choice, &Surroundings::here())
+    }
+
+    /// The same where `surroundings` are those of the program.
+    pub fn resolve_in(choice: &Choice, surroundings: &Surroundings) -> Result<Resolved> {
+        let (path, must_exist) = surroundings.file();
+        let file = file::read(&path, must_exist)?.unwrap_or_default();
+        let environment = surroundings.choice()?;
+
+        let mut config = Config::default();
+        let mut settings = Vec::new();
+        for key in KEYS {
+            let line = file.lines.get(key.name).copied().unwrap_or_default();
+            let layers = [
+                (&file.choice, Source::File { path: path.clone(), line }),
+                (&environment, Source::Environment { variable: key.variable() }),
+                (choice, Source::Program),
+            ];
+            let mut source = Source::Default;
+            for (choice, from) in layers {
+                if (key.take)(choice, &mut config) {
+                    source = from;
+                }
+            }
+            key.check(&config).map_err(|why| Error::argument(place(key, &source), why))?;
+            settings.push(Setting { key, value: (key.show)(&config), source });
+        }
+        config.check_pool().map_err(|why| {
+            let place = |name| settings.iter().find(|s| s.key.name == name).map(|s| place(s.key, &s.source));
+            let [pool, chunk] = ["pool_bytes", "chunk_bytes"].map(|name| place(name).unwrap_or_default());
+            Error::argument(if chunk == "chunk_bytes" { pool } else { format!("{pool}, with {chunk}") }, why)
+        })?;
+        Ok(Resolved { config, settings })
+    }
+}
+
+/// How a message names the key where it was set.
+fn place(key: &Key, source: &Source) -> String {
+    match source {
+        Source::Default | Source::Program => key.name.to_owned(),
+        Source::File { path, line } => file::place(key.name, path, *line),
+        Source::Environment { variable } => variable.clone(),
+    }
+}

@@ -1,0 +1,346 @@
+//! Settings: the file, the environment, which goes before which, and what is told about wrong ones.
+
+use mainstay_engine::{
+    Choice, Config, ErrorKind, Interval, KEYS, Resolved, Result, Session, Source, Stage, Surroundings, Value,
+    group::{Group, ThreadGroup},
+};
+use std::{
+    ffi::OsString, fs, os::unix::ffi::OsStringExt, os::unix::fs::symlink, path::PathBuf, thread, time::Duration,
+};
+use tempfile::TempDir;
+
+/// A working directory, and an environment.
+struct Place {
+    folder: TempDir,
+    surroundings: Surroundings,
+}
+
+impl Place {
+    fn new() -> Place {
+        let folder = TempDir::new().unwrap();
+        let surroundings = Surroundings { directory: folder.path().to_owned(), ..Surroundings::default() };
+        Place { folder, surroundings }
+    }
+
+    fn with_file(text: impl AsRef<[u8]>) -> Place {
+        let place = Place::new();
+        fs::write(place.file(), text).unwrap();
+        place
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.path().join("mainstay.toml")
+    }
+
+    fn set(mut self, variable: &str, value: impl Into<OsString>) -> Place {
+        self.surroundings.variables.insert(variable.to_owned(), value.into());
+        self
+    }
+
+    fn resolve(&self, choice: &Choice) -> Result<Resolved> {
+        Config::resolve_in(choice, &self.surroundings)
+    }
+
+    fn config(&self) -> Config {
+        self.resolve(&Choice::default()).unwrap_or_else(|e| panic!("{e}")).config
+    }
+
+    /// The message, which says all of `says`; {file} stands for the file's path.
+    #[track_caller]
+    fn refuses(&self, says: &[&str]) -> String {
+        let error = self.resolve(&Choice::default()).err().expect("it was taken");
+        let message = error.to_string();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{message}");
+        for says in says {
+            let says = says.replace("{file}", self.file().to_str().unwrap());
+            assert!(message.contains(&says), "{says:?} is not in {message:?}");
+        }
+        assert!(message.len() < 1000, "{} bytes of message", message.len());
+        message
+    }
+}
+
+#[test]
+fn nothing_given_means_defaults() {
+    let resolved = Place::new().resolve(&Choice::default()).unwrap();
+    assert_eq!(resolved.config, Config::default());
+    assert!(resolved.settings.iter().all(|setting| setting.source == Source::Default));
+    let names: Vec<_> = resolved.settings.iter().map(|setting| setting.key.name).collect();
+    assert_eq!(names, KEYS.iter().map(|key| key.name).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_file_sets_every_key() {
+    let text = r#"
+        keep = 3
+        stage = "direct"
+        pool_bytes = "1 GiB"        # sizes and times may have units
+        chunk_bytes = 1048576
+        io_threads = 4
+        portion_bytes = 0x40000000
+        pool_directory = "/tmp"
+        every_steps = 1_000
+        every_seconds = "10 min"
+        mtbf_seconds = 86400
+        interval = "young"
+        agree_seconds = 0.5
+        checkpoint_signal = "USR1"
+    "#;
+    let place = Place::with_file(text);
+    let resolved = place.resolve(&Choice::default()).unwrap();
+    let config = &resolved.config;
+    assert_eq!((config.keep, config.stage, config.io_threads), (3, Stage::Direct, 4));
+    assert_eq!((config.pool_bytes, config.chunk_bytes, config.portion_bytes), (1 << 30, 1 << 20, 1 << 30));
+    assert_eq!((config.pool_directory.to_str(), config.every_steps), (Some("/tmp"), 1000));
+    assert_eq!((config.every, config.mtbf), (Duration::from_secs(600), Duration::from_secs(86_400)));
+    assert_eq!((config.interval, config.agree_every), (Interval::Young, Duration::from_millis(500)));
+    assert_eq!(config.checkpoint_signal.map(|signal| signal.name()), Some("USR1"));
+    for (at, setting) in resolved.settings.iter().enumerate() {
+        assert_eq!(setting.source, Source::File { path: place.file(), line: at + 2 }, "{}", setting.key.name);
+    }
+}
+
+#[test]
+fn the_program_goes_before_the_environment_that_before_the_file_that_before_the_default() {
+    let place = Place::with_file("keep = 2\nio_threads = 2\nevery_steps = 2\n")
+        .set("MAINSTAY_KEEP", "3")
+        .set("MAINSTAY_IO_THREADS", "3")
+        .set("MAINSTAY_EVERY_STEPS", "");
+    let resolved = place.resolve(&Choice { keep: Some(4), ..Choice::default() }).unwrap();
+    let config = &resolved.config;
+    assert_eq!((config.keep, config.io_threads, config.every_steps, config.chunk_bytes), (4, 3, 2, 4 << 20));
+    let source = |name| resolved.settings.iter().find(|setting| setting.key.name == name).unwrap().source.to_string();
+    assert_eq!(source("keep"), "program");
+    assert_eq!(source("io_threads"), "MAINSTAY_IO_THREADS");
+    assert_eq!(source("every_steps"), format!("{}, line 3", place.file().display()));
+    assert_eq!(source("chunk_bytes"), "default");
+}
+
+#[test]
+fn a_program_can_set_what_is_the_default_anyway() {
+    let place = Place::with_file("stage = 'direct'\ncheckpoint_signal = 'USR1'\n");
+    let choice = Choice { stage: Some(Stage::Pool), checkpoint_signal: Some(None), ..Choice::default() };
+    assert_eq!(place.resolve(&choice).unwrap().config, Config::default());
+}
+
+#[test]
+fn a_file_may_lie_elsewhere() {
+    let elsewhere = TempDir::new().unwrap();
+    let named = elsewhere.path().join("settings");
+    fs::write(&named, "keep = 5").unwrap();
+    let place = Place::with_file("keep = 2").set("MAINSTAY_CONFIG", &named);
+    assert_eq!(place.config().keep, 5);
+    fs::write(place.folder.path().join("other.toml"), "keep = 6").unwrap();
+    assert_eq!(place.set("MAINSTAY_CONFIG", "other.toml").config().keep, 6);
+    // An empty variable is none.
+    assert_eq!(Place::with_file("keep = 2").set("MAINSTAY_CONFIG", "").config().keep, 2);
+}
+
+#[test]
+fn the_environment_takes_what_the_file_takes() {
+    let place = Place::new()
+        .set("MAINSTAY_POOL_BYTES", "1 GiB")
+        .set("MAINSTAY_STAGE", "direct")
+        .set("MAINSTAY_EVERY_SECONDS", "1h 30m")
+        .set("MAINSTAY_AGREE_SECONDS", "0.25")
+        .set("MAINSTAY_CHECKPOINT_SIGNAL", "SIGUSR2")
+        .set("MAINSTAY_POOL_DIRECTORY", OsString::from_vec(b"/tmp/\xff".to_vec()));
+    let config = place.config();
+    assert_eq!((config.pool_bytes, config.stage), (1 << 30, Stage::Direct));
+    assert_eq!((config.every, config.agree_every), (Duration::from_secs(5400), Duration::from_millis(250)));
+    assert_eq!(config.checkpoint_signal.map(|signal| signal.name()), Some("USR2"));
+    assert_eq!(config.pool_directory.into_os_string().into_vec(), b"/tmp/\xff");
+}
+
+#[test]
+fn wrong_variables_are_named() {
+    let wrong = [
+        ("MAINSTAY_KEEP", "three", "\"three\" is no whole number, it takes 1 to 1000"),
+        ("MAINSTAY_KEEP", "1001", "1001 is out of range, it takes 1 to 1000"),
+        ("MAINSTAY_KEEP", "0", "0 is out of range"),
+        ("MAINSTAY_KEEP", "-1", "-1 is out of range"),
+        ("MAINSTAY_STAGE", "Pool", "it takes pool or direct"),
+        ("MAINSTAY_CHUNK_BYTES", "6000", "6000 is out of range, it takes multiples of 4 KiB"),
+        ("MAINSTAY_POOL_BYTES", "64 MeB", "no size"),
+        ("MAINSTAY_POOL_BYTES", "99999999 EiB", "out of range"),
+        ("MAINSTAY_IO_THREADS", "65", "0 to 64"),
+        ("MAINSTAY_PORTION_BYTES", "1", "1 MiB and more"),
+        ("MAINSTAY_EVERY_STEPS", "1.5", "no whole number"),
+        ("MAINSTAY_EVERY_SECONDS", "10 fortnights", "no time"),
+        ("MAINSTAY_EVERY_SECONDS", "0.0001", "0.0001 is out of range"),
+        ("MAINSTAY_MTBF_SECONDS", "inf", "out of range"),
+        ("MAINSTAY_INTERVAL", "weekly", "daly or young"),
+        ("MAINSTAY_AGREE_SECONDS", "3601", "0 to 3600"),
+        ("MAINSTAY_CHECKPOINT_SIGNAL", "KILL", "\"KILL\" cannot be caught, it takes the name of a signal"),
+        ("MAINSTAY_CHECKPOINT_SIGNAL", "SEGV", "fault of the program"),
+    ];
+    for (variable, value, says) in wrong {
+        let message = Place::new().set(variable, value).refuses(&[says]);
+        assert!(message.starts_with(&format!("{variable}: ")), "{message}");
+    }
+    Place::new().set("MAINSTAY_KEEP", OsString::from_vec(vec![0xff])).refuses(&["MAINSTAY_KEEP: ", "no whole number"]);
+    Place::new().set("MAINSTAY_STAGE", "x".repeat(100_000)).refuses(&["MAINSTAY_STAGE"]);
+}
+
+#[test]
+fn a_wrong_value_is_told_also_where_another_place_goes_before() {
+    let place = Place::with_file("\nkeep = 0").set("MAINSTAY_KEEP", "3");
+    place.refuses(&["keep in {file}, line 2: 0 is out of range"]);
+    let choice = Choice { keep: Some(3), ..Choice::default() };
+    assert!(Place::new().set("MAINSTAY_KEEP", "0").resolve(&choice).is_err());
+}
+
+#[test]
+fn what_a_program_sets_wrongly_is_told_by_the_key() {
+    let choice = Choice { keep: Some(0), ..Choice::default() };
+    let message = Place::new().resolve(&choice).err().unwrap().to_string();
+    assert_eq!(message, "keep: 0 is out of range, it takes 1 to 1000");
+    let mut choice = Choice::default();
+    let message = choice.set("kep", Value::Integer(3)).unwrap_err().to_string();
+    assert_eq!(message, "kep: there is no such setting; did you mean keep?");
+    let message = choice.set("every_seconds", Value::Float(f64::NAN)).unwrap_err().to_string();
+    assert!(message.starts_with("every_seconds: NaN is out of range, it takes 0, or"), "{message}");
+    choice.set("every_seconds", Value::Float(2.5)).unwrap();
+    assert_eq!(choice, Choice { every: Some(Duration::from_millis(2500)), ..Choice::default() });
+}
+
+#[test]
+fn wrong_lines_of_a_file_are_named() {
+    let wrong = [
+        ("keep = 3\nkep = 3", "kep in {file}, line 2", "did you mean keep?"),
+        ("\n\npool_size = 3", "pool_size in {file}, line 3", "did you mean pool_bytes?"),
+        ("zzz = 1", "zzz in {file}, line 1", "`mainstay config` lists all"),
+        ("'' = 1", " in {file}, line 1", "no such setting"),
+        ("\"a\\nb\" = 1", "a\\nb in {file}, line 1", "no such setting"),
+        ("keep = 3\n# more\nkeep = 4", "keep in {file}, line 3", "a second time"),
+        ("keep = '3'", "keep in {file}, line 1", "\"3\" is no whole number, it takes 1 to 1000"),
+        ("keep = 3.0", "keep in {file}, line 1", "3.0 is no whole number"),
+        ("keep = true", "keep in {file}, line 1", "true is no whole number"),
+        ("keep = [3]", "keep in {file}, line 1", "a list is no whole number"),
+        ("keep = 1979-05-27", "keep in {file}, line 1", "a date or time of day is no whole number"),
+        ("[keep]\nvalue = 3", "keep in {file}, line 1", "a table is no whole number"),
+        ("keep.value = 3", "keep in {file}, line 1", "a table is no whole number"),
+        ("keep = {value = 3}", "keep in {file}, line 1", "a table is no whole number"),
+        ("[session]\nkeep = 3", "session in {file}, line 1", "no such setting"),
+        ("[[stage]]\n", "stage in {file}, line 1", "it takes pool or direct"),
+        ("keep = 1001", "keep in {file}, line 1", "1001 is out of range"),
+        ("keep = 99999999999999999999999999999999999999999", "keep in {file}, line 1", "no whole number"),
+        ("keep = 9999999999999999999999", "keep in {file}, line 1", "out of range"),
+        ("every_seconds = nan", "every_seconds in {file}, line 1", "out of range"),
+        ("every_seconds = -inf", "every_seconds in {file}, line 1", "out of range"),
+        ("every_seconds = 1e-9", "every_seconds in {file}, line 1", "out of range"),
+        ("every_seconds = true", "every_seconds in {file}, line 1", "true is no time"),
+        ("pool_bytes = '64 MeB'", "pool_bytes in {file}, line 1", "no size"),
+        ("pool_bytes = 4096.0", "pool_bytes in {file}, line 1", "no size"),
+        ("pool_directory = ''", "pool_directory in {file}, line 1", "it takes a directory"),
+        ("pool_directory = \"a\\u0000b\"", "pool_directory in {file}, line 1", "it takes a directory"),
+        ("pool_directory = 3", "pool_directory in {file}, line 1", "3 is no path"),
+        ("checkpoint_signal = 'STOP'", "checkpoint_signal in {file}, line 1", "cannot be caught"),
+        ("checkpoint_signal = 10", "checkpoint_signal in {file}, line 1", "10 is no signal"),
+        ("keep = 3\nstage = pool", "{file}, line 2", "no TOML"),
+        ("keep = 3\nkeep", "{file}, line 2", "no TOML"),
+        ("\n<xml/>", "{file}, line 2", "no TOML"),
+        ("keep = \"3", "{file}, line 1", "no TOML"),
+    ];
+    for (text, place, why) in wrong {
+        Place::with_file(text).refuses(&[place, why]);
+    }
+    let deep = "a = ".to_owned() + &"[".repeat(500_000);
+    Place::with_file(deep).refuses(&["{file}, line 1"]);
+    Place::with_file("k".repeat(500_000) + " = 1").refuses(&["{file}, line 1", "no such setting"]);
+    Place::with_file(b"keep = 3\n# \xff\n").refuses(&["{file}, line 2: a byte that is not UTF-8"]);
+    // What comes first in the file is told first.
+    Place::with_file("zeta = 1\nalpha = 1").refuses(&["zeta in {file}, line 1"]);
+}
+
+#[test]
+fn a_pool_smaller_than_two_chunks_names_both() {
+    Place::with_file("chunk_bytes = '64 MiB'")
+        .refuses(&["pool_bytes, with chunk_bytes in {file}, line 1", "(128 MiB)"]);
+    let place = Place::with_file("\nchunk_bytes = '64 MiB'").set("MAINSTAY_POOL_BYTES", "100 MiB");
+    place.refuses(&["MAINSTAY_POOL_BYTES, with chunk_bytes in {file}, line 2: 100 MiB is out of range, it takes two"]);
+}
+
+#[test]
+fn what_is_no_readable_file_is_refused() {
+    let place = Place::new();
+    fs::create_dir(place.file()).unwrap();
+    place.refuses(&["{file}: ", "no regular file"]);
+
+    let place = Place::new();
+    nix::unistd::mkfifo(&place.file(), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    place.refuses(&["{file}: ", "no regular file"]);
+
+    let place = Place::new();
+    symlink("/dev/zero", place.file()).unwrap();
+    place.refuses(&["{file}: ", "no regular file"]);
+
+    let place = Place::new();
+    symlink("nowhere", place.file()).unwrap();
+    place.refuses(&["{file}: ", "cannot be read", "No such file"]);
+
+    Place::with_file("#".repeat((1 << 20) + 1)).refuses(&["{file}: ", "larger than 1 MiB"]);
+    assert_eq!(Place::with_file("#".repeat(1 << 20)).config(), Config::default());
+    assert_eq!(Place::with_file("").config(), Config::default());
+    assert_eq!(Place::with_file("\u{feff}keep = 2\r\n").config().keep, 2);
+
+    // A file that is named must be there; one in the way of the named one does not matter.
+    let missing = Place::with_file("keep = 0").set("MAINSTAY_CONFIG", "missing.toml");
+    missing.refuses(&["missing.toml: ", "cannot be read", "No such file"]);
+    Place::new().set("MAINSTAY_CONFIG", "a\0b").refuses(&["cannot be read"]);
+}
+
+#[test]
+fn variables_that_are_no_settings_are_found() {
+    let place = Place::new()
+        .set("MAINSTAY_KEEPS", "3")
+        .set("MAINSTAY_OWN", "mine")
+        .set("MAINSTAY_CONFIG", "")
+        .set("MAINSTAY_RUN_REPORT", "/tmp/report")
+        .set("MAINSTAY_KEEP", "3");
+    assert_eq!(place.config().keep, 3);
+    let expected = [("MAINSTAY_KEEPS", Some("MAINSTAY_KEEP".to_owned())), ("MAINSTAY_OWN", None)];
+    assert_eq!(place.surroundings.unknown(), expected);
+}
+
+#[test]
+fn ranks_with_different_settings_are_refused() {
+    let small = Config { pool_bytes: 256 << 10, chunk_bytes: 64 << 10, ..Config::default() };
+    let second = Duration::from_secs(1);
+    let different = [
+        ("keep", "2", "1", Config { keep: 2, ..small.clone() }),
+        ("every_steps", "5", "0", Config { every_steps: 5, ..small.clone() }),
+        ("every_seconds", "1", "0", Config { every: second, ..small.clone() }),
+        ("mtbf_seconds", "1", "0", Config { mtbf: second, ..small.clone() }),
+        ("interval", "young", "daly", Config { interval: Interval::Young, ..small.clone() }),
+        ("agree_seconds", "0.5", "1", Config { agree_every: second / 2, ..small.clone() }),
+    ];
+    let folder = TempDir::new_in("/dev/shm").unwrap();
+    let open = |group: ThreadGroup, config: &Config| {
+        let rank = group.rank();
+        let opened = Session::open(Box::new(group), &folder.path().join("space"), config.clone());
+        opened.map(|session| assert_eq!(session.rank(), rank))
+    };
+    let open_all = |odd: &Config| {
+        thread::scope(|scope| {
+            let threads: Vec<_> = ThreadGroup::new(3)
+                .into_iter()
+                .enumerate()
+                .map(|(rank, group)| (if rank == 2 { odd } else { &small }, group))
+                .map(|(config, group)| scope.spawn(move || open(group, config)))
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+        })
+    };
+    for (key, other, first, odd) in &different {
+        for told in open_all(odd) {
+            let error = told.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+            let expected = format!("{key}: rank 2 has {other} and rank 0 has {first}; give all ranks");
+            assert!(error.to_string().starts_with(&expected), "{error}");
+        }
+    }
+    // What concerns a rank alone may differ.
+    let own = Config { stage: Stage::Direct, pool_bytes: 512 << 10, io_threads: 1, ..small.clone() };
+    assert!(open_all(&own).iter().all(Result::is_ok));
+}
