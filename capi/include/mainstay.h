@@ -202,6 +202,18 @@ mainstay_status mainstay_wait(mainstay_session *session);
 mainstay_status mainstay_poll(mainstay_session *session,
                               int *durable);
 
+// Puts 1 into `*due` if a checkpoint should be taken now that the program has done `step` steps, else 0;
+// the same on all ranks. Every rank calls it at the same steps, with the same number. A checkpoint is
+// due by the settings every_steps, every_seconds and mtbf_seconds, by the signal of the setting
+// checkpoint_signal on any rank, and when someone asks from outside: `mainstay checkpoint`, and
+// `mainstay run` before the job's end.
+//
+// Costs a count. About every agree_seconds it is collective, one small all-reduce: how many calls there
+// are until then came out of the one before, so that no step in between pays for it.
+mainstay_status mainstay_due(mainstay_session *session,
+                             uint64_t step,
+                             int *due);
+
 // What the last call on this thread that failed had to say: what happened, to what, and what to do.
 // Valid until the next call that fails on this thread.
 const char *mainstay_error_message(void);

@@ -7,6 +7,7 @@
 // cbindgen writes the names of these types as C has them (cbindgen.toml).
 
 mod checkpoint;
+mod due;
 mod error;
 mod group;
 mod notes;

@@ -1,7 +1,7 @@
 //! What can be asked of the command, and its help.
 
 use clap::{Args, Parser, Subcommand};
-use std::{ffi::OsString, path::PathBuf};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -16,6 +16,7 @@ Examples:
   mainstay ls /scratch/me/space              what there is to go back to
   mainstay show /scratch/me/space --phases   the newest revision, and what it took
   mainstay verify /scratch/me/space          reads every block
+  mainstay checkpoint /scratch/me/space      has the job that runs there save itself now
   mainstay run --restarts 5 -- mpiexec -n 64 ./simulation input.toml";
 
 /// Looks into spaces, and starts a job again that failed.
@@ -35,6 +36,7 @@ pub enum Command {
     Ls(Ls),
     Show(Show),
     Verify(Verify),
+    Checkpoint(Checkpoint),
     Run(Run),
 }
 
@@ -88,6 +90,19 @@ pub struct Verify {
     pub revision: Option<u64>,
 }
 
+/// Has the job that runs on a space save itself now, and go on
+///
+/// At its next safe point, where the program calls mainstay_due. Waits until the revision is complete.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct Checkpoint {
+    #[command(flatten)]
+    pub space: Space,
+    /// How long to wait ("90 s", "5 min")
+    #[arg(long, value_name = "TIME", default_value = "1 min", value_parser = humantime::parse_duration)]
+    pub timeout: Duration,
+}
+
 #[derive(Debug, Args)]
 pub struct Space {
     /// The directory that a session was opened on
@@ -104,10 +119,15 @@ pub struct Space {
 /// output are passed through, and signals are passed on. A job that fails twice with no new complete
 /// revision in between is given up, and one that ends after SIGINT, SIGTERM, SIGHUP or SIGQUIT is
 /// not started again.
+///
+/// A job whose program calls mainstay_due is asked for a last checkpoint before SIGTERM is passed on, and
+/// before the time limit; a second SIGTERM ends it at once. SIGUSR1 asks for a checkpoint and lets the job
+/// go on: batch systems send it as a warning.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   mainstay run --restarts 5 -- mpiexec -n 64 ./simulation input.toml
+  mainstay run --time-limit 2h --margin 2min -- mpiexec -n 64 ./simulation input.toml
   mainstay run --space /scratch/me/space -- mpiexec --host n1,n2 ./simulation
 
 Exit codes:
@@ -124,6 +144,12 @@ pub struct Run {
     /// another machine than this: otherwise the job tells
     #[arg(long = "space", value_name = "SPACE")]
     pub spaces: Vec<PathBuf>,
+    /// The job is asked to end before it has run for so long in all, after a last checkpoint ("90 min")
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub time_limit: Option<Duration>,
+    /// How long before the time limit that is, and how long a last checkpoint may take
+    #[arg(long, value_name = "TIME", default_value = "1 min", value_parser = humantime::parse_duration)]
+    pub margin: Duration,
     /// The job: a program and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,

@@ -33,6 +33,13 @@ pub struct Show<'a> {
 }
 
 #[derive(Serialize)]
+pub struct Checkpoint<'a> {
+    pub space: &'a str,
+    /// It is complete.
+    pub revision: u64,
+}
+
+#[derive(Serialize)]
 pub struct Verify<'a> {
     #[serde(flatten)]
     pub space: Space<'a>,

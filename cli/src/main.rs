@@ -3,6 +3,8 @@
 //! One command a file; `document` is what `--json` prints, `text` what people read.
 
 mod arguments;
+mod asking;
+mod checkpoint;
 mod document;
 mod exit;
 mod ls;
@@ -21,6 +23,7 @@ fn main() -> ExitCode {
         Command::Ls(wanted) => ls::ls(&wanted),
         Command::Show(wanted) => show::show(&wanted),
         Command::Verify(wanted) => verify::verify(&wanted),
+        Command::Checkpoint(wanted) => checkpoint::checkpoint(&wanted),
         Command::Run(wanted) => return run::run(&wanted),
     };
     match done {

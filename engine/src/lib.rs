@@ -11,8 +11,10 @@ mod config;
 pub mod device;
 mod error;
 pub mod group;
+pub mod model;
 mod mutant;
 mod place;
+mod request;
 mod restore;
 mod session;
 pub mod space;
@@ -24,6 +26,7 @@ pub use config::{Choice, Config, Interval, KEYS, Key, Resolved, Setting, Shown, 
 pub use error::{Error, ErrorKind, Result};
 #[cfg(feature = "mutants")]
 pub use mutant::{Mutant, activate};
+pub use request::Asked;
 pub use restore::{LayoutSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey, Verified};
 pub use session::{Record, Restored, Session};
 pub use stage::Stage;

@@ -1,9 +1,11 @@
 //! One run of the job, from its start to its end.
 
 use super::{
+    last::LastCheckpoint,
     signals::{Signals, asks_to_end},
     spaces::Report,
 };
+use crate::exit::say;
 use nix::{
     errno::Errno,
     sys::{
@@ -16,8 +18,13 @@ use std::{
     ffi::OsString,
     io,
     os::unix::process::{CommandExt, ExitStatusExt},
+    path::PathBuf,
     process::{Child, Command, ExitStatus},
+    time::{Duration, Instant},
 };
+
+/// How often a checkpoint that was asked for is looked after.
+const POLL: Duration = Duration::from_millis(50);
 
 pub struct Ended {
     pub status: ExitStatus,
@@ -31,7 +38,17 @@ pub struct NotRun {
     pub message: String,
 }
 
-pub fn run(command: &[OsString], report: &Report, signals: &mut Signals) -> Result<Ended, NotRun> {
+/// What a job may be asked for before its end.
+pub struct Limits<'a> {
+    /// Where the job saves, as far as it is known now.
+    pub spaces: &'a dyn Fn() -> Vec<PathBuf>,
+    /// When the job is asked to end.
+    pub end: Option<Instant>,
+    /// How long its last checkpoint may take.
+    pub grace: Duration,
+}
+
+pub fn run(command: &[OsString], report: &Report, signals: &mut Signals, limits: &Limits<'_>) -> Result<Ended, NotRun> {
     let (program, arguments) = command.split_first().unwrap_or_else(|| unreachable!("clap asks for a command"));
     let mut command = Command::new(program);
     command.args(arguments).env(Report::VARIABLE, report.path());
@@ -40,25 +57,63 @@ pub fn run(command: &[OsString], report: &Report, signals: &mut Signals) -> Resu
         code: if e.kind() == io::ErrorKind::NotFound { 127 } else { 126 },
         message: format!("{} cannot be started: {e}; check the name and PATH", program.display()),
     })?;
-    follow(&mut child, signals).map_err(|e| NotRun { code: 4, message: format!("waiting for the job failed: {e}") })
+    follow(&mut child, signals, limits)
+        .map_err(|e| NotRun { code: 4, message: format!("waiting for the job failed: {e}") })
 }
 
-fn follow(child: &mut Child, signals: &mut Signals) -> io::Result<Ended> {
+fn follow(child: &mut Child, signals: &mut Signals, limits: &Limits<'_>) -> io::Result<Ended> {
     let job = Pid::from_raw(child.id() as i32);
+    // Its number is its own until `try_wait` has seen its end; ended is ended.
+    let pass_on = |signal| {
+        let _ = kill(job, signal);
+    };
     let mut asked = None;
+    // The signal that follows a last checkpoint, and the checkpoint.
+    let mut last: Option<(Option<Signal>, LastCheckpoint)> = None;
+    let mut end = limits.end;
     loop {
-        for caught in signals.wait() {
+        let patience =
+            if last.is_some() { Some(POLL) } else { end.map(|end| end.saturating_duration_since(Instant::now())) };
+        for caught in signals.wait(patience) {
             let signal = caught.signal;
+            let first = asked.is_none();
             if asks_to_end(signal) {
                 asked = Some(signal);
             }
-            if signal != Signal::SIGCHLD && !caught.from_terminal {
-                // Its number is its own until `try_wait` has seen its end; ended is ended.
-                let _ = kill(job, signal);
+            let begun = match signal {
+                Signal::SIGCHLD => continue,
+                // Asked for a second time, the job ends at once.
+                Signal::SIGTERM if first => LastCheckpoint::ask(&(limits.spaces)(), signal.as_str(), limits.grace),
+                Signal::SIGUSR1 if last.is_none() => {
+                    LastCheckpoint::ask(&(limits.spaces)(), signal.as_str(), limits.grace)
+                }
+                _ => None,
+            };
+            if let Some(begun) = begun {
+                last = Some(((signal == Signal::SIGTERM).then_some(signal), begun));
+            } else if !caught.from_terminal {
+                pass_on(signal);
             }
             if signal == Signal::SIGTSTP {
                 signal_hook::low_level::emulate_default_handler(signal as i32)?;
             }
+        }
+        if end.is_some_and(|end| Instant::now() >= end) {
+            end = None;
+            asked = asked.or(Some(Signal::SIGTERM));
+            match LastCheckpoint::ask(&(limits.spaces)(), "the time limit comes near", limits.grace) {
+                Some(begun) => last = Some((Some(Signal::SIGTERM), begun)),
+                None => {
+                    say("the time limit comes near: the job is asked to end");
+                    pass_on(Signal::SIGTERM);
+                }
+            }
+        }
+        if let Some((signal, checkpoint)) = &mut last
+            && checkpoint.is_over()
+        {
+            signal.iter().for_each(|signal| pass_on(*signal));
+            last = None;
         }
         if let Some(status) = child.try_wait()? {
             return Ok(Ended { status, asked });

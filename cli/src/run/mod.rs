@@ -4,6 +4,7 @@
 //! worth another start: not if it failed twice with no new complete revision in between.
 
 mod job;
+mod last;
 mod signals;
 mod spaces;
 
@@ -11,7 +12,7 @@ use crate::{
     arguments,
     exit::{Exit, Failure, say},
 };
-use job::Ended;
+use job::{Ended, Limits};
 use signals::Signals;
 use spaces::{Newest, Report};
 use std::{
@@ -45,10 +46,13 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
     let report = Report::new().map_err(system("making the report that the job writes to"))?;
     let name = wanted.command.iter().map(quoted).collect::<Vec<_>>().join(" ");
     let mut before: Option<Newest> = None;
+    let end = wanted.time_limit.map(|limit| Instant::now() + limit.saturating_sub(wanted.margin));
+    let known = || if wanted.spaces.is_empty() { report.spaces() } else { wanted.spaces.clone() };
+    let limits = Limits { spaces: &known, end, grace: wanted.margin };
     let mut start = 1;
     loop {
         say(&format!("start {start}: {name}"));
-        let Ended { status, asked } = match job::run(&wanted.command, &report, &mut signals) {
+        let Ended { status, asked } = match job::run(&wanted.command, &report, &mut signals, &limits) {
             Ok(ended) => ended,
             Err(failure) => {
                 say(&failure.message);
@@ -64,7 +68,7 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
             say(&format!("the job ended after {signal} ({how}); not starting it again"));
             return Ok(code);
         }
-        let spaces = if wanted.spaces.is_empty() { report.spaces() } else { wanted.spaces.clone() };
+        let spaces = known();
         say(&format!("start {start} failed: {how}"));
         let newest = Newest::of(&spaces);
         if start > wanted.restarts {

@@ -5,11 +5,17 @@ use signal_hook::{
     iterator::{SignalsInfo, exfiltrator::WithOrigin},
     low_level::siginfo::{Cause, Origin},
 };
-use std::{fs, io};
+use std::{
+    fs, io, thread,
+    time::{Duration, Instant},
+};
+
+/// Signals cannot be waited for and the clock too: while there is a limit, they are looked for so often.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Ask for the end of the job.
 const END: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
-/// Are only passed on.
+/// Are passed on; but SIGUSR1 asks for a checkpoint where the job takes requests.
 const PASS: [Signal; 4] = [Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGTSTP, Signal::SIGCONT];
 
 pub struct Signals(SignalsInfo<WithOrigin>);
@@ -30,9 +36,18 @@ impl Signals {
         Ok(Signals(SignalsInfo::new(wanted.map(|signal| signal as i32))?))
     }
 
-    /// Waits for any; a child that ended is one.
-    pub fn wait(&mut self) -> Vec<Caught> {
-        self.0.wait().filter_map(caught).collect()
+    /// Waits for any, but no longer than `patience`; a child that ended is one.
+    pub fn wait(&mut self, patience: Option<Duration>) -> Vec<Caught> {
+        let Some(patience) = patience else { return self.0.wait().filter_map(caught).collect() };
+        let deadline = Instant::now() + patience;
+        loop {
+            let pending: Vec<Caught> = self.0.pending().filter_map(caught).collect();
+            let left = deadline.saturating_duration_since(Instant::now());
+            if !pending.is_empty() || left.is_zero() {
+                return pending;
+            }
+            thread::sleep(left.min(LOOK));
+        }
     }
 
     /// Whether the end was asked for meanwhile.

@@ -1,6 +1,6 @@
 //! What a session consists of, and the parts of its work that the other files share.
 
-use super::{Record, domain::Domain};
+use super::{Record, domain::Domain, due::Due};
 use crate::{
     capture::{Notes, Outputs, Region, Regions},
     commit::{Complete, Ledger, RevisionKey},
@@ -44,6 +44,7 @@ pub(super) struct Inner {
     /// Slots that a crash cut short, or that are damaged: they look alike.
     pub(super) torn: Vec<String>,
     pub(super) last: Option<Record>,
+    pub(super) due: Due,
     pub(super) device: Arc<dyn Device>,
     pub(super) group: Box<dyn Group>,
     pub(super) _locks: Box<dyn LockFile>,

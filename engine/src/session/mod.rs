@@ -6,10 +6,12 @@
 
 mod checkpoint;
 mod domain;
+mod due;
 mod inner;
 mod layout;
 mod open;
 mod restore;
+mod schedule;
 
 pub use restore::Restored;
 
@@ -103,7 +105,18 @@ impl Session {
     /// An error of this revision that shows later is told by `wait`, `poll` and `close`, or else by
     /// the next `checkpoint`, which then saves nothing: call it again.
     pub fn checkpoint(&mut self) -> Result<u64> {
-        self.ours()?.checkpoint()
+        self.ours()?.answering(Inner::checkpoint)
+    }
+
+    /// Whether a checkpoint should be taken now that the program has done `step` steps: `true` on all
+    /// ranks, or on none. Every rank calls it at the same steps with the same number. What makes one due:
+    /// the settings `every_steps`, `every` and `mtbf`, the signal `checkpoint_signal` on any rank, and
+    /// whoever asks from outside (`mainstay checkpoint`).
+    ///
+    /// Costs a count; about every `agree_every` it is collective, one small all-reduce
+    /// (`session/schedule.rs` says how the ranks know when).
+    pub fn due(&mut self, step: u64) -> Result<bool> {
+        self.ours()?.due(step)
     }
 
     /// Waits until the last revision is complete on all ranks. Collective. An error means that it is

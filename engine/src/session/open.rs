@@ -2,7 +2,9 @@
 
 use super::{
     domain::{Domain, draw_id},
+    due::{Due, SignalFlag},
     inner::{Current, Inner},
+    schedule::Schedule,
 };
 use crate::{
     capture::{Notes, Outputs, Regions},
@@ -12,6 +14,7 @@ use crate::{
     error::{Error, Result},
     group::{Group, agree, gather},
     place::{IoThreads, lock},
+    request::Listener,
     restore::{Found, Seen, Sight, find},
     space::{LOCK_FILE, LayoutFile, format::Lineage, layouts, remove_unfinished},
     stage::{PoolInMaking, Stage},
@@ -87,6 +90,12 @@ impl Inner {
         };
         let pool = agree(&*group, pool)?;
         let io = agree(&*group, IoThreads::start(config.io_threads_for(group.ranks_here())))?;
+        let signal = config.checkpoint_signal.map(|signal| SignalFlag::new(signal.number())).transpose();
+        let due = Due {
+            schedule: Schedule::new(&config, Instant::now()),
+            listener: if group.rank() == 0 { Listener::new(&*device, lineage) } else { None },
+            signal: agree(&*group, signal)?,
+        };
 
         let Found { mut complete, number_max, .. } = found;
         complete.truncate(config.keep as usize);
@@ -109,6 +118,7 @@ impl Inner {
             damage: scan.sight.damage,
             torn: scan.sight.torn,
             last: None,
+            due,
             device,
             group,
             _locks: locks,

@@ -12,7 +12,11 @@ use crate::{
         format::{Annex, Manifest},
     },
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// What `restore` brought back.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +31,8 @@ pub struct Restored {
 impl Inner {
     pub(super) fn restore(&mut self) -> Result<Option<Restored>> {
         let restored = self.restore_newest();
+        // What is saved is what was just read.
+        self.due.schedule.begin(Instant::now());
         // Only now: making it would have slowed the reads down.
         self.begin_pool();
         restored
@@ -54,6 +60,11 @@ impl Inner {
                     self.complete.truncate(self.config.keep as usize);
                     if self.attempted {
                         self.begin_lineage()?;
+                    }
+                    if let Some((_, kept)) = self.my_shard(candidate) {
+                        let [perceived, durable] =
+                            [kept.entry.phases.perceived_ns, kept.entry.phases.durable_ns].map(Duration::from_nanos);
+                        self.due.schedule.learn(perceived, durable);
                     }
                     let notes = annex.notes.into_iter().map(|note| (note.name, note.value)).collect();
                     return Ok(Some(Restored { revision: candidate.key.number, skipped, notes }));

@@ -8,6 +8,7 @@ mod catalogue;
 mod hash;
 mod header;
 mod manifest;
+mod request;
 mod sections;
 mod slot;
 
@@ -16,6 +17,7 @@ pub use catalogue::{Catalogue, Entry, PhaseRecord};
 pub use hash::{Hash, hash};
 pub use header::{Header, PortionPlace};
 pub use manifest::{Box as PlaceInWhole, DIMENSIONS_MAX, ElementType, Extent, Item, ItemKind, Manifest, Run};
+pub use request::{Answer, Request, Ticket};
 pub use slot::{Lineage, Slot};
 
 pub(crate) use hash::{HASH_BYTES, hash_blocks};

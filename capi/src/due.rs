@@ -1,0 +1,30 @@
+//! When to checkpoint.
+
+use crate::{
+    error::{Status, guard, null},
+    session::{Session, session_of},
+};
+use std::ffi::c_int;
+
+/// Puts 1 into `*due` if a checkpoint should be taken now that the program has done `step` steps, else 0;
+/// the same on all ranks. Every rank calls it at the same steps, with the same number. A checkpoint is
+/// due by the settings every_steps, every_seconds and mtbf_seconds, by the signal of the setting
+/// checkpoint_signal on any rank, and when someone asks from outside: `mainstay checkpoint`, and
+/// `mainstay run` before the job's end.
+///
+/// Costs a count. About every agree_seconds it is collective, one small all-reduce: how many calls there
+/// are until then came out of the one before, so that no step in between pays for it.
+///
+/// # Safety
+/// `session` is open, `due` points to an int.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_due(session: *mut Session, step: u64, due: *mut c_int) -> Status {
+    guard(|| {
+        // SAFETY: the caller's promises are passed on.
+        let (session, due) = unsafe { (session_of(session)?, due.as_mut()) };
+        let due = due.ok_or_else(|| null("due"))?;
+        *due = c_int::from(session.engine.due(step)?);
+        Ok(())
+    })
+}

@@ -1,0 +1,57 @@
+//! The last checkpoint: before the job is asked to end, it is asked to save itself.
+
+use crate::{
+    asking::{Asking, Progress},
+    exit::say,
+};
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+/// One that is under way in each space of the job.
+pub struct LastCheckpoint {
+    asking: Vec<Asking>,
+    deadline: Instant,
+}
+
+impl LastCheckpoint {
+    /// Asks, if the job has looked for requests: else it would wait in vain.
+    pub fn ask(spaces: &[PathBuf], why: &str, limit: Duration) -> Option<LastCheckpoint> {
+        let asked = spaces.iter().filter_map(|space| match Asking::begin(space) {
+            Ok(asking) if asking.is_heard() => Some(asking),
+            Ok(asking) => {
+                asking.withdraw();
+                None
+            }
+            Err(failure) => {
+                say(&failure.message);
+                None
+            }
+        });
+        let asking: Vec<Asking> = asked.collect();
+        if asking.is_empty() {
+            return None;
+        }
+        say(&format!("{why}: the job is asked for a last checkpoint"));
+        Some(LastCheckpoint { asking, deadline: Instant::now() + limit })
+    }
+
+    /// Whether there is nothing to wait for any more.
+    pub fn is_over(&mut self) -> bool {
+        self.asking.retain(|asking| match asking.progress() {
+            Progress::Complete(revision) => {
+                say(&format!("revision {revision} of {} is complete", asking.space().display()));
+                false
+            }
+            _ => true,
+        });
+        if Instant::now() > self.deadline {
+            for asking in self.asking.drain(..) {
+                say(&format!("no last checkpoint of {} within the time given", asking.space().display()));
+                asking.withdraw();
+            }
+        }
+        self.asking.is_empty()
+    }
+}

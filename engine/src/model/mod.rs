@@ -1,0 +1,5 @@
+//! What theory says of checkpointing: how often is best. Formulas only; nothing here measures or saves.
+
+mod interval;
+
+pub use interval::{daly, young};

@@ -1,0 +1,82 @@
+//! Whether a checkpoint is due: by the schedule, by a signal, or because someone asks from outside.
+
+use super::{
+    inner::Inner,
+    schedule::{Facts, Schedule},
+};
+use crate::{
+    error::{Error, Result},
+    request::Listener,
+};
+use signal_hook::{SigId, flag, low_level};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+/// What makes a checkpoint due.
+pub(super) struct Due {
+    pub(super) schedule: Schedule,
+    /// On rank 0 only.
+    pub(super) listener: Option<Listener>,
+    pub(super) signal: Option<SignalFlag>,
+}
+
+/// Raised by a signal. What handled the signal before is called too.
+pub(super) struct SignalFlag {
+    raised: Arc<AtomicBool>,
+    id: SigId,
+}
+
+impl SignalFlag {
+    pub(super) fn new(number: i32) -> Result<SignalFlag> {
+        let raised = Arc::new(AtomicBool::new(false));
+        let id = flag::register(number, raised.clone());
+        let id = id.map_err(|e| Error::io("handling", format!("signal {number}"), e))?;
+        Ok(SignalFlag { raised, id })
+    }
+}
+
+impl Drop for SignalFlag {
+    fn drop(&mut self) {
+        low_level::unregister(self.id);
+    }
+}
+
+impl Inner {
+    /// `true` on all ranks, or on none.
+    pub(super) fn due(&mut self, step: u64) -> Result<bool> {
+        let by_steps = self.due.schedule.by_steps(step);
+        if !self.due.schedule.meets() {
+            return Ok(by_steps);
+        }
+        let now = Instant::now();
+        let signalled = self.due.signal.as_ref().is_some_and(|signal| signal.raised.load(Ordering::Relaxed));
+        let asked = signalled | self.due.listener.as_mut().is_some_and(Listener::is_asked);
+        if let Some(record) = self.last_record() {
+            let ns = Duration::from_nanos;
+            self.due.schedule.learn(ns(record.phases.perceived_ns), ns(record.phases.durable_ns));
+        }
+        let mut numbers = self.due.schedule.facts(asked, now).numbers();
+        self.group.all_max(&mut numbers)?;
+        Ok(self.due.schedule.decide(Facts::of(numbers), Instant::now()) | by_steps)
+    }
+
+    /// A checkpoint as `due` and those who ask for one see it: `save` it, and tell them.
+    pub(super) fn answering(&mut self, save: impl FnOnce(&mut Inner) -> Result<u64>) -> Result<u64> {
+        self.due.schedule.begin(Instant::now());
+        let raised = self.due.signal.as_ref().map(|signal| signal.raised.clone());
+        // Signals from here on are for the next one.
+        let signalled = raised.as_ref().is_some_and(|raised| raised.swap(false, Ordering::Relaxed));
+        let saved = save(self);
+        match (&saved, &mut self.due.listener) {
+            (Ok(number), Some(listener)) => listener.answer(self.lineage, *number),
+            (Err(_), _) if signalled => raised.iter().for_each(|raised| raised.store(true, Ordering::Relaxed)),
+            _ => {}
+        }
+        saved
+    }
+}

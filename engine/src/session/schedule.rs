@@ -1,0 +1,229 @@
+//! When a checkpoint is due, and when the ranks look together.
+//!
+//! A rule that counts steps needs no talk: all ranks count the same. What rests on time, or comes from
+//! outside, is decided in *meetings*: one small all-reduce, after which all ranks know the same. How many
+//! calls there are until the next meeting comes out of the last one, so that all ranks hold it at the same
+//! call, about every `agree_every`, and no step in between costs more than counting.
+//!
+//! What must hold: every answer follows from the settings, which are alike, from the number of calls and
+//! from what a meeting gave: never from what one rank sees.
+
+use crate::{
+    config::{Config, Interval},
+    model::{daly, young},
+};
+use std::time::{Duration, Instant};
+
+/// Calls between two meetings, at most, unless so many take less than a hundredth of `agree_every`.
+const CALLS_FEW: u64 = 100;
+
+#[derive(Debug)]
+pub(super) struct Schedule {
+    rules: Rules,
+    calls_until_meeting: u64,
+    calls_since_meeting: u64,
+    last_meeting: Instant,
+    /// The last t1, or what counts as one.
+    last_checkpoint: Instant,
+    /// t2 − t1 and t3 − t1 of the last checkpoint, as far as they are known.
+    cost: Option<(Duration, Duration)>,
+}
+
+#[derive(Debug, Clone)]
+struct Rules {
+    every_steps: u64,
+    every: Duration,
+    mtbf: Duration,
+    interval: Interval,
+    agree_every: Duration,
+}
+
+/// What the ranks tell each other; of each the highest counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Facts {
+    pub(super) asked: bool,
+    since_checkpoint: Duration,
+    since_meeting: Duration,
+    /// Perceived and durable time of the last checkpoint; zero: unknown.
+    cost: (Duration, Duration),
+}
+
+impl Facts {
+    pub(super) fn numbers(&self) -> [u64; 5] {
+        let ns = |duration: Duration| duration.as_nanos() as u64;
+        let (perceived, durable) = self.cost;
+        [self.asked.into(), ns(self.since_checkpoint), ns(self.since_meeting), ns(perceived), ns(durable)]
+    }
+
+    pub(super) fn of([asked, since_checkpoint, since_meeting, perceived, durable]: [u64; 5]) -> Facts {
+        Facts {
+            asked: asked != 0,
+            since_checkpoint: Duration::from_nanos(since_checkpoint),
+            since_meeting: Duration::from_nanos(since_meeting),
+            cost: (Duration::from_nanos(perceived), Duration::from_nanos(durable)),
+        }
+    }
+}
+
+impl Schedule {
+    pub(super) fn new(config: &Config, now: Instant) -> Schedule {
+        Schedule {
+            rules: Rules {
+                every_steps: config.every_steps,
+                every: config.every,
+                mtbf: config.mtbf,
+                interval: config.interval,
+                agree_every: config.agree_every,
+            },
+            calls_until_meeting: 1,
+            calls_since_meeting: 0,
+            last_meeting: now,
+            last_checkpoint: now,
+            cost: None,
+        }
+    }
+
+    /// Whether the steps alone make a checkpoint due.
+    pub(super) fn by_steps(&self, step: u64) -> bool {
+        self.rules.every_steps > 0 && step > 0 && step.is_multiple_of(self.rules.every_steps)
+    }
+
+    /// Counts one call; whether the ranks meet at it.
+    pub(super) fn meets(&mut self) -> bool {
+        self.calls_since_meeting += 1;
+        self.calls_until_meeting -= 1;
+        self.calls_until_meeting == 0
+    }
+
+    pub(super) fn facts(&self, asked: bool, now: Instant) -> Facts {
+        Facts {
+            asked,
+            since_checkpoint: now - self.last_checkpoint,
+            since_meeting: now - self.last_meeting,
+            cost: self.cost.unwrap_or_default(),
+        }
+    }
+
+    /// What a meeting comes to: whether a checkpoint is due, and, for all alike, the call of the next one.
+    pub(super) fn decide(&mut self, facts: Facts, now: Instant) -> bool {
+        let calls = std::mem::take(&mut self.calls_since_meeting).max(1);
+        self.last_meeting = now;
+        let call = facts.since_meeting.as_nanos() / u128::from(calls);
+        let calls_in = |time: Duration| u64::try_from(time.as_nanos() / call.max(1)).unwrap_or(u64::MAX);
+
+        let target = self.target(facts.cost);
+        // Now, if the next call would come later than half a step after the time.
+        let due = target.is_some_and(|target| facts.since_checkpoint.as_nanos() + call / 2 >= target.as_nanos());
+        let left = target.map(|target| if due { target } else { target - facts.since_checkpoint });
+        // Steps may become slower, and nobody can call for a meeting in between: so many calls as were
+        // just seen twice over, and few enough that slow ones come to an end.
+        let few = calls_in(self.rules.agree_every / 100).max(CALLS_FEW);
+        let until = calls_in(self.rules.agree_every).min(2 * calls).min(few);
+        self.calls_until_meeting = until.min(left.map_or(u64::MAX, calls_in)).max(1);
+        due || facts.asked
+    }
+
+    /// Time from t1 to t1; `None` without a rule of time.
+    fn target(&self, (perceived, durable): (Duration, Duration)) -> Option<Duration> {
+        let rules = &self.rules;
+        let by_formula = || match rules.interval {
+            // The first one is due at once: it tells what they cost.
+            _ if perceived.is_zero() => Duration::ZERO,
+            // They count from t2. Before t3 the next one would only wait.
+            Interval::Daly => (daly(perceived, rules.mtbf) + perceived).max(durable),
+            Interval::Young => (young(perceived, rules.mtbf) + perceived).max(durable),
+        };
+        let by_clock = (!rules.every.is_zero()).then_some(rules.every);
+        let by_formula = (!rules.mtbf.is_zero()).then(by_formula);
+        by_clock.into_iter().chain(by_formula).min()
+    }
+
+    /// A checkpoint begins, or the program is back at one.
+    pub(super) fn begin(&mut self, now: Instant) {
+        self.last_checkpoint = now;
+    }
+
+    /// What a checkpoint took, on this rank.
+    pub(super) fn learn(&mut self, perceived: Duration, durable: Duration) {
+        if !perceived.is_zero() {
+            self.cost = Some((perceived, durable));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ranks that step at `step_ms` and meet as the schedule says; the times at which one was due, and
+    /// how often they met.
+    fn simulate(config: &Config, step_ms: impl Fn(u64) -> u64, steps: u64, cost_ms: u64) -> (Vec<u64>, u64) {
+        let start = Instant::now();
+        let (mut schedule, mut now_ms, mut due, mut met) = (Schedule::new(config, start), 0, Vec::new(), 0);
+        for step in 1..=steps {
+            now_ms += step_ms(step);
+            let now = start + Duration::from_millis(now_ms);
+            let mut is_due = schedule.by_steps(step);
+            if schedule.meets() {
+                met += 1;
+                is_due |= schedule.decide(schedule.facts(false, now), now);
+            }
+            if is_due {
+                due.push(now_ms);
+                schedule.begin(now);
+                schedule.learn(Duration::from_millis(cost_ms), Duration::from_millis(2 * cost_ms));
+            }
+        }
+        (due, met)
+    }
+
+    #[test]
+    fn steps_are_counted_without_a_meeting() {
+        let config = Config { every_steps: 10, agree_every: Duration::from_secs(1000), ..Config::default() };
+        let (due, met) = simulate(&config, |_| 1, 1000, 1);
+        assert_eq!(due, (1..=100).map(|i| 10 * i).collect::<Vec<_>>());
+        assert!(met <= 10, "{met} meetings in a second");
+    }
+
+    #[test]
+    fn time_is_kept_though_the_ranks_meet_only_now_and_then() {
+        let config = Config { every: Duration::from_secs(10), ..Config::default() };
+        let (due, met) = simulate(&config, |_| 3, 100_000, 1);
+        assert_eq!(due.len(), 30, "{due:?}");
+        let gaps = due.windows(2).map(|pair| pair[1] - pair[0]);
+        assert!(gaps.clone().all(|gap| (9_990..=10_020).contains(&gap)), "{:?}", gaps.collect::<Vec<_>>());
+        assert!(met < 1500, "{met} meetings");
+    }
+
+    #[test]
+    fn slow_steps_that_follow_fast_ones_do_not_put_a_meeting_off_for_long() {
+        let config = Config { every: Duration::from_secs(10), ..Config::default() };
+        // A thousand steps a second, then one step a second.
+        let (due, _) = simulate(&config, |step| if step < 20_000 { 1 } else { 1000 }, 21_000, 1);
+        let gaps: Vec<u64> = due.windows(2).map(|p| p[1] - p[0]).collect();
+        assert!(gaps.iter().all(|gap| *gap <= 10_000 + 1000 * CALLS_FEW), "{gaps:?}");
+        assert!(gaps[gaps.len() - 50..].iter().all(|gap| (9_000..=11_000).contains(gap)), "{gaps:?}");
+    }
+
+    #[test]
+    fn the_interval_follows_from_what_a_checkpoint_costs() {
+        let config = Config { mtbf: Duration::from_secs(3600), ..Config::default() };
+        let (due, _) = simulate(&config, |_| 50, 40_000, 100);
+        assert_eq!(due[0], 50, "the first one is there to be measured");
+        let expected = (daly(Duration::from_millis(100), config.mtbf) + Duration::from_millis(100)).as_millis() as u64;
+        assert!(due.windows(2).all(|p| (p[1] - p[0]).abs_diff(expected) <= 100), "{expected}: {due:?}");
+    }
+
+    #[test]
+    fn without_rules_a_checkpoint_is_due_only_when_asked_for() {
+        let start = Instant::now();
+        let mut schedule = Schedule::new(&Config::default(), start);
+        for call in 1..10_000_u64 {
+            let now = start + Duration::from_millis(call);
+            if schedule.meets() {
+                let asked = call > 5000;
+                assert_eq!(schedule.decide(schedule.facts(asked, now), now), asked);
+            }
+        }
+    }
+}
