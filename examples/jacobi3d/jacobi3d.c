@@ -89,6 +89,7 @@ int main(int argc, char **argv)
     if (o.space) {
         mainstay_options wanted = MAINSTAY_OPTIONS_INIT;
         wanted.keep = o.keep;
+        wanted.every_steps = o.every;
         wanted.pool_bytes = o.pool_bytes;
         wanted.stage = o.direct ? MAINSTAY_STAGE_DIRECT : MAINSTAY_STAGE_POOL;
         must(mainstay_open_mpi(g.comm, o.space, &wanted, &session), "open the space");
@@ -117,7 +118,10 @@ int main(int argc, char **argv)
         if (rank == 0 && step % o.progress == 0)
             printf("step %llu\n", (unsigned long long)step);
 
-        if (session && step % o.every == 0) {
+        int due = 0;
+        if (session)
+            must(mainstay_due(session, step, &due), "ask whether a checkpoint is due");
+        if (due) {
             uint64_t revision = 0;
             failures += tried(mainstay_checkpoint(session, &revision), "checkpoint", rank);
             if (rank == 0)

@@ -1,0 +1,138 @@
+"""A running job is asked for a checkpoint: by `mainstay checkpoint`, by a signal, by `mainstay run` before its end."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+from test_run import MAINSTAY, RANKS, Run, children, jacobi3d, shell, show  # noqa: F401
+
+LIMIT_S = 60
+NEVER = 10**9  # steps
+
+
+def mainstay(*arguments):
+    return subprocess.run([MAINSTAY, *map(str, arguments)], capture_output=True, text=True, timeout=LIMIT_S)
+
+
+def newest(space):
+    return show(space)["revision"]["revision"]
+
+
+def ranks_of(supervisor):
+    return [pid for mpiexec in children(supervisor) for pid in children(mpiexec)]
+
+
+def test_mainstay_checkpoint_has_a_running_job_save_itself_and_go_on(jacobi3d, tmp_path):  # noqa: F811
+    space = tmp_path / "space"
+    with Run("--", *jacobi3d(space, NEVER, "--every", NEVER, "--progress", 10)) as running:
+        running.until(r"step 20$")
+        for revision in (1, 2):
+            asked = mainstay("checkpoint", space)
+            assert (asked.returncode, asked.stdout) == (0, f"revision {revision} is complete\n"), asked.stderr
+            assert newest(space) == revision
+            running.until(r"step \d+$")
+        asked = mainstay("checkpoint", "--json", space)
+        assert '"revision": 3' in asked.stdout, asked.stdout
+        # Requests that come together are met by one checkpoint or two, and all are answered.
+        many = [subprocess.Popen([MAINSTAY, "checkpoint", space], stdout=subprocess.PIPE, text=True) for _ in range(5)]
+        answers = [process.communicate(timeout=LIMIT_S)[0] for process in many]
+        assert all(re.fullmatch(r"revision \d+ is complete\n", answer) for answer in answers), answers
+
+
+def test_who_asks_where_nobody_listens_is_told(tmp_path):
+    assert mainstay("checkpoint", tmp_path / "nothing").returncode == 3
+    space = tmp_path / "space"
+    holds = f"""
+import fcntl, struct, time, os
+os.mkdir({str(space)!r})
+lock = open({str(space / 'lock')!r}, "w+b")
+fcntl.fcntl(lock, 37, struct.pack("hhqqi", fcntl.F_WRLCK, 0, 0, 1, 0))
+print("ready", flush=True)
+time.sleep(50)
+"""
+    with subprocess.Popen([sys.executable, "-c", holds], stdout=subprocess.PIPE, text=True) as job:
+        try:
+            assert job.stdout.readline() == "ready\n"
+            asked = mainstay("checkpoint", space, "--timeout", "300ms")
+            assert asked.returncode == 1 and "must call mainstay_due" in asked.stderr, asked.stderr
+            assert (space / "lock").read_bytes()[:8] == bytes(8), "the request was not withdrawn"
+        finally:
+            job.kill()
+    asked = mainstay("checkpoint", space)
+    assert asked.returncode == 1 and "no job has" in asked.stderr, asked.stderr
+
+
+@pytest.mark.parametrize("rank", [0, RANKS - 1])
+def test_a_signal_to_one_rank_has_all_ranks_save(jacobi3d, tmp_path, rank, monkeypatch):  # noqa: F811
+    space = tmp_path / "space"
+    monkeypatch.setenv("MAINSTAY_CHECKPOINT_SIGNAL", "USR2")
+    with Run("--", *jacobi3d(space, NEVER, "--every", NEVER, "--progress", 1)) as running:
+        running.until(r"step 10$")
+        os.kill(ranks_of(running.process.pid)[rank], signal.SIGUSR2)
+        running.until(r"checkpoint 1 of step \d+")
+        running.until(r"step \d+$")
+        assert newest(space) == 1
+
+
+def last_checkpoint(running, space):
+    """Where the job came to, and where it would go on."""
+    status, output = running.end()
+    complete = re.search(r"mainstay: revision (\d+) of .* is complete", output)
+    assert complete, output
+    assert newest(space) == int(complete[1])
+    return status, output
+
+
+def test_a_job_saves_itself_before_it_is_ended(jacobi3d, tmp_path):  # noqa: F811
+    space = tmp_path / "space"
+    with Run("--", *jacobi3d(space, NEVER, "--every", NEVER, "--progress", 10)) as running:
+        running.until(r"step 20$")
+        running.process.send_signal(signal.SIGTERM)
+        status, output = last_checkpoint(running, space)
+    assert status != 0 and "not starting it again" in output, output
+    assert output.index("last checkpoint") < output.index("is complete") < output.index("the job ended after SIGTERM")
+    with Run("--", *jacobi3d(space, 1, "--every", NEVER)) as again:
+        assert int(again.until(r"restored revision 1, continuing at step (\d+)")[1]) >= 20
+
+
+def test_a_warning_of_the_batch_system_has_the_job_save_itself_and_go_on(jacobi3d, tmp_path):  # noqa: F811
+    space = tmp_path / "space"
+    with Run("--", *jacobi3d(space, NEVER, "--every", NEVER, "--progress", 10)) as running:
+        running.until(r"step 20$")
+        running.process.send_signal(signal.SIGUSR1)
+        running.until(r"revision 1 of .* is complete")
+        running.until(r"step \d+$")
+        assert newest(space) == 1
+
+
+def test_a_job_saves_itself_before_the_time_limit(jacobi3d, tmp_path):  # noqa: F811
+    space = tmp_path / "space"
+    command = jacobi3d(space, NEVER, "--every", NEVER, "--progress", 1)
+    with Run("--time-limit", "22s", "--margin", "20s", "--", *command) as running:
+        running.until(r"step \d+$")
+        status, output = last_checkpoint(running, space)
+    assert status != 0 and "the time limit comes near: the job is asked for a last checkpoint" in output, output
+    assert "not starting it again" in output and output.count("mainstay: start ") == 1, output
+
+
+def test_a_job_that_takes_no_requests_is_ended_at_the_time_limit_all_the_same():
+    with Run("--time-limit", "2s", "--margin", "1s", *shell("exec sleep 500")) as running:
+        status, output = running.end()
+    assert status == 128 + signal.SIGTERM and "the job is asked to end" in output, output
+
+
+def test_a_second_sigterm_ends_the_job_at_once(jacobi3d, tmp_path):  # noqa: F811
+    """One whose ranks have stopped and never come to a safe point."""
+    space = tmp_path / "space"
+    with Run("--margin", "50s", "--", *jacobi3d(space, NEVER, "--every", NEVER, "--progress", 10)) as running:
+        running.until(r"step 20$")
+        stopped = ranks_of(running.process.pid)[1]
+        os.kill(stopped, signal.SIGSTOP)
+        running.process.send_signal(signal.SIGTERM)
+        running.until("asked for a last checkpoint")
+        running.process.send_signal(signal.SIGTERM)
+        status, output = running.end()
+    assert status != 0 and "is complete" not in output, output
