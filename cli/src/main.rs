@@ -3,9 +3,13 @@
 //! One command a file; `document` is what `--json` prints, `text` what people read.
 
 mod arguments;
+mod completions;
+mod config;
 mod document;
 mod exit;
+mod flags;
 mod ls;
+mod man;
 mod output;
 mod run;
 mod show;
@@ -21,6 +25,9 @@ fn main() -> ExitCode {
         Command::Ls(wanted) => ls::ls(&wanted),
         Command::Show(wanted) => show::show(&wanted),
         Command::Verify(wanted) => verify::verify(&wanted),
+        Command::Config(wanted) => config::config(&wanted),
+        Command::Completions(wanted) => completions::completions(&wanted),
+        Command::Man(wanted) => man::man(&wanted),
         Command::Run(wanted) => return run::run(&wanted),
     };
     match done {
