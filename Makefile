@@ -6,6 +6,7 @@ DESTDIR ?=
 VERSION := $(shell sed -n 's/^version *= *"\([^"]*\)".*/\1/p' Cargo.toml | head -n 1)
 SONAME := libmainstay.so.0
 RELEASE := target/release
+SHARE = $(DESTDIR)$(PREFIX)/share
 BENCHES = $(patsubst bench/%.py,%,$(wildcard bench/*.py))
 
 .DEFAULT_GOAL := help
@@ -67,6 +68,14 @@ install: $(if $(shell command -v cargo 2>/dev/null),build)
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' capi/mainstay.pc.in \
 		> '$(DESTDIR)$(PREFIX)/lib/pkgconfig/mainstay.pc'
 	@chmod 644 '$(DESTDIR)$(PREFIX)/lib/pkgconfig/mainstay.pc'
+	install -d '$(SHARE)/man/man1' '$(SHARE)/bash-completion/completions' '$(SHARE)/zsh/site-functions' \
+		'$(SHARE)/fish/vendor_completions.d'
+	$(RELEASE)/mainstay man '$(SHARE)/man/man1'
+	$(RELEASE)/mainstay completions bash > '$(SHARE)/bash-completion/completions/mainstay'
+	$(RELEASE)/mainstay completions zsh > '$(SHARE)/zsh/site-functions/_mainstay'
+	$(RELEASE)/mainstay completions fish > '$(SHARE)/fish/vendor_completions.d/mainstay.fish'
+	@chmod 644 '$(SHARE)'/man/man1/mainstay*.1 '$(SHARE)/bash-completion/completions/mainstay' \
+		'$(SHARE)/zsh/site-functions/_mainstay' '$(SHARE)/fish/vendor_completions.d/mainstay.fish'
 
 header: check-rust
 	UPDATE_HEADER=1 cargo test --locked -p mainstay-capi --test header

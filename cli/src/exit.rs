@@ -12,6 +12,8 @@ pub enum Exit {
     Good = 0,
     /// Damage, or nothing complete where a revision was asked for.
     Lost = 1,
+    /// Wrong usage, as clap has it, or wrong settings.
+    Usage = 2,
     NotASpace = 3,
     System = 4,
 }
@@ -40,6 +42,7 @@ impl From<Error> for Failure {
         let exit = match error.kind() {
             ErrorKind::Damaged | ErrorKind::LineageConflict => Exit::Lost,
             ErrorKind::NotASpace | ErrorKind::NewerVersion => Exit::NotASpace,
+            ErrorKind::InvalidArgument => Exit::Usage,
             _ => Exit::System,
         };
         let message = match error {

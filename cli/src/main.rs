@@ -5,9 +5,13 @@
 mod arguments;
 mod asking;
 mod checkpoint;
+mod completions;
+mod config;
 mod document;
 mod exit;
+mod flags;
 mod ls;
+mod man;
 mod output;
 mod run;
 mod show;
@@ -24,6 +28,9 @@ fn main() -> ExitCode {
         Command::Show(wanted) => show::show(&wanted),
         Command::Verify(wanted) => verify::verify(&wanted),
         Command::Checkpoint(wanted) => checkpoint::checkpoint(&wanted),
+        Command::Config(wanted) => config::config(&wanted),
+        Command::Completions(wanted) => completions::completions(&wanted),
+        Command::Man(wanted) => man::man(&wanted),
         Command::Run(wanted) => return run::run(&wanted),
     };
     match done {

@@ -7,6 +7,11 @@ pub fn text(text: &str) -> io::Result<()> {
     ignore_gone(write_all(text.as_bytes()))
 }
 
+/// Bytes as they are, such as a path of any characters.
+pub fn bytes(bytes: &[u8]) -> io::Result<()> {
+    ignore_gone(write_all(bytes))
+}
+
 pub fn json(document: &impl Serialize) -> io::Result<()> {
     let mut bytes = serde_json::to_vec_pretty(document)?;
     bytes.push(b'\n');

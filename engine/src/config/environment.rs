@@ -42,7 +42,7 @@ impl Surroundings {
     }
 
     /// The file to read, and whether it must be there.
-    pub(super) fn file(&self) -> (PathBuf, bool) {
+    pub fn file(&self) -> (PathBuf, bool) {
         let named = self.variable(FILE_VARIABLE);
         (self.directory.join(named.unwrap_or(OsStr::new(FILE_NAME))), named.is_some())
     }

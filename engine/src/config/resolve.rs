@@ -37,6 +37,8 @@ pub struct Setting {
 #[derive(Clone)]
 pub struct Resolved {
     pub config: Config,
+    /// The file that was read, if there is one.
+    pub file: Option<PathBuf>,
     /// In the order of `KEYS`.
     pub settings: Vec<Setting>,
 }
@@ -51,7 +53,9 @@ impl Config {
     /// The same where `surroundings` are those of the program.
     pub fn resolve_in(choice: &Choice, surroundings: &Surroundings) -> Result<Resolved> {
         let (path, must_exist) = surroundings.file();
-        let file = file::read(&path, must_exist)?.unwrap_or_default();
+        let found = file::read(&path, must_exist)?;
+        let read = found.is_some().then(|| path.clone());
+        let file = found.unwrap_or_default();
         let environment = surroundings.choice()?;
 
         let mut config = Config::default();
@@ -77,7 +81,7 @@ impl Config {
             let [pool, chunk] = ["pool_bytes", "chunk_bytes"].map(|name| place(name).unwrap_or_default());
             Error::argument(if chunk == "chunk_bytes" { pool } else { format!("{pool}, with {chunk}") }, why)
         })?;
-        Ok(Resolved { config, settings })
+        Ok(Resolved { config, file: read, settings })
     }
 }
 

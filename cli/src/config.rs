@@ -1,0 +1,93 @@
+//! `mainstay config`: the settings in force, and where each comes from.
+
+use crate::{
+    arguments,
+    exit::{Exit, Failure, say},
+    flags, output,
+    text::{self, Align},
+};
+use mainstay_engine::{Choice, Config, Resolved, Setting, Shown, Source, Surroundings};
+use serde::Serialize;
+use serde_json::Value;
+
+pub fn config(wanted: &arguments::Config) -> Result<Exit, Failure> {
+    if wanted.cflags || wanted.libs || wanted.prefix {
+        return flags::flags(wanted);
+    }
+    let surroundings = Surroundings::here();
+    for (variable, nearest) in surroundings.unknown() {
+        let meant = nearest.map(|nearest| format!("; did you mean {nearest}?")).unwrap_or_default();
+        say(&format!("{variable} is no setting{meant}"));
+    }
+    let resolved = Config::resolve_in(&Choice::default(), &surroundings)?;
+    if wanted.json {
+        let file = resolved.file.as_ref().map(|file| file.display().to_string());
+        output::json(&Document { file, settings: resolved.settings.iter().map(ShownSetting::of).collect() })?;
+    } else {
+        let file = match &resolved.file {
+            Some(file) => file.display().to_string(),
+            None => format!("none: there is no {}", surroundings.file().0.display()),
+        };
+        output::text(&format!("file  {file}\n\n{}", table(&resolved)))?;
+    }
+    Ok(Exit::Good)
+}
+
+fn table(resolved: &Resolved) -> String {
+    let columns = [("key", Align::Left), ("value", Align::Left), ("from", Align::Left)];
+    let rows = resolved.settings.iter().map(|setting| {
+        let value = Some(setting.value.to_string()).filter(|value| !value.is_empty());
+        vec![setting.key.name.to_owned(), value.unwrap_or("\"\"".to_owned()), setting.source.to_string()]
+    });
+    text::table(&columns, rows)
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document {
+    file: Option<String>,
+    settings: Vec<ShownSetting>,
+}
+
+#[derive(Serialize)]
+struct ShownSetting {
+    key: &'static str,
+    value: Value,
+    default: Value,
+    /// default, file, environment or program.
+    source: &'static str,
+    line: Option<usize>,
+    variable: String,
+    meaning: &'static str,
+    takes: &'static str,
+}
+
+impl ShownSetting {
+    fn of(setting: &Setting) -> ShownSetting {
+        let (source, line) = match setting.source {
+            Source::Default => ("default", None),
+            Source::File { line, .. } => ("file", Some(line)),
+            Source::Environment { .. } => ("environment", None),
+            Source::Program => ("program", None),
+        };
+        ShownSetting {
+            key: setting.key.name,
+            value: json(&setting.value),
+            default: json(&setting.key.default()),
+            source,
+            line,
+            variable: setting.key.variable(),
+            meaning: setting.key.meaning,
+            takes: setting.key.takes,
+        }
+    }
+}
+
+/// Sizes in bytes, times in seconds.
+fn json(value: &Shown) -> Value {
+    match value {
+        Shown::Count(number) | Shown::Bytes(number) => (*number).into(),
+        Shown::Seconds(seconds) => (*seconds).into(),
+        Shown::Text(text) => text.as_str().into(),
+    }
+}
