@@ -10,7 +10,6 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import termios
 import threading
 import time
@@ -19,7 +18,7 @@ from pathlib import Path
 import dem
 import pytest
 from build import build
-from mpi import MPIS, ROOT, processes
+from mpi import ROOT, processes
 
 MAINSTAY = ROOT / "target" / "release" / "mainstay"
 LIMIT_S = 60
@@ -51,11 +50,10 @@ class Run:
         self.deadline = time.monotonic() + LIMIT_S
         self.output = []
         self._lines = queue.Queue()
-        environment = {name: value for mpi in MPIS for name, value in mpi.environment(tempfile.gettempdir()).items()}
         more = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "start_new_session": True, **more}
         self.process = subprocess.Popen(
             [str(MAINSTAY), "run", *map(str, arguments)],
-            stderr=subprocess.STDOUT, text=True, errors="replace", env=environment, **more,
+            stderr=subprocess.STDOUT, text=True, errors="replace", **more,
         )  # fmt: skip
         if self.process.stdout:
             threading.Thread(target=self._read, daemon=True).start()
@@ -139,7 +137,8 @@ def jacobi3d(tmp_path_factory, mpi):
 
     def command(space, steps, *more):
         program = [folder / "jacobi3d", "--dem", folder / "dem", "--nx", 48, "--ny", 48, "--nz", 48]
-        return mpi.mpiexec(RANKS, [*program, "--space", space, "--steps", steps, *more])
+        variables = (f"{name}={value}" for name, value in mpi.variables)
+        return ["env", *variables, *mpi.mpiexec(RANKS, [*program, "--space", space, "--steps", steps, *more])]
 
     before = mpi.shared()
     yield command
