@@ -23,10 +23,14 @@ help:
 	@echo "make campaign                 the long versions of the crash and kill tests"
 	@echo "make clean                    removes what all these made"
 	@echo
-	@echo "PYTHON=... names the Python (3.10 or newer) that .venv is made from."
+	@echo "PYTHON=... names the Python (3.10 or newer) that .venv and .venv-mpich are made from."
 
 .venv/ready: requirements.lock tools/venv.sh
-	@PYTHON='$(PYTHON)' tools/venv.sh
+	@PYTHON='$(PYTHON)' tools/venv.sh .venv requirements.lock
+
+# MPICH: its commands have the names of those of Open MPI, which is in .venv.
+.venv-mpich/ready: requirements-mpich.lock tools/venv.sh
+	@PYTHON='$(PYTHON)' tools/venv.sh .venv-mpich requirements-mpich.lock
 
 check-rust:
 	@tools/check.sh rust c
@@ -39,7 +43,7 @@ build: check-rust
 demo: build .venv/ready
 	@.venv/bin/python examples/jacobi3d/demo.py
 
-test: build .venv/ready
+test: build .venv/ready .venv-mpich/ready
 	@.venv/bin/python tools/test.py
 
 # A NAME from the environment is no wish for a benchmark.
@@ -84,9 +88,9 @@ lint: check-rust
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
-campaign: build .venv/ready
+campaign: build .venv/ready .venv-mpich/ready
 	cargo test --workspace --release --locked -- --ignored --nocapture
 	.venv/bin/python -m pytest tests -m campaign
 
 clean:
-	rm -rf target .venv demo-out bench/out
+	rm -rf target .venv .venv-mpich demo-out bench/out

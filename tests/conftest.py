@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples" / "jacobi3d"))
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "examples" / "jacobi3d")]
+
+from mpi import MPIS, SHARED_MEMORY  # noqa: E402
 
 # Every process that a test starts, and its children, carry this in their environment.
 MARK = f"MAINSTAY_TEST_SESSION={uuid.uuid4()}"
@@ -37,6 +40,14 @@ def no_leftovers():
     assert not left, f"the tests left files behind: {left}"
 
 
+@pytest.fixture(scope="session", params=MPIS, ids=str)
+def mpi(request):
+    """One MPI after the other: a test that asks for it runs with each."""
+    missing = f"there is no {request.param.home}: `make {request.param.home.name}/ready` makes it"
+    assert Path(request.param.command("mpiexec")).exists(), missing
+    return request.param
+
+
 @pytest.fixture
 def scratch():
     """A folder for one test, which other users may pass through."""
@@ -47,7 +58,8 @@ def scratch():
 
 
 def shared_memory():
-    return {path.name for path in Path("/dev/shm").iterdir() if "mainstay" in path.name}
+    ours = {path.name for path in SHARED_MEMORY.iterdir() if "mainstay" in path.name}
+    return ours.union(*({path.name for path in mpi.left_in_shared_memory()} for mpi in MPIS))
 
 
 def processes():

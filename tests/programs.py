@@ -1,30 +1,17 @@
 """Builds the tests' C programs, against the library in target/release."""
 
-import subprocess
 from pathlib import Path
 
-from build import LIBRARY, ROOT, SONAME, mpi
+import library
+from mpi import OPENMPI, ROOT
 
 SOURCES = Path(__file__).resolve().parent / "c"
 BUILT = ROOT / "target" / "tests"
 
 
-def build_c(sources, name, *flags):
-    """The path of the program `name`, compiled from `sources` in tests/c; a warning is an error."""
-    BUILT.mkdir(parents=True, exist_ok=True)
-    link = LIBRARY.with_name(SONAME)
-    if not link.exists():
-        link.symlink_to(LIBRARY.name)
-    program = BUILT / name
-    subprocess.run(
-        [
-            mpi("mpicc"), "-std=c11", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror", *flags,
-            f"-I{ROOT / 'capi' / 'include'}", f"-I{ROOT / 'capi' / 'mpi'}",
-            *(str(SOURCES / source) for source in sources),
-            "-o", str(program),
-            f"-L{LIBRARY.parent}", f"-Wl,-rpath,{LIBRARY.parent}", "-lmainstay",
-        ],
-        check=True,
-        timeout=120,
-    )  # fmt: skip
+def build_c(sources, name, *flags, mpi=OPENMPI):
+    """The path of the program `name`, compiled for `mpi` from `sources` in tests/c; a warning is an error."""
+    program = BUILT / mpi.name / name
+    program.parent.mkdir(parents=True, exist_ok=True)
+    library.build(program, [SOURCES / source for source in sources], "-O2", *flags, mpi=mpi)
     return program

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 from layout import BLOCK, Layout
-from programs import build_c, mpi
+from mpi import OPENMPI
+from programs import build_c
 
 try:
     import tomllib
@@ -95,20 +96,14 @@ class Stage:
         return said
 
     def mpiexec(self, ranks):
-        return [mpi("mpiexec"), "--map-by", ":OVERSUBSCRIBE", "-n", ranks, self.program]
+        return OPENMPI.mpiexec(ranks, [self.program])
 
     def environment(self, inject):
         """With the shim before libc, if anything is to fail."""
         more = {f"INJECT{'_' + name.upper() if name != 'what' else ''}": str(value) for name, value in inject.items()}
         if inject:
             more |= {"LD_PRELOAD": str(self.shim), "INJECT_SPACE": str(self.space)}
-        return {
-            **os.environ,
-            "OMPI_ALLOW_RUN_AS_ROOT": "1",
-            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-            "TMPDIR": str(self.scratch),  # Open MPI keeps files of its own while it runs
-            **more,
-        }
+        return OPENMPI.environment(self.scratch) | more
 
     def save(self, ranks=None):
         """A space in which a job saved the revisions 1 and 2 and ended in order. Saved once, then copied."""

@@ -13,8 +13,8 @@ OPENED = re.compile(r"rank (\d+): (\S+): revision (\d+), step (\d+)")
 
 
 @pytest.fixture(scope="module")
-def groups():
-    return build_c(["groups.c"], "groups")
+def groups(mpi):
+    return build_c(["groups.c"], "groups", mpi=mpi)
 
 
 def opened(output):
@@ -25,43 +25,42 @@ def opened(output):
     return found
 
 
-def dies_and_comes_back(program, scratch, mode):
+def dies_and_comes_back(program, mpi, scratch, mode):
     """What was opened before a rank died, and after."""
     command = [program, mode, scratch / "spaces", STEPS]
-    status, before = run(RANKS, [*command, DEATH], scratch)
+    status, before = run(RANKS, [*command, DEATH], scratch, mpi=mpi)
     # That it ends at all: the ranks whose peer died do not hang in Mainstay's next call.
     assert status != 0 and "WRONG" not in before, before
-    status, after = run(RANKS, command, scratch)
+    status, after = run(RANKS, command, scratch, mpi=mpi)
     assert status == 0 and "WRONG" not in after, after
     return opened(before), opened(after)
 
 
-def test_two_coupled_codes_save_to_a_space_each(groups, scratch):
-    before, after = dies_and_comes_back(groups, scratch, "coupled")
+def test_two_coupled_codes_save_to_a_space_each(groups, mpi, scratch):
+    before, after = dies_and_comes_back(groups, mpi, scratch, "coupled")
     assert set(before) == {(0, "sea"), (1, "sea"), (2, "air"), (3, "air")} == set(after)
     assert set(map(tuple, before.values())) == {((0, 0),)}
     for one, other in [((0, "sea"), (1, "sea")), ((2, "air"), (3, "air"))]:
         assert after[one] == after[other], "the ranks of one code restored different revisions"
-        assert after[one][0][1] >= 15
-    # The air died at step 21. The sea, which does not talk to it, went on to who knows where.
-    assert after[2, "air"][0][1] in (15, 20)
+    # The air died at step 21. The sea, which does not talk to it, was then who knows where.
+    assert after[2, "air"][0][1] in (15, 20) and after[0, "sea"][0][1] in range(0, STEPS + 1, 5)
 
 
-def test_a_rank_alone(groups, scratch):
-    _, after = dies_and_comes_back(groups, scratch, "self")
+def test_a_rank_alone(groups, mpi, scratch):
+    _, after = dies_and_comes_back(groups, mpi, scratch, "self")
     assert set(after) == {(rank, f"rank-{rank}") for rank in range(RANKS)}
     assert after[3, "rank-3"][0][1] in (15, 20)
 
 
-def test_two_sessions_in_one_program(groups, scratch):
-    _, after = dies_and_comes_back(groups, scratch, "two")
+def test_two_sessions_in_one_program(groups, mpi, scratch):
+    _, after = dies_and_comes_back(groups, mpi, scratch, "two")
     for rank in range(RANKS):
         assert after[rank, "often"] == after[0, "often"] and after[0, "often"][0][1] in (18, 20)
         assert after[rank, "seldom"] == after[0, "seldom"] and after[0, "seldom"][0][1] in (15, 20)
 
 
-def test_a_program_that_closes_and_opens_again(groups, scratch):
-    status, output = run(RANKS, [groups, "reopen", scratch / "spaces", STEPS], scratch)
+def test_a_program_that_closes_and_opens_again(groups, mpi, scratch):
+    status, output = run(RANKS, [groups, "reopen", scratch / "spaces", STEPS], scratch, mpi=mpi)
     assert status == 0 and "WRONG" not in output, output
     half = STEPS // 2
     for rank in range(RANKS):

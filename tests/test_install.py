@@ -9,8 +9,8 @@ import warnings
 from pathlib import Path
 
 import pytest
-from build import ROOT, mpi
 from jobs import run
+from mpi import OPENMPI, ROOT
 from programs import SOURCES
 
 RANKS = 2
@@ -69,7 +69,7 @@ def test_the_readmes_program_is_the_example_and_runs_as_the_readme_says(installe
     shown = re.search(r"```c\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[1]
     assert shown == source.read_text(), "README.md shows another program than examples/minimal/minimal.c"
     program = scratch / "app"
-    compile_it([mpi("mpicc"), source, *flags(installed, "--cflags", "--libs"), "-o", program])
+    compile_it([OPENMPI.command("mpicc"), source, *flags(installed, "--cflags", "--libs"), "-o", program])
     monkeypatch.chdir(scratch)
     first, second = (run(RANKS, [program], scratch) for _ in range(2))
     assert first[0] == 0 and first == second, (first, second)
@@ -78,13 +78,13 @@ def test_the_readmes_program_is_the_example_and_runs_as_the_readme_says(installe
 
 def test_a_program_builds_with_one_line_and_comes_back(installed, scratch):
     program = scratch / "adopt"
-    compile_it([mpi("mpicc"), SOURCES / "adopt.c", *flags(installed, "--cflags", "--libs"), "-o", program])
+    compile_it([OPENMPI.command("mpicc"), SOURCES / "adopt.c", *flags(installed, "--cflags", "--libs"), "-o", program])
     comes_back(program, scratch)
 
 
 def test_the_program_links_to_the_installed_library_by_its_soname(installed, scratch):
     program = scratch / "adopt"
-    compile_it([mpi("mpicc"), SOURCES / "adopt.c", *flags(installed, "--cflags", "--libs"), "-o", program])
+    compile_it([OPENMPI.command("mpicc"), SOURCES / "adopt.c", *flags(installed, "--cflags", "--libs"), "-o", program])
     found = subprocess.check_output(["ldd", program], text=True)
     assert re.search(rf"libmainstay\.so\.0 => {re.escape(str(installed))}/lib/libmainstay\.so\.0 ", found), found
 
@@ -94,7 +94,7 @@ def test_static_link(installed, scratch):
     # All other libraries as usual, Mainstay alone from its archive.
     options = ["-l:libmainstay.a" if option == "-lmainstay" else option for option in options]
     program = scratch / "adopt"
-    compile_it([mpi("mpicc"), SOURCES / "adopt.c", *options, "-o", program])
+    compile_it([OPENMPI.command("mpicc"), SOURCES / "adopt.c", *options, "-o", program])
     assert "libmainstay" not in subprocess.check_output(["ldd", program], text=True)
     status, output = run(RANKS, [program, scratch / "space", STEPS], scratch)
     assert status == 0 and "sum" in output, output
@@ -103,7 +103,7 @@ def test_static_link(installed, scratch):
 def test_cxx(installed, scratch):
     program = scratch / "adopt"
     strict = ["-x", "c++", "-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
-    compile_it([mpi("mpicxx"), *strict, SOURCES / "adopt.c", "-x", "none",
+    compile_it([OPENMPI.command("mpicxx"), *strict, SOURCES / "adopt.c", "-x", "none",
                 *flags(installed, "--cflags", "--libs"), "-o", program])  # fmt: skip
     status, output = run(RANKS, [program, scratch / "space", STEPS], scratch)
     assert status == 0 and "sum" in output, output
@@ -115,7 +115,7 @@ def test_the_headers_are_plain(installed, scratch, header, standard):
     plus = standard.startswith("c++")
     source = scratch / ("header.cpp" if plus else "header.c")
     source.write_text(f'#include <{header}>\nint main({"" if plus else "void"}) {{ return MAINSTAY_OK; }}\n')
-    compiler = mpi("mpicxx" if plus else "mpicc")
+    compiler = OPENMPI.command("mpicxx" if plus else "mpicc")
     strict = [f"-std={standard}", "-pedantic-errors", "-Wall", "-Wextra", "-Werror"]
     compile_it([compiler, *strict, f"-I{installed / 'include'}", "-c", source, "-o", scratch / "header.o"])
 

@@ -21,10 +21,10 @@ LIMIT_S = 60
 
 
 @pytest.fixture(scope="module")
-def folder():
+def folder(mpi):
     """The program and its input, in a folder of their own."""
     with tempfile.TemporaryDirectory() as folder:
-        build(Path(folder) / "jacobi3d")
+        build(Path(folder) / "jacobi3d", mpi)
         dem.write(Path(folder) / "dem")
         yield Path(folder)
 
@@ -36,10 +36,10 @@ def command(folder, steps, *more):
 
 
 @pytest.mark.parametrize("stage", ["pool", "direct"])
-def test_killed_and_started_again_it_gives_the_undisturbed_bits(folder, scratch, stage):
+def test_killed_and_started_again_it_gives_the_undisturbed_bits(folder, mpi, scratch, stage):
     saving = ["--space", scratch / "space", "--every", EVERY, "--stage", stage]
     reached = 0
-    with Job(RANKS, command(folder, ENDLESS, *saving), scratch, LIMIT_S) as job:
+    with Job(RANKS, command(folder, ENDLESS, *saving), scratch, LIMIT_S, mpi) as job:
         for line in job.lines():
             if match := demo.STEP.match(line):
                 reached = int(match[1])
@@ -49,13 +49,13 @@ def test_killed_and_started_again_it_gives_the_undisturbed_bits(folder, scratch,
 
     steps = reached + FURTHER
     out = ["--first", scratch / "first", "--out", scratch / "again"]
-    status, output = run(RANKS, command(folder, steps, *saving, *out), scratch)
+    status, output = run(RANKS, command(folder, steps, *saving, *out), scratch, mpi=mpi)
     assert status == 0, output
     [restored] = [int(match[2]) for line in output.splitlines() if (match := demo.RESTORED.match(line))]
     assert 0 < restored < steps and restored % EVERY == 0
 
     undisturbed = ["--no-checkpoint", "--out", scratch / "undisturbed"]
-    status, output = run(RANKS, command(folder, steps, *undisturbed), scratch)
+    status, output = run(RANKS, command(folder, steps, *undisturbed), scratch, mpi=mpi)
     assert status == 0, output
     first, again, expected = ((scratch / name).read_bytes() for name in ("first", "again", "undisturbed"))
     assert again == expected

@@ -29,17 +29,27 @@ PROGRAM = ["starting", "computing", "settling the last", "communication", "stagi
 IO = ["nothing to do", "freeing old roots", "data write", "sync of the data", "slot write", "sync of the slot"]
 BY_PROGRAM = [("program", phase) for phase in PROGRAM[1:]]
 BY_IO = [("io", phase) for phase in IO[1:]]
+OTHERS = {1: ("all ranks", "all ranks", "mpiexec"), 2: ("all ranks", "mpiexec")}  # by keep: killed beside one rank
 RESTORED = re.compile(r"restored (\d+) of run (\d+) step (\d+)$")
 
 
-@pytest.fixture(scope="session")
-def victim():
-    return build_c(["victim.c", "phases.c"], "victim")
+def victim_in_c(mpi):
+    return [build_c(["victim.c", "phases.c"], "victim", mpi=mpi)]
+
+
+# The program that is killed, in each language: a function from the MPI to the words that start it. It takes
+# the arguments of c/victim.c and keeps the board as that does.
+VICTIMS = {"c": victim_in_c}
+
+
+@pytest.fixture(scope="session", params=VICTIMS)
+def victim(request, mpi):
+    return VICTIMS[request.param](mpi)
 
 
 @pytest.fixture
 def folder(scratch, monkeypatch):
-    """Where a space lives; a killed mpiexec leaves its segments of shared memory here, not in /dev/shm."""
+    """Where a space lives; Open MPI's mpiexec, if killed, leaves segments of shared memory here, not in /dev/shm."""
     monkeypatch.setenv("OMPI_MCA_btl_sm_backing_directory", str(scratch))
     return scratch
 
@@ -80,8 +90,8 @@ class VictimJob(Job):
 class Space:
     """One space, the jobs that live and die on it, and what they were promised."""
 
-    def __init__(self, program, folder, keep, stage):
-        self.program, self.folder, self.keep, self.stage = program, folder, keep, stage
+    def __init__(self, victim, mpi, folder, keep, stage):
+        self.victim, self.mpi, self.folder, self.keep, self.stage = victim, mpi, folder, keep, stage
         self.random = random.Random(f"{keep} {stage}")
         self.board = Board(folder / "board")
         self.acknowledged = folder / "acknowledged"
@@ -92,9 +102,9 @@ class Space:
     def job(self, steps):
         self.board.clear()
         self.run += 1
-        command = [self.program, self.folder / "space", self.folder / "board", self.acknowledged,
+        command = [*self.victim, self.folder / "space", self.folder / "board", self.acknowledged,
                    self.run, self.keep, self.stage, steps]  # fmt: skip
-        return VictimJob(RANKS, command, self.folder, LIMIT_S)
+        return VictimJob(RANKS, command, self.folder, LIMIT_S, self.mpi)
 
     def restored(self, job):
         """Waits until the job has verified what it restored; its revision."""
@@ -179,14 +189,16 @@ def kill_all_over(space, plan, capsys):
         space.killed(*kill)
     space.ends_well()
     with capsys.disabled():
-        print("\n" + table(space.died, f"Where the kills hit, keep {space.keep}, stage {space.stage}:"), flush=True)
+        title = f"Where the kills hit, {space.mpi}, keep {space.keep}, stage {space.stage}:"
+        print("\n" + table(space.died, title), flush=True)
 
 
 @pytest.mark.parametrize(("keep", "targets"), [(1, BY_PROGRAM + BY_IO), (2, BY_IO)])
-def test_kills_in_every_phase(victim, folder, capsys, keep, targets):
-    space = Space(victim, folder, keep, "pool")
+def test_kills_in_every_phase(victim, mpi, folder, capsys, keep, targets):
+    """Twenty with each MPI and in each language, if none misses its phase."""
+    space = Space(victim, mpi, folder, keep, "pool")
     plan = [("one rank", *target) for target in targets]
-    plan += [(whom, *space.random.choice(targets)) for whom in ("all ranks", "mpiexec")]
+    plan += [(whom, *space.random.choice(targets)) for whom in OTHERS[keep]]
     space.random.shuffle(plan)
     kill_all_over(space, plan, capsys)
     for _ in range(ROUNDS):
@@ -200,8 +212,8 @@ def test_kills_in_every_phase(victim, folder, capsys, keep, targets):
     ("keep", "stage", "targets"),
     [(1, "pool", BY_PROGRAM + BY_IO), (2, "pool", BY_PROGRAM + BY_IO), (1, "direct", BY_IO)],
 )
-def test_seventy_seeded_kills(victim, folder, capsys, keep, stage, targets):
-    space = Space(victim, folder, keep, stage)
+def test_seventy_seeded_kills(victim, mpi, folder, capsys, keep, stage, targets):
+    space = Space(victim, mpi, folder, keep, stage)
     whom = space.random.choices(["one rank", "all ranks", "mpiexec"], [8, 1, 1], k=70)
     kill_all_over(space, [(who, *space.random.choice(targets)) for who in whom], capsys)
     assert not missed(space.died, targets)

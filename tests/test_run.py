@@ -15,13 +15,10 @@ import threading
 import time
 from pathlib import Path
 
+import dem
 import pytest
-
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "examples" / "jacobi3d"))
-
-import dem  # noqa: E402
-from build import build, mpi  # noqa: E402
+from build import build
+from mpi import ROOT, processes
 
 MAINSTAY = ROOT / "target" / "release" / "mainstay"
 LIMIT_S = 60
@@ -53,11 +50,10 @@ class Run:
         self.deadline = time.monotonic() + LIMIT_S
         self.output = []
         self._lines = queue.Queue()
-        environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
         more = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "start_new_session": True, **more}
         self.process = subprocess.Popen(
             [str(MAINSTAY), "run", *map(str, arguments)],
-            stderr=subprocess.STDOUT, text=True, errors="replace", env=environment, **more,
+            stderr=subprocess.STDOUT, text=True, errors="replace", **more,
         )  # fmt: skip
         if self.process.stdout:
             threading.Thread(target=self._read, daemon=True).start()
@@ -116,28 +112,16 @@ def shell(script):
 
 
 def children(pid):
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and int((entry / "stat").read_text().rpartition(")")[2].split()[1]) == pid:
-                found.append(int(entry.name))
-        except OSError:
-            pass  # gone meanwhile
-    return found
+    return [child for child, parent in processes() if parent == pid]
 
 
-def kill_rank(supervisor, rank):
+def kill_rank(supervisor, rank, mpi):
     """SIGKILL to one rank of the mpiexec that `mainstay run` has as its child."""
-    for mpiexec in children(supervisor):
-        for pid in children(mpiexec):
-            pidfd = os.pidfd_open(pid)
-            try:
-                if f"PMIX_RANK={rank}".encode() in (Path("/proc") / str(pid) / "environ").read_bytes().split(b"\0"):
-                    signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-                    return
-            finally:
-                os.close(pidfd)
-    pytest.fail(f"there is no rank {rank}")
+    (mpiexec,) = children(supervisor)
+    ranks = mpi.ranks(mpiexec)
+    signal.pidfd_send_signal(ranks[rank], signal.SIGKILL)
+    for pidfd in ranks.values():
+        os.close(pidfd)
 
 
 def show(space):
@@ -145,22 +129,23 @@ def show(space):
 
 
 @pytest.fixture(scope="module")
-def jacobi3d(tmp_path_factory):
+def jacobi3d(tmp_path_factory, mpi):
     """A command that runs jacobi3d on some ranks."""
     folder = tmp_path_factory.mktemp("jacobi3d")
-    build(folder / "jacobi3d")
+    build(folder / "jacobi3d", mpi)
     dem.write(folder / "dem")
 
     def command(space, steps, *more):
-        return [
-            mpi("mpiexec"), "-n", RANKS, "--map-by", ":OVERSUBSCRIBE", folder / "jacobi3d", "--dem", folder / "dem",
-            "--nx", 48, "--ny", 48, "--nz", 48, "--space", space, "--steps", steps, *more,
-        ]  # fmt: skip
+        program = [folder / "jacobi3d", "--dem", folder / "dem", "--nx", 48, "--ny", 48, "--nz", 48]
+        variables = (f"{name}={value}" for name, value in mpi.variables)
+        return ["env", *variables, *mpi.mpiexec(RANKS, [*program, "--space", space, "--steps", steps, *more])]
 
-    return command
+    before = mpi.shared()
+    yield command
+    mpi.clear(before)
 
 
-def test_a_job_whose_ranks_are_killed_is_started_again(jacobi3d, tmp_path):
+def test_a_job_whose_ranks_are_killed_is_started_again(jacobi3d, mpi, tmp_path):
     steps, killed, restored = 3000, 0, []
     command = jacobi3d(tmp_path / "space", steps, "--every", 50, "--progress", 50)
     with Run("--restarts", 3, "--", *command) as running:
@@ -168,7 +153,7 @@ def test_a_job_whose_ranks_are_killed_is_started_again(jacobi3d, tmp_path):
             if match := re.match(r"restored revision (\d+), continuing at step (\d+)", line):
                 restored.append(int(match[2]))
             if (match := re.match(r"step (\d+)$", line)) and int(match[1]) >= 400 * (killed + 1) and killed < 2:
-                kill_rank(running.process.pid, killed + 1)
+                kill_rank(running.process.pid, killed + 1, mpi)
                 killed += 1
         status, output = running.end()
     assert status == 0, output

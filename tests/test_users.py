@@ -4,8 +4,9 @@ import os
 import subprocess
 
 import pytest
-from build import LIBRARY, mpi
 from jobs import run
+from library import LIBRARY
+from mpi import OPENMPI
 from programs import build_c
 
 NOBODY, OTHER = 65534, 65533
@@ -23,7 +24,7 @@ def home(scratch, adopt):
     """A folder of another user, that a third may pass but not read."""
     if os.geteuid() != 0:
         pytest.skip("only root can run a job as another user")
-    for path in (mpi("mpiexec"), adopt, LIBRARY):
+    for path in (OPENMPI.command("mpiexec"), adopt, LIBRARY):
         if as_user(NOBODY, "test", "-r", path).returncode != 0:
             pytest.skip(f"{path} lies where other users cannot read it")
     scratch.chmod(0o711)

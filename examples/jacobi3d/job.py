@@ -7,9 +7,8 @@ import signal
 import subprocess
 import threading
 import time
-from pathlib import Path
 
-from build import mpi
+from build import OPENMPI
 
 END_LIMIT_S = 15
 
@@ -17,25 +16,21 @@ END_LIMIT_S = 15
 class Job:
     """Use as a context manager: at its end no process of the job is left. More goes to Popen."""
 
-    def __init__(self, ranks, command, scratch, limit_s, **process):
+    def __init__(self, ranks, command, scratch, limit_s, mpi=OPENMPI, **process):
         self.deadline = time.monotonic() + limit_s
         self.output = []
         self._ranks = {}  # rank: pidfd, which means this very process for as long as it is open
         self._lines = queue.Queue()
-        environment = dict(
-            os.environ,
-            OMPI_ALLOW_RUN_AS_ROOT="1",
-            OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
-            TMPDIR=str(scratch),  # Open MPI keeps files of its own while it runs
-        )
+        self._mpi = mpi
+        self._shared = mpi.shared()
         self.process = subprocess.Popen(
-            [mpi("mpiexec"), "-n", str(ranks), "--map-by", ":OVERSUBSCRIBE", *map(str, command)],
+            mpi.mpiexec(ranks, command),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            env=environment,
+            env=mpi.environment(scratch),
             **process,
             start_new_session=True,  # Ctrl-C is ours: we end the job in order
         )
@@ -57,6 +52,7 @@ class Job:
         for pidfd in self._ranks.values():
             os.close(pidfd)
         self._ranks.clear()
+        self._mpi.clear(self._shared)
 
     def lines(self):
         """What the job prints, as it comes, until it ends."""
@@ -99,28 +95,6 @@ class Job:
         self._lines.put(None)
 
     def _hold_ranks(self):
-        """Opens the ranks, which are children of mpiexec and know their number."""
-        if self._ranks or self.process.poll() is not None:
-            return
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit() and self._is_child(entry):
-                self._hold(entry)
-
-    def _is_child(self, entry):
-        try:
-            return int((entry / "stat").read_text().rpartition(")")[2].split()[1]) == self.process.pid
-        except (OSError, ValueError):
-            return False  # gone meanwhile
-
-    def _hold(self, entry):
-        try:
-            pidfd = os.pidfd_open(int(entry.name))
-            variables = (entry / "environ").read_bytes().split(b"\0")
-        except OSError:
-            return
-        rank = next((int(v[10:]) for v in variables if v.startswith(b"PMIX_RANK=")), None)
-        # Asked again: between the two the process could have ended and its id been used anew.
-        if rank is None or not self._is_child(entry):
-            os.close(pidfd)
-        else:
-            self._ranks[rank] = pidfd
+        """Opens the ranks, which are processes below mpiexec and know their number."""
+        if not self._ranks and self.process.poll() is None:
+            self._ranks = self._mpi.ranks(self.process.pid)

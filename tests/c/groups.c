@@ -85,7 +85,8 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    setvbuf(stdout, NULL, _IOLBF, 0);
+    static char line[BUFSIZ]; /* of its own: else a line is written in pieces, and those of the ranks mix */
+    setvbuf(stdout, line, _IOLBF, sizeof line);
     if (argc < 4)
         return 2;
     const char *mode = argv[1], *directory = argv[2];

@@ -136,7 +136,8 @@ int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    setvbuf(stdout, NULL, _IOLBF, 0);
+    static char line[BUFSIZ]; /* of its own: else a line is written in pieces, and those of the ranks mix */
+    setvbuf(stdout, line, _IOLBF, sizeof line);
     if (argc != 8)
         wrong("seven arguments are needed");
     const char *space = argv[1];
