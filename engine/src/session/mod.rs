@@ -6,6 +6,7 @@
 
 mod checkpoint;
 mod domain;
+mod holds;
 mod layout;
 mod open;
 mod restore;
@@ -25,6 +26,7 @@ use crate::{
     stage::PoolInMaking,
 };
 use domain::Domain;
+use holds::Holds;
 use std::sync::{Arc, Mutex};
 
 /// What a checkpoint took on this rank.
@@ -55,6 +57,8 @@ pub struct Session {
     next_number: u64,
     /// The newest revisions that all ranks know to be complete, newest first.
     complete: Vec<Complete>,
+    /// What others hold stays besides.
+    holds: Holds,
     /// What could not be read when the space was opened.
     damage: Vec<String>,
     /// Slots that a crash cut short, or that are damaged: they look alike.

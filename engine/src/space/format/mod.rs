@@ -6,6 +6,7 @@
 mod catalogue;
 mod hash;
 mod header;
+mod hold;
 mod manifest;
 mod sections;
 mod slot;
@@ -13,6 +14,7 @@ mod slot;
 pub use catalogue::{Catalogue, Entry, PhaseRecord};
 pub use hash::{Hash, hash};
 pub use header::{Header, PortionPlace};
+pub use hold::{Answer, Answers, HOLDS, Hold, HoldBlock, NOTE_BYTES_MAX, is_note};
 pub use manifest::{Box as PlaceInWhole, DIMENSIONS_MAX, ElementType, Extent, Item, ItemKind, Manifest, Run};
 pub use slot::{Lineage, Slot};
 
