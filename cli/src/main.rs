@@ -1,14 +1,16 @@
-//! The command `mainstay`: looks into spaces, and starts a job again that failed.
+//! The command `mainstay`: looks into spaces and after them, and starts a job again that failed.
 //!
 //! One command a file; `document` is what `--json` prints, `text` what people read.
 
 mod arguments;
 mod document;
 mod exit;
+mod hold;
 mod ls;
 mod output;
 mod run;
 mod show;
+mod span;
 mod text;
 mod verify;
 
@@ -21,6 +23,8 @@ fn main() -> ExitCode {
         Command::Ls(wanted) => ls::ls(&wanted),
         Command::Show(wanted) => show::show(&wanted),
         Command::Verify(wanted) => verify::verify(&wanted),
+        Command::Hold(wanted) => hold::hold(&wanted),
+        Command::Release(wanted) => hold::release(&wanted),
         Command::Run(wanted) => return run::run(&wanted),
     };
     match done {

@@ -12,7 +12,7 @@ use crate::{
     space::{
         LOCK_FILE, LayoutFile, draw_id,
         format::{Hold, HoldBlock, is_note},
-        layouts, unix_ns,
+        is_layout, layouts, list, unix_ns,
     },
 };
 use std::{
@@ -58,6 +58,10 @@ pub fn hold_on(
 ) -> Result<Holding> {
     if !is_note(note) {
         return Err(Error::argument("the note of a hold", "it is longer than 512 bytes or has control characters"));
+    }
+    if !list(device)?.iter().any(|name| is_layout(name)) {
+        // Locking would make a file in it.
+        return Err(Error::NotASpace { path: device.path(), why: "there is no layout in it".to_owned() });
     }
     let (locks, locks_work) = lock(device)?;
     let survey = SpaceSurvey::open_on(device)?;
