@@ -10,7 +10,7 @@ Exit codes:
   1  damage was found, or nothing complete where a revision was asked for
   2  wrong usage
   3  not a space, or one of a newer format
-  4  the system refused: I/O error, no permission";
+  4  refused: I/O error, no permission, no room, in use by a job";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -38,6 +38,8 @@ pub enum Command {
     Show(Show),
     Verify(Verify),
     Checkpoint(Checkpoint),
+    Hold(Hold),
+    Release(Release),
     Run(Run),
     Config(Config),
     Completions(Completions),
@@ -105,6 +107,58 @@ pub struct Checkpoint {
     /// How long to wait ("90 s", "5 min")
     #[arg(long, value_name = "TIME", default_value = "1 min", value_parser = humantime::parse_duration)]
     pub timeout: Duration,
+}
+
+/// Has a revision stay, whatever the job keeps, until it is released
+///
+/// The newest complete one, unless another is asked for. Where no job has the space open, that counts at
+/// once. A job at work takes it on at its next checkpoint: `hold` waits for that for a while, and says
+/// whether it counts. A hold that would leave no room for the next checkpoint is refused.
+#[derive(Debug, Args)]
+#[command(after_help = format!("\
+Examples:
+  mainstay hold /scratch/me/space --note 'before the change of grid'
+  mainstay hold /scratch/me/space --revision 12 --for 7d
+
+{EXIT_CODES}"))]
+pub struct Hold {
+    #[command(flatten)]
+    pub space: Space,
+    /// The revision of this number in place of the newest complete one
+    #[arg(long, value_name = "N")]
+    pub revision: Option<u64>,
+    /// Who holds it, or why; `ls` and `show` print it
+    #[arg(long, value_name = "TEXT", default_value = "", value_parser = note)]
+    pub note: String,
+    /// The hold ends by itself after so long a time: 90s, 30m, 12h, 7d, 2w
+    #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub time: Option<Duration>,
+    /// How long to wait for a job at work to take it on
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
+    pub wait: Duration,
+}
+
+fn note(text: &str) -> Result<String, String> {
+    match mainstay_engine::space::format::is_note(text) {
+        true => Ok(text.to_owned()),
+        false => Err("it is longer than 512 bytes or has control characters".to_owned()),
+    }
+}
+
+/// Lets a revision go that was held
+///
+/// All its holds end. It goes when the job next needs its place, or with `mainstay prune`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct Release {
+    #[command(flatten)]
+    pub space: Space,
+    /// The number of the revision
+    #[arg(value_name = "N", required_unless_present = "all", conflicts_with = "all")]
+    pub revision: Option<u64>,
+    /// Every revision that is held
+    #[arg(long)]
+    pub all: bool,
 }
 
 #[derive(Debug, Args)]

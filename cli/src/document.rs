@@ -21,6 +21,7 @@ pub struct Space<'a> {
 pub struct Ls<'a> {
     #[serde(flatten)]
     pub space: Space<'a>,
+    pub holds: Vec<ListedHold>,
     pub revisions: Vec<Revision>,
 }
 
@@ -28,6 +29,7 @@ pub struct Ls<'a> {
 pub struct Show<'a> {
     #[serde(flatten)]
     pub space: Space<'a>,
+    pub holds: Vec<ListedHold>,
     pub layouts: Vec<Layout<'a>>,
     pub revision: Option<ShownRevision>,
 }
@@ -48,11 +50,44 @@ pub struct Verify<'a> {
 }
 
 #[derive(Serialize)]
+pub struct Held<'a> {
+    pub space: &'a str,
+    /// Otherwise from the job's next checkpoint on, if the revision is still there then.
+    pub counts: bool,
+    pub hold: Hold,
+}
+
+#[derive(Serialize)]
+pub struct Released<'a> {
+    pub space: &'a str,
+    pub released: Vec<Hold>,
+}
+
+#[derive(Serialize)]
+pub struct Hold {
+    pub id: String,
+    pub revision: u64,
+    pub lineage: u64,
+    pub lineage_id: String,
+    pub created_unix_ns: u64,
+    pub expires_unix_ns: Option<u64>,
+    pub note: String,
+}
+
+#[derive(Serialize)]
+pub struct ListedHold {
+    #[serde(flatten)]
+    pub hold: Hold,
+    pub state: &'static str,
+}
+
+#[derive(Serialize)]
 pub struct Revision {
     pub revision: u64,
     pub lineage: u64,
     pub lineage_id: String,
     pub state: State,
+    pub held: bool,
     pub shards: u32,
     pub shards_found: usize,
     pub bytes: u64,
@@ -175,6 +210,7 @@ impl Revision {
             lineage: revision.key.lineage.number,
             lineage_id: hex(&revision.key.lineage.id),
             state: State::of(survey, revision),
+            held: revision.held,
             shards: revision.shard_count,
             shards_found: revision.shards.len(),
             bytes: revision.bytes(),
@@ -182,6 +218,13 @@ impl Revision {
             perceived_ns: revision.perceived_ns(),
             durable_ns: revision.durable_ns(),
         }
+    }
+}
+
+impl Revision {
+    /// Its state in words.
+    pub fn state_name(&self) -> String {
+        format!("{}{}", self.state.name(), if self.held { ", held" } else { "" })
     }
 }
 

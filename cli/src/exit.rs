@@ -29,6 +29,10 @@ impl Failure {
     pub fn lost(message: String) -> Failure {
         Failure { exit: Exit::Lost, message }
     }
+
+    pub fn refused(message: String) -> Failure {
+        Failure { exit: Exit::System, message }
+    }
 }
 
 impl From<Exit> for ExitCode {

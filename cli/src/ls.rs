@@ -2,9 +2,9 @@
 
 use crate::{
     arguments,
-    document::{self, Revision, State},
+    document::{self, ListedHold, Revision, State},
     exit::{Exit, Failure, say},
-    output,
+    hold, output,
     text::{self, Align},
 };
 use mainstay_engine::SpaceSurvey;
@@ -13,11 +13,12 @@ pub fn ls(wanted: &arguments::Ls) -> Result<Exit, Failure> {
     let survey = SpaceSurvey::open(&wanted.space.path)?;
     let revisions: Vec<Revision> = survey.revisions.iter().map(|r| Revision::of(&survey, r)).collect();
     if wanted.space.json {
-        output::json(&document::Ls { space: document::Space::of(&survey), revisions })?;
+        let holds = survey.holds.iter().map(ListedHold::of).collect();
+        output::json(&document::Ls { space: document::Space::of(&survey), holds, revisions })?;
     } else if revisions.is_empty() {
         output::text("no revision\n")?;
     } else {
-        output::text(&table(&revisions))?;
+        output::text(&(table(&revisions) + &hold::table(&survey.holds)))?;
     }
     survey.damage.iter().for_each(|what| say(what));
     Ok(if survey.damage.is_empty() { Exit::Good } else { Exit::Lost })
@@ -42,7 +43,7 @@ fn table(revisions: &[Revision]) -> String {
         vec![
             r.revision.to_string(),
             r.lineage.to_string(),
-            r.state.name().to_owned(),
+            r.state_name(),
             shards,
             text::bytes(r.bytes),
             text::when(r.t1_unix_ns),

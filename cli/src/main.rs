@@ -1,4 +1,4 @@
-//! The command `mainstay`: looks into spaces, and starts a job again that failed.
+//! The command `mainstay`: looks into spaces and after them, and starts a job again that failed.
 //!
 //! One command a file; `document` is what `--json` prints, `text` what people read.
 
@@ -10,6 +10,7 @@ mod config;
 mod document;
 mod exit;
 mod flags;
+mod hold;
 mod ls;
 mod man;
 mod output;
@@ -31,6 +32,8 @@ fn main() -> ExitCode {
         Command::Config(wanted) => config::config(&wanted),
         Command::Completions(wanted) => completions::completions(&wanted),
         Command::Man(wanted) => man::man(&wanted),
+        Command::Hold(wanted) => hold::hold(&wanted),
+        Command::Release(wanted) => hold::release(&wanted),
         Command::Run(wanted) => return run::run(&wanted),
     };
     match done {

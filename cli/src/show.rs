@@ -2,9 +2,9 @@
 
 use crate::{
     arguments,
-    document::{self, Layout, Revision, ShownRevision, ShownShard},
+    document::{self, Layout, ListedHold, Revision, ShownRevision, ShownShard},
     exit::{Exit, Failure, say},
-    output,
+    hold, output,
     text::{self, Align},
 };
 use mainstay_engine::{RevisionSurvey, SpaceSurvey};
@@ -16,9 +16,10 @@ pub fn show(wanted: &arguments::Show) -> Result<Exit, Failure> {
     let (survey, revision) = read(wanted)?;
     if wanted.space.json {
         let layouts = survey.layouts.iter().map(Layout::of).collect();
-        output::json(&document::Show { space: document::Space::of(&survey), layouts, revision })?;
+        let holds = survey.holds.iter().map(ListedHold::of).collect();
+        output::json(&document::Show { space: document::Space::of(&survey), holds, layouts, revision })?;
     } else {
-        let mut page = space(&survey);
+        let mut page = space(&survey) + &hold::table(&survey.holds);
         match &revision {
             Some(shown) => page += &revision_page(shown, wanted.phases),
             None => page += "\nno complete revision\n",
@@ -99,7 +100,7 @@ fn revision_page(shown: &ShownRevision, phases: bool) -> String {
         r.revision,
         r.lineage,
         &r.lineage_id[..8],
-        r.state.name(),
+        r.state_name(),
         r.shards_found,
         r.shards,
         text::bytes(r.bytes),

@@ -36,9 +36,10 @@ pub enum Error {
 
     #[error(
         "the portion of rank {rank} in {path} is too small: this shard needs {needed} bytes, {available} are available \
-         beside the {kept} kept revision(s); lower keep, or open a new space and set portion_bytes to room for keep+2 shards"
+         beside the {kept} kept revision(s){}; lower keep, or open a new space and set portion_bytes to room for keep+2 shards",
+        and_held(*.held)
     )]
-    PortionTooSmall { path: String, rank: u32, needed: u64, available: u64, kept: usize },
+    PortionTooSmall { path: String, rank: u32, needed: u64, available: u64, kept: usize, held: usize },
 
     #[error("no room on the file system: {doing} {path} ({source}); free some space or choose another place")]
     DiskFull { doing: String, path: String, source: Arc<io::Error> },
@@ -207,6 +208,13 @@ impl Error {
 
     pub(crate) fn damaged(what: impl Into<String>) -> Self {
         Self::Damaged { what: vec![what.into()] }
+    }
+}
+
+fn and_held(held: usize) -> String {
+    match held {
+        0 => String::new(),
+        held => format!(", {held} of them held: `mainstay release` lets those go"),
     }
 }
 

@@ -3,7 +3,7 @@
 //! The folders are the stages of the data's path: `capture` (which bytes) → `stage` (out of the
 //! program's way) → `place` (I/O threads) → `commit` (published, found complete), and back by
 //! `restore`. They work on a `space` (the container) on a `device`, for the ranks of a `group`;
-//! a `session` ties them together. `docs/format.md` is the format, `ARCHITECTURE.md` the map.
+//! a `session` ties them together; `tend` looks after spaces from outside a job.
 
 mod capture;
 mod commit;
@@ -19,6 +19,7 @@ mod restore;
 mod session;
 pub mod space;
 mod stage;
+pub mod tend;
 
 pub use capture::Region;
 pub use commit::RevisionKey;
@@ -27,6 +28,6 @@ pub use error::{Error, ErrorKind, Result};
 #[cfg(feature = "mutants")]
 pub use mutant::{Mutant, activate};
 pub use request::Asked;
-pub use restore::{LayoutSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey, Verified};
+pub use restore::{HoldState, HoldSurvey, LayoutSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey, Verified};
 pub use session::{Record, Restored, Session};
 pub use stage::Stage;

@@ -8,7 +8,7 @@ use crate::{
     error::{Error, Result},
     space::{
         Aligned, LOCK_FILE,
-        format::{Answer, BLOCK, BLOCK_BYTES, Lineage, Request, Ticket},
+        format::{BLOCK, BLOCK_BYTES, CheckpointAnswer, CheckpointRequest, Lineage, Ticket},
     },
 };
 use std::{
@@ -37,7 +37,7 @@ impl Listener {
     /// `None` where the lock file cannot be read: then nobody can ask.
     pub(crate) fn new(device: &dyn Device, lineage: Lineage) -> Option<Listener> {
         let file = device.open(LOCK_FILE, Access::Write).ok()?;
-        let answered = read(&*file, ANSWER_AT).and_then(|block| Answer::parse(&block));
+        let answered = read(&*file, ANSWER_AT).and_then(|block| CheckpointAnswer::parse(&block));
         let answered = answered.map_or([0; 16], |answer| answer.ticket);
         Some(Listener { file, lineage, answered, pending: None, announced: false })
     }
@@ -46,9 +46,9 @@ impl Listener {
     pub(crate) fn is_asked(&mut self) -> bool {
         if !self.announced {
             self.announced = true;
-            self.write(Answer { ticket: self.answered, lineage: self.lineage, number: 0 });
+            self.write(CheckpointAnswer { ticket: self.answered, lineage: self.lineage, number: 0 });
         }
-        let request = read(&*self.file, REQUEST_AT).and_then(|block| Request::parse(&block));
+        let request = read(&*self.file, REQUEST_AT).and_then(|block| CheckpointRequest::parse(&block));
         self.pending = request.map(|request| request.ticket).filter(|ticket| *ticket != self.answered);
         self.pending.is_some()
     }
@@ -57,11 +57,11 @@ impl Listener {
     pub(crate) fn answer(&mut self, lineage: Lineage, number: u64) {
         if let Some(ticket) = self.pending.take() {
             (self.answered, self.lineage) = (ticket, lineage);
-            self.write(Answer { ticket, lineage, number });
+            self.write(CheckpointAnswer { ticket, lineage, number });
         }
     }
 
-    fn write(&self, answer: Answer) {
+    fn write(&self, answer: CheckpointAnswer) {
         // Who asked waits in vain, and says so; the job goes on.
         let _ = write(&*self.file, ANSWER_AT, &answer.build());
     }
@@ -88,26 +88,26 @@ impl Asked {
         let mut ticket = [0; 16];
         getrandom::fill(&mut ticket).map_err(|e| Error::io("drawing a random number from", "the system", e.into()))?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let request = Request { ticket, asked_unix_ns: now.as_nanos() as u64 };
+        let request = CheckpointRequest { ticket, asked_unix_ns: now.as_nanos() as u64 };
         write(&*file, REQUEST_AT, &request.build()).map_err(|e| Error::io("writing to", &path, e))?;
         Ok(Asked { file, path, ticket })
     }
 
     /// The answer, once the job has begun the checkpoint.
-    pub fn answer(&self) -> Option<Answer> {
+    pub fn answer(&self) -> Option<CheckpointAnswer> {
         // A later request of someone else is met later still: its answer is one to this too.
         let newest = self.newest().unwrap_or(self.ticket);
-        let answer = read(&*self.file, ANSWER_AT).and_then(|block| Answer::parse(&block))?;
+        let answer = read(&*self.file, ANSWER_AT).and_then(|block| CheckpointAnswer::parse(&block))?;
         (answer.ticket == newest).then_some(answer)
     }
 
     fn newest(&self) -> Option<Ticket> {
-        read(&*self.file, REQUEST_AT).and_then(|block| Request::parse(&block)).map(|request| request.ticket)
+        read(&*self.file, REQUEST_AT).and_then(|block| CheckpointRequest::parse(&block)).map(|request| request.ticket)
     }
 
     /// The run that looked for requests last; `None` if none ever did.
     pub fn listener(&self) -> Option<Lineage> {
-        read(&*self.file, ANSWER_AT).and_then(|block| Answer::parse(&block)).map(|answer| answer.lineage)
+        read(&*self.file, ANSWER_AT).and_then(|block| CheckpointAnswer::parse(&block)).map(|answer| answer.lineage)
     }
 
     /// Takes the request back, if nobody has asked since.

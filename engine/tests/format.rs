@@ -6,8 +6,12 @@
 
 mod support;
 
-use mainstay_engine::{Config, Session, space::format::VERSION};
-use std::{env, path::Path, process::Command};
+use mainstay_engine::{
+    Config, Session, SpaceSurvey,
+    space::format::VERSION,
+    tend::{Holding, hold},
+};
+use std::{env, path::Path, process::Command, time::Duration};
 use support::{Job, State, filled};
 
 const RANKS: usize = 2;
@@ -52,12 +56,20 @@ fn spaces_of_every_version_are_read() {
     for version in 1..=VERSION {
         let job = job();
         tar(&job, &["-x", "-z", "-f"], &fixture(version));
+        // Written before there were holds: what is reserved for them takes them.
+        let space = job.directory.path().join("space");
+        let oldest = SpaceSurvey::open(&space).unwrap().revision(1).unwrap().key;
+        assert!(matches!(hold(&space, oldest, "", 0, Duration::ZERO).unwrap(), Holding::Counts(_)));
         job.run(|rank, session, state| {
             shrink(session, state);
             assert_eq!(session.restore().unwrap().unwrap().revision, REVISIONS);
             let mut expected = state.clone();
             filled(&mut expected, rank, REVISIONS);
             assert!(*state == expected, "version {version}: rank {rank} got other bytes");
+            for _ in 0..4 {
+                session.checkpoint().unwrap();
+            }
         });
+        assert!(SpaceSurvey::open(&space).unwrap().complete(oldest).is_some_and(|revision| revision.held));
     }
 }

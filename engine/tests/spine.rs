@@ -3,13 +3,15 @@
 mod support;
 
 use mainstay_engine::{
-    Config, ErrorKind, Result, Session, Stage,
+    Config, ErrorKind, Result, Session, SpaceSurvey, Stage,
     group::{Group, Solo},
+    tend::hold,
 };
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
 };
+use std::time::Duration;
 use support::{Job, State, filled};
 
 fn small() -> Config {
@@ -113,6 +115,15 @@ fn a_checkpoint_costs_one_all_reduce() {
     session.checkpoint().unwrap();
     let before = asked.load(Ordering::Relaxed);
     for step in 1..=10 {
+        session.checkpoint().unwrap();
+        assert_eq!(asked.load(Ordering::Relaxed) - before, step);
+    }
+    // A hold costs more once, when it is new.
+    let key = SpaceSurvey::open(&path).unwrap().newest().unwrap().key;
+    hold(&path, key, "", 0, Duration::ZERO).unwrap();
+    session.checkpoint().unwrap();
+    let before = asked.load(Ordering::Relaxed);
+    for step in 1..=5 {
         session.checkpoint().unwrap();
         assert_eq!(asked.load(Ordering::Relaxed) - before, step);
     }

@@ -68,6 +68,12 @@ impl Space {
         files.find(|path| path.extension().is_some_and(|e| e == "mainstay")).unwrap()
     }
 
+    /// Where the holds begin in the layout file.
+    pub fn holds_at(&self) -> u64 {
+        let header = std::fs::read(self.layout()).unwrap();
+        u64::from_le_bytes(header[80..88].try_into().unwrap())
+    }
+
     /// Runs `mainstay ARGUMENTS SPACE`.
     pub fn mainstay(&self, arguments: &[&str]) -> Ran {
         mainstay(arguments, &self.path())
@@ -101,6 +107,10 @@ impl Ran {
 
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e}: {self:?}"))
+    }
+
+    pub fn refused_usage(&self) {
+        assert_eq!(self.code, 2, "{self:?}");
     }
 
     /// Ended with `code` and said why in a few lines that hold all of `words`.

@@ -29,6 +29,8 @@ pub(crate) struct Ledger {
     /// The lineage that this job writes under.
     lineage: Lineage,
     slots: [Option<Root>; 2],
+    /// Stay in every root that is written from now on.
+    held: Vec<RevisionKey>,
     /// Why nothing may be written any more.
     stopped: Option<Error>,
 }
@@ -78,7 +80,7 @@ impl Ledger {
         }
         damage.dedup();
         let own = Lineage { number: 0, id: [0; 16] };
-        let ledger = Ledger { portion, lineage: own, slots, stopped: None };
+        let ledger = Ledger { portion, lineage: own, slots, held: Vec::new(), stopped: None };
         let newest = ledger.newest();
         let (usable, clean) = (newest.is_some(), newest.is_some_and(|root| root.slot.clean));
         Ok(Opened { ledger, damage, torn, usable, clean, lineage })
@@ -88,7 +90,7 @@ impl Ledger {
     pub(crate) fn fresh(portion: Portion, slot: Slot) -> Ledger {
         let lineage = slot.lineage;
         let root = Root { slot, kept: Vec::new(), catalogue: None };
-        Ledger { portion, lineage, slots: [Some(root), None], stopped: None }
+        Ledger { portion, lineage, slots: [Some(root), None], held: Vec::new(), stopped: None }
     }
 
     /// The first root of a new portion.
@@ -130,15 +132,32 @@ impl Ledger {
         self.stopped.clone().map_or(Ok(()), Err)
     }
 
-    /// Takes the portion over for `lineage`: its root, with what the newest one kept.
+    /// What is held, besides what a revision retains. Only while no revision is under way: its blocks
+    /// were found beside what was held then.
+    pub(crate) fn set_held(&mut self, held: Vec<RevisionKey>) {
+        self.held = held;
+    }
+
+    /// Nothing more is written, for `error` left the file of this portion in doubt.
+    pub(crate) fn doubt(&mut self, error: Error) {
+        self.stop(error);
+    }
+
+    /// Takes the portion over for `lineage`: its root, with what the newest one kept, and what is held.
     pub(crate) fn begin(&mut self, lineage: Lineage) -> Result<()> {
-        let newest = self.newest().cloned();
         self.check_slots()?;
         // What was read may be the last write of a job that was killed before its sync: it must be
         // durable before the slot beside it, the only one that is sure, is overwritten.
         self.sync()?;
         self.lineage = lineage;
-        self.write_root(newest, false)
+        let staying = self.staying();
+        if staying.len() == self.kept().len() {
+            return self.write_root(self.newest().cloned(), false);
+        }
+        match self.room_for_catalogue(&staying) {
+            Some(blocks) => self.write_catalogue(staying, blocks, false),
+            None => Err(self.too_small(Need { data: 0, meta: 0 }, &staying)),
+        }
     }
 
     /// Notes what a checkpoint took, for the next root that is written.
@@ -153,31 +172,47 @@ impl Ledger {
     /// Ends in order: a root that says so, with the last phases in a catalogue of its own.
     pub(crate) fn end(&mut self) -> Result<()> {
         self.check_slots()?;
-        let kept = self.kept().to_vec();
-        let (from, to) = self.portion.data_blocks();
-        let need = Need { data: 0, meta: 0 };
-        match allocate((from, to), self.referred(), &kept, need) {
-            Some(room) if room.freeing.is_empty() => self.write_catalogue(kept, room.catalogue, true),
-            _ => self.write_root(self.newest().cloned(), true),
+        let staying = self.staying();
+        match self.room_for_catalogue(&staying) {
+            Some(blocks) => self.write_catalogue(staying, blocks, true),
+            None if staying.len() == self.kept().len() => self.write_root(self.newest().cloned(), true),
+            // What is held stands in the slot that the root would go to: it ends as a job that is killed.
+            None => Ok(()),
         }
     }
 
-    /// Finds room for a shard beside `retained`.
+    /// What the newest root keeps, and what is held and stands only in the other.
+    fn staying(&self) -> Vec<Arc<Kept>> {
+        let in_newest = |key: RevisionKey| self.kept().iter().any(|kept| kept.key() == key);
+        let stays = |kept: &Arc<Kept>| in_newest(kept.key()) || self.held.contains(&kept.key());
+        self.found().into_iter().filter(stays).collect()
+    }
+
+    /// Blocks for a catalogue of `kept` that no slot leads to, if there are any.
+    fn room_for_catalogue(&self, kept: &[Arc<Kept>]) -> Option<Blocks> {
+        let room = allocate(self.portion.data_blocks(), self.referred(), kept, Need { data: 0, meta: 0 })?;
+        room.freeing.is_empty().then_some(room.catalogue)
+    }
+
+    /// Finds room for a shard beside `retained` and what is held.
     pub(crate) fn allocate(&self, need: Need, retained: &[RevisionKey]) -> Result<Allocation> {
         let kept = self.retained(retained);
         let room = allocate(self.portion.data_blocks(), self.referred(), &kept, need);
-        room.ok_or_else(|| {
-            let (from, to) = self.portion.data_blocks();
-            let taken: u64 = kept.iter().flat_map(|kept| &kept.blocks).map(|blocks| blocks.count).sum();
-            let catalogue = blocks_for(Catalogue::bytes_for(kept.len() + 1));
-            Error::PortionTooSmall {
-                path: self.portion.path().to_owned(),
-                rank: self.portion.rank(),
-                needed: (need.data + need.meta) * BLOCK_BYTES,
-                available: (to - from).saturating_sub(taken + 2 * catalogue) * BLOCK_BYTES,
-                kept: kept.len(),
-            }
-        })
+        room.ok_or_else(|| self.too_small(need, &kept))
+    }
+
+    fn too_small(&self, need: Need, kept: &[Arc<Kept>]) -> Error {
+        let (from, to) = self.portion.data_blocks();
+        let taken: u64 = kept.iter().flat_map(|kept| &kept.blocks).map(|blocks| blocks.count).sum();
+        let catalogue = blocks_for(Catalogue::bytes_for(kept.len() + 1));
+        Error::PortionTooSmall {
+            path: self.portion.path().to_owned(),
+            rank: self.portion.rank(),
+            needed: (need.data + need.meta) * BLOCK_BYTES,
+            available: (to - from).saturating_sub(taken + 2 * catalogue) * BLOCK_BYTES,
+            kept: kept.len(),
+            held: kept.iter().filter(|kept| self.held.contains(&kept.key())).count(),
+        }
     }
 
     /// Writes the roots without what is to be freed. Before the first block of the allocation.
@@ -198,7 +233,8 @@ impl Ledger {
     }
 
     fn retained(&self, keys: &[RevisionKey]) -> Vec<Arc<Kept>> {
-        self.found().into_iter().filter(|kept| keys.contains(&kept.key())).collect()
+        let stays = |key: &RevisionKey| keys.contains(key) || self.held.contains(key);
+        self.found().into_iter().filter(|kept| stays(&kept.key())).collect()
     }
 
     fn write_catalogue(&mut self, mut kept: Vec<Arc<Kept>>, blocks: Blocks, clean: bool) -> Result<()> {

@@ -4,7 +4,7 @@
 //! - data, manifests and catalogue are durable before the slot that leads to them is written;
 //! - a new root overwrites the slot with the lower sequence, never the only valid one;
 //! - a block is written only when neither slot refers to it;
-//! - what all ranks last agreed to be complete stays in every root.
+//! - what all ranks last agreed to be complete stays in every root, and so does what is held.
 
 mod allocation;
 mod ledger;

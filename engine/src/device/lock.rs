@@ -1,7 +1,7 @@
 //! Byte locks of the kernel (open file description locks): freed when the process dies, however it
 //! dies, and closed in forked children, so that a child never keeps its dead parent's lock alive.
 
-use super::{LockFile, LockOutcome};
+use super::{LockFile, LockOutcome, RANK_BYTES};
 use nix::{
     errno::Errno,
     fcntl::{FcntlArg, fcntl},
@@ -41,13 +41,12 @@ fn is_denied(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
 
-/// `bytes` 0 means: to the end, however far.
-fn range(from: u64, bytes: i64) -> libc::flock {
+fn range(from: u64, bytes: u64) -> libc::flock {
     libc::flock {
         l_type: libc::F_WRLCK as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
         l_start: from as i64,
-        l_len: bytes,
+        l_len: bytes as i64,
         l_pid: 0,
     }
 }
@@ -63,7 +62,7 @@ impl LockFile for ByteLocks {
     }
 
     fn is_locked(&self) -> io::Result<bool> {
-        let mut found = range(0, 0);
+        let mut found = range(0, RANK_BYTES);
         match fcntl(&self.file, FcntlArg::F_OFD_GETLK(&mut found)) {
             Ok(_) => Ok(found.l_type != libc::F_UNLCK as libc::c_short),
             Err(Errno::ENOLCK | Errno::EOPNOTSUPP | Errno::ENOSYS) => Ok(false),

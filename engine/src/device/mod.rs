@@ -46,10 +46,13 @@ pub trait File: Send + Sync + fmt::Debug {
     fn bytes(&self) -> io::Result<u64>;
 }
 
+/// Bytes that ranks lock, one each; locks beyond are held for an instant, by whoever takes a hold.
+pub const RANK_BYTES: u64 = 1 << 32;
+
 /// Locks on single bytes of a file, freed when the holder closes it or dies.
 pub trait LockFile: Send + Sync + fmt::Debug {
     fn try_lock(&self, byte: u64) -> io::Result<LockOutcome>;
-    /// Whether anyone else holds a lock on any byte.
+    /// Whether anyone else holds a lock on any of the first `RANK_BYTES` bytes.
     fn is_locked(&self) -> io::Result<bool>;
 }
 

@@ -4,11 +4,13 @@
 //! ever go on with the same revision; damage is passed over together, and reported.
 
 mod find;
+mod holds;
 mod pour;
 mod regions;
 mod survey;
 
 pub(crate) use find::{Found, Seen, Sight, find};
+pub use holds::{HoldState, HoldSurvey};
 pub(crate) use pour::pour;
 pub(crate) use regions::{Targets, match_regions};
 pub use survey::{LayoutSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey, Verified};

@@ -5,15 +5,15 @@
 //! used again only when neither slot refers to it, so damage found between two equal readings of the
 //! slots is damage, and everything else is looked at again.
 
-use super::{Seen, Sight, find, pour};
+use super::{HoldState, HoldSurvey, Seen, Sight, find, pour};
 use crate::{
     commit::{Kept, Ledger, RevisionKey},
     device::{Access, Device, Disk},
     error::{Error, Result},
     space::{
-        LOCK_FILE, Portion,
-        format::{BLOCK_BYTES, Entry, Header, Manifest, PhaseRecord, Slot},
-        is_layout, list, open_layout,
+        HoldsRead, LOCK_FILE, Portion,
+        format::{BLOCK_BYTES, Entry, Header, Lineage, Manifest, PhaseRecord, Slot},
+        is_layout, list, open_layout, unix_ns,
     },
 };
 use std::{cmp::Reverse, collections::BTreeMap, io, path::Path};
@@ -29,6 +29,8 @@ pub struct SpaceSurvey {
     pub layouts: Vec<LayoutSurvey>,
     /// Newest first.
     pub revisions: Vec<RevisionSurvey>,
+    /// In the order in which they were taken.
+    pub holds: Vec<HoldSurvey>,
     /// Whether a job has it open; `None` where that cannot be told.
     pub in_use: Option<bool>,
     /// Whether the last job closed it in order.
@@ -47,6 +49,10 @@ pub struct LayoutSurvey {
 #[derive(Debug)]
 pub struct RevisionSurvey {
     pub key: RevisionKey,
+    /// Id of the layout that it lies in.
+    pub layout: [u8; 16],
+    /// Somebody holds it: no job lets it go.
+    pub held: bool,
     /// Shards that make it complete.
     pub shard_count: u32,
     pub complete: bool,
@@ -60,6 +66,8 @@ pub struct ShardSurvey {
     /// Bytes of all items.
     pub bytes: u64,
     pub phases: PhaseRecord,
+    /// The newest root of its portion leads to it, not only the other.
+    pub(crate) in_newest_root: bool,
     /// Bytes of the blocks that hold the items.
     block_bytes: u64,
     entry: Entry,
@@ -100,6 +108,16 @@ impl SpaceSurvey {
         in_use(&device, &list(&device)?)
     }
 
+    /// The complete revision of this key.
+    pub fn complete(&self, key: RevisionKey) -> Option<&RevisionSurvey> {
+        self.revisions.iter().find(|revision| revision.key == key && revision.complete)
+    }
+
+    /// Whether a job may be writing: it has the space open, or nothing says that it has not.
+    pub fn is_at_work(&self) -> bool {
+        self.in_use.unwrap_or(!self.clean)
+    }
+
     /// The newest complete revision.
     pub fn newest(&self) -> Option<&RevisionSurvey> {
         self.revisions.iter().find(|revision| revision.complete)
@@ -109,6 +127,29 @@ impl SpaceSurvey {
     pub fn revision(&self, number: u64) -> Option<&RevisionSurvey> {
         let of_number = || self.revisions.iter().filter(|revision| revision.key.number == number);
         of_number().find(|revision| revision.complete).or_else(|| of_number().next())
+    }
+}
+
+impl SpaceSurvey {
+    /// Says what each hold is worth. Only what the job of the newest `lineage` acknowledged counts.
+    fn judge(&mut self, read: &[HoldsRead], lineage: Option<Lineage>) {
+        let (now, at_work) = (unix_ns(), self.is_at_work());
+        for file in read {
+            let answers = file.answers.as_ref().filter(|answers| Some(answers.lineage) == lineage);
+            for (_, hold) in file.holds() {
+                let key = RevisionKey::new(hold.lineage, hold.number);
+                let complete = self.complete(key).is_some();
+                let answer = answers.and_then(|answers| answers.to(&hold.id));
+                let state = HoldState::of(hold, now, complete, at_work, answer);
+                self.holds.push(HoldSurvey { hold: hold.clone(), state });
+            }
+        }
+        self.holds.sort_by_key(|held| (held.hold.created_unix_ns, held.hold.id));
+        let counts = |held: &&HoldSurvey| held.state == HoldState::Counts;
+        for held in self.holds.iter().filter(counts) {
+            let of_key = |revision: &&mut RevisionSurvey| revision.key == held.key() && revision.complete;
+            self.revisions.iter_mut().filter(of_key).for_each(|revision| revision.held = true);
+        }
     }
 }
 
@@ -160,13 +201,14 @@ impl RevisionSurvey {
 }
 
 impl ShardSurvey {
-    fn new(portion: &Portion, kept: &Kept) -> ShardSurvey {
+    fn new(portion: &Portion, kept: &Kept, in_newest_root: bool) -> ShardSurvey {
         let entry = kept.entry.clone();
         let blocks: u64 = kept.blocks.iter().map(|blocks| blocks.count).sum();
         ShardSurvey {
             shard: entry.shard,
             bytes: entry.bytes,
             phases: entry.phases,
+            in_newest_root,
             block_bytes: blocks * BLOCK_BYTES - entry.meta_bytes,
             entry,
             portion: portion.clone(),
@@ -218,6 +260,17 @@ impl ShardSurvey {
         Ok(true)
     }
 
+    /// Blocks that it takes, all told.
+    pub(crate) fn blocks(&self) -> u64 {
+        (self.block_bytes + self.entry.meta_bytes) / BLOCK_BYTES
+    }
+
+    /// Blocks of its portion for data, metadata and catalogues.
+    pub(crate) fn portion_blocks(&self) -> u64 {
+        let (from, to) = self.portion.data_blocks();
+        to - from
+    }
+
     fn is(&self, entry: &Entry) -> bool {
         RevisionKey::of(entry) == RevisionKey::of(&self.entry) && entry.shard == self.shard
     }
@@ -247,20 +300,27 @@ fn look(device: &dyn Device) -> Result<(SpaceSurvey, bool)> {
     layouts.sort_by_key(|layout| (layout.header.layout_number, layout.name.clone()));
 
     let newest_layout = layouts.last().map(|layout| layout.header.layout_id);
-    let (mut clean, mut sight, mut read) = (true, Sight::default(), Vec::new());
+    let (mut clean, mut sight, mut read, mut holds) = (true, Sight::default(), Vec::new(), Vec::new());
+    let mut lineage = None;
     let mut shards: BTreeMap<_, BTreeMap<u32, ShardSurvey>> = BTreeMap::new();
     for layout in &layouts {
+        match layout.read_holds() {
+            Ok(read) => holds.push(read),
+            Err(error) => damage.extend(damage_of(&error).ok_or(error)?),
+        }
         for portion in layout.portions() {
             let (slots, opened) = read_portion(&portion)?;
             read.push((portion.clone(), slots));
             let Some(opened) = opened.map_err(|what| damage.extend(what)).ok() else { continue };
             damage.extend(opened.damage.into_iter().chain(opened.torn));
             sight.lineages.extend(opened.lineage);
+            lineage = lineage.max(opened.lineage);
             clean &= opened.clean || Some(layout.header.layout_id) != newest_layout;
             for kept in opened.ledger.found() {
                 let seen = Seen::of(&kept.entry, layout.header.layout_id);
                 let revision = shards.entry((seen.key, seen.layout, seen.shards)).or_default();
-                revision.insert(seen.shard, ShardSurvey::new(&portion, &kept));
+                let in_newest = opened.ledger.kept().iter().any(|other| other.key() == seen.key);
+                revision.insert(seen.shard, ShardSurvey::new(&portion, &kept, in_newest));
                 sight.lineages.push(seen.key.lineage);
                 sight.shards.push(seen);
             }
@@ -272,6 +332,8 @@ fn look(device: &dyn Device) -> Result<(SpaceSurvey, bool)> {
     let is_complete = |key, layout| complete.iter().any(|c| c.key == key && c.layout == layout);
     let revisions = shards.into_iter().map(|((key, layout, shard_count), shards)| RevisionSurvey {
         key,
+        layout,
+        held: false,
         shard_count,
         complete: is_complete(key, layout) && shards.len() as u64 == u64::from(shard_count),
         shards: shards.into_values().collect(),
@@ -279,7 +341,10 @@ fn look(device: &dyn Device) -> Result<(SpaceSurvey, bool)> {
     let mut revisions: Vec<RevisionSurvey> = revisions.collect();
     revisions.sort_by_key(|revision| Reverse(revision.key));
     let layouts = layouts.into_iter().map(|layout| LayoutSurvey { file: layout.name, header: layout.header }).collect();
-    Ok((SpaceSurvey { path: device.path(), layouts, revisions, in_use, clean, damage }, changed))
+    let path = device.path();
+    let mut survey = SpaceSurvey { path, layouts, revisions, holds: Vec::new(), in_use, clean, damage };
+    survey.judge(&holds, lineage);
+    Ok((survey, changed))
 }
 
 type Read<T> = std::result::Result<T, Vec<String>>;

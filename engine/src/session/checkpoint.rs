@@ -3,7 +3,7 @@
 use super::inner::{Attempt, Inner};
 use crate::{
     capture::Stream,
-    commit::{Allocation, RevisionKey},
+    commit::{Allocation, Complete, RevisionKey},
     error::{Error, Result},
     group::agree,
     place::{Plan, Saving},
@@ -28,20 +28,26 @@ impl Inner {
         let stream = Stream::new(self.regions.all(), self.notes.all(), outputs);
         // Holds if the other ranks' parts are durable too, as the all-reduce will tell.
         let complete = self.complete_with(before);
-        let pool = self.pool.as_mut().map_or(Ok(()), |pool| pool.get().map(drop));
-        let room = outputs_told.and(pool).and_then(|()| self.allocate(&stream, &complete));
+        let room = outputs_told.and_then(|()| self.find_room(&stream, &complete));
+        let holds = self.changed_holds();
 
         let asked = Instant::now();
         let anything = !self.regions.all().is_empty();
-        let mut facts = [previous.is_err(), room.is_err(), matches!(room, Ok(None)), anything].map(u64::from);
+        let facts = [previous.is_err(), room.is_err(), matches!(room, Ok(None)), anything, holds.is_some()];
+        let mut facts = facts.map(u64::from);
         self.group.all_max(&mut facts)?;
         let communication = asked.elapsed();
-        let [previous_failed, no_room, no_layout, anything] = facts.map(|fact| fact != 0);
+        let [previous_failed, no_room, no_layout, anything, holds_changed] = facts.map(|fact| fact != 0);
         self.saving = None;
         if previous_failed {
             return agree(&*self.group, previous.map(|()| 0));
         }
         self.complete = complete;
+        let (room, no_room) = if holds_changed {
+            self.renew_holds(holds, |session| session.find_room(&stream, &session.complete.clone()))?
+        } else {
+            (room, no_room)
+        };
         if !anything {
             // A layout made for nothing would have no room for what comes later.
             return Err(Error::argument("checkpoint", "no rank protects anything; protect regions first"));
@@ -78,6 +84,12 @@ impl Inner {
         };
         self.saving = Some(staged);
         told.map(|()| key.number)
+    }
+
+    /// A pool, and room in the portion beside what is `complete`. Local.
+    fn find_room(&mut self, stream: &Stream, complete: &[Complete]) -> Result<Option<Allocation>> {
+        self.pool.as_mut().map_or(Ok(()), |pool| pool.get().map(drop))?;
+        self.allocate(stream, complete)
     }
 
     /// The first checkpoint sizes the portions. Collective.

@@ -5,7 +5,7 @@ use crate::{
     device::{Access, Device},
     error::{Error, Result},
     group::{Group, agree, gather},
-    space::PROBE,
+    space::{PROBE, draw_id},
 };
 use std::io;
 
@@ -71,16 +71,6 @@ fn remove(device: &dyn Device, probe: &str) -> Result<()> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed.map_err(|e| Error::io("removing", format!("{}/{probe}", device.path()), e)),
     }
-}
-
-pub(super) fn draw_id() -> Result<[u8; 16]> {
-    let mut id = [0; 16];
-    getrandom::fill(&mut id).map_err(|e| Error::Io {
-        doing: "drawing a random number from".to_owned(),
-        path: "the system".to_owned(),
-        source: std::sync::Arc::new(e.into()),
-    })?;
-    Ok(id)
 }
 
 fn probe_name() -> Result<String> {

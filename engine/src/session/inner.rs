@@ -1,6 +1,6 @@
 //! What a session consists of, and the parts of its work that the other files share.
 
-use super::{Record, domain::Domain, due::Due};
+use super::{Record, domain::Domain, due::Due, holds::Holds};
 use crate::{
     capture::{Notes, Outputs, Region, Regions},
     commit::{Complete, Ledger, RevisionKey},
@@ -39,6 +39,8 @@ pub(super) struct Inner {
     pub(super) next_number: u64,
     /// The newest revisions that all ranks know to be complete, newest first.
     pub(super) complete: Vec<Complete>,
+    /// What others hold stays besides.
+    pub(super) holds: Holds,
     /// What could not be read when the space was opened.
     pub(super) damage: Vec<String>,
     /// Slots that a crash cut short, or that are damaged: they look alike.

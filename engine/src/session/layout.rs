@@ -1,9 +1,6 @@
 //! Making the layout of a space, and letting old ones go.
 
-use super::{
-    domain::draw_id,
-    inner::{Current, Inner},
-};
+use super::inner::{Current, Inner};
 use crate::{
     capture::Stream,
     commit::{Allocation, Complete, Ledger, RevisionKey},
@@ -12,7 +9,7 @@ use crate::{
     group::{agree, gather},
     place::{Plan, lock},
     space::{
-        LayoutFile, SLOT_STRIDE, create_layout, data_from,
+        HOLDS_BYTES, LayoutFile, SLOT_STRIDE, create_layout, data_from, draw_id,
         format::{BLOCK_BYTES, Catalogue, Header, PortionPlace, blocks_for},
         layouts, remove_layout,
     },
@@ -25,8 +22,6 @@ use std::{
 
 /// Portions begin and end on this.
 const PORTION_ALIGNMENT: u64 = 64 << 10;
-/// Room for readers' holds in each file.
-const HOLDS_BYTES: u64 = 64 << 10;
 /// Stretches that a shard's data may fall into before its manifest needs more room.
 pub(super) const RUNS: usize = 64;
 /// Room in each manifest for notes and output files that come after the first checkpoint.
@@ -69,7 +64,8 @@ impl Inner {
         let portion =
             agree(group, portion.ok_or_else(|| Error::Internal { what: "a layout without this rank".into() }))?;
 
-        let ledger = Ledger::fresh(portion, first(group.rank() as u32));
+        let mut ledger = Ledger::fresh(portion, first(group.rank() as u32));
+        ledger.set_held(self.holds.keys());
         debug_assert!(self.current.is_none(), "a layout is made only where there is none to go on with");
         self.current = Some(Current { layout_id, ledger: Arc::new(Mutex::new(ledger)) });
         self.layouts.push(layout);
@@ -125,7 +121,8 @@ impl Inner {
         if self.complete.iter().all(|complete| complete.layout != current) {
             return;
         }
-        let kept: Vec<[u8; 16]> = self.complete.iter().map(|complete| complete.layout).chain([current]).collect();
+        let kept = self.complete.iter().chain(self.holds.held()).map(|complete| complete.layout);
+        let kept: Vec<[u8; 16]> = kept.chain([current]).collect();
         let is_old = |id: &[u8; 16]| !kept.contains(id);
         self.others.retain(|ledger| !is_old(&ledger.portion().layout_id()));
         let (old, rest) = self.layouts.drain(..).partition(|layout| is_old(&layout.header.layout_id));
@@ -137,7 +134,8 @@ impl Inner {
         }
     }
 
-    /// Finds room for `stream` beside the revisions that are `complete`; `None` without a layout.
+    /// Finds room for `stream` beside the revisions that are `complete` and those that are held; `None`
+    /// without a layout.
     pub(super) fn allocate(&self, stream: &Stream, complete: &[Complete]) -> Result<Option<Allocation>> {
         let Some(current) = &self.current else { return Ok(None) };
         let ledger = lock(&current.ledger);

@@ -7,6 +7,7 @@
 mod checkpoint;
 mod domain;
 mod due;
+mod holds;
 mod inner;
 mod layout;
 mod open;
@@ -100,7 +101,8 @@ impl Session {
     }
 
     /// Saves all protected regions as a new revision and returns its number at t2: the program may go
-    /// on and change its memory. Collective; one small all-reduce, nothing after it.
+    /// on and change its memory. Collective; one small all-reduce, nothing after it, unless somebody has
+    /// taken or released a hold since the last one.
     ///
     /// An error of this revision that shows later is told by `wait`, `poll` and `close`, or else by
     /// the next `checkpoint`, which then saves nothing: call it again.

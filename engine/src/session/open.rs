@@ -1,14 +1,15 @@
 //! Opening a space for writing: who else is there, what it holds, and a lineage of its own.
 
 use super::{
-    domain::{Domain, draw_id},
+    domain::Domain,
     due::{Due, SignalFlag},
+    holds::Holds,
     inner::{Current, Inner},
     schedule::Schedule,
 };
 use crate::{
     capture::{Notes, Outputs, Regions},
-    commit::{Ledger, Opened},
+    commit::{Ledger, Opened, RevisionKey},
     config::{Config, check_alike},
     device::{Access, Device, Disk, LockFile, LockOutcome},
     error::{Error, Result},
@@ -16,7 +17,7 @@ use crate::{
     place::{IoThreads, lock},
     request::Listener,
     restore::{Found, Seen, Sight, find},
-    space::{LOCK_FILE, LayoutFile, format::Lineage, layouts, remove_unfinished},
+    space::{LOCK_FILE, LayoutFile, draw_id, format::Lineage, layouts, remove_unfinished},
     stage::{PoolInMaking, Stage},
 };
 use serde::{Deserialize, Serialize};
@@ -83,7 +84,10 @@ impl Inner {
         let goes_on = newest.iter().all(|other| other.writable && *other == newest[0]);
 
         let lineage = next_lineage(&*group, found.lineage_max)?;
-        let (current, others) = take_over(&*group, scan.opened, &newest[group.rank()], goes_on, lineage)?;
+        // After the lock: whoever writes a hold before it is taken is read here, whoever does later sees it.
+        let holds = Holds::find(&*group, &scan.layouts, &found.complete)?;
+        let held = holds.keys();
+        let (current, others) = take_over(&*group, scan.opened, &newest[group.rank()], goes_on, lineage, &held)?;
         let pool = match config.stage {
             Stage::Pool => PoolInMaking::new(&config, group.ranks_here()).map(Some),
             Stage::Direct => Ok(None),
@@ -115,6 +119,7 @@ impl Inner {
             attempted: false,
             next_number: number_max + 1,
             complete,
+            holds,
             damage: scan.sight.damage,
             torn: scan.sight.torn,
             last: None,
@@ -123,6 +128,7 @@ impl Inner {
             group,
             _locks: locks,
         };
+        session.acknowledge();
         if session.complete.is_empty() {
             // With nothing to restore, a checkpoint comes next.
             session.begin_pool();
@@ -135,6 +141,7 @@ impl Inner {
     pub(super) fn begin_lineage(&mut self) -> Result<()> {
         self.lineage = next_lineage(&*self.group, self.lineage.number)?;
         self.attempted = false;
+        self.forget_acknowledgement();
         let begun = self.current.as_ref().map_or(Ok(()), |current| lock(&current.ledger).begin(self.lineage));
         agree(&*self.group, begun)
     }
@@ -215,10 +222,12 @@ fn take_over(
     newest: &Newest,
     goes_on: bool,
     lineage: Lineage,
+    held: &[RevisionKey],
 ) -> Result<(Option<Current>, Vec<Ledger>)> {
     let (mut current, mut others, mut begun) = (None, Vec::new(), Ok(()));
     for found in opened {
         let mut ledger = found.ledger;
+        ledger.set_held(held.to_vec());
         let in_newest = ledger.portion().layout_id() == newest.layout_id;
         if in_newest && found.usable {
             begun = begun.and(ledger.begin(lineage));

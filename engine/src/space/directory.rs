@@ -24,7 +24,7 @@ pub(crate) struct LayoutFile {
     pub(crate) name: String,
     pub(crate) path: Arc<str>,
     pub(crate) header: Header,
-    file: Arc<dyn File>,
+    pub(super) file: Arc<dyn File>,
 }
 
 impl LayoutFile {

@@ -9,6 +9,8 @@ mod aligned;
 mod directory;
 pub mod format;
 pub(crate) mod free;
+mod holds;
+mod id;
 mod portion;
 
 pub(crate) use aligned::Aligned;
@@ -16,4 +18,6 @@ pub(crate) use directory::{
     LOCK_FILE, LayoutFile, PROBE, create_layout, is_layout, layouts, list, open_layout, remove_layout,
     remove_unfinished,
 };
+pub(crate) use holds::{HOLDS_BYTES, HoldsRead, unix_ns};
+pub(crate) use id::draw_id;
 pub(crate) use portion::{Portion, SLOT_STRIDE, data_from};

@@ -7,6 +7,7 @@ mod annex;
 mod catalogue;
 mod hash;
 mod header;
+mod hold;
 mod manifest;
 mod request;
 mod sections;
@@ -16,8 +17,9 @@ pub use annex::{Annex, Note, OutputLength};
 pub use catalogue::{Catalogue, Entry, PhaseRecord};
 pub use hash::{Hash, hash};
 pub use header::{Header, PortionPlace};
+pub use hold::{Answer, Answers, HOLDS, Hold, HoldBlock, NOTE_BYTES_MAX, is_note};
 pub use manifest::{Box as PlaceInWhole, DIMENSIONS_MAX, ElementType, Extent, Item, ItemKind, Manifest, Run};
-pub use request::{Answer, Request, Ticket};
+pub use request::{CheckpointAnswer, CheckpointRequest, Ticket};
 pub use slot::{Lineage, Slot};
 
 pub(crate) use hash::{HASH_BYTES, hash_blocks};

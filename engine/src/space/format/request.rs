@@ -45,14 +45,14 @@ struct AnswerRecord {
 const _: () = assert!(size_of::<RequestRecord>() == BLOCK && size_of::<AnswerRecord>() == BLOCK);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Request {
+pub struct CheckpointRequest {
     pub ticket: Ticket,
     pub asked_unix_ns: u64,
 }
 
 /// The job looks for requests; the last one that it met, by the revision of this number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Answer {
+pub struct CheckpointAnswer {
     /// All zeros before the first.
     pub ticket: Ticket,
     /// The run that answers.
@@ -60,7 +60,7 @@ pub struct Answer {
     pub number: u64,
 }
 
-impl Request {
+impl CheckpointRequest {
     pub fn build(&self) -> [u8; BLOCK] {
         let record = RequestRecord {
             magic: REQUEST_MAGIC,
@@ -74,14 +74,14 @@ impl Request {
         sealed(zerocopy::transmute!(record))
     }
 
-    pub fn parse(block: &[u8; BLOCK]) -> Option<Request> {
+    pub fn parse(block: &[u8; BLOCK]) -> Option<CheckpointRequest> {
         let record: &RequestRecord = zerocopy::transmute_ref!(block);
         let whole = record.magic == REQUEST_MAGIC && is_sealed(block) && record.version.get() <= VERSION;
-        whole.then(|| Request { ticket: record.ticket, asked_unix_ns: record.asked_unix_ns.get() })
+        whole.then(|| CheckpointRequest { ticket: record.ticket, asked_unix_ns: record.asked_unix_ns.get() })
     }
 }
 
-impl Answer {
+impl CheckpointAnswer {
     pub fn build(&self) -> [u8; BLOCK] {
         let record = AnswerRecord {
             magic: ANSWER_MAGIC,
@@ -97,11 +97,11 @@ impl Answer {
         sealed(zerocopy::transmute!(record))
     }
 
-    pub fn parse(block: &[u8; BLOCK]) -> Option<Answer> {
+    pub fn parse(block: &[u8; BLOCK]) -> Option<CheckpointAnswer> {
         let record: &AnswerRecord = zerocopy::transmute_ref!(block);
         let whole = record.magic == ANSWER_MAGIC && is_sealed(block) && record.version.get() <= VERSION;
         let lineage = Lineage { number: record.lineage.get(), id: record.lineage_id };
-        whole.then(|| Answer { ticket: record.ticket, lineage, number: record.number.get() })
+        whole.then(|| CheckpointAnswer { ticket: record.ticket, lineage, number: record.number.get() })
     }
 }
 
@@ -116,17 +116,20 @@ mod tests {
 
     #[test]
     fn a_request_and_its_answer_are_read_as_written_and_not_otherwise() {
-        let request = Request { ticket: [7; 16], asked_unix_ns: 12 };
-        let answer = Answer { ticket: [7; 16], lineage: Lineage { number: 3, id: [4; 16] }, number: 9 };
-        assert_eq!(Request::parse(&request.build()), Some(request));
-        assert_eq!(Answer::parse(&answer.build()), Some(answer));
-        assert_eq!((Request::parse(&answer.build()), Answer::parse(&request.build())), (None, None));
+        let request = CheckpointRequest { ticket: [7; 16], asked_unix_ns: 12 };
+        let answer = CheckpointAnswer { ticket: [7; 16], lineage: Lineage { number: 3, id: [4; 16] }, number: 9 };
+        assert_eq!(CheckpointRequest::parse(&request.build()), Some(request));
+        assert_eq!(CheckpointAnswer::parse(&answer.build()), Some(answer));
+        assert_eq!(
+            (CheckpointRequest::parse(&answer.build()), CheckpointAnswer::parse(&request.build())),
+            (None, None)
+        );
         for at in [0, 9, 20, 33, 2000, 4095] {
             let (mut one, mut other) = (request.build(), answer.build());
             one[at] ^= 1;
             other[at] ^= 1;
-            assert_eq!((Request::parse(&one), Answer::parse(&other)), (None, None), "byte {at}");
+            assert_eq!((CheckpointRequest::parse(&one), CheckpointAnswer::parse(&other)), (None, None), "byte {at}");
         }
-        assert_eq!(Request::parse(&[0; BLOCK]), None);
+        assert_eq!(CheckpointRequest::parse(&[0; BLOCK]), None);
     }
 }

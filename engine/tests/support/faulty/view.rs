@@ -1,7 +1,7 @@
 //! How one rank sees the medium, and what goes wrong for it.
 
 use super::{Change, Gate, Medium, Operation, lock};
-use mainstay_engine::device::{Access, Device, File, LockFile, LockOutcome};
+use mainstay_engine::device::{Access, Device, File, LockFile, LockOutcome, RANK_BYTES};
 use std::{
     collections::BTreeMap,
     fmt, io,
@@ -276,7 +276,7 @@ impl LockFile for MemoryLocks {
     }
 
     fn is_locked(&self) -> io::Result<bool> {
-        Ok(self.medium.lock().locks.values().any(|holder| *holder != self.handle))
+        Ok(self.medium.lock().locks.range(..RANK_BYTES).any(|(_, holder)| *holder != self.handle))
     }
 }
 

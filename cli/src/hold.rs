@@ -1,0 +1,200 @@
+//! `mainstay hold` and `mainstay release`.
+
+use crate::{
+    arguments,
+    document::{self, hex},
+    exit::{Exit, Failure, say},
+    output,
+    show::missing,
+    text::{self, Align},
+};
+use mainstay_engine::{
+    HoldState, HoldSurvey, RevisionKey, SpaceSurvey,
+    space::format::Hold,
+    tend::{self, Holding},
+};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How often another newest revision is tried when a running job lets go of each.
+const TRIES: usize = 10;
+
+pub fn hold(wanted: &arguments::Hold) -> Result<Exit, Failure> {
+    let expires = wanted.time.map_or(0, expiry);
+    for _ in 0..TRIES {
+        let survey = SpaceSurvey::open(&wanted.space.path)?;
+        let key = chosen(&survey, wanted.revision)?;
+        let (hold, counts) = match tend::hold(&wanted.space.path, key, &wanted.note, expires, wanted.wait)? {
+            Holding::Counts(hold) => (hold, true),
+            Holding::Pending(hold) => (hold, false),
+            Holding::Gone if wanted.revision.is_none() => continue,
+            Holding::Gone => {
+                return Err(Failure::lost(format!(
+                    "revision {} was let go before the hold counted; nothing is held, choose a newer one",
+                    key.number
+                )));
+            }
+            Holding::NoRoom => return Err(Failure::refused(no_room(&survey, key))),
+            Holding::NoPlace => {
+                return Err(Failure::refused(format!(
+                    "{} has as many holds as it can have; release one first (`mainstay ls` lists them)",
+                    survey.path
+                )));
+            }
+        };
+        tell(wanted, &survey.path, &hold, counts)?;
+        return Ok(Exit::Good);
+    }
+    Err(Failure::lost(
+        "the job that has the space open let go of each revision before the hold counted; nothing is held, try again"
+            .to_owned(),
+    ))
+}
+
+/// When a hold of so long a time ends.
+pub fn expiry(time: Duration) -> u64 {
+    let end = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default() + time;
+    u64::try_from(end.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn chosen(survey: &SpaceSurvey, number: Option<u64>) -> Result<RevisionKey, Failure> {
+    let revision = match number {
+        Some(number) => survey.revision(number).ok_or_else(|| missing(survey, number))?,
+        None => {
+            let nothing = || Failure::lost(format!("no complete revision in {}", survey.path));
+            survey.newest().ok_or_else(nothing)?
+        }
+    };
+    if !revision.complete {
+        return Err(Failure::lost(format!("revision {} is incomplete: it cannot be held", revision.key.number)));
+    }
+    Ok(revision.key)
+}
+
+fn no_room(survey: &SpaceSurvey, key: RevisionKey) -> String {
+    let held: Vec<String> = survey.holds.iter().map(|held| held.hold.number.to_string()).collect();
+    let way_out = match held.is_empty() {
+        true => String::new(),
+        false => format!("release another (held: {}), ", held.join(", ")),
+    };
+    format!(
+        "with revision {} held there would be no room for the job's next checkpoint in {}; {way_out}copy it out with \
+         `mainstay export`, or give the job a new space with a larger portion_bytes",
+        key.number, survey.path
+    )
+}
+
+fn tell(wanted: &arguments::Hold, path: &str, hold: &Hold, counts: bool) -> Result<(), Failure> {
+    if wanted.space.json {
+        output::json(&document::Held { space: path, counts, hold: document::Hold::of(hold) })?;
+        return Ok(());
+    }
+    let until = until(hold);
+    if counts {
+        output::text(&format!("revision {} (lineage {}) is held {until}\n", hold.number, hold.lineage.number))?;
+    } else {
+        say(&format!(
+            "revision {} (lineage {}) is to be held {until}: that counts from the next checkpoint of the job that has \
+             the space open; until then it may let the revision go (`mainstay ls` shows what became of it)",
+            hold.number, hold.lineage.number
+        ));
+    }
+    Ok(())
+}
+
+fn until(hold: &Hold) -> String {
+    match hold.expires_unix_ns {
+        0 => "until it is released".to_owned(),
+        ns => format!("until {} (UTC)", text::when(ns)),
+    }
+}
+
+pub fn release(wanted: &arguments::Release) -> Result<Exit, Failure> {
+    let released = tend::release(&wanted.space.path, wanted.revision)?;
+    if let (Some(number), true) = (wanted.revision, released.is_empty()) {
+        let survey = SpaceSurvey::open(&wanted.space.path)?;
+        let held: Vec<String> = survey.holds.iter().map(|held| held.hold.number.to_string()).collect();
+        let held = if held.is_empty() { "nothing is held".to_owned() } else { format!("held: {}", held.join(", ")) };
+        return Err(Failure::lost(format!("nobody holds revision {number} in {}; {held}", survey.path)));
+    }
+    if wanted.space.json {
+        let path = wanted.space.path.display().to_string();
+        output::json(&document::Released {
+            space: &path,
+            released: released.iter().map(document::Hold::of).collect(),
+        })?;
+    } else if released.is_empty() {
+        output::text("nothing was held\n")?;
+    } else {
+        let lines = released.iter().map(|hold| format!("revision {} is released{}\n", hold.number, quoted(&hold.note)));
+        output::text(&lines.collect::<String>())?;
+    }
+    Ok(Exit::Good)
+}
+
+fn quoted(note: &str) -> String {
+    if note.is_empty() { String::new() } else { format!(" (it was held: {note})") }
+}
+
+/// The table of all holds; nothing without any.
+pub fn table(holds: &[HoldSurvey]) -> String {
+    if holds.is_empty() {
+        return String::new();
+    }
+    let columns = [
+        ("held", Align::Right),
+        ("lineage", Align::Right),
+        ("since (UTC)", Align::Left),
+        ("until (UTC)", Align::Left),
+        ("counts", Align::Left),
+        ("note", Align::Left),
+    ];
+    let row = |held: &HoldSurvey| {
+        let hold = &held.hold;
+        vec![
+            hold.number.to_string(),
+            hold.lineage.number.to_string(),
+            text::when(hold.created_unix_ns),
+            if hold.expires_unix_ns == 0 { "released".to_owned() } else { text::when(hold.expires_unix_ns) },
+            words(held.state).to_owned(),
+            hold.note.clone(),
+        ]
+    };
+    format!("\n{}", text::table(&columns, holds.iter().map(row)))
+}
+
+fn words(state: HoldState) -> &'static str {
+    match state {
+        HoldState::Counts => "yes",
+        HoldState::Pending => "from the job's next checkpoint on",
+        HoldState::Gone => "no, the revision is not there any more",
+        HoldState::NoRoom => "no, there is no room for it",
+        HoldState::Expired => "no, its time is over",
+    }
+}
+
+impl document::Hold {
+    pub fn of(hold: &Hold) -> document::Hold {
+        document::Hold {
+            id: hex(&hold.id),
+            revision: hold.number,
+            lineage: hold.lineage.number,
+            lineage_id: hex(&hold.lineage.id),
+            created_unix_ns: hold.created_unix_ns,
+            expires_unix_ns: Some(hold.expires_unix_ns).filter(|ns| *ns > 0),
+            note: hold.note.clone(),
+        }
+    }
+}
+
+impl document::ListedHold {
+    pub fn of(held: &HoldSurvey) -> document::ListedHold {
+        let state = match held.state {
+            HoldState::Counts => "counts",
+            HoldState::Pending => "pending",
+            HoldState::Gone => "gone",
+            HoldState::NoRoom => "no_room",
+            HoldState::Expired => "expired",
+        };
+        document::ListedHold { hold: document::Hold::of(&held.hold), state }
+    }
+}

@@ -1,0 +1,179 @@
+//! Revisions that others hold: rank 0 reads their holds at the opening and at each t1, tells the ranks
+//! when something changed, and acknowledges.
+//!
+//! What must hold: the set is the same on every rank and changes only while no revision is under way;
+//! what is held stays in every root; nothing is acknowledged before every rank keeps it.
+
+use super::inner::Inner;
+use crate::{
+    commit::{Allocation, Complete, RevisionKey},
+    error::{Error, Result},
+    group::{Group, agree, gather},
+    place::lock,
+    restore::find,
+    space::{
+        LayoutFile,
+        format::{Answer, Answers, HOLDS, Lineage},
+        unix_ns,
+    },
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A hold as rank 0 tells it to the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) struct Asked {
+    id: [u8; 16],
+    key: RevisionKey,
+}
+
+/// What all ranks know of the holds.
+#[derive(Debug, Default)]
+pub(super) struct Holds {
+    answers: Vec<(Asked, Answer)>,
+    /// What stays for them, wherever it lies.
+    held: Vec<Complete>,
+    /// On rank 0: what is known stands in the acknowledgement too.
+    acknowledged: bool,
+}
+
+impl Holds {
+    /// The holds that are there when a space is opened, of revisions that are `complete`. Collective.
+    pub(super) fn find(group: &dyn Group, layouts: &[LayoutFile], complete: &[Complete]) -> Result<Holds> {
+        // What cannot be read may be held, and the first root could let go of it.
+        let mine = agree(group, if group.rank() == 0 { asked(layouts) } else { Ok(Vec::new()) })?;
+        let asked = gather(group, &mine)?.swap_remove(0);
+        let mut holds = Holds { acknowledged: asked.is_empty(), ..Holds::default() };
+        holds.answer(asked, complete);
+        Ok(holds)
+    }
+
+    pub(super) fn keys(&self) -> Vec<RevisionKey> {
+        self.held.iter().map(|complete| complete.key).collect()
+    }
+
+    pub(super) fn held(&self) -> &[Complete] {
+        &self.held
+    }
+
+    fn answer(&mut self, asked: Vec<Asked>, complete: &[Complete]) {
+        let is_there = |asked: &Asked| complete.iter().any(|complete| complete.key == asked.key);
+        let answer = |asked| (asked, if is_there(&asked) { Answer::Counts } else { Answer::Gone });
+        self.answers = asked.into_iter().map(answer).collect();
+        self.settle(complete);
+    }
+
+    /// Takes back what was granted to all but `before`; whether there was any.
+    fn refuse_new(&mut self, before: &[Asked]) -> bool {
+        let new = |(asked, answer): &&mut (Asked, Answer)| *answer == Answer::Counts && !before.contains(asked);
+        let refused = self.answers.iter_mut().filter(new).map(|(_, answer)| *answer = Answer::NoRoom).count();
+        let complete = std::mem::take(&mut self.held);
+        self.settle(&complete);
+        refused > 0
+    }
+
+    fn settle(&mut self, complete: &[Complete]) {
+        let counts = self.counting();
+        let held = complete.iter().filter(|complete| counts.iter().any(|asked| asked.key == complete.key));
+        self.held = held.copied().collect();
+    }
+
+    fn counting(&self) -> Vec<Asked> {
+        let counts = self.answers.iter().filter(|(_, answer)| *answer == Answer::Counts);
+        counts.map(|(asked, _)| *asked).collect()
+    }
+}
+
+impl Inner {
+    /// On rank 0, at t1: the holds, if they are others than those known. Where they cannot be read,
+    /// what is known goes on: nothing that is held is freed for it.
+    pub(super) fn changed_holds(&mut self) -> Option<Vec<Asked>> {
+        if self.group.rank() != 0 {
+            return None;
+        }
+        let asked = asked(&self.layouts).ok()?;
+        if asked.iter().eq(self.holds.answers.iter().map(|(asked, _)| asked)) {
+            self.acknowledge();
+            return None;
+        }
+        Some(asked)
+    }
+
+    /// Has all ranks keep what is held now, and looks for `room` again. A new hold that leaves no room
+    /// for this revision is refused; one that counted before stays. Returns this rank's room, and
+    /// whether any rank has none. Collective.
+    pub(super) fn renew_holds(
+        &mut self,
+        asked: Option<Vec<Asked>>,
+        room: impl Fn(&mut Inner) -> Result<Option<Allocation>>,
+    ) -> Result<(Result<Option<Allocation>>, bool)> {
+        let asked = gather(&*self.group, &asked.unwrap_or_default())?.swap_remove(0);
+        let sights = gather(&*self.group, &self.sight())?;
+        let complete = find(&sights, &self.device.path())?.complete;
+        let before = self.holds.counting();
+        self.holds.answer(asked, &complete);
+        loop {
+            if let Some(current) = &self.current {
+                lock(&current.ledger).set_held(self.holds.keys());
+            }
+            let room = room(self);
+            let mut lacking = [u64::from(room.is_err())];
+            self.group.all_max(&mut lacking)?;
+            if lacking == [1] && self.holds.refuse_new(&before) {
+                continue;
+            }
+            self.holds.acknowledged = false;
+            self.acknowledge();
+            return Ok((room, lacking == [1]));
+        }
+    }
+
+    /// The lineage has changed: what an older one acknowledged says nothing.
+    pub(super) fn forget_acknowledgement(&mut self) {
+        self.holds.acknowledged = self.holds.answers.is_empty();
+    }
+
+    /// Tells those who hold what became of it, if they have not been told. On rank 0; local. Tried
+    /// again at the next t1 where it fails.
+    pub(super) fn acknowledge(&mut self) {
+        if self.group.rank() != 0 || self.holds.acknowledged {
+            return;
+        }
+        let told = self.layouts.iter().map(|layout| tell(layout, self.lineage, &self.holds.answers));
+        let told: Vec<Result<()>> = told.collect();
+        self.holds.acknowledged = told.iter().all(Result::is_ok);
+        if let (Some(current), Some(Err(error @ Error::SyncFailed { .. }))) =
+            (&self.current, told.into_iter().find(|told| matches!(told, Err(Error::SyncFailed { .. }))))
+        {
+            lock(&current.ledger).doubt(error);
+        }
+    }
+}
+
+/// All holds that have not expired, each once, in the order of their ids.
+fn asked(layouts: &[LayoutFile]) -> Result<Vec<Asked>> {
+    let now = unix_ns();
+    let mut asked = BTreeMap::new();
+    for layout in layouts {
+        for (_, hold) in layout.read_holds()?.holds().filter(|(_, hold)| !hold.has_expired(now)) {
+            asked.insert(hold.id, RevisionKey::new(hold.lineage, hold.number));
+        }
+    }
+    Ok(asked.into_iter().map(|(id, key)| Asked { id, key }).collect())
+}
+
+/// Writes the acknowledgement into one file: of the holds that stand in it, if there ever were any.
+fn tell(layout: &LayoutFile, lineage: Lineage, answers: &[(Asked, Answer)]) -> Result<()> {
+    let read = layout.read_holds()?;
+    let mut list = read.holds().filter_map(|(_, hold)| {
+        let (_, answer) = answers.iter().find(|(asked, _)| asked.id == hold.id)?;
+        Some((hold.id, *answer))
+    });
+    let list: Vec<_> = list.by_ref().take(HOLDS).collect();
+    if !layout.takes_holds() || (list.is_empty() && read.answers.is_none()) {
+        return Ok(());
+    }
+    layout.write_answers(&Answers { lineage, list })?;
+    // A failed sync leaves more in doubt than the holds.
+    layout.sync_holds().map_err(|e| Error::SyncFailed { path: layout.path.to_string(), cause: e.to_string() })
+}

@@ -1,0 +1,92 @@
+//! The holds of a layout file: where they lie, reading and writing them. Others than the job write here,
+//! each a block of its own; what cannot be read holds nothing and harms nothing.
+
+use super::{
+    Aligned, LayoutFile,
+    format::{Answers, BLOCK, BLOCK_BYTES, HOLDS, Hold, HoldBlock},
+};
+use crate::{
+    device,
+    error::{Error, Result},
+};
+use std::{
+    io::ErrorKind,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+/// Room for holds in each file: the holds and the acknowledgement.
+pub(crate) const HOLDS_BYTES: u64 = (HOLDS as u64 + 1) * BLOCK_BYTES;
+
+/// What stood in the holds of one file.
+#[derive(Debug, Clone)]
+pub(crate) struct HoldsRead {
+    pub(crate) blocks: Vec<HoldBlock>,
+    /// Of the job that wrote last.
+    pub(crate) answers: Option<Answers>,
+}
+
+impl HoldsRead {
+    pub(crate) fn holds(&self) -> impl Iterator<Item = (usize, &Hold)> {
+        self.blocks.iter().enumerate().filter_map(|(index, block)| match block {
+            HoldBlock::Hold(hold) => Some((index, hold)),
+            _ => None,
+        })
+    }
+}
+
+impl LayoutFile {
+    /// Whether the file has room for holds, as every one that Mainstay made.
+    pub(crate) fn takes_holds(&self) -> bool {
+        self.header.holds_bytes >= HOLDS_BYTES && self.header.holds_at.is_multiple_of(BLOCK_BYTES)
+    }
+
+    /// Reads all holds, in one read.
+    pub(crate) fn read_holds(&self) -> Result<HoldsRead> {
+        let mut blocks = vec![HoldBlock::Free; HOLDS];
+        if !self.takes_holds() {
+            return Ok(HoldsRead { blocks: vec![HoldBlock::Newer; HOLDS], answers: None });
+        }
+        let failed = |e| Error::io("reading the holds of", &self.path, e);
+        let mut bytes = Aligned::zeroed(HOLDS_BYTES).ok_or_else(|| failed(ErrorKind::OutOfMemory.into()))?;
+        match device::read_full(&*self.file, &mut bytes, self.header.holds_at) {
+            // Cut short before its first portion: there is nothing left to hold.
+            Err(e) if e.kind() == ErrorKind::UnexpectedEof => return Ok(HoldsRead { blocks, answers: None }),
+            read => read.map_err(failed)?,
+        }
+        let (all, _) = bytes.as_chunks::<BLOCK>();
+        for (place, block) in blocks.iter_mut().zip(all) {
+            *place = HoldBlock::parse(block);
+        }
+        Ok(HoldsRead { blocks, answers: all.last().and_then(Answers::parse) })
+    }
+
+    /// Writes the hold of block `index`, or `None` to free it, and syncs.
+    pub(crate) fn write_hold(&self, index: usize, hold: Option<&Hold>) -> Result<()> {
+        assert!(index < HOLDS, "a hold in the block of the acknowledgement");
+        self.write_holds_block(index, &hold.map_or([0; BLOCK], Hold::build))?;
+        self.sync_holds()
+    }
+
+    /// Writes the acknowledgement; the caller syncs, for whom a failed sync means more.
+    pub(crate) fn write_answers(&self, answers: &Answers) -> Result<()> {
+        self.write_holds_block(HOLDS, &answers.build())
+    }
+
+    pub(crate) fn sync_holds(&self) -> Result<()> {
+        self.file.sync().map_err(|e| Error::io("syncing", &self.path, e))
+    }
+
+    fn write_holds_block(&self, index: usize, block: &[u8; BLOCK]) -> Result<()> {
+        assert!(self.takes_holds(), "a hold where there is no room for one");
+        let failed = |e| Error::io("writing a hold to", &self.path, e);
+        let block = Aligned::holding(block).ok_or_else(|| failed(ErrorKind::OutOfMemory.into()))?;
+        let at = self.header.holds_at + index as u64 * BLOCK_BYTES;
+        device::write_full(&*self.file, &block, at).map_err(failed)?;
+        Ok(())
+    }
+}
+
+/// Now, in nanoseconds since 1970.
+pub(crate) fn unix_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64
+}

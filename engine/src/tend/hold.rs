@@ -1,0 +1,166 @@
+//! Holding a revision, and releasing it.
+//!
+//! A hold is written before anybody asks whether a job is at work, and a job reads the holds after it
+//! has locked the space: so either the job reads it, or it is seen here that there is a job.
+
+use super::room;
+use crate::{
+    commit::RevisionKey,
+    device::{Access, Device, Disk, LockFile, LockOutcome, RANK_BYTES},
+    error::{Error, Result},
+    restore::{HoldState, SpaceSurvey},
+    space::{
+        LOCK_FILE, LayoutFile, draw_id,
+        format::{Hold, HoldBlock, is_note},
+        is_layout, layouts, list, unix_ns,
+    },
+};
+use std::{
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Held while a block for a hold is chosen and written. Far from the bytes of ranks.
+const HOLDS_BYTE: u64 = RANK_BYTES;
+/// How long others may take to choose and write theirs.
+const LOCK_GRACE: Duration = Duration::from_secs(10);
+const POLL: Duration = Duration::from_millis(10);
+
+/// What became of the wish to hold a revision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Holding {
+    /// The revision stays.
+    Counts(Hold),
+    /// It is written; the job at work reads it at its next checkpoint, and may let the revision go before.
+    Pending(Hold),
+    /// The revision is not there, or was let go before the hold counted; nothing is held.
+    Gone,
+    /// With it the next revision would find no room; nothing is held.
+    NoRoom,
+    /// All blocks for holds are taken.
+    NoPlace,
+}
+
+/// Holds the complete revision `key` of the space in `directory`, until `expires_unix_ns` (0: until it is
+/// released). Waits up to `wait` for a job at work to acknowledge it.
+pub fn hold(directory: &Path, key: RevisionKey, note: &str, expires_unix_ns: u64, wait: Duration) -> Result<Holding> {
+    hold_on(&Disk::existing(directory), key, note, expires_unix_ns, wait)
+}
+
+/// As `hold`, on `device`.
+pub fn hold_on(
+    device: &dyn Device,
+    key: RevisionKey,
+    note: &str,
+    expires_unix_ns: u64,
+    wait: Duration,
+) -> Result<Holding> {
+    if !is_note(note) {
+        return Err(Error::argument("the note of a hold", "it is longer than 512 bytes or has control characters"));
+    }
+    if !list(device)?.iter().any(|name| is_layout(name)) {
+        // Locking would make a file in it.
+        return Err(Error::NotASpace { path: device.path(), why: "there is no layout in it".to_owned() });
+    }
+    let (locks, locks_work) = lock(device)?;
+    let survey = SpaceSurvey::open_on(device)?;
+    let Some(revision) = survey.complete(key) else { return Ok(Holding::Gone) };
+    let counted = survey.holds.iter().filter(|held| matches!(held.state, HoldState::Counts | HoldState::Pending));
+    let held: Vec<RevisionKey> = counted.map(|held| held.key()).chain([key]).collect();
+    if !room::is_left(&survey, &held) {
+        return Ok(Holding::NoRoom);
+    }
+    // In a file of the layout that the revision lies in: where the one is, the other is too.
+    let files = layouts(device, Access::Write)?;
+    let Some(file) = files.into_iter().find(|file| file.header.layout_id == revision.layout) else {
+        return Ok(Holding::Gone);
+    };
+    let now = unix_ns();
+    let (lineage, number, note) = (key.lineage, key.number, note.to_owned());
+    let hold = Hold { id: draw_id()?, lineage, number, created_unix_ns: now, expires_unix_ns, note };
+    let blocks = file.read_holds()?.blocks;
+    let is_free = |block: &HoldBlock| match block {
+        HoldBlock::Free => true,
+        HoldBlock::Hold(other) => other.has_expired(now),
+        HoldBlock::Newer => false,
+    };
+    let Some(index) = blocks.iter().position(is_free) else { return Ok(Holding::NoPlace) };
+    file.write_hold(index, Some(&hold))?;
+    drop(locks);
+
+    let holding = settle(device, &hold, wait, locks_work)?;
+    if matches!(holding, Holding::Gone | Holding::NoRoom) {
+        release_where(device, |other| other.id == hold.id)?;
+    }
+    Ok(holding)
+}
+
+/// Releases all holds of the revision `number`, or of every revision, in the space in `directory`.
+/// Returns those that were released. A job at work goes by it from its next checkpoint on.
+pub fn release(directory: &Path, number: Option<u64>) -> Result<Vec<Hold>> {
+    release_on(&Disk::existing(directory), number)
+}
+
+/// As `release`, on `device`.
+pub fn release_on(device: &dyn Device, number: Option<u64>) -> Result<Vec<Hold>> {
+    release_where(device, |hold| number.is_none_or(|number| hold.number == number))
+}
+
+/// Releases this one hold; whether it was still there.
+pub fn release_one(directory: &Path, hold: &Hold) -> Result<bool> {
+    Ok(!release_where(&Disk::existing(directory), |other| other.id == hold.id)?.is_empty())
+}
+
+fn release_where(device: &dyn Device, wanted: impl Fn(&Hold) -> bool) -> Result<Vec<Hold>> {
+    // Looks before it opens anything for writing: what is no space is refused as `ls` refuses it.
+    let survey = SpaceSurvey::open_on(device)?;
+    if !survey.holds.iter().any(|held| wanted(&held.hold)) {
+        return Ok(Vec::new());
+    }
+    let (_locks, _) = lock(device)?;
+    let mut released = Vec::new();
+    for file in layouts(device, Access::Write)?.iter().filter(|file: &&LayoutFile| file.takes_holds()) {
+        for (index, hold) in file.read_holds()?.holds().filter(|(_, hold)| wanted(hold)) {
+            file.write_hold(index, None)?;
+            released.push(hold.clone());
+        }
+    }
+    Ok(released)
+}
+
+/// Waits until it is known whether `hold` counts.
+fn settle(device: &dyn Device, hold: &Hold, wait: Duration, locks_work: bool) -> Result<Holding> {
+    let deadline = Instant::now() + wait;
+    loop {
+        let survey = SpaceSurvey::open_on(device)?;
+        let state = survey.holds.iter().find(|other| other.hold.id == hold.id).map(|other| other.state);
+        let at_work = survey.is_at_work() || (!locks_work && !survey.clean);
+        match state {
+            // The survey asked for locks before it looked for the revision: whoever opens after that reads
+            // the hold.
+            Some(HoldState::Counts) if !at_work || locks_work => return Ok(Holding::Counts(hold.clone())),
+            Some(HoldState::NoRoom) => return Ok(Holding::NoRoom),
+            Some(HoldState::Gone) | None => return Ok(Holding::Gone),
+            _ if Instant::now() >= deadline => return Ok(Holding::Pending(hold.clone())),
+            _ => thread::sleep(POLL),
+        }
+    }
+}
+
+/// The right to choose a block; and whether the file system has locks at all.
+fn lock(device: &dyn Device) -> Result<(Box<dyn LockFile>, bool)> {
+    let failed = |e| Error::io("locking", format!("{}/{LOCK_FILE}", device.path()), e);
+    let locks = device.lock_file(LOCK_FILE).map_err(failed)?;
+    let deadline = Instant::now() + LOCK_GRACE;
+    loop {
+        match locks.try_lock(HOLDS_BYTE).map_err(failed)? {
+            LockOutcome::Held => return Ok((locks, true)),
+            LockOutcome::Unsupported => return Ok((locks, false)),
+            LockOutcome::Busy if Instant::now() >= deadline => {
+                return Err(Error::InUse { path: device.path(), holder: " that takes a hold".to_owned() });
+            }
+            LockOutcome::Busy => thread::sleep(POLL),
+        }
+    }
+}

@@ -1,0 +1,472 @@
+//! Revisions that somebody holds stay, through checkpoints, restarts and layouts, until they are released.
+
+mod support;
+
+use mainstay_engine::{
+    Config, ErrorKind, HoldState, RevisionKey, Session, SpaceSurvey, Verified,
+    device::{Access, Device, Disk, File, LockFile},
+    group::{Solo, ThreadGroup},
+    tend::{Holding, hold, release},
+};
+use std::{
+    collections::BTreeSet,
+    fs, io,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+use support::{State, filled};
+use tempfile::TempDir;
+
+const NO_WAIT: Duration = Duration::ZERO;
+const LONG: Duration = Duration::from_secs(30);
+
+fn small(keep: u32) -> Config {
+    Config { keep, pool_bytes: 256 << 10, chunk_bytes: 64 << 10, ..Config::default() }
+}
+
+/// A job of one rank that can be looked at between its steps.
+struct One {
+    session: Session,
+    state: State,
+}
+
+impl One {
+    fn open(path: &Path, keep: u32) -> One {
+        Self::with(Session::open(Box::new(Solo), path, small(keep)).unwrap())
+    }
+
+    fn with(mut session: Session) -> One {
+        let mut state = State::new();
+        state.protect(&mut session);
+        One { session, state }
+    }
+
+    fn save(&mut self) -> u64 {
+        let step = self.state.step[0] + 1;
+        filled(&mut self.state, 0, step);
+        let revision = self.session.checkpoint().unwrap();
+        self.session.wait().unwrap();
+        revision
+    }
+}
+
+fn survey(path: &Path) -> SpaceSurvey {
+    SpaceSurvey::open(path).unwrap()
+}
+
+fn key(path: &Path, number: u64) -> RevisionKey {
+    survey(path).revision(number).unwrap_or_else(|| panic!("revision {number} is gone")).key
+}
+
+fn take(path: &Path, number: u64) -> Holding {
+    hold(path, key(path, number), "a test", 0, NO_WAIT).unwrap()
+}
+
+/// Complete, held and whole.
+fn stays(path: &Path, number: u64) {
+    let survey = survey(path);
+    let revision = survey.revision(number).unwrap_or_else(|| panic!("revision {number} was let go"));
+    assert!(revision.complete && revision.held, "{revision:?}");
+    assert_eq!(revision.verify(&|_| ()).unwrap(), Verified::Whole);
+}
+
+fn is_there(path: &Path, number: u64) -> bool {
+    survey(path).revision(number).is_some_and(|revision| revision.complete)
+}
+
+fn layouts(path: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|e| e == "mainstay")).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn a_hold_beside_a_job_counts_from_its_next_checkpoint_on_and_outlives_it() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let mut job = One::open(path, 1);
+    job.save();
+    assert!(matches!(take(path, 1), Holding::Pending(_)));
+    assert_eq!(survey(path).holds[0].state, HoldState::Pending);
+    job.save();
+    assert_eq!(survey(path).holds[0].state, HoldState::Counts);
+    for _ in 0..5 {
+        job.save();
+        stays(path, 1);
+    }
+    job.session.close().unwrap();
+    stays(path, 1);
+    let mut job = One::open(path, 1);
+    assert_eq!(job.session.restore().unwrap().unwrap().revision, 7);
+    job.save();
+    // A job that goes back begins a lineage; the acknowledgement of the one before says nothing any more.
+    job.session.restore().unwrap();
+    job.save();
+    stays(path, 1);
+    drop(job.session);
+    stays(path, 1);
+
+    let mut job = One::open(path, 1);
+    assert_eq!(release(path, Some(1)).unwrap().len(), 1);
+    for _ in 0..3 {
+        job.save();
+    }
+    assert!(!is_there(path, 1), "it was released and stays");
+    assert_eq!(survey(path).holds, []);
+}
+
+#[test]
+fn who_waits_is_told_that_it_counts() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let mut job = One::open(path, 1);
+    job.save();
+    let key = key(path, 1);
+    thread::scope(|scope| {
+        let holder = scope.spawn(|| hold(path, key, "", 0, LONG).unwrap());
+        while survey(path).holds.is_empty() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        job.save();
+        assert!(matches!(holder.join().unwrap(), Holding::Counts(_)));
+    });
+    job.save();
+    stays(path, 1);
+}
+
+/// The oldest revision may stand in the older slot alone, which the next job's first root goes over.
+#[test]
+fn a_hold_without_a_job_counts_at_once_even_in_the_older_slot() {
+    for keep in [1, 2] {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path();
+        let mut job = One::open(path, keep);
+        for _ in 0..5 {
+            job.save();
+        }
+        drop(job.session); // as a job that is killed
+        let oldest = survey(path).revisions.last().unwrap().key.number;
+        assert!(matches!(take(path, oldest), Holding::Counts(_)));
+        let mut job = One::open(path, keep);
+        stays(path, oldest);
+        for _ in 0..4 {
+            job.save();
+            stays(path, oldest);
+        }
+    }
+}
+
+#[test]
+fn a_revision_that_is_gone_cannot_be_held() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let mut job = One::open(path, 1);
+    job.save();
+    let gone = key(path, 1);
+    for _ in 0..3 {
+        job.save();
+    }
+    assert_eq!(hold(path, gone, "", 0, NO_WAIT).unwrap(), Holding::Gone);
+    // One that goes between the look and the writing of the hold.
+    let going = key(path, 4);
+    for _ in 0..2 {
+        job.save();
+    }
+    let forged = forge(path, going, 0);
+    job.save();
+    assert_eq!(survey(path).holds[0].state, HoldState::Gone);
+    assert_eq!(release(path, None).unwrap(), [forged]);
+}
+
+/// Writes a hold without asking anybody.
+fn forge(path: &Path, key: RevisionKey, expires_unix_ns: u64) -> mainstay_engine::space::format::Hold {
+    let hold = mainstay_engine::space::format::Hold {
+        id: [9; 16],
+        lineage: key.lineage,
+        number: key.number,
+        created_unix_ns: 1,
+        expires_unix_ns,
+        note: String::new(),
+    };
+    write_area(path, 0, &hold.build());
+    hold
+}
+
+fn write_area(path: &Path, at: u64, bytes: &[u8]) {
+    let header = &survey(path).layouts[0].header;
+    let file = fs::File::options().write(true).open(&layouts(path)[0]).unwrap();
+    file.write_all_at(bytes, header.holds_at + at).unwrap();
+    file.sync_all().unwrap();
+}
+
+#[test]
+fn a_hold_that_would_leave_no_room_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let mut job = One::open(path, 2);
+    for _ in 0..4 {
+        job.save();
+    }
+    // Room for keep+2: one may stay besides.
+    assert!(matches!(take(path, 4), Holding::Pending(_)));
+    job.save();
+    assert_eq!(take(path, 5), Holding::NoRoom);
+    for _ in 0..4 {
+        job.save();
+    }
+    stays(path, 4);
+    assert_eq!(survey(path).holds.len(), 1);
+}
+
+/// What nobody could foresee: the next revision is larger. A hold that the job has not taken on gives way,
+/// one that counts does not.
+#[test]
+fn a_job_that_grows_refuses_new_holds_and_names_old_ones() {
+    let grow = |job: &mut One| {
+        for name in ["field", "step", "empty"] {
+            job.session.unprotect(name).unwrap();
+        }
+        job.state.field = vec![0.0; 75_001];
+        job.state.protect(&mut job.session);
+    };
+    for counted_before in [false, true] {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path();
+        let mut job = One::open(path, 1);
+        job.save();
+        job.save();
+        assert!(matches!(take(path, 2), Holding::Pending(_)));
+        if counted_before {
+            job.save();
+            job.save();
+            grow(&mut job);
+            let error = job.session.checkpoint().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::PortionTooSmall);
+            assert!(error.to_string().contains("1 of them held: `mainstay release`"), "{error}");
+            stays(path, 2);
+            release(path, None).unwrap();
+            job.save();
+        } else {
+            // What is kept for the job and for the hold is one revision, until there is a newer one.
+            grow(&mut job);
+            job.save();
+            stays(path, 2);
+            release(path, None).unwrap();
+            assert!(matches!(take(path, 2), Holding::NoRoom));
+            forge(path, key(path, 2), 0);
+            job.save();
+            assert_eq!(survey(path).holds[0].state, HoldState::NoRoom);
+        }
+    }
+}
+
+#[test]
+fn what_is_no_hold_holds_nothing_and_harms_nothing() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let mut job = One::open(path, 1);
+    job.save();
+    let mut noise = vec![0; 64 << 10];
+    fastrand::Rng::with_seed(5).fill(&mut noise);
+    write_area(path, 0, &noise);
+    assert_eq!(job.save(), 2);
+    let mut torn = forge(path, key(path, 1), 0).build();
+    torn[2048..].fill(0);
+    write_area(path, 0, &torn);
+    drop(job.session);
+    let mut job = One::open(path, 1);
+    job.save();
+    assert_eq!(survey(path).damage, [""; 0]);
+    // A revision that never was, numbers that have no next one, and one whose time is over.
+    let mut odd = key(path, 3);
+    (odd.number, odd.lineage.number) = (1 << 62, 1 << 62);
+    forge(path, odd, 0);
+    job.save();
+    assert_eq!(survey(path).holds[0].state, HoldState::Gone);
+    forge(path, key(path, 3), 1);
+    for _ in 0..3 {
+        job.save();
+    }
+    assert!(!is_there(path, 3));
+    assert_eq!(survey(path).holds[0].state, HoldState::Expired);
+    // Its block is free again.
+    assert!(matches!(take(path, 7), Holding::Pending(_)));
+    assert_eq!(survey(path).holds.len(), 1);
+}
+
+#[test]
+fn a_hold_keeps_its_layout() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let job = |ranks: usize, saves: u64| {
+        thread::scope(|scope| {
+            for group in ThreadGroup::new(ranks) {
+                scope.spawn(move || {
+                    let mut job = One::with(Session::open(Box::new(group), path, small(1)).unwrap());
+                    for _ in 0..saves {
+                        job.save();
+                    }
+                    job.session.close().unwrap();
+                });
+            }
+        });
+    };
+    job(2, 2);
+    assert!(matches!(take(path, 2), Holding::Counts(_)));
+    job(1, 3);
+    stays(path, 2);
+    assert_eq!(layouts(path).len(), 2);
+    release(path, None).unwrap();
+    job(1, 2);
+    assert_eq!((layouts(path).len(), is_there(path, 2)), (1, false));
+}
+
+#[test]
+fn two_that_hold_at_once_take_different_blocks() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let mut job = One::open(path, 1);
+    job.save();
+    job.session.close().unwrap();
+    let key = key(path, 1);
+    thread::scope(|scope| {
+        for _ in 0..15 {
+            scope.spawn(|| assert!(matches!(hold(path, key, "", 0, NO_WAIT).unwrap(), Holding::Counts(_))));
+        }
+    });
+    let ids: BTreeSet<[u8; 16]> = survey(path).holds.iter().map(|held| held.hold.id).collect();
+    assert_eq!(ids.len(), 15);
+    assert_eq!(hold(path, key, "", 0, NO_WAIT).unwrap(), Holding::NoPlace);
+}
+
+/// A job that opens looks whether anybody holds a lock; who takes a hold is in nobody's way.
+#[test]
+fn a_job_opens_while_holds_are_taken() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let mut job = One::open(path, 1);
+    job.save();
+    job.session.close().unwrap();
+    let (over, rounds) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                take(path, 1);
+                release(path, None).unwrap();
+                rounds.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        for _ in 0..10 {
+            let before = rounds.load(Ordering::Relaxed);
+            drop(Session::open(Box::new(Solo), path, small(1)).unwrap());
+            while rounds.load(Ordering::Relaxed) == before {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+}
+
+/// A disk whose holds cannot be read, once it is asked for.
+#[derive(Debug)]
+struct Blind {
+    disk: Disk,
+    blind: Arc<AtomicBool>,
+}
+
+#[derive(Debug)]
+struct BlindFile {
+    file: Arc<dyn File>,
+    blind: Arc<AtomicBool>,
+}
+
+impl Device for Blind {
+    fn path(&self) -> String {
+        self.disk.path()
+    }
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.disk.list()
+    }
+    fn create(&self, name: &str, bytes: u64) -> io::Result<Arc<dyn File>> {
+        Ok(Arc::new(BlindFile { file: self.disk.create(name, bytes)?, blind: self.blind.clone() }))
+    }
+    fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
+        Ok(Arc::new(BlindFile { file: self.disk.open(name, access)?, blind: self.blind.clone() }))
+    }
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.disk.remove(name)
+    }
+    fn sync_directory(&self) -> io::Result<()> {
+        self.disk.sync_directory()
+    }
+    fn lock_file(&self, name: &str) -> io::Result<Box<dyn LockFile>> {
+        self.disk.lock_file(name)
+    }
+}
+
+impl File for BlindFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        // The header and a table of one block come before the holds.
+        if offset == 2 * 4096 && self.blind.load(Ordering::Relaxed) {
+            return Err(io::Error::from_raw_os_error(5));
+        }
+        self.file.read_at(buffer, offset)
+    }
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        self.file.write_at(bytes, offset)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync()
+    }
+    fn bytes(&self) -> io::Result<u64> {
+        self.file.bytes()
+    }
+}
+
+#[test]
+fn holds_that_cannot_be_read_go_on() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let blind = Arc::new(AtomicBool::new(false));
+    let open = || {
+        let device = Arc::new(Blind { disk: Disk::existing(path), blind: blind.clone() });
+        Session::open_on(Box::new(Solo), device, small(1))
+    };
+    let mut job = One::with(open().unwrap());
+    job.save();
+    take(path, 1);
+    job.save();
+    blind.store(true, Ordering::Relaxed);
+    for _ in 0..4 {
+        job.save();
+        stays(path, 1);
+    }
+    job.session.close().unwrap();
+    // The first root of an opening could let go of what is held.
+    assert_eq!(open().err().map(|error| error.kind()), Some(ErrorKind::Io));
+    stays(path, 1);
+}
+
+/// The lock file of the command and a job's are one; nothing of a hold stays in the directory.
+#[test]
+fn a_hold_makes_no_file() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let mut job = One::open(path, 1);
+    job.save();
+    let names = || fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name()).collect::<BTreeSet<_>>();
+    let before = names();
+    take(path, 1);
+    job.save();
+    assert_eq!(names(), before);
+}
