@@ -6,11 +6,16 @@ DESTDIR ?=
 VERSION := $(shell sed -n 's/^version *= *"\([^"]*\)".*/\1/p' Cargo.toml | head -n 1)
 SONAME := libmainstay.so.0
 RELEASE := target/release
+<<<<<<< HEAD
 SHARE = $(DESTDIR)$(PREFIX)/share
+=======
+# What mainstay.pc says; the wheel's finds itself.
+PC_PREFIX = $(PREFIX)
+>>>>>>> d3bf32c (Python: open, protect, restore, checkpoint, wait and close, alone or on an mpi4py communicator)
 BENCHES = $(patsubst bench/%.py,%,$(wildcard bench/*.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test bench install header lint campaign clean check-rust
+.PHONY: help build demo test bench install header lint campaign clean check-rust stage wheel python
 
 help:
 	@echo "make build                    the library and the command, in $(RELEASE)"
@@ -18,6 +23,7 @@ help:
 	@echo "make test                     every test of the project"
 	@echo "make bench NAME=path          a benchmark, its rows in bench/out; QUICK=1: within a minute"
 	@echo "make install                  to PREFIX=$(PREFIX), below DESTDIR if given"
+	@echo "make wheel                    the Python package with the command and the C library, in dist"
 	@echo "make header                   writes capi/include/mainstay.h anew"
 	@echo "make lint                     formatting and lints, as the tests have them"
 	@echo "make campaign                 the long versions of the crash and kill tests"
@@ -40,10 +46,24 @@ build: check-rust
 	cargo build --release --locked
 	@ln -sf libmainstay.so $(RELEASE)/$(SONAME)
 
-demo: build .venv/ready
+stage: build
+	@rm -rf target/wheel-prefix
+	@$(MAKE) --no-print-directory install DESTDIR='$(CURDIR)/target/wheel-prefix' PREFIX=/ \
+		PC_PREFIX='$$$${pcfiledir}/../..'
+	@tools/stage.sh target/wheel-prefix $(SONAME)
+
+wheel: stage .venv/ready
+	@rm -rf dist
+	.venv/bin/maturin build --release --manifest-path python/Cargo.toml --out dist
+
+# The wheel, installed for the tests and the demo.
+python: wheel
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-index --no-deps --force-reinstall dist/*.whl
+
+demo: build python
 	@.venv/bin/python examples/jacobi3d/demo.py
 
-test: build .venv/ready .venv-mpich/ready
+test: build python .venv-mpich/ready
 	@.venv/bin/python tools/test.py
 
 # A NAME from the environment is no wish for a benchmark.
@@ -69,7 +89,7 @@ install: $(if $(shell command -v cargo 2>/dev/null),build)
 	ln -sf libmainstay.so.$(VERSION) '$(DESTDIR)$(PREFIX)/lib/$(SONAME)'
 	ln -sf $(SONAME) '$(DESTDIR)$(PREFIX)/lib/libmainstay.so'
 	install -m 644 $(RELEASE)/libmainstay.a '$(DESTDIR)$(PREFIX)/lib/'
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' capi/mainstay.pc.in \
+	sed -e 's|@PREFIX@|$(PC_PREFIX)|' -e 's|@VERSION@|$(VERSION)|' capi/mainstay.pc.in \
 		> '$(DESTDIR)$(PREFIX)/lib/pkgconfig/mainstay.pc'
 	@chmod 644 '$(DESTDIR)$(PREFIX)/lib/pkgconfig/mainstay.pc'
 	install -d '$(SHARE)/man/man1' '$(SHARE)/bash-completion/completions' '$(SHARE)/zsh/site-functions' \
@@ -93,4 +113,4 @@ campaign: build .venv/ready .venv-mpich/ready
 	.venv/bin/python -m pytest tests -m campaign
 
 clean:
-	rm -rf target .venv .venv-mpich demo-out bench/out
+	rm -rf target .venv .venv-mpich dist demo-out bench/out

@@ -1,0 +1,78 @@
+//! A class for each kind of error, with the message that Rust and C have.
+
+use mainstay_engine::{Error, ErrorKind};
+use pyo3::{
+    exceptions::{PyException, PyOSError, PyValueError},
+    intern,
+    prelude::*,
+    sync::PyOnceLock,
+    types::{PyDict, PyTuple, PyType},
+};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// In the order of `ErrorKind::ALL`.
+static CLASSES: PyOnceLock<Vec<Py<PyType>>> = PyOnceLock::new();
+
+/// Adds `Error` and a class for each kind of error, under its name.
+pub(crate) fn add_classes(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    let base = class(py, "Error", &[py.get_type::<PyException>()], "What Mainstay refuses, or fails to do.")?;
+    module.add("Error", &base)?;
+    let mut classes = Vec::new();
+    for kind in ErrorKind::ALL {
+        let name = format!("{kind:?}");
+        let mut bases = vec![base.clone()];
+        bases.extend(natural_base(py, kind));
+        let class = class(py, &name, &bases, "A kind of mainstay.Error; its text says what happened and what to do.")?;
+        module.add(&*name, &class)?;
+        classes.push(class.unbind());
+    }
+    let _ = CLASSES.set(py, classes);
+    Ok(())
+}
+
+/// What Python itself would raise in such a case.
+fn natural_base(py: Python<'_>, kind: ErrorKind) -> Option<Bound<'_, PyType>> {
+    match kind {
+        ErrorKind::InvalidArgument | ErrorKind::InvalidName | ErrorKind::DuplicateName => {
+            Some(py.get_type::<PyValueError>())
+        }
+        ErrorKind::Io | ErrorKind::DiskFull => Some(py.get_type::<PyOSError>()),
+        _ => None,
+    }
+}
+
+fn class<'py>(py: Python<'py>, name: &str, bases: &[Bound<'py, PyType>], doc: &str) -> PyResult<Bound<'py, PyType>> {
+    let body = PyDict::new(py);
+    body.set_item("__module__", "mainstay")?;
+    body.set_item("__doc__", doc)?;
+    body.set_item("kind", name)?;
+    let made = py.get_type::<PyType>().call1((name, PyTuple::new(py, bases)?, body))?;
+    Ok(made.cast_into::<PyType>()?)
+}
+
+pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
+    let index = ErrorKind::ALL.iter().position(|kind| *kind == error.kind());
+    let class = CLASSES.get(py).zip(index).and_then(|(classes, index)| classes.get(index));
+    let Some(class) = class else { return PyException::new_err(error.to_string()) };
+    let raised = PyErr::from_type(class.bind(py).clone(), (error.to_string(),));
+    if let Error::Io { source, .. } | Error::DiskFull { source, .. } = error
+        && let Some(errno) = source.raw_os_error()
+    {
+        // Beside the message, which OSError would put together differently.
+        let _ = raised.value(py).setattr(intern!(py, "errno"), errno);
+    }
+    raised
+}
+
+/// Runs `call` without the interpreter; a panic in it becomes an error.
+pub(crate) fn detached<T: Send>(py: Python<'_>, call: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
+    py.detach(|| {
+        let panicked = |_| Err(Error::Internal { what: "a panic".to_owned() });
+        catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(panicked)
+    })
+}
+
+pub(crate) fn argument(what: impl Into<String>, why: impl Into<String>) -> Error {
+    Error::InvalidArgument { what: what.into(), why: why.into() }
+}

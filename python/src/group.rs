@@ -1,0 +1,173 @@
+//! The ranks of a job, on an mpi4py communicator.
+//!
+//! mpi4py's methods are called directly, uppercase ones alone: no Python code runs inside a collective,
+//! nothing is pickled, and a Ctrl-C waits until the engine's call has returned. mpi4py is imported by
+//! whoever has a communicator, never here.
+
+use crate::error::argument;
+use mainstay_engine::{Error, Result, group::Group};
+use pyo3::{
+    intern,
+    prelude::*,
+    types::{PyByteArray, PyDict},
+};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+pub(crate) struct MpiGroup {
+    /// The module `mpi4py.MPI`.
+    mpi: Py<PyAny>,
+    /// A duplicate, this session's own.
+    comm: Py<PyAny>,
+    rank: usize,
+    size: usize,
+    ranks_here: usize,
+    /// Whether all ranks end the session, and so free the communicator together.
+    ends: Arc<AtomicBool>,
+}
+
+impl MpiGroup {
+    /// Duplicates `comm`. Collective, but for what is no communicator.
+    pub(crate) fn new(comm: &Bound<'_, PyAny>, ends: Arc<AtomicBool>) -> Result<MpiGroup> {
+        let mpi = check(comm)?;
+        Self::duplicate(&mpi, comm, ends)
+            .map_err(|error| Error::GroupFailed { what: format!("duplicating: {}", error.value(comm.py())) })
+    }
+
+    fn duplicate(mpi: &Bound<'_, PyAny>, comm: &Bound<'_, PyAny>, ends: Arc<AtomicBool>) -> PyResult<MpiGroup> {
+        let comm = comm.call_method0("Dup")?;
+        // Errors come back to us, whatever the program does with its own.
+        comm.call_method1("Set_errhandler", (mpi.getattr("ERRORS_RETURN")?,))?;
+        let (rank, size) = (comm.call_method0("Get_rank")?.extract()?, comm.call_method0("Get_size")?.extract()?);
+        let here = comm.call_method1("Split_type", (mpi.getattr("COMM_TYPE_SHARED")?, rank))?;
+        let ranks_here: usize = here.call_method0("Get_size")?.extract()?;
+        here.call_method0("Free")?;
+        Ok(MpiGroup { mpi: mpi.clone().unbind(), comm: comm.unbind(), rank, size, ranks_here, ends })
+    }
+
+    /// Calls MPI with the interpreter held; a session that is used too late is told so.
+    fn call<T>(
+        &self,
+        doing: &str,
+        call: impl FnOnce(Python<'_>, &Bound<'_, PyAny>, &Bound<'_, PyAny>) -> PyResult<T>,
+    ) -> Result<T> {
+        let failed = |why: String| Error::GroupFailed { what: format!("{doing}: {why}") };
+        Python::try_attach(|py| {
+            let (mpi, comm) = (self.mpi.bind(py), self.comm.bind(py));
+            if is_over(mpi) {
+                return Err(failed("MPI was finalized; close sessions before".to_owned()));
+            }
+            call(py, mpi, comm).map_err(|error| failed(error.value(py).to_string()))
+        })
+        .unwrap_or_else(|| Err(failed("the interpreter is ending; close sessions before".to_owned())))
+    }
+
+    fn gather_equal(&self, mine: &[u8]) -> Result<Vec<u8>> {
+        self.call("all-gather", |py, mpi, comm| {
+            let byte = mpi.getattr(intern!(py, "BYTE"))?;
+            let all = PyByteArray::new_with(py, mine.len() * self.size, |_| Ok(()))?;
+            let mine = PyByteArray::new(py, mine);
+            comm.call_method1(intern!(py, "Allgather"), ([mine.as_any(), &byte], [all.as_any(), &byte]))?;
+            Ok(all.to_vec())
+        })
+    }
+
+    fn broadcast_equal(&self, root: usize, bytes: &mut [u8]) -> Result<()> {
+        self.call("broadcast", |py, mpi, comm| {
+            let byte = mpi.getattr(intern!(py, "BYTE"))?;
+            let shared = PyByteArray::new(py, bytes);
+            comm.call_method1(intern!(py, "Bcast"), ([shared.as_any(), &byte], root))?;
+            bytes.copy_from_slice(&shared.to_vec());
+            Ok(())
+        })
+    }
+}
+
+impl Group for MpiGroup {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.size
+    }
+
+    fn ranks_here(&self) -> usize {
+        self.ranks_here
+    }
+
+    fn all_max(&self, values: &mut [u64]) -> Result<()> {
+        self.call("all-reduce", |py, mpi, comm| {
+            let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
+            let shared = PyByteArray::new(py, &bytes);
+            let (number, maximum) = (mpi.getattr(intern!(py, "UINT64_T"))?, mpi.getattr(intern!(py, "MAX"))?);
+            let given = (mpi.getattr(intern!(py, "IN_PLACE"))?, [shared.as_any(), &number], maximum);
+            comm.call_method1(intern!(py, "Allreduce"), given)?;
+            for (value, bytes) in values.iter_mut().zip(shared.to_vec().chunks_exact(8)) {
+                *value = u64::from_ne_bytes(bytes.try_into().unwrap_or_default());
+            }
+            Ok(())
+        })
+    }
+
+    fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
+        let lengths = self.gather_equal(&(mine.len() as u64).to_le_bytes())?;
+        let lengths: Vec<usize> = lengths
+            .chunks_exact(8)
+            .map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap_or_default()) as usize)
+            .collect();
+        let longest = lengths.iter().copied().max().unwrap_or(0).max(1);
+        let mut padded = mine.to_vec();
+        padded.resize(longest, 0);
+        let all = self.gather_equal(&padded)?;
+        Ok(all.chunks_exact(longest).zip(lengths).map(|(bytes, length)| bytes[..length].to_vec()).collect())
+    }
+
+    fn broadcast(&self, root: usize, bytes: &mut Vec<u8>) -> Result<()> {
+        let mut length = (bytes.len() as u64).to_le_bytes();
+        self.broadcast_equal(root, &mut length)?;
+        bytes.resize(u64::from_le_bytes(length) as usize, 0);
+        self.broadcast_equal(root, bytes)
+    }
+}
+
+impl Drop for MpiGroup {
+    fn drop(&mut self) {
+        // Freeing is collective: a session that one rank just lets go leaves its communicator to MPI.
+        if self.ends.load(Ordering::Relaxed) {
+            let _ = self.call("free", |_, _, comm| comm.call_method0("Free").map(drop));
+        }
+    }
+}
+
+/// The module `mpi4py.MPI`, if `comm` is a communicator of it that can be used.
+fn check<'py>(comm: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+    let py = comm.py();
+    let odd = |error: PyErr| argument("comm", format!("{}", error.value(py)));
+    let class = || comm.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
+    let foreign = || argument("comm", format!("a {} is no communicator of mpi4py; give one, or None", class()));
+    // Who has a communicator has imported the module.
+    let modules = py.import("sys").and_then(|sys| sys.getattr("modules")).map_err(odd)?;
+    let modules = modules.cast_into::<PyDict>().map_err(|_| foreign())?;
+    let Some(mpi) = modules.get_item("mpi4py.MPI").map_err(odd)? else { return Err(foreign()) };
+    let is = |name: &str| mpi.getattr(name).and_then(|class| comm.is_instance(&class)).map_err(odd);
+    if !is("Comm")? {
+        return Err(foreign());
+    }
+    if !mpi.call_method0("Is_initialized").and_then(|yes| yes.is_truthy()).map_err(odd)? || is_over(&mpi) {
+        return Err(argument("comm", "MPI is not running; open sessions between MPI.Init and MPI.Finalize"));
+    }
+    if !comm.is_truthy().map_err(odd)? {
+        return Err(argument("comm", "the null communicator, as one is that was freed; give one that is in use"));
+    }
+    if !is("Intracomm")? {
+        return Err(argument("comm", "an intercommunicator; merge it (comm.Merge()), or give each side a space"));
+    }
+    Ok(mpi)
+}
+
+fn is_over(mpi: &Bound<'_, PyAny>) -> bool {
+    mpi.call_method0(intern!(mpi.py(), "Is_finalized")).and_then(|over| over.is_truthy()).unwrap_or(true)
+}

@@ -1,0 +1,32 @@
+//! The module `mainstay._engine`: Python's calls, translated into the engine's.
+//!
+//! One noun a file. The interpreter is let go while the engine works; only the ranks' collectives
+//! (`group`) take it back. What must hold: memory that is protected is held as an exported buffer, so
+//! that nobody frees or moves it (`buffer`); no Python code runs inside a collective; no panic and no
+//! error passes without a class of its own (`error`).
+
+mod buffer;
+mod error;
+mod group;
+mod record;
+mod restored;
+mod session;
+mod settings;
+
+#[pyo3::pymodule(name = "_engine")]
+mod engine {
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use crate::{
+        record::Record,
+        restored::Restored,
+        session::{Session, open},
+    };
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::error::add_classes(module)?;
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

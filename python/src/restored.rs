@@ -1,0 +1,25 @@
+//! What came back.
+
+use pyo3::prelude::*;
+
+/// What a restore brought back.
+#[derive(Debug)]
+#[pyclass(frozen, get_all, module = "mainstay")]
+pub struct Restored {
+    revision: u64,
+    /// What was found damaged: parts of the space, and newer revisions that were passed over for it.
+    skipped: Vec<String>,
+}
+
+#[pymethods]
+impl Restored {
+    fn __repr__(&self) -> String {
+        format!("<mainstay.Restored: revision {}, {} passed over>", self.revision, self.skipped.len())
+    }
+}
+
+impl From<mainstay_engine::Restored> for Restored {
+    fn from(restored: mainstay_engine::Restored) -> Restored {
+        Restored { revision: restored.revision, skipped: restored.skipped }
+    }
+}

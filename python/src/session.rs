@@ -1,0 +1,236 @@
+//! Opening, saving, restoring, closing.
+
+use crate::{
+    buffer::Buffer,
+    error::{argument, detached, raise},
+    group::MpiGroup,
+    record::Record,
+    restored::Restored,
+    settings::{Settings, path as path_of},
+};
+use mainstay_engine::{
+    Error, Session as Engine,
+    group::{Group, Solo, agree},
+};
+use pyo3::{exceptions::PyBaseException, intern, prelude::*, types::PyType};
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, MutexGuard, TryLockError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+/// One job at work on one space; `open` makes it. It is used by one thread at a time, is closed at the
+/// end of a `with` block, and cannot be pickled or used in a forked process.
+#[pyclass(frozen, module = "mainstay")]
+pub struct Session {
+    path: PathBuf,
+    #[pyo3(get)]
+    rank: usize,
+    #[pyo3(get)]
+    size: usize,
+    /// `None` once it is closed.
+    open: Mutex<Option<Open>>,
+}
+
+struct Open {
+    /// Given up only to be closed or dropped.
+    engine: Option<Engine>,
+    /// What is protected: the engine's regions point into it, so it goes last.
+    held: HashMap<String, Buffer>,
+    /// Told to the group when all ranks end the session together.
+    ends: Arc<AtomicBool>,
+}
+
+/// Opens the space in the directory `path`, made if it is missing, for the ranks of the mpi4py
+/// communicator `comm`, which is duplicated, or for this process alone. Collective.
+#[pyfunction]
+#[pyo3(signature = (path, comm=None, *, keep=None, stage=None, pool_bytes=None, chunk_bytes=None, io_threads=None,
+                    portion_bytes=None, pool_directory=None))]
+#[expect(clippy::too_many_arguments, reason = "they are keywords")]
+pub fn open<'py>(
+    py: Python<'py>,
+    path: Bound<'py, PyAny>,
+    comm: Option<Bound<'py, PyAny>>,
+    keep: Option<Bound<'py, PyAny>>,
+    stage: Option<Bound<'py, PyAny>>,
+    pool_bytes: Option<Bound<'py, PyAny>>,
+    chunk_bytes: Option<Bound<'py, PyAny>>,
+    io_threads: Option<Bound<'py, PyAny>>,
+    portion_bytes: Option<Bound<'py, PyAny>>,
+    pool_directory: Option<Bound<'py, PyAny>>,
+) -> PyResult<Session> {
+    let settings = Settings { keep, stage, pool_bytes, chunk_bytes, io_threads, portion_bytes, pool_directory };
+    Session::open(py, &path, comm.as_ref(), &settings).map_err(|error| raise(py, &error))
+}
+
+impl Session {
+    fn open(
+        py: Python<'_>,
+        path: &Bound<'_, PyAny>,
+        comm: Option<&Bound<'_, PyAny>>,
+        settings: &Settings<'_>,
+    ) -> Result<Session, Error> {
+        let ends = Arc::new(AtomicBool::new(false));
+        let group: Box<dyn Group> = match comm {
+            Some(comm) => Box::new(MpiGroup::new(comm, ends.clone())?),
+            None => Box::new(Solo),
+        };
+        let (rank, size) = (group.rank(), group.size());
+        let checked = path_of("path", path).and_then(|path| Ok((path, settings.config()?)));
+        let (engine, path) = detached(py, || {
+            // What one rank gave wrong, the others must learn.
+            let (path, config) = agree(&*group, checked)?;
+            Ok((Engine::open(group, &path, config)?, path))
+        })?;
+        let open = Open { engine: Some(engine), held: HashMap::new(), ends };
+        Ok(Session { path, rank, size, open: Mutex::new(Some(open)) })
+    }
+
+    /// Ours alone, for one call.
+    fn lock(&self) -> Result<MutexGuard<'_, Option<Open>>, Error> {
+        match self.open.try_lock() {
+            Ok(open) => Ok(open),
+            Err(TryLockError::Poisoned(open)) => Ok(open.into_inner()),
+            Err(TryLockError::WouldBlock) => Err(argument(
+                "session",
+                "a call of it is under way in another thread; use a session from one thread at a time",
+            )),
+        }
+    }
+
+    fn local<T>(&self, py: Python<'_>, call: impl FnOnce(&mut Open) -> Result<T, Error>) -> PyResult<T> {
+        let called = self.lock().and_then(|mut open| call(open.as_mut().ok_or_else(closed)?));
+        called.map_err(|error| raise(py, &error))
+    }
+
+    /// Calls the engine without the interpreter.
+    fn call<T: Send>(&self, py: Python<'_>, call: impl FnOnce(&mut Engine) -> Result<T, Error> + Send) -> PyResult<T> {
+        self.local(py, |open| {
+            let engine = open.engine()?;
+            detached(py, || call(engine))
+        })
+    }
+
+    /// Ends the session in order, together with the other ranks.
+    fn end(&self, py: Python<'_>) -> Result<(), Error> {
+        let Some(mut open) = self.lock()?.take() else { return Ok(()) };
+        open.ends.store(true, Ordering::Relaxed);
+        let Some(engine) = open.engine.take() else { return Ok(()) };
+        detached(py, || engine.close())
+    }
+}
+
+#[pymethods]
+impl Session {
+    /// Has the memory of `buffer` saved and restored under `name`. Local. Any object with the buffer
+    /// protocol: C-contiguous, writable; shape and element type are kept. It is held, and cannot be
+    /// resized, until it is unprotected or the session is closed.
+    fn protect(&self, py: Python<'_>, name: &str, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.local(py, |open| {
+            let buffer = Buffer::hold(name, buffer)?;
+            open.engine()?.protect(buffer.region(name)?)?;
+            open.held.insert(name.to_owned(), buffer);
+            Ok(())
+        })
+    }
+
+    /// Takes a region out again and lets its memory go. Local. Revisions that hold it stay as they are.
+    fn unprotect(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        let held = self.local(py, |open| {
+            open.engine()?.unprotect(name)?;
+            Ok(open.held.remove(name))
+        })?;
+        drop(held);
+        Ok(())
+    }
+
+    /// Fills the protected buffers with the newest complete revision that can be read whole, the same on
+    /// all ranks; `None` if there is none. Collective. Every block is verified. After RegionChanged,
+    /// RegionMissing, RankCount, OutOfSight and LineageConflict the buffers are as they were; after any
+    /// other error they are undefined.
+    fn restore(&self, py: Python<'_>) -> PyResult<Option<Restored>> {
+        Ok(self.call(py, Engine::restore)?.map(Restored::from))
+    }
+
+    /// Saves all protected buffers as a new revision and returns its number as soon as their bytes are
+    /// out of the way: the program may go on and change them. Collective. If the revision before failed
+    /// and nobody was told, this raises its error and saves nothing: call it again.
+    fn checkpoint(&self, py: Python<'_>) -> PyResult<u64> {
+        self.call(py, Engine::checkpoint)
+    }
+
+    /// Waits until the last revision is complete: durable on all ranks. Collective.
+    fn wait(&self, py: Python<'_>) -> PyResult<()> {
+        self.call(py, Engine::wait)
+    }
+
+    /// Whether this rank's part of the last revision is durable. Local, never waits.
+    fn poll(&self, py: Python<'_>) -> PyResult<bool> {
+        self.local(py, |open| open.engine()?.poll())
+    }
+
+    /// What the newest checkpoint took whose part of this rank is durable. Local, never waits.
+    fn last_record(&self, py: Python<'_>) -> PyResult<Option<Record>> {
+        self.local(py, |open| Ok(open.engine()?.last_record()?.map(Record::from)))
+    }
+
+    /// Waits for the last revision and ends the session, also when it raises. Collective, before
+    /// MPI.Finalize. Closed once more, nothing happens.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.end(py).map_err(|error| raise(py, &error))
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    /// Closes. After an exception, which may be this rank's alone, it does so without the other ranks:
+    /// this one's part of the last revision becomes durable, and the exception goes on.
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        _exception_type: Option<Bound<'_, PyType>>,
+        exception: Option<Bound<'_, PyBaseException>>,
+        _traceback: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let Some(exception) = exception else { return self.close(py) };
+        let ended = if self.size == 1 { self.end(py) } else { self.lock().map(|mut open| drop(open.take())) };
+        if let Err(error) = ended {
+            // Python 3.10 has no notes.
+            let note = format!("mainstay: closing the session failed too: {error}");
+            let _ = exception.call_method1(intern!(py, "add_note"), (note,));
+        }
+        Ok(())
+    }
+
+    fn __repr__(&self) -> String {
+        let state = match self.open.try_lock() {
+            Ok(open) if open.is_none() => "closed",
+            Ok(_) => "open",
+            Err(_) => "at work",
+        };
+        format!("<mainstay.Session on {:?}, rank {} of {}, {state}>", self.path, self.rank, self.size)
+    }
+}
+
+impl Open {
+    fn engine(&mut self) -> Result<&mut Engine, Error> {
+        self.engine.as_mut().ok_or_else(closed)
+    }
+}
+
+impl Drop for Open {
+    /// A session that was not closed waits for its own part of the last revision, without the interpreter.
+    fn drop(&mut self) {
+        if let Some(engine) = self.engine.take() {
+            Python::try_attach(|py| py.detach(|| drop(engine)));
+        }
+    }
+}
+
+fn closed() -> Error {
+    argument("session", "it is closed; open another one")
+}
