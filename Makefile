@@ -6,12 +6,9 @@ DESTDIR ?=
 VERSION := $(shell sed -n 's/^version *= *"\([^"]*\)".*/\1/p' Cargo.toml | head -n 1)
 SONAME := libmainstay.so.0
 RELEASE := target/release
-<<<<<<< HEAD
 SHARE = $(DESTDIR)$(PREFIX)/share
-=======
 # What mainstay.pc says; the wheel's finds itself.
 PC_PREFIX = $(PREFIX)
->>>>>>> d3bf32c (Python: open, protect, restore, checkpoint, wait and close, alone or on an mpi4py communicator)
 BENCHES = $(patsubst bench/%.py,%,$(wildcard bench/*.py))
 
 .DEFAULT_GOAL := help

@@ -1,11 +1,13 @@
-"""Builds the tests' C programs, against the library in target/release."""
+"""Builds the tests' programs: those in C against the library in target/release."""
 
+import sys
 from pathlib import Path
 
 import library
 from mpi import OPENMPI, ROOT
 
 SOURCES = Path(__file__).resolve().parent / "c"
+PYTHON = SOURCES.with_name("python")
 BUILT = ROOT / "target" / "tests"
 
 
@@ -14,4 +16,13 @@ def build_c(sources, name, *flags, mpi=OPENMPI):
     program = BUILT / mpi.name / name
     program.parent.mkdir(parents=True, exist_ok=True)
     library.build(program, [SOURCES / source for source in sources], "-O2", *flags, mpi=mpi)
+    return program
+
+
+def build_python(source, name):
+    """The path of the program `name`, which runs `source` in tests/python."""
+    BUILT.mkdir(parents=True, exist_ok=True)
+    program = BUILT / name
+    program.write_text(f"#!{sys.executable}\n" + (PYTHON / source).read_text())
+    program.chmod(0o755)
     return program

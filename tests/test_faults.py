@@ -1,6 +1,6 @@
-"""The fault table, tests/faults.toml, staged in C: a scenario for every row, by name.
+"""The fault table, tests/faults.toml, staged in C and in Python: a scenario for every row, by name.
 
-Each runs c/faults.c, which makes the calls that it is given, and checks what is told at which call,
+Each runs c/faults.c or python/faults.py, which makes the calls that it is given, and checks what is told at which call,
 that the program's memory is as it was, that earlier revisions come back bit for bit, and that the job
 can go on when the fault is gone.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from layout import BLOCK, Layout
 from mpi import OPENMPI
-from programs import build_c
+from programs import build_c, build_python
 
 try:
     import tomllib
@@ -28,6 +28,7 @@ except ModuleNotFoundError:  # Python 3.10
 LIMIT_S = 60
 NOBODY = 65534
 LINE = re.compile(r"^= (\d+) (\S+) (\S+) (.*)$", re.M)
+LANGUAGES = ("c", "python")
 ROWS = {row["name"]: row for row in tomllib.loads((Path(__file__).parent / "faults.toml").read_text())["row"]}
 SCENARIOS = {}
 
@@ -46,9 +47,16 @@ class Said:
     text: str
 
 
+def ranks_of(row, language):
+    """Ranks of the scenario there; 0 if it cannot be staged."""
+    return row["c"] if language == "c" else row.get("python", row["c"])
+
+
 @pytest.fixture(scope="session")
-def program():
-    return build_c(["faults.c"], "faults", "-Wno-misleading-indentation")
+def programs():
+    """By language, what makes calls."""
+    c = build_c(["faults.c"], "faults", "-Wno-misleading-indentation")
+    return {"c": c, "python": build_python("faults.py", "faults-python")}
 
 
 @pytest.fixture(scope="session")
@@ -68,10 +76,10 @@ class Stage:
 
     saved = {}  # by number of ranks
 
-    def __init__(self, row, scratch, program, shim, templates):
+    def __init__(self, row, scratch, program, shim, templates, ranks=None):
         self.row, self.scratch, self.program, self.shim, self.templates = row, scratch, program, shim, templates
         self.space = scratch / "space"
-        self.ranks = row["c"]
+        self.ranks = ranks or row["c"]
 
     def run(self, *commands, ranks=None, space=None, within=(), variables=None, **inject):
         """What a job was told; it must come to its end on every rank."""
@@ -161,13 +169,15 @@ class Stage:
         assert all(one.call == "open" for one in told), told
 
 
-@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row["c"] > 0])
-def test_fault(name, scratch, program, shim, templates):
-    SCENARIOS[name](Stage(ROWS[name], scratch, program, shim, templates))
+@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_fault(name, language, scratch, programs, shim, templates):
+    if ranks := ranks_of(ROWS[name], language):
+        SCENARIOS[name](Stage(ROWS[name], scratch, programs[language], shim, templates, ranks))
 
 
 def test_every_row_has_a_scenario_and_every_scenario_a_row():
-    assert sorted(SCENARIOS) == sorted(name for name, row in ROWS.items() if row["c"] > 0)
+    assert sorted(SCENARIOS) == sorted(name for name, row in ROWS.items() if any(ranks_of(row, language) for language in LANGUAGES))
 
 
 # ---- what is opened ----
@@ -722,6 +732,61 @@ def more_ranks(stage):
 @scenario
 def fewer_ranks(stage):
     refused_restore(stage)
+
+
+# ---- what only Python can be given ----
+
+
+@scenario
+def buffer_not_contiguous(stage):
+    refused_call(stage, "odd:strided", times=4)
+
+
+@scenario
+def buffer_in_fortran_order(stage):
+    refused_call(stage, "odd:fortran", times=2)
+
+
+@scenario
+def buffer_read_only(stage):
+    refused_call(stage, "odd:read-only", times=4)
+
+
+@scenario
+def buffer_of_objects(stage):
+    refused_call(stage, "odd:objects", times=4)
+
+
+@scenario
+def buffer_in_other_byte_order(stage):
+    refused_call(stage, "odd:swapped", times=3)
+
+
+@scenario
+def no_buffer(stage):
+    refused_call(stage, "odd:no-buffer", times=5)
+
+
+@scenario
+def communicator_freed(stage):
+    stage.save()
+    stage.check(stage.run("comm"), times=5)
+    stage.comes_back(2)
+
+
+@scenario
+def keyword_odd(stage):
+    stage.check(stage.run("keyword"), times=7)
+
+
+@scenario
+def session_closed(stage):
+    refused_call(stage, "ended")
+
+
+@scenario
+def note_odd(stage):
+    refused_call(stage, "note", times=4)
 
 
 # ---- beside the table ----

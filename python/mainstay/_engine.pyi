@@ -1,8 +1,9 @@
 # What `_engine` offers, for type checkers; `mypy.stubtest` compares the two in the tests.
 
 import os
+from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, ClassVar, Literal, Self, final
+from typing import ClassVar, Literal, Self, SupportsFloat, SupportsIndex, final
 
 from _typeshed import WriteableBuffer
 from mpi4py import MPI
@@ -23,6 +24,7 @@ __all__ = [
     "NewerVersion",
     "NotASpace",
     "OutOfSight",
+    "OutputShort",
     "PoolFull",
     "PortionTooSmall",
     "RankCount",
@@ -44,11 +46,17 @@ def open(
     *,
     keep: int | None = None,
     stage: Literal["pool", "direct"] | None = None,
-    pool_bytes: int | None = None,
-    chunk_bytes: int | None = None,
+    pool_bytes: int | str | None = None,
+    chunk_bytes: int | str | None = None,
     io_threads: int | None = None,
-    portion_bytes: int | None = None,
+    portion_bytes: int | str | None = None,
     pool_directory: str | os.PathLike[str] | None = None,
+    every_steps: int | None = None,
+    every_seconds: float | str | None = None,
+    mtbf_seconds: float | str | None = None,
+    interval: Literal["daly", "young"] | None = None,
+    agree_seconds: float | str | None = None,
+    checkpoint_signal: str | None = None,
 ) -> Session: ...
 @final
 class Session:
@@ -58,8 +66,9 @@ class Session:
     def size(self) -> int: ...
     def protect(self, name: str, buffer: WriteableBuffer) -> None: ...
     def unprotect(self, name: str) -> None: ...
+    def protect_output(self, path: str | os.PathLike[str]) -> None: ...
     def restore(self) -> Restored | None: ...
-    def checkpoint(self) -> int: ...
+    def checkpoint(self, notes: Mapping[str, str | SupportsIndex | SupportsFloat] | None = None) -> int: ...
     def wait(self) -> None: ...
     def poll(self) -> bool: ...
     def last_record(self) -> Record | None: ...
@@ -78,6 +87,8 @@ class Restored:
     def revision(self) -> int: ...
     @property
     def skipped(self) -> list[str]: ...
+    @property
+    def notes(self) -> dict[str, str]: ...
 
 @final
 class Record:
@@ -129,3 +140,4 @@ class GroupFailed(Error): ...
 class LineageConflict(Error): ...
 class OutOfSight(Error): ...
 class Internal(Error): ...
+class OutputShort(Error): ...

@@ -191,7 +191,7 @@ fn export(object: &Bound<'_, PyAny>) -> Result<(Buffer, bool), String> {
         if error.is_instance_of::<pyo3::exceptions::PyTypeError>(py) {
             let class = object.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
             return Err(format!(
-                "a {class} has no buffer to save from and restore into; protect a numpy array, an array.array, a \
+                "an object of type {class} has no buffer to save from and restore into; protect a numpy array, an array.array, a \
                  bytearray or the like"
             ));
         }

@@ -147,7 +147,8 @@ fn check<'py>(comm: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
     let py = comm.py();
     let odd = |error: PyErr| argument("comm", format!("{}", error.value(py)));
     let class = || comm.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
-    let foreign = || argument("comm", format!("a {} is no communicator of mpi4py; give one, or None", class()));
+    let foreign =
+        || argument("comm", format!("an object of type {} is no communicator of mpi4py; give one, or None", class()));
     // Who has a communicator has imported the module.
     let modules = py.import("sys").and_then(|sys| sys.getattr("modules")).map_err(odd)?;
     let modules = modules.cast_into::<PyDict>().map_err(|_| foreign())?;

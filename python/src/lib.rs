@@ -8,6 +8,7 @@
 mod buffer;
 mod error;
 mod group;
+mod notes;
 mod record;
 mod restored;
 mod session;

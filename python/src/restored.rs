@@ -1,6 +1,7 @@
 //! What came back.
 
 use pyo3::prelude::*;
+use std::collections::BTreeMap;
 
 /// What a restore brought back.
 #[derive(Debug)]
@@ -9,6 +10,8 @@ pub struct Restored {
     revision: u64,
     /// What was found damaged: parts of the space, and newer revisions that were passed over for it.
     skipped: Vec<String>,
+    /// What this rank's program noted, by name.
+    notes: BTreeMap<String, String>,
 }
 
 #[pymethods]
@@ -20,6 +23,6 @@ impl Restored {
 
 impl From<mainstay_engine::Restored> for Restored {
     fn from(restored: mainstay_engine::Restored) -> Restored {
-        Restored { revision: restored.revision, skipped: restored.skipped }
+        Restored { revision: restored.revision, skipped: restored.skipped, notes: restored.notes }
     }
 }

@@ -4,15 +4,21 @@ use crate::{
     buffer::Buffer,
     error::{argument, detached, raise},
     group::MpiGroup,
+    notes,
     record::Record,
     restored::Restored,
-    settings::{Settings, path as path_of},
+    settings::{config, path as path_of},
 };
 use mainstay_engine::{
     Error, Session as Engine,
     group::{Group, Solo, agree},
 };
-use pyo3::{exceptions::PyBaseException, intern, prelude::*, types::PyType};
+use pyo3::{
+    exceptions::PyBaseException,
+    intern,
+    prelude::*,
+    types::{PyDict, PyMapping, PyString, PyType},
+};
 use std::{
     collections::HashMap,
     path::PathBuf,
@@ -46,24 +52,23 @@ struct Open {
 
 /// Opens the space in the directory `path`, made if it is missing, for the ranks of the mpi4py
 /// communicator `comm`, which is duplicated, or for this process alone. Collective.
+///
+/// Settings that are not given come from the environment (MAINSTAY_KEEP and so on), from mainstay.toml, or
+/// are the default; `mainstay config` lists them all.
 #[pyfunction]
-#[pyo3(signature = (path, comm=None, *, keep=None, stage=None, pool_bytes=None, chunk_bytes=None, io_threads=None,
-                    portion_bytes=None, pool_directory=None))]
-#[expect(clippy::too_many_arguments, reason = "they are keywords")]
-pub fn open<'py>(
-    py: Python<'py>,
-    path: Bound<'py, PyAny>,
-    comm: Option<Bound<'py, PyAny>>,
-    keep: Option<Bound<'py, PyAny>>,
-    stage: Option<Bound<'py, PyAny>>,
-    pool_bytes: Option<Bound<'py, PyAny>>,
-    chunk_bytes: Option<Bound<'py, PyAny>>,
-    io_threads: Option<Bound<'py, PyAny>>,
-    portion_bytes: Option<Bound<'py, PyAny>>,
-    pool_directory: Option<Bound<'py, PyAny>>,
+#[pyo3(
+    signature = (path, comm=None, **settings),
+    text_signature = "(path, comm=None, *, keep=None, stage=None, pool_bytes=None, chunk_bytes=None, io_threads=None, \
+                      portion_bytes=None, pool_directory=None, every_steps=None, every_seconds=None, \
+                      mtbf_seconds=None, interval=None, agree_seconds=None, checkpoint_signal=None)"
+)]
+pub fn open(
+    py: Python<'_>,
+    path: &Bound<'_, PyAny>,
+    comm: Option<&Bound<'_, PyAny>>,
+    settings: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Session> {
-    let settings = Settings { keep, stage, pool_bytes, chunk_bytes, io_threads, portion_bytes, pool_directory };
-    Session::open(py, &path, comm.as_ref(), &settings).map_err(|error| raise(py, &error))
+    Session::open(py, path, comm, settings).map_err(|error| raise(py, &error))
 }
 
 impl Session {
@@ -71,7 +76,7 @@ impl Session {
         py: Python<'_>,
         path: &Bound<'_, PyAny>,
         comm: Option<&Bound<'_, PyAny>>,
-        settings: &Settings<'_>,
+        settings: Option<&Bound<'_, PyDict>>,
     ) -> Result<Session, Error> {
         let ends = Arc::new(AtomicBool::new(false));
         let group: Box<dyn Group> = match comm {
@@ -79,7 +84,7 @@ impl Session {
             None => Box::new(Solo),
         };
         let (rank, size) = (group.rank(), group.size());
-        let checked = path_of("path", path).and_then(|path| Ok((path, settings.config()?)));
+        let checked = path_of("path", path).and_then(|path| Ok((path, config(settings)?)));
         let (engine, path) = detached(py, || {
             // What one rank gave wrong, the others must learn.
             let (path, config) = agree(&*group, checked)?;
@@ -128,29 +133,40 @@ impl Session {
     /// Has the memory of `buffer` saved and restored under `name`. Local. Any object with the buffer
     /// protocol: C-contiguous, writable; shape and element type are kept. It is held, and cannot be
     /// resized, until it is unprotected or the session is closed.
-    fn protect(&self, py: Python<'_>, name: &str, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn protect(&self, py: Python<'_>, name: &Bound<'_, PyString>, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
         self.local(py, |open| {
-            let buffer = Buffer::hold(name, buffer)?;
-            open.engine()?.protect(buffer.region(name)?)?;
-            open.held.insert(name.to_owned(), buffer);
+            // What is no Unicode is refused with the other odd characters.
+            let name = name.to_string_lossy();
+            let buffer = Buffer::hold(&name, buffer)?;
+            open.engine()?.protect(buffer.region(&name)?)?;
+            open.held.insert(name.into_owned(), buffer);
             Ok(())
         })
     }
 
     /// Takes a region out again and lets its memory go. Local. Revisions that hold it stay as they are.
-    fn unprotect(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+    fn unprotect(&self, py: Python<'_>, name: &Bound<'_, PyString>) -> PyResult<()> {
         let held = self.local(py, |open| {
-            open.engine()?.unprotect(name)?;
-            Ok(open.held.remove(name))
+            let name = name.to_string_lossy();
+            open.engine()?.unprotect(&name)?;
+            Ok(open.held.remove(&*name))
         })?;
         drop(held);
         Ok(())
     }
 
+    /// Names a file that this rank's program appends to. Local; one rank a file. It is synced before a
+    /// revision is published, its length is kept, and restore() cuts it back to that: restore before
+    /// writing to it, and flush() it before a checkpoint. It need not be there yet. If it is shorter than it
+    /// was, restore() raises OutputShort. Files that no call names stay as they are.
+    fn protect_output(&self, py: Python<'_>, path: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.local(py, |open| open.engine()?.protect_output(&path_of("path", path)?))
+    }
+
     /// Fills the protected buffers with the newest complete revision that can be read whole, the same on
     /// all ranks; `None` if there is none. Collective. Every block is verified. After RegionChanged,
-    /// RegionMissing, RankCount, OutOfSight and LineageConflict the buffers are as they were; after any
-    /// other error they are undefined.
+    /// RegionMissing, RankCount, OutOfSight, LineageConflict and OutputShort the buffers are as they were;
+    /// after any other error they are undefined.
     fn restore(&self, py: Python<'_>) -> PyResult<Option<Restored>> {
         Ok(self.call(py, Engine::restore)?.map(Restored::from))
     }
@@ -158,8 +174,16 @@ impl Session {
     /// Saves all protected buffers as a new revision and returns its number as soon as their bytes are
     /// out of the way: the program may go on and change them. Collective. If the revision before failed
     /// and nobody was told, this raises its error and saves nothing: call it again.
-    fn checkpoint(&self, py: Python<'_>) -> PyResult<u64> {
-        self.call(py, Engine::checkpoint)
+    ///
+    /// `notes`, a mapping of names to texts and numbers, is kept as text with this revision and those after it, until
+    /// a name is noted anew.
+    #[pyo3(signature = (notes=None))]
+    fn checkpoint(&self, py: Python<'_>, notes: Option<&Bound<'_, PyMapping>>) -> PyResult<u64> {
+        let notes = notes::notes(notes).map_err(|error| raise(py, &error))?;
+        self.call(py, |engine| {
+            notes::set(engine, &notes)?;
+            engine.checkpoint()
+        })
     }
 
     /// Waits until the last revision is complete: durable on all ranks. Collective.

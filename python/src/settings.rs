@@ -1,46 +1,41 @@
-//! The settings that a program gives; `None` stands for what is set elsewhere, or the default.
+//! The settings that a program gives; those that it does not give, or gives as `None`, come from the
+//! environment, a file, or are the default.
 
 use crate::error::argument;
-use mainstay_engine::{Config, Error, Stage};
-use pyo3::{conversion::FromPyObjectOwned, prelude::*};
+use mainstay_engine::{Choice, Config, Error, Value};
+use pyo3::{
+    prelude::*,
+    types::{PyBool, PyDict, PyString},
+};
 use std::path::PathBuf;
 
-/// The keywords of `open`.
-pub(crate) struct Settings<'py> {
-    pub(crate) keep: Option<Bound<'py, PyAny>>,
-    pub(crate) stage: Option<Bound<'py, PyAny>>,
-    pub(crate) pool_bytes: Option<Bound<'py, PyAny>>,
-    pub(crate) chunk_bytes: Option<Bound<'py, PyAny>>,
-    pub(crate) io_threads: Option<Bound<'py, PyAny>>,
-    pub(crate) portion_bytes: Option<Bound<'py, PyAny>>,
-    pub(crate) pool_directory: Option<Bound<'py, PyAny>>,
+/// The settings in force where the program passed these keywords.
+pub(crate) fn config(given: Option<&Bound<'_, PyDict>>) -> Result<Config, Error> {
+    let mut choice = Choice::default();
+    for (name, value) in given.into_iter().flatten().filter(|(_, value)| !value.is_none()) {
+        set(&mut choice, &name.to_string(), &value)?;
+    }
+    Ok(Config::resolve(&choice)?.config)
 }
 
-impl Settings<'_> {
-    pub(crate) fn config(&self) -> Result<Config, Error> {
-        let mut config = Config::default();
-        number("keep", &self.keep, &mut config.keep)?;
-        number("pool_bytes", &self.pool_bytes, &mut config.pool_bytes)?;
-        number("chunk_bytes", &self.chunk_bytes, &mut config.chunk_bytes)?;
-        number("io_threads", &self.io_threads, &mut config.io_threads)?;
-        number("portion_bytes", &self.portion_bytes, &mut config.portion_bytes)?;
-        if let Some(stage) = &self.stage {
-            config.stage = match stage.extract::<String>().as_deref() {
-                Ok("pool") => Stage::Pool,
-                Ok("direct") => Stage::Direct,
-                _ => {
-                    return Err(argument(
-                        "stage",
-                        format!("{} is no stage, it takes 'pool' or 'direct'", shown(stage)),
-                    ));
-                }
-            };
+fn set(choice: &mut Choice, name: &str, given: &Bound<'_, PyAny>) -> Result<(), Error> {
+    // A bool is an int to Python, and a number is none of these.
+    if !given.is_instance_of::<PyBool>() {
+        if let Ok(text) = given.cast::<PyString>() {
+            // What is no Unicode cannot be any value; shown, it is.
+            return choice.set(name, Value::Text(&text.to_string_lossy()));
         }
-        if let Some(directory) = &self.pool_directory {
-            config.pool_directory = path("pool_directory", directory)?;
+        if let Ok(number) = given.extract() {
+            return choice.set(name, Value::Integer(number));
         }
-        Ok(config)
+        if let Ok(number) = given.extract() {
+            return choice.set(name, Value::Float(number));
+        }
+        if let Ok(path) = given.extract::<PathBuf>() {
+            return choice.set(name, Value::Word(path.as_os_str()));
+        }
     }
+    choice.set(name, Value::Other(&shown(given)))
 }
 
 pub(crate) fn path(name: &str, given: &Bound<'_, PyAny>) -> Result<PathBuf, Error> {
@@ -49,18 +44,12 @@ pub(crate) fn path(name: &str, given: &Bound<'_, PyAny>) -> Result<PathBuf, Erro
         .map_err(|_| argument(name, format!("{} is no path, it takes a str or an os.PathLike", shown(given))))
 }
 
-fn number<T: for<'py> FromPyObjectOwned<'py>>(
-    name: &str,
-    given: &Option<Bound<'_, PyAny>>,
-    into: &mut T,
-) -> Result<(), Error> {
-    if let Some(given) = given {
-        let odd = || argument(name, format!("{} is out of range, it takes a whole number", shown(given)));
-        *into = given.extract().ok().ok_or_else(odd)?;
-    }
-    Ok(())
-}
-
+/// As Python shows it; of any length.
 fn shown(given: &Bound<'_, PyAny>) -> String {
-    given.repr().map_or_else(|_| "what was given".to_owned(), |text| text.to_string())
+    const LENGTH_MAX: usize = 80;
+    let text = given.repr().map_or_else(|_| "what was given".to_owned(), |text| text.to_string());
+    match text.char_indices().nth(LENGTH_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
 }

@@ -14,6 +14,7 @@ pub struct Row {
     pub rank: Option<usize>,
     pub rust: usize,
     pub c: usize,
+    pub python: Option<usize>,
 }
 
 #[derive(Deserialize)]
@@ -73,7 +74,11 @@ fn rows_are_well_formed() {
         assert!(row.status == "OK" || statuses.contains(&row.status), "{}: no status {}", row.name, row.status);
         // What, where, what to do.
         assert!(row.status == "OK" || row.says.len() >= 2, "{}: says too little", row.name);
-        assert!(!row.fault.is_empty() && row.rust + row.c > 0, "{}: staged nowhere", row.name);
+        assert!(
+            !row.fault.is_empty() && row.rust + row.c + row.python.unwrap_or(0) > 0,
+            "{}: staged nowhere",
+            row.name
+        );
     }
     // The two others need a peer that dies (the kill tests) and a bug.
     for kind in ErrorKind::ALL {

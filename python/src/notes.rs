@@ -1,0 +1,41 @@
+//! What a program has to say about its revisions.
+
+use crate::error::argument;
+use mainstay_engine::{Error, Session};
+use pyo3::{
+    intern,
+    prelude::*,
+    types::{PyMapping, PyString},
+};
+
+/// Name and text of each note. A value is a str or a number, whose text is `str(value)`.
+pub(crate) fn notes(given: Option<&Bound<'_, PyMapping>>) -> Result<Vec<(String, String)>, Error> {
+    let Some(given) = given else { return Ok(Vec::new()) };
+    let items = given.items().map_err(|error| argument("notes", error.to_string()))?;
+    items
+        .iter()
+        .map(|item| {
+            let (name, value) = item.extract().map_err(|_| argument("notes", "its items are no pairs"))?;
+            note(&name, &value)
+        })
+        .collect()
+}
+
+fn note(name: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> Result<(String, String), Error> {
+    let py = name.py();
+    let odd = |why: &str| argument(format!("the note {name}"), why);
+    let name = name.extract().map_err(|_| odd("its name is no text; give a dict from str to str or numbers"))?;
+    // numpy's numbers are no int and no float, but can be made one.
+    let is_number =
+        [intern!(py, "__index__"), intern!(py, "__float__")].into_iter().any(|can| value.hasattr(can).unwrap_or(false));
+    if !is_number && !value.is_instance_of::<PyString>() {
+        return Err(odd("its value is no text and no number; give str(value), or protect it"));
+    }
+    let text = value.str().and_then(|text| text.extract()).map_err(|_| odd("its text is no Unicode"))?;
+    Ok((name, text))
+}
+
+/// Sets them for the revisions from now on.
+pub(crate) fn set(session: &mut Session, notes: &[(String, String)]) -> Result<(), Error> {
+    notes.iter().try_for_each(|(name, value)| session.note(name, value))
+}

@@ -1,0 +1,207 @@
+"""Calls Mainstay as its arguments say, and prints what each call came to: tests/c/faults.c, in Python.
+
+    faults.py SPACE COMMAND...           under MPI
+    faults.py --solo SPACE COMMAND...    one rank, without MPI
+"""
+
+import ctypes
+import os
+import re
+import sys
+import time
+
+import mainstay
+import numpy as np
+
+CELLS, GROWN = 50001, 200000
+STAGES = {"1": "pool", "2": "direct"}
+# What the C options are called here.
+KEYS = {"pool": "pool_bytes", "chunk": "chunk_bytes", "threads": "io_threads", "portion": "portion_bytes",
+        "every": "every_seconds", "mtbf": "mtbf_seconds"}  # fmt: skip
+
+
+class Program:
+    def __init__(self, space, comm):
+        self.space, self.comm = space, comm
+        self.rank = comm.rank if comm else 0
+        self.session, self.settings = None, {}
+        self.field, self.grown, self.step = np.zeros(CELLS), np.zeros(GROWN), np.zeros(2, "u8")
+
+    def say(self, call, status, text=""):
+        # One write a line: ranks share the terminal.
+        sys.stdout.write(f"= {self.rank} {call} {status} {text}".replace("\n", "|") + "\n")
+        sys.stdout.flush()
+
+    def said(self, call, work, *given, **named):
+        """What the call came to; its result, or None."""
+        try:
+            result = work(*given, **named)
+        except mainstay.Error as error:
+            assert type(error) is getattr(mainstay, error.kind), type(error)
+            # As the statuses are called in C.
+            self.say(call, re.sub("(?<!^)(?=[A-Z])", "_", error.kind).upper(), str(error))
+            return None
+        self.say(call, "OK")
+        return result
+
+    def values(self, at):
+        x = np.uint64(at * 1000003 + self.rank) * np.uint64(2654435761) + np.arange(CELLS, dtype="u8") * np.uint64(40503)
+        return ((x ^ (x >> np.uint64(15))) % np.uint64(1000003)).astype("f8") / 7
+
+    def opened(self):
+        return mainstay.open(self.space, self.comm, **self.settings)
+
+    def do_open(self, _):
+        self.session = self.said("open", self.opened)
+        if self.session:
+            self.session.protect("field", self.field)
+            self.session.protect("step", self.step[:1])
+
+    def do_second(self, _):
+        if second := self.said("open", self.opened):
+            second.close()
+
+    def do_set(self, what):
+        key, _, value = what.partition("=")
+        if key == "none":
+            self.settings = {}
+        elif key == "stage":
+            self.settings["stage"] = STAGES.get(value, value)
+        else:
+            number = float(value) if key in ("every", "mtbf") else int(value)
+            self.settings[KEYS.get(key, key)] = number
+
+    def do_fill(self, at):
+        self.field[:] = self.values(int(at))
+        self.step[0] = int(at)
+
+    def do_holds(self, at):
+        right = self.step[0] == int(at) and np.array_equal(self.field, self.values(int(at)))
+        self.say("holds", "OK" if right else "WRONG")
+
+    def do_save(self, at):
+        self.do_fill(at)
+        self.said("checkpoint", self.session.checkpoint)
+
+    def do_wait(self, _):
+        self.said("wait", self.session.wait)
+
+    def do_poll(self, _):
+        def to_the_end():
+            for _ in range(30000):
+                if self.session.poll():
+                    break
+                time.sleep(0.001)
+
+        self.said("poll", to_the_end)
+
+    def do_restore(self, _):
+        restored = []
+        self.said("restore", lambda: restored.append(self.session.restore()))
+        for found in restored:
+            self.say("restored", found.revision if found else 0, "\n".join(found.skipped) if found else "")
+
+    def do_close(self, _):
+        self.said("close", self.session.close)
+        self.session = None
+
+    def do_protect(self, name):
+        self.said("protect", self.session.protect, name, self.step[:1])
+
+    def do_unprotect(self, name):
+        self.said("unprotect", self.session.unprotect, name)
+
+    def do_change(self, how):
+        self.session.unprotect("step")
+        if how != "gone":
+            changed = {"size": self.step, "type": self.step[:1].view("i8"), "shape": self.step[:1].reshape(1, 1)}
+            self.session.protect("step", changed[how])
+
+    def do_grow(self, _):
+        self.said("grow", self.session.protect, "grown", self.grown)
+
+    def do_odd(self, what):
+        """Memory that cannot be protected."""
+        wide, mixed = np.zeros((4, 6)), np.dtype([("number", "f8"), ("object", "O")])
+        odd = {
+            "dimensions": [self.step[:1].reshape((1,) * 33)],
+            "strided": [wide[:, ::2], wide[::-1], memoryview(bytearray(8))[::2], wide.T[1:]],
+            "fortran": [wide.T, np.asfortranarray(wide)],
+            "read-only": [b"bytes", np.broadcast_to(1.0, (3,)), np.float64(1), memoryview(b"bytes")],
+            "objects": [np.zeros(3, "O"), np.zeros(3, mixed), (ctypes.py_object * 2)(), (ctypes.c_void_p * 2)()],
+            "swapped": [np.zeros(3, ">f8"), np.zeros((2, 2), ">i4"), (ctypes.c_int32.__ctype_be__ * 3)()],
+            "no-buffer": [[1, 2], 5, "text", None, object()],
+        }
+        for buffer in odd[what]:
+            self.said("protect", self.session.protect, "deep" if what == "dimensions" else "odd", buffer)
+
+    def do_comm(self, _):
+        """Communicators that are none."""
+        freed = self.comm.Dup()
+        freed.Free()
+        for comm in (freed, type(self.comm)(), 5, "world", self.comm.group):
+            self.said("open", mainstay.open, self.space, comm)
+
+    def do_keyword(self, _):
+        for stage in ("77", 77, 1.5, True, [], b"pool", "po\udcffol"):
+            self.said("open", mainstay.open, self.space, self.comm, stage=stage)
+
+    def do_ended(self, _):
+        session = mainstay.open(self.space + "-ended", self.comm)
+        session.close()
+        session.close()
+        self.said("checkpoint", session.checkpoint)
+
+    def do_note(self, _):
+        for value in ([5], None, b"5", {}):
+            self.said("checkpoint", self.session.checkpoint, {"step": value})
+
+    def do_hold(self, _):
+        self.say("hold", "OK")
+        sys.stdin.read()
+
+    def do_as(self, user):
+        """As another user, root's rights gone for good."""
+        os.setgroups([])
+        os.setresgid(*[int(user)] * 3)
+        os.setresuid(*[int(user)] * 3)
+
+    def do_make(self, name):
+        self.with_file(lambda: open(name, "w").close())
+
+    def do_remove(self, name):
+        self.with_file(lambda: os.unlink(name))
+
+    def with_file(self, change):
+        """One rank changes files, for all."""
+        if self.comm:
+            self.comm.Barrier()
+        if self.rank == 0:
+            change()
+        if self.comm:
+            self.comm.Barrier()
+
+    def run(self, command):
+        name, _, value = command.partition(":")
+        if name.startswith("@"):
+            if int(name[1:]) == self.rank:
+                self.run(value)
+        else:
+            getattr(self, f"do_{name}")(value)
+
+
+def main():
+    arguments = sys.argv[1:]
+    if arguments[0] == "--solo":
+        arguments, comm = arguments[1:], None
+    else:
+        from mpi4py import MPI
+
+        comm = MPI.COMM_WORLD
+    program = Program(arguments[0], comm)
+    for command in arguments[1:]:
+        program.run(command)
+    program.say("end", "OK")
+
+
+main()
