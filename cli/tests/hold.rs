@@ -112,7 +112,7 @@ fn what_cannot_be_held_is_refused() {
     let before = fs::read(space.layout()).unwrap();
     space.mainstay(&["hold", "--revision", "3"]).refused(4, &["no room", "release another (held: 4)", "export"]);
     assert!(fs::read(space.layout()).unwrap() == before, "a hold that was refused left something");
-    for arguments in [&["--for", "3"][..], &["--note", "a\nb"], &["--revision", "x"], &["--wait", "1y"]] {
+    for arguments in [&["--for", "3"][..], &["--note", "a\nb"], &["--revision", "x"], &["--wait", "soon"]] {
         space.mainstay(&[&["hold"], arguments].concat()).refused_usage();
     }
     let nowhere = space.directory.path().join("nowhere");
