@@ -699,6 +699,41 @@ def refused_restore(stage, *change):
     stage.comes_back(2, ranks=2 if stage.row["status"] == "RANK_COUNT" else None)
 
 
+def saved_with_output(stage):
+    """Revision 1 knows 4 bytes of each rank's output file, which has 8."""
+    saved = ["open", "output", "append:one\n", "save:1", "wait", "append:two\n", "close"]
+    stage.good(stage.run(*saved))
+
+
+@scenario
+def output_shorter(stage):
+    saved_with_output(stage)
+    back = ["open", "output", "fill:50", "@1:cut:3", "restore", "holds:50", "@0:output_is:one\ntwo\n", "close"]
+    stage.check(stage.run(*back))
+    # Who does not name the file is not asked about it; who mends it comes back.
+    stage.good(stage.run("open", "restore", "holds:1", "@1:output_is:one", "@0:output_is:one\ntwo\n", "close"))
+    back = ["open", "@1:append:\nmore", "output", "restore", "holds:1", "output_is:one\n", "close"]
+    stage.good(stage.run(*back))
+
+
+@scenario
+def output_is_no_file(stage):
+    stage.check(stage.run("open", "output:/dev/null", "output:/", "save:1", "close"), times=2)
+    stage.comes_back(1)
+
+
+@scenario
+def output_sync_fails(stage):
+    saved_with_output(stage)
+    said = stage.run(
+        "open", "output", "restore", "append:more", "save:2", "wait", "holds:2", "close",
+        what="sync:EIO:0:1", files="/output-", rank=1,
+    )  # fmt: skip
+    stage.check(said)
+    # What the failed revision would have told of is not believed.
+    stage.good(stage.run("open", "output", "restore", "holds:1", "output_is:one\n", "save:3", "wait", "close"))
+
+
 @scenario
 def region_of_another_size(stage):
     refused_restore(stage, "change:size")

@@ -223,6 +223,28 @@ static void nulls(void) {
   said("protect_array(data)", mainstay_protect_array(session, "a", NULL, MAINSTAY_U64, 1, &one));
 }
 
+/* A file of this rank's own, below the space. */
+static const char *output_file(void) {
+  static char path[4096];
+  snprintf(path, sizeof path, "%s/output-%d.csv", space, rank);
+  return path;
+}
+
+static void append(const char *text) {
+  FILE *file = fopen(output_file(), "a");
+  if (!file || fputs(text, file) < 0 || fclose(file)) say("append", "WRONG", text);
+}
+
+/* The file must hold `text` and no more. */
+static void output_is(const char *text) {
+  char found[256];
+  FILE *file = fopen(output_file(), "r");
+  size_t bytes = file ? fread(found, 1, sizeof found - 1, file) : 0;
+  found[bytes] = 0;
+  if (file) fclose(file);
+  say("output_is", strcmp(found, text) ? "WRONG" : "OK", found);
+}
+
 static void hold(void) {
   say("hold", "OK", "");
   while (getchar() != EOF) {
@@ -276,6 +298,10 @@ static void run(const char *command) {
   else if (IS("odd")) odd(value);
   else if (IS("group")) groups(value);
   else if (IS("nulls")) nulls();
+  else if (IS("output")) said("protect", mainstay_protect_output(session, value[0] ? value : output_file()));
+  else if (IS("append")) append(value);
+  else if (IS("output_is")) output_is(value);
+  else if (IS("cut")) truncate(output_file(), atoi(value)) ? say("cut", "WRONG", value) : (void)0;
   else if (IS("hold")) hold();
   else if (IS("as")) drop_rights(value);
   else if (IS("make")) with_file(value, 1);

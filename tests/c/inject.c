@@ -2,7 +2,8 @@
  *
  * INJECT is CALL:FAULT[:SKIP[:COUNT]] with CALL one of write, read, sync, allocate; FAULT is EIO, ENOSPC
  * or short; the first SKIP calls pass, COUNT calls fail (0: all that follow).
- * INJECT_SPACE is the space; files elsewhere are left alone.
+ * INJECT_SPACE is the space; files elsewhere are left alone, and of those in it all but the layouts, or
+ * all but those with INJECT_FILES in their path, if that is set.
  * INJECT_WHEN, if set, names a file: nothing fails until it exists.
  * INJECT_RANK, if set, is the one rank of an MPI job that is hit.
  */
@@ -20,7 +21,7 @@
 static atomic_long calls;
 
 static int in_space(int fd) {
-  const char *space = getenv("INJECT_SPACE");
+  const char *space = getenv("INJECT_SPACE"), *files = getenv("INJECT_FILES");
   char link[64], path[PATH_MAX];
   ssize_t length;
   if (!space) return 0;
@@ -28,7 +29,7 @@ static int in_space(int fd) {
   length = readlink(link, path, sizeof path - 1);
   if (length <= 0) return 0;
   path[length] = 0;
-  return strncmp(path, space, strlen(space)) == 0 && strstr(path, "/layout-") != NULL;
+  return strncmp(path, space, strlen(space)) == 0 && strstr(path, files ? files : "/layout-") != NULL;
 }
 
 /* 0: let it pass; -1: make it short; else the number of the error. */

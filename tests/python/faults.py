@@ -156,6 +156,25 @@ class Program:
         for value in ([5], None, b"5", {}):
             self.said("checkpoint", self.session.checkpoint, {"step": value})
 
+    @property
+    def output_file(self):
+        """A file of this rank's own, below the space."""
+        return f"{self.space}/output-{self.rank}.csv"
+
+    def do_output(self, path):
+        self.said("protect", self.session.protect_output, path or self.output_file)
+
+    def do_append(self, text):
+        with open(self.output_file, "a") as file:
+            file.write(text)
+
+    def do_output_is(self, text):
+        with open(self.output_file) as file:
+            self.say("output_is", "OK" if file.read() == text else "WRONG")
+
+    def do_cut(self, length):
+        os.truncate(self.output_file, int(length))
+
     def do_hold(self, _):
         self.say("hold", "OK")
         sys.stdin.read()
