@@ -1,4 +1,4 @@
-//! The command `mainstay`: looks into spaces, and starts a job again that failed.
+//! The command `mainstay`: looks into spaces, starts a job again that failed, and tells what is in force.
 //!
 //! One command a file; `document` is what `--json` prints, `text` what people read.
 
