@@ -181,6 +181,9 @@ fn every_command_has_a_manual_page_that_renders_without_a_warning() {
         renders(&path);
     }
     renders(&pages.join("mainstay.1"));
+    // Examples stay lines of their own.
+    let page = fs::read_to_string(pages.join("mainstay-config.1")).unwrap();
+    assert!(page.contains(".SH \"EXAMPLES\"\n.nf\n\\&mainstay config\n\\&MAINSTAY_KEEP=3 mainstay config"), "{page}");
 
     fs::write(folder.path().join("file"), "").unwrap();
     mainstay(folder.path(), &[], &["man", "file"]).refused(4, &["writing the manual pages to file"]);
