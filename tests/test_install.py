@@ -82,6 +82,32 @@ def test_a_program_builds_with_one_line_and_comes_back(installed, scratch):
     comes_back(program, scratch)
 
 
+def test_the_command_tells_how_to_compile(installed, scratch):
+    command = installed / "bin" / "mainstay"
+    told = subprocess.check_output([command, "config", "--cflags", "--libs"], text=True, timeout=LIMIT_S).split()
+    assert told == flags(installed, "--cflags", "--libs")
+    program = scratch / "adopt"
+    compile_it([mpi("mpicc"), SOURCES / "adopt.c", *told, "-o", program])
+    status, output = run(RANKS, [program, scratch / "space", STEPS], scratch)
+    assert status == 0 and "sum" in output, output
+
+
+def test_completions_and_manual_pages_are_where_shells_and_man_look(installed):
+    share = installed / "share"
+    command = installed / "bin" / "mainstay"
+    places = {
+        "bash": "bash-completion/completions/mainstay",
+        "zsh": "zsh/site-functions/_mainstay",
+        "fish": "fish/vendor_completions.d/mainstay.fish",
+    }
+    for shell, place in places.items():
+        script = subprocess.check_output([command, "completions", shell], text=True, timeout=LIMIT_S)
+        assert (share / place).read_text() == script
+    page = subprocess.check_output([command, "man"], text=True, timeout=LIMIT_S)
+    assert (share / "man" / "man1" / "mainstay.1").read_text() == page
+    assert (share / "man" / "man1" / "mainstay-run.1").exists()
+
+
 def test_the_program_links_to_the_installed_library_by_its_soname(installed, scratch):
     program = scratch / "adopt"
     compile_it([OPENMPI.command("mpicc"), SOURCES / "adopt.c", *flags(installed, "--cflags", "--libs"), "-o", program])

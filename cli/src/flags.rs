@@ -44,8 +44,8 @@ fn prefix() -> Result<PathBuf, Failure> {
     let missing = |name: &str| !prefix.join(name).exists();
     if missing("include/mainstay.h") || (missing("lib/libmainstay.so") && missing("lib/libmainstay.a")) {
         return Err(failed(format!(
-            "there is no include/mainstay.h or no lib/libmainstay.so in {}: this command ({}) was not installed together \
-             with the library; use an installed one (`make install`)",
+            "there is no include/mainstay.h or no lib/libmainstay.so in {}: this command ({}) was not installed \
+             together with the library; use an installed one (`make install`)",
             prefix.display(),
             own.display()
         )));

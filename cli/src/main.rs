@@ -1,4 +1,5 @@
-//! The command `mainstay`: looks into spaces and after them, and starts a job again that failed.
+//! The command `mainstay`: looks into spaces and after them, starts a job again that failed, and tells what
+//! is in force.
 //!
 //! One command a file; `document` is what `--json` prints, `text` what people read.
 

@@ -37,8 +37,8 @@ scenarios! {
     arguments: option_out_of_range name_odd name_empty name_long name_leaves_its_folder name_twice name_unknown
         shape_overflows too_many_dimensions;
     outputs: output_shorter output_is_no_file;
-    settings: time_out_of_range setting_unknown setting_ill_typed settings_no_toml settings_no_file settings_file_missing
-        variable_out_of_range settings_differ;
+    settings: time_out_of_range setting_unknown setting_ill_typed settings_no_toml settings_no_file
+        settings_file_missing variable_out_of_range settings_differ;
     failing: portion_too_small disk_full_at_layout disk_full_at_write io_error_at_write io_error_without_pool
         io_error_not_asked_for io_error_told_at_close io_error_told_by_poll sync_fails sync_failed_before short_writes
         short_reads io_error_at_read late_writer;

@@ -1,0 +1,85 @@
+"""A C program's settings: its own, those of the environment, and those of mainstay.toml, in this order."""
+
+import json
+import os
+import subprocess
+
+import pytest
+from build import ROOT
+from programs import build_c
+
+MAINSTAY = ROOT / "target" / "release" / "mainstay"
+LIMIT_S = 60
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def program():
+    return build_c(["faults.c"], "faults", "-Wno-misleading-indentation")
+
+
+@pytest.fixture
+def job(program, scratch):
+    """Has the program save one revision, with these variables and settings of its own; what was made."""
+
+    def run(*own, **variables):
+        space = scratch / "space"
+        done = subprocess.run(
+            [program, "--solo", space, *own, "open", "save:1", "wait", "close"],
+            cwd=scratch,
+            env={**os.environ, **variables},
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=LIMIT_S,
+        )
+        statuses = [line.split()[3] for line in done.stdout.splitlines() if line.startswith("= ")]
+        assert done.returncode == 0 and set(statuses) == {"OK"}, done.stdout
+        shown = json.loads(subprocess.check_output([MAINSTAY, "show", space, "--json"], timeout=LIMIT_S))
+        return shown["layouts"][0]["portions"][0]["bytes"], shown["revision"]["shard_list"][0]["phases"]["chunks"]
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("file", "variable", "own", "expected"),
+    [
+        (None, None, None, None),
+        ("8 MiB", None, None, 8),
+        (None, "12 MiB", None, 12),
+        ("8 MiB", "12 MiB", None, 12),
+        ("8 MiB", "", None, 8),
+        ("8 MiB", "12 MiB", 16, 16),
+        (None, None, 16, 16),
+    ],
+)
+def test_the_program_goes_before_the_environment_and_that_before_the_file(job, scratch, file, variable, own, expected):
+    if file is not None:
+        (scratch / "mainstay.toml").write_text(f'portion_bytes = "{file}"\n')
+    variables = {} if variable is None else {"MAINSTAY_PORTION_BYTES": variable}
+    portion, _ = job(*([] if own is None else [f"set:portion={own * MIB}"]), **variables)
+    assert portion == expected * MIB if expected else portion not in (8 * MIB, 12 * MIB, 16 * MIB)
+
+
+def test_a_program_can_ask_for_what_is_the_default(job, scratch):
+    (scratch / "mainstay.toml").write_text('stage = "direct"\n')
+    _, chunks = job()
+    assert chunks == 0, "the file's stage was not taken"
+    _, chunks = job("set:stage=1")
+    assert chunks > 0, "the program's stage was not taken"
+
+
+def test_a_file_elsewhere_is_named_by_the_environment(job, scratch):
+    (scratch / "mainstay.toml").write_text("no toml")
+    named = scratch / "named.toml"
+    named.write_text("portion_bytes = 8388608\n")
+    portion, _ = job(MAINSTAY_CONFIG=str(named))
+    assert portion == 8 * MIB
+
+
+def test_the_command_shows_what_the_program_is_given(job, scratch):
+    (scratch / "mainstay.toml").write_text('portion_bytes = "8 MiB"\n')
+    environment = {**os.environ, "MAINSTAY_STAGE": "direct"}
+    told = subprocess.check_output([MAINSTAY, "config", "--json"], cwd=scratch, env=environment, timeout=LIMIT_S)
+    settings = {setting["key"]: setting for setting in json.loads(told)["settings"]}
+    assert (settings["portion_bytes"]["value"], settings["stage"]["value"]) == (8 * MIB, "direct")
+    assert job(MAINSTAY_STAGE="direct") == (8 * MIB, 0)
