@@ -71,7 +71,7 @@ else ifeq ($(filter $(NAME),$(BENCHES)),)
 bench:
 	@echo "There is no benchmark '$(NAME)'. There are: $(BENCHES)" >&2; exit 2
 else
-bench: build .venv/ready
+bench: build python
 	@QUICK='$(QUICK)' .venv/bin/python bench/$(NAME).py
 endif
 

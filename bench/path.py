@@ -19,6 +19,10 @@ QUICK_PART = 8
 RATIO_MAX = 1.15
 MEMORY_BYTES_MAX = 16 * MIB  # a rank, besides its pool
 LIMIT_S = 900  # of one job
+PYTHON_RATIO_MAX = 1.03  # of what C takes
+ITEMS = 10_000
+ITEM_BYTES = 64
+ITEM_S_MAX = 10e-6
 
 
 def options():
@@ -142,6 +146,32 @@ def memory_rows(case, saved, restarted, pool):
     ]
 
 
+def python_cases(o):
+    """Name, ranks, items a rank, bytes a rank, settings: what is saved from C and from Python in turns."""
+    for ranks, mib in SHAPES:
+        size = mib * MIB // o.part
+        chunk = min(o.chunk_mib * MIB, size // 4)
+        yield f"{ranks} x {size // MIB} MiB, Python", ranks, 1, size, size + 2 * chunk, chunk
+    yield f"{ITEMS} items, Python", 1, ITEMS, ITEMS * ITEM_BYTES, 8 * MIB, 4 * MIB
+
+
+def python_rows(o, library, name, ranks, items, size, *settings):
+    with tempfile.TemporaryDirectory(prefix="path-", dir=o.scratch) as scratch:
+        program = [mpi.PYTHON, HERE / "path" / "python" / "program.py", library, scratch, items, size, *settings]
+        measured = Measured(mpi.run(ranks, [*program, 3 * o.rounds], scratch, LIMIT_S))
+    if items > 1:
+        allowed = rows.floor(name, "item_allowed", [ITEM_S_MAX], "s")
+        sides = [(side, [value / items for value in measured.of(side, "perceived")]) for side in ("c", "python")]
+        made = [rows.row(name, f"item_{side}", taken, "s", "item_allowed", [ITEM_S_MAX], 1) for side, taken in sides]
+        return [allowed, *made]
+    made = []
+    for metric in ("perceived", "durable"):
+        c, python = measured.of("c", metric), measured.of("python", metric)
+        made.append(rows.floor(name, f"{metric}_c", c, "s"))
+        made.append(rows.row(name, f"{metric}_python", python, "s", f"{metric}_c", c, PYTHON_RATIO_MAX))
+    return made
+
+
 def main():
     o = options()
     need_room(o)
@@ -153,6 +183,13 @@ def main():
         for name, ranks, size, settings in cases(o):
             if o.only in name:
                 of_case = measure(o, name, ranks, size, settings, program)
+                print(rows.table(of_case), flush=True)
+                made += of_case
+        beside = Path(folder) / "beside.so"
+        mpi.build(HERE / "path" / "python", beside, "-shared", "-fPIC")
+        for name, *case in python_cases(o):
+            if o.only in name:
+                of_case = python_rows(o, beside, name, *case)
                 print(rows.table(of_case), flush=True)
                 made += of_case
     rows.write(o.out / "path.json", made)

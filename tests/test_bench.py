@@ -45,6 +45,7 @@ def test_what_was_asked_for_has_a_target(rows):
         "4 x 4 MiB, large pool": TARGETS,
         "4 x 4 MiB, pool 1 MiB": TARGETS - {"perceived"},
         "4 x 4 MiB, direct": {"memory", "memory_restart"},
+        "4 x 4 MiB, Python": {"perceived_python", "durable_python"},
     }
 
 

@@ -11,11 +11,12 @@ import library  # noqa: E402
 from mpi import OPENMPI  # noqa: E402
 
 END_LIMIT_S = 15
+PYTHON = OPENMPI.command("python")
 
 
-def build(folder, program):
+def build(folder, program, *flags):
     """Compiles the C files of `folder` against the library in target/release to the file `program`."""
-    library.build(program, sorted(folder.glob("*.c")), "-O3", "-pthread")
+    library.build(program, sorted(folder.glob("*.c")), "-O3", "-pthread", *flags)
 
 
 def run(ranks, arguments, scratch, limit_s):

@@ -45,6 +45,8 @@ def floor(case, metric, values, unit):
 def number(value, unit):
     if unit == "bytes":
         return f"{value / 2**20:.1f} MiB"
+    if unit == "s" and value < 1e-4:
+        return f"{1e6 * value:.2f} µs"
     if unit == "s":
         return f"{1e3 * value:.1f} ms"
     return f"{value:g} {unit}"
