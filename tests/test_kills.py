@@ -34,7 +34,7 @@ RESTORED = re.compile(r"restored (\d+) of run (\d+) step (\d+)$")
 
 
 def victim_in_c(mpi):
-    return [build_c(["victim.c", "phases.c"], "victim", mpi=mpi)]
+    return [build_c(["victim.c", "phases.c", "signals.c"], "victim", mpi=mpi)]
 
 
 # The program that is killed, in each language: a function from the MPI to the words that start it. It takes
@@ -57,7 +57,7 @@ def folder(scratch, monkeypatch):
 class Board:
     """What each rank is doing, also after its death."""
 
-    CELL = struct.Struct("@IIQ48x")
+    CELL = struct.Struct("@IIQII40x")
 
     def __init__(self, path):
         path.write_bytes(bytes(16 * self.CELL.size))
@@ -66,8 +66,14 @@ class Board:
 
     def read(self, rank):
         """Phase of the program, phase of the I/O, last revision."""
-        program, io, revision = self.CELL.unpack_from(self._map, rank * self.CELL.size)
+        program, io, revision, *_ = self.CELL.unpack_from(self._map, rank * self.CELL.size)
         return PROGRAM[program], IO[io], revision
+
+    def signalled(self, rank):
+        """The phases, of the program and of the I/O, in which a signal came."""
+        *_, program, io = self.CELL.unpack_from(self._map, rank * self.CELL.size)
+        hit = [phase for number, phase in enumerate(PROGRAM) if program >> number & 1]
+        return hit + [phase for number, phase in enumerate(IO) if io >> number & 1]
 
     def clear(self):
         self._map[:] = bytes(len(self._map))

@@ -14,7 +14,8 @@ enum { IDLE, FREEING, DATA, DATA_SYNC, SLOT, SLOT_SYNC };
 typedef struct cell {
     _Atomic uint32_t program, io;
     _Atomic uint64_t revision; /* the last that mainstay_checkpoint returned */
-    char rest[48];             /* a cache line for each rank */
+    _Atomic uint32_t program_hit, io_hit; /* phases in which a signal came, a bit each */
+    char rest[40];             /* a cache line for each rank */
 } cell;
 
 _Static_assert(sizeof(cell) == 64, "one cache line");
@@ -23,6 +24,12 @@ extern cell *board; /* this rank's cell */
 
 /* A new revision begins: what is written from now on belongs to it. */
 void phases_begin(void);
+
+/* Has signals come all the time from now on, with a handler that restarts no system call. */
+void signals_begin(void);
+
+/* Not while this thread prints: stdio loses what it was writing. */
+void signals_hold(int held);
 
 /* Makes a short phase long enough to be hit. */
 void stretch(long microseconds);

@@ -4,7 +4,8 @@
  *
  * Every byte that it saves follows from (run, step, rank), so that a restore which mixes ranks, steps
  * or runs shows. It checks what it gets back itself, against what it was promised: the last line that
- * an earlier run wrote to the file ACKNOWLEDGED after mainstay_wait had returned. */
+ * an earlier run wrote to the file ACKNOWLEDGED after mainstay_wait had returned. With VICTIM_SIGNALS in
+ * the environment it lives in a storm of signals. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -109,8 +110,10 @@ static void judge(mainstay_session *session, const mainstay_restored *restored, 
     for (int i = 0; i < ranks; i++)
         if (memcmp(all[i], mine, sizeof mine) != 0)
             wrong("rank %d has revision %" PRIu64 ", this one %" PRIu64, i, all[i][0], mine[0]);
+    signals_hold(1);
     if (rank == 0)
         printf("restored %" PRIu64 " of run %" PRIu64 " step %" PRIu64 "\n", mine[0], of.run, of.step);
+    signals_hold(0);
 }
 
 static FILE *must_open(const char *path)
@@ -143,6 +146,8 @@ int main(int argc, char **argv)
     const char *space = argv[1];
     board = map_board(argv[2]);
     FILE *acknowledged = must_open(argv[3]);
+    if (getenv("VICTIM_SIGNALS"))
+        signals_begin();
     origin now = {0, 0};
     field = malloc(WORDS * sizeof *field);
     if (!field)
@@ -176,13 +181,16 @@ int main(int argc, char **argv)
         if (now.step % 2 == 0) {
             board->program = WAITING;
             must(mainstay_wait(session), "wait");
+            signals_hold(1);
             if (rank == 0) {
                 fprintf(acknowledged, "%" PRIu64 " %" PRIu64 " %" PRIu64 "\n", revision, now.run, now.step);
                 fflush(acknowledged);
             }
+            signals_hold(0);
         }
     }
     must(mainstay_close(session), "close");
+    signals_hold(1);
     if (rank == 0)
         printf("done\n");
     fclose(acknowledged);
