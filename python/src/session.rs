@@ -121,7 +121,9 @@ impl Session {
 
     /// Ends the session in order, together with the other ranks.
     fn end(&self, py: Python<'_>) -> Result<(), Error> {
-        let Some(mut open) = self.lock()?.take() else { return Ok(()) };
+        // Held to the end: until then other threads are told that a call is under way.
+        let mut state = self.lock()?;
+        let Some(mut open) = state.take() else { return Ok(()) };
         open.ends.store(true, Ordering::Relaxed);
         let Some(engine) = open.engine.take() else { return Ok(()) };
         detached(py, || engine.close())
