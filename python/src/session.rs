@@ -121,7 +121,9 @@ impl Session {
 
     /// Ends the session in order, together with the other ranks.
     fn end(&self, py: Python<'_>) -> Result<(), Error> {
-        let Some(mut open) = self.lock()?.take() else { return Ok(()) };
+        // Held to the end: until then other threads are told that a call is under way.
+        let mut state = self.lock()?;
+        let Some(mut open) = state.take() else { return Ok(()) };
         open.ends.store(true, Ordering::Relaxed);
         let Some(engine) = open.engine.take() else { return Ok(()) };
         detached(py, || engine.close())
@@ -186,6 +188,15 @@ impl Session {
         })
     }
 
+    /// Whether a checkpoint should be taken now that the program has done `step` steps, the same on all
+    /// ranks. Every rank calls it at the same steps, with the same number. A checkpoint is due by the
+    /// settings every_steps, every_seconds and mtbf_seconds, by the signal of checkpoint_signal on any rank,
+    /// and when someone asks from outside: `mainstay checkpoint`, and `mainstay run` before the job's end.
+    /// Costs a count; about every agree_seconds it is collective, one small all-reduce.
+    fn due(&self, py: Python<'_>, step: u64) -> PyResult<bool> {
+        self.call(py, |engine| engine.due(step))
+    }
+
     /// Waits until the last revision is complete: durable on all ranks. Collective.
     fn wait(&self, py: Python<'_>) -> PyResult<()> {
         self.call(py, Engine::wait)
@@ -207,8 +218,9 @@ impl Session {
         self.end(py).map_err(|error| raise(py, &error))
     }
 
-    fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
+    fn __enter__(slf: Py<Self>, py: Python<'_>) -> PyResult<Py<Self>> {
+        slf.get().local(py, |_| Ok(()))?;
+        Ok(slf)
     }
 
     /// Closes. After an exception, which may be this rank's alone, it does so without the other ranks:

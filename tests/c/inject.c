@@ -1,7 +1,8 @@
 /* Preloaded before libc: makes the writes, reads, syncs and allocations of a space's files fail.
  *
- * INJECT is CALL:FAULT[:SKIP[:COUNT]] with CALL one of write, read, sync, allocate; FAULT is EIO, ENOSPC
- * or short; the first SKIP calls pass, COUNT calls fail (0: all that follow).
+ * INJECT is CALL:FAULT[:SKIP[:COUNT]] with CALL one of write, read, sync, allocate; FAULT is EIO, ENOSPC,
+ * short, or hold, which waits for as long as the file INJECT_WHEN exists; the first SKIP calls pass, COUNT
+ * calls fail (0: all that follow).
  * INJECT_SPACE is the space; files elsewhere are left alone, and of those in it all but the layouts, or
  * all but those with INJECT_FILES in their path, if that is set.
  * INJECT_WHEN, if set, names a file: nothing fails until it exists.
@@ -44,6 +45,10 @@ static int fault_of(const char *call, int fd) {
   if (when && access(when, F_OK) != 0) return 0;
   n = atomic_fetch_add(&calls, 1);
   if (n < skip || (count > 0 && n >= skip + count)) return 0;
+  if (strcmp(fault, "hold") == 0) {
+    while (when && access(when, F_OK) == 0) usleep(1000);
+    return 0;
+  }
   if (strcmp(fault, "short") == 0) return -1;
   return strcmp(fault, "ENOSPC") == 0 ? ENOSPC : EIO;
 }
