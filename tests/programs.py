@@ -1,4 +1,4 @@
-"""Builds the tests' programs: those in C against the library in target/release."""
+"""Builds the tests' programs: those that are compiled against the library in target/release."""
 
 import sys
 from pathlib import Path
@@ -8,6 +8,7 @@ from mpi import OPENMPI, ROOT
 
 SOURCES = Path(__file__).resolve().parent / "c"
 PYTHON = SOURCES.with_name("python")
+CXX_SOURCES = SOURCES.with_name("cxx")
 BUILT = ROOT / "target" / "tests"
 
 
@@ -25,4 +26,12 @@ def build_python(source, name):
     program = BUILT / name
     program.write_text(f"#!{sys.executable}\n" + (PYTHON / source).read_text())
     program.chmod(0o755)
+    return program
+
+
+def build_cxx(source, name, *flags, mpi=OPENMPI, standard="c++17"):
+    """The same from a file in tests/cxx."""
+    program = BUILT / mpi.name / name
+    program.parent.mkdir(parents=True, exist_ok=True)
+    library.build(program, [CXX_SOURCES / source], "-O1", *flags, mpi=mpi, compiler="mpicxx", standard=standard)
     return program
