@@ -12,7 +12,7 @@ PC_PREFIX = $(PREFIX)
 BENCHES = $(patsubst bench/%.py,%,$(wildcard bench/*.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test bench install header lint campaign clean check-rust stage wheel python
+.PHONY: help build demo test bench install header lint campaign clean check-rust check-tests stage wheel python
 
 help:
 	@echo "make build                    the library and the command, in $(RELEASE)"
@@ -38,6 +38,11 @@ help:
 check-rust:
 	@tools/check.sh rust c
 
+# What the tests need beside; as root it is installed.
+check-tests:
+	@tools/debian.sh gfortran cmake
+	@tools/check.sh fortran cmake
+
 # Cargo knows best what is up to date. The soname is what programs look for when they start.
 build: check-rust
 	cargo build --release --locked
@@ -62,7 +67,7 @@ python: wheel
 demo: build python
 	@.venv/bin/python examples/jacobi3d/demo.py
 
-test: build .venv-mpich/ready python
+test: check-tests build .venv-mpich/ready python
 	@.venv/bin/python tools/test.py
 
 # A NAME from the environment is no wish for a benchmark.
@@ -107,7 +112,7 @@ lint: check-rust
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
-campaign: build .venv-mpich/ready python
+campaign: check-tests build .venv-mpich/ready python
 	cargo test --workspace --release --locked -- --ignored --nocapture
 	.venv/bin/python -m pytest tests -m campaign
 

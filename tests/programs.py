@@ -1,5 +1,6 @@
-"""Builds the tests' programs: those in C against the library in target/release."""
+"""Builds the tests' programs, against the library in target/release or one that was installed."""
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -7,15 +8,32 @@ import library
 from mpi import OPENMPI, ROOT
 
 SOURCES = Path(__file__).resolve().parent / "c"
+CXX_SOURCES = SOURCES.with_name("cxx")
 PYTHON = SOURCES.with_name("python")
+FORTRAN_SOURCES = SOURCES.with_name("fortran")
+FORTRAN_MODULE = ROOT / "capi" / "fortran"
 BUILT = ROOT / "target" / "tests"
+LIMIT_S = 300
+
+
+def place(mpi, name):
+    """Where the program `name` for `mpi` is built."""
+    program = BUILT / mpi.name / name
+    program.parent.mkdir(parents=True, exist_ok=True)
+    return program
 
 
 def build_c(sources, name, *flags, mpi=OPENMPI):
     """The path of the program `name`, compiled for `mpi` from `sources` in tests/c; a warning is an error."""
-    program = BUILT / mpi.name / name
-    program.parent.mkdir(parents=True, exist_ok=True)
+    program = place(mpi, name)
     library.build(program, [SOURCES / source for source in sources], "-O2", *flags, mpi=mpi)
+    return program
+
+
+def build_cxx(source, name, *flags, mpi=OPENMPI, standard="c++17"):
+    """The same from a file in tests/cxx."""
+    program = place(mpi, name)
+    library.build(program, [CXX_SOURCES / source], "-O1", *flags, mpi=mpi, compiler="mpicxx", standard=standard)
     return program
 
 
@@ -26,3 +44,32 @@ def build_python(source, name):
     program.write_text(f"#!{sys.executable}\n" + (PYTHON / source).read_text())
     program.chmod(0o755)
     return program
+
+
+def build_fortran(source, name, mpi, *flags, module=FORTRAN_MODULE, headers=library.HEADERS, link=None):
+    """The same from a file in Fortran, with Mainstay's module from the folder `module`.
+
+    gfortran compiles Fortran, mpicc compiles C and links: the wheels have no mpifort. What `use mpi` needs of
+    them is in tests/fortran.
+    """
+    program = place(mpi, name)
+    objects = program.with_name(f"{name}-objects")
+    objects.mkdir(exist_ok=True)
+    mpicc = [mpi.command("mpicc"), "-std=c11", "-O2", *library.WARNINGS, *headers]
+    fortran = ["gfortran", "-std=f2018", "-O2", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", f"-J{objects}"]
+    steps = [  # in the order in which the modules are used
+        (mpicc, module / "mainstay_fortran.c"),
+        (fortran, module / "mainstay.f90"),
+        (mpicc, FORTRAN_SOURCES / "mpi.c"),
+        (fortran, FORTRAN_SOURCES / "mpi.f90"),
+        ([*fortran, *flags], source),
+    ]
+    outputs = [objects / f"{path.stem}-{path.suffix[1:]}.o" for _, path in steps]
+    for (compiler, path), output in zip(steps, outputs):
+        check([*compiler, "-c", path, "-o", output])
+    check([mpi.command("mpicc"), *outputs, "-o", program, *(link or library.link_flags()), "-lgfortran", "-lm"])
+    return program
+
+
+def check(command):
+    subprocess.run(list(map(str, command)), check=True, timeout=LIMIT_S)

@@ -9,13 +9,10 @@ import warnings
 from pathlib import Path
 
 import pytest
-from jobs import run
+from jobs import RANKS, STEPS, comes_back, run
 from mpi import OPENMPI, ROOT
 from programs import SOURCES
 
-RANKS = 2
-STEPS = 60
-DEATH = 45  # the checkpoint of step 40 may still be on its way, but not that of step 30
 LIMIT_S = 300
 
 
@@ -50,18 +47,6 @@ def compile_it(command):
     """Runs a compiler; what it says is an error."""
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == 0 and not done.stderr, done.stderr
-
-
-def comes_back(program, scratch):
-    """The program is killed, started again, and ends with the sum of a run that nothing disturbed."""
-    status, calm = run(RANKS, [program, scratch / "calm", STEPS], scratch)
-    assert status == 0 and calm.startswith("from step 0\n"), calm
-    status, killed = run(RANKS, [program, scratch / "space", STEPS, DEATH], scratch)
-    assert status != 0 and "sum" not in killed, killed
-    status, again = run(RANKS, [program, scratch / "space", STEPS], scratch)
-    assert status == 0, again
-    assert re.match(r"from step (30|40)\n", again), again
-    assert again.splitlines()[-1] == calm.splitlines()[-1]
 
 
 def test_the_readmes_program_is_the_example_and_runs_as_the_readme_says(installed, scratch, monkeypatch):

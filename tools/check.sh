@@ -1,5 +1,5 @@
 #!/bin/sh
-# Says what is missing for the tasks named: rust, c, python. PYTHON names the interpreter.
+# Says what is missing for the tasks named: rust, c, fortran, cmake, python. PYTHON names the interpreter.
 missing=0
 
 lack() {
@@ -18,6 +18,15 @@ check_c() {
         lack "cc, a C compiler" "install gcc or clang; on Debian and Ubuntu: apt-get install build-essential"
     command -v c++ >/dev/null ||
         lack "c++, a C++ compiler" "install g++ or clang; on Debian and Ubuntu: apt-get install build-essential"
+}
+
+check_fortran() {
+    command -v gfortran >/dev/null ||
+        lack "gfortran, a Fortran compiler" "on Debian and Ubuntu: apt-get install gfortran"
+}
+
+check_cmake() {
+    command -v cmake >/dev/null || lack "cmake" "on Debian and Ubuntu: apt-get install cmake"
 }
 
 check_python() {

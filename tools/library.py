@@ -1,4 +1,4 @@
-"""Programs in C that are compiled here, against the library in target/release."""
+"""Programs in C and C++ that are compiled here, against the library in target/release."""
 
 import subprocess
 
@@ -22,7 +22,8 @@ def link_flags():
     return [f"-L{LIBRARY.parent}", f"-Wl,-rpath,{LIBRARY.parent}", "-lmainstay"]
 
 
-def build(program, sources, *flags, mpi=OPENMPI):
-    """Compiles C files to the file `program` with the mpicc of `mpi`; a warning is an error."""
-    command = [mpi.command("mpicc"), "-std=c11", *WARNINGS, *HEADERS, *sources, "-o", program, *link_flags(), *flags]
+def build(program, sources, *flags, mpi=OPENMPI, compiler="mpicc", standard="c11"):
+    """Compiles files to the file `program` with a compiler of `mpi`; a warning is an error."""
+    strict = [mpi.command(compiler), f"-std={standard}", *WARNINGS]
+    command = [*strict, *HEADERS, *sources, "-o", program, *link_flags(), *flags]
     subprocess.run(list(map(str, command)), check=True, timeout=LIMIT_S)

@@ -1,0 +1,430 @@
+! Mainstay for Fortran 2018. Licence: MIT OR Apache-2.0.
+!
+!     use mainstay
+!     type(mainstay_session) :: session
+!
+!     call session%open(MPI_COMM_WORLD, "space")     ! with mpi_f08: MPI_COMM_WORLD%MPI_VAL
+!     call session%protect("step", step)
+!     call session%protect("field", field)           ! any intrinsic type, any rank
+!     call session%restore(revision)                 ! 0: there was nothing
+!     call session%checkpoint()
+!     call session%close()                           ! before MPI_Finalize
+!
+! What each call does, and which are collective, stands in mainstay.h. Each takes an optional `stat`: a status,
+! MAINSTAY_OK or what went wrong, which mainstay_error_message() then explains. Without `stat` an error ends
+! the job with its message, as an error in allocate or open does.
+!
+! What is protected stays where it is until it is unprotected or the session is closed: variables of modules
+! and main programs, with the save attribute, allocatable or pointer. Give them the target attribute, so that
+! the compiler knows of the other eyes. Blanks at the end of names and paths do not count.
+!
+! Compiled with the program, and with mainstay_fortran.c, which mpicc compiles.
+module mainstay
+  use, intrinsic :: iso_c_binding
+  use, intrinsic :: iso_fortran_env, only: error_unit
+  implicit none
+  private
+  public :: mainstay_error_message, mainstay_status_name
+
+  integer(c_int), parameter, public :: MAINSTAY_OK = 0
+  integer(c_int), parameter, public :: MAINSTAY_INVALID_ARGUMENT = 1
+  integer(c_int), parameter, public :: MAINSTAY_INVALID_NAME = 2
+  integer(c_int), parameter, public :: MAINSTAY_DUPLICATE_NAME = 3
+  integer(c_int), parameter, public :: MAINSTAY_NOT_A_SPACE = 4
+  integer(c_int), parameter, public :: MAINSTAY_NEWER_VERSION = 5
+  integer(c_int), parameter, public :: MAINSTAY_DAMAGED = 6
+  integer(c_int), parameter, public :: MAINSTAY_PORTION_TOO_SMALL = 7
+  integer(c_int), parameter, public :: MAINSTAY_DISK_FULL = 8
+  integer(c_int), parameter, public :: MAINSTAY_POOL_FULL = 9
+  integer(c_int), parameter, public :: MAINSTAY_IO = 10
+  integer(c_int), parameter, public :: MAINSTAY_REGION_CHANGED = 11
+  integer(c_int), parameter, public :: MAINSTAY_REGION_MISSING = 12
+  integer(c_int), parameter, public :: MAINSTAY_RANK_COUNT = 13
+  integer(c_int), parameter, public :: MAINSTAY_IN_USE = 14
+  integer(c_int), parameter, public :: MAINSTAY_FENCED = 15
+  integer(c_int), parameter, public :: MAINSTAY_SYNC_FAILED = 16
+  integer(c_int), parameter, public :: MAINSTAY_GROUP_FAILED = 17
+  integer(c_int), parameter, public :: MAINSTAY_LINEAGE_CONFLICT = 18
+  integer(c_int), parameter, public :: MAINSTAY_OUT_OF_SIGHT = 19
+  integer(c_int), parameter, public :: MAINSTAY_INTERNAL = 20
+  integer(c_int), parameter, public :: MAINSTAY_OUTPUT_SHORT = 21
+
+  integer(c_int32_t), parameter, public :: MAINSTAY_STAGE_DEFAULT = 0
+  integer(c_int32_t), parameter, public :: MAINSTAY_STAGE_POOL = 1
+  integer(c_int32_t), parameter, public :: MAINSTAY_STAGE_DIRECT = 2
+
+  ! What the program sets; 0: the settings of the environment or of mainstay.toml, or the default.
+  type, bind(C), public :: mainstay_options
+    integer(c_size_t) :: size_of_options = 0  ! not to be set
+    integer(c_int32_t) :: keep = 0
+    integer(c_int32_t) :: stage = MAINSTAY_STAGE_DEFAULT
+    integer(c_int64_t) :: pool_bytes = 0
+    integer(c_int64_t) :: chunk_bytes = 0
+    integer(c_int32_t) :: io_threads = 0
+    integer(c_int64_t) :: portion_bytes = 0
+    integer(c_int64_t) :: every_steps = 0
+    real(c_double) :: every_seconds = 0
+    real(c_double) :: mtbf_seconds = 0
+  end type
+
+  ! What one checkpoint took on this rank; as in mainstay.h.
+  type, bind(C), public :: mainstay_record
+    integer(c_int64_t) :: revision = 0
+    integer(c_int64_t) :: t1_unix_ns = 0
+    integer(c_int64_t) :: communication_ns = 0
+    integer(c_int64_t) :: buffer_wait_ns = 0
+    integer(c_int64_t) :: copy_ns = 0
+    integer(c_int64_t) :: other_ns = 0
+    integer(c_int64_t) :: perceived_ns = 0
+    integer(c_int64_t) :: durable_ns = 0
+    integer(c_int64_t) :: bytes = 0
+    integer(c_int64_t) :: written_bytes = 0
+    integer(c_int64_t) :: chunks = 0
+    integer(c_int64_t) :: writes = 0
+  end type
+
+  type, bind(C) :: found
+    integer(c_int64_t) :: revision = 0, skipped = 0
+  end type
+
+  ! One job at work on one space. A copy is the same session.
+  type, public :: mainstay_session
+    private
+    type(c_ptr) :: handle = c_null_ptr
+  contains
+    procedure, private :: open_mpi
+    generic :: open => open_mpi
+    procedure :: open_solo
+    procedure :: is_open
+    procedure :: protect
+    procedure :: unprotect
+    procedure :: protect_output
+    procedure :: restore
+    procedure :: report
+    procedure :: restored_note
+    procedure :: note
+    procedure, private :: due_int32, due_int64
+    generic :: due => due_int32, due_int64
+    procedure :: checkpoint
+    procedure :: wait => wait_until_complete
+    procedure :: poll
+    procedure :: last_record
+    procedure :: close => close_session
+  end type
+
+  character(:), allocatable :: message
+
+  interface
+    function c_open_mpi(comm, path, options, session) bind(C, name="mainstay_fortran_open") result(status)
+      import
+      integer(c_int), value :: comm
+      character(kind=c_char), intent(in) :: path(*)
+      type(mainstay_options), intent(in) :: options
+      type(c_ptr), intent(out) :: session
+      integer(c_int) :: status
+    end function
+    function c_open_solo(path, options, session) bind(C, name="mainstay_open_solo") result(status)
+      import
+      character(kind=c_char), intent(in) :: path(*)
+      type(mainstay_options), intent(in) :: options
+      type(c_ptr), intent(out) :: session
+      integer(c_int) :: status
+    end function
+    function c_protect(session, name, data) bind(C, name="mainstay_fortran_protect") result(status)
+      import
+      type(c_ptr), value :: session
+      character(kind=c_char), intent(in) :: name(*)
+      type(*), dimension(..), intent(inout) :: data
+      integer(c_int) :: status
+    end function
+    function c_unprotect(session, name) bind(C, name="mainstay_unprotect") result(status)
+      import
+      type(c_ptr), value :: session
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int) :: status
+    end function
+    function c_protect_output(session, path) bind(C, name="mainstay_protect_output") result(status)
+      import
+      type(c_ptr), value :: session
+      character(kind=c_char), intent(in) :: path(*)
+      integer(c_int) :: status
+    end function
+    function c_restore(session, restored) bind(C, name="mainstay_restore") result(status)
+      import
+      type(c_ptr), value :: session
+      type(found), intent(out) :: restored
+      integer(c_int) :: status
+    end function
+    function c_report(session) bind(C, name="mainstay_report") result(text)
+      import
+      type(c_ptr), value :: session
+      type(c_ptr) :: text
+    end function
+    function c_restored_note(session, name) bind(C, name="mainstay_restored_note") result(text)
+      import
+      type(c_ptr), value :: session
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_ptr) :: text
+    end function
+    function c_note(session, name, text) bind(C, name="mainstay_note") result(status)
+      import
+      type(c_ptr), value :: session
+      character(kind=c_char), intent(in) :: name(*), text(*)
+      integer(c_int) :: status
+    end function
+    function c_due(session, step, due) bind(C, name="mainstay_due") result(status)
+      import
+      type(c_ptr), value :: session
+      integer(c_int64_t), value :: step
+      integer(c_int), intent(out) :: due
+      integer(c_int) :: status
+    end function
+    function c_checkpoint(session, revision) bind(C, name="mainstay_checkpoint") result(status)
+      import
+      type(c_ptr), value :: session
+      integer(c_int64_t), intent(out) :: revision
+      integer(c_int) :: status
+    end function
+    function c_wait(session) bind(C, name="mainstay_wait") result(status)
+      import
+      type(c_ptr), value :: session
+      integer(c_int) :: status
+    end function
+    function c_poll(session, durable) bind(C, name="mainstay_poll") result(status)
+      import
+      type(c_ptr), value :: session
+      integer(c_int), intent(out) :: durable
+      integer(c_int) :: status
+    end function
+    function c_last_record(session, record) bind(C, name="mainstay_last_record") result(status)
+      import
+      type(c_ptr), value :: session
+      type(mainstay_record), intent(out) :: record
+      integer(c_int) :: status
+    end function
+    function c_close(session) bind(C, name="mainstay_close") result(status)
+      import
+      type(c_ptr), value :: session
+      integer(c_int) :: status
+    end function
+    function c_status_name(status) bind(C, name="mainstay_status_name") result(text)
+      import
+      integer(c_int32_t), value :: status
+      type(c_ptr) :: text
+    end function
+    function c_message() bind(C, name="mainstay_fortran_message") result(text)
+      import
+      type(c_ptr) :: text
+    end function
+    subroutine c_abort() bind(C, name="mainstay_fortran_abort")
+    end subroutine
+    function c_strlen(text) bind(C, name="strlen") result(length)
+      import
+      type(c_ptr), value :: text
+      integer(c_size_t) :: length
+    end function
+  end interface
+
+contains
+
+  ! What the last call that failed had to say: what happened, to what, and what to do.
+  function mainstay_error_message() result(text)
+    character(:), allocatable :: text
+    text = ""
+    if (allocated(message)) text = message
+  end function
+
+  ! The name of a status, without its prefix: "DISK_FULL".
+  function mainstay_status_name(status) result(text)
+    integer, intent(in) :: status
+    character(:), allocatable :: text
+    text = of_c(c_status_name(int(status, c_int32_t)))
+  end function
+
+  ! Opens the space in the directory `path` for the ranks of `comm`. Collective.
+  subroutine open_mpi(self, comm, path, options, stat)
+    class(mainstay_session), intent(inout) :: self
+    integer, intent(in) :: comm
+    character(*), intent(in) :: path
+    type(mainstay_options), intent(in), optional :: options
+    integer, intent(out), optional :: stat
+    call settle(c_open_mpi(int(comm, c_int), to_c(path), sized(options), self%handle), stat)
+  end subroutine
+
+  ! The same for a program of one process; MPI need not be initialized.
+  subroutine open_solo(self, path, options, stat)
+    class(mainstay_session), intent(inout) :: self
+    character(*), intent(in) :: path
+    type(mainstay_options), intent(in), optional :: options
+    integer, intent(out), optional :: stat
+    call settle(c_open_solo(to_c(path), sized(options), self%handle), stat)
+  end subroutine
+
+  logical function is_open(self)
+    class(mainstay_session), intent(in) :: self
+    is_open = c_associated(self%handle)
+  end function
+
+  ! Has a scalar or a contiguous array saved and restored under `name`, of its size at this call.
+  subroutine protect(self, name, data, stat)
+    class(mainstay_session), intent(in) :: self
+    character(*), intent(in) :: name
+    type(*), dimension(..), target, intent(inout) :: data
+    integer, intent(out), optional :: stat
+    call settle(c_protect(self%handle, to_c(name), data), stat)
+  end subroutine
+
+  subroutine unprotect(self, name, stat)
+    class(mainstay_session), intent(in) :: self
+    character(*), intent(in) :: name
+    integer, intent(out), optional :: stat
+    call settle(c_unprotect(self%handle, to_c(name)), stat)
+  end subroutine
+
+  ! Names a file that this rank appends to; `flush` it before a checkpoint.
+  subroutine protect_output(self, path, stat)
+    class(mainstay_session), intent(in) :: self
+    character(*), intent(in) :: path
+    integer, intent(out), optional :: stat
+    call settle(c_protect_output(self%handle, to_c(path)), stat)
+  end subroutine
+
+  ! `revision` 0: there was nothing to restore. `skipped`: how much was found damaged; `report` says what.
+  subroutine restore(self, revision, skipped, stat)
+    class(mainstay_session), intent(in) :: self
+    integer(c_int64_t), intent(out), optional :: revision, skipped
+    integer, intent(out), optional :: stat
+    type(found) :: restored
+    call settle(c_restore(self%handle, restored), stat)
+    if (present(revision)) revision = restored%revision
+    if (present(skipped)) skipped = restored%skipped
+  end subroutine
+
+  ! What the last restore found damaged and passed over, in lines; "" if nothing.
+  function report(self) result(text)
+    class(mainstay_session), intent(in) :: self
+    character(:), allocatable :: text
+    text = of_c(c_report(self%handle))
+  end function
+
+  ! What this rank noted under `name` in the revision that was restored; `text` is not allocated if nothing.
+  subroutine restored_note(self, name, text)
+    class(mainstay_session), intent(in) :: self
+    character(*), intent(in) :: name
+    character(:), allocatable, intent(out) :: text
+    type(c_ptr) :: noted
+    noted = c_restored_note(self%handle, to_c(name))
+    if (c_associated(noted)) text = of_c(noted)
+  end subroutine
+
+  ! `text` goes with every revision from now on, until it is set anew.
+  subroutine note(self, name, text, stat)
+    class(mainstay_session), intent(in) :: self
+    character(*), intent(in) :: name, text
+    integer, intent(out), optional :: stat
+    call settle(c_note(self%handle, to_c(name), text // c_null_char), stat)
+  end subroutine
+
+  ! Whether a checkpoint should be taken now that `step` steps are done. It has an effect: let it stand alone
+  ! in its condition, as .and. and .or. need not call what cannot matter.
+  logical function due_int64(self, step, stat) result(due)
+    class(mainstay_session), intent(in) :: self
+    integer(c_int64_t), intent(in) :: step
+    integer, intent(out), optional :: stat
+    integer(c_int) :: answer
+    answer = 0
+    call settle(c_due(self%handle, step, answer), stat)
+    due = answer /= 0
+  end function
+
+  logical function due_int32(self, step, stat) result(due)
+    class(mainstay_session), intent(in) :: self
+    integer(c_int32_t), intent(in) :: step
+    integer, intent(out), optional :: stat
+    due = due_int64(self, int(step, c_int64_t), stat)
+  end function
+
+  ! Saves all that is protected and returns when the program may go on. Collective.
+  subroutine checkpoint(self, revision, stat)
+    class(mainstay_session), intent(in) :: self
+    integer(c_int64_t), intent(out), optional :: revision
+    integer, intent(out), optional :: stat
+    integer(c_int64_t) :: number
+    number = 0
+    call settle(c_checkpoint(self%handle, number), stat)
+    if (present(revision)) revision = number
+  end subroutine
+
+  ! Waits until the last revision is complete. Collective.
+  subroutine wait_until_complete(self, stat)
+    class(mainstay_session), intent(in) :: self
+    integer, intent(out), optional :: stat
+    call settle(c_wait(self%handle), stat)
+  end subroutine
+
+  ! Whether this rank's part of the last revision is durable.
+  logical function poll(self, stat) result(durable)
+    class(mainstay_session), intent(in) :: self
+    integer, intent(out), optional :: stat
+    integer(c_int) :: answer
+    answer = 0
+    call settle(c_poll(self%handle, answer), stat)
+    durable = answer /= 0
+  end function
+
+  subroutine last_record(self, record, stat)
+    class(mainstay_session), intent(in) :: self
+    type(mainstay_record), intent(out) :: record
+    integer, intent(out), optional :: stat
+    call settle(c_last_record(self%handle, record), stat)
+  end subroutine
+
+  ! Waits for the last revision and ends the session, also when `stat` tells of an error. Collective.
+  subroutine close_session(self, stat)
+    class(mainstay_session), intent(inout) :: self
+    integer, intent(out), optional :: stat
+    type(c_ptr) :: handle
+    handle = self%handle
+    self%handle = c_null_ptr
+    call settle(c_close(handle), stat)
+  end subroutine
+
+  ! What every call comes to.
+  subroutine settle(status, stat)
+    integer(c_int), intent(in) :: status
+    integer, intent(out), optional :: stat
+    if (present(stat)) stat = status
+    if (status == MAINSTAY_OK) return
+    message = of_c(c_message())
+    if (present(stat)) return
+    write (error_unit, "(5a)") "mainstay: ", mainstay_status_name(int(status)), ": ", message
+    flush (error_unit)
+    call c_abort()
+  end subroutine
+
+  function sized(options) result(all)
+    type(mainstay_options), intent(in), optional :: options
+    type(mainstay_options) :: all
+    if (present(options)) all = options
+    all%size_of_options = c_sizeof(all)
+  end function
+
+  function to_c(text) result(ended)
+    character(*), intent(in) :: text
+    character(kind=c_char, len=:), allocatable :: ended
+    ended = trim(text) // c_null_char
+  end function
+
+  function of_c(text) result(value)
+    type(c_ptr), intent(in) :: text
+    character(:), allocatable :: value
+    character(kind=c_char), pointer :: characters(:)
+    integer :: i, length
+    length = int(c_strlen(text))
+    call c_f_pointer(text, characters, [length])
+    allocate (character(length) :: value)
+    do i = 1, length
+      value(i:i) = characters(i)
+    end do
+  end function
+end module

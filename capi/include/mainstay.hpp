@@ -1,0 +1,260 @@
+/* Mainstay for C++17. Licence: MIT OR Apache-2.0.
+ *
+ * mainstay.h with a session that closes itself, errors that are thrown, and element types and shapes that
+ * are deduced. Header only; MPI programs include mainstay_mpi.hpp, which includes this.
+ *
+ *     auto session = mainstay::open(MPI_COMM_WORLD, "space");
+ *     session.protect("step", step);
+ *     session.protect("field", field);            // a std::vector<double>
+ *     if (session.restore()) ...                  // something came back
+ *     session.checkpoint();
+ *     session.close();                            // throws what went wrong; the destructor says nothing
+ *
+ * What each call does, and which are collective, stands in mainstay.h.
+ */
+#ifndef MAINSTAY_HPP
+#define MAINSTAY_HPP
+
+#include <array>
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+#if __cplusplus >= 202002L
+#include <span>
+#endif
+
+#include "mainstay.h"
+
+namespace mainstay {
+
+/* What a call came to that did not end well; what() is the engine's message. */
+class error : public std::runtime_error {
+public:
+  error(mainstay_status status, const std::string &message) : std::runtime_error(message), status_(status) {}
+  mainstay_status status() const noexcept { return status_; }
+  /* "DISK_FULL" */
+  const char *status_name() const noexcept { return mainstay_status_name(status_); }
+
+private:
+  mainstay_status status_;
+};
+
+/* mainstay_options that begins with the defaults. */
+struct options : mainstay_options {
+  options() noexcept : mainstay_options MAINSTAY_OPTIONS_INIT {}
+};
+
+/* What a restore brought back; false if there was nothing, and the memory is as it was. */
+struct restored {
+  std::uint64_t revision = 0;
+  std::uint64_t skipped = 0; /* how much was found damaged and passed over: `report` says what */
+  std::string report;
+  explicit operator bool() const noexcept { return revision != 0; }
+};
+
+namespace detail {
+
+inline void check(mainstay_status status) {
+  if (status != MAINSTAY_OK) throw error(status, mainstay_error_message());
+}
+
+[[noreturn]] inline void refuse(const std::string &why) { throw error(MAINSTAY_INVALID_ARGUMENT, why); }
+
+/* A text for C, which would end at a zero byte. */
+inline const char *text(const std::string &value) {
+  if (value.find('\0') != std::string::npos) refuse("a text with a zero byte in it: " + std::string(value.c_str()));
+  return value.c_str();
+}
+
+/* The type that a space knows T's bytes by; MAINSTAY_BYTES for what it has no name for. */
+template <class T> constexpr mainstay_type code() {
+  if constexpr (std::is_enum_v<T> && !std::is_same_v<T, std::byte>) return code<std::underlying_type_t<T>>();
+  else if constexpr (std::is_same_v<T, bool>) return MAINSTAY_BOOL;
+  else if constexpr (std::is_integral_v<T>) {
+    constexpr bool sign = std::is_signed_v<T>;
+    if constexpr (sizeof(T) == 1) return sign ? MAINSTAY_I8 : MAINSTAY_U8;
+    else if constexpr (sizeof(T) == 2) return sign ? MAINSTAY_I16 : MAINSTAY_U16;
+    else if constexpr (sizeof(T) == 4) return sign ? MAINSTAY_I32 : MAINSTAY_U32;
+    else if constexpr (sizeof(T) == 8) return sign ? MAINSTAY_I64 : MAINSTAY_U64;
+    else return MAINSTAY_BYTES;
+  }
+  else if constexpr (std::is_same_v<T, float>) return MAINSTAY_F32;
+  else if constexpr (std::is_same_v<T, double>) return MAINSTAY_F64;
+  else if constexpr (std::is_same_v<T, std::complex<float>>) return MAINSTAY_C64;
+  else if constexpr (std::is_same_v<T, std::complex<double>>) return MAINSTAY_C128;
+  else return MAINSTAY_BYTES;
+}
+
+/* Element type and inner shape of T: arrays lead to their elements, other types are elements themselves. */
+template <class T> struct element {
+  static_assert(std::is_trivially_copyable_v<T>, "only memory that memcpy copies can be protected");
+  static_assert(!std::is_pointer_v<T> && !std::is_member_pointer_v<T>, "an address means nothing in another run");
+  static_assert(!std::is_const_v<T>, "a restore writes to what is protected");
+  static constexpr mainstay_type type = code<T>();
+  static void shape(std::vector<std::uint64_t> &shape) {
+    if (type == MAINSTAY_BYTES && sizeof(T) > 1) shape.push_back(sizeof(T));
+  }
+};
+template <class T, std::size_t N> struct element<T[N]> {
+  static constexpr mainstay_type type = element<T>::type;
+  static void shape(std::vector<std::uint64_t> &shape) { shape.push_back(N), element<T>::shape(shape); }
+};
+template <class T, std::size_t N> struct element<std::array<T, N>> {
+  static_assert(sizeof(std::array<T, N>) == N * sizeof(T), "no room between the elements");
+  static constexpr mainstay_type type = element<T>::type;
+  static void shape(std::vector<std::uint64_t> &shape) { shape.push_back(N), element<T>::shape(shape); }
+};
+
+/* Not to be copied by memcpy, yet with protect() functions of their own. */
+template <class T> struct is_view : std::false_type {};
+#if __cplusplus >= 202002L
+template <class T, std::size_t N> struct is_view<std::span<T, N>> : std::true_type {};
+#endif
+
+}  // namespace detail
+
+/* One job at work on one space; mainstay::open and mainstay::open_solo make it. It can be moved, not copied.
+ *
+ * The destructor closes it and says nothing. Closing is collective: where an exception ends one rank and
+ * not the others, end the job with MPI_Abort before the session goes. */
+class session {
+public:
+  session() noexcept = default;
+  /* Takes over a session of mainstay.h. */
+  explicit session(mainstay_session *taken) noexcept : handle_(taken) {}
+  session(session &&other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  session &operator=(session &&other) noexcept {
+    if (this != &other) quietly_close(), handle_ = std::exchange(other.handle_, nullptr);
+    return *this;
+  }
+  session(const session &) = delete;
+  session &operator=(const session &) = delete;
+  ~session() { quietly_close(); }
+
+  /* A variable: a number, an enum, a plain struct, an array or std::array of such, also of several dimensions. */
+  template <class T, std::enable_if_t<!detail::is_view<T>::value, int> = 0>
+  void protect(const std::string &name, T &value) {
+    protect_elements(name, &value, {});
+  }
+  /* The elements that the vector has now. Their address is taken here: what moves them (a push_back, a
+   * resize, an assignment) must be followed by unprotect and protect. */
+  template <class T, class A> void protect(const std::string &name, std::vector<T, A> &elements) {
+    static_assert(!std::is_same_v<T, bool>, "std::vector<bool> has no bytes of its own: use std::vector<char>");
+    protect_elements(name, elements.data(), {elements.size()});
+  }
+  /* As many elements at `data` as `shape` says, the slowest dimension first: {rows, columns}. */
+  template <class T, class I> void protect(const std::string &name, T *data, std::initializer_list<I> shape) {
+    protect_elements(name, data, numbers(shape));
+  }
+  template <class T, class I> void protect(const std::string &name, T *data, const std::vector<I> &shape) {
+    protect_elements(name, data, numbers(shape));
+  }
+#if __cplusplus >= 202002L
+  template <class T, std::size_t N> void protect(const std::string &name, std::span<T, N> elements) {
+    protect_elements(name, elements.data(), {elements.size()});
+  }
+#endif
+  /* `bytes` bytes at `data`, of no type. */
+  void protect_bytes(const std::string &name, void *data, std::size_t bytes) {
+    detail::check(mainstay_protect(handle_, detail::text(name), data, bytes));
+  }
+  void unprotect(const std::string &name) { detail::check(mainstay_unprotect(handle_, detail::text(name))); }
+  void protect_output(const std::string &path) { detail::check(mainstay_protect_output(handle_, detail::text(path))); }
+
+  mainstay::restored restore() {
+    mainstay_restored found = {0, 0};
+    detail::check(mainstay_restore(handle_, &found));
+    return {found.revision, found.skipped, mainstay_report(handle_)};
+  }
+  /* What this rank noted under `name` in the revision that was restored. */
+  std::optional<std::string> restored_note(const std::string &name) const {
+    const char *value = mainstay_restored_note(handle_, detail::text(name));
+    return value ? std::optional<std::string>(value) : std::nullopt;
+  }
+  /* `value` goes with every revision from now on, until it is set anew. */
+  void note(const std::string &name, const std::string &value) {
+    detail::check(mainstay_note(handle_, detail::text(name), detail::text(value)));
+  }
+
+  /* Whether a checkpoint should be taken now that `step` steps are done. */
+  bool due(std::uint64_t step) {
+    int answer = 0;
+    detail::check(mainstay_due(handle_, step, &answer));
+    return answer != 0;
+  }
+  /* The number of the revision that is now on its way. */
+  std::uint64_t checkpoint() {
+    std::uint64_t revision = 0;
+    detail::check(mainstay_checkpoint(handle_, &revision));
+    return revision;
+  }
+  void wait() { detail::check(mainstay_wait(handle_)); }
+  bool poll() {
+    int durable = 0;
+    detail::check(mainstay_poll(handle_, &durable));
+    return durable != 0;
+  }
+  /* revision 0: no checkpoint has become durable yet. */
+  mainstay_record last_record() const {
+    mainstay_record record = {};
+    detail::check(mainstay_last_record(handle_, &record));
+    return record;
+  }
+
+  /* Waits for the last revision and ends the session, also when it throws. */
+  void close() {
+    if (handle_) detail::check(mainstay_close(std::exchange(handle_, nullptr)));
+  }
+  bool is_open() const noexcept { return handle_ != nullptr; }
+  /* For calls of mainstay.h; the session keeps it. */
+  mainstay_session *get() const noexcept { return handle_; }
+
+private:
+  template <class T> void protect_elements(const std::string &name, T *data, std::vector<std::uint64_t> shape) {
+    using element = detail::element<T>;
+    element::shape(shape);
+    const char *text = detail::text(name);
+    detail::check(mainstay_protect_array(handle_, text, data, element::type, shape.size(), shape.data()));
+  }
+  template <class Shape> static std::vector<std::uint64_t> numbers(const Shape &shape) {
+    std::vector<std::uint64_t> all;
+    for (auto number : shape) {
+      static_assert(std::is_integral_v<decltype(number)>, "a shape is made of whole numbers");
+      if constexpr (std::is_signed_v<decltype(number)>)
+        if (number < 0) detail::refuse("a shape with a negative number in it: " + std::to_string(number));
+      all.push_back(static_cast<std::uint64_t>(number));
+    }
+    return all;
+  }
+  void quietly_close() noexcept {
+    if (handle_) mainstay_close(std::exchange(handle_, nullptr));
+  }
+
+  mainstay_session *handle_ = nullptr;
+};
+
+/* Opens the space in the directory `path` for a program of one process. */
+inline session open_solo(const std::string &path, const mainstay_options &options = mainstay::options()) {
+  mainstay_session *opened = nullptr;
+  detail::check(mainstay_open_solo(detail::text(path), &options, &opened));
+  return session(opened);
+}
+
+/* The same for the ranks of `group`. Collective. */
+inline session open(const mainstay_group &group, const std::string &path,
+                    const mainstay_options &options = mainstay::options()) {
+  mainstay_session *opened = nullptr;
+  detail::check(mainstay_open(&group, detail::text(path), &options, &opened));
+  return session(opened);
+}
+
+}  // namespace mainstay
+
+#endif /* MAINSTAY_HPP */

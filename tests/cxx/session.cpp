@@ -1,0 +1,227 @@
+/* Every part of mainstay.hpp, in one process without MPI.
+ *
+ *     session SPACE OUTPUT
+ *
+ * Saves a value of each kind, changes it, and restores it in a later session; then what goes wrong. */
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+#include <type_traits>
+
+#include <mainstay.hpp>
+
+#define MUST(what) ((what) ? void() : wrong(#what, __LINE__))
+
+static void wrong(const char *what, int line) {
+  std::printf("WRONG: line %d: %s\n", line, what);
+  std::exit(1);
+}
+
+enum class phase : std::int16_t { melt = 3, freeze = -7 };
+struct particle {
+  double place[3];
+  int charge;
+};
+
+/* One of each kind that can be protected. */
+struct state {
+  bool flag = true;
+  signed char i8 = -8;
+  unsigned char u8 = 8;
+  std::int16_t i16 = -16;
+  std::uint16_t u16 = 16;
+  std::int32_t i32 = -32;
+  std::uint32_t u32 = 32;
+  std::int64_t i64 = -64;
+  std::uint64_t u64 = 64;
+  float f32 = 0.25f;
+  double f64 = 0.125;
+  std::complex<float> c64 = {1, 2};
+  std::complex<double> c128 = {3, 4};
+  std::byte byte = std::byte{0xa5};
+  phase kind = phase::freeze;
+  particle one = {{1, 2, 3}, -1};
+  int plain[2][3] = {{1, 2, 3}, {4, 5, 6}};
+  std::array<std::array<float, 2>, 3> grid = {{{1, 2}, {3, 4}, {5, 6}}};
+  std::vector<double> vector = std::vector<double>(1000, 1.5);
+  std::vector<std::array<double, 3>> points = {{{1, 2, 3}}, {{4, 5, 6}}};
+  std::vector<particle> particles = std::vector<particle>(5, particle{{7, 8, 9}, 2});
+  std::vector<int> empty;
+  std::unique_ptr<std::uint32_t[]> block = std::make_unique<std::uint32_t[]>(4 * 5);
+  char text[8] = "bytes";
+
+  void protect(mainstay::session &session) {
+    session.protect("flag", flag);
+    session.protect("i8", i8);
+    session.protect("u8", u8);
+    session.protect("i16", i16);
+    session.protect("u16", u16);
+    session.protect("i32", i32);
+    session.protect("u32", u32);
+    session.protect("i64", i64);
+    session.protect("u64", u64);
+    session.protect("f32", f32);
+    session.protect("f64", f64);
+    session.protect("c64", c64);
+    session.protect("c128", c128);
+    session.protect("byte", byte);
+    session.protect("kind", kind);
+    session.protect("one", one);
+    session.protect("plain", plain);
+    session.protect("grid", grid);
+    session.protect("vector", vector);
+    session.protect("points", points);
+    session.protect("particles", particles);
+    session.protect("empty", empty);
+    session.protect("block", block.get(), {4, 5});
+    session.protect_bytes("text", text, sizeof text);
+#if __cplusplus >= 202002L
+    session.protect("span", std::span(vector).first(10));
+#else
+    session.protect("span", vector.data(), std::vector<std::size_t>{10});
+#endif
+  }
+};
+
+/* The status with which `call` throws. */
+static mainstay_status thrown(const std::function<void()> &call, const char *words) {
+  try {
+    call();
+  } catch (const mainstay::error &error) {
+    if (std::string(error.what()).find(words) == std::string::npos) {
+      std::printf("WRONG: \"%s\" is not in \"%s\"\n", words, error.what());
+      std::exit(1);
+    }
+    MUST(std::string(error.status_name()) == mainstay_status_name(error.status()));
+    return error.status();
+  }
+  return MAINSTAY_OK;
+}
+
+static void save(const std::string &space, const std::string &output) {
+  mainstay::options options;
+  options.pool_bytes = 8 << 20;
+  options.every_steps = 5;
+  auto session = mainstay::open_solo(space, options);
+  state now;
+  for (int i = 0; i < 20; i++) now.block[static_cast<std::size_t>(i)] = static_cast<std::uint32_t>(i * i);
+  now.protect(session);
+  session.protect_output(output);
+  MUST(!session.restore());
+  MUST(session.due(5) && !session.due(6));
+  session.note("step", "5");
+  std::ofstream(output) << "five\n";
+  MUST(session.checkpoint() == 1);
+  session.wait();
+  MUST(session.poll() && session.last_record().revision == 1);
+  session.close();
+  MUST(!session.is_open());
+  session.close(); /* a second time: nothing */
+}
+
+static void come_back(const std::string &space, const std::string &output) {
+  std::ofstream(output, std::ios::app) << "six, which is not saved\n";
+  auto session = mainstay::open_solo(space);
+  const state then;
+  state now;
+  now.flag = false, now.i8 = 0, now.u8 = 0, now.i16 = 0, now.u16 = 0, now.i32 = 0, now.u32 = 0;
+  now.i64 = 0, now.u64 = 0;
+  now.f32 = 0, now.f64 = 0, now.c64 = 0, now.c128 = 0, now.byte = std::byte{0}, now.kind = phase::melt;
+  now.one = {}, now.grid = {}, now.plain[1][2] = 0, now.vector.assign(1000, 0), now.points.assign(2, {});
+  now.text[0] = 0;
+  now.particles.assign(5, particle{});
+  now.protect(session);
+  session.protect_output(output);
+  mainstay::restored restored = session.restore();
+  MUST(restored && restored.revision == 1 && restored.skipped == 0 && restored.report.empty());
+  MUST(session.restored_note("step") == "5" && !session.restored_note("stop"));
+  MUST(now.flag && now.i8 == then.i8 && now.u8 == then.u8 && now.i16 == then.i16 && now.u16 == then.u16);
+  MUST(now.i32 == then.i32 && now.u32 == then.u32 && now.i64 == then.i64 && now.u64 == then.u64);
+  MUST(now.f32 == then.f32 && now.f64 == then.f64 && now.c64 == then.c64 && now.c128 == then.c128);
+  MUST(now.byte == then.byte && now.kind == then.kind && now.one.place[2] == 3 && now.one.charge == -1);
+  MUST(now.plain[1][2] == 6 && now.grid == then.grid && now.vector == then.vector && now.points == then.points);
+  MUST(now.particles[4].place[2] == 9 && now.particles[4].charge == 2);
+  MUST(now.block[19] == 361 && now.text[0] == 'b');
+  std::string written;
+  std::ifstream(output) >> written;
+  MUST(written == "five" && std::ifstream(output, std::ios::ate).tellg() == 5);
+}
+
+/* Not copied, but moved; what was moved from is closed. */
+static void move(const std::string &space) {
+  static_assert(!std::is_copy_constructible_v<mainstay::session> && !std::is_copy_assignable_v<mainstay::session>);
+  static_assert(std::is_nothrow_move_constructible_v<mainstay::session>);
+  int value = 1;
+  mainstay::session first = mainstay::open_solo(space + "-a"), second = mainstay::open_solo(space + "-b");
+  second.protect("value", value);
+  first = std::move(second); /* closes a, which can be opened again */
+  MUST(first.is_open() && !second.is_open() && second.get() == nullptr);
+  MUST(first.checkpoint() == 1);
+  mainstay::open_solo(space + "-a").close();
+  MUST(thrown([&] { mainstay::open_solo(space + "-b"); }, "-b") == MAINSTAY_IN_USE);
+  MUST(thrown([&] { second.checkpoint(); }, "session") == MAINSTAY_INVALID_ARGUMENT);
+  mainstay::session third(std::move(first));
+  third.close();
+}
+
+static void fail(const std::string &space) {
+  int value = 0;
+  std::vector<double> other(3);
+  auto session = mainstay::open_solo(space + "-f");
+  session.protect("value", value);
+  MUST(thrown([&] { session.protect("value", value); }, "value") == MAINSTAY_DUPLICATE_NAME);
+  MUST(thrown([&] { session.protect("a b", value); }, "a b") == MAINSTAY_INVALID_NAME);
+  MUST(thrown([&] { session.protect(std::string("a\0b", 3), value); }, "zero byte") == MAINSTAY_INVALID_ARGUMENT);
+  MUST(thrown([&] { session.protect("rows", other.data(), {-1, 3}); }, "-1") == MAINSTAY_INVALID_ARGUMENT);
+  MUST(thrown([&] { session.unprotect("nobody"); }, "nobody") == MAINSTAY_REGION_MISSING);
+  MUST(thrown([&] { session.note("", "x"); }, "") != MAINSTAY_OK);
+  session.unprotect("value");
+  session.protect("value", other); /* may be protected anew, elsewhere */
+  MUST(session.checkpoint() == 1);
+  session.close();
+
+  mainstay::options options;
+  options.chunk_bytes = 1;
+  MUST(thrown([&] { mainstay::open_solo(space + "-f", options); }, "chunk_bytes") == MAINSTAY_INVALID_ARGUMENT);
+  MUST(thrown([&] { mainstay::open_solo("/dev/null"); }, "/dev/null") != MAINSTAY_OK);
+
+  session = mainstay::open_solo(space + "-f");
+  session.protect("value", value);
+  MUST(thrown([&] { session.restore(); }, "value") == MAINSTAY_REGION_CHANGED);
+  session.unprotect("value");
+  session.protect("other", other);
+  MUST(thrown([&] { session.restore(); }, "value") == MAINSTAY_REGION_MISSING);
+}
+
+/* An exception closes the session on its way: what was saved is complete, and the space is free. */
+static void unwind(const std::string &space) {
+  int value = 7;
+  try {
+    auto session = mainstay::open_solo(space + "-u");
+    session.protect("value", value);
+    session.checkpoint();
+    throw std::runtime_error("out of luck");
+  } catch (const std::runtime_error &error) {
+    MUST(std::string(error.what()) == "out of luck");
+  }
+  value = 0;
+  auto session = mainstay::open_solo(space + "-u");
+  session.protect("value", value);
+  MUST(session.restore().revision == 1 && value == 7);
+}
+
+int main(int argc, char **argv) {
+  if (argc != 3) return 2;
+  const std::string space = argv[1];
+  save(space, argv[2]);
+  come_back(space, argv[2]);
+  move(space);
+  fail(space);
+  unwind(space);
+  std::printf("done\n");
+  return 0;
+}

@@ -1,0 +1,211 @@
+! Every part of the module mainstay, in one process that has MPI all the same.
+!
+!     session SPACE OUTPUT
+!
+! Saves values of every type and rank, changes them, restores them in a later session; then what goes wrong.
+program session_test
+  use mainstay
+  use mpi
+  use, intrinsic :: iso_fortran_env
+  implicit none
+
+  integer, parameter :: extended = selected_real_kind(18)
+  type point
+    real(real64) :: place(3)
+    integer(int32) :: charge
+  end type
+
+  integer(int8), target :: i8
+  integer(int16), target :: i16(2)
+  integer(int32), target :: i32(2, 3)
+  integer(int64), target :: i64(2, 3, 4)
+  real(real32), target :: f32
+  real(real64), allocatable, target :: f64(:, :)
+  real(extended), target :: f80(2)
+  complex(real32), target :: c64
+  complex(real64), target :: c128(3)
+  logical, target :: flag
+  logical(1), target :: flags(5)
+  character(6), target :: words(2)
+  type(point), target :: points(4)
+  real(real64), target :: empty(0, 3), deep(1, 1, 1, 1, 1, 1, 1, 2)
+  real(real64), allocatable, target :: never(:)
+  real(real64), pointer :: view(:), nowhere(:, :) => null()
+  character(1000) :: space, output
+  integer :: error
+
+  call MPI_Init(error)
+  call get_command_argument(1, space)
+  call get_command_argument(2, output)
+  allocate (f64(0:4, -1:1))
+  allocate (view(7))
+  call save_all()
+  call come_back()
+  call fail()
+  print "(a)", "done"
+  call MPI_Finalize(error)
+
+contains
+
+  subroutine must(good, what)
+    logical, intent(in) :: good
+    character(*), intent(in) :: what
+    if (good) return
+    print "(3a)", "WRONG: ", what, " (" // mainstay_error_message() // ")"
+    error stop 1
+  end subroutine
+
+  subroutine fill(by)
+    integer, intent(in) :: by
+    integer :: i
+    i8 = int(by, int8); i16 = int(by, int16); i32 = by; i32(2, 1) = 21 * by; i64 = by; f32 = by / 2.0
+    f64 = by; f64(4, 1) = by / 3.0_real64; f80 = by / 3.0_extended; c64 = cmplx(by, -by); c128 = cmplx(-by, by, real64)
+    flag = by == 1; flags = by == 1; words = merge("first ", "second", by == 1)
+    points = [(point([1, 2, 3] * real(by, real64), i * by), i = 1, 4)]
+    deep = by; view = by
+  end subroutine
+
+  subroutine protect_all(session)
+    type(mainstay_session), intent(in) :: session
+    call session%protect("i8", i8)
+    call session%protect("i16", i16)
+    call session%protect("i32", i32)
+    call session%protect("i64", i64)
+    call session%protect("f32", f32)
+    call session%protect("f64   ", f64)
+    call session%protect("f80", f80)
+    call session%protect("c64", c64)
+    call session%protect("c128", c128)
+    call session%protect("flag", flag)
+    call session%protect("flags", flags)
+    call session%protect("words", words)
+    call session%protect("points", points)
+    call session%protect("empty", empty)
+    call session%protect("deep", deep)
+    call session%protect("view", view)
+    call session%protect("section", i64(:, :, 2:3))
+  end subroutine
+
+  subroutine save_all()
+    type(mainstay_session) :: session
+    type(mainstay_options) :: options
+    type(mainstay_record) :: record
+    integer(int64) :: revision
+    integer :: unit
+    logical :: due
+    options%keep = 2
+    options%stage = MAINSTAY_STAGE_POOL
+    options%pool_bytes = 8 * 2**20
+    options%every_steps = 5
+    call session%open(MPI_COMM_WORLD, space, options)
+    call fill(1)
+    call protect_all(session)
+    call session%protect_output(output)
+    call session%restore(revision)
+    call must(revision == 0, "nothing to restore")
+    due = session%due(5)
+    call must(due, "due")
+    due = session%due(6_int64)
+    call must(.not. due, "not due")
+    call session%note("step", "5 ")
+    open (newunit=unit, file=output, status="replace")
+    write (unit, "(a)") "five"
+    close (unit)
+    call session%checkpoint(revision)
+    call must(revision == 1, "the number")
+    call session%wait()
+    call must(session%poll(), "poll")
+    call session%last_record(record)
+    call must(record%revision == 1 .and. record%bytes > 0 .and. record%writes > 0, "the record")
+    call must(session%is_open(), "open")
+    call session%close()
+    call must(.not. session%is_open(), "closed")
+  end subroutine
+
+  subroutine come_back()
+    type(mainstay_session) :: session
+    integer(int64) :: revision, skipped, bytes
+    character(:), allocatable :: note
+    integer :: unit
+    open (newunit=unit, file=output, position="append", status="old")
+    write (unit, "(a)") "six, which is not saved"
+    close (unit)
+    call fill(-2)
+    call session%open_solo(space)
+    call protect_all(session)
+    call session%protect_output(output)
+    call session%restore(revision, skipped)
+    call must(revision == 1 .and. skipped == 0, "restored")
+    call must(session%report() == "", "the report")
+    call must(i8 == 1 .and. all(i16 == 1) .and. i32(2, 1) == 21 .and. i32(2, 3) == 1 .and. all(i64 == 1), "integers")
+    call must(f32 == 0.5 .and. f64(4, 1) == 1 / 3.0_real64 .and. f64(0, -1) == 1, "reals")
+    call must(all(f80 == 1 / 3.0_extended) .and. all(deep == 1) .and. all(view == 1), "more reals")
+    call must(c64 == (1, -1) .and. all(c128 == (-1, 1)), "complex")
+    call must(flag .and. all(flags) .and. all(words == "first ") .and. points(4)%charge == 4, "the rest")
+    call session%restored_note("step", note)
+    call must(note == "5 " .and. len(note) == 2, "the note")
+    call session%restored_note("stop", note)
+    call must(.not. allocated(note), "no note")
+    inquire (file=output, size=bytes)
+    call must(bytes == 5, "the output is cut back")
+    call session%close()
+  end subroutine
+
+  ! The call before must have ended with `status`, and a message that has `words` in it.
+  subroutine refused(stat, status, words)
+    integer, intent(in) :: stat, status
+    character(*), intent(in) :: words
+    call must(stat == status, words // ": " // mainstay_status_name(stat))
+    call must(index(mainstay_error_message(), words) > 0, words)
+  end subroutine
+
+  subroutine assumed_size(session, a, stat)
+    type(mainstay_session), intent(in) :: session
+    real(real64), target, intent(inout) :: a(3, *)
+    integer, intent(out) :: stat
+    call session%protect("assumed", a, stat)
+  end subroutine
+
+  subroutine fail()
+    type(mainstay_session) :: session, second
+    type(mainstay_options) :: options
+    integer :: stat
+    call session%checkpoint(stat=stat)
+    call refused(stat, MAINSTAY_INVALID_ARGUMENT, "session")
+    call session%open_solo(trim(space) // "-f", stat=stat)
+    call must(stat == MAINSTAY_OK, "open")
+    call second%open_solo(trim(space) // "-f", stat=stat)
+    call refused(stat, MAINSTAY_IN_USE, trim(space) // "-f")
+    options%chunk_bytes = 1
+    call second%open(MPI_COMM_WORLD, trim(space) // "-g", options, stat)
+    call refused(stat, MAINSTAY_INVALID_ARGUMENT, "chunk_bytes")
+
+    call session%protect("gaps", f64(::2, :), stat)
+    call refused(stat, MAINSTAY_INVALID_ARGUMENT, '"gaps": not contiguous')
+    call session%protect("part", i64(:, 1:2, :), stat)
+    call refused(stat, MAINSTAY_INVALID_ARGUMENT, '"part": not contiguous')
+    call session%protect("never", never, stat)
+    call refused(stat, MAINSTAY_INVALID_ARGUMENT, '"never": not allocated')
+    call session%protect("nowhere", nowhere, stat)
+    call refused(stat, MAINSTAY_INVALID_ARGUMENT, '"nowhere": not allocated')
+    call assumed_size(session, f64, stat)
+    call refused(stat, MAINSTAY_INVALID_ARGUMENT, '"assumed": an assumed-size array')
+    call session%protect("a b", i8, stat)
+    call refused(stat, MAINSTAY_INVALID_NAME, "a b")
+    call session%protect("deep", deep, stat)
+    call must(stat == MAINSTAY_OK, "deep")
+    call session%protect("deep", deep, stat)
+    call refused(stat, MAINSTAY_DUPLICATE_NAME, "deep")
+    call session%unprotect("nobody", stat)
+    call refused(stat, MAINSTAY_REGION_MISSING, "nobody")
+    call session%checkpoint()
+    call session%unprotect("deep")
+    call session%protect("deep", view, stat)
+    call session%restore(stat=stat)
+    call refused(stat, MAINSTAY_REGION_CHANGED, "deep")
+    call session%close()
+    ! The last: without stat, an error ends the job.
+    call get_command_argument(3, space)
+    if (space /= "") call session%checkpoint()
+  end subroutine
+end program

@@ -1,0 +1,75 @@
+"""The C++ header: every type and call, what it throws, what it refuses to compile, and a job that comes back."""
+
+import json
+import shutil
+import subprocess
+
+import library
+import pytest
+from jobs import comes_back
+from mpi import ROOT
+from programs import BUILT, CXX_SOURCES, build_cxx
+
+LIMIT_S = 120
+STRICT = ["-Wshadow", "-Wconversion", "-Wsign-conversion", "-Wold-style-cast", "-Wnull-dereference"]
+
+
+def compilers():
+    return [name for name in ("c++", "clang++") if shutil.which(name)]
+
+
+def compile_cxx(compiler, standard, source, *more):
+    """The compiler's exit status and what it said; without MPI."""
+    command = [compiler, f"-std={standard}", *library.WARNINGS, *STRICT, *library.HEADERS, source, *more]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=LIMIT_S)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("standard", ["c++17", "c++20"])
+@pytest.mark.parametrize("compiler", compilers())
+def test_every_type_and_call(scratch, compiler, standard):
+    BUILT.mkdir(parents=True, exist_ok=True)
+    program = BUILT / f"session-{standard}-{compiler}"
+    status, said = compile_cxx(compiler, standard, CXX_SOURCES / "session.cpp", "-o", program, *library.link_flags())
+    assert status == 0 and not said, said
+    command = [program, scratch / "space", scratch / "output"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
+    assert done.returncode == 0 and done.stdout == "done\n", done.stdout + done.stderr
+
+    shown = subprocess.check_output([ROOT / "target" / "release" / "mainstay", "show", "--json", scratch / "space"])
+    items = json.loads(shown)["revision"]["shard_list"][0]["items"]
+    regions = {item["name"]: (item["element_type"], item["shape"]) for item in items}
+    for name in ("i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f32", "f64", "c64", "c128"):
+        assert regions.pop(name) == (name, [])
+    assert regions == {
+        "flag": ("bool", []), "byte": ("bytes", []), "kind": ("i16", []), "one": ("bytes", [32]),
+        "plain": ("i32", [2, 3]), "grid": ("f32", [3, 2]), "vector": ("f64", [1000]), "points": ("f64", [2, 3]),
+        "particles": ("bytes", [5, 32]), "empty": ("i32", [0]), "block": ("u32", [4, 5]), "text": ("bytes", [8]),
+        "span": ("f64", [10]),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("", None),  # the frame is good
+        ("std::vector<bool> v(8); s.protect(\"v\", v);", "has no bytes of its own"),
+        ("std::string v; s.protect(\"v\", v);", "only memory that memcpy copies"),
+        ("int x = 0, *v = &x; s.protect(\"v\", v);", "an address means nothing"),
+        ("const int v = 1; s.protect(\"v\", v);", "a restore writes"),
+        ("std::vector<std::vector<int>> v(2); s.protect(\"v\", v);", "only memory that memcpy copies"),
+        ("int v[2] = {}; s.protect(\"v\", v, {1.5});", "a shape is made of whole numbers"),
+        ("auto t = s;", "deleted"),
+        ("s.protect(\"v\", 1);", "error"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_protected_does_not_compile(scratch, code, words):
+    source = scratch / "refused.cpp"
+    frame = "#include <mainstay.hpp>\nvoid f(mainstay::session &s);\nvoid f(mainstay::session &s) {{ (void)s; {} }}\n"
+    source.write_text(frame.format(code))
+    status, said = compile_cxx("c++", "c++17", source, "-fsyntax-only")
+    assert (status == 0) == (words is None) and (words or "") in said, said
+
+
+def test_a_job_comes_back(mpi, scratch):
+    comes_back(build_cxx("adopt.cpp", "adopt-cxx", mpi=mpi), scratch, mpi)

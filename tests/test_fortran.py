@@ -1,0 +1,103 @@
+"""The Fortran module: every type and call, what it refuses, and examples/heat, killed and started again."""
+
+import json
+import re
+import subprocess
+
+import pytest
+from job import Job
+from jobs import run
+from mpi import ROOT
+from programs import FORTRAN_MODULE, FORTRAN_SOURCES, build_fortran
+
+RANKS = 3
+EVERY = 10
+KILL_AT = 60
+ENDLESS = 10**8  # steps: the job is killed long before
+FURTHER = 50  # steps after the last that the killed job told of
+LIMIT_S = 60
+STEP = re.compile(r"step (\d+)$")
+RESTORED = re.compile(r"restored revision (\d+), step (\d+)$", re.M)
+HEADER = (ROOT / "capi" / "include" / "mainstay.h").read_text()
+MODULE = (FORTRAN_MODULE / "mainstay.f90").read_text()
+
+
+@pytest.fixture(scope="module")
+def session(mpi):
+    # What it saves, it compares bit for bit.
+    return build_fortran(FORTRAN_SOURCES / "session.f90", "session-fortran", mpi, "-Wno-compare-reals")
+
+
+def test_every_type_and_call(session, mpi, scratch):
+    status, output = run(1, [session, scratch / "space", scratch / "output"], scratch, mpi=mpi)
+    assert status == 0 and output == "done", output
+
+    shown = subprocess.check_output([ROOT / "target" / "release" / "mainstay", "show", "--json", scratch / "space"])
+    items = json.loads(shown)["revision"]["shard_list"][0]["items"]
+    # The slowest dimension first, which Fortran has last.
+    assert {item["name"]: (item["element_type"], item["shape"]) for item in items} == {
+        "i8": ("i8", []), "i16": ("i16", [2]), "i32": ("i32", [3, 2]), "i64": ("i64", [4, 3, 2]),
+        "f32": ("f32", []), "f64": ("f64", [3, 5]), "f80": ("bytes", [2, 16]), "c64": ("c64", []),
+        "c128": ("c128", [3]), "flag": ("i32", []), "flags": ("bool", [5]), "words": ("bytes", [2, 6]),
+        "points": ("bytes", [4, 32]), "empty": ("f64", [3, 0]), "deep": ("f64", [2, 1, 1, 1, 1, 1, 1, 1]),
+        "view": ("f64", [7]), "section": ("i64", [2, 3, 2]),
+    }  # fmt: skip
+
+
+def test_an_error_without_stat_ends_the_job_and_says_why(session, mpi, scratch):
+    status, output = run(1, [session, scratch / "space", scratch / "output", "on"], scratch, mpi=mpi)
+    assert status != 0 and re.search(r"^done$", output, re.M) is None, output
+    assert "mainstay: INVALID_ARGUMENT: session: a null pointer" in output, output
+
+
+def in_c(kind):
+    """The names of an enum of mainstay.h with their numbers."""
+    names = re.findall(r"^  (MAINSTAY_\w+)", re.search(rf"typedef enum {{([^}}]*)}} {kind};", HEADER)[1], re.M)
+    return {name: number for number, name in enumerate(names)}
+
+
+@pytest.mark.parametrize("kind", ["mainstay_status", "mainstay_stage"])
+def test_the_constants_are_those_of_c(kind):
+    fortran = {name: int(number) for name, number in re.findall(r"public :: (MAINSTAY_\w+) = (\d+)", MODULE)}
+    expected = in_c(kind)
+    assert expected and expected == {name: number for name, number in fortran.items() if name in expected}
+    everything = in_c("mainstay_status") | in_c("mainstay_stage")
+    assert set(fortran) == set(everything), "a constant that C has not"
+
+
+@pytest.mark.parametrize("name", ["mainstay_options", "mainstay_record"])
+def test_the_structs_are_those_of_c(name):
+    kinds = {"size_t": "c_size_t", "uint32_t": "c_int32_t", "uint64_t": "c_int64_t", "double": "c_double"}
+    body = re.search(rf"typedef struct {{([^}}]*)}} {name};", HEADER)[1]
+    expected = [(field, kinds[kind]) for kind, field in re.findall(r"^  (\w+) (\w+);", body, re.M)]
+    body = re.search(rf"type, bind\(C\), public :: {name}\n(.*?)end type", MODULE, re.DOTALL)[1]
+    found = [(field, kind) for kind, field in re.findall(r"\w+\((c_\w+)\) :: (\w+)", body)]
+    assert expected == [("size" if field == "size_of_options" else field, kind) for field, kind in found]
+
+
+def test_heat_killed_and_started_again_gives_the_undisturbed_bits(mpi, scratch):
+    heat = build_fortran(ROOT / "examples" / "heat" / "heat.f90", "heat", mpi)
+    reached = 0
+    with Job(RANKS, [heat, scratch / "space", scratch / "none", ENDLESS, EVERY], scratch, LIMIT_S, mpi) as job:
+        for line in job.lines():
+            if match := STEP.match(line):
+                reached = int(match[1])
+                if reached == KILL_AT:
+                    job.kill_rank(1)
+        assert job.wait() != 0, job.tail()
+
+    steps = reached + FURTHER
+    status, output = run(RANKS, [heat, scratch / "space", scratch / "again", steps, EVERY], scratch, mpi=mpi)
+    assert status == 0, output
+    restored = int(RESTORED.search(output)[2])
+    assert 0 < restored < steps and restored % EVERY == 0
+    status, output = run(RANKS, [heat, scratch / "other", scratch / "undisturbed", steps, EVERY], scratch, mpi=mpi)
+    assert status == 0 and not RESTORED.search(output), output
+    # What was restored is not yet what it became: a wrong restore would show.
+    status, output = run(RANKS, [heat, scratch / "third", scratch / "early", restored, EVERY], scratch, mpi=mpi)
+    assert status == 0, output
+    for rank in range(RANKS):
+        again, undisturbed, early = (
+            (scratch / f"{name}.{rank}").read_bytes() for name in ("again", "undisturbed", "early")
+        )
+        assert again == undisturbed != early
