@@ -1,7 +1,7 @@
 //! What can be asked of the command, and its help.
 
 use crate::span;
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgGroup, Args, Parser, Subcommand};
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 const EXIT_CODES: &str = "\
@@ -38,6 +38,7 @@ pub enum Command {
     Verify(Verify),
     Hold(Hold),
     Release(Release),
+    Prune(Prune),
     Run(Run),
 }
 
@@ -141,6 +142,35 @@ pub struct Release {
     /// Every revision that is held
     #[arg(long)]
     pub all: bool,
+}
+
+/// Lets go of revisions that nobody wants
+///
+/// A revision stays if any rule names it, if it is held, or if it is the newest complete one. Incomplete
+/// ones go if they are older than that. Refused while a job has the space open.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("rule").required(true).multiple(true))]
+#[command(after_help = format!("\
+Examples:
+  mainstay prune /scratch/me/space --keep-last 3
+  mainstay prune /scratch/me/space --keep-last 2 --keep-every 10 --older-than 7d --dry-run
+
+{EXIT_CODES}"))]
+pub struct Prune {
+    #[command(flatten)]
+    pub space: Space,
+    /// The K newest complete revisions stay
+    #[arg(long, value_name = "K", group = "rule", value_parser = clap::value_parser!(u64).range(1..))]
+    pub keep_last: Option<u64>,
+    /// Complete revisions whose number is a multiple of M stay
+    #[arg(long, value_name = "M", group = "rule", value_parser = clap::value_parser!(u64).range(1..))]
+    pub keep_every: Option<u64>,
+    /// Only what was saved longer ago goes: 90s, 30m, 12h, 7d, 2w
+    #[arg(long, value_name = "AGE", group = "rule", value_parser = span::parse)]
+    pub older_than: Option<Duration>,
+    /// Only says what would go
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 #[derive(Debug, Args)]

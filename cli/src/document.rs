@@ -74,6 +74,27 @@ pub struct ListedHold {
 }
 
 #[derive(Serialize)]
+pub struct Prune<'a> {
+    pub space: &'a str,
+    pub dry_run: bool,
+    pub revisions: Vec<PrunedRevision>,
+    pub layouts_removed: Vec<String>,
+}
+
+#[derive(Serialize)]
+pub struct PrunedRevision {
+    pub revision: u64,
+    pub lineage: u64,
+    pub lineage_id: String,
+    pub complete: bool,
+    pub bytes: u64,
+    pub t1_unix_ns: u64,
+    pub goes: bool,
+    /// Nothing, if it goes.
+    pub stays_for: Vec<&'static str>,
+}
+
+#[derive(Serialize)]
 pub struct Revision {
     pub revision: u64,
     pub lineage: u64,

@@ -8,6 +8,7 @@ mod exit;
 mod hold;
 mod ls;
 mod output;
+mod prune;
 mod run;
 mod show;
 mod span;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         Command::Verify(wanted) => verify::verify(&wanted),
         Command::Hold(wanted) => hold::hold(&wanted),
         Command::Release(wanted) => hold::release(&wanted),
+        Command::Prune(wanted) => prune::prune(&wanted),
         Command::Run(wanted) => return run::run(&wanted),
     };
     match done {

@@ -67,7 +67,7 @@ pub struct ShardSurvey {
     pub bytes: u64,
     pub phases: PhaseRecord,
     /// The newest root of its portion leads to it, not only the other.
-    pub(crate) in_newest_root: bool,
+    in_newest_root: bool,
     /// Bytes of the blocks that hold the items.
     block_bytes: u64,
     entry: Entry,
@@ -138,9 +138,8 @@ impl SpaceSurvey {
             let answers = file.answers.as_ref().filter(|answers| Some(answers.lineage) == lineage);
             for (_, hold) in file.holds() {
                 let key = RevisionKey::new(hold.lineage, hold.number);
-                let complete = self.complete(key).is_some();
                 let answer = answers.and_then(|answers| answers.to(&hold.id));
-                let state = HoldState::of(hold, now, complete, at_work, answer);
+                let state = HoldState::of(hold, now, self.complete(key), at_work, answer);
                 self.holds.push(HoldSurvey { hold: hold.clone(), state });
             }
         }
@@ -157,6 +156,12 @@ impl RevisionSurvey {
     /// Bytes of all items of the shards that were found.
     pub fn bytes(&self) -> u64 {
         self.shards.iter().map(|shard| shard.bytes).sum()
+    }
+
+    /// Whether the newest root of every portion leads to it. What only older roots lead to is on its way
+    /// out: it is gone with the next root.
+    pub fn is_in_newest_roots(&self) -> bool {
+        self.shards.iter().all(|shard| shard.in_newest_root)
     }
 
     /// Bytes that `verify` reads and tells of.
