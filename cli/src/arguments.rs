@@ -1,7 +1,7 @@
 //! What can be asked of the command, and its help.
 
 use crate::span;
-use clap::{ArgGroup, Args, Parser, Subcommand};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 const EXIT_CODES: &str = "\
@@ -17,9 +17,12 @@ Examples:
   mainstay ls /scratch/me/space              what there is to go back to
   mainstay show /scratch/me/space --phases   the newest revision, and what it took
   mainstay verify /scratch/me/space          reads every block
+  mainstay export /scratch/me/space out      copies it into .npy files
+  mainstay hold /scratch/me/space            has it stay, until it is released
+  mainstay prune /scratch/me/space --keep-last 3
   mainstay run --restarts 5 -- mpiexec -n 64 ./simulation input.toml";
 
-/// Looks into spaces, and starts a job again that failed.
+/// Looks into spaces and after them, and starts a job again that failed.
 ///
 /// A space is the directory that a parallel program saves itself to. Looking into it needs no MPI and
 /// no right to write, and may be done while a job is saving there.
@@ -36,6 +39,7 @@ pub enum Command {
     Ls(Ls),
     Show(Show),
     Verify(Verify),
+    Export(Export),
     Hold(Hold),
     Release(Release),
     Prune(Prune),
@@ -90,6 +94,48 @@ pub struct Verify {
     /// Only the revision of this number
     #[arg(long, value_name = "N")]
     pub revision: Option<u64>,
+}
+
+/// Copies the items of a revision into files that other tools read
+///
+/// Of the newest complete revision, unless another is asked for: each item becomes DIR/shard-R/NAME.npy,
+/// or .raw. Every block is verified, and no file appears before all are. Beside a job at work the
+/// revision is held meanwhile, where that is allowed.
+#[derive(Debug, Args)]
+#[command(after_help = format!("\
+Examples:
+  mainstay export /scratch/me/space out
+  mainstay export /scratch/me/space out --revision 12 --shard 0 --item temperature
+  python3 -c 'import numpy; print(numpy.load(\"out/shard-0/temperature.npy\").shape)'
+
+{EXIT_CODES}"))]
+pub struct Export {
+    #[command(flatten)]
+    pub space: Space,
+    /// Where the files go; made if it is missing
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+    /// The revision of this number in place of the newest complete one
+    #[arg(long, value_name = "N")]
+    pub revision: Option<u64>,
+    /// Only the shard of this rank; may be given several times
+    #[arg(long = "shard", value_name = "R")]
+    pub shards: Vec<u32>,
+    /// Only the item of this name; may be given several times
+    #[arg(long = "item", value_name = "NAME")]
+    pub items: Vec<String>,
+    /// npy: with a header that numpy reads; raw: the bytes alone
+    #[arg(long, value_enum, default_value_t = Format::Npy)]
+    pub format: Format,
+    /// Replaces files that are there already
+    #[arg(long)]
+    pub force: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    Npy,
+    Raw,
 }
 
 /// Has a revision stay, whatever the job keeps, until it is released

@@ -5,6 +5,7 @@
 mod arguments;
 mod document;
 mod exit;
+mod export;
 mod hold;
 mod ls;
 mod output;
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
         Command::Ls(wanted) => ls::ls(&wanted),
         Command::Show(wanted) => show::show(&wanted),
         Command::Verify(wanted) => verify::verify(&wanted),
+        Command::Export(wanted) => export::export(&wanted),
         Command::Hold(wanted) => hold::hold(&wanted),
         Command::Release(wanted) => hold::release(&wanted),
         Command::Prune(wanted) => prune::prune(&wanted),

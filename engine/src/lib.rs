@@ -19,7 +19,7 @@ pub mod space;
 mod stage;
 pub mod tend;
 
-pub use capture::Region;
+pub use capture::{Region, check_name};
 pub use commit::RevisionKey;
 pub use config::Config;
 pub use error::{Error, ErrorKind, Result};

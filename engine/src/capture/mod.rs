@@ -7,6 +7,6 @@ mod copy;
 mod region;
 mod stream;
 
-pub use region::Region;
 pub(crate) use region::{Description, Regions, kind_of};
+pub use region::{Region, check_name};
 pub(crate) use stream::{Piece, Stream};

@@ -5,7 +5,7 @@
 //! used again only when neither slot refers to it, so damage found between two equal readings of the
 //! slots is damage, and everything else is looked at again.
 
-use super::{HoldState, HoldSurvey, Seen, Sight, find, pour};
+use super::{HoldState, HoldSurvey, Seen, Sight, find, pour, scatter::Scatter};
 use crate::{
     commit::{Kept, Ledger, RevisionKey},
     device::{Access, Device, Disk},
@@ -230,8 +230,19 @@ impl ShardSurvey {
     }
 
     fn verify(&self, progress: &(dyn Fn(u64) + Sync)) -> Result<Verified> {
-        let sink = |_, bytes: &[u8]| progress(bytes.len() as u64);
-        let poured = self.portion.read_manifest(&self.entry).and_then(|manifest| pour(&self.portion, &manifest, &sink));
+        self.read_blocks(&|_, bytes| progress(bytes.len() as u64))
+    }
+
+    /// Reads every block, compares it with its hash, and gives `sink` the bytes of `items`, which are those
+    /// of this shard or some of them: the index in `items`, the offset in the item and the bytes, in any
+    /// order, from several threads. They count only if all is whole.
+    pub fn read(&self, items: &[Item], sink: &(dyn Fn(usize, u64, &[u8]) + Sync)) -> Result<Verified> {
+        let scatter = Scatter::new(items.iter().zip(0..));
+        self.read_blocks(&|at, bytes| scatter.fill(at, bytes, sink))
+    }
+
+    fn read_blocks(&self, sink: &(dyn Fn(u64, &[u8]) + Sync)) -> Result<Verified> {
+        let poured = self.portion.read_manifest(&self.entry).and_then(|manifest| pour(&self.portion, &manifest, sink));
         let Err(error) = poured else { return Ok(Verified::Whole) };
         let Some(what) = damage_of(&error) else { return Err(error) };
         let of_shard = |what| format!("shard {}: {what}", self.shard);
