@@ -1,6 +1,6 @@
 //! What can be asked of the command, and its help.
 
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
@@ -18,9 +18,12 @@ Examples:
   mainstay show /scratch/me/space --phases   the newest revision, and what it took
   mainstay verify /scratch/me/space          reads every block
   mainstay checkpoint /scratch/me/space      has the job that runs there save itself now
+  mainstay export /scratch/me/space out      copies it into .npy files
+  mainstay hold /scratch/me/space            has it stay, until it is released
+  mainstay prune /scratch/me/space --keep-last 3
   mainstay run --restarts 5 -- mpiexec -n 64 ./simulation input.toml";
 
-/// Looks into spaces, and starts a job again that failed.
+/// Looks into spaces and after them, and starts a job again that failed.
 ///
 /// A space is the directory that a parallel program saves itself to. Looking into it needs no MPI and
 /// no right to write, and may be done while a job is saving there.
@@ -38,8 +41,10 @@ pub enum Command {
     Show(Show),
     Verify(Verify),
     Checkpoint(Checkpoint),
+    Export(Export),
     Hold(Hold),
     Release(Release),
+    Prune(Prune),
     Run(Run),
     Config(Config),
     Completions(Completions),
@@ -109,6 +114,48 @@ pub struct Checkpoint {
     pub timeout: Duration,
 }
 
+/// Copies the items of a revision into files that other tools read
+///
+/// Of the newest complete revision, unless another is asked for: each item becomes DIR/shard-R/NAME.npy,
+/// or .raw. Every block is verified, and no file appears before all are. Beside a job at work the
+/// revision is held meanwhile, where that is allowed.
+#[derive(Debug, Args)]
+#[command(after_help = format!("\
+Examples:
+  mainstay export /scratch/me/space out
+  mainstay export /scratch/me/space out --revision 12 --shard 0 --item temperature
+  python3 -c 'import numpy; print(numpy.load(\"out/shard-0/temperature.npy\").shape)'
+
+{EXIT_CODES}"))]
+pub struct Export {
+    #[command(flatten)]
+    pub space: Space,
+    /// Where the files go; made if it is missing
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+    /// The revision of this number in place of the newest complete one
+    #[arg(long, value_name = "N")]
+    pub revision: Option<u64>,
+    /// Only the shard of this rank; may be given several times
+    #[arg(long = "shard", value_name = "R")]
+    pub shards: Vec<u32>,
+    /// Only the item of this name; may be given several times
+    #[arg(long = "item", value_name = "NAME")]
+    pub items: Vec<String>,
+    /// npy: with a header that numpy reads; raw: the bytes alone
+    #[arg(long, value_enum, default_value_t = Format::Npy)]
+    pub format: Format,
+    /// Replaces files that are there already
+    #[arg(long)]
+    pub force: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    Npy,
+    Raw,
+}
+
 /// Has a revision stay, whatever the job keeps, until it is released
 ///
 /// The newest complete one, unless another is asked for. Where no job has the space open, that counts at
@@ -159,6 +206,35 @@ pub struct Release {
     /// Every revision that is held
     #[arg(long)]
     pub all: bool,
+}
+
+/// Lets go of revisions that nobody wants
+///
+/// A revision stays if any rule names it, if it is held, or if it is the newest complete one. Incomplete
+/// ones go if they are older than that. Refused while a job has the space open.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("rule").required(true).multiple(true))]
+#[command(after_help = format!("\
+Examples:
+  mainstay prune /scratch/me/space --keep-last 3
+  mainstay prune /scratch/me/space --keep-last 2 --keep-every 10 --older-than 7d --dry-run
+
+{EXIT_CODES}"))]
+pub struct Prune {
+    #[command(flatten)]
+    pub space: Space,
+    /// The K newest complete revisions stay
+    #[arg(long, value_name = "K", group = "rule", value_parser = clap::value_parser!(u64).range(1..))]
+    pub keep_last: Option<u64>,
+    /// Complete revisions whose number is a multiple of M stay
+    #[arg(long, value_name = "M", group = "rule", value_parser = clap::value_parser!(u64).range(1..))]
+    pub keep_every: Option<u64>,
+    /// Only what was saved longer ago goes: 90s, 30m, 12h, 7d, 2w
+    #[arg(long, value_name = "AGE", group = "rule", value_parser = humantime::parse_duration)]
+    pub older_than: Option<Duration>,
+    /// Only says what would go
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 #[derive(Debug, Args)]

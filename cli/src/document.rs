@@ -82,6 +82,50 @@ pub struct ListedHold {
 }
 
 #[derive(Serialize)]
+pub struct Export<'a> {
+    pub space: &'a str,
+    pub directory: String,
+    pub revision: u64,
+    pub lineage: u64,
+    pub lineage_id: String,
+    pub files: Vec<ExportedFile>,
+}
+
+#[derive(Serialize)]
+pub struct ExportedFile {
+    pub shard: u32,
+    pub item: String,
+    /// In the directory.
+    pub file: String,
+    pub bytes: u64,
+    pub element_type: &'static str,
+    pub shape: Vec<u64>,
+    /// As numpy reads it; `None` of a raw file.
+    pub dtype: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+pub struct Prune<'a> {
+    pub space: &'a str,
+    pub dry_run: bool,
+    pub revisions: Vec<PrunedRevision>,
+    pub layouts_removed: Vec<String>,
+}
+
+#[derive(Serialize)]
+pub struct PrunedRevision {
+    pub revision: u64,
+    pub lineage: u64,
+    pub lineage_id: String,
+    pub complete: bool,
+    pub bytes: u64,
+    pub t1_unix_ns: u64,
+    pub goes: bool,
+    /// Nothing, if it goes.
+    pub stays_for: Vec<&'static str>,
+}
+
+#[derive(Serialize)]
 pub struct Revision {
     pub revision: u64,
     pub lineage: u64,

@@ -10,11 +10,13 @@ mod completions;
 mod config;
 mod document;
 mod exit;
+mod export;
 mod flags;
 mod hold;
 mod ls;
 mod man;
 mod output;
+mod prune;
 mod run;
 mod show;
 mod text;
@@ -33,8 +35,10 @@ fn main() -> ExitCode {
         Command::Config(wanted) => config::config(&wanted),
         Command::Completions(wanted) => completions::completions(&wanted),
         Command::Man(wanted) => man::man(&wanted),
+        Command::Export(wanted) => export::export(&wanted),
         Command::Hold(wanted) => hold::hold(&wanted),
         Command::Release(wanted) => hold::release(&wanted),
+        Command::Prune(wanted) => prune::prune(&wanted),
         Command::Run(wanted) => return run::run(&wanted),
     };
     match done {

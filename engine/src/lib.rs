@@ -21,7 +21,7 @@ pub mod space;
 mod stage;
 pub mod tend;
 
-pub use capture::Region;
+pub use capture::{Region, check_name};
 pub use commit::RevisionKey;
 pub use config::{Choice, Config, Interval, KEYS, Key, Resolved, Setting, Shown, Signal, Source, Surroundings, Value};
 pub use error::{Error, ErrorKind, Result};

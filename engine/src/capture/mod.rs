@@ -12,6 +12,6 @@ mod stream;
 
 pub(crate) use notes::Notes;
 pub(crate) use output::{Marked, Outputs};
-pub use region::Region;
 pub(crate) use region::{Description, Regions, kind_of};
+pub use region::{Region, check_name};
 pub(crate) use stream::{Piece, Stream};

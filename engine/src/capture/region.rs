@@ -116,7 +116,8 @@ pub(crate) fn kind_of(element: ElementType, shape: &[u64], bytes: u64) -> String
     format!("{} {} ({bytes} bytes)", element.name(), shape.join(" x "))
 }
 
-fn check_name(name: &str) -> Result<()> {
+/// Whether a region may have this name. Such a name can be a path below any folder.
+pub fn check_name(name: &str) -> Result<()> {
     let odd = name.chars().find(|c| !(c.is_ascii_alphanumeric() || "_.-:[]/".contains(*c)));
     let why = if name.is_empty() {
         "it is empty".to_owned()

@@ -138,6 +138,12 @@ impl Ledger {
         self.held = held;
     }
 
+    /// Whether any of `keys` is here and the newest root does not lead to it.
+    pub(crate) fn lacks(&self, keys: &[RevisionKey]) -> bool {
+        let in_newest = |key: RevisionKey| self.kept().iter().any(|kept| kept.key() == key);
+        self.found().iter().any(|kept| keys.contains(&kept.key()) && !in_newest(kept.key()))
+    }
+
     /// Nothing more is written, for `error` left the file of this portion in doubt.
     pub(crate) fn doubt(&mut self, error: Error) {
         self.stop(error);
@@ -179,6 +185,17 @@ impl Ledger {
             // What is held stands in the slot that the root would go to: it ends as a job that is killed.
             None => Ok(()),
         }
+    }
+
+    /// Leaves only `keys` and what is held in both slots, and ends in order: whatever else was here is gone.
+    pub(crate) fn keep_only(&mut self, keys: &[RevisionKey]) -> Result<()> {
+        for clean in [false, true] {
+            self.check_slots()?;
+            let allocation = self.allocate(Need { data: 0, meta: 0 }, keys)?;
+            self.free(&allocation, keys)?;
+            self.write_catalogue(self.retained(keys), allocation.catalogue, clean)?;
+        }
+        Ok(())
     }
 
     /// What the newest root keeps, and what is held and stands only in the other.

@@ -1,5 +1,6 @@
 //! The holds of a space as one who only looks sees them.
 
+use super::RevisionSurvey;
 use crate::{
     commit::RevisionKey,
     space::format::{Answer, Hold},
@@ -16,7 +17,8 @@ pub struct HoldSurvey {
 pub enum HoldState {
     /// The revision stays.
     Counts,
-    /// The job that has the space open has not read it yet: it does at its next checkpoint.
+    /// A job has yet to take it on: the one at work does at its next checkpoint, or at the one after if
+    /// only the older roots lead to the revision.
     Pending,
     /// The revision is not there any more.
     Gone,
@@ -32,18 +34,26 @@ impl HoldSurvey {
 }
 
 impl HoldState {
-    /// What `hold` is worth where `complete` says whether its revision was found, `at_work` whether a job
-    /// may have the space open, and `answer` is that job's.
-    pub(super) fn of(hold: &Hold, now_unix_ns: u64, complete: bool, at_work: bool, answer: Option<Answer>) -> Self {
+    /// What `hold` is worth where `found` is its complete revision, `at_work` says whether a job may have
+    /// the space open, and `answer` is that job's.
+    pub(super) fn of(
+        hold: &Hold,
+        now_unix_ns: u64,
+        found: Option<&RevisionSurvey>,
+        at_work: bool,
+        answer: Option<Answer>,
+    ) -> Self {
         match answer.filter(|_| at_work) {
             _ if hold.has_expired(now_unix_ns) => Self::Expired,
             Some(Answer::NoRoom) => Self::NoRoom,
-            _ if !complete => Self::Gone,
+            _ if found.is_none() => Self::Gone,
             Some(Answer::Counts) => Self::Counts,
             Some(Answer::Gone) => Self::Gone,
             None if at_work => Self::Pending,
-            // The next job reads it before it lets go of anything.
-            None => Self::Counts,
+            // The next job reads it before it lets go of anything, but its first root goes over the older one,
+            // and may tear.
+            None if found.is_some_and(RevisionSurvey::is_in_newest_roots) => Self::Counts,
+            None => Self::Pending,
         }
     }
 }

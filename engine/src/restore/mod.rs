@@ -7,6 +7,7 @@ mod find;
 mod holds;
 mod pour;
 mod regions;
+mod scatter;
 mod survey;
 
 pub(crate) use find::{Found, Seen, Sight, find};

@@ -5,14 +5,14 @@
 //! used again only when neither slot refers to it, so damage found between two equal readings of the
 //! slots is damage, and everything else is looked at again.
 
-use super::{HoldState, HoldSurvey, Seen, Sight, find, pour};
+use super::{HoldState, HoldSurvey, Seen, Sight, find, pour, scatter::Scatter};
 use crate::{
     commit::{Kept, Ledger, RevisionKey},
     device::{Access, Device, Disk},
     error::{Error, Result},
     space::{
         HoldsRead, LOCK_FILE, Portion,
-        format::{BLOCK_BYTES, Entry, Header, Lineage, Manifest, PhaseRecord, Slot},
+        format::{BLOCK_BYTES, Entry, Header, Item, Lineage, Manifest, PhaseRecord, Slot},
         is_layout, list, open_layout, unix_ns,
     },
 };
@@ -67,7 +67,7 @@ pub struct ShardSurvey {
     pub bytes: u64,
     pub phases: PhaseRecord,
     /// The newest root of its portion leads to it, not only the other.
-    pub(crate) in_newest_root: bool,
+    in_newest_root: bool,
     /// Bytes of the blocks that hold the items.
     block_bytes: u64,
     entry: Entry,
@@ -138,9 +138,8 @@ impl SpaceSurvey {
             let answers = file.answers.as_ref().filter(|answers| Some(answers.lineage) == lineage);
             for (_, hold) in file.holds() {
                 let key = RevisionKey::new(hold.lineage, hold.number);
-                let complete = self.complete(key).is_some();
                 let answer = answers.and_then(|answers| answers.to(&hold.id));
-                let state = HoldState::of(hold, now, complete, at_work, answer);
+                let state = HoldState::of(hold, now, self.complete(key), at_work, answer);
                 self.holds.push(HoldSurvey { hold: hold.clone(), state });
             }
         }
@@ -157,6 +156,12 @@ impl RevisionSurvey {
     /// Bytes of all items of the shards that were found.
     pub fn bytes(&self) -> u64 {
         self.shards.iter().map(|shard| shard.bytes).sum()
+    }
+
+    /// Whether the newest root of every portion leads to it. What only older roots lead to is on its way
+    /// out: it is gone with the next root.
+    pub fn is_in_newest_roots(&self) -> bool {
+        self.shards.iter().all(|shard| shard.in_newest_root)
     }
 
     /// Bytes that `verify` reads and tells of.
@@ -225,8 +230,19 @@ impl ShardSurvey {
     }
 
     fn verify(&self, progress: &(dyn Fn(u64) + Sync)) -> Result<Verified> {
-        let sink = |_, bytes: &[u8]| progress(bytes.len() as u64);
-        let poured = self.portion.read_manifest(&self.entry).and_then(|manifest| pour(&self.portion, &manifest, &sink));
+        self.read_blocks(&|_, bytes| progress(bytes.len() as u64))
+    }
+
+    /// Reads every block, compares it with its hash, and gives `sink` the bytes of `items`, which are those
+    /// of this shard or some of them: the index in `items`, the offset in the item and the bytes, in any
+    /// order, from several threads. They count only if all is whole.
+    pub fn read(&self, items: &[Item], sink: &(dyn Fn(usize, u64, &[u8]) + Sync)) -> Result<Verified> {
+        let scatter = Scatter::new(items.iter().zip(0..));
+        self.read_blocks(&|at, bytes| scatter.fill(at, bytes, sink))
+    }
+
+    fn read_blocks(&self, sink: &(dyn Fn(u64, &[u8]) + Sync)) -> Result<Verified> {
+        let poured = self.portion.read_manifest(&self.entry).and_then(|manifest| pour(&self.portion, &manifest, sink));
         let Err(error) = poured else { return Ok(Verified::Whole) };
         let Some(what) = damage_of(&error) else { return Err(error) };
         let of_shard = |what| format!("shard {}: {what}", self.shard);

@@ -2,7 +2,8 @@
 //! when something changed, and acknowledges.
 //!
 //! What must hold: the set is the same on every rank and changes only while no revision is under way;
-//! what is held stays in every root; nothing is acknowledged before every rank keeps it.
+//! what is held stays in every root; nothing is acknowledged before the newest root of every rank leads to
+//! it: until then the next root goes over the only one that does, and may tear.
 
 use super::inner::Inner;
 use crate::{
@@ -33,6 +34,8 @@ pub(super) struct Holds {
     answers: Vec<(Asked, Answer)>,
     /// What stays for them, wherever it lies.
     held: Vec<Complete>,
+    /// All newest roots lead to what is held once a revision of this number or a higher one is complete.
+    in_newest_roots_with: u64,
     /// On rank 0: what is known stands in the acknowledgement too.
     acknowledged: bool,
 }
@@ -112,6 +115,7 @@ impl Inner {
         let complete = find(&sights, &self.device.path())?.complete;
         let before = self.holds.counting();
         self.holds.answer(asked, &complete);
+        self.holds.in_newest_roots_with = self.number_with_all_held()?;
         loop {
             if let Some(current) = &self.current {
                 lock(&current.ledger).set_held(self.holds.keys());
@@ -128,6 +132,15 @@ impl Inner {
         }
     }
 
+    /// The number of the revision that is in every rank's newest root together with all that is held.
+    /// Collective.
+    fn number_with_all_held(&self) -> Result<u64> {
+        let missing = self.current.as_ref().is_some_and(|current| lock(&current.ledger).lacks(&self.holds.keys()));
+        let mut missing = [u64::from(missing)];
+        self.group.all_max(&mut missing)?;
+        Ok(if missing == [0] { 0 } else { self.next_number })
+    }
+
     /// The lineage has changed: what an older one acknowledged says nothing.
     pub(super) fn forget_acknowledgement(&mut self) {
         self.holds.acknowledged = self.holds.answers.is_empty();
@@ -136,7 +149,8 @@ impl Inner {
     /// Tells those who hold what became of it, if they have not been told. On rank 0; local. Tried
     /// again at the next t1 where it fails.
     pub(super) fn acknowledge(&mut self) {
-        if self.group.rank() != 0 || self.holds.acknowledged {
+        let complete = self.complete.first().map_or(0, |complete| complete.key.number);
+        if self.group.rank() != 0 || self.holds.acknowledged || complete < self.holds.in_newest_roots_with {
             return;
         }
         let told = self.layouts.iter().map(|layout| tell(layout, self.lineage, &self.holds.answers));

@@ -3,7 +3,7 @@
 //! A hold is written before anybody asks whether a job is at work, and a job reads the holds after it
 //! has locked the space: so either the job reads it, or it is seen here that there is a job.
 
-use super::room;
+use super::{opening, room};
 use crate::{
     commit::RevisionKey,
     device::{Access, Device, Disk, LockFile, LockOutcome, RANK_BYTES},
@@ -142,10 +142,26 @@ fn settle(device: &dyn Device, hold: &Hold, wait: Duration, locks_work: bool) ->
             Some(HoldState::Counts) if !at_work || locks_work => return Ok(Holding::Counts(hold.clone())),
             Some(HoldState::NoRoom) => return Ok(Holding::NoRoom),
             Some(HoldState::Gone) | None => return Ok(Holding::Gone),
+            // Only older roots lead to it, and the next job's first root would go over them.
+            Some(HoldState::Pending) if !at_work && root_again(device)? => {}
             _ if Instant::now() >= deadline => return Ok(Holding::Pending(hold.clone())),
             _ => thread::sleep(POLL),
         }
     }
+}
+
+/// Writes roots that lead to all that is held; false if a job opens the space meanwhile, which does it.
+fn root_again(device: &dyn Device) -> Result<bool> {
+    let _locks = match opening::lock(device) {
+        Ok(locks) => locks,
+        Err(Error::InUse { .. }) => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    let survey = SpaceSurvey::open_on(device)?;
+    let wanted = survey.holds.iter().filter(|held| held.state != HoldState::Expired);
+    let wanted: Vec<RevisionKey> = wanted.map(|held| held.key()).collect();
+    opening::take_over(&layouts(device, Access::Write)?, &[], &wanted)?;
+    Ok(true)
 }
 
 /// The right to choose a block; and whether the file system has locks at all.

@@ -26,9 +26,8 @@ pub(super) fn is_left(survey: &SpaceSurvey, held: &[RevisionKey]) -> bool {
 /// How many revisions the last job kept: its last root led to those and to the one that it published, and
 /// to older ones that were held.
 fn keep(survey: &SpaceSurvey, layout: [u8; 16]) -> usize {
-    let in_root = |revision: &&RevisionSurvey| {
-        revision.layout == layout && revision.complete && revision.shards.iter().all(|shard| shard.in_newest_root)
-    };
+    let in_root =
+        |revision: &&RevisionSurvey| revision.layout == layout && revision.complete && revision.is_in_newest_roots();
     let in_root: Vec<&RevisionSurvey> = survey.revisions.iter().filter(in_root).collect();
     // Older than all that are not held are those that stay for the holds alone.
     in_root.iter().rposition(|revision| !revision.held).unwrap_or(0).max(1)

@@ -255,7 +255,7 @@ impl Recording {
     }
 }
 
-fn losses(durable: &Durable, point: usize, seeds: u64) -> Vec<Loss> {
+pub fn losses(durable: &Durable, point: usize, seeds: u64) -> Vec<Loss> {
     let mut losses = vec![Loss::Nothing];
     if durable.has_pending() {
         losses.extend([Loss::Everything, Loss::FirstHalfOfLastKept, Loss::SecondHalfOfLastKept]);
@@ -282,7 +282,7 @@ impl From<Restoring> for Trouble {
     }
 }
 
-fn expect(found: Result<Option<Mark>, Restoring>, mark: Mark) -> Result<(), Trouble> {
+pub fn expect(found: Result<Option<Mark>, Restoring>, mark: Mark) -> Result<(), Trouble> {
     let found = found?;
     if found == Some(mark) { Ok(()) } else { Err(Trouble(format!("{found:?} was restored in place of {mark:?}"))) }
 }
@@ -369,7 +369,11 @@ pub fn late_writer(shape: Shape) -> Checked<ErrorKind> {
 }
 
 /// Runs a job on `medium`, a thread a rank; a rank whose work does not close ends as a killed one does.
-fn job(medium: &Medium, shape: Shape, work: impl Fn(Program, Session) -> Result<(), Trouble> + Sync) -> Checked<()> {
+pub fn job(
+    medium: &Medium,
+    shape: Shape,
+    work: impl Fn(Program, Session) -> Result<(), Trouble> + Sync,
+) -> Checked<()> {
     let run = |group: Box<dyn Group>| -> Result<(), Trouble> {
         let device = Arc::new(Faulty(medium.view()));
         let mut program = Program::new(group.rank());

@@ -184,7 +184,10 @@ impl Device for Faulty {
 
     fn list(&self) -> io::Result<Vec<String>> {
         self.0.alive()?;
-        Ok(self.0.medium.lock().live.names.keys().cloned().collect())
+        let shared = self.0.medium.lock();
+        // Not among the names, so that no loss of power takes it away.
+        let locks = (!shared.locks.is_empty()).then(|| "lock".to_owned());
+        Ok(shared.live.names.keys().cloned().chain(locks).collect())
     }
 
     fn create(&self, name: &str, bytes: u64) -> io::Result<Arc<dyn File>> {

@@ -1,0 +1,88 @@
+//! Files that appear whole or not at all: written in a folder beside their place, and named at the end.
+
+use crate::exit::{Exit, Failure};
+use std::{
+    collections::BTreeSet,
+    fs::{self, File, OpenOptions},
+    io,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    process,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+/// A folder that goes, with all in it, when this is dropped.
+pub struct Unfinished {
+    target: PathBuf,
+    folder: PathBuf,
+}
+
+fn failed(doing: &str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
+    let what = format!("{doing} {}", path.display());
+    move |error| Failure { exit: Exit::System, message: format!("{what} failed: {error}") }
+}
+
+impl Unfinished {
+    /// Makes `target` if it is missing, and a folder in it.
+    pub fn begin(target: &Path) -> Result<Unfinished, Failure> {
+        fs::create_dir_all(target).map_err(failed("making the directory", target))?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let folder = target.join(format!(".mainstay-export-{}-{now}", process::id()));
+        fs::create_dir(&folder).map_err(failed("making the directory", &folder))?;
+        Ok(Unfinished { target: target.to_owned(), folder })
+    }
+
+    /// Makes the file that is to be `name`, of `bytes` zeros that begin with `head`.
+    pub fn make(&self, name: &Path, head: &[u8], bytes: u64) -> Result<(), Failure> {
+        let path = self.folder.join(name);
+        let made = || {
+            fs::create_dir_all(path.parent().unwrap_or(&self.folder))?;
+            let file = File::create_new(&path)?;
+            file.set_len(head.len() as u64 + bytes)?;
+            file.write_all_at(head, 0)
+        };
+        made().map_err(failed("making", &self.target.join(name)))
+    }
+
+    /// Opened for each write: there may be more files than a process may have open.
+    pub fn write(&self, name: &Path, at: u64, bytes: &[u8]) -> Result<(), Failure> {
+        let file = OpenOptions::new().write(true).open(self.folder.join(name));
+        file.and_then(|file| file.write_all_at(bytes, at)).map_err(failed("writing", &self.target.join(name)))
+    }
+
+    /// Makes all durable and gives them their names.
+    pub fn finish(self, names: &[PathBuf], force: bool) -> Result<(), Failure> {
+        for name in names {
+            let synced = File::open(self.folder.join(name)).and_then(|file| file.sync_all());
+            synced.map_err(failed("syncing", &self.target.join(name)))?;
+        }
+        refuse_existing(&self.target, names, force)?;
+        let mut folders = BTreeSet::from([self.target.clone()]);
+        for name in names {
+            let path = self.target.join(name);
+            let folder = path.parent().unwrap_or(&self.target);
+            fs::create_dir_all(folder).map_err(failed("making the directory", folder))?;
+            fs::rename(self.folder.join(name), &path).map_err(failed("naming", &path))?;
+            folders.extend(folder.ancestors().take_while(|above| above.starts_with(&self.target)).map(Path::to_owned));
+        }
+        for folder in folders {
+            File::open(&folder).and_then(|file| file.sync_all()).map_err(failed("syncing", &folder))?;
+        }
+        Ok(())
+    }
+}
+
+/// An error if one of `names` is there already, unless it may be replaced.
+pub fn refuse_existing(target: &Path, names: &[PathBuf], force: bool) -> Result<(), Failure> {
+    let there = names.iter().map(|name| target.join(name)).find(|path| !force && path.symlink_metadata().is_ok());
+    there.map_or(Ok(()), |path| {
+        Err(Failure::refused(format!("{} is there already; --force replaces such files", path.display())))
+    })
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // What cannot be removed says in its name what it is.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}

@@ -1,0 +1,70 @@
+//! The header of a .npy file, version 1.0: what numpy needs to know of the bytes that follow.
+
+use mainstay_engine::space::format::{ElementType, Item};
+
+/// How numpy names the elements. It has no bfloat16: those are 2 bytes of nothing in particular, as numpy
+/// itself writes them.
+pub fn dtype(element: ElementType) -> &'static str {
+    match element {
+        ElementType::Bytes | ElementType::U8 => "|u1",
+        ElementType::I8 => "|i1",
+        ElementType::I16 => "<i2",
+        ElementType::U16 => "<u2",
+        ElementType::I32 => "<i4",
+        ElementType::U32 => "<u4",
+        ElementType::I64 => "<i8",
+        ElementType::U64 => "<u8",
+        ElementType::F16 => "<f2",
+        ElementType::BF16 => "|V2",
+        ElementType::F32 => "<f4",
+        ElementType::F64 => "<f8",
+        ElementType::C64 => "<c8",
+        ElementType::C128 => "<c16",
+        ElementType::Bool => "|b1",
+    }
+}
+
+/// Element type and shape of the item as an array: as it was saved, or else its bytes in a row.
+pub fn array(item: &Item) -> (ElementType, Vec<u64>) {
+    let product = item.shape.iter().try_fold(item.element.size(), |total, n| total.checked_mul(*n));
+    if !item.shape.is_empty() && product == Some(item.bytes) {
+        (item.element, item.shape.clone())
+    } else {
+        (ElementType::Bytes, vec![item.bytes])
+    }
+}
+
+/// All that comes before the bytes, a multiple of 64.
+pub fn header(element: ElementType, shape: &[u64]) -> Vec<u8> {
+    const BEFORE: usize = 10;
+    let numbers: String = shape.iter().map(|n| format!("{n}, ")).collect();
+    // A tuple of one keeps its comma.
+    let shape = if shape.len() == 1 { numbers.trim_end() } else { numbers.trim_end_matches(", ") };
+    let mut text = format!("{{'descr': '{}', 'fortran_order': False, 'shape': ({shape}), }}", dtype(element));
+    let bytes = (BEFORE + text.len() + 1).next_multiple_of(64);
+    text += &" ".repeat(bytes - BEFORE - text.len() - 1);
+    text.push('\n');
+    // 32 dimensions of 20 digits are far below what a length of two bytes can tell.
+    let length = (text.len() as u16).to_le_bytes();
+    [b"\x93NUMPY\x01\x00", &length[..], text.as_bytes()].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_as_numpy_writes_them() {
+        let cases: [(&[u64], &str); 4] =
+            [(&[4, 3], "(4, 3)"), (&[7], "(7,)"), (&[0, 2], "(0, 2)"), (&[1, 2, 3], "(1, 2, 3)")];
+        for (shape, text) in cases {
+            let header = header(ElementType::F64, shape);
+            let length = u16::from_le_bytes([header[8], header[9]]) as usize;
+            assert_eq!((header.len() % 64, header.len()), (0, 10 + length));
+            let expected = format!("{{'descr': '<f8', 'fortran_order': False, 'shape': {text}, }}");
+            assert_eq!(str::from_utf8(&header[10..]).unwrap().trim_end(), expected);
+            assert!(header.starts_with(b"\x93NUMPY\x01\x00") && header.ends_with(b"\n"));
+        }
+        assert!(header(ElementType::C128, &[u64::MAX; 32]).len() < 1 << 16);
+    }
+}

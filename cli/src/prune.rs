@@ -1,0 +1,114 @@
+//! `mainstay prune`: lets go of revisions that nobody wants.
+
+use crate::{
+    arguments,
+    document::{self, PrunedRevision, hex},
+    exit::{Exit, Failure, say},
+    output,
+    text::{self, Align},
+};
+use mainstay_engine::{
+    SpaceSurvey,
+    tend::{self, Fate, Pruned, Reason, Rules},
+};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+pub fn prune(wanted: &arguments::Prune) -> Result<Exit, Failure> {
+    let rules = Rules {
+        keep_last: wanted.keep_last,
+        keep_every: wanted.keep_every,
+        older_than_unix_ns: wanted.older_than.map(ago),
+    };
+    let survey = SpaceSurvey::open(&wanted.space.path)?;
+    survey.damage.iter().for_each(|what| say(what));
+    let Pruned { fates, layouts_removed } = if wanted.dry_run {
+        Pruned { fates: tend::fates(&survey, &rules), layouts_removed: Vec::new() }
+    } else {
+        tend::prune(&wanted.space.path, &rules)?
+    };
+    if wanted.space.json {
+        let revisions = fates.iter().map(PrunedRevision::of).collect();
+        let (space, dry_run) = (survey.path.as_str(), wanted.dry_run);
+        output::json(&document::Prune { space, dry_run, revisions, layouts_removed })?;
+    } else if fates.is_empty() {
+        output::text("no revision\n")?;
+    } else {
+        output::text(&(table(&fates) + &summary(wanted.dry_run, &fates, &layouts_removed)))?;
+    }
+    Ok(Exit::Good)
+}
+
+fn ago(age: Duration) -> u64 {
+    let then = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(age);
+    u64::try_from(then.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn table(fates: &[Fate]) -> String {
+    let columns = [
+        ("revision", Align::Right),
+        ("lineage", Align::Right),
+        ("size", Align::Right),
+        ("saved (UTC)", Align::Left),
+        ("what becomes of it", Align::Left),
+    ];
+    let row = |fate: &Fate| {
+        let reasons: Vec<&str> = fate.reasons.iter().map(|reason| words(*reason)).collect();
+        let what = match (fate.goes(), fate.complete) {
+            (true, true) => "goes".to_owned(),
+            (true, false) => "goes (incomplete)".to_owned(),
+            (false, _) => format!("stays: {}", reasons.join(", ")),
+        };
+        vec![
+            fate.key.number.to_string(),
+            fate.key.lineage.number.to_string(),
+            text::bytes(fate.bytes),
+            text::when(fate.t1_unix_ns),
+            what,
+        ]
+    };
+    text::table(&columns, fates.iter().map(row))
+}
+
+fn summary(dry_run: bool, fates: &[Fate], layouts_removed: &[String]) -> String {
+    let gone = fates.iter().filter(|fate| fate.goes()).count();
+    let mut lines = match (dry_run, gone) {
+        (true, gone) => format!("\n{gone} would go; nothing was changed\n"),
+        (false, gone) => format!("\n{gone} went\n"),
+    };
+    layouts_removed.iter().for_each(|file| lines += &format!("{file} was empty and is removed\n"));
+    lines
+}
+
+fn words(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Newest => "newest",
+        Reason::Held => "held",
+        Reason::Last => "among the last",
+        Reason::Every => "one of every so many",
+        Reason::Young => "not so old",
+        Reason::Unfinished => "incomplete, and newer than any that is complete",
+    }
+}
+
+impl PrunedRevision {
+    fn of(fate: &Fate) -> PrunedRevision {
+        let name = |reason: &Reason| match reason {
+            Reason::Newest => "newest",
+            Reason::Held => "held",
+            Reason::Last => "keep_last",
+            Reason::Every => "keep_every",
+            Reason::Young => "not_older",
+            Reason::Unfinished => "unfinished",
+        };
+        PrunedRevision {
+            revision: fate.key.number,
+            lineage: fate.key.lineage.number,
+            lineage_id: hex(&fate.key.lineage.id),
+            complete: fate.complete,
+            bytes: fate.bytes,
+            t1_unix_ns: fate.t1_unix_ns,
+            goes: fate.goes(),
+            stays_for: fate.reasons.iter().map(name).collect(),
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Where the bytes of a portion go: the extents of items, each with whom it belongs to.
+
+use crate::space::format::Item;
+
+/// Extents, ascending. They may overlap: items may share bytes.
+pub(crate) struct Scatter<T> {
+    extents: Vec<Target<T>>,
+}
+
+struct Target<T> {
+    at: u64,
+    bytes: u64,
+    owner: T,
+    /// In the owner's bytes.
+    offset: u64,
+    /// Where the furthest of this and all before it ends.
+    reach: u64,
+}
+
+impl<T: Copy> Scatter<T> {
+    pub(crate) fn new<'a>(items: impl IntoIterator<Item = (&'a Item, T)>) -> Scatter<T> {
+        let mut extents = Vec::new();
+        for (item, owner) in items {
+            let mut offset = 0;
+            for extent in &item.extents {
+                extents.push(Target { at: extent.at, bytes: extent.bytes, owner, offset, reach: 0 });
+                offset += extent.bytes;
+            }
+        }
+        extents.sort_by_key(|target| target.at);
+        let mut reach = 0;
+        for target in &mut extents {
+            reach = reach.max(target.at + target.bytes);
+            target.reach = reach;
+        }
+        Scatter { extents }
+    }
+
+    /// Gives `put` each part of the portion's bytes from offset `at` on: whose it is, its offset in the
+    /// owner's bytes, and the part.
+    pub(crate) fn fill(&self, at: u64, bytes: &[u8], mut put: impl FnMut(T, u64, &[u8])) {
+        let end = at + bytes.len() as u64;
+        let first = self.extents.partition_point(|target| target.reach <= at);
+        for target in self.extents[first..].iter().take_while(|target| target.at < end) {
+            let (from, to) = (target.at.max(at), (target.at + target.bytes).min(end));
+            if to > from {
+                put(target.owner, target.offset + (from - target.at), &bytes[(from - at) as usize..(to - at) as usize]);
+            }
+        }
+    }
+}

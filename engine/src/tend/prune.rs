@@ -1,0 +1,66 @@
+//! Letting go of revisions that nobody wants, as a job does it: under its locks, with a lineage of its own,
+//! by roots that no longer lead to them.
+//!
+//! What must hold: after every write a valid slot of every portion leads to the newest complete revision
+//! and to all that stay and that the newest roots led to. What only older roots lead to is kept too where it
+//! is wanted, unless the power fails in the one write that goes over them.
+
+use super::{
+    opening::{lock, take_over},
+    rules::{Fate, Rules, fates},
+};
+use crate::{
+    commit::RevisionKey,
+    device::{Access, Device, Disk},
+    error::{Error, Result},
+    restore::SpaceSurvey,
+    space::{LayoutFile, layouts, remove_layout},
+};
+use std::path::Path;
+
+/// What was done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pruned {
+    /// Newest first.
+    pub fates: Vec<Fate>,
+    /// Files of layouts that nothing lies in any more.
+    pub layouts_removed: Vec<String>,
+}
+
+/// Lets go of all revisions of the space in `directory` that `rules` do not keep. The newest complete one
+/// and those that are held always stay. Refused as in use while a job has the space open.
+pub fn prune(directory: &Path, rules: &Rules) -> Result<Pruned> {
+    // A survey first: what is no space gets no lock file.
+    SpaceSurvey::open(directory)?;
+    prune_on(&Disk::existing(directory), rules)
+}
+
+/// As `prune`, on `device`.
+pub fn prune_on(device: &dyn Device, rules: &Rules) -> Result<Pruned> {
+    let _locks = lock(device)?;
+    // After the lock, as a job does: no hold is missed.
+    let survey = SpaceSurvey::open_on(device)?;
+    let fates = fates(&survey, rules);
+    let files = layouts(device, Access::Write)?;
+    let newest = files.last().map(|file| file.header.layout_id);
+    let is_empty = |file: &LayoutFile| {
+        let id = file.header.layout_id;
+        Some(id) != newest && !fates.iter().any(|fate| fate.layout == id && !fate.goes())
+    };
+    let (empty, files): (Vec<LayoutFile>, Vec<LayoutFile>) = files.into_iter().partition(is_empty);
+    if empty.is_empty() && !fates.iter().any(Fate::goes) {
+        return Ok(Pruned { fates, layouts_removed: Vec::new() });
+    }
+
+    let stay: Vec<RevisionKey> = fates.iter().filter(|fate| !fate.goes()).map(|fate| fate.key).collect();
+    take_over(&files, &empty, &stay)?.iter_mut().try_for_each(|ledger| ledger.keep_only(&stay))?;
+    let mut layouts_removed = Vec::new();
+    for file in &empty {
+        remove_layout(device, file)?;
+        layouts_removed.push(file.name.clone());
+    }
+    if !empty.is_empty() {
+        device.sync_directory().map_err(|e| Error::io("syncing", device.path(), e))?;
+    }
+    Ok(Pruned { fates, layouts_removed })
+}

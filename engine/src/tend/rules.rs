@@ -1,0 +1,78 @@
+//! Which revisions stay when a space is pruned. Rules unite: what any of them names stays.
+
+use crate::{
+    commit::RevisionKey,
+    restore::{HoldState, RevisionSurvey, SpaceSurvey},
+};
+
+/// What is wanted. Without a single rule only the newest complete revision and held ones stay.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// So many of the newest complete ones.
+    pub keep_last: Option<u64>,
+    /// Complete ones whose number is a multiple of this; 0 names none.
+    pub keep_every: Option<u64>,
+    /// What was asked for at this time or later (t1, nanoseconds since 1970) stays whatever it is.
+    pub older_than_unix_ns: Option<u64>,
+}
+
+/// Why a revision stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// It is the newest complete one.
+    Newest,
+    Held,
+    Last,
+    Every,
+    Young,
+    /// Not complete, and newer than any that is: it may be one day.
+    Unfinished,
+}
+
+/// What becomes of a revision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fate {
+    pub key: RevisionKey,
+    /// Id of the layout that it lies in.
+    pub layout: [u8; 16],
+    pub complete: bool,
+    pub bytes: u64,
+    pub t1_unix_ns: u64,
+    /// It goes if there is none.
+    pub reasons: Vec<Reason>,
+}
+
+impl Fate {
+    pub fn goes(&self) -> bool {
+        self.reasons.is_empty()
+    }
+}
+
+/// What `rules` make of each revision of `survey`, in its order: newest first.
+pub fn fates(survey: &SpaceSurvey, rules: &Rules) -> Vec<Fate> {
+    let newest = survey.newest().map(|revision| revision.key);
+    // A job may not have taken it on yet: it is wanted all the same.
+    let wanted = survey.holds.iter().filter(|held| held.state != HoldState::Expired);
+    let held: Vec<RevisionKey> = wanted.map(|held| held.key()).collect();
+    let mut rank = 0;
+    let fate = |revision: &RevisionSurvey| {
+        let key = revision.key;
+        let mut reasons = Vec::new();
+        let mut stays = |reason, condition: bool| reasons.extend(condition.then_some(reason));
+        if revision.complete {
+            stays(Reason::Newest, Some(key) == newest);
+            stays(Reason::Held, held.contains(&key));
+            stays(Reason::Last, rules.keep_last.is_some_and(|last| rank < last));
+            let multiple = |every: u64| every > 0 && key.number.is_multiple_of(every);
+            stays(Reason::Every, rules.keep_every.is_some_and(multiple));
+            rank += 1;
+        } else {
+            stays(Reason::Unfinished, newest.is_none_or(|newest| key > newest));
+        }
+        let t1_unix_ns = revision.t1_unix_ns();
+        stays(Reason::Young, rules.older_than_unix_ns.is_some_and(|time| t1_unix_ns >= time));
+        let (layout, complete, bytes) = (revision.layout, revision.complete, revision.bytes());
+        Fate { key, layout, complete, bytes, t1_unix_ns, reasons }
+    };
+    survey.revisions.iter().map(fate).collect()
+}

@@ -1,0 +1,111 @@
+"""`mainstay hold`, `export`, `release` and `prune` on the space of a real job, while it runs and after."""
+
+import json
+import subprocess
+
+import dem
+import numpy
+import pytest
+from build import ROOT, build
+from job import Job
+from jobs import run
+
+MAINSTAY = ROOT / "target" / "release" / "mainstay"
+RANKS = 3
+EVERY = 5
+LIMIT_S = 90
+
+
+@pytest.fixture(scope="module")
+def jacobi3d(tmp_path_factory):
+    """A command that runs jacobi3d, saving to a space."""
+    folder = tmp_path_factory.mktemp("jacobi3d")
+    build(folder / "jacobi3d")
+    dem.write(folder / "dem")
+
+    def command(space, steps):
+        return [folder / "jacobi3d", "--dem", folder / "dem", "--nx", 40, "--ny", 36, "--nz", 20,
+                "--steps", steps, "--space", space, "--every", EVERY, "--progress", EVERY]  # fmt: skip
+
+    return command
+
+
+def mainstay(command, *arguments, code=0):
+    """What `mainstay COMMAND ARGUMENTS --json` says."""
+    words = [MAINSTAY, command, *map(str, arguments), "--json"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S)
+    assert done.returncode == code, done
+    return json.loads(done.stdout) if done.stdout else done.stderr
+
+
+def complete(space):
+    return [r["revision"] for r in mainstay("ls", space)["revisions"] if r["state"] != "incomplete"]
+
+
+def further(lines, checkpoints):
+    """Follows the job until it has saved so many more times."""
+    for _ in range(checkpoints):
+        assert any(line.startswith("step ") for line in lines)
+
+
+def arrays(folder, document):
+    """Item by item, shard by shard, as numpy reads them."""
+    return {(f["shard"], f["item"]): numpy.load(folder / f["file"], allow_pickle=False) for f in document["files"]}
+
+
+def same(one, other):
+    return one.keys() == other.keys() and all(
+        one[key].dtype == other[key].dtype and one[key].shape == other[key].shape
+        and one[key].tobytes() == other[key].tobytes()
+        for key in one
+    )  # fmt: skip
+
+
+def test_what_is_held_of_a_running_job_stays_and_is_exported_bit_for_bit(jacobi3d, scratch):
+    space = scratch / "space"
+    with Job(RANKS, jacobi3d(space, 10**9), scratch, LIMIT_S) as job:
+        lines = job.lines()
+        further(lines, 3)
+        held = mainstay("hold", space, "--note", "a test", "--wait", "60s")
+        assert held["counts"], held
+        revision = held["hold"]["revision"]
+        beside = mainstay("export", space, scratch / "beside", "--revision", revision)
+        newest = mainstay("export", space, scratch / "newest")
+        assert newest["revision"] >= revision
+        further(lines, 20)
+        listed = mainstay("ls", space)
+        assert [hold["revision"] for hold in listed["holds"]] == [revision], "an export left its hold"
+        assert listed["in_use"] and listed["revisions"][0]["revision"] > revision + 5
+        assert [r["revision"] for r in listed["revisions"] if r["held"]] == [revision]
+        assert "in use" in mainstay("prune", space, "--keep-last", 1, code=4)
+        job.kill_rank(1)
+        assert job.wait() != 0, job.tail()
+
+    # It outlives the next job too, and that one goes on from the newest.
+    status, output = run(RANKS, jacobi3d(space, 1), scratch)
+    assert status == 0, output
+    after = mainstay("export", space, scratch / "after", "--revision", revision)
+    mainstay("prune", space, "--keep-last", 1)
+    left = complete(space)
+    assert len(left) == 2 and left[1] == revision, left
+    again = mainstay("export", space, scratch / "again", "--revision", revision)
+
+    # The same step of a job that nobody disturbed.
+    step = int(numpy.load(scratch / "after" / "shard-0" / "step.npy").view("<u8")[0])
+    assert step == revision * EVERY
+    status, output = run(RANKS, jacobi3d(scratch / "calm", step), scratch)
+    assert status == 0, output
+    calm = arrays(scratch / "calm-out", mainstay("export", scratch / "calm", scratch / "calm-out"))
+    assert {key[1] for key in calm} == {"step", "temperature"} and len(calm) == 2 * RANKS
+    assert calm[0, "temperature"].dtype == numpy.float64 and calm[0, "temperature"].ndim == 3
+    for folder, document in [("beside", beside), ("after", after), ("again", again)]:
+        assert same(arrays(scratch / folder, document), calm), folder
+    raw = mainstay("export", space, scratch / "raw", "--format", "raw", "--item", "temperature", "--revision", revision)
+    for file in raw["files"]:
+        assert (scratch / "raw" / file["file"]).read_bytes() == calm[file["shard"], "temperature"].tobytes()
+
+    mainstay("release", space, revision)
+    mainstay("prune", space, "--keep-last", 1)
+    assert complete(space) == left[:1]
+    status, output = run(RANKS, jacobi3d(space, 1), scratch)
+    assert status == 0 and "restored revision" in output, output
