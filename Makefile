@@ -53,14 +53,16 @@ wheel: stage .venv/ready
 	@rm -rf dist
 	.venv/bin/maturin build --release --manifest-path python/Cargo.toml --out dist
 
-# The wheel, installed for the tests and the demo.
+# The wheel, installed where tests and demo look for it.
 python: wheel
-	.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-index --no-deps --force-reinstall dist/*.whl
+	@for home in .venv .venv-mpich; do test ! -e $$home/ready || \
+		$$home/bin/python -m pip install --quiet --disable-pip-version-check --no-index --no-deps --force-reinstall \
+			dist/*.whl || exit; done
 
 demo: build python
 	@.venv/bin/python examples/jacobi3d/demo.py
 
-test: build python .venv-mpich/ready
+test: build .venv-mpich/ready python
 	@.venv/bin/python tools/test.py
 
 # A NAME from the environment is no wish for a benchmark.
@@ -105,7 +107,7 @@ lint: check-rust
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
-campaign: build .venv/ready .venv-mpich/ready
+campaign: build .venv-mpich/ready python
 	cargo test --workspace --release --locked -- --ignored --nocapture
 	.venv/bin/python -m pytest tests -m campaign
 

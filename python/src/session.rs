@@ -186,6 +186,15 @@ impl Session {
         })
     }
 
+    /// Whether a checkpoint should be taken now that the program has done `step` steps, the same on all
+    /// ranks. Every rank calls it at the same steps, with the same number. A checkpoint is due by the
+    /// settings every_steps, every_seconds and mtbf_seconds, by the signal of checkpoint_signal on any rank,
+    /// and when someone asks from outside: `mainstay checkpoint`, and `mainstay run` before the job's end.
+    /// Costs a count; about every agree_seconds it is collective, one small all-reduce.
+    fn due(&self, py: Python<'_>, step: u64) -> PyResult<bool> {
+        self.call(py, |engine| engine.due(step))
+    }
+
     /// Waits until the last revision is complete: durable on all ranks. Collective.
     fn wait(&self, py: Python<'_>) -> PyResult<()> {
         self.call(py, Engine::wait)
