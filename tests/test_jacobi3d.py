@@ -1,5 +1,6 @@
-"""The example comes back bit for bit, and the demo's checks are no decoration: each can fail."""
+"""The example, in both languages, comes back bit for bit, and the demo's checks are no decoration: each can fail."""
 
+import struct
 import tempfile
 from pathlib import Path
 
@@ -7,9 +8,10 @@ import dem
 import demo
 import numpy
 import pytest
-from build import build
+from build import HERE, build
 from job import Job
 from jobs import run
+from mpi import OPENMPI
 
 RANKS = 4
 CELLS = (40, 36, 20)
@@ -18,6 +20,7 @@ KILL_AT = 60
 ENDLESS = 10**9  # steps: the job is killed long before
 FURTHER = 100  # steps after the last that the killed job told of
 LIMIT_S = 60
+LANGUAGES = ("c", "python")
 
 
 @pytest.fixture(scope="module")
@@ -29,37 +32,147 @@ def folder(mpi):
         yield Path(folder)
 
 
-def command(folder, steps, *more):
-    nx, ny, nz = CELLS
-    return [folder / "jacobi3d", "--dem", folder / "dem", "--nx", nx, "--ny", ny, "--nz", nz,
-            "--steps", steps, *more]  # fmt: skip
+@pytest.fixture
+def command(folder, mpi):
+    """The words that run the example in a language."""
+
+    def words(language, steps, *more, cells=CELLS):
+        program = [folder / "jacobi3d"] if language == "c" else [mpi.command("python"), HERE / "jacobi3d.py"]
+        nx, ny, nz = cells
+        return [*program, "--dem", folder / "dem", "--nx", nx, "--ny", ny, "--nz", nz, "--steps", steps, *more]
+
+    return words
 
 
-@pytest.mark.parametrize("stage", ["pool", "direct"])
-def test_killed_and_started_again_it_gives_the_undisturbed_bits(folder, mpi, scratch, stage):
-    saving = ["--space", scratch / "space", "--every", EVERY, "--stage", stage]
+def good(ranks, words, scratch, mpi):
+    """What a job that ends well printed."""
+    status, output = run(ranks, words, scratch, mpi=mpi)
+    assert status == 0, output
+    return output
+
+
+def kill(words, scratch, mpi):
+    """Has a job lose a rank; the last step that it told of."""
     reached = 0
-    with Job(RANKS, command(folder, ENDLESS, *saving), scratch, LIMIT_S, mpi) as job:
+    with Job(RANKS, words, scratch, LIMIT_S, mpi) as job:
         for line in job.lines():
             if match := demo.STEP.match(line):
                 reached = int(match[1])
                 if reached == KILL_AT:
                     job.kill_rank(1)
         assert job.wait() != 0, job.tail()
+    assert reached >= KILL_AT, job.tail()
+    return reached
 
+
+def restored_step(output):
+    [step] = [int(match[2]) for line in output.splitlines() if (match := demo.RESTORED.match(line))]
+    assert step > 0 and step % EVERY == 0
+    return step
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("stage", ["pool", "direct"])
+def test_killed_and_started_again_it_gives_the_undisturbed_bits(command, mpi, scratch, stage, language):
+    def means(name):
+        return ["--means", scratch / name] if language == "python" else []
+
+    saving = ["--space", scratch / "space", "--every", EVERY, "--stage", stage, *means("means")]
+    reached = kill(command(language, ENDLESS, *saving), scratch, mpi)
     steps = reached + FURTHER
     out = ["--first", scratch / "first", "--out", scratch / "again"]
-    status, output = run(RANKS, command(folder, steps, *saving, *out), scratch, mpi=mpi)
-    assert status == 0, output
-    [restored] = [int(match[2]) for line in output.splitlines() if (match := demo.RESTORED.match(line))]
-    assert 0 < restored < steps and restored % EVERY == 0
+    assert restored_step(good(RANKS, command(language, steps, *saving, *out), scratch, mpi)) < steps
 
-    undisturbed = ["--no-checkpoint", "--out", scratch / "undisturbed"]
-    status, output = run(RANKS, command(folder, steps, *undisturbed), scratch, mpi=mpi)
-    assert status == 0, output
+    undisturbed = ["--no-checkpoint", "--out", scratch / "undisturbed", *means("undisturbed means")]
+    good(RANKS, command(language, steps, *undisturbed), scratch, mpi)
     first, again, expected = ((scratch / name).read_bytes() for name in ("first", "again", "undisturbed"))
     assert again == expected
     assert first != again, "the field did not move after the restore: a wrong one could pass"
+    if language == "python":
+        table = (scratch / "means").read_text()
+        assert table == (scratch / "undisturbed means").read_text() and table.count("\n") == steps // 10 + 1
+
+
+@pytest.mark.parametrize("ranks", [1, 3, 4])
+def test_both_languages_compute_the_same_bits(command, mpi, scratch, ranks):
+    for language in LANGUAGES:
+        words = command(language, 40, "--no-checkpoint", "--out", scratch / language, cells=(41, 37, 23))
+        lines = good(ranks, words, scratch, mpi)
+        (scratch / f"{language} lines").write_text(lines)
+    assert (scratch / "c").read_bytes() == (scratch / "python").read_bytes()
+    assert (scratch / "c lines").read_text() == (scratch / "python lines").read_text()
+
+
+@pytest.mark.parametrize(("begins", "ends"), [("c", "python"), ("python", "c")])
+def test_what_one_language_saved_the_other_goes_on_with(command, mpi, scratch, begins, ends):
+    saving = ["--space", scratch / "space", "--every", EVERY]
+    steps = kill(command(begins, ENDLESS, *saving), scratch, mpi) + FURTHER
+    assert restored_step(good(RANKS, command(ends, steps, *saving, "--out", scratch / "again"), scratch, mpi)) < steps
+    good(RANKS, command("c", steps, "--no-checkpoint", "--out", scratch / "undisturbed"), scratch, mpi)
+    assert (scratch / "again").read_bytes() == (scratch / "undisturbed").read_bytes()
+
+
+WRONG_OPTIONS = [
+    ([], "--dem"),
+    (["--dem", "dem"], "give --space DIR for the checkpoints, or --no-checkpoint"),
+    (["--dem", "dem", "--no-checkpoint", "--nx", "0"], "--nx"),
+    (["--dem", "dem", "--no-checkpoint", "--steps", "-1"], "--steps"),
+    (["--dem", "dem", "--no-checkpoint", "--steps", "18446744073709551616"], "--steps"),
+    (["--dem", "dem", "--no-checkpoint", "--every", "often"], "--every"),
+    (["--dem", "dem", "--no-checkpoint", "--keep", "4294967296"], "--keep"),
+    (["--dem", "dem", "--no-checkpoint", "--stage", "other"], "--stage"),
+    (["--dem", "dem", "--no-checkpoint", "--other"], "--other"),
+    (["--dem", "dem", "--no-checkpoint", "more"], "more"),
+    (["--dem"], "--dem"),
+]
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    """The words that start the program in each language, under the first MPI."""
+    program = tmp_path_factory.mktemp("both") / "jacobi3d"
+    build(program)
+    return {"c": [program], "python": [OPENMPI.command("python"), HERE / "jacobi3d.py"]}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize(("options", "named"), WRONG_OPTIONS)
+def test_wrong_options_are_refused_by_name_and_once(both, scratch, language, options, named):
+    status, output = run(2, [*both[language], *options], scratch)
+    assert status == 2, output
+    [told] = [line for line in output.splitlines() if line.startswith("jacobi3d: ")]
+    assert named in told and output.count("--help") == 1, output
+
+
+HEIGHTS = struct.pack("<8sIIdd4f", b"ELEVAT01", 2, 2, 1e4, 1e4, 300, 400, 500, 600)
+WRONG_ELEVATIONS = [
+    (None, "No such file"),
+    (HEIGHTS[:20], "too short for an elevation model"),
+    (b"ELEVAT02" + HEIGHTS[8:], "not an elevation model"),
+    (struct.pack("<8sII", b"ELEVAT01", 1, 2) + HEIGHTS[16:], "1 x 2 heights"),
+    (struct.pack("<8sIId", b"ELEVAT01", 2, 2, float("nan")) + HEIGHTS[24:], "which cannot be"),
+    (HEIGHTS[:-1], "cut short"),
+    (HEIGHTS + b"x", "longer than its header says"),
+    (HEIGHTS[:-4] + struct.pack("<f", float("nan")), "height 3 is nan m"),
+]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize(("content", "message"), WRONG_ELEVATIONS)
+def test_a_wrong_elevation_model_stops_the_job(both, scratch, language, content, message):
+    if content is not None:
+        (scratch / "dem").write_bytes(content)
+    status, output = run(2, [*both[language], "--dem", scratch / "dem", "--no-checkpoint"], scratch)
+    [told] = [line for line in output.splitlines() if line.startswith("jacobi3d: ")]
+    assert status != 0 and message in told and str(scratch / "dem") in told, output
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_grid_with_fewer_cells_than_ranks_stops_the_job(both, scratch, language):
+    dem.write(scratch / "dem")
+    words = [*both[language], "--dem", scratch / "dem", "--no-checkpoint", "--nx", 1]
+    status, output = run(2, words, scratch)
+    assert status != 0 and "1 cells along side 1 are too few for 2 ranks" in output, output
 
 
 class FakeJob:
@@ -90,68 +203,88 @@ class FakeJob:
         return "\n".join(self.output)
 
 
-REACHED = f"step {demo.KILL_AT}"
-BEGUN = f"restored revision 5, continuing at step {demo.EVERY}"
+@pytest.fixture(params=[demo.C, demo.PYTHON], ids=str)
+def version(request, scratch):
+    request.param.folder(scratch).mkdir()
+    return request.param
 
 
 @pytest.mark.parametrize(
-    ("part", "lines", "status", "message"),
+    ("part", "line", "status", "message"),
     [
-        (demo.undisturbed, [], 1, "the undisturbed run failed"),
-        (demo.killed, ["step 10"], 1, "ended before a rank could be killed"),
-        (demo.killed, [REACHED], 0, "went on without a killed rank"),
-        (demo.again, [BEGUN], 1, "started again failed"),
-        (demo.again, [], 0, "restored nothing"),
+        (demo.undisturbed, "", 1, "the undisturbed run failed"),
+        (demo.killed, "step 10", 1, "ended before a rank could be killed"),
+        (demo.killed, "step {0.kill_at}", 0, "went on without a killed rank"),
+        (demo.again, "restored revision 5, continuing at step {0.every}", 1, "started again failed"),
+        (demo.again, "", 0, "restored nothing"),
     ],
 )
-def test_the_demo_notices_a_job_that_does_otherwise(monkeypatch, scratch, part, lines, status, message):
-    monkeypatch.setattr(demo, "Job", FakeJob(lines, status))
+def test_the_demo_notices_a_job_that_does_otherwise(monkeypatch, scratch, version, part, line, status, message):
+    monkeypatch.setattr(demo, "Job", FakeJob([line.format(version)], status))
     timeline = [] if part is demo.undisturbed else [demo.Timeline()]
     with pytest.raises(demo.Wrong, match=message):
-        part(scratch, *timeline)
+        part(version, scratch, *timeline)
 
 
-def fields(folder, **changed):
+def fields(version, scratch, **changed):
     """Three fields as the demo finds them after a good run; some of them changed."""
-    first = numpy.zeros(demo.CELLS)
+    first = numpy.zeros(version.cells)
     last = first + 1
     for name, field in {"undisturbed": last, "again": last, "restored": first, **changed}.items():
-        field.tofile(folder / name)
+        field.tofile(version.folder(scratch) / name)
 
 
-def flipped(cell, bit):
+def flipped(version, cell, bit):
     """The last field with one bit of one cell flipped."""
-    field = numpy.zeros(demo.CELLS) + 1
+    field = numpy.zeros(version.cells) + 1
     field.view("u8").flat[cell] ^= numpy.uint64(1 << bit)
     return field
 
 
-def test_the_demo_takes_a_good_field(scratch):
-    fields(scratch)
-    _, moved, most = demo.compare(scratch)
+def test_the_demo_takes_a_good_field(version, scratch):
+    fields(version, scratch)
+    _, moved, most = demo.compare(version, scratch)
     assert (moved, most) == (1, 1)
 
 
-@pytest.mark.parametrize(("cell", "bit"), [(0, 0), (0, 63), (demo.CELLS[2] * 77 + 5, 51), (-1, 0), (-1, 63)])
-def test_the_demo_notices_one_wrong_bit(scratch, cell, bit):
-    fields(scratch, again=flipped(cell, bit))
+@pytest.mark.parametrize(("cell", "bit"), [(0, 0), (0, 63), (77 * 56 + 5, 51), (-1, 0), (-1, 63)])
+def test_the_demo_notices_one_wrong_bit(version, scratch, cell, bit):
+    fields(version, scratch, again=flipped(version, cell, bit))
     with pytest.raises(demo.Wrong, match=r"^1 of \d+ cells differ"):
-        demo.compare(scratch)
+        demo.compare(version, scratch)
 
 
-@pytest.mark.parametrize("restored", [numpy.ones(demo.CELLS), numpy.full(demo.CELLS, 0.95)])
-def test_the_demo_notices_a_field_at_rest(scratch, restored):
-    fields(scratch, restored=restored)
+@pytest.mark.parametrize("celsius", [1, 0.95])
+def test_the_demo_notices_a_field_at_rest(version, scratch, celsius):
+    fields(version, scratch, restored=numpy.full(version.cells, float(celsius)))
     with pytest.raises(demo.Wrong, match="hardly moved"):
-        demo.compare(scratch)
+        demo.compare(version, scratch)
 
 
-@pytest.mark.parametrize("step", [0, demo.EVERY, demo.KILL_AT + 2 * demo.EVERY, 5 * demo.EVERY + 1])
-def test_the_demo_notices_a_revision_that_cannot_be(monkeypatch, scratch, step):
-    monkeypatch.setattr(demo, "build", lambda _: None)
-    monkeypatch.setattr(demo.dem, "write", lambda _: None)
-    monkeypatch.setattr(demo, "undisturbed", lambda _: 1)
-    monkeypatch.setattr(demo, "killed", lambda *_: (demo.KILL_AT, 5 * demo.EVERY))
-    monkeypatch.setattr(demo, "again", lambda *_: (7, step))
-    with pytest.raises(demo.Wrong, match=f"revision 7 is of step {step}, but"):
-        demo.demo(scratch)
+def table(scratch, steps):
+    path = demo.PYTHON.folder(scratch) / "means"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("\n".join(["step,mean_c", *(f"{step},40.5" for step in steps)]) + "\n")
+
+
+def test_the_demo_counts_the_rows_of_the_table(scratch):
+    every = list(range(10, demo.PYTHON.steps + 1, 10))
+    table(scratch, every)
+    assert demo.check_rows(demo.PYTHON, scratch) == len(every)
+    for wrong in (every[:-1], [*every[:19], *every[15:]], [*every[:15], *every[16:]]):
+        table(scratch, wrong)
+        with pytest.raises(demo.Wrong, match="rows of the steps"):
+            demo.check_rows(demo.PYTHON, scratch)
+
+
+@pytest.mark.parametrize("version", [demo.C, demo.PYTHON], ids=str)
+@pytest.mark.parametrize("wrong", ["nothing", "too old", "too new", "between"])
+def test_the_demo_notices_a_revision_that_cannot_be(monkeypatch, scratch, version, wrong):
+    saved = version.kill_at - version.kill_at % version.every
+    step = {"nothing": 0, "too old": saved - 2 * version.every, "too new": saved + 2 * version.every, "between": saved + 1}
+    monkeypatch.setattr(demo, "undisturbed", lambda *_: 1)
+    monkeypatch.setattr(demo, "killed", lambda *_: (version.kill_at, saved))
+    monkeypatch.setattr(demo, "again", lambda *_: (7, step[wrong]))
+    monkeypatch.setattr(demo, "rows", lambda *_: [])
+    with pytest.raises(demo.Wrong, match=f"revision 7 is of step {step[wrong]}, but"):
+        demo.tell(version, scratch)

@@ -1,10 +1,10 @@
-"""Kills one rank of a running simulation and shows that nothing is lost.
+"""Kills one rank of a running simulation, in C and in Python, and shows that nothing is lost.
 
     python demo.py
 
-Builds jacobi3d, runs it undisturbed, runs it again with checkpoints, kills a
-rank in the middle, starts it again from the newest complete revision, and
-compares the fields bit for bit. Writes demo-out/jacobi3d.png.
+Builds jacobi3d and runs it undisturbed. Then each version runs with checkpoints, loses a rank in the middle,
+is started again, and goes on from the newest complete revision; the fields are compared bit for bit. Writes
+demo-out/jacobi3d.png. The package mainstay must be installed beside this Python: `make demo` does all.
 """
 
 import re
@@ -12,24 +12,48 @@ import signal
 import sys
 import tempfile
 import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy
 
 import dem
 import picture
-from build import build
+from build import HERE, build
 from job import Job
-from mpi import ROOT
+from mpi import OPENMPI, ROOT
 
 RANKS = 4
 KILLED = 2
-CELLS = (224, 208, 112)  # 10 MB a rank
-STEPS = 900
-EVERY = 100
-KILL_AT = 560
+PROGRESS = 10  # steps from line to line, and from row to row
 LIMIT_S = 120  # of one run, on a machine that has much else to do
 OUT = ROOT / "demo-out" / "jacobi3d.png"
+
+
+@dataclass(frozen=True)
+class Version:
+    """One of the two programs, and the run that it is shown with."""
+
+    language: str
+    words: tuple  # that start it, instead of the one that was compiled
+    tells_means: bool  # appends to a table
+    cells: tuple
+    steps: int
+    every: int
+    kill_at: int
+
+    def __str__(self):
+        return self.language
+
+    def folder(self, scratch):
+        return scratch / self.language
+
+
+C = Version("C", (), False, cells=(176, 164, 88), steps=900, every=100, kill_at=560)
+PYTHON = Version(
+    "Python", (OPENMPI.command("python"), HERE / "jacobi3d.py"), True,
+    cells=(112, 104, 56), steps=300, every=50, kill_at=190,
+)  # fmt: skip
 
 CHECKPOINT = re.compile(r"checkpoint (\d+) of step (\d+): t1 ([\d.]+) s, t2-t1 ([\d.]+) ms, t3-t1 ([\d.]+) ms")
 RESTORED = re.compile(r"restored revision (\d+), continuing at step (\d+)")
@@ -68,20 +92,29 @@ class Timeline:
             print(f"  {at - self.begin:7.3f} s  {what}")
 
 
-def field(path):
-    return numpy.fromfile(path).reshape(CELLS)
+def field(version, path):
+    return numpy.fromfile(path).reshape(version.cells)
 
 
-def command(scratch, *more):
-    nx, ny, nz = CELLS
+def command(version, scratch, *more):
+    nx, ny, nz = version.cells
     return [
-        scratch / "jacobi3d", "--dem", scratch / "dem", "--nx", nx, "--ny", ny, "--nz", nz,
-        "--steps", STEPS, *more,
+        *(version.words or [scratch / "jacobi3d"]), "--dem", scratch / "dem", "--nx", nx, "--ny", ny, "--nz", nz,
+        "--steps", version.steps, *more,
     ]  # fmt: skip
 
 
-def undisturbed(scratch):
-    with Job(RANKS, command(scratch, "--no-checkpoint", "--out", scratch / "undisturbed"), scratch, LIMIT_S) as job:
+def saving(version, scratch, *more):
+    folder = version.folder(scratch)
+    means = ["--means", folder / "means"] if version.tells_means else []
+    return command(version, scratch, "--space", folder / "space", "--every", version.every, *means, *more)
+
+
+def undisturbed(version, scratch):
+    """What the version in C computes on this grid; the years that pass."""
+    out = version.folder(scratch) / "undisturbed"
+    words = command(replace(version, words=()), scratch, "--no-checkpoint", "--out", out)
+    with Job(RANKS, words, scratch, LIMIT_S) as job:
         for _ in job.lines():
             pass
         if job.wait() != 0:
@@ -89,17 +122,16 @@ def undisturbed(scratch):
         return int(YEARS.search(job.tail())[1])
 
 
-def killed(scratch, timeline):
+def killed(version, scratch, timeline):
     """Runs until one rank is killed; the step that was reached, and the last one saved on rank 0."""
     reached = saved = 0
     done = False
-    more = ["--space", scratch / "space", "--every", EVERY, "--out", scratch / "killed"]
-    with Job(RANKS, command(scratch, *more), scratch, LIMIT_S) as job:
+    with Job(RANKS, saving(version, scratch), scratch, LIMIT_S) as job:
         for line in job.lines():
             saved = timeline.read(line) or saved
             if match := STEP.match(line):
                 reached = int(match[1])
-                if reached >= KILL_AT and not done:
+                if reached >= version.kill_at and not done:
                     job.kill_rank(KILLED)
                     timeline.add(f"rank {KILLED} is killed (SIGKILL) after step {reached}")
                     done = True
@@ -114,12 +146,13 @@ def killed(scratch, timeline):
     return reached, saved
 
 
-def again(scratch, timeline):
+def again(version, scratch, timeline):
     """Runs to the end; the revision and the step from which."""
     restored = None
-    more = ["--space", scratch / "space", "--every", EVERY, "--first", scratch / "restored", "--out", scratch / "again"]
+    folder = version.folder(scratch)
+    words = saving(version, scratch, "--first", folder / "restored", "--out", folder / "again")
     timeline.add("the job is started again")
-    with Job(RANKS, command(scratch, *more), scratch, LIMIT_S) as job:
+    with Job(RANKS, words, scratch, LIMIT_S) as job:
         for line in job.lines():
             timeline.read(line)
             if match := RESTORED.match(line):
@@ -127,16 +160,16 @@ def again(scratch, timeline):
                 timeline.add(f"revision {restored[0]} is restored: on from step {restored[1]}")
         if job.wait() != 0:
             raise Wrong("the job that was started again failed:\n" + job.tail())
-        timeline.add(f"step {STEPS}: the end")
+        timeline.add(f"step {version.steps}: the end")
     if restored is None:
         raise Wrong("the job that was started again restored nothing")
     return restored
 
 
-def compare(scratch):
+def compare(version, scratch):
     """Bit for bit; and the field must still have been on the move, or a wrong restore could pass."""
-    expected, got = field(scratch / "undisturbed"), field(scratch / "again")
-    first = field(scratch / "restored")
+    folder = version.folder(scratch)
+    expected, got, first = (field(version, folder / name) for name in ("undisturbed", "again", "restored"))
     differ = numpy.count_nonzero(expected.view("u8") != got.view("u8"))
     if differ:
         raise Wrong(f"{differ} of {expected.size} cells differ from the undisturbed run")
@@ -147,35 +180,57 @@ def compare(scratch):
     return expected, moved, most
 
 
+def rows(version, scratch):
+    """The steps that the table of means has rows of."""
+    _, *lines = (version.folder(scratch) / "means").read_text().splitlines()
+    return [int(line.partition(",")[0]) for line in lines]
+
+
+def check_rows(version, scratch):
+    if (got := rows(version, scratch)) != list(range(PROGRESS, version.steps + 1, PROGRESS)):
+        raise Wrong(f"the table of means has rows of the steps {got}")
+    return len(got)
+
+
+def tell(version, scratch):
+    """Kills and restarts one version; the final field, and its years."""
+    print(f"\nIn {version}: {' x '.join(map(str, version.cells))} cells, {version.steps} steps on {RANKS} ranks")
+    version.folder(scratch).mkdir()
+    print("  running undisturbed" if version is C else "  running undisturbed in C, to compare with", flush=True)
+    years = undisturbed(version, scratch)
+
+    print(f"  running with a checkpoint every {version.every} steps, to kill rank {KILLED}", flush=True)
+    timeline = Timeline()
+    timeline.add(f"the job is started on {RANKS} ranks")
+    reached, saved = killed(version, scratch, timeline)
+    written = len(rows(version, scratch)) if version.tells_means else 0
+    print("  starting the job again", flush=True)
+    revision, step = again(version, scratch, timeline)
+    # The last revision may have been in the air on some rank, but not the one before.
+    if not max(version.every, saved - version.every) <= step <= reached + version.every or step % version.every:
+        raise Wrong(f"revision {revision} is of step {step}, but {saved} was saved and {reached} reached")
+    expected, moved, most = compare(version, scratch)
+
+    timeline.show()
+    print(f"  Before the kill {reached} steps were done, after the restore {version.steps - step}: from step {step} on.")
+    print(f"  In these, {moved:.0%} of the cells still changed, by up to {most:.2f} °C: far from the end state.")
+    print(f"  All {expected.size} cells are bit for bit those of the undisturbed run.")
+    if version.tells_means:
+        print(f"  Its table of means had {written} rows at the kill, was cut back to {step // PROGRESS}, and has each of "
+              f"{check_rows(version, scratch)} once.")  # fmt: skip
+    return expected, years
+
+
 def demo(scratch):
     began = time.monotonic()
     print("Building examples/jacobi3d", flush=True)
     build(scratch / "jacobi3d")
     dem.write(scratch / "dem")
-
-    print(f"Running {STEPS} steps on {RANKS} ranks, undisturbed", flush=True)
-    years = undisturbed(scratch)
-
-    print(f"Running again with a checkpoint every {EVERY} steps, to kill rank {KILLED}", flush=True)
-    timeline = Timeline()
-    timeline.add(f"the job is started on {RANKS} ranks")
-    reached, saved = killed(scratch, timeline)
-    print("Starting the job again", flush=True)
-    revision, step = again(scratch, timeline)
-    # The last revision may have been in the air on some rank, but not the one before.
-    if not max(EVERY, saved - EVERY) <= step <= reached + EVERY or step % EVERY:
-        raise Wrong(f"revision {revision} is of step {step}, but {saved} was saved and {reached} reached")
-    expected, moved, most = compare(scratch)
-
-    print("\nWhat happened")
-    timeline.show()
-    print(f"\nBefore the kill {reached} steps were done, after the restore {STEPS - step}: from step {step} to {STEPS}.")
-    print(f"In these, {moved:.0%} of the cells still changed, by up to {most:.2f} °C: far from the end state.")
-    print(f"All {expected.size} cells are bit for bit those of the undisturbed run.")
+    ends = [tell(version, scratch) for version in (C, PYTHON)]
 
     OUT.parent.mkdir(exist_ok=True)
-    picture.draw(expected, years, OUT)
-    print(f"A cut through the ground: {OUT.relative_to(ROOT)}   ({time.monotonic() - began:.0f} s in all)")
+    picture.draw(*ends[0], OUT)
+    print(f"\nA cut through the ground: {OUT.relative_to(ROOT)}   ({time.monotonic() - began:.0f} s in all)")
 
 
 def main():

@@ -96,7 +96,7 @@ int main(int argc, char **argv)
         must(mainstay_open_mpi(g.comm, o.space, &wanted, &session), "open the space");
 
         uint64_t shape[3] = {g.size[0] + 2, g.size[1] + 2, g.size[2] + 2};
-        must(mainstay_protect(session, "step", &step, sizeof step), "protect the step");
+        must(mainstay_protect_array(session, "step", &step, MAINSTAY_U64, 0, NULL), "protect the step");
         must(mainstay_protect_array(session, "temperature", field, MAINSTAY_F64, 3, shape),
              "protect the field");
 

@@ -1,0 +1,215 @@
+"""The temperature in the ground below a mountain range, saved by Mainstay: jacobi3d.c in Python.
+
+All that has to do with saving is here: open, protect, restore, due, checkpoint. The grid is in grid.py,
+the physics in ground.py. The field is bit for bit that of the C program.
+"""
+
+import argparse
+import math
+import sys
+import traceback
+from contextlib import contextmanager, nullcontext
+
+import mainstay
+import numpy
+from grid import INSIDE, Grid
+from ground import Elevation, Ground
+from mpi4py import MPI
+from stop import stop
+
+
+def number(least, most):
+    def read(text):
+        if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
+            raise argparse.ArgumentTypeError(f"it does not take this value: {text}")
+        return int(text)
+
+    return read
+
+
+class Options(argparse.ArgumentParser):
+    """The command line; rank 0 speaks for all."""
+
+    def __init__(self, speaks):
+        super().__init__("jacobi3d.py", description="The temperature in the ground below a mountain range, by Jacobi "
+                         "sweeps of the heat equation on a 3-D grid that all ranks share.", allow_abbrev=False)  # fmt: skip
+        self.speaks = speaks
+        some, any_count = number(1, 2**64 - 1), number(0, 2**64 - 1)
+        cells = number(1, 2**31 - 3)  # MPI counts them, and two ghosts, in an int
+        add = self.add_argument
+        add("--dem", metavar="FILE", required=True, help="elevation model, made by dem.py")
+        for side, default, way in (("nx", 128, "east"), ("ny", 128, "north"), ("nz", 96, "up")):
+            add(f"--{side}", metavar="N", type=cells, default=default, help=f"cells of the whole grid {way} ({default})")
+        add("--steps", metavar="N", type=any_count, default=100, help="steps, of two sweeps each (100)")
+        add("--out", metavar="FILE", help="write the final field: doubles [nx][ny][nz]")
+        add("--first", metavar="FILE", help="write the field that the run begins with, restored or not")
+        add("--progress", metavar="N", type=some, default=10, help="print a line every N steps (10)")
+        add("--means", metavar="FILE", help="append the mean temperature of the rock to this table at every such line")
+        add("--space", metavar="DIR", help="save the state to this space, and restore it if there is any")
+        add("--every", metavar="N", type=some, default=20, help="checkpoint every N steps (20)")
+        add("--keep", metavar="N", type=number(1, 2**32 - 1), help="complete revisions to keep")
+        add("--stage", choices=["pool", "direct"], help="pool: go on before the data is on disk; direct: no buffer")
+        add("--pool-bytes", metavar="N", type=some, help="size of the pool of a rank")
+        add("--timeline", action="store_true", help="print the phases of every checkpoint too")
+        add("--no-checkpoint", action="store_true", help="leave --space alone: nothing is restored, nothing saved")
+
+    def read(self):
+        options = self.parse_args()
+        if options.no_checkpoint:
+            options.space = None
+        elif not options.space:
+            self.error("give --space DIR for the checkpoints, or --no-checkpoint")
+        return options
+
+    def print_help(self, file=None):
+        if self.speaks:
+            super().print_help(file)
+
+    def error(self, message):
+        self.exit(2, f"jacobi3d: {message}\nTry jacobi3d.py --help.\n" if self.speaks else None)
+
+
+class Means:
+    """The mean temperature of the rock as a table, which rank 0 appends to and Mainstay cuts back at a restore."""
+
+    def __init__(self, path, grid, rock):
+        self._path, self._comm, self._rock = path, grid.comm, rock
+        self._cells = sum(grid.comm.allgather(int(rock.sum())))
+        self._file = None
+
+    def begin(self, goes_on):
+        """After a restore, which has cut the file back to the rows that it had then."""
+        if self._comm.rank == 0:
+            self._file = open(self._path, "a" if goes_on else "w")
+            if self._file.tell() == 0:
+                self._file.write("step,mean_c\n")
+
+    def add(self, step, field):
+        sums = self._comm.gather(float(numpy.sum(field[INSIDE], where=self._rock)))
+        if self._file:
+            self._file.write(f"{step},{math.fsum(sums) / self._cells!r}\n")
+            self._file.flush()  # a checkpoint keeps what has been written
+
+    def close(self):
+        if self._file:
+            self._file.close()
+
+
+class Saved:
+    """The last checkpoint, until rank 0 has printed what it cost there."""
+
+    def __init__(self, session, speaks, phases):
+        self._session, self._speaks, self._phases, self._last = session, speaks, phases, None
+
+    def begun(self, revision, step):
+        self.print_cost()  # if this one had to wait for the last
+        self._last = revision, step
+
+    def print_cost(self):
+        """Once it is durable and that is known."""
+        r = self._session.last_record() if self._last and self._speaks else None
+        if not r or r.revision != self._last[0] or not r.durable_ns:
+            return
+        print(f"checkpoint {r.revision} of step {self._last[1]}: t1 {r.t1_unix_ns / 1e9:.3f} s, "
+              f"t2-t1 {r.perceived_ns / 1e6:.1f} ms, t3-t1 {r.durable_ns / 1e6:.1f} ms")  # fmt: skip
+        if self._phases:
+            print(f"  communication {r.communication_ns / 1e6:.1f}, buffer wait {r.buffer_wait_ns / 1e6:.1f}, "
+                  f"copy {r.copy_ns / 1e6:.1f}, other {r.other_ns / 1e6:.1f} ms; "
+                  f"{r.bytes} bytes, {r.chunks} chunks, {r.writes} writes")  # fmt: skip
+        self._last = None
+
+
+class Failures:
+    """Counts them. A state that could not be saved is no reason to stop: the program's own is unharmed."""
+
+    def __init__(self, rank):
+        self._rank, self.count = rank, 0
+
+    @contextmanager
+    def survived(self, doing):
+        try:
+            yield
+        except mainstay.Error as error:
+            self.count += 1
+            print(f"jacobi3d: rank {self._rank}: {doing}: {error}; going on", file=sys.stderr, flush=True)
+
+
+def opened(o, comm):
+    if not o.space:
+        return nullcontext()
+    return mainstay.open(o.space, comm, keep=o.keep, every_steps=o.every, stage=o.stage, pool_bytes=o.pool_bytes)
+
+
+def run():
+    speaks = MPI.COMM_WORLD.rank == 0
+    sys.stdout.reconfigure(line_buffering=True)  # so that whoever follows the run sees it at once
+    o = Options(speaks).read()
+
+    grid = Grid(MPI.COMM_WORLD, (o.nx, o.ny, o.nz))
+    ground = Ground(grid, Elevation(grid.comm, o.dem))
+    field, other = ground.start, ground.start.copy()  # with its air, which no sweep writes
+    step, failures = numpy.zeros((), "u8"), Failures(grid.comm.rank)
+    means = Means(o.means, grid, ground.rock) if o.means else None
+    if speaks:
+        print(f"grid {o.nx} x {o.ny} x {o.nz} on {' x '.join(map(str, grid.blocks))} ranks, "
+              f"{field.nbytes / 1e6:.1f} MB a rank, {2 * ground.sweep_years:.1f} years a step")  # fmt: skip
+
+    with opened(o, grid.comm) as session:
+        restored = None
+        if session:
+            session.protect("step", step)
+            session.protect("temperature", field)
+            if means and speaks:
+                session.protect_output(o.means)  # one rank a file
+            restored = session.restore()
+            if restored and restored.skipped and speaks:
+                print("newer revisions are damaged:", "\n".join(restored.skipped))
+            if restored and speaks:
+                print(f"restored revision {restored.revision}, continuing at step {step}")
+        saved = Saved(session, speaks, o.timeline)
+        if o.first:
+            grid.write(field, o.first)
+        if means:
+            means.begin(goes_on=restored is not None)
+
+        while step < o.steps:
+            # Two sweeps a step, so that the field always ends in the array that is protected.
+            ground.sweep(field, other)
+            ground.sweep(other, field)
+            step += 1
+            if step % o.progress == 0:
+                if means:
+                    means.add(step, field)
+                if speaks:
+                    print(f"step {step}")
+            if session and session.due(step):
+                with failures.survived("checkpoint"):
+                    saved.begun(session.checkpoint(notes={"step": step}), int(step))
+            saved.print_cost()
+
+        if session:
+            with failures.survived("wait"):
+                session.wait()
+        saved.print_cost()
+    if means:
+        means.close()
+    if o.out:
+        grid.write(field, o.out)
+    if speaks:
+        print(f"done: {step} steps, {2 * ground.sweep_years * float(step):.0f} years")
+    return 3 if failures.count else 0
+
+
+def main():
+    # The other ranks would wait for one that just ended.
+    try:
+        return run()
+    except (mainstay.Error, OSError) as error:
+        stop(error)
+    except Exception:
+        traceback.print_exc()
+        MPI.COMM_WORLD.Abort(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
