@@ -7,8 +7,6 @@ VERSION := $(shell sed -n 's/^version *= *"\([^"]*\)".*/\1/p' Cargo.toml | head 
 SONAME := libmainstay.so.0
 RELEASE := target/release
 SHARE = $(DESTDIR)$(PREFIX)/share
-# What mainstay.pc says; the wheel's finds itself.
-PC_PREFIX = $(PREFIX)
 MDBOOK_VERSION := 0.5.4
 MDBOOK := target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 BENCHES = $(patsubst bench/%.py,%,$(wildcard bench/*.py))
@@ -53,8 +51,7 @@ build: check-rust
 
 stage: build
 	@rm -rf target/wheel-prefix
-	@$(MAKE) --no-print-directory install DESTDIR='$(CURDIR)/target/wheel-prefix' PREFIX=/ \
-		PC_PREFIX='$$$${pcfiledir}/../..'
+	@$(MAKE) --no-print-directory install DESTDIR='$(CURDIR)/target/wheel-prefix' PREFIX=/
 	@tools/stage.sh target/wheel-prefix $(SONAME)
 
 wheel: stage .venv/ready
@@ -94,20 +91,27 @@ bench: build python
 	@QUICK='$(QUICK)' .venv/bin/python bench/$(NAME).py
 endif
 
-# Without cargo, as often under sudo, it installs what was built before.
+# Nothing that is installed knows PREFIX: the folder may be moved. Without cargo, as often under sudo, it
+# installs what was built before.
 install: override PREFIX := $(abspath $(PREFIX))
 install: $(if $(shell command -v cargo 2>/dev/null),build)
 	@test -e $(RELEASE)/libmainstay.so || { tools/check.sh rust c; exit 1; }
-	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/include' '$(DESTDIR)$(PREFIX)/lib/pkgconfig'
+	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/include' '$(DESTDIR)$(PREFIX)/lib/pkgconfig' \
+		'$(DESTDIR)$(PREFIX)/lib/cmake/mainstay' '$(SHARE)/mainstay/fortran'
 	install -m 755 $(RELEASE)/mainstay '$(DESTDIR)$(PREFIX)/bin/'
-	install -m 644 capi/include/mainstay.h capi/mpi/mainstay_mpi.h '$(DESTDIR)$(PREFIX)/include/'
+	install -m 644 capi/include/mainstay.h capi/include/mainstay.hpp capi/mpi/mainstay_mpi.h capi/mpi/mainstay_mpi.hpp \
+		'$(DESTDIR)$(PREFIX)/include/'
+	install -m 644 capi/fortran/mainstay.f90 capi/fortran/mainstay_fortran.c '$(SHARE)/mainstay/fortran/'
 	install -m 755 $(RELEASE)/libmainstay.so '$(DESTDIR)$(PREFIX)/lib/libmainstay.so.$(VERSION)'
 	ln -sf libmainstay.so.$(VERSION) '$(DESTDIR)$(PREFIX)/lib/$(SONAME)'
 	ln -sf $(SONAME) '$(DESTDIR)$(PREFIX)/lib/libmainstay.so'
 	install -m 644 $(RELEASE)/libmainstay.a '$(DESTDIR)$(PREFIX)/lib/'
-	sed -e 's|@PREFIX@|$(PC_PREFIX)|' -e 's|@VERSION@|$(VERSION)|' capi/mainstay.pc.in \
-		> '$(DESTDIR)$(PREFIX)/lib/pkgconfig/mainstay.pc'
-	@chmod 644 '$(DESTDIR)$(PREFIX)/lib/pkgconfig/mainstay.pc'
+	install -m 644 capi/cmake/mainstay-config.cmake '$(DESTDIR)$(PREFIX)/lib/cmake/mainstay/'
+	sed 's|@VERSION@|$(VERSION)|' capi/mainstay.pc.in > '$(DESTDIR)$(PREFIX)/lib/pkgconfig/mainstay.pc'
+	sed 's|@VERSION@|$(VERSION)|' capi/cmake/mainstay-config-version.cmake.in \
+		> '$(DESTDIR)$(PREFIX)/lib/cmake/mainstay/mainstay-config-version.cmake'
+	@chmod 644 '$(DESTDIR)$(PREFIX)/lib/pkgconfig/mainstay.pc' \
+		'$(DESTDIR)$(PREFIX)/lib/cmake/mainstay/mainstay-config-version.cmake'
 	install -d '$(SHARE)/man/man1' '$(SHARE)/bash-completion/completions' '$(SHARE)/zsh/site-functions' \
 		'$(SHARE)/fish/vendor_completions.d'
 	$(RELEASE)/mainstay man '$(SHARE)/man/man1'

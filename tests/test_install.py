@@ -11,20 +11,19 @@ from pathlib import Path
 import pytest
 from jobs import RANKS, STEPS, comes_back, run
 from mpi import OPENMPI, ROOT
-from programs import SOURCES
+from programs import FORTRAN_SOURCES, SOURCES, build_fortran
 
 LIMIT_S = 300
 
 
 @pytest.fixture(scope="module")
 def installed():
-    """A folder into which Mainstay was installed."""
+    """A folder into which Mainstay was installed, and that was moved since."""
     with tempfile.TemporaryDirectory() as folder:
-        prefix = Path(folder) / "usr"
-        command = ["make", "--no-print-directory", "install", f"PREFIX={prefix}"]
+        command = ["make", "--no-print-directory", "install", f"DESTDIR={folder}", "PREFIX=/opt/first/place"]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S)
         assert done.returncode == 0, done.stdout + done.stderr
-        yield prefix
+        yield (Path(folder) / "opt" / "first" / "place").rename(Path(folder) / "moved")
 
 
 def flags(prefix, *options):
@@ -34,10 +33,11 @@ def flags(prefix, *options):
         environment = dict(os.environ, PKG_CONFIG_PATH=str(folder))
         return subprocess.check_output([tool, *options, "mainstay"], env=environment, text=True).split()
     warnings.warn("pkg-config is missing here: the test reads mainstay.pc itself", stacklevel=2)
-    values = dict(re.findall(r"^(\w+)=(.*)$", (folder / "mainstay.pc").read_text(), re.MULTILINE))
-    fields = dict(re.findall(r"^([\w.]+): (.*)$", (folder / "mainstay.pc").read_text(), re.MULTILINE))
+    text = (folder / "mainstay.pc").read_text()
+    values = {"pcfiledir": str(folder)} | dict(re.findall(r"^(\w+)=(.*)$", text, re.MULTILINE))
+    fields = dict(re.findall(r"^([\w.]+): (.*)$", text, re.MULTILINE))
     wanted = ["Cflags", "Libs", *(["Libs.private"] if "--static" in options else [])]
-    text = " ".join(fields[name] for name in wanted)
+    text = "${fortran}" if "--variable=fortran" in options else " ".join(fields[name] for name in wanted)
     while "${" in text:
         text = re.sub(r"\$\{(\w+)\}", lambda name: values[name[1]], text)
     return text.split()
@@ -61,6 +61,19 @@ def test_the_readmes_program_is_the_example_and_runs_as_the_readme_says(installe
     subprocess.run([installed / "bin" / "mainstay", "ls", "space"], check=True, timeout=LIMIT_S)
 
 
+def test_nothing_that_is_installed_knows_where_it_was_first(installed):
+    files = [path for path in installed.rglob("*") if path.is_file()]
+    assert len(files) > 10
+    assert not [path for path in files if b"/opt/first" in path.read_bytes()]
+
+
+def test_a_program_in_fortran_builds_and_comes_back(installed, mpi, scratch):
+    (module,) = flags(installed, "--variable=fortran")
+    headers, link = flags(installed, "--cflags"), flags(installed, "--libs")
+    source = FORTRAN_SOURCES / "adopt.f90"
+    comes_back(build_fortran(source, "adopt-fortran", mpi, module=Path(module), headers=headers, link=link), scratch, mpi)
+
+
 def test_a_program_builds_with_one_line_and_comes_back(installed, scratch):
     program = scratch / "adopt"
     compile_it([OPENMPI.command("mpicc"), SOURCES / "adopt.c", *flags(installed, "--cflags", "--libs"), "-o", program])
@@ -70,7 +83,8 @@ def test_a_program_builds_with_one_line_and_comes_back(installed, scratch):
 def test_the_command_tells_how_to_compile(installed, scratch):
     command = installed / "bin" / "mainstay"
     told = subprocess.check_output([command, "config", "--cflags", "--libs"], text=True, timeout=LIMIT_S).split()
-    assert told == flags(installed, "--cflags", "--libs")
+    # pkg-config begins at the folder of its file.
+    assert told == [word.replace("/lib/pkgconfig/../..", "") for word in flags(installed, "--cflags", "--libs")]
     program = scratch / "adopt"
     compile_it([mpi("mpicc"), SOURCES / "adopt.c", *told, "-o", program])
     status, output = run(RANKS, [program, scratch / "space", STEPS], scratch)
@@ -97,7 +111,8 @@ def test_the_program_links_to_the_installed_library_by_its_soname(installed, scr
     program = scratch / "adopt"
     compile_it([OPENMPI.command("mpicc"), SOURCES / "adopt.c", *flags(installed, "--cflags", "--libs"), "-o", program])
     found = subprocess.check_output(["ldd", program], text=True)
-    assert re.search(rf"libmainstay\.so\.0 => {re.escape(str(installed))}/lib/libmainstay\.so\.0 ", found), found
+    path = Path(re.search(r"libmainstay\.so\.0 => (\S+)", found)[1])
+    assert path.is_relative_to(installed) and path.samefile(installed / "lib" / "libmainstay.so.0"), found
 
 
 def test_static_link(installed, scratch):
@@ -120,8 +135,12 @@ def test_cxx(installed, scratch):
     assert status == 0 and "sum" in output, output
 
 
-@pytest.mark.parametrize("standard", ["c99", "c11", "c17", "c++11", "c++17"])
-@pytest.mark.parametrize("header", ["mainstay.h", "mainstay_mpi.h"])
+PLAIN = ["c99", "c11", "c17", "c++11", "c++17"]
+HEADERS = {"mainstay.h": PLAIN, "mainstay_mpi.h": PLAIN,
+           "mainstay.hpp": ["c++17", "c++20"], "mainstay_mpi.hpp": ["c++17", "c++20"]}  # fmt: skip
+
+
+@pytest.mark.parametrize(("header", "standard"), [(name, each) for name, all in HEADERS.items() for each in all])
 def test_the_headers_are_plain(installed, scratch, header, standard):
     plus = standard.startswith("c++")
     source = scratch / ("header.cpp" if plus else "header.c")
