@@ -26,7 +26,7 @@ EXAMPLES = ROOT / "examples"
 SMALL = ("minimal", "logbook", "heat")
 LIMIT_S = 120
 PAGES = sorted(path.name for path in SOURCE.glob("*.md") if path.name != "SUMMARY.md")
-LANGUAGES = ("c", "cpp", "fortran", "python", "rust")
+LANGUAGES = ("c", "cmake", "cpp", "fortran", "python", "rust")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -175,7 +175,7 @@ def test_scripts_of_shells_are_well_formed():
         assert said.returncode == 0 and not said.stderr, script + said.stderr
 
 
-STEPS = 1500
+STEPS = 1000
 EVERY = 100
 
 

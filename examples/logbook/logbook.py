@@ -19,7 +19,7 @@ once = np.array([[1 - h * h, h * (1 - 0.1 * h)], [-h, 1 - 0.1 * h]])
 
 def advance():
     """One step of the simulation, which takes a while."""
-    for _ in range(1000):
+    for _ in range(300):
         state[:] = once @ state
 
 

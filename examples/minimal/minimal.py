@@ -2,7 +2,7 @@ import mainstay  # +
 import numpy as np
 from mpi4py import MPI
 
-i = np.arange(1_000_000)
+i = np.arange(100_000)
 field, step = np.zeros(i.size), np.zeros((), int)
 
 with mainstay.open("space", MPI.COMM_WORLD) as session:  # + closes itself
