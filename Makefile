@@ -7,16 +7,19 @@ VERSION := $(shell sed -n 's/^version *= *"\([^"]*\)".*/\1/p' Cargo.toml | head 
 SONAME := libmainstay.so.0
 RELEASE := target/release
 SHARE = $(DESTDIR)$(PREFIX)/share
+MDBOOK_VERSION := 0.5.4
+MDBOOK := target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 BENCHES = $(patsubst bench/%.py,%,$(wildcard bench/*.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test bench install header lint campaign clean check-rust check-tests stage wheel python
+.PHONY: help build demo test bench guide install header lint campaign clean check-rust check-tests stage wheel python
 
 help:
 	@echo "make build                    the library and the command, in $(RELEASE)"
 	@echo "make demo                     a parallel job saves itself, dies, and comes back"
 	@echo "make test                     every test of the project"
 	@echo "make bench NAME=path          a benchmark, its rows in bench/out; QUICK=1: within a minute"
+	@echo "make guide                    the guide as a book, in target/guide"
 	@echo "make install                  to PREFIX=$(PREFIX), below DESTDIR if given"
 	@echo "make wheel                    the Python package with the command and the C library, in dist"
 	@echo "make header                   writes capi/include/mainstay.h anew"
@@ -64,8 +67,17 @@ python: wheel
 demo: build python
 	@.venv/bin/python examples/jacobi3d/demo.py
 
-test: check-tests build .venv-mpich/ready python
+test: check-tests build .venv-mpich/ready python $(MDBOOK)
 	@.venv/bin/python tools/test.py
+
+# Unoptimised it is compiled in half the time, and builds the book in a second all the same.
+$(MDBOOK): | check-rust
+	cargo install mdbook --version $(MDBOOK_VERSION) --locked --no-default-features --features search --debug \
+		--config profile.dev.debug=false --root target/tools/mdbook-$(MDBOOK_VERSION) --target-dir target/tools/build
+	@rm -rf target/tools/build
+
+guide: $(MDBOOK)
+	$(MDBOOK) build docs/guide
 
 # A NAME from the environment is no wish for a benchmark.
 ifeq ($(filter command,$(firstword $(origin NAME))),)

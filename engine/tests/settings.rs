@@ -347,7 +347,7 @@ fn ranks_with_different_settings_are_refused() {
 
 #[test]
 fn the_guide_has_the_table_as_the_code_has_it() {
-    let guide = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/guide/settings.md")).unwrap();
+    let guide = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/guide/src/settings.md")).unwrap();
     let row = |key: &mainstay_engine::Key| {
         let default = Some(key.default().to_string()).filter(|text| !text.is_empty()).unwrap_or("\"\"".to_owned());
         let alike = if key.alike { "yes" } else { "" };
@@ -355,12 +355,12 @@ fn the_guide_has_the_table_as_the_code_has_it() {
     };
     let expected: Vec<String> = KEYS.iter().map(row).collect();
     let found: Vec<&str> = guide.lines().filter(|line| line.starts_with("| `")).collect();
-    assert_eq!(found, expected, "the table of docs/guide/settings.md should be:\n{}\n", expected.join("\n"));
+    assert_eq!(found, expected, "the table of docs/guide/src/settings.md should be:\n{}\n", expected.join("\n"));
 }
 
 #[test]
 fn the_guides_example_of_a_file_is_taken() {
-    let guide = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/guide/settings.md")).unwrap();
+    let guide = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/guide/src/settings.md")).unwrap();
     let example = guide.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let resolved = Place::with_file(example).resolve(&Choice::default()).unwrap();
     assert!(resolved.settings.iter().filter(|setting| setting.source != Source::Default).count() >= 3);

@@ -1,5 +1,5 @@
 //! The table of all settings. Files, the environment, `mainstay config`, messages and the guide
-//! (`docs/guide/settings.md`, compared in the tests) go by it.
+//! (`docs/guide/src/settings.md`, compared in the tests) go by it.
 
 use super::{Choice, Config, Shown, Value, shown, value};
 use crate::space::format::BLOCK_BYTES;

@@ -1,0 +1,31 @@
+program minimal
+  use mpi
+  use mainstay                                           ! +
+  use, intrinsic :: iso_fortran_env, only: real64
+  implicit none
+  real(real64), allocatable, target :: field(:)
+  integer, target :: step = 0
+  integer :: i, error
+  type(mainstay_session) :: session                      ! +
+
+  call MPI_Init(error)
+  allocate (field(1000000))
+  field = 0
+
+  call session%open(MPI_COMM_WORLD, "space")             ! +
+  call session%protect("step", step)                     ! +
+  call session%protect("field", field)                   ! +
+  call session%restore()                                 ! + nothing there: nothing done
+
+  do while (step < 1000)
+    do i = 1, size(field)
+      field(i) = field(i) + 1 / real(i + step, real64)
+    end do
+    step = step + 1
+    if (mod(step, 100) == 0) call session%checkpoint()   ! + returns after a copy
+  end do
+  print "(a, i0, a, f0.14)", "step ", step, ", field(2) = ", field(2)
+
+  call session%close()                                   ! +
+  call MPI_Finalize(error)
+end program

@@ -1,0 +1,18 @@
+import mainstay  # +
+import numpy as np
+from mpi4py import MPI
+
+i = np.arange(100_000)
+field, step = np.zeros(i.size), np.zeros((), int)
+
+with mainstay.open("space", MPI.COMM_WORLD) as session:  # + closes itself
+    session.protect("step", step)  # +
+    session.protect("field", field)  # +
+    session.restore()  # + nothing there: nothing done
+
+    while step < 1000:
+        field += 1.0 / (1 + i + step)
+        step += 1
+        if step % 100 == 0:
+            session.checkpoint()  # + returns after a copy
+    print(f"step {step}, field[1] = {field[1]:.17g}", flush=True)

