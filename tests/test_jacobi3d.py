@@ -1,5 +1,6 @@
 """The example, in both languages, comes back bit for bit, and the demo's checks are no decoration: each can fail."""
 
+import re
 import struct
 import tempfile
 from pathlib import Path
@@ -140,8 +141,7 @@ def both(tmp_path_factory):
 def test_wrong_options_are_refused_by_name_and_once(both, scratch, language, options, named):
     status, output = run(2, [*both[language], *options], scratch)
     assert status == 2, output
-    [told] = [line for line in output.splitlines() if line.startswith("jacobi3d: ")]
-    assert named in told and output.count("--help") == 1, output
+    assert re.search(rf"^jacobi3d: .*{named}", output, re.M) and output.count("--help") == 1, output
 
 
 HEIGHTS = struct.pack("<8sIIdd4f", b"ELEVAT01", 2, 2, 1e4, 1e4, 300, 400, 500, 600)
@@ -163,8 +163,7 @@ def test_a_wrong_elevation_model_stops_the_job(both, scratch, language, content,
     if content is not None:
         (scratch / "dem").write_bytes(content)
     status, output = run(2, [*both[language], "--dem", scratch / "dem", "--no-checkpoint"], scratch)
-    [told] = [line for line in output.splitlines() if line.startswith("jacobi3d: ")]
-    assert status != 0 and message in told and str(scratch / "dem") in told, output
+    assert status != 0 and re.search(rf"^jacobi3d: {scratch / 'dem'}: .*{message}", output, re.M), output
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
