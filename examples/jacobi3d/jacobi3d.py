@@ -142,7 +142,9 @@ def opened(o, comm):
 
 def run():
     speaks = MPI.COMM_WORLD.rank == 0
-    sys.stdout.reconfigure(line_buffering=True)  # so that whoever follows the run sees it at once
+    for stream in (sys.stdout, sys.stderr):
+        # Each line at once, so that the run can be followed, and in one piece, so that those of the ranks do not mix.
+        stream.reconfigure(line_buffering=True, write_through=False)
     o = Options(speaks).read()
 
     grid = Grid(MPI.COMM_WORLD, (o.nx, o.ny, o.nz))

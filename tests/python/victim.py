@@ -151,7 +151,7 @@ def main(space, acknowledged, run, keep, stage, steps):
         print("done")
 
 
-sys.stdout.reconfigure(line_buffering=True)
+sys.stdout.reconfigure(line_buffering=True, write_through=False)  # a line in one piece: those of the ranks do not mix
 space, board_path, acknowledged, run, keep, stage, steps = sys.argv[1:]
 board = map_board(board_path)
 try:
