@@ -281,7 +281,8 @@ def test_the_demo_counts_the_rows_of_the_table(scratch):
 @pytest.mark.parametrize("wrong", ["nothing", "too old", "too new", "between"])
 def test_the_demo_notices_a_revision_that_cannot_be(monkeypatch, scratch, version, wrong):
     saved = version.kill_at - version.kill_at % version.every
-    step = {"nothing": 0, "too old": saved - 2 * version.every, "too new": saved + 2 * version.every, "between": saved + 1}
+    far = 2 * version.every
+    step = {"nothing": 0, "too old": saved - far, "too new": saved + far, "between": saved + 1}
     monkeypatch.setattr(demo, "undisturbed", lambda *_: 1)
     monkeypatch.setattr(demo, "killed", lambda *_: (version.kill_at, saved))
     monkeypatch.setattr(demo, "again", lambda *_: (7, step[wrong]))
