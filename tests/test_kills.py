@@ -15,7 +15,7 @@ import time
 
 import pytest
 from job import Job
-from programs import build_c
+from programs import PYTHON, build_c
 
 RANKS = 4
 STEPS = 400  # of a job that nothing ends: far more than it takes to hit any phase
@@ -37,9 +37,15 @@ def victim_in_c(mpi):
     return [build_c(["victim.c", "phases.c", "signals.c"], "victim", mpi=mpi)]
 
 
+def victim_in_python(mpi):
+    # Only the ranks see it: mpiexec writes and syncs things of its own. env becomes Python.
+    phases = build_c(["phases.c"], "phases.so", "-shared", "-fPIC", mpi=mpi)
+    return ["env", f"LD_PRELOAD={phases}", mpi.command("python"), PYTHON / "victim.py"]
+
+
 # The program that is killed, in each language: a function from the MPI to the words that start it. It takes
 # the arguments of c/victim.c and keeps the board as that does.
-VICTIMS = {"c": victim_in_c}
+VICTIMS = {"c": victim_in_c, "python": victim_in_python}
 
 
 @pytest.fixture(scope="session", params=VICTIMS)

@@ -61,6 +61,21 @@ fn by_time_all_ranks_save_at_the_same_steps() {
     assert!(!saved[0].is_empty() && saved.iter().all(|steps| *steps == saved[0]), "{saved:?}");
 }
 
+/// The second one was due at once too, for the cost of the first was known only when it was durable.
+#[test]
+fn the_first_is_there_to_be_measured_and_only_that() {
+    let config = Config { mtbf: Duration::from_secs(3600), agree_every: Duration::ZERO, ..Config::default() };
+    let job = job(2, config);
+    job.run(|rank, session, state| {
+        assert_eq!(steps(session, state, rank, |step| step == 20), [1]);
+    });
+    // A restart knows from what it restored.
+    job.run(|rank, session, state| {
+        session.restore().unwrap().unwrap();
+        assert_eq!(steps(session, state, rank, |step| step == 5), []);
+    });
+}
+
 #[test]
 fn someone_asks_from_outside_and_is_answered() {
     const REQUESTS: u64 = 4;

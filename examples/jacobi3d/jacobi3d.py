@@ -31,15 +31,14 @@ class Options(argparse.ArgumentParser):
     """The command line; rank 0 speaks for all."""
 
     def __init__(self, speaks):
-        super().__init__("jacobi3d.py", description="The temperature in the ground below a mountain range, by Jacobi "
-                         "sweeps of the heat equation on a 3-D grid that all ranks share.", allow_abbrev=False)  # fmt: skip
+        super().__init__("jacobi3d.py", description=__doc__.partition(",")[0] + ".", allow_abbrev=False)
         self.speaks = speaks
         some, any_count = number(1, 2**64 - 1), number(0, 2**64 - 1)
         cells = number(1, 2**31 - 3)  # MPI counts them, and two ghosts, in an int
         add = self.add_argument
         add("--dem", metavar="FILE", required=True, help="elevation model, made by dem.py")
         for side, default, way in (("nx", 128, "east"), ("ny", 128, "north"), ("nz", 96, "up")):
-            add(f"--{side}", metavar="N", type=cells, default=default, help=f"cells of the whole grid {way} ({default})")
+            add(f"--{side}", metavar="N", type=cells, default=default, help=f"cells of the grid {way} ({default})")
         add("--steps", metavar="N", type=any_count, default=100, help="steps, of two sweeps each (100)")
         add("--out", metavar="FILE", help="write the final field: doubles [nx][ny][nz]")
         add("--first", metavar="FILE", help="write the field that the run begins with, restored or not")
@@ -142,7 +141,9 @@ def opened(o, comm):
 
 def run():
     speaks = MPI.COMM_WORLD.rank == 0
-    sys.stdout.reconfigure(line_buffering=True)  # so that whoever follows the run sees it at once
+    for stream in (sys.stdout, sys.stderr):
+        # Each line at once, so that the run can be followed, and in one piece, so that those of the ranks do not mix.
+        stream.reconfigure(line_buffering=True, write_through=False)
     o = Options(speaks).read()
 
     grid = Grid(MPI.COMM_WORLD, (o.nx, o.ny, o.nz))

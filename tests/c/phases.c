@@ -1,7 +1,7 @@
 /* Sees every write and sync of the engine on its way to the kernel, tells the board which phase of the
  * commit it belongs to, and stretches the short ones.
  *
- * Linked into the program, where these two functions take the place of the C library's. */
+ * Linked into the program, or preloaded, where these two functions take the place of the C library's. */
 #define _GNU_SOURCE
 #include <stdbool.h>
 #include <string.h>
@@ -12,6 +12,8 @@
 #include "board.h"
 
 enum { SHORT_US = 3000, DATA_US = 300 };
+
+cell *board;
 
 static _Atomic bool begun;      /* a revision is on its way */
 static _Atomic bool data_begun; /* and its first block has been written: nothing more is freed */

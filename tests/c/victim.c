@@ -26,7 +26,6 @@ typedef struct origin {
     uint64_t run, step;
 } origin;
 
-cell *board;
 static int rank;
 static uint64_t *field, odd[ODD];
 

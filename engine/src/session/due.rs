@@ -67,11 +67,14 @@ impl Inner {
 
     /// A checkpoint as `due` and those who ask for one see it: `save` it, and tell them.
     pub(super) fn answering(&mut self, save: impl FnOnce(&mut Inner) -> Result<u64>) -> Result<u64> {
-        self.due.schedule.begin(Instant::now());
+        let started = Instant::now();
+        self.due.schedule.begin(started);
         let raised = self.due.signal.as_ref().map(|signal| signal.raised.clone());
         // Signals from here on are for the next one.
         let signalled = raised.as_ref().is_some_and(|raised| raised.swap(false, Ordering::Relaxed));
         let saved = save(self);
+        // t3 comes later, and is learnt then. One that failed has its cost too, and the next its time.
+        self.due.schedule.learn(started.elapsed(), Duration::ZERO);
         match (&saved, &mut self.due.listener) {
             (Ok(number), Some(listener)) => listener.answer(self.lineage, *number),
             (Err(_), _) if signalled => raised.iter().for_each(|raised| raised.store(true, Ordering::Relaxed)),
