@@ -55,7 +55,7 @@ int main(int argc, char **argv) {
 
   while (state.step < steps) {
     advance(&state);
-    if (state.step % 10 == 0) fprintf(log, "%llu %.17g\n", (unsigned long long)state.step, state.place);
+    if (state.step % 10 == 0) fprintf(log, "%llu %.9f\n", (unsigned long long)state.step, state.place);
     /* ANCHOR: due */
     int due;
     must(mainstay_due(session, state.step, &due), "ask whether a checkpoint is due");
@@ -74,7 +74,7 @@ int main(int argc, char **argv) {
   }
   fclose(log);
   must(mainstay_close(session), "close");
-  if (rank == 0) printf("done: step %llu, place %.17g\n", (unsigned long long)state.step, state.place);
+  if (rank == 0) printf("done: step %llu, place %.9f\n", (unsigned long long)state.step, state.place);
   MPI_Finalize();
   return 0;
 }

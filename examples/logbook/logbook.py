@@ -40,7 +40,7 @@ with mainstay.open("space", MPI.COMM_WORLD) as session:
         advance()
         step += 1
         if step % 10 == 0:
-            log.write(f"{step} {state[0]:.17g}\n")
+            log.write(f"{step} {state[0]:.9f}\n")
         # ANCHOR: due
         if session.due(step):
             log.flush()  # what is still in the program's buffer is not in the file
@@ -54,4 +54,4 @@ with mainstay.open("space", MPI.COMM_WORLD) as session:
         # ANCHOR_END: due
     log.close()
 if rank == 0:
-    print(f"done: step {step}, place {state[0]:.17g}", flush=True)
+    print(f"done: step {step}, place {state[0]:.9f}", flush=True)
