@@ -31,6 +31,7 @@ int main(int argc, char **argv) {
   int rank;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  setvbuf(stdout, NULL, _IOLBF, 0); /* whoever follows the run sees each line at once */
   oscillator state = {0, 1 + rank, 0};
   char path[40];
   snprintf(path, sizeof path, "log.%d.txt", rank);
@@ -66,9 +67,9 @@ int main(int argc, char **argv) {
       fflush(log); /* what is still in the program's buffer is not in the file */
       uint64_t revision = 0;
       if (mainstay_checkpoint(session, &revision) != MAINSTAY_OK)
-        fprintf(stderr, "logbook: rank %d goes on without it: %s\n", rank, mainstay_error_message());
+        fprintf(stderr, "rank %d goes on without it: %s\n", rank, mainstay_error_message());
       else if (rank == 0)
-        printf("revision %llu: step %s\n", (unsigned long long)revision, text), fflush(stdout);
+        printf("revision %llu: step %s\n", (unsigned long long)revision, text);
     }
     /* ANCHOR_END: due */
   }

@@ -47,7 +47,7 @@ with mainstay.open("space", MPI.COMM_WORLD) as session:
             try:
                 revision = session.checkpoint({"step": step, "code": "1.0"})
             except mainstay.Error as error:
-                print(f"logbook.py: rank {rank} goes on without it: {error}", file=sys.stderr)
+                print(f"rank {rank} goes on without it: {error}", file=sys.stderr)
             else:
                 if rank == 0:
                     print(f"revision {revision}: step {step}", flush=True)
