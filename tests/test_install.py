@@ -70,8 +70,8 @@ def test_nothing_that_is_installed_knows_where_it_was_first(installed):
 def test_a_program_in_fortran_builds_and_comes_back(installed, mpi, scratch):
     (module,) = flags(installed, "--variable=fortran")
     headers, link = flags(installed, "--cflags"), flags(installed, "--libs")
-    source = FORTRAN_SOURCES / "adopt.f90"
-    comes_back(build_fortran(source, "adopt-fortran", mpi, module=Path(module), headers=headers, link=link), scratch, mpi)
+    places = {"module": Path(module), "headers": headers, "link": link}
+    comes_back(build_fortran(FORTRAN_SOURCES / "adopt.f90", "adopt-fortran", mpi, **places), scratch, mpi)
 
 
 def test_a_program_builds_with_one_line_and_comes_back(installed, scratch):
