@@ -824,6 +824,13 @@ def note_odd(stage):
     refused_call(stage, "note", times=4)
 
 
+@scenario
+def note_odd_on_one_rank(stage):
+    stage.save()
+    stage.check(stage.run("open", "restore", "fill:50", "@0:save:50", "@1:note:one", "holds:50", "save:3", "close"))
+    stage.good(stage.run("open", "restore", "holds:3", "close"))
+
+
 # ---- beside the table ----
 
 

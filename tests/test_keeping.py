@@ -6,9 +6,10 @@ import subprocess
 import dem
 import numpy
 import pytest
-from build import ROOT, build
+from build import build
 from job import Job
 from jobs import run
+from mpi import ROOT
 
 MAINSTAY = ROOT / "target" / "release" / "mainstay"
 RANKS = 3

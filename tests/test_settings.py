@@ -5,7 +5,7 @@ import os
 import subprocess
 
 import pytest
-from build import ROOT
+from mpi import ROOT
 from programs import build_c
 
 MAINSTAY = ROOT / "target" / "release" / "mainstay"

@@ -1,7 +1,7 @@
 //! What a program has to say about its revisions.
 
 use crate::{
-    error::{Status, guard},
+    error::{Status, guard, null},
     session::{Session, bytes_of, session_of},
 };
 use mainstay_engine::Error;
@@ -32,8 +32,11 @@ pub unsafe extern "C" fn mainstay_note(session: *mut Session, name: *const c_cha
 #[unsafe(no_mangle)]
 #[allow(unsafe_code)]
 pub unsafe extern "C" fn mainstay_restored_note(session: *mut Session, name: *const c_char) -> *const c_char {
-    if session.is_null() || name.is_null() {
-        return std::ptr::null();
+    for (is_null, what) in [(session.is_null(), "session"), (name.is_null(), "name")] {
+        if is_null {
+            guard(|| Err(null(what)));
+            return std::ptr::null();
+        }
     }
     // SAFETY: neither is null; the rest is the caller's promise.
     let (session, name) = unsafe { (&*session, CStr::from_ptr(name)) };

@@ -181,10 +181,11 @@ impl Session {
     /// a name is noted anew.
     #[pyo3(signature = (notes=None))]
     fn checkpoint(&self, py: Python<'_>, notes: Option<&Bound<'_, PyMapping>>) -> PyResult<u64> {
-        let notes = notes::notes(notes).map_err(|error| raise(py, &error))?;
+        let notes = notes::notes(notes);
         self.call(py, |engine| {
-            notes::set(engine, &notes)?;
-            engine.checkpoint()
+            // What one rank gave wrong, the others must learn.
+            let ready = notes.and_then(|notes| notes::set(engine, &notes));
+            engine.checkpoint_if(ready)
         })
     }
 

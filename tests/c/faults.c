@@ -214,8 +214,23 @@ static void nulls(void) {
   said("restore(session)", mainstay_restore(NULL, &restored));
   said("last_record(session)", mainstay_last_record(NULL, &record));
   said("last_record(record)", mainstay_last_record(session, NULL));
+  said("due(session)", mainstay_due(NULL, 1, &durable));
+  said("due(due)", mainstay_due(session, 1, NULL));
+  said("note(session)", mainstay_note(NULL, "a", "b"));
+  said("note(name)", mainstay_note(session, NULL, "b"));
+  said("note(value)", mainstay_note(session, "a", NULL));
+  said("protect_output(session)", mainstay_protect_output(NULL, "a"));
+  said("protect_output(path)", mainstay_protect_output(session, NULL));
+  said("open_solo(path)", mainstay_open_solo(NULL, NULL, &none));
+  said("open_solo(session)", mainstay_open_solo(space, NULL, NULL));
   said("close(session)", mainstay_close(NULL));
-  /* It has no status: the message tells. */
+  /* Two have no status: the message tells. */
+  mainstay_protect(session, "", NULL, 0);
+  if (mainstay_restored_note(NULL, "a")) say("restored_note", "WRONG", "a note of no session");
+  said("restored_note(session)", MAINSTAY_INVALID_ARGUMENT);
+  mainstay_protect(session, "", NULL, 0);
+  if (mainstay_restored_note(session, NULL)) say("restored_note", "WRONG", "a note of no name");
+  said("restored_note(name)", MAINSTAY_INVALID_ARGUMENT);
   mainstay_protect(session, "", NULL, 0);
   if (mainstay_report(NULL)[0] != 0) say("report", "WRONG", "text of no session");
   said("report(session)", MAINSTAY_INVALID_ARGUMENT);

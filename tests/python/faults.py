@@ -152,8 +152,8 @@ class Program:
         session.close()
         self.said("checkpoint", session.checkpoint)
 
-    def do_note(self, _):
-        for value in ([5], None, b"5", {}):
+    def do_note(self, which):
+        for value in [[5]] if which == "one" else ([5], None, b"5", {}):
             self.said("checkpoint", self.session.checkpoint, {"step": value})
 
     @property

@@ -16,7 +16,7 @@ use std::{
 };
 
 impl Inner {
-    pub(super) fn checkpoint(&mut self) -> Result<u64> {
+    pub(super) fn checkpoint(&mut self, ready: Result<()>) -> Result<u64> {
         let started = Instant::now();
         let t1 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let previous = self.settle();
@@ -28,21 +28,26 @@ impl Inner {
         let stream = Stream::new(self.regions.all(), self.notes.all(), outputs);
         // Holds if the other ranks' parts are durable too, as the all-reduce will tell.
         let complete = self.complete_with(before);
-        let room = outputs_told.and_then(|()| self.find_room(&stream, &complete));
+        let ready = ready.and(outputs_told);
+        let room = self.find_room(&stream, &complete);
         let holds = self.changed_holds();
 
         let asked = Instant::now();
         let anything = !self.regions.all().is_empty();
-        let facts = [previous.is_err(), room.is_err(), matches!(room, Ok(None)), anything, holds.is_some()];
+        let no_layout = matches!(room, Ok(None));
+        let facts = [previous.is_err(), ready.is_err(), room.is_err(), no_layout, anything, holds.is_some()];
         let mut facts = facts.map(u64::from);
         self.group.all_max(&mut facts)?;
         let communication = asked.elapsed();
-        let [previous_failed, no_room, no_layout, anything, holds_changed] = facts.map(|fact| fact != 0);
+        let [previous_failed, not_ready, no_room, no_layout, anything, holds_changed] = facts.map(|fact| fact != 0);
         self.saving = None;
         if previous_failed {
             return agree(&*self.group, previous.map(|()| 0));
         }
         self.complete = complete;
+        if not_ready {
+            return agree(&*self.group, ready.map(|()| 0));
+        }
         let (room, no_room) = if holds_changed {
             self.renew_holds(holds, |session| session.find_room(&stream, &session.complete.clone()))?
         } else {

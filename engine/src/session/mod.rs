@@ -107,7 +107,13 @@ impl Session {
     /// An error of this revision that shows later is told by `wait`, `poll` and `close`, or else by
     /// the next `checkpoint`, which then saves nothing: call it again.
     pub fn checkpoint(&mut self) -> Result<u64> {
-        self.ours()?.answering(Inner::checkpoint)
+        self.checkpoint_if(Ok(()))
+    }
+
+    /// As `checkpoint`, of a front that had something to do before: if that failed on any rank, all ranks
+    /// are told so here, and nothing is saved.
+    pub fn checkpoint_if(&mut self, ready: Result<()>) -> Result<u64> {
+        self.ours()?.answering(|inner| inner.checkpoint(ready))
     }
 
     /// Whether a checkpoint should be taken now that the program has done `step` steps: `true` on all
