@@ -5,6 +5,7 @@ from there, and is killed in turn. Where the kill really hit is read from the bo
 """
 
 import collections
+import contextlib
 import mmap
 import random
 import re
@@ -90,9 +91,13 @@ class VictimJob(Job):
         """SIGKILL to one rank, all ranks at once, or mpiexec alone; returns when `rank` is dead."""
         if whom == "mpiexec":
             self.process.kill()
-        for number, pidfd in self._ranks.items():
-            if whom == "all ranks" or (whom == "one rank" and number == rank):
-                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        if whom == "one rank":
+            signal.pidfd_send_signal(self._ranks[rank], signal.SIGKILL)
+        if whom == "all ranks":
+            for pidfd in self._ranks.values():
+                # mpiexec may have seen the first die and ended the others.
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(pidfd, signal.SIGKILL)
         assert select.select([self._ranks[rank]], [], [], LIMIT_S)[0], f"rank {rank} outlived the kill of {whom}"
 
     def ranks_held(self):

@@ -12,6 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SHARED_MEMORY = Path("/dev/shm")
 SETTLE_S = 0.02
+CLEAR_LIMIT_S = 1
 
 
 @dataclass(frozen=True)
@@ -71,9 +72,16 @@ class Mpi:
         return found - mapped(found)
 
     def clear(self, before):
-        """Removes the segments that have come since `before`, a `shared()`, and that no process uses."""
-        for path in self.left_in_shared_memory() - before:
-            path.unlink(missing_ok=True)
+        """Removes the segments that have come since `before`, a `shared()`, once no process uses them.
+
+        mpiexec can end before its ranks do. Segments that stay in use are those of other jobs.
+        """
+        deadline = time.monotonic() + CLEAR_LIMIT_S
+        while True:
+            for path in self.left_in_shared_memory() - before:
+                path.unlink(missing_ok=True)
+            if not self.shared() - before or time.monotonic() > deadline:
+                return
 
 
 def processes():

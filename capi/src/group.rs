@@ -1,7 +1,10 @@
 //! The ranks of a job, as a table of functions that the MPI shim brings.
 
 use crate::error::null;
-use mainstay_engine::{Error, Result, group::Group};
+use mainstay_engine::{
+    Error, Result,
+    group::{Group, broadcast_sized, gather_padded},
+};
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 /// The group's collectives, called only from the thread that calls the session. Each returns 0, or the
@@ -93,6 +96,14 @@ impl CGroup {
         let code = unsafe { all_gather(self.table.context, mine.as_ptr().cast(), all.as_mut_ptr().cast(), mine.len()) };
         self.check(code, "all-gather").map(|()| all)
     }
+
+    #[allow(unsafe_code)]
+    fn broadcast_equal(&self, root: usize, bytes: &mut [u8]) -> Result<()> {
+        let Some(broadcast) = self.table.broadcast else { return Err(null("broadcast")) };
+        // SAFETY: pointer and length are those of the slice.
+        let code = unsafe { broadcast(self.table.context, root as u32, bytes.as_mut_ptr().cast(), bytes.len()) };
+        self.check(code, "broadcast")
+    }
 }
 
 impl Group for CGroup {
@@ -117,29 +128,11 @@ impl Group for CGroup {
     }
 
     fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
-        let lengths = self.gather_equal(&(mine.len() as u64).to_le_bytes())?;
-        let lengths: Vec<usize> = lengths
-            .chunks_exact(8)
-            .map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap_or_default()) as usize)
-            .collect();
-        let longest = lengths.iter().copied().max().unwrap_or(0).max(1);
-        let mut padded = mine.to_vec();
-        padded.resize(longest, 0);
-        let all = self.gather_equal(&padded)?;
-        Ok(all.chunks_exact(longest).zip(lengths).map(|(bytes, length)| bytes[..length].to_vec()).collect())
+        gather_padded(mine, |mine| self.gather_equal(mine))
     }
 
-    #[allow(unsafe_code)]
     fn broadcast(&self, root: usize, bytes: &mut Vec<u8>) -> Result<()> {
-        let Some(broadcast) = self.table.broadcast else { return Err(null("broadcast")) };
-        let mut length = (bytes.len() as u64).to_le_bytes();
-        // SAFETY: pointer and length are those of the array.
-        let code = unsafe { broadcast(self.table.context, root as u32, length.as_mut_ptr().cast(), length.len()) };
-        self.check(code, "broadcast")?;
-        bytes.resize(u64::from_le_bytes(length) as usize, 0);
-        // SAFETY: pointer and length are those of the vector.
-        let code = unsafe { broadcast(self.table.context, root as u32, bytes.as_mut_ptr().cast(), bytes.len()) };
-        self.check(code, "broadcast")
+        broadcast_sized(bytes, |bytes| self.broadcast_equal(root, bytes))
     }
 }
 

@@ -5,7 +5,10 @@
 //! whoever has a communicator, never here.
 
 use crate::error::argument;
-use mainstay_engine::{Error, Result, group::Group};
+use mainstay_engine::{
+    Error, Result,
+    group::{Group, broadcast_sized, gather_padded},
+};
 use pyo3::{
     intern,
     prelude::*,
@@ -113,23 +116,11 @@ impl Group for MpiGroup {
     }
 
     fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
-        let lengths = self.gather_equal(&(mine.len() as u64).to_le_bytes())?;
-        let lengths: Vec<usize> = lengths
-            .chunks_exact(8)
-            .map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap_or_default()) as usize)
-            .collect();
-        let longest = lengths.iter().copied().max().unwrap_or(0).max(1);
-        let mut padded = mine.to_vec();
-        padded.resize(longest, 0);
-        let all = self.gather_equal(&padded)?;
-        Ok(all.chunks_exact(longest).zip(lengths).map(|(bytes, length)| bytes[..length].to_vec()).collect())
+        gather_padded(mine, |mine| self.gather_equal(mine))
     }
 
     fn broadcast(&self, root: usize, bytes: &mut Vec<u8>) -> Result<()> {
-        let mut length = (bytes.len() as u64).to_le_bytes();
-        self.broadcast_equal(root, &mut length)?;
-        bytes.resize(u64::from_le_bytes(length) as usize, 0);
-        self.broadcast_equal(root, bytes)
+        broadcast_sized(bytes, |bytes| self.broadcast_equal(root, bytes))
     }
 }
 

@@ -2,14 +2,15 @@
 //! collectives. They are called only from the thread that calls the session, never from I/O threads.
 
 mod agree;
+mod equal;
 mod solo;
 mod threads;
 
-pub use solo::Solo;
-pub use threads::ThreadGroup;
-
 pub use agree::agree;
 pub(crate) use agree::gather;
+pub use equal::{broadcast_sized, gather_padded};
+pub use solo::Solo;
+pub use threads::ThreadGroup;
 
 use crate::error::Result;
 

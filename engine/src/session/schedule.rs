@@ -91,7 +91,8 @@ impl Schedule {
     /// Counts one call; whether the ranks meet at it.
     pub(super) fn meets(&mut self) -> bool {
         self.calls_since_meeting += 1;
-        self.calls_until_meeting -= 1;
+        // After a meeting that failed they meet at every call, so that each call is told.
+        self.calls_until_meeting = self.calls_until_meeting.saturating_sub(1);
         self.calls_until_meeting == 0
     }
 
@@ -212,6 +213,13 @@ mod tests {
         assert_eq!(due[0], 50, "the first one is there to be measured");
         let expected = (daly(Duration::from_millis(100), config.mtbf) + Duration::from_millis(100)).as_millis() as u64;
         assert!(due.windows(2).all(|p| (p[1] - p[0]).abs_diff(expected) <= 100), "{expected}: {due:?}");
+    }
+
+    /// In a build without overflow checks the count wrapped, and the ranks never met again.
+    #[test]
+    fn a_meeting_that_failed_is_tried_again_at_the_next_call() {
+        let mut schedule = Schedule::new(&Config::default(), Instant::now());
+        assert!(schedule.meets() && schedule.meets() && schedule.meets());
     }
 
     #[test]
