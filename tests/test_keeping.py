@@ -13,7 +13,7 @@ from mpi import ROOT
 
 MAINSTAY = ROOT / "target" / "release" / "mainstay"
 RANKS = 3
-EVERY = 5
+EVERY = 50  # steps: long enough for an export beside them that nothing holds
 LIMIT_S = 90
 
 
@@ -73,7 +73,7 @@ def test_what_is_held_of_a_running_job_stays_and_is_exported_bit_for_bit(jacobi3
         beside = mainstay("export", space, scratch / "beside", "--revision", revision)
         newest = mainstay("export", space, scratch / "newest")
         assert newest["revision"] >= revision
-        further(lines, 20)
+        further(lines, 10)
         listed = mainstay("ls", space)
         assert [hold["revision"] for hold in listed["holds"]] == [revision], "an export left its hold"
         assert listed["in_use"] and listed["revisions"][0]["revision"] > revision + 5

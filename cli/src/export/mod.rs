@@ -21,10 +21,14 @@ use mainstay_engine::{
     space::format::{ElementType, Hold, Item, Manifest},
     tend::{self, Holding},
 };
-use std::{path::PathBuf, sync::OnceLock, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::OnceLock,
+    time::{Duration, Instant},
+};
 
-/// How often another newest revision is tried when a running job lets go of each.
-const TRIES: usize = 10;
+/// How long another newest revision is tried when a running job lets go of each.
+const TRY: Duration = Duration::from_secs(20);
 /// A hold of an export that was broken off ends by itself.
 const HOLD: Duration = Duration::from_secs(3600);
 
@@ -43,7 +47,8 @@ struct Target {
 }
 
 pub fn export(wanted: &arguments::Export) -> Result<Exit, Failure> {
-    for _ in 0..TRIES {
+    let start = Instant::now();
+    while start.elapsed() < TRY {
         let survey = SpaceSurvey::open(&wanted.space.path)?;
         let revision = chosen(&survey, wanted.revision)?;
         let hold = if survey.is_at_work() { hold(wanted, revision) } else { None };
