@@ -1,13 +1,13 @@
 //! Asking a running job for a checkpoint, and seeing it through.
 
 use crate::exit::Failure;
-use mainstay_engine::{Asked, SpaceSurvey};
+use mainstay_engine::{RevisionKey, SpaceSurvey, tend::Request};
 use std::path::{Path, PathBuf};
 
 /// A request to the job that has a space open.
 pub struct Asking {
     space: PathBuf,
-    asked: Asked,
+    request: Request,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub enum Progress {
 
 impl Asking {
     pub fn begin(space: &Path) -> Result<Asking, Failure> {
-        Ok(Asking { space: space.to_owned(), asked: Asked::ask(space)? })
+        Ok(Asking { space: space.to_owned(), request: Request::send(space)? })
     }
 
     pub fn space(&self) -> &Path {
@@ -30,8 +30,8 @@ impl Asking {
     }
 
     pub fn progress(&self) -> Progress {
-        let Some(answer) = self.asked.answer() else { return Progress::Waiting };
-        let is_it = |key: mainstay_engine::RevisionKey| key.lineage == answer.lineage && key.number >= answer.number;
+        let Some(answer) = self.request.answer() else { return Progress::Waiting };
+        let is_it = |key: RevisionKey| key.lineage == answer.lineage && key.number >= answer.number;
         // What cannot be read this moment may be the next.
         let survey = SpaceSurvey::open(&self.space);
         let complete = survey.is_ok_and(|survey| survey.revisions.iter().any(|r| r.complete && is_it(r.key)));
@@ -40,12 +40,12 @@ impl Asking {
 
     /// Whether a job ever looked for requests here.
     pub fn is_heard(&self) -> bool {
-        self.asked.listener().is_some()
+        self.request.listener().is_some()
     }
 
     /// Gives up: the job is not to save itself long after.
     pub fn withdraw(self) {
         // One that stays costs a checkpoint, and no more.
-        let _ = self.asked.withdraw();
+        let _ = self.request.withdraw();
     }
 }

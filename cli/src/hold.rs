@@ -12,8 +12,9 @@ use mainstay_engine::{
     HoldState, HoldSurvey, RevisionKey, SpaceSurvey,
     space::format::Hold,
     tend::{self, Holding},
+    unix_ns,
 };
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// How often another newest revision is tried when a running job lets go of each.
 const TRIES: usize = 10;
@@ -50,10 +51,9 @@ pub fn hold(wanted: &arguments::Hold) -> Result<Exit, Failure> {
     ))
 }
 
-/// When a hold of so long a time ends.
+/// When a hold of so long a time ends, in nanoseconds since 1970.
 pub fn expiry(time: Duration) -> u64 {
-    let end = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default() + time;
-    u64::try_from(end.as_nanos()).unwrap_or(u64::MAX)
+    unix_ns().saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
 fn chosen(survey: &SpaceSurvey, number: Option<u64>) -> Result<RevisionKey, Failure> {

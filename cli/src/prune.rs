@@ -10,8 +10,9 @@ use crate::{
 use mainstay_engine::{
     SpaceSurvey,
     tend::{self, Fate, Pruned, Reason, Rules},
+    unix_ns,
 };
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 pub fn prune(wanted: &arguments::Prune) -> Result<Exit, Failure> {
     let rules = Rules {
@@ -39,8 +40,7 @@ pub fn prune(wanted: &arguments::Prune) -> Result<Exit, Failure> {
 }
 
 fn ago(age: Duration) -> u64 {
-    let then = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(age);
-    u64::try_from(then.as_nanos()).unwrap_or(u64::MAX)
+    unix_ns().saturating_sub(u64::try_from(age.as_nanos()).unwrap_or(u64::MAX))
 }
 
 fn table(fates: &[Fate]) -> String {

@@ -3,9 +3,11 @@
 //! The folders are the stages of the data's path: `capture` (which bytes) → `stage` (out of the
 //! program's way) → `place` (I/O threads) → `commit` (published, found complete), and back by
 //! `restore`. They work on a `space` (the container) on a `device`, for the ranks of a `group`;
-//! a `session` ties them together; `tend` looks after spaces from outside a job.
+//! a `session` ties them together; `config` has its settings and `model` what theory says of them; `tend` looks
+//! after spaces from outside a job.
 
 mod capture;
+mod clock;
 mod commit;
 mod config;
 pub mod device;
@@ -14,7 +16,6 @@ pub mod group;
 pub mod model;
 mod mutant;
 mod place;
-mod request;
 mod restore;
 mod session;
 pub mod space;
@@ -22,12 +23,12 @@ mod stage;
 pub mod tend;
 
 pub use capture::{Region, check_name};
+pub use clock::unix_ns;
 pub use commit::RevisionKey;
 pub use config::{Choice, Config, Interval, KEYS, Key, Resolved, Setting, Shown, Signal, Source, Surroundings, Value};
 pub use error::{Error, ErrorKind, Result};
 #[cfg(feature = "mutants")]
 pub use mutant::{Mutant, activate};
-pub use request::Asked;
 pub use restore::{HoldState, HoldSurvey, LayoutSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey, Verified};
 pub use session::{Record, Restored, Session};
 pub use stage::Stage;

@@ -2,7 +2,7 @@
 
 mod support;
 
-use mainstay_engine::{Asked, Config, Session, Signal, SpaceSurvey, space::format::Lineage};
+use mainstay_engine::{Config, Session, Signal, SpaceSurvey, space::format::Lineage, tend::Request};
 use std::{
     path::PathBuf,
     sync::{
@@ -85,7 +85,7 @@ fn someone_asks_from_outside_and_is_answered() {
         scope.spawn(|| {
             ready.wait();
             for number in 1..=REQUESTS {
-                let asked = Asked::ask(&space(&job)).unwrap();
+                let asked = Request::send(&space(&job)).unwrap();
                 let start = Instant::now();
                 let answer = loop {
                     assert!(start.elapsed() < LIMIT, "no answer to request {number}");
@@ -129,10 +129,10 @@ fn a_request_that_was_withdrawn_is_none_and_another_ones_stays() {
     job.run(|rank, session, state| {
         filled(state, rank, 1);
         assert!(!session.due(1).unwrap());
-        let first = Asked::ask(&space(&job)).unwrap();
+        let first = Request::send(&space(&job)).unwrap();
         first.withdraw().unwrap();
         assert!(!session.due(2).unwrap());
-        let (first, second) = (Asked::ask(&space(&job)).unwrap(), Asked::ask(&space(&job)).unwrap());
+        let (first, second) = (Request::send(&space(&job)).unwrap(), Request::send(&space(&job)).unwrap());
         first.withdraw().unwrap();
         assert!(session.due(3).unwrap());
         // Until there is one, it stays due.
@@ -147,9 +147,9 @@ fn a_request_that_was_withdrawn_is_none_and_another_ones_stays() {
 #[test]
 fn nobody_looks_before_the_program_asks_whether_a_checkpoint_is_due() {
     let job = job(1, Config::default());
-    assert!(Asked::ask(&space(&job)).is_err(), "a request without a space");
+    assert!(Request::send(&space(&job)).is_err(), "a request without a space");
     job.run(|_, session, _| {
-        let asked = Asked::ask(&space(&job)).unwrap();
+        let asked = Request::send(&space(&job)).unwrap();
         assert_eq!(asked.listener(), None);
         session.due(1).unwrap();
         assert!(matches!(asked.listener(), Some(Lineage { number: 1, .. })));

@@ -1,6 +1,7 @@
 //! Files that appear whole or not at all: written in a folder beside their place, and named at the end.
 
 use crate::exit::{Exit, Failure};
+use mainstay_engine::unix_ns;
 use std::{
     collections::BTreeSet,
     fs::{self, File, OpenOptions},
@@ -8,7 +9,6 @@ use std::{
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
     process,
-    time::{SystemTime, UNIX_EPOCH},
 };
 
 /// A folder that goes, with all in it, when this is dropped.
@@ -26,8 +26,7 @@ impl Unfinished {
     /// Makes `target` if it is missing, and a folder in it.
     pub fn begin(target: &Path) -> Result<Unfinished, Failure> {
         fs::create_dir_all(target).map_err(failed("making the directory", target))?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-        let folder = target.join(format!(".mainstay-export-{}-{now}", process::id()));
+        let folder = target.join(format!(".mainstay-export-{}-{}", process::id(), unix_ns()));
         fs::create_dir(&folder).map_err(failed("making the directory", &folder))?;
         Ok(Unfinished { target: target.to_owned(), folder })
     }

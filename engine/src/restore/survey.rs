@@ -7,13 +7,14 @@
 
 use super::{HoldState, HoldSurvey, Seen, Sight, find, pour, scatter::Scatter};
 use crate::{
+    clock::unix_ns,
     commit::{Kept, Ledger, RevisionKey},
     device::{Access, Device, Disk},
     error::{Error, Result},
     space::{
         HoldsRead, LOCK_FILE, Portion,
         format::{BLOCK_BYTES, Entry, Header, Item, Lineage, Manifest, PhaseRecord, Slot},
-        is_layout, list, open_layout, unix_ns,
+        is_layout, list, open_layout,
     },
 };
 use std::{cmp::Reverse, collections::BTreeMap, io, path::Path};

@@ -3,6 +3,7 @@
 use super::inner::{Attempt, Inner};
 use crate::{
     capture::Stream,
+    clock::unix_ns,
     commit::{Allocation, Complete, RevisionKey},
     error::{Error, Result},
     group::agree,
@@ -10,15 +11,12 @@ use crate::{
     space::format::PhaseRecord,
     stage::{PoolInMaking, stage_pool, write_direct},
 };
-use std::{
-    sync::Arc,
-    time::{Instant, SystemTime, UNIX_EPOCH},
-};
+use std::{sync::Arc, time::Instant};
 
 impl Inner {
     pub(super) fn checkpoint(&mut self, ready: Result<()>) -> Result<u64> {
         let started = Instant::now();
-        let t1 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let t1_unix_ns = unix_ns();
         let previous = self.settle();
         let before = self.saving.as_ref().and_then(Attempt::key);
         let (outputs, outputs_told) = match self.outputs.mark() {
@@ -68,11 +66,8 @@ impl Inner {
         let key = RevisionKey::new(self.lineage, self.next_number);
         self.next_number += 1;
         self.attempted = true;
-        let phases = PhaseRecord {
-            t1_unix_ns: t1.as_nanos() as u64,
-            communication_ns: communication.as_nanos() as u64,
-            ..PhaseRecord::default()
-        };
+        let phases =
+            PhaseRecord { t1_unix_ns, communication_ns: communication.as_nanos() as u64, ..PhaseRecord::default() };
         let plan = Plan {
             key,
             shards: self.group.size() as u32,

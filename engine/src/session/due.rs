@@ -2,12 +2,10 @@
 
 use super::{
     inner::Inner,
+    requests::Listener,
     schedule::{Facts, Schedule},
 };
-use crate::{
-    error::{Error, Result},
-    request::Listener,
-};
+use crate::error::{Error, Result};
 use signal_hook::{SigId, flag, low_level};
 use std::{
     sync::{

@@ -7,6 +7,7 @@
 
 use super::inner::Inner;
 use crate::{
+    clock::unix_ns,
     commit::{Allocation, Complete, RevisionKey},
     error::{Error, Result},
     group::{Group, agree, gather},
@@ -15,7 +16,6 @@ use crate::{
     space::{
         LayoutFile,
         format::{Answer, Answers, HOLDS, Lineage},
-        unix_ns,
     },
 };
 use serde::{Deserialize, Serialize};

@@ -3,6 +3,7 @@
 use super::inner::{Current, Inner};
 use crate::{
     capture::Stream,
+    clock::unix_ns,
     commit::{Allocation, Complete, Ledger, RevisionKey},
     device::Access,
     error::{Error, Result},
@@ -17,7 +18,6 @@ use crate::{
 use std::{
     io::ErrorKind,
     sync::{Arc, Mutex},
-    time::{SystemTime, UNIX_EPOCH},
 };
 
 /// Portions begin and end on this.
@@ -82,7 +82,6 @@ impl Inner {
             place
         });
         let portions = portions.collect();
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Header {
             layout_id,
             layout_number,
@@ -91,7 +90,7 @@ impl Inner {
             holds_at,
             holds_bytes: HOLDS_BYTES,
             file_bytes: at,
-            created_unix_ns: now.as_nanos() as u64,
+            created_unix_ns: unix_ns(),
             portions,
         }
     }

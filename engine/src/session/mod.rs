@@ -11,6 +11,7 @@ mod holds;
 mod inner;
 mod layout;
 mod open;
+mod requests;
 mod restore;
 mod schedule;
 

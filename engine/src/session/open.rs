@@ -5,6 +5,7 @@ use super::{
     due::{Due, SignalFlag},
     holds::Holds,
     inner::{Current, Inner},
+    requests::Listener,
     schedule::Schedule,
 };
 use crate::{
@@ -15,7 +16,6 @@ use crate::{
     error::{Error, Result},
     group::{Group, agree, gather},
     place::{IoThreads, lock},
-    request::Listener,
     restore::{Found, Seen, Sight, find},
     space::{LOCK_FILE, LayoutFile, draw_id, format::Lineage, layouts, remove_unfinished},
     stage::{PoolInMaking, Stage},

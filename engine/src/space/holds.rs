@@ -9,10 +9,7 @@ use crate::{
     device,
     error::{Error, Result},
 };
-use std::{
-    io::ErrorKind,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::io::ErrorKind;
 
 /// Room for holds in each file: the holds and the acknowledgement.
 pub(crate) const HOLDS_BYTES: u64 = (HOLDS as u64 + 1) * BLOCK_BYTES;
@@ -84,9 +81,4 @@ impl LayoutFile {
         device::write_full(&*self.file, &block, at).map_err(failed)?;
         Ok(())
     }
-}
-
-/// Now, in nanoseconds since 1970.
-pub(crate) fn unix_ns() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64
 }

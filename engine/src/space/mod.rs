@@ -12,12 +12,14 @@ pub(crate) mod free;
 mod holds;
 mod id;
 mod portion;
+mod requests;
 
 pub(crate) use aligned::Aligned;
 pub(crate) use directory::{
     LOCK_FILE, LayoutFile, PROBE, create_layout, is_layout, layouts, list, open_layout, remove_layout,
     remove_unfinished,
 };
-pub(crate) use holds::{HOLDS_BYTES, HoldsRead, unix_ns};
+pub(crate) use holds::{HOLDS_BYTES, HoldsRead};
 pub(crate) use id::draw_id;
 pub(crate) use portion::{Portion, SLOT_STRIDE, data_from};
+pub(crate) use requests::RequestBlocks;

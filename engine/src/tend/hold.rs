@@ -5,6 +5,7 @@
 
 use super::{opening, room};
 use crate::{
+    clock::unix_ns,
     commit::RevisionKey,
     device::{Access, Device, Disk, LockFile, LockOutcome, RANK_BYTES},
     error::{Error, Result},
@@ -12,7 +13,7 @@ use crate::{
     space::{
         LOCK_FILE, LayoutFile, draw_id,
         format::{Hold, HoldBlock, is_note},
-        is_layout, layouts, list, unix_ns,
+        is_layout, layouts, list,
     },
 };
 use std::{

@@ -1,0 +1,54 @@
+//! Whether somebody asks for a checkpoint from outside: rank 0 looks when the ranks meet, and answers.
+//!
+//! What must hold: a request that cannot be read is none, and no failure here stops a job.
+
+use crate::{
+    device::Device,
+    space::{
+        RequestBlocks,
+        format::{CheckpointAnswer, Lineage, Ticket},
+    },
+};
+
+#[derive(Debug)]
+pub(super) struct Listener {
+    blocks: RequestBlocks,
+    lineage: Lineage,
+    /// The last request that was met.
+    answered: Ticket,
+    /// One that waits for the next checkpoint.
+    pending: Option<Ticket>,
+    announced: bool,
+}
+
+impl Listener {
+    /// `None` where the lock file cannot be opened: then nobody can ask.
+    pub(super) fn new(device: &dyn Device, lineage: Lineage) -> Option<Listener> {
+        let blocks = RequestBlocks::open(device).ok()?;
+        let answered = blocks.answer().map_or([0; 16], |answer| answer.ticket);
+        Some(Listener { blocks, lineage, answered, pending: None, announced: false })
+    }
+
+    /// Whether someone waits for a checkpoint. The first call tells those who ask that the job looks.
+    pub(super) fn is_asked(&mut self) -> bool {
+        if !self.announced {
+            self.announced = true;
+            self.write(CheckpointAnswer { ticket: self.answered, lineage: self.lineage, number: 0 });
+        }
+        self.pending = self.blocks.request().map(|request| request.ticket).filter(|ticket| *ticket != self.answered);
+        self.pending.is_some()
+    }
+
+    /// The revision that was just begun is the one that was asked for.
+    pub(super) fn answer(&mut self, lineage: Lineage, number: u64) {
+        if let Some(ticket) = self.pending.take() {
+            (self.answered, self.lineage) = (ticket, lineage);
+            self.write(CheckpointAnswer { ticket, lineage, number });
+        }
+    }
+
+    fn write(&self, answer: CheckpointAnswer) {
+        // Who asked waits in vain, and says so; the job goes on.
+        let _ = self.blocks.write_answer(&answer);
+    }
+}

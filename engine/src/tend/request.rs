@@ -1,0 +1,61 @@
+//! Asking a job at work for a checkpoint.
+
+use crate::{
+    clock::unix_ns,
+    device::{Device, Disk},
+    error::{Error, Result},
+    space::{
+        LOCK_FILE, RequestBlocks, draw_id,
+        format::{CheckpointAnswer, CheckpointRequest, Lineage, Ticket},
+    },
+};
+use std::{io, path::Path};
+
+/// A request that was sent.
+#[derive(Debug)]
+pub struct Request {
+    blocks: RequestBlocks,
+    path: String,
+    ticket: Ticket,
+}
+
+impl Request {
+    /// Asks the job that has the space in `directory` open for a checkpoint at its next safe point.
+    /// Needs the right to write there. Another one's request that is still open is met by the same.
+    pub fn send(directory: &Path) -> Result<Request> {
+        let device = Disk::existing(directory);
+        let path = format!("{}/{LOCK_FILE}", device.path());
+        let blocks = RequestBlocks::open(&device).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => Error::NotASpace { path: device.path(), why: "no job has opened it".to_owned() },
+            _ => Error::io("opening", &path, e),
+        })?;
+        let ticket = draw_id()?;
+        let request = CheckpointRequest { ticket, asked_unix_ns: unix_ns() };
+        blocks.write_request(Some(&request)).map_err(|e| Error::io("writing to", &path, e))?;
+        Ok(Request { blocks, path, ticket })
+    }
+
+    /// The answer, once the job has begun the checkpoint.
+    pub fn answer(&self) -> Option<CheckpointAnswer> {
+        // A later request of someone else is met later still: its answer is one to this too.
+        let newest = self.newest().unwrap_or(self.ticket);
+        self.blocks.answer().filter(|answer| answer.ticket == newest)
+    }
+
+    /// The run that looked for requests last; `None` if none ever did.
+    pub fn listener(&self) -> Option<Lineage> {
+        self.blocks.answer().map(|answer| answer.lineage)
+    }
+
+    /// Takes the request back, if nobody has asked since.
+    pub fn withdraw(self) -> Result<()> {
+        if self.newest() != Some(self.ticket) {
+            return Ok(());
+        }
+        self.blocks.write_request(None).map_err(|e| Error::io("writing to", &self.path, e))
+    }
+
+    fn newest(&self) -> Option<Ticket> {
+        self.blocks.request().map(|request| request.ticket)
+    }
+}
