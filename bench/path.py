@@ -6,6 +6,7 @@
 import argparse
 import os
 import shutil
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -23,6 +24,8 @@ PYTHON_RATIO_MAX = 1.03  # of what C takes
 ITEMS = 10_000
 ITEM_BYTES = 64
 ITEM_S_MAX = 10e-6
+IMPORT_S_MAX = 0.1
+IMPORT = "import time; t = time.perf_counter(); import mainstay; print(time.perf_counter() - t)"
 
 
 def options():
@@ -172,6 +175,12 @@ def python_rows(o, library, name, ranks, items, size, *settings):
     return made
 
 
+def import_rows(o, name):
+    taken = [float(subprocess.check_output([mpi.PYTHON, "-c", IMPORT], timeout=LIMIT_S)) for _ in range(o.rounds)]
+    allowed = rows.floor(name, "import_allowed", [IMPORT_S_MAX], "s")
+    return [allowed, rows.row(name, "import", taken, "s", "import_allowed", [IMPORT_S_MAX], 1)]
+
+
 def main():
     o = options()
     need_room(o)
@@ -192,6 +201,9 @@ def main():
                 of_case = python_rows(o, beside, name, *case)
                 print(rows.table(of_case), flush=True)
                 made += of_case
+        if o.only in (name := "import mainstay"):
+            print(rows.table(of_case := import_rows(o, name)), flush=True)
+            made += of_case
     rows.write(o.out / "path.json", made)
     print(f"\n{len(made)} rows in {o.out / 'path.json'}")
     if missed := [f"{one['case']}: {one['metric']} {one['ratio']:.2f}" for one in made if one["holds"] is False]:
