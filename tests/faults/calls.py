@@ -1,0 +1,152 @@
+"""Rows about settings and arguments."""
+
+import os
+import re
+from pathlib import Path
+
+from .stage import refused_call, scenario
+
+
+@scenario
+def option_out_of_range(stage):
+    wrong = ["keep=1001", "threads=65", "chunk=4095", "chunk=6000", f"chunk={(1 << 30) + 4096}", "pool=4096"]
+    wrong += [f"pool={(1 << 64) - 1}", "portion=1", f"portion={(1 << 20) - 1}", f"portion={(1 << 64) - 1}"]
+    commands = [command for one in wrong for command in ("set:none=0", f"set:{one}", "open")]
+    stage.check(stage.run(*commands), times=len(wrong))
+
+
+@scenario
+def time_out_of_range(stage):
+    wrong = [f"{key}={time}" for key in ("every", "mtbf") for time in ("nan", "inf", "-inf", "-1", "1e-9", "1e10")]
+    commands = [command for one in wrong for command in ("set:none=0", f"set:{one}", "open")]
+    stage.check(stage.run(*commands), times=len(wrong))
+
+
+def refused_file(stage, *texts):
+    for text in texts:
+        (stage.scratch / "mainstay.toml").write_text(text)
+        stage.refused()
+
+
+@scenario
+def setting_unknown(stage):
+    refused_file(stage, "\nkep = 3", "keep = 3\n[kep]\nkeep = 3")
+
+
+@scenario
+def setting_ill_typed(stage):
+    refused_file(stage, "\nkeep = '3'", "\n[keep]\nvalue = 3")
+
+
+@scenario
+def settings_no_toml(stage):
+    refused_file(stage, "\nkeep = three")
+
+
+@scenario
+def settings_no_file(stage):
+    file = stage.scratch / "mainstay.toml"
+    os.mkfifo(file)
+    stage.refused()
+    file.unlink()
+    file.mkdir()
+    stage.refused()
+
+
+@scenario
+def settings_file_missing(stage):
+    stage.refused(variables={"MAINSTAY_CONFIG": "missing.toml"})
+
+
+@scenario
+def variable_out_of_range(stage):
+    stage.refused(variables={"MAINSTAY_KEEP": "1001"})
+
+
+@scenario
+def settings_differ(stage):
+    stage.save()
+    stage.refused("@1:set:keep=2", "open")
+    stage.comes_back(2)
+
+
+@scenario
+def options_of_another_size(stage):
+    stage.check(stage.run("set:size=0", "open", "set:size=8", "open", "set:size=4096", "open"), times=3)
+
+
+@scenario
+def stage_unknown(stage):
+    stage.refused("set:stage=77", "open")
+
+
+@scenario
+def group_incomplete(stage):
+    stage.check(stage.run("group:incomplete"), times=3)
+
+
+@scenario
+def group_of_another_size(stage):
+    stage.refused("group:size")
+
+
+@scenario
+def null_pointer(stage):
+    said = stage.run("open", "nulls", "save:1", "wait", "restore", "holds:1", "close")
+    told = [one for one in said if one.status not in ("OK", "1")]
+    header = (Path(__file__).parents[2] / "capi" / "include" / "mainstay.h").read_text()
+    declared = set(re.findall(r"^[\w ]+[ *]mainstay_(\w+)\(", header, re.M)) - {"error_message", "status_name"}
+    assert {one.call.partition("(")[0] for one in told} == declared, "functions that were not tried, or are none"
+    for one in told:
+        stage.check_one(one)
+
+
+@scenario
+def name_odd(stage):
+    names = ["a b", "ä", "a\n", "a\\b", "tab\t", "💾"]
+    refused_call(stage, *(f"protect:{name}" for name in names), times=len(names))
+
+
+@scenario
+def name_empty(stage):
+    refused_call(stage, "protect:")
+
+
+@scenario
+def name_long(stage):
+    refused_call(stage, "protect:" + "x" * 201)
+
+
+@scenario
+def name_leaves_its_folder(stage):
+    refused_call(stage, "protect:a/../b")
+
+
+@scenario
+def name_is_no_text(stage):
+    refused_call(stage, os.fsdecode(b"protect:a\xff\xfe"))
+
+
+@scenario
+def name_twice(stage):
+    refused_call(stage, "protect:field")
+
+
+@scenario
+def name_unknown(stage):
+    refused_call(stage, "unprotect:nothing")
+
+
+@scenario
+def shape_overflows(stage):
+    refused_call(stage, "odd:shape")
+
+
+@scenario
+def too_many_dimensions(stage):
+    refused_call(stage, "odd:dimensions")
+
+
+@scenario
+def type_unknown(stage):
+    refused_call(stage, "odd:type")

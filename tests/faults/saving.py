@@ -1,0 +1,141 @@
+"""Rows about saving."""
+
+import os
+import re
+import subprocess
+
+import pytest
+
+from .stage import scenario
+
+
+def failed_save(stage, what, *tell, set_up=(), told=1):
+    """Revision 1 is saved; then a fault comes and goes, and revision 3 is saved."""
+    fault = stage.scratch / "fault"
+    rank = {"rank": stage.row["rank"]} if "rank" in stage.row else {}
+    begin = [*set_up, "open", "save:1", "wait", f"make:{fault}", "save:2"]
+    end = ["holds:2", f"remove:{fault}", "save:3", "wait", "close"]
+    said = stage.run(*begin, *tell, *end, what=what, when=fault, **rank)
+    # The rank that fails may know it already when the call that saves returns.
+    early = [one for one in said if one.call == "checkpoint" and one.status != "OK"]
+    if stage.row["call"] != "checkpoint":
+        assert all(one.rank == stage.row.get("rank", 0) for one in early), early
+        stage.check(said, times=told)
+    assert [one.status for one in said if one.call == "close"] == ["OK"] * stage.ranks, said
+    stage.comes_back(3)
+    return said
+
+
+@scenario
+def disk_full_at_write(stage):
+    failed_save(stage, "write:ENOSPC", "wait")
+
+
+@scenario
+def io_error_at_write(stage):
+    failed_save(stage, "write:EIO", "wait")
+
+
+@scenario
+def io_error_without_pool(stage):
+    failed_save(stage, "write:EIO", "wait", set_up=["set:stage=2"])
+
+
+@scenario
+def io_error_told_by_poll(stage):
+    said = failed_save(stage, "write:EIO", "poll", "wait")
+    assert [one.status for one in said if one.call == "wait"] == ["OK", "IO", "OK"], said
+
+
+@scenario
+def io_error_not_asked_for(stage):
+    # The second call is told of the first one's revision, and saves nothing.
+    said = failed_save(stage, "write:EIO", "save:2")
+    for rank in range(stage.ranks):
+        first, second, third, fourth = [one for one in said if one.call == "checkpoint" and one.rank == rank]
+        assert (first.status, fourth.status) == ("OK", "OK")
+        stage.check_one(third)
+        assert second.status == "OK" or rank == stage.row["rank"], second
+
+
+@scenario
+def io_error_told_at_close(stage):
+    fault = stage.scratch / "fault"
+    commands = ["open", "save:1", "wait", f"make:{fault}", "save:2", "close"]
+    stage.check(stage.run(*commands, what="write:EIO", when=fault, rank=1))
+    stage.comes_back(1)
+
+
+def failed_sync(stage):
+    fault = stage.scratch / "fault"
+    begin = ["open", "save:1", "wait", f"make:{fault}", "save:2", "wait", f"remove:{fault}"]
+    said = stage.run(*begin, "save:3", "holds:3", "save:3", "close", what="sync:EIO", when=fault, rank=1)
+    stage.comes_back(1)
+    return said
+
+
+@scenario
+def sync_fails(stage):
+    said = failed_sync(stage)
+    for rank in range(stage.ranks):
+        _, wait = [one for one in said if one.call == "wait" and one.rank == rank]
+        stage.check_one(wait)
+
+
+@scenario
+def sync_failed_before(stage):
+    said = failed_sync(stage)
+    for rank in range(stage.ranks):
+        *_, third, fourth = [one for one in said if one.call == "checkpoint" and one.rank == rank]
+        stage.check_one(third)
+        stage.check_one(fourth)
+
+
+@scenario
+def portion_too_small(stage):
+    grown = ["@1:grow", "fill:1"]
+    said = stage.run("open", "save:1", "wait", *grown, "save:2", "holds:2", "@1:unprotect:grown", "save:3", "close")
+    told = stage.check(said)
+    for one in told:
+        needed, available = map(int, re.search(r"needs (\d+) bytes, (\d+) are available", one.text).groups())
+        assert needed >= 1_600_000 + 400_000 and 0 < available < needed, one
+    stage.comes_back(3)
+
+
+def own_disk(stage, megabytes):
+    """A small file system on the space, which only the job sees."""
+    if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode != 0:
+        pytest.skip("a file system of its own needs root and the right to mount")
+    stage.space.mkdir()
+    script = f'mount -t tmpfs -o size={megabytes}m tmpfs "$0" && '
+    return lambda more: ["unshare", "-m", "sh", "-euc", script + more, stage.space]
+
+
+@scenario
+def disk_full_at_layout(stage):
+    ballast = stage.space / "ballast"
+    within = own_disk(stage, 8)(f'head -c 6M /dev/zero > {ballast}; exec "$@"')
+    commands = ["open", "save:1", "holds:1", f"remove:{ballast}", "save:2", "wait", "restore", "holds:2", "close"]
+    stage.check(stage.run(*commands, within=within))
+
+
+@scenario
+def disk_full_at_restore(stage):
+    # Saves, fills the disk to its last block, and comes back.
+    save = f"{stage.program} --solo {stage.space} open save:1 wait save:2 close"
+    fill = f"head -c 8M /dev/zero > {stage.space}/ballast 2>/dev/null && exit 3"
+    within = own_disk(stage, 4)(f'{save} >/dev/null; {fill}; exec "$@"')
+    said = stage.run("open", "restore", "holds:2", "save:3", "wait", "restore", "holds:3", "close", within=within)
+    stage.good(said)
+
+
+@scenario
+def short_writes(stage):
+    stage.good(stage.run("open", "save:1", "wait", "save:2", "close", what="write:short"))
+    stage.comes_back(2)
+
+
+@scenario
+def short_reads(stage):
+    stage.save()
+    stage.comes_back(2, what="read:short")

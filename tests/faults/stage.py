@@ -1,0 +1,145 @@
+"""The stage of the fault table, tests/faults.toml: runs the program that makes calls, and checks what it is told."""
+
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from mpi import OPENMPI
+
+try:
+    import tomllib
+except ModuleNotFoundError:  # Python 3.10
+    import tomli as tomllib
+
+LIMIT_S = 60
+LINE = re.compile(r"^= (\d+) (\S+) (\S+) (.*)$", re.M)
+LANGUAGES = ("c", "python")
+ROWS = {row["name"]: row for row in tomllib.loads((Path(__file__).parents[1] / "faults.toml").read_text())["row"]}
+SCENARIOS = {}
+
+
+def scenario(function):
+    """Stages the row of the function's name."""
+    SCENARIOS[function.__name__] = function
+    return function
+
+
+@dataclass
+class Said:
+    rank: int
+    call: str
+    status: str
+    text: str
+
+
+def ranks_of(row, language):
+    """Ranks of the scenario there; 0 if it cannot be staged."""
+    return row["c"] if language == "c" else row.get("python", row["c"])
+
+
+class Stage:
+    """A space, and the row that is staged on it."""
+
+    saved = {}  # by number of ranks
+
+    def __init__(self, row, scratch, program, shim, templates, ranks=None):
+        self.row, self.scratch, self.program, self.shim, self.templates = row, scratch, program, shim, templates
+        self.space = scratch / "space"
+        self.ranks = ranks or row["c"]
+
+    def run(self, *commands, ranks=None, space=None, within=(), variables=None, **inject):
+        """What a job was told; it must come to its end on every rank."""
+        ranks = ranks or self.ranks
+        job = [self.program, "--solo"] if ranks == 1 else self.mpiexec(ranks)
+        job = [*within, *job, self.space if space is None else space, *commands]
+        done = subprocess.run(
+            list(map(str, job)),
+            cwd=self.scratch,
+            env=self.environment(inject) | (variables or {}),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=LIMIT_S,
+        )
+        said = [Said(int(rank), *rest) for rank, *rest in LINE.findall(done.stdout)]
+        assert done.returncode == 0, done.stdout
+        assert "WRONG" not in done.stdout and "INTERNAL" not in done.stdout, done.stdout
+        assert sum(one.call == "end" for one in said) == ranks, done.stdout
+        return said
+
+    def mpiexec(self, ranks):
+        return OPENMPI.mpiexec(ranks, [self.program])
+
+    def environment(self, inject):
+        """With the shim before libc, if anything is to fail."""
+        more = {f"INJECT{'_' + name.upper() if name != 'what' else ''}": str(value) for name, value in inject.items()}
+        if inject:
+            more |= {"LD_PRELOAD": str(self.shim), "INJECT_SPACE": str(self.space)}
+        return OPENMPI.environment(self.scratch) | more
+
+    def save(self, ranks=None):
+        """A space in which a job saved the revisions 1 and 2 and ended in order. Saved once, then copied."""
+        ranks = ranks or self.ranks
+        if ranks not in self.saved:
+            self.saved[ranks] = self.templates / str(ranks)
+            self.save_anew(self.saved[ranks], ranks)
+        shutil.copytree(self.saved[ranks], self.space)
+        self.space.chmod(0o700)
+
+    def save_anew(self, space, ranks):
+        self.good(self.run("open", "save:1", "wait", "save:2", "wait", "close", ranks=ranks, space=space))
+
+    def comes_back(self, step, ranks=None, **more):
+        """A job finds `step`, bit for bit, and can go on; so can the next."""
+        first = self.run("open", "restore", f"holds:{step}", "save:20", "close", ranks=ranks, **more)
+        self.good(first)
+        self.good(self.run("open", "restore", "holds:20", "close", ranks=1) if (ranks or self.ranks) == 1 else first)
+
+    @staticmethod
+    def good(said):
+        bad = [one for one in said if one.status != "OK" and one.call != "restored"]
+        assert not bad, bad
+
+    def check(self, said, call=None, times=1):
+        """Every rank was told what the row says, at the call that it says, and at no other."""
+        ranks = {one.rank for one in said}
+        told = [one for one in said if one.status != "OK" and one.call not in ("restored", "hold")]
+        for rank in ranks:
+            mine = [one for one in told if one.rank == rank and one.call == (call or self.row["call"])]
+            assert len(mine) == times, f"rank {rank} was told {len(mine)} times: {said}"
+            for one in mine:
+                self.check_one(one)
+        return told
+
+    def check_one(self, one):
+        assert one.status == self.row["status"], one
+        self.check_text(one.text)
+        failing = self.row.get("rank", one.rank)
+        assert one.rank == failing or one.text.startswith(f"on rank {failing}: "), one
+
+    def check_text(self, text):
+        for says in self.row["says"]:
+            assert says.replace("{space}", str(self.space)) in text, f"{says!r} is not in {text!r}"
+
+    def check_report(self, said):
+        """What a restore passed over was reported."""
+        for one in said:
+            if one.call == "restored":
+                self.check_text(one.text)
+
+    def refused(self, *commands, **more):
+        """The opening is refused, and nothing else happens."""
+        told = self.check(self.run(*(commands or ["open"]), **more))
+        assert all(one.call == "open" for one in told), told
+
+
+def refused_call(stage, *commands, times=1):
+    """The call is refused; the job saves and comes back all the same."""
+    said = stage.run("open", *commands, "save:1", "wait", "close")
+    told = stage.check(said, times=times)
+    assert all(one.call == stage.row["call"] for one in told), told
+    stage.comes_back(1)
