@@ -156,7 +156,7 @@ fn an_output_file_that_was_replaced_is_the_new_one() {
 fn what_cannot_be_cut_back_is_no_output_file() {
     let job = job(1, 1);
     job.run(|rank, session, state| {
-        for (path, says) in [("/dev/null", "/dev/null"), ("", "0 bytes"), ("/", "/")] {
+        for (path, says) in [("/dev/null", "/dev/null"), ("", "has 0 bytes"), ("/", "/")] {
             let error = session.protect_output(Path::new(path)).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
             assert!(error.to_string().contains(says), "{error}");

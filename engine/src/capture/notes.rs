@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 const NAME_BYTES_MAX: usize = 200;
 const VALUE_BYTES_MAX: usize = 64 << 10;
 const NOTES_MAX: usize = 1000;
+/// Characters of a name in a message.
+const NAME_SHOWN: usize = 60;
 
 /// The notes that the next revisions carry, by name.
 #[derive(Debug, Default)]
@@ -19,7 +21,8 @@ pub(crate) struct Notes {
 impl Notes {
     /// Sets or replaces one.
     pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        let refused = |why| Err(Error::argument(format!("note {name:?}"), why));
+        let shown: String = name.chars().take(NAME_SHOWN).collect();
+        let refused = |why| Err(Error::argument(format!("note {shown:?}"), why));
         if name.is_empty() || name.len() > NAME_BYTES_MAX {
             return refused(format!("its name has {} bytes, 1 to {NAME_BYTES_MAX} can be", name.len()));
         }
@@ -30,7 +33,7 @@ impl Notes {
             return refused("a zero byte, which C could not tell from its end".to_owned());
         }
         if self.texts.len() >= NOTES_MAX && !self.texts.contains_key(name) {
-            return refused(format!("there are {NOTES_MAX} already"));
+            return refused(format!("there are {NOTES_MAX} already; set one of them anew, or protect what is many"));
         }
         self.texts.insert(name.to_owned(), value.to_owned());
         Ok(())

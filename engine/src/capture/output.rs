@@ -49,11 +49,17 @@ impl Outputs {
     pub(crate) fn add(&mut self, path: &Path) -> Result<()> {
         let name = path.as_os_str().as_bytes().to_vec();
         if name.is_empty() || name.len() > libc::PATH_MAX as usize {
-            return Err(Error::argument("output file", format!("a path of {} bytes", name.len())));
+            return Err(Error::argument(
+                "output file",
+                format!("its path has {} bytes, 1 to {} can be", name.len(), libc::PATH_MAX),
+            ));
         }
         let path = std::path::absolute(path).map_err(|e| Error::io("finding", path.display(), e))?;
         if self.list.iter().any(|output| output.path == path) {
-            return Err(Error::argument("output file", format!("{} is named already", path.display())));
+            return Err(Error::argument(
+                "output file",
+                format!("{} is named already; name each file once, on one rank", path.display()),
+            ));
         }
         let mut output = Output { name, path, file: None };
         output.open()?;

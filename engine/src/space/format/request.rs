@@ -2,7 +2,7 @@
 //! file, which is there as long as the space is. Anything that is not whole counts as not there.
 
 use super::{
-    BLOCK, Lineage, VERSION,
+    BLOCK, Lineage, NUMBER_MAX, VERSION,
     hash::{is_sealed, seal},
 };
 use zerocopy::{
@@ -101,7 +101,9 @@ impl CheckpointAnswer {
         let record: &AnswerRecord = zerocopy::transmute_ref!(block);
         let whole = record.magic == ANSWER_MAGIC && is_sealed(block) && record.version.get() <= VERSION;
         let lineage = Lineage { number: record.lineage.get(), id: record.lineage_id };
-        whole.then(|| CheckpointAnswer { ticket: record.ticket, lineage, number: record.number.get() })
+        let number = record.number.get();
+        let possible = lineage.number <= NUMBER_MAX && number <= NUMBER_MAX;
+        (whole && possible).then_some(CheckpointAnswer { ticket: record.ticket, lineage, number })
     }
 }
 
@@ -131,5 +133,7 @@ mod tests {
             assert_eq!((CheckpointRequest::parse(&one), CheckpointAnswer::parse(&other)), (None, None), "byte {at}");
         }
         assert_eq!(CheckpointRequest::parse(&[0; BLOCK]), None);
+        let impossible = CheckpointAnswer { number: NUMBER_MAX + 1, ..answer };
+        assert_eq!(CheckpointAnswer::parse(&impossible.build()), None);
     }
 }
