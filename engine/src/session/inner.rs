@@ -5,12 +5,12 @@ use crate::{
     capture::{Notes, Outputs, Region, Regions},
     commit::{Complete, Ledger, RevisionKey},
     config::Config,
-    device::{Device, LockFile},
+    device::Device,
     error::{Error, Result},
     group::{Group, agree},
     place::{IoThreads, Saving, lock},
     restore::{Seen, Sight},
-    space::{LayoutFile, format::Lineage},
+    space::{LayoutFile, Locks, format::Lineage},
     stage::PoolInMaking,
 };
 use std::{
@@ -49,7 +49,7 @@ pub(super) struct Inner {
     pub(super) due: Due,
     pub(super) device: Arc<dyn Device>,
     pub(super) group: Box<dyn Group>,
-    pub(super) _locks: Box<dyn LockFile>,
+    pub(super) _locks: Locks,
 }
 
 /// The layout that is written.
