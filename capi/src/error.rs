@@ -132,7 +132,7 @@ pub(crate) fn c_text(text: &str) -> CString {
 }
 
 pub(crate) fn null(what: &str) -> Error {
-    Error::InvalidArgument { what: what.to_owned(), why: "a null pointer, which this call does not take".to_owned() }
+    Error::argument(what, "a null pointer, which this call does not take")
 }
 
 /// What the last call on this thread that failed had to say: what happened, to what, and what to do.

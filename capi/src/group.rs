@@ -59,7 +59,7 @@ impl CGroup {
         if size != size_of::<GroupTable>() {
             let why =
                 format!("{} bytes instead of {}; compile with this version's headers", size, size_of::<GroupTable>());
-            return Err(Error::InvalidArgument { what: "group".to_owned(), why });
+            return Err(Error::argument("group", why));
         }
         // SAFETY: it is as long as this table is.
         let group = CGroup { table: unsafe { table.read() } };
@@ -69,7 +69,7 @@ impl CGroup {
         }
         if table.rank >= table.ranks {
             let why = format!("rank {} of {}", table.rank, table.ranks);
-            return Err(Error::InvalidArgument { what: "group".to_owned(), why });
+            return Err(Error::argument("group", why));
         }
         Ok(group)
     }

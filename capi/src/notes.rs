@@ -49,6 +49,5 @@ pub unsafe extern "C" fn mainstay_restored_note(session: *mut Session, name: *co
 unsafe fn text_of<'a>(text: *const c_char, what: &str) -> Result<&'a str, Error> {
     // SAFETY: passed on.
     let bytes = unsafe { bytes_of(text, what) }?;
-    let why = "it is not UTF-8".to_owned();
-    str::from_utf8(bytes).map_err(|_| Error::InvalidArgument { what: format!("{what} of a note"), why })
+    str::from_utf8(bytes).map_err(|_| Error::argument(format!("{what} of a note"), "it is not UTF-8"))
 }

@@ -55,7 +55,7 @@ impl Options {
         if self.size != size_of::<Options>() {
             let why =
                 format!("size {} instead of {}; begin with MAINSTAY_OPTIONS_INIT", self.size, size_of::<Options>());
-            return Err(Error::InvalidArgument { what: "options".to_owned(), why });
+            return Err(Error::argument("options", why));
         }
         let stage = match self.stage {
             0 => None,
@@ -63,7 +63,7 @@ impl Options {
             2 => Some(Stage::Direct),
             other => {
                 let why = format!("{other} is no stage, it takes MAINSTAY_STAGE_POOL or MAINSTAY_STAGE_DIRECT");
-                return Err(Error::InvalidArgument { what: "stage".to_owned(), why });
+                return Err(Error::argument("stage", why));
             }
         };
         let mut choice = Choice {

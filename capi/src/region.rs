@@ -75,8 +75,7 @@ pub unsafe extern "C" fn mainstay_protect_array(
     shape: *const u64,
 ) -> Status {
     guard(|| {
-        let unknown =
-            || Error::InvalidArgument { what: "type".to_owned(), why: format!("{} is no mainstay_type", r#type) };
+        let unknown = || Error::argument("type", format!("{} is no mainstay_type", r#type));
         let element = ElementType::from_code(r#type).ok_or_else(unknown)?;
         if shape.is_null() && dimensions > 0 {
             return Err(null("shape"));
@@ -84,7 +83,7 @@ pub unsafe extern "C" fn mainstay_protect_array(
         // Here already: it bounds how much of `shape` is looked at.
         if dimensions > DIMENSIONS_MAX {
             let why = format!("{dimensions} of them, {DIMENSIONS_MAX} are the most");
-            return Err(Error::InvalidArgument { what: "dimensions".to_owned(), why });
+            return Err(Error::argument("dimensions", why));
         }
         // SAFETY: the caller's promises are passed on; without dimensions nothing is read.
         unsafe {

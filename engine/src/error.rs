@@ -202,7 +202,8 @@ impl Error {
         if full { Self::DiskFull { doing, path, source } } else { Self::Io { doing, path, source } }
     }
 
-    pub(crate) fn argument(what: impl Into<String>, why: impl Into<String>) -> Self {
+    /// `InvalidArgument`: `what` as the caller knows it, and `why` it cannot be used, or what to give instead.
+    pub fn argument(what: impl Into<String>, why: impl Into<String>) -> Self {
         Self::InvalidArgument { what: what.into(), why: why.into() }
     }
 

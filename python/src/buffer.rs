@@ -3,7 +3,6 @@
 //! What must hold: while a `Buffer` lives, its address and length stay valid. An exported buffer keeps
 //! its exporter alive, and well-behaved exporters refuse to be resized meanwhile.
 
-use crate::error::argument;
 use mainstay_engine::{Error, Region, space::format::ElementType};
 use pyo3::{ffi, prelude::*, types::PyWeakrefReference};
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -52,7 +51,7 @@ impl Buffer {
     /// Holds the memory of `object`, which is to be saved under `name`: contiguous in C's order, writable,
     /// of elements whose bytes mean the same in another process.
     pub(crate) fn hold(name: &str, object: &Bound<'_, PyAny>) -> Result<Buffer, Error> {
-        let refuse = |why: String| argument(format!("region {name:?}"), why);
+        let refuse = |why: String| Error::argument(format!("region {name:?}"), why);
         let (mut buffer, has_format) = export(object).map_err(refuse)?;
         if buffer.view.readonly != 0 {
             return Err(refuse(

@@ -72,7 +72,3 @@ pub(crate) fn detached<T: Send>(py: Python<'_>, call: impl FnOnce() -> Result<T,
         catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(panicked)
     })
 }
-
-pub(crate) fn argument(what: impl Into<String>, why: impl Into<String>) -> Error {
-    Error::InvalidArgument { what: what.into(), why: why.into() }
-}

@@ -4,7 +4,6 @@
 //! nothing is pickled, and a Ctrl-C waits until the engine's call has returned. mpi4py is imported by
 //! whoever has a communicator, never here.
 
-use crate::error::argument;
 use mainstay_engine::{
     Error, Result,
     group::{Group, broadcast_sized, gather_padded},
@@ -136,10 +135,10 @@ impl Drop for MpiGroup {
 /// The module `mpi4py.MPI`, if `comm` is a communicator of it that can be used.
 fn check<'py>(comm: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
     let py = comm.py();
-    let odd = |error: PyErr| argument("comm", format!("{}", error.value(py)));
+    let refused = |why: &str| Error::argument("comm", why);
+    let odd = |error: PyErr| refused(&error.value(py).to_string());
     let class = || comm.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
-    let foreign =
-        || argument("comm", format!("an object of type {} is no communicator of mpi4py; give one, or None", class()));
+    let foreign = || refused(&format!("an object of type {} is no communicator of mpi4py; give one, or None", class()));
     // Who has a communicator has imported the module.
     let modules = py.import("sys").and_then(|sys| sys.getattr("modules")).map_err(odd)?;
     let modules = modules.cast_into::<PyDict>().map_err(|_| foreign())?;
@@ -149,13 +148,13 @@ fn check<'py>(comm: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
         return Err(foreign());
     }
     if !mpi.call_method0("Is_initialized").and_then(|yes| yes.is_truthy()).map_err(odd)? || is_over(&mpi) {
-        return Err(argument("comm", "MPI is not running; open sessions between MPI.Init and MPI.Finalize"));
+        return Err(refused("MPI is not running; open sessions between MPI.Init and MPI.Finalize"));
     }
     if !comm.is_truthy().map_err(odd)? {
-        return Err(argument("comm", "the null communicator, as one is that was freed; give one that is in use"));
+        return Err(refused("the null communicator, as one is that was freed; give one that is in use"));
     }
     if !is("Intracomm")? {
-        return Err(argument("comm", "an intercommunicator; merge it (comm.Merge()), or give each side a space"));
+        return Err(refused("an intercommunicator; merge it (comm.Merge()), or give each side a space"));
     }
     Ok(mpi)
 }

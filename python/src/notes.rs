@@ -1,6 +1,5 @@
 //! What a program has to say about its revisions.
 
-use crate::error::argument;
 use mainstay_engine::{Error, Session};
 use pyo3::{
     intern,
@@ -11,11 +10,11 @@ use pyo3::{
 /// Name and text of each note. A value is a str or a number, whose text is `str(value)`.
 pub(crate) fn notes(given: Option<&Bound<'_, PyMapping>>) -> Result<Vec<(String, String)>, Error> {
     let Some(given) = given else { return Ok(Vec::new()) };
-    let items = given.items().map_err(|error| argument("notes", error.to_string()))?;
+    let items = given.items().map_err(|error| Error::argument("notes", error.to_string()))?;
     items
         .iter()
         .map(|item| {
-            let (name, value) = item.extract().map_err(|_| argument("notes", "its items are no pairs"))?;
+            let (name, value) = item.extract().map_err(|_| Error::argument("notes", "its items are no pairs"))?;
             note(&name, &value)
         })
         .collect()
@@ -23,7 +22,7 @@ pub(crate) fn notes(given: Option<&Bound<'_, PyMapping>>) -> Result<Vec<(String,
 
 fn note(name: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> Result<(String, String), Error> {
     let py = name.py();
-    let odd = |why: &str| argument(format!("the note {name}"), why);
+    let odd = |why: &str| Error::argument(format!("the note {name}"), why);
     let name = name.extract().map_err(|_| odd("its name is no text; give a dict from str to str or numbers"))?;
     // numpy's numbers are no int and no float, but can be made one.
     let is_number =

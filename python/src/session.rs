@@ -2,7 +2,7 @@
 
 use crate::{
     buffer::Buffer,
-    error::{argument, detached, raise},
+    error::{detached, raise},
     group::MpiGroup,
     notes,
     record::Record,
@@ -99,7 +99,7 @@ impl Session {
         match self.open.try_lock() {
             Ok(open) => Ok(open),
             Err(TryLockError::Poisoned(open)) => Ok(open.into_inner()),
-            Err(TryLockError::WouldBlock) => Err(argument(
+            Err(TryLockError::WouldBlock) => Err(Error::argument(
                 "session",
                 "a call of it is under way in another thread; use a session from one thread at a time",
             )),
@@ -269,5 +269,5 @@ impl Drop for Open {
 }
 
 fn closed() -> Error {
-    argument("session", "it is closed; open another one")
+    Error::argument("session", "it is closed; open another one")
 }

@@ -1,7 +1,6 @@
 //! The settings that a program gives; those that it does not give, or gives as `None`, come from the
 //! environment, a file, or are the default.
 
-use crate::error::argument;
 use mainstay_engine::{Choice, Config, Error, Value};
 use pyo3::{
     prelude::*,
@@ -41,7 +40,7 @@ fn set(choice: &mut Choice, name: &str, given: &Bound<'_, PyAny>) -> Result<(), 
 pub(crate) fn path(name: &str, given: &Bound<'_, PyAny>) -> Result<PathBuf, Error> {
     given
         .extract()
-        .map_err(|_| argument(name, format!("{} is no path, it takes a str or an os.PathLike", shown(given))))
+        .map_err(|_| Error::argument(name, format!("{} is no path, it takes a str or an os.PathLike", shown(given))))
 }
 
 /// As Python shows it; of any length.

@@ -30,7 +30,7 @@ pub(crate) struct Ledger {
     lineage: Lineage,
     slots: [Option<Root>; 2],
     /// Stay in every root that is written from now on.
-    held: Vec<RevisionKey>,
+    pub(super) held: Vec<RevisionKey>,
     /// Why nothing may be written any more.
     stopped: Option<Error>,
 }
@@ -132,18 +132,6 @@ impl Ledger {
         self.stopped.clone().map_or(Ok(()), Err)
     }
 
-    /// What is held, besides what a revision retains. Only while no revision is under way: its blocks
-    /// were found beside what was held then.
-    pub(crate) fn set_held(&mut self, held: Vec<RevisionKey>) {
-        self.held = held;
-    }
-
-    /// Whether any of `keys` is here and the newest root does not lead to it.
-    pub(crate) fn lacks(&self, keys: &[RevisionKey]) -> bool {
-        let in_newest = |key: RevisionKey| self.kept().iter().any(|kept| kept.key() == key);
-        self.found().iter().any(|kept| keys.contains(&kept.key()) && !in_newest(kept.key()))
-    }
-
     /// Nothing more is written, for `error` left the file of this portion in doubt.
     pub(crate) fn doubt(&mut self, error: Error) {
         self.stop(error);
@@ -185,24 +173,6 @@ impl Ledger {
             // What is held stands in the slot that the root would go to: it ends as a job that is killed.
             None => Ok(()),
         }
-    }
-
-    /// Leaves only `keys` and what is held in both slots, and ends in order: whatever else was here is gone.
-    pub(crate) fn keep_only(&mut self, keys: &[RevisionKey]) -> Result<()> {
-        for clean in [false, true] {
-            self.check_slots()?;
-            let allocation = self.allocate(Need { data: 0, meta: 0 }, keys)?;
-            self.free(&allocation, keys)?;
-            self.write_catalogue(self.retained(keys), allocation.catalogue, clean)?;
-        }
-        Ok(())
-    }
-
-    /// What the newest root keeps, and what is held and stands only in the other.
-    fn staying(&self) -> Vec<Arc<Kept>> {
-        let in_newest = |key: RevisionKey| self.kept().iter().any(|kept| kept.key() == key);
-        let stays = |kept: &Arc<Kept>| in_newest(kept.key()) || self.held.contains(&kept.key());
-        self.found().into_iter().filter(stays).collect()
     }
 
     /// Blocks for a catalogue of `kept` that no slot leads to, if there are any.
@@ -249,12 +219,7 @@ impl Ledger {
         self.write_catalogue(kept, allocation.catalogue, false)
     }
 
-    fn retained(&self, keys: &[RevisionKey]) -> Vec<Arc<Kept>> {
-        let stays = |key: &RevisionKey| keys.contains(key) || self.held.contains(key);
-        self.found().into_iter().filter(|kept| stays(&kept.key())).collect()
-    }
-
-    fn write_catalogue(&mut self, mut kept: Vec<Arc<Kept>>, blocks: Blocks, clean: bool) -> Result<()> {
+    pub(super) fn write_catalogue(&mut self, mut kept: Vec<Arc<Kept>>, blocks: Blocks, clean: bool) -> Result<()> {
         kept.sort_by_key(|kept| kept.key());
         let bytes = Catalogue { entries: kept.iter().map(|kept| kept.entry.clone()).collect() }.build();
         let newest = self.newest().map(|root| root.slot.clone());
@@ -308,7 +273,7 @@ impl Ledger {
 
     /// The slots on the medium must be those that this job wrote: another lineage means that a newer
     /// job has taken over.
-    fn check_slots(&mut self) -> Result<()> {
+    pub(super) fn check_slots(&mut self) -> Result<()> {
         self.check()?;
         for index in 0..2 {
             let found = match self.portion.read_slot(index) {

@@ -9,6 +9,7 @@
 mod allocation;
 mod ledger;
 mod revision;
+mod staying;
 
 pub(crate) use allocation::{Allocation, Need};
 pub(crate) use ledger::{Ledger, Opened};

@@ -8,10 +8,12 @@ mod holds;
 mod pour;
 mod regions;
 mod scatter;
+mod shard;
 mod survey;
 
 pub(crate) use find::{Found, Seen, Sight, find};
 pub use holds::{HoldState, HoldSurvey};
 pub(crate) use pour::pour;
 pub(crate) use regions::{Targets, match_regions};
-pub use survey::{LayoutSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey, Verified};
+pub use shard::{ShardSurvey, Verified};
+pub use survey::{LayoutSurvey, RevisionSurvey, SpaceSurvey};

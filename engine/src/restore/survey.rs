@@ -5,22 +5,22 @@
 //! used again only when neither slot refers to it, so damage found between two equal readings of the
 //! slots is damage, and everything else is looked at again.
 
-use super::{HoldState, HoldSurvey, Seen, Sight, find, pour, scatter::Scatter};
+use super::{
+    HoldState, HoldSurvey, Seen, ShardSurvey, Sight, Verified, find,
+    shard::{TRIES, damage_of, slots},
+};
 use crate::{
     clock::unix_ns,
-    commit::{Kept, Ledger, RevisionKey},
+    commit::{Ledger, RevisionKey},
     device::{Access, Device, Disk},
     error::{Error, Result},
     space::{
         HoldsRead, LOCK_FILE, Portion,
-        format::{BLOCK_BYTES, Entry, Header, Item, Lineage, Manifest, PhaseRecord, Slot},
+        format::{Header, Lineage, Slot},
         is_layout, list, open_layout,
     },
 };
 use std::{cmp::Reverse, collections::BTreeMap, io, path::Path};
-
-/// How often a space that changes meanwhile is looked at again.
-const TRIES: usize = 50;
 
 /// What a space holds, as far as it can be seen from here.
 #[derive(Debug)]
@@ -59,31 +59,6 @@ pub struct RevisionSurvey {
     pub complete: bool,
     /// Those that were found, by number.
     pub shards: Vec<ShardSurvey>,
-}
-
-#[derive(Debug)]
-pub struct ShardSurvey {
-    pub shard: u32,
-    /// Bytes of all items.
-    pub bytes: u64,
-    pub phases: PhaseRecord,
-    /// The newest root of its portion leads to it, not only the other.
-    in_newest_root: bool,
-    /// Bytes of the blocks that hold the items.
-    block_bytes: u64,
-    entry: Entry,
-    portion: Portion,
-}
-
-/// What came of reading every block of a revision.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verified {
-    Whole,
-    Damaged {
-        what: Vec<String>,
-    },
-    /// The job that has the space open let the revision go meanwhile.
-    LetGo,
 }
 
 impl SpaceSurvey {
@@ -206,93 +181,6 @@ impl RevisionSurvey {
     }
 }
 
-impl ShardSurvey {
-    fn new(portion: &Portion, kept: &Kept, in_newest_root: bool) -> ShardSurvey {
-        let entry = kept.entry.clone();
-        let blocks: u64 = kept.blocks.iter().map(|blocks| blocks.count).sum();
-        ShardSurvey {
-            shard: entry.shard,
-            bytes: entry.bytes,
-            phases: entry.phases,
-            in_newest_root,
-            block_bytes: blocks * BLOCK_BYTES - entry.meta_bytes,
-            entry,
-            portion: portion.clone(),
-        }
-    }
-
-    /// What the shard consists of; `None` if the job that has the space open let it go meanwhile.
-    pub fn manifest(&self) -> Result<Option<Manifest>> {
-        match self.portion.read_manifest(&self.entry) {
-            Ok(manifest) => Ok(Some(manifest)),
-            Err(error) if self.is_kept()? => Err(error),
-            Err(_) => Ok(None),
-        }
-    }
-
-    fn verify(&self, progress: &(dyn Fn(u64) + Sync)) -> Result<Verified> {
-        self.read_blocks(&|_, bytes| progress(bytes.len() as u64))
-    }
-
-    /// Reads every block, compares it with its hash, and gives `sink` the bytes of `items`, which are those
-    /// of this shard or some of them: the index in `items`, the offset in the item and the bytes, in any
-    /// order, from several threads. They count only if all is whole.
-    pub fn read(&self, items: &[Item], sink: &(dyn Fn(usize, u64, &[u8]) + Sync)) -> Result<Verified> {
-        let scatter = Scatter::new(items.iter().zip(0..));
-        self.read_blocks(&|at, bytes| scatter.fill(at, bytes, sink))
-    }
-
-    fn read_blocks(&self, sink: &(dyn Fn(u64, &[u8]) + Sync)) -> Result<Verified> {
-        let poured = self.portion.read_manifest(&self.entry).and_then(|manifest| pour(&self.portion, &manifest, sink));
-        let Err(error) = poured else { return Ok(Verified::Whole) };
-        let Some(what) = damage_of(&error) else { return Err(error) };
-        let of_shard = |what| format!("shard {}: {what}", self.shard);
-        let what = what.into_iter().map(of_shard).collect();
-        Ok(if self.is_kept()? { Verified::Damaged { what } } else { Verified::LetGo })
-    }
-
-    /// Whether a slot still leads to the shard: if so, its blocks are as they were when it was found.
-    fn is_kept(&self) -> Result<bool> {
-        for _ in 0..TRIES {
-            let before = slots(&self.portion);
-            let mut in_doubt = before.iter().all(Option::is_none);
-            for slot in before.iter().flatten() {
-                match self.portion.read_catalogue(slot) {
-                    Ok(catalogue) if catalogue.entries.iter().any(|entry| self.is(entry)) => return Ok(true),
-                    Ok(_) => {}
-                    Err(error) => {
-                        damage_of(&error).ok_or(error)?;
-                        in_doubt = true;
-                    }
-                }
-            }
-            if !in_doubt {
-                return Ok(false);
-            }
-            if slots(&self.portion) == before {
-                break;
-            }
-        }
-        // Its catalogue cannot be read either.
-        Ok(true)
-    }
-
-    /// Blocks that it takes, all told.
-    pub(crate) fn blocks(&self) -> u64 {
-        (self.block_bytes + self.entry.meta_bytes) / BLOCK_BYTES
-    }
-
-    /// Blocks of its portion for data, metadata and catalogues.
-    pub(crate) fn portion_blocks(&self) -> u64 {
-        let (from, to) = self.portion.data_blocks();
-        to - from
-    }
-
-    fn is(&self, entry: &Entry) -> bool {
-        RevisionKey::of(entry) == RevisionKey::of(&self.entry) && entry.shard == self.shard
-    }
-}
-
 /// One look at all that is there, and whether any of it changed meanwhile.
 fn look(device: &dyn Device) -> Result<(SpaceSurvey, bool)> {
     let names = list(device)?;
@@ -384,10 +272,6 @@ fn read_portion(portion: &Portion) -> Result<([Option<Slot>; 2], Read<crate::com
     }
 }
 
-fn slots(portion: &Portion) -> [Option<Slot>; 2] {
-    [0, 1].map(|index| portion.read_slot(index).ok())
-}
-
 fn in_use(device: &dyn Device, names: &[String]) -> Result<Option<bool>> {
     // Opening it would make it.
     if !names.iter().any(|name| name == LOCK_FILE) {
@@ -397,13 +281,5 @@ fn in_use(device: &dyn Device, names: &[String]) -> Result<Option<bool>> {
         Ok(locked) => Ok(Some(locked)),
         Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Ok(None),
         Err(e) => Err(Error::io("asking who holds", format!("{}/{LOCK_FILE}", device.path()), e)),
-    }
-}
-
-fn damage_of(error: &Error) -> Option<Vec<String>> {
-    match error {
-        Error::Damaged { what } => Some(what.clone()),
-        Error::Io { .. } => Some(vec![error.to_string()]),
-        _ => None,
     }
 }

@@ -1,6 +1,6 @@
 //! One checkpoint, from t1 to t2. What is left until t3 is the I/O threads'.
 
-use super::inner::{Attempt, Inner};
+use super::{inner::Inner, settle::Attempt};
 use crate::{
     capture::Stream,
     clock::unix_ns,
@@ -121,15 +121,6 @@ impl Inner {
             }
         }
         Attempt::Running(saving)
-    }
-}
-
-impl Attempt {
-    pub(super) fn key(&self) -> Option<RevisionKey> {
-        match self {
-            Attempt::Running(saving) => Some(saving.key()),
-            Attempt::Failed(_) => None,
-        }
     }
 }
 

@@ -1,16 +1,16 @@
 //! What a session consists of, and the parts of its work that the other files share.
 
-use super::{Record, domain::Domain, due::Due, holds::Holds};
+use super::{Record, domain::Domain, due::Due, holds::Holds, settle::Attempt};
 use crate::{
     capture::{Notes, Outputs, Region, Regions},
     commit::{Complete, Ledger, RevisionKey},
     config::Config,
-    device::{Device, LockFile},
-    error::{Error, Result},
-    group::{Group, agree},
-    place::{IoThreads, Saving, lock},
+    device::Device,
+    error::Result,
+    group::Group,
+    place::{IoThreads, lock},
     restore::{Seen, Sight},
-    space::{LayoutFile, format::Lineage},
+    space::{LayoutFile, Locks, format::Lineage},
     stage::PoolInMaking,
 };
 use std::{
@@ -49,20 +49,13 @@ pub(super) struct Inner {
     pub(super) due: Due,
     pub(super) device: Arc<dyn Device>,
     pub(super) group: Box<dyn Group>,
-    pub(super) _locks: Box<dyn LockFile>,
+    pub(super) _locks: Locks,
 }
 
 /// The layout that is written.
 pub(super) struct Current {
     pub(super) layout_id: [u8; 16],
     pub(super) ledger: Arc<Mutex<Ledger>>,
-}
-
-/// A revision that was begun, until all ranks know what became of it.
-pub(super) enum Attempt {
-    Running(Arc<Saving>),
-    /// It failed before there was anything to wait for.
-    Failed(Error),
 }
 
 impl Inner {
@@ -88,61 +81,6 @@ impl Inner {
 
     pub(super) fn protect_output(&mut self, path: &Path) -> Result<()> {
         self.outputs.add(path)
-    }
-
-    pub(super) fn wait(&mut self) -> Result<()> {
-        let mine = self.settle();
-        let agreed = agree(&*self.group, mine);
-        match self.saving.take() {
-            Some(Attempt::Running(saving)) if agreed.is_ok() => self.complete = self.complete_with(Some(saving.key())),
-            _ => {}
-        }
-        agreed
-    }
-
-    pub(super) fn poll(&mut self) -> Result<bool> {
-        match &self.saving {
-            None => Ok(true),
-            Some(Attempt::Failed(error)) => Err(error.clone()),
-            Some(Attempt::Running(saving)) => match saving.poll() {
-                None => Ok(false),
-                Some(Ok(())) => self.settle().map(|()| true),
-                Some(Err(error)) => Err(error),
-            },
-        }
-    }
-
-    pub(super) fn last_record(&mut self) -> Option<Record> {
-        if let Some(Attempt::Running(saving)) = &self.saving
-            && matches!(saving.poll(), Some(Ok(())))
-        {
-            // It has ended: this does not wait.
-            let _ = self.settle();
-        }
-        self.last
-    }
-
-    pub(super) fn close(mut self) -> Result<()> {
-        let waited = self.wait();
-        let ended = match (&self.current, &waited) {
-            (Some(current), Ok(())) => lock(&current.ledger).end(),
-            _ => Ok(()),
-        };
-        let ended = agree(&*self.group, ended);
-        waited.and(ended)
-    }
-
-    /// Waits for this rank's part of the last revision.
-    pub(super) fn settle(&mut self) -> Result<()> {
-        match &self.saving {
-            None => Ok(()),
-            Some(Attempt::Failed(error)) => Err(error.clone()),
-            Some(Attempt::Running(saving)) => {
-                let phases = saving.wait()?;
-                self.last = Some(Record { revision: saving.key().number, bytes: saving.stream().item_bytes(), phases });
-                Ok(())
-            }
-        }
     }
 
     /// The newest complete revisions once all ranks know that `key` is one: what every root must keep.

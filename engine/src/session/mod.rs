@@ -14,6 +14,7 @@ mod open;
 mod requests;
 mod restore;
 mod schedule;
+mod settle;
 
 pub use restore::Restored;
 

@@ -12,12 +12,12 @@ use crate::{
     capture::{Notes, Outputs, Regions},
     commit::{Ledger, Opened, RevisionKey},
     config::{Config, check_alike},
-    device::{Access, Device, Disk, LockFile, LockOutcome},
+    device::{Access, Device, Disk},
     error::{Error, Result},
     group::{Group, agree, gather},
     place::{IoThreads, lock},
     restore::{Found, Seen, Sight, find},
-    space::{LOCK_FILE, LayoutFile, draw_id, format::Lineage, layouts, remove_unfinished},
+    space::{LayoutFile, Locks, clear_away, draw_id, format::Lineage, layouts},
     stage::{PoolInMaking, Stage},
 };
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,6 @@ use std::{
     os::unix::ffi::OsStrExt,
     path::Path,
     sync::{Arc, Mutex},
-    thread,
     time::{Duration, Instant},
 };
 
@@ -156,27 +155,12 @@ fn next_lineage(group: &dyn Group, before: u64) -> Result<Lineage> {
     Ok(Lineage { number: before + 1, id })
 }
 
-/// Locks this rank's byte. Nobody else may hold any: a job whose ranks are partly dead still holds some.
-fn take_locks(group: &dyn Group, device: &dyn Device, domain: &Domain) -> Result<(Box<dyn LockFile>, bool)> {
-    let failed = |e| Error::io("locking", format!("{}/{LOCK_FILE}", device.path()), e);
-    let in_use = || Error::InUse { path: device.path(), holder: String::new() };
-    let locks = agree(group, device.lock_file(LOCK_FILE).map_err(failed))?;
-    let alone = || {
-        let deadline = Instant::now() + LOCK_GRACE;
-        while locks.is_locked().map_err(failed)? {
-            if Instant::now() > deadline {
-                return Err(in_use());
-            }
-            thread::sleep(Duration::from_millis(10));
-        }
-        Ok(())
-    };
-    agree(group, if group.rank() == domain.leader { alone() } else { Ok(()) })?;
-    let outcome = match locks.try_lock(group.rank() as u64).map_err(failed) {
-        Ok(LockOutcome::Busy) => Err(in_use()),
-        other => other,
-    };
-    let mut unsupported = [u64::from(agree(group, outcome)? == LockOutcome::Unsupported)];
+/// Locks this rank's byte; and whether the file system has locks at all.
+fn take_locks(group: &dyn Group, device: &dyn Device, domain: &Domain) -> Result<(Locks, bool)> {
+    let locks = agree(group, Locks::open(device))?;
+    agree(group, if group.rank() == domain.leader { locks.wait_for_others(LOCK_GRACE) } else { Ok(()) })?;
+    let locked = agree(group, locks.lock_rank(group.rank() as u64))?;
+    let mut unsupported = [u64::from(!locked)];
     group.all_max(&mut unsupported)?;
     Ok((locks, unsupported[0] == 0))
 }
@@ -184,9 +168,7 @@ fn take_locks(group: &dyn Group, device: &dyn Device, domain: &Domain) -> Result
 fn scan(group: &dyn Group, device: &dyn Device, domain: &Domain, locks_work: bool) -> Result<Scan> {
     let rank = group.rank();
     if rank == domain.leader {
-        remove_unfinished(device)?;
-        // A job that was killed may have named a layout and not lived to make the name durable.
-        device.sync_directory().map_err(|e| Error::io("syncing", device.path(), e))?;
+        clear_away(device)?;
     }
     let layouts = layouts(device, Access::Write)?;
     let (mut opened, mut newest, mut sight) = (Vec::new(), Newest::default(), Sight::default());

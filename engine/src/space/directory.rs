@@ -122,9 +122,16 @@ pub(crate) fn remove_layout(device: &dyn Device, layout: &LayoutFile) -> Result<
     device.remove(&layout.name).map_err(|e| Error::io("removing", &layout.path, e))
 }
 
+/// Clears away what a job that was killed left: before anything else is written, by whoever has the locks.
+pub(crate) fn clear_away(device: &dyn Device) -> Result<()> {
+    remove_unfinished(device)?;
+    // It may have named a layout and not lived to make the name durable.
+    device.sync_directory().map_err(|e| Error::io("syncing", device.path(), e))
+}
+
 /// Removes what a crash left of layouts and probes that were being made. Only for the newest job: one
 /// thought dead that still makes a layout fails at naming it, one that still probes is about to be refused.
-pub(crate) fn remove_unfinished(device: &dyn Device) -> Result<()> {
+fn remove_unfinished(device: &dyn Device) -> Result<()> {
     let names = device.list().map_err(|e| Error::io("listing", device.path(), e))?;
     let is_left =
         |name: &&String| (name.starts_with("layout-") && name.ends_with(UNFINISHED)) || name.starts_with(PROBE);

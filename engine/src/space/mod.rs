@@ -11,15 +11,16 @@ pub mod format;
 pub(crate) mod free;
 mod holds;
 mod id;
+mod locks;
 mod portion;
 mod requests;
 
 pub(crate) use aligned::Aligned;
 pub(crate) use directory::{
-    LOCK_FILE, LayoutFile, PROBE, create_layout, is_layout, layouts, list, open_layout, remove_layout,
-    remove_unfinished,
+    LOCK_FILE, LayoutFile, PROBE, clear_away, create_layout, is_layout, layouts, list, open_layout, remove_layout,
 };
 pub(crate) use holds::{HOLDS_BYTES, HoldsRead};
 pub(crate) use id::draw_id;
+pub(crate) use locks::Locks;
 pub(crate) use portion::{Portion, SLOT_STRIDE, data_from};
 pub(crate) use requests::RequestBlocks;

@@ -7,11 +7,11 @@ use super::{opening, room};
 use crate::{
     clock::unix_ns,
     commit::RevisionKey,
-    device::{Access, Device, Disk, LockFile, LockOutcome, RANK_BYTES},
+    device::{Access, Device, Disk, LockOutcome, RANK_BYTES},
     error::{Error, Result},
     restore::{HoldState, SpaceSurvey},
     space::{
-        LOCK_FILE, LayoutFile, draw_id,
+        LayoutFile, Locks, draw_id,
         format::{Hold, HoldBlock, is_note},
         is_layout, layouts, list,
     },
@@ -166,12 +166,11 @@ fn root_again(device: &dyn Device) -> Result<bool> {
 }
 
 /// The right to choose a block; and whether the file system has locks at all.
-fn lock(device: &dyn Device) -> Result<(Box<dyn LockFile>, bool)> {
-    let failed = |e| Error::io("locking", format!("{}/{LOCK_FILE}", device.path()), e);
-    let locks = device.lock_file(LOCK_FILE).map_err(failed)?;
+fn lock(device: &dyn Device) -> Result<(Locks, bool)> {
+    let locks = Locks::open(device)?;
     let deadline = Instant::now() + LOCK_GRACE;
     loop {
-        match locks.try_lock(HOLDS_BYTE).map_err(failed)? {
+        match locks.try_lock(HOLDS_BYTE)? {
             LockOutcome::Held => return Ok((locks, true)),
             LockOutcome::Unsupported => return Ok((locks, false)),
             LockOutcome::Busy if Instant::now() >= deadline => {

@@ -2,11 +2,12 @@
 
 use crate::{
     commit::{Ledger, RevisionKey},
-    device::{Access, Device, LockFile, LockOutcome},
-    error::{Error, Result},
+    device::{Access, Device},
+    error::Result,
     restore::SpaceSurvey,
-    space::{LOCK_FILE, LayoutFile, draw_id, format::Lineage, layouts, remove_unfinished},
+    space::{LayoutFile, Locks, clear_away, draw_id, format::Lineage, layouts},
 };
+use std::time::Duration;
 
 /// Puts a new lineage into every portion of `files`, by a root that leads to `stay` besides what the newest
 /// one led to. `others` are files that are only looked at for their lineages.
@@ -32,29 +33,24 @@ pub(super) fn take_over(files: &[LayoutFile], others: &[LayoutFile], stay: &[Rev
 
 /// Takes the locks of a job whose ranks are all those that have a portion here, and clears away what a job
 /// that was killed left, as at any opening.
-pub(super) fn lock(device: &dyn Device) -> Result<Box<dyn LockFile>> {
-    let failed = |e| Error::io("locking", format!("{}/{LOCK_FILE}", device.path()), e);
-    let in_use = || Error::InUse { path: device.path(), holder: String::new() };
-    let locks = device.lock_file(LOCK_FILE).map_err(failed)?;
-    if locks.is_locked().map_err(failed)? {
-        return Err(in_use());
-    }
+pub(super) fn lock(device: &dyn Device) -> Result<Locks> {
+    let locks = Locks::open(device)?;
+    locks.wait_for_others(Duration::ZERO)?;
     let files = layouts(device, Access::Read)?;
     let ranks = files.iter().flat_map(|file| file.header.portions.iter().map(|portion| u64::from(portion.rank)));
     let mut bytes: Vec<u64> = ranks.chain([0]).collect();
     bytes.sort_unstable();
     bytes.dedup();
     for byte in bytes {
-        match locks.try_lock(byte).map_err(failed)? {
-            LockOutcome::Held => {}
-            LockOutcome::Busy => return Err(in_use()),
-            // Without locks only the end of a job in order says that nobody writes.
-            LockOutcome::Unsupported if SpaceSurvey::open_on(device)?.clean => break,
-            LockOutcome::Unsupported => return Err(in_use()),
+        if locks.lock_rank(byte)? {
+            continue;
         }
+        // Without locks only the end of a job in order says that nobody writes.
+        if SpaceSurvey::open_on(device)?.clean {
+            break;
+        }
+        return Err(locks.in_use());
     }
-    remove_unfinished(device)?;
-    // It may have named a layout and not lived to make the name durable.
-    device.sync_directory().map_err(|e| Error::io("syncing", device.path(), e))?;
+    clear_away(device)?;
     Ok(locks)
 }

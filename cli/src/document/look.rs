@@ -1,6 +1,6 @@
-//! What `--json` prints. Names and meanings stay; fields may be added. Numbers are in base units,
-//! named at the end; what is not known is null. `docs/guide/src/command.md` lists them.
+//! The documents of the commands that look: `ls`, `show`, `verify`, `export`.
 
+use super::{Hold, hex};
 use mainstay_engine::{
     LayoutSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey,
     space::format::{Item, ItemKind, Manifest, PhaseRecord},
@@ -35,43 +35,11 @@ pub struct Show<'a> {
 }
 
 #[derive(Serialize)]
-pub struct Checkpoint<'a> {
-    pub space: &'a str,
-    /// It is complete.
-    pub revision: u64,
-}
-
-#[derive(Serialize)]
 pub struct Verify<'a> {
     #[serde(flatten)]
     pub space: Space<'a>,
     pub good: bool,
     pub revisions: Vec<VerifiedRevision>,
-}
-
-#[derive(Serialize)]
-pub struct Held<'a> {
-    pub space: &'a str,
-    /// Otherwise from the job's next checkpoint on, if the revision is still there then.
-    pub counts: bool,
-    pub hold: Hold,
-}
-
-#[derive(Serialize)]
-pub struct Released<'a> {
-    pub space: &'a str,
-    pub released: Vec<Hold>,
-}
-
-#[derive(Serialize)]
-pub struct Hold {
-    pub id: String,
-    pub revision: u64,
-    pub lineage: u64,
-    pub lineage_id: String,
-    pub created_unix_ns: u64,
-    pub expires_unix_ns: Option<u64>,
-    pub note: String,
 }
 
 #[derive(Serialize)]
@@ -102,27 +70,6 @@ pub struct ExportedFile {
     pub shape: Vec<u64>,
     /// As numpy reads it; `None` of a raw file.
     pub dtype: Option<&'static str>,
-}
-
-#[derive(Serialize)]
-pub struct Prune<'a> {
-    pub space: &'a str,
-    pub dry_run: bool,
-    pub revisions: Vec<PrunedRevision>,
-    pub layouts_removed: Vec<String>,
-}
-
-#[derive(Serialize)]
-pub struct PrunedRevision {
-    pub revision: u64,
-    pub lineage: u64,
-    pub lineage_id: String,
-    pub complete: bool,
-    pub bytes: u64,
-    pub t1_unix_ns: u64,
-    pub goes: bool,
-    /// Nothing, if it goes.
-    pub stays_for: Vec<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -354,8 +301,4 @@ impl ShownItem {
             extents: item.extents.iter().map(|e| Extent { at: e.at, bytes: e.bytes }).collect(),
         }
     }
-}
-
-pub fn hex(id: &[u8; 16]) -> String {
-    id.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,0 +1,12 @@
+//! What `--json` prints. Names and meanings stay; fields may be added. Numbers are in base units,
+//! named at the end; what is not known is null. `docs/guide/src/command.md` lists them.
+
+mod look;
+mod tend;
+
+pub use look::*;
+pub use tend::*;
+
+pub fn hex(id: &[u8; 16]) -> String {
+    id.iter().map(|byte| format!("{byte:02x}")).collect()
+}

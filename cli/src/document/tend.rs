@@ -1,0 +1,56 @@
+//! The documents of the commands that tend: `checkpoint`, `hold`, `release`, `prune`.
+
+use serde::Serialize;
+
+#[derive(Serialize)]
+pub struct Checkpoint<'a> {
+    pub space: &'a str,
+    /// It is complete.
+    pub revision: u64,
+}
+
+#[derive(Serialize)]
+pub struct Held<'a> {
+    pub space: &'a str,
+    /// Otherwise from the job's next checkpoint on, if the revision is still there then.
+    pub counts: bool,
+    pub hold: Hold,
+}
+
+#[derive(Serialize)]
+pub struct Released<'a> {
+    pub space: &'a str,
+    pub released: Vec<Hold>,
+}
+
+#[derive(Serialize)]
+pub struct Hold {
+    pub id: String,
+    pub revision: u64,
+    pub lineage: u64,
+    pub lineage_id: String,
+    pub created_unix_ns: u64,
+    pub expires_unix_ns: Option<u64>,
+    pub note: String,
+}
+
+#[derive(Serialize)]
+pub struct Prune<'a> {
+    pub space: &'a str,
+    pub dry_run: bool,
+    pub revisions: Vec<PrunedRevision>,
+    pub layouts_removed: Vec<String>,
+}
+
+#[derive(Serialize)]
+pub struct PrunedRevision {
+    pub revision: u64,
+    pub lineage: u64,
+    pub lineage_id: String,
+    pub complete: bool,
+    pub bytes: u64,
+    pub t1_unix_ns: u64,
+    pub goes: bool,
+    /// Nothing, if it goes.
+    pub stays_for: Vec<&'static str>,
+}

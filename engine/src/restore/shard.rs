@@ -1,0 +1,140 @@
+//! One shard in a space, for those who only look: reading it, and verifying it, beside a job that may write.
+
+use super::{pour, scatter::Scatter};
+use crate::{
+    commit::{Kept, RevisionKey},
+    error::{Error, Result},
+    space::{
+        Portion,
+        format::{BLOCK_BYTES, Entry, Item, Manifest, PhaseRecord, Slot},
+    },
+};
+
+/// How often a space that changes meanwhile is looked at again.
+pub(super) const TRIES: usize = 50;
+
+#[derive(Debug)]
+pub struct ShardSurvey {
+    pub shard: u32,
+    /// Bytes of all items.
+    pub bytes: u64,
+    pub phases: PhaseRecord,
+    /// The newest root of its portion leads to it, not only the other.
+    pub(super) in_newest_root: bool,
+    /// Bytes of the blocks that hold the items.
+    pub(super) block_bytes: u64,
+    entry: Entry,
+    portion: Portion,
+}
+
+/// What came of reading every block of a revision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verified {
+    Whole,
+    Damaged {
+        what: Vec<String>,
+    },
+    /// The job that has the space open let the revision go meanwhile.
+    LetGo,
+}
+
+impl ShardSurvey {
+    pub(super) fn new(portion: &Portion, kept: &Kept, in_newest_root: bool) -> ShardSurvey {
+        let entry = kept.entry.clone();
+        let blocks: u64 = kept.blocks.iter().map(|blocks| blocks.count).sum();
+        ShardSurvey {
+            shard: entry.shard,
+            bytes: entry.bytes,
+            phases: entry.phases,
+            in_newest_root,
+            block_bytes: blocks * BLOCK_BYTES - entry.meta_bytes,
+            entry,
+            portion: portion.clone(),
+        }
+    }
+
+    /// What the shard consists of; `None` if the job that has the space open let it go meanwhile.
+    pub fn manifest(&self) -> Result<Option<Manifest>> {
+        match self.portion.read_manifest(&self.entry) {
+            Ok(manifest) => Ok(Some(manifest)),
+            Err(error) if self.is_kept()? => Err(error),
+            Err(_) => Ok(None),
+        }
+    }
+
+    pub(super) fn verify(&self, progress: &(dyn Fn(u64) + Sync)) -> Result<Verified> {
+        self.read_blocks(&|_, bytes| progress(bytes.len() as u64))
+    }
+
+    /// Reads every block, compares it with its hash, and gives `sink` the bytes of `items`, which are those
+    /// of this shard or some of them: the index in `items`, the offset in the item and the bytes, in any
+    /// order, from several threads. They count only if all is whole.
+    pub fn read(&self, items: &[Item], sink: &(dyn Fn(usize, u64, &[u8]) + Sync)) -> Result<Verified> {
+        let scatter = Scatter::new(items.iter().zip(0..));
+        self.read_blocks(&|at, bytes| scatter.fill(at, bytes, sink))
+    }
+
+    fn read_blocks(&self, sink: &(dyn Fn(u64, &[u8]) + Sync)) -> Result<Verified> {
+        let poured = self.portion.read_manifest(&self.entry).and_then(|manifest| pour(&self.portion, &manifest, sink));
+        let Err(error) = poured else { return Ok(Verified::Whole) };
+        let Some(what) = damage_of(&error) else { return Err(error) };
+        let of_shard = |what| format!("shard {}: {what}", self.shard);
+        let what = what.into_iter().map(of_shard).collect();
+        Ok(if self.is_kept()? { Verified::Damaged { what } } else { Verified::LetGo })
+    }
+
+    /// Whether a slot still leads to the shard: if so, its blocks are as they were when it was found.
+    fn is_kept(&self) -> Result<bool> {
+        for _ in 0..TRIES {
+            let before = slots(&self.portion);
+            let mut in_doubt = before.iter().all(Option::is_none);
+            for slot in before.iter().flatten() {
+                match self.portion.read_catalogue(slot) {
+                    Ok(catalogue) if catalogue.entries.iter().any(|entry| self.is(entry)) => return Ok(true),
+                    Ok(_) => {}
+                    Err(error) => {
+                        damage_of(&error).ok_or(error)?;
+                        in_doubt = true;
+                    }
+                }
+            }
+            if !in_doubt {
+                return Ok(false);
+            }
+            if slots(&self.portion) == before {
+                break;
+            }
+        }
+        // Its catalogue cannot be read either.
+        Ok(true)
+    }
+
+    /// Blocks that it takes, all told.
+    pub(crate) fn blocks(&self) -> u64 {
+        (self.block_bytes + self.entry.meta_bytes) / BLOCK_BYTES
+    }
+
+    /// Blocks of its portion for data, metadata and catalogues.
+    pub(crate) fn portion_blocks(&self) -> u64 {
+        let (from, to) = self.portion.data_blocks();
+        to - from
+    }
+
+    fn is(&self, entry: &Entry) -> bool {
+        RevisionKey::of(entry) == RevisionKey::of(&self.entry) && entry.shard == self.shard
+    }
+}
+
+/// The two slots as they stand; `None` for one that cannot be read.
+pub(super) fn slots(portion: &Portion) -> [Option<Slot>; 2] {
+    [0, 1].map(|index| portion.read_slot(index).ok())
+}
+
+/// What an error says of the medium; `None` if it is about something else.
+pub(super) fn damage_of(error: &Error) -> Option<Vec<String>> {
+    match error {
+        Error::Damaged { what } => Some(what.clone()),
+        Error::Io { .. } => Some(vec![error.to_string()]),
+        _ => None,
+    }
+}
