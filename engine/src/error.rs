@@ -41,7 +41,7 @@ pub enum Error {
     )]
     PortionTooSmall { path: String, rank: u32, needed: u64, available: u64, kept: usize, held: usize },
 
-    #[error("no room on the file system: {doing} {path} ({source}); free some space or choose another place")]
+    #[error("no room on the file system: {doing} {path} ({source}); {}", room(source))]
     DiskFull { doing: String, path: String, source: Arc<io::Error> },
 
     #[error(
@@ -216,6 +216,14 @@ fn and_held(held: usize) -> String {
     match held {
         0 => String::new(),
         held => format!(", {held} of them held: `mainstay release` lets those go"),
+    }
+}
+
+fn room(source: &io::Error) -> &'static str {
+    match source.raw_os_error() {
+        Some(libc::EFBIG) => "raise the limit on the size of files (ulimit -f), or choose another place",
+        Some(libc::EDQUOT) => "free some space of this user's, raise the quota, or choose another place",
+        _ => "free some space or choose another place",
     }
 }
 

@@ -144,6 +144,23 @@ fn a_request_that_was_withdrawn_is_none_and_another_ones_stays() {
     });
 }
 
+/// Ranks at different steps saved a mixture, and nobody was told.
+#[test]
+fn ranks_at_different_steps_are_refused_and_nothing_is_saved() {
+    for agree_every in [Duration::ZERO, Duration::from_secs(1000)] {
+        let job = job(2, Config { every_steps: 1, agree_every, ..Config::default() });
+        job.run(|rank, session, state| {
+            filled(state, rank, 1);
+            session.due(7).unwrap();
+            let apart = session.due(8 + rank as u64).and_then(|_| session.checkpoint());
+            let refused = apart.unwrap_err().to_string();
+            assert!(refused.contains("steps 8 to 9"), "{refused}");
+            assert!(session.due(10).unwrap());
+            assert_eq!(session.checkpoint().unwrap(), 1);
+        });
+    }
+}
+
 #[test]
 fn nobody_looks_before_the_program_asks_whether_a_checkpoint_is_due() {
     let job = job(1, Config::default());
@@ -153,6 +170,13 @@ fn nobody_looks_before_the_program_asks_whether_a_checkpoint_is_due() {
         assert_eq!(asked.listener(), None);
         session.due(1).unwrap();
         assert!(matches!(asked.listener(), Some(Lineage { number: 1, .. })));
+    });
+    // The next job is another program, perhaps.
+    job.run(|_, session, _| {
+        let asked = Request::send(&space(&job)).unwrap();
+        assert_eq!(asked.listener(), None);
+        session.due(1).unwrap();
+        assert!(asked.listener().is_some());
     });
 }
 

@@ -57,6 +57,8 @@ impl LockFile for ByteLocks {
             Ok(_) => Ok(LockOutcome::Held),
             Err(Errno::EAGAIN | Errno::EACCES) => Ok(LockOutcome::Busy),
             Err(Errno::ENOLCK | Errno::EOPNOTSUPP | Errno::ENOSYS) => Ok(LockOutcome::Unsupported),
+            // Opened without the right to write, it can only be asked.
+            Err(Errno::EBADF) => Err(io::ErrorKind::PermissionDenied.into()),
             Err(errno) => Err(errno.into()),
         }
     }

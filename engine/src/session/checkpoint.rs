@@ -1,5 +1,6 @@
 //! One checkpoint, from t1 to t2. What is left until t3 is the I/O threads'.
 
+use super::due::same_steps;
 use super::{inner::Inner, settle::Attempt};
 use crate::{
     capture::Stream,
@@ -34,8 +35,11 @@ impl Inner {
         let anything = !self.regions.all().is_empty();
         let no_layout = matches!(room, Ok(None));
         let facts = [previous.is_err(), ready.is_err(), room.is_err(), no_layout, anything, holds.is_some()];
-        let mut facts = facts.map(u64::from);
-        self.group.all_max(&mut facts)?;
+        let [a, b, c, d, e, f] = facts.map(u64::from);
+        let [highest, lowest] = self.due.steps();
+        let mut numbers = [a, b, c, d, e, f, highest, lowest];
+        self.group.all_max(&mut numbers)?;
+        let [facts @ .., highest, lowest] = numbers;
         let communication = asked.elapsed();
         let [previous_failed, not_ready, no_room, no_layout, anything, holds_changed] = facts.map(|fact| fact != 0);
         self.saving = None;
@@ -43,6 +47,7 @@ impl Inner {
             return agree(&*self.group, previous.map(|()| 0));
         }
         self.complete = complete;
+        same_steps([highest, lowest])?;
         if not_ready {
             return agree(&*self.group, ready.map(|()| 0));
         }

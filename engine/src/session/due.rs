@@ -21,6 +21,8 @@ pub(super) struct Due {
     /// On rank 0 only.
     pub(super) listener: Option<Listener>,
     pub(super) signal: Option<SignalFlag>,
+    /// What the program last called `due` with.
+    pub(super) step: u64,
 }
 
 /// Raised by a signal. What handled the signal before is called too.
@@ -44,9 +46,26 @@ impl Drop for SignalFlag {
     }
 }
 
+impl Due {
+    /// What the ranks compare by a maximum: the step, and its complement, whose maximum is the lowest step's.
+    pub(super) fn steps(&self) -> [u64; 2] {
+        [self.step, !self.step]
+    }
+}
+
+/// Ranks at different steps would save a mixture. What `steps` came to over all ranks tells.
+pub(super) fn same_steps([highest, lowest]: [u64; 2]) -> Result<()> {
+    if highest == !lowest {
+        return Ok(());
+    }
+    let why = format!("the ranks call it with steps {} to {highest}; call it on all ranks at the same step", !lowest);
+    Err(Error::argument("due", why))
+}
+
 impl Inner {
     /// `true` on all ranks, or on none.
     pub(super) fn due(&mut self, step: u64) -> Result<bool> {
+        self.due.step = step;
         let by_steps = self.due.schedule.by_steps(step);
         if !self.due.schedule.meets() {
             return Ok(by_steps);
@@ -58,9 +77,14 @@ impl Inner {
             let ns = Duration::from_nanos;
             self.due.schedule.learn(ns(record.phases.perceived_ns), ns(record.phases.durable_ns));
         }
-        let mut numbers = self.due.schedule.facts(asked, now).numbers();
+        let [a, b, c, d, e] = self.due.schedule.facts(asked, now).numbers();
+        let [highest, lowest] = self.due.steps();
+        let mut numbers = [a, b, c, d, e, highest, lowest];
         self.group.all_max(&mut numbers)?;
-        Ok(self.due.schedule.decide(Facts::of(numbers), Instant::now()) | by_steps)
+        let [facts @ .., highest, lowest] = numbers;
+        let is_due = self.due.schedule.decide(Facts::of(facts), Instant::now());
+        same_steps([highest, lowest])?;
+        Ok(is_due | by_steps)
     }
 
     /// A checkpoint as `due` and those who ask for one see it: `save` it, and tell them.

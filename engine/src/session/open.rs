@@ -98,6 +98,7 @@ impl Inner {
             schedule: Schedule::new(&config, Instant::now()),
             listener: if group.rank() == 0 { Listener::new(&*device, lineage) } else { None },
             signal: agree(&*group, signal)?,
+            step: 0,
         };
 
         let Found { mut complete, number_max, .. } = found;

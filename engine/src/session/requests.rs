@@ -10,6 +10,9 @@ use crate::{
     },
 };
 
+/// Who looks for requests before a job's first look.
+const NOBODY: Lineage = Lineage { number: 0, id: [0; 16] };
+
 #[derive(Debug)]
 pub(super) struct Listener {
     blocks: RequestBlocks,
@@ -25,8 +28,14 @@ impl Listener {
     /// `None` where the lock file cannot be opened: then nobody can ask.
     pub(super) fn new(device: &dyn Device, lineage: Lineage) -> Option<Listener> {
         let blocks = RequestBlocks::open(device).ok()?;
-        let answered = blocks.answer().map_or([0; 16], |answer| answer.ticket);
-        Some(Listener { blocks, lineage, answered, pending: None, announced: false })
+        let before = blocks.answer();
+        let answered = before.map_or([0; 16], |answer| answer.ticket);
+        let listener = Listener { blocks, lineage, answered, pending: None, announced: false };
+        if before.is_some() {
+            // An earlier job looked for requests; whether this one does, its first look will tell.
+            listener.write(CheckpointAnswer { ticket: answered, lineage: NOBODY, number: 0 });
+        }
+        Some(listener)
     }
 
     /// Whether someone waits for a checkpoint. The first call tells those who ask that the job looks.

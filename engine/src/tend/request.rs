@@ -42,9 +42,10 @@ impl Request {
         self.blocks.answer().filter(|answer| answer.ticket == newest)
     }
 
-    /// The run that looked for requests last; `None` if none ever did.
+    /// The run that looked for requests last; `None` if none ever did, or the one that has the space open
+    /// has not yet.
     pub fn listener(&self) -> Option<Lineage> {
-        self.blocks.answer().map(|answer| answer.lineage)
+        self.blocks.answer().map(|answer| answer.lineage).filter(|lineage| lineage.number > 0)
     }
 
     /// Takes the request back, if nobody has asked since.
