@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from test_run import MAINSTAY, RANKS, Run, children, jacobi3d, shell, show  # noqa: F401
@@ -106,6 +107,57 @@ def test_a_warning_of_the_batch_system_has_the_job_save_itself_and_go_on(jacobi3
         running.until(r"revision 1 of .* is complete")
         running.until(r"step \d+$")
         assert newest(space) == 1
+
+
+def test_a_second_warning_does_not_end_the_job(jacobi3d, tmp_path):  # noqa: F811
+    """It was passed on while the checkpoint of the first was on its way, and killed the job."""
+    space = tmp_path / "space"
+    with Run("--", *jacobi3d(space, NEVER, "--every", NEVER, "--progress", 10)) as running:
+        running.until(r"step 20$")
+        ranks = ranks_of(running.process.pid)
+        os.kill(ranks[1], signal.SIGSTOP)
+        for _ in range(3):
+            running.process.send_signal(signal.SIGUSR1)
+            time.sleep(0.2)
+        os.kill(ranks[1], signal.SIGCONT)
+        running.until(r"revision 1 of .* is complete")
+        running.until(r"step \d+$")
+        assert ranks_of(running.process.pid) == ranks
+
+
+# Saves to two spaces, one after the other.
+TWO_SPACES = """
+import sys, time
+import mainstay
+sessions = [mainstay.open(path, agree_seconds=0) for path in sys.argv[1:]]
+for session in sessions:
+    session.protect("state", bytearray(8))
+    session.due(0)
+    session.checkpoint()
+sessions[0].close()
+print("ready", flush=True)
+while True:
+    if sessions[1].due(1):
+        sessions[1].checkpoint()
+    time.sleep(0.01)
+"""
+
+
+def test_a_space_that_the_job_has_closed_holds_its_end_up_no_longer(tmp_path):
+    """SIGTERM reached the job only when the margin was over: batch systems do not wait so long."""
+    spaces = [tmp_path / "first", tmp_path / "second"]
+    with Run("--margin", "1000s", "--", sys.executable, "-c", TWO_SPACES, *spaces) as running:
+        running.until("^ready$")
+        running.process.send_signal(signal.SIGTERM)
+        _, output = last_checkpoint(running, spaces[1])
+    assert "the job ended after SIGTERM" in output, output
+
+
+@pytest.mark.parametrize("arguments", [["--margin", "1s"], []])
+def test_a_time_limit_beyond_all_clocks_is_none(arguments):
+    """It ended in a panic."""
+    with Run("--time-limit", "500000000000y", *arguments, *shell("exit 0")) as running:
+        assert running.end()[0] == 0
 
 
 def test_a_job_saves_itself_before_the_time_limit(jacobi3d, tmp_path):  # noqa: F811

@@ -134,6 +134,17 @@ def resizes(scratch):
     yield memoryview(inner), lambda: inner.resize(1000000, refcheck=False), ValueError
     view = memoryview(bytearray(10))
     yield view, view.release, BufferError
+    # numpy holds no buffer of what it lies on: closing a mapping under an array ended the process.
+    mapped, owner, numbers = mmap.mmap(-1, 4096), bytearray(4096), array.array("d", [0.0] * 512)
+    yield np.ndarray(512, buffer=mapped), mapped.close, BufferError
+    yield np.ndarray(512, buffer=mapped)[8:16], mapped.close, BufferError
+    yield np.ndarray(512, buffer=owner), lambda: owner.extend(bytes(1 << 26)), BufferError
+    yield np.ndarray(512, buffer=numbers), lambda: numbers.extend([1.0] * (1 << 22)), BufferError
+    file = np.memmap(scratch / "file", "f8", "w+", shape=512)
+    yield file, file._mmap.close, BufferError
+    # As a multiprocessing.shared_memory.SharedMemory has it.
+    view = memoryview(mapped)
+    yield np.ndarray(512, buffer=view), lambda: (view.release(), mapped.close()), BufferError
 
 
 def test_memory_that_is_protected_cannot_be_resized_or_freed(scratch):
@@ -145,6 +156,24 @@ def test_memory_that_is_protected_cannot_be_resized_or_freed(scratch):
             session.checkpoint()
             session.unprotect(f"region-{number}")
             del buffer
+
+
+def test_memory_that_ctypes_moved_is_neither_saved_nor_filled(scratch):
+    """ctypes.resize asks nobody: what was saved was freed memory, and a restore wrote over it."""
+    with mainstay.open(scratch / "space", portion_bytes="16MiB") as session:
+        text = (ctypes.c_char * 512)(b"a")
+        session.protect("text", text)
+        assert session.checkpoint() == 1
+        ctypes.resize(text, 1 << 20)
+        for call in (session.checkpoint, session.restore):
+            with pytest.raises(mainstay.InvalidArgument, match='"text".*was moved'):
+                call()
+        session.unprotect("text")
+        session.protect("text", text)
+        text[0] = b"b"
+        assert session.checkpoint() == 2
+        text[0] = b"c"
+        assert session.restore().revision == 2 and text[0] == b"b"
 
 
 def test_memory_is_let_go_by_unprotect_and_by_the_end(scratch):

@@ -46,6 +46,18 @@ fn ls_lists_revisions_newest_first() {
     assert!(lines[1].contains("newest") && lines[1].contains("938 KiB"), "{}", table.out);
 }
 
+/// The command waited for someone to write to the pipe, for ever.
+#[test]
+fn a_pipe_in_the_place_of_a_file_holds_nobody_up() {
+    let space = Space::with(2, 5);
+    let layout = space.layout();
+    fs::remove_file(&layout).unwrap();
+    assert!(Command::new("mkfifo").arg(&layout).status().unwrap().success());
+    for command in [&["ls"][..], &["show"], &["verify"], &["prune", "--keep-last", "1"]] {
+        space.mainstay(command).refused(4, &["is not a regular file"]);
+    }
+}
+
 #[test]
 fn show_tells_where_each_byte_lies() {
     let space = Space::with(2, 5);

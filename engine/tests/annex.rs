@@ -2,7 +2,7 @@
 
 mod support;
 
-use mainstay_engine::{Config, ErrorKind, SpaceSurvey};
+use mainstay_engine::{Config, ErrorKind, Session, SpaceSurvey};
 use std::{
     fs::{self, OpenOptions},
     io::Write,
@@ -150,6 +150,30 @@ fn an_output_file_that_was_replaced_is_the_new_one() {
         session.restore().unwrap();
     });
     assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+}
+
+/// One file had become two outputs by a link: the second was cut back to more than the first had left, and
+/// the file grew by zeros.
+#[test]
+fn an_output_file_never_grows_by_a_restore() {
+    let job = job(1, 1);
+    let (path, other) = (output(&job, 0), output(&job, 1));
+    let name_both = |session: &mut Session| [&path, &other].map(|path| session.protect_output(path).unwrap());
+    append(&path, "one\n");
+    append(&other, "one\ntwo\n");
+    job.run(|rank, session, state| {
+        name_both(session);
+        filled(state, rank, 1);
+        session.checkpoint().unwrap();
+    });
+    fs::remove_file(&path).unwrap();
+    fs::hard_link(&other, &path).unwrap();
+    append(&path, "three\n");
+    job.run(|_, session, _| {
+        name_both(session);
+        assert_eq!(session.restore().unwrap_err().kind(), ErrorKind::OutputShort);
+    });
+    assert_eq!(fs::read_to_string(&path).unwrap(), "one\n");
 }
 
 #[test]

@@ -161,6 +161,25 @@ fn ranks_at_different_steps_are_refused_and_nothing_is_saved() {
     }
 }
 
+/// It was gone with the one that had been written over it: who asked waited in vain.
+#[test]
+fn a_request_beneath_one_that_was_withdrawn_is_met() {
+    let job = job(1, Config { agree_every: Duration::ZERO, ..Config::default() });
+    job.run(|rank, session, state| {
+        filled(state, rank, 1);
+        assert!(!session.due(1).unwrap());
+        let (first, second) = (Request::send(&space(&job)).unwrap(), Request::send(&space(&job)).unwrap());
+        second.withdraw().unwrap();
+        assert_eq!(first.answer(), None);
+        assert!(session.due(2).unwrap());
+        session.checkpoint().unwrap();
+        // Met is met, though a third one follows and is taken back.
+        Request::send(&space(&job)).unwrap().withdraw().unwrap();
+        assert_eq!(first.answer().map(|answer| answer.number), Some(1));
+        assert!(!session.due(3).unwrap());
+    });
+}
+
 #[test]
 fn nobody_looks_before_the_program_asks_whether_a_checkpoint_is_due() {
     let job = job(1, Config::default());

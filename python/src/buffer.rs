@@ -5,7 +5,10 @@
 
 use mainstay_engine::{Error, Region, space::format::ElementType};
 use pyo3::{ffi, prelude::*, types::PyWeakrefReference};
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::{
+    ffi::{CStr, c_char, c_int, c_void},
+    ops::Deref,
+};
 
 /// `Py_buffer`. It is the same in every Python 3, and declared in the stable ABI from 3.11 on.
 #[repr(C)]
@@ -37,22 +40,31 @@ const OWNERS_MAX: usize = 16;
 
 /// Memory of a Python object, exported to us until this is dropped.
 pub(crate) struct Buffer {
-    view: Box<View>,
+    view: Export,
     element: ElementType,
+    /// What the memory belongs to: a numpy array on a bytearray or a mapping does not hold it itself.
+    owners: Vec<Export>,
+    /// Whether one of these is an object of ctypes: `ctypes.resize` asks nobody.
+    can_move: bool,
     /// With a weak reference to it, numpy refuses to move an array's memory, even with `refcheck=False`.
     _pins: Vec<Py<PyWeakrefReference>>,
 }
 
+/// One buffer of one object, until this is dropped.
+struct Export(Box<View>);
+
 // SAFETY: the view is only read, and released with the interpreter held.
 #[allow(unsafe_code)]
-unsafe impl Send for Buffer {}
+unsafe impl Send for Export {}
 
 impl Buffer {
     /// Holds the memory of `object`, which is to be saved under `name`: contiguous in C's order, writable,
     /// of elements whose bytes mean the same in another process.
     pub(crate) fn hold(name: &str, object: &Bound<'_, PyAny>) -> Result<Buffer, Error> {
         let refuse = |why: String| Error::argument(format!("region {name:?}"), why);
-        let (mut buffer, has_format) = export(object).map_err(refuse)?;
+        let (view, has_format) = export(object).map_err(refuse)?;
+        let mut buffer =
+            Buffer { view, element: ElementType::Bytes, owners: Vec::new(), can_move: false, _pins: Vec::new() };
         if buffer.view.readonly != 0 {
             return Err(refuse(
                 "the buffer is read-only, and a restore could not fill it; protect a writable one (bytearray, \
@@ -70,8 +82,23 @@ impl Buffer {
             }));
         }
         buffer.element = buffer.element_of(object, has_format).map_err(refuse)?;
-        buffer._pins = pins(object);
+        let owners = owners(object);
+        // What takes no weak references (bytearray, array.array) looks after itself.
+        buffer._pins =
+            owners.iter().filter_map(|owner| PyWeakrefReference::new(owner).ok()).map(Bound::unbind).collect();
+        buffer.can_move = owners.iter().any(|owner| owner.hasattr("_b_needsfree_").unwrap_or(false));
+        buffer.owners = owners.iter().skip(1).filter_map(|owner| Export::of(owner, ANY_LAYOUT).ok()).collect();
         Ok(buffer)
+    }
+
+    /// An error if an exporter has moved or cut its memory all the same: what is at the address now is not
+    /// the program's.
+    pub(crate) fn check(&self, py: Python<'_>, name: &str) -> Result<(), Error> {
+        if !self.can_move || std::iter::once(&self.view).chain(&self.owners).all(|view| view.is_in_place(py)) {
+            return Ok(());
+        }
+        let why = "its memory was moved or resized while it was protected; unprotect it before, and protect it again";
+        Err(Error::argument(format!("region {name:?}"), why))
     }
 
     /// As a region of the engine; it must not outlive this.
@@ -81,6 +108,11 @@ impl Buffer {
             ElementType::Bytes => vec![self.view.len as u64],
             _ => self.shape().iter().map(|extent| *extent as u64).collect(),
         };
+        let bytes = shape.iter().try_fold(self.element.size(), |total, extent| total.checked_mul(*extent));
+        if bytes != Some(self.view.len as u64) {
+            let why = format!("its exporter contradicts itself: {} bytes, and shape {shape:?}", self.view.len);
+            return Err(Error::argument(format!("region {name:?}"), why));
+        }
         // SAFETY: exported memory stays where it is; the session keeps this as long as the region.
         unsafe { Region::array(name, self.view.buf.cast(), self.element, &shape) }
     }
@@ -152,23 +184,9 @@ impl Buffer {
     }
 }
 
-impl Drop for Buffer {
+impl Export {
     #[allow(unsafe_code)]
-    fn drop(&mut self) {
-        // Without an interpreter there is nothing left to release.
-        Python::try_attach(|_| {
-            // SAFETY: filled by PyObject_GetBuffer, released once, with the interpreter held.
-            unsafe { PyBuffer_Release(&raw mut *self.view) }
-        });
-    }
-}
-
-/// The buffer of `object`, and whether the protocol has a format for its elements.
-#[allow(unsafe_code)]
-fn export(object: &Bound<'_, PyAny>) -> Result<(Buffer, bool), String> {
-    let py = object.py();
-    let mut told = String::new();
-    for flags in [ANY_LAYOUT | FORMAT, ANY_LAYOUT] {
+    fn of(object: &Bound<'_, PyAny>, flags: c_int) -> PyResult<Export> {
         let mut view = Box::new(View {
             buf: std::ptr::null_mut(),
             obj: std::ptr::null_mut(),
@@ -183,10 +201,50 @@ fn export(object: &Bound<'_, PyAny>) -> Result<(Buffer, bool), String> {
             internal: std::ptr::null_mut(),
         });
         // SAFETY: the interpreter is held, the object lives, and the view is ours and has its final place.
-        if unsafe { PyObject_GetBuffer(object.as_ptr(), &raw mut *view, flags) } == 0 {
-            return Ok((Buffer { view, element: ElementType::Bytes, _pins: Vec::new() }, flags & FORMAT != 0));
+        match unsafe { PyObject_GetBuffer(object.as_ptr(), &raw mut *view, flags) } {
+            0 => Ok(Export(view)),
+            _ => Err(PyErr::fetch(object.py())),
         }
-        let error = PyErr::fetch(py);
+    }
+
+    /// Whether the exporter would give the same memory today. One that cannot say has not moved it.
+    #[allow(unsafe_code)]
+    fn is_in_place(&self, py: Python<'_>) -> bool {
+        // SAFETY: the view owns a reference to its exporter; it may be null.
+        let exporter = unsafe { Bound::from_borrowed_ptr_or_opt(py, self.obj) };
+        let now = exporter.and_then(|exporter| Export::of(&exporter, ANY_LAYOUT).ok());
+        now.is_none_or(|now| (now.buf, now.len) == (self.buf, self.len))
+    }
+}
+
+impl Deref for Export {
+    type Target = View;
+
+    fn deref(&self) -> &View {
+        &self.0
+    }
+}
+
+impl Drop for Export {
+    #[allow(unsafe_code)]
+    fn drop(&mut self) {
+        // Without an interpreter there is nothing left to release.
+        Python::try_attach(|_| {
+            // SAFETY: filled by PyObject_GetBuffer, released once, with the interpreter held.
+            unsafe { PyBuffer_Release(&raw mut *self.0) }
+        });
+    }
+}
+
+/// The buffer of `object`, and whether the protocol has a format for its elements.
+fn export(object: &Bound<'_, PyAny>) -> Result<(Export, bool), String> {
+    let py = object.py();
+    let mut told = String::new();
+    for flags in [ANY_LAYOUT | FORMAT, ANY_LAYOUT] {
+        let error = match Export::of(object, flags) {
+            Ok(view) => return Ok((view, flags & FORMAT != 0)),
+            Err(error) => error,
+        };
         if error.is_instance_of::<pyo3::exceptions::PyTypeError>(py) {
             let class = object.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
             return Err(format!(
@@ -199,24 +257,24 @@ fn export(object: &Bound<'_, PyAny>) -> Result<(Buffer, bool), String> {
     Err(told)
 }
 
-/// Weak references to `object` and to what its memory belongs to.
-fn pins(object: &Bound<'_, PyAny>) -> Vec<Py<PyWeakrefReference>> {
-    let mut pins = Vec::new();
+/// `object`, and what its memory belongs to.
+fn owners<'py>(object: &Bound<'py, PyAny>) -> Vec<Bound<'py, PyAny>> {
+    let mut owners = Vec::new();
     let mut owner = Some(object.clone());
-    while let Some(object) = owner.take().filter(|owner| !owner.is_none() && pins.len() < OWNERS_MAX) {
-        // What takes no weak references (bytearray, array.array) looks after itself.
-        if let Ok(pin) = PyWeakrefReference::new(&object) {
-            pins.push(pin.unbind());
-        }
+    while let Some(object) = owner.take().filter(|owner| !owner.is_none() && owners.len() < OWNERS_MAX) {
         owner = ["base", "obj"].into_iter().find_map(|name| object.getattr_opt(name).ok().flatten());
+        owners.push(object);
     }
-    pins
+    owners
 }
 
-/// Whether a format, of one element or of a structure, holds Python objects or pointers.
+/// Whether a format, of one element or of a structure, holds Python objects or pointers. Those of ctypes to
+/// texts are `z` and `Z`; before a letter for a float the latter is a complex number.
 fn holds_addresses(format: &str) -> bool {
     // Names of fields stand between colons.
-    format.split(':').step_by(2).any(|codes| codes.contains(['O', 'P', '&', 'X']))
+    let of_text =
+        |codes: &str| codes.contains('z') || codes.split('Z').skip(1).any(|rest| !rest.starts_with(['f', 'd', 'g']));
+    format.split(':').step_by(2).any(|codes| codes.contains(['O', 'P', '&', 'X']) || of_text(codes))
 }
 
 /// The engine's type for a format of the module `struct`, with numpy's additions, and whether its bytes

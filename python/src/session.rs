@@ -119,6 +119,19 @@ impl Session {
         })
     }
 
+    /// As `call`, for what reads or fills the buffers: with an error if one is not where it was.
+    fn call_held<T: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(&mut Engine, Result<(), Error>) -> Result<T, Error> + Send,
+    ) -> PyResult<T> {
+        self.local(py, |open| {
+            let in_place = open.held.iter().try_for_each(|(name, buffer)| buffer.check(py, name));
+            let engine = open.engine()?;
+            detached(py, || call(engine, in_place))
+        })
+    }
+
     /// Ends the session in order, together with the other ranks.
     fn end(&self, py: Python<'_>) -> Result<(), Error> {
         // Held to the end: until then other threads are told that a call is under way.
@@ -170,7 +183,8 @@ impl Session {
     /// RegionMissing, RankCount, OutOfSight, LineageConflict and OutputShort the buffers are as they were;
     /// after any other error they are undefined.
     fn restore(&self, py: Python<'_>) -> PyResult<Option<Restored>> {
-        Ok(self.call(py, Engine::restore)?.map(Restored::from))
+        let restored = self.call_held(py, Engine::restore_if)?;
+        Ok(restored.map(Restored::from))
     }
 
     /// Saves all protected buffers as a new revision and returns its number as soon as their bytes are
@@ -182,9 +196,9 @@ impl Session {
     #[pyo3(signature = (notes=None))]
     fn checkpoint(&self, py: Python<'_>, notes: Option<&Bound<'_, PyMapping>>) -> PyResult<u64> {
         let notes = notes::notes(notes);
-        self.call(py, |engine| {
+        self.call_held(py, |engine, in_place| {
             // What one rank gave wrong, the others must learn.
-            let ready = notes.and_then(|notes| notes::set(engine, &notes));
+            let ready = in_place.and_then(|()| notes::set(engine, &notes?));
             engine.checkpoint_if(ready)
         })
     }

@@ -20,7 +20,7 @@ def buffer_read_only(stage):
 
 @scenario
 def buffer_of_objects(stage):
-    refused_call(stage, "odd:objects", times=4)
+    refused_call(stage, "odd:objects", times=6)
 
 
 @scenario

@@ -27,7 +27,7 @@ pub fn dtype(element: ElementType) -> &'static str {
 /// Element type and shape of the item as an array: as it was saved, or else its bytes in a row.
 pub fn array(item: &Item) -> (ElementType, Vec<u64>) {
     let product = item.shape.iter().try_fold(item.element.size(), |total, n| total.checked_mul(*n));
-    if !item.shape.is_empty() && product == Some(item.bytes) {
+    if product == Some(item.bytes) {
         (item.element, item.shape.clone())
     } else {
         (ElementType::Bytes, vec![item.bytes])
@@ -52,11 +52,28 @@ pub fn header(element: ElementType, shape: &[u64]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mainstay_engine::space::format::ItemKind;
+
+    /// A number saved as an array without dimensions came out as eight bytes.
+    #[test]
+    fn a_single_number_keeps_its_type() {
+        let item = |bytes| Item {
+            name: "step".to_owned(),
+            kind: ItemKind::Region,
+            element: ElementType::I64,
+            bytes,
+            shape: Vec::new(),
+            place: None,
+            extents: Vec::new(),
+        };
+        assert_eq!(array(&item(8)), (ElementType::I64, Vec::new()));
+        assert_eq!(array(&item(16)), (ElementType::Bytes, vec![16]));
+    }
 
     #[test]
     fn headers_are_as_numpy_writes_them() {
-        let cases: [(&[u64], &str); 4] =
-            [(&[4, 3], "(4, 3)"), (&[7], "(7,)"), (&[0, 2], "(0, 2)"), (&[1, 2, 3], "(1, 2, 3)")];
+        let cases: [(&[u64], &str); 5] =
+            [(&[4, 3], "(4, 3)"), (&[7], "(7,)"), (&[0, 2], "(0, 2)"), (&[1, 2, 3], "(1, 2, 3)"), (&[], "()")];
         for (shape, text) in cases {
             let header = header(ElementType::F64, shape);
             let length = u16::from_le_bytes([header[8], header[9]]) as usize;

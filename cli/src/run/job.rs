@@ -84,9 +84,9 @@ fn follow(child: &mut Child, signals: &mut Signals, limits: &Limits<'_>) -> io::
                 Signal::SIGCHLD => continue,
                 // Asked for a second time, the job ends at once.
                 Signal::SIGTERM if first => LastCheckpoint::ask(&(limits.spaces)(), signal.as_str(), limits.grace),
-                Signal::SIGUSR1 if last.is_none() => {
-                    LastCheckpoint::ask(&(limits.spaces)(), signal.as_str(), limits.grace)
-                }
+                // One that is on its way is the one that this asks for: passed on, it would end the job.
+                Signal::SIGUSR1 if last.is_some() => continue,
+                Signal::SIGUSR1 => LastCheckpoint::ask(&(limits.spaces)(), signal.as_str(), limits.grace),
                 _ => None,
             };
             if let Some(begun) = begun {

@@ -1,5 +1,6 @@
 //! The last checkpoint: before the job is asked to end, it is asked to save itself.
 
+use super::spaces::is_free;
 use crate::{
     asking::{Asking, Progress},
     exit::say,
@@ -12,13 +13,16 @@ use std::{
 /// One that is under way in each space of the job.
 pub struct LastCheckpoint {
     asking: Vec<Asking>,
-    deadline: Instant,
+    /// `None` if it is further off than the clock goes.
+    deadline: Option<Instant>,
 }
 
 impl LastCheckpoint {
     /// Asks, if the job has looked for requests: else it would wait in vain.
     pub fn ask(spaces: &[PathBuf], why: &str, limit: Duration) -> Option<LastCheckpoint> {
-        let asked = spaces.iter().filter_map(|space| match Asking::begin(space) {
+        // One that the job has closed already, or not opened yet, is in nobody's hands.
+        let open = spaces.iter().filter(|space| !is_free(space));
+        let asked = open.filter_map(|space| match Asking::begin(space) {
             Ok(asking) if asking.is_heard() => Some(asking),
             Ok(asking) => {
                 asking.withdraw();
@@ -34,7 +38,7 @@ impl LastCheckpoint {
             return None;
         }
         say(&format!("{why}: the job is asked for a last checkpoint"));
-        Some(LastCheckpoint { asking, deadline: Instant::now() + limit })
+        Some(LastCheckpoint { asking, deadline: Instant::now().checked_add(limit) })
     }
 
     /// Whether there is nothing to wait for any more.
@@ -44,9 +48,13 @@ impl LastCheckpoint {
                 say(&format!("revision {revision} of {} is complete", asking.space().display()));
                 false
             }
+            Progress::Waiting if is_free(asking.space()) => {
+                say(&format!("{} was closed without another checkpoint", asking.space().display()));
+                false
+            }
             _ => true,
         });
-        if Instant::now() > self.deadline {
+        if self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
             for asking in self.asking.drain(..) {
                 say(&format!("no last checkpoint of {} within the time given", asking.space().display()));
                 asking.withdraw();

@@ -46,7 +46,8 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
     let report = Report::new().map_err(system("making the report that the job writes to"))?;
     let name = wanted.command.iter().map(quoted).collect::<Vec<_>>().join(" ");
     let mut before: Option<Newest> = None;
-    let end = wanted.time_limit.map(|limit| Instant::now() + limit.saturating_sub(wanted.margin));
+    // A limit that the clock cannot tell is none.
+    let end = wanted.time_limit.and_then(|limit| Instant::now().checked_add(limit.saturating_sub(wanted.margin)));
     let known = || if wanted.spaces.is_empty() { report.spaces() } else { wanted.spaces.clone() };
     let limits = Limits { spaces: &known, end, grace: wanted.margin };
     let mut start = 1;

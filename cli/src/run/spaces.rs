@@ -83,3 +83,8 @@ impl fmt::Display for Newest {
 pub fn is_in_use(space: &Path) -> bool {
     matches!(SpaceSurvey::is_in_use(space), Ok(Some(true)))
 }
+
+/// Whether it is sure that no job has it open.
+pub fn is_free(space: &Path) -> bool {
+    matches!(SpaceSurvey::is_in_use(space), Ok(Some(false)))
+}

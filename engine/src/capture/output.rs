@@ -84,10 +84,15 @@ impl Outputs {
     /// Cuts each that `lengths` knows back to it.
     pub(crate) fn cut(&self, lengths: &[OutputLength]) -> Result<()> {
         self.known(lengths).try_for_each(|(output, saved)| {
-            if output.bytes()? == saved {
+            let now = output.bytes()?;
+            if now == saved {
                 return Ok(());
             }
-            let file = OpenOptions::new().write(true).open(&output.path);
+            // Cut by another rank meanwhile: it would grow by zeros.
+            if now < saved {
+                return Err(Error::OutputShort { path: output.path.display().to_string(), saved, now });
+            }
+            let file = OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(&output.path);
             file.and_then(|file| file.set_len(saved)).map_err(|e| output.failed("cutting back", e))
         })
     }

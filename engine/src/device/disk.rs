@@ -37,7 +37,11 @@ impl Disk {
 
     fn open_with(&self, name: &str, options: &OpenOptions) -> io::Result<DiskFile> {
         let path = self.directory.join(name);
-        let cached = options.clone().custom_flags(libc::O_NOFOLLOW).open(&path)?;
+        // A pipe that lies there must not hold us.
+        let cached = options.clone().custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&path)?;
+        if !cached.metadata()?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+        }
         // The file exists by now: the second handle must not create, only go past the cache.
         let direct = options.clone().create_new(false).custom_flags(libc::O_NOFOLLOW | libc::O_DIRECT).open(&path);
         Ok(DiskFile { cached, direct: direct.ok(), cached_writes: AtomicBool::new(false) })

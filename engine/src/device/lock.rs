@@ -28,7 +28,7 @@ pub(super) struct ByteLocks {
 impl ByteLocks {
     pub(super) fn open(path: &Path) -> io::Result<ByteLocks> {
         let mut options = OpenOptions::new();
-        options.read(true).custom_flags(libc::O_NOFOLLOW);
+        options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
         // A reader without the right to write can still ask who holds a lock.
         let file = options.clone().write(true).create(true).truncate(false).mode(0o600).open(path);
         let file = file.or_else(|e| if is_denied(&e) { options.open(path) } else { Err(e) })?;

@@ -23,7 +23,7 @@ use crate::{
     config::Config,
     device::Device,
     error::{Error, Result},
-    group::Group,
+    group::{Group, agree},
     space::format::PhaseRecord,
 };
 use inner::Inner;
@@ -100,6 +100,14 @@ impl Session {
     /// shard out of sight and a conflict of lineages are found before anything is filled.
     pub fn restore(&mut self) -> Result<Option<Restored>> {
         self.ours()?.restore()
+    }
+
+    /// As `restore`, of a front that had something to do before: if that failed on any rank, all ranks are
+    /// told so here, and nothing is filled.
+    pub fn restore_if(&mut self, ready: Result<()>) -> Result<Option<Restored>> {
+        let inner = self.ours()?;
+        agree(&*inner.group, ready)?;
+        inner.restore()
     }
 
     /// Saves all protected regions as a new revision and returns its number at t2: the program may go

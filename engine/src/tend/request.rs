@@ -17,6 +17,7 @@ pub struct Request {
     blocks: RequestBlocks,
     path: String,
     ticket: Ticket,
+    asked_unix_ns: u64,
 }
 
 impl Request {
@@ -30,16 +31,26 @@ impl Request {
             _ => Error::io("opening", &path, e),
         })?;
         let ticket = draw_id()?;
-        let request = CheckpointRequest { ticket, asked_unix_ns: unix_ns() };
-        blocks.write_request(Some(&request)).map_err(|e| Error::io("writing to", &path, e))?;
-        Ok(Request { blocks, path, ticket })
+        let request = Request { blocks, path, ticket, asked_unix_ns: unix_ns() };
+        request.ask().map_err(|e| Error::io("writing to", &request.path, e))?;
+        Ok(request)
     }
 
     /// The answer, once the job has begun the checkpoint.
     pub fn answer(&self) -> Option<CheckpointAnswer> {
+        let newest = self.newest();
         // A later request of someone else is met later still: its answer is one to this too.
-        let newest = self.newest().unwrap_or(self.ticket);
-        self.blocks.answer().filter(|answer| answer.ticket == newest)
+        let answer = self.blocks.answer().filter(|answer| [newest, Some(self.ticket)].contains(&Some(answer.ticket)));
+        if newest.is_none() && answer.is_none() {
+            // Whoever asked after us has taken that back, and ours lay beneath it.
+            let _ = self.ask();
+        }
+        answer
+    }
+
+    fn ask(&self) -> io::Result<()> {
+        let request = CheckpointRequest { ticket: self.ticket, asked_unix_ns: self.asked_unix_ns };
+        self.blocks.write_request(Some(&request))
     }
 
     /// The run that looked for requests last; `None` if none ever did, or the one that has the space open
