@@ -22,8 +22,13 @@ def newest(space):
     return show(space)["revision"]["revision"]
 
 
-def ranks_of(supervisor):
-    return [pid for mpiexec in children(supervisor) for pid in children(mpiexec)]
+def signal_rank(supervisor, rank, number, mpi):
+    """A signal to one rank of the mpiexec that `mainstay run` has as its child."""
+    (mpiexec,) = children(supervisor)
+    ranks = mpi.ranks(mpiexec)
+    signal.pidfd_send_signal(ranks[rank], number)
+    for pidfd in ranks.values():
+        os.close(pidfd)
 
 
 def test_mainstay_checkpoint_has_a_running_job_save_itself_and_go_on(jacobi3d, tmp_path):  # noqa: F811
@@ -67,12 +72,12 @@ time.sleep(50)
 
 
 @pytest.mark.parametrize("rank", [0, RANKS - 1])
-def test_a_signal_to_one_rank_has_all_ranks_save(jacobi3d, tmp_path, rank, monkeypatch):  # noqa: F811
+def test_a_signal_to_one_rank_has_all_ranks_save(jacobi3d, tmp_path, rank, mpi, monkeypatch):  # noqa: F811
     space = tmp_path / "space"
     monkeypatch.setenv("MAINSTAY_CHECKPOINT_SIGNAL", "USR2")
     with Run("--", *jacobi3d(space, NEVER, "--every", NEVER, "--progress", 1)) as running:
         running.until(r"step 10$")
-        os.kill(ranks_of(running.process.pid)[rank], signal.SIGUSR2)
+        signal_rank(running.process.pid, rank, signal.SIGUSR2, mpi)
         running.until(r"checkpoint 1 of step \d+")
         running.until(r"step \d+$")
         assert newest(space) == 1
@@ -109,20 +114,34 @@ def test_a_warning_of_the_batch_system_has_the_job_save_itself_and_go_on(jacobi3
         assert newest(space) == 1
 
 
-def test_a_second_warning_does_not_end_the_job(jacobi3d, tmp_path):  # noqa: F811
+# Looks for requests once, and comes to its next safe point only after a while.
+SLOW = """
+import sys, time
+import mainstay
+session = mainstay.open(sys.argv[1], agree_seconds=0)
+session.protect("state", bytearray(8))
+session.due(0)
+print("ready", flush=True)
+time.sleep(float(sys.argv[2]))
+for step in range(1, 10**9):
+    if session.due(step):
+        session.checkpoint()
+        print("saved", flush=True)
+    time.sleep(0.01)
+"""
+
+
+def test_a_second_warning_does_not_end_the_job(tmp_path):
     """It was passed on while the checkpoint of the first was on its way, and killed the job."""
-    space = tmp_path / "space"
-    with Run("--", *jacobi3d(space, NEVER, "--every", NEVER, "--progress", 10)) as running:
-        running.until(r"step 20$")
-        ranks = ranks_of(running.process.pid)
-        os.kill(ranks[1], signal.SIGSTOP)
+    with Run("--", sys.executable, "-c", SLOW, tmp_path / "space", 2) as running:
+        running.until("^ready$")
         for _ in range(3):
             running.process.send_signal(signal.SIGUSR1)
             time.sleep(0.2)
-        os.kill(ranks[1], signal.SIGCONT)
+        running.until("^saved$")
         running.until(r"revision 1 of .* is complete")
-        running.until(r"step \d+$")
-        assert ranks_of(running.process.pid) == ranks
+        running.process.send_signal(signal.SIGUSR1)
+        running.until("^saved$")
 
 
 # Saves to two spaces, one after the other.
@@ -176,15 +195,20 @@ def test_a_job_that_takes_no_requests_is_ended_at_the_time_limit_all_the_same():
     assert status == 128 + signal.SIGTERM and "the job is asked to end" in output, output
 
 
-def test_a_second_sigterm_ends_the_job_at_once(jacobi3d, tmp_path):  # noqa: F811
-    """One whose ranks have stopped and never come to a safe point."""
-    space = tmp_path / "space"
-    with Run("--margin", "50s", "--", *jacobi3d(space, NEVER, "--every", NEVER, "--progress", 10)) as running:
-        running.until(r"step 20$")
-        stopped = ranks_of(running.process.pid)[1]
-        os.kill(stopped, signal.SIGSTOP)
+def test_a_second_sigterm_ends_the_job_at_once(tmp_path):
+    """One that does not come to a safe point."""
+    with Run("--margin", "1000s", "--", sys.executable, "-c", SLOW, tmp_path / "space", 1000) as running:
+        running.until("^ready$")
         running.process.send_signal(signal.SIGTERM)
         running.until("asked for a last checkpoint")
         running.process.send_signal(signal.SIGTERM)
         status, output = running.end()
-    assert status != 0 and "is complete" not in output, output
+    assert status == 128 + signal.SIGTERM and "is complete" not in output, output
+
+
+def test_a_margin_beyond_the_time_limit_is_refused_and_the_usual_one_never_is():
+    with Run("--time-limit", "5s", "--margin", "5s", *shell("exit 0")) as running:
+        status, output = running.end()
+    assert status == 2 and "5s" in output and "--margin" in output, output
+    with Run("--time-limit", "8s", "--restarts", 0, *shell("sleep 1; exit 7")) as running:
+        assert running.end()[0] == 7

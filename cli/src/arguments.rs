@@ -281,9 +281,10 @@ pub struct Run {
     /// The job is asked to end before it has run for so long in all, after a last checkpoint ("90 min")
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub time_limit: Option<Duration>,
-    /// How long before the time limit that is, and how long a last checkpoint may take
-    #[arg(long, value_name = "TIME", default_value = "1 min", value_parser = humantime::parse_duration)]
-    pub margin: Duration,
+    /// How long before the time limit that is, and how long a last checkpoint may take; 1 min, but half of
+    /// the time limit at most
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub margin: Option<Duration>,
     /// The job: a program and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,

@@ -24,9 +24,14 @@ mod verify;
 
 use arguments::{Arguments, Command};
 use clap::Parser;
-use std::process::ExitCode;
+use std::{
+    process::ExitCode,
+    sync::{Arc, atomic::AtomicBool},
+};
 
 fn main() -> ExitCode {
+    // A limit on the size of files is then an error of the write, and what was begun is cleared away.
+    let _ = signal_hook::flag::register(nix::libc::SIGXFSZ, Arc::new(AtomicBool::new(false)));
     let done = match Arguments::parse().command {
         Command::Ls(wanted) => ls::ls(&wanted),
         Command::Show(wanted) => show::show(&wanted),

@@ -207,3 +207,13 @@ impl Drop for StopAtEnd<'_> {
         self.0.store(true, Ordering::Release);
     }
 }
+
+/// The command was ended by the signal, without a word, and left a folder behind.
+#[test]
+fn a_limit_on_the_size_of_files_is_told_and_leaves_nothing() {
+    let space = Space::with(1, 1);
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -f 8; exec \"$0\" export \"$1\" \"$2\"", MAINSTAY]).arg(space.path()).arg(out(&space));
+    command.output().map(Ran::of).unwrap().refused(4, &["File too large"]);
+    assert_eq!(files(&out(&space)), [""; 0]);
+}

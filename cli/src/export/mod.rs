@@ -28,7 +28,7 @@ use std::{
 };
 
 /// How long another newest revision is tried when a running job lets go of each.
-const TRY: Duration = Duration::from_secs(20);
+const TRY: Duration = Duration::from_secs(5);
 /// A hold of an export that was broken off ends by itself.
 const HOLD: Duration = Duration::from_secs(3600);
 

@@ -83,10 +83,12 @@ fn follow(child: &mut Child, signals: &mut Signals, limits: &Limits<'_>) -> io::
             let begun = match signal {
                 Signal::SIGCHLD => continue,
                 // Asked for a second time, the job ends at once.
-                Signal::SIGTERM if first => LastCheckpoint::ask(&(limits.spaces)(), signal.as_str(), limits.grace),
+                Signal::SIGTERM if first => {
+                    LastCheckpoint::ask(&(limits.spaces)(), signal.as_str(), true, limits.grace)
+                }
                 // One that is on its way is the one that this asks for: passed on, it would end the job.
                 Signal::SIGUSR1 if last.is_some() => continue,
-                Signal::SIGUSR1 => LastCheckpoint::ask(&(limits.spaces)(), signal.as_str(), limits.grace),
+                Signal::SIGUSR1 => LastCheckpoint::ask(&(limits.spaces)(), signal.as_str(), false, limits.grace),
                 _ => None,
             };
             if let Some(begun) = begun {
@@ -101,7 +103,7 @@ fn follow(child: &mut Child, signals: &mut Signals, limits: &Limits<'_>) -> io::
         if end.is_some_and(|end| Instant::now() >= end) {
             end = None;
             asked = asked.or(Some(Signal::SIGTERM));
-            match LastCheckpoint::ask(&(limits.spaces)(), "the time limit comes near", limits.grace) {
+            match LastCheckpoint::ask(&(limits.spaces)(), "the time limit comes near", true, limits.grace) {
                 Some(begun) => last = Some((Some(Signal::SIGTERM), begun)),
                 None => {
                     say("the time limit comes near: the job is asked to end");

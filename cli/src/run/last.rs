@@ -19,7 +19,7 @@ pub struct LastCheckpoint {
 
 impl LastCheckpoint {
     /// Asks, if the job has looked for requests: else it would wait in vain.
-    pub fn ask(spaces: &[PathBuf], why: &str, limit: Duration) -> Option<LastCheckpoint> {
+    pub fn ask(spaces: &[PathBuf], why: &str, is_last: bool, limit: Duration) -> Option<LastCheckpoint> {
         // One that the job has closed already, or not opened yet, is in nobody's hands.
         let open = spaces.iter().filter(|space| !is_free(space));
         let asked = open.filter_map(|space| match Asking::begin(space) {
@@ -37,7 +37,7 @@ impl LastCheckpoint {
         if asking.is_empty() {
             return None;
         }
-        say(&format!("{why}: the job is asked for a last checkpoint"));
+        say(&format!("{why}: the job is asked for a {}checkpoint", if is_last { "last " } else { "" }));
         Some(LastCheckpoint { asking, deadline: Instant::now().checked_add(limit) })
     }
 
@@ -56,7 +56,7 @@ impl LastCheckpoint {
         });
         if self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
             for asking in self.asking.drain(..) {
-                say(&format!("no last checkpoint of {} within the time given", asking.space().display()));
+                say(&format!("no checkpoint of {} within the time given", asking.space().display()));
                 asking.withdraw();
             }
         }

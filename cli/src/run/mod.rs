@@ -24,6 +24,8 @@ use std::{
 
 /// How long the ranks of a failed job may take to disappear.
 const GONE_LIMIT: Duration = Duration::from_secs(30);
+/// How long a last checkpoint may take, unless told otherwise.
+const MARGIN: Duration = Duration::from_secs(60);
 const GONE_POLL: Duration = Duration::from_millis(100);
 
 pub fn run(wanted: &arguments::Run) -> ExitCode {
@@ -42,14 +44,15 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
         let what = what.to_owned();
         move |e| Failure { exit: Exit::System, message: format!("{what} failed: {e}") }
     };
+    let margin = margin(wanted)?;
     let mut signals = Signals::catch().map_err(system("catching signals"))?;
     let report = Report::new().map_err(system("making the report that the job writes to"))?;
     let name = wanted.command.iter().map(quoted).collect::<Vec<_>>().join(" ");
     let mut before: Option<Newest> = None;
     // A limit that the clock cannot tell is none.
-    let end = wanted.time_limit.and_then(|limit| Instant::now().checked_add(limit.saturating_sub(wanted.margin)));
+    let end = wanted.time_limit.and_then(|limit| Instant::now().checked_add(limit.saturating_sub(margin)));
     let known = || if wanted.spaces.is_empty() { report.spaces() } else { wanted.spaces.clone() };
-    let limits = Limits { spaces: &known, end, grace: wanted.margin };
+    let limits = Limits { spaces: &known, end, grace: margin };
     let mut start = 1;
     loop {
         say(&format!("start {start}: {name}"));
@@ -102,6 +105,18 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
         say(&format!("going on from {newest}"));
         before = Some(newest);
         start += 1;
+    }
+}
+
+fn margin(wanted: &arguments::Run) -> Result<Duration, Failure> {
+    match (wanted.margin, wanted.time_limit) {
+        (Some(margin), Some(limit)) if margin >= limit => {
+            let [margin, limit] = [margin, limit].map(humantime::format_duration);
+            let message = format!("--margin {margin} leaves nothing of --time-limit {limit}; give a smaller margin");
+            Err(Failure { exit: Exit::Usage, message })
+        }
+        (Some(margin), _) => Ok(margin),
+        (None, limit) => Ok(limit.map_or(MARGIN, |limit| MARGIN.min(limit / 2))),
     }
 }
 
