@@ -68,7 +68,7 @@ impl Buffer {
         if buffer.view.readonly != 0 {
             return Err(refuse(
                 "the buffer is read-only, and a restore could not fill it; protect a writable one (bytearray, \
-                 array.array, a numpy array that is writeable)"
+                 array.array, a numpy array that is writeable; for a single number numpy.zeros((), \"i8\"))"
                     .to_owned(),
             ));
         }
@@ -80,6 +80,14 @@ impl Buffer {
                  (numpy.ascontiguousarray)"
                     .to_owned()
             }));
+        }
+        // numpy's masked arrays export their data alone.
+        if object.hasattr("mask").unwrap_or(false) && object.hasattr("fill_value").unwrap_or(false) {
+            return Err(refuse(
+                "the array is masked, and its mask is memory of its own; protect array.data and \
+                 numpy.ma.getmaskarray(array), kept in a variable, under two names"
+                    .to_owned(),
+            ));
         }
         buffer.element = buffer.element_of(object, has_format).map_err(refuse)?;
         let owners = owners(object);

@@ -24,6 +24,11 @@ def buffer_of_objects(stage):
 
 
 @scenario
+def buffer_masked(stage):
+    refused_call(stage, "odd:masked", times=2)
+
+
+@scenario
 def buffer_in_other_byte_order(stage):
     refused_call(stage, "odd:swapped", times=3)
 

@@ -130,6 +130,7 @@ class Program:
             "read-only": [b"bytes", np.broadcast_to(1.0, (3,)), np.float64(1), memoryview(b"bytes")],
             "objects": [np.zeros(3, "O"), np.zeros(3, mixed), (ctypes.py_object * 2)(), (ctypes.c_void_p * 2)(),
                         (ctypes.c_char_p * 2)(b"text"), (ctypes.c_wchar_p * 2)("text")],
+            "masked": [np.ma.masked_array(np.zeros(3), [0, 1, 0]), np.ma.zeros((2, 2))],
             "swapped": [np.zeros(3, ">f8"), np.zeros((2, 2), ">i4"), (ctypes.c_int32.__ctype_be__ * 3)()],
             "no-buffer": [[1, 2], 5, "text", None, object()],
         }
