@@ -1,8 +1,9 @@
 """Checkpoints from Python beside checkpoints from C, in turns, in one process, of the same memory.
 
-    program.py LIBRARY DIRECTORY ITEMS BYTES POOL_BYTES CHUNK_BYTES ROUNDS
+    program.py LIBRARY FIRST DIRECTORY ITEMS BYTES POOL_BYTES CHUNK_BYTES ROUNDS
 
-Prints a line of JSON for each measurement, a value for each rank. LIBRARY is beside.c.
+Prints a line of JSON for each measurement, a value for each rank. LIBRARY is beside.c; FIRST is the side
+whose session, and so whose pool, is made first: c or python.
 """
 
 import ctypes
@@ -75,15 +76,16 @@ def measure(side, round):
 
 
 def main():
-    library, directory, *numbers = sys.argv[1:]
+    library, first, directory, *numbers = sys.argv[1:]
     count, size, pool_bytes, chunk_bytes, rounds = map(int, numbers)
     settings = {"pool_bytes": pool_bytes, "chunk_bytes": chunk_bytes}
     field = np.ones(size // 8)
     items = [(f"item[{index}]", part) for index, part in enumerate(np.array_split(field, count))]
-    sides = [
-        FromC(library, f"{directory}/space-c", items, settings),
-        FromPython(f"{directory}/space-python", items, settings),
-    ]
+    make = {
+        "c": lambda: FromC(library, f"{directory}/space-c", items, settings),
+        "python": lambda: FromPython(f"{directory}/space-python", items, settings),
+    }
+    sides = [make[side]() for side in sorted(make, key=lambda side: side != first)]
     # After three revisions every block of a space has been written before.
     for round in range(-4, rounds):
         for side in random.Random(round).sample(sides, len(sides)):
