@@ -126,6 +126,36 @@ impl Session {
         self.ours()?.answering(|inner| inner.checkpoint(ready))
     }
 
+    /// t1 of a checkpoint that the program writes in pieces: `write` them, then `checkpoint` adds the
+    /// regions and returns at t2. Collective. `bytes`: the most that this rank is going to write in pieces;
+    /// the first checkpoint of a space sizes the portions by it. Returns the number that the revision gets.
+    pub fn begin(&mut self, bytes: u64) -> Result<u64> {
+        let _ = (self.ours()?, bytes);
+        Err(Error::Internal { what: "begin: not made yet".to_owned() })
+    }
+
+    /// Writes `bytes` at `offset` of the stream `name`: an item that exists in the revision that was begun,
+    /// and grows as it is written. Any order, any size; what is written twice is what was written last,
+    /// what was skipped is zero. Local; the memory is the program's again when it returns. An error is
+    /// told by `checkpoint` too, which then saves nothing.
+    pub fn write(&mut self, name: &str, offset: u64, bytes: &[u8]) -> Result<()> {
+        let _ = (self.ours()?, name, offset, bytes);
+        Err(Error::Internal { what: "write: not made yet".to_owned() })
+    }
+
+    /// Reads from the stream `name` of the revision that the last `restore` brought back, verified; returns
+    /// how many bytes, fewer than asked for only at its end. Local; until the next checkpoint begins.
+    pub fn read(&mut self, name: &str, offset: u64, into: &mut [u8]) -> Result<usize> {
+        let _ = (self.ours()?, name, offset, into);
+        Err(Error::Internal { what: "read: not made yet".to_owned() })
+    }
+
+    /// The streams of this rank in the revision that the last `restore` brought back: names and bytes.
+    pub fn streams(&mut self) -> Result<Vec<(String, u64)>> {
+        let _ = self.ours()?;
+        Err(Error::Internal { what: "streams: not made yet".to_owned() })
+    }
+
     /// Whether a checkpoint should be taken now that the program has done `step` steps: `true` on all
     /// ranks, or on none. Every rank calls it at the same steps with the same number. What makes one due:
     /// the settings `every_steps`, `every` and `mtbf`, the signal `checkpoint_signal` on any rank, and
