@@ -5,6 +5,7 @@
 use super::{
     Annex, BLOCK_BYTES, HASH_BYTES, Hash, Refusal, VERSION, blocks_for, damaged, sections::Sections, sections::part,
 };
+use crate::space::free::Blocks;
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
     little_endian::{U16, U32, U64},
@@ -168,6 +169,12 @@ pub struct Run {
     pub hashes_hash: Hash,
 }
 
+impl Run {
+    pub(crate) fn stretch(&self) -> Blocks {
+        Blocks { first: self.first_block, count: self.blocks }
+    }
+}
+
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Manifest {
     /// In ascending order, not overlapping.
@@ -177,6 +184,9 @@ pub struct Manifest {
 }
 
 impl Manifest {
+    /// What one extent takes.
+    pub(crate) const EXTENT_BYTES: u64 = size_of::<ExtentRecord>() as u64;
+
     pub fn build(&self) -> Vec<u8> {
         let mut items = Vec::new();
         let (mut extents, mut dimensions, mut names) = (Vec::new(), Vec::<U64>::new(), Vec::new());
