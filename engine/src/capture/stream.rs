@@ -50,7 +50,7 @@ impl Stream {
             end = offset + bytes;
         }
         let lengths = outputs.iter().map(|output| output.length.clone());
-        let annex = Annex { notes, outputs: lengths.collect() };
+        let annex = Annex { notes, outputs: lengths.collect(), profile: None };
         Stream { items, bytes: end, annex, outputs }
     }
 
