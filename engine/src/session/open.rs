@@ -88,7 +88,7 @@ impl Inner {
         let held = holds.keys();
         let (current, others) = take_over(&*group, scan.opened, &newest[group.rank()], goes_on, lineage, &held)?;
         let pool = match config.stage {
-            Stage::Pool => PoolInMaking::new(&config, group.ranks_here()).map(Some),
+            Stage::Pool | Stage::Node | Stage::Rank => PoolInMaking::new(&config, group.ranks_here()).map(Some),
             Stage::Direct => Ok(None),
         };
         let pool = agree(&*group, pool)?;

@@ -21,8 +21,14 @@ use std::{sync::Arc, time::Instant};
 /// Which way bytes leave the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Stage {
+    /// Into the node's pool, which I/O threads empty.
     #[default]
     Pool,
+    /// Small pieces gathered by each rank, the others into a buffer of the node.
+    Node,
+    /// Into a buffer of each rank, which the program's own thread writes when it is full.
+    Rank,
+    /// Written by the program's own thread as it comes.
     Direct,
 }
 
