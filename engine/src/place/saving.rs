@@ -88,6 +88,13 @@ impl Plan {
         self.allocation.meta.count * BLOCK_BYTES
     }
 
+    /// Segments that the log may consist of, at most.
+    pub(crate) fn segments_max(&self, policy: &Policy, chunk_bytes: u64) -> u32 {
+        let shortest = chunk_bytes.min(policy.buffer_bytes).min(policy.straight_from).max(BLOCK_BYTES);
+        // Each buffer leaves once before it is full, and what is left of regions may fill another.
+        u32::try_from(2 * self.size.bytes().div_ceil(shortest) + 16).unwrap_or(u32::MAX)
+    }
+
     /// Where in the metadata the manifest begins.
     fn manifest_in_meta(&self) -> u64 {
         hash_blocks_for(self.size.blocks()) * BLOCK_BYTES
@@ -326,7 +333,7 @@ impl Saving {
     /// The manifest as far as it is known at t2: without the hashes of the rows, and the writes.
     pub(crate) fn manifest(&self, contents: &Contents, meta: &[u8]) -> Manifest {
         let mut annex = self.plan.size.annex.clone();
-        annex.profile = Some(contents.profile.clone());
+        annex.profile = Some(contents.profile);
         Manifest { runs: self.plan.runs(contents.blocks, meta), items: contents.items.clone(), annex }
     }
 
@@ -337,9 +344,9 @@ impl Saving {
         self.prepare()?;
         let contents = self.contents.get().ok_or_else(|| Error::Internal { what: "published before t2".to_owned() })?;
         let mut manifest = self.meta.with(|meta| self.manifest(contents, meta));
-        let writes = lock(&self.writes).clone();
+        let writes = *lock(&self.writes);
         let mut phases = *lock(&self.phases);
-        (phases.writes, phases.written_bytes) = (writes.count(), writes.bytes());
+        (phases.writes, phases.written_bytes) = (writes.total().count, writes.total().bytes);
         if let Some(profile) = &mut manifest.annex.profile {
             profile.writes = writes;
         }

@@ -39,6 +39,7 @@ impl Inner {
     }
 
     fn restore_newest(&mut self) -> Result<Option<Restored>> {
+        self.abandon_begun();
         // What is still on its way counts if all ranks have it.
         let _ = self.wait();
         let sights = gather(&*self.group, &self.sight())?;

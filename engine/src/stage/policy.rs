@@ -19,6 +19,18 @@ pub enum Stage {
     Direct,
 }
 
+impl Stage {
+    /// As it stands in a profile (`Profile::STAGES`).
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Stage::Pool => 0,
+            Stage::Direct => 1,
+            Stage::Node => 2,
+            Stage::Rank => 3,
+        }
+    }
+}
+
 /// Whose memory the pieces are gathered in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
