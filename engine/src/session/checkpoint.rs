@@ -17,6 +17,7 @@ use std::{sync::Arc, time::Instant};
 impl Inner {
     pub(super) fn checkpoint(&mut self, ready: Result<()>) -> Result<u64> {
         let started = Instant::now();
+        self.forget_reading();
         let t1_unix_ns = unix_ns();
         let previous = self.settle();
         let before = self.saving.as_ref().and_then(Attempt::key);

@@ -1,6 +1,6 @@
 //! What a session consists of, and the parts of its work that the other files share.
 
-use super::{Record, domain::Domain, due::Due, holds::Holds, settle::Attempt};
+use super::{Record, domain::Domain, due::Due, holds::Holds, reading::Reading, settle::Attempt};
 use crate::{
     capture::{Notes, Outputs, Region, Regions},
     commit::{Complete, Ledger, RevisionKey},
@@ -46,6 +46,7 @@ pub(super) struct Inner {
     /// Slots that a crash cut short, or that are damaged: they look alike.
     pub(super) torn: Vec<String>,
     pub(super) last: Option<Record>,
+    pub(super) reading: Reading,
     pub(super) due: Due,
     pub(super) device: Arc<dyn Device>,
     pub(super) group: Box<dyn Group>,

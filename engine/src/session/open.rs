@@ -5,6 +5,7 @@ use super::{
     due::{Due, SignalFlag},
     holds::Holds,
     inner::{Current, Inner},
+    reading::Reading,
     requests::Listener,
     schedule::Schedule,
 };
@@ -123,6 +124,7 @@ impl Inner {
             damage: scan.sight.damage,
             torn: scan.sight.torn,
             last: None,
+            reading: Reading::default(),
             due,
             device,
             group,
