@@ -28,6 +28,7 @@ impl Inner {
     /// t1: the only communication of a checkpoint. Collective.
     pub(super) fn begin(&mut self, announced: u64, ready: Result<()>) -> Result<u64> {
         let started = Instant::now();
+        self.forget_reading();
         let t1_unix_ns = unix_ns();
         // All ranks have begun it, or none.
         self.check_not_begun("begin")?;

@@ -1,6 +1,8 @@
 //! What a session consists of, and the parts of its work that the other files share.
 
-use super::{Record as Taken, checkpoint::Begun, domain::Domain, due::Due, holds::Holds, settle::Attempt};
+use super::{
+    Record as Taken, checkpoint::Begun, domain::Domain, due::Due, holds::Holds, reading::Reading, settle::Attempt,
+};
 use crate::{
     capture::{Notes, Outputs, Region, Regions},
     commit::{Complete, Ledger, RevisionKey},
@@ -54,6 +56,7 @@ pub(super) struct Inner {
     /// Slots that a crash cut short, or that are damaged: they look alike.
     pub(super) torn: Vec<String>,
     pub(super) last: Option<Taken>,
+    pub(super) reading: Reading,
     pub(super) due: Due,
     pub(super) device: Arc<dyn Device>,
     pub(super) group: Box<dyn Group>,

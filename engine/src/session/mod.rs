@@ -12,6 +12,7 @@ mod inner;
 mod layout;
 mod node;
 mod open;
+mod reading;
 mod requests;
 mod restore;
 mod schedule;
@@ -145,14 +146,12 @@ impl Session {
     /// Reads from the stream `name` of the revision that the last `restore` brought back, verified; returns
     /// how many bytes, fewer than asked for only at its end. Local; until the next checkpoint begins.
     pub fn read(&mut self, name: &str, offset: u64, into: &mut [u8]) -> Result<usize> {
-        let _ = (self.ours()?, name, offset, into);
-        Err(Error::Internal { what: "read: not made yet".to_owned() })
+        self.ours()?.read(name, offset, into)
     }
 
     /// The streams of this rank in the revision that the last `restore` brought back: names and bytes.
     pub fn streams(&mut self) -> Result<Vec<(String, u64)>> {
-        let _ = self.ours()?;
-        Err(Error::Internal { what: "streams: not made yet".to_owned() })
+        self.ours()?.streams()
     }
 
     /// Whether a checkpoint should be taken now that the program has done `step` steps: `true` on all

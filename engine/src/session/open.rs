@@ -6,6 +6,7 @@ use super::{
     holds::Holds,
     inner::{Current, Inner},
     node::Node,
+    reading::Reading,
     requests::Listener,
     schedule::Schedule,
 };
@@ -129,6 +130,7 @@ impl Inner {
             damage: scan.sight.damage,
             torn: scan.sight.torn,
             last: None,
+            reading: Reading::default(),
             due,
             device,
             group,

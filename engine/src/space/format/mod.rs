@@ -24,7 +24,7 @@ pub use profile::{Histogram, Profile, SIZE_CLASSES, SizeClass};
 pub use request::{CheckpointAnswer, CheckpointRequest, Ticket};
 pub use slot::{Lineage, Slot};
 
-pub(crate) use hash::{HASH_BYTES, hash_blocks};
+pub(crate) use hash::{HASH_BYTES, Hashing, hash_blocks};
 
 /// Everything in a portion is allocated, hashed and verified in blocks of this size.
 pub const BLOCK: usize = 4096;
