@@ -2,10 +2,10 @@
 //! file that one of them has made. `MAINSTAY_NODE` tells ranks apart that see it all the same.
 
 use crate::{
-    config::Config,
+    config::{Config, PoolHeld},
     error::Result,
     group::{Group, agree, gather},
-    pool::{Pool, Record, Shape, is_here},
+    pool::{Held, Pool, Record, Shape, is_here},
 };
 use std::{os::unix::ffi::OsStringExt, sync::Arc};
 
@@ -22,7 +22,8 @@ impl Node {
     pub(super) fn find(group: &dyn Group, config: &Config) -> Result<Node> {
         let (rank, size) = (group.rank(), group.size());
         let label = std::env::var_os("MAINSTAY_NODE").unwrap_or_default().into_vec();
-        let mut mine: Option<(usize, [u8; 16])> = None;
+        let members = group.ranks_here().max(1);
+        let mut mine: Option<(usize, [u8; 16], usize)> = None;
         let mut made = None;
         loop {
             // The lowest rank without a node leads the next one.
@@ -32,19 +33,19 @@ impl Node {
                 break;
             }
             let next = size - lowest[0] as usize;
-            let pool = if rank == next { Pool::create(&config.pool_directory, &shape(group, config)).map(Some) } else { Ok(None) };
+            let pool = if rank == next { Pool::create(&config.pool_directory, &shape(config, members)).map(Some) } else { Ok(None) };
             let pool = agree(group, pool)?;
-            let mut name = pool.as_ref().map_or(Vec::new(), |pool| [&pool.id()[..], &label].concat());
-            group.broadcast(next, &mut name)?;
-            let id: [u8; 16] = name.get(..16).and_then(|id| id.try_into().ok()).unwrap_or_default();
-            let sees = name.get(16..) == Some(&label) && is_here(&config.pool_directory, id);
-            if rank == next || (mine.is_none() && sees) {
-                (mine, made) = (Some((next, id)), pool.or(made));
+            let told = pool.as_ref().map(|pool| (pool.id(), members, label.clone()));
+            let told = gather(group, &told)?.swap_remove(next);
+            let (id, members, theirs) = told.unwrap_or_default();
+            let sees = rank == next || (mine.is_none() && theirs == label && is_here(&config.pool_directory, id));
+            let index = gather(group, &sees)?[..rank].iter().filter(|sees| **sees).count();
+            // More than were thought to be here: these have a pool of their own.
+            if sees && index < members {
+                (mine, made) = (Some((next, id, index)), pool);
             }
         }
-        let (leader, id) = mine.unwrap_or_default();
-        let leaders = gather(group, &leader)?;
-        let index = leaders[..rank].iter().filter(|other| **other == leader).count();
+        let (leader, id, index) = mine.unwrap_or_default();
         let joined = match made {
             Some(pool) => Ok(pool),
             None => Pool::join(&config.pool_directory, id, index as u32),
@@ -55,13 +56,15 @@ impl Node {
     }
 }
 
-fn shape(group: &dyn Group, config: &Config) -> Shape {
+fn shape(config: &Config, members: usize) -> Shape {
     Shape {
         bytes: config.pool_bytes,
         chunk_bytes: config.chunk_bytes,
-        members: group.ranks_here().max(1) as u32,
-        members_max: group.size() as u32,
-        held: config.pool_held,
+        members: members as u32,
+        held: match config.pool_held {
+            PoolHeld::Always => Held::Always,
+            PoolHeld::Checkpoint => Held::Checkpoint,
+        },
         writes_max: config.io_threads_for(1) as u32,
     }
 }
