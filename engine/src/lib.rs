@@ -16,6 +16,8 @@ pub mod group;
 pub mod model;
 mod mutant;
 mod place;
+#[allow(dead_code)]
+mod pool;
 mod restore;
 mod session;
 pub mod space;

@@ -1,0 +1,1 @@
+//! What a hostile or half-dead process leaves in shared memory.

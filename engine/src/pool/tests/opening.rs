@@ -1,0 +1,1 @@
+//! Who gets into a pool, and what is refused.
