@@ -11,10 +11,10 @@ mod region;
 mod shard;
 mod size;
 
+pub(crate) use copy::copy;
 pub(crate) use notes::Notes;
 pub(crate) use output::{Marked, Outputs};
 pub(crate) use region::{Description, Regions, kind_of};
 pub use region::{Region, check_name};
-pub(crate) use copy::copy;
 pub(crate) use shard::{Handed, Piece, Shard, first_blocks, pieces};
 pub(crate) use size::Size;

@@ -80,11 +80,6 @@ impl Shard {
         Shard { parts_max, ..Shard::default() }
     }
 
-    /// Bytes of all items.
-    pub(crate) fn item_bytes(&self) -> u64 {
-        self.items.iter().map(|item| item.bytes).sum()
-    }
-
     /// Adds a region, which is then handed over whole.
     pub(crate) fn region(&mut self, region: &Region) -> Handed {
         let description = region.description.clone();
@@ -154,7 +149,8 @@ impl Shard {
         for (index, item) in self.items.iter().enumerate().filter(|(_, item)| item.kind == ItemKind::File) {
             let (mut end, mut parts) = (0, item.parts.clone());
             parts.sort_unstable_by_key(|part| part.offset);
-            for part in parts.iter().map(|part| (part.offset, part.offset + part.bytes)).chain([(item.bytes, item.bytes)])
+            for part in
+                parts.iter().map(|part| (part.offset, part.offset + part.bytes)).chain([(item.bytes, item.bytes)])
             {
                 if part.0 > end {
                     self.handed += 1;

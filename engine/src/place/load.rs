@@ -1,12 +1,9 @@
 //! A chunk of the pool under way to the space.
 
 use super::Saving;
-use crate::pool::Chunk;
+use crate::{error::Result, pool::Chunk};
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -14,25 +11,21 @@ use std::{
 /// How often those who hold back look whether somebody waits for a chunk.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// Goes back to the pool, and into the shard's record, once nobody holds it any more.
+/// Goes back to the pool once nobody holds it any more.
 #[derive(Debug)]
 pub(crate) struct Load {
     chunk: Chunk,
     saving: Arc<Saving>,
-    /// Which segment of the log it is, and where that lies.
-    segment: u32,
+    /// Which stretch of the log it is.
     offset: u64,
     bytes: u64,
-    written: AtomicBool,
-    hashed: AtomicBool,
 }
 
 impl Load {
     /// `chunk`, filled with `bytes` bytes (whole blocks) of the log from `offset` on.
-    pub(crate) fn new(chunk: Chunk, saving: Arc<Saving>, offset: u64, bytes: u64) -> Load {
-        let segment = saving.record_segment(offset, bytes, Some(&chunk));
-        let no = || AtomicBool::new(false);
-        Load { chunk, saving, segment, offset, bytes, written: no(), hashed: no() }
+    pub(crate) fn new(chunk: Chunk, saving: Arc<Saving>, offset: u64, bytes: u64) -> Result<Load> {
+        chunk.fill(saving.key().number as u32, saving.next_segment(), bytes)?;
+        Ok(Load { chunk, saving, offset, bytes })
     }
 
     pub(super) fn saving(&self) -> &Arc<Saving> {
@@ -52,12 +45,9 @@ impl Load {
         if self.saving.has_failed() {
             return;
         }
-        self.chunk.await_turn();
-        let result = self.saving.write(self.offset, self.filled());
-        self.chunk.written();
-        match result {
-            Ok(()) => self.written.store(true, Ordering::Release),
-            Err(error) => self.saving.fail(error),
+        let result = self.chunk.await_turn().and_then(|()| self.saving.write(self.offset, self.filled()));
+        if let Err(error) = result.and(self.chunk.written()) {
+            self.saving.fail(error);
         }
     }
 
@@ -69,7 +59,6 @@ impl Load {
         }
         if !self.saving.has_failed() {
             self.saving.hash(self.offset, self.filled());
-            self.hashed.store(true, Ordering::Release);
         }
     }
 
@@ -83,15 +72,6 @@ impl Load {
                 Some(left) => thread::sleep(left.min(LOOK_EVERY)),
                 None => break,
             }
-        }
-    }
-}
-
-impl Drop for Load {
-    fn drop(&mut self) {
-        // Before the chunk is free for others: from now on the record need not find the bytes in it.
-        if self.written.load(Ordering::Acquire) && self.hashed.load(Ordering::Acquire) {
-            self.saving.record_done(self.segment);
         }
     }
 }

@@ -4,11 +4,9 @@
 //! that free its blocks are durable, and after a failed write the revision is never published.
 
 mod load;
-mod meta;
 mod saving;
 mod threads;
 
 pub(crate) use load::Load;
-pub(crate) use meta::Meta;
 pub(crate) use saving::{Contents, Plan, Saving, Staged, lock};
 pub(crate) use threads::{IoThreads, spawn, spawn_scoped};

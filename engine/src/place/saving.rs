@@ -1,16 +1,14 @@
 //! One shard of one revision on its way from t1 to t3.
 
-use super::Meta;
 use crate::{
     capture::{Marked, Piece, Size, first_blocks, pieces},
     commit::{Allocation, Ledger, Need, Publication, RevisionKey},
     error::{Error, Result},
-    pool::Chunk,
     space::{
-        Portion,
+        Aligned, Portion,
         format::{
-            BLOCK, BLOCK_BYTES, HASH_BYTES, Histogram, Item, Manifest, PhaseRecord, Profile, Run, blocks_for,
-            hash, hash_blocks,
+            BLOCK, BLOCK_BYTES, HASH_BYTES, Histogram, Item, Manifest, PhaseRecord, Profile, Run, blocks_for, hash,
+            hash_blocks,
         },
         free::Blocks,
     },
@@ -61,7 +59,8 @@ pub(crate) struct Saving {
     ledger: Arc<Mutex<Ledger>>,
     /// The roots that free the blocks have been written, by whoever came first.
     prepared: OnceLock<Result<()>>,
-    meta: Meta,
+    /// Hashes of the blocks, then the manifest.
+    meta: Mutex<Aligned>,
     segments: AtomicU32,
     /// Once all of it is staged.
     contents: OnceLock<Contents>,
@@ -88,13 +87,6 @@ impl Plan {
         self.allocation.meta.count * BLOCK_BYTES
     }
 
-    /// Segments that the log may consist of, at most.
-    pub(crate) fn segments_max(&self, policy: &Policy, chunk_bytes: u64) -> u32 {
-        let shortest = chunk_bytes.min(policy.buffer_bytes).min(policy.straight_from).max(BLOCK_BYTES);
-        // Each buffer leaves once before it is full, and what is left of regions may fill another.
-        u32::try_from(2 * self.size.bytes().div_ceil(shortest) + 16).unwrap_or(u32::MAX)
-    }
-
     /// Where in the metadata the manifest begins.
     fn manifest_in_meta(&self) -> u64 {
         hash_blocks_for(self.size.blocks()) * BLOCK_BYTES
@@ -118,14 +110,14 @@ fn hash_blocks_for(blocks: u64) -> u64 {
 }
 
 impl Saving {
-    pub(crate) fn new(plan: Plan, ledger: Arc<Mutex<Ledger>>, meta: Meta, phases: PhaseRecord) -> Saving {
+    pub(crate) fn new(plan: Plan, ledger: Arc<Mutex<Ledger>>, meta: Aligned, phases: PhaseRecord) -> Saving {
         let portion = lock(&ledger).portion().clone();
         Saving {
             plan,
             portion,
             ledger,
             prepared: OnceLock::new(),
-            meta,
+            meta: Mutex::new(meta),
             segments: AtomicU32::new(0),
             contents: OnceLock::new(),
             copying: AtomicBool::new(false),
@@ -240,41 +232,17 @@ impl Saving {
         lock(&self.ledger).note(self.plan.key, *phases);
     }
 
-    /// From now on whoever finds the shard's record can publish it, should this process be gone.
-    pub(crate) fn seal(&self) {
-        if let (Meta::Recorded(record), Some(contents), false) = (&self.meta, self.contents.get(), self.has_failed()) {
-            let manifest = self.manifest(contents, None).build();
-            record.seal(&self.plan, contents, &manifest);
-        }
-    }
-
-    /// A segment of the log that is in the space already.
-    pub(crate) fn record_written(&self, offset: u64, bytes: u64) {
-        let segment = self.record_segment(offset, bytes, None);
-        self.record_done(segment);
-    }
-
-    /// Puts into the shard's record where a segment of the log lies; `None`: in the space already.
-    pub(crate) fn record_segment(&self, offset: u64, bytes: u64, chunk: Option<&Chunk>) -> u32 {
-        let segment = self.segments.fetch_add(1, Ordering::AcqRel);
-        if let Meta::Recorded(record) = &self.meta {
-            record.place(segment, offset, bytes, chunk);
-        }
-        segment
-    }
-
-    /// The segment is in the space, and its hashes are in the record.
-    pub(crate) fn record_done(&self, segment: u32) {
-        if let Meta::Recorded(record) = &self.meta {
-            record.done(segment);
-        }
+    /// The number of the next segment of the log.
+    pub(super) fn next_segment(&self) -> u32 {
+        self.segments.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Puts the hashes of whole blocks of the log, from `offset` on, into their row.
     pub(crate) fn hash(&self, offset: u64, bytes: &[u8]) {
         let mut hashes = vec![0; bytes.len() / BLOCK * HASH_BYTES];
         hash_blocks(bytes, &mut hashes);
-        self.meta.put(offset / BLOCK_BYTES * HASH_BYTES as u64, &hashes);
+        let at = offset as usize / BLOCK * HASH_BYTES;
+        lock(&self.meta)[at..at + hashes.len()].copy_from_slice(&hashes);
     }
 
     /// Writes `bytes` of the log, from `offset` on.
@@ -317,9 +285,6 @@ impl Saving {
     }
 
     fn end(&self, result: Result<()>) {
-        if let Meta::Recorded(record) = &self.meta {
-            record.clear();
-        }
         let number = self.plan.key.number;
         let not_saved = |error: Error| match error {
             // The space is out of use, not only this revision.
@@ -343,7 +308,8 @@ impl Saving {
         // A shard without a single block has not been prepared by a write.
         self.prepare()?;
         let contents = self.contents.get().ok_or_else(|| Error::Internal { what: "published before t2".to_owned() })?;
-        let mut manifest = self.meta.with(|meta| self.manifest(contents, meta));
+        let mut meta = lock(&self.meta);
+        let mut manifest = self.manifest(contents, &meta);
         let writes = *lock(&self.writes);
         let mut phases = *lock(&self.phases);
         (phases.writes, phases.written_bytes) = (writes.total().count, writes.total().bytes);
@@ -361,9 +327,8 @@ impl Saving {
             phases,
         };
         let manifest = publication.manifest_bytes()?;
-        self.meta.put(plan.manifest_in_meta(), &manifest);
-        let meta_at = plan.allocation.meta.first * BLOCK_BYTES;
-        let writes = self.meta.with(|meta| self.portion.write(meta_at, &meta[..plan.meta_bytes() as usize]))?;
+        meta[plan.manifest_in_meta() as usize..][..manifest.len()].copy_from_slice(&manifest);
+        let writes = self.portion.write(plan.allocation.meta.first * BLOCK_BYTES, &meta)?;
         let mut ledger = lock(&self.ledger);
         let mut phases = publication.publish(&mut ledger, &manifest, writes)?;
         // t3

@@ -24,6 +24,7 @@ mod turn;
 mod word;
 
 pub(crate) use chunk::Chunk;
+pub(crate) use open::is_here;
 
 use crate::device::ByteLocks;
 use layout::{ChunkEntry, Constants, Control, MemberEntry};
@@ -91,6 +92,11 @@ impl Pool {
 
     pub(crate) fn member(&self) -> u32 {
         self.shared.member
+    }
+
+    /// Of all chunks.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.shared.constants.chunk_bytes * u64::from(self.shared.constants.chunks)
     }
 
     pub(crate) fn chunk_bytes(&self) -> u64 {

@@ -56,6 +56,11 @@ impl Pool {
     }
 }
 
+/// Whether a pool of this user with this id is in `directory`.
+pub(crate) fn is_here(directory: &Path, id: [u8; 16]) -> bool {
+    file::open(&file::path_of(directory, id, None)).is_ok_and(|found| found.is_some())
+}
+
 fn absolute(directory: &Path) -> Result<PathBuf> {
     // The program may change its working directory before it leaves.
     std::path::absolute(directory).map_err(|e| Error::io("finding", directory.display(), e))

@@ -8,14 +8,11 @@ use crate::{
     commit::{Allocation, Complete, RevisionKey},
     error::{Error, Result},
     group::agree,
-    place::{Meta, Plan, Saving, lock},
+    place::{Plan, Saving, lock},
     space::{Aligned, format::PhaseRecord},
     stage::{Hands, Staging},
 };
-use std::{
-    sync::{Arc, Mutex},
-    time::Instant,
-};
+use std::{sync::Arc, time::Instant};
 
 /// A revision between t1 and t2.
 pub(super) struct Begun {
@@ -177,24 +174,14 @@ impl Inner {
     fn stage(&mut self, plan: Plan, phases: PhaseRecord) -> Result<Staging> {
         let current = self.current.as_ref().ok_or_else(lost_layout)?;
         let ledger = current.ledger.clone();
-        let meta = match &self.record {
-            Some(record) => {
-                let chunk_bytes = self.pool.as_ref().map_or(u64::MAX, |pool| pool.pool().chunk_bytes());
-                let segments = plan.segments_max(&self.policy, chunk_bytes);
-                record.begin(plan.meta_bytes(), segments, plan.key.number as u32)?;
-                Meta::Recorded(record.clone())
-            }
-            None => {
-                let bytes = plan.meta_bytes();
-                let no_memory = || lock(&ledger).portion().out_of_memory(bytes);
-                Meta::Own(Mutex::new(Aligned::zeroed(bytes).ok_or_else(no_memory)?))
-            }
-        };
+        let bytes = plan.meta_bytes();
+        let no_memory = || lock(&ledger).portion().out_of_memory(bytes);
+        let meta = Aligned::zeroed(bytes).ok_or_else(no_memory)?;
         Staging::new(Arc::new(Saving::new(plan, ledger, meta, phases)), self.policy)
     }
 
     fn hands(&self) -> Hands<'_> {
-        Hands { threads: &self.io, pool: self.pool.as_ref().map(|pool| pool.pool()), reclaim: &|| self.reclaim() }
+        Hands { threads: &self.io, pool: self.pool.as_ref().map(|pool| pool.pool()) }
     }
 }
 

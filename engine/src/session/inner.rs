@@ -1,8 +1,6 @@
 //! What a session consists of, and the parts of its work that the other files share.
 
-use super::{
-    Record as Taken, checkpoint::Begun, domain::Domain, due::Due, holds::Holds, reading::Reading, settle::Attempt,
-};
+use super::{Record, checkpoint::Begun, domain::Domain, due::Due, holds::Holds, reading::Reading, settle::Attempt};
 use crate::{
     capture::{Notes, Outputs, Region, Regions},
     commit::{Complete, Ledger, RevisionKey},
@@ -11,9 +9,11 @@ use crate::{
     error::Result,
     group::Group,
     place::{IoThreads, lock},
-    pool::Record,
     restore::{Seen, Sight},
-    space::{LayoutFile, Locks, format::{Lineage, Profile}},
+    space::{
+        LayoutFile, Locks,
+        format::{Lineage, Profile},
+    },
     stage::{Policy, PoolInMaking},
 };
 use std::{
@@ -29,8 +29,6 @@ pub(super) struct Inner {
     pub(super) saving: Option<Attempt>,
     /// `None` with a stage that has no buffer of the node.
     pub(super) pool: Option<PoolInMaking>,
-    /// Of the shard under way, beside the pool.
-    pub(super) record: Option<Arc<Record>>,
     pub(super) policy: Policy,
     /// Lowest rank of this node.
     pub(super) node: u32,
@@ -55,7 +53,7 @@ pub(super) struct Inner {
     pub(super) damage: Vec<String>,
     /// Slots that a crash cut short, or that are damaged: they look alike.
     pub(super) torn: Vec<String>,
-    pub(super) last: Option<Taken>,
+    pub(super) last: Option<Record>,
     pub(super) reading: Reading,
     pub(super) due: Due,
     pub(super) device: Arc<dyn Device>,

@@ -5,16 +5,15 @@ use crate::{
     config::{Config, PoolHeld},
     error::Result,
     group::{Group, agree, gather},
-    pool::{Held, Pool, Record, Shape, is_here},
+    pool::{Held, Pool, Shape, is_here},
 };
-use std::{os::unix::ffi::OsStringExt, sync::Arc};
+use std::os::unix::ffi::OsStringExt;
 
 /// What a rank has of its node.
 pub(super) struct Node {
     /// Its lowest rank.
     pub(super) leader: usize,
     pub(super) pool: Pool,
-    pub(super) record: Arc<Record>,
 }
 
 impl Node {
@@ -33,7 +32,11 @@ impl Node {
                 break;
             }
             let next = size - lowest[0] as usize;
-            let pool = if rank == next { Pool::create(&config.pool_directory, &shape(config, members)).map(Some) } else { Ok(None) };
+            let pool = if rank == next {
+                Pool::create(&config.pool_directory, &shape(config, members)).map(Some)
+            } else {
+                Ok(None)
+            };
             let pool = agree(group, pool)?;
             let told = pool.as_ref().map(|pool| (pool.id(), members, label.clone()));
             let told = gather(group, &told)?.swap_remove(next);
@@ -51,8 +54,7 @@ impl Node {
             None => Pool::join(&config.pool_directory, id, index as u32),
         };
         let pool = agree(group, joined)?;
-        let record = agree(group, Record::create(&pool, rank as u32))?;
-        Ok(Node { leader, pool, record: Arc::new(record) })
+        Ok(Node { leader, pool })
     }
 }
 

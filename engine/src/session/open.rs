@@ -19,7 +19,6 @@ use crate::{
     group::{Group, agree, gather},
     place::{IoThreads, lock},
     restore::{Found, Seen, Sight, find},
-    salvage,
     space::{LayoutFile, Locks, PROBE, clear_away, draw_id, format::Lineage, layouts},
     stage::{Policy, PoolInMaking, Stage, THRESHOLD_MAX, find_threshold},
 };
@@ -80,8 +79,6 @@ impl Inner {
 
         let node = if Policy::has_pool(config.stage) { Some(Node::find(&*group, &config)?) } else { None };
         let threshold = find_threshold_together(&*group, &*device, &config)?;
-        // Before anything is read: what a job that was killed had staged belongs to what it left.
-        agree(&*group, salvage::at_opening(&*device, &config.pool_directory))?;
 
         let scan = scan(&*group, &*device, &domain, locks_work);
         let scan = agree(&*group, scan)?;
@@ -110,7 +107,6 @@ impl Inner {
             io,
             begun: None,
             saving: None,
-            record: node.as_ref().map(|node| node.record.clone()),
             policy: Policy::new(&config, threshold),
             node: node.as_ref().map_or(group.rank(), |node| node.leader) as u32,
             pool: node.map(|node| PoolInMaking::new(node.pool)),

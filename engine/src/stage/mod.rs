@@ -13,8 +13,8 @@ mod staging;
 mod threshold;
 
 pub(crate) use making::PoolInMaking;
+use policy::Owner;
 pub use policy::Stage;
 pub(crate) use policy::{Flusher, Policy};
-use policy::Owner;
 pub(crate) use staging::{Hands, Staging};
 pub(crate) use threshold::{THRESHOLD_MAX, find_threshold};

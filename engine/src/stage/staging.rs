@@ -21,8 +21,6 @@ use std::{sync::Arc, time::Instant};
 pub(crate) struct Hands<'a> {
     pub(crate) threads: &'a IoThreads,
     pub(crate) pool: Option<&'a Pool>,
-    /// Called while it waits for a chunk: takes care of what dead ranks hold.
-    pub(crate) reclaim: &'a dyn Fn(),
 }
 
 #[derive(Debug)]
@@ -87,7 +85,6 @@ impl Staging {
             self.saving.commit_now(staged_at);
             return;
         }
-        self.saving.seal();
         self.saving.note_resumed(staged_at.elapsed());
         hands.threads.all_staged(&self.saving);
     }
@@ -113,7 +110,8 @@ impl Staging {
                 from += part as u64;
             }
         }
-        self.leave_all(hands)
+        self.leave_all(hands)?;
+        self.direct.as_mut().map_or(Ok(()), |direct| direct.finish(&self.saving))
     }
 
     fn put(&mut self, hands: &Hands<'_>, handed: &Handed, bytes: &[u8]) -> Result<()> {
@@ -128,9 +126,12 @@ impl Staging {
             direct.write(&self.saving, at, bytes)?;
             self.shard.lay(handed, 0, bytes.len() as u64, at);
         } else {
-            let straight = if bytes.len() as u64 >= self.policy.straight_from { bytes.len() / BLOCK * BLOCK } else { 0 };
+            let straight =
+                if bytes.len() as u64 >= self.policy.straight_from { bytes.len() / BLOCK * BLOCK } else { 0 };
             self.write_through(handed, &bytes[..straight])?;
-            self.gather(hands, handed, straight, bytes)?;
+            if straight < bytes.len() {
+                self.gather(hands, handed, straight, bytes)?;
+            }
         }
         let took = begun.elapsed();
         self.staged.copy += took.saturating_sub(self.staged.buffer_wait - waited);
@@ -146,7 +147,6 @@ impl Staging {
         let at = self.take_room(blocks.len() as u64)?;
         self.saving.hash(at, blocks);
         self.saving.write(at, blocks)?;
-        self.saving.record_written(at, blocks.len() as u64);
         self.shard.lay(handed, 0, blocks.len() as u64, at);
         Ok(())
     }
@@ -182,7 +182,11 @@ impl Staging {
                 let asked = Instant::now();
                 let chunk = match pool.take_now() {
                     Some(chunk) => chunk?,
-                    None => pool.take(hands.reclaim)?,
+                    None => pool.take(&|| {
+                        pool.dead().into_iter().for_each(|dead| {
+                            pool.free_of(dead);
+                        })
+                    })?,
                 };
                 self.staged.buffer_wait += asked.elapsed();
                 self.staged.chunks += 1;
@@ -212,12 +216,11 @@ impl Staging {
             self.shard.lay(&part.handed, part.from, part.bytes, at + part.in_buffer);
         }
         match buffer {
-            Buffer::Chunk(chunk) => hands.threads.carry(Load::new(chunk, self.saving.clone(), at, bytes)),
+            Buffer::Chunk(chunk) => hands.threads.carry(Load::new(chunk, self.saving.clone(), at, bytes)?),
             Buffer::Own(buffer) => {
                 let filled = &buffer[..bytes as usize];
                 self.saving.hash(at, filled);
                 self.saving.write(at, filled)?;
-                self.saving.record_written(at, bytes);
                 let gather = if small { &mut self.small } else { &mut self.main };
                 gather.buffer = Some(Buffer::Own(buffer));
             }

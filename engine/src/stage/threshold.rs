@@ -45,7 +45,9 @@ fn measure(file: &Arc<dyn File>) -> std::io::Result<u64> {
         device::write_full(&**file, &from[ASIDE..][..bytes as usize], ASIDE as u64)?;
         Ok(begun.elapsed())
     };
-    let fastest_write = |bytes: u64| (0..ROUNDS).map(|_| written(bytes)).try_fold(Duration::MAX, |a, b| Ok::<_, std::io::Error>(a.min(b?)));
+    let fastest_write = |bytes: u64| {
+        (0..ROUNDS).map(|_| written(bytes)).try_fold(Duration::MAX, |a, b| Ok::<_, std::io::Error>(a.min(b?)))
+    };
     let large_per_byte = fastest_write(THRESHOLD_MAX)?.as_secs_f64() / THRESHOLD_MAX as f64;
     let mut size = THRESHOLD_MIN;
     while size < THRESHOLD_MAX {
