@@ -186,8 +186,8 @@ mod tests {
 
     #[test]
     fn a_stage_keeps_its_number() {
-        assert_eq!(Profile::STAGES[Stage::Pool as usize], "pool");
-        assert_eq!(Profile::STAGES[Stage::Direct as usize], "direct");
+        assert_eq!(Profile::STAGES[usize::from(Stage::Pool.code())], "pool");
+        assert_eq!(Profile::STAGES[usize::from(Stage::Direct.code())], "direct");
     }
 
     #[test]
