@@ -295,7 +295,7 @@ mod tests {
                       young, 0.25, USR1";
         let others: Vec<_> = others.split(", ").collect();
         let (mut choice, mut config) = (Choice::default(), Config::default());
-        for (key, other) in KEYS.iter().zip(&others) {
+        for (key, other) in KEYS.iter().zip(others.iter().copied()) {
             assert!(!(key.take)(&choice, &mut config), "{} was not chosen", key.name);
             choice.set(key.name, Value::Word(other.as_ref())).unwrap();
             assert!((key.take)(&choice, &mut config), "{}", key.name);
