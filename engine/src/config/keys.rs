@@ -291,28 +291,11 @@ mod tests {
 
     #[test]
     fn what_is_shown_can_be_set_again() {
-        let others = [
-            "7",
-            "direct",
-            "1 MiB",
-            "8 KiB",
-            "checkpoint",
-            "1 KiB",
-            "64 KiB",
-            "1 MiB",
-            "0.5",
-            "3",
-            "2 GiB",
-            "/tmp",
-            "100",
-            "600",
-            "86400",
-            "young",
-            "0.25",
-            "USR1",
-        ];
+        let others = "7, direct, 1 MiB, 8 KiB, checkpoint, 1 KiB, 64 KiB, 1 MiB, 0.5, 3, 2 GiB, /tmp, 100, 600, 86400, \
+                      young, 0.25, USR1";
+        let others: Vec<_> = others.split(", ").collect();
         let (mut choice, mut config) = (Choice::default(), Config::default());
-        for (key, other) in KEYS.iter().zip(others) {
+        for (key, other) in KEYS.iter().zip(others.iter().copied()) {
             assert!(!(key.take)(&choice, &mut config), "{} was not chosen", key.name);
             choice.set(key.name, Value::Word(other.as_ref())).unwrap();
             assert!((key.take)(&choice, &mut config), "{}", key.name);
