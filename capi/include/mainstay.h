@@ -322,6 +322,42 @@ mainstay_status mainstay_open_solo(const char *path,
 // not be used again. Collective; before MPI_Finalize.
 mainstay_status mainstay_close(mainstay_session *session);
 
+// t1 of a checkpoint that the program writes in pieces: any number of mainstay_write, then
+// mainstay_checkpoint, which adds the protected regions and returns at t2. Collective; the other two are
+// local then. `bytes`: the most that this rank is going to write in pieces; the first checkpoint of a
+// space sizes the portions by it. `revision` may be NULL; else it gets the number that the revision will
+// have. Nothing of the revision before can be read any more.
+mainstay_status mainstay_begin(mainstay_session *session,
+                               uint64_t bytes,
+                               uint64_t *revision);
+
+// Writes `bytes` bytes at `offset` of the stream `name`, which begins to exist in the revision that was
+// begun, and grows. Any order, any size; what is written twice is what was written last, what was skipped
+// is zero. Local; the memory is the program's again when it returns. An error is told by
+// mainstay_checkpoint too, which then saves nothing. Names are those of regions, and no region may have
+// this one.
+mainstay_status mainstay_write(mainstay_session *session,
+                               const char *name,
+                               uint64_t offset,
+                               const void *data,
+                               size_t bytes);
+
+// Reads `bytes` bytes at `offset` of the stream `name` of the revision that the last mainstay_restore
+// brought back, verified. `*got` becomes how many there were: fewer than `bytes` only at the end of the
+// stream. Local; until the next checkpoint begins.
+mainstay_status mainstay_read(mainstay_session *session,
+                              const char *name,
+                              uint64_t offset,
+                              void *data,
+                              size_t bytes,
+                              size_t *got);
+
+// Puts the length of the stream `name` of the revision that the last mainstay_restore brought back into
+// `*bytes`. Local; until the next checkpoint begins.
+mainstay_status mainstay_stream_bytes(mainstay_session *session,
+                                      const char *name,
+                                      uint64_t *bytes);
+
 #ifdef __cplusplus
 }  // extern "C"
 #endif  // __cplusplus

@@ -156,7 +156,7 @@ pub struct Export {
     /// Only the item of this name; may be given several times
     #[arg(long = "item", value_name = "NAME")]
     pub items: Vec<String>,
-    /// npy: with a header that numpy reads; raw: the bytes alone
+    /// npy: with a header that numpy reads; raw: the bytes alone, as of streams in any case
     #[arg(long, value_enum, default_value_t = Format::Npy)]
     pub format: Format,
     /// Replaces files that are there already

@@ -84,6 +84,7 @@ fn a_stream_is_read_in_any_pieces_and_regions_come_back_beside_it() {
     }
     assert_eq!(session.read("long", u64::MAX, &mut into).unwrap(), 0);
     assert_eq!(session.read("empty", 0, &mut into).unwrap(), 0);
+    assert_eq!(["long", "empty"].map(|name| session.stream_bytes(name).unwrap()), [1_000_003, 0]);
     session.close().unwrap();
 }
 
@@ -128,7 +129,7 @@ fn reading_at_the_wrong_moment_says_what_the_right_one_is() {
     let mut session = open(empty.path());
     assert_eq!(session.restore().unwrap(), None);
     assert_eq!(session.streams().unwrap(), []);
-    refused(&mut session, "long", &["held nothing"]);
+    refused(&mut session, "long", &["found nothing"]);
     session.close().unwrap();
 }
 

@@ -68,7 +68,7 @@ pub struct ExportedFile {
     pub bytes: u64,
     pub element_type: &'static str,
     pub shape: Vec<u64>,
-    /// As numpy reads it; `None` of a raw file.
+    /// As numpy reads it; `None` of a raw file and of a stream.
     pub dtype: Option<&'static str>,
 }
 
@@ -266,7 +266,7 @@ impl ShownItem {
             kind: match item.kind {
                 ItemKind::Region => "region",
                 ItemKind::Object => "object",
-                ItemKind::File => "file",
+                ItemKind::File => "stream",
             },
             element_type: item.element.name(),
             shape: item.shape,

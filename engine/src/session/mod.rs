@@ -154,6 +154,11 @@ impl Session {
         self.ours()?.streams()
     }
 
+    /// The length of the stream `name`, as `streams` has it.
+    pub fn stream_bytes(&mut self, name: &str) -> Result<u64> {
+        self.ours()?.stream_bytes(name)
+    }
+
     /// Whether a checkpoint should be taken now that the program has done `step` steps: `true` on all
     /// ranks, or on none. Every rank calls it at the same steps with the same number. What makes one due:
     /// the settings `every_steps`, `every` and `mtbf`, the signal `checkpoint_signal` on any rank, and

@@ -51,41 +51,45 @@ impl Reading {
 
 impl Inner {
     pub(super) fn read(&mut self, name: &str, offset: u64, into: &mut [u8]) -> Result<usize> {
-        let streams = match &mut self.reading {
-            Reading::NotRestored => {
-                return Err(Error::argument("read", "nothing was restored yet; call restore first"));
-            }
-            Reading::Nothing => {
-                return Err(Error::argument("read", format!("{} held nothing to restore", self.device.path())));
-            }
-            Reading::Over => return Err(over("read")),
-            Reading::Restored(streams) => streams,
-        };
-        let Some(stream) = streams.list.iter().find(|stream| stream.name == name) else {
-            return Err(streams.missing(name));
-        };
-        stream.read(offset, into, &mut streams.blocks)
+        let (stream, blocks) = self.stream("read", name)?;
+        stream.read(offset, into, blocks)
     }
 
-    pub(super) fn streams(&self) -> Result<Vec<(String, u64)>> {
-        match &self.reading {
-            Reading::NotRestored => Err(Error::argument("streams", "nothing was restored yet; call restore first")),
-            Reading::Nothing => Ok(Vec::new()),
-            Reading::Over => Err(over("streams")),
-            Reading::Restored(streams) => {
-                Ok(streams.list.iter().map(|stream| (stream.name.clone(), stream.bytes)).collect())
-            }
-        }
+    pub(super) fn stream_bytes(&mut self, name: &str) -> Result<u64> {
+        self.stream("stream_bytes", name).map(|(stream, _)| stream.bytes)
+    }
+
+    pub(super) fn streams(&mut self) -> Result<Vec<(String, u64)>> {
+        let restored = self.restored("streams")?;
+        let all = restored.iter().flat_map(|streams| &streams.list);
+        Ok(all.map(|stream| (stream.name.clone(), stream.bytes)).collect())
     }
 
     /// A checkpoint begins.
     pub(super) fn forget_reading(&mut self) {
         self.reading = Reading::Over;
     }
-}
 
-fn over(call: &str) -> Error {
-    Error::argument(call, "a checkpoint has begun since the restore; read before the next checkpoint begins")
+    fn stream(&mut self, call: &str, name: &str) -> Result<(&Stream, &mut Blocks)> {
+        let Some(streams) = self.restored(call)? else {
+            return Err(Error::argument(call, "the last restore found nothing that could be read"));
+        };
+        match streams.list.iter().find(|stream| stream.name == name) {
+            Some(stream) => Ok((stream, &mut streams.blocks)),
+            None => Err(streams.missing(name)),
+        }
+    }
+
+    /// What came back; `None` if there was nothing.
+    fn restored(&mut self, call: &str) -> Result<Option<&mut Streams>> {
+        let why = match &mut self.reading {
+            Reading::Restored(streams) => return Ok(Some(streams)),
+            Reading::Nothing => return Ok(None),
+            Reading::NotRestored => "nothing was restored yet; call restore first",
+            Reading::Over => "a checkpoint has begun since the restore; read before the next checkpoint begins",
+        };
+        Err(Error::argument(call, why))
+    }
 }
 
 impl Streams {
