@@ -32,6 +32,7 @@ impl Pool {
     /// there is no room for them.
     pub(crate) fn create(directory: &Path, shape: &Shape) -> Result<Pool> {
         let directory = absolute(directory)?;
+        check_room(&directory, shape.bytes)?;
         let constants = Constants::new(draw_id()?, shape)?;
         let path = file::path_of(&directory, constants.id, None);
         let made = file::create(&path)?;
@@ -64,6 +65,12 @@ pub(crate) fn is_here(directory: &Path, id: [u8; 16]) -> bool {
 fn absolute(directory: &Path) -> Result<PathBuf> {
     // The program may change its working directory before it leaves.
     std::path::absolute(directory).map_err(|e| Error::io("finding", directory.display(), e))
+}
+
+fn check_room(directory: &Path, bytes: u64) -> Result<()> {
+    let there = File::open(directory).map_err(|e| file::failed("making the pool in", directory, e))?;
+    let available = file::available(&there);
+    if bytes > available { Err(file::full(&directory.join("pool"), bytes, available)) } else { Ok(()) }
 }
 
 /// Header and tables; asks first whether there is room for all: taking it until it ends would take the

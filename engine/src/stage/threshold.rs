@@ -39,7 +39,8 @@ fn measure(file: &Arc<dyn File>) -> std::io::Result<u64> {
     let (mut from, mut into) =
         (Aligned::zeroed(room).ok_or_else(no_memory)?, Aligned::zeroed(room).ok_or_else(no_memory)?);
     // Touched, so that no first access is measured.
-    (from.fill(1), into.fill(2));
+    from.fill(1);
+    into.fill(2);
     let written = |bytes: u64| -> std::io::Result<Duration> {
         let begun = Instant::now();
         device::write_full(&**file, &from[ASIDE..][..bytes as usize], ASIDE as u64)?;
