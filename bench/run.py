@@ -33,7 +33,7 @@ CALLS = ("open", "open_mpi", "protect_array", "restore", "due", "checkpoint", "l
 def options():
     quick = os.environ.get("QUICK", "") not in ("", "0")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=1.5 if quick else 20, help="of one run, about")
+    parser.add_argument("--seconds", type=float, default=1 if quick else 20, help="of one run, about")
     parser.add_argument("--rounds", type=int, default=2 if quick else 5, help="2 or more")
     parser.add_argument("--ranks", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--part", type=int, default=8 if quick else 1, help="all grids are divided by this")
