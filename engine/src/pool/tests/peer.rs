@@ -1,6 +1,9 @@
 //! A member in a process of its own: this test program again, with one test that does what it is told.
 
-use super::{super::word::State, *};
+use super::{
+    super::{Record, word::State},
+    *,
+};
 use std::{
     env,
     io::{BufRead, BufReader, Write, stdin},
@@ -79,6 +82,7 @@ fn told_by_another_process() {
     match task {
         "pass" => pass(&joined()),
         "hold" => hold(&joined()),
+        "record" => record(&joined()),
         "stranger" => stranger(directory, id.to_be_bytes()),
         _ => panic!("no such task: {task}"),
     }
@@ -113,6 +117,19 @@ fn hold(pool: &Pool) {
         say(chunk.index());
         held.push(chunk);
     }
+}
+
+/// Stages a shard of one full chunk, and seals it if it is told so.
+fn record(pool: &Pool) {
+    let mut record = Record::create(pool, 1).unwrap();
+    let mut chunk = take(pool);
+    chunk.bytes_mut().fill(9);
+    let shard = recording::stage(&mut record, &chunk);
+    if told().unwrap() == "seal" {
+        shard.seal(&recording::plan()).unwrap();
+    }
+    say("staged");
+    told();
 }
 
 /// As another user.

@@ -78,6 +78,10 @@ fn the_dead_in_line_hold_up_nobody() {
         waiting.join().unwrap().unwrap();
     });
     assert_eq!(pool.dead(), [1]);
+    let next = take(&pool);
+    next.fill(1, 1, CHUNK).unwrap();
+    drop(chunk);
+    assert!(!next.is_next(&[]) && next.is_next(&pool.dead()));
 }
 
 #[test]
