@@ -28,9 +28,9 @@ use zerocopy::IntoBytes;
 
 /// The lock of whoever removes the pool or completes what is in it: beyond all members'.
 pub(super) const CLEANER: u64 = RANK_BYTES;
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// How often to look again for a lock that is held for an instant.
-const LOOKS: usize = 200;
+const LOOKS: usize = 2000;
 
 impl Pool {
     /// Makes the file of a pool, without memory for its chunks, and becomes its member 0. Refuses if

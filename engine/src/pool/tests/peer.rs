@@ -81,6 +81,7 @@ fn told_by_another_process() {
     let joined = || Pool::join(directory, id.to_be_bytes(), 1).unwrap();
     match task {
         "pass" => pass(&joined()),
+        "fork" => fork(joined()),
         "hold" => hold(&joined()),
         "record" => record(&joined()),
         "stranger" => stranger(directory, id.to_be_bytes()),
@@ -117,6 +118,24 @@ fn hold(pool: &Pool) {
         say(chunk.index());
         held.push(chunk);
     }
+}
+
+/// Leaves a child behind that waits to be ended.
+fn fork(pool: Pool) {
+    let _chunk = take(&pool);
+    // SAFETY: the child calls only what takes no lock, and ends without cleaning up.
+    #[allow(unsafe_code)]
+    let child = unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            libc::alarm(60);
+            libc::pause();
+            libc::_exit(0);
+        }
+        child
+    };
+    say(child);
+    told();
 }
 
 /// Stages a shard of one full chunk, and seals it if it is told so.

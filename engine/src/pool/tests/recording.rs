@@ -14,11 +14,13 @@ use std::{
     fs::{self, File, OpenOptions},
     mem::offset_of,
     os::unix::fs::FileExt,
+    sync::atomic::Ordering,
 };
 
 const META: u64 = 3 * 4096;
 const PIECES_MAX: u32 = 5;
-const TAG: u32 = 77;
+/// As chunks have that hold nothing yet.
+const TAG: u32 = 0;
 
 pub(super) fn plan() -> SealedPlan {
     let lineage = Lineage { number: 3, id: [4; 16] };
@@ -145,6 +147,11 @@ fn a_seal_never_covers_what_came_after_it() {
     assert_eq!((found.pieces[0].chunk, found.pieces[0].done), (Some(second.index()), false));
     new.clear();
     assert!(sealed(&pool, 0).is_none(), "cleared");
+    // Nothing of this one is wiped that its seal covers.
+    record.begin(META, PIECES_MAX, TAG).unwrap().seal(&plan()).unwrap();
+    assert!(sealed(&pool, 0).is_some());
+    record.begin(META, PIECES_MAX, TAG).unwrap();
+    assert!(sealed(&pool, 0).is_none(), "begun after an empty one");
     // A larger one, for which the file grows.
     let larger = record.begin(100 * META, 5000, 1).unwrap();
     larger.place(4999, Piece { offset: 0, bytes: 1, at: 1 }, None);
@@ -231,6 +238,20 @@ fn survivors_find_the_shard_of_a_killed_member() {
     assert!(pool.dead().is_empty() && found.chunk_of(pool.contents(), 0).unwrap().is_none());
     assert_eq!(files(directory.path()).len(), 1);
     assert_eq!(take_all(&pool).len(), 3);
+}
+
+#[test]
+fn a_record_goes_with_its_own_member_only() {
+    let directory = memory();
+    let pool = pool(&directory, 2, 3);
+    let mut record = Record::create(&pool, 0).unwrap();
+    stage(&mut record, &take(&pool)).seal(&plan()).unwrap();
+    // As a member that died could say.
+    pool.shared.member_entries()[1].record.store(1, Ordering::SeqCst);
+    pool.shared.member_entries()[1].sealed.store(1, Ordering::SeqCst);
+    assert_eq!((pool.dead(), pool.record_of(1)), (vec![1], Some(0)));
+    assert!(pool.free_of(1));
+    assert!(pool.dead().is_empty() && sealed(&pool, 0).is_some());
 }
 
 #[test]
