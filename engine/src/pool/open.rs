@@ -142,7 +142,7 @@ impl Drop for Shared {
         if forks() != self.forks {
             return;
         }
-        // Two that leave at once must not each take the other for one that stays.
+        // Whoever joins or cleans up meanwhile sees that, and waits.
         if take_cleaner(&self.locks) {
             let left = self.locks.unlock(u64::from(self.member));
             let last = left.is_ok() && self.locks.is_locked().is_ok_and(|others| !others);

@@ -223,10 +223,29 @@ fn a_forked_child_keeps_no_dead_member_alive() {
     assert!(pool.is_alive(1));
     other.kill();
     let was_alive = pool.is_alive(1);
+    let maps = std::fs::read_to_string(format!("/proc/{child}/maps")).unwrap();
     // SAFETY: the number of the child, which waits until it is ended.
     #[allow(unsafe_code)]
     let killed = unsafe { libc::kill(child, libc::SIGKILL) };
     assert_eq!((was_alive, killed), (false, 0));
+    assert!(!maps.contains("mainstay-pool"), "{maps}");
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn how_long_the_making_takes() {
+    let directory = memory();
+    let shape = Shape { bytes: 64 << 20, chunk_bytes: 4 << 20, ..shape(2, 1) };
+    let first = Pool::create(directory.path(), &shape).unwrap();
+    let second = Pool::join(directory.path(), first.id(), 1).unwrap();
+    for (what, pool) in [("made", &first), ("at hand for another", &second)] {
+        let begun = std::time::Instant::now();
+        pool.prepare().unwrap();
+        println!("{what}: {:?}", begun.elapsed());
+    }
+    let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let huge = maps.lines().filter(|line| line.starts_with("ShmemPmdMapped") && !line.contains(" 0 kB"));
+    println!("huge pages: {:?}", huge.collect::<Vec<_>>());
 }
 
 #[test]
