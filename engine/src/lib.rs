@@ -16,7 +16,7 @@ pub mod group;
 pub mod model;
 mod mutant;
 mod place;
-#[allow(dead_code)]
+#[allow(dead_code, unused_imports)]
 mod pool;
 mod restore;
 mod session;

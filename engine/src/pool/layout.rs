@@ -170,6 +170,11 @@ impl Constants {
         hash(&self.as_bytes()[..offset_of!(Constants, checksum)])
     }
 
+    #[cfg(test)]
+    pub(super) fn reseal(&mut self) {
+        self.checksum = self.sum();
+    }
+
     pub(super) fn held(&self) -> Held {
         if self.held == 0 { Held::Always } else { Held::Checkpoint }
     }
@@ -189,6 +194,11 @@ impl Constants {
 
     pub(super) fn file_bytes(&self) -> u64 {
         self.chunks_at + self.bytes()
+    }
+
+    /// What it takes when all chunks have memory: between tables and chunks there is none.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.tables_end().next_multiple_of(BLOCK_BYTES) + self.bytes()
     }
 
     pub(super) fn control_at(&self) -> usize {

@@ -12,6 +12,9 @@ const MADE: u64 = 1;
 const FULL: u64 = 2;
 const FAILED: u64 = 3;
 const MAKERS: u64 = 1 << 32;
+/// Waits that time out before another one makes it too: it changes no contents, and whoever is said to be
+/// at it may not know.
+const PATIENCE: u32 = 500;
 
 impl Pool {
     /// Has the memory of all chunks made, by this member or another, and at hand. Without it a copy would
@@ -34,7 +37,7 @@ impl Pool {
 impl Shared {
     fn make_once(&self) -> Result<()> {
         let control = self.control();
-        let mut waited = false;
+        let (mut waited, mut patience) = (false, PATIENCE);
         loop {
             let found = control.making.load(Ordering::Acquire);
             match found {
@@ -45,11 +48,13 @@ impl Shared {
                     return Err(file::full(self.path(), needed, available));
                 }
                 FAILED if waited => return Err(file::refused(self.path(), "another rank could not make it")),
-                _ if self.maker(found).is_some_and(|maker| maker != self.member && self.is_alive(maker)) => {
+                _ if patience > 0 && self.maker(found).is_some_and(|maker| self.is_another(maker)) => {
                     waited = true;
                     let changed = || (control.making.load(Ordering::SeqCst) != found).then_some(());
                     // After a time-out the maker may have died.
-                    let _: Waited<()> = control.made.wait(changed);
+                    if control.made.wait(changed) == Waited::TimedOut {
+                        patience -= 1;
+                    }
                 }
                 _ => {
                     let mine = MAKERS + u64::from(self.member);
@@ -59,6 +64,10 @@ impl Shared {
                 }
             }
         }
+    }
+
+    fn is_another(&self, maker: u32) -> bool {
+        maker != self.member && self.is_alive(maker)
     }
 
     /// Who is at it. A number that no member has is nobody's.

@@ -1,10 +1,11 @@
 //! Who of the members lives, and what the dead leave behind.
 
 use super::{
-    Held, Pool, Shared,
+    Held, Pool, Shared, file,
+    sealed::owner_of,
     word::{FREE, Found, State, Word},
 };
-use std::sync::atomic::Ordering;
+use std::{fs, sync::atomic::Ordering};
 
 impl Pool {
     /// Whether this member's process lives and is still in the pool.
@@ -87,6 +88,12 @@ impl Shared {
     fn forget_record(&self, member: u32) {
         let entry = &self.member_entries()[member as usize];
         entry.sealed.store(0, Ordering::Release);
-        entry.record.store(0, Ordering::Release);
+        // The rank is what anybody may have left there: only a record of this member goes.
+        if let Some(rank) = entry.record.swap(0, Ordering::AcqRel).checked_sub(1) {
+            let path = file::path_of(&self.directory, self.constants.id, Some(rank));
+            if owner_of(&path, self.constants.id, rank) == Some(member) {
+                let _ = fs::remove_file(path);
+            }
+        }
     }
 }

@@ -16,6 +16,11 @@ mod making;
 mod map;
 mod members;
 mod open;
+mod plan;
+mod record;
+mod record_layout;
+mod salvage;
+mod sealed;
 mod signal;
 mod take;
 #[cfg(test)]
@@ -25,6 +30,10 @@ mod word;
 
 pub(crate) use chunk::Chunk;
 pub(crate) use open::is_here;
+pub(crate) use plan::{PlannedAllocation, PlannedPhases, SealedPlan, SlotSeen};
+pub(crate) use record::{Record, ShardRecord};
+pub(crate) use salvage::{Dead, Found, list, remove};
+pub(crate) use sealed::{Contents, Sealed, SealedPiece};
 
 use crate::device::ByteLocks;
 use layout::{ChunkEntry, Constants, Control, MemberEntry};
@@ -123,6 +132,10 @@ impl Shared {
 
     fn member_entries(&self) -> &[MemberEntry] {
         self.map.shared_row(self.constants.member_table_at(), self.constants.members as usize)
+    }
+
+    fn member_entry(&self) -> &MemberEntry {
+        &self.member_entries()[self.member as usize]
     }
 
     /// What `Word`s of this member say. Fits: there are no more members than sixteen bits can tell.

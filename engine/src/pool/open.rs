@@ -3,7 +3,12 @@
 //! Whoever joins takes its byte and then looks for a cleaner; whoever cleans takes the cleaner's byte
 //! and then looks for members. Of two that meet, at least one sees the other and lets go.
 
-use super::{Pool, Shape, Shared, file, layout::Constants, map::Mapping};
+use super::{
+    Pool, Shape, Shared, file,
+    layout::Constants,
+    map::Mapping,
+    salvage::{remove_files, sealed_of},
+};
 use crate::{
     device::{ByteLocks, LockFile, LockOutcome, RANK_BYTES, forks},
     error::{Error, Result},
@@ -23,9 +28,9 @@ use zerocopy::IntoBytes;
 
 /// The lock of whoever removes the pool or completes what is in it: beyond all members'.
 pub(super) const CLEANER: u64 = RANK_BYTES;
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// How often to look again for a lock that is held for an instant.
-const LOOKS: usize = 200;
+const LOOKS: usize = 2000;
 
 impl Pool {
     /// Makes the file of a pool, without memory for its chunks, and becomes its member 0. Refuses if
@@ -62,7 +67,7 @@ pub(crate) fn is_here(directory: &Path, id: [u8; 16]) -> bool {
     file::open(&file::path_of(directory, id, None)).is_ok_and(|found| found.is_some())
 }
 
-fn absolute(directory: &Path) -> Result<PathBuf> {
+pub(super) fn absolute(directory: &Path) -> Result<PathBuf> {
     // The program may change its working directory before it leaves.
     std::path::absolute(directory).map_err(|e| Error::io("finding", directory.display(), e))
 }
@@ -76,9 +81,9 @@ fn check_room(directory: &Path, bytes: u64) -> Result<()> {
 /// Header and tables; asks first whether there is room for all: taking it until it ends would take the
 /// memory away from everyone for a while.
 fn make(made: &File, path: &Path, constants: &Constants) -> Result<()> {
-    let available = file::available(made);
-    if constants.file_bytes() > available {
-        return Err(file::full(path, constants.file_bytes(), available));
+    let (needed, available) = (constants.memory_bytes(), file::available(made));
+    if needed > available {
+        return Err(file::full(path, needed, available));
     }
     file::set_length(made, path, constants.file_bytes())?;
     file::give_memory(made, path, 0, constants.tables_end())?;
@@ -149,11 +154,14 @@ impl Drop for Shared {
         if forks() != self.forks {
             return;
         }
-        // Two that leave at once must not each take the other for one that stays.
+        // Whoever joins or cleans up meanwhile sees that, and waits.
         if take_cleaner(&self.locks) {
             let left = self.locks.unlock(u64::from(self.member));
-            if left.is_ok() && self.locks.is_locked().is_ok_and(|others| !others) && !self.has_sealed() {
-                self.remove();
+            let last = left.is_ok() && self.locks.is_locked().is_ok_and(|others| !others);
+            let id = self.constants.id;
+            if last && sealed_of(&self.directory, id).is_ok_and(|sealed| sealed.is_empty()) {
+                // What cannot be removed is found by the next that cleans up.
+                let _ = remove_files(&self.directory, id);
             }
         }
         // SAFETY: dropped once, here; nothing uses it after.
@@ -161,15 +169,5 @@ impl Drop for Shared {
         unsafe {
             ManuallyDrop::drop(&mut self.locks)
         };
-    }
-}
-
-impl Shared {
-    fn remove(&self) {
-        let _ = fs::remove_file(&self.path);
-    }
-
-    fn has_sealed(&self) -> bool {
-        false
     }
 }

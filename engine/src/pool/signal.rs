@@ -52,6 +52,11 @@ impl Signal {
         self.waiters.load(Ordering::SeqCst)
     }
 
+    #[cfg(test)]
+    pub(super) fn sequence(&self) -> u32 {
+        self.sequence.load(Ordering::SeqCst)
+    }
+
     pub(super) fn wake_one(&self) {
         self.wake(1);
     }

@@ -31,7 +31,7 @@ impl Chunk {
         self.change(State::Writing, self.tag())
     }
 
-    fn is_next(&self, dead: &[u32]) -> bool {
+    pub(super) fn is_next(&self, dead: &[u32]) -> bool {
         let pool: &Pool = self.pool();
         let (constants, own) = (&pool.shared.constants, self.ticket.load(Ordering::Relaxed));
         let before = pool.shared.chunk_entries().iter().filter(|entry| {

@@ -1,6 +1,7 @@
 mod hostile;
 mod opening;
 mod peer;
+mod recording;
 mod sharing;
 
 use super::{Chunk, Held, Pool, Shape};

@@ -1,6 +1,9 @@
 //! A member in a process of its own: this test program again, with one test that does what it is told.
 
-use super::{super::word::State, *};
+use super::{
+    super::{Record, word::State},
+    *,
+};
 use std::{
     env,
     io::{BufRead, BufReader, Write, stdin},
@@ -78,7 +81,9 @@ fn told_by_another_process() {
     let joined = || Pool::join(directory, id.to_be_bytes(), 1).unwrap();
     match task {
         "pass" => pass(&joined()),
+        "fork" => fork(joined()),
         "hold" => hold(&joined()),
+        "record" => record(&joined()),
         "stranger" => stranger(directory, id.to_be_bytes()),
         _ => panic!("no such task: {task}"),
     }
@@ -113,6 +118,36 @@ fn hold(pool: &Pool) {
         say(chunk.index());
         held.push(chunk);
     }
+}
+
+/// Leaves a child behind that says who it is, and waits to be ended.
+fn fork(pool: Pool) {
+    let _chunk = take(&pool);
+    // SAFETY: nothing else goes on in this process, whose only other thread waits for this one.
+    #[allow(unsafe_code)]
+    unsafe {
+        if libc::fork() == 0 {
+            libc::alarm(60);
+            let said = format!("@{}\n", libc::getpid());
+            libc::write(1, said.as_ptr().cast(), said.len());
+            libc::pause();
+            libc::_exit(0);
+        }
+    }
+    told();
+}
+
+/// Stages a shard of one full chunk, and seals it if it is told so.
+fn record(pool: &Pool) {
+    let mut record = Record::create(pool, 1).unwrap();
+    let mut chunk = take(pool);
+    chunk.bytes_mut().fill(9);
+    let shard = recording::stage(&mut record, &chunk);
+    if told().unwrap() == "seal" {
+        shard.seal(&recording::plan()).unwrap();
+    }
+    say("staged");
+    told();
 }
 
 /// As another user.

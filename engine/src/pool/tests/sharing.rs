@@ -1,7 +1,7 @@
 //! Chunks among living and dead members.
 
 use super::{super::word::State, peer::Peer, *};
-use std::{cell::Cell, sync::atomic::Ordering, thread};
+use std::{cell::Cell, sync::Barrier, thread};
 
 #[test]
 fn two_processes_share_few_chunks() {
@@ -78,6 +78,10 @@ fn the_dead_in_line_hold_up_nobody() {
         waiting.join().unwrap().unwrap();
     });
     assert_eq!(pool.dead(), [1]);
+    let next = take(&pool);
+    next.fill(1, 1, CHUNK).unwrap();
+    drop(chunk);
+    assert!(!next.is_next(&[]) && next.is_next(&pool.dead()));
 }
 
 #[test]
@@ -110,13 +114,16 @@ fn a_chunk_that_is_dropped_unwritten_gives_up_its_turn() {
     let (first, second) = (take(&pool), take(&pool));
     first.fill(1, 0, CHUNK).unwrap();
     second.fill(1, 1, CHUNK).unwrap();
+    let turn = &pool.shared.control().turn;
     thread::scope(|scope| {
         let waiting = scope.spawn(|| second.await_turn());
-        while pool.shared.control().turn.waiters() == 0 {
+        while turn.waiters() == 0 {
             thread::yield_now();
         }
+        let before = turn.sequence();
         drop(first);
         waiting.join().unwrap().unwrap();
+        assert_ne!(turn.sequence(), before, "it was found at a time-out only");
     });
 }
 
@@ -164,49 +171,81 @@ fn a_copy_is_the_same_member_and_the_last_one_leaves() {
 
 #[test]
 fn members_that_leave_at_once_leave_nothing() {
-    for _ in 0..20 {
+    for _ in 0..100 {
         let directory = memory();
         let first = pool(&directory, 4, 5);
         let mut all: Vec<Pool> =
             (1..4).map(|member| Pool::join(directory.path(), first.id(), member).unwrap()).collect();
         all.push(first);
-        thread::scope(|scope| all.drain(..).for_each(|pool| drop(scope.spawn(move || drop(pool)))));
+        let together = Barrier::new(all.len());
+        thread::scope(|scope| {
+            for pool in all {
+                let together = &together;
+                scope.spawn(move || {
+                    together.wait();
+                    drop(pool);
+                });
+            }
+        });
         assert_eq!(files(directory.path()), [""; 0]);
     }
 }
 
 #[test]
-fn a_forked_child_keeps_nothing_and_gives_nothing_back() {
+fn a_forked_child_gives_nothing_back() {
     let directory = memory();
-    let pool = pool(&directory, 2, 3);
-    let second = Pool::join(directory.path(), pool.id(), 1).unwrap();
-    let chunk = take(&second);
-    // SAFETY: the child calls only what takes no lock, and ends without cleaning up.
+    let pool = pool(&directory, 1, 3);
+    let chunk = take(&pool);
+    let mut status = -1;
+    // SAFETY: the child calls only what takes no lock, and ends without cleaning up; `status` outlives
+    // the call.
     #[allow(unsafe_code)]
-    let child = unsafe {
+    unsafe {
         let child = libc::fork();
         if child == 0 {
-            drop(chunk);
-            drop(second);
             libc::alarm(60);
-            libc::pause();
+            drop(chunk);
+            drop(pool);
             libc::_exit(0);
         }
-        child
-    };
-    assert_eq!(second.shared.chunk_entries()[chunk.index() as usize].word.load(Ordering::SeqCst) & 0xff, 1);
-    drop(chunk);
-    drop(second);
-    // The child lives, its parent's member does not.
-    assert!(!pool.is_alive(1));
+        libc::waitpid(child, &mut status, 0);
+    }
+    assert_eq!((status, files(directory.path()).len()), (0, 1));
+    chunk.fill(1, 0, CHUNK).unwrap();
+}
+
+#[test]
+fn a_forked_child_keeps_no_dead_member_alive() {
+    let directory = memory();
+    let pool = pool(&directory, 2, 3);
+    let mut other = Peer::start("fork", &pool);
+    let child: i32 = other.hear().parse().unwrap();
+    assert!(pool.is_alive(1));
+    other.kill();
+    let was_alive = pool.is_alive(1);
+    let maps = std::fs::read_to_string(format!("/proc/{child}/maps")).unwrap();
+    // SAFETY: the number of the child, which waits until it is ended.
     #[allow(unsafe_code)]
-    // SAFETY: a child of ours that was not waited for.
-    unsafe {
-        libc::kill(child, libc::SIGKILL);
-        libc::waitpid(child, std::ptr::null_mut(), 0)
-    };
-    drop(pool);
-    assert_eq!(files(directory.path()), [""; 0]);
+    let killed = unsafe { libc::kill(child, libc::SIGKILL) };
+    assert_eq!((was_alive, killed), (false, 0));
+    assert!(!maps.contains("mainstay-pool"), "{maps}");
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn how_long_the_making_takes() {
+    let directory = memory();
+    let shape = Shape { bytes: 64 << 20, chunk_bytes: 4 << 20, ..shape(2, 1) };
+    let first = Pool::create(directory.path(), &shape).unwrap();
+    let second = Pool::join(directory.path(), first.id(), 1).unwrap();
+    for (what, pool) in [("made", &first), ("at hand for another", &second)] {
+        let begun = std::time::Instant::now();
+        pool.prepare().unwrap();
+        println!("{what}: {:?}", begun.elapsed());
+    }
+    let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let huge = maps.lines().filter(|line| line.starts_with("ShmemPmdMapped") && !line.contains(" 0 kB"));
+    println!("huge pages: {:?}", huge.collect::<Vec<_>>());
 }
 
 #[test]
