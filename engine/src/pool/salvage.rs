@@ -67,13 +67,6 @@ impl Dead {
     }
 }
 
-/// Removes the pools of jobs that were killed. Best effort: one that stays is found the next time.
-pub(crate) fn clear_away(directory: &Path) {
-    for found in list(directory).unwrap_or_default() {
-        let _ = remove(directory, found.id);
-    }
-}
-
 /// All pools of this user's in `directory`.
 pub(crate) fn list(directory: &Path) -> Result<Vec<Found>> {
     let failed = |e| crate::Error::io("listing", directory.display(), e);
