@@ -10,6 +10,7 @@ mod due;
 mod holds;
 mod inner;
 mod layout;
+mod node;
 mod open;
 mod reading;
 mod requests;
@@ -131,8 +132,7 @@ impl Session {
     /// regions and returns at t2. Collective. `bytes`: the most that this rank is going to write in pieces;
     /// the first checkpoint of a space sizes the portions by it. Returns the number that the revision gets.
     pub fn begin(&mut self, bytes: u64) -> Result<u64> {
-        let _ = (self.ours()?, bytes);
-        Err(Error::Internal { what: "begin: not made yet".to_owned() })
+        self.ours()?.answering(|inner| inner.begin(bytes, Ok(())))
     }
 
     /// Writes `bytes` at `offset` of the stream `name`: an item that exists in the revision that was begun,
@@ -140,8 +140,7 @@ impl Session {
     /// what was skipped is zero. Local; the memory is the program's again when it returns. An error is
     /// told by `checkpoint` too, which then saves nothing.
     pub fn write(&mut self, name: &str, offset: u64, bytes: &[u8]) -> Result<()> {
-        let _ = (self.ours()?, name, offset, bytes);
-        Err(Error::Internal { what: "write: not made yet".to_owned() })
+        self.ours()?.write(name, offset, bytes)
     }
 
     /// Reads from the stream `name` of the revision that the last `restore` brought back, verified; returns

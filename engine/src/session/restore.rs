@@ -36,6 +36,7 @@ impl Inner {
     }
 
     fn restore_newest(&mut self) -> Result<Option<Restored>> {
+        self.abandon_begun();
         self.reading = Reading::default();
         // What is still on its way counts if all ranks have it.
         let _ = self.wait();
