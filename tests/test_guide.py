@@ -8,7 +8,9 @@ of examples/, which the book includes.
 import os
 import re
 import shutil
+import signal
 import subprocess
+import time
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -181,8 +183,9 @@ def test_a_batch_job_that_is_cut_off_is_queued_again(scratch):
     tools = scratch / "tools"
     tools.mkdir()
     stand_ins = {
-        # Ends at SIGTERM, as `mainstay run` does, but not at once.
-        "mainstay": "trap 'sleep 0.2; exit 143' TERM\necho \"started $*\"\nfor i in $(seq 600); do sleep 0.1; done",
+        # Ends at SIGTERM, as `mainstay run` does, but not at once. No $(...): a signal that comes while bash reads what
+        # such a command prints may find no trap, and be lost.
+        "mainstay": "trap 'sleep 0.2; exit 143' TERM\necho \"started $*\"\nfor ((i = 0; i < 600; i++)); do sleep 0.1; done",
         "scontrol": "echo \"scontrol $*\"",
     }
     for name, body in stand_ins.items():
@@ -191,9 +194,18 @@ def test_a_batch_job_that_is_cut_off_is_queued_again(scratch):
     environment = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "SLURM_JOB_ID": "7"}
     with subprocess.Popen(["bash", "-c", script], env=environment, stdout=subprocess.PIPE, text=True) as job:
         assert job.stdout.readline().startswith("started run --restarts 3")
+        await_trap(job.pid, signal.SIGTERM)
         job.terminate()
         told = job.communicate(timeout=LIMIT_S)[0]
     assert (job.returncode, told) == (143, "scontrol requeue 7\n")
+
+
+def await_trap(pid, number):
+    """Until the process catches the signal."""
+    deadline = time.monotonic() + LIMIT_S
+    while not int(re.search(r"^SigCgt:\s*(\w+)", Path(f"/proc/{pid}/status").read_text(), re.M)[1], 16) >> (number - 1) & 1:
+        assert time.monotonic() < deadline, f"process {pid} does not catch {number.name}"
+        time.sleep(0.01)
 
 
 STEPS = 1000

@@ -110,7 +110,12 @@ pub struct Verify {
 /// into the pool, and how fast that was written. A pool that holds what is not yet written while it is
 /// copied hides the writing; a larger one gains nothing.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = format!("\
+Examples:
+  mainstay advise /scratch/me/space
+  mainstay advise /scratch/me/space --json | jq -r .setting
+
+{EXIT_CODES}"))]
 pub struct Advise {
     #[command(flatten)]
     pub space: Space,
