@@ -65,19 +65,6 @@ def need_room(o):
         raise SystemExit("too little room on the disk; --scratch names another place")
 
 
-class Measured:
-    """What one job printed. A round took as long as its slowest rank."""
-
-    def __init__(self, printed):
-        self.printed = printed
-
-    def of(self, side, name="seconds", together=max):
-        return [together(line[name]) for line in self.printed if line["side"] == side and line["round"] >= 0]
-
-    def first(self, side, name="seconds"):
-        return next([max(line[name])] for line in self.printed if line["side"] == side)
-
-
 def faster(measured, *sides):
     return min(sides, key=lambda side: rows.median(measured.of(side)))
 
@@ -87,8 +74,8 @@ def measure(o, name, ranks, size, settings, program):
     settings = {"bytes": size, "rounds": o.rounds, "io_threads": o.io_threads, **settings}
     with tempfile.TemporaryDirectory(prefix="path-", dir=o.scratch) as scratch:
         words = [f"{key}={value}" for key, value in settings.items()] + [scratch]
-        saved = Measured(mpi.run(ranks, [program, "save", *words], scratch, LIMIT_S))
-        restarted = Measured(mpi.run(ranks, [program, "restart", *words], scratch, LIMIT_S))
+        saved = mpi.Measured(mpi.run(ranks, [program, "save", *words], scratch, LIMIT_S))
+        restarted = mpi.Measured(mpi.run(ranks, [program, "restart", *words], scratch, LIMIT_S))
     direct = "direct" in settings
     pool = 0 if direct else settings["pool_bytes"]
     target = None if direct else RATIO_MAX
@@ -165,7 +152,7 @@ def python_rows(o, library, name, ranks, items, size, *settings):
         with tempfile.TemporaryDirectory(prefix="path-", dir=o.scratch) as scratch:
             program = [mpi.PYTHON, HERE / "path" / "python" / "program.py", library, first, scratch]
             printed += mpi.run(ranks, [*program, items, size, *settings, 2 * o.rounds], scratch, LIMIT_S)
-    measured = Measured(printed)
+    measured = mpi.Measured(printed)
     if items > 1:
         allowed = rows.floor(name, "item_allowed", [ITEM_S_MAX], "s")
         sides = [(side, [value / items for value in measured.of(side, "perceived")]) for side in ("c", "python")]
@@ -210,8 +197,7 @@ def main():
             made += of_case
     rows.write(o.out / "path.json", made)
     print(f"\n{len(made)} rows in {o.out / 'path.json'}")
-    if missed := [f"{one['case']}: {one['metric']} {one['ratio']:.2f}" for one in made if one["holds"] is False]:
-        print("missed: " + "; ".join(missed))
+    rows.tell_missed(made)
 
 
 if __name__ == "__main__":
