@@ -50,6 +50,12 @@ pub enum Error {
     )]
     PoolFull { path: String, needed: u64, available: u64 },
 
+    #[error(
+        "the pool {path} cannot be used: {why}; end the job and start it again; `mainstay salvage --clean` removes what \
+         is left of it"
+    )]
+    PoolRefused { path: String, why: String },
+
     #[error("{doing} {path} failed: {source}; {}", advice(source))]
     Io { doing: String, path: String, source: Arc<io::Error> },
 
@@ -176,7 +182,7 @@ impl Error {
             Self::DuplicateName { .. } => ErrorKind::DuplicateName,
             Self::NotASpace { .. } => ErrorKind::NotASpace,
             Self::NewerVersion { .. } => ErrorKind::NewerVersion,
-            Self::Damaged { .. } => ErrorKind::Damaged,
+            Self::Damaged { .. } | Self::PoolRefused { .. } => ErrorKind::Damaged,
             Self::PortionTooSmall { .. } => ErrorKind::PortionTooSmall,
             Self::DiskFull { .. } => ErrorKind::DiskFull,
             Self::PoolFull { .. } => ErrorKind::PoolFull,

@@ -16,6 +16,8 @@ pub mod group;
 pub mod model;
 mod mutant;
 mod place;
+#[allow(dead_code, unused_imports)]
+mod pool;
 mod restore;
 mod session;
 pub mod space;
@@ -25,7 +27,9 @@ pub mod tend;
 pub use capture::{Region, check_name};
 pub use clock::unix_ns;
 pub use commit::RevisionKey;
-pub use config::{Choice, Config, Interval, KEYS, Key, Resolved, Setting, Shown, Signal, Source, Surroundings, Value};
+pub use config::{
+    Choice, Config, Interval, KEYS, Key, PoolHeld, Resolved, Setting, Shown, Signal, Source, Surroundings, Value,
+};
 pub use error::{Error, ErrorKind, Result};
 #[cfg(feature = "mutants")]
 pub use mutant::{Mutant, activate};

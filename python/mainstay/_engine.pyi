@@ -1,11 +1,12 @@
 # What `_engine` offers, for type checkers; `mypy.stubtest` compares the two in the tests.
 
+import io
 import os
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, ClassVar, Literal, Protocol, Self, SupportsFloat, SupportsIndex, final, type_check_only
+from typing import Any, ClassVar, Literal, Protocol, Self, SupportsFloat, SupportsIndex, final, overload, type_check_only
 
-from _typeshed import WriteableBuffer
+from _typeshed import ReadableBuffer, WriteableBuffer
 from mpi4py import MPI
 
 __all__ = [
@@ -51,9 +52,14 @@ def open(
     comm: MPI.Intracomm | None = None,
     *,
     keep: int | None = None,
-    stage: Literal["pool", "direct"] | None = None,
+    stage: Literal["pool", "node", "rank", "direct"] | None = None,
     pool_bytes: int | str | None = None,
     chunk_bytes: int | str | None = None,
+    pool_held: Literal["always", "checkpoint"] | None = None,
+    small_bytes: int | str | None = None,
+    threshold_bytes: int | str | None = None,
+    buffer_bytes: int | str | None = None,
+    flush_seconds: float | str | None = None,
     io_threads: int | None = None,
     portion_bytes: int | str | None = None,
     pool_directory: str | os.PathLike[str] | None = None,
@@ -75,6 +81,15 @@ class Session:
     def protect_output(self, path: str | os.PathLike[str]) -> None: ...
     def restore(self) -> Restored | None: ...
     def checkpoint(self, notes: Mapping[str, str | SupportsIndex | SupportsFloat] | None = None) -> int: ...
+    def begin(self, bytes: SupportsIndex) -> int: ...
+    def write(self, name: str, offset: SupportsIndex, data: ReadableBuffer | _Array) -> None: ...
+    def read(self, name: str, offset: SupportsIndex = 0, bytes: SupportsIndex | None = None) -> bytes: ...
+    def readinto(self, name: str, offset: SupportsIndex, buffer: WriteableBuffer | _Array) -> int: ...
+    def streams(self) -> dict[str, int]: ...
+    @overload
+    def open(self, name: str, mode: Literal["rb"] = "rb") -> io.BufferedReader: ...
+    @overload
+    def open(self, name: str, mode: Literal["wb"]) -> io.BufferedWriter: ...
     def due(self, step: SupportsIndex) -> bool: ...
     def wait(self) -> None: ...
     def poll(self) -> bool: ...

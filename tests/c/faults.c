@@ -144,6 +144,11 @@ static void set(const char *what) {
   if (strncmp(what, "portion=", 8) == 0) options.portion_bytes = n;
   if (strncmp(what, "every=", 6) == 0) options.every_seconds = strtod(value, NULL);
   if (strncmp(what, "mtbf=", 5) == 0) options.mtbf_seconds = strtod(value, NULL);
+  if (strncmp(what, "held=", 5) == 0) options.pool_held = (uint32_t)n;
+  if (strncmp(what, "small=", 6) == 0) options.small_bytes = n;
+  if (strncmp(what, "threshold=", 10) == 0) options.threshold_bytes = n;
+  if (strncmp(what, "buffer=", 7) == 0) options.buffer_bytes = n;
+  if (strncmp(what, "flush=", 6) == 0) options.flush_seconds = strtod(value, NULL);
 }
 
 /* Protects `step` anew, as something else than it was. */
@@ -196,6 +201,8 @@ static void nulls(void) {
   mainstay_session *none = NULL;
   mainstay_record record;
   mainstay_restored restored;
+  uint64_t length;
+  size_t got;
   int durable;
   said("open(group)", mainstay_open(NULL, space, NULL, &none));
   said("open(path)", mainstay_open(&group, NULL, NULL, &none));
@@ -221,6 +228,17 @@ static void nulls(void) {
   said("note(value)", mainstay_note(session, "a", NULL));
   said("protect_output(session)", mainstay_protect_output(NULL, "a"));
   said("protect_output(path)", mainstay_protect_output(session, NULL));
+  said("begin(session)", mainstay_begin(NULL, 1, NULL));
+  said("write(session)", mainstay_write(NULL, "a", 0, step, 8));
+  said("write(name)", mainstay_write(session, NULL, 0, step, 8));
+  said("write(data)", mainstay_write(session, "a", 0, NULL, 8));
+  said("read(session)", mainstay_read(NULL, "a", 0, step, 8, &got));
+  said("read(name)", mainstay_read(session, NULL, 0, step, 8, &got));
+  said("read(data)", mainstay_read(session, "a", 0, NULL, 8, &got));
+  said("read(got)", mainstay_read(session, "a", 0, step, 8, NULL));
+  said("stream_bytes(session)", mainstay_stream_bytes(NULL, "a", &length));
+  said("stream_bytes(name)", mainstay_stream_bytes(session, NULL, &length));
+  said("stream_bytes(bytes)", mainstay_stream_bytes(session, "a", NULL));
   said("open_solo(path)", mainstay_open_solo(NULL, NULL, &none));
   said("open_solo(session)", mainstay_open_solo(space, NULL, NULL));
   said("close(session)", mainstay_close(NULL));

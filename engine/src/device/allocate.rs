@@ -9,17 +9,23 @@ use nix::{
 };
 use std::{fs, io};
 
-/// Allocates the first `bytes` of `file`. No signal is handled meanwhile: a tmpfs (before Linux 6.18)
-/// begins again after each, and under a profiler's timer would never end.
+/// Allocates the first `bytes` of `file`.
 pub(crate) fn allocate(file: &fs::File, bytes: u64) -> io::Result<()> {
-    within_limit(bytes)?;
+    allocate_at(file, 0, bytes)
+}
+
+/// Allocates `bytes` of `file` from `at` on. No signal is handled meanwhile: a tmpfs (before Linux 6.18)
+/// begins again after each, and under a profiler's timer would never end.
+pub(crate) fn allocate_at(file: &fs::File, at: u64, bytes: u64) -> io::Result<()> {
+    within_limit(at.saturating_add(bytes))?;
     // Of no bytes there is nothing to allocate, and posix_fallocate refuses to.
     if bytes == 0 {
         return Ok(());
     }
-    let length = i64::try_from(bytes).map_err(|_| too_large())?;
+    let [at, length] = [at, bytes].map(|n| i64::try_from(n).map_err(|_| too_large()));
+    let (at, length) = (at?, length?);
     let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
-    let allocated = posix_fallocate(file, 0, length);
+    let allocated = posix_fallocate(file, at, length);
     mask.thread_set_mask()?;
     Ok(allocated?)
 }

@@ -16,12 +16,12 @@ use std::{
     path::Path,
     sync::{
         Once,
-        atomic::{AtomicI32, Ordering},
+        atomic::{AtomicI32, AtomicU32, Ordering},
     },
 };
 
 #[derive(Debug)]
-pub(super) struct ByteLocks {
+pub(crate) struct ByteLocks {
     file: fs::File,
 }
 
@@ -31,9 +31,34 @@ impl ByteLocks {
         options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
         // A reader without the right to write can still ask who holds a lock.
         let file = options.clone().write(true).create(true).truncate(false).mode(0o600).open(path);
-        let file = file.or_else(|e| if is_denied(&e) { options.open(path) } else { Err(e) })?;
+        Ok(Self::of(file.or_else(|e| if is_denied(&e) { options.open(path) } else { Err(e) })?))
+    }
+
+    /// The locks of a file that is open. They last as long as this opening of it: while the memory of this
+    /// handle is mapped, it lasts in a forked child too, so that a mapping wants a handle of its own.
+    pub(crate) fn of(file: fs::File) -> ByteLocks {
         close_in_children(file.as_raw_fd());
-        Ok(ByteLocks { file })
+        ByteLocks { file }
+    }
+
+    pub(crate) fn file(&self) -> &fs::File {
+        &self.file
+    }
+
+    pub(crate) fn unlock(&self, byte: u64) -> io::Result<()> {
+        let freed = libc::flock { l_type: libc::F_UNLCK as libc::c_short, ..range(byte, 1) };
+        fcntl(&self.file, FcntlArg::F_OFD_SETLK(&freed))?;
+        Ok(())
+    }
+
+    /// Whether anyone else holds a lock on one of `bytes` bytes from `from` on.
+    pub(crate) fn is_locked_in(&self, from: u64, bytes: u64) -> io::Result<bool> {
+        let mut found = range(from, bytes);
+        match fcntl(&self.file, FcntlArg::F_OFD_GETLK(&mut found)) {
+            Ok(_) => Ok(found.l_type != libc::F_UNLCK as libc::c_short),
+            Err(Errno::ENOLCK | Errno::EOPNOTSUPP | Errno::ENOSYS) => Ok(false),
+            Err(errno) => Err(errno.into()),
+        }
     }
 }
 
@@ -64,12 +89,7 @@ impl LockFile for ByteLocks {
     }
 
     fn is_locked(&self) -> io::Result<bool> {
-        let mut found = range(0, RANK_BYTES);
-        match fcntl(&self.file, FcntlArg::F_OFD_GETLK(&mut found)) {
-            Ok(_) => Ok(found.l_type != libc::F_UNLCK as libc::c_short),
-            Err(Errno::ENOLCK | Errno::EOPNOTSUPP | Errno::ENOSYS) => Ok(false),
-            Err(errno) => Err(errno.into()),
-        }
+        self.is_locked_in(0, RANK_BYTES)
     }
 }
 
@@ -86,9 +106,17 @@ const NONE: RawFd = -1;
 /// Lock files open in this process. A plain array: a forked child may take no lock and allocate nothing.
 static OPEN: [AtomicI32; 256] = [const { AtomicI32::new(NONE) }; 256];
 
+/// How often this process came out of a fork: whoever knew another number knew a parent of it. A look at
+/// memory, where asking for the process id is a call of the kernel.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+pub(crate) fn forks() -> u32 {
+    register();
+    FORKS.load(Ordering::Relaxed)
+}
+
 fn close_in_children(fd: RawFd) {
-    static REGISTERED: Once = Once::new();
-    REGISTERED.call_once(register);
+    register();
     for open in &OPEN {
         if open.compare_exchange(NONE, fd, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             return;
@@ -98,7 +126,9 @@ fn close_in_children(fd: RawFd) {
 
 #[allow(unsafe_code)]
 fn register() {
+    static REGISTERED: Once = Once::new();
     extern "C" fn close_all() {
+        FORKS.fetch_add(1, Ordering::Relaxed);
         for open in &OPEN {
             let fd = open.swap(NONE, Ordering::AcqRel);
             if fd != NONE {
@@ -108,5 +138,7 @@ fn register() {
         }
     }
     // SAFETY: the handler touches only atomics and calls close.
-    unsafe { libc::pthread_atfork(None, None, Some(close_all)) };
+    REGISTERED.call_once(|| unsafe {
+        libc::pthread_atfork(None, None, Some(close_all));
+    });
 }

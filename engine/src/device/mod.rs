@@ -8,8 +8,9 @@ mod allocate;
 mod disk;
 mod lock;
 
-pub(crate) use allocate::{allocate, within_limit};
+pub(crate) use allocate::{allocate, allocate_at, within_limit};
 pub use disk::Disk;
+pub(crate) use lock::{ByteLocks, forks};
 
 use std::{fmt, io, sync::Arc};
 

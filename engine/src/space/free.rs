@@ -1,7 +1,9 @@
 //! The map of free blocks, computed from what the slots refer to and never stored.
 
+use serde::{Deserialize, Serialize};
+
 /// A stretch of blocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Blocks {
     pub(crate) first: u64,
     pub(crate) count: u64,

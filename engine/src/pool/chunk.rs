@@ -1,0 +1,110 @@
+//! One chunk of the pool, held by this process until it is dropped.
+
+use super::{
+    Pool, file,
+    layout::ChunkEntry,
+    word::{State, Word},
+};
+use crate::{device::forks, error::Result};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    pool: Pool,
+    index: u32,
+    /// What we left in the pool's word: found otherwise, the chunk is ours no longer.
+    word: AtomicU64,
+    pub(super) ticket: AtomicU64,
+}
+
+impl Chunk {
+    pub(super) fn new(pool: Pool, index: u32, word: u64) -> Chunk {
+        Chunk { pool, index, word: AtomicU64::new(word), ticket: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn index(&self) -> u32 {
+        self.index
+    }
+
+    #[allow(unsafe_code)]
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        let (at, bytes) = self.range();
+        // SAFETY: inside the mapping; `held` of this process and the word of the pool, both set before
+        // this chunk was made and cleared when it is dropped, keep all others of this engine away.
+        unsafe { std::slice::from_raw_parts_mut(at, bytes) }
+    }
+
+    #[allow(unsafe_code)]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        let (at, bytes) = self.range();
+        // SAFETY: as in `bytes_mut`; whoever writes has the chunk for itself.
+        unsafe { std::slice::from_raw_parts(at, bytes) }
+    }
+
+    fn range(&self) -> (*mut u8, usize) {
+        let (shared, bytes) = (&self.pool.shared, self.pool.chunk_bytes() as usize);
+        (shared.map.part(shared.constants.chunk_at(self.index) as usize, bytes), bytes)
+    }
+
+    /// Whether somebody waits for a chunk.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.pool.shared.control().freed.has_waiters()
+    }
+
+    pub(super) fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    fn entry(&self) -> &ChunkEntry {
+        &self.pool.shared.chunk_entries()[self.index as usize]
+    }
+
+    /// Says that the chunk holds `bytes` bytes of `piece` of the shard `tag`, and gets in line to be
+    /// written.
+    pub(crate) fn fill(&self, tag: u32, piece: u32, bytes: u64) -> Result<()> {
+        let entry = self.entry();
+        // Tickets begin at 1.
+        let ticket = self.pool.shared.control().next_ticket.0.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        self.ticket.store(ticket, Ordering::Relaxed);
+        entry.ticket.store(ticket, Ordering::Relaxed);
+        entry.piece.store(piece, Ordering::Relaxed);
+        entry.bytes.store(bytes, Ordering::Relaxed);
+        self.change(State::Full, tag)
+    }
+
+    /// Says that it is written: the next in line may go. Held still, until it is dropped.
+    pub(crate) fn written(&self) -> Result<()> {
+        self.change(State::Written, self.tag())?;
+        self.pool.shared.control().turn.wake_all();
+        Ok(())
+    }
+
+    pub(super) fn tag(&self) -> u32 {
+        (self.word.load(Ordering::Relaxed) >> 32) as u32
+    }
+
+    /// What was stored before is seen by whoever sees the new state.
+    pub(super) fn change(&self, state: State, tag: u32) -> Result<()> {
+        let old = self.word.load(Ordering::Relaxed);
+        let new = Word { state, member: self.pool.shared.member_bits(), tag }.bits();
+        let changed = self.entry().word.compare_exchange(old, new, Ordering::SeqCst, Ordering::Relaxed);
+        if let Err(found) = changed {
+            let why = format!("chunk {} was changed by another process (its word is {found:#x})", self.index);
+            return Err(file::refused(self.pool.shared.path(), why));
+        }
+        self.word.store(new, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        let shared = &self.pool.shared;
+        // In a forked child it is the parent's.
+        if forks() != shared.forks {
+            return;
+        }
+        shared.free(self.index as usize, self.word.load(Ordering::Relaxed));
+        shared.held[self.index as usize].store(false, Ordering::Release);
+    }
+}

@@ -1,0 +1,127 @@
+//! The files of pools: their names, and who may open them.
+
+use crate::{
+    device::{allocate_at, within_limit},
+    error::{Error, Result},
+};
+use nix::{sys::statvfs::fstatvfs, unistd::geteuid};
+use std::{
+    fs::{File, OpenOptions, Permissions},
+    io,
+    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+const PREFIX: &str = "mainstay-pool-";
+
+/// The pool `id`, or the record of one rank beside it.
+pub(super) fn path_of(directory: &Path, id: [u8; 16], rank: Option<u32>) -> PathBuf {
+    let id = u128::from_be_bytes(id);
+    directory.join(match rank {
+        None => format!("{PREFIX}{id:032x}"),
+        Some(rank) => format!("{PREFIX}{id:032x}.{rank}"),
+    })
+}
+
+/// The opposite of `path_of`; `None` for a name that it does not give.
+pub(super) fn parse_name(name: &str) -> Option<([u8; 16], Option<u32>)> {
+    let rest = name.strip_prefix(PREFIX)?;
+    let (id, rank) = rest.split_once('.').map_or((rest, None), |(id, rank)| (id, Some(rank)));
+    let id = u128::from_str_radix(id, 16).ok()?.to_be_bytes();
+    let rank = rank.map(str::parse).transpose().ok()?;
+    // One name for one file: no signs, no capitals, no zeros in front.
+    (path_of(Path::new(""), id, rank).to_str() == Some(name)).then_some((id, rank))
+}
+
+/// Makes an empty file for this user alone.
+pub(super) fn create(path: &Path) -> Result<File> {
+    let options = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).clone();
+    // Whatever the umask is.
+    let made = options.open(path).and_then(|file| {
+        file.set_permissions(Permissions::from_mode(0o600))?;
+        Ok(file)
+    });
+    made.map_err(|e| failed("making", path, e))
+}
+
+/// Opens a file that `create` made; `None` if there is none. Refuses what another user could have put
+/// there, or can get at.
+pub(super) fn open(path: &Path) -> Result<Option<File>> {
+    // A pipe that lies there must not hold us.
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let file = match OpenOptions::new().read(true).write(true).custom_flags(flags).open(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) if e.raw_os_error() == Some(libc::ELOOP) => return Err(refused(path, "it is a symbolic link")),
+        Err(e) => return Err(failed("opening", path, e)),
+    };
+    let found = file.metadata().map_err(|e| failed("looking at", path, e))?;
+    let why = if !found.is_file() {
+        "it is not a regular file".to_owned()
+    } else if found.uid() != geteuid().as_raw() {
+        format!("it belongs to user {}", found.uid())
+    } else if found.mode() & 0o777 != 0o600 {
+        format!("its mode is {:o}, not 600", found.mode() & 0o777)
+    } else if found.nlink() > 1 {
+        format!("it has {} names", found.nlink())
+    } else {
+        return Ok(Some(file));
+    };
+    Err(refused(path, why))
+}
+
+/// A second handle of the file that `file` is. Locks and a mapping want one each: a mapping outlives its
+/// handle, and with it would the locks.
+pub(super) fn open_again(path: &Path, file: &File) -> Result<File> {
+    let again = open(path)?.ok_or_else(|| refused(path, "it was removed meanwhile"))?;
+    let identity = |file: &File| file.metadata().map(|found| (found.dev(), found.ino()));
+    match (identity(file), identity(&again)) {
+        (Ok(first), Ok(second)) if first == second => Ok(again),
+        _ => Err(refused(path, "it was replaced meanwhile")),
+    }
+}
+
+/// Makes `file` so long, without giving it memory.
+pub(super) fn set_length(file: &File, path: &Path, bytes: u64) -> Result<()> {
+    within_limit(bytes).and_then(|()| file.set_len(bytes)).map_err(|e| failed("making", path, e))
+}
+
+/// Gives `file` the memory for `bytes` from `at` on.
+pub(super) fn give_memory(file: &File, path: &Path, at: u64, bytes: u64) -> Result<()> {
+    allocate_at(file, at, bytes).map_err(|e| match e.raw_os_error() {
+        Some(libc::ENOSPC) => full(path, bytes, available(file)),
+        _ => failed("making", path, e),
+    })
+}
+
+/// Takes it back.
+#[allow(unsafe_code)]
+pub(super) fn take_memory_back(file: &File, at: u64, bytes: u64) {
+    use std::os::fd::AsRawFd;
+    let (Ok(at), Ok(bytes)) = (i64::try_from(at), i64::try_from(bytes)) else { return };
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    // SAFETY: no memory of ours; mapped pages of the range are zeros from now on.
+    unsafe { libc::fallocate(file.as_raw_fd(), mode, at, bytes) };
+}
+
+/// What the file system of `file` has room for.
+pub(super) fn available(file: &File) -> u64 {
+    match fstatvfs(file) {
+        // A tmpfs without a limit (size=0) tells of no blocks at all.
+        Ok(room) if room.blocks() > 0 => room.blocks_available().saturating_mul(room.fragment_size()),
+        _ => u64::MAX,
+    }
+}
+
+pub(super) fn full(path: &Path, needed: u64, available: u64) -> Error {
+    let directory = path.parent().unwrap_or(path);
+    Error::PoolFull { path: directory.display().to_string(), needed, available }
+}
+
+pub(super) fn failed(doing: &str, path: &Path, error: io::Error) -> Error {
+    Error::io(doing, format!("the pool {}", path.display()), error)
+}
+
+pub(super) fn refused(path: &Path, why: impl Into<String>) -> Error {
+    Error::PoolRefused { path: path.display().to_string(), why: why.into() }
+}

@@ -1,0 +1,231 @@
+//! What lies where in the file of a pool. Constants under a checksum, read once at opening; then words
+//! that all members change, each checked at every use; then the chunks.
+
+use super::{Held, Shape, map::HUGE_PAGE, map::OfAtomics, signal::Signal};
+use crate::{
+    error::{Error, Result},
+    space::format::{BLOCK_BYTES, Hash, hash},
+};
+use std::{
+    fs::File,
+    mem::offset_of,
+    os::unix::fs::FileExt,
+    sync::atomic::{AtomicU32, AtomicU64},
+};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+const MAGIC: [u8; 8] = *b"MSTYPOOL";
+const VERSION: u32 = 1;
+const CHUNK_BYTES_MIN: u64 = BLOCK_BYTES;
+/// A chunk's word has sixteen bits for it.
+pub(super) const MEMBERS_MAX: u32 = 1 << 16;
+const CONTROL_AT: usize = BLOCK_BYTES as usize;
+const CHUNK_TABLE_AT: usize = 2 * BLOCK_BYTES as usize;
+
+/// The file begins with it. In the order of this machine's bytes: nobody else ever reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(super) struct Constants {
+    magic: [u8; 8],
+    version: u32,
+    held: u32,
+    pub(super) id: [u8; 16],
+    pub(super) chunk_bytes: u64,
+    pub(super) chunks: u32,
+    pub(super) members: u32,
+    chunks_at: u64,
+    pub(super) writes_max: u32,
+    reserved: u32,
+    checksum: Hash,
+}
+
+/// One for the pool.
+#[repr(C, align(64))]
+pub(super) struct Control {
+    /// How far the chunks' memory is made, and by whom.
+    pub(super) making: AtomicU64,
+    pub(super) full_needed: AtomicU64,
+    pub(super) full_available: AtomicU64,
+    pub(super) made: Signal,
+    pub(super) freed: Signal,
+    pub(super) next_ticket: Line<AtomicU64>,
+    pub(super) turn: Signal,
+}
+
+/// A cache line of its own.
+#[repr(C, align(64))]
+pub(super) struct Line<T>(pub(super) T);
+
+/// One for each chunk.
+#[repr(C, align(64))]
+pub(super) struct ChunkEntry {
+    pub(super) word: AtomicU64,
+    pub(super) ticket: AtomicU64,
+    pub(super) bytes: AtomicU64,
+    pub(super) piece: AtomicU32,
+}
+
+/// One for each member.
+#[repr(C, align(64))]
+pub(super) struct MemberEntry {
+    pub(super) joined: AtomicU32,
+    /// Whose record it keeps: the rank and one, 0 while it keeps none.
+    pub(super) record: AtomicU32,
+    /// Whether there is a sealed shard in the record: where to look, no more.
+    pub(super) sealed: AtomicU32,
+}
+
+const _: () = assert!(size_of::<ChunkEntry>() == 64 && size_of::<MemberEntry>() == 64);
+const _: () = assert!(size_of::<Constants>() <= CONTROL_AT && size_of::<Control>() <= CHUNK_TABLE_AT - CONTROL_AT);
+
+// SAFETY: atomics only, here and below.
+#[allow(unsafe_code)]
+unsafe impl OfAtomics for Control {}
+// SAFETY: as above.
+#[allow(unsafe_code)]
+unsafe impl OfAtomics for ChunkEntry {}
+// SAFETY: as above.
+#[allow(unsafe_code)]
+unsafe impl OfAtomics for MemberEntry {}
+
+impl Constants {
+    pub(super) fn new(id: [u8; 16], shape: &Shape) -> Result<Constants> {
+        if shape.members == 0 || shape.members > MEMBERS_MAX {
+            let why = format!("{} ranks on a node, 1 to {MEMBERS_MAX} can be", shape.members);
+            return Err(Error::argument("pool_bytes", why));
+        }
+        // One chunk a rank and one more: a rank that fills its own keeps nobody waiting for ever.
+        let least = u64::from(shape.members) + 1;
+        let chunk_bytes = shape.chunk_bytes.min(shape.bytes / least) / BLOCK_BYTES * BLOCK_BYTES;
+        if chunk_bytes < CHUNK_BYTES_MIN.min(shape.chunk_bytes) || chunk_bytes == 0 {
+            let needed = least * CHUNK_BYTES_MIN;
+            let why = format!(
+                "{} bytes are too few for {} ranks on a node, {needed} are the least",
+                shape.bytes, shape.members
+            );
+            return Err(Error::argument("pool_bytes", why));
+        }
+        let chunks = u32::try_from(shape.bytes / chunk_bytes)
+            .map_err(|_| Error::argument("chunk_bytes", format!("{chunk_bytes} is too small for this pool_bytes")))?;
+        let held = match shape.held {
+            Held::Always => 0,
+            Held::Checkpoint => 1,
+        };
+        let (members, writes_max) = (shape.members, shape.writes_max.max(1));
+        let chunks_at = chunks_at(chunks, members);
+        let checksum = [0; 16];
+        let mut constants = Constants {
+            magic: MAGIC,
+            version: VERSION,
+            held,
+            id,
+            chunk_bytes,
+            chunks,
+            members,
+            chunks_at,
+            writes_max,
+            reserved: 0,
+            checksum,
+        };
+        constants.checksum = constants.sum();
+        Ok(constants)
+    }
+
+    /// Reads and checks them; the reason if they cannot be believed.
+    pub(super) fn read(file: &File, id: [u8; 16]) -> std::result::Result<Constants, String> {
+        let mut bytes = [0; size_of::<Constants>()];
+        file.read_exact_at(&mut bytes, 0).map_err(|e| format!("its header cannot be read ({e})"))?;
+        let found = Constants::read_from_bytes(&bytes).map_err(|_| "its header is cut short".to_owned())?;
+        if found.magic != MAGIC {
+            return Err("it does not begin as a pool".to_owned());
+        }
+        if found.version != VERSION {
+            return Err(format!("it was made by another version of Mainstay (version {})", found.version));
+        }
+        if found.checksum != found.sum() {
+            return Err("the checksum of its header does not match".to_owned());
+        }
+        if found.id != id {
+            return Err("its header is another pool's".to_owned());
+        }
+        let sound = (1..=MEMBERS_MAX).contains(&found.members)
+            && found.chunks > 0
+            && found.chunk_bytes > 0
+            && found.chunk_bytes.is_multiple_of(BLOCK_BYTES)
+            && found.chunk_bytes.checked_mul(u64::from(found.chunks)).is_some_and(|bytes| bytes < 1 << 62)
+            && found.chunks_at == chunks_at(found.chunks, found.members)
+            && found.writes_max > 0
+            && found.held <= 1;
+        if !sound {
+            return Err("its header says what cannot be".to_owned());
+        }
+        let bytes = file.metadata().map_err(|e| e.to_string())?.len();
+        if bytes != found.file_bytes() {
+            return Err(format!("it has {bytes} bytes, and should have {}", found.file_bytes()));
+        }
+        Ok(found)
+    }
+
+    fn sum(&self) -> Hash {
+        hash(&self.as_bytes()[..offset_of!(Constants, checksum)])
+    }
+
+    #[cfg(test)]
+    pub(super) fn reseal(&mut self) {
+        self.checksum = self.sum();
+    }
+
+    pub(super) fn held(&self) -> Held {
+        if self.held == 0 { Held::Always } else { Held::Checkpoint }
+    }
+
+    /// Bytes of all chunks.
+    pub(super) fn bytes(&self) -> u64 {
+        self.chunk_bytes * u64::from(self.chunks)
+    }
+
+    pub(super) fn chunks_at(&self) -> u64 {
+        self.chunks_at
+    }
+
+    pub(super) fn chunk_at(&self, index: u32) -> u64 {
+        self.chunks_at + u64::from(index) * self.chunk_bytes
+    }
+
+    pub(super) fn file_bytes(&self) -> u64 {
+        self.chunks_at + self.bytes()
+    }
+
+    /// What it takes when all chunks have memory: between tables and chunks there is none.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.tables_end().next_multiple_of(BLOCK_BYTES) + self.bytes()
+    }
+
+    pub(super) fn control_at(&self) -> usize {
+        CONTROL_AT
+    }
+
+    pub(super) fn chunk_table_at(&self) -> usize {
+        CHUNK_TABLE_AT
+    }
+
+    pub(super) fn member_table_at(&self) -> usize {
+        CHUNK_TABLE_AT + self.chunks as usize * size_of::<ChunkEntry>()
+    }
+
+    /// End of what comes before the chunks.
+    pub(super) fn tables_end(&self) -> u64 {
+        tables_end(self.chunks, self.members)
+    }
+}
+
+fn tables_end(chunks: u32, members: u32) -> u64 {
+    let entries =
+        u64::from(chunks) * size_of::<ChunkEntry>() as u64 + u64::from(members) * size_of::<MemberEntry>() as u64;
+    CHUNK_TABLE_AT as u64 + entries
+}
+
+/// Where huge pages fit.
+fn chunks_at(chunks: u32, members: u32) -> u64 {
+    tables_end(chunks, members).next_multiple_of(HUGE_PAGE as u64)
+}

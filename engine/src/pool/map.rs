@@ -1,0 +1,115 @@
+//! A shared mapping of a file. Not inherited by forked children: a child that lives on would keep the
+//! memory, and none of it is the child's.
+
+use crate::device::forks;
+use std::{fs::File, io, os::fd::AsRawFd, ptr};
+
+pub(super) const HUGE_PAGE: usize = 2 << 20;
+const PAGE: usize = 4096;
+
+#[derive(Debug)]
+pub(super) struct Mapping {
+    at: *mut u8,
+    bytes: usize,
+    forks: u32,
+}
+
+// SAFETY: the memory is shared with other processes anyway; what hands out references to it says why
+// they do not overlap.
+#[allow(unsafe_code)]
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+#[allow(unsafe_code)]
+unsafe impl Sync for Mapping {}
+
+/// What may be referred to while other processes write to it.
+///
+/// # Safety
+/// Made of atomics only, so that any bytes are valid and any thread may change them.
+#[allow(unsafe_code)]
+pub(super) unsafe trait OfAtomics {}
+
+#[allow(unsafe_code)]
+impl Mapping {
+    /// Maps the first `bytes` of `file`, at an address where huge pages fit.
+    pub(super) fn new(file: &File, bytes: u64) -> io::Result<Mapping> {
+        let too_large = || io::Error::from(io::ErrorKind::OutOfMemory);
+        let bytes = usize::try_from(bytes).map_err(|_| too_large())?.next_multiple_of(PAGE);
+        let reserved = bytes.checked_add(HUGE_PAGE).ok_or_else(too_large)?;
+        // SAFETY: a new mapping, at an address of the kernel's choice.
+        let from = unsafe {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+            libc::mmap(ptr::null_mut(), reserved, libc::PROT_NONE, flags, -1, 0)
+        };
+        if from == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let from = from.cast::<u8>();
+        let before = from.align_offset(HUGE_PAGE);
+        // SAFETY: inside what was reserved, of which what is left over is given back.
+        unsafe {
+            let at = from.add(before);
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            let flags = libc::MAP_SHARED | libc::MAP_FIXED;
+            if libc::mmap(at.cast(), bytes, access, flags, file.as_raw_fd(), 0) == libc::MAP_FAILED {
+                let error = io::Error::last_os_error();
+                libc::munmap(from.cast(), reserved);
+                return Err(error);
+            }
+            if before > 0 {
+                libc::munmap(from.cast(), before);
+            }
+            libc::munmap(at.add(bytes).cast(), reserved - before - bytes);
+            libc::madvise(at.cast(), bytes, libc::MADV_DONTFORK);
+            Ok(Mapping { at, bytes, forks: forks() })
+        }
+    }
+
+    /// Where `bytes` bytes from `at` on lie.
+    pub(super) fn part(&self, at: usize, bytes: usize) -> *mut u8 {
+        assert!(at.checked_add(bytes).is_some_and(|end| end <= self.bytes), "outside of a mapping");
+        // SAFETY: inside the mapping, as was just checked.
+        unsafe { self.at.add(at) }
+    }
+
+    pub(super) fn shared<T: OfAtomics>(&self, at: usize) -> &T {
+        &self.shared_row(at, 1)[0]
+    }
+
+    /// `count` values in a row.
+    pub(super) fn shared_row<T: OfAtomics>(&self, at: usize, count: usize) -> &[T] {
+        assert!(at.is_multiple_of(align_of::<T>()) && count <= self.bytes / size_of::<T>());
+        let first = self.part(at, count * size_of::<T>()).cast::<T>();
+        // SAFETY: inside the mapping and aligned, as was just checked; any bytes are valid (`OfAtomics`).
+        unsafe { std::slice::from_raw_parts(first, count) }
+    }
+
+    /// Asks for huge pages: fewer faults and faster copies. The kernel collapses only what holds a page
+    /// already; one that cannot (before 6.1), or has no room, leaves it as it is.
+    pub(super) fn collapse(&self, at: usize, bytes: usize) {
+        const MADV_COLLAPSE: libc::c_int = 25;
+        self.advise(at, bytes, MADV_COLLAPSE);
+    }
+
+    /// Has every page at hand, without changing any: no fault comes in the middle of a copy.
+    pub(super) fn populate(&self, at: usize, bytes: usize) {
+        // Before Linux 5.14 the faults come when they come.
+        self.advise(at, bytes, libc::MADV_POPULATE_WRITE);
+    }
+
+    fn advise(&self, at: usize, bytes: usize, advice: libc::c_int) {
+        // SAFETY: advice on a mapping of our own, that changes no contents.
+        unsafe { libc::madvise(self.part(at, bytes).cast(), bytes, advice) };
+    }
+}
+
+impl Drop for Mapping {
+    #[allow(unsafe_code)]
+    fn drop(&mut self) {
+        // In a forked child something else may lie there.
+        if forks() == self.forks {
+            // SAFETY: our own mapping; references to it borrow this.
+            unsafe { libc::munmap(self.at.cast(), self.bytes) };
+        }
+    }
+}

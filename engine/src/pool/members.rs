@@ -1,0 +1,99 @@
+//! Who of the members lives, and what the dead leave behind.
+
+use super::{
+    Held, Pool, Shared, file,
+    sealed::owner_of,
+    word::{FREE, Found, State, Word},
+};
+use std::{fs, sync::atomic::Ordering};
+
+impl Pool {
+    /// Whether this member's process lives and is still in the pool.
+    pub(crate) fn is_alive(&self, member: u32) -> bool {
+        self.shared.is_alive(member)
+    }
+
+    /// Members that have ended, and hold chunks or have a sealed record.
+    pub(crate) fn dead(&self) -> Vec<u32> {
+        let shared = &*self.shared;
+        let mut leaves: Vec<bool> =
+            shared.member_entries().iter().map(|entry| entry.sealed.load(Ordering::Acquire) != 0).collect();
+        for entry in shared.chunk_entries() {
+            if let Found::Held(word) = Found::of(entry.word.load(Ordering::Acquire), shared.constants.members) {
+                leaves[usize::from(word.member)] = true;
+            }
+        }
+        let members = 0..shared.constants.members;
+        members.filter(|&member| leaves[member as usize] && !shared.is_alive(member)).collect()
+    }
+
+    /// The rank whose record this member keeps, if any; where to look, no more.
+    pub(crate) fn record_of(&self, member: u32) -> Option<u32> {
+        self.shared.member_entries().get(member as usize)?.record.load(Ordering::Acquire).checked_sub(1)
+    }
+
+    /// Frees what a dead member holds, whatever its state, and forgets its record: for when the record was
+    /// completed, or found unsealed. Returns `false` and does nothing if the member lives.
+    pub(crate) fn free_of(&self, dead: u32) -> bool {
+        let shared = &*self.shared;
+        if dead >= shared.constants.members || shared.is_alive(dead) {
+            return false;
+        }
+        shared.forget_record(dead);
+        for (index, entry) in shared.chunk_entries().iter().enumerate() {
+            let bits = entry.word.load(Ordering::Acquire);
+            if let Found::Held(word) = Found::of(bits, shared.constants.members)
+                && u32::from(word.member) == dead
+            {
+                shared.free_abandoned(index, bits);
+            }
+        }
+        true
+    }
+}
+
+impl Shared {
+    pub(super) fn is_alive(&self, member: u32) -> bool {
+        // In doubt it lives: what is its own stays its own.
+        member == self.member || self.locks.is_locked_in(u64::from(member), 1).unwrap_or(true)
+    }
+
+    /// Frees a chunk that says `bits` and is nobody's of those who live. Made ours first: of several that
+    /// come to free it one does, and nobody takes its memory back under somebody else.
+    pub(super) fn free_abandoned(&self, index: usize, bits: u64) {
+        if self.held[index].swap(true, Ordering::Acquire) {
+            return;
+        }
+        let mine = Word { state: State::Filling, member: self.member_bits(), tag: 0 }.bits();
+        let word = &self.chunk_entries()[index].word;
+        if word.compare_exchange(bits, mine, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+            self.free(index, mine);
+        }
+        self.held[index].store(false, Ordering::Release);
+    }
+
+    /// Frees a chunk that is ours and says `bits`, and tells who waits.
+    pub(super) fn free(&self, index: usize, bits: u64) {
+        let word = &self.chunk_entries()[index].word;
+        if self.constants.held() == Held::Checkpoint && word.load(Ordering::Relaxed) == bits {
+            self.take_chunk_memory_back(index as u32);
+        }
+        // Changed by another process, it is ours no longer and stays as it is.
+        if word.compare_exchange(bits, FREE, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+            self.control().freed.wake_one();
+            self.control().turn.wake_all();
+        }
+    }
+
+    fn forget_record(&self, member: u32) {
+        let entry = &self.member_entries()[member as usize];
+        entry.sealed.store(0, Ordering::Release);
+        // The rank is what anybody may have left there: only a record of this member goes.
+        if let Some(rank) = entry.record.swap(0, Ordering::AcqRel).checked_sub(1) {
+            let path = file::path_of(&self.directory, self.constants.id, Some(rank));
+            if owner_of(&path, self.constants.id, rank) == Some(member) {
+                let _ = fs::remove_file(path);
+            }
+        }
+    }
+}

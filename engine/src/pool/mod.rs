@@ -1,0 +1,153 @@
+//! The pool: chunks of memory that all ranks of a node share, in one file of /dev/shm, so that memory
+//! goes to the rank that needs it and writes are ordered by node; and beside it, per rank, the record
+//! from which a shard is completed whose job was killed between t2 and t3.
+//!
+//! A *member* is one rank's part in the pool, numbered on the node. What must hold:
+//! - nothing that lies in shared memory is believed: constants are checked once, at opening, and every
+//!   word at every use; what no member can have written is refused or repaired;
+//! - no state needs its owner to live: a chunk is one word, changed by compare-and-exchange; a member
+//!   lives while the kernel holds its byte lock; every wait ends after 20 ms and looks again;
+//! - a seal never covers what was written after it.
+
+mod chunk;
+mod file;
+mod layout;
+mod making;
+mod map;
+mod members;
+mod open;
+mod plan;
+mod record;
+mod record_layout;
+mod salvage;
+mod sealed;
+mod signal;
+mod take;
+#[cfg(test)]
+mod tests;
+mod turn;
+mod word;
+
+pub(crate) use chunk::Chunk;
+pub(crate) use open::is_here;
+pub(crate) use plan::{PlannedAllocation, PlannedPhases, SealedPlan, SlotSeen};
+pub(crate) use record::{Record, ShardRecord};
+pub(crate) use salvage::{Dead, Found, clear_away, list, remove};
+pub(crate) use sealed::{Contents, Sealed, SealedPiece};
+
+use crate::device::ByteLocks;
+use layout::{ChunkEntry, Constants, Control, MemberEntry};
+use map::Mapping;
+use std::{
+    fs::File,
+    mem::ManuallyDrop,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32},
+    },
+};
+
+/// What a pool is to be like.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shape {
+    /// Of all chunks.
+    pub(crate) bytes: u64,
+    /// The most; they are smaller where there would be fewer than one a member and one more.
+    pub(crate) chunk_bytes: u64,
+    pub(crate) members: u32,
+    pub(crate) held: Held,
+    /// Chunks that are written at a time.
+    pub(crate) writes_max: u32,
+}
+
+/// How long the pool keeps its memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Held {
+    Always,
+    /// Each chunk while it is held.
+    Checkpoint,
+}
+
+/// One member's access to the pool. A copy is the same member; the last one that is dropped leaves.
+#[derive(Debug, Clone)]
+pub(crate) struct Pool {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    directory: PathBuf,
+    path: PathBuf,
+    constants: Constants,
+    map: Mapping,
+    member: u32,
+    /// Closed in a forked child already, and then never to be closed again.
+    locks: ManuallyDrop<ByteLocks>,
+    /// The process whose member this is.
+    forks: u32,
+    /// The chunks that this handle holds. Set before the word in the pool is, cleared after.
+    held: Box<[AtomicBool]>,
+    /// Where to look first for a free chunk.
+    cursor: AtomicU32,
+    /// The chunks have their memory, and this process has it at hand.
+    prepared: AtomicBool,
+}
+
+impl Pool {
+    pub(crate) fn id(&self) -> [u8; 16] {
+        self.shared.constants.id
+    }
+
+    pub(crate) fn member(&self) -> u32 {
+        self.shared.member
+    }
+
+    /// Of all chunks.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.shared.constants.chunk_bytes * u64::from(self.shared.constants.chunks)
+    }
+
+    pub(crate) fn chunk_bytes(&self) -> u64 {
+        self.shared.constants.chunk_bytes
+    }
+
+    pub(crate) fn chunks(&self) -> u32 {
+        self.shared.constants.chunks
+    }
+
+    pub(crate) fn held(&self) -> Held {
+        self.shared.constants.held()
+    }
+}
+
+impl Shared {
+    fn control(&self) -> &Control {
+        self.map.shared(self.constants.control_at())
+    }
+
+    fn chunk_entries(&self) -> &[ChunkEntry] {
+        self.map.shared_row(self.constants.chunk_table_at(), self.constants.chunks as usize)
+    }
+
+    fn member_entries(&self) -> &[MemberEntry] {
+        self.map.shared_row(self.constants.member_table_at(), self.constants.members as usize)
+    }
+
+    fn member_entry(&self) -> &MemberEntry {
+        &self.member_entries()[self.member as usize]
+    }
+
+    /// What `Word`s of this member say. Fits: there are no more members than sixteen bits can tell.
+    fn member_bits(&self) -> u16 {
+        self.member as u16
+    }
+
+    fn file(&self) -> &File {
+        self.locks.file()
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}

@@ -1,0 +1,173 @@
+//! Making a pool, joining it and leaving it.
+//!
+//! Whoever joins takes its byte and then looks for a cleaner; whoever cleans takes the cleaner's byte
+//! and then looks for members. Of two that meet, at least one sees the other and lets go.
+
+use super::{
+    Pool, Shape, Shared, file,
+    layout::Constants,
+    map::Mapping,
+    salvage::{remove_files, sealed_of},
+};
+use crate::{
+    device::{ByteLocks, LockFile, LockOutcome, RANK_BYTES, forks},
+    error::{Error, Result},
+    space::draw_id,
+};
+use std::{
+    fs::{self, File},
+    io,
+    mem::ManuallyDrop,
+    os::unix::fs::{FileExt, MetadataExt},
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, AtomicU32, Ordering},
+    thread,
+    time::Duration,
+};
+use zerocopy::IntoBytes;
+
+/// The lock of whoever removes the pool or completes what is in it: beyond all members'.
+pub(super) const CLEANER: u64 = RANK_BYTES;
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+/// How often to look again for a lock that is held for an instant.
+const LOOKS: usize = 2000;
+
+impl Pool {
+    /// Makes the file of a pool, without memory for its chunks, and becomes its member 0. Refuses if
+    /// there is no room for them.
+    pub(crate) fn create(directory: &Path, shape: &Shape) -> Result<Pool> {
+        let directory = absolute(directory)?;
+        check_room(&directory, shape.bytes)?;
+        let constants = Constants::new(draw_id()?, shape)?;
+        let path = file::path_of(&directory, constants.id, None);
+        let made = file::create(&path)?;
+        // Until it has joined, nothing but its name says that this file is a pool's.
+        let joined = make(&made, &path, &constants).and_then(|()| join(directory, path.clone(), made, constants, 0));
+        joined.inspect_err(|_| {
+            let _ = fs::remove_file(&path);
+        })
+    }
+
+    /// Joins the pool that another rank of this node made.
+    pub(crate) fn join(directory: &Path, id: [u8; 16], member: u32) -> Result<Pool> {
+        let directory = absolute(directory)?;
+        let path = file::path_of(&directory, id, None);
+        let missing = || file::refused(&path, "it is not there, or this rank sees another directory");
+        let found = file::open(&path)?.ok_or_else(missing)?;
+        let constants = Constants::read(&found, id).map_err(|why| file::refused(&path, why))?;
+        if member >= constants.members {
+            return Err(file::refused(&path, format!("it has {} members, none is {member}", constants.members)));
+        }
+        join(directory, path, found, constants, member)
+    }
+}
+
+/// Whether a pool of this user with this id is in `directory`.
+pub(crate) fn is_here(directory: &Path, id: [u8; 16]) -> bool {
+    file::open(&file::path_of(directory, id, None)).is_ok_and(|found| found.is_some())
+}
+
+pub(super) fn absolute(directory: &Path) -> Result<PathBuf> {
+    // The program may change its working directory before it leaves.
+    std::path::absolute(directory).map_err(|e| Error::io("finding", directory.display(), e))
+}
+
+fn check_room(directory: &Path, bytes: u64) -> Result<()> {
+    let there = File::open(directory).map_err(|e| file::failed("making the pool in", directory, e))?;
+    let available = file::available(&there);
+    if bytes > available { Err(file::full(&directory.join("pool"), bytes, available)) } else { Ok(()) }
+}
+
+/// Header and tables; asks first whether there is room for all: taking it until it ends would take the
+/// memory away from everyone for a while.
+fn make(made: &File, path: &Path, constants: &Constants) -> Result<()> {
+    let (needed, available) = (constants.memory_bytes(), file::available(made));
+    if needed > available {
+        return Err(file::full(path, needed, available));
+    }
+    file::set_length(made, path, constants.file_bytes())?;
+    file::give_memory(made, path, 0, constants.tables_end())?;
+    made.write_all_at(constants.as_bytes(), 0).map_err(|e| file::failed("making", path, e))
+}
+
+fn join(directory: PathBuf, path: PathBuf, found: File, constants: Constants, member: u32) -> Result<Pool> {
+    let for_mapping = file::open_again(&path, &found)?;
+    let map = Mapping::new(&for_mapping, constants.file_bytes()).map_err(|e| file::failed("mapping", &path, e))?;
+    let locks = ByteLocks::of(found);
+    take_byte(&locks, &path, member)?;
+    let chunks = constants.chunks;
+    let shared = Shared {
+        directory,
+        path,
+        constants,
+        map,
+        member,
+        locks: ManuallyDrop::new(locks),
+        forks: forks(),
+        held: (0..chunks).map(|_| AtomicBool::new(false)).collect(),
+        // Members begin at different places, and rarely want the same chunk.
+        cursor: AtomicU32::new((u64::from(chunks) * u64::from(member) / u64::from(constants.members)) as u32),
+        prepared: AtomicBool::new(false),
+    };
+    // A member that died is not taken for one that came later.
+    if shared.member_entries()[member as usize].joined.swap(1, Ordering::AcqRel) != 0 {
+        return Err(file::refused(&shared.path, format!("member {member} was here before, and has ended")));
+    }
+    Ok(Pool { shared: shared.into() })
+}
+
+fn take_byte(locks: &ByteLocks, path: &Path, member: u32) -> Result<()> {
+    let failed = |e| file::failed("locking", path, e);
+    match locks.try_lock(u64::from(member)).map_err(failed)? {
+        LockOutcome::Held => {}
+        LockOutcome::Busy => return Err(file::refused(path, format!("member {member} is here already"))),
+        LockOutcome::Unsupported => return Err(failed(io::ErrorKind::Unsupported.into())),
+    }
+    for _ in 0..LOOKS {
+        if !locks.is_locked_in(CLEANER, 1).map_err(failed)? {
+            return match locks.file().metadata().map_err(failed)?.nlink() {
+                1 => Ok(()),
+                _ => Err(file::refused(path, "it was removed meanwhile")),
+            };
+        }
+        thread::sleep(LOOK_AGAIN);
+    }
+    Err(file::refused(path, "another process is cleaning it up"))
+}
+
+/// Takes the cleaner's byte, which others hold for an instant only. `false` if it stayed taken.
+pub(super) fn take_cleaner(locks: &ByteLocks) -> bool {
+    for look in 0..LOOKS {
+        match locks.try_lock(CLEANER) {
+            Ok(LockOutcome::Held) => return true,
+            Ok(LockOutcome::Busy) if look + 1 < LOOKS => thread::sleep(LOOK_AGAIN),
+            _ => break,
+        }
+    }
+    false
+}
+
+impl Drop for Shared {
+    /// Leaves; whoever leaves last removes the pool, unless a dead member's shard could be completed
+    /// from it still. In a forked child it does nothing: all of this is the parent's.
+    fn drop(&mut self) {
+        if forks() != self.forks {
+            return;
+        }
+        // Whoever joins or cleans up meanwhile sees that, and waits.
+        if take_cleaner(&self.locks) {
+            let left = self.locks.unlock(u64::from(self.member));
+            let last = left.is_ok() && self.locks.is_locked().is_ok_and(|others| !others);
+            let id = self.constants.id;
+            if last && sealed_of(&self.directory, id).is_ok_and(|sealed| sealed.is_empty()) {
+                // What cannot be removed is found by the next that cleans up.
+                let _ = remove_files(&self.directory, id);
+            }
+        }
+        // SAFETY: dropped once, here; nothing uses it after.
+        #[allow(unsafe_code)]
+        unsafe {
+            ManuallyDrop::drop(&mut self.locks)
+        };
+    }
+}

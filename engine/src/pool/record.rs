@@ -1,0 +1,310 @@
+//! One rank's record of the shard that it has under way, in shared memory, so that it can be completed
+//! by another process.
+
+use super::{
+    Pool, file,
+    map::Mapping,
+    plan::SealedPlan,
+    record_layout::{
+        CONTROL_AT, NO_CHUNK, Owner, Parts, PieceEntry, PieceFound, SEALED, ShardControl, ShardFound, seal_of,
+    },
+};
+use crate::{
+    capture::Piece,
+    device::forks,
+    error::{Error, Result},
+    space::format::BLOCK_BYTES,
+};
+use std::{
+    fs::{self, File},
+    os::unix::fs::{FileExt, MetadataExt},
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence},
+    },
+};
+use zerocopy::IntoBytes;
+
+/// A rank's record; it goes with its file. No handle is kept open, so that none is inherited.
+#[derive(Debug)]
+pub(crate) struct Record {
+    pool: Pool,
+    path: PathBuf,
+    owner: Owner,
+    identity: (u64, u64),
+    map: Arc<Mapping>,
+    mapped: u64,
+    latest: Option<ShardRecord>,
+    forks: u32,
+}
+
+/// What is recorded of one shard. Copies are the same; several threads use them.
+#[derive(Debug, Clone)]
+pub(crate) struct ShardRecord {
+    shared: Arc<Recorded>,
+}
+
+#[derive(Debug)]
+struct Recorded {
+    pool: Pool,
+    path: PathBuf,
+    owner: Owner,
+    identity: (u64, u64),
+    map: Arc<Mapping>,
+    parts: Parts,
+    tag: u32,
+    pieces: AtomicU32,
+    /// Another shard has its place now: nothing is recorded any more.
+    over: AtomicBool,
+    /// The metadata is being read, and changes no more.
+    meta_read: AtomicBool,
+}
+
+impl Record {
+    /// The record of `rank`, which this member keeps: one at a time.
+    pub(crate) fn create(pool: &Pool, rank: u32) -> Result<Record> {
+        let path = file::path_of(&pool.shared.directory, pool.id(), Some(rank));
+        let made = file::create(&path)?;
+        let owner = Owner::new(pool.id(), rank, pool.member());
+        let begun = begin_file(&made, &path, &owner).inspect_err(|_| {
+            let _ = fs::remove_file(&path);
+        });
+        let (identity, map) = begun?;
+        let keeps = rank.checked_add(1).unwrap_or_default();
+        pool.shared.member_entry().record.store(keeps, Ordering::Release);
+        let (pool, map) = (pool.clone(), Arc::new(map));
+        Ok(Record { pool, path, owner, identity, map, mapped: BLOCK_BYTES, latest: None, forks: forks() })
+    }
+
+    /// Makes room for a shard of at most `pieces_max` pieces, with `meta_bytes` of metadata, all zeros. What
+    /// was recorded of the one before is void from here on.
+    pub(crate) fn begin(&mut self, meta_bytes: u64, pieces_max: u32, tag: u32) -> Result<ShardRecord> {
+        if let Some(latest) = self.latest.take() {
+            latest.shared.over.store(true, Ordering::Release);
+        }
+        unseal(&self.pool, &self.map);
+        let too_large = || Error::argument("shard", format!("{meta_bytes} bytes of metadata are more than can be"));
+        let parts = Parts::new(meta_bytes, pieces_max).ok_or_else(too_large)?;
+        if parts.plan_at > self.mapped {
+            let record = open_same(&self.path, self.identity)?;
+            lengthen(&record, &self.path, parts.plan_at)?;
+            let map = Mapping::new(&record, parts.plan_at).map_err(|e| file::failed("mapping", &self.path, e))?;
+            (self.map, self.mapped) = (Arc::new(map), parts.plan_at);
+        }
+        let recorded = Recorded {
+            pool: self.pool.clone(),
+            path: self.path.clone(),
+            owner: self.owner,
+            identity: self.identity,
+            map: self.map.clone(),
+            parts,
+            tag,
+            pieces: AtomicU32::new(0),
+            over: AtomicBool::new(false),
+            meta_read: AtomicBool::new(false),
+        };
+        recorded.wipe();
+        let begun = ShardRecord { shared: Arc::new(recorded) };
+        self.latest = Some(begun.clone());
+        Ok(begun)
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        // In a forked child it is the parent's.
+        if forks() != self.forks {
+            return;
+        }
+        if let Some(latest) = self.latest.take() {
+            latest.shared.over.store(true, Ordering::Release);
+        }
+        unseal(&self.pool, &self.map);
+        self.pool.shared.member_entry().record.store(0, Ordering::Release);
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl ShardRecord {
+    /// Records where a piece lies: in the stream, in the portion, and in which chunk, if in one.
+    pub(crate) fn place(&self, index: u32, piece: Piece, chunk: Option<u32>) {
+        let recorded = &*self.shared;
+        assert!(index < recorded.parts.pieces_max, "a piece that the record has no room for");
+        if recorded.is_over() {
+            return;
+        }
+        let entry = &recorded.table()[index as usize];
+        entry.offset.store(piece.offset, Ordering::Relaxed);
+        entry.bytes.store(piece.bytes, Ordering::Relaxed);
+        entry.at.store(piece.at, Ordering::Relaxed);
+        entry.chunk.store(chunk.unwrap_or(NO_CHUNK), Ordering::Relaxed);
+        recorded.pieces.fetch_max(index + 1, Ordering::AcqRel);
+    }
+
+    /// Records that a piece is written, and its hashes are in the metadata.
+    pub(crate) fn done(&self, index: u32) {
+        if !self.shared.is_over() {
+            // Whoever sees it sees the hashes.
+            self.shared.done_row()[index as usize].store(1, Ordering::Release);
+        }
+    }
+
+    /// Puts `bytes` into the metadata at `at`, a multiple of 8; zeros up to the next. Threads may write
+    /// different eights at the same time.
+    pub(crate) fn write_meta(&self, at: u64, bytes: &[u8]) {
+        let recorded = &*self.shared;
+        let end = at.checked_add(bytes.len() as u64);
+        assert!(at.is_multiple_of(8) && end.is_some_and(|end| end <= recorded.parts.meta_bytes));
+        assert!(!recorded.meta_read.load(Ordering::Acquire), "metadata that is being written out changes no more");
+        if recorded.is_over() {
+            return;
+        }
+        let words = &recorded.meta_row()[at as usize / 8..];
+        for (word, bytes) in words.iter().zip(bytes.chunks(8)) {
+            let mut eight = [0; 8];
+            eight[..bytes.len()].copy_from_slice(bytes);
+            word.store(u64::from_ne_bytes(eight), Ordering::Relaxed);
+        }
+    }
+
+    /// The metadata, aligned for the device. Changes no more once it was asked for; so only when all pieces
+    /// are done.
+    #[allow(unsafe_code)]
+    pub(crate) fn meta_bytes(&self) -> &[u8] {
+        let recorded = &*self.shared;
+        recorded.meta_read.store(true, Ordering::Release);
+        let bytes = recorded.parts.meta_bytes as usize;
+        // SAFETY: inside the mapping, which lives as long as `self`; `write_meta` refuses from here on, and
+        // the next shard begins when this one has ended.
+        unsafe { std::slice::from_raw_parts(recorded.map.part(recorded.parts.meta_at() as usize, bytes), bytes) }
+    }
+
+    /// Makes the shard one that another process can complete: its plan, and then, last, the seal.
+    pub(crate) fn seal(&self, plan: &SealedPlan) -> Result<()> {
+        let recorded = &*self.shared;
+        if recorded.is_over() {
+            return Err(Error::Internal { what: "a shard is sealed after the next one has begun".to_owned() });
+        }
+        let plan = postcard::to_stdvec(plan)
+            .map_err(|e| Error::Internal { what: format!("a plan could not be encoded: {e}") })?;
+        // Written, not stored: where memory is short this is an error, and a store would be a SIGBUS.
+        let record = open_same(&recorded.path, recorded.identity)?;
+        lengthen(&record, &recorded.path, recorded.parts.plan_at + plan.len() as u64)?;
+        let written = record.write_all_at(&plan, recorded.parts.plan_at);
+        written.map_err(|e| file::failed("writing to", &recorded.path, e))?;
+        recorded.seal_over(&plan);
+        recorded.pool.shared.member_entry().sealed.store(1, Ordering::Release);
+        Ok(())
+    }
+
+    /// Nothing is under way any more: the shard is published, or has failed.
+    pub(crate) fn clear(&self) {
+        if !self.shared.over.swap(true, Ordering::AcqRel) {
+            unseal(&self.shared.pool, &self.shared.map);
+        }
+    }
+}
+
+impl Recorded {
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+
+    fn control(&self) -> &ShardControl {
+        self.map.shared(CONTROL_AT)
+    }
+
+    fn meta_row(&self) -> &[AtomicU64] {
+        // Whole blocks are there.
+        self.map.shared_row(self.parts.meta_at() as usize, self.parts.meta_bytes.div_ceil(8) as usize)
+    }
+
+    fn table(&self) -> &[PieceEntry] {
+        self.map.shared_row(self.parts.table_at as usize, self.parts.pieces_max as usize)
+    }
+
+    fn done_row(&self) -> &[AtomicU8] {
+        self.map.shared_row(self.parts.done_at as usize, self.parts.pieces_max as usize)
+    }
+
+    /// Forgets the shard before, whose seal is gone already.
+    #[allow(unsafe_code)]
+    fn wipe(&self) {
+        let (from, to) = (self.parts.meta_at(), self.parts.plan_at);
+        let bytes = (to - from) as usize;
+        // SAFETY: inside the mapping; the shard before is over, and this one has begun nowhere else.
+        unsafe { self.map.part(from as usize, bytes).write_bytes(0, bytes) };
+    }
+
+    fn seal_over(&self, plan: &[u8]) {
+        let found = ShardFound {
+            sealed: SEALED,
+            tag: self.tag,
+            pieces_max: self.parts.pieces_max,
+            pieces: self.pieces.load(Ordering::Acquire),
+            meta_bytes: self.parts.meta_bytes,
+            plan_bytes: plan.len() as u64,
+            seal: [0; 16],
+            unused: [0; 16],
+        };
+        let pieces: Vec<PieceFound> = self.table()[..found.pieces as usize].iter().map(PieceEntry::read).collect();
+        let seal = u128::from_le_bytes(seal_of(&self.owner, &found, pieces.as_bytes(), plan));
+        let control = self.control();
+        control.tag.store(found.tag, Ordering::Relaxed);
+        control.pieces_max.store(found.pieces_max, Ordering::Relaxed);
+        control.pieces.store(found.pieces, Ordering::Relaxed);
+        control.meta_bytes.store(found.meta_bytes, Ordering::Relaxed);
+        control.plan_bytes.store(found.plan_bytes, Ordering::Relaxed);
+        control.seal[0].store((seal as u64).to_le(), Ordering::Relaxed);
+        control.seal[1].store(((seal >> 64) as u64).to_le(), Ordering::Relaxed);
+        control.sealed.store(SEALED, Ordering::Release);
+    }
+}
+
+impl PieceEntry {
+    fn read(&self) -> PieceFound {
+        PieceFound {
+            offset: self.offset.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            at: self.at.load(Ordering::Relaxed),
+            chunk: self.chunk.load(Ordering::Relaxed),
+            unused: 0,
+        }
+    }
+}
+
+/// Takes the seal away before anything that it covers changes.
+fn unseal(pool: &Pool, map: &Mapping) {
+    pool.shared.member_entry().sealed.store(0, Ordering::Release);
+    let control: &ShardControl = map.shared(CONTROL_AT);
+    control.sealed.store(0, Ordering::SeqCst);
+    control.seal.iter().for_each(|half| half.store(0, Ordering::SeqCst));
+    fence(Ordering::SeqCst);
+}
+
+fn begin_file(made: &File, path: &Path, owner: &Owner) -> Result<((u64, u64), Mapping)> {
+    lengthen(made, path, BLOCK_BYTES)?;
+    made.write_all_at(owner.as_bytes(), 0).map_err(|e| file::failed("writing to", path, e))?;
+    let map = Mapping::new(made, BLOCK_BYTES).map_err(|e| file::failed("mapping", path, e))?;
+    Ok((identity(made, path)?, map))
+}
+
+fn identity(file: &File, path: &Path) -> Result<(u64, u64)> {
+    let found = file.metadata().map_err(|e| file::failed("looking at", path, e))?;
+    Ok((found.dev(), found.ino()))
+}
+
+fn open_same(path: &Path, expected: (u64, u64)) -> Result<File> {
+    let found = file::open(path)?.ok_or_else(|| file::refused(path, "it was removed meanwhile"))?;
+    match identity(&found, path)? == expected {
+        true => Ok(found),
+        false => Err(file::refused(path, "it was replaced meanwhile")),
+    }
+}
+
+/// Gives it memory for `bytes`; it never gets shorter.
+fn lengthen(file: &File, path: &Path, bytes: u64) -> Result<()> {
+    let now = file.metadata().map_err(|e| file::failed("looking at", path, e))?.len();
+    if bytes > now { file::give_memory(file, path, now, bytes - now) } else { Ok(()) }
+}

@@ -1,0 +1,153 @@
+//! What lies where in the file of a record: a block that says whose it is and what it holds, the rows of
+//! hashes, the table of pieces, which of them are done, and last the plan.
+
+use super::map::OfAtomics;
+use crate::space::format::{BLOCK_BYTES, HASH_BYTES, Hash, hash};
+use std::{
+    mem::offset_of,
+    sync::atomic::{AtomicU8, AtomicU32, AtomicU64},
+};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+const MAGIC: [u8; 8] = *b"MSTYRCRD";
+const VERSION: u32 = 1;
+pub(super) const CONTROL_AT: usize = 1024;
+const META_AT: u64 = BLOCK_BYTES;
+/// A piece that went straight to the space and lies in no chunk.
+pub(super) const NO_CHUNK: u32 = u32::MAX;
+
+/// Whose record it is. The file begins with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(super) struct Owner {
+    magic: [u8; 8],
+    version: u32,
+    pub(super) member: u32,
+    pub(super) pool: [u8; 16],
+    pub(super) rank: u32,
+    reserved: u32,
+    checksum: Hash,
+}
+
+/// What it holds.
+#[repr(C, align(64))]
+pub(super) struct ShardControl {
+    /// `SEALED`, or something else.
+    pub(super) sealed: AtomicU32,
+    pub(super) tag: AtomicU32,
+    /// Room in the table of pieces, and how much of it is used.
+    pub(super) pieces_max: AtomicU32,
+    pub(super) pieces: AtomicU32,
+    pub(super) meta_bytes: AtomicU64,
+    pub(super) plan_bytes: AtomicU64,
+    pub(super) seal: [AtomicU64; 2],
+}
+
+/// As it is read back.
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(super) struct ShardFound {
+    pub(super) sealed: u32,
+    pub(super) tag: u32,
+    pub(super) pieces_max: u32,
+    pub(super) pieces: u32,
+    pub(super) meta_bytes: u64,
+    pub(super) plan_bytes: u64,
+    pub(super) seal: Hash,
+    pub(super) unused: [u8; 16],
+}
+
+pub(super) const SEALED: u32 = 0x5EA1_ED01;
+
+/// One for each piece.
+#[repr(C)]
+pub(super) struct PieceEntry {
+    pub(super) offset: AtomicU64,
+    pub(super) bytes: AtomicU64,
+    pub(super) at: AtomicU64,
+    pub(super) chunk: AtomicU32,
+    unused: AtomicU32,
+}
+
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(super) struct PieceFound {
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+    pub(super) at: u64,
+    pub(super) chunk: u32,
+    pub(super) unused: u32,
+}
+
+const _: () = assert!(size_of::<ShardControl>() == size_of::<ShardFound>());
+const _: () = assert!(offset_of!(ShardControl, seal) == offset_of!(ShardFound, seal));
+const _: () = assert!(size_of::<PieceEntry>() == size_of::<PieceFound>());
+const _: () = assert!(offset_of!(PieceEntry, chunk) == offset_of!(PieceFound, chunk));
+const _: () = assert!(size_of::<Owner>() <= CONTROL_AT);
+
+// SAFETY: atomics only, here and below.
+#[allow(unsafe_code)]
+unsafe impl OfAtomics for ShardControl {}
+// SAFETY: as above.
+#[allow(unsafe_code)]
+unsafe impl OfAtomics for PieceEntry {}
+// SAFETY: as above.
+#[allow(unsafe_code)]
+unsafe impl OfAtomics for AtomicU64 {}
+// SAFETY: as above.
+#[allow(unsafe_code)]
+unsafe impl OfAtomics for AtomicU8 {}
+
+impl Owner {
+    pub(super) fn new(pool: [u8; 16], rank: u32, member: u32) -> Owner {
+        let mut owner =
+            Owner { magic: MAGIC, version: VERSION, member, pool, rank, reserved: 0, checksum: [0; HASH_BYTES] };
+        owner.checksum = owner.sum();
+        owner
+    }
+
+    /// `None` if it is not whole, or another's.
+    pub(super) fn parse(block: &[u8], pool: [u8; 16], rank: u32) -> Option<Owner> {
+        let (owner, _) = Owner::read_from_prefix(block).ok()?;
+        let ours = owner.magic == MAGIC && owner.version == VERSION && (owner.pool, owner.rank) == (pool, rank);
+        (ours && owner.checksum == owner.sum()).then_some(owner)
+    }
+
+    fn sum(&self) -> Hash {
+        hash(&self.as_bytes()[..offset_of!(Owner, checksum)])
+    }
+}
+
+/// Where the parts lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Parts {
+    pub(super) meta_bytes: u64,
+    pub(super) pieces_max: u32,
+    pub(super) table_at: u64,
+    pub(super) done_at: u64,
+    pub(super) plan_at: u64,
+}
+
+impl Parts {
+    /// `None` if no file has so many bytes.
+    pub(super) fn new(meta_bytes: u64, pieces_max: u32) -> Option<Parts> {
+        let table_at = META_AT.checked_add(meta_bytes)?.checked_next_multiple_of(BLOCK_BYTES)?;
+        let done_at = table_at.checked_add(u64::from(pieces_max) * size_of::<PieceEntry>() as u64)?;
+        let plan_at = done_at.checked_add(u64::from(pieces_max))?.checked_next_multiple_of(BLOCK_BYTES)?;
+        (plan_at < 1 << 62).then_some(Parts { meta_bytes, pieces_max, table_at, done_at, plan_at })
+    }
+
+    pub(super) fn meta_at(&self) -> u64 {
+        META_AT
+    }
+}
+
+/// Over the plan and all that says where the pieces lie; not over what is done, nor the rows of hashes.
+pub(super) fn seal_of(owner: &Owner, found: &ShardFound, table: &[u8], plan: &[u8]) -> Hash {
+    let mut sealed = Vec::with_capacity(size_of::<Owner>() + size_of::<ShardFound>() + table.len() + plan.len());
+    sealed.extend_from_slice(owner.as_bytes());
+    sealed.extend_from_slice(&found.as_bytes()[..offset_of!(ShardFound, seal)]);
+    sealed.extend_from_slice(table);
+    sealed.extend_from_slice(plan);
+    hash(&sealed)
+}

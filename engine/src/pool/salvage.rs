@@ -1,0 +1,143 @@
+//! Pools that no process is in any more: what there is, what can be completed, and removing the rest.
+
+use super::{
+    Pool, file,
+    layout::Constants,
+    open::{CLEANER, absolute},
+    sealed::{Contents, Sealed},
+};
+use crate::{
+    device::{ByteLocks, LockFile, LockOutcome},
+    error::Result,
+};
+use nix::unistd::geteuid;
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+/// A pool of this user's, alive or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) id: [u8; 16],
+    /// Records may be left whose pool is gone; they are good for nothing.
+    pub(crate) has_pool: bool,
+    /// Ranks whose records lie beside it, ascending.
+    pub(crate) records: Vec<u32>,
+}
+
+/// A pool that no member is in; nobody else cleans it up while this is held.
+#[derive(Debug)]
+pub(crate) struct Dead {
+    directory: PathBuf,
+    constants: Constants,
+    locks: ByteLocks,
+}
+
+impl Pool {
+    /// The pool `id`, for completing what is in it. `None` if it is gone, a member is still in it, or
+    /// another process is at it.
+    pub(crate) fn open_dead(directory: &Path, id: [u8; 16]) -> Result<Option<Dead>> {
+        let directory = absolute(directory)?;
+        let path = file::path_of(&directory, id, None);
+        let Some(locks) = lock_dead(&path)? else { return Ok(None) };
+        let constants = Constants::read(locks.file(), id).map_err(|why| file::refused(&path, why))?;
+        Ok(Some(Dead { directory, constants, locks }))
+    }
+}
+
+impl Dead {
+    pub(crate) fn id(&self) -> [u8; 16] {
+        self.constants.id
+    }
+
+    pub(crate) fn contents(&self) -> Contents<'_> {
+        Contents { file: self.locks.file(), constants: &self.constants }
+    }
+
+    /// The sealed shards in it, by rank. A record that cannot be read is nobody's shard.
+    pub(crate) fn sealed(&self) -> Result<Vec<Sealed>> {
+        sealed_of(&self.directory, self.id())
+    }
+
+    pub(crate) fn remove(self) -> Result<()> {
+        remove_files(&self.directory, self.id())
+    }
+}
+
+/// Removes the pools of jobs that were killed. Best effort: one that stays is found the next time.
+pub(crate) fn clear_away(directory: &Path) {
+    for found in list(directory).unwrap_or_default() {
+        let _ = remove(directory, found.id);
+    }
+}
+
+/// All pools of this user's in `directory`.
+pub(crate) fn list(directory: &Path) -> Result<Vec<Found>> {
+    let failed = |e| crate::Error::io("listing", directory.display(), e);
+    let mut found = BTreeMap::<[u8; 16], Found>::new();
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let Some((id, rank)) = entry.file_name().to_str().and_then(file::parse_name) else { continue };
+        // Gone meanwhile, or another's: none of ours.
+        let Ok(metadata) = entry.path().symlink_metadata() else { continue };
+        if !metadata.is_file() || metadata.uid() != geteuid().as_raw() {
+            continue;
+        }
+        let of_id = found.entry(id).or_insert(Found { id, has_pool: false, records: Vec::new() });
+        match rank {
+            Some(rank) => of_id.records.push(rank),
+            None => of_id.has_pool = true,
+        }
+    }
+    let mut found: Vec<Found> = found.into_values().collect();
+    found.iter_mut().for_each(|found| found.records.sort_unstable());
+    Ok(found)
+}
+
+/// Removes a pool and its records, sealed or not, damaged or not. `false` if a member is still in it, or
+/// another process is at it.
+pub(crate) fn remove(directory: &Path, id: [u8; 16]) -> Result<bool> {
+    let directory = absolute(directory)?;
+    let path = file::path_of(&directory, id, None);
+    let held = lock_dead(&path)?;
+    if held.is_none() && path.symlink_metadata().is_ok() {
+        return Ok(false);
+    }
+    remove_files(&directory, id).map(|()| true)
+}
+
+pub(super) fn sealed_of(directory: &Path, id: [u8; 16]) -> Result<Vec<Sealed>> {
+    let records = list(directory)?.into_iter().filter(|found| found.id == id).flat_map(|found| found.records);
+    Ok(records.filter_map(|rank| Sealed::open(directory, id, rank).ok().flatten()).collect())
+}
+
+/// The pool's file comes last: as long as it is there, the lock that goes with it counts.
+pub(super) fn remove_files(directory: &Path, id: [u8; 16]) -> Result<()> {
+    let records = list(directory)?.into_iter().filter(|found| found.id == id).flat_map(|found| found.records);
+    for rank in records.map(Some).chain([None]) {
+        let path = file::path_of(directory, id, rank);
+        match fs::remove_file(&path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(file::failed("removing", &path, e)),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The cleaner's byte first, then a look for members: see `open`.
+fn lock_dead(path: &Path) -> Result<Option<ByteLocks>> {
+    let Some(found) = file::open(path)? else { return Ok(None) };
+    let failed = |e| file::failed("locking", path, e);
+    let locks = ByteLocks::of(found);
+    let free = match locks.try_lock(CLEANER).map_err(failed)? {
+        LockOutcome::Held => !locks.is_locked().map_err(failed)?,
+        LockOutcome::Busy => false,
+        LockOutcome::Unsupported => return Err(failed(io::ErrorKind::Unsupported.into())),
+    };
+    // Somebody who was faster may have removed it.
+    let there = free && locks.file().metadata().map_err(failed)?.nlink() == 1;
+    Ok(there.then_some(locks))
+}

@@ -1,0 +1,143 @@
+//! Reading the record of a process that has ended. Read, not mapped, so that nothing changes between
+//! check and use and no file that is cut short is a SIGBUS; anything that does not match its seal is no
+//! record.
+
+use super::{
+    Pool, file,
+    layout::{ChunkEntry, Constants},
+    plan::SealedPlan,
+    record_layout::{CONTROL_AT, NO_CHUNK, Owner, Parts, PieceFound, SEALED, ShardFound, seal_of},
+    word::Found,
+};
+use crate::{
+    capture::Piece,
+    error::Result,
+    space::{Aligned, format::BLOCK},
+};
+use std::{
+    fs::File,
+    io,
+    mem::offset_of,
+    os::unix::fs::{FileExt, MetadataExt},
+    path::Path,
+};
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
+
+/// A shard that was staged whole.
+#[derive(Debug)]
+pub(crate) struct Sealed {
+    pub(crate) rank: u32,
+    pub(crate) member: u32,
+    pub(crate) plan: SealedPlan,
+    pub(crate) pieces: Vec<SealedPiece>,
+    /// Hashes of the pieces that are done are in their rows.
+    pub(crate) meta: Aligned,
+    pool: [u8; 16],
+    tag: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SealedPiece {
+    pub(crate) piece: Piece,
+    /// `None`: it went straight to the space.
+    pub(crate) chunk: Option<u32>,
+    /// Written and hashed.
+    pub(crate) done: bool,
+}
+
+/// The chunks of a pool as a file.
+#[derive(Clone, Copy)]
+pub(crate) struct Contents<'a> {
+    pub(super) file: &'a File,
+    pub(super) constants: &'a Constants,
+}
+
+impl Pool {
+    pub(crate) fn contents(&self) -> Contents<'_> {
+        Contents { file: self.shared.file(), constants: &self.shared.constants }
+    }
+}
+
+impl Sealed {
+    /// The sealed shard of `rank` beside the pool `id`; `None` if there is none.
+    pub(crate) fn open(directory: &Path, id: [u8; 16], rank: u32) -> Result<Option<Sealed>> {
+        let path = file::path_of(directory, id, Some(rank));
+        let Some(record) = file::open(&path)? else { return Ok(None) };
+        Self::read(&record, id, rank).map_err(|e| file::failed("reading", &path, e))
+    }
+
+    fn read(record: &File, id: [u8; 16], rank: u32) -> io::Result<Option<Sealed>> {
+        let found = record.metadata()?;
+        // A file can say that it is longer than any memory; what it holds is what counts.
+        let there = found.len().min(found.blocks().saturating_mul(512));
+        if there < BLOCK as u64 {
+            return Ok(None);
+        }
+        let mut block = [0; BLOCK];
+        record.read_exact_at(&mut block, 0)?;
+        let Some(owner) = Owner::parse(&block, id, rank) else { return Ok(None) };
+        let Ok((shard, _)) = ShardFound::read_from_prefix(&block[CONTROL_AT..]) else { return Ok(None) };
+        let Some(parts) = Parts::new(shard.meta_bytes, shard.pieces_max) else { return Ok(None) };
+        let fits = parts.plan_at.checked_add(shard.plan_bytes).is_some_and(|end| end <= there);
+        if shard.sealed != SEALED || shard.pieces > shard.pieces_max || !fits {
+            return Ok(None);
+        }
+        let memory = |_| io::Error::from(io::ErrorKind::OutOfMemory);
+        let mut table = PieceFound::new_vec_zeroed(shard.pieces as usize).map_err(memory)?;
+        record.read_exact_at(table.as_mut_bytes(), parts.table_at)?;
+        let mut plan = u8::new_vec_zeroed(shard.plan_bytes as usize).map_err(memory)?;
+        record.read_exact_at(&mut plan, parts.plan_at)?;
+        if seal_of(&owner, &shard, table.as_bytes(), &plan) != shard.seal {
+            return Ok(None);
+        }
+        let Ok(plan) = postcard::from_bytes(&plan) else { return Ok(None) };
+        let mut done = u8::new_vec_zeroed(shard.pieces as usize).map_err(memory)?;
+        record.read_exact_at(&mut done, parts.done_at)?;
+        let mut meta = Aligned::zeroed(shard.meta_bytes).ok_or(io::ErrorKind::OutOfMemory)?;
+        record.read_exact_at(&mut meta[..shard.meta_bytes as usize], parts.meta_at())?;
+        let pieces = table.iter().zip(done).map(|(found, done)| found.piece(done == 1)).collect();
+        Ok(Some(Sealed { rank, member: owner.member, plan, pieces, meta, pool: id, tag: shard.tag }))
+    }
+
+    /// What the chunk of a piece holds; `None` if it is in no chunk any more.
+    pub(crate) fn chunk_of(&self, contents: Contents<'_>, piece: u32) -> Result<Option<Aligned>> {
+        let path = || format!("piece {piece} of rank {} in the pool", self.rank);
+        let failed = |e| crate::Error::io("reading", path(), e);
+        let sealed = self.pieces.get(piece as usize);
+        let Some(SealedPiece { piece: Piece { bytes, .. }, chunk: Some(chunk), .. }) = sealed else { return Ok(None) };
+        let Contents { file, constants } = contents;
+        if constants.id != self.pool || *chunk >= constants.chunks || *bytes > constants.chunk_bytes {
+            return Ok(None);
+        }
+        let mut entry = [0; size_of::<ChunkEntry>()];
+        let entry_at = constants.chunk_table_at() + *chunk as usize * entry.len();
+        file.read_exact_at(&mut entry, entry_at as u64).map_err(failed)?;
+        let number = |at: usize| u64::from_ne_bytes(std::array::from_fn(|byte| entry[at + byte]));
+        let Found::Held(word) = Found::of(number(offset_of!(ChunkEntry, word)), constants.members) else {
+            return Ok(None);
+        };
+        let its = word.is_filled() && (u32::from(word.member), word.tag) == (self.member, self.tag);
+        let holds =
+            number(offset_of!(ChunkEntry, bytes)) == *bytes && number(offset_of!(ChunkEntry, piece)) as u32 == piece;
+        if !its || !holds {
+            return Ok(None);
+        }
+        let mut held = Aligned::zeroed(*bytes).ok_or_else(|| failed(io::ErrorKind::OutOfMemory.into()))?;
+        file.read_exact_at(&mut held[..*bytes as usize], constants.chunk_at(*chunk)).map_err(failed)?;
+        Ok(Some(held))
+    }
+}
+
+impl PieceFound {
+    fn piece(&self, done: bool) -> SealedPiece {
+        let Self { offset, bytes, at, chunk, .. } = *self;
+        SealedPiece { piece: Piece { offset, bytes, at }, chunk: (chunk != NO_CHUNK).then_some(chunk), done }
+    }
+}
+
+/// Which member's record a file is; `None` if it is none.
+pub(super) fn owner_of(path: &Path, id: [u8; 16], rank: u32) -> Option<u32> {
+    let mut block = [0; size_of::<Owner>()];
+    file::open(path).ok()??.read_exact_at(&mut block, 0).ok()?;
+    Owner::parse(&block, id, rank).map(|owner| owner.member)
+}

@@ -1,0 +1,89 @@
+//! Waiting for another process: a futex in shared memory, with a count of those who wait, so that
+//! nothing is called when nobody does.
+//!
+//! Every wait ends after 20 ms at the latest. Whoever should have woken a waiter may be dead, and what
+//! these words hold may be anything.
+
+use std::{
+    ptr,
+    sync::atomic::{AtomicU32, Ordering, fence},
+};
+
+const TIME_OUT_NS: i64 = 20_000_000;
+
+#[repr(C, align(64))]
+pub(super) struct Signal {
+    /// Grows with each wake.
+    sequence: AtomicU32,
+    waiters: AtomicU32,
+}
+
+/// How a wait ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Waited<T> {
+    Ready(T),
+    Woken,
+    TimedOut,
+}
+
+impl Signal {
+    /// Waits, unless `ready` finds what is waited for once everybody knows that somebody waits.
+    pub(super) fn wait<T>(&self, ready: impl FnOnce() -> Option<T>) -> Waited<T> {
+        self.waiters.fetch_add(1, Ordering::SeqCst);
+        let seen = self.sequence.load(Ordering::SeqCst);
+        // Either `ready` sees what the other side did before it looked for waiters, or it sees us wait.
+        fence(Ordering::SeqCst);
+        let waited = match ready() {
+            Some(ready) => Waited::Ready(ready),
+            None if self.sleep(seen) => Waited::Woken,
+            None => Waited::TimedOut,
+        };
+        self.waiters.fetch_sub(1, Ordering::SeqCst);
+        waited
+    }
+
+    /// A waiter that died counts for ever: it costs those who ask some speed, and nothing else.
+    pub(super) fn has_waiters(&self) -> bool {
+        self.waiters.load(Ordering::Relaxed) > 0
+    }
+
+    #[cfg(test)]
+    pub(super) fn waiters(&self) -> u32 {
+        self.waiters.load(Ordering::SeqCst)
+    }
+
+    #[cfg(test)]
+    pub(super) fn sequence(&self) -> u32 {
+        self.sequence.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn wake_one(&self) {
+        self.wake(1);
+    }
+
+    pub(super) fn wake_all(&self) {
+        self.wake(i32::MAX);
+    }
+
+    #[allow(unsafe_code)]
+    fn wake(&self, count: i32) {
+        fence(Ordering::SeqCst);
+        if self.waiters.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        self.sequence.fetch_add(1, Ordering::SeqCst);
+        // SAFETY: the address of a word that lives as long as `self`; the kernel only looks it up.
+        unsafe { libc::syscall(libc::SYS_futex, self.sequence.as_ptr(), libc::FUTEX_WAKE, count) };
+    }
+
+    /// Whether it ended before its time.
+    #[allow(unsafe_code)]
+    fn sleep(&self, seen: u32) -> bool {
+        let time = libc::timespec { tv_sec: 0, tv_nsec: TIME_OUT_NS };
+        let none = ptr::null::<u32>();
+        // SAFETY: as in `wake`; `time` outlives the call. Not private: other processes wake it.
+        let ended =
+            unsafe { libc::syscall(libc::SYS_futex, self.sequence.as_ptr(), libc::FUTEX_WAIT, seen, &time, none, 0) };
+        ended == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ETIMEDOUT)
+    }
+}

@@ -1,0 +1,77 @@
+//! Getting a free chunk, now or when there is one.
+
+use super::{
+    Chunk, Held, Pool, Shared,
+    signal::Waited,
+    word::{FREE, Found, State, Word},
+};
+use crate::error::Result;
+use std::sync::atomic::Ordering;
+
+impl Pool {
+    /// A free chunk, if there is one. An error if it cannot have its memory.
+    pub(crate) fn take_now(&self) -> Option<Result<Chunk>> {
+        if let Err(error) = self.prepare() {
+            return Some(Err(error));
+        }
+        let shared = &*self.shared;
+        let entries = shared.chunk_entries();
+        let mine = Word { state: State::Filling, member: shared.member_bits(), tag: 0 }.bits();
+        let from = shared.cursor.load(Ordering::Relaxed) as usize % entries.len();
+        for index in (from..entries.len()).chain(0..from) {
+            let word = &entries[index].word;
+            if word.load(Ordering::Relaxed) != FREE || shared.held[index].swap(true, Ordering::Acquire) {
+                continue;
+            }
+            if word.compare_exchange(FREE, mine, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+                shared.held[index].store(false, Ordering::Release);
+                continue;
+            }
+            shared.cursor.store(index as u32 + 1, Ordering::Relaxed);
+            let chunk = Chunk::new(self.clone(), index as u32, mine);
+            // Dropped with an error it is free again.
+            let memory = match self.held() {
+                Held::Always => Ok(()),
+                Held::Checkpoint => shared.give_chunk_memory(index as u32),
+            };
+            return Some(memory.map(|()| chunk));
+        }
+        None
+    }
+
+    /// Waits for a free chunk. Calls `reclaim` from time to time, which may free those of the dead.
+    pub(crate) fn take(&self, reclaim: &dyn Fn()) -> Result<Chunk> {
+        loop {
+            if let Some(taken) = self.take_now() {
+                return taken;
+            }
+            match self.shared.control().freed.wait(|| self.take_now()) {
+                Waited::Ready(taken) => return taken,
+                Waited::Woken => {}
+                Waited::TimedOut => {
+                    self.shared.repair();
+                    reclaim();
+                }
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Frees chunks that are nobody's although they do not say so: what is no word at all, and what names
+    /// this member, which does not hold it.
+    fn repair(&self) {
+        for (index, entry) in self.chunk_entries().iter().enumerate() {
+            let bits = entry.word.load(Ordering::Acquire);
+            let nobodys = match Found::of(bits, self.constants.members) {
+                Found::Free => false,
+                Found::Held(word) => word.member == self.member_bits(),
+                Found::Garbage => true,
+            };
+            // Ours and held by a thread of ours, it is left alone.
+            if nobodys {
+                self.free_abandoned(index, bits);
+            }
+        }
+    }
+}

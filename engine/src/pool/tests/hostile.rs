@@ -1,0 +1,111 @@
+//! What a hostile or half-dead process leaves in shared memory.
+
+use super::{super::word::State, *};
+use std::{
+    os::unix::fs::FileExt,
+    sync::atomic::Ordering,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Whatever the words say: nothing panics, nobody reaches beyond the pool, and who lives gets chunks, or
+/// an error if its own is taken away.
+#[test]
+fn any_words_at_all() {
+    thread::scope(|scope| (0..40).for_each(|seed| drop(scope.spawn(move || with_words_of(seed)))));
+}
+
+fn with_words_of(seed: u64) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let directory = memory();
+    let first = pool(&directory, 3, 5);
+    let second = Pool::join(directory.path(), first.id(), 1).unwrap();
+    first.prepare().unwrap();
+    second.prepare().unwrap();
+    let held = take(&first);
+    scribble(&first, &mut random);
+    thread::scope(|scope| {
+        for pool in [first, second] {
+            scope.spawn(move || use_it(&pool));
+        }
+    });
+    // Overwritten, it is lost, and says so; what it must not do is panic.
+    let _ = held.fill(1, 0, CHUNK).and_then(|()| held.await_turn()).and_then(|()| held.written());
+}
+
+fn scribble(pool: &Pool, random: &mut fastrand::Rng) {
+    let shared = &pool.shared;
+    let (from, to) = (shared.constants.control_at(), shared.constants.tables_end() as usize);
+    let mut words: Vec<u64> = (from..to).step_by(8).map(|_| random.u64(..)).collect();
+    if random.bool() {
+        words.iter_mut().for_each(|word| *word = *random.choice([&0, &1, &u64::MAX, &0xffff_ffff]).unwrap());
+    }
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    shared.file().write_all_at(&bytes, from as u64).unwrap();
+    // Words that a member could have written, most of them lies.
+    for entry in shared.chunk_entries() {
+        let state = random.u64(0..6);
+        if state < 5 {
+            let word = state | random.u64(0..4) << 16 | random.u64(0..3) << 32;
+            entry.word.store(word, Ordering::SeqCst);
+        }
+    }
+}
+
+fn use_it(pool: &Pool) {
+    for _ in 0..2 {
+        let begun = Instant::now();
+        let reclaim = || {
+            assert!(begun.elapsed() < Duration::from_secs(60), "no chunk ever");
+            for dead in pool.dead() {
+                pool.free_of(dead);
+            }
+        };
+        let mut chunk = pool.take(&reclaim).unwrap();
+        chunk.bytes_mut().fill(1);
+        let used = chunk.fill(1, 1, CHUNK).and_then(|()| chunk.await_turn()).and_then(|()| chunk.written());
+        used.unwrap();
+    }
+    // The fourth member is none.
+    assert_eq!(pool.record_of(3), None);
+}
+
+#[test]
+fn a_chunk_that_was_taken_away_is_an_error_and_stays_away() {
+    let directory = memory();
+    let pool = pool(&directory, 2, 3);
+    let chunk = take(&pool);
+    let word = &pool.shared.chunk_entries()[chunk.index() as usize].word;
+    let others = State::Full as u64 | 1 << 16;
+    word.store(others, Ordering::SeqCst);
+    let error = chunk.fill(1, 0, CHUNK).unwrap_err();
+    assert!(error.to_string().contains("was changed by another process"), "{error}");
+    drop(chunk);
+    assert_eq!(word.load(Ordering::SeqCst), others);
+    assert!(pool.free_of(1));
+    assert_eq!(take_all(&pool).len(), 3);
+}
+
+#[test]
+fn a_making_that_nobody_is_at_is_begun_anew() {
+    // Garbage, a member that is none, one that never came, this one, failures of long ago.
+    for found in [77, 1 << 32 | 9, 1 << 32 | 1, 1 << 32, 2, 3, u64::MAX] {
+        let directory = memory();
+        let pool = pool(&directory, 2, 3);
+        pool.shared.control().making.store(found, Ordering::SeqCst);
+        pool.prepare().unwrap();
+        assert_eq!(pool.shared.control().making.load(Ordering::SeqCst), 1);
+    }
+}
+
+#[test]
+fn making_it_again_changes_no_contents() {
+    let directory = memory();
+    let first = pool(&directory, 2, 64);
+    let second = Pool::join(directory.path(), first.id(), 1).unwrap();
+    let mut chunks = take_all(&first);
+    chunks.iter_mut().for_each(|chunk| chunk.bytes_mut().fill(5));
+    first.shared.control().making.store(0, Ordering::SeqCst);
+    second.prepare().unwrap();
+    assert!(chunks.iter().all(|chunk| chunk.bytes().iter().all(|&byte| byte == 5)));
+}

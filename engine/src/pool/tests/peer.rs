@@ -1,0 +1,160 @@
+//! A member in a process of its own: this test program again, with one test that does what it is told.
+
+use super::{
+    super::{Record, word::State},
+    *,
+};
+use std::{
+    env,
+    io::{BufRead, BufReader, Write, stdin},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+};
+
+const TASK: &str = "MAINSTAY_TEST_POOL_TASK";
+
+pub(super) struct Peer {
+    child: Child,
+    to: ChildStdin,
+    from: BufReader<ChildStdout>,
+}
+
+impl Peer {
+    pub(super) fn start(task: &str, pool: &Pool) -> Peer {
+        let id = u128::from_be_bytes(pool.id());
+        let task = format!("{task} {id} {}", pool.shared.directory.display());
+        let mut child = Command::new(env::current_exe().unwrap())
+            .args(["--exact", "pool::tests::peer::told_by_another_process", "--nocapture"])
+            .env(TASK, task)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (to, from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        Peer { child, to, from: BufReader::new(from) }
+    }
+
+    pub(super) fn tell(&mut self, what: &str) {
+        writeln!(self.to, "{what}").unwrap();
+    }
+
+    /// The next thing that it says.
+    pub(super) fn hear(&mut self) -> String {
+        for line in (&mut self.from).lines() {
+            if let Some((_, said)) = line.unwrap().split_once('@') {
+                return said.to_owned();
+            }
+        }
+        panic!("the other process ended: {:?}", self.child.wait());
+    }
+
+    pub(super) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    pub(super) fn end(mut self) {
+        drop(self.to);
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+fn say(what: impl std::fmt::Display) {
+    println!("@{what}");
+}
+
+fn told() -> Option<String> {
+    stdin().lines().next().transpose().unwrap()
+}
+
+#[test]
+fn told_by_another_process() {
+    let Ok(task) = env::var(TASK) else { return };
+    // Ends it, whatever it waits for.
+    #[allow(unsafe_code)]
+    // SAFETY: no conditions.
+    unsafe {
+        libc::alarm(60)
+    };
+    let mut words = task.splitn(3, ' ');
+    let (task, id) = (words.next().unwrap(), words.next().unwrap().parse::<u128>().unwrap());
+    let directory = Path::new(words.next().unwrap());
+    let joined = || Pool::join(directory, id.to_be_bytes(), 1).unwrap();
+    match task {
+        "pass" => pass(&joined()),
+        "fork" => fork(joined()),
+        "hold" => hold(&joined()),
+        "record" => record(&joined()),
+        "stranger" => stranger(directory, id.to_be_bytes()),
+        _ => panic!("no such task: {task}"),
+    }
+}
+
+/// Takes a chunk, fills it, gives it back, as often as it is told.
+fn pass(pool: &Pool) {
+    let rounds: u64 = told().unwrap().parse().unwrap();
+    for round in 0..rounds {
+        let mut chunk = pool.take(&|| {}).unwrap();
+        let bytes = chunk.bytes_mut();
+        bytes.fill(round as u8);
+        assert!(chunk.bytes().iter().all(|&byte| byte == round as u8), "two had the same chunk");
+        chunk.fill(1, round as u32, CHUNK).unwrap();
+        chunk.await_turn().unwrap();
+        chunk.written().unwrap();
+    }
+    say("passed");
+}
+
+/// Holds a chunk in each state that it is told, and one more in none at all.
+fn hold(pool: &Pool) {
+    let mut held = Vec::new();
+    while let Some(state) = told() {
+        let chunk = take(pool);
+        if state != format!("{:?}", State::Filling) {
+            chunk.fill(7, held.len() as u32, CHUNK).unwrap();
+        }
+        if state == format!("{:?}", State::Writing) {
+            chunk.await_turn().unwrap();
+        }
+        say(chunk.index());
+        held.push(chunk);
+    }
+}
+
+/// Leaves a child behind that says who it is, and waits to be ended.
+fn fork(pool: Pool) {
+    let _chunk = take(&pool);
+    // SAFETY: nothing else goes on in this process, whose only other thread waits for this one.
+    #[allow(unsafe_code)]
+    unsafe {
+        if libc::fork() == 0 {
+            libc::alarm(60);
+            let said = format!("@{}\n", libc::getpid());
+            libc::write(1, said.as_ptr().cast(), said.len());
+            libc::pause();
+            libc::_exit(0);
+        }
+    }
+    told();
+}
+
+/// Stages a shard of one full chunk, and seals it if it is told so.
+fn record(pool: &Pool) {
+    let mut record = Record::create(pool, 1).unwrap();
+    let mut chunk = take(pool);
+    chunk.bytes_mut().fill(9);
+    let shard = recording::stage(&mut record, &chunk);
+    if told().unwrap() == "seal" {
+        shard.seal(&recording::plan()).unwrap();
+    }
+    say("staged");
+    told();
+}
+
+/// As another user.
+fn stranger(directory: &Path, id: [u8; 16]) {
+    #[allow(unsafe_code)]
+    // SAFETY: no conditions; all threads of the process change over.
+    let changed = unsafe { libc::setgid(65534) == 0 && libc::setuid(65534) == 0 };
+    assert!(changed);
+    say(Pool::join(directory, id, 1).map_or_else(|e| e.to_string(), |_| "joined".to_owned()));
+}

@@ -1,0 +1,311 @@
+//! Shards that are recorded, and completed by another process or not.
+
+use super::{
+    super::{
+        PlannedAllocation, PlannedPhases, Record, Sealed, SealedPlan, ShardRecord, SlotSeen, list,
+        record_layout::{CONTROL_AT, Owner, Parts, PieceFound, ShardFound},
+        remove,
+    },
+    peer::Peer,
+    *,
+};
+use crate::{capture::Piece, commit::RevisionKey, space::format::Lineage, space::free::Blocks};
+use std::{
+    fs::{self, File, OpenOptions},
+    mem::offset_of,
+    os::unix::fs::FileExt,
+    sync::atomic::Ordering,
+};
+
+const META: u64 = 3 * 4096;
+const PIECES_MAX: u32 = 5;
+/// As chunks have that hold nothing yet.
+const TAG: u32 = 0;
+
+pub(super) fn plan() -> SealedPlan {
+    let lineage = Lineage { number: 3, id: [4; 16] };
+    let blocks = |first| Blocks { first, count: 2 };
+    SealedPlan {
+        space: b"/somewhere".to_vec(),
+        layout_id: [5; 16],
+        portion: 1,
+        key: RevisionKey { lineage, number: 8 },
+        shards: 2,
+        item_bytes: 70_000,
+        newest: SlotSeen { sequence: 12, lineage },
+        allocation: PlannedAllocation {
+            freeing: vec![blocks(1)],
+            catalogue: blocks(3),
+            meta: blocks(5),
+            data: vec![blocks(7), blocks(11)],
+        },
+        retained: vec![RevisionKey { lineage, number: 7 }],
+        manifest: vec![6; 300],
+        manifest_in_meta: 8192,
+        outputs: vec![b"out.txt".to_vec()],
+        phases: PlannedPhases { copy_ns: 5, ..PlannedPhases::default() },
+    }
+}
+
+/// Piece 0 is in a chunk, piece 1 went straight to the space and is done.
+pub(super) fn stage(record: &mut Record, chunk: &Chunk) -> ShardRecord {
+    let shard = record.begin(META, PIECES_MAX, TAG).unwrap();
+    shard.place(0, Piece { offset: 0, bytes: CHUNK, at: 1 << 20 }, Some(chunk.index()));
+    shard.place(1, Piece { offset: CHUNK, bytes: 4096, at: 2 << 20 }, None);
+    shard.write_meta(256, &[3; 20]);
+    shard.done(1);
+    chunk.fill(TAG, 0, CHUNK).unwrap();
+    shard
+}
+
+fn sealed(pool: &Pool, rank: u32) -> Option<Sealed> {
+    Sealed::open(&pool.shared.directory, pool.id(), rank).unwrap()
+}
+
+fn file_of(pool: &Pool, rank: u32) -> File {
+    let path = super::super::file::path_of(&pool.shared.directory, pool.id(), Some(rank));
+    OpenOptions::new().read(true).write(true).open(path).unwrap()
+}
+
+#[test]
+fn a_sealed_shard_is_read_back() {
+    let directory = memory();
+    let pool = pool(&directory, 1, 3);
+    let mut record = Record::create(&pool, 6).unwrap();
+    let mut chunk = take(&pool);
+    chunk.bytes_mut().fill(9);
+    let shard = stage(&mut record, &chunk);
+    assert!(sealed(&pool, 6).is_none(), "before the seal");
+    shard.seal(&plan()).unwrap();
+    assert_eq!(pool.record_of(0), Some(6));
+
+    let found = sealed(&pool, 6).unwrap();
+    assert_eq!((found.rank, found.member, &found.plan), (6, 0, &plan()));
+    let place = |index: usize| (found.pieces[index].piece.at, found.pieces[index].chunk, found.pieces[index].done);
+    assert_eq!(found.pieces.len(), 2);
+    assert_eq!(place(0), (1 << 20, Some(chunk.index()), false));
+    assert_eq!(place(1), (2 << 20, None, true));
+    assert_eq!(found.meta.len() as u64, META);
+    assert_eq!(&found.meta[248..288], [vec![0; 8], vec![3; 20], vec![0; 12]].concat());
+    assert_eq!(shard.meta_bytes(), &found.meta[..]);
+    assert!(shard.meta_bytes().as_ptr().addr().is_multiple_of(4096));
+    assert!(found.chunk_of(pool.contents(), 0).unwrap().unwrap().iter().all(|&byte| byte == 9));
+    for none in [1, 2] {
+        assert!(found.chunk_of(pool.contents(), none).unwrap().is_none());
+    }
+    drop(record);
+    assert_eq!((files(directory.path()).len(), pool.record_of(0)), (1, None));
+}
+
+#[test]
+fn a_chunk_that_went_on_to_something_else_is_not_the_pieces() {
+    let directory = memory();
+    let pool = pool(&directory, 1, 2);
+    let mut record = Record::create(&pool, 0).unwrap();
+    let chunk = take(&pool);
+    stage(&mut record, &chunk).seal(&plan()).unwrap();
+    let found = sealed(&pool, 0).unwrap();
+    let index = chunk.index();
+    let is_there = || found.chunk_of(pool.contents(), 0).unwrap().is_some();
+    assert!(is_there());
+    chunk.await_turn().unwrap();
+    assert!(is_there(), "while it is written");
+    chunk.written().unwrap();
+    assert!(is_there(), "until it is hashed");
+    drop(chunk);
+    assert!(!is_there(), "free");
+    let again = take_all(&pool).into_iter().find(|chunk| chunk.index() == index).unwrap();
+    assert!(!is_there(), "being filled");
+    for (tag, piece, bytes, there) in
+        [(TAG + 1, 0, CHUNK, false), (TAG, 1, CHUNK, false), (TAG, 0, 4096, false), (TAG, 0, CHUNK, true)]
+    {
+        again.fill(tag, piece, bytes).unwrap();
+        assert_eq!(is_there(), there, "tag {tag}, piece {piece}, {bytes} bytes");
+    }
+}
+
+#[test]
+fn a_seal_never_covers_what_came_after_it() {
+    let directory = memory();
+    let pool = pool(&directory, 1, 3);
+    let mut record = Record::create(&pool, 0).unwrap();
+    let first = take(&pool);
+    let old = stage(&mut record, &first);
+    old.seal(&plan()).unwrap();
+    // The same again, up to the last byte: what is there must not be taken for what was sealed.
+    let second = take(&pool);
+    let new = stage(&mut record, &second);
+    assert!(sealed(&pool, 0).is_none(), "begun anew");
+    // Late, from a thread of the shard before.
+    old.done(0);
+    old.clear();
+    old.place(0, Piece { offset: 0, bytes: 1, at: 1 }, None);
+    assert!(old.seal(&plan()).is_err());
+    new.seal(&plan()).unwrap();
+    old.clear();
+    let found = sealed(&pool, 0).unwrap();
+    assert_eq!((found.pieces[0].chunk, found.pieces[0].done), (Some(second.index()), false));
+    new.clear();
+    assert!(sealed(&pool, 0).is_none(), "cleared");
+    // Nothing of this one is wiped that its seal covers.
+    record.begin(META, PIECES_MAX, TAG).unwrap().seal(&plan()).unwrap();
+    assert!(sealed(&pool, 0).is_some());
+    record.begin(META, PIECES_MAX, TAG).unwrap();
+    assert!(sealed(&pool, 0).is_none(), "begun after an empty one");
+    // A larger one, for which the file grows.
+    let larger = record.begin(100 * META, 5000, 1).unwrap();
+    larger.place(4999, Piece { offset: 0, bytes: 1, at: 1 }, None);
+    larger.write_meta(100 * META - 16, &[1; 16]);
+    larger.seal(&plan()).unwrap();
+    let found = sealed(&pool, 0).unwrap();
+    assert_eq!((found.pieces.len(), found.meta[100 * META as usize - 1], found.meta[256]), (5000, 1, 0));
+    assert!(found.pieces.iter().all(|piece| !piece.done));
+}
+
+#[test]
+fn no_byte_that_is_sealed_can_change() {
+    let directory = memory();
+    let pool = pool(&directory, 1, 3);
+    let mut record = Record::create(&pool, 0).unwrap();
+    let chunk = take(&pool);
+    stage(&mut record, &chunk).seal(&plan()).unwrap();
+    let file = file_of(&pool, 0);
+    let parts = Parts::new(META, PIECES_MAX).unwrap();
+    let plan_bytes = postcard::to_stdvec(&plan()).unwrap().len();
+    let (table, plan_at) = (parts.table_at as usize, parts.plan_at as usize);
+    let covered = (0..size_of::<Owner>())
+        .chain(CONTROL_AT..CONTROL_AT + offset_of!(ShardFound, unused))
+        .chain(table..table + 2 * size_of::<PieceFound>())
+        .chain(plan_at..plan_at + plan_bytes);
+    for at in covered {
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at as u64).unwrap();
+        for bit in [0x01, 0x80] {
+            file.write_all_at(&[byte[0] ^ bit], at as u64).unwrap();
+            assert!(sealed(&pool, 0).is_none(), "byte {at}");
+        }
+        file.write_all_at(&byte, at as u64).unwrap();
+    }
+    assert!(sealed(&pool, 0).is_some());
+    // Numbers beyond all bounds, with or without a seal.
+    for at in (CONTROL_AT..CONTROL_AT + offset_of!(ShardFound, seal)).step_by(4).skip(1) {
+        let mut number = [0; 4];
+        file.read_exact_at(&mut number, at as u64).unwrap();
+        file.write_all_at(&[0xff; 4], at as u64).unwrap();
+        assert!(sealed(&pool, 0).is_none(), "number at {at}");
+        file.write_all_at(&number, at as u64).unwrap();
+    }
+    // A file that says that it is longer than any memory is not believed either.
+    file.set_len(1 << 50).unwrap();
+    let plan_bytes_at = (CONTROL_AT + offset_of!(ShardFound, plan_bytes)) as u64;
+    for (bytes, is_there) in [(1_u64 << 49, false), (plan_bytes as u64, true)] {
+        file.write_all_at(&bytes.to_ne_bytes(), plan_bytes_at).unwrap();
+        assert_eq!(sealed(&pool, 0).is_some(), is_there);
+    }
+}
+
+#[test]
+fn a_record_that_was_cut_short_is_none() {
+    let directory = memory();
+    let pool = pool(&directory, 1, 3);
+    let mut record = Record::create(&pool, 0).unwrap();
+    let chunk = take(&pool);
+    stage(&mut record, &chunk).seal(&plan()).unwrap();
+    let (file, parts) = (file_of(&pool, 0), Parts::new(META, PIECES_MAX).unwrap());
+    let ends = [file.metadata().unwrap().len() - 1, parts.plan_at, parts.done_at, parts.table_at, 4096, 4095, 1000, 0];
+    // It is in use no more: its memory must not be touched where the file has ended.
+    std::mem::forget(record);
+    for end in ends {
+        file.set_len(end).unwrap();
+        assert!(sealed(&pool, 0).is_none(), "{end} bytes");
+    }
+}
+
+#[test]
+fn survivors_find_the_shard_of_a_killed_member() {
+    let directory = memory();
+    let pool = pool(&directory, 2, 3);
+    let mut other = Peer::start("record", &pool);
+    other.tell("seal");
+    other.hear();
+    assert!(pool.dead().is_empty());
+    other.kill();
+    assert_eq!(pool.dead(), [1]);
+    let found = sealed(&pool, pool.record_of(1).unwrap()).unwrap();
+    assert_eq!((&found.plan, found.pieces[1].done), (&plan(), true));
+    assert_eq!(found.chunk_of(pool.contents(), 0).unwrap().unwrap()[..], [9; CHUNK as usize]);
+    assert!(pool.free_of(1));
+    assert!(pool.dead().is_empty() && found.chunk_of(pool.contents(), 0).unwrap().is_none());
+    assert_eq!(files(directory.path()).len(), 1);
+    assert_eq!(take_all(&pool).len(), 3);
+}
+
+#[test]
+fn a_record_goes_with_its_own_member_only() {
+    let directory = memory();
+    let pool = pool(&directory, 2, 3);
+    let mut record = Record::create(&pool, 0).unwrap();
+    stage(&mut record, &take(&pool)).seal(&plan()).unwrap();
+    // As a member that died could say.
+    pool.shared.member_entries()[1].record.store(1, Ordering::SeqCst);
+    pool.shared.member_entries()[1].sealed.store(1, Ordering::SeqCst);
+    assert_eq!((pool.dead(), pool.record_of(1)), (vec![1], Some(0)));
+    assert!(pool.free_of(1));
+    assert!(pool.dead().is_empty() && sealed(&pool, 0).is_some());
+}
+
+#[test]
+fn what_the_last_leaves_sealed_is_found_and_then_removed() {
+    for is_sealed in [true, false] {
+        let directory = memory();
+        let pool = pool(&directory, 2, 3);
+        let id = pool.id();
+        let mut other = Peer::start("record", &pool);
+        other.tell(if is_sealed { "seal" } else { "leave it" });
+        other.hear();
+        assert!(Pool::open_dead(directory.path(), id).unwrap().is_none(), "members are in it");
+        assert!(!remove(directory.path(), id).unwrap());
+        other.kill();
+        assert!(Pool::open_dead(directory.path(), id).unwrap().is_none(), "one member is in it");
+        drop(pool);
+        if !is_sealed {
+            assert_eq!(files(directory.path()), [""; 0]);
+            continue;
+        }
+        let found = list(directory.path()).unwrap();
+        assert_eq!((found.len(), found[0].id, found[0].has_pool, &found[0].records[..]), (1, id, true, &[1][..]));
+        let dead = Pool::open_dead(directory.path(), id).unwrap().unwrap();
+        assert!(Pool::open_dead(directory.path(), id).unwrap().is_none(), "one salvager at a time");
+        assert!(!remove(directory.path(), id).unwrap());
+        let shards = dead.sealed().unwrap();
+        assert_eq!((shards.len(), shards[0].rank), (1, 1));
+        assert_eq!(shards[0].chunk_of(dead.contents(), 0).unwrap().unwrap()[..], [9; CHUNK as usize]);
+        dead.remove().unwrap();
+        assert_eq!(files(directory.path()), [""; 0]);
+        assert!(Pool::open_dead(directory.path(), id).unwrap().is_none());
+        assert!(remove(directory.path(), id).unwrap(), "nothing left is nothing to do");
+    }
+}
+
+#[test]
+fn records_without_a_pool_and_damaged_pools_are_removed_too() {
+    let directory = memory();
+    let pool = pool(&directory, 2, 3);
+    let id = pool.id();
+    let mut other = Peer::start("record", &pool);
+    other.tell("seal");
+    other.hear();
+    other.kill();
+    drop(pool);
+    let path = super::super::file::path_of(directory.path(), id, None);
+    OpenOptions::new().write(true).open(&path).unwrap().write_all_at(&[0xff; 64], 0).unwrap();
+    assert!(Pool::open_dead(directory.path(), id).is_err());
+    fs::write(directory.path().join("mainstay-pool-0123456789abcdef0123456789abcdef.4"), "").unwrap();
+    fs::write(directory.path().join("mainstay-pool-0123456789abcdef0123456789abcdeF.4"), "not ours").unwrap();
+    let found = list(directory.path()).unwrap();
+    assert_eq!(found.iter().filter(|found| !found.has_pool).count(), 1);
+    for found in found {
+        assert!(remove(directory.path(), found.id).unwrap());
+    }
+    assert_eq!(files(directory.path()).len(), 1);
+}

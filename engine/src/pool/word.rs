@@ -1,0 +1,65 @@
+//! The word that says whose a chunk is and how far it has come. Every change of state is one
+//! compare-and-exchange of it, so that a process that dies leaves each chunk in one state or the next.
+
+/// Nobody's. What a new file holds.
+pub(super) const FREE: u64 = 0;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    Filling = 1,
+    /// Holds a piece that is to be written.
+    Full,
+    /// Being written, in its turn.
+    Writing,
+    /// Written, and held still, until it is hashed.
+    Written,
+}
+
+/// A word that is not `FREE`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Word {
+    pub(super) state: State,
+    pub(super) member: u16,
+    /// Which of the member's shards the contents belong to.
+    pub(super) tag: u32,
+}
+
+/// What a word that was found says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    Free,
+    Held(Word),
+    /// Nothing that a member writes.
+    Garbage,
+}
+
+impl Word {
+    pub(super) fn bits(self) -> u64 {
+        self.state as u64 | u64::from(self.member) << 16 | u64::from(self.tag) << 32
+    }
+
+    /// Whether the contents are whole: filled, and not given back.
+    pub(super) fn is_filled(self) -> bool {
+        self.state != State::Filling
+    }
+
+    /// Whether it is written or waits for it.
+    pub(super) fn is_in_line(self) -> bool {
+        matches!(self.state, State::Full | State::Writing)
+    }
+}
+
+impl Found {
+    pub(super) fn of(bits: u64, members: u32) -> Found {
+        let state = match bits & 0xffff {
+            _ if bits == FREE => return Found::Free,
+            1 => State::Filling,
+            2 => State::Full,
+            3 => State::Writing,
+            4 => State::Written,
+            _ => return Found::Garbage,
+        };
+        let word = Word { state, member: (bits >> 16) as u16, tag: (bits >> 32) as u32 };
+        if u32::from(word.member) < members { Found::Held(word) } else { Found::Garbage }
+    }
+}
