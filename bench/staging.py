@@ -124,7 +124,7 @@ class Cases:
         for side in sides.memory(self.o.thresholds):
             with self.scratch() as scratch:
                 measured.append((side, mpi.Measured(self.job("memory", scratch, [side], MEMORY_ROUNDS))))
-        return results.memory_rows(name, measured, self.data_bytes)
+        return results.memory_rows(name, measured, self.o.ranks)
 
 
 def advised_bytes(space):

@@ -87,7 +87,8 @@ static void copy(program *p, int round)
 static void checkpoint(program *p, int round)
 {
     static const char *const names[] = {"perceived", "durable", "communication", "buffer_wait", "copy", "other",
-                                        "chunks", "writes", "written_bytes", "own_perceived", "own_durable"};
+                                        "resume", "chunks", "writes", "written_bytes", "own_perceived",
+                                        "own_durable"};
     mainstay_record r;
     double t1 = now();
     must(mainstay_checkpoint(p->session, NULL), "checkpoint");
@@ -97,8 +98,8 @@ static void checkpoint(program *p, int round)
     must(mainstay_last_record(p->session, &r), "the record");
     const double values[] = {
         t2 - t1, t3 - t1, 1e-9 * (double)r.communication_ns, 1e-9 * (double)r.buffer_wait_ns,
-        1e-9 * (double)r.copy_ns, 1e-9 * (double)r.other_ns, (double)r.chunks, (double)r.writes,
-        (double)r.written_bytes, 1e-9 * (double)r.perceived_ns, 1e-9 * (double)r.durable_ns};
+        1e-9 * (double)r.copy_ns, 1e-9 * (double)r.other_ns, 1e-9 * (double)r.resume_ns, (double)r.chunks,
+        (double)r.writes, (double)r.written_bytes, 1e-9 * (double)r.perceived_ns, 1e-9 * (double)r.durable_ns};
     print("checkpoint", round, sizeof values / sizeof *values, names, values);
 }
 
@@ -166,33 +167,39 @@ static void run_round(program *p, int round, side *const *sides, size_t count)
     shuffled(order, count, round);
     for (size_t i = 0; i < count; i++) {
         rewrite(p, p->stamp + 1);
-        settle(p->set.directory);
+        settle(p->set.directory, NULL);
         sides[order[i]](p, round);
     }
 }
 
-static void print_memory(uint64_t before)
-{
-    static const char *const names[] = {"bytes"};
-    double grown = (double)process_memory("VmHWM") - (double)before;
-    print("memory", 0, 1, names, &grown);
-}
+typedef struct memory {
+    uint64_t resident, shared;
+} memory;
 
-static uint64_t memory_before(void)
+static memory memory_before(void)
 {
     process_reset_peak();
-    return process_memory("VmRSS");
+    return (memory){process_memory("VmRSS"), process_memory("RssShmem")};
+}
+
+/* Beside the pool: what came since and is no shared memory. */
+static void print_memory(memory before)
+{
+    static const char *const names[] = {"bytes"};
+    double grown = (double)process_memory("VmHWM") - (double)before.resident;
+    double own = grown - ((double)process_memory("RssShmem") - (double)before.shared);
+    print("memory", 0, 1, names, &own);
 }
 
 /* Space and raw file are new: the first writes make their extents. */
 static void save(program *p)
 {
     side *const sides[] = {copy, checkpoint, write_1, write_2};
-    uint64_t before = memory_before();
+    memory before = memory_before();
     open_session(p);
     rewrite(p, 1);
     memcpy(p->raw.buffer, p->field, p->set.bytes);
-    settle(p->set.directory);
+    settle(p->set.directory, NULL);
     double started = now();
     raw_preallocate(&p->raw);
     raw_write(&p->raw, 2);
@@ -201,14 +208,14 @@ static void save(program *p)
     /* A space has room for three revisions: after as many, every block has been written before. */
     for (int warm_up = -(int)p->set.warm_ups; warm_up < 0; warm_up++) {
         rewrite(p, p->stamp + 1);
-        settle(p->set.directory);
+        settle(p->set.directory, NULL);
         checkpoint(p, warm_up);
     }
     run_round(p, -1, sides, sizeof sides / sizeof *sides);
     for (int round = 0; round < (int)p->set.rounds; round++)
         run_round(p, round, sides, sizeof sides / sizeof *sides);
     rewrite(p, p->expected);
-    settle(p->set.directory);
+    settle(p->set.directory, NULL);
     must(mainstay_checkpoint(p->session, NULL), "checkpoint");
     must(mainstay_wait(p->session), "wait");
     print_memory(before);
@@ -218,7 +225,7 @@ static void save(program *p)
 static void restarts(program *p)
 {
     side *const sides[] = {restart, read_1, read_2};
-    uint64_t before = memory_before();
+    memory before = memory_before();
     for (int round = -1; round < (int)p->set.rounds; round++)
         run_round(p, round, sides, sizeof sides / sizeof *sides);
     print_memory(before);

@@ -1,7 +1,9 @@
 #define _GNU_SOURCE
 #include "file.h"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "stop.h"
@@ -42,6 +44,21 @@ void file_sync(int file)
 {
     if (fsync(file) != 0)
         stop_errno("sync a file");
+}
+
+uint64_t file_blocks_below(const char *directory)
+{
+    uint64_t bytes = 0;
+    DIR *folder = directory ? opendir(directory) : NULL;
+    if (!folder)
+        stop_errno("read the folder %s", directory ? directory : "of the pools");
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        struct stat status;
+        if (fstatat(dirfd(folder), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode))
+            bytes += 512 * (uint64_t)status.st_blocks;
+    }
+    closedir(folder);
+    return bytes;
 }
 
 size_t file_transfer(size_t left)

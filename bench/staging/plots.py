@@ -173,9 +173,12 @@ def thresholds(axes, found):
 
 
 def memory(axes, found):
-    names = [metric.removesuffix("_own") for metric in found.by_metric if metric.endswith("_own")]
-    used = [found.mib(f"{name}_node") for name in names]
-    axes.bar(range(len(names)), used, color=BLUE, label="of the node: pool and ranks")
+    names = [metric.removesuffix("_ranks") for metric in found.by_metric if metric.endswith("_ranks")]
+    pools, ranks = ([found.mib(f"{name}_{part}") for name in names] for part in ("pool", "ranks"))
+    axes.bar(range(len(names)), pools, color=BLUE, label="the node's, in /dev/shm")
+    axes.bar(range(len(names)), ranks, bottom=pools, color=ORANGE, label="all ranks' own")
+    allowed = [found.mib(f"{name}_allowed") for name in names]
+    axes.plot(range(len(names)), allowed, "_", color=BLACK, ms=14, label="allowed")
     axes.set_xticks(range(len(names)), names, rotation=45)
     axes.set_ylabel("MiB")
 

@@ -9,7 +9,7 @@ from .sides import FILES, FLOORS, PUBLISHED, READ, STAGES
 
 # Of t2 - t1 on the rank that is the last to reach t2; `processor` is its wait for one.
 PHASES = ("processor", "communication", "buffer_wait", "copy", "other", "resume")
-MEMORY_BYTES_MAX = 16 * MIB  # a rank, besides the pool
+MEMORY_BYTES_MAX = 16 * MIB  # a rank, beside the pool
 GAIN_MIN = {"LU": 2.23, "BT": 2.62}  # published, of a pool of 64 MiB over writing directly
 ALLOWANCE_PART_MIN = 0.8
 FLAT = 1.05  # a pool within this of the best is on the flat part
@@ -55,7 +55,7 @@ def phase_rows(case, saved, side):
 
 
 def session_rows(case, saved, side, target=None):
-    """`target`: the largest part of what `direct` takes."""
+    """`target`: the largest part of what `direct` takes that will do."""
 
     def one(metric, values, reference, against, target=None):
         return rows.row(case, metric, values, "s", reference, against, target)
@@ -75,6 +75,11 @@ def stages_rows(case, mix, saved):
     return [
         *against_rows(case, saved),
         *(rows.row(case, side, saved.perceived(side), "s", "direct", saved.perceived("direct")) for side in FILES),
+        *(
+            rows.row(case, f"{side}_to_{file}", saved.perceived(side), "s", file, saved.perceived(file))
+            for side in STAGES
+            for file in ("plain", "plain_fsync")
+        ),
         *(
             row
             for side in STAGES[1:]
@@ -143,17 +148,17 @@ def restart_rows(case, restarted, data_bytes):
     return made
 
 
-def memory_rows(case, measured, data_bytes):
-    """`measured`: pairs of a side and what its job printed."""
-    made = [rows.floor(case, "data", [data_bytes], "bytes")]
+def memory_rows(case, measured, ranks):
+    """`measured`: pairs of a side and what its job printed. Of the node."""
+    made = []
     for side, printed in measured:
-        allowed = [side.pool_bytes + MEMORY_BYTES_MAX]
-        peak, own = (printed.of("memory", name) for name in ("peak", "own"))
-        node = [side.pool_bytes + ranks for ranks in printed.of("memory", "own", together=sum)]
+        allowed = [side.pool_bytes + ranks * MEMORY_BYTES_MAX]
+        pool, own = printed.of("memory", "pool"), printed.of("memory", "own", together=sum)
+        node = [sum(both) for both in zip(pool, own)]
         made += [
             rows.floor(case, f"{side.name}_allowed", allowed, "bytes"),
-            rows.row(case, side.name, peak, "bytes", f"{side.name}_allowed", allowed, 1),
-            rows.row(case, f"{side.name}_own", own, "bytes", side.name, peak),
-            rows.row(case, f"{side.name}_node", node, "bytes", "data", [data_bytes]),
+            rows.row(case, side.name, node, "bytes", f"{side.name}_allowed", allowed, 1),
+            rows.row(case, f"{side.name}_pool", pool, "bytes", side.name, node),
+            rows.row(case, f"{side.name}_ranks", own, "bytes", side.name, node),
         ]
     return made

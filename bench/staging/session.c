@@ -40,7 +40,7 @@ static void open_session(side *side, const image *image)
 {
     char path[PATH_BYTES];
     (void)image;
-    snprintf(path, sizeof path, "%s/%s.space", side->directory, side->name);
+    snprintf(path, sizeof path, "%s/%s" SPACE, side->directory, side->name);
     set_variables(side->settings, 1);
     must(mainstay_open_mpi(MPI_COMM_WORLD, path, NULL, &side->session), "open the space");
     set_variables(side->settings, 0);

@@ -18,6 +18,8 @@ typedef struct restored {
     double opened, rebuilt, read;
 } restored;
 
+#define SPACE ".space" /* how the names of spaces end */
+
 typedef struct side side;
 
 typedef struct kind {

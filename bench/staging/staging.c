@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 
+#include "file.h"
 #include "image.h"
 #include "process.h"
 #include "rounds.h"
@@ -72,18 +73,21 @@ static void close_all(program *p)
 static void save_one(program *p, side *side, int round)
 {
     static const char *const names[] = {"t1", "t2", "t3", "communication", "buffer_wait", "copy", "other", "resume",
-                                        "writes", "written_bytes"};
+                                        "device_bytes"};
     saved saved = {0};
     if (side->kind->prepare)
         side->kind->prepare(side);
-    settle(p->directory);
+    /* What earlier revisions left in the page cache stays there, as between the checkpoints of a program. A
+     * space whose blocks are gone from it would make stage direct read each that it writes a part of. */
+    settle(p->directory, SPACE);
+    uint64_t before = process_device_reads();
     double start = start_together();
     double t1 = now();
     side->kind->save(side, &p->image, &saved);
     const mainstay_record *r = &saved.record;
     const double values[] = {t1 - start, saved.t2 - start, saved.t3 - start, 1e-9 * (double)r->communication_ns,
                              1e-9 * (double)r->buffer_wait_ns, 1e-9 * (double)r->copy_ns, 1e-9 * (double)r->other_ns,
-                             1e-9 * (double)r->resume_ns, (double)r->writes, (double)r->written_bytes};
+                             1e-9 * (double)r->resume_ns, (double)(process_device_reads() - before)};
     meet();
     print(side->name, round, sizeof values / sizeof *values, names, values);
 }
@@ -95,7 +99,7 @@ static void restart_one(program *p, side *side, int round)
     if (!side->kind->restart)
         stop("%s: nothing to restart from", side->name);
     image_clear(&p->image);
-    settle(p->directory);
+    settle(p->directory, NULL);
     uint64_t before = process_device_reads();
     double start = start_together();
     double t1 = now();
@@ -109,10 +113,11 @@ static void restart_one(program *p, side *side, int round)
         side->kind->close(side, &p->image);
 }
 
-/* What came with the session: the most that was resident, and of that what is no shared memory. */
+/* What came with the session: the most that was resident but is no shared memory, and what lies in the folder of
+ * the pools. */
 static void memory(program *p)
 {
-    static const char *const names[] = {"peak", "own"};
+    static const char *const names[] = {"own", "pool"};
     process_reset_peak();
     uint64_t before = process_memory("VmRSS"), shared = process_memory("RssShmem");
     open_all(p);
@@ -121,7 +126,8 @@ static void memory(program *p)
         save_one(p, p->sides, -1);
     }
     double peak = (double)process_memory("VmHWM") - (double)before;
-    const double values[] = {peak, peak - ((double)process_memory("RssShmem") - (double)shared)};
+    double seen = (double)process_memory("RssShmem") - (double)shared;
+    const double values[] = {peak - seen, (double)file_blocks_below(getenv("MAINSTAY_POOL_DIRECTORY"))};
     print("memory", 0, sizeof values / sizeof *values, names, values);
     close_all(p);
 }

@@ -4,8 +4,10 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <mpi.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -47,26 +49,37 @@ void meet(void)
         usleep(MEET_US);
 }
 
+static const char *kept; /* how the names of folders end that stay cached */
+
+static bool ends_as_kept(const char *path)
+{
+    size_t length = strlen(path), end = kept ? strlen(kept) : 0;
+    return end > 0 && length >= end && strcmp(path + length - end, kept) == 0;
+}
+
 static int forget(const char *path, const struct stat *status, int type, struct FTW *position)
 {
     (void)status, (void)position;
+    if (type == FTW_D && ends_as_kept(path))
+        return FTW_SKIP_SUBTREE;
     int file = type == FTW_F ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
     if (file >= 0) {
         posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
         close(file);
     }
-    return 0;
+    return FTW_CONTINUE;
 }
 
-void settle(const char *directory)
+void settle(const char *directory, const char *but)
 {
+    kept = but;
     meet();
     if (my_rank() == 0) {
         int folder = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (folder < 0 || syncfs(folder) != 0)
             stop_errno("sync the file system of %s", directory);
         close(folder);
-        if (nftw(directory, forget, FOLDERS_OPEN, FTW_PHYS | FTW_MOUNT) != 0)
+        if (nftw(directory, forget, FOLDERS_OPEN, FTW_PHYS | FTW_MOUNT | FTW_ACTIONRETVAL) != 0)
             stop_errno("walk through %s", directory);
         usleep(SETTLE_US);
     }
