@@ -69,13 +69,14 @@ def figure(name, rows, case, panel, title):
     cases = {of: found for of in mixes(rows) if (found := Rows(rows, f"{of}, {case}"))}
     if not cases:
         return None
-    drawn, panels = pyplot.subplots(1, len(cases), figsize=(PANEL[0] * len(cases), PANEL[1]), squeeze=False)
+    size = (PANEL[0] * len(cases), PANEL[1])
+    drawn, panels = pyplot.subplots(1, len(cases), figsize=size, squeeze=False, layout="constrained")
     for axes, (of, found) in zip(panels[0], cases.items()):
         axes.set_title(f"{of}: {title}")
         panel(axes, found)
         axes.set_ylim(bottom=0)
-        axes.legend(fontsize=7, frameon=False)
-    drawn.tight_layout()
+    # The same in all panels, and nowhere in the way.
+    drawn.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     return name, drawn
 
 
