@@ -117,7 +117,10 @@ static void save(const std::string &space, const std::string &output) {
   std::ofstream(output) << "five\n";
   MUST(session.checkpoint() == 1);
   session.wait();
-  MUST(session.poll() && session.last_record().revision == 1);
+  MUST(session.poll());
+  const auto r = session.last_record();
+  MUST(r.revision == 1 && r.resume_ns > 0);
+  MUST(r.communication_ns + r.buffer_wait_ns + r.copy_ns + r.other_ns + r.resume_ns == r.perceived_ns);
   session.close();
   MUST(!session.is_open());
   session.close(); /* a second time: nothing */
