@@ -1,8 +1,8 @@
 """The guide: it builds, what it links to is there, and what it shows is what happens.
 
 A block of `console` in a page is run, in a folder with the small examples: lines that begin with `$` are commands, those after
-it what they print. Dates and times may differ; a line `...` stands for any lines. The blocks of programming languages are files
-of examples/, which the book includes.
+it what they print. Dates, times and percentages may differ; a line `...` stands for any lines. The blocks of programming
+languages are files of examples/, which the book includes.
 """
 
 import os
@@ -25,7 +25,7 @@ GUIDE = ROOT / "docs" / "guide"
 SOURCE = GUIDE / "src"
 BOOK = ROOT / "target" / "guide"
 EXAMPLES = ROOT / "examples"
-SMALL = ("minimal", "logbook", "heat")
+SMALL = ("minimal", "logbook", "heat", "patches")
 LIMIT_S = 120
 PAGES = sorted(path.name for path in SOURCE.glob("*.md") if path.name != "SUMMARY.md")
 LANGUAGES = ("c", "cmake", "cpp", "fortran", "python", "rust")
@@ -158,9 +158,10 @@ def make_mpifort(folder):
 
 
 def shape(line):
-    """A line without what differs from run to run: dates, times, and how wide a table is for them."""
+    """A line without what differs from run to run: dates, times, shares, and how wide a table is for them."""
     line = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "DATE", line)
     line = re.sub(r"\d+(\.\d+)? ?(ns|µs|ms|s)\b", "TIME", line)
+    line = re.sub(r"\b\d+\.\d\b(?! ?([KMG]i?)?B\b)", "PERCENT", line)
     return " ".join(line.split())
 
 
