@@ -2,13 +2,13 @@
 
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
 import uuid
 from pathlib import Path
 
-import mainstay
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -19,6 +19,7 @@ from mpi import MPIS, SHARED_MEMORY, is_ours, mapped  # noqa: E402
 # Every process that a test starts, and its children, carry this in their environment.
 MARK = f"MAINSTAY_TEST_SESSION={uuid.uuid4()}"
 END_LIMIT_S = 10
+MAINSTAY = ROOT / "target" / "release" / "mainstay"
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -33,7 +34,7 @@ def no_leftovers():
     usual, tempfile.tempdir = tempfile.tempdir, str(folder)
     yield
     tempfile.tempdir = usual
-    new = left_in_shared_memory(before, folder / "last")
+    new = left_in_shared_memory(before)
     # What pytest's own tmp_path keeps goes with the folder.
     left = sorted(path.name for path in folder.iterdir() if not path.name.startswith("pytest-of-"))
     shutil.rmtree(folder)
@@ -59,16 +60,15 @@ def scratch():
         yield path
 
 
-def left_in_shared_memory(before, space):
+def left_in_shared_memory(before):
     """What came since `before` into /dev/shm, is of no use to any process, and stays.
 
-    The pools of jobs that were killed are removed by the next opening of any space. Jobs beside the tests leave
-    something for a moment too: it gets time to go.
+    The pools of jobs that were killed stay for as long as their spaces do. Jobs beside the tests leave something for
+    a moment too: it gets time to go.
     """
     deadline = time.monotonic() + END_LIMIT_S
     while True:
-        mainstay.open(space, stage="direct").close()
-        shutil.rmtree(space)
+        subprocess.run([MAINSTAY, "salvage", "--clean"], stdout=subprocess.DEVNULL, timeout=END_LIMIT_S)
         if not (new := unused_shared_memory() - before) or time.monotonic() > deadline:
             return new
         time.sleep(0.1)
