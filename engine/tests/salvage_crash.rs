@@ -8,15 +8,19 @@
 mod support;
 
 use mainstay_engine::{
-    Config, Session, Stage,
+    Config, Session, SpaceSurvey, Stage, Verified,
+    device::RANK_BYTES,
     group::{Group, Solo, ThreadGroup},
+    tend::{Holding, hold_on},
 };
+use nix::fcntl::{FcntlArg, fcntl};
 use std::{
     collections::BTreeSet,
     fs,
     path::Path,
     sync::{Arc, Barrier, Mutex},
     thread,
+    time::Duration,
 };
 use support::{
     faulty::{Durable, Failure, Faulty, Gate, Loss, Medium},
@@ -42,7 +46,7 @@ struct Shape {
 }
 
 const SHAPE: Shape = Shape { ranks: 3, keep: 1, bytes: BYTES, pool_bytes: 256 << 10 };
-const LARGER: Shape = Shape { bytes: 70_000, ..SHAPE };
+const LARGER: Shape = Shape { bytes: 130_000, pool_bytes: 512 << 10, ..SHAPE };
 
 impl Shape {
     fn config(self, pools: &Path) -> Config {
@@ -256,17 +260,72 @@ fn a_shard_larger_than_the_pool_is_completed_from_both() {
     everywhere(&killed, 1);
 }
 
+/// A hold that is taken after the kill counts at once: what was let go of at t1 is not let go of any more, and
+/// is written over by nobody.
+#[test]
+fn what_is_held_after_the_kill_stays() {
+    let mut restored = BTreeSet::new();
+    for shape in [SHAPE, LARGER, Shape { bytes: 10_000, ..SHAPE }] {
+        let killed = Killed::after(shape, Some(0)).unwrap();
+        let medium = killed.medium();
+        let device = Faulty(medium.view());
+        let survey = SpaceSurvey::open_on(&device).unwrap();
+        let is_let_go = |number: u64| survey.revision(number).is_some_and(|found| found.is_in_newest_roots());
+        assert!(is_let_go(LAST - 2), "the newest roots lead to the revision before the last complete one");
+        let key = survey.revision(LAST - 2).unwrap().key;
+        let holding = hold_on(&device, key, "", 0, Duration::ZERO).unwrap();
+        assert!(matches!(holding, Holding::Counts(_)), "{holding:?}");
+        let pools = pools_like(Some(killed.pools.path()));
+        let config = Config { stage: Stage::Direct, ..shape.config(pools.path()) };
+        drop(Session::open_on(Box::new(Solo), Arc::new(Faulty(medium.view())), config).unwrap());
+        let survey = SpaceSurvey::open_on(&device).unwrap();
+        let held = survey.complete(key).unwrap_or_else(|| panic!("{shape:?}: what is held is gone"));
+        assert_eq!(held.verify(&|_| ()).unwrap(), Verified::Whole, "{shape:?}");
+        restored.insert(killed.check_alone(&medium.end_processes(), LAST - 1).unwrap());
+    }
+    assert_eq!(restored, BTreeSet::from([LAST - 1, LAST]), "with room for both, and without");
+}
+
+/// Of a job that has just been killed a process may be there for a moment after the space's locks are free;
+/// and a start of another job, which looks whether the pool is its own, may be at it.
+#[test]
+fn whoever_is_at_the_pool_for_a_moment_is_waited_for() {
+    let killed = Killed::after(SHAPE, Some(3)).unwrap();
+    for byte in [0, RANK_BYTES] {
+        let pools = pools_like(Some(killed.pools.path()));
+        let pool = names(pools.path()).into_iter().find(|name| !name.contains('.')).unwrap();
+        let pool = fs::OpenOptions::new().read(true).write(true).open(pools.path().join(pool)).unwrap();
+        let lock = libc::flock {
+            l_type: libc::F_WRLCK as libc::c_short,
+            l_whence: libc::SEEK_SET as libc::c_short,
+            l_start: byte as i64,
+            l_len: 1,
+            l_pid: 0,
+        };
+        fcntl(&pool, FcntlArg::F_OFD_SETLK(&lock)).unwrap();
+        let step = thread::scope(|scope| {
+            scope.spawn(move || {
+                thread::sleep(Duration::from_millis(300));
+                drop(pool);
+            });
+            killed.restored(&killed.medium(), pools.path()).unwrap()
+        });
+        assert_eq!((step, names(pools.path()).len()), (LAST, 0), "byte {byte}");
+    }
+}
+
 /// The opening says so, or goes on with the step before.
 #[test]
 fn an_error_in_any_operation_of_a_salvage_mixes_nothing() {
-    let killed = Killed::after(LARGER, Some(3)).unwrap();
+    let shape = Shape { ranks: 2, ..SHAPE };
+    let killed = Killed::after(shape, Some(3)).unwrap();
     for failure in [Failure::Io, Failure::Full, Failure::Forgets] {
         let (mut operations, mut restored) = (0, [0; 2]);
         for nth in 1.. {
             let (medium, pools) = (killed.medium(), pools_like(Some(killed.pools.path())));
             let view = medium.view();
             view.fails_in(nth, failure);
-            let config = Config { stage: Stage::Direct, ..SHAPE.config(pools.path()) };
+            let config = Config { stage: Stage::Direct, ..shape.config(pools.path()) };
             let opened = Session::open_on(Box::new(Solo), Arc::new(Faulty(view.clone())), config);
             if !view.has_failed() {
                 break;
@@ -282,7 +341,7 @@ fn an_error_in_any_operation_of_a_salvage_mixes_nothing() {
             }
             // What the next opening makes of what is left of the pool.
             let medium = medium.end_processes();
-            let config = Config { stage: Stage::Direct, ..SHAPE.config(pools.path()) };
+            let config = Config { stage: Stage::Direct, ..shape.config(pools.path()) };
             drop(Session::open_on(Box::new(Solo), Arc::new(Faulty(medium.view())), config).unwrap());
             killed.check_alone(&medium.end_processes(), LAST - 1).unwrap();
             assert_eq!(names(pools.path()), [""; 0]);

@@ -10,7 +10,16 @@ use crate::{
     error::Result,
     pool::{self, Dead, Pool, Sealed},
 };
-use std::path::Path;
+use std::{
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long others may be in a pool or at it after the locks of its space are free: of a process that was
+/// killed they go one by one, and starts of other jobs look whether the pool is theirs.
+const POOL_GRACE: Duration = Duration::from_secs(2);
+const POLL: Duration = Duration::from_millis(10);
 
 /// Completes in the space on `device`, whose locks the job holds, what dead pools in `directory` hold for it;
 /// removes them, and those that nobody will claim. Where the space has no locks nothing is completed:
@@ -18,7 +27,7 @@ use std::path::Path;
 pub(crate) fn at_opening(device: &dyn Device, directory: &Path, locked: bool) -> Vec<String> {
     let mut failures = Vec::new();
     for found in pool::list(directory).unwrap_or_default() {
-        match Pool::open_dead(directory, found.id) {
+        match open_dead(device, directory, found.id, locked) {
             Ok(Some(dead)) => {
                 if settle(device, &dead, locked, &mut failures).is_ok_and(|is_settled| is_settled) {
                     let _ = dead.remove();
@@ -33,6 +42,20 @@ pub(crate) fn at_opening(device: &dyn Device, directory: &Path, locked: bool) ->
         }
     }
     failures
+}
+
+/// As `Pool::open_dead`; of a pool with shards of this space waits until nobody is in it or at it: what this
+/// opening does not complete it ends.
+fn open_dead(device: &dyn Device, directory: &Path, id: [u8; 16], locked: bool) -> Result<Option<Dead>> {
+    let deadline = Instant::now() + POOL_GRACE;
+    let has_ours = || pool::sealed_of(directory, id).is_ok_and(|found| found.iter().any(|one| is_ours(device, one)));
+    loop {
+        let opened = Pool::open_dead(directory, id);
+        if !matches!(opened, Ok(None)) || !locked || Instant::now() >= deadline || !has_ours() {
+            return opened;
+        }
+        thread::sleep(POLL);
+    }
 }
 
 /// Whether nobody wants the pool any more.
