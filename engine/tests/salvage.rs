@@ -3,16 +3,16 @@
 #[macro_use]
 mod support;
 
-use mainstay_engine::{Config, Session, SpaceSurvey, Stage, group::ThreadGroup};
+use mainstay_engine::{Config, Session, SpaceSurvey, Stage, device::Disk, group::ThreadGroup};
 use std::{
     env, fs,
     os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    sync::Barrier,
+    sync::{Arc, Barrier},
     thread,
 };
-use support::{State, filled};
+use support::{State, filled, stuck::Stuck};
 use tempfile::TempDir;
 
 const RANKS: usize = 3;
@@ -30,11 +30,12 @@ impl Place {
     }
 
     fn config(&self, pool_bytes: u64) -> Config {
-        Config { pool_directory: self.pools.path().into(), pool_bytes, chunk_bytes: 256 << 10, ..Config::default() }
+        config(self.pools.path(), pool_bytes)
     }
 
-    /// Runs a job that saves the steps 1 and 2 and is killed as a whole just after t2 of the second.
-    fn kill_job(&self, pool_bytes: u64, cells: usize) {
+    /// Runs a job that saves the steps 1 and 2 and is killed as a whole just after t2 of the second, of which
+    /// its device takes only so many writes of all ranks.
+    fn kill_job(&self, pool_bytes: u64, cells: usize, writes: u64) {
         for _ in 0..10 {
             let job = Command::new(env::current_exe().unwrap())
                 .args(["--exact", "job_that_is_killed", "--ignored", "--nocapture"])
@@ -42,11 +43,12 @@ impl Place {
                 .env("SALVAGE_POOLS", self.pools.path())
                 .env("SALVAGE_POOL_BYTES", pool_bytes.to_string())
                 .env("SALVAGE_CELLS", cells.to_string())
+                .env("SALVAGE_WRITES", writes.to_string())
                 .stdout(Stdio::null())
                 .status()
                 .unwrap();
             assert_eq!(job.signal(), Some(9), "{job}");
-            // On a very fast disk it may have been complete.
+            // On a very fast disk that takes all of it, it may have been complete.
             if self.newest() == Some(1) && !self.files().is_empty() {
                 return;
             }
@@ -94,6 +96,12 @@ impl Place {
     }
 }
 
+fn config(pools: &Path, pool_bytes: u64) -> Config {
+    // As many chunks of the smaller pools as of the larger ones.
+    let chunk_bytes = (pool_bytes / 64).clamp(4 << 10, 256 << 10);
+    Config { pool_directory: pools.into(), pool_bytes, chunk_bytes, ..Config::default() }
+}
+
 fn newest(space: &Path) -> Option<u64> {
     SpaceSurvey::open(space).unwrap().newest().map(|revision| revision.key.number)
 }
@@ -113,21 +121,19 @@ fn run<T: Send>(ranks: usize, work: impl Fn(usize, ThreadGroup) -> T + Sync) -> 
 fn job_that_is_killed() {
     let Some(space) = env::var_os("SALVAGE_SPACE") else { return };
     let number = |name: &str| env::var(name).unwrap().parse::<u64>().unwrap();
-    let config = Config {
-        pool_directory: env::var_os("SALVAGE_POOLS").unwrap().into(),
-        pool_bytes: number("SALVAGE_POOL_BYTES"),
-        chunk_bytes: 256 << 10,
-        ..Config::default()
-    };
+    let config = config(Path::new(&env::var_os("SALVAGE_POOLS").unwrap()), number("SALVAGE_POOL_BYTES"));
+    let device = Stuck::new(Disk::make(Path::new(&space)).unwrap());
     let staged = Barrier::new(RANKS);
     run(RANKS, |rank, group| {
-        let mut session = Session::open(Box::new(group), Path::new(&space), config.clone()).unwrap();
+        let mut session = Session::open_on(Box::new(group), Arc::new(device.clone()), config.clone()).unwrap();
         let mut state = State::new();
         state.field = vec![0.0; number("SALVAGE_CELLS") as usize];
         state.protect(&mut session);
         filled(&mut state, rank, 1);
         session.checkpoint().unwrap();
         session.wait().unwrap();
+        staged.wait();
+        device.sticks_after(number("SALVAGE_WRITES"));
         filled(&mut state, rank, 2);
         session.checkpoint().unwrap();
         staged.wait();
@@ -140,7 +146,7 @@ fn the_next_start_completes_what_was_staged() {
     // With room for all of it, and for a part.
     for (pool_bytes, cells) in [(64 << 20, 2 << 20), (4 << 20, 3_000_001)] {
         let place = Place::new();
-        place.kill_job(pool_bytes, cells);
+        place.kill_job(pool_bytes, cells, ALL);
         assert_eq!(place.restore(&place.space(), RANKS, pool_bytes, cells), Some(2));
         assert_eq!(place.newest(), Some(2));
         assert_eq!(place.files(), [""; 0], "nothing is left in memory");
@@ -148,9 +154,12 @@ fn the_next_start_completes_what_was_staged() {
     }
 }
 
-/// Of the pool that both jobs have room in.
-const POOL: u64 = 16 << 20;
-const CELLS: usize = 2_500_000;
+/// The pool has room for all of it.
+const POOL: u64 = 256 << 10;
+const CELLS: usize = 5_001;
+/// Writes that the device takes of the second step: a part of the chunks, or all of a plain disk's.
+const SOME: u64 = 11;
+const ALL: u64 = u64::MAX;
 
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
@@ -163,7 +172,7 @@ fn copy(from: &Path, to: &Path) {
 #[test]
 fn a_job_that_went_on_elsewhere_is_not_overtaken() {
     let place = Place::new();
-    place.kill_job(POOL, CELLS);
+    place.kill_job(POOL, CELLS, SOME);
     // On another node, which does not see that memory: two steps further.
     let elsewhere = Place { space: TempDir::new().unwrap(), pools: tempfile::tempdir_in(MEMORY).unwrap() };
     run(RANKS, |rank, group| {
@@ -187,7 +196,7 @@ fn a_job_that_went_on_elsewhere_is_not_overtaken() {
 #[test]
 fn a_pool_waits_for_its_own_space() {
     let place = Place::new();
-    place.kill_job(POOL, CELLS);
+    place.kill_job(POOL, CELLS, SOME);
     let left = place.files();
     assert_eq!(left.len(), 1 + RANKS);
     let another = place.space.path().join("another");
@@ -207,7 +216,7 @@ fn a_pool_waits_for_its_own_space() {
 #[test]
 fn a_pool_whose_space_is_gone_is_removed_by_any_start() {
     let place = Place::new();
-    place.kill_job(POOL, CELLS);
+    place.kill_job(POOL, CELLS, SOME);
     fs::remove_dir_all(place.space()).unwrap();
     assert_eq!(place.restore(&place.space.path().join("another"), 1, POOL, CELLS), None);
     assert_eq!(place.files(), [""; 0]);
@@ -216,7 +225,7 @@ fn a_pool_whose_space_is_gone_is_removed_by_any_start() {
 #[test]
 fn other_ranks_than_before_complete_it_too() {
     let place = Place::new();
-    place.kill_job(POOL, CELLS);
+    place.kill_job(POOL, CELLS, SOME);
     let config = place.config(POOL);
     run(1, |_, group| Session::open(Box::new(group), &place.space(), config.clone()).unwrap().close().unwrap());
     assert_eq!(place.newest(), Some(2));
@@ -227,7 +236,7 @@ fn other_ranks_than_before_complete_it_too() {
 #[test]
 fn a_stage_without_a_pool_completes_what_another_left() {
     let place = Place::new();
-    place.kill_job(POOL, CELLS);
+    place.kill_job(POOL, CELLS, SOME);
     let config = Config { stage: Stage::Direct, ..place.config(POOL) };
     run(RANKS, |_, group| Session::open(Box::new(group), &place.space(), config.clone()).unwrap().close().unwrap());
     assert_eq!((place.newest(), place.files().len()), (Some(2), 0));
@@ -237,13 +246,13 @@ fn a_stage_without_a_pool_completes_what_another_left() {
 #[test]
 fn what_was_damaged_in_memory_is_never_published_for_whole() {
     let place = Place::new();
-    place.kill_job(POOL, CELLS);
+    place.kill_job(POOL, CELLS, SOME);
     let (space, pools) = (place.space.path().join("kept"), TempDir::new().unwrap());
     copy(&place.space(), &space);
     copy(place.pools.path(), pools.path());
     let mut random = fastrand::Rng::with_seed(11);
     let mut restored = [0; 2];
-    for round in 0..32 {
+    for round in 0..160 {
         fs::remove_dir_all(place.space()).unwrap();
         copy(&space, &place.space());
         copy(pools.path(), place.pools.path());
@@ -262,14 +271,16 @@ fn what_was_damaged_in_memory_is_never_published_for_whole() {
         restored[step as usize - 1] += 1;
         assert_eq!(place.files(), [""; 0], "round {round}");
     }
-    assert!(restored.iter().all(|count| *count > 5), "{restored:?}");
+    assert!(restored.iter().all(|count| *count > 20), "{restored:?}");
 }
 
 /// Killed again and again while it completes what was left, the salvager comes to an end all the same.
 #[test]
 fn a_salvager_that_is_killed_is_followed_by_another() {
     let place = Place::new();
-    place.kill_job(POOL, CELLS);
+    // So large that it takes a while.
+    let (pool_bytes, cells) = (16 << 20, 2_500_000);
+    place.kill_job(pool_bytes, cells, ALL);
     let (space, pools) = (place.space.path().join("kept"), TempDir::new().unwrap());
     copy(&place.space(), &space);
     copy(place.pools.path(), pools.path());
@@ -287,11 +298,11 @@ fn a_salvager_that_is_killed_is_followed_by_another() {
                 .stdout(Stdio::null())
                 .spawn()
                 .unwrap();
-            thread::sleep(std::time::Duration::from_millis(random.u64(0..60)));
+            thread::sleep(std::time::Duration::from_millis(random.u64(0..60 + 10 * u64::from(killed))));
             salvager.kill().unwrap();
             killed += u32::from(salvager.wait().unwrap().signal() == Some(9));
         }
-        assert_eq!(place.restore(&place.space(), RANKS, POOL, CELLS), Some(2));
+        assert_eq!(place.restore(&place.space(), RANKS, pool_bytes, cells), Some(2));
         assert_eq!(place.files(), [""; 0]);
     }
     tell!("{killed} salvagers killed");

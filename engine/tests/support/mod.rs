@@ -14,6 +14,7 @@ pub mod faulty;
 pub mod program;
 pub mod recording;
 pub mod schedule;
+pub mod stuck;
 pub mod whole;
 
 use mainstay_engine::{Config, Region, Session, group::ThreadGroup, space::format::ElementType};
