@@ -11,8 +11,13 @@ use std::{
     process::{Command, Stdio},
     sync::{Arc, Barrier},
     thread,
+    time::{Duration, Instant},
 };
-use support::{State, filled, stuck::Stuck};
+use support::{
+    State, filled,
+    processes::{Meeting, hear, say},
+    stuck::Stuck,
+};
 use tempfile::TempDir;
 
 const RANKS: usize = 3;
@@ -298,7 +303,7 @@ fn a_salvager_that_is_killed_is_followed_by_another() {
                 .stdout(Stdio::null())
                 .spawn()
                 .unwrap();
-            thread::sleep(std::time::Duration::from_millis(random.u64(0..60 + 10 * u64::from(killed))));
+            thread::sleep(Duration::from_millis(random.u64(0..60 + 10 * u64::from(killed))));
             salvager.kill().unwrap();
             killed += u32::from(salvager.wait().unwrap().signal() == Some(9));
         }
@@ -315,4 +320,100 @@ fn salvager_that_is_killed() {
     let Some(space) = env::var_os("SALVAGE_SPACE") else { return };
     let pools = env::var_os("SALVAGE_POOLS").unwrap();
     mainstay_engine::tend::salvage(Path::new(&pools), Some(Path::new(&space)), false).unwrap();
+}
+
+/// Has room for the shard of one rank and a half.
+const SHARED_POOL: u64 = 64 << 10;
+const VICTIM: usize = 2;
+
+/// Rank `VICTIM` is killed when the others wait for its chunks: they go on, and finish their part.
+fn kill_one_rank(place: &Place, when: &str) {
+    let meeting = TempDir::new().unwrap();
+    let rank = |rank: usize| {
+        Command::new(env::current_exe().unwrap())
+            .args(["--exact", "rank_in_a_process_of_its_own", "--ignored", "--nocapture"])
+            .env("SALVAGE_SPACE", place.space())
+            .env("SALVAGE_POOLS", place.pools.path())
+            .env("SALVAGE_MEETING", meeting.path())
+            .env("SALVAGE_RANK", rank.to_string())
+            .env("SALVAGE_WHEN", when)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap()
+    };
+    let mut ranks: Vec<_> = (0..RANKS).map(rank).collect();
+    let come = (0..RANKS).try_for_each(|rank| hear(meeting.path(), &format!("come-{rank}")).map(drop));
+    // Until they have taken what chunks there are.
+    thread::sleep(Duration::from_millis(100));
+    ranks[VICTIM].kill().unwrap();
+    let since = Instant::now();
+    let mut ended = Vec::new();
+    for rank in &mut ranks {
+        while rank.try_wait().unwrap().is_none() && since.elapsed() < Duration::from_secs(60) {
+            thread::sleep(Duration::from_millis(5));
+        }
+        let _ = rank.kill();
+        ended.push(rank.wait().unwrap());
+    }
+    come.unwrap();
+    assert_eq!(ended[VICTIM].signal(), Some(9));
+    assert!(ended[..VICTIM].iter().all(|status| status.success()), "{ended:?}");
+}
+
+#[test]
+#[ignore = "run by the other tests"]
+fn rank_in_a_process_of_its_own() {
+    let Some(space) = env::var_os("SALVAGE_SPACE") else { return };
+    let meeting = PathBuf::from(env::var_os("SALVAGE_MEETING").unwrap());
+    let rank = env::var("SALVAGE_RANK").unwrap().parse().unwrap();
+    let config = config(Path::new(&env::var_os("SALVAGE_POOLS").unwrap()), SHARED_POOL);
+    let device = Stuck::new(Disk::make(Path::new(&space)).unwrap());
+    let group = Meeting::new(rank, RANKS, &meeting);
+    let mut session = Session::open_on(Box::new(group), Arc::new(device.clone()), config).unwrap();
+    let mut state = State::new();
+    state.field = vec![0.0; CELLS];
+    state.protect(&mut session);
+    filled(&mut state, rank, 1);
+    session.checkpoint().unwrap();
+    session.wait().unwrap();
+    filled(&mut state, rank, 2);
+    session.begin(30_000).unwrap();
+    let come = || say(&meeting, &format!("come-{rank}"), &[]);
+    if rank == VICTIM {
+        device.sticks_after(0);
+        match env::var("SALVAGE_WHEN").unwrap().as_str() {
+            "filling" => session.write("stream", 0, &[7; 30_000]).unwrap(),
+            _ => drop(session.checkpoint().unwrap()),
+        }
+        come();
+        thread::sleep(Duration::from_secs(120));
+        return;
+    }
+    hear(&meeting, &format!("come-{VICTIM}")).unwrap();
+    come();
+    session.checkpoint().unwrap();
+    while !session.poll().unwrap() {
+        thread::sleep(Duration::from_millis(1));
+    }
+    // As the runtime ends ranks when one is lost.
+    std::process::exit(0);
+}
+
+#[test]
+fn what_a_killed_rank_was_filling_is_given_to_the_others() {
+    let place = Place::new();
+    kill_one_rank(&place, "filling");
+    assert_eq!(place.newest(), Some(1));
+    assert_eq!(place.restore(&place.space(), RANKS, SHARED_POOL, CELLS), Some(1));
+    assert_eq!(place.files(), [""; 0]);
+}
+
+/// They need its chunks, so that they complete its shard themselves.
+#[test]
+fn what_a_killed_rank_had_staged_is_completed_by_the_others() {
+    let place = Place::new();
+    kill_one_rank(&place, "staged");
+    assert_eq!(place.newest(), Some(2));
+    assert_eq!(place.restore(&place.space(), RANKS, SHARED_POOL, CELLS), Some(2));
+    assert_eq!(place.files(), [""; 0]);
 }

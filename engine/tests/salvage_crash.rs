@@ -8,7 +8,7 @@
 mod support;
 
 use mainstay_engine::{
-    Config, Session, SpaceSurvey, Stage, Verified,
+    Config, ErrorKind, Session, SpaceSurvey, Stage, Verified,
     device::RANK_BYTES,
     group::{Group, Solo, ThreadGroup},
     tend::{Holding, hold_on},
@@ -284,6 +284,41 @@ fn what_is_held_after_the_kill_stays() {
         restored.insert(killed.check_alone(&medium.end_processes(), LAST - 1).unwrap());
     }
     assert_eq!(restored, BTreeSet::from([LAST - 1, LAST]), "with room for both, and without");
+}
+
+/// Although all of it may lie in the space and in the record.
+#[test]
+fn what_was_told_to_be_lost_does_not_come_back() {
+    let mut told = 0;
+    for nth in 1.. {
+        let (medium, pools) = (Medium::new(true), pools_like(None));
+        let shape = Shape { ranks: 1, ..SHAPE };
+        let view = medium.view();
+        let mut session =
+            Session::open_on(Box::new(Solo), Arc::new(Faulty(view.clone())), shape.config(pools.path())).unwrap();
+        let mut program = Program::new(0);
+        program.protect(&mut session).unwrap();
+        for step in 1..=LAST {
+            program.fill(&mut session, Mark { run: 1, step }, BYTES).unwrap();
+            if step == LAST {
+                view.fails_in(nth, Failure::Io);
+            }
+            let saved = session.checkpoint().map(drop).and(session.wait());
+            assert!(saved.is_ok() || step == LAST);
+            if !saved.is_err_and(|error| error.kind() == ErrorKind::Io) {
+                continue;
+            }
+            told += 1;
+            let left = pools_like(Some(pools.path()));
+            let medium = medium.end_processes();
+            let killed = Killed { shape, durable: Durable::default(), pools: left };
+            assert_eq!(killed.restored(&medium, killed.pools.path()), Ok(LAST - 1), "operation {nth} had failed");
+        }
+        if !view.has_failed() {
+            break;
+        }
+    }
+    assert!(told > 10);
 }
 
 /// It need not have saved anything: what it does from there on belongs to another line.

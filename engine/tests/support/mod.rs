@@ -11,6 +11,7 @@ macro_rules! tell {
 }
 
 pub mod faulty;
+pub mod processes;
 pub mod program;
 pub mod recording;
 pub mod schedule;
