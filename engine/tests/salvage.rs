@@ -218,6 +218,32 @@ fn a_pool_waits_for_its_own_space() {
     assert_eq!(place.files(), [""; 0]);
 }
 
+/// A directory that is mounted twice, as here one with a link to it, is one space.
+#[test]
+fn a_space_has_more_than_one_path() {
+    let place = Place::new();
+    place.kill_job(POOL, CELLS, SOME);
+    let link = place.space.path().join("link");
+    std::os::unix::fs::symlink(place.space(), &link).unwrap();
+    let config = Config { stage: Stage::Direct, ..place.config(POOL) };
+    run(1, |_, group| {
+        drop(Session::open_on(Box::new(group), Arc::new(Disk::existing(&link)), config.clone()).unwrap());
+    });
+    assert_eq!((place.newest(), place.files().len()), (Some(2), 0));
+}
+
+/// What somebody else can get at is left alone, and keeps nobody from the rest.
+#[test]
+fn a_pool_that_is_refused_keeps_nobody_from_the_others() {
+    let place = Place::new();
+    let refused = place.pools.path().join(format!("mainstay-pool-{:032x}", 0));
+    place.kill_job(POOL, CELLS, SOME);
+    fs::write(&refused, []).unwrap();
+    let salvaged = mainstay_engine::tend::salvage(place.pools.path(), None, true).unwrap();
+    assert_eq!((salvaged.shards.len(), salvaged.removed, salvaged.left), (RANKS, 1, 1));
+    assert_eq!((place.newest(), place.files().len()), (Some(2), 1));
+}
+
 #[test]
 fn a_pool_whose_space_is_gone_is_removed_by_any_start() {
     let place = Place::new();

@@ -11,6 +11,8 @@ use crate::{
     pool::{self, Dead, Pool, Sealed},
 };
 use std::{
+    fs,
+    os::unix::fs::MetadataExt,
     path::Path,
     thread,
     time::{Duration, Instant},
@@ -82,9 +84,15 @@ fn settle(device: &dyn Device, dead: &Dead, locked: bool, failures: &mut Vec<Str
     Ok(is_settled)
 }
 
-/// Whether the shard belongs to the space on `device`: by its path, or, if it was moved, by what is in it.
+/// Whether the shard belongs to the space on `device`: by its directory, or, if that was moved, by what is in it.
 pub(crate) fn is_ours(device: &dyn Device, sealed: &Sealed) -> bool {
-    device.path() == sealed.plan.space || (is_here(device, sealed) && !is_there(sealed))
+    is_same(&device.path(), &sealed.plan.space) || (is_here(device, sealed) && !is_there(sealed))
+}
+
+/// Whether both are paths of one directory: it may be mounted twice.
+fn is_same(one: &str, other: &str) -> bool {
+    let identity = |path: &str| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+    one == other || identity(one).is_some_and(|one| identity(other) == Some(one))
 }
 
 /// Whether what `sealed` belongs to is in the space on `device`. In doubt it is.
