@@ -46,6 +46,7 @@ impl Place {
                 .args(["--exact", "job_that_is_killed", "--ignored", "--nocapture"])
                 .env("SALVAGE_SPACE", self.space())
                 .env("SALVAGE_POOLS", self.pools.path())
+                .env("SALVAGE_OUTPUT", self.output())
                 .env("SALVAGE_POOL_BYTES", pool_bytes.to_string())
                 .env("SALVAGE_CELLS", cells.to_string())
                 .env("SALVAGE_WRITES", writes.to_string())
@@ -65,6 +66,11 @@ impl Place {
 
     fn space(&self) -> PathBuf {
         self.space.path().join("space")
+    }
+
+    /// The file that the job writes besides.
+    fn output(&self) -> PathBuf {
+        self.space.path().join("output")
     }
 
     fn newest(&self) -> Option<u64> {
@@ -140,6 +146,11 @@ fn job_that_is_killed() {
         staged.wait();
         device.sticks_after(number("SALVAGE_WRITES"));
         filled(&mut state, rank, 2);
+        if rank == 0 {
+            let output = env::var_os("SALVAGE_OUTPUT").unwrap();
+            fs::write(&output, [0; 100]).unwrap();
+            session.protect_output(Path::new(&output)).unwrap();
+        }
         session.checkpoint().unwrap();
         staged.wait();
         nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL).unwrap();
@@ -242,6 +253,18 @@ fn a_pool_that_is_refused_keeps_nobody_from_the_others() {
     let salvaged = mainstay_engine::tend::salvage(place.pools.path(), None, true).unwrap();
     assert_eq!((salvaged.shards.len(), salvaged.removed, salvaged.left), (RANKS, 1, 1));
     assert_eq!((place.newest(), place.files().len()), (Some(2), 1));
+}
+
+/// The revision would tell of bytes that are not there.
+#[test]
+fn a_shard_whose_output_file_was_cut_is_lost() {
+    for (left, newest) in [(100, 2), (99, 1)] {
+        let place = Place::new();
+        place.kill_job(POOL, CELLS, SOME);
+        fs::OpenOptions::new().write(true).open(place.output()).unwrap().set_len(left).unwrap();
+        assert_eq!(place.restore(&place.space(), RANKS, POOL, CELLS), Some(newest));
+        assert_eq!(place.files(), [""; 0]);
+    }
 }
 
 #[test]
