@@ -371,8 +371,8 @@ fn salvager_that_is_killed() {
     mainstay_engine::tend::salvage(Path::new(&pools), Some(Path::new(&space)), false).unwrap();
 }
 
-/// Has room for the shard of one rank and a half.
-const SHARED_POOL: u64 = 64 << 10;
+/// Has room for the shard of one rank.
+const SHARED_POOL: u64 = 40 << 10;
 const VICTIM: usize = 2;
 
 /// Rank `VICTIM` is killed when the others wait for its chunks: they go on, and finish their part.
@@ -426,12 +426,12 @@ fn rank_in_a_process_of_its_own() {
     session.checkpoint().unwrap();
     session.wait().unwrap();
     filled(&mut state, rank, 2);
-    session.begin(30_000).unwrap();
+    session.begin(40_000).unwrap();
     let come = || say(&meeting, &format!("come-{rank}"), &[]);
     if rank == VICTIM {
         device.sticks_after(0);
         match env::var("SALVAGE_WHEN").unwrap().as_str() {
-            "filling" => session.write("stream", 0, &[7; 30_000]).unwrap(),
+            "filling" => session.write("stream", 0, &[7; 40_000]).unwrap(),
             _ => drop(session.checkpoint().unwrap()),
         }
         come();
