@@ -5,6 +5,7 @@ use crate::{
     document::{self, hex},
     exit::{Exit, Failure, say},
     output,
+    salvage::pool_directory,
     show::missing,
     text::{self, Align},
 };
@@ -21,6 +22,8 @@ const TRIES: usize = 10;
 
 pub fn hold(wanted: &arguments::Hold) -> Result<Exit, Failure> {
     let expires = wanted.time.map_or(0, expiry);
+    // What a killed job had staged counts as well, and may not be completed any more beside a hold.
+    tend::salvage(&pool_directory()?, Some(&wanted.space.path), false)?;
     for _ in 0..TRIES {
         let survey = SpaceSurvey::open(&wanted.space.path)?;
         let key = chosen(&survey, wanted.revision)?;

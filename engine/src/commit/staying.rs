@@ -1,7 +1,13 @@
 //! What stays in a portion: which shards the roots that are written from now on lead to.
 
-use super::{Kept, Ledger, Need, RevisionKey};
-use crate::{error::Result, space::free::Blocks};
+use super::{Allocation, Kept, Ledger, Need, RevisionKey};
+use crate::{
+    error::Result,
+    space::{
+        format::{Catalogue, blocks_for},
+        free::Blocks,
+    },
+};
 use std::sync::Arc;
 
 impl Ledger {
@@ -15,11 +21,15 @@ impl Ledger {
         &self.held
     }
 
-    /// Whether no block of `blocks` is needed by `retained` or by what is held.
-    pub(crate) fn spares(&self, mut blocks: impl Iterator<Item = Blocks>, retained: &[RevisionKey]) -> bool {
+    /// Whether no block of `allocation` is needed by `retained` or by what is held, and its roots have room
+    /// for all of that.
+    pub(crate) fn spares(&self, allocation: &Allocation, retained: &[RevisionKey]) -> bool {
         let staying = self.retained(retained);
         let taken = || staying.iter().flat_map(|kept| kept.blocks.iter());
-        blocks.all(|blocks| taken().all(|taken| taken.end() <= blocks.first || blocks.end() <= taken.first))
+        let is_free = |blocks: Blocks| taken().all(|taken| taken.end() <= blocks.first || blocks.end() <= taken.first);
+        let catalogue = blocks_for(Catalogue::bytes_for(staying.len() + 1));
+        let mut roots = allocation.freeing.iter().chain([&allocation.catalogue]);
+        roots.all(|root| root.count >= catalogue) && allocation.blocks().all(is_free)
     }
 
     /// Whether any of `keys` is here and the newest root does not lead to it.

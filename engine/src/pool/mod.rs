@@ -32,7 +32,7 @@ pub(crate) use chunk::Chunk;
 pub(crate) use open::is_here;
 pub(crate) use plan::SealedPlan;
 pub(crate) use record::{Record, ShardRecord};
-pub(crate) use salvage::{Dead, list, remove};
+pub(crate) use salvage::{Dead, list, remove, sealed_of};
 pub(crate) use sealed::{Contents, Sealed, SealedSegment};
 
 use crate::device::ByteLocks;

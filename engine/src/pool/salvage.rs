@@ -57,7 +57,7 @@ impl Dead {
         Contents { file: self.locks.file(), constants: &self.constants }
     }
 
-    /// The sealed shards in it, by rank. A record that cannot be read is nobody's shard.
+    /// The sealed shards in it, by rank.
     pub(crate) fn sealed(&self) -> Result<Vec<Sealed>> {
         sealed_of(&self.directory, self.id())
     }
@@ -106,7 +106,8 @@ pub(crate) fn remove(directory: &Path, id: [u8; 16]) -> Result<bool> {
     remove_files(&directory, id).map(|()| true)
 }
 
-pub(super) fn sealed_of(directory: &Path, id: [u8; 16]) -> Result<Vec<Sealed>> {
+/// The sealed shards beside the pool `id`, whoever is in it. A record that cannot be read is nobody's shard.
+pub(crate) fn sealed_of(directory: &Path, id: [u8; 16]) -> Result<Vec<Sealed>> {
     let records = list(directory)?.into_iter().filter(|found| found.id == id).flat_map(|found| found.records);
     Ok(records.filter_map(|rank| Sealed::open(directory, id, rank).ok().flatten()).collect())
 }

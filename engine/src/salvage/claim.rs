@@ -2,7 +2,7 @@
 
 use crate::{
     capture::{first_blocks, sync_output},
-    commit::{Allocation, Ledger},
+    commit::{Allocation, Ledger, RevisionKey},
     device::{Access, Device},
     error::{Error, Result},
     pool::{Sealed, SealedPlan},
@@ -10,7 +10,7 @@ use crate::{
         LayoutFile, Portion,
         format::{BLOCK_BYTES, HASH_BYTES, Manifest, blocks_for},
         free::Blocks,
-        layouts,
+        holds_in, layouts,
     },
 };
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
@@ -40,8 +40,9 @@ pub(super) struct Claim {
 pub(super) fn examine(device: &dyn Device, sealed: &Sealed, access: Access) -> Result<Standing> {
     let plan = &sealed.plan;
     let over = |why: &str| Ok(Standing::Over(why.to_owned()));
-    let is_its = |file: &LayoutFile| file.header.layout_id == plan.layout_id;
-    let Some(layout) = layouts(device, access)?.into_iter().find(is_its) else { return Ok(Standing::Elsewhere) };
+    let layouts = layouts(device, access)?;
+    let is_its = |file: &&LayoutFile| file.header.layout_id == plan.layout_id;
+    let Some(layout) = layouts.iter().find(is_its) else { return Ok(Standing::Elsewhere) };
     let Some(portion) = layout.portions().find(|portion| portion.rank() == plan.portion) else {
         return over("its layout has no portion for it");
     };
@@ -57,9 +58,11 @@ pub(super) fn examine(device: &dyn Device, sealed: &Sealed, access: Access) -> R
         return over("the job went on without it, or another did");
     };
     let allocation = Allocation { freeing: left.to_vec(), ..plan.allocation.clone() };
-    ledger.set_held(plan.held.clone());
-    if !is_inside(plan.allocation.blocks(), &portion) || !ledger.spares(plan.allocation.blocks(), &plan.retained) {
-        return over("its place in the space is taken");
+    // What was held since t1, too.
+    let since = holds_in(&layouts)?.into_values().map(|hold| RevisionKey::new(hold.lineage, hold.number));
+    ledger.set_held(plan.held.iter().copied().chain(since).collect());
+    if !is_inside(plan.allocation.blocks(), &portion) || !ledger.spares(&plan.allocation, &plan.retained) {
+        return over("what is held needs its place");
     }
     let Some(manifest) = manifest_of(sealed, &portion) else { return over("its record contradicts itself") };
     Ok(Standing::Open(Box::new(Claim { ledger, portion, allocation, manifest })))

@@ -10,7 +10,18 @@ use crate::{
     error::Result,
     pool::{self, Dead, Pool, Sealed},
 };
-use std::path::Path;
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long others may be in a pool or at it after the locks of its space are free: of a process that was
+/// killed they go one by one, and starts of other jobs look whether the pool is theirs.
+const POOL_GRACE: Duration = Duration::from_secs(2);
+const POLL: Duration = Duration::from_millis(10);
 
 /// Completes in the space on `device`, whose locks the job holds, what dead pools in `directory` hold for it;
 /// removes them, and those that nobody will claim. Where the space has no locks nothing is completed:
@@ -18,7 +29,7 @@ use std::path::Path;
 pub(crate) fn at_opening(device: &dyn Device, directory: &Path, locked: bool) -> Vec<String> {
     let mut failures = Vec::new();
     for found in pool::list(directory).unwrap_or_default() {
-        match Pool::open_dead(directory, found.id) {
+        match open_dead(device, directory, found.id, locked) {
             Ok(Some(dead)) => {
                 if settle(device, &dead, locked, &mut failures).is_ok_and(|is_settled| is_settled) {
                     let _ = dead.remove();
@@ -33,6 +44,20 @@ pub(crate) fn at_opening(device: &dyn Device, directory: &Path, locked: bool) ->
         }
     }
     failures
+}
+
+/// As `Pool::open_dead`; of a pool with shards of this space waits until nobody is in it or at it: what this
+/// opening does not complete it ends.
+fn open_dead(device: &dyn Device, directory: &Path, id: [u8; 16], locked: bool) -> Result<Option<Dead>> {
+    let deadline = Instant::now() + POOL_GRACE;
+    let has_ours = || pool::sealed_of(directory, id).is_ok_and(|found| found.iter().any(|one| is_ours(device, one)));
+    loop {
+        let opened = Pool::open_dead(directory, id);
+        if !matches!(opened, Ok(None)) || !locked || Instant::now() >= deadline || !has_ours() {
+            return opened;
+        }
+        thread::sleep(POLL);
+    }
 }
 
 /// Whether nobody wants the pool any more.
@@ -59,9 +84,15 @@ fn settle(device: &dyn Device, dead: &Dead, locked: bool, failures: &mut Vec<Str
     Ok(is_settled)
 }
 
-/// Whether the shard belongs to the space on `device`: by its path, or, if it was moved, by what is in it.
+/// Whether the shard belongs to the space on `device`: by its directory, or, if that was moved, by what is in it.
 pub(crate) fn is_ours(device: &dyn Device, sealed: &Sealed) -> bool {
-    device.path() == sealed.plan.space || (is_here(device, sealed) && !is_there(sealed))
+    is_same(&device.path(), &sealed.plan.space) || (is_here(device, sealed) && !is_there(sealed))
+}
+
+/// Whether both are paths of one directory: it may be mounted twice.
+fn is_same(one: &str, other: &str) -> bool {
+    let identity = |path: &str| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+    one == other || identity(one).is_some_and(|one| identity(other) == Some(one))
 }
 
 /// Whether what `sealed` belongs to is in the space on `device`. In doubt it is.

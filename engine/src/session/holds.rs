@@ -7,7 +7,6 @@
 
 use super::inner::Inner;
 use crate::{
-    clock::unix_ns,
     commit::{Allocation, Complete, RevisionKey},
     error::{Error, Result},
     group::{Group, agree, gather},
@@ -15,11 +14,11 @@ use crate::{
     restore::find,
     space::{
         LayoutFile,
-        format::{Answer, Answers, HOLDS, Lineage},
+        format::{Answer, Answers, HOLDS, Hold, Lineage},
+        holds_in,
     },
 };
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// A hold as rank 0 tells it to the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -164,16 +163,9 @@ impl Inner {
     }
 }
 
-/// All holds that have not expired, each once, in the order of their ids.
 fn asked(layouts: &[LayoutFile]) -> Result<Vec<Asked>> {
-    let now = unix_ns();
-    let mut asked = BTreeMap::new();
-    for layout in layouts {
-        for (_, hold) in layout.read_holds()?.holds().filter(|(_, hold)| !hold.has_expired(now)) {
-            asked.insert(hold.id, RevisionKey::new(hold.lineage, hold.number));
-        }
-    }
-    Ok(asked.into_iter().map(|(id, key)| Asked { id, key }).collect())
+    let asked = |(id, hold): ([u8; 16], Hold)| Asked { id, key: RevisionKey::new(hold.lineage, hold.number) };
+    Ok(holds_in(layouts)?.into_iter().map(asked).collect())
 }
 
 /// Writes the acknowledgement into one file: of the holds that stand in it, if there ever were any.

@@ -6,10 +6,11 @@ use super::{
     format::{Answers, BLOCK, BLOCK_BYTES, HOLDS, Hold, HoldBlock},
 };
 use crate::{
+    clock::unix_ns,
     device,
     error::{Error, Result},
 };
-use std::io::ErrorKind;
+use std::{collections::BTreeMap, io::ErrorKind};
 
 /// Room for holds in each file: the holds and the acknowledgement.
 pub(crate) const HOLDS_BYTES: u64 = (HOLDS as u64 + 1) * BLOCK_BYTES;
@@ -29,6 +30,17 @@ impl HoldsRead {
             _ => None,
         })
     }
+}
+
+/// All holds in `files` that have not expired, each once, in the order of their ids.
+pub(crate) fn holds_in(files: &[LayoutFile]) -> Result<BTreeMap<[u8; 16], Hold>> {
+    let (now, mut holds) = (unix_ns(), BTreeMap::new());
+    for file in files {
+        let read = file.read_holds()?;
+        let left = read.holds().filter(|(_, hold)| !hold.has_expired(now));
+        holds.extend(left.map(|(_, hold)| (hold.id, hold.clone())));
+    }
+    Ok(holds)
 }
 
 impl LayoutFile {

@@ -19,7 +19,7 @@ pub(crate) use aligned::Aligned;
 pub(crate) use directory::{
     LOCK_FILE, LayoutFile, PROBE, clear_away, create_layout, is_layout, layouts, list, open_layout, remove_layout,
 };
-pub(crate) use holds::{HOLDS_BYTES, HoldsRead};
+pub(crate) use holds::{HOLDS_BYTES, HoldsRead, holds_in};
 pub(crate) use id::draw_id;
 pub(crate) use locks::Locks;
 pub(crate) use portion::{Checked, Portion, SLOT_STRIDE, data_from};

@@ -66,7 +66,8 @@ pub fn salvage(directory: &Path, space: Option<&Path>, clean: bool) -> Result<Sa
             Ok(Some(dead)) => visit.completes(&dead, clean)?,
             Ok(None) | Err(_) => clean,
         };
-        if goes && pool::remove(directory, found.id)? {
+        // What is refused at removing is left too, and keeps nobody from the others.
+        if goes && pool::remove(directory, found.id).is_ok_and(|is_removed| is_removed) {
             removed += 1;
         } else {
             left += 1;

@@ -11,9 +11,11 @@ macro_rules! tell {
 }
 
 pub mod faulty;
+pub mod processes;
 pub mod program;
 pub mod recording;
 pub mod schedule;
+pub mod stuck;
 pub mod whole;
 
 use mainstay_engine::{Config, Region, Session, group::ThreadGroup, space::format::ElementType};

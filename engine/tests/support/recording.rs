@@ -377,20 +377,29 @@ pub fn job(
     shape: Shape,
     work: impl Fn(Program, Session) -> Result<(), Trouble> + Sync,
 ) -> Checked<()> {
+    job_with(medium, shape.ranks, &shape.config(), work)
+}
+
+/// As `job`, of so many ranks and with these settings.
+pub fn job_with(
+    medium: &Medium,
+    ranks: usize,
+    config: &Config,
+    work: impl Fn(Program, Session) -> Result<(), Trouble> + Sync,
+) -> Checked<()> {
     let run = |group: Box<dyn Group>| -> Result<(), Trouble> {
         let device = Arc::new(Faulty(medium.view()));
         let mut program = Program::new(group.rank());
-        let mut session = Session::open_on(group, device, shape.config())?;
+        let mut session = Session::open_on(group, device, config.clone())?;
         program.protect(&mut session)?;
         work(program, session)
     };
-    let ended = if shape.ranks == 1 {
+    let ended = if ranks == 1 {
         vec![run(Box::new(Solo))]
     } else {
         thread::scope(|scope| {
             let run = &run;
-            let ranks =
-                ThreadGroup::new(shape.ranks).into_iter().map(|group| scope.spawn(move || run(Box::new(group))));
+            let ranks = ThreadGroup::new(ranks).into_iter().map(|group| scope.spawn(move || run(Box::new(group))));
             let ranks: Vec<_> = ranks.collect();
             ranks
                 .into_iter()

@@ -1,0 +1,410 @@
+//! The salvage itself is killed, loses its power and meets errors, after every single operation: the step
+//! before or the newest one is there, whole; and the newest as long as the pool is.
+//!
+//! A job on a device in memory is held still between t2 and t3, and what lies in its pool is copied: what a
+//! kill at that moment leaves.
+
+#[macro_use]
+mod support;
+
+use mainstay_engine::{
+    Config, ErrorKind, Session, SpaceSurvey, Stage, Verified,
+    device::RANK_BYTES,
+    group::{Group, Solo, ThreadGroup},
+    tend::{Holding, hold_on},
+};
+use nix::fcntl::{FcntlArg, fcntl};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::Path,
+    sync::{Arc, Barrier, Mutex},
+    thread,
+    time::Duration,
+};
+use support::{
+    faulty::{Durable, Failure, Faulty, Gate, Loss, Medium},
+    program::{Mark, Program},
+    recording::{Checked, job_with, losses},
+    whole,
+};
+use tempfile::TempDir;
+
+const MEMORY: &str = "/dev/shm";
+const BYTES: usize = 40_000;
+const LAST: u64 = 4;
+
+/// What kind of job it is.
+#[derive(Debug, Clone, Copy)]
+struct Shape {
+    ranks: usize,
+    keep: u32,
+    /// Of the last step; a larger one needs room that two roots have to free.
+    bytes: usize,
+    /// Has room for all of it; or the job is held still only at t2.
+    pool_bytes: u64,
+}
+
+const SHAPE: Shape = Shape { ranks: 3, keep: 1, bytes: BYTES, pool_bytes: 256 << 10 };
+const LARGER: Shape = Shape { bytes: 130_000, pool_bytes: 512 << 10, ..SHAPE };
+
+impl Shape {
+    fn config(self, pools: &Path) -> Config {
+        Config {
+            keep: self.keep,
+            pool_bytes: self.pool_bytes,
+            chunk_bytes: 4 << 10,
+            io_threads: 2,
+            pool_directory: pools.into(),
+            ..Config::default()
+        }
+    }
+}
+
+/// A job that was killed as a whole after t2 of step `LAST`.
+struct Killed {
+    shape: Shape,
+    durable: Durable,
+    pools: TempDir,
+}
+
+/// A folder in memory for pools, empty or like `other`.
+fn pools_like(other: Option<&Path>) -> TempDir {
+    let made = tempfile::tempdir_in(MEMORY).unwrap();
+    other.into_iter().for_each(|other| copy_pools(other, made.path()));
+    made
+}
+
+/// Pools first: what a record says is done then is in the chunks, or on the medium, already.
+fn copy_pools(from: &Path, to: &Path) {
+    let mut names = names(from);
+    names.sort_by_key(|name| name.contains('.'));
+    for name in names {
+        fs::copy(from.join(&name), to.join(&name)).unwrap();
+    }
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+impl Killed {
+    /// Rank 0 has done `operations` operations on the device for the last step, and nobody does any more;
+    /// without a number the device stands still at t2. `None` if the step was complete before.
+    fn after(shape: Shape, operations: Option<u64>) -> Option<Killed> {
+        let (medium, gate, pools) = (Medium::new(true), Arc::new(Gate::new()), pools_like(None));
+        let together = Barrier::new(shape.ranks);
+        let left = Mutex::new(None);
+        thread::scope(|scope| {
+            for group in ThreadGroup::new(shape.ranks) {
+                let (medium, gate, pools, together, left) = (&medium, &gate, &pools, &together, &left);
+                scope.spawn(move || {
+                    let (rank, view) = (group.rank(), medium.gated_view(gate));
+                    let config = shape.config(pools.path());
+                    let device = Arc::new(Faulty(view.clone()));
+                    let mut session = Session::open_on(Box::new(group), device, config).unwrap();
+                    let mut program = Program::new(rank);
+                    program.protect(&mut session).unwrap();
+                    for step in 1..=LAST {
+                        let bytes = if step == LAST { shape.bytes } else { BYTES };
+                        program.fill(&mut session, Mark { run: 1, step }, bytes).unwrap();
+                        together.wait();
+                        match operations {
+                            Some(0) if rank == 0 && step == LAST => gate.close(),
+                            Some(operations) if rank == 0 && step == LAST => view.closes_gate_in(operations + 1),
+                            _ => {}
+                        }
+                        together.wait();
+                        session.checkpoint().unwrap();
+                        if step < LAST {
+                            session.wait().unwrap();
+                        }
+                    }
+                    together.wait();
+                    if rank == 0 {
+                        if operations.is_none() {
+                            gate.close();
+                        }
+                        while !gate.was_closed() && !session.poll().unwrap() {
+                            thread::yield_now();
+                        }
+                        if gate.was_closed() {
+                            let copied = pools_like(Some(pools.path()));
+                            *left.lock().unwrap() = Some((copied, medium.log()));
+                        }
+                        gate.open();
+                    }
+                    together.wait();
+                    session.close().unwrap();
+                });
+            }
+        });
+        assert_eq!(names(pools.path()), [""; 0]);
+        let (pools, log) = left.into_inner().unwrap()?;
+        let mut durable = Durable::default();
+        log.iter().for_each(|operation| durable.apply(operation));
+        Some(Killed { shape, durable: durable.orphaned(), pools })
+    }
+
+    fn medium(&self) -> Medium {
+        Medium::resume(self.durable.clone(), true)
+    }
+
+    /// What a job restores on `medium`, the same on all ranks.
+    fn restored(&self, medium: &Medium, pools: &Path) -> Checked<u64> {
+        let found = Mutex::new(BTreeSet::new());
+        let config = Config { stage: Stage::Direct, ..self.shape.config(pools) };
+        job_with(medium, self.shape.ranks, &config, |mut program, mut session| {
+            let restored = program.restore(&mut session)?;
+            found.lock().unwrap().insert(restored);
+            Ok(())
+        })?;
+        let found: Vec<Option<Mark>> = found.into_inner().unwrap().into_iter().collect();
+        match found[..] {
+            [Some(mark)] => Ok(mark.step),
+            _ => Err(format!("the ranks restored {found:?}")),
+        }
+    }
+
+    /// Without what is in memory: `at_least` or newer, whole.
+    fn check_alone(&self, medium: &Medium, at_least: u64) -> Checked<u64> {
+        whole::check(&medium.files())?;
+        let step = self.restored(medium, pools_like(None).path())?;
+        if step < at_least { Err(format!("step {step} was restored, not {at_least}")) } else { Ok(step) }
+    }
+
+    /// With it: the newest, and it stays there.
+    fn check_with_pool(&self, durable: &Durable) -> Checked<()> {
+        let (medium, pools) = (Medium::resume(durable.clone(), true), pools_like(Some(self.pools.path())));
+        match self.restored(&medium, pools.path())? {
+            LAST => {}
+            step => return Err(format!("step {step} was restored, with the pool")),
+        }
+        if !names(pools.path()).is_empty() {
+            return Err(format!("{:?} is left in memory", names(pools.path())));
+        }
+        self.check_alone(&medium.lose_power(Loss::Everything), LAST).map(drop)
+    }
+}
+
+/// A job opens the space, and saves one more step: at each point of that the power is lost, or the processes
+/// are killed.
+fn everywhere(killed: &Killed, seeds: u64) {
+    let shape = killed.shape;
+    let (medium, pools) = (killed.medium(), pools_like(Some(killed.pools.path())));
+    let (returned, saved) = (Mutex::new(0), Mutex::new(0));
+    let together = Barrier::new(shape.ranks);
+    job_with(&medium, shape.ranks, &shape.config(pools.path()), |mut program, mut session| {
+        together.wait();
+        *returned.lock().unwrap() = medium.operations();
+        together.wait();
+        let found = program.restore(&mut session)?;
+        assert_eq!(found, Some(Mark { run: 1, step: LAST }));
+        program.fill(&mut session, Mark { run: 2, step: LAST + 1 }, BYTES)?;
+        session.checkpoint()?;
+        session.wait()?;
+        *saved.lock().unwrap() = medium.operations();
+        Ok(())
+    })
+    .unwrap();
+    let (returned, saved) = (returned.into_inner().unwrap(), saved.into_inner().unwrap());
+    let (log, mut durable, mut cases) = (medium.log(), killed.durable.clone(), 0);
+    for point in 0..=log.len() {
+        if point > 0 {
+            durable.apply(&log[point - 1]);
+        }
+        let at_least = match point {
+            _ if point >= saved => LAST + 1,
+            _ if point >= returned => LAST,
+            _ => LAST - 1,
+        };
+        for loss in losses(&durable, point, seeds) {
+            cases += 1;
+            let medium = Medium::resume(Durable::of(durable.image(loss)), true);
+            let checked = killed.check_alone(&medium, at_least);
+            checked.unwrap_or_else(|why| panic!("{shape:?}: power lost after {point} operations, {loss:?}: {why}"));
+        }
+        if point <= returned {
+            cases += 1;
+            let checked = killed.check_with_pool(&durable.clone().orphaned());
+            checked.unwrap_or_else(|why| panic!("{shape:?}: killed after {point} operations: {why}"));
+        }
+    }
+    tell!("{shape:?}: {} operations, {returned} of the opening, {cases} cases", log.len());
+}
+
+#[test]
+fn a_crash_at_any_point_of_a_salvage_loses_nothing() {
+    // With nothing done yet, and with the last root that frees written and not synced.
+    for (operations, shape) in [(0, SHAPE), (7, Shape { ranks: 2, ..LARGER })] {
+        everywhere(&Killed::after(shape, Some(operations)).unwrap(), 1);
+    }
+}
+
+/// Of the last step everything up to the last root of rank 0 may be there.
+#[test]
+fn whatever_was_done_before_the_kill_is_gone_on_with() {
+    for shape in [SHAPE, LARGER, Shape { keep: 2, ..SHAPE }, Shape { ranks: 1, ..LARGER }] {
+        let killed = (0..100).map_while(|operations| Killed::after(shape, Some(operations)));
+        let count = killed.map(|killed| killed.check_with_pool(&killed.durable).unwrap()).count();
+        tell!("{shape:?}: after {count} operations");
+        assert!(count > 10 && count < 100);
+    }
+}
+
+/// What left the pool before t2 is in the space, and its hashes are in the record.
+#[test]
+fn a_shard_larger_than_the_pool_is_completed_from_both() {
+    let shape = Shape { pool_bytes: 48 << 10, ..SHAPE };
+    let killed = Killed::after(shape, None).unwrap();
+    killed.check_with_pool(&killed.durable).unwrap();
+    everywhere(&killed, 1);
+}
+
+/// A hold that is taken after the kill counts at once: what was let go of at t1 is not let go of any more, and
+/// is written over by nobody.
+#[test]
+fn what_is_held_after_the_kill_stays() {
+    let mut restored = BTreeSet::new();
+    for shape in [SHAPE, LARGER, Shape { bytes: 10_000, ..SHAPE }] {
+        let killed = Killed::after(shape, Some(0)).unwrap();
+        let medium = killed.medium();
+        let device = Faulty(medium.view());
+        let survey = SpaceSurvey::open_on(&device).unwrap();
+        let is_let_go = |number: u64| survey.revision(number).is_some_and(|found| found.is_in_newest_roots());
+        assert!(is_let_go(LAST - 2), "the newest roots lead to the revision before the last complete one");
+        let key = survey.revision(LAST - 2).unwrap().key;
+        let holding = hold_on(&device, key, "", 0, Duration::ZERO).unwrap();
+        assert!(matches!(holding, Holding::Counts(_)), "{holding:?}");
+        let pools = pools_like(Some(killed.pools.path()));
+        let config = Config { stage: Stage::Direct, ..shape.config(pools.path()) };
+        drop(Session::open_on(Box::new(Solo), Arc::new(Faulty(medium.view())), config).unwrap());
+        let survey = SpaceSurvey::open_on(&device).unwrap();
+        let held = survey.complete(key).unwrap_or_else(|| panic!("{shape:?}: what is held is gone"));
+        assert_eq!(held.verify(&|_| ()).unwrap(), Verified::Whole, "{shape:?}");
+        restored.insert(killed.check_alone(&medium.end_processes(), LAST - 1).unwrap());
+    }
+    assert_eq!(restored, BTreeSet::from([LAST - 1, LAST]), "with room for both, and without");
+}
+
+/// Although all of it may lie in the space and in the record.
+#[test]
+fn what_was_told_to_be_lost_does_not_come_back() {
+    let mut told = 0;
+    for nth in 1.. {
+        let (medium, pools) = (Medium::new(true), pools_like(None));
+        let shape = Shape { ranks: 1, ..SHAPE };
+        let view = medium.view();
+        let mut session =
+            Session::open_on(Box::new(Solo), Arc::new(Faulty(view.clone())), shape.config(pools.path())).unwrap();
+        let mut program = Program::new(0);
+        program.protect(&mut session).unwrap();
+        for step in 1..=LAST {
+            program.fill(&mut session, Mark { run: 1, step }, BYTES).unwrap();
+            if step == LAST {
+                view.fails_in(nth, Failure::Io);
+            }
+            let saved = session.checkpoint().map(drop).and(session.wait());
+            assert!(saved.is_ok() || step == LAST);
+            if !saved.is_err_and(|error| error.kind() == ErrorKind::Io) {
+                continue;
+            }
+            told += 1;
+            let left = pools_like(Some(pools.path()));
+            let medium = medium.end_processes();
+            let killed = Killed { shape, durable: Durable::default(), pools: left };
+            assert_eq!(killed.restored(&medium, killed.pools.path()), Ok(LAST - 1), "operation {nth} had failed");
+        }
+        if !view.has_failed() {
+            break;
+        }
+    }
+    assert!(told > 10);
+}
+
+/// It need not have saved anything: what it does from there on belongs to another line.
+#[test]
+fn a_start_elsewhere_ends_the_claim() {
+    for operations in 0..8 {
+        let killed = Killed::after(LARGER, Some(operations)).unwrap();
+        let medium = killed.medium();
+        let solo = |pools: &Path| {
+            let config = Config { stage: Stage::Direct, ..LARGER.config(pools) };
+            drop(Session::open_on(Box::new(Solo), Arc::new(Faulty(medium.view())), config).unwrap());
+        };
+        solo(pools_like(None).path());
+        let pools = pools_like(Some(killed.pools.path()));
+        solo(pools.path());
+        assert_eq!(names(pools.path()), [""; 0]);
+        assert_eq!(killed.check_alone(&medium.end_processes(), LAST - 1), Ok(LAST - 1));
+    }
+}
+
+/// Of a job that has just been killed a process may be there for a moment after the space's locks are free;
+/// and a start of another job, which looks whether the pool is its own, may be at it.
+#[test]
+fn whoever_is_at_the_pool_for_a_moment_is_waited_for() {
+    let killed = Killed::after(SHAPE, Some(3)).unwrap();
+    for byte in [0, RANK_BYTES] {
+        let pools = pools_like(Some(killed.pools.path()));
+        let pool = names(pools.path()).into_iter().find(|name| !name.contains('.')).unwrap();
+        let pool = fs::OpenOptions::new().read(true).write(true).open(pools.path().join(pool)).unwrap();
+        let lock = libc::flock {
+            l_type: libc::F_WRLCK as libc::c_short,
+            l_whence: libc::SEEK_SET as libc::c_short,
+            l_start: byte as i64,
+            l_len: 1,
+            l_pid: 0,
+        };
+        fcntl(&pool, FcntlArg::F_OFD_SETLK(&lock)).unwrap();
+        let step = thread::scope(|scope| {
+            scope.spawn(move || {
+                thread::sleep(Duration::from_millis(300));
+                drop(pool);
+            });
+            killed.restored(&killed.medium(), pools.path()).unwrap()
+        });
+        assert_eq!((step, names(pools.path()).len()), (LAST, 0), "byte {byte}");
+    }
+}
+
+/// The opening says so, or goes on with the step before.
+#[test]
+fn an_error_in_any_operation_of_a_salvage_mixes_nothing() {
+    let shape = Shape { ranks: 2, ..SHAPE };
+    let killed = Killed::after(shape, Some(3)).unwrap();
+    for failure in [Failure::Io, Failure::Full, Failure::Forgets] {
+        let (mut operations, mut restored) = (0, [0; 2]);
+        for nth in 1.. {
+            let (medium, pools) = (killed.medium(), pools_like(Some(killed.pools.path())));
+            let view = medium.view();
+            view.fails_in(nth, failure);
+            let config = Config { stage: Stage::Direct, ..shape.config(pools.path()) };
+            let opened = Session::open_on(Box::new(Solo), Arc::new(Faulty(view.clone())), config);
+            if !view.has_failed() {
+                break;
+            }
+            operations = nth;
+            let told = opened.map(drop);
+            for loss in [Loss::Nothing, Loss::Everything, Loss::Seeded(nth)] {
+                let medium = medium.lose_power(loss);
+                let step = killed.check_alone(&medium, LAST - 1);
+                let step =
+                    step.unwrap_or_else(|why| panic!("{failure:?} in operation {nth}, {told:?}, {loss:?}: {why}"));
+                restored[(step + 1 - LAST) as usize] += 1;
+            }
+            // What the next opening makes of what is left of the pool.
+            let medium = medium.end_processes();
+            let config = Config { stage: Stage::Direct, ..shape.config(pools.path()) };
+            drop(Session::open_on(Box::new(Solo), Arc::new(Faulty(medium.view())), config).unwrap());
+            killed.check_alone(&medium.end_processes(), LAST - 1).unwrap();
+            assert_eq!(names(pools.path()), [""; 0]);
+        }
+        tell!(
+            "{failure:?} in each of {operations} operations: {} times the step before, {} the newest",
+            restored[0],
+            restored[1]
+        );
+        assert!(operations > 10 && restored[0] > 0 && restored[1] > 0);
+    }
+}
