@@ -68,6 +68,19 @@ def test_a_program_can_ask_for_what_is_the_default(job, scratch):
     assert chunks > 0, "the program's stage was not taken"
 
 
+def test_a_program_of_an_older_header_is_taken(program, job, scratch):
+    # What lies behind its smaller struct is none of its options.
+    job("set:size=72", "set:held=77", f"set:portion={8 * MIB}")
+    told = subprocess.check_output([program, "--solo", scratch / "space", "set:held=77", "open"], text=True, timeout=LIMIT_S)
+    assert "INVALID_ARGUMENT" in told and "pool_held: 77" in told, told
+
+
+@pytest.mark.parametrize("stage", [3, 4])
+def test_a_program_can_ask_for_a_buffer_of_the_node_or_of_the_rank(job, stage):
+    portion, _ = job(f"set:stage={stage}", "set:small=1", "set:threshold=4096", "set:buffer=8192", "set:flush=0.5")
+    assert portion > 0
+
+
 def test_a_file_elsewhere_is_named_by_the_environment(job, scratch):
     (scratch / "mainstay.toml").write_text("no toml")
     named = scratch / "named.toml"

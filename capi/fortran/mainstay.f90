@@ -52,6 +52,12 @@ module mainstay
   integer(c_int32_t), parameter, public :: MAINSTAY_STAGE_DEFAULT = 0
   integer(c_int32_t), parameter, public :: MAINSTAY_STAGE_POOL = 1
   integer(c_int32_t), parameter, public :: MAINSTAY_STAGE_DIRECT = 2
+  integer(c_int32_t), parameter, public :: MAINSTAY_STAGE_NODE = 3
+  integer(c_int32_t), parameter, public :: MAINSTAY_STAGE_RANK = 4
+
+  integer(c_int32_t), parameter, public :: MAINSTAY_POOL_HELD_DEFAULT = 0
+  integer(c_int32_t), parameter, public :: MAINSTAY_POOL_HELD_ALWAYS = 1
+  integer(c_int32_t), parameter, public :: MAINSTAY_POOL_HELD_CHECKPOINT = 2
 
   ! What the program sets; 0: the settings of the environment or of mainstay.toml, or the default.
   type, bind(C), public :: mainstay_options
@@ -65,6 +71,11 @@ module mainstay
     integer(c_int64_t) :: every_steps = 0
     real(c_double) :: every_seconds = 0
     real(c_double) :: mtbf_seconds = 0
+    integer(c_int32_t) :: pool_held = MAINSTAY_POOL_HELD_DEFAULT
+    integer(c_int64_t) :: small_bytes = 0
+    integer(c_int64_t) :: threshold_bytes = 0
+    integer(c_int64_t) :: buffer_bytes = 0
+    real(c_double) :: flush_seconds = 0
   end type
 
   ! What one checkpoint took on this rank; as in mainstay.h.

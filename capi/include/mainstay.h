@@ -16,7 +16,8 @@
 #include <stdint.h>
 
 /* mainstay_options options = MAINSTAY_OPTIONS_INIT;  then set what the program wants its way. */
-#define MAINSTAY_OPTIONS_INIT { sizeof(mainstay_options), 0, MAINSTAY_STAGE_DEFAULT, 0, 0, 0, 0, 0, 0, 0 }
+#define MAINSTAY_OPTIONS_INIT { sizeof(mainstay_options), 0, MAINSTAY_STAGE_DEFAULT, 0, 0, 0, 0, 0, 0, 0, \
+    MAINSTAY_POOL_HELD_DEFAULT, 0, 0, 0, 0 }
 
 // What a call came to. The names are the same in Rust, C and Python.
 typedef enum {
@@ -91,7 +92,21 @@ typedef enum {
   MAINSTAY_STAGE_POOL,
   // Written by the calling thread, without a buffer: the baseline.
   MAINSTAY_STAGE_DIRECT,
+  // Small pieces gathered by each rank, the others in a buffer of the node; large ones straight through.
+  MAINSTAY_STAGE_NODE,
+  // Gathered in a buffer of each rank, which the calling thread writes; large pieces straight through.
+  MAINSTAY_STAGE_RANK,
 } mainstay_stage;
+
+// How long the memory of the pool is held.
+typedef enum {
+  // What mainstay.toml or the environment say; else always.
+  MAINSTAY_POOL_HELD_DEFAULT = 0,
+  // From when it is made to the end of the session.
+  MAINSTAY_POOL_HELD_ALWAYS,
+  // From the request of each checkpoint until it is durable.
+  MAINSTAY_POOL_HELD_CHECKPOINT,
+} mainstay_pool_held;
 
 // One job at work on one space.
 typedef struct mainstay_session mainstay_session;
@@ -163,12 +178,13 @@ typedef struct {
   uint32_t keep;
   // A mainstay_stage; MAINSTAY_STAGE_POOL.
   uint32_t stage;
-  // Bytes of this rank's pool; 64 MiB. With more than the shard a checkpoint costs the program one copy.
+  // Bytes of the node's pool, which its ranks share; 64 MiB. With more than their shards a checkpoint costs
+  // the program one copy.
   uint64_t pool_bytes;
   // Bytes that are written at once, a multiple of 4096; 4 MiB.
   uint64_t chunk_bytes;
-  // Threads of this rank that write, and as many that hash; 2, and 1 where the ranks of the node use
-  // all its processors.
+  // Threads of this rank that write, and as many that hash; also the most writes under way at once on the
+  // node. 2, and 1 where the ranks of the node use all its processors.
   uint32_t io_threads;
   // Bytes of this rank's portion of a new space; room for keep+2 of the first checkpoint's shards.
   uint64_t portion_bytes;
@@ -179,6 +195,18 @@ typedef struct {
   // Mean time between failures of the job, in seconds, from which Daly's formula tells when a
   // checkpoint is due; not given.
   double mtbf_seconds;
+  // A mainstay_pool_held; MAINSTAY_POOL_HELD_ALWAYS.
+  uint32_t pool_held;
+  // Stage node: pieces of fewer bytes are gathered by each rank first; 512. 1: none are.
+  uint64_t small_bytes;
+  // Stages node and rank: pieces of so many bytes and more go straight through, written by the calling
+  // thread; found on this machine.
+  uint64_t threshold_bytes;
+  // Bytes of this rank's own buffer in stage rank, and in stage node for small pieces, a multiple of 4096;
+  // 4 MiB.
+  uint64_t buffer_bytes;
+  // Stage node: its buffer is flushed every so many seconds; 0.1.
+  double flush_seconds;
 } mainstay_options;
 
 #ifdef __cplusplus
@@ -293,6 +321,42 @@ mainstay_status mainstay_open_solo(const char *path,
 // Waits for the last revision and ends the session, also when it returns an error: the pointer must
 // not be used again. Collective; before MPI_Finalize.
 mainstay_status mainstay_close(mainstay_session *session);
+
+// t1 of a checkpoint that the program writes in pieces: any number of mainstay_write, then
+// mainstay_checkpoint, which adds the protected regions and returns at t2. Collective; the other two are
+// local then. `bytes`: the most that this rank is going to write in pieces; the first checkpoint of a
+// space sizes the portions by it. `revision` may be NULL; else it gets the number that the revision will
+// have. Nothing of the revision before can be read any more.
+mainstay_status mainstay_begin(mainstay_session *session,
+                               uint64_t bytes,
+                               uint64_t *revision);
+
+// Writes `bytes` bytes at `offset` of the stream `name`, which begins to exist in the revision that was
+// begun, and grows. Any order, any size; what is written twice is what was written last, what was skipped
+// is zero. Local; the memory is the program's again when it returns. An error is told by
+// mainstay_checkpoint too, which then saves nothing. Names are those of regions, and no region may have
+// this one.
+mainstay_status mainstay_write(mainstay_session *session,
+                               const char *name,
+                               uint64_t offset,
+                               const void *data,
+                               size_t bytes);
+
+// Reads `bytes` bytes at `offset` of the stream `name` of the revision that the last mainstay_restore
+// brought back, verified. `*got` becomes how many there were: fewer than `bytes` only at the end of the
+// stream. Local; until the next checkpoint begins.
+mainstay_status mainstay_read(mainstay_session *session,
+                              const char *name,
+                              uint64_t offset,
+                              void *data,
+                              size_t bytes,
+                              size_t *got);
+
+// Puts the length of the stream `name` of the revision that the last mainstay_restore brought back into
+// `*bytes`. Local; until the next checkpoint begins.
+mainstay_status mainstay_stream_bytes(mainstay_session *session,
+                                      const char *name,
+                                      uint64_t *bytes);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -17,3 +17,4 @@ mod record;
 mod region;
 mod restore;
 mod session;
+mod stream;

@@ -1,6 +1,7 @@
 //! The settings of a session.
 
-use mainstay_engine::{Choice, Config, Error, Stage, Value};
+use mainstay_engine::{Choice, Config, Error, PoolHeld, Stage, Value};
+use std::mem::offset_of;
 
 /// Which way bytes leave the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,11 +14,28 @@ pub enum StageCode {
     Pool,
     /// Written by the calling thread, without a buffer: the baseline.
     Direct,
+    /// Small pieces gathered by each rank, the others in a buffer of the node; large ones straight through.
+    Node,
+    /// Gathered in a buffer of each rank, which the calling thread writes; large pieces straight through.
+    Rank,
+}
+
+/// How long the memory of the pool is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(dead_code, reason = "for the header only")]
+#[repr(C)]
+pub enum PoolHeldCode {
+    /// What mainstay.toml or the environment say; else always.
+    Default = 0,
+    /// From when it is made to the end of the session.
+    Always,
+    /// From the request of each checkpoint until it is durable.
+    Checkpoint,
 }
 
 /// What the program sets; 0: what the environment or mainstay.toml say, or else the default, which is
 /// given here.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct Options {
     /// sizeof(mainstay_options); MAINSTAY_OPTIONS_INIT sets it.
@@ -26,12 +44,13 @@ pub struct Options {
     pub keep: u32,
     /// A mainstay_stage; MAINSTAY_STAGE_POOL.
     pub stage: u32,
-    /// Bytes of this rank's pool; 64 MiB. With more than the shard a checkpoint costs the program one copy.
+    /// Bytes of the node's pool, which its ranks share; 64 MiB. With more than their shards a checkpoint costs
+    /// the program one copy.
     pub pool_bytes: u64,
     /// Bytes that are written at once, a multiple of 4096; 4 MiB.
     pub chunk_bytes: u64,
-    /// Threads of this rank that write, and as many that hash; 2, and 1 where the ranks of the node use
-    /// all its processors.
+    /// Threads of this rank that write, and as many that hash; also the most writes under way at once on the
+    /// node. 2, and 1 where the ranks of the node use all its processors.
     pub io_threads: u32,
     /// Bytes of this rank's portion of a new space; room for keep+2 of the first checkpoint's shards.
     pub portion_bytes: u64,
@@ -42,46 +61,112 @@ pub struct Options {
     /// Mean time between failures of the job, in seconds, from which Daly's formula tells when a
     /// checkpoint is due; not given.
     pub mtbf_seconds: f64,
+    /// A mainstay_pool_held; MAINSTAY_POOL_HELD_ALWAYS.
+    pub pool_held: u32,
+    /// Stage node: pieces of fewer bytes are gathered by each rank first; 512. 1: none are.
+    pub small_bytes: u64,
+    /// Stages node and rank: pieces of so many bytes and more go straight through, written by the calling
+    /// thread; found on this machine.
+    pub threshold_bytes: u64,
+    /// Bytes of this rank's own buffer in stage rank, and in stage node for small pieces, a multiple of 4096;
+    /// 4 MiB.
+    pub buffer_bytes: u64,
+    /// Stage node: its buffer is flushed every so many seconds; 0.1.
+    pub flush_seconds: f64,
 }
+
+/// What the struct measured in each version of the header: it only grows, at its end.
+const SIZES: [usize; 2] = [offset_of!(Options, pool_held), size_of::<Options>()];
 
 impl Options {
     /// The settings in force where the program passed `options`.
-    pub(crate) fn config(options: Option<&Options>) -> Result<Config, Error> {
-        let choice = options.map_or_else(|| Ok(Choice::default()), Options::choice)?;
+    ///
+    /// # Safety
+    /// `options` is null, or points to as many bytes as its `size` says if that is one of `SIZES`.
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn config(options: *const Options) -> Result<Config, Error> {
+        let choice = if options.is_null() {
+            Choice::default()
+        } else {
+            // SAFETY: as the caller promised.
+            unsafe { Options::read(options) }?.choice()?
+        };
         Ok(Config::resolve(&choice)?.config)
     }
 
-    fn choice(&self) -> Result<Choice, Error> {
-        if self.size != size_of::<Options>() {
-            let why =
-                format!("size {} instead of {}; begin with MAINSTAY_OPTIONS_INIT", self.size, size_of::<Options>());
+    /// The options of a program that may have been compiled with an older header; what that does not have is 0.
+    ///
+    /// # Safety
+    /// As for `config`, and not null.
+    #[allow(unsafe_code)]
+    unsafe fn read(theirs: *const Options) -> Result<Options, Error> {
+        // SAFETY: every version begins with its size.
+        let size = unsafe { (&raw const (*theirs).size).read() };
+        if !SIZES.contains(&size) {
+            let why = format!(
+                "size {size} is that of no version up to this library's; begin with MAINSTAY_OPTIONS_INIT, and \
+                 compile with this library's mainstay.h"
+            );
             return Err(Error::argument("options", why));
         }
-        let stage = match self.stage {
-            0 => None,
-            1 => Some(Stage::Pool),
-            2 => Some(Stage::Direct),
-            other => {
-                let why = format!("{other} is no stage, it takes MAINSTAY_STAGE_POOL or MAINSTAY_STAGE_DIRECT");
-                return Err(Error::argument("stage", why));
-            }
-        };
+        let mut options = Options::default();
+        // SAFETY: so many bytes are there, and no more than `options` has; any bytes are valid in its fields.
+        unsafe { (&raw mut options).cast::<u8>().copy_from_nonoverlapping(theirs.cast::<u8>(), size) };
+        Ok(options)
+    }
+
+    fn choice(&self) -> Result<Choice, Error> {
         let mut choice = Choice {
-            stage,
+            stage: self.stage()?,
+            pool_held: self.pool_held()?,
             keep: set(self.keep),
             pool_bytes: set(self.pool_bytes),
             chunk_bytes: set(self.chunk_bytes),
             io_threads: set(self.io_threads),
             portion_bytes: set(self.portion_bytes),
             every_steps: set(self.every_steps),
+            small_bytes: set(self.small_bytes),
+            threshold_bytes: set(self.threshold_bytes).map(Some),
+            buffer_bytes: set(self.buffer_bytes),
             ..Choice::default()
         };
-        for (key, seconds) in [("every_seconds", self.every_seconds), ("mtbf_seconds", self.mtbf_seconds)] {
+        let times = [
+            ("every_seconds", self.every_seconds),
+            ("mtbf_seconds", self.mtbf_seconds),
+            ("flush_seconds", self.flush_seconds),
+        ];
+        for (key, seconds) in times {
             if let Some(seconds) = set(seconds) {
                 choice.set(key, Value::Float(seconds))?;
             }
         }
         Ok(choice)
+    }
+
+    fn stage(&self) -> Result<Option<Stage>, Error> {
+        match self.stage {
+            0 => Ok(None),
+            1 => Ok(Some(Stage::Pool)),
+            2 => Ok(Some(Stage::Direct)),
+            3 => Ok(Some(Stage::Node)),
+            4 => Ok(Some(Stage::Rank)),
+            other => {
+                let takes = "MAINSTAY_STAGE_POOL, MAINSTAY_STAGE_NODE, MAINSTAY_STAGE_RANK or MAINSTAY_STAGE_DIRECT";
+                Err(Error::argument("stage", format!("{other} is no stage, it takes {takes}")))
+            }
+        }
+    }
+
+    fn pool_held(&self) -> Result<Option<PoolHeld>, Error> {
+        match self.pool_held {
+            0 => Ok(None),
+            1 => Ok(Some(PoolHeld::Always)),
+            2 => Ok(Some(PoolHeld::Checkpoint)),
+            other => {
+                let takes = "MAINSTAY_POOL_HELD_ALWAYS or MAINSTAY_POOL_HELD_CHECKPOINT";
+                Err(Error::argument("pool_held", format!("{other} is none of its values, it takes {takes}")))
+            }
+        }
     }
 }
 

@@ -53,7 +53,7 @@ pub unsafe extern "C" fn mainstay_last_record(session: *mut Session, record: *mu
                 communication_ns: phases.communication_ns,
                 buffer_wait_ns: phases.buffer_wait_ns,
                 copy_ns: phases.copy_ns,
-                other_ns: phases.other_ns(),
+                other_ns: phases.other_ns() + phases.resume_ns,
                 perceived_ns: phases.perceived_ns,
                 durable_ns: phases.durable_ns,
                 bytes: last.bytes,

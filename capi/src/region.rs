@@ -111,7 +111,7 @@ pub unsafe extern "C" fn mainstay_unprotect(session: *mut Session, name: *const 
 /// # Safety
 /// `name` is null or ends with a zero byte.
 #[allow(unsafe_code)]
-unsafe fn name_of(name: *const c_char) -> Result<String, Error> {
+pub(crate) unsafe fn name_of(name: *const c_char) -> Result<String, Error> {
     // SAFETY: passed on. What is not text is refused with the other odd characters.
     Ok(String::from_utf8_lossy(unsafe { bytes_of(name, "name") }?).into_owned())
 }

@@ -31,7 +31,8 @@ pub struct Session {
 /// of another size. Programs on MPI call mainstay_open_mpi instead.
 ///
 /// # Safety
-/// `group` is filled in, `path` ends with a zero byte, `session` points to room for a pointer.
+/// `group` is filled in, `path` ends with a zero byte, `options` has as many bytes as it says, `session`
+/// points to room for a pointer.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code)]
 pub unsafe extern "C" fn mainstay_open(
@@ -75,7 +76,7 @@ unsafe fn open(
     session: *mut *mut Session,
 ) -> Result<(), Error> {
     // SAFETY: null or as the caller promised.
-    let (options, mut session) = unsafe { (options.as_ref(), session.as_mut()) };
+    let mut session = unsafe { session.as_mut() };
     if let Some(session) = &mut session {
         **session = std::ptr::null_mut();
     }
@@ -83,7 +84,8 @@ unsafe fn open(
         let session = session.ok_or_else(|| null("session"))?;
         // SAFETY: as the caller promised.
         let path = Path::new(OsStr::from_bytes(unsafe { bytes_of(path, "path") }?));
-        Ok((session, path, Options::config(options)?))
+        // SAFETY: as the caller promised.
+        Ok((session, path, unsafe { Options::config(options) }?))
     };
     let (session, path, config) = match checked() {
         Ok(checked) => checked,

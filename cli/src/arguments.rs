@@ -17,6 +17,7 @@ Examples:
   mainstay ls /scratch/me/space              what there is to go back to
   mainstay show /scratch/me/space --phases   the newest revision, and what it took
   mainstay verify /scratch/me/space          reads every block
+  mainstay advise /scratch/me/space          how large a pool is worth having
   mainstay checkpoint /scratch/me/space      has the job that runs there save itself now
   mainstay export /scratch/me/space out      copies it into .npy files
   mainstay hold /scratch/me/space            has it stay, until it is released
@@ -40,6 +41,7 @@ pub enum Command {
     Ls(Ls),
     Show(Show),
     Verify(Verify),
+    Advise(Advise),
     Checkpoint(Checkpoint),
     Export(Export),
     Hold(Hold),
@@ -81,7 +83,7 @@ pub struct Show {
     /// The revision of this number in place of the newest complete one
     #[arg(long, value_name = "N")]
     pub revision: Option<u64>,
-    /// Also what the checkpoint took on each rank
+    /// Also where the time went, by rank, node and size of pieces and writes
     #[arg(long)]
     pub phases: bool,
 }
@@ -99,6 +101,18 @@ pub struct Verify {
     /// Only the revision of this number
     #[arg(long, value_name = "N")]
     pub revision: Option<u64>,
+}
+
+/// Says how large a pool is worth having
+///
+/// From what the newest complete revision took that was staged through a pool: how fast each node copied
+/// into the pool, and how fast that was written. A pool that holds what is not yet written while it is
+/// copied hides the writing; a larger one gains nothing.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct Advise {
+    #[command(flatten)]
+    pub space: Space,
 }
 
 /// Has the job that runs on a space save itself now, and go on
@@ -142,7 +156,7 @@ pub struct Export {
     /// Only the item of this name; may be given several times
     #[arg(long = "item", value_name = "NAME")]
     pub items: Vec<String>,
-    /// npy: with a header that numpy reads; raw: the bytes alone
+    /// npy: with a header that numpy reads; raw: the bytes alone, as of streams in any case
     #[arg(long, value_enum, default_value_t = Format::Npy)]
     pub format: Format,
     /// Replaces files that are there already

@@ -3,6 +3,7 @@
 //!
 //! One command a file; `document` is what `--json` prints, `text` what people read.
 
+mod advise;
 mod arguments;
 mod asking;
 mod checkpoint;
@@ -15,7 +16,9 @@ mod flags;
 mod hold;
 mod ls;
 mod man;
+mod nodes;
 mod output;
+mod phases;
 mod prune;
 mod run;
 mod show;
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
         Command::Ls(wanted) => ls::ls(&wanted),
         Command::Show(wanted) => show::show(&wanted),
         Command::Verify(wanted) => verify::verify(&wanted),
+        Command::Advise(wanted) => advise::advise(&wanted),
         Command::Checkpoint(wanted) => checkpoint::checkpoint(&wanted),
         Command::Config(wanted) => config::config(&wanted),
         Command::Completions(wanted) => completions::completions(&wanted),

@@ -2,9 +2,11 @@
 
 use crate::{
     arguments,
-    document::{self, Layout, ListedHold, Revision, ShownRevision, ShownShard},
+    document::{self, Layout, ListedHold, Node, Revision, ShownRevision, ShownShard},
     exit::{Exit, Failure, say},
-    hold, output,
+    hold,
+    nodes::{Part, nodes},
+    output, phases,
     text::{self, Align},
 };
 use mainstay_engine::{RevisionSurvey, SpaceSurvey};
@@ -57,12 +59,14 @@ pub fn missing(survey: &SpaceSurvey, number: u64) -> Failure {
 
 /// `None` if the revision was let go meanwhile.
 fn shown(survey: &SpaceSurvey, revision: &RevisionSurvey) -> Result<Option<ShownRevision>, Failure> {
-    let mut list = Vec::new();
+    let (mut list, mut parts) = (Vec::new(), Vec::new());
     for shard in &revision.shards {
         let Some(manifest) = shard.manifest()? else { return Ok(None) };
+        parts.extend(manifest.annex.profile.map(|profile| Part { shard: shard.shard, phases: shard.phases, profile }));
         list.push(ShownShard::of(shard, manifest));
     }
-    Ok(Some(ShownRevision { revision: Revision::of(survey, revision), list }))
+    let nodes = (!parts.is_empty()).then(|| nodes(parts).iter().map(Node::of).collect());
+    Ok(Some(ShownRevision { revision: Revision::of(survey, revision), list, nodes }))
 }
 
 fn space(survey: &SpaceSurvey) -> String {
@@ -93,7 +97,7 @@ fn space(survey: &SpaceSurvey) -> String {
     page
 }
 
-fn revision_page(shown: &ShownRevision, phases: bool) -> String {
+fn revision_page(shown: &ShownRevision, with_phases: bool) -> String {
     let r = &shown.revision;
     let mut page = format!(
         "\nrevision {} of lineage {} (id {}), {}: {} of {} shards, {}, saved {} (UTC)\n\n",
@@ -115,9 +119,9 @@ fn revision_page(shown: &ShownRevision, phases: bool) -> String {
         page += "\n";
         page += &outputs(&shown.list);
     }
-    if phases {
+    if with_phases {
         page += "\n";
-        page += &phase_table(&shown.list);
+        page += &phases::page(shown);
     }
     page
 }
@@ -167,39 +171,4 @@ fn outputs(shards: &[ShownShard]) -> String {
         shard.outputs.iter().map(row)
     });
     text::table(&columns, rows)
-}
-
-fn phase_table(shards: &[ShownShard]) -> String {
-    let names = [
-        "rank",
-        "t1",
-        "communication",
-        "buffer wait",
-        "copy",
-        "other",
-        "t2−t1",
-        "t3−t1",
-        "written",
-        "chunks",
-        "writes",
-    ];
-    let columns = names.map(|name| (name, Align::Right));
-    let first = shards.iter().map(|shard| shard.phases.t1_unix_ns).min().unwrap_or(0);
-    let row = |shard: &ShownShard| {
-        let p = &shard.phases;
-        vec![
-            shard.shard.to_string(),
-            format!("+{}", text::duration(p.t1_unix_ns - first)),
-            text::duration(p.communication_ns),
-            text::duration(p.buffer_wait_ns),
-            text::duration(p.copy_ns),
-            text::duration(p.other_ns),
-            text::duration(p.perceived_ns),
-            p.durable_ns.map_or("?".to_owned(), text::duration),
-            text::bytes(p.written_bytes),
-            p.chunks.to_string(),
-            p.writes.to_string(),
-        ]
-    };
-    text::table(&columns, shards.iter().map(row))
 }

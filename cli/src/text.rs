@@ -13,7 +13,7 @@ pub fn bytes(bytes: u64) -> String {
         value /= 1024.0;
         unit += 1;
     }
-    format!("{} {}", short(value), UNITS[unit])
+    format!("{} {}", number(value), UNITS[unit])
 }
 
 /// `3.1 ms`, `2.5 s`.
@@ -21,11 +21,11 @@ pub fn duration(ns: u64) -> String {
     let units = [(60 * SECOND_NS, "min"), (SECOND_NS, "s"), (1_000_000, "ms"), (1000, "µs"), (1, "ns")];
     let fits = units.iter().find(|(unit, _)| ns >= *unit);
     let (unit, name) = fits.unwrap_or(&(1_000_000, "ms"));
-    format!("{} {name}", short(ns as f64 / *unit as f64))
+    format!("{} {name}", number(ns as f64 / *unit as f64))
 }
 
 /// At most one digit after the point, and none where it says nothing.
-fn short(value: f64) -> String {
+pub fn number(value: f64) -> String {
     let text = format!("{value:.*}", usize::from(value < 99.95));
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
 }

@@ -6,7 +6,7 @@ mod bytes;
 mod support;
 
 use bytes::Layout;
-use mainstay_engine::Region;
+use mainstay_engine::{Region, space::format::ItemKind};
 use std::{
     fs::{self, File},
     os::unix::fs::{FileExt, symlink},
@@ -145,6 +145,36 @@ fn a_shape_that_does_not_fit_is_left_out() {
     layout.write();
     let file = &export(&space, &out(&space), &["--json", "--shard", "0"]).json()["files"][0];
     assert_eq!((&file["dtype"], &file["shape"]), (&"|u1".into(), &vec![8 * CELLS].into()));
+}
+
+/// A shard may be written as a stream too, of which nobody knows what is in it.
+#[test]
+fn a_stream_becomes_a_file_of_its_bytes() {
+    let space = Space::with(1, 2);
+    let mut layout = Layout::read(&space.layout());
+    let mut manifest = layout.manifest(1, 2);
+    manifest.items[0].kind = ItemKind::File;
+    layout.forge_manifest(1, 2, &manifest.build());
+    layout.write();
+    for format in ["npy", "raw"] {
+        let document = export(&space, &out(&space), &["--json", "--format", format, "--force"]).json();
+        let file = &document["files"][1];
+        assert_eq!((&file["file"], &file["dtype"]), (&"shard-1/field.bin".into(), &serde_json::Value::Null));
+        assert!(fs::read(out(&space).join("shard-1/field.bin")).unwrap() == saved(1, 2), "{format}");
+    }
+    assert_eq!(files(&out(&space)).iter().filter(|name| name.starts_with("shard-1")).count(), 1);
+
+    let show = space.mainstay(&["show", "--json"]).json();
+    let kinds = [0, 1].map(|rank| show["revision"]["shard_list"][rank]["items"][0]["kind"].clone());
+    assert_eq!(kinds, ["region", "stream"]);
+    let page = space.mainstay(&["show"]);
+    assert!(page.out.lines().any(|line| line.contains(" stream ") && line.ends_with("312 KiB")), "{page:?}");
+    for command in ["ls", "verify"] {
+        assert_eq!(space.mainstay(&[command]).code, 0);
+    }
+    layout.flip((layout.place(1).at + layout.manifest(1, 2).items[0].extents[0].at + 100_000) as usize);
+    layout.write();
+    space.mainstay(&["verify"]).refused(1, &["shard 1", "checksum"]);
 }
 
 #[test]

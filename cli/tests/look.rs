@@ -81,8 +81,8 @@ fn show_tells_where_each_byte_lies() {
         let expected: Vec<u8> = field(rank, 4).iter().flat_map(|value| value.to_le_bytes()).collect();
         assert!(bytes == expected, "other bytes than rank {rank} saved");
         let phases = &shard["phases"];
-        let sum =
-            ["communication_ns", "buffer_wait_ns", "copy_ns", "other_ns"].map(|name| phases[name].as_u64().unwrap());
+        let sum = ["communication_ns", "buffer_wait_ns", "copy_ns", "other_ns", "resume_ns"]
+            .map(|name| phases[name].as_u64().unwrap());
         assert_eq!(sum.iter().sum::<u64>(), phases["perceived_ns"].as_u64().unwrap());
         assert!(phases["written_bytes"].as_u64().unwrap() >= BYTES && phases["chunks"].as_u64().unwrap() > 1);
     }
@@ -174,7 +174,7 @@ fn what_is_no_space_is_left_alone() {
     let directory = tempfile::TempDir::new().unwrap();
     let file = directory.path().join("file");
     fs::write(&file, "x").unwrap();
-    for command in ["ls", "show", "verify"] {
+    for command in ["ls", "show", "verify", "advise"] {
         mainstay(&[command], &directory.path().join("nowhere")).refused(3, &["nowhere", "no such directory"]);
         mainstay(&[command], &file).refused(3, &["not a directory"]);
         mainstay(&[command], directory.path()).refused(3, &["no layout"]);

@@ -27,7 +27,9 @@ pub mod tend;
 pub use capture::{Region, check_name};
 pub use clock::unix_ns;
 pub use commit::RevisionKey;
-pub use config::{Choice, Config, Interval, KEYS, Key, Resolved, Setting, Shown, Signal, Source, Surroundings, Value};
+pub use config::{
+    Choice, Config, Interval, KEYS, Key, PoolHeld, Resolved, Setting, Shown, Signal, Source, Surroundings, Value,
+};
 pub use error::{Error, ErrorKind, Result};
 #[cfg(feature = "mutants")]
 pub use mutant::{Mutant, activate};

@@ -1,7 +1,7 @@
 //! Settings: the file, the environment, which goes before which, and what is told about wrong ones.
 
 use mainstay_engine::{
-    Choice, Config, ErrorKind, Interval, KEYS, Resolved, Result, Session, Source, Stage, Surroundings, Value,
+    Choice, Config, ErrorKind, Interval, KEYS, PoolHeld, Resolved, Result, Session, Source, Stage, Surroundings, Value,
     group::{Group, ThreadGroup},
 };
 use std::{
@@ -76,6 +76,11 @@ fn a_file_sets_every_key() {
         stage = "direct"
         pool_bytes = "1 GiB"        # sizes and times may have units
         chunk_bytes = 1048576
+        pool_held = "checkpoint"
+        small_bytes = 0
+        threshold_bytes = "256 KiB"
+        buffer_bytes = "1 MiB"
+        flush_seconds = "50 ms"
         io_threads = 4
         portion_bytes = 0x40000000
         pool_directory = "/tmp"
@@ -91,6 +96,9 @@ fn a_file_sets_every_key() {
     let config = &resolved.config;
     assert_eq!((config.keep, config.stage, config.io_threads), (3, Stage::Direct, 4));
     assert_eq!((config.pool_bytes, config.chunk_bytes, config.portion_bytes), (1 << 30, 1 << 20, 1 << 30));
+    assert_eq!((config.pool_held, config.small_bytes), (PoolHeld::Checkpoint, 0));
+    assert_eq!((config.threshold_bytes, config.buffer_bytes), (Some(256 << 10), 1 << 20));
+    assert_eq!(config.flush_every, Duration::from_millis(50));
     assert_eq!((config.pool_directory.to_str(), config.every_steps), (Some("/tmp"), 1000));
     assert_eq!((config.every, config.mtbf), (Duration::from_secs(600), Duration::from_secs(86_400)));
     assert_eq!((config.interval, config.agree_every), (Interval::Young, Duration::from_millis(500)));
@@ -118,8 +126,13 @@ fn the_program_goes_before_the_environment_that_before_the_file_that_before_the_
 
 #[test]
 fn a_program_can_set_what_is_the_default_anyway() {
-    let place = Place::with_file("stage = 'direct'\ncheckpoint_signal = 'USR1'\n");
-    let choice = Choice { stage: Some(Stage::Pool), checkpoint_signal: Some(None), ..Choice::default() };
+    let place = Place::with_file("stage = 'direct'\nthreshold_bytes = 65536\ncheckpoint_signal = 'USR1'\n");
+    let choice = Choice {
+        stage: Some(Stage::Pool),
+        threshold_bytes: Some(None),
+        checkpoint_signal: Some(None),
+        ..Choice::default()
+    };
     assert_eq!(place.resolve(&choice).unwrap().config, Config::default());
 }
 
@@ -140,13 +153,19 @@ fn a_file_may_lie_elsewhere() {
 fn the_environment_takes_what_the_file_takes() {
     let place = Place::new()
         .set("MAINSTAY_POOL_BYTES", "1 GiB")
-        .set("MAINSTAY_STAGE", "direct")
+        .set("MAINSTAY_STAGE", "node")
+        .set("MAINSTAY_POOL_HELD", "checkpoint")
+        .set("MAINSTAY_THRESHOLD_BYTES", " auto ")
+        .set("MAINSTAY_BUFFER_BYTES", "8192")
+        .set("MAINSTAY_FLUSH_SECONDS", "0.25")
         .set("MAINSTAY_EVERY_SECONDS", "1h 30m")
         .set("MAINSTAY_AGREE_SECONDS", "0.25")
         .set("MAINSTAY_CHECKPOINT_SIGNAL", "SIGUSR2")
         .set("MAINSTAY_POOL_DIRECTORY", OsString::from_vec(b"/tmp/\xff".to_vec()));
     let config = place.config();
-    assert_eq!((config.pool_bytes, config.stage), (1 << 30, Stage::Direct));
+    assert_eq!((config.pool_bytes, config.stage), (1 << 30, Stage::Node));
+    assert_eq!((config.pool_held, config.threshold_bytes), (PoolHeld::Checkpoint, None));
+    assert_eq!((config.buffer_bytes, config.flush_every), (8192, Duration::from_millis(250)));
     assert_eq!((config.every, config.agree_every), (Duration::from_secs(5400), Duration::from_millis(250)));
     assert_eq!(config.checkpoint_signal.map(|signal| signal.name()), Some("USR2"));
     assert_eq!(config.pool_directory.into_os_string().into_vec(), b"/tmp/\xff");
@@ -159,9 +178,22 @@ fn wrong_variables_are_named() {
         ("MAINSTAY_KEEP", "1001", "1001 is out of range, it takes 1 to 1000"),
         ("MAINSTAY_KEEP", "0", "0 is out of range"),
         ("MAINSTAY_KEEP", "-1", "-1 is out of range"),
-        ("MAINSTAY_STAGE", "Pool", "it takes pool or direct"),
+        ("MAINSTAY_STAGE", "Pool", "it takes pool, node, rank or direct"),
         ("MAINSTAY_CHUNK_BYTES", "6000", "6000 is out of range, it takes multiples of 4 KiB"),
         ("MAINSTAY_POOL_BYTES", "64 MeB", "no size"),
+        ("MAINSTAY_POOL_HELD", "never", "it takes always or checkpoint"),
+        ("MAINSTAY_SMALL_BYTES", "65537", "65537 is out of range, it takes 0 to 64 KiB"),
+        ("MAINSTAY_SMALL_BYTES", "auto", "no size"),
+        ("MAINSTAY_THRESHOLD_BYTES", "4095", "4095 is out of range, it takes auto, or 4 KiB to 1 GiB"),
+        ("MAINSTAY_THRESHOLD_BYTES", "0", "0 is out of range"),
+        ("MAINSTAY_THRESHOLD_BYTES", "1073741825", "1073741825 is out of range"),
+        ("MAINSTAY_THRESHOLD_BYTES", "automatic", "\"automatic\" is no size, it takes auto, or"),
+        ("MAINSTAY_BUFFER_BYTES", "6000", "6000 is out of range, it takes multiples of 4 KiB"),
+        ("MAINSTAY_BUFFER_BYTES", "2 GiB", "2 GiB is out of range"),
+        ("MAINSTAY_BUFFER_BYTES", "0", "0 is out of range"),
+        ("MAINSTAY_FLUSH_SECONDS", "0", "0 is out of range, it takes 0.001 to 60"),
+        ("MAINSTAY_FLUSH_SECONDS", "61", "61 is out of range"),
+        ("MAINSTAY_FLUSH_SECONDS", "soon", "no time"),
         ("MAINSTAY_POOL_BYTES", "99999999 EiB", "out of range"),
         ("MAINSTAY_IO_THREADS", "65", "0 to 64"),
         ("MAINSTAY_PORTION_BYTES", "1", "1 MiB and more"),
@@ -222,7 +254,7 @@ fn wrong_lines_of_a_file_are_named() {
         ("keep.value = 3", "keep in {file}, line 1", "a table is no whole number"),
         ("keep = {value = 3}", "keep in {file}, line 1", "a table is no whole number"),
         ("[session]\nkeep = 3", "session in {file}, line 1", "no such setting"),
-        ("[[stage]]\n", "stage in {file}, line 1", "it takes pool or direct"),
+        ("[[stage]]\n", "stage in {file}, line 1", "it takes pool, node, rank or direct"),
         ("keep = 1001", "keep in {file}, line 1", "1001 is out of range"),
         ("keep = 99999999999999999999999999999999999999999", "keep in {file}, line 1", "no whole number"),
         ("keep = 9999999999999999999999", "keep in {file}, line 1", "out of range"),
@@ -306,9 +338,17 @@ fn variables_that_are_no_settings_are_found() {
 #[test]
 fn ranks_with_different_settings_are_refused() {
     let small = Config { pool_bytes: 256 << 10, chunk_bytes: 64 << 10, ..Config::default() };
-    let second = Duration::from_secs(1);
+    let (second, seven) = (Duration::from_secs(1), Duration::from_secs(7));
     let different = [
         ("keep", "2", "1", Config { keep: 2, ..small.clone() }),
+        ("stage", "direct", "pool", Config { stage: Stage::Direct, ..small.clone() }),
+        ("pool_bytes", "512 KiB", "256 KiB", Config { pool_bytes: 512 << 10, ..small.clone() }),
+        ("chunk_bytes", "32 KiB", "64 KiB", Config { chunk_bytes: 32 << 10, ..small.clone() }),
+        ("pool_held", "checkpoint", "always", Config { pool_held: PoolHeld::Checkpoint, ..small.clone() }),
+        ("small_bytes", "1 KiB", "512", Config { small_bytes: 1 << 10, ..small.clone() }),
+        ("threshold_bytes", "64 KiB", "auto", Config { threshold_bytes: Some(64 << 10), ..small.clone() }),
+        ("buffer_bytes", "1 MiB", "4 MiB", Config { buffer_bytes: 1 << 20, ..small.clone() }),
+        ("flush_seconds", "7", "0.1", Config { flush_every: seven, ..small.clone() }),
         ("every_steps", "5", "0", Config { every_steps: 5, ..small.clone() }),
         ("every_seconds", "1", "0", Config { every: second, ..small.clone() }),
         ("mtbf_seconds", "1", "0", Config { mtbf: second, ..small.clone() }),
@@ -340,8 +380,11 @@ fn ranks_with_different_settings_are_refused() {
             assert!(error.to_string().starts_with(&expected), "{error}");
         }
     }
+    // Every key that must be alike was tried.
+    let alike: Vec<_> = KEYS.iter().filter(|key| key.alike).map(|key| key.name).collect();
+    assert_eq!(different.each_ref().map(|(key, ..)| *key).as_slice(), alike);
     // What concerns a rank alone may differ.
-    let own = Config { stage: Stage::Direct, pool_bytes: 512 << 10, io_threads: 1, ..small.clone() };
+    let own = Config { io_threads: 1, portion_bytes: 8 << 20, ..small.clone() };
     assert!(open_all(&own).iter().all(Result::is_ok));
 }
 

@@ -144,6 +144,11 @@ static void set(const char *what) {
   if (strncmp(what, "portion=", 8) == 0) options.portion_bytes = n;
   if (strncmp(what, "every=", 6) == 0) options.every_seconds = strtod(value, NULL);
   if (strncmp(what, "mtbf=", 5) == 0) options.mtbf_seconds = strtod(value, NULL);
+  if (strncmp(what, "held=", 5) == 0) options.pool_held = (uint32_t)n;
+  if (strncmp(what, "small=", 6) == 0) options.small_bytes = n;
+  if (strncmp(what, "threshold=", 10) == 0) options.threshold_bytes = n;
+  if (strncmp(what, "buffer=", 7) == 0) options.buffer_bytes = n;
+  if (strncmp(what, "flush=", 6) == 0) options.flush_seconds = strtod(value, NULL);
 }
 
 /* Protects `step` anew, as something else than it was. */

@@ -11,6 +11,9 @@ from .stage import refused_call, scenario
 def option_out_of_range(stage):
     wrong = ["keep=1001", "threads=65", "chunk=4095", "chunk=6000", f"chunk={(1 << 30) + 4096}", "pool=4096"]
     wrong += [f"pool={(1 << 64) - 1}", "portion=1", f"portion={(1 << 20) - 1}", f"portion={(1 << 64) - 1}"]
+    wrong += ["small=65537", "threshold=4095", f"threshold={(1 << 30) + 1}"]
+    wrong += ["buffer=4095", "buffer=6000", f"buffer={(1 << 30) + 4096}"]
+    wrong += [f"flush={time}" for time in ("nan", "inf", "-1", "0.0009", "60.001")]
     commands = [command for one in wrong for command in ("set:none=0", f"set:{one}", "open")]
     stage.check(stage.run(*commands), times=len(wrong))
 
@@ -78,6 +81,11 @@ def options_of_another_size(stage):
 @scenario
 def stage_unknown(stage):
     stage.refused("set:stage=77", "open")
+
+
+@scenario
+def pool_held_unknown(stage):
+    stage.refused("set:held=77", "open")
 
 
 @scenario

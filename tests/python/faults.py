@@ -17,7 +17,8 @@ CELLS, GROWN = 50001, 200000
 STAGES = {"1": "pool", "2": "direct"}
 # What the C options are called here.
 KEYS = {"pool": "pool_bytes", "chunk": "chunk_bytes", "threads": "io_threads", "portion": "portion_bytes",
-        "every": "every_seconds", "mtbf": "mtbf_seconds"}  # fmt: skip
+        "every": "every_seconds", "mtbf": "mtbf_seconds", "small": "small_bytes", "threshold": "threshold_bytes",
+        "buffer": "buffer_bytes", "flush": "flush_seconds"}  # fmt: skip
 
 
 class Program:
@@ -68,7 +69,7 @@ class Program:
         elif key == "stage":
             self.settings["stage"] = STAGES.get(value, value)
         else:
-            number = float(value) if key in ("every", "mtbf") else int(value)
+            number = float(value) if key in ("every", "mtbf", "flush") else int(value)
             self.settings[KEYS.get(key, key)] = number
 
     def do_fill(self, at):

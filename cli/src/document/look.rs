@@ -1,9 +1,9 @@
 //! The documents of the commands that look: `ls`, `show`, `verify`, `export`.
 
-use super::{Hold, hex};
+use super::{Hold, Node, Phases, Profile, hex};
 use mainstay_engine::{
     LayoutSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey,
-    space::format::{Item, ItemKind, Manifest, PhaseRecord},
+    space::format::{Item, ItemKind, Manifest},
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -68,7 +68,7 @@ pub struct ExportedFile {
     pub bytes: u64,
     pub element_type: &'static str,
     pub shape: Vec<u64>,
-    /// As numpy reads it; `None` of a raw file.
+    /// As numpy reads it; `None` of a raw file and of a stream.
     pub dtype: Option<&'static str>,
 }
 
@@ -120,6 +120,8 @@ pub struct ShownRevision {
     /// Its name is that of the number of shards there.
     #[serde(rename = "shard_list")]
     pub list: Vec<ShownShard>,
+    /// `None` without profiles.
+    pub nodes: Option<Vec<Node>>,
 }
 
 #[derive(Serialize)]
@@ -127,6 +129,7 @@ pub struct ShownShard {
     pub shard: u32,
     pub bytes: u64,
     pub phases: Phases,
+    pub profile: Option<Profile>,
     pub items: Vec<ShownItem>,
     pub notes: BTreeMap<String, String>,
     pub outputs: Vec<Output>,
@@ -137,20 +140,6 @@ pub struct ShownShard {
 pub struct Output {
     pub path: String,
     pub bytes: u64,
-}
-
-#[derive(Serialize)]
-pub struct Phases {
-    pub t1_unix_ns: u64,
-    pub communication_ns: u64,
-    pub buffer_wait_ns: u64,
-    pub copy_ns: u64,
-    pub other_ns: u64,
-    pub perceived_ns: u64,
-    pub durable_ns: Option<u64>,
-    pub written_bytes: u64,
-    pub chunks: u64,
-    pub writes: u64,
 }
 
 #[derive(Serialize)]
@@ -260,28 +249,12 @@ impl ShownShard {
             shard: shard.shard,
             bytes: shard.bytes,
             phases: Phases::of(&shard.phases),
+            profile: manifest.annex.profile.as_ref().map(Profile::of),
             items: manifest.items.into_iter().map(ShownItem::of).collect(),
             notes: manifest.annex.notes.into_iter().map(|note| (note.name, note.value)).collect(),
             outputs: outputs
                 .map(|o| Output { path: String::from_utf8_lossy(&o.name).into_owned(), bytes: o.bytes })
                 .collect(),
-        }
-    }
-}
-
-impl Phases {
-    fn of(phases: &PhaseRecord) -> Phases {
-        Phases {
-            t1_unix_ns: phases.t1_unix_ns,
-            communication_ns: phases.communication_ns,
-            buffer_wait_ns: phases.buffer_wait_ns,
-            copy_ns: phases.copy_ns,
-            other_ns: phases.other_ns(),
-            perceived_ns: phases.perceived_ns,
-            durable_ns: Some(phases.durable_ns).filter(|ns| *ns > 0),
-            written_bytes: phases.written_bytes,
-            chunks: phases.chunks,
-            writes: phases.writes,
         }
     }
 }
@@ -293,7 +266,7 @@ impl ShownItem {
             kind: match item.kind {
                 ItemKind::Region => "region",
                 ItemKind::Object => "object",
-                ItemKind::File => "file",
+                ItemKind::File => "stream",
             },
             element_type: item.element.name(),
             shape: item.shape,

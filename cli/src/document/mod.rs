@@ -2,9 +2,11 @@
 //! named at the end; what is not known is null. `docs/guide/src/command.md` lists them.
 
 mod look;
+mod profile;
 mod tend;
 
 pub use look::*;
+pub use profile::*;
 pub use tend::*;
 
 pub fn hex(id: &[u8; 16]) -> String {

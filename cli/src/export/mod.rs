@@ -18,7 +18,7 @@ use crate::{
 use files::{Unfinished, refuse_existing};
 use mainstay_engine::{
     RevisionSurvey, ShardSurvey, SpaceSurvey, Verified, check_name,
-    space::format::{ElementType, Hold, Item, Manifest},
+    space::format::{ElementType, Hold, Item, ItemKind, Manifest},
     tend::{self, Holding},
 };
 use std::{
@@ -144,9 +144,11 @@ fn target(format: Format, shard: u32, item: &Item) -> Result<Target, Failure> {
     // It comes from the space, and is about to become a path.
     check_name(&item.name).map_err(|error| Failure::lost(format!("shard {shard}: {error}; it is not exported")))?;
     let (element, shape) = npy::array(item);
-    let (head, suffix) = match format {
-        Format::Raw => (Vec::new(), "raw"),
-        Format::Npy => (npy::header(element, &shape), "npy"),
+    let (head, suffix) = match (item.kind, format) {
+        // What is in it, only the program knows.
+        (ItemKind::File, _) => (Vec::new(), "bin"),
+        (_, Format::Raw) => (Vec::new(), "raw"),
+        (_, Format::Npy) => (npy::header(element, &shape), "npy"),
     };
     let name = PathBuf::from(format!("shard-{shard}/{}.{suffix}", item.name));
     Ok(Target { name, head, element, shape })
@@ -183,10 +185,10 @@ fn tell(
     revision: &RevisionSurvey,
     parts: &[Part<'_>],
 ) -> Result<(), Failure> {
-    let npy = wanted.format == Format::Npy;
+    let npy = |item: &Item| wanted.format == Format::Npy && item.kind != ItemKind::File;
     let all =
         || parts.iter().flat_map(|part| part.files.iter().zip(&part.items).map(|(f, i)| (part.shard.shard, f, i)));
-    if npy && all().any(|(_, file, _)| file.element == ElementType::BF16) {
+    if all().any(|(_, file, item)| npy(item) && file.element == ElementType::BF16) {
         say("numpy knows no bf16: such items are arrays of two-byte voids; ml_dtypes has the type to view them as");
     }
     if wanted.space.json {
@@ -196,8 +198,8 @@ fn tell(
             file: file.name.display().to_string(),
             bytes: item.bytes,
             element_type: item.element.name(),
-            shape: if npy { file.shape.clone() } else { item.shape.clone() },
-            dtype: npy.then(|| npy::dtype(file.element)),
+            shape: if npy(item) { file.shape.clone() } else { item.shape.clone() },
+            dtype: npy(item).then(|| npy::dtype(file.element)),
         };
         output::json(&document::Export {
             space: &survey.path,

@@ -7,7 +7,7 @@ const STREAM_BYTES_MIN: usize = 256 << 10;
 /// Copies past the caches: nothing reads a chunk again before it has left them anyway, and a store
 /// that first fetches the line it overwrites costs half as much again. `memcpy` does the same, but only
 /// for single copies far larger than a chunk.
-pub(super) fn copy(from: &[u8], into: &mut [u8]) {
+pub(crate) fn copy(from: &[u8], into: &mut [u8]) {
     assert_eq!(from.len(), into.len());
     #[cfg(target_arch = "x86_64")]
     if from.len() >= STREAM_BYTES_MIN {

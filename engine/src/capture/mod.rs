@@ -1,17 +1,20 @@
-//! Decides which bytes a checkpoint saves, and in which order: the shard as one stream of blocks.
+//! Decides which bytes a checkpoint saves: the shard, as a log of blocks in the order in which they come.
 //!
-//! Today: every protected region, whole; beside it the program's notes, and how long its output files
-//! are. Owns the lists of all three. What must hold: the stream of a
-//! shard depends on the regions alone, and its pieces cover each region's bytes exactly once.
+//! Today: what the program writes in pieces, and every protected region, whole; beside it the program's
+//! notes, and how long its output files are. Owns the lists of these. What must hold: the extents of an
+//! item cover each of its bytes exactly once, with what was handed over last.
 
 mod copy;
 mod notes;
 mod output;
 mod region;
-mod stream;
+mod shard;
+mod size;
 
+pub(crate) use copy::copy;
 pub(crate) use notes::Notes;
 pub(crate) use output::{Marked, Outputs};
 pub(crate) use region::{Description, Regions, kind_of};
 pub use region::{Region, check_name};
-pub(crate) use stream::{Piece, Stream};
+pub(crate) use shard::{Handed, Piece, Shard, first_blocks, pieces};
+pub(crate) use size::Size;

@@ -3,7 +3,7 @@
 use super::copy::copy;
 use crate::{
     error::{Error, Result},
-    space::format::{DIMENSIONS_MAX, ElementType},
+    space::format::{BLOCK_BYTES, DIMENSIONS_MAX, ElementType},
 };
 use std::sync::Arc;
 
@@ -71,20 +71,14 @@ impl Region {
         Ok(Region { description: Arc::new(description), address })
     }
 
-    /// Copies the region's bytes from `offset` on into `into`.
-    pub(crate) fn copy_out(&self, offset: u64, into: &mut [u8]) {
-        copy(self.slice(offset, into.len() as u64), into);
-    }
-
-    /// The region's bytes from `offset` on.
+    /// All of it.
     #[allow(unsafe_code)]
-    pub(crate) fn slice(&self, offset: u64, bytes: u64) -> &[u8] {
-        assert!(offset + bytes <= self.description.bytes);
-        if bytes == 0 {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        if self.description.bytes == 0 {
             return &[];
         }
-        // SAFETY: inside the region, which stays readable and unchanged during the call (`Region::new`).
-        unsafe { std::slice::from_raw_parts(self.address.add(offset as usize), bytes as usize) }
+        // SAFETY: the region, which stays readable and unchanged during the call (`Region::new`).
+        unsafe { std::slice::from_raw_parts(self.address, self.description.bytes as usize) }
     }
 
     /// Puts `from` into the region at `offset`.
@@ -102,6 +96,13 @@ impl Region {
 }
 
 impl Description {
+    /// Where it begins in the shard's log: large ones on a block, small ones share blocks, so that what is
+    /// read in place is aligned for every element type.
+    pub(crate) fn alignment(&self) -> u64 {
+        const SMALL_ALIGNMENT: u64 = 64;
+        if self.bytes >= BLOCK_BYTES { BLOCK_BYTES } else { SMALL_ALIGNMENT }
+    }
+
     /// As a person would say it: `f64 3 x 4 (96 bytes)`.
     pub(crate) fn kind(&self) -> String {
         kind_of(self.element, &self.shape, self.bytes)

@@ -18,12 +18,12 @@ pub(crate) struct Need {
     pub(crate) meta: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Allocation {
     /// Catalogues of the roots without what is to be freed, to be written before the first block.
-    pub(super) freeing: Vec<Blocks>,
+    pub(crate) freeing: Vec<Blocks>,
     /// Catalogue of the root that publishes the revision.
-    pub(super) catalogue: Blocks,
+    pub(crate) catalogue: Blocks,
     pub(crate) meta: Blocks,
     pub(crate) data: Vec<Blocks>,
 }

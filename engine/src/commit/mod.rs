@@ -8,10 +8,12 @@
 
 mod allocation;
 mod ledger;
+mod publication;
 mod revision;
 mod staying;
 
 pub(crate) use allocation::{Allocation, Need};
 pub(crate) use ledger::{Ledger, Opened};
+pub(crate) use publication::Publication;
 pub use revision::RevisionKey;
 pub(crate) use revision::{Complete, Kept};

@@ -1,6 +1,6 @@
 //! What one place sets: a file, the environment, or a program.
 
-use super::{Config, Interval, Key, Signal, Value, value::shortened};
+use super::{Config, Interval, Key, PoolHeld, Signal, Value, value::shortened};
 use crate::{
     error::{Error, Result},
     stage::Stage,
@@ -14,6 +14,11 @@ pub struct Choice {
     pub stage: Option<Stage>,
     pub pool_bytes: Option<u64>,
     pub chunk_bytes: Option<u64>,
+    pub pool_held: Option<PoolHeld>,
+    pub small_bytes: Option<u64>,
+    pub threshold_bytes: Option<Option<u64>>,
+    pub buffer_bytes: Option<u64>,
+    pub flush_every: Option<Duration>,
     pub io_threads: Option<u32>,
     pub portion_bytes: Option<u64>,
     pub pool_directory: Option<PathBuf>,

@@ -3,10 +3,14 @@
 
 use super::{Choice, Config, Shown, Value, shown, value};
 use crate::space::format::BLOCK_BYTES;
-use std::{os::unix::ffi::OsStrExt, path::Path, time::Duration};
+use std::{ops::RangeInclusive, os::unix::ffi::OsStrExt, path::Path, time::Duration};
 
 const KEEP_MAX: u32 = 1000;
 const CHUNK_BYTES_MAX: u64 = 1 << 30;
+const SMALL_BYTES_MAX: u64 = 64 << 10;
+const THRESHOLD_BYTES: RangeInclusive<u64> = 4 << 10..=1 << 30;
+const BUFFER_BYTES_MAX: u64 = 1 << 30;
+const FLUSH_MAX: Duration = Duration::from_secs(60);
 const IO_THREADS_MAX: u32 = 64;
 /// The smallest portion that holds the slots and anything at all.
 const PORTION_BYTES_MIN: u64 = 1 << 20;
@@ -64,18 +68,19 @@ keys! {
     }
     stage {
         name: "stage",
-        meaning: "which way bytes leave the program: into a pool that I/O threads empty, or written by the caller",
-        takes: "pool or direct",
-        alike: false,
+        meaning: "which way bytes leave the program: through a pool, a buffer of the node or of the rank, or none",
+        takes: "pool, node, rank or direct",
+        alike: true,
         read: value::word,
         show: shown::word,
         in_range: any,
     }
     pool_bytes {
         name: "pool_bytes",
-        meaning: "size of each rank's pool; with more than the shard, a checkpoint costs the program one copy",
+        meaning: "size of the pool that the ranks of a node share; with more than their shards, a checkpoint costs them one \
+                  copy",
         takes: "two chunks or more: bytes, or a text such as \"64 MiB\"",
-        alike: false,
+        alike: true,
         read: value::bytes,
         show: shown::bytes,
         in_range: |size: &u64| (2 * BLOCK_BYTES..=FILE_BYTES_MAX).contains(size),
@@ -84,14 +89,61 @@ keys! {
         name: "chunk_bytes",
         meaning: "size of one chunk of the pool: what is written at once",
         takes: "multiples of 4 KiB up to 1 GiB",
-        alike: false,
+        alike: true,
         read: value::bytes,
         show: shown::bytes,
-        in_range: |size: &u64| (BLOCK_BYTES..=CHUNK_BYTES_MAX).contains(size) && size.is_multiple_of(BLOCK_BYTES),
+        in_range: |size: &u64| is_blocks(size, CHUNK_BYTES_MAX),
+    }
+    pool_held {
+        name: "pool_held",
+        meaning: "whether the pool's memory is held always, or only from a checkpoint's request until it is durable",
+        takes: "always or checkpoint",
+        alike: true,
+        read: value::word,
+        show: shown::word,
+        in_range: any,
+    }
+    small_bytes {
+        name: "small_bytes",
+        meaning: "stage node: pieces below it are gathered by each rank first",
+        takes: "0 to 64 KiB",
+        alike: true,
+        read: value::bytes,
+        show: shown::bytes,
+        in_range: |size: &u64| *size <= SMALL_BYTES_MAX,
+    }
+    threshold_bytes {
+        name: "threshold_bytes",
+        meaning: "stages node and rank: pieces of this size and more go straight through, written by the program's own \
+                  thread; auto: found on this machine",
+        takes: "auto, or 4 KiB to 1 GiB",
+        alike: true,
+        read: value::bytes_or_auto,
+        show: shown::bytes_or_auto,
+        in_range: |size: &Option<u64>| size.is_none_or(|size| THRESHOLD_BYTES.contains(&size)),
+    }
+    buffer_bytes {
+        name: "buffer_bytes",
+        meaning: "stage rank: size of each rank's own buffer; stage node: of that for its small pieces",
+        takes: "multiples of 4 KiB up to 1 GiB",
+        alike: true,
+        read: value::bytes,
+        show: shown::bytes,
+        in_range: |size: &u64| is_blocks(size, BUFFER_BYTES_MAX),
+    }
+    flush_every {
+        name: "flush_seconds",
+        meaning: "stage node: how often its buffer is flushed",
+        takes: "0.001 to 60: seconds, or a text such as \"100 ms\"",
+        alike: true,
+        read: value::seconds,
+        show: shown::seconds,
+        in_range: |time: &Duration| (TIME_MIN..=FLUSH_MAX).contains(time),
     }
     io_threads {
         name: "io_threads",
-        meaning: "threads of each rank that write, and as many that hash; 0: 2, or 1 where ranks use all processors",
+        meaning: "threads of each rank that write, and as many that hash; also the most writes under way at once on a \
+                  node; 0: 2, or 1 where ranks use all processors",
         takes: "0 to 64",
         alike: false,
         read: value::count,
@@ -176,6 +228,10 @@ fn any<T>(_: &T) -> bool {
     true
 }
 
+fn is_blocks(size: &u64, max: u64) -> bool {
+    (BLOCK_BYTES..=max).contains(size) && size.is_multiple_of(BLOCK_BYTES)
+}
+
 fn is_time(time: &Duration) -> bool {
     time.is_zero() || (TIME_MIN..=TIME_MAX).contains(time)
 }
@@ -235,10 +291,11 @@ mod tests {
 
     #[test]
     fn what_is_shown_can_be_set_again() {
-        let others =
-            ["7", "direct", "1 MiB", "8 KiB", "3", "2 GiB", "/tmp", "100", "600", "86400", "young", "0.25", "USR1"];
+        let others = "7, direct, 1 MiB, 8 KiB, checkpoint, 1 KiB, 64 KiB, 1 MiB, 0.5, 3, 2 GiB, /tmp, 100, 600, 86400, \
+                      young, 0.25, USR1";
+        let others: Vec<_> = others.split(", ").collect();
         let (mut choice, mut config) = (Choice::default(), Config::default());
-        for (key, other) in KEYS.iter().zip(others) {
+        for (key, other) in KEYS.iter().zip(others.iter().copied()) {
             assert!(!(key.take)(&choice, &mut config), "{} was not chosen", key.name);
             choice.set(key.name, Value::Word(other.as_ref())).unwrap();
             assert!((key.take)(&choice, &mut config), "{}", key.name);

@@ -35,11 +35,23 @@ pub struct Config {
     /// Complete revisions that are kept, at least 1. A space has room for two more.
     pub keep: u32,
     pub stage: Stage,
-    /// Bytes of each rank's pool; with more than the shard, the program waits only for a copy.
+    /// Bytes of the node's pool, which its ranks share; with more than their shards, the program waits only
+    /// for a copy.
     pub pool_bytes: u64,
     /// Bytes of one chunk: what is written at once. A multiple of 4 KiB.
     pub chunk_bytes: u64,
-    /// Threads of each rank that write, and as many that hash; 0: as suits the processors.
+    /// How long the pool's memory is held.
+    pub pool_held: PoolHeld,
+    /// Stage `node`: pieces of fewer bytes are gathered by each rank first.
+    pub small_bytes: u64,
+    /// Stages `node` and `rank`: pieces of so many bytes and more go straight through; `None`: found on this machine.
+    pub threshold_bytes: Option<u64>,
+    /// Bytes of each rank's own buffer: stage `rank`, and stage `node` for small pieces. A multiple of 4 KiB.
+    pub buffer_bytes: u64,
+    /// Stage `node`: how often its buffer is flushed.
+    pub flush_every: Duration,
+    /// Threads of each rank that write, and as many that hash; also the most writes under way at once on a
+    /// node. 0: as suits the processors.
     pub io_threads: u32,
     /// Bytes of each rank's portion; 0 has the first checkpoint size it.
     pub portion_bytes: u64,
@@ -59,6 +71,15 @@ pub struct Config {
     pub checkpoint_signal: Option<Signal>,
 }
 
+/// How long the memory of the pool is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PoolHeld {
+    #[default]
+    Always,
+    /// From the request of a checkpoint until that is durable.
+    Checkpoint,
+}
+
 /// Whose formula gives the time between checkpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Interval {
@@ -74,6 +95,11 @@ impl Default for Config {
             stage: Stage::Pool,
             pool_bytes: 64 << 20,
             chunk_bytes: 4 << 20,
+            pool_held: PoolHeld::default(),
+            small_bytes: 512,
+            threshold_bytes: None,
+            buffer_bytes: 4 << 20,
+            flush_every: Duration::from_millis(100),
             io_threads: 0,
             portion_bytes: 0,
             pool_directory: PathBuf::from("/dev/shm"),

@@ -1,6 +1,9 @@
 //! Values that are in force, for people and programs to read.
 
-use super::{Signal, value::Word};
+use super::{
+    Signal,
+    value::{AUTO, Word},
+};
 use std::{fmt, path::Path, time::Duration};
 
 /// A value that is in force. As text it can be given for its key again.
@@ -35,6 +38,10 @@ pub(super) fn count<T: Copy + Into<u64>>(number: &T) -> Shown {
 
 pub(super) fn bytes(bytes: &u64) -> Shown {
     Shown::Bytes(*bytes)
+}
+
+pub(super) fn bytes_or_auto(bytes: &Option<u64>) -> Shown {
+    bytes.map_or_else(|| Shown::Text(AUTO.to_owned()), Shown::Bytes)
 }
 
 pub(super) fn seconds(time: &Duration) -> Shown {

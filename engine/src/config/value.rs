@@ -1,9 +1,12 @@
 //! Values as places give them, read for what a key takes.
 
-use super::{Interval, Signal};
+use super::{Interval, PoolHeld, Signal};
 use crate::stage::Stage;
 use bytesize::ByteSize;
 use std::{ffi::OsStr, fmt, path::PathBuf, time::Duration};
+
+/// What stands for a size that is found at run time.
+pub(super) const AUTO: &str = "auto";
 
 /// A value as it was given for some key.
 #[derive(Debug, Clone, Copy)]
@@ -70,6 +73,14 @@ pub(super) fn bytes(value: &Value) -> Read<u64> {
     size.map(|size| size.as_u64()).ok_or_else(|| format!("{value} is no size"))
 }
 
+/// `None` is "auto".
+pub(super) fn bytes_or_auto(value: &Value) -> Read<Option<u64>> {
+    match value.text() {
+        Some(AUTO) => Ok(None),
+        _ => bytes(value).map(Some),
+    }
+}
+
 pub(super) fn seconds(value: &Value) -> Read<Duration> {
     let plain = match value {
         Value::Integer(number) => Some(*number as f64),
@@ -120,7 +131,12 @@ pub(super) trait Word: Copy + PartialEq + 'static {
 }
 
 impl Word for Stage {
-    const ALL: &'static [(&'static str, Self)] = &[("pool", Stage::Pool), ("direct", Stage::Direct)];
+    const ALL: &'static [(&'static str, Self)] =
+        &[("pool", Stage::Pool), ("node", Stage::Node), ("rank", Stage::Rank), ("direct", Stage::Direct)];
+}
+
+impl Word for PoolHeld {
+    const ALL: &'static [(&'static str, Self)] = &[("always", PoolHeld::Always), ("checkpoint", PoolHeld::Checkpoint)];
 }
 
 impl Word for Interval {
@@ -168,6 +184,19 @@ mod tests {
         assert_eq!(bytes(&Value::Integer(4096)), Ok(4096));
         assert!(bytes(&Value::Integer(1 << 64)).unwrap_err().contains("out of range"));
         assert!(bytes(&Value::Float(4096.0)).unwrap_err().contains("no size"));
+    }
+
+    #[test]
+    fn a_size_may_be_left_to_be_found() {
+        for read in [in_file, in_environment] {
+            assert_eq!(bytes_or_auto(&read("auto")), Ok(None));
+            assert_eq!(bytes_or_auto(&read("64 KiB")), Ok(Some(64 << 10)));
+            for ill in ["", "Auto", "auto 4096", "64 MeB"] {
+                assert!(bytes_or_auto(&read(ill)).unwrap_err().contains("no size"), "{ill:?}");
+            }
+        }
+        assert_eq!(bytes_or_auto(&Value::Integer(4096)), Ok(Some(4096)));
+        assert!(bytes_or_auto(&Value::Integer(-1)).unwrap_err().contains("out of range"));
     }
 
     #[test]

@@ -1,15 +1,12 @@
-//! Carries chunks to the space: I/O threads hash, write, and at the end publish.
+//! Carries bytes to the space: I/O threads hash, write, and at the end publish.
 //!
 //! Owns one revision on its way from t1 to t3. What must hold: nothing is written before the roots
 //! that free its blocks are durable, and after a failed write the revision is never published.
 
+mod load;
 mod saving;
 mod threads;
 
-pub(crate) use saving::{Plan, Saving, Staged, lock};
+pub(crate) use load::Load;
+pub(crate) use saving::{Contents, Plan, Saving, Staged, lock};
 pub(crate) use threads::{IoThreads, spawn, spawn_scoped};
-
-/// A filled buffer that is handed over; dropped, it goes back to where it came from.
-pub(crate) trait Carried: Send + Sync + std::fmt::Debug {
-    fn bytes(&self) -> &[u8];
-}

@@ -1,20 +1,22 @@
 //! One shard of one revision on its way from t1 to t3.
 
-use super::Carried;
 use crate::{
-    capture::{Piece, Stream},
-    commit::{Allocation, Kept, Ledger, Need, RevisionKey},
+    capture::{Marked, Piece, Size, first_blocks, pieces},
+    commit::{Allocation, Ledger, Need, Publication, RevisionKey},
     error::{Error, Result},
     space::{
         Aligned, Portion,
-        format::{BLOCK, BLOCK_BYTES, Entry, HASH_BYTES, PhaseRecord, Run, blocks_for, hash, hash_blocks},
+        format::{
+            BLOCK, BLOCK_BYTES, HASH_BYTES, Histogram, Item, Manifest, PhaseRecord, Profile, Run, blocks_for, hash,
+            hash_blocks,
+        },
         free::Blocks,
     },
 };
 use std::{
     sync::{
         Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -24,12 +26,22 @@ use std::{
 pub(crate) struct Plan {
     pub(crate) key: RevisionKey,
     pub(crate) shards: u32,
-    pub(crate) stream: Stream,
+    pub(crate) size: Size,
+    pub(crate) outputs: Vec<Marked>,
     pub(crate) allocation: Allocation,
     /// What every root must keep until this revision is known to be complete.
     pub(crate) retained: Vec<RevisionKey>,
     /// t1.
     pub(crate) started: Instant,
+}
+
+/// What was staged, known at t2.
+#[derive(Debug)]
+pub(crate) struct Contents {
+    pub(crate) items: Vec<Item>,
+    /// Blocks of the log.
+    pub(crate) blocks: u64,
+    pub(crate) profile: Profile,
 }
 
 /// What staging took of the program's time.
@@ -49,59 +61,98 @@ pub(crate) struct Saving {
     prepared: OnceLock<Result<()>>,
     /// Hashes of the blocks, then the manifest.
     meta: Mutex<Aligned>,
+    segments: AtomicU32,
+    /// Once all of it is staged.
+    contents: OnceLock<Contents>,
+    /// The program's thread is copying.
+    copying: AtomicBool,
     /// One for each chunk under way and one for the stager; who ends the last one commits.
     parts: AtomicU64,
     failure: OnceLock<Error>,
-    written_bytes: AtomicU64,
-    writes: AtomicU64,
+    writes: Mutex<Histogram>,
     phases: Mutex<PhaseRecord>,
     outcome: Mutex<Option<Result<()>>>,
-    ended: Condvar,
+    /// Told at t2 and t3.
+    changed: Condvar,
 }
 
 impl Plan {
-    /// Blocks that `stream` needs when its data lies in at most `runs` runs.
-    pub(crate) fn need(stream: &Stream, runs: usize) -> Need {
-        let manifest = blocks_for(stream.manifest_bytes_at_most(runs));
-        Need { data: stream.blocks(), meta: hash_blocks_for(stream) + manifest }
+    /// Blocks that a shard of this size needs when its data lies in at most `runs` runs.
+    pub(crate) fn need(size: &Size, runs: usize) -> Need {
+        let manifest = blocks_for(size.manifest_bytes_at_most(runs));
+        Need { data: size.blocks(), meta: hash_blocks_for(size.blocks()) + manifest }
+    }
+
+    pub(crate) fn meta_bytes(&self) -> u64 {
+        self.allocation.meta.count * BLOCK_BYTES
+    }
+
+    /// Where in the metadata the manifest begins.
+    fn manifest_in_meta(&self) -> u64 {
+        hash_blocks_for(self.size.blocks()) * BLOCK_BYTES
+    }
+
+    /// The runs of a log of `blocks`, with the hashes of their rows in `meta`.
+    fn runs(&self, blocks: u64, meta: &[u8]) -> Vec<Run> {
+        let mut from = 0;
+        let runs = first_blocks(&self.allocation.data, blocks).into_iter().map(|blocks| {
+            let row = &meta[from..][..blocks.count as usize * HASH_BYTES];
+            let hashes_at = self.allocation.meta.first * BLOCK_BYTES + from as u64;
+            from += row.len();
+            Run { first_block: blocks.first, blocks: blocks.count, hashes_at, hashes_hash: hash(row) }
+        });
+        runs.collect()
     }
 }
 
-fn hash_blocks_for(stream: &Stream) -> u64 {
-    blocks_for(stream.blocks() * HASH_BYTES as u64)
+fn hash_blocks_for(blocks: u64) -> u64 {
+    blocks_for(blocks * HASH_BYTES as u64)
 }
 
 impl Saving {
-    pub(crate) fn new(plan: Plan, ledger: Arc<Mutex<Ledger>>, phases: PhaseRecord) -> Result<Saving> {
+    pub(crate) fn new(plan: Plan, ledger: Arc<Mutex<Ledger>>, meta: Aligned, phases: PhaseRecord) -> Saving {
         let portion = lock(&ledger).portion().clone();
-        let meta_bytes = plan.allocation.meta.count * BLOCK_BYTES;
-        let meta = Aligned::zeroed(meta_bytes).ok_or_else(|| portion.out_of_memory(meta_bytes))?;
-        Ok(Saving {
+        Saving {
             plan,
             portion,
             ledger,
             prepared: OnceLock::new(),
             meta: Mutex::new(meta),
+            segments: AtomicU32::new(0),
+            contents: OnceLock::new(),
+            copying: AtomicBool::new(false),
             parts: AtomicU64::new(1),
             failure: OnceLock::new(),
-            written_bytes: AtomicU64::new(0),
-            writes: AtomicU64::new(0),
+            writes: Mutex::default(),
             phases: Mutex::new(phases),
             outcome: Mutex::new(None),
-            ended: Condvar::new(),
-        })
+            changed: Condvar::new(),
+        }
     }
 
     pub(crate) fn key(&self) -> RevisionKey {
         self.plan.key
     }
 
-    pub(crate) fn stream(&self) -> &Stream {
-        &self.plan.stream
+    pub(crate) fn started(&self) -> Instant {
+        self.plan.started
     }
 
-    pub(crate) fn pieces(&self, chunk_bytes: u64) -> Vec<Piece> {
-        self.plan.stream.pieces(&self.plan.allocation.data, chunk_bytes)
+    pub(crate) fn size(&self) -> &Size {
+        &self.plan.size
+    }
+
+    pub(crate) fn runs(&self) -> &[Blocks] {
+        &self.plan.allocation.data
+    }
+
+    /// Bytes of all items; 0 before t2.
+    pub(crate) fn item_bytes(&self) -> u64 {
+        self.contents.get().map_or(0, |contents| contents.items.iter().map(|item| item.bytes).sum())
+    }
+
+    pub(crate) fn failure(&self) -> Option<&Error> {
+        self.failure.get()
     }
 
     pub(crate) fn has_failed(&self) -> bool {
@@ -113,50 +164,104 @@ impl Saving {
     }
 
     /// Whether it was the last one.
-    pub(super) fn end_part(&self) -> bool {
+    pub(crate) fn end_part(&self) -> bool {
         self.parts.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
-    /// Notes what staging took; before the stager says that it has ended.
-    pub(crate) fn note_staged(&self, staged: Staged) {
+    pub(crate) fn set_copying(&self, copying: bool) {
+        self.copying.store(copying, Ordering::Release);
+    }
+
+    pub(super) fn is_copying(&self) -> bool {
+        self.copying.load(Ordering::Acquire) && !self.has_failed()
+    }
+
+    /// Waits for t2, or for so long.
+    pub(super) fn await_copied(&self, at_most: Duration) {
+        let outcome = lock(&self.outcome);
+        let copying = |outcome: &mut Option<Result<()>>| outcome.is_none() && self.is_copying();
+        drop(self.changed.wait_timeout_while(outcome, at_most, copying));
+    }
+
+    pub(super) fn is_staged(&self) -> bool {
+        self.contents.get().is_some()
+    }
+
+    /// Notes what was staged and what that took, t2 excepted; before the stager says that it has ended.
+    pub(crate) fn note_staged(&self, staged: Staged, contents: Contents) {
+        {
+            let mut phases = lock(&self.phases);
+            phases.buffer_wait_ns = staged.buffer_wait.as_nanos() as u64;
+            phases.copy_ns = staged.copy.as_nanos() as u64;
+            phases.chunks = staged.chunks;
+        }
+        let _ = self.contents.set(contents);
+        self.set_copying(false);
+        let _outcome = lock(&self.outcome);
+        self.changed.notify_all();
+    }
+
+    /// Notes t2, and what of it came after the last byte was staged (phase 3).
+    pub(crate) fn note_resumed(&self, resume: Duration) {
         let mut phases = lock(&self.phases);
-        phases.buffer_wait_ns = staged.buffer_wait.as_nanos() as u64;
-        phases.copy_ns = staged.copy.as_nanos() as u64;
-        phases.chunks = staged.chunks;
+        phases.resume_ns = resume.as_nanos() as u64;
         phases.perceived_ns = self.plan.started.elapsed().as_nanos() as u64;
     }
 
-    /// An I/O thread's work on one chunk.
-    pub(super) fn write_chunk(&self, chunk: &dyn Carried, piece: Piece) {
-        if !self.has_failed()
-            && let Err(error) = self.write(piece, &chunk.bytes()[..piece.bytes as usize])
-        {
-            self.fail(error);
+    /// Whether `bytes` more bytes of the log, from `end` on, have room.
+    pub(crate) fn has_room(&self, end: u64, bytes: u64) -> Result<()> {
+        let size = &self.plan.size;
+        if end.checked_add(bytes).is_some_and(|end| end <= size.bytes()) {
+            return Ok(());
         }
+        Err(Error::argument(
+            "begin",
+            format!(
+                "it announced {} bytes in pieces, and there are more; announce as many as are going to be written",
+                size.announced
+            ),
+        ))
     }
 
-    /// As `write_chunk`; each chunk needs both, in any order.
-    pub(super) fn hash_chunk(&self, chunk: &dyn Carried, piece: Piece) {
-        if !self.has_failed() {
-            self.hash(piece, &chunk.bytes()[..piece.bytes as usize]);
-        }
+    /// Publishes on the calling thread, which goes on only then; what it took counts as phase 3.
+    pub(crate) fn commit_now(&self, staged_at: Instant) {
+        self.commit();
+        let mut phases = lock(&self.phases);
+        phases.resume_ns = staged_at.elapsed().as_nanos() as u64;
+        phases.perceived_ns = self.plan.started.elapsed().as_nanos() as u64;
+        lock(&self.ledger).note(self.plan.key, *phases);
     }
 
-    /// Puts the hashes of the piece's blocks into their row.
-    pub(crate) fn hash(&self, piece: Piece, bytes: &[u8]) {
+    /// The number of the next segment of the log.
+    pub(super) fn next_segment(&self) -> u32 {
+        self.segments.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Puts the hashes of whole blocks of the log, from `offset` on, into their row.
+    pub(crate) fn hash(&self, offset: u64, bytes: &[u8]) {
         let mut hashes = vec![0; bytes.len() / BLOCK * HASH_BYTES];
         hash_blocks(bytes, &mut hashes);
-        let at = piece.offset as usize / BLOCK * HASH_BYTES;
+        let at = offset as usize / BLOCK * HASH_BYTES;
         lock(&self.meta)[at..at + hashes.len()].copy_from_slice(&hashes);
     }
 
-    /// Writes the blocks of one piece.
-    pub(crate) fn write(&self, piece: Piece, bytes: &[u8]) -> Result<()> {
-        self.prepared.get_or_init(|| lock(&self.ledger).free(&self.plan.allocation, &self.plan.retained)).clone()?;
-        let writes = self.portion.write(piece.at, bytes)?;
-        self.writes.fetch_add(writes, Ordering::Relaxed);
-        self.written_bytes.fetch_add(piece.bytes, Ordering::Relaxed);
+    /// Writes `bytes` of the log, from `offset` on.
+    pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.prepare()?;
+        let mut rest = bytes;
+        for Piece { bytes, at, .. } in pieces(self.runs(), offset, bytes.len() as u64) {
+            let (now, later) = rest.split_at(bytes as usize);
+            let begun = Instant::now();
+            self.portion.write(at, now)?;
+            lock(&self.writes).note(bytes, begun.elapsed());
+            rest = later;
+        }
+        debug_assert!(rest.is_empty(), "the log is no longer than its runs");
         Ok(())
+    }
+
+    fn prepare(&self) -> Result<()> {
+        self.prepared.get_or_init(|| lock(&self.ledger).free(&self.plan.allocation, &self.plan.retained)).clone()
     }
 
     pub(crate) fn fail(&self, error: Error) {
@@ -187,58 +292,50 @@ impl Saving {
             _ => Error::NotSaved { revision: number, kind: error.kind(), cause: error.to_string() },
         };
         lock(&self.outcome).get_or_insert(result.map_err(not_saved));
-        self.ended.notify_all();
+        self.changed.notify_all();
+    }
+
+    /// The manifest as far as it is known at t2: without the hashes of the rows, and the writes.
+    pub(crate) fn manifest(&self, contents: &Contents, meta: &[u8]) -> Manifest {
+        let mut annex = self.plan.size.annex.clone();
+        annex.profile = Some(contents.profile);
+        Manifest { runs: self.plan.runs(contents.blocks, meta), items: contents.items.clone(), annex }
     }
 
     fn publish(&self) -> Result<()> {
         // The revision tells how long they are: so much must be there when it is.
-        self.plan.stream.sync_outputs()?;
+        self.plan.outputs.iter().try_for_each(Marked::sync)?;
         // A shard without a single block has not been prepared by a write.
-        self.prepared.get_or_init(|| lock(&self.ledger).free(&self.plan.allocation, &self.plan.retained)).clone()?;
-        let (meta, stream) = (self.plan.allocation.meta, &self.plan.stream);
-        let mut buffer = lock(&self.meta);
-        let manifest = stream.manifest(self.runs(&buffer)).build();
-        let manifest_in_meta = hash_blocks_for(stream) * BLOCK_BYTES;
-        buffer[manifest_in_meta as usize..][..manifest.len()].copy_from_slice(&manifest);
-        let writes = self.portion.write(meta.first * BLOCK_BYTES, &buffer)?;
-
+        self.prepare()?;
+        let contents = self.contents.get().ok_or_else(|| Error::Internal { what: "published before t2".to_owned() })?;
+        let mut meta = lock(&self.meta);
+        let mut manifest = self.manifest(contents, &meta);
+        let writes = *lock(&self.writes);
         let mut phases = *lock(&self.phases);
-        let mut ledger = lock(&self.ledger);
-        let roots = self.plan.allocation.roots();
-        let metadata = meta.count + roots * self.plan.allocation.root_blocks();
-        phases.writes = self.writes.load(Ordering::Relaxed) + writes + 2 * roots;
-        phases.written_bytes = self.written_bytes.load(Ordering::Relaxed) + metadata * BLOCK_BYTES;
-        let entry = Entry {
-            lineage: self.plan.key.lineage,
-            number: self.plan.key.number,
-            shards: self.plan.shards,
-            shard: self.portion.rank(),
-            bytes: stream.item_bytes(),
-            manifest_at: meta.first * BLOCK_BYTES + manifest_in_meta,
-            manifest_bytes: manifest.len() as u64,
-            manifest_hash: hash(&manifest),
-            meta_at: meta.first * BLOCK_BYTES,
-            meta_bytes: meta.count * BLOCK_BYTES,
+        (phases.writes, phases.written_bytes) = (writes.total().count, writes.total().bytes);
+        if let Some(profile) = &mut manifest.annex.profile {
+            profile.writes = writes;
+        }
+        let plan = &self.plan;
+        let publication = Publication {
+            key: plan.key,
+            shards: plan.shards,
+            manifest,
+            manifest_in_meta: plan.manifest_in_meta(),
+            allocation: &plan.allocation,
+            retained: &plan.retained,
             phases,
         };
-        let blocks: Vec<Blocks> = self.plan.allocation.data.iter().copied().chain([meta]).collect();
-        ledger.publish(Kept { entry, blocks }, &self.plan.allocation, &self.plan.retained)?;
+        let manifest = publication.manifest_bytes()?;
+        meta[plan.manifest_in_meta() as usize..][..manifest.len()].copy_from_slice(&manifest);
+        let writes = self.portion.write(plan.allocation.meta.first * BLOCK_BYTES, &meta)?;
+        let mut ledger = lock(&self.ledger);
+        let mut phases = publication.publish(&mut ledger, &manifest, writes)?;
         // t3
         phases.durable_ns = self.plan.started.elapsed().as_nanos() as u64;
-        ledger.note(self.plan.key, phases);
+        ledger.note(plan.key, phases);
         *lock(&self.phases) = phases;
         Ok(())
-    }
-
-    fn runs(&self, hashes: &[u8]) -> Vec<Run> {
-        let mut from = 0;
-        let runs = self.plan.allocation.data.iter().map(|blocks| {
-            let row = &hashes[from..][..blocks.count as usize * HASH_BYTES];
-            let hashes_at = self.plan.allocation.meta.first * BLOCK_BYTES + from as u64;
-            from += row.len();
-            Run { first_block: blocks.first, blocks: blocks.count, hashes_at, hashes_hash: hash(row) }
-        });
-        runs.collect()
     }
 
     /// Waits for t3, or for the failure.
@@ -248,7 +345,7 @@ impl Saving {
             if let Some(result) = &*outcome {
                 return result.clone().map(|()| *lock(&self.phases));
             }
-            outcome = self.ended.wait(outcome).unwrap_or_else(PoisonError::into_inner);
+            outcome = self.changed.wait(outcome).unwrap_or_else(PoisonError::into_inner);
         }
     }
 

@@ -2,11 +2,8 @@
 //!
 //! Some write and others hash, so that a device never waits for a checksum.
 
-use super::{Carried, Saving};
-use crate::{
-    capture::Piece,
-    error::{Error, Result},
-};
+use super::{Load, Saving};
+use crate::error::{Error, Result};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use std::{
@@ -14,6 +11,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     thread::{self, JoinHandle, Scope, ScopedJoinHandle},
+    time::Duration,
 };
 
 #[derive(Debug)]
@@ -31,35 +29,33 @@ struct Queues {
 
 #[derive(Debug)]
 enum Work {
-    Write(Arc<Saving>, Arc<dyn Carried>, Piece),
-    Hash(Arc<Saving>, Arc<dyn Carried>, Piece),
+    Write(Arc<Load>),
+    Hash(Arc<Load>),
     Commit(Arc<Saving>),
 }
 
 impl IoThreads {
-    /// Starts `count` threads that write and as many that hash.
-    pub(crate) fn start(count: usize) -> Result<IoThreads> {
+    /// Starts `count` threads that write and as many that hash. `flush_every`: how often what is full is
+    /// written; at once without.
+    pub(crate) fn start(count: usize, flush_every: Option<Duration>) -> Result<IoThreads> {
         let ((writing, to_write), (hashing, to_hash)) = (unbounded(), unbounded());
         let mut started = IoThreads { queues: Some(Queues { writing, hashing }), threads: Vec::new() };
         for (kind, receiver) in [("write", to_write), ("hash", to_hash)] {
             for index in 0..count {
                 let receiver = receiver.clone();
-                started.threads.push(spawn(format!("mainstay-{kind}-{index}"), move || run(&receiver))?);
+                started.threads.push(spawn(format!("mainstay-{kind}-{index}"), move || run(&receiver, flush_every))?);
             }
         }
         Ok(started)
     }
 
-    /// Has `chunk` written where `piece` says.
-    pub(crate) fn write(&self, saving: &Arc<Saving>, chunk: Arc<dyn Carried>, piece: Piece) {
-        saving.add_part();
-        self.send(|queues| &queues.writing, Work::Write(saving.clone(), chunk, piece));
-    }
-
-    /// Has the blocks of `chunk` hashed.
-    pub(crate) fn hash(&self, saving: &Arc<Saving>, chunk: Arc<dyn Carried>, piece: Piece) {
-        saving.add_part();
-        self.send(|queues| &queues.hashing, Work::Hash(saving.clone(), chunk, piece));
+    /// Has `load` written and hashed. Writing begins at once: it takes a device, and next to no processor.
+    pub(crate) fn carry(&self, load: Load) {
+        let load = Arc::new(load);
+        load.saving().add_part();
+        load.saving().add_part();
+        self.send(|queues| &queues.writing, Work::Write(load.clone()));
+        self.send(|queues| &queues.hashing, Work::Hash(load));
     }
 
     /// Says that all of the shard has been handed over.
@@ -116,16 +112,16 @@ fn without_signals<T>(start: impl FnOnce() -> io::Result<T>) -> Result<T> {
     started
 }
 
-fn run(work: &Receiver<Work>) {
+fn run(work: &Receiver<Work>, flush_every: Option<Duration>) {
     for work in work {
         match work {
-            Work::Write(saving, chunk, piece) => {
-                guard(&saving, || saving.write_chunk(&*chunk, piece));
-                give_back(&saving, chunk);
+            Work::Write(load) => {
+                guard(load.saving(), || load.write(flush_every));
+                give_back(load);
             }
-            Work::Hash(saving, chunk, piece) => {
-                guard(&saving, || saving.hash_chunk(&*chunk, piece));
-                give_back(&saving, chunk);
+            Work::Hash(load) => {
+                guard(load.saving(), || load.hash());
+                give_back(load);
             }
             Work::Commit(saving) => commit(&saving),
         }
@@ -140,11 +136,12 @@ fn guard(saving: &Saving, work: impl FnOnce()) {
     }
 }
 
-fn give_back(saving: &Saving, chunk: Arc<dyn Carried>) {
-    // The program may be waiting for it.
-    drop(chunk);
+fn give_back(load: Arc<Load>) {
+    let saving = load.saving().clone();
+    // The program may be waiting for its chunk.
+    drop(load);
     if saving.end_part() {
-        commit(saving);
+        commit(&saving);
     }
 }
 

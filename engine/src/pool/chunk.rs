@@ -46,6 +46,11 @@ impl Chunk {
         (shared.map.part(shared.constants.chunk_at(self.index) as usize, bytes), bytes)
     }
 
+    /// Whether somebody waits for a chunk.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.pool.shared.control().freed.has_waiters()
+    }
+
     pub(super) fn pool(&self) -> &Pool {
         &self.pool
     }

@@ -16,7 +16,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 const MAGIC: [u8; 8] = *b"MSTYPOOL";
 const VERSION: u32 = 1;
-const CHUNK_BYTES_MIN: u64 = 64 << 10;
+const CHUNK_BYTES_MIN: u64 = BLOCK_BYTES;
 /// A chunk's word has sixteen bits for it.
 pub(super) const MEMBERS_MAX: u32 = 1 << 16;
 const CONTROL_AT: usize = BLOCK_BYTES as usize;

@@ -29,6 +29,7 @@ mod turn;
 mod word;
 
 pub(crate) use chunk::Chunk;
+pub(crate) use open::is_here;
 pub(crate) use plan::{PlannedAllocation, PlannedPhases, SealedPlan, SlotSeen};
 pub(crate) use record::{Record, ShardRecord};
 pub(crate) use salvage::{Dead, Found, list, remove};
@@ -100,6 +101,11 @@ impl Pool {
 
     pub(crate) fn member(&self) -> u32 {
         self.shared.member
+    }
+
+    /// Of all chunks.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.shared.constants.chunk_bytes * u64::from(self.shared.constants.chunks)
     }
 
     pub(crate) fn chunk_bytes(&self) -> u64 {

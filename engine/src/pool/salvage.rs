@@ -102,15 +102,40 @@ pub(crate) fn remove(directory: &Path, id: [u8; 16]) -> Result<bool> {
     remove_files(&directory, id).map(|()| true)
 }
 
+/// Removes pools of this user's that no member is in and no shard can be completed from: those of programs
+/// that ended without leaving. What cannot be removed stays, and is in nobody's way.
+pub(super) fn clear_away(directory: &Path) {
+    for Found { id, records, .. } in list(directory).unwrap_or_default() {
+        let path = file::path_of(directory, id, None);
+        let held = lock_dead(&path);
+        let is_free = matches!(held, Ok(Some(_))) || path.symlink_metadata().is_err();
+        if is_free && !records.iter().any(|&rank| is_sealed(directory, id, rank)) {
+            let _ = remove_those(directory, id, &records);
+        }
+    }
+}
+
+fn is_sealed(directory: &Path, id: [u8; 16], rank: u32) -> bool {
+    Sealed::open(directory, id, rank).is_ok_and(|sealed| sealed.is_some())
+}
+
 pub(super) fn sealed_of(directory: &Path, id: [u8; 16]) -> Result<Vec<Sealed>> {
-    let records = list(directory)?.into_iter().filter(|found| found.id == id).flat_map(|found| found.records);
+    let records = records_of(directory, id)?.into_iter();
     Ok(records.filter_map(|rank| Sealed::open(directory, id, rank).ok().flatten()).collect())
 }
 
-/// The pool's file comes last: as long as it is there, the lock that goes with it counts.
 pub(super) fn remove_files(directory: &Path, id: [u8; 16]) -> Result<()> {
-    let records = list(directory)?.into_iter().filter(|found| found.id == id).flat_map(|found| found.records);
-    for rank in records.map(Some).chain([None]) {
+    remove_those(directory, id, &records_of(directory, id)?)
+}
+
+fn records_of(directory: &Path, id: [u8; 16]) -> Result<Vec<u32>> {
+    let found = list(directory)?.into_iter().find(|found| found.id == id);
+    Ok(found.map(|found| found.records).unwrap_or_default())
+}
+
+/// The pool's file comes last: as long as it is there, the lock that goes with it counts.
+fn remove_those(directory: &Path, id: [u8; 16], records: &[u32]) -> Result<()> {
+    for rank in records.iter().copied().map(Some).chain([None]) {
         let path = file::path_of(directory, id, rank);
         match fs::remove_file(&path) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(file::failed("removing", &path, e)),

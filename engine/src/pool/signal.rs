@@ -42,6 +42,11 @@ impl Signal {
         waited
     }
 
+    /// A waiter that died counts for ever: it costs those who ask some speed, and nothing else.
+    pub(super) fn has_waiters(&self) -> bool {
+        self.waiters.load(Ordering::Relaxed) > 0
+    }
+
     #[cfg(test)]
     pub(super) fn waiters(&self) -> u32 {
         self.waiters.load(Ordering::SeqCst)

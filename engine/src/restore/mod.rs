@@ -3,6 +3,7 @@
 //! Owns the choice. What must hold: every block is verified before any byte of it counts; ranks only
 //! ever go on with the same revision; damage is passed over together, and reported.
 
+mod blocks;
 mod find;
 mod holds;
 mod pour;
@@ -11,6 +12,7 @@ mod scatter;
 mod shard;
 mod survey;
 
+pub(crate) use blocks::Blocks;
 pub(crate) use find::{Found, Seen, Sight, find};
 pub use holds::{HoldState, HoldSurvey};
 pub(crate) use pour::pour;

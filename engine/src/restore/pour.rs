@@ -6,7 +6,7 @@ use crate::{
     place::spawn_scoped,
     space::{
         Portion,
-        format::{BLOCK, BLOCK_BYTES, HASH_BYTES, Manifest, Refusal, hash},
+        format::{BLOCK, BLOCK_BYTES, HASH_BYTES, Manifest, Refusal, Run, hash},
     },
 };
 use memmap2::{Advice, MmapMut};
@@ -37,9 +37,8 @@ struct Part<'a> {
 pub(crate) fn pour(portion: &Portion, manifest: &Manifest, sink: &(dyn Fn(u64, &[u8]) + Sync)) -> Result<()> {
     let mut rows = Vec::with_capacity(manifest.runs.len());
     for run in &manifest.runs {
-        let of = format!("hashes of the blocks from {}", run.first_block);
         let bytes = run.blocks * HASH_BYTES as u64;
-        rows.push(portion.read_checked(run.hashes_at, bytes, &run.hashes_hash, &of)?);
+        rows.push(portion.read_checked(run.hashes_at, bytes, &run.hashes_hash, &row_of(run))?);
     }
     let per_part = READ_BYTES as usize / BLOCK * HASH_BYTES;
     let mut parts = Vec::new();
@@ -86,7 +85,13 @@ fn read_part(portion: &Portion, part: &Part<'_>, buffer: &mut [u8], sink: &(dyn 
     Ok(())
 }
 
-fn verify(portion: &Portion, at: u64, blocks: &[u8], hashes: &[u8]) -> Result<()> {
+/// What a run's row of hashes is called in messages.
+pub(super) fn row_of(run: &Run) -> String {
+    format!("hashes of the blocks from {}", run.first_block)
+}
+
+/// Compares the blocks from offset `at` on with their hashes.
+pub(super) fn verify(portion: &Portion, at: u64, blocks: &[u8], hashes: &[u8]) -> Result<()> {
     for (index, (block, expected)) in blocks.chunks_exact(BLOCK).zip(hashes.chunks_exact(HASH_BYTES)).enumerate() {
         if hash(block) != *expected {
             let of = format!("block {}", at / BLOCK_BYTES + index as u64);

@@ -4,28 +4,33 @@ use super::scatter::Scatter;
 use crate::{
     capture::{Region, kind_of},
     error::{Error, Result},
-    space::format::{ElementType, Item, Manifest},
+    space::format::{ElementType, Item, ItemKind, Manifest},
 };
 use std::collections::HashMap;
 
 /// Where the bytes of a portion go.
 pub(crate) struct Targets<'a>(Scatter<&'a Region>);
 
-/// Pairs each item of the manifest with the region of its name. Every saved item must be protected
-/// with the type and size that it was saved with, and every protected region must have been saved.
+/// Pairs each item of the manifest with the region of its name. Every saved item that is no stream must be
+/// protected with the type and size that it was saved with, and every protected region must have been saved.
 pub(crate) fn match_regions<'a>(manifest: &Manifest, regions: &'a [Region], number: u64) -> Result<Targets<'a>> {
     let mut missing: HashMap<&str, &'a Region> =
         regions.iter().map(|region| (region.description.name.as_str(), region)).collect();
     let mut pairs = Vec::with_capacity(manifest.items.len());
     for item in &manifest.items {
-        let Some(region) = missing.remove(item.name.as_str()) else {
+        let region = missing.remove(item.name.as_str());
+        if item.kind == ItemKind::File && region.is_none() {
+            // A stream: the program reads it when it wants to.
+            continue;
+        }
+        let Some(region) = region else {
             let why = format!("is in revision {number} and not protected; protect it before the restore");
             return Err(Error::RegionMissing { name: item.name.clone(), why });
         };
         if !is_same(item, region) {
             return Err(Error::RegionChanged {
                 name: item.name.clone(),
-                saved: kind_of(item.element, &item.shape, item.bytes),
+                saved: saved_as(item),
                 now: region.description.kind(),
             });
         }
@@ -38,11 +43,20 @@ pub(crate) fn match_regions<'a>(manifest: &Manifest, regions: &'a [Region], numb
     Ok(Targets(Scatter::new(pairs)))
 }
 
+fn saved_as(item: &Item) -> String {
+    match item.kind {
+        ItemKind::File => format!("a stream of {} bytes, which read() gives back,", item.bytes),
+        _ => kind_of(item.element, &item.shape, item.bytes),
+    }
+}
+
 /// Sizes must agree; type and shape too, where both sides say more than a number of bytes.
 fn is_same(item: &Item, region: &Region) -> bool {
     let now = &region.description;
     let opaque = item.element == ElementType::Bytes || now.element == ElementType::Bytes;
-    item.bytes == now.bytes && (opaque || (item.element == now.element && item.shape == now.shape))
+    item.kind != ItemKind::File
+        && item.bytes == now.bytes
+        && (opaque || (item.element == now.element && item.shape == now.shape))
 }
 
 impl Targets<'_> {

@@ -3,36 +3,48 @@
 use super::due::same_steps;
 use super::{inner::Inner, settle::Attempt};
 use crate::{
-    capture::Stream,
+    capture::Size,
     clock::unix_ns,
     commit::{Allocation, Complete, RevisionKey},
     error::{Error, Result},
     group::agree,
-    place::{Plan, Saving},
-    space::format::PhaseRecord,
-    stage::{PoolInMaking, stage_pool, write_direct},
+    place::{Plan, Saving, lock},
+    space::{Aligned, format::PhaseRecord},
+    stage::{Hands, Staging},
 };
 use std::{sync::Arc, time::Instant};
 
+/// A revision between t1 and t2.
+pub(super) struct Begun {
+    number: u64,
+    /// Or why nothing of it can be saved here.
+    staging: Result<Staging>,
+}
+
 impl Inner {
-    pub(super) fn checkpoint(&mut self, ready: Result<()>) -> Result<u64> {
+    /// t1: the only communication of a checkpoint. Collective.
+    pub(super) fn begin(&mut self, announced: u64, ready: Result<()>) -> Result<u64> {
         let started = Instant::now();
+        self.forget_reading();
         let t1_unix_ns = unix_ns();
+        // All ranks have begun it, or none.
+        self.check_not_begun("begin")?;
+        self.forget_reading();
         let previous = self.settle();
         let before = self.saving.as_ref().and_then(Attempt::key);
         let (outputs, outputs_told) = match self.outputs.mark() {
             Ok(marked) => (marked, Ok(())),
             Err(error) => (Vec::new(), Err(error)),
         };
-        let stream = Stream::new(self.regions.all(), self.notes.all(), outputs);
+        let size = Size::new(self.regions.all(), announced, self.notes.all(), &outputs);
         // Holds if the other ranks' parts are durable too, as the all-reduce will tell.
         let complete = self.complete_with(before);
         let ready = ready.and(outputs_told);
-        let room = self.find_room(&stream, &complete);
+        let room = self.find_room(&size, &complete);
         let holds = self.changed_holds();
 
         let asked = Instant::now();
-        let anything = !self.regions.all().is_empty();
+        let anything = !size.is_empty();
         let no_layout = matches!(room, Ok(None));
         let facts = [previous.is_err(), ready.is_err(), room.is_err(), no_layout, anything, holds.is_some()];
         let [a, b, c, d, e, f] = facts.map(u64::from);
@@ -52,7 +64,7 @@ impl Inner {
             return agree(&*self.group, ready.map(|()| 0));
         }
         let (room, no_room) = if holds_changed {
-            self.renew_holds(holds, |session| session.find_room(&stream, &session.complete.clone()))?
+            self.renew_holds(holds, |session| session.find_room(&size, &session.complete.clone()))?
         } else {
             (room, no_room)
         };
@@ -63,7 +75,7 @@ impl Inner {
         if no_room {
             return agree(&*self.group, room.map(|_| 0));
         }
-        let allocation = if no_layout { self.make_room(&stream)? } else { room?.ok_or_else(lost_layout)? };
+        let allocation = if no_layout { self.make_room(&size)? } else { room?.ok_or_else(lost_layout)? };
         if self.layouts.len() > 1 {
             self.drop_old_layouts();
         }
@@ -76,56 +88,100 @@ impl Inner {
         let plan = Plan {
             key,
             shards: self.group.size() as u32,
-            stream,
+            size,
+            outputs,
             allocation,
             retained: self.complete.iter().map(|complete| complete.key).collect(),
             started,
         };
-        let staged = self.stage(plan, phases);
         // From here on the ranks go their own ways: what fails is remembered for all to learn.
-        let told = match &staged {
-            Attempt::Failed(error) => Err(error.clone()),
-            Attempt::Running(saving) => saving.poll().unwrap_or(Ok(())),
+        self.begun = Some(Begun { number: key.number, staging: self.stage(plan, phases) });
+        Ok(key.number)
+    }
+
+    /// One piece of a stream. Local.
+    pub(super) fn write(&mut self, name: &str, offset: u64, bytes: &[u8]) -> Result<()> {
+        let Some(mut begun) = self.begun.take() else {
+            return Err(Error::argument("write", "no checkpoint has begun; call begin first, on all ranks"));
         };
-        self.saving = Some(staged);
-        told.map(|()| key.number)
+        let written = match &mut begun.staging {
+            Ok(staging) => staging.write(&self.hands(), name, offset, bytes, self.regions.all()),
+            Err(error) => Err(error.clone()),
+        };
+        if let (Err(error), Ok(staging)) = (&written, &begun.staging) {
+            staging.saving().fail(error.clone());
+        }
+        self.begun = Some(begun);
+        written
+    }
+
+    /// Saves the regions, after what was written in pieces; t2.
+    pub(super) fn checkpoint(&mut self, ready: Result<()>) -> Result<u64> {
+        let ready = match self.begun {
+            Some(_) => ready,
+            None => self.begin(0, ready).map(drop),
+        };
+        let Some(begun) = self.begun.take() else { return ready.map(|()| 0) };
+        let told = match begun.staging {
+            Ok(staging) => {
+                let saving = staging.saving().clone();
+                match ready {
+                    Ok(()) => staging.finish(&self.hands(), self.regions.all(), self.profile()),
+                    Err(error) => staging.abandon(&self.io, error),
+                }
+                let told = match saving.failure() {
+                    Some(error) => Err(error.clone()),
+                    None => saving.poll().unwrap_or(Ok(())),
+                };
+                self.saving = Some(Attempt::Running(saving));
+                told
+            }
+            Err(error) => {
+                self.saving = Some(Attempt::Failed(error.clone()));
+                Err(error)
+            }
+        };
+        told.map(|()| begun.number)
+    }
+
+    /// Gives up what was begun. Local.
+    pub(super) fn abandon_begun(&mut self) {
+        if let Some(Begun { staging: Ok(staging), .. }) = self.begun.take() {
+            staging.abandon(&self.io, Error::argument("begin", "the checkpoint that it began was not finished"));
+        }
+    }
+
+    pub(super) fn check_not_begun(&self, call: &str) -> Result<()> {
+        if self.begun.is_none() {
+            return Ok(());
+        }
+        Err(Error::argument(call, "a checkpoint has begun; finish it with checkpoint first"))
     }
 
     /// A pool, and room in the portion beside what is `complete`. Local.
-    fn find_room(&mut self, stream: &Stream, complete: &[Complete]) -> Result<Option<Allocation>> {
+    fn find_room(&mut self, size: &Size, complete: &[Complete]) -> Result<Option<Allocation>> {
         self.pool.as_mut().map_or(Ok(()), |pool| pool.get().map(drop))?;
-        self.allocate(stream, complete)
+        self.allocate(size, complete)
     }
 
     /// The first checkpoint sizes the portions. Collective.
-    fn make_room(&mut self, stream: &Stream) -> Result<Allocation> {
-        self.make_layout(stream)?;
-        let room = self.allocate(stream, &self.complete).and_then(|room| room.ok_or_else(lost_layout));
+    fn make_room(&mut self, size: &Size) -> Result<Allocation> {
+        self.make_layout(size)?;
+        let room = self.allocate(size, &self.complete).and_then(|room| room.ok_or_else(lost_layout));
         agree(&*self.group, room)
     }
 
-    fn stage(&mut self, plan: Plan, phases: PhaseRecord) -> Attempt {
-        let Some(current) = &self.current else { return Attempt::Failed(lost_layout()) };
-        let saving = match Saving::new(plan, current.ledger.clone(), phases) {
-            Ok(saving) => Arc::new(saving),
-            Err(error) => return Attempt::Failed(error),
-        };
-        let (stream, regions) = (saving.stream(), self.regions.all());
-        match self.pool.as_mut().map(PoolInMaking::get) {
-            Some(Ok(pool)) => {
-                saving.note_staged(stage_pool(stream, regions, &saving, pool, &self.io));
-                self.io.all_staged(&saving);
-            }
-            Some(Err(error)) => return Attempt::Failed(error),
-            None => {
-                match write_direct(stream, regions, &saving) {
-                    Ok(staged) => saving.note_staged(staged),
-                    Err(error) => saving.fail(error),
-                }
-                saving.commit();
-            }
-        }
-        Attempt::Running(saving)
+    fn stage(&mut self, plan: Plan, phases: PhaseRecord) -> Result<Staging> {
+        let current = self.current.as_ref().ok_or_else(lost_layout)?;
+        let ledger = current.ledger.clone();
+        let bytes = plan.meta_bytes();
+        let no_memory = || lock(&ledger).portion().out_of_memory(bytes);
+        let meta = Aligned::zeroed(bytes).ok_or_else(no_memory)?;
+        Staging::new(Arc::new(Saving::new(plan, ledger, meta, phases)), self.policy)
+    }
+
+    fn hands(&self) -> Hands<'_> {
+        Hands { threads: &self.io, pool: self.pool.as_ref().map(|pool| pool.pool()) }
     }
 }
 

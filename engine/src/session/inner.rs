@@ -1,6 +1,6 @@
 //! What a session consists of, and the parts of its work that the other files share.
 
-use super::{Record, domain::Domain, due::Due, holds::Holds, settle::Attempt};
+use super::{Record, checkpoint::Begun, domain::Domain, due::Due, holds::Holds, reading::Reading, settle::Attempt};
 use crate::{
     capture::{Notes, Outputs, Region, Regions},
     commit::{Complete, Ledger, RevisionKey},
@@ -10,8 +10,11 @@ use crate::{
     group::Group,
     place::{IoThreads, lock},
     restore::{Seen, Sight},
-    space::{LayoutFile, Locks, format::Lineage},
-    stage::PoolInMaking,
+    space::{
+        LayoutFile, Locks,
+        format::{Lineage, Profile},
+    },
+    stage::{Policy, PoolInMaking},
 };
 use std::{
     path::Path,
@@ -21,9 +24,14 @@ use std::{
 pub(super) struct Inner {
     // Fields end in this order: first what is under way, last the lock that keeps others out.
     pub(super) io: IoThreads,
+    /// Between t1 and t2.
+    pub(super) begun: Option<Begun>,
     pub(super) saving: Option<Attempt>,
-    /// `None` with the stage `direct`.
+    /// `None` with a stage that has no buffer of the node.
     pub(super) pool: Option<PoolInMaking>,
+    pub(super) policy: Policy,
+    /// Lowest rank of this node.
+    pub(super) node: u32,
     pub(super) current: Option<Current>,
     /// Portions that are only read: of older layouts, and of ranks that are not here.
     pub(super) others: Vec<Ledger>,
@@ -46,6 +54,7 @@ pub(super) struct Inner {
     /// Slots that a crash cut short, or that are damaged: they look alike.
     pub(super) torn: Vec<String>,
     pub(super) last: Option<Record>,
+    pub(super) reading: Reading,
     pub(super) due: Due,
     pub(super) device: Arc<dyn Device>,
     pub(super) group: Box<dyn Group>,
@@ -68,10 +77,12 @@ impl Inner {
     }
 
     pub(super) fn protect(&mut self, region: Region) -> Result<()> {
+        self.check_not_begun("protect")?;
         self.regions.add(region)
     }
 
     pub(super) fn unprotect(&mut self, name: &str) -> Result<()> {
+        self.check_not_begun("unprotect")?;
         self.regions.remove(name)
     }
 
@@ -88,6 +99,18 @@ impl Inner {
         let layout = self.current.as_ref().map_or([0; 16], |current| current.layout_id);
         let new = key.map(|key| Complete { key, shards: self.group.size() as u32, layout });
         new.into_iter().chain(self.complete.iter().copied()).take(self.config.keep as usize).collect()
+    }
+
+    /// What goes with the next revision besides its items.
+    pub(super) fn profile(&self) -> Profile {
+        let pool = self.pool.as_ref().map(PoolInMaking::pool);
+        Profile {
+            node: self.node,
+            stage: self.config.stage.code(),
+            pool_bytes: pool.map_or(0, |pool| pool.bytes()),
+            chunk_bytes: pool.map_or(0, |pool| pool.chunk_bytes()),
+            ..Profile::default()
+        }
     }
 
     pub(super) fn begin_pool(&mut self) {

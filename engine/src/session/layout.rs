@@ -2,7 +2,7 @@
 
 use super::inner::{Current, Inner};
 use crate::{
-    capture::Stream,
+    capture::Size,
     clock::unix_ns,
     commit::{Allocation, Complete, Ledger, RevisionKey},
     device::Access,
@@ -28,12 +28,12 @@ pub(super) const RUNS: usize = 64;
 const ANNEX_BLOCKS: u64 = 1;
 
 impl Inner {
-    /// Makes a layout for shards like `stream`, one file for the ranks that see each other's files.
+    /// Makes a layout for shards of `size`, one file for the ranks that see each other's files.
     /// Collective.
-    pub(super) fn make_layout(&mut self, stream: &Stream) -> Result<()> {
+    pub(super) fn make_layout(&mut self, size: &Size) -> Result<()> {
         let group = &*self.group;
         let bytes = match self.config.portion_bytes {
-            0 => portion_bytes(stream, self.config.keep),
+            0 => portion_bytes(size, self.config.keep),
             configured => configured.next_multiple_of(PORTION_ALIGNMENT),
         };
         let sizes: Vec<u64> = gather(group, &bytes)?;
@@ -133,16 +133,16 @@ impl Inner {
         }
     }
 
-    /// Finds room for `stream` beside the revisions that are `complete` and those that are held; `None`
+    /// Finds room for a shard of `size` beside the revisions that are `complete` and those that are held; `None`
     /// without a layout.
-    pub(super) fn allocate(&self, stream: &Stream, complete: &[Complete]) -> Result<Option<Allocation>> {
+    pub(super) fn allocate(&self, size: &Size, complete: &[Complete]) -> Result<Option<Allocation>> {
         let Some(current) = &self.current else { return Ok(None) };
         let ledger = lock(&current.ledger);
         ledger.check()?;
         let retained: Vec<RevisionKey> = complete.iter().map(|complete| complete.key).collect();
         let mut runs = RUNS;
         loop {
-            let allocation = ledger.allocate(Plan::need(stream, runs), &retained)?;
+            let allocation = ledger.allocate(Plan::need(size, runs), &retained)?;
             if allocation.data.len() <= runs {
                 return Ok(Some(allocation));
             }
@@ -151,9 +151,9 @@ impl Inner {
     }
 }
 
-/// Bytes of a portion with room for keep+2 shards like `stream`.
-fn portion_bytes(stream: &Stream, keep: u32) -> u64 {
-    let (need, revisions) = (Plan::need(stream, RUNS), u64::from(keep) + 2);
+/// Bytes of a portion with room for keep+2 shards of `size`.
+fn portion_bytes(size: &Size, keep: u32) -> u64 {
+    let (need, revisions) = (Plan::need(size, RUNS), u64::from(keep) + 2);
     // Each root has a catalogue of its own: two in the slots, two on the way.
     let catalogues = 4 * blocks_for(Catalogue::bytes_for(keep as usize + 2));
     let blocks = revisions * (need.data + need.meta + ANNEX_BLOCKS) + catalogues;

@@ -10,7 +10,9 @@ mod due;
 mod holds;
 mod inner;
 mod layout;
+mod node;
 mod open;
+mod reading;
 mod requests;
 mod restore;
 mod schedule;
@@ -130,8 +132,7 @@ impl Session {
     /// regions and returns at t2. Collective. `bytes`: the most that this rank is going to write in pieces;
     /// the first checkpoint of a space sizes the portions by it. Returns the number that the revision gets.
     pub fn begin(&mut self, bytes: u64) -> Result<u64> {
-        let _ = (self.ours()?, bytes);
-        Err(Error::Internal { what: "begin: not made yet".to_owned() })
+        self.ours()?.answering(|inner| inner.begin(bytes, Ok(())))
     }
 
     /// Writes `bytes` at `offset` of the stream `name`: an item that exists in the revision that was begun,
@@ -139,21 +140,23 @@ impl Session {
     /// what was skipped is zero. Local; the memory is the program's again when it returns. An error is
     /// told by `checkpoint` too, which then saves nothing.
     pub fn write(&mut self, name: &str, offset: u64, bytes: &[u8]) -> Result<()> {
-        let _ = (self.ours()?, name, offset, bytes);
-        Err(Error::Internal { what: "write: not made yet".to_owned() })
+        self.ours()?.write(name, offset, bytes)
     }
 
     /// Reads from the stream `name` of the revision that the last `restore` brought back, verified; returns
     /// how many bytes, fewer than asked for only at its end. Local; until the next checkpoint begins.
     pub fn read(&mut self, name: &str, offset: u64, into: &mut [u8]) -> Result<usize> {
-        let _ = (self.ours()?, name, offset, into);
-        Err(Error::Internal { what: "read: not made yet".to_owned() })
+        self.ours()?.read(name, offset, into)
     }
 
     /// The streams of this rank in the revision that the last `restore` brought back: names and bytes.
     pub fn streams(&mut self) -> Result<Vec<(String, u64)>> {
-        let _ = self.ours()?;
-        Err(Error::Internal { what: "streams: not made yet".to_owned() })
+        self.ours()?.streams()
+    }
+
+    /// The length of the stream `name`, as `streams` has it.
+    pub fn stream_bytes(&mut self, name: &str) -> Result<u64> {
+        self.ours()?.stream_bytes(name)
     }
 
     /// Whether a checkpoint should be taken now that the program has done `step` steps: `true` on all

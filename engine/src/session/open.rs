@@ -5,6 +5,8 @@ use super::{
     due::{Due, SignalFlag},
     holds::Holds,
     inner::{Current, Inner},
+    node::Node,
+    reading::Reading,
     requests::Listener,
     schedule::Schedule,
 };
@@ -17,8 +19,8 @@ use crate::{
     group::{Group, agree, gather},
     place::{IoThreads, lock},
     restore::{Found, Seen, Sight, find},
-    space::{LayoutFile, Locks, clear_away, draw_id, format::Lineage, layouts},
-    stage::{PoolInMaking, Stage},
+    space::{LayoutFile, Locks, PROBE, clear_away, draw_id, format::Lineage, layouts},
+    stage::{Policy, PoolInMaking, Stage, THRESHOLD_MAX, find_threshold},
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -75,6 +77,9 @@ impl Inner {
         let domain = Domain::find(&*group, &*device)?;
         let (locks, locks_work) = take_locks(&*group, &*device, &domain)?;
 
+        let node = if Policy::has_pool(config.stage) { Some(Node::find(&*group, &config)?) } else { None };
+        let threshold = find_threshold_together(&*group, &*device, &config)?;
+
         let scan = scan(&*group, &*device, &domain, locks_work);
         let scan = agree(&*group, scan)?;
         let sights = gather(&*group, &scan.sight)?;
@@ -87,12 +92,7 @@ impl Inner {
         let holds = Holds::find(&*group, &scan.layouts, &found.complete)?;
         let held = holds.keys();
         let (current, others) = take_over(&*group, scan.opened, &newest[group.rank()], goes_on, lineage, &held)?;
-        let pool = match config.stage {
-            Stage::Pool => PoolInMaking::new(&config, group.ranks_here()).map(Some),
-            Stage::Direct => Ok(None),
-        };
-        let pool = agree(&*group, pool)?;
-        let io = agree(&*group, IoThreads::start(config.io_threads_for(group.ranks_here())))?;
+        let io = agree(&*group, IoThreads::start(config.io_threads_for(group.ranks_here()), flush_every(&config)))?;
         let signal = config.checkpoint_signal.map(|signal| SignalFlag::new(signal.number())).transpose();
         let due = Due {
             schedule: Schedule::new(&config, Instant::now()),
@@ -105,8 +105,11 @@ impl Inner {
         complete.truncate(config.keep as usize);
         let mut session = Inner {
             io,
+            begun: None,
             saving: None,
-            pool,
+            policy: Policy::new(&config, threshold),
+            node: node.as_ref().map_or(group.rank(), |node| node.leader) as u32,
+            pool: node.map(|node| PoolInMaking::new(node.pool)),
             current,
             others,
             layouts: scan.layouts,
@@ -123,6 +126,7 @@ impl Inner {
             damage: scan.sight.damage,
             torn: scan.sight.torn,
             last: None,
+            reading: Reading::default(),
             due,
             device,
             group,
@@ -223,6 +227,31 @@ fn take_over(
     }
     agree(group, begun)?;
     Ok((current, others))
+}
+
+/// The threshold of the stages that have one: as set, or as rank 0 finds it.
+fn find_threshold_together(group: &dyn Group, device: &dyn Device, config: &Config) -> Result<u64> {
+    /// As published (slides 003).
+    const THRESHOLD_PUBLISHED: u64 = 64 << 10;
+    match config.threshold_bytes {
+        Some(set) => Ok(set),
+        None if !Policy::has_threshold(config.stage) => Ok(THRESHOLD_MAX),
+        None => {
+            let mut found = [0];
+            if group.rank() == 0 {
+                let name = draw_id().map(|id| format!("{PROBE}{:032x}", u128::from_le_bytes(id)));
+                // On a disk that is full it cannot be found; a restore can do without.
+                found = [name.and_then(|name| find_threshold(device, &name)).unwrap_or(THRESHOLD_PUBLISHED)];
+            }
+            group.all_max(&mut found)?;
+            Ok(found[0])
+        }
+    }
+}
+
+/// How often the buffer of stage `node` is flushed.
+fn flush_every(config: &Config) -> Option<Duration> {
+    (config.stage == Stage::Node).then_some(config.flush_every)
 }
 
 /// Tells `mainstay run` where this job saves, if it asked. A failure must not stop the job.

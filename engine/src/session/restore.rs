@@ -1,16 +1,13 @@
 //! Bringing the program back to the newest complete revision.
 
-use super::inner::Inner;
+use super::{inner::Inner, reading::Reading};
 use crate::{
     commit::{Complete, Kept},
     error::{Error, Result},
     group::{agree, gather},
     mutant::{self, Mutant},
     restore::{Targets, find, match_regions, pour},
-    space::{
-        Portion,
-        format::{Annex, Manifest},
-    },
+    space::{Portion, format::Manifest},
 };
 use std::{
     collections::BTreeMap,
@@ -39,6 +36,8 @@ impl Inner {
     }
 
     fn restore_newest(&mut self) -> Result<Option<Restored>> {
+        self.abandon_begun();
+        self.reading = Reading::default();
         // What is still on its way counts if all ranks have it.
         let _ = self.wait();
         let sights = gather(&*self.group, &self.sight())?;
@@ -54,7 +53,7 @@ impl Inner {
                 // The regions hold parts of what was passed over.
                 Err(error) if poured => skipped.push(format!("revision {}: {error}", candidate.key.number)),
                 Err(error) => return Err(error),
-                Ok(Ok(annex)) => {
+                Ok(Ok((portion, manifest))) => {
                     // What was passed over is not worth keeping; what was read whole is.
                     self.complete = found.complete[index..].to_vec();
                     self.complete.truncate(self.config.keep as usize);
@@ -66,7 +65,9 @@ impl Inner {
                             [kept.entry.phases.perceived_ns, kept.entry.phases.durable_ns].map(Duration::from_nanos);
                         self.due.schedule.learn(perceived, durable);
                     }
-                    let notes = annex.notes.into_iter().map(|note| (note.name, note.value)).collect();
+                    let notes =
+                        manifest.annex.notes.iter().map(|note| (note.name.clone(), note.value.clone())).collect();
+                    self.reading = Reading::of(candidate.key.number, portion, manifest);
                     return Ok(Some(Restored { revision: candidate.key.number, skipped, notes }));
                 }
                 Ok(Err(damage)) => {
@@ -75,12 +76,16 @@ impl Inner {
                 }
             }
         }
-        if found.complete.is_empty() { Ok(None) } else { Err(Error::Damaged { what: skipped }) }
+        if !found.complete.is_empty() {
+            return Err(Error::Damaged { what: skipped });
+        }
+        self.reading = Reading::Nothing;
+        Ok(None)
     }
 
     /// The inner error is what was damaged, on whichever ranks; the outer one, the same on all ranks,
     /// ends the search.
-    fn restore_one(&self, candidate: &Complete) -> Result<std::result::Result<Annex, Vec<String>>> {
+    fn restore_one(&self, candidate: &Complete) -> Result<std::result::Result<(Portion, Manifest), Vec<String>>> {
         let (group, rank) = (&*self.group, self.group.rank() as u32);
         if candidate.shards as usize != group.size() {
             let (saved, now) = (candidate.shards, group.size() as u32);
@@ -96,17 +101,17 @@ impl Inner {
         };
         let targets = agree(group, targets)?;
         let poured = match (manifest, targets) {
-            (Ok(manifest), Some(targets)) => self.pour_into(&portion, &manifest, &targets).map(|()| manifest.annex),
+            (Ok(manifest), Some(targets)) => self.pour_into(&portion, &manifest, &targets).map(|()| manifest),
             (Err(damage), _) => Err(damage),
             (Ok(_), None) => Err(Vec::new()),
         };
         let damage = gather(group, &poured.as_ref().err().cloned())?;
         let damage: Vec<String> = damage.into_iter().flatten().flatten().collect();
         match poured {
-            Ok(annex) if damage.is_empty() => {
+            Ok(manifest) if damage.is_empty() => {
                 // Only now is it sure which lengths they go back to.
-                agree(group, self.outputs.cut(&annex.outputs))?;
-                Ok(Ok(annex))
+                agree(group, self.outputs.cut(&manifest.annex.outputs))?;
+                Ok(Ok((portion, manifest)))
             }
             _ => Ok(Err(damage)),
         }

@@ -27,6 +27,7 @@ impl Attempt {
 
 impl Inner {
     pub(super) fn wait(&mut self) -> Result<()> {
+        self.check_not_begun("wait")?;
         let mine = self.settle();
         let agreed = agree(&*self.group, mine);
         match self.saving.take() {
@@ -37,6 +38,9 @@ impl Inner {
     }
 
     pub(super) fn poll(&mut self) -> Result<bool> {
+        if self.begun.is_some() {
+            return Ok(false);
+        }
         match &self.saving {
             None => Ok(true),
             Some(Attempt::Failed(error)) => Err(error.clone()),
@@ -59,6 +63,7 @@ impl Inner {
     }
 
     pub(super) fn close(mut self) -> Result<()> {
+        self.abandon_begun();
         let waited = self.wait();
         let ended = match (&self.current, &waited) {
             (Some(current), Ok(())) => lock(&current.ledger).end(),
@@ -75,7 +80,7 @@ impl Inner {
             Some(Attempt::Failed(error)) => Err(error.clone()),
             Some(Attempt::Running(saving)) => {
                 let phases = saving.wait()?;
-                self.last = Some(Record { revision: saving.key().number, bytes: saving.stream().item_bytes(), phases });
+                self.last = Some(Record { revision: saving.key().number, bytes: saving.item_bytes(), phases });
                 Ok(())
             }
         }

@@ -22,5 +22,5 @@ pub(crate) use directory::{
 pub(crate) use holds::{HOLDS_BYTES, HoldsRead};
 pub(crate) use id::draw_id;
 pub(crate) use locks::Locks;
-pub(crate) use portion::{Portion, SLOT_STRIDE, data_from};
+pub(crate) use portion::{Checked, Portion, SLOT_STRIDE, data_from};
 pub(crate) use requests::RequestBlocks;

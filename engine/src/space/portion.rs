@@ -3,8 +3,8 @@
 use super::{
     Aligned,
     format::{
-        BLOCK, BLOCK_BYTES, Catalogue, Entry, Hash, Header, Manifest, PortionPlace, Refusal, Slot, VERSION, blocks_for,
-        hash,
+        BLOCK, BLOCK_BYTES, Catalogue, Entry, Hash, Hashing, Header, Manifest, PortionPlace, Refusal, Slot, VERSION,
+        blocks_for, hash,
     },
 };
 use crate::{
@@ -118,13 +118,44 @@ impl Portion {
 
     /// Reads bytes at any offset and checks their hash.
     pub(crate) fn read_checked(&self, at: u64, bytes: u64, expected: &Hash, of: &str) -> Result<Checked> {
+        let read = self.read_anywhere(at, bytes)?;
+        self.check(&hash(&read), expected, of)?;
+        Ok(read)
+    }
+
+    /// As `read_checked`, of what may be too long to be held at once: gives the hash of each part of
+    /// `part_bytes`, by which `read_checked` reads that part again.
+    pub(crate) fn check_in_parts(
+        &self,
+        at: u64,
+        bytes: u64,
+        part_bytes: u64,
+        expected: &Hash,
+        of: &str,
+    ) -> Result<Vec<Hash>> {
+        let (mut whole, mut parts, mut done) = (Hashing::default(), Vec::new(), 0);
+        while done < bytes {
+            let part = self.read_anywhere(at + done, part_bytes.min(bytes - done))?;
+            whole.add(&part);
+            parts.push(hash(&part));
+            done += part.len() as u64;
+        }
+        self.check(&whole.hash(), expected, of)?;
+        Ok(parts)
+    }
+
+    fn check(&self, found: &Hash, expected: &Hash, of: &str) -> Result<()> {
+        if found == expected {
+            return Ok(());
+        }
+        Err(self.refuse(Refusal::Damaged("its checksum does not match".into()), of))
+    }
+
+    /// Reads bytes at any offset, by the blocks that they lie in.
+    fn read_anywhere(&self, at: u64, bytes: u64) -> Result<Checked> {
         let from = at / BLOCK_BYTES * BLOCK_BYTES;
         let blocks = self.read(from, at - from + bytes)?;
-        let wanted = (at - from) as usize..(at - from + bytes) as usize;
-        if hash(&blocks[wanted.clone()]) != *expected {
-            return Err(self.refuse(Refusal::Damaged("its checksum does not match".into()), of));
-        }
-        Ok(Checked { blocks, wanted })
+        Ok(Checked { blocks, wanted: (at - from) as usize..(at - from + bytes) as usize })
     }
 
     /// Reads the blocks that hold `bytes` bytes from the block-aligned offset `at`.

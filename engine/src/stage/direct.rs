@@ -1,49 +1,80 @@
-//! The stage without a buffer: whole blocks of large regions are written from the program's memory,
-//! and only what shares a block is gathered first.
+//! The stage without a buffer: each piece goes to the space as it comes, in one write where it lies in one
+//! run, as a library that dumps a process does. Only the block at the end of the log is kept, to be hashed
+//! once it is full.
 
 use crate::{
-    capture::{Piece, Region, Stream},
+    capture::Handed,
     error::Result,
-    place::{Saving, Staged},
-    space::{Aligned, format::BLOCK_BYTES},
+    place::Saving,
+    space::{
+        Aligned,
+        format::{BLOCK, BLOCK_BYTES},
+    },
 };
-use std::time::Instant;
 
-/// Largest single write; bounds the time between two looks at a failure, nothing else.
-const PIECE_BYTES: u64 = 64 << 20;
-
-/// Writes the stream from the calling thread.
-pub(crate) fn write_direct(stream: &Stream, regions: &[Region], saving: &Saving) -> Result<Staged> {
-    let started = Instant::now();
-    for piece in saving.pieces(PIECE_BYTES) {
-        let mut from = 0;
-        while from < piece.bytes {
-            let rest = Piece { offset: piece.offset + from, bytes: piece.bytes - from, at: piece.at + from };
-            from += match whole_blocks(stream, rest) {
-                Some((index, in_region, bytes)) => {
-                    let part = Piece { bytes, ..rest };
-                    let whole = regions[index].slice(in_region, bytes);
-                    saving.hash(part, whole);
-                    saving.write(part, whole)?;
-                    bytes
-                }
-                None => {
-                    let part = Piece { bytes: BLOCK_BYTES, ..rest };
-                    let mut block = Aligned::zeroed(BLOCK_BYTES).ok_or_else(|| saving.out_of_memory(BLOCK_BYTES))?;
-                    stream.fill(part, regions, &mut block);
-                    saving.hash(part, &block);
-                    saving.write(part, &block)?;
-                    BLOCK_BYTES
-                }
-            };
-        }
-    }
-    Ok(Staged { copy: started.elapsed(), ..Staged::default() })
+#[derive(Debug)]
+pub(super) struct Direct {
+    /// The block that the log ends in.
+    tail: Aligned,
+    /// Length of the log.
+    end: u64,
 }
 
-/// The whole blocks of one region at the beginning of `piece`: region, offset in it, length.
-fn whole_blocks(stream: &Stream, piece: Piece) -> Option<(usize, u64, u64)> {
-    let (index, in_region, in_piece, bytes) = stream.parts(piece).next()?;
-    let whole = bytes / BLOCK_BYTES * BLOCK_BYTES;
-    (in_piece == 0 && whole > 0).then_some((index, in_region, whole))
+impl Direct {
+    pub(super) fn new(saving: &Saving) -> Result<Direct> {
+        let tail = Aligned::zeroed(BLOCK_BYTES).ok_or_else(|| saving.out_of_memory(BLOCK_BYTES))?;
+        Ok(Direct { tail, end: 0 })
+    }
+
+    pub(super) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Where a piece will lie.
+    pub(super) fn place(&self, handed: &Handed) -> u64 {
+        self.end.next_multiple_of(handed.alignment)
+    }
+
+    /// Writes `bytes` at the offset that `place` gave.
+    pub(super) fn write(&mut self, saving: &Saving, at: u64, bytes: &[u8]) -> Result<()> {
+        const ZEROS: [u8; BLOCK] = [0; BLOCK];
+        // A log that begins on a block is aligned by less than one.
+        self.append(saving, &ZEROS[..(at - self.end) as usize])?;
+        // Whole blocks of aligned memory need no copy on their way.
+        let aligned = bytes.as_ptr().addr().is_multiple_of(BLOCK) && self.end.is_multiple_of(BLOCK_BYTES);
+        let (blocks, rest) = bytes.split_at(if aligned { bytes.len() / BLOCK * BLOCK } else { 0 });
+        self.append(saving, blocks)?;
+        self.append(saving, rest)
+    }
+
+    /// Pads the last block.
+    pub(super) fn finish(&mut self, saving: &Saving) -> Result<()> {
+        let padded = self.end.next_multiple_of(BLOCK_BYTES);
+        self.write(saving, padded, &[])
+    }
+
+    fn append(&mut self, saving: &Saving, bytes: &[u8]) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        saving.write(self.end, bytes)?;
+        let in_tail = self.end as usize % BLOCK;
+        let (mut at, mut rest) = (self.end - in_tail as u64, bytes);
+        if in_tail > 0 {
+            let (head, behind) = rest.split_at(rest.len().min(BLOCK - in_tail));
+            self.tail[in_tail..in_tail + head.len()].copy_from_slice(head);
+            rest = behind;
+            if in_tail + head.len() == BLOCK {
+                saving.hash(at, &self.tail);
+                at += BLOCK_BYTES;
+            }
+        }
+        let (blocks, last) = rest.split_at(rest.len() / BLOCK * BLOCK);
+        saving.hash(at, blocks);
+        if !last.is_empty() {
+            self.tail[..last.len()].copy_from_slice(last);
+        }
+        self.end += bytes.len() as u64;
+        Ok(())
+    }
 }

@@ -1,57 +1,58 @@
-//! Making the pool while the program does something else. It takes a while, and a restart can do without.
+//! Making the pool's memory while the program does something else. It takes a while, and a restart can do
+//! without.
 
-use super::Pool;
 use crate::{
-    config::Config,
     error::{Error, Result},
     place::spawn,
+    pool::Pool,
 };
 use std::thread::JoinHandle;
 
 #[derive(Debug)]
 pub(crate) struct PoolInMaking {
-    config: Config,
+    pool: Pool,
     state: State,
 }
 
 #[derive(Debug)]
 enum State {
     Wanted,
-    Begun(JoinHandle<Result<Pool>>),
-    Made(Pool),
+    Begun(JoinHandle<Result<()>>),
+    Made,
 }
 
 impl PoolInMaking {
-    /// Makes nothing yet, but refuses if there is no room for the pools of `ranks` ranks.
-    pub(crate) fn new(config: &Config, ranks: usize) -> Result<PoolInMaking> {
-        Pool::check_room(&config.pool_directory, config.pool_bytes, ranks as u64)?;
-        Ok(PoolInMaking { config: config.clone(), state: State::Wanted })
+    /// Makes nothing yet.
+    pub(crate) fn new(pool: Pool) -> PoolInMaking {
+        PoolInMaking { pool, state: State::Wanted }
     }
 
-    /// Has the pool made by a thread of its own.
+    /// The pool, whose memory may not be there yet.
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Has the memory made by a thread of its own.
     pub(crate) fn begin(&mut self) {
         if matches!(self.state, State::Wanted) {
-            let config = self.config.clone();
+            let pool = self.pool.clone();
             // Without a thread it is made when it is needed.
-            if let Ok(thread) = spawn("mainstay-pool".to_owned(), move || make(&config)) {
+            if let Ok(thread) = spawn("mainstay-pool".to_owned(), move || pool.prepare()) {
                 self.state = State::Begun(thread);
             }
         }
     }
 
-    /// The pool, waited for or made. After a failure the next call tries again.
+    /// The pool with its memory, waited for or made. After a failure the next call tries again.
     pub(crate) fn get(&mut self) -> Result<&Pool> {
-        if !matches!(self.state, State::Made(_)) {
-            let made = match std::mem::replace(&mut self.state, State::Wanted) {
+        if !matches!(self.state, State::Made) {
+            match std::mem::replace(&mut self.state, State::Wanted) {
                 State::Begun(thread) => thread.join().unwrap_or_else(|_| Err(panicked())),
-                _ => make(&self.config),
-            };
-            self.state = State::Made(made?);
+                _ => self.pool.prepare(),
+            }?;
+            self.state = State::Made;
         }
-        match &self.state {
-            State::Made(pool) => Ok(pool),
-            _ => Err(panicked()),
-        }
+        Ok(&self.pool)
     }
 }
 
@@ -62,10 +63,6 @@ impl Drop for PoolInMaking {
             let _ = thread.join();
         }
     }
-}
-
-fn make(config: &Config) -> Result<Pool> {
-    Pool::new(&config.pool_directory, config.pool_bytes, config.chunk_bytes)
 }
 
 fn panicked() -> Error {

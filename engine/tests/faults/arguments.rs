@@ -3,6 +3,7 @@
 
 use crate::job::{Scene, small};
 use mainstay_engine::{Config, Error, Region, Session, group::Solo, space::format::ElementType};
+use std::time::Duration;
 
 pub fn option_out_of_range(scene: &Scene) {
     let wrong = [
@@ -14,6 +15,16 @@ pub fn option_out_of_range(scene: &Scene) {
         Config { chunk_bytes: (1 << 30) + 4096, pool_bytes: 1 << 40, ..small() },
         Config { pool_bytes: (128 << 10) - 1, ..small() },
         Config { pool_bytes: u64::MAX, ..small() },
+        Config { small_bytes: (64 << 10) + 1, ..small() },
+        Config { threshold_bytes: Some(0), ..small() },
+        Config { threshold_bytes: Some(4095), ..small() },
+        Config { threshold_bytes: Some((1 << 30) + 1), ..small() },
+        Config { buffer_bytes: 0, ..small() },
+        Config { buffer_bytes: 6000, ..small() },
+        Config { buffer_bytes: (1 << 30) + 4096, ..small() },
+        Config { flush_every: Duration::ZERO, ..small() },
+        Config { flush_every: Duration::from_micros(999), ..small() },
+        Config { flush_every: Duration::from_millis(60_001), ..small() },
         Config { portion_bytes: 1, ..small() },
         Config { portion_bytes: (1 << 20) - 1, ..small() },
         Config { portion_bytes: u64::MAX, ..small() },

@@ -115,14 +115,18 @@ impl Layout {
         self.bytes[at + BLOCK - 16..at + BLOCK].copy_from_slice(&sum);
     }
 
-    /// Puts another manifest of the same length in the place of a revision's, with all checksums right.
+    /// Puts another manifest in the place of a revision's, with all checksums right; it may be longer, as far
+    /// as the metadata has room behind it.
     pub fn forge_manifest(&mut self, rank: usize, revision: u64, bytes: &[u8]) {
-        let range = self.manifest_range(rank, revision);
+        let Entry { manifest_at, meta_at, meta_bytes, .. } = self.entry(rank, revision);
+        assert!(manifest_at + bytes.len() as u64 <= meta_at + meta_bytes, "no room for {} bytes", bytes.len());
+        let range = self.range(rank, manifest_at, bytes.len() as u64);
         let catalogues = [0, 1].map(|index| (self.catalogue_range(rank, index), self.catalogue(rank, index)));
         self.bytes[range].copy_from_slice(bytes);
         for (index, (range, mut catalogue)) in catalogues.into_iter().enumerate() {
             for entry in catalogue.entries.iter_mut().filter(|entry| entry.number == revision) {
                 entry.manifest_hash = hash(bytes);
+                entry.manifest_bytes = bytes.len() as u64;
             }
             self.forge_catalogue(rank, index, range, &catalogue.build());
         }

@@ -187,16 +187,19 @@ impl Recording {
         Ok(count)
     }
 
-    /// No write touches a block that a slot leads to, or only a part of a block: on the medium as it is,
+    /// No write touches a block that a slot leads to, or, with a buffer, only a part of a block: on the medium as it is,
     /// and as it would be without all that was not synced.
     pub fn check_writes(&self) -> Checked<u64> {
         let (mut durable, mut writes) = (Durable::default(), 0);
         for (point, operation) in self.log.iter().enumerate() {
             if let Change::Write { file, at, bytes, .. } = &operation.change {
-                if !at.is_multiple_of(BLOCK_BYTES) || !(bytes.len() as u64).is_multiple_of(BLOCK_BYTES) {
+                let is_whole = at.is_multiple_of(BLOCK_BYTES) && (bytes.len() as u64).is_multiple_of(BLOCK_BYTES);
+                // The stage without a buffer writes each piece as it is.
+                if !is_whole && self.shape.stage != Stage::Direct {
                     return Err(format!("operation {point} writes a part of a block: {} bytes at {at}", bytes.len()));
                 }
-                let written: BTreeSet<u64> = (at / BLOCK_BYTES..(at + bytes.len() as u64) / BLOCK_BYTES).collect();
+                let written: BTreeSet<u64> =
+                    (at / BLOCK_BYTES..(at + bytes.len() as u64).div_ceil(BLOCK_BYTES)).collect();
                 for files in [durable.image(Loss::Nothing), durable.image(Loss::Everything)] {
                     for layout in whole::layouts(&files)?.iter().filter(|layout| layout.file == *file) {
                         for place in &layout.header.portions {

@@ -13,7 +13,7 @@ use crate::{capture::Piece, commit::RevisionKey, space::format::Lineage, space::
 use std::{
     fs::{self, File, OpenOptions},
     mem::offset_of,
-    os::unix::fs::FileExt,
+    os::unix::fs::{FileExt, PermissionsExt},
     sync::atomic::Ordering,
 };
 
@@ -308,4 +308,62 @@ fn records_without_a_pool_and_damaged_pools_are_removed_too() {
         assert!(remove(directory.path(), found.id).unwrap());
     }
     assert_eq!(files(directory.path()).len(), 1);
+}
+
+#[test]
+fn whoever_makes_a_pool_clears_away_what_nobody_will_claim() {
+    let directory = memory();
+    let abandon = |what| {
+        let pool = pool(&directory, 2, 3);
+        let id = pool.id();
+        let mut other = Peer::start("record", &pool);
+        other.tell(what);
+        other.hear();
+        (id, pool, other)
+    };
+    let (sealed, pool, other) = abandon("seal");
+    // A copy of what is there while it lives, put back as it would be if all were killed at once.
+    let (dead, killed, unsealed) = abandon("leave it");
+    let kept = files(directory.path()).into_iter().map(|name| {
+        let path = directory.path().join(name);
+        (fs::read(&path).unwrap(), path)
+    });
+    let kept: Vec<_> = kept.collect();
+    other.kill();
+    unsealed.kill();
+    drop((pool, killed));
+    for (contents, path) in kept {
+        fs::write(&path, contents).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    assert_eq!(list(directory.path()).unwrap().len(), 2);
+    let alive = super::pool(&directory, 1, 3);
+    let again = super::pool(&directory, 1, 3);
+    let found: Vec<_> = list(directory.path()).unwrap().iter().map(|found| found.id).collect();
+    assert!(!found.contains(&dead), "nobody can do anything with it");
+    for stays in [sealed, alive.id(), again.id()] {
+        assert!(found.contains(&stays));
+    }
+    assert!(is_sealed_still(&directory, sealed));
+}
+
+fn is_sealed_still(directory: &TempDir, id: [u8; 16]) -> bool {
+    Sealed::open(directory.path(), id, 1).unwrap().is_some()
+}
+
+#[test]
+fn pools_that_are_made_while_others_clean_up_are_not_cleaned_up() {
+    let directory = memory();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    let pool = pool(&directory, 2, 3);
+                    let joined = Pool::join(directory.path(), pool.id(), 1).unwrap();
+                    assert!(joined.is_alive(0) && joined.is_alive(1));
+                }
+            });
+        }
+    });
+    assert_eq!(files(directory.path()), [""; 0]);
 }

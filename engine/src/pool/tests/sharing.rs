@@ -133,7 +133,7 @@ fn there_is_a_chunk_for_each_member_and_one_more() {
     let wide = Shape { chunk_bytes: 4 << 20, ..shape(7, 16) };
     let pool = Pool::create(directory.path(), &wide).unwrap();
     assert_eq!((pool.chunk_bytes(), pool.chunks()), (128 << 10, 8));
-    let narrow = Pool::create(directory.path(), &shape(16, 16));
+    let narrow = Pool::create(directory.path(), &Shape { bytes: 16 * 4096, ..shape(16, 16) });
     assert!(narrow.unwrap_err().to_string().starts_with("pool_bytes: "));
 }
 

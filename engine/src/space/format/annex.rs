@@ -1,6 +1,7 @@
-//! What a manifest says besides the items: the program's notes, and how long its output files were.
+//! What a manifest says besides the items: the program's notes, how long its output files were, and how the
+//! checkpoint went.
 
-use super::{Refusal, damaged, sections::Sections};
+use super::{Profile, Refusal, damaged, sections::Sections};
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
     little_endian::{U16, U32, U64},
@@ -43,11 +44,13 @@ pub struct OutputLength {
 pub struct Annex {
     pub notes: Vec<Note>,
     pub outputs: Vec<OutputLength>,
+    /// `None` in a revision of a version that kept none.
+    pub profile: Option<Profile>,
 }
 
 impl Annex {
     pub(super) fn build(&self) -> Vec<u8> {
-        let (mut bytes, mut texts) = (Vec::with_capacity(self.bytes() as usize), Vec::new());
+        let (mut bytes, mut texts) = (Vec::with_capacity(self.bytes_at_most() as usize), Vec::new());
         for Note { name, value } in &self.notes {
             let record = NoteRecord {
                 name_bytes: (name.len() as u16).into(),
@@ -68,18 +71,25 @@ impl Annex {
             texts.extend_from_slice(&output.name);
         }
         bytes.extend_from_slice(&texts);
+        bytes.extend(self.profile.iter().flat_map(Profile::build));
         bytes
     }
 
-    /// Bytes that it takes in a manifest.
-    pub(crate) fn bytes(&self) -> u64 {
+    /// Bytes that it takes in a manifest at most. The profile is always counted: it is known only when the
+    /// data has been written, and room is found before.
+    pub(super) fn bytes_at_most(&self) -> u64 {
         let notes = self.notes.iter().map(|n| size_of::<NoteRecord>() + n.name.len() + n.value.len());
         let outputs = self.outputs.iter().map(|o| size_of::<OutputRecord>() + o.name.len());
-        notes.chain(outputs).sum::<usize>() as u64
+        notes.chain(outputs).sum::<usize>() as u64 + Profile::BYTES
     }
 
-    /// What is left in `sections` after the items: so many notes and outputs.
-    pub(super) fn parse(sections: &mut Sections<'_>, notes: u32, outputs: u32) -> Result<Annex, Refusal> {
+    /// What is left in `sections` after the items: so many notes and outputs, and perhaps a profile.
+    pub(super) fn parse(
+        sections: &mut Sections<'_>,
+        notes: u32,
+        outputs: u32,
+        profiled: bool,
+    ) -> Result<Annex, Refusal> {
         let note_records = sections.table::<NoteRecord>(notes.into())?;
         let output_records = sections.table::<OutputRecord>(outputs.into())?;
         let mut annex = Annex::default();
@@ -95,6 +105,7 @@ impl Annex {
             }
             annex.outputs.push(OutputLength { name: name.to_vec(), bytes: record.bytes.get() });
         }
+        annex.profile = profiled.then(|| Profile::parse(sections)).transpose()?;
         Ok(annex)
     }
 }
@@ -109,31 +120,56 @@ fn text(bytes: &[u8]) -> Result<String, Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn annex() -> Annex {
         let note = |name: &str, value: &str| Note { name: name.to_owned(), value: value.to_owned() };
         Annex {
             notes: vec![note("step", "12"), note("empty", "")],
             outputs: vec![OutputLength { name: b"out/\xff.csv".to_vec(), bytes: 1 << 40 }],
+            profile: Some(profile()),
         }
+    }
+
+    fn profile() -> Profile {
+        let mut profile =
+            Profile { node: 8, stage: 2, pool_bytes: 64 << 20, chunk_bytes: 1 << 20, ..Profile::default() };
+        profile.pieces.note(17, Duration::from_nanos(40));
+        profile.writes.note(4 << 20, Duration::from_millis(2));
+        profile
     }
 
     #[test]
     fn what_was_built_is_parsed() {
         let bytes = annex().build();
-        assert_eq!(bytes.len() as u64, annex().bytes());
-        assert_eq!(Annex::parse(&mut Sections::new(&bytes, "manifest"), 2, 1), Ok(annex()));
+        assert_eq!(bytes.len() as u64, annex().bytes_at_most());
+        assert_eq!(Annex::parse(&mut Sections::new(&bytes, "manifest"), 2, 1, true), Ok(annex()));
+    }
+
+    /// As builds had it that kept no profile; and as they read what has one, which comes last.
+    #[test]
+    fn a_profile_may_be_missing_or_passed_over() {
+        let without = Annex { profile: None, ..annex() };
+        let bytes = without.build();
+        assert!(bytes.len() as u64 + Profile::BYTES == without.bytes_at_most() && annex().build().starts_with(&bytes));
+        for bytes in [bytes, annex().build()] {
+            let parsed = Annex::parse(&mut Sections::new(&bytes, "manifest"), 2, 1, false);
+            assert_eq!(parsed.as_ref(), Ok(&without));
+        }
     }
 
     #[test]
     fn an_annex_that_ends_early_or_is_no_text_is_refused() {
         let bytes = annex().build();
         for length in 0..bytes.len() {
-            assert!(Annex::parse(&mut Sections::new(&bytes[..length], "manifest"), 2, 1).is_err(), "{length} bytes");
+            assert!(
+                Annex::parse(&mut Sections::new(&bytes[..length], "manifest"), 2, 1, true).is_err(),
+                "{length} bytes"
+            );
         }
-        assert!(Annex::parse(&mut Sections::new(&bytes, "manifest"), u32::MAX, u32::MAX).is_err());
+        assert!(Annex::parse(&mut Sections::new(&bytes, "manifest"), u32::MAX, u32::MAX, true).is_err());
         let not_text = Annex { notes: Vec::new(), ..annex() }.build();
         let as_note = [&not_text[..0], &[1, 0, 0, 0, 0, 0, 0, 0, 0xff]].concat();
-        assert!(Annex::parse(&mut Sections::new(&as_note, "manifest"), 1, 0).is_err());
+        assert!(Annex::parse(&mut Sections::new(&as_note, "manifest"), 1, 0, false).is_err());
     }
 }

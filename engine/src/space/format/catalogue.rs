@@ -45,7 +45,8 @@ struct EntryRecord {
     written_bytes: U64,
     chunks: U64,
     writes: U64,
-    reserved_2: [u8; 80],
+    resume_ns: U64,
+    reserved_2: [u8; 72],
 }
 
 const _: () = assert!(size_of::<EntryRecord>() == 256 && size_of::<CatalogueRecord>() == 16);
@@ -69,11 +70,14 @@ pub struct PhaseRecord {
     pub written_bytes: u64,
     pub chunks: u64,
     pub writes: u64,
+    /// Phase 3: from the last byte staged to t2.
+    pub resume_ns: u64,
 }
 
 impl PhaseRecord {
     pub fn other_ns(&self) -> u64 {
-        self.perceived_ns.saturating_sub(self.communication_ns + self.buffer_wait_ns + self.copy_ns)
+        let named = [self.communication_ns, self.buffer_wait_ns, self.copy_ns, self.resume_ns];
+        named.iter().fold(self.perceived_ns, |rest, phase| rest.saturating_sub(*phase))
     }
 }
 
@@ -172,7 +176,8 @@ impl Entry {
             written_bytes: p.written_bytes.into(),
             chunks: p.chunks.into(),
             writes: p.writes.into(),
-            reserved_2: [0; 80],
+            resume_ns: p.resume_ns.into(),
+            reserved_2: [0; 72],
         }
     }
 
@@ -198,6 +203,7 @@ impl Entry {
                 written_bytes: r.written_bytes.get(),
                 chunks: r.chunks.get(),
                 writes: r.writes.get(),
+                resume_ns: r.resume_ns.get(),
             },
         };
         if entry.number > NUMBER_MAX || entry.lineage.number > NUMBER_MAX {

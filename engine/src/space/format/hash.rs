@@ -1,13 +1,27 @@
 //! Checksums: xxh3-128, stored with the low half first, little-endian.
 
 use super::BLOCK;
-use twox_hash::XxHash3_128;
+use twox_hash::{XxHash3_128, xxhash3_128::Hasher};
 
 pub type Hash = [u8; HASH_BYTES];
 pub(crate) const HASH_BYTES: usize = 16;
 
 pub fn hash(bytes: &[u8]) -> Hash {
     XxHash3_128::oneshot(bytes).to_le_bytes()
+}
+
+/// The hash of bytes that come in parts.
+#[derive(Default)]
+pub(crate) struct Hashing(Hasher);
+
+impl Hashing {
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        self.0.write(bytes);
+    }
+
+    pub(crate) fn hash(&self) -> Hash {
+        self.0.finish_128().to_le_bytes()
+    }
 }
 
 /// The hash of each whole block of `bytes`, in a row.

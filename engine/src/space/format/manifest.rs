@@ -5,6 +5,7 @@
 use super::{
     Annex, BLOCK_BYTES, HASH_BYTES, Hash, Refusal, VERSION, blocks_for, damaged, sections::Sections, sections::part,
 };
+use crate::space::free::Blocks;
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
     little_endian::{U16, U32, U64},
@@ -14,6 +15,7 @@ const MAGIC: [u8; 8] = *b"MSTYMNFT";
 /// Dimensions of an item, at most.
 pub const DIMENSIONS_MAX: usize = 32;
 const PLACED: u8 = 1;
+const PROFILED: u32 = 1;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -168,6 +170,12 @@ pub struct Run {
     pub hashes_hash: Hash,
 }
 
+impl Run {
+    pub(crate) fn stretch(&self) -> Blocks {
+        Blocks { first: self.first_block, count: self.blocks }
+    }
+}
+
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Manifest {
     /// In ascending order, not overlapping.
@@ -177,6 +185,9 @@ pub struct Manifest {
 }
 
 impl Manifest {
+    /// What one extent takes.
+    pub(crate) const EXTENT_BYTES: u64 = size_of::<ExtentRecord>() as u64;
+
     pub fn build(&self) -> Vec<u8> {
         let mut items = Vec::new();
         let (mut extents, mut dimensions, mut names) = (Vec::new(), Vec::<U64>::new(), Vec::new());
@@ -209,7 +220,7 @@ impl Manifest {
         let head = ManifestRecord {
             magic: MAGIC,
             version: VERSION.into(),
-            flags: 0.into(),
+            flags: if self.annex.profile.is_some() { PROFILED } else { 0 }.into(),
             runs: (self.runs.len() as u64).into(),
             items: (self.items.len() as u64).into(),
             extents: ((extents.len() / size_of::<ExtentRecord>()) as u64).into(),
@@ -243,7 +254,7 @@ impl Manifest {
         let extents = items.len() + runs;
         let each: usize = items.iter().map(|(name, dims)| size_of::<ItemRecord>() + name + 3 * 8 * dims).sum();
         let fixed = size_of::<ManifestRecord>() + runs * size_of::<RunRecord>() + extents * size_of::<ExtentRecord>();
-        (each + fixed) as u64 + annex.bytes()
+        (each + fixed) as u64 + annex.bytes_at_most()
     }
 
     /// Parses a manifest whose hash was checked already, of a portion of `portion_bytes`.
@@ -261,7 +272,8 @@ impl Manifest {
         let extents = sections.table::<ExtentRecord>(head.extents.get())?;
         let dimensions = sections.table::<U64>(head.dimensions.get())?;
         let names = sections.table::<u8>(head.name_bytes.get())?;
-        let annex = Annex::parse(&mut sections, head.notes.get(), head.outputs.get())?;
+        let profiled = head.flags.get() & PROFILED != 0;
+        let annex = Annex::parse(&mut sections, head.notes.get(), head.outputs.get(), profiled)?;
 
         let runs = check_runs(runs, portion_bytes)?;
         let mut tables = Tables { runs: &runs, extents, dimensions, names, used: [0; 3] };

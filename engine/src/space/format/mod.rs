@@ -9,6 +9,7 @@ mod hash;
 mod header;
 mod hold;
 mod manifest;
+mod profile;
 mod request;
 mod sections;
 mod slot;
@@ -19,10 +20,11 @@ pub use hash::{Hash, hash};
 pub use header::{Header, PortionPlace};
 pub use hold::{Answer, Answers, HOLDS, Hold, HoldBlock, NOTE_BYTES_MAX, is_note};
 pub use manifest::{Box as PlaceInWhole, DIMENSIONS_MAX, ElementType, Extent, Item, ItemKind, Manifest, Run};
+pub use profile::{Histogram, Profile, SIZE_CLASSES, SizeClass};
 pub use request::{CheckpointAnswer, CheckpointRequest, Ticket};
 pub use slot::{Lineage, Slot};
 
-pub(crate) use hash::{HASH_BYTES, hash_blocks};
+pub(crate) use hash::{HASH_BYTES, Hashing, hash_blocks};
 
 /// Everything in a portion is allocated, hashed and verified in blocks of this size.
 pub const BLOCK: usize = 4096;

@@ -1,0 +1,117 @@
+//! Streams: items that are written in pieces.
+
+use crate::{
+    error::{Status, guard, null},
+    region::name_of,
+    session::{Session, session_of},
+};
+use mainstay_engine::Error;
+use std::ffi::{c_char, c_void};
+
+/// t1 of a checkpoint that the program writes in pieces: any number of mainstay_write, then
+/// mainstay_checkpoint, which adds the protected regions and returns at t2. Collective; the other two are
+/// local then. `bytes`: the most that this rank is going to write in pieces; the first checkpoint of a
+/// space sizes the portions by it. `revision` may be NULL; else it gets the number that the revision will
+/// have. Nothing of the revision before can be read any more.
+///
+/// # Safety
+/// `session` is open, `revision` is null or points to a uint64_t.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_begin(session: *mut Session, bytes: u64, revision: *mut u64) -> Status {
+    guard(|| {
+        // SAFETY: the caller's promises are passed on.
+        let (session, revision) = unsafe { (session_of(session)?, revision.as_mut()) };
+        let number = session.engine.begin(bytes)?;
+        if let Some(revision) = revision {
+            *revision = number;
+        }
+        Ok(())
+    })
+}
+
+/// Writes `bytes` bytes at `offset` of the stream `name`, which begins to exist in the revision that was
+/// begun, and grows. Any order, any size; what is written twice is what was written last, what was skipped
+/// is zero. Local; the memory is the program's again when it returns. An error is told by
+/// mainstay_checkpoint too, which then saves nothing. Names are those of regions, and no region may have
+/// this one.
+///
+/// # Safety
+/// `session` is open, `name` ends with a zero byte, `data` points to `bytes` bytes, or is null if that is 0.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_write(
+    session: *mut Session,
+    name: *const c_char,
+    offset: u64,
+    data: *const c_void,
+    bytes: usize,
+) -> Status {
+    guard(|| {
+        let bytes = memory(data, bytes)?;
+        // SAFETY: the caller's promises are passed on; without bytes nothing is read.
+        unsafe {
+            let piece = if bytes == 0 { &[] } else { std::slice::from_raw_parts(data.cast(), bytes) };
+            session_of(session)?.engine.write(&name_of(name)?, offset, piece)
+        }
+    })
+}
+
+/// Reads `bytes` bytes at `offset` of the stream `name` of the revision that the last mainstay_restore
+/// brought back, verified. `*got` becomes how many there were: fewer than `bytes` only at the end of the
+/// stream. Local; until the next checkpoint begins.
+///
+/// # Safety
+/// `session` is open, `name` ends with a zero byte, `data` points to room for `bytes` bytes, which may be
+/// null if that is 0, and `got` to a size_t.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_read(
+    session: *mut Session,
+    name: *const c_char,
+    offset: u64,
+    data: *mut c_void,
+    bytes: usize,
+    got: *mut usize,
+) -> Status {
+    guard(|| {
+        let bytes = memory(data, bytes)?;
+        // SAFETY: the caller's promises are passed on; without bytes nothing is written.
+        unsafe {
+            let got = got.as_mut().ok_or_else(|| null("got"))?;
+            *got = 0;
+            let into = if bytes == 0 { &mut [] } else { std::slice::from_raw_parts_mut(data.cast(), bytes) };
+            *got = session_of(session)?.engine.read(&name_of(name)?, offset, into)?;
+        }
+        Ok(())
+    })
+}
+
+/// Puts the length of the stream `name` of the revision that the last mainstay_restore brought back into
+/// `*bytes`. Local; until the next checkpoint begins.
+///
+/// # Safety
+/// `session` is open, `name` ends with a zero byte, `bytes` points to a uint64_t.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_stream_bytes(session: *mut Session, name: *const c_char, bytes: *mut u64) -> Status {
+    guard(|| {
+        // SAFETY: the caller's promises are passed on.
+        let (session, name, bytes) = unsafe { (session_of(session)?, name_of(name)?, bytes.as_mut()) };
+        let bytes = bytes.ok_or_else(|| null("bytes"))?;
+        *bytes = session.engine.stream_bytes(&name)?;
+        Ok(())
+    })
+}
+
+/// `bytes` again, if there can be so many at `data`.
+fn memory(data: *const c_void, bytes: usize) -> Result<usize, Error> {
+    if data.is_null() && bytes > 0 {
+        return Err(null("data"));
+    }
+    // No memory has more, and a count that was negative would.
+    if bytes > isize::MAX as usize {
+        return Err(Error::argument("bytes", format!("{bytes} of them, more than any memory has")));
+    }
+    Ok(bytes)
+}

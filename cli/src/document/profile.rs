@@ -1,0 +1,149 @@
+//! How a checkpoint went: what `show` tells of it, and `advise`.
+
+use super::Space;
+use crate::nodes::Node as Measured;
+use mainstay_engine::space::format::{Histogram, PhaseRecord, Profile as Kept};
+use serde::{Serialize, Serializer};
+
+#[derive(Serialize)]
+pub struct Phases {
+    pub t1_unix_ns: u64,
+    pub communication_ns: u64,
+    pub buffer_wait_ns: u64,
+    pub copy_ns: u64,
+    pub other_ns: u64,
+    pub resume_ns: u64,
+    pub perceived_ns: u64,
+    pub durable_ns: Option<u64>,
+    /// t3 − t2.
+    pub overlap_ns: Option<u64>,
+    pub written_bytes: u64,
+    pub chunks: u64,
+    pub writes: u64,
+}
+
+#[derive(Serialize)]
+pub struct Profile {
+    /// The lowest rank on it.
+    pub node: u32,
+    pub stage: &'static str,
+    pub pool_bytes: u64,
+    pub chunk_bytes: u64,
+    #[serde(serialize_with = "classes")]
+    pub pieces: Histogram,
+    #[serde(serialize_with = "classes")]
+    pub writes: Histogram,
+}
+
+#[derive(Serialize)]
+pub struct Node {
+    pub ranks: Vec<u32>,
+    pub slowest_rank: u32,
+    pub phases: Phases,
+    #[serde(flatten)]
+    pub profile: Profile,
+}
+
+/// A row of `pieces` or `writes`.
+#[derive(Serialize)]
+struct SizeClass {
+    from_bytes: u64,
+    below_bytes: Option<u64>,
+    count: u64,
+    bytes: u64,
+    time_ns: u64,
+}
+
+#[derive(Serialize)]
+pub struct Advise<'a> {
+    #[serde(flatten)]
+    pub space: Space<'a>,
+    pub revision: u64,
+    pub lineage: u64,
+    pub lineage_id: String,
+    pub t1_unix_ns: u64,
+    pub nodes: Vec<MeasuredNode>,
+    pub pools: Vec<ExpectedPool>,
+    pub advised_pool_bytes: u64,
+    /// The line for mainstay.toml.
+    pub setting: String,
+}
+
+/// What was measured on one node.
+#[derive(Serialize)]
+pub struct MeasuredNode {
+    pub node: u32,
+    pub ranks: Vec<u32>,
+    pub bytes: u64,
+    pub copy_ns: u64,
+    pub write_ns: u64,
+    pub rest_ns: u64,
+    pub pool_bytes: u64,
+    pub perceived_ns: u64,
+    /// What the formula says in its place.
+    pub expected_ns: u64,
+    /// The pool from which on a larger one gains nothing.
+    pub flattens_at_bytes: u64,
+}
+
+#[derive(Serialize)]
+pub struct ExpectedPool {
+    pub pool_bytes: u64,
+    /// Of the slowest node.
+    pub expected_ns: u64,
+}
+
+impl Phases {
+    pub fn of(phases: &PhaseRecord) -> Phases {
+        let durable_ns = Some(phases.durable_ns).filter(|ns| *ns > 0);
+        Phases {
+            t1_unix_ns: phases.t1_unix_ns,
+            communication_ns: phases.communication_ns,
+            buffer_wait_ns: phases.buffer_wait_ns,
+            copy_ns: phases.copy_ns,
+            other_ns: phases.other_ns(),
+            resume_ns: phases.resume_ns,
+            perceived_ns: phases.perceived_ns,
+            durable_ns,
+            overlap_ns: durable_ns.map(|durable| durable.saturating_sub(phases.perceived_ns)),
+            written_bytes: phases.written_bytes,
+            chunks: phases.chunks,
+            writes: phases.writes,
+        }
+    }
+}
+
+impl Profile {
+    pub fn of(profile: &Kept) -> Profile {
+        Profile {
+            node: profile.node,
+            stage: profile.stage_name(),
+            pool_bytes: profile.pool_bytes,
+            chunk_bytes: profile.chunk_bytes,
+            pieces: profile.pieces,
+            writes: profile.writes,
+        }
+    }
+}
+
+impl Node {
+    pub fn of(node: &Measured) -> Node {
+        let slowest = node.slowest();
+        Node {
+            ranks: node.ranks(),
+            slowest_rank: slowest.shard,
+            phases: Phases::of(&node.phases()),
+            profile: Profile { pieces: node.pieces(), writes: node.writes(), ..Profile::of(&slowest.profile) },
+        }
+    }
+}
+
+fn classes<S: Serializer>(histogram: &Histogram, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(histogram.classes.iter().enumerate().map(|(index, class)| SizeClass {
+        from_bytes: index.checked_sub(1).map_or(0, |before| Histogram::LIMITS[before]),
+        below_bytes: Histogram::LIMITS.get(index).copied(),
+        count: class.count,
+        bytes: class.bytes,
+        time_ns: class.time_ns,
+    }))
+}

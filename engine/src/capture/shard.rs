@@ -1,0 +1,338 @@
+//! What a revision saves of one rank, as it comes: regions, and streams that are written in pieces.
+//!
+//! The bytes lie in the shard's *log*, a sequence of blocks, in the order in which they were staged; a part
+//! is found by its item, its size and its offset there (paper 000, Figure 3b). Holds no address: I/O
+//! threads use what becomes of it after t2.
+
+use super::{Description, Region, check_name};
+use crate::{
+    error::{Error, Result},
+    space::{
+        format::{BLOCK_BYTES, ElementType, Extent, Item, ItemKind, Manifest},
+        free::Blocks,
+    },
+};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+/// The items of a shard, and where in the log their parts lie.
+#[derive(Debug, Default)]
+pub(crate) struct Shard {
+    items: Vec<Placed>,
+    streams: HashMap<String, usize>,
+    /// Parts of streams, all together.
+    parts: u64,
+    parts_max: u64,
+    /// Counts what was handed over: what came later counts where parts overlap.
+    handed: u64,
+}
+
+#[derive(Debug)]
+struct Placed {
+    kind: ItemKind,
+    description: Arc<Description>,
+    /// Of a stream, as far as it was written.
+    bytes: u64,
+    parts: Vec<Part>,
+}
+
+/// Bytes of an item that lie together in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Part {
+    offset: u64,
+    bytes: u64,
+    at: u64,
+    order: u64,
+}
+
+/// What is handed over at once: bytes of one item from `offset` on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Handed {
+    item: usize,
+    offset: u64,
+    order: u64,
+    /// Where it has to begin in the log.
+    pub(crate) alignment: u64,
+}
+
+/// A stretch of the log that lies in one run of the portion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Piece {
+    /// Offset in the log and length.
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
+    /// Offset in the portion.
+    pub(crate) at: u64,
+}
+
+impl Handed {
+    /// The same, from `bytes` bytes behind its beginning on.
+    pub(crate) fn behind(self, bytes: u64) -> Handed {
+        Handed { offset: self.offset + bytes, ..self }
+    }
+}
+
+impl Shard {
+    /// With streams of at most `parts_max` parts that do not follow one another.
+    pub(crate) fn new(parts_max: u64) -> Shard {
+        Shard { parts_max, ..Shard::default() }
+    }
+
+    /// Adds a region, which is then handed over whole.
+    pub(crate) fn region(&mut self, region: &Region) -> Handed {
+        let description = region.description.clone();
+        let (bytes, alignment) = (description.bytes, description.alignment());
+        self.items.push(Placed { kind: ItemKind::Region, description, bytes, parts: Vec::new() });
+        self.handed += 1;
+        Handed { item: self.items.len() - 1, offset: 0, order: self.handed, alignment }
+    }
+
+    /// A piece of the stream `name`, which is there from its first piece on. `regions`: no stream may have
+    /// the name of one.
+    pub(crate) fn piece(&mut self, name: &str, offset: u64, bytes: u64, regions: &[Region]) -> Result<Handed> {
+        let item = match self.streams.get(name) {
+            Some(item) => *item,
+            None => {
+                check_name(name)?;
+                if regions.iter().any(|region| region.description.name == name) {
+                    return Err(Error::DuplicateName { name: name.to_owned() });
+                }
+                self.items.push(Placed::stream(name));
+                self.streams.insert(name.to_owned(), self.items.len() - 1);
+                // Its record and its name take room in the list, too.
+                self.parts += 2 + name.len() as u64 / Manifest::EXTENT_BYTES;
+                self.items.len() - 1
+            }
+        };
+        let refused = |why: String| Error::argument(format!("piece of {name:?} at offset {offset}"), why);
+        let end = offset.checked_add(bytes).filter(|end| i64::try_from(*end).is_ok());
+        let end = end.ok_or_else(|| refused(format!("{bytes} bytes end beyond what any file has")))?;
+        if self.parts >= self.parts_max {
+            return Err(refused(format!(
+                "the list of pieces is full ({} that do not follow one another); write larger pieces, or in order, \
+                 or announce more bytes to begin",
+                self.parts_max
+            )));
+        }
+        self.handed += 1;
+        self.items[item].bytes = self.items[item].bytes.max(end);
+        Ok(Handed { item, offset, order: self.handed, alignment: 1 })
+    }
+
+    /// `bytes` bytes of what was handed over, `from` bytes behind its beginning, lie at `at` in the log.
+    pub(crate) fn lay(&mut self, handed: &Handed, from: u64, bytes: u64, at: u64) {
+        let item = &mut self.items[handed.item];
+        let offset = handed.offset + from;
+        item.bytes = item.bytes.max(offset + bytes);
+        match item.parts.last_mut() {
+            // Nothing came between them that could lie over the first of the two.
+            Some(last)
+                if last.offset + last.bytes == offset
+                    && last.at + last.bytes == at
+                    && handed.order - last.order <= 1 =>
+            {
+                (last.bytes, last.order) = (last.bytes + bytes, handed.order);
+            }
+            _ if bytes == 0 => {}
+            _ => {
+                item.parts.push(Part { offset, bytes, at, order: handed.order });
+                self.parts += u64::from(item.kind == ItemKind::File);
+            }
+        }
+    }
+
+    /// What was skipped, of all streams: to be written as zeros.
+    pub(crate) fn gaps(&mut self) -> Vec<(Handed, u64)> {
+        let mut gaps = Vec::new();
+        for (index, item) in self.items.iter().enumerate().filter(|(_, item)| item.kind == ItemKind::File) {
+            let (mut end, mut parts) = (0, item.parts.clone());
+            parts.sort_unstable_by_key(|part| part.offset);
+            for part in
+                parts.iter().map(|part| (part.offset, part.offset + part.bytes)).chain([(item.bytes, item.bytes)])
+            {
+                if part.0 > end {
+                    self.handed += 1;
+                    let handed = Handed { item: index, offset: end, order: self.handed, alignment: 1 };
+                    gaps.push((handed, part.0 - end));
+                }
+                end = end.max(part.1);
+            }
+        }
+        gaps
+    }
+
+    /// The items as a manifest lists them, with the log laid into `runs`.
+    pub(crate) fn items(&self, runs: &[Blocks]) -> Vec<Item> {
+        let item = |item: &Placed| {
+            let parts = item.resolved();
+            let pieces = parts.iter().flat_map(|part| pieces(runs, part.at, part.bytes));
+            let mut extents: Vec<Extent> = Vec::new();
+            for piece in pieces {
+                match extents.last_mut() {
+                    Some(last) if last.at + last.bytes == piece.at => last.bytes += piece.bytes,
+                    _ => extents.push(Extent { at: piece.at, bytes: piece.bytes }),
+                }
+            }
+            let description = &item.description;
+            Item {
+                name: description.name.clone(),
+                kind: item.kind,
+                element: description.element,
+                bytes: item.bytes,
+                shape: if item.kind == ItemKind::File { vec![item.bytes] } else { description.shape.clone() },
+                place: None,
+                extents,
+            }
+        };
+        self.items.iter().map(item).collect()
+    }
+}
+
+impl Placed {
+    fn stream(name: &str) -> Placed {
+        let description =
+            Description { name: name.to_owned(), element: ElementType::Bytes, shape: Vec::new(), bytes: 0 };
+        Placed { kind: ItemKind::File, description: Arc::new(description), bytes: 0, parts: Vec::new() }
+    }
+
+    /// The parts in the order of the item's bytes, each byte in the one that was handed over last.
+    fn resolved(&self) -> Vec<Part> {
+        let mut parts = self.parts.clone();
+        parts.sort_unstable_by_key(|part| part.offset);
+        if parts.windows(2).all(|pair| pair[0].offset + pair[0].bytes <= pair[1].offset) {
+            return parts;
+        }
+        parts.sort_by_key(|part| part.order);
+        let mut laid: BTreeMap<u64, Part> = BTreeMap::new();
+        for part in parts {
+            cut(&mut laid, part.offset, part.offset + part.bytes);
+            laid.insert(part.offset, part);
+        }
+        laid.into_values().collect()
+    }
+}
+
+/// Takes the bytes from `from` to `to` out of `laid`.
+fn cut(laid: &mut BTreeMap<u64, Part>, from: u64, to: u64) {
+    let before = laid.range(..from).next_back().map(|(_, part)| *part);
+    let inside: Vec<Part> = laid.range(from..to).map(|(_, part)| *part).collect();
+    for part in before.into_iter().chain(inside) {
+        let end = part.offset + part.bytes;
+        if end <= from {
+            continue;
+        }
+        laid.remove(&part.offset);
+        if part.offset < from {
+            laid.insert(part.offset, Part { bytes: from - part.offset, ..part });
+        }
+        if end > to {
+            let gone = to - part.offset;
+            laid.insert(to, Part { offset: to, bytes: part.bytes - gone, at: part.at + gone, ..part });
+        }
+    }
+}
+
+/// `bytes` bytes of the log from `offset` on, laid into `runs` in their order: one piece in each run.
+pub(crate) fn pieces(runs: &[Blocks], offset: u64, bytes: u64) -> impl Iterator<Item = Piece> + '_ {
+    let (mut start, end) = (0, offset + bytes);
+    runs.iter().filter_map(move |run| {
+        let (from, to) = (offset.max(start), end.min(start + run.count * BLOCK_BYTES));
+        let at = run.first * BLOCK_BYTES + from.saturating_sub(start);
+        start += run.count * BLOCK_BYTES;
+        (from < to).then(|| Piece { offset: from, bytes: to - from, at })
+    })
+}
+
+/// The first `blocks` of `runs`.
+pub(crate) fn first_blocks(runs: &[Blocks], mut blocks: u64) -> Vec<Blocks> {
+    let mut first = Vec::with_capacity(runs.len());
+    for run in runs {
+        let count = run.count.min(blocks);
+        if count == 0 {
+            break;
+        }
+        first.push(Blocks { first: run.first, count });
+        blocks -= count;
+    }
+    first
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::space::format::BLOCK;
+
+    fn blocks(first: u64, count: u64) -> Blocks {
+        Blocks { first, count }
+    }
+
+    /// Writes pieces at random; the extents must lead to what was written last.
+    #[test]
+    fn every_byte_is_found_where_it_was_written_last() {
+        for seed in 0..200 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let runs = [blocks(10, 2), blocks(40, 3), blocks(100, 500)];
+            let (mut shard, mut log, mut wanted) = (Shard::new(1 << 20), Vec::new(), Vec::new());
+            for round in 0..random.usize(1..40) {
+                let (offset, bytes) = (random.usize(0..20_000), random.usize(0..3000));
+                let handed = shard.piece("a", offset as u64, bytes as u64, &[]).unwrap();
+                // Some lie apart in the log, and a piece may lie in two places.
+                log.resize(log.len() + random.usize(0..2) * random.usize(0..50), 0);
+                let half = random.usize(0..=bytes);
+                for (from, to) in [(0, half), (half, bytes)] {
+                    shard.lay(&handed, from as u64, (to - from) as u64, log.len() as u64);
+                    log.resize(log.len() + to - from, round as u8 + 1);
+                    log.resize(log.len() + random.usize(0..2), 0);
+                }
+                wanted.resize(wanted.len().max(offset + bytes), 0);
+                wanted[offset..offset + bytes].fill(round as u8 + 1);
+            }
+            for (handed, bytes) in shard.gaps() {
+                shard.lay(&handed, 0, bytes, log.len() as u64);
+                log.resize(log.len() + bytes as usize, 0);
+            }
+            let mut portion = vec![0xee; 600 * BLOCK];
+            for piece in pieces(&runs, 0, log.len() as u64) {
+                portion[piece.at as usize..][..piece.bytes as usize]
+                    .copy_from_slice(&log[piece.offset as usize..][..piece.bytes as usize]);
+            }
+            let item = &shard.items(&runs)[0];
+            assert_eq!(item.bytes, wanted.len() as u64, "seed {seed}");
+            let found: Vec<u8> = item
+                .extents
+                .iter()
+                .flat_map(|extent| portion[extent.at as usize..][..extent.bytes as usize].to_vec())
+                .collect();
+            assert_eq!(found, wanted, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn pieces_in_order_make_one_extent() {
+        let mut shard = Shard::new(10);
+        for round in 0..1000 {
+            let handed = shard.piece("a", round * 7, 7, &[]).unwrap();
+            shard.lay(&handed, 0, 7, 100 + round * 7);
+        }
+        assert_eq!(shard.items(&[blocks(0, 100)])[0].extents, [Extent { at: 100, bytes: 7000 }]);
+        assert!(shard.gaps().is_empty());
+    }
+
+    #[test]
+    fn too_many_scattered_pieces_are_refused() {
+        let mut shard = Shard::new(10);
+        let written = (0..20_u64).take_while(|round| match shard.piece("a", round * 100, 7, &[]) {
+            Ok(handed) => {
+                shard.lay(&handed, 0, 7, round * 7);
+                true
+            }
+            Err(error) => {
+                assert!(error.to_string().contains("larger pieces"), "{error}");
+                false
+            }
+        });
+        assert!((5..10).contains(&written.count()));
+    }
+}

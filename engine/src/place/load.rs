@@ -1,0 +1,77 @@
+//! A chunk of the pool under way to the space.
+
+use super::Saving;
+use crate::{error::Result, pool::Chunk};
+use std::{
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How often those who hold back look whether somebody waits for a chunk.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// Goes back to the pool once nobody holds it any more.
+#[derive(Debug)]
+pub(crate) struct Load {
+    chunk: Chunk,
+    saving: Arc<Saving>,
+    /// Which stretch of the log it is.
+    offset: u64,
+    bytes: u64,
+}
+
+impl Load {
+    /// `chunk`, filled with `bytes` bytes (whole blocks) of the log from `offset` on.
+    pub(crate) fn new(chunk: Chunk, saving: Arc<Saving>, offset: u64, bytes: u64) -> Result<Load> {
+        chunk.fill(saving.key().number as u32, saving.next_segment(), bytes)?;
+        Ok(Load { chunk, saving, offset, bytes })
+    }
+
+    pub(super) fn saving(&self) -> &Arc<Saving> {
+        &self.saving
+    }
+
+    fn filled(&self) -> &[u8] {
+        &self.chunk.bytes()[..self.bytes as usize]
+    }
+
+    /// Writes it, when its turn among those of the node has come. `flush_every`: only then, unless
+    /// somebody waits for a chunk (slides 003: the I/O process flushes periodically).
+    pub(super) fn write(&self, flush_every: Option<Duration>) {
+        if let Some(period) = flush_every {
+            self.hold_back(period);
+        }
+        if self.saving.has_failed() {
+            return;
+        }
+        let result = self.chunk.await_turn().and_then(|()| self.saving.write(self.offset, self.filled()));
+        if let Err(error) = result.and(self.chunk.written()) {
+            self.saving.fail(error);
+        }
+    }
+
+    /// Hashes it. Until t2, and unless somebody waits for a chunk, it would only take the memory's speed
+    /// away from the copy.
+    pub(super) fn hash(&self) {
+        while self.saving.is_copying() && !self.chunk.is_wanted() {
+            self.saving.await_copied(LOOK_EVERY);
+        }
+        if !self.saving.has_failed() {
+            self.saving.hash(self.offset, self.filled());
+        }
+    }
+
+    fn hold_back(&self, period: Duration) {
+        let since = self.saving.started().elapsed().as_nanos();
+        let period = period.as_nanos().max(1);
+        let left = u64::try_from(period - since % period).unwrap_or(u64::MAX);
+        let due = Instant::now() + Duration::from_nanos(left);
+        while !self.saving.is_staged() && !self.saving.has_failed() && !self.chunk.is_wanted() {
+            match due.checked_duration_since(Instant::now()) {
+                Some(left) => thread::sleep(left.min(LOOK_EVERY)),
+                None => break,
+            }
+        }
+    }
+}

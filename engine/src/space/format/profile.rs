@@ -1,0 +1,203 @@
+//! What one rank did in a checkpoint, told by the sizes of its pieces and writes; the classes are those of
+//! paper 000, Figure 2.
+
+use super::{Refusal, damaged, sections::Sections};
+use std::time::Duration;
+use zerocopy::{
+    FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
+    little_endian::{U32, U64},
+};
+
+/// Classes of sizes.
+pub const SIZE_CLASSES: usize = 10;
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct ClassRecord {
+    count: U64,
+    bytes: U64,
+    time_ns: U64,
+}
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct ProfileRecord {
+    node: U32,
+    stage: u8,
+    reserved_1: [u8; 3],
+    pool_bytes: U64,
+    chunk_bytes: U64,
+    reserved_2: [u8; 8],
+    pieces: [ClassRecord; SIZE_CLASSES],
+    writes: [ClassRecord; SIZE_CLASSES],
+}
+
+const _: () = assert!(size_of::<ClassRecord>() == 24 && size_of::<ProfileRecord>() == 512);
+
+/// How many pieces or writes of one class there were, their bytes, and the time that they took.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SizeClass {
+    pub count: u64,
+    pub bytes: u64,
+    pub time_ns: u64,
+}
+
+impl SizeClass {
+    /// Numbers may come from a file: none overflows.
+    fn add(&mut self, other: &SizeClass) {
+        self.count = self.count.saturating_add(other.count);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.time_ns = self.time_ns.saturating_add(other.time_ns);
+    }
+}
+
+/// Pieces or writes by class of size.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Histogram {
+    pub classes: [SizeClass; SIZE_CLASSES],
+}
+
+impl Histogram {
+    /// Each class is of sizes below its limit and from the limit before on; the last one has none.
+    pub const LIMITS: [u64; SIZE_CLASSES - 1] =
+        [64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 512 << 10, 1 << 20];
+
+    /// The class that a size belongs to.
+    pub fn class_of(bytes: u64) -> usize {
+        Self::LIMITS.partition_point(|limit| *limit <= bytes)
+    }
+
+    /// Counts one piece or write.
+    pub fn note(&mut self, bytes: u64, elapsed: Duration) {
+        let time_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+        self.classes[Self::class_of(bytes)].add(&SizeClass { count: 1, bytes, time_ns });
+    }
+
+    pub fn add(&mut self, other: &Histogram) {
+        self.classes.iter_mut().zip(&other.classes).for_each(|(class, more)| class.add(more));
+    }
+
+    /// All classes together.
+    pub fn total(&self) -> SizeClass {
+        let mut total = SizeClass::default();
+        self.classes.iter().for_each(|class| total.add(class));
+        total
+    }
+
+    fn records(&self) -> [ClassRecord; SIZE_CLASSES] {
+        self.classes.map(|class| ClassRecord {
+            count: class.count.into(),
+            bytes: class.bytes.into(),
+            time_ns: class.time_ns.into(),
+        })
+    }
+
+    fn of(records: &[ClassRecord; SIZE_CLASSES]) -> Histogram {
+        let class = |r: ClassRecord| SizeClass { count: r.count.get(), bytes: r.bytes.get(), time_ns: r.time_ns.get() };
+        Histogram { classes: records.map(class) }
+    }
+}
+
+/// How one rank's part of a checkpoint was staged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Profile {
+    /// The lowest rank on the node.
+    pub node: u32,
+    /// `Stage` as a number.
+    pub stage: u8,
+    /// The pool of the node, and its chunks.
+    pub pool_bytes: u64,
+    pub chunk_bytes: u64,
+    /// What the program handed over: its calls of `write`, and its regions.
+    pub pieces: Histogram,
+    /// What was written to the space before the shard was published.
+    pub writes: Histogram,
+}
+
+impl Profile {
+    /// Names of the stages, by number.
+    pub const STAGES: [&str; 4] = ["pool", "direct", "node", "rank"];
+    /// Bytes that it takes in a manifest.
+    pub(super) const BYTES: u64 = size_of::<ProfileRecord>() as u64;
+
+    pub fn stage_name(&self) -> &'static str {
+        Self::STAGES.get(usize::from(self.stage)).copied().unwrap_or("unknown")
+    }
+
+    pub(super) fn build(&self) -> Vec<u8> {
+        debug_assert!(usize::from(self.stage) < Self::STAGES.len(), "stage {} has no name", self.stage);
+        let record = ProfileRecord {
+            node: self.node.into(),
+            stage: self.stage,
+            reserved_1: [0; 3],
+            pool_bytes: self.pool_bytes.into(),
+            chunk_bytes: self.chunk_bytes.into(),
+            reserved_2: [0; 8],
+            pieces: self.pieces.records(),
+            writes: self.writes.records(),
+        };
+        record.as_bytes().to_vec()
+    }
+
+    /// What comes next in `sections`. The numbers are statistics: whatever they say, the shard can be read.
+    pub(super) fn parse(sections: &mut Sections<'_>) -> Result<Profile, Refusal> {
+        let r: &ProfileRecord = sections.record()?;
+        if usize::from(r.stage) >= Self::STAGES.len() {
+            return damaged(format!("the profile names the unknown stage {}", r.stage));
+        }
+        Ok(Profile {
+            node: r.node.get(),
+            stage: r.stage,
+            pool_bytes: r.pool_bytes.get(),
+            chunk_bytes: r.chunk_bytes.get(),
+            pieces: Histogram::of(&r.pieces),
+            writes: Histogram::of(&r.writes),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stage::Stage;
+
+    #[test]
+    fn a_size_belongs_to_one_class() {
+        let edges = [(0, 0), (63, 0), (64, 1), (255, 1), (256, 2), (4095, 3), (4096, 4), (65_535, 5), (65_536, 6)];
+        let large = [((512 << 10) - 1, 7), (512 << 10, 8), ((1 << 20) - 1, 8), (1 << 20, 9), (u64::MAX, 9)];
+        for (bytes, class) in edges.into_iter().chain(large) {
+            assert_eq!(Histogram::class_of(bytes), class, "{bytes} bytes");
+        }
+    }
+
+    #[test]
+    fn what_is_noted_is_added_up() {
+        let (mut one, mut other) = (Histogram::default(), Histogram::default());
+        one.note(63, Duration::from_nanos(5));
+        one.note(0, Duration::from_nanos(1));
+        other.note(10, Duration::from_nanos(4));
+        other.note(1 << 20, Duration::from_micros(3));
+        one.add(&other);
+        assert_eq!(one.classes[0], SizeClass { count: 3, bytes: 73, time_ns: 10 });
+        assert_eq!(one.total(), SizeClass { count: 4, bytes: 73 + (1 << 20), time_ns: 3010 });
+        one.note(u64::MAX, Duration::MAX);
+        assert_eq!(one.total(), SizeClass { count: 5, bytes: u64::MAX, time_ns: u64::MAX });
+    }
+
+    #[test]
+    fn a_stage_keeps_its_number() {
+        assert_eq!(Profile::STAGES[usize::from(Stage::Pool.code())], "pool");
+        assert_eq!(Profile::STAGES[usize::from(Stage::Direct.code())], "direct");
+    }
+
+    #[test]
+    fn a_profile_of_an_unknown_stage_or_cut_short_is_refused() {
+        let whole = Profile { node: 3, stage: 3, pool_bytes: u64::MAX, ..Profile::default() }.build();
+        let parse = |bytes: &[u8]| Profile::parse(&mut Sections::new(bytes, "manifest"));
+        assert_eq!(parse(&whole).unwrap().stage_name(), "rank");
+        assert!(parse(&whole[..511]).is_err());
+        let mut unknown = whole;
+        unknown[4] = Profile::STAGES.len() as u8;
+        assert!(matches!(parse(&unknown), Err(Refusal::Damaged(why)) if why.contains("stage 4")));
+    }
+}

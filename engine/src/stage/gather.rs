@@ -1,0 +1,85 @@
+//! Gathers pieces in a buffer until it is full: the rank's own, or a chunk of the node's pool.
+
+use crate::{
+    capture::{Handed, copy},
+    pool::Chunk,
+    space::{Aligned, format::BLOCK},
+};
+
+/// A buffer that is being filled.
+#[derive(Debug)]
+pub(super) enum Buffer {
+    Own(Aligned),
+    Chunk(Chunk),
+}
+
+/// What a buffer holds so far. It gets its place in the log only when it leaves.
+#[derive(Debug, Default)]
+pub(super) struct Gather {
+    pub(super) buffer: Option<Buffer>,
+    used: usize,
+    held: Vec<Held>,
+}
+
+/// Bytes of what was handed over, in the buffer.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Held {
+    pub(super) handed: Handed,
+    /// How far behind its beginning they begin.
+    pub(super) from: u64,
+    pub(super) bytes: u64,
+    pub(super) in_buffer: u64,
+}
+
+impl Buffer {
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Buffer::Own(aligned) => aligned,
+            Buffer::Chunk(chunk) => chunk.bytes_mut(),
+        }
+    }
+}
+
+impl Gather {
+    /// Copies as much of `bytes`, `from` bytes behind the beginning of what was handed over, as there is
+    /// room for; returns how much. Needs a buffer.
+    pub(super) fn add(&mut self, handed: &Handed, from: u64, bytes: &[u8], alignment: u64) -> usize {
+        let Some(buffer) = &mut self.buffer else { return 0 };
+        let buffer = buffer.bytes_mut();
+        let at = self.used.next_multiple_of(alignment as usize).min(buffer.len());
+        let taken = bytes.len().min(buffer.len() - at);
+        if taken > 0 || bytes.is_empty() {
+            buffer[self.used..at].fill(0);
+            copy(&bytes[..taken], &mut buffer[at..at + taken]);
+            self.held.push(Held { handed: *handed, from, bytes: taken as u64, in_buffer: at as u64 });
+            self.used = at + taken;
+        } else {
+            // No room behind the alignment: the rest stays empty.
+            buffer[self.used..].fill(0);
+            self.used = buffer.len();
+        }
+        taken
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        let room = match &self.buffer {
+            Some(Buffer::Own(aligned)) => aligned.len(),
+            Some(Buffer::Chunk(chunk)) => chunk.bytes().len(),
+            None => return false,
+        };
+        self.used == room
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+
+    /// The buffer, padded to whole blocks, how many bytes that makes, and what it holds.
+    pub(super) fn take(&mut self) -> Option<(Buffer, u64, Vec<Held>)> {
+        let mut buffer = self.buffer.take()?;
+        let whole = self.used.next_multiple_of(BLOCK);
+        buffer.bytes_mut()[self.used..whole].fill(0);
+        self.used = 0;
+        Some((buffer, whole as u64, std::mem::take(&mut self.held)))
+    }
+}

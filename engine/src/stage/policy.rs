@@ -1,0 +1,83 @@
+//! The published staging policies, as presets of one stage with three parameters.
+
+use crate::config::Config;
+
+/// Which way bytes leave the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Stage {
+    /// Everything into chunks of a pool that the ranks of a node share; I/O threads write (WAG-DBI, paper
+    /// 000 §IV.B).
+    #[default]
+    Pool,
+    /// Small pieces gathered by each rank, medium ones in chunks of a buffer that the ranks of a node share,
+    /// flushed periodically; large ones straight through (slides 003).
+    Node,
+    /// Everything below a threshold gathered in the rank's own buffer; larger ones straight through (WAG,
+    /// paper 000 §IV.A).
+    Rank,
+    /// Each piece written as it comes, by the program's thread: the baseline.
+    Direct,
+}
+
+impl Stage {
+    /// As it stands in a profile (`Profile::STAGES`).
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Stage::Pool => 0,
+            Stage::Direct => 1,
+            Stage::Node => 2,
+            Stage::Rank => 3,
+        }
+    }
+}
+
+/// Whose memory the pieces are gathered in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// The rank's, which its own thread writes when it is full.
+    Rank,
+    /// The node's, which I/O threads write.
+    Node,
+}
+
+/// Who waits for the writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flusher {
+    Caller,
+    Threads,
+}
+
+/// The parameters of the stage, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Policy {
+    pub(crate) owner: Owner,
+    /// Pieces of this size and more go straight through; 0: all do, each as it is.
+    pub(crate) straight_from: u64,
+    pub(crate) flusher: Flusher,
+    /// Pieces below are gathered by each rank first, whoever owns the buffer.
+    pub(crate) small_below: u64,
+    /// Size of a rank's own buffer.
+    pub(crate) buffer_bytes: u64,
+}
+
+impl Policy {
+    /// The preset of `config.stage`; `threshold` is in force where it has one.
+    pub(crate) fn new(config: &Config, threshold: u64) -> Policy {
+        let (owner, straight_from, flusher) = match config.stage {
+            Stage::Pool => (Owner::Node, u64::MAX, Flusher::Threads),
+            Stage::Node => (Owner::Node, threshold, Flusher::Threads),
+            Stage::Rank => (Owner::Rank, threshold, Flusher::Threads),
+            Stage::Direct => (Owner::Rank, 0, Flusher::Caller),
+        };
+        let small_below = if config.stage == Stage::Node { config.small_bytes } else { 0 };
+        Policy { owner, straight_from, flusher, small_below, buffer_bytes: config.buffer_bytes }
+    }
+
+    pub(crate) fn has_threshold(stage: Stage) -> bool {
+        matches!(stage, Stage::Node | Stage::Rank)
+    }
+
+    pub(crate) fn has_pool(stage: Stage) -> bool {
+        matches!(stage, Stage::Node | Stage::Pool)
+    }
+}

@@ -1,0 +1,238 @@
+//! One shard on its way out of the program, from t1 to t2.
+
+use super::{
+    Flusher, Owner, Policy,
+    direct::Direct,
+    gather::{Buffer, Gather},
+};
+use crate::{
+    capture::{Handed, Region, Shard},
+    error::{Error, Result},
+    place::{Contents, IoThreads, Load, Saving, Staged},
+    pool::Pool,
+    space::{
+        Aligned,
+        format::{BLOCK, BLOCK_BYTES, Histogram, Profile},
+    },
+};
+use std::{sync::Arc, time::Instant};
+
+/// What staging needs of the session.
+pub(crate) struct Hands<'a> {
+    pub(crate) threads: &'a IoThreads,
+    pub(crate) pool: Option<&'a Pool>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Staging {
+    saving: Arc<Saving>,
+    policy: Policy,
+    shard: Shard,
+    /// Without any buffer; else `main` and `small` are in use.
+    direct: Option<Direct>,
+    main: Gather,
+    small: Gather,
+    /// Length of the log, whole blocks; of what `direct` writes it keeps count itself.
+    end: u64,
+    staged: Staged,
+    pieces: Histogram,
+}
+
+impl Staging {
+    pub(crate) fn new(saving: Arc<Saving>, policy: Policy) -> Result<Staging> {
+        let direct = if policy.straight_from == 0 { Some(Direct::new(&saving)?) } else { None };
+        let shard = Shard::new(saving.size().parts_max());
+        let (main, small) = Default::default();
+        let (staged, pieces) = Default::default();
+        Ok(Staging { saving, policy, shard, direct, main, small, end: 0, staged, pieces })
+    }
+
+    pub(crate) fn saving(&self) -> &Arc<Saving> {
+        &self.saving
+    }
+
+    /// Stages a piece of the stream `name`. `regions`: no stream may have the name of one.
+    pub(crate) fn write(
+        &mut self,
+        hands: &Hands<'_>,
+        name: &str,
+        offset: u64,
+        bytes: &[u8],
+        regions: &[Region],
+    ) -> Result<()> {
+        let handed = self.shard.piece(name, offset, bytes.len() as u64, regions)?;
+        self.saving.set_copying(true);
+        let put = self.put(hands, &handed, bytes);
+        // The program may do something else now, for long.
+        self.saving.set_copying(false);
+        put
+    }
+
+    /// Stages what is left: the regions, whole, and zeros for what the streams skipped. Then nothing here
+    /// refers to the program's memory any more.
+    pub(crate) fn finish(mut self, hands: &Hands<'_>, regions: &[Region], profile: Profile) {
+        self.saving.set_copying(true);
+        if let Err(error) = self.stage_rest(hands, regions) {
+            self.saving.fail(error);
+        }
+        let staged_at = Instant::now();
+        let end = self.direct.as_ref().map_or(self.end, Direct::end);
+        let items = self.shard.items(self.saving.runs());
+        let profile = Profile { pieces: self.pieces, ..profile };
+        let contents = Contents { items, blocks: end / BLOCK_BYTES, profile };
+        self.saving.note_staged(self.staged, contents);
+        if self.policy.flusher == Flusher::Caller {
+            self.saving.commit_now(staged_at);
+            return;
+        }
+        self.saving.note_resumed(staged_at.elapsed());
+        hands.threads.all_staged(&self.saving);
+    }
+
+    /// Ends a shard that is not going to be whole.
+    pub(crate) fn abandon(self, threads: &IoThreads, error: Error) {
+        self.saving.fail(error);
+        threads.all_staged(&self.saving);
+    }
+
+    fn stage_rest(&mut self, hands: &Hands<'_>, regions: &[Region]) -> Result<()> {
+        for region in regions {
+            let handed = self.shard.region(region);
+            self.put(hands, &handed, region.bytes())?;
+        }
+        self.leave_all(hands)?;
+        let zeros = vec![0; 1 << 20];
+        for (handed, bytes) in self.shard.gaps() {
+            let mut from = 0;
+            while from < bytes {
+                let part = zeros.len().min((bytes - from) as usize);
+                self.put(hands, &handed.behind(from), &zeros[..part])?;
+                from += part as u64;
+            }
+        }
+        self.leave_all(hands)?;
+        self.direct.as_mut().map_or(Ok(()), |direct| direct.finish(&self.saving))
+    }
+
+    fn put(&mut self, hands: &Hands<'_>, handed: &Handed, bytes: &[u8]) -> Result<()> {
+        if let Some(error) = self.saving.failure() {
+            // What is left would not be written.
+            return Err(error.clone());
+        }
+        let (begun, waited) = (Instant::now(), self.staged.buffer_wait);
+        if let Some(direct) = &mut self.direct {
+            let at = direct.place(handed);
+            self.saving.has_room(at, bytes.len() as u64)?;
+            direct.write(&self.saving, at, bytes)?;
+            self.shard.lay(handed, 0, bytes.len() as u64, at);
+        } else {
+            let straight =
+                if bytes.len() as u64 >= self.policy.straight_from { bytes.len() / BLOCK * BLOCK } else { 0 };
+            self.write_through(handed, &bytes[..straight])?;
+            if straight < bytes.len() {
+                self.gather(hands, handed, straight, bytes)?;
+            }
+        }
+        let took = begun.elapsed();
+        self.staged.copy += took.saturating_sub(self.staged.buffer_wait - waited);
+        self.pieces.note(bytes.len() as u64, took);
+        Ok(())
+    }
+
+    /// Writes whole blocks from the program's memory; what shares a block with others is gathered.
+    fn write_through(&mut self, handed: &Handed, blocks: &[u8]) -> Result<()> {
+        if blocks.is_empty() {
+            return Ok(());
+        }
+        let at = self.take_room(blocks.len() as u64)?;
+        self.saving.hash(at, blocks);
+        self.saving.write(at, blocks)?;
+        self.shard.lay(handed, 0, blocks.len() as u64, at);
+        Ok(())
+    }
+
+    /// Gathers `bytes` from `from` on.
+    fn gather(&mut self, hands: &Hands<'_>, handed: &Handed, from: usize, bytes: &[u8]) -> Result<()> {
+        let small = (bytes.len() as u64) < self.policy.small_below;
+        let (mut done, mut alignment) = (from, if from == 0 { handed.alignment } else { 1 });
+        loop {
+            self.have_buffer(hands, small)?;
+            let gather = if small { &mut self.small } else { &mut self.main };
+            let taken = gather.add(handed, done as u64, &bytes[done..], alignment);
+            done += taken;
+            if taken > 0 {
+                alignment = 1;
+            }
+            if gather.is_full() {
+                self.leave(hands, small)?;
+            }
+            if done == bytes.len() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn have_buffer(&mut self, hands: &Hands<'_>, small: bool) -> Result<()> {
+        let gather = if small { &mut self.small } else { &mut self.main };
+        if gather.buffer.is_some() {
+            return Ok(());
+        }
+        gather.buffer = Some(match hands.pool {
+            Some(pool) if self.policy.owner == Owner::Node && !small => {
+                let asked = Instant::now();
+                let chunk = match pool.take_now() {
+                    Some(chunk) => chunk?,
+                    None => pool.take(&|| {
+                        pool.dead().into_iter().for_each(|dead| {
+                            pool.free_of(dead);
+                        })
+                    })?,
+                };
+                self.staged.buffer_wait += asked.elapsed();
+                self.staged.chunks += 1;
+                Buffer::Chunk(chunk)
+            }
+            _ => {
+                let bytes = self.policy.buffer_bytes;
+                Buffer::Own(Aligned::zeroed(bytes).ok_or_else(|| self.saving.out_of_memory(bytes))?)
+            }
+        });
+        Ok(())
+    }
+
+    fn leave_all(&mut self, hands: &Hands<'_>) -> Result<()> {
+        [true, false].into_iter().try_for_each(|small| self.leave(hands, small))
+    }
+
+    /// Gives what a buffer holds its place in the log, and sends it there.
+    fn leave(&mut self, hands: &Hands<'_>, small: bool) -> Result<()> {
+        let gather = if small { &mut self.small } else { &mut self.main };
+        if gather.is_empty() {
+            return Ok(());
+        }
+        let Some((buffer, bytes, held)) = gather.take() else { return Ok(()) };
+        let at = self.take_room(bytes)?;
+        for part in held {
+            self.shard.lay(&part.handed, part.from, part.bytes, at + part.in_buffer);
+        }
+        match buffer {
+            Buffer::Chunk(chunk) => hands.threads.carry(Load::new(chunk, self.saving.clone(), at, bytes)?),
+            Buffer::Own(buffer) => {
+                let filled = &buffer[..bytes as usize];
+                self.saving.hash(at, filled);
+                self.saving.write(at, filled)?;
+                let gather = if small { &mut self.small } else { &mut self.main };
+                gather.buffer = Some(Buffer::Own(buffer));
+            }
+        }
+        Ok(())
+    }
+
+    /// The next `bytes` bytes of the log.
+    fn take_room(&mut self, bytes: u64) -> Result<u64> {
+        self.saving.has_room(self.end, bytes)?;
+        let at = self.end;
+        self.end += bytes;
+        Ok(at)
+    }
+}

@@ -1,0 +1,170 @@
+//! Checkpoints that are written in pieces, on every stage.
+
+use mainstay_engine::{
+    Config, ErrorKind, Region, Session, Stage,
+    group::{Solo, ThreadGroup},
+};
+use std::{collections::BTreeMap, path::Path, thread};
+use tempfile::TempDir;
+
+const STAGES: [Stage; 4] = [Stage::Pool, Stage::Node, Stage::Rank, Stage::Direct];
+
+fn config(stage: Stage) -> Config {
+    Config {
+        stage,
+        pool_bytes: 256 << 10,
+        chunk_bytes: 32 << 10,
+        buffer_bytes: 16 << 10,
+        threshold_bytes: Some(8 << 10),
+        ..Config::default()
+    }
+}
+
+#[allow(unsafe_code)]
+fn protect(session: &mut Session, name: &str, memory: &mut [u8]) {
+    // SAFETY: the tests keep `memory` for as long as the session.
+    let region = unsafe { Region::new(name, memory.as_mut_ptr(), memory.len() as u64) };
+    session.protect(region.unwrap()).unwrap();
+}
+
+/// What the streams hold after some pieces; each piece is given to `write` too.
+fn pieces(seed: u64, mut write: impl FnMut(&str, u64, &[u8])) -> BTreeMap<String, Vec<u8>> {
+    let (mut random, mut streams) = (fastrand::Rng::with_seed(seed), BTreeMap::<String, Vec<u8>>::new());
+    for _ in 0..random.usize(1..200) {
+        let name = ["a", "b/c", "d"][random.usize(0..3)];
+        let stream = streams.entry(name.to_owned()).or_default();
+        // Mostly one after another, some before, some far behind.
+        let offset = match random.u8(0..8) {
+            0 => random.usize(0..=stream.len()),
+            1 => stream.len() + random.usize(0..10_000),
+            _ => stream.len(),
+        };
+        let most = [1, 64, 512, 4096, 4097, 20_000, 70_000][random.usize(0..7)];
+        let piece: Vec<u8> = (0..random.usize(0..=most)).map(|_| random.u8(..)).collect();
+        write(name, offset as u64, &piece);
+        stream.resize(stream.len().max(offset + piece.len()), 0);
+        stream[offset..offset + piece.len()].copy_from_slice(&piece);
+    }
+    streams
+}
+
+fn check(session: &mut Session, wanted: &BTreeMap<String, Vec<u8>>, case: &str) {
+    let found: BTreeMap<String, u64> = session.streams().unwrap().into_iter().collect();
+    let sizes: BTreeMap<String, u64> = wanted.iter().map(|(name, bytes)| (name.clone(), bytes.len() as u64)).collect();
+    assert_eq!(found, sizes, "{case}");
+    for (name, bytes) in wanted {
+        let mut read = vec![0; bytes.len() + 1];
+        assert_eq!(session.read(name, 0, &mut read).unwrap(), bytes.len(), "{case}");
+        assert!(read[..bytes.len()] == *bytes, "{case}: {name} is not what was written");
+    }
+}
+
+#[test]
+fn what_was_written_in_pieces_is_read_back() {
+    for (stage, seed) in STAGES.into_iter().flat_map(|stage| (0..12).map(move |seed| (stage, seed))) {
+        let case = format!("{stage:?}, seed {seed}");
+        let space = TempDir::new().unwrap();
+        thread::scope(|scope| {
+            for (rank, group) in ThreadGroup::new(3).into_iter().enumerate() {
+                let (case, space) = (&case, space.path());
+                scope.spawn(move || rank_saves_and_reads(group, rank as u64, stage, seed, space, case));
+            }
+        });
+    }
+}
+
+fn rank_saves_and_reads(group: ThreadGroup, rank: u64, stage: Stage, seed: u64, space: &Path, case: &str) {
+    let mut session = Session::open(Box::new(group), space, config(stage)).unwrap();
+    let (mut large, mut small) = (vec![0; 50_000 + rank as usize], [0; 7]);
+    protect(&mut session, "large", &mut large);
+    protect(&mut session, "small", &mut small);
+    let mut wanted = BTreeMap::new();
+    for round in 1..=4 {
+        let step = 100 * seed + 10 * round + rank;
+        large.fill(step as u8);
+        small.fill(!step as u8);
+        assert_eq!(session.begin(16 << 20).unwrap(), round, "{case}");
+        wanted = pieces(step, |name, offset, piece| session.write(name, offset, piece).unwrap());
+        assert_eq!(session.checkpoint().unwrap(), round, "{case}");
+        // Whatever the program does now must not be found.
+        large.fill(0xee);
+        small.fill(0xee);
+    }
+    session.wait().unwrap();
+    session.restore().unwrap().unwrap();
+    let step = 100 * seed + 40 + rank;
+    assert!(large.iter().all(|byte| *byte == step as u8), "{case}");
+    assert_eq!(small, [!step as u8; 7], "{case}");
+    check(&mut session, &wanted, case);
+    session.close().unwrap();
+}
+
+#[test]
+fn more_than_was_announced_is_refused_and_the_revision_before_stays() {
+    for stage in STAGES {
+        let space = TempDir::new().unwrap();
+        let mut session = Session::open(Box::new(Solo), space.path(), config(stage)).unwrap();
+        session.begin(100_000).unwrap();
+        session.write("a", 0, &[1; 100_000]).unwrap();
+        session.checkpoint().unwrap();
+        session.wait().unwrap();
+        session.begin(100_000).unwrap();
+        let told: Vec<_> = (0..20).map(|i| session.write("a", i * 50_000, &[2; 50_000])).collect();
+        let saved = session.checkpoint().and_then(|_| session.wait());
+        assert_eq!(saved.unwrap_err().kind(), ErrorKind::InvalidArgument, "{stage:?}");
+        assert!(told.iter().any(|told| told.is_err()), "{stage:?}");
+        assert_eq!(session.restore().unwrap().unwrap().revision, 1, "{stage:?}");
+        check(&mut session, &BTreeMap::from([("a".to_owned(), vec![1; 100_000])]), "refused");
+        session.close().unwrap();
+    }
+}
+
+#[test]
+fn calls_out_of_order_are_refused_and_harm_nothing() {
+    let space = TempDir::new().unwrap();
+    let mut session = Session::open(Box::new(Solo), space.path(), config(Stage::Pool)).unwrap();
+    let mut memory = vec![7; 100];
+    protect(&mut session, "memory", &mut memory);
+    assert_eq!(session.write("a", 0, &[1]).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    session.begin(1000).unwrap();
+    assert_eq!(session.begin(1000).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(session.wait().unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(session.unprotect("memory").unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert!(!session.poll().unwrap());
+    session.write("a", 0, &[1; 1000]).unwrap();
+    session.checkpoint().unwrap();
+    session.wait().unwrap();
+    // One that is not finished is given up by the restore.
+    session.begin(1000).unwrap();
+    session.write("a", 0, &[2; 1000]).unwrap();
+    assert_eq!(session.restore().unwrap().unwrap().revision, 1);
+    check(&mut session, &BTreeMap::from([("a".to_owned(), vec![1; 1000])]), "given up");
+    session.begin(1000).unwrap();
+    session.write("a", 0, &[3; 10]).unwrap();
+    // And by the end of the session.
+    drop(session);
+    let mut session = Session::open(Box::new(Solo), space.path(), config(Stage::Pool)).unwrap();
+    protect(&mut session, "memory", &mut memory);
+    assert_eq!(session.restore().unwrap().unwrap().revision, 1);
+    session.close().unwrap();
+}
+
+#[test]
+fn names_of_streams_are_checked() {
+    let space = TempDir::new().unwrap();
+    let mut session = Session::open(Box::new(Solo), space.path(), config(Stage::Pool)).unwrap();
+    let mut memory = vec![7; 100];
+    protect(&mut session, "memory", &mut memory);
+    for (name, offset, kind) in [
+        ("memory", 0, ErrorKind::DuplicateName),
+        ("a b", 0, ErrorKind::InvalidName),
+        ("a", u64::MAX, ErrorKind::InvalidArgument),
+    ] {
+        session.begin(1000).unwrap();
+        assert_eq!(session.write(name, offset, &[1]).unwrap_err().kind(), kind, "{name}");
+        assert!(session.checkpoint().is_err(), "{name}: told at its end, too");
+        assert!(session.wait().is_err(), "{name}: and by who waits");
+    }
+    session.checkpoint().unwrap();
+    session.close().unwrap();
+}

@@ -1,0 +1,142 @@
+/* Five unknowns in a cube that find their steady state, saved by Mainstay.
+ *
+ * All that has to do with saving is here: open, protect, restore, due, checkpoint, close. The grid is
+ * in slab.c, the equations in model.c, the method in solver.c and line.c. */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <mainstay_mpi.h>
+
+#include "options.h"
+#include "slab.h"
+#include "solver.h"
+#include "stop.h"
+
+static void must(mainstay_status status, const char *doing)
+{
+    if (status != MAINSTAY_OK)
+        stop("%s: %s", doing, mainstay_error_message());
+}
+
+/* A state that could not be saved is no reason to stop: the program's own is unharmed. */
+static int tried(mainstay_status status, const char *doing, int rank)
+{
+    if (status == MAINSTAY_OK)
+        return 0;
+    fprintf(stderr, "adi: rank %d: %s: %s; going on\n", rank, doing, mainstay_error_message());
+    return 1;
+}
+
+/* A checkpoint whose cost has not been printed yet. */
+typedef struct saved {
+    uint64_t revision, step; /* 0: none */
+} saved;
+
+/* Prints what a checkpoint cost this rank, once it is durable and that is known. */
+static void print_cost(mainstay_session *session, saved *last)
+{
+    mainstay_record r;
+    if (last->revision == 0 || mainstay_last_record(session, &r) != MAINSTAY_OK ||
+        r.revision != last->revision || r.durable_ns == 0)
+        return;
+    printf("checkpoint %llu of step %llu: t1 %.3f s, t2-t1 %.1f ms, t3-t1 %.1f ms\n",
+           (unsigned long long)last->revision, (unsigned long long)last->step,
+           (double)r.t1_unix_ns / 1e9, (double)r.perceived_ns / 1e6, (double)r.durable_ns / 1e6);
+    last->revision = 0;
+}
+
+/* Opens the space and fills `u` and `step` from it, if there is something to restore. */
+static mainstay_session *open_space(const options *o, const slab *s, double *u, uint64_t *step)
+{
+    mainstay_session *session = NULL;
+    mainstay_options wanted = MAINSTAY_OPTIONS_INIT;
+    wanted.every_steps = o->every;
+    must(mainstay_open_mpi(s->comm, o->space, &wanted, &session), "open the space");
+
+    /* Without the ghost planes, which each step fills anew. */
+    uint64_t shape[4] = {s->size, s->cells[1], s->cells[0], UNKNOWNS};
+    must(mainstay_protect_array(session, "step", step, MAINSTAY_U64, 0, NULL), "protect the step");
+    must(mainstay_protect_array(session, "u", u + s->plane, MAINSTAY_F64, 4, shape), "protect the field");
+
+    mainstay_restored restored = {0};
+    must(mainstay_restore(session, &restored), "restore");
+    if (restored.skipped && s->rank == 0)
+        printf("newer revisions are damaged: %s\n", mainstay_report(session));
+    if (restored.revision && s->rank == 0)
+        printf("restored revision %llu, continuing at step %llu\n", (unsigned long long)restored.revision,
+               (unsigned long long)*step);
+    return session;
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    int rank;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    static char line[BUFSIZ]; /* of its own: else a line is written in pieces, and those of the ranks mix */
+    setvbuf(stdout, line, _IOLBF, sizeof line); /* so that whoever follows the run sees it at once */
+
+    options o;
+    int ended = options_parse(&o, argc, argv, rank == 0);
+    if (ended >= 0) {
+        MPI_Finalize();
+        return ended;
+    }
+
+    slab s = slab_create(MPI_COMM_WORLD, o.cells);
+    solver v = solver_create(&s);
+    double *u = allocate(slab_stored(&s), sizeof *u);
+    solver_begin(&v, u);
+    if (rank == 0)
+        printf("grid %zu x %zu x %zu on %d ranks, %.1f MB a rank\n", s.cells[0], s.cells[1], s.cells[2],
+               s.ranks, (double)(s.size * s.plane * sizeof *u) / 1e6);
+
+    uint64_t step = 0;
+    int failures = 0;
+    saved last = {0, 0};
+    mainstay_session *session = o.space ? open_space(&o, &s, u, &step) : NULL;
+    if (o.first)
+        slab_write(&s, u, o.first);
+
+    while (step < o.steps) {
+        solver_step(&v, u);
+        step++;
+        if (step % o.progress == 0) {
+            double error = solver_error(&v, u);
+            if (rank == 0)
+                printf("step %llu: error %.3e\n", (unsigned long long)step, error);
+        }
+
+        int due = 0;
+        if (session)
+            must(mainstay_due(session, step, &due), "ask whether a checkpoint is due");
+        if (due && !(o.checkpoints && step == o.steps)) {
+            uint64_t revision = 0;
+            failures += tried(mainstay_checkpoint(session, &revision), "checkpoint", rank);
+            if (rank == 0)
+                print_cost(session, &last); /* if this one had to wait for the last */
+            last = (saved){revision, step};
+        }
+        if (session && rank == 0)
+            print_cost(session, &last);
+    }
+
+    if (session) {
+        failures += tried(mainstay_wait(session), "wait", rank);
+        if (rank == 0)
+            print_cost(session, &last);
+        failures += tried(mainstay_close(session), "close", rank);
+    }
+    if (o.out)
+        slab_write(&s, u, o.out);
+    double error = solver_error(&v, u);
+    if (rank == 0)
+        printf("done: %llu steps, error %.3e\n", (unsigned long long)step, error);
+
+    free(u);
+    solver_free(&v);
+    slab_free(&s);
+    MPI_Finalize();
+    return failures ? 3 : 0;
+}
