@@ -32,6 +32,11 @@ def no_leftovers():
     usual, tempfile.tempdir = tempfile.tempdir, str(folder)
     yield
     tempfile.tempdir = usual
+    # The pools of jobs that were killed are removed by the next opening.
+    import mainstay
+
+    mainstay.open(folder / "last").close()
+    shutil.rmtree(folder / "last")
     # What pytest's own tmp_path keeps goes with the folder.
     left = sorted(path.name for path in folder.iterdir() if not path.name.startswith("pytest-of-"))
     shutil.rmtree(folder)

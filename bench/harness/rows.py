@@ -49,6 +49,8 @@ def number(value, unit):
         return f"{1e6 * value:.2f} µs"
     if unit == "s":
         return f"{1e3 * value:.1f} ms"
+    if unit == "%":
+        return f"{value:.2f} %"
     return f"{value:g} {unit}"
 
 

@@ -117,6 +117,13 @@ module mainstay
     procedure, private :: due_int32, due_int64
     generic :: due => due_int32, due_int64
     procedure :: checkpoint
+    procedure, private :: begin_int32, begin_int64
+    generic :: begin => begin_int32, begin_int64
+    procedure, private :: write_int32, write_int64
+    generic :: write => write_int32, write_int64
+    procedure, private :: read_int32, read_int64
+    generic :: read => read_int32, read_int64
+    procedure :: stream_bytes
     procedure :: wait => wait_until_complete
     procedure :: poll
     procedure :: last_record
@@ -194,6 +201,38 @@ module mainstay
       import
       type(c_ptr), value :: session
       integer(c_int64_t), intent(out) :: revision
+      integer(c_int) :: status
+    end function
+    function c_begin(session, bytes, revision) bind(C, name="mainstay_fortran_begin") result(status)
+      import
+      type(c_ptr), value :: session
+      integer(c_int64_t), value :: bytes
+      integer(c_int64_t), intent(out) :: revision
+      integer(c_int) :: status
+    end function
+    function c_write(session, name, offset, data) bind(C, name="mainstay_fortran_write") result(status)
+      import
+      type(c_ptr), value :: session
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int64_t), value :: offset
+      type(*), dimension(..), intent(in) :: data
+      integer(c_int) :: status
+    end function
+    function c_read(session, name, offset, data, got, whole) bind(C, name="mainstay_fortran_read") result(status)
+      import
+      type(c_ptr), value :: session
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int64_t), value :: offset
+      type(*), dimension(..), intent(inout) :: data
+      integer(c_int64_t), intent(out) :: got
+      logical(c_bool), value :: whole
+      integer(c_int) :: status
+    end function
+    function c_stream_bytes(session, name, bytes) bind(C, name="mainstay_stream_bytes") result(status)
+      import
+      type(c_ptr), value :: session
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int64_t), intent(inout) :: bytes
       integer(c_int) :: status
     end function
     function c_wait(session) bind(C, name="mainstay_wait") result(status)
@@ -365,6 +404,81 @@ contains
     call settle(c_checkpoint(self%handle, number), stat)
     if (present(revision)) revision = number
   end subroutine
+
+  ! Begins a checkpoint that is written in pieces, of at most `bytes` bytes on this rank; `checkpoint` ends
+  ! it. Collective. `revision`: the number that it will have.
+  subroutine begin_int64(self, bytes, revision, stat)
+    class(mainstay_session), intent(in) :: self
+    integer(c_int64_t), intent(in) :: bytes
+    integer(c_int64_t), intent(out), optional :: revision
+    integer, intent(out), optional :: stat
+    integer(c_int64_t) :: number
+    number = 0
+    call settle(c_begin(self%handle, bytes, number), stat)
+    if (present(revision)) revision = number
+  end subroutine
+
+  subroutine begin_int32(self, bytes, revision, stat)
+    class(mainstay_session), intent(in) :: self
+    integer(c_int32_t), intent(in) :: bytes
+    integer(c_int64_t), intent(out), optional :: revision
+    integer, intent(out), optional :: stat
+    call begin_int64(self, int(bytes, c_int64_t), revision, stat)
+  end subroutine
+
+  ! Writes a scalar or a contiguous array, of any type, from byte `offset` (the first is 0) of the stream `name`
+  ! on. Texts and single bytes as arrays: ["text"].
+  subroutine write_int64(self, name, offset, data, stat)
+    class(mainstay_session), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(c_int64_t), intent(in) :: offset
+    type(*), dimension(..), intent(in) :: data
+    integer, intent(out), optional :: stat
+    call settle(c_write(self%handle, to_c(name), offset, data), stat)
+  end subroutine
+
+  subroutine write_int32(self, name, offset, data, stat)
+    class(mainstay_session), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(c_int32_t), intent(in) :: offset
+    type(*), dimension(..), intent(in) :: data
+    integer, intent(out), optional :: stat
+    call settle(c_write(self%handle, to_c(name), int(offset, c_int64_t), data), stat)
+  end subroutine
+
+  ! Fills `data` from byte `offset` of the stream `name` on, as the last restore brought it back. `got`: how many
+  ! bytes there were; without it, fewer than `data` has are an error.
+  subroutine read_int64(self, name, offset, data, got, stat)
+    class(mainstay_session), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(c_int64_t), intent(in) :: offset
+    type(*), dimension(..), intent(inout) :: data
+    integer(c_int64_t), intent(out), optional :: got
+    integer, intent(out), optional :: stat
+    integer(c_int64_t) :: there
+    there = 0
+    call settle(c_read(self%handle, to_c(name), offset, data, there, logical(.not. present(got), c_bool)), stat)
+    if (present(got)) got = there
+  end subroutine
+
+  subroutine read_int32(self, name, offset, data, got, stat)
+    class(mainstay_session), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(c_int32_t), intent(in) :: offset
+    type(*), dimension(..), intent(inout) :: data
+    integer(c_int64_t), intent(out), optional :: got
+    integer, intent(out), optional :: stat
+    call read_int64(self, name, int(offset, c_int64_t), data, got, stat)
+  end subroutine
+
+  ! The length of the stream `name`, as the last restore brought it back.
+  integer(c_int64_t) function stream_bytes(self, name, stat) result(bytes)
+    class(mainstay_session), intent(in) :: self
+    character(*), intent(in) :: name
+    integer, intent(out), optional :: stat
+    bytes = 0
+    call settle(c_stream_bytes(self%handle, to_c(name), bytes), stat)
+  end function
 
   ! Waits until the last revision is complete. Collective.
   subroutine wait_until_complete(self, stat)

@@ -11,9 +11,9 @@
 /* Why this file refused a call; taken by mainstay_fortran_message right after it. */
 static char refusal[400];
 
-static mainstay_status refuse(const char *name, const char *why)
+static mainstay_status refuse(const char *noun, const char *name, const char *why)
 {
-    snprintf(refusal, sizeof refusal, "region \"%.200s\": %s", name, why);
+    snprintf(refusal, sizeof refusal, "%s \"%.200s\": %s", noun, name, why);
     return MAINSTAY_INVALID_ARGUMENT;
 }
 
@@ -68,6 +68,40 @@ static mainstay_type type_of(const CFI_cdesc_t *data)
     return MAINSTAY_BYTES;
 }
 
+/* What has no place in memory, no size, or gaps. */
+static int is_refused(const char *noun, const char *name, const CFI_cdesc_t *data)
+{
+    if (!data->base_addr)
+        return refuse(noun, name, "not allocated or associated; do that first");
+    if (data->rank > 0 && data->dim[data->rank - 1].extent < 0)
+        return refuse(noun, name, "an assumed-size array does not know its size; pass a section with both bounds, a(1:n)");
+    if (data->rank > 0 && !CFI_is_contiguous(data))
+        return refuse(noun, name, "not contiguous in memory; pass the whole array, or a section without gaps");
+    return 0;
+}
+
+/* What has no place in a stream. gfortran says of a substring that it is as long as the whole, and of a literal that
+ * it is an integer(1). */
+static int is_refused_piece(const char *name, int64_t offset, const CFI_cdesc_t *data)
+{
+    if (is_refused("stream", name, data))
+        return 1;
+    if (data->rank == 0 && (data->type == CFI_type_char || data->elem_len == 1))
+        return refuse("stream", name, "a text, or a single byte, whose length some compilers lose; pass it as an array, [x]");
+    if (offset < 0)
+        return refuse("stream", name, "a negative offset; the first byte has offset 0");
+    return 0;
+}
+
+static size_t bytes_of(const CFI_cdesc_t *data)
+{
+    size_t bytes = data->elem_len;
+    int i;
+    for (i = 0; i < data->rank; i++)
+        bytes *= (size_t)data->dim[i].extent;
+    return bytes;
+}
+
 mainstay_status mainstay_fortran_protect(mainstay_session *session, const char *name, CFI_cdesc_t *data)
 {
     uint64_t shape[CFI_MAX_RANK + 1];
@@ -75,16 +109,48 @@ mainstay_status mainstay_fortran_protect(mainstay_session *session, const char *
     mainstay_type type = type_of(data);
     int i;
 
-    if (!data->base_addr)
-        return refuse(name, "not allocated or associated; do that first");
-    if (data->rank > 0 && data->dim[data->rank - 1].extent < 0)
-        return refuse(name, "an assumed-size array does not know its size; pass a section with both bounds, a(1:n)");
-    if (data->rank > 0 && !CFI_is_contiguous(data))
-        return refuse(name, "not contiguous in memory; protect the whole array, or a section without gaps");
+    if (is_refused("region", name, data))
+        return MAINSTAY_INVALID_ARGUMENT;
     /* The space has the slowest dimension first, Fortran the fastest. */
     for (i = data->rank - 1; i >= 0; i--)
         shape[dimensions++] = (uint64_t)data->dim[i].extent;
     if (type == MAINSTAY_BYTES && data->elem_len != 1)
         shape[dimensions++] = data->elem_len;
     return mainstay_protect_array(session, name, data->base_addr, type, dimensions, shape);
+}
+
+/* Fortran has no unsigned numbers: what is negative would be a huge one. */
+mainstay_status mainstay_fortran_begin(mainstay_session *session, int64_t bytes, int64_t *revision)
+{
+    uint64_t number = 0;
+    mainstay_status status;
+    if (bytes < 0)
+        return refuse("call", "begin", "a negative number of bytes");
+    status = mainstay_begin(session, (uint64_t)bytes, &number);
+    *revision = (int64_t)number;
+    return status;
+}
+
+mainstay_status mainstay_fortran_write(mainstay_session *session, const char *name, int64_t offset,
+                                       const CFI_cdesc_t *data)
+{
+    if (is_refused_piece(name, offset, data))
+        return MAINSTAY_INVALID_ARGUMENT;
+    return mainstay_write(session, name, (uint64_t)offset, data->base_addr, bytes_of(data));
+}
+
+/* `whole`: the program does not want to know how many bytes there were. */
+mainstay_status mainstay_fortran_read(mainstay_session *session, const char *name, int64_t offset,
+                                      const CFI_cdesc_t *data, int64_t *got, _Bool whole)
+{
+    size_t there = 0;
+    mainstay_status status;
+    *got = 0;
+    if (is_refused_piece(name, offset, data))
+        return MAINSTAY_INVALID_ARGUMENT;
+    status = mainstay_read(session, name, (uint64_t)offset, data->base_addr, bytes_of(data), &there);
+    *got = (int64_t)there;
+    if (status == MAINSTAY_OK && whole && there < bytes_of(data))
+        return refuse("stream", name, "it ends before this variable is full; ask for `got`, or read less");
+    return status;
 }

@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -112,6 +113,14 @@ template <class T, std::size_t N> struct element<std::array<T, N>> {
   static void shape(std::vector<std::uint64_t> &shape) { shape.push_back(N), element<T>::shape(shape); }
 };
 
+/* Bytes of all elements of a container, which lie one after another. */
+template <class Elements> std::size_t bytes(const Elements &elements) {
+  using T = std::remove_cv_t<std::remove_pointer_t<decltype(std::data(elements))>>;
+  static_assert(std::is_trivially_copyable_v<T>, "only elements that memcpy copies can be in a stream");
+  static_assert(!std::is_pointer_v<T> && !std::is_member_pointer_v<T>, "an address means nothing in another run");
+  return std::size(elements) * sizeof(T);
+}
+
 /* Not to be copied by memcpy, yet with protect() functions of their own. */
 template <class T> struct is_view : std::false_type {};
 #if __cplusplus >= 202002L
@@ -195,6 +204,39 @@ public:
     detail::check(mainstay_checkpoint(handle_, &revision));
     return revision;
   }
+
+  /* t1 of a checkpoint that is written in pieces, at most `bytes` bytes on this rank; checkpoint() ends it.
+   * The number that the revision will have. */
+  std::uint64_t begin(std::uint64_t bytes) {
+    std::uint64_t revision = 0;
+    detail::check(mainstay_begin(handle_, bytes, &revision));
+    return revision;
+  }
+  /* A piece of the stream `name`, from byte `offset` on. */
+  void write(const std::string &name, std::uint64_t offset, const void *data, std::size_t bytes) {
+    detail::check(mainstay_write(handle_, detail::text(name), offset, data, bytes));
+  }
+  /* The elements of a std::vector, std::array, std::string, std::span or the like. */
+  template <class Elements> void write(const std::string &name, std::uint64_t offset, const Elements &elements) {
+    write(name, offset, std::data(elements), detail::bytes(elements));
+  }
+  /* How many bytes of the stream `name` of the revision that was restored there were to read: fewer than
+   * asked for only at its end. */
+  std::size_t read(const std::string &name, std::uint64_t offset, void *data, std::size_t bytes) {
+    std::size_t got = 0;
+    detail::check(mainstay_read(handle_, detail::text(name), offset, data, bytes, &got));
+    return got;
+  }
+  /* Into the elements that there are. */
+  template <class Elements> std::size_t read(const std::string &name, std::uint64_t offset, Elements &&elements) {
+    return read(name, offset, std::data(elements), detail::bytes(elements));
+  }
+  std::uint64_t stream_bytes(const std::string &name) {
+    std::uint64_t bytes = 0;
+    detail::check(mainstay_stream_bytes(handle_, detail::text(name), &bytes));
+    return bytes;
+  }
+
   void wait() { detail::check(mainstay_wait(handle_)); }
   bool poll() {
     int durable = 0;

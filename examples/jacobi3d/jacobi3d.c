@@ -92,7 +92,7 @@ int main(int argc, char **argv)
         wanted.keep = o.keep;
         wanted.every_steps = o.every;
         wanted.pool_bytes = o.pool_bytes;
-        wanted.stage = o.direct ? MAINSTAY_STAGE_DIRECT : MAINSTAY_STAGE_POOL;
+        wanted.stage = o.stage;
         must(mainstay_open_mpi(g.comm, o.space, &wanted, &session), "open the space");
 
         uint64_t shape[3] = {g.size[0] + 2, g.size[1] + 2, g.size[2] + 2};

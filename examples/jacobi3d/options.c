@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <mainstay.h>
+
 static const char usage[] =
     "usage: jacobi3d --dem FILE [options]\n"
     "\n"
@@ -103,8 +105,8 @@ int options_parse(options *o, int argc, char **argv, bool speak)
             o->keep = (uint32_t)n;
             break;
         case STAGE:
-            o->direct = strcmp(optarg, "direct") == 0;
-            good = o->direct || strcmp(optarg, "pool") == 0;
+            o->stage = strcmp(optarg, "direct") == 0 ? MAINSTAY_STAGE_DIRECT : MAINSTAY_STAGE_POOL;
+            good = o->stage == MAINSTAY_STAGE_DIRECT || strcmp(optarg, "pool") == 0;
             break;
         case POOL_BYTES: good = number(optarg, 1, UINT64_MAX, &o->pool_bytes); break;
         case TIMELINE: o->timeline = true; break;

@@ -15,9 +15,9 @@ typedef struct options {
     const char *first;       /* where the field goes that the run begins with, or NULL */
     const char *space;       /* where the checkpoints go; NULL: none are made */
     uint64_t every;          /* steps between two checkpoints */
-    uint32_t keep;           /* these three: 0 is Mainstay's default */
+    uint32_t keep;           /* these three: 0 is what the environment or mainstay.toml say */
+    uint32_t stage;
     uint64_t pool_bytes;
-    bool direct;
     bool timeline;           /* the phases of each checkpoint too */
 } options;
 

@@ -35,6 +35,9 @@ unsafe extern "C" {
 /// `PyBUF_INDIRECT`: nothing is refused for its layout, so that we can say what is wrong.
 const ANY_LAYOUT: c_int = 0x0118;
 const FORMAT: c_int = 0x0004;
+/// `PyBUF_SIMPLE`, `PyBUF_WRITABLE`: bytes in a row, of whichever elements.
+const SIMPLE: c_int = 0;
+const WRITABLE: c_int = 1;
 /// How far the owner of memory is looked for, through views of views.
 const OWNERS_MAX: usize = 16;
 
@@ -189,6 +192,47 @@ impl Buffer {
                 .to_owned());
         }
         Ok(element)
+    }
+}
+
+/// All bytes of a Python object, one after another, for the length of a call.
+pub(crate) struct Flat(Export);
+
+impl Flat {
+    pub(crate) fn to_read(what: &str, object: &Bound<'_, PyAny>) -> Result<Flat, Error> {
+        Self::of(what, object, SIMPLE, "bytes to write (text has after encode()), all in a row in C's order")
+    }
+
+    pub(crate) fn to_fill(what: &str, object: &Bound<'_, PyAny>) -> Result<Flat, Error> {
+        Self::of(what, object, WRITABLE, "memory to read into: writable, and all in a row in C's order")
+    }
+
+    fn of(what: &str, object: &Bound<'_, PyAny>, flags: c_int, wanted: &str) -> Result<Flat, Error> {
+        let refuse = |error: PyErr| {
+            let class = object.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
+            let told = error.value(object.py());
+            Error::argument(what, format!("an object of type {class} has no {wanted}: {told}"))
+        };
+        Export::of(object, flags).map(Flat).map_err(refuse)
+    }
+
+    #[allow(unsafe_code)]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        if self.0.len <= 0 || self.0.buf.is_null() {
+            return &[];
+        }
+        // SAFETY: the protocol: so many bytes in a row, until the release. A program that writes to them from
+        // another thread meanwhile writes what it likes, as with any file.
+        unsafe { std::slice::from_raw_parts(self.0.buf.cast(), self.0.len as usize) }
+    }
+
+    #[allow(unsafe_code)]
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        if self.0.len <= 0 || self.0.buf.is_null() {
+            return &mut [];
+        }
+        // SAFETY: as above, and asked for to be written to.
+        unsafe { std::slice::from_raw_parts_mut(self.0.buf.cast(), self.0.len as usize) }
     }
 }
 

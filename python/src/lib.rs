@@ -13,6 +13,7 @@ mod record;
 mod restored;
 mod session;
 mod settings;
+mod stream;
 
 #[pyo3::pymodule(name = "_engine")]
 mod engine {

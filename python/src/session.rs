@@ -1,13 +1,14 @@
 //! Opening, saving, restoring, closing.
 
 use crate::{
-    buffer::Buffer,
+    buffer::{Buffer, Flat},
     error::{detached, raise},
     group::MpiGroup,
     notes,
     record::Record,
     restored::Restored,
     settings::{config, path as path_of},
+    stream::{self, Files},
 };
 use mainstay_engine::{
     Error, Session as Engine,
@@ -17,7 +18,7 @@ use pyo3::{
     exceptions::PyBaseException,
     intern,
     prelude::*,
-    types::{PyDict, PyMapping, PyString, PyType},
+    types::{PyBytes, PyDict, PyMapping, PyString, PyType, PyWeakrefReference},
 };
 use std::{
     collections::HashMap,
@@ -46,6 +47,7 @@ struct Open {
     engine: Option<Engine>,
     /// What is protected: the engine's regions point into it, so it goes last.
     held: HashMap<String, Buffer>,
+    files: Files,
     /// Told to the group when all ranks end the session together.
     ends: Arc<AtomicBool>,
 }
@@ -91,7 +93,7 @@ impl Session {
             let (path, config) = agree(&*group, checked)?;
             Ok((Engine::open(group, &path, config)?, path))
         })?;
-        let open = Open { engine: Some(engine), held: HashMap::new(), ends };
+        let open = Open { engine: Some(engine), held: HashMap::new(), files: Files::default(), ends };
         Ok(Session { path, rank, size, open: Mutex::new(Some(open)) })
     }
 
@@ -118,6 +120,21 @@ impl Session {
             let engine = open.engine()?;
             detached(py, || call(engine))
         })
+    }
+
+    /// A checkpoint begins or ends, or a restore: files that are open on streams are of no use any more.
+    fn turn(&self, py: Python<'_>) -> PyResult<()> {
+        self.local(py, |open| {
+            open.files.turn();
+            Ok(())
+        })
+    }
+
+    /// Has the files that are being written write out what they buffer.
+    fn flush(&self, py: Python<'_>) -> Result<(), Error> {
+        // Their own code calls this session.
+        let writers = self.lock()?.as_mut().map(|open| open.files.writers()).unwrap_or_default();
+        stream::flush(py, &writers)
     }
 
     /// As `call`, for what reads or fills the buffers: with an error if one is not where it was.
@@ -184,6 +201,7 @@ impl Session {
     /// RegionMissing, RankCount, OutOfSight, LineageConflict and OutputShort the buffers are as they were;
     /// after any other error they are undefined.
     fn restore(&self, py: Python<'_>) -> PyResult<Option<Restored>> {
+        self.turn(py)?;
         let restored = self.call_held(py, Engine::restore_if)?;
         Ok(restored.map(Restored::from))
     }
@@ -197,11 +215,100 @@ impl Session {
     #[pyo3(signature = (notes=None))]
     fn checkpoint(&self, py: Python<'_>, notes: Option<&Bound<'_, PyMapping>>) -> PyResult<u64> {
         let notes = notes::notes(notes);
+        let flushed = self.flush(py);
+        self.turn(py)?;
         self.call_held(py, |engine, in_place| {
             // What one rank gave wrong, the others must learn.
-            let ready = in_place.and_then(|()| notes::set(engine, &notes?));
+            let ready = in_place.and(flushed).and_then(|()| notes::set(engine, &notes?));
             engine.checkpoint_if(ready)
         })
+    }
+
+    /// Begins a checkpoint that is written in pieces, at most `bytes` bytes on this rank: write() and open()
+    /// add to it, and checkpoint() adds the protected buffers and ends it. Collective; the checkpoint() is local
+    /// then. The first one of a space sizes the portions by `bytes`. Returns the number of the revision to
+    /// be. What was restored before can be read no more.
+    fn begin(&self, py: Python<'_>, bytes: u64) -> PyResult<u64> {
+        let number = self.call(py, |engine| engine.begin(bytes))?;
+        self.turn(py)?;
+        Ok(number)
+    }
+
+    /// Writes the bytes of `data`, any object with the buffer protocol, at `offset` of the stream `name`, which
+    /// exists from then on in the revision that was begun. Local. Any order, any size: what is written twice
+    /// is what was written last, what was skipped is zero. An error is raised by checkpoint() too, which then
+    /// saves nothing.
+    fn write(&self, py: Python<'_>, name: &Bound<'_, PyString>, offset: u64, data: &Bound<'_, PyAny>) -> PyResult<()> {
+        let name = name.to_string_lossy();
+        let data = Flat::to_read(&format!("stream {name:?}"), data).map_err(|error| raise(py, &error))?;
+        let bytes = data.bytes();
+        self.call(py, |engine| engine.write(&name, offset, bytes))
+    }
+
+    /// Up to `bytes` bytes, or all, from `offset` on of the stream `name` of the revision that restore() brought
+    /// back: fewer only at its end. Local, verified; until the next checkpoint begins.
+    #[pyo3(signature = (name, offset=0, bytes=None))]
+    fn read<'py>(
+        &self,
+        py: Python<'py>,
+        name: &Bound<'_, PyString>,
+        offset: u64,
+        bytes: Option<u64>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let name = name.to_string_lossy();
+        let there = self.call(py, |engine| engine.stream_bytes(&name))?.saturating_sub(offset);
+        let bytes = bytes.map_or(there, |most| most.min(there));
+        PyBytes::new_with(py, bytes as usize, |into| self.call(py, |engine| engine.read(&name, offset, into)).map(drop))
+    }
+
+    /// As read(), into `buffer`; returns how many bytes there were.
+    fn readinto(
+        &self,
+        py: Python<'_>,
+        name: &Bound<'_, PyString>,
+        offset: u64,
+        buffer: &Bound<'_, PyAny>,
+    ) -> PyResult<usize> {
+        let name = name.to_string_lossy();
+        let mut buffer = Flat::to_fill(&format!("stream {name:?}"), buffer).map_err(|error| raise(py, &error))?;
+        let into = buffer.bytes_mut();
+        self.call(py, |engine| engine.read(&name, offset, into))
+    }
+
+    /// Names and lengths of this rank's streams in the revision that restore() brought back. Local.
+    fn streams<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let streams = PyDict::new(py);
+        for (name, bytes) in self.call(py, Engine::streams)? {
+            streams.set_item(name, bytes)?;
+        }
+        Ok(streams)
+    }
+
+    /// A stream as a binary file: with "wb" a writer of the revision that was begun, with "rb" a reader of the
+    /// one that was restored. Local. A writer begins at offset 0 and cuts nothing off that was written there
+    /// before. checkpoint() flushes writers; after that, or another restore(), open anew.
+    #[pyo3(name = "open", signature = (name, mode="rb"))]
+    fn open_stream<'py>(
+        slf: &Bound<'py, Self>,
+        name: &Bound<'py, PyString>,
+        mode: &str,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (py, session) = (slf.py(), slf.get());
+        let file = stream::open(slf, name, mode)?;
+        if mode == "wb" {
+            let writer = PyWeakrefReference::new(&file)?.unbind();
+            session.local(py, |open| {
+                open.files.add(writer);
+                Ok(())
+            })?;
+        }
+        Ok(file)
+    }
+
+    /// For files: which of the times between checkpoints and restores this is.
+    #[getter]
+    fn _moment(&self, py: Python<'_>) -> PyResult<u64> {
+        self.local(py, |open| Ok(open.files.moment()))
     }
 
     /// Whether a checkpoint should be taken now that the program has done `step` steps, the same on all

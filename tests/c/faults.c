@@ -201,6 +201,8 @@ static void nulls(void) {
   mainstay_session *none = NULL;
   mainstay_record record;
   mainstay_restored restored;
+  uint64_t length;
+  size_t got;
   int durable;
   said("open(group)", mainstay_open(NULL, space, NULL, &none));
   said("open(path)", mainstay_open(&group, NULL, NULL, &none));
@@ -226,6 +228,17 @@ static void nulls(void) {
   said("note(value)", mainstay_note(session, "a", NULL));
   said("protect_output(session)", mainstay_protect_output(NULL, "a"));
   said("protect_output(path)", mainstay_protect_output(session, NULL));
+  said("begin(session)", mainstay_begin(NULL, 1, NULL));
+  said("write(session)", mainstay_write(NULL, "a", 0, step, 8));
+  said("write(name)", mainstay_write(session, NULL, 0, step, 8));
+  said("write(data)", mainstay_write(session, "a", 0, NULL, 8));
+  said("read(session)", mainstay_read(NULL, "a", 0, step, 8, &got));
+  said("read(name)", mainstay_read(session, NULL, 0, step, 8, &got));
+  said("read(data)", mainstay_read(session, "a", 0, NULL, 8, &got));
+  said("read(got)", mainstay_read(session, "a", 0, step, 8, NULL));
+  said("stream_bytes(session)", mainstay_stream_bytes(NULL, "a", &length));
+  said("stream_bytes(name)", mainstay_stream_bytes(session, NULL, &length));
+  said("stream_bytes(bytes)", mainstay_stream_bytes(session, "a", NULL));
   said("open_solo(path)", mainstay_open_solo(NULL, NULL, &none));
   said("open_solo(session)", mainstay_open_solo(space, NULL, NULL));
   said("close(session)", mainstay_close(NULL));

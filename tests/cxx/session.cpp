@@ -197,6 +197,45 @@ static void fail(const std::string &space) {
   MUST(thrown([&] { session.restore(); }, "value") == MAINSTAY_REGION_MISSING);
 }
 
+/* Every way of handing over a piece, and of getting it back. */
+static void pieces(const std::string &space) {
+  const std::vector<double> vector = {1, 2, 3};
+  const std::array<short, 2> array = {{4, 5}};
+  const std::string text = "six";
+  const int value = 7;
+  auto session = mainstay::open_solo(space + "-p");
+  MUST(thrown([&] { session.write("all", 0, vector); }, "begin") == MAINSTAY_INVALID_ARGUMENT);
+  MUST(session.begin(1000) == 1);
+  session.write("all", 31, &value, sizeof value);
+  session.write("all", 0, vector);
+  session.write("all", 24, array);
+  session.write("all", 28, text);
+  session.write("none", 0, nullptr, 0);
+  session.write("none", 0, std::vector<int>());
+  MUST(thrown([&] { session.write("a b", 0, text); }, "a b") == MAINSTAY_INVALID_NAME);
+  MUST(session.checkpoint() == 1);
+  session.close();
+
+  session = mainstay::open_solo(space + "-p");
+  MUST(thrown([&] { session.stream_bytes("all"); }, "restore first") == MAINSTAY_INVALID_ARGUMENT);
+  MUST(session.restore().revision == 1);
+  MUST(session.stream_bytes("all") == 35 && session.stream_bytes("none") == 0);
+  std::vector<double> numbers(3);
+  std::array<short, 2> shorts = {};
+  std::string letters(3, ' ');
+  int seven = 0;
+  MUST(session.read("all", 0, numbers) == 24 && numbers == vector);
+  MUST(session.read("all", 24, shorts) == 4 && shorts == array);
+  MUST(session.read("all", 28, letters) == 3 && letters == text);
+  MUST(session.read("all", 31, &seven, sizeof seven) == 4 && seven == value);
+#if __cplusplus >= 202002L
+  numbers.assign(3, 0);
+  MUST(session.read("all", 8, std::span(numbers).first(2)) == 16 && numbers == std::vector<double>({2, 3, 0}));
+#endif
+  MUST(session.read("all", 33, numbers) == 2 && session.read("none", 0, numbers) == 0);
+  MUST(thrown([&] { session.read("nobody", 0, numbers); }, "all, none") == MAINSTAY_INVALID_ARGUMENT);
+}
+
 /* An exception closes the session on its way: what was saved is complete, and the space is free. */
 static void unwind(const std::string &space) {
   int value = 7;
@@ -221,6 +260,7 @@ int main(int argc, char **argv) {
   come_back(space, argv[2]);
   move(space);
   fail(space);
+  pieces(space);
   unwind(space);
   std::printf("done\n");
   return 0;

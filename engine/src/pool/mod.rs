@@ -32,7 +32,7 @@ pub(crate) use chunk::Chunk;
 pub(crate) use open::is_here;
 pub(crate) use plan::{PlannedAllocation, PlannedPhases, SealedPlan, SlotSeen};
 pub(crate) use record::{Record, ShardRecord};
-pub(crate) use salvage::{Dead, Found, list, remove};
+pub(crate) use salvage::{Dead, Found, clear_away, list, remove};
 pub(crate) use sealed::{Contents, Sealed, SealedPiece};
 
 use crate::device::ByteLocks;

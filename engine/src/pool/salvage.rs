@@ -104,7 +104,7 @@ pub(crate) fn remove(directory: &Path, id: [u8; 16]) -> Result<bool> {
 
 /// Removes pools of this user's that no member is in and no shard can be completed from: those of programs
 /// that ended without leaving. What cannot be removed stays, and is in nobody's way.
-pub(super) fn clear_away(directory: &Path) {
+pub(crate) fn clear_away(directory: &Path) {
     for Found { id, records, .. } in list(directory).unwrap_or_default() {
         let path = file::path_of(directory, id, None);
         let held = lock_dead(&path);

@@ -18,6 +18,7 @@ use crate::{
     error::{Error, Result},
     group::{Group, agree, gather},
     place::{IoThreads, lock},
+    pool,
     restore::{Found, Seen, Sight, find},
     space::{LayoutFile, Locks, PROBE, clear_away, draw_id, format::Lineage, layouts},
     stage::{Policy, PoolInMaking, Stage, THRESHOLD_MAX, find_threshold},
@@ -77,6 +78,10 @@ impl Inner {
         let domain = Domain::find(&*group, &*device)?;
         let (locks, locks_work) = take_locks(&*group, &*device, &domain)?;
 
+        // No one completes what killed jobs left in them yet.
+        pool::clear_away(&config.pool_directory);
+        // Nobody makes one while another rank still clears away.
+        agree(&*group, Ok(()))?;
         let node = if Policy::has_pool(config.stage) { Some(Node::find(&*group, &config)?) } else { None };
         let threshold = find_threshold_together(&*group, &*device, &config)?;
 

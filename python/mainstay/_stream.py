@@ -1,0 +1,80 @@
+"""Streams as files: what Session.open gives."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from mainstay._engine import InvalidArgument, Session
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer, WriteableBuffer
+
+
+def open_stream(session: Session, name: str, mode: str) -> io.BufferedReader | io.BufferedWriter:
+    if mode == "rb":
+        return io.BufferedReader(Stream(session, name, mode))
+    if mode == "wb":
+        return io.BufferedWriter(Stream(session, name, mode))
+    raise InvalidArgument(f"mode: {mode!r} is none of a stream; open it with 'wb' or 'rb'")
+
+
+class Stream(io.RawIOBase):
+    """A stream as a file without a buffer. Of use until the next checkpoint or restore."""
+
+    def __init__(self, session: Session, name: str, mode: str) -> None:
+        self.name, self.mode = name, mode
+        self._session, self._moment = session, session._moment  # type: ignore[attr-defined]
+        self._at = self._end = 0
+        if mode == "wb":
+            session.write(name, 0, b"")  # it exists, also if nothing follows
+        else:
+            session.read(name, 0, 0)  # an error that says which streams there are
+            self._end = session.streams()[name]
+
+    def readable(self) -> bool:
+        return self.mode == "rb"
+
+    def writable(self) -> bool:
+        return self.mode == "wb"
+
+    def seekable(self) -> bool:
+        return True
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        session, written = self._use("wb"), memoryview(data).nbytes
+        session.write(self.name, self._at, data)
+        self._at += written
+        self._end = max(self._end, self._at)
+        return written
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        got = self._use("rb").readinto(self.name, self._at, buffer)
+        self._at += got
+        return got
+
+    def readall(self) -> bytes:
+        rest = self._use("rb").read(self.name, self._at)
+        self._at += len(rest)
+        return rest
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        """The end is that of what was read from, or written to, this file."""
+        self._use(self.mode)
+        if whence not in (io.SEEK_SET, io.SEEK_CUR, io.SEEK_END):
+            raise ValueError(f"whence is {whence}")
+        at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._end}[whence]
+        if at < 0:
+            raise ValueError(f"{at} lies before the stream")
+        self._at = at
+        return at
+
+    def _use(self, mode: str) -> Session:
+        if self.closed:
+            raise ValueError(f"stream {self.name!r}: the file is closed")
+        if mode != self.mode:
+            raise io.UnsupportedOperation(f"stream {self.name!r} was opened with {self.mode!r}")
+        if self._session._moment != self._moment:  # type: ignore[attr-defined]
+            why = "a checkpoint or a restore has come since the file was opened; open it anew"
+            raise InvalidArgument(f"stream {self.name!r}: {why}")
+        return self._session

@@ -1,0 +1,58 @@
+//! Files that are open on streams.
+
+use crate::session::Session;
+use mainstay_engine::Error;
+use pyo3::{
+    intern,
+    prelude::*,
+    types::{PyString, PyWeakrefReference},
+};
+
+/// Those of one session.
+#[derive(Default)]
+pub(crate) struct Files {
+    /// Counts what ends the use of all files that are open.
+    moment: u64,
+    /// Those that are being written, which buffer.
+    writers: Vec<Py<PyWeakrefReference>>,
+}
+
+impl Files {
+    pub(crate) fn turn(&mut self) {
+        self.moment += 1;
+        self.writers.clear();
+    }
+
+    pub(crate) fn moment(&self) -> u64 {
+        self.moment
+    }
+
+    pub(crate) fn add(&mut self, writer: Py<PyWeakrefReference>) {
+        self.writers.push(writer);
+    }
+
+    pub(crate) fn writers(&mut self) -> Vec<Py<PyWeakrefReference>> {
+        std::mem::take(&mut self.writers)
+    }
+}
+
+/// What the package has for it, in Python: files are Python's own, and buffer as those do.
+pub(crate) fn open<'py>(
+    session: &Bound<'py, Session>,
+    name: &Bound<'py, PyString>,
+    mode: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    let module = session.py().import(intern!(session.py(), "mainstay._stream"))?;
+    module.getattr(intern!(session.py(), "open_stream"))?.call1((session, name, mode))
+}
+
+/// Writes out what the files buffer. All of them, and the first error.
+pub(crate) fn flush(py: Python<'_>, writers: &[Py<PyWeakrefReference>]) -> Result<(), Error> {
+    let flush_one = |writer: &Bound<'_, PyAny>| {
+        let is_closed = writer.getattr(intern!(py, "closed"))?.is_truthy()?;
+        if is_closed { Ok(()) } else { writer.call_method0(intern!(py, "flush")).map(drop) }
+    };
+    let all = writers.iter().filter_map(|writer| writer.bind(py).upgrade());
+    let told = |error: PyErr| Error::argument("a file that is open on a stream", error.value(py).to_string());
+    all.map(|writer| flush_one(&writer).map_err(told)).fold(Ok(()), Result::and)
+}
