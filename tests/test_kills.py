@@ -90,17 +90,19 @@ class Board:
 
 class VictimJob(Job):
     def kill(self, whom, rank):
-        """SIGKILL to one rank, all ranks at once, or mpiexec alone; returns when `rank` is dead."""
+        """SIGKILL to `whom`, of which `rank` is one, or to mpiexec alone; returns when `rank` is dead."""
         if whom == "mpiexec":
             self.process.kill()
-        if whom == "one rank":
-            signal.pidfd_send_signal(self._ranks[rank], signal.SIGKILL)
-        if whom == "all ranks":
-            for pidfd in self._ranks.values():
-                # mpiexec may have seen the first die and ended the others.
-                with contextlib.suppress(ProcessLookupError):
-                    signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        for other in self.victims(whom, rank):
+            # mpiexec may have seen the first die and ended the others.
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._ranks[other], signal.SIGKILL)
         assert select.select([self._ranks[rank]], [], [], LIMIT_S)[0], f"rank {rank} outlived the kill of {whom}"
+
+    def victims(self, whom, rank):
+        one_lives = (rank + 1) % RANKS
+        others = {"one rank": {rank}, "all ranks": set(range(RANKS)), "all but one": set(range(RANKS)) - {one_lives}}
+        return others.get(whom, set())
 
     def hold_all(self, ranks):
         """Waits for the ranks to be there."""

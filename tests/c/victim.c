@@ -200,8 +200,8 @@ int main(int argc, char **argv)
     options.pool_bytes = 2 << 20; /* far smaller than the shard, so that staging waits for the I/O threads */
     options.chunk_bytes = 256 << 10;
     if (shares) {
-        options.pool_bytes = 1 << 20; /* a quarter of what the four ranks have */
-        options.chunk_bytes = 64 << 10;
+        options.pool_bytes = 5 * (128 << 10); /* as few chunks as four ranks can have */
+        options.chunk_bytes = 128 << 10;
         options.threshold_bytes = 32 << 10;
         options.buffer_bytes = 16 << 10;
         options.flush_seconds = 0.05;
