@@ -16,9 +16,9 @@ pub mod group;
 pub mod model;
 mod mutant;
 mod place;
-#[allow(dead_code, unused_imports)]
 mod pool;
 mod restore;
+mod salvage;
 mod session;
 pub mod space;
 mod stage;

@@ -13,7 +13,7 @@ mod size;
 
 pub(crate) use copy::copy;
 pub(crate) use notes::Notes;
-pub(crate) use output::{Marked, Outputs};
+pub(crate) use output::{Marked, Outputs, sync_output};
 pub(crate) use region::{Description, Regions, kind_of};
 pub use region::{Region, check_name};
 pub(crate) use shard::{Handed, Piece, Shard, first_blocks, pieces};

@@ -152,7 +152,26 @@ impl Output {
     }
 }
 
+/// Makes what a revision knows of an output file durable, for a process that has died: its first `bytes`
+/// bytes. A file that is shorter, or gone, is an error.
+pub(crate) fn sync_output(path: &Path, bytes: u64) -> Result<()> {
+    let failed = |e| Error::io("syncing", format!("the output file {}", path.display()), e);
+    let file = match OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound && bytes == 0 => return Ok(()),
+        file => file.map_err(failed)?,
+    };
+    let now = file.metadata().map_err(failed)?.len();
+    if now < bytes {
+        return Err(Error::OutputShort { path: path.display().to_string(), saved: bytes, now });
+    }
+    file.sync_data().map_err(failed)
+}
+
 impl Marked {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Makes what was in the file at t1 durable.
     pub(crate) fn sync(&self) -> Result<()> {
         let Some(file) = &self.file else { return Ok(()) };

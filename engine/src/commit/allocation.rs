@@ -2,13 +2,15 @@
 
 use super::Kept;
 use crate::{
+    capture::first_blocks,
     mutant::{self, Mutant},
     space::{
-        format::{Catalogue, blocks_for},
+        format::{BLOCK_BYTES, Catalogue, HASH_BYTES, Hash, Run, blocks_for},
         free::{Blocks, FreeMap},
     },
 };
-use std::sync::Arc;
+use serde::{Deserialize, Serialize};
+use std::{ops::Range, sync::Arc};
 
 /// Blocks that a shard needs.
 #[derive(Debug, Clone, Copy)]
@@ -18,7 +20,7 @@ pub(crate) struct Need {
     pub(crate) meta: u64,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Allocation {
     /// Catalogues of the roots without what is to be freed, to be written before the first block.
     pub(crate) freeing: Vec<Blocks>,
@@ -32,6 +34,24 @@ impl Allocation {
     /// Roots that this revision writes, each a catalogue and a slot: those that free, and its own.
     pub(crate) fn roots(&self) -> u64 {
         self.freeing.len() as u64 + 1
+    }
+
+    /// The runs of a log of `blocks`. `hash_of`: the hash of these bytes of the metadata, which begins with
+    /// the rows of hashes.
+    pub(crate) fn runs(&self, blocks: u64, hash_of: impl Fn(Range<usize>) -> Hash) -> Vec<Run> {
+        let mut from = 0;
+        let runs = first_blocks(&self.data, blocks).into_iter().map(|blocks| {
+            let row = from..from + blocks.count as usize * HASH_BYTES;
+            let hashes_at = self.meta.first * BLOCK_BYTES + from as u64;
+            from = row.end;
+            Run { first_block: blocks.first, blocks: blocks.count, hashes_at, hashes_hash: hash_of(row) }
+        });
+        runs.collect()
+    }
+
+    /// All blocks that it names.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = Blocks> + '_ {
+        self.freeing.iter().chain([&self.catalogue, &self.meta]).chain(&self.data).copied()
     }
 
     /// Blocks of one of these roots.

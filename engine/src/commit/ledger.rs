@@ -137,6 +137,18 @@ impl Ledger {
         self.stop(error);
     }
 
+    /// Sequence and lineage of the newest slot.
+    pub(crate) fn position(&self) -> (u64, Lineage) {
+        self.newest().map_or((0, self.lineage), |root| (root.slot.sequence, root.slot.lineage))
+    }
+
+    /// Goes on under the lineage of a job that has died, as far as it had come.
+    pub(crate) fn resume(&mut self, lineage: Lineage) -> Result<()> {
+        self.lineage = lineage;
+        // As in `begin`: its last root may not be durable.
+        self.sync()
+    }
+
     /// Takes the portion over for `lineage`: its root, with what the newest one kept, and what is held.
     pub(crate) fn begin(&mut self, lineage: Lineage) -> Result<()> {
         self.check_slots()?;

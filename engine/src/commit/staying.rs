@@ -1,7 +1,7 @@
 //! What stays in a portion: which shards the roots that are written from now on lead to.
 
 use super::{Kept, Ledger, Need, RevisionKey};
-use crate::error::Result;
+use crate::{error::Result, space::free::Blocks};
 use std::sync::Arc;
 
 impl Ledger {
@@ -9,6 +9,17 @@ impl Ledger {
     /// were found beside what was held then.
     pub(crate) fn set_held(&mut self, held: Vec<RevisionKey>) {
         self.held = held;
+    }
+
+    pub(crate) fn held(&self) -> &[RevisionKey] {
+        &self.held
+    }
+
+    /// Whether no block of `blocks` is needed by `retained` or by what is held.
+    pub(crate) fn spares(&self, mut blocks: impl Iterator<Item = Blocks>, retained: &[RevisionKey]) -> bool {
+        let staying = self.retained(retained);
+        let taken = || staying.iter().flat_map(|kept| kept.blocks.iter());
+        blocks.all(|blocks| taken().all(|taken| taken.end() <= blocks.first || blocks.end() <= taken.first))
     }
 
     /// Whether any of `keys` is here and the newest root does not lead to it.

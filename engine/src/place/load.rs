@@ -3,7 +3,10 @@
 use super::Saving;
 use crate::{error::Result, pool::Chunk};
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -19,13 +22,20 @@ pub(crate) struct Load {
     /// Which stretch of the log it is.
     offset: u64,
     bytes: u64,
+    segment: u32,
+    /// What of it is done: `WRITTEN`, `HASHED`.
+    ended: AtomicU8,
 }
+
+const WRITTEN: u8 = 1;
+const HASHED: u8 = 2;
 
 impl Load {
     /// `chunk`, filled with `bytes` bytes (whole blocks) of the log from `offset` on.
     pub(crate) fn new(chunk: Chunk, saving: Arc<Saving>, offset: u64, bytes: u64) -> Result<Load> {
-        chunk.fill(saving.key().number as u32, saving.next_segment(), bytes)?;
-        Ok(Load { chunk, saving, offset, bytes })
+        let segment = saving.place(&chunk, offset, bytes);
+        chunk.fill(saving.tag(), segment, bytes)?;
+        Ok(Load { chunk, saving, offset, bytes, segment, ended: AtomicU8::new(0) })
     }
 
     pub(super) fn saving(&self) -> &Arc<Saving> {
@@ -46,8 +56,9 @@ impl Load {
             return;
         }
         let result = self.chunk.await_turn().and_then(|()| self.saving.write(self.offset, self.filled()));
-        if let Err(error) = result.and(self.chunk.written()) {
-            self.saving.fail(error);
+        match result.and(self.chunk.written()) {
+            Ok(()) => self.end(WRITTEN),
+            Err(error) => self.saving.fail(error),
         }
     }
 
@@ -59,6 +70,13 @@ impl Load {
         }
         if !self.saving.has_failed() {
             self.saving.hash(self.offset, self.filled());
+            self.end(HASHED);
+        }
+    }
+
+    fn end(&self, part: u8) {
+        if self.ended.fetch_or(part, Ordering::AcqRel) | part == WRITTEN | HASHED {
+            self.saving.segment_done(self.segment);
         }
     }
 

@@ -1,12 +1,15 @@
 //! Carries bytes to the space: I/O threads hash, write, and at the end publish.
 //!
 //! Owns one revision on its way from t1 to t3. What must hold: nothing is written before the roots
-//! that free its blocks are durable, and after a failed write the revision is never published.
+//! that free its blocks are durable, and after a failed write the revision is never published; what the record
+//! beside the pool calls done is in the space.
 
 mod load;
+mod meta;
 mod saving;
 mod threads;
 
 pub(crate) use load::Load;
+pub(crate) use meta::Meta;
 pub(crate) use saving::{Contents, Plan, Saving, Staged, lock};
 pub(crate) use threads::{IoThreads, spawn, spawn_scoped};

@@ -1,19 +1,23 @@
 //! One shard of one revision on its way from t1 to t3.
 
+use super::Meta;
 use crate::{
-    capture::{Marked, Piece, Size, first_blocks, pieces},
+    capture::{Marked, Piece, Size, pieces},
     commit::{Allocation, Ledger, Need, Publication, RevisionKey},
     error::{Error, Result},
+    pool::{Chunk, SealedPlan},
     space::{
-        Aligned, Portion,
+        Portion,
         format::{
-            BLOCK, BLOCK_BYTES, HASH_BYTES, Histogram, Item, Manifest, PhaseRecord, Profile, Run, blocks_for, hash,
+            BLOCK, BLOCK_BYTES, HASH_BYTES, Hash, Histogram, Item, Manifest, PhaseRecord, Profile, blocks_for, hash,
             hash_blocks,
         },
         free::Blocks,
     },
 };
 use std::{
+    ops::Range,
+    os::unix::ffi::OsStrExt,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
@@ -31,6 +35,8 @@ pub(crate) struct Plan {
     pub(crate) allocation: Allocation,
     /// What every root must keep until this revision is known to be complete.
     pub(crate) retained: Vec<RevisionKey>,
+    /// The space's directory.
+    pub(crate) space: String,
     /// t1.
     pub(crate) started: Instant,
 }
@@ -52,6 +58,17 @@ pub(crate) struct Staged {
     pub(crate) chunks: u64,
 }
 
+impl Staged {
+    fn noted_in(self, phases: PhaseRecord) -> PhaseRecord {
+        PhaseRecord {
+            buffer_wait_ns: self.buffer_wait.as_nanos() as u64,
+            copy_ns: self.copy.as_nanos() as u64,
+            chunks: self.chunks,
+            ..phases
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Saving {
     plan: Plan,
@@ -59,8 +76,9 @@ pub(crate) struct Saving {
     ledger: Arc<Mutex<Ledger>>,
     /// The roots that free the blocks have been written, by whoever came first.
     prepared: OnceLock<Result<()>>,
-    /// Hashes of the blocks, then the manifest.
-    meta: Mutex<Aligned>,
+    meta: Meta,
+    /// At t1: the sequence of the newest slot, and what others hold.
+    found: (u64, Vec<RevisionKey>),
     segments: AtomicU32,
     /// Once all of it is staged.
     contents: OnceLock<Contents>,
@@ -83,6 +101,11 @@ impl Plan {
         Need { data: size.blocks(), meta: hash_blocks_for(size.blocks()) + manifest }
     }
 
+    /// Of the revision's number, what a chunk's word has room for.
+    pub(crate) fn tag(&self) -> u32 {
+        self.key.number as u32
+    }
+
     pub(crate) fn meta_bytes(&self) -> u64 {
         self.allocation.meta.count * BLOCK_BYTES
     }
@@ -91,18 +114,6 @@ impl Plan {
     fn manifest_in_meta(&self) -> u64 {
         hash_blocks_for(self.size.blocks()) * BLOCK_BYTES
     }
-
-    /// The runs of a log of `blocks`, with the hashes of their rows in `meta`.
-    fn runs(&self, blocks: u64, meta: &[u8]) -> Vec<Run> {
-        let mut from = 0;
-        let runs = first_blocks(&self.allocation.data, blocks).into_iter().map(|blocks| {
-            let row = &meta[from..][..blocks.count as usize * HASH_BYTES];
-            let hashes_at = self.allocation.meta.first * BLOCK_BYTES + from as u64;
-            from += row.len();
-            Run { first_block: blocks.first, blocks: blocks.count, hashes_at, hashes_hash: hash(row) }
-        });
-        runs.collect()
-    }
 }
 
 fn hash_blocks_for(blocks: u64) -> u64 {
@@ -110,14 +121,18 @@ fn hash_blocks_for(blocks: u64) -> u64 {
 }
 
 impl Saving {
-    pub(crate) fn new(plan: Plan, ledger: Arc<Mutex<Ledger>>, meta: Aligned, phases: PhaseRecord) -> Saving {
-        let portion = lock(&ledger).portion().clone();
+    pub(crate) fn new(plan: Plan, ledger: Arc<Mutex<Ledger>>, meta: Meta, phases: PhaseRecord) -> Saving {
+        let (portion, found) = {
+            let ledger = lock(&ledger);
+            (ledger.portion().clone(), (ledger.position().0, ledger.held().to_vec()))
+        };
         Saving {
             plan,
             portion,
             ledger,
             prepared: OnceLock::new(),
-            meta: Mutex::new(meta),
+            meta,
+            found,
             segments: AtomicU32::new(0),
             contents: OnceLock::new(),
             copying: AtomicBool::new(false),
@@ -132,6 +147,11 @@ impl Saving {
 
     pub(crate) fn key(&self) -> RevisionKey {
         self.plan.key
+    }
+
+    /// By which chunks and record know what belongs to this shard.
+    pub(super) fn tag(&self) -> u32 {
+        self.plan.tag()
     }
 
     pub(crate) fn started(&self) -> Instant {
@@ -191,9 +211,7 @@ impl Saving {
     pub(crate) fn note_staged(&self, staged: Staged, contents: Contents) {
         {
             let mut phases = lock(&self.phases);
-            phases.buffer_wait_ns = staged.buffer_wait.as_nanos() as u64;
-            phases.copy_ns = staged.copy.as_nanos() as u64;
-            phases.chunks = staged.chunks;
+            *phases = staged.noted_in(*phases);
         }
         let _ = self.contents.set(contents);
         self.set_copying(false);
@@ -232,17 +250,34 @@ impl Saving {
         lock(&self.ledger).note(self.plan.key, *phases);
     }
 
-    /// The number of the next segment of the log.
-    pub(super) fn next_segment(&self) -> u32 {
-        self.segments.fetch_add(1, Ordering::Relaxed)
+    /// Says that `chunk` is about to hold `bytes` bytes of the log from `offset` on; gives the number of
+    /// this segment.
+    pub(super) fn place(&self, chunk: &Chunk, offset: u64, bytes: u64) -> u32 {
+        let segment = self.segments.fetch_add(1, Ordering::Relaxed);
+        if let Some(record) = self.meta.record() {
+            record.place(segment, offset, bytes, chunk.index());
+        }
+        segment
+    }
+
+    /// Says that a segment is written and hashed, before its chunk goes on to something else.
+    pub(super) fn segment_done(&self, segment: u32) {
+        if let Some(record) = self.meta.record() {
+            record.done(segment);
+        }
+    }
+
+    /// Segments that a log of `bytes` bytes in chunks of `chunk_bytes` has at most: two chunks may leave
+    /// before they are full, when the last piece is there and when the last gap is filled, and one more of each.
+    pub(crate) fn segments_at_most(bytes: u64, chunk_bytes: u64) -> u32 {
+        u32::try_from(bytes / chunk_bytes + 4).unwrap_or(u32::MAX)
     }
 
     /// Puts the hashes of whole blocks of the log, from `offset` on, into their row.
     pub(crate) fn hash(&self, offset: u64, bytes: &[u8]) {
         let mut hashes = vec![0; bytes.len() / BLOCK * HASH_BYTES];
         hash_blocks(bytes, &mut hashes);
-        let at = offset as usize / BLOCK * HASH_BYTES;
-        lock(&self.meta)[at..at + hashes.len()].copy_from_slice(&hashes);
+        self.meta.write(offset / BLOCK_BYTES * HASH_BYTES as u64, &hashes);
     }
 
     /// Writes `bytes` of the log, from `offset` on.
@@ -285,6 +320,9 @@ impl Saving {
     }
 
     fn end(&self, result: Result<()>) {
+        if let Some(record) = self.meta.record() {
+            record.clear();
+        }
         let number = self.plan.key.number;
         let not_saved = |error: Error| match error {
             // The space is out of use, not only this revision.
@@ -295,11 +333,39 @@ impl Saving {
         self.changed.notify_all();
     }
 
-    /// The manifest as far as it is known at t2: without the hashes of the rows, and the writes.
-    pub(crate) fn manifest(&self, contents: &Contents, meta: &[u8]) -> Manifest {
+    /// t2: from here on another process can complete the shard if this one dies. Without it, for want of
+    /// memory beside the pool, the shard is lost with the process, and is saved otherwise.
+    pub(crate) fn seal(&self, contents: &Contents, staged: Staged) {
+        let Some(record) = self.meta.record() else { return };
+        let plan = &self.plan;
+        let (sequence, held) = self.found.clone();
+        let sealed = SealedPlan {
+            space: plan.space.clone(),
+            layout_id: self.portion.layout_id(),
+            portion: self.portion.rank(),
+            key: plan.key,
+            shards: plan.shards,
+            sequence,
+            allocation: plan.allocation.clone(),
+            retained: plan.retained.clone(),
+            held,
+            manifest: self.manifest(contents, |_| [0; HASH_BYTES]).build(),
+            manifest_in_meta: plan.manifest_in_meta(),
+            outputs: plan.outputs.iter().map(|output| output.path().as_os_str().as_bytes().to_vec()).collect(),
+            phases: PhaseRecord {
+                perceived_ns: plan.started.elapsed().as_nanos() as u64,
+                ..staged.noted_in(*lock(&self.phases))
+            },
+        };
+        let _ = record.seal(&sealed);
+    }
+
+    /// The manifest. `hash_of`: the hash of these bytes of the metadata.
+    fn manifest(&self, contents: &Contents, hash_of: impl Fn(Range<usize>) -> Hash) -> Manifest {
         let mut annex = self.plan.size.annex.clone();
         annex.profile = Some(contents.profile);
-        Manifest { runs: self.plan.runs(contents.blocks, meta), items: contents.items.clone(), annex }
+        let runs = self.plan.allocation.runs(contents.blocks, hash_of);
+        Manifest { runs, items: contents.items.clone(), annex }
     }
 
     fn publish(&self) -> Result<()> {
@@ -308,27 +374,28 @@ impl Saving {
         // A shard without a single block has not been prepared by a write.
         self.prepare()?;
         let contents = self.contents.get().ok_or_else(|| Error::Internal { what: "published before t2".to_owned() })?;
-        let mut meta = lock(&self.meta);
-        let mut manifest = self.manifest(contents, &meta);
+        let plan = &self.plan;
+        let rows = plan.manifest_in_meta();
+        let mut manifest = self.meta.read(rows, |rows| self.manifest(contents, |row| hash(&rows[row])));
         let writes = *lock(&self.writes);
         let mut phases = *lock(&self.phases);
         (phases.writes, phases.written_bytes) = (writes.total().count, writes.total().bytes);
         if let Some(profile) = &mut manifest.annex.profile {
             profile.writes = writes;
         }
-        let plan = &self.plan;
         let publication = Publication {
             key: plan.key,
             shards: plan.shards,
             manifest,
-            manifest_in_meta: plan.manifest_in_meta(),
+            manifest_in_meta: rows,
             allocation: &plan.allocation,
             retained: &plan.retained,
             phases,
         };
         let manifest = publication.manifest_bytes()?;
-        meta[plan.manifest_in_meta() as usize..][..manifest.len()].copy_from_slice(&manifest);
-        let writes = self.portion.write(plan.allocation.meta.first * BLOCK_BYTES, &meta)?;
+        self.meta.write(rows, &manifest);
+        let meta_at = plan.allocation.meta.first * BLOCK_BYTES;
+        let writes = self.meta.read(plan.meta_bytes(), |meta| self.portion.write(meta_at, meta))?;
         let mut ledger = lock(&self.ledger);
         let mut phases = publication.publish(&mut ledger, &manifest, writes)?;
         // t3

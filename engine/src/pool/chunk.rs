@@ -59,15 +59,15 @@ impl Chunk {
         &self.pool.shared.chunk_entries()[self.index as usize]
     }
 
-    /// Says that the chunk holds `bytes` bytes of `piece` of the shard `tag`, and gets in line to be
+    /// Says that the chunk holds `bytes` bytes of `segment` of the shard `tag`, and gets in line to be
     /// written.
-    pub(crate) fn fill(&self, tag: u32, piece: u32, bytes: u64) -> Result<()> {
+    pub(crate) fn fill(&self, tag: u32, segment: u32, bytes: u64) -> Result<()> {
         let entry = self.entry();
         // Tickets begin at 1.
         let ticket = self.pool.shared.control().next_ticket.0.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         self.ticket.store(ticket, Ordering::Relaxed);
         entry.ticket.store(ticket, Ordering::Relaxed);
-        entry.piece.store(piece, Ordering::Relaxed);
+        entry.segment.store(segment, Ordering::Relaxed);
         entry.bytes.store(bytes, Ordering::Relaxed);
         self.change(State::Full, tag)
     }

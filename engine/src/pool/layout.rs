@@ -62,7 +62,7 @@ pub(super) struct ChunkEntry {
     pub(super) word: AtomicU64,
     pub(super) ticket: AtomicU64,
     pub(super) bytes: AtomicU64,
-    pub(super) piece: AtomicU32,
+    pub(super) segment: AtomicU32,
 }
 
 /// One for each member.

@@ -5,8 +5,7 @@ use super::{Held, Pool, Shared, file, layout::Constants, map::HUGE_PAGE, signal:
 use crate::error::Result;
 use std::sync::atomic::Ordering;
 
-/// How far the making has come: a number, or beyond these the member that is at it.
-const NOT_MADE: u64 = 0;
+/// How far the making has come: 0, one of these, or beyond them the member that is at it.
 const MADE: u64 = 1;
 /// There was no room. Told to those who waited; the next one tries again.
 const FULL: u64 = 2;

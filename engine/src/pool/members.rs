@@ -9,6 +9,7 @@ use std::{fs, sync::atomic::Ordering};
 
 impl Pool {
     /// Whether this member's process lives and is still in the pool.
+    #[cfg(test)]
     pub(crate) fn is_alive(&self, member: u32) -> bool {
         self.shared.is_alive(member)
     }

@@ -30,10 +30,10 @@ mod word;
 
 pub(crate) use chunk::Chunk;
 pub(crate) use open::is_here;
-pub(crate) use plan::{PlannedAllocation, PlannedPhases, SealedPlan, SlotSeen};
+pub(crate) use plan::SealedPlan;
 pub(crate) use record::{Record, ShardRecord};
-pub(crate) use salvage::{Dead, Found, clear_away, list, remove};
-pub(crate) use sealed::{Contents, Sealed, SealedPiece};
+pub(crate) use salvage::{Dead, list, remove};
+pub(crate) use sealed::{Contents, Sealed, SealedSegment};
 
 use crate::device::ByteLocks;
 use layout::{ChunkEntry, Constants, Control, MemberEntry};
@@ -112,6 +112,7 @@ impl Pool {
         self.shared.constants.chunk_bytes
     }
 
+    #[cfg(test)]
     pub(crate) fn chunks(&self) -> u32 {
         self.shared.constants.chunks
     }

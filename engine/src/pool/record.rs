@@ -5,12 +5,9 @@ use super::{
     Pool, file,
     map::Mapping,
     plan::SealedPlan,
-    record_layout::{
-        CONTROL_AT, NO_CHUNK, Owner, Parts, PieceEntry, PieceFound, SEALED, ShardControl, ShardFound, seal_of,
-    },
+    record_layout::{CONTROL_AT, Owner, Parts, SEALED, SegmentEntry, SegmentFound, ShardControl, ShardFound, seal_of},
 };
 use crate::{
-    capture::Piece,
     device::forks,
     error::{Error, Result},
     space::format::BLOCK_BYTES,
@@ -54,11 +51,11 @@ struct Recorded {
     map: Arc<Mapping>,
     parts: Parts,
     tag: u32,
-    pieces: AtomicU32,
+    segments: AtomicU32,
     /// Another shard has its place now: nothing is recorded any more.
     over: AtomicBool,
-    /// The metadata is being read, and changes no more.
-    meta_read: AtomicBool,
+    /// So much of the metadata is being read, and changes no more.
+    meta_read: AtomicU64,
 }
 
 impl Record {
@@ -77,15 +74,19 @@ impl Record {
         Ok(Record { pool, path, owner, identity, map, mapped: BLOCK_BYTES, latest: None, forks: forks() })
     }
 
-    /// Makes room for a shard of at most `pieces_max` pieces, with `meta_bytes` of metadata, all zeros. What
+    pub(crate) fn chunk_bytes(&self) -> u64 {
+        self.pool.chunk_bytes()
+    }
+
+    /// Makes room for a shard of at most `segments_max` segments, with `meta_bytes` of metadata, all zeros. What
     /// was recorded of the one before is void from here on.
-    pub(crate) fn begin(&mut self, meta_bytes: u64, pieces_max: u32, tag: u32) -> Result<ShardRecord> {
+    pub(crate) fn begin(&mut self, meta_bytes: u64, segments_max: u32, tag: u32) -> Result<ShardRecord> {
         if let Some(latest) = self.latest.take() {
             latest.shared.over.store(true, Ordering::Release);
         }
         unseal(&self.pool, &self.map);
         let too_large = || Error::argument("shard", format!("{meta_bytes} bytes of metadata are more than can be"));
-        let parts = Parts::new(meta_bytes, pieces_max).ok_or_else(too_large)?;
+        let parts = Parts::new(meta_bytes, segments_max).ok_or_else(too_large)?;
         if parts.plan_at > self.mapped {
             let record = open_same(&self.path, self.identity)?;
             lengthen(&record, &self.path, parts.plan_at)?;
@@ -100,9 +101,9 @@ impl Record {
             map: self.map.clone(),
             parts,
             tag,
-            pieces: AtomicU32::new(0),
+            segments: AtomicU32::new(0),
             over: AtomicBool::new(false),
-            meta_read: AtomicBool::new(false),
+            meta_read: AtomicU64::new(0),
         };
         recorded.wipe();
         let begun = ShardRecord { shared: Arc::new(recorded) };
@@ -127,22 +128,21 @@ impl Drop for Record {
 }
 
 impl ShardRecord {
-    /// Records where a piece lies: in the stream, in the portion, and in which chunk, if in one.
-    pub(crate) fn place(&self, index: u32, piece: Piece, chunk: Option<u32>) {
+    /// Records which `bytes` bytes of the log, from `offset` on, `chunk` holds.
+    pub(crate) fn place(&self, index: u32, offset: u64, bytes: u64, chunk: u32) {
         let recorded = &*self.shared;
-        assert!(index < recorded.parts.pieces_max, "a piece that the record has no room for");
+        assert!(index < recorded.parts.segments_max, "a segment that the record has no room for");
         if recorded.is_over() {
             return;
         }
         let entry = &recorded.table()[index as usize];
-        entry.offset.store(piece.offset, Ordering::Relaxed);
-        entry.bytes.store(piece.bytes, Ordering::Relaxed);
-        entry.at.store(piece.at, Ordering::Relaxed);
-        entry.chunk.store(chunk.unwrap_or(NO_CHUNK), Ordering::Relaxed);
-        recorded.pieces.fetch_max(index + 1, Ordering::AcqRel);
+        entry.offset.store(offset, Ordering::Relaxed);
+        entry.bytes.store(bytes, Ordering::Relaxed);
+        entry.chunk.store(chunk, Ordering::Relaxed);
+        recorded.segments.fetch_max(index + 1, Ordering::AcqRel);
     }
 
-    /// Records that a piece is written, and its hashes are in the metadata.
+    /// Records that a segment is written, and its hashes are in the metadata.
     pub(crate) fn done(&self, index: u32) {
         if !self.shared.is_over() {
             // Whoever sees it sees the hashes.
@@ -156,7 +156,7 @@ impl ShardRecord {
         let recorded = &*self.shared;
         let end = at.checked_add(bytes.len() as u64);
         assert!(at.is_multiple_of(8) && end.is_some_and(|end| end <= recorded.parts.meta_bytes));
-        assert!(!recorded.meta_read.load(Ordering::Acquire), "metadata that is being written out changes no more");
+        assert!(at >= recorded.meta_read.load(Ordering::Acquire), "metadata that is being read changes no more");
         if recorded.is_over() {
             return;
         }
@@ -168,13 +168,14 @@ impl ShardRecord {
         }
     }
 
-    /// The metadata, aligned for the device. Changes no more once it was asked for; so only when all pieces
-    /// are done.
+    /// The first `bytes` bytes of the metadata, aligned for the device. They change no more once they were
+    /// asked for; so only when all segments are done.
     #[allow(unsafe_code)]
-    pub(crate) fn meta_bytes(&self) -> &[u8] {
+    pub(crate) fn meta_bytes(&self, bytes: u64) -> &[u8] {
         let recorded = &*self.shared;
-        recorded.meta_read.store(true, Ordering::Release);
-        let bytes = recorded.parts.meta_bytes as usize;
+        assert!(bytes <= recorded.parts.meta_bytes);
+        recorded.meta_read.fetch_max(bytes, Ordering::AcqRel);
+        let bytes = bytes as usize;
         // SAFETY: inside the mapping, which lives as long as `self`; `write_meta` refuses from here on, and
         // the next shard begins when this one has ended.
         unsafe { std::slice::from_raw_parts(recorded.map.part(recorded.parts.meta_at() as usize, bytes), bytes) }
@@ -220,12 +221,12 @@ impl Recorded {
         self.map.shared_row(self.parts.meta_at() as usize, self.parts.meta_bytes.div_ceil(8) as usize)
     }
 
-    fn table(&self) -> &[PieceEntry] {
-        self.map.shared_row(self.parts.table_at as usize, self.parts.pieces_max as usize)
+    fn table(&self) -> &[SegmentEntry] {
+        self.map.shared_row(self.parts.table_at as usize, self.parts.segments_max as usize)
     }
 
     fn done_row(&self) -> &[AtomicU8] {
-        self.map.shared_row(self.parts.done_at as usize, self.parts.pieces_max as usize)
+        self.map.shared_row(self.parts.done_at as usize, self.parts.segments_max as usize)
     }
 
     /// Forgets the shard before, whose seal is gone already.
@@ -241,19 +242,20 @@ impl Recorded {
         let found = ShardFound {
             sealed: SEALED,
             tag: self.tag,
-            pieces_max: self.parts.pieces_max,
-            pieces: self.pieces.load(Ordering::Acquire),
+            segments_max: self.parts.segments_max,
+            segments: self.segments.load(Ordering::Acquire),
             meta_bytes: self.parts.meta_bytes,
             plan_bytes: plan.len() as u64,
             seal: [0; 16],
             unused: [0; 16],
         };
-        let pieces: Vec<PieceFound> = self.table()[..found.pieces as usize].iter().map(PieceEntry::read).collect();
-        let seal = u128::from_le_bytes(seal_of(&self.owner, &found, pieces.as_bytes(), plan));
+        let segments: Vec<SegmentFound> =
+            self.table()[..found.segments as usize].iter().map(SegmentEntry::read).collect();
+        let seal = u128::from_le_bytes(seal_of(&self.owner, &found, segments.as_bytes(), plan));
         let control = self.control();
         control.tag.store(found.tag, Ordering::Relaxed);
-        control.pieces_max.store(found.pieces_max, Ordering::Relaxed);
-        control.pieces.store(found.pieces, Ordering::Relaxed);
+        control.segments_max.store(found.segments_max, Ordering::Relaxed);
+        control.segments.store(found.segments, Ordering::Relaxed);
         control.meta_bytes.store(found.meta_bytes, Ordering::Relaxed);
         control.plan_bytes.store(found.plan_bytes, Ordering::Relaxed);
         control.seal[0].store((seal as u64).to_le(), Ordering::Relaxed);
@@ -262,12 +264,11 @@ impl Recorded {
     }
 }
 
-impl PieceEntry {
-    fn read(&self) -> PieceFound {
-        PieceFound {
+impl SegmentEntry {
+    fn read(&self) -> SegmentFound {
+        SegmentFound {
             offset: self.offset.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
-            at: self.at.load(Ordering::Relaxed),
             chunk: self.chunk.load(Ordering::Relaxed),
             unused: 0,
         }

@@ -1,5 +1,5 @@
 //! What lies where in the file of a record: a block that says whose it is and what it holds, the rows of
-//! hashes, the table of pieces, which of them are done, and last the plan.
+//! hashes, the table of segments, which of them are done, and last the plan.
 
 use super::map::OfAtomics;
 use crate::space::format::{BLOCK_BYTES, HASH_BYTES, Hash, hash};
@@ -13,8 +13,6 @@ const MAGIC: [u8; 8] = *b"MSTYRCRD";
 const VERSION: u32 = 1;
 pub(super) const CONTROL_AT: usize = 1024;
 const META_AT: u64 = BLOCK_BYTES;
-/// A piece that went straight to the space and lies in no chunk.
-pub(super) const NO_CHUNK: u32 = u32::MAX;
 
 /// Whose record it is. The file begins with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -35,9 +33,9 @@ pub(super) struct ShardControl {
     /// `SEALED`, or something else.
     pub(super) sealed: AtomicU32,
     pub(super) tag: AtomicU32,
-    /// Room in the table of pieces, and how much of it is used.
-    pub(super) pieces_max: AtomicU32,
-    pub(super) pieces: AtomicU32,
+    /// Room in the table of segments, and how much of it is used.
+    pub(super) segments_max: AtomicU32,
+    pub(super) segments: AtomicU32,
     pub(super) meta_bytes: AtomicU64,
     pub(super) plan_bytes: AtomicU64,
     pub(super) seal: [AtomicU64; 2],
@@ -49,8 +47,8 @@ pub(super) struct ShardControl {
 pub(super) struct ShardFound {
     pub(super) sealed: u32,
     pub(super) tag: u32,
-    pub(super) pieces_max: u32,
-    pub(super) pieces: u32,
+    pub(super) segments_max: u32,
+    pub(super) segments: u32,
     pub(super) meta_bytes: u64,
     pub(super) plan_bytes: u64,
     pub(super) seal: Hash,
@@ -59,30 +57,28 @@ pub(super) struct ShardFound {
 
 pub(super) const SEALED: u32 = 0x5EA1_ED01;
 
-/// One for each piece.
+/// One for each segment.
 #[repr(C)]
-pub(super) struct PieceEntry {
+pub(super) struct SegmentEntry {
     pub(super) offset: AtomicU64,
     pub(super) bytes: AtomicU64,
-    pub(super) at: AtomicU64,
     pub(super) chunk: AtomicU32,
     unused: AtomicU32,
 }
 
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
-pub(super) struct PieceFound {
+pub(super) struct SegmentFound {
     pub(super) offset: u64,
     pub(super) bytes: u64,
-    pub(super) at: u64,
     pub(super) chunk: u32,
     pub(super) unused: u32,
 }
 
 const _: () = assert!(size_of::<ShardControl>() == size_of::<ShardFound>());
 const _: () = assert!(offset_of!(ShardControl, seal) == offset_of!(ShardFound, seal));
-const _: () = assert!(size_of::<PieceEntry>() == size_of::<PieceFound>());
-const _: () = assert!(offset_of!(PieceEntry, chunk) == offset_of!(PieceFound, chunk));
+const _: () = assert!(size_of::<SegmentEntry>() == size_of::<SegmentFound>());
+const _: () = assert!(offset_of!(SegmentEntry, chunk) == offset_of!(SegmentFound, chunk));
 const _: () = assert!(size_of::<Owner>() <= CONTROL_AT);
 
 // SAFETY: atomics only, here and below.
@@ -90,7 +86,7 @@ const _: () = assert!(size_of::<Owner>() <= CONTROL_AT);
 unsafe impl OfAtomics for ShardControl {}
 // SAFETY: as above.
 #[allow(unsafe_code)]
-unsafe impl OfAtomics for PieceEntry {}
+unsafe impl OfAtomics for SegmentEntry {}
 // SAFETY: as above.
 #[allow(unsafe_code)]
 unsafe impl OfAtomics for AtomicU64 {}
@@ -122,7 +118,7 @@ impl Owner {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Parts {
     pub(super) meta_bytes: u64,
-    pub(super) pieces_max: u32,
+    pub(super) segments_max: u32,
     pub(super) table_at: u64,
     pub(super) done_at: u64,
     pub(super) plan_at: u64,
@@ -130,11 +126,11 @@ pub(super) struct Parts {
 
 impl Parts {
     /// `None` if no file has so many bytes.
-    pub(super) fn new(meta_bytes: u64, pieces_max: u32) -> Option<Parts> {
+    pub(super) fn new(meta_bytes: u64, segments_max: u32) -> Option<Parts> {
         let table_at = META_AT.checked_add(meta_bytes)?.checked_next_multiple_of(BLOCK_BYTES)?;
-        let done_at = table_at.checked_add(u64::from(pieces_max) * size_of::<PieceEntry>() as u64)?;
-        let plan_at = done_at.checked_add(u64::from(pieces_max))?.checked_next_multiple_of(BLOCK_BYTES)?;
-        (plan_at < 1 << 62).then_some(Parts { meta_bytes, pieces_max, table_at, done_at, plan_at })
+        let done_at = table_at.checked_add(u64::from(segments_max) * size_of::<SegmentEntry>() as u64)?;
+        let plan_at = done_at.checked_add(u64::from(segments_max))?.checked_next_multiple_of(BLOCK_BYTES)?;
+        (plan_at < 1 << 62).then_some(Parts { meta_bytes, segments_max, table_at, done_at, plan_at })
     }
 
     pub(super) fn meta_at(&self) -> u64 {
@@ -142,7 +138,7 @@ impl Parts {
     }
 }
 
-/// Over the plan and all that says where the pieces lie; not over what is done, nor the rows of hashes.
+/// Over the plan and all that says where the segments lie; not over what is done, nor the rows of hashes.
 pub(super) fn seal_of(owner: &Owner, found: &ShardFound, table: &[u8], plan: &[u8]) -> Hash {
     let mut sealed = Vec::with_capacity(size_of::<Owner>() + size_of::<ShardFound>() + table.len() + plan.len());
     sealed.extend_from_slice(owner.as_bytes());

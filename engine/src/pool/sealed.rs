@@ -6,11 +6,10 @@ use super::{
     Pool, file,
     layout::{ChunkEntry, Constants},
     plan::SealedPlan,
-    record_layout::{CONTROL_AT, NO_CHUNK, Owner, Parts, PieceFound, SEALED, ShardFound, seal_of},
+    record_layout::{CONTROL_AT, Owner, Parts, SEALED, SegmentFound, ShardFound, seal_of},
     word::Found,
 };
 use crate::{
-    capture::Piece,
     error::Result,
     space::{Aligned, format::BLOCK},
 };
@@ -23,25 +22,26 @@ use std::{
 };
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-/// A shard that was staged whole.
+/// A shard that was staged whole: in chunks, or in the space already.
 #[derive(Debug)]
 pub(crate) struct Sealed {
     pub(crate) rank: u32,
     pub(crate) member: u32,
     pub(crate) plan: SealedPlan,
-    pub(crate) pieces: Vec<SealedPiece>,
-    /// Hashes of the pieces that are done are in their rows.
+    pub(crate) segments: Vec<SealedSegment>,
+    /// Hashes of the segments that are done are in their rows.
     pub(crate) meta: Aligned,
     pool: [u8; 16],
     tag: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SealedPiece {
-    pub(crate) piece: Piece,
-    /// `None`: it went straight to the space.
-    pub(crate) chunk: Option<u32>,
-    /// Written and hashed.
+pub(crate) struct SealedSegment {
+    /// Which bytes of the log it is.
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
+    chunk: u32,
+    /// Written to the space, and its hashes are in the metadata.
     pub(crate) done: bool,
 }
 
@@ -55,6 +55,12 @@ pub(crate) struct Contents<'a> {
 impl Pool {
     pub(crate) fn contents(&self) -> Contents<'_> {
         Contents { file: self.shared.file(), constants: &self.shared.constants }
+    }
+
+    /// The sealed shard of a member, if its record has one.
+    pub(crate) fn sealed(&self, member: u32) -> Option<Sealed> {
+        let sealed = Sealed::open(&self.shared.directory, self.id(), self.record_of(member)?).ok()??;
+        (sealed.member == member).then_some(sealed)
     }
 }
 
@@ -77,13 +83,13 @@ impl Sealed {
         record.read_exact_at(&mut block, 0)?;
         let Some(owner) = Owner::parse(&block, id, rank) else { return Ok(None) };
         let Ok((shard, _)) = ShardFound::read_from_prefix(&block[CONTROL_AT..]) else { return Ok(None) };
-        let Some(parts) = Parts::new(shard.meta_bytes, shard.pieces_max) else { return Ok(None) };
+        let Some(parts) = Parts::new(shard.meta_bytes, shard.segments_max) else { return Ok(None) };
         let fits = parts.plan_at.checked_add(shard.plan_bytes).is_some_and(|end| end <= there);
-        if shard.sealed != SEALED || shard.pieces > shard.pieces_max || !fits {
+        if shard.sealed != SEALED || shard.segments > shard.segments_max || !fits {
             return Ok(None);
         }
         let memory = |_| io::Error::from(io::ErrorKind::OutOfMemory);
-        let mut table = PieceFound::new_vec_zeroed(shard.pieces as usize).map_err(memory)?;
+        let mut table = SegmentFound::new_vec_zeroed(shard.segments as usize).map_err(memory)?;
         record.read_exact_at(table.as_mut_bytes(), parts.table_at)?;
         let mut plan = u8::new_vec_zeroed(shard.plan_bytes as usize).map_err(memory)?;
         record.read_exact_at(&mut plan, parts.plan_at)?;
@@ -91,20 +97,20 @@ impl Sealed {
             return Ok(None);
         }
         let Ok(plan) = postcard::from_bytes(&plan) else { return Ok(None) };
-        let mut done = u8::new_vec_zeroed(shard.pieces as usize).map_err(memory)?;
+        let mut done = u8::new_vec_zeroed(shard.segments as usize).map_err(memory)?;
         record.read_exact_at(&mut done, parts.done_at)?;
         let mut meta = Aligned::zeroed(shard.meta_bytes).ok_or(io::ErrorKind::OutOfMemory)?;
         record.read_exact_at(&mut meta[..shard.meta_bytes as usize], parts.meta_at())?;
-        let pieces = table.iter().zip(done).map(|(found, done)| found.piece(done == 1)).collect();
-        Ok(Some(Sealed { rank, member: owner.member, plan, pieces, meta, pool: id, tag: shard.tag }))
+        let segments = table.iter().zip(done).map(|(found, done)| found.segment(done == 1)).collect();
+        Ok(Some(Sealed { rank, member: owner.member, plan, segments, meta, pool: id, tag: shard.tag }))
     }
 
-    /// What the chunk of a piece holds; `None` if it is in no chunk any more.
-    pub(crate) fn chunk_of(&self, contents: Contents<'_>, piece: u32) -> Result<Option<Aligned>> {
-        let path = || format!("piece {piece} of rank {} in the pool", self.rank);
+    /// What the chunk of a segment holds; `None` if it is in no chunk any more.
+    pub(crate) fn chunk_of(&self, contents: Contents<'_>, segment: u32) -> Result<Option<Aligned>> {
+        let path = || format!("segment {segment} of rank {} in the pool", self.rank);
         let failed = |e| crate::Error::io("reading", path(), e);
-        let sealed = self.pieces.get(piece as usize);
-        let Some(SealedPiece { piece: Piece { bytes, .. }, chunk: Some(chunk), .. }) = sealed else { return Ok(None) };
+        let sealed = self.segments.get(segment as usize);
+        let Some(SealedSegment { bytes, chunk, .. }) = sealed else { return Ok(None) };
         let Contents { file, constants } = contents;
         if constants.id != self.pool || *chunk >= constants.chunks || *bytes > constants.chunk_bytes {
             return Ok(None);
@@ -117,8 +123,8 @@ impl Sealed {
             return Ok(None);
         };
         let its = word.is_filled() && (u32::from(word.member), word.tag) == (self.member, self.tag);
-        let holds =
-            number(offset_of!(ChunkEntry, bytes)) == *bytes && number(offset_of!(ChunkEntry, piece)) as u32 == piece;
+        let holds = number(offset_of!(ChunkEntry, bytes)) == *bytes
+            && number(offset_of!(ChunkEntry, segment)) as u32 == segment;
         if !its || !holds {
             return Ok(None);
         }
@@ -128,10 +134,10 @@ impl Sealed {
     }
 }
 
-impl PieceFound {
-    fn piece(&self, done: bool) -> SealedPiece {
-        let Self { offset, bytes, at, chunk, .. } = *self;
-        SealedPiece { piece: Piece { offset, bytes, at }, chunk: (chunk != NO_CHUNK).then_some(chunk), done }
+impl SegmentFound {
+    fn segment(&self, done: bool) -> SealedSegment {
+        let Self { offset, bytes, chunk, .. } = *self;
+        SealedSegment { offset, bytes, chunk, done }
     }
 }
 

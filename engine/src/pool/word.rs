@@ -7,7 +7,7 @@ pub(super) const FREE: u64 = 0;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     Filling = 1,
-    /// Holds a piece that is to be written.
+    /// Holds a segment that is to be written.
     Full,
     /// Being written, in its turn.
     Writing,

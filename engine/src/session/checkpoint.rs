@@ -8,9 +8,10 @@ use crate::{
     commit::{Allocation, Complete, RevisionKey},
     error::{Error, Result},
     group::agree,
-    place::{Plan, Saving, lock},
+    place::{Meta, Plan, Saving, lock},
+    salvage::complete_dead,
     space::{Aligned, format::PhaseRecord},
-    stage::{Hands, Staging},
+    stage::{Hands, PoolInMaking, Staging},
 };
 use std::{sync::Arc, time::Instant};
 
@@ -92,6 +93,7 @@ impl Inner {
             outputs,
             allocation,
             retained: self.complete.iter().map(|complete| complete.key).collect(),
+            space: self.device.path(),
             started,
         };
         // From here on the ranks go their own ways: what fails is remembered for all to learn.
@@ -105,7 +107,7 @@ impl Inner {
             return Err(Error::argument("write", "no checkpoint has begun; call begin first, on all ranks"));
         };
         let written = match &mut begun.staging {
-            Ok(staging) => staging.write(&self.hands(), name, offset, bytes, self.regions.all()),
+            Ok(staging) => self.with_hands(|hands| staging.write(hands, name, offset, bytes, self.regions.all())),
             Err(error) => Err(error.clone()),
         };
         if let (Err(error), Ok(staging)) = (&written, &begun.staging) {
@@ -126,7 +128,7 @@ impl Inner {
             Ok(staging) => {
                 let saving = staging.saving().clone();
                 match ready {
-                    Ok(()) => staging.finish(&self.hands(), self.regions.all(), self.profile()),
+                    Ok(()) => self.with_hands(|hands| staging.finish(hands, self.regions.all(), self.profile())),
                     Err(error) => staging.abandon(&self.io, error),
                 }
                 let told = match saving.failure() {
@@ -175,13 +177,27 @@ impl Inner {
         let current = self.current.as_ref().ok_or_else(lost_layout)?;
         let ledger = current.ledger.clone();
         let bytes = plan.meta_bytes();
-        let no_memory = || lock(&ledger).portion().out_of_memory(bytes);
-        let meta = Aligned::zeroed(bytes).ok_or_else(no_memory)?;
+        let meta = match &mut self.record {
+            Some(record) => {
+                let segments_max = Saving::segments_at_most(plan.size.bytes(), record.chunk_bytes());
+                Meta::Recorded(record.begin(bytes, segments_max, plan.tag())?)
+            }
+            None => {
+                let no_memory = || lock(&ledger).portion().out_of_memory(bytes);
+                Meta::Own(Aligned::zeroed(bytes).ok_or_else(no_memory)?.into())
+            }
+        };
         Staging::new(Arc::new(Saving::new(plan, ledger, meta, phases)), self.policy)
     }
 
-    fn hands(&self) -> Hands<'_> {
-        Hands { threads: &self.io, pool: self.pool.as_ref().map(|pool| pool.pool()) }
+    fn with_hands<T>(&self, work: impl FnOnce(&Hands<'_>) -> T) -> T {
+        let pool = self.pool.as_ref().map(PoolInMaking::pool);
+        let reclaim = || {
+            if let Some(pool) = pool {
+                complete_dead(&*self.device, pool);
+            }
+        };
+        work(&Hands { threads: &self.io, pool, reclaim: &reclaim })
     }
 }
 

@@ -9,6 +9,7 @@ use crate::{
     error::Result,
     group::Group,
     place::{IoThreads, lock},
+    pool,
     restore::{Seen, Sight},
     space::{
         LayoutFile, Locks,
@@ -29,6 +30,8 @@ pub(super) struct Inner {
     pub(super) saving: Option<Attempt>,
     /// `None` with a stage that has no buffer of the node.
     pub(super) pool: Option<PoolInMaking>,
+    /// From which another process could complete a shard; where there is a pool.
+    pub(super) record: Option<pool::Record>,
     pub(super) policy: Policy,
     /// Lowest rank of this node.
     pub(super) node: u32,

@@ -18,8 +18,9 @@ use crate::{
     error::{Error, Result},
     group::{Group, agree, gather},
     place::{IoThreads, lock},
-    pool,
+    pool::Record,
     restore::{Found, Seen, Sight, find},
+    salvage,
     space::{LayoutFile, Locks, PROBE, clear_away, draw_id, format::Lineage, layouts},
     stage::{Policy, PoolInMaking, Stage, THRESHOLD_MAX, find_threshold},
 };
@@ -78,15 +79,15 @@ impl Inner {
         let domain = Domain::find(&*group, &*device)?;
         let (locks, locks_work) = take_locks(&*group, &*device, &domain)?;
 
-        // No one completes what killed jobs left in them yet.
-        pool::clear_away(&config.pool_directory);
-        // Nobody makes one while another rank still clears away.
+        let not_salvaged = salvage::at_opening(&*device, &config.pool_directory, locks_work);
+        // Nobody makes a pool, or looks for revisions, while another rank is at it still.
         agree(&*group, Ok(()))?;
         let node = if Policy::has_pool(config.stage) { Some(Node::find(&*group, &config)?) } else { None };
         let threshold = find_threshold_together(&*group, &*device, &config)?;
 
         let scan = scan(&*group, &*device, &domain, locks_work);
-        let scan = agree(&*group, scan)?;
+        let mut scan = agree(&*group, scan)?;
+        scan.sight.torn.extend(not_salvaged);
         let sights = gather(&*group, &scan.sight)?;
         let found = find(&sights, &device.path())?;
         let newest = gather(&*group, &scan.newest)?;
@@ -106,6 +107,8 @@ impl Inner {
             step: 0,
         };
 
+        let recorded = node.as_ref().map(|node| Record::create(&node.pool, group.rank() as u32)).transpose();
+        let record = agree(&*group, recorded)?;
         let Found { mut complete, number_max, .. } = found;
         complete.truncate(config.keep as usize);
         let mut session = Inner {
@@ -115,6 +118,7 @@ impl Inner {
             policy: Policy::new(&config, threshold),
             node: node.as_ref().map_or(group.rank(), |node| node.leader) as u32,
             pool: node.map(|node| PoolInMaking::new(node.pool)),
+            record,
             current,
             others,
             layouts: scan.layouts,

@@ -103,8 +103,13 @@ impl Portion {
     pub(crate) fn read_manifest(&self, entry: &Entry) -> Result<Manifest> {
         let of = format!("manifest of revision {} at {}", entry.number, entry.manifest_at);
         let bytes = self.read_checked(entry.manifest_at, entry.manifest_bytes, &entry.manifest_hash, &of)?;
-        let manifest = Manifest::parse(&bytes, self.place.bytes).map_err(|refusal| self.refuse(refusal, &of))?;
-        manifest.runs.iter().try_for_each(|run| self.check_data(run.first_block * BLOCK_BYTES, &of))?;
+        self.parse_manifest(&bytes, &of)
+    }
+
+    /// A manifest that leads to data of this portion only.
+    pub(crate) fn parse_manifest(&self, bytes: &[u8], of: &str) -> Result<Manifest> {
+        let manifest = Manifest::parse(bytes, self.place.bytes).map_err(|refusal| self.refuse(refusal, of))?;
+        manifest.runs.iter().try_for_each(|run| self.check_data(run.first_block * BLOCK_BYTES, of))?;
         Ok(manifest)
     }
 

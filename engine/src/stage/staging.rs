@@ -21,6 +21,8 @@ use std::{sync::Arc, time::Instant};
 pub(crate) struct Hands<'a> {
     pub(crate) threads: &'a IoThreads,
     pub(crate) pool: Option<&'a Pool>,
+    /// Frees chunks of ranks that have died, if it can.
+    pub(crate) reclaim: &'a dyn Fn(),
 }
 
 #[derive(Debug)]
@@ -80,6 +82,9 @@ impl Staging {
         let items = self.shard.items(self.saving.runs());
         let profile = Profile { pieces: self.pieces, ..profile };
         let contents = Contents { items, blocks: end / BLOCK_BYTES, profile };
+        if !self.saving.has_failed() {
+            self.saving.seal(&contents, self.staged);
+        }
         self.saving.note_staged(self.staged, contents);
         if self.policy.flusher == Flusher::Caller {
             self.saving.commit_now(staged_at);
@@ -182,11 +187,7 @@ impl Staging {
                 let asked = Instant::now();
                 let chunk = match pool.take_now() {
                     Some(chunk) => chunk?,
-                    None => pool.take(&|| {
-                        pool.dead().into_iter().for_each(|dead| {
-                            pool.free_of(dead);
-                        })
-                    })?,
+                    None => pool.take(hands.reclaim)?,
                 };
                 self.staged.buffer_wait += asked.elapsed();
                 self.staged.chunks += 1;

@@ -2,14 +2,20 @@
 
 use super::{
     super::{
-        PlannedAllocation, PlannedPhases, Record, Sealed, SealedPlan, ShardRecord, SlotSeen, list,
-        record_layout::{CONTROL_AT, Owner, Parts, PieceFound, ShardFound},
+        Record, Sealed, SealedPlan, ShardRecord, list,
+        record_layout::{CONTROL_AT, Owner, Parts, SegmentFound, ShardFound},
         remove,
     },
     peer::Peer,
     *,
 };
-use crate::{capture::Piece, commit::RevisionKey, space::format::Lineage, space::free::Blocks};
+use crate::{
+    commit::{Allocation, RevisionKey},
+    space::{
+        format::{Lineage, PhaseRecord},
+        free::Blocks,
+    },
+};
 use std::{
     fs::{self, File, OpenOptions},
     mem::offset_of,
@@ -18,7 +24,7 @@ use std::{
 };
 
 const META: u64 = 3 * 4096;
-const PIECES_MAX: u32 = 5;
+const SEGMENTS_MAX: u32 = 5;
 /// As chunks have that hold nothing yet.
 const TAG: u32 = 0;
 
@@ -26,32 +32,32 @@ pub(super) fn plan() -> SealedPlan {
     let lineage = Lineage { number: 3, id: [4; 16] };
     let blocks = |first| Blocks { first, count: 2 };
     SealedPlan {
-        space: b"/somewhere".to_vec(),
+        space: "/somewhere".to_owned(),
         layout_id: [5; 16],
         portion: 1,
         key: RevisionKey { lineage, number: 8 },
         shards: 2,
-        item_bytes: 70_000,
-        newest: SlotSeen { sequence: 12, lineage },
-        allocation: PlannedAllocation {
+        sequence: 12,
+        allocation: Allocation {
             freeing: vec![blocks(1)],
             catalogue: blocks(3),
             meta: blocks(5),
             data: vec![blocks(7), blocks(11)],
         },
         retained: vec![RevisionKey { lineage, number: 7 }],
+        held: vec![RevisionKey { lineage, number: 2 }],
         manifest: vec![6; 300],
         manifest_in_meta: 8192,
         outputs: vec![b"out.txt".to_vec()],
-        phases: PlannedPhases { copy_ns: 5, ..PlannedPhases::default() },
+        phases: PhaseRecord { copy_ns: 5, ..PhaseRecord::default() },
     }
 }
 
-/// Piece 0 is in a chunk, piece 1 went straight to the space and is done.
+/// Segment 0 is in a chunk; segment 1 is done, and its chunk went on.
 pub(super) fn stage(record: &mut Record, chunk: &Chunk) -> ShardRecord {
-    let shard = record.begin(META, PIECES_MAX, TAG).unwrap();
-    shard.place(0, Piece { offset: 0, bytes: CHUNK, at: 1 << 20 }, Some(chunk.index()));
-    shard.place(1, Piece { offset: CHUNK, bytes: 4096, at: 2 << 20 }, None);
+    let shard = record.begin(META, SEGMENTS_MAX, TAG).unwrap();
+    shard.place(0, 0, CHUNK, chunk.index());
+    shard.place(1, CHUNK, 4096, chunk.index() + 1);
     shard.write_meta(256, &[3; 20]);
     shard.done(1);
     chunk.fill(TAG, 0, CHUNK).unwrap();
@@ -81,14 +87,14 @@ fn a_sealed_shard_is_read_back() {
 
     let found = sealed(&pool, 6).unwrap();
     assert_eq!((found.rank, found.member, &found.plan), (6, 0, &plan()));
-    let place = |index: usize| (found.pieces[index].piece.at, found.pieces[index].chunk, found.pieces[index].done);
-    assert_eq!(found.pieces.len(), 2);
-    assert_eq!(place(0), (1 << 20, Some(chunk.index()), false));
-    assert_eq!(place(1), (2 << 20, None, true));
+    let place = |index: usize| (found.segments[index].offset, found.segments[index].bytes, found.segments[index].done);
+    assert_eq!(found.segments.len(), 2);
+    assert_eq!(place(0), (0, CHUNK, false));
+    assert_eq!(place(1), (CHUNK, 4096, true));
     assert_eq!(found.meta.len() as u64, META);
     assert_eq!(&found.meta[248..288], [vec![0; 8], vec![3; 20], vec![0; 12]].concat());
-    assert_eq!(shard.meta_bytes(), &found.meta[..]);
-    assert!(shard.meta_bytes().as_ptr().addr().is_multiple_of(4096));
+    assert_eq!(shard.meta_bytes(META), &found.meta[..]);
+    assert!(shard.meta_bytes(META).as_ptr().addr().is_multiple_of(4096));
     assert!(found.chunk_of(pool.contents(), 0).unwrap().unwrap().iter().all(|&byte| byte == 9));
     for none in [1, 2] {
         assert!(found.chunk_of(pool.contents(), none).unwrap().is_none());
@@ -98,7 +104,7 @@ fn a_sealed_shard_is_read_back() {
 }
 
 #[test]
-fn a_chunk_that_went_on_to_something_else_is_not_the_pieces() {
+fn a_chunk_that_went_on_to_something_else_is_not_the_segments() {
     let directory = memory();
     let pool = pool(&directory, 1, 2);
     let mut record = Record::create(&pool, 0).unwrap();
@@ -116,11 +122,11 @@ fn a_chunk_that_went_on_to_something_else_is_not_the_pieces() {
     assert!(!is_there(), "free");
     let again = take_all(&pool).into_iter().find(|chunk| chunk.index() == index).unwrap();
     assert!(!is_there(), "being filled");
-    for (tag, piece, bytes, there) in
+    for (tag, segment, bytes, there) in
         [(TAG + 1, 0, CHUNK, false), (TAG, 1, CHUNK, false), (TAG, 0, 4096, false), (TAG, 0, CHUNK, true)]
     {
-        again.fill(tag, piece, bytes).unwrap();
-        assert_eq!(is_there(), there, "tag {tag}, piece {piece}, {bytes} bytes");
+        again.fill(tag, segment, bytes).unwrap();
+        assert_eq!(is_there(), there, "tag {tag}, segment {segment}, {bytes} bytes");
     }
 }
 
@@ -139,27 +145,27 @@ fn a_seal_never_covers_what_came_after_it() {
     // Late, from a thread of the shard before.
     old.done(0);
     old.clear();
-    old.place(0, Piece { offset: 0, bytes: 1, at: 1 }, None);
+    old.place(0, 0, 1, 1);
     assert!(old.seal(&plan()).is_err());
     new.seal(&plan()).unwrap();
     old.clear();
     let found = sealed(&pool, 0).unwrap();
-    assert_eq!((found.pieces[0].chunk, found.pieces[0].done), (Some(second.index()), false));
+    assert_eq!((found.segments[0].bytes, found.segments[0].done), (CHUNK, false));
     new.clear();
     assert!(sealed(&pool, 0).is_none(), "cleared");
     // Nothing of this one is wiped that its seal covers.
-    record.begin(META, PIECES_MAX, TAG).unwrap().seal(&plan()).unwrap();
+    record.begin(META, SEGMENTS_MAX, TAG).unwrap().seal(&plan()).unwrap();
     assert!(sealed(&pool, 0).is_some());
-    record.begin(META, PIECES_MAX, TAG).unwrap();
+    record.begin(META, SEGMENTS_MAX, TAG).unwrap();
     assert!(sealed(&pool, 0).is_none(), "begun after an empty one");
     // A larger one, for which the file grows.
     let larger = record.begin(100 * META, 5000, 1).unwrap();
-    larger.place(4999, Piece { offset: 0, bytes: 1, at: 1 }, None);
+    larger.place(4999, 0, 1, 1);
     larger.write_meta(100 * META - 16, &[1; 16]);
     larger.seal(&plan()).unwrap();
     let found = sealed(&pool, 0).unwrap();
-    assert_eq!((found.pieces.len(), found.meta[100 * META as usize - 1], found.meta[256]), (5000, 1, 0));
-    assert!(found.pieces.iter().all(|piece| !piece.done));
+    assert_eq!((found.segments.len(), found.meta[100 * META as usize - 1], found.meta[256]), (5000, 1, 0));
+    assert!(found.segments.iter().all(|segment| !segment.done));
 }
 
 #[test]
@@ -170,12 +176,12 @@ fn no_byte_that_is_sealed_can_change() {
     let chunk = take(&pool);
     stage(&mut record, &chunk).seal(&plan()).unwrap();
     let file = file_of(&pool, 0);
-    let parts = Parts::new(META, PIECES_MAX).unwrap();
+    let parts = Parts::new(META, SEGMENTS_MAX).unwrap();
     let plan_bytes = postcard::to_stdvec(&plan()).unwrap().len();
     let (table, plan_at) = (parts.table_at as usize, parts.plan_at as usize);
     let covered = (0..size_of::<Owner>())
         .chain(CONTROL_AT..CONTROL_AT + offset_of!(ShardFound, unused))
-        .chain(table..table + 2 * size_of::<PieceFound>())
+        .chain(table..table + 2 * size_of::<SegmentFound>())
         .chain(plan_at..plan_at + plan_bytes);
     for at in covered {
         let mut byte = [0];
@@ -211,7 +217,7 @@ fn a_record_that_was_cut_short_is_none() {
     let mut record = Record::create(&pool, 0).unwrap();
     let chunk = take(&pool);
     stage(&mut record, &chunk).seal(&plan()).unwrap();
-    let (file, parts) = (file_of(&pool, 0), Parts::new(META, PIECES_MAX).unwrap());
+    let (file, parts) = (file_of(&pool, 0), Parts::new(META, SEGMENTS_MAX).unwrap());
     let ends = [file.metadata().unwrap().len() - 1, parts.plan_at, parts.done_at, parts.table_at, 4096, 4095, 1000, 0];
     // It is in use no more: its memory must not be touched where the file has ended.
     std::mem::forget(record);
@@ -232,7 +238,7 @@ fn survivors_find_the_shard_of_a_killed_member() {
     other.kill();
     assert_eq!(pool.dead(), [1]);
     let found = sealed(&pool, pool.record_of(1).unwrap()).unwrap();
-    assert_eq!((&found.plan, found.pieces[1].done), (&plan(), true));
+    assert_eq!((&found.plan, found.segments[1].done), (&plan(), true));
     assert_eq!(found.chunk_of(pool.contents(), 0).unwrap().unwrap()[..], [9; CHUNK as usize]);
     assert!(pool.free_of(1));
     assert!(pool.dead().is_empty() && found.chunk_of(pool.contents(), 0).unwrap().is_none());

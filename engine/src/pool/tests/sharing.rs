@@ -90,8 +90,8 @@ fn full_chunks_are_written_in_the_order_in_which_they_were_filled() {
     let first = pool(&directory, 2, 4);
     let second = Pool::join(directory.path(), first.id(), 1).unwrap();
     let chunks = [&first, &second, &first, &second].map(take);
-    for (piece, chunk) in chunks.iter().enumerate() {
-        chunk.fill(1, piece as u32, CHUNK).unwrap();
+    for (segment, chunk) in chunks.iter().enumerate() {
+        chunk.fill(1, segment as u32, CHUNK).unwrap();
     }
     let order = std::sync::Mutex::new(Vec::new());
     thread::scope(|scope| {
@@ -255,14 +255,14 @@ fn how_long_a_chunk_takes() {
     let pool = pool(&directory, 2, 64);
     pool.prepare().unwrap();
     let begun = std::time::Instant::now();
-    for piece in 0..1_000_000 {
-        take(&pool).fill(1, piece, CHUNK).unwrap();
+    for segment in 0..1_000_000 {
+        take(&pool).fill(1, segment, CHUNK).unwrap();
     }
     println!("take, fill, drop: {:?}", begun.elapsed() / 1_000_000);
     let begun = std::time::Instant::now();
-    for piece in 0..1_000_000 {
+    for segment in 0..1_000_000 {
         let chunk = take(&pool);
-        chunk.fill(1, piece, CHUNK).unwrap();
+        chunk.fill(1, segment, CHUNK).unwrap();
         chunk.await_turn().unwrap();
         chunk.written().unwrap();
     }

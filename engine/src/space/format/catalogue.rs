@@ -1,6 +1,7 @@
 //! A catalogue: the list of all revisions that a portion keeps. Its hash stands in the slot.
 
 use super::{BLOCK_BYTES, Hash, Lineage, NUMBER_MAX, Refusal, VERSION, damaged, hash, sections::Sections};
+use serde::{Deserialize, Serialize};
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
     little_endian::{U32, U64},
@@ -52,7 +53,7 @@ struct EntryRecord {
 const _: () = assert!(size_of::<EntryRecord>() == 256 && size_of::<CatalogueRecord>() == 16);
 
 /// How long one rank's part of a checkpoint took; `other` is what is left of `perceived`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhaseRecord {
     /// t1, nanoseconds since 1970.
     pub t1_unix_ns: u64,

@@ -1,0 +1,110 @@
+//! Whether a shard that a record describes can be completed still.
+
+use crate::{
+    capture::{first_blocks, sync_output},
+    commit::{Allocation, Ledger},
+    device::{Access, Device},
+    error::{Error, Result},
+    pool::{Sealed, SealedPlan},
+    space::{
+        LayoutFile, Portion,
+        format::{BLOCK_BYTES, HASH_BYTES, Manifest, blocks_for},
+        free::Blocks,
+        layouts,
+    },
+};
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
+
+/// How a recorded shard and its space stand to one another.
+pub(super) enum Standing {
+    /// The layout that it belongs to is not in this space.
+    Elsewhere,
+    /// It was published before.
+    Published,
+    /// It can never be completed: why.
+    Over(String),
+    Open(Box<Claim>),
+}
+
+/// A shard that can be completed: by whoever holds the lock of its portion.
+pub(super) struct Claim {
+    pub(super) ledger: Ledger,
+    pub(super) portion: Portion,
+    /// With the roots that free blocks and are not written yet.
+    pub(super) allocation: Allocation,
+    /// Without the hashes of its rows.
+    pub(super) manifest: Manifest,
+}
+
+/// What becomes of the shard of `sealed` in the space on `device`. Only looks.
+pub(super) fn examine(device: &dyn Device, sealed: &Sealed, access: Access) -> Result<Standing> {
+    let plan = &sealed.plan;
+    let over = |why: &str| Ok(Standing::Over(why.to_owned()));
+    let is_its = |file: &LayoutFile| file.header.layout_id == plan.layout_id;
+    let Some(layout) = layouts(device, access)?.into_iter().find(is_its) else { return Ok(Standing::Elsewhere) };
+    let Some(portion) = layout.portions().find(|portion| portion.rank() == plan.portion) else {
+        return over("its layout has no portion for it");
+    };
+    let mut ledger = Ledger::open(portion.clone())?.ledger;
+    if ledger.found().iter().any(|kept| kept.key() == plan.key) {
+        return Ok(Standing::Published);
+    }
+    // Under a lineage only the job that drew it writes, and nothing after this revision. So a root of any
+    // other lineage is a newer job's, and one of its own was written for this revision.
+    let (sequence, lineage) = ledger.position();
+    let freed = if lineage == plan.key.lineage { sequence.checked_sub(plan.sequence) } else { None };
+    let Some(left) = freed.and_then(|freed| plan.allocation.freeing.get(usize::try_from(freed).ok()?..)) else {
+        return over("the job went on without it, or another did");
+    };
+    let allocation = Allocation { freeing: left.to_vec(), ..plan.allocation.clone() };
+    ledger.set_held(plan.held.clone());
+    if !is_inside(plan.allocation.blocks(), &portion) || !ledger.spares(plan.allocation.blocks(), &plan.retained) {
+        return over("its place in the space is taken");
+    }
+    let Some(manifest) = manifest_of(sealed, &portion) else { return over("its record contradicts itself") };
+    Ok(Standing::Open(Box::new(Claim { ledger, portion, allocation, manifest })))
+}
+
+fn is_inside(mut blocks: impl Iterator<Item = Blocks>, portion: &Portion) -> bool {
+    let (from, to) = portion.data_blocks();
+    blocks.all(|Blocks { first, count }| first >= from && first.checked_add(count).is_some_and(|end| end <= to))
+}
+
+/// The manifest, if the record's numbers fit one another: the log in its runs, the rows and the manifest in
+/// the metadata, the segments in the log.
+fn manifest_of(sealed: &Sealed, portion: &Portion) -> Option<Manifest> {
+    let plan: &SealedPlan = &sealed.plan;
+    let manifest = portion.parse_manifest(&plan.manifest, "a manifest beside the pool").ok()?;
+    let blocks: u64 = manifest.runs.iter().map(|run| run.blocks).sum();
+    let runs = plan.allocation.runs(blocks, |_| [0; HASH_BYTES]);
+    let room = first_blocks(&plan.allocation.data, blocks).iter().map(|run| run.count).sum::<u64>();
+    let rows_end = blocks_for(blocks * HASH_BYTES as u64) * BLOCK_BYTES;
+    let meta_bytes = plan.allocation.meta.count.checked_mul(BLOCK_BYTES)?;
+    let in_log = |segment: &crate::pool::SealedSegment| {
+        let end = segment.offset.checked_add(segment.bytes);
+        let whole = segment.offset.is_multiple_of(BLOCK_BYTES) && segment.bytes.is_multiple_of(BLOCK_BYTES);
+        whole && end.is_some_and(|end| end <= blocks * BLOCK_BYTES)
+    };
+    let fits = manifest.runs == runs
+        && room == blocks
+        && rows_end <= plan.manifest_in_meta
+        && plan.manifest_in_meta.is_multiple_of(BLOCK_BYTES)
+        && plan.manifest_in_meta <= meta_bytes
+        && sealed.meta.len() as u64 == meta_bytes
+        && sealed.segments.iter().all(in_log)
+        && plan.outputs.len() == manifest.annex.outputs.len();
+    fits.then_some(manifest)
+}
+
+/// Makes the output files durable as far as the revision knows them.
+pub(super) fn sync_outputs(plan: &SealedPlan, manifest: &Manifest) -> Result<()> {
+    for (path, output) in plan.outputs.iter().zip(&manifest.annex.outputs) {
+        sync_output(Path::new(OsStr::from_bytes(path)), output.bytes)?;
+    }
+    Ok(())
+}
+
+/// Whether there is no such space any more.
+pub(super) fn is_gone(error: &Error) -> bool {
+    matches!(error, Error::NotASpace { .. })
+}

@@ -1,0 +1,15 @@
+//! Completes what ranks that were killed between t2 and t3 had staged: the data is in the node's pool still,
+//! and the record beside it says where it belongs (DESIGN: "The commit, exactly").
+//!
+//! What must hold: only a process that holds the portion's lock completes anything in it, and only if the
+//! portion's newest slot is the one that the record knows, or one that this revision wrote; a shard without
+//! a valid seal, or with a byte missing, is never published; what nobody can claim any more is removed.
+
+mod claim;
+mod complete;
+mod dead;
+mod opening;
+
+pub(crate) use complete::{Outcome, complete};
+pub(crate) use dead::complete_dead;
+pub(crate) use opening::at_opening;

@@ -1,0 +1,81 @@
+//! What the opening of a space does with the pools of jobs that were killed.
+
+use super::{
+    Outcome,
+    claim::{Standing, examine, is_gone},
+    complete,
+};
+use crate::{
+    device::{Access, Device, Disk},
+    error::Result,
+    pool::{self, Dead, Pool, Sealed},
+};
+use std::path::Path;
+
+/// Completes in the space on `device`, whose locks the job holds, what dead pools in `directory` hold for it;
+/// removes them, and those that nobody will claim. Where the space has no locks nothing is completed:
+/// `locked` is false. Returns what could not be completed, and why. Several ranks may do it at a time.
+pub(crate) fn at_opening(device: &dyn Device, directory: &Path, locked: bool) -> Vec<String> {
+    let mut failures = Vec::new();
+    for found in pool::list(directory).unwrap_or_default() {
+        match Pool::open_dead(directory, found.id) {
+            Ok(Some(dead)) => {
+                if settle(device, &dead, locked, &mut failures).is_ok_and(|is_settled| is_settled) {
+                    let _ = dead.remove();
+                }
+            }
+            // A member is in it, or another rank is at it.
+            Ok(None) if found.has_pool => {}
+            // What cannot be opened can be claimed by nobody.
+            Ok(None) | Err(_) => {
+                let _ = pool::remove(directory, found.id);
+            }
+        }
+    }
+    failures
+}
+
+/// Whether nobody wants the pool any more.
+fn settle(device: &dyn Device, dead: &Dead, locked: bool, failures: &mut Vec<String>) -> Result<bool> {
+    let mut is_settled = true;
+    for mut sealed in dead.sealed()? {
+        let (number, rank) = (sealed.plan.key.number, sealed.rank);
+        let mut failed = |why: String| failures.push(format!("revision {number}, shard {rank}: {why}"));
+        if !is_ours(device, &sealed) {
+            is_settled &= !is_wanted(&sealed);
+        } else if !locked {
+            failed("it was staged and is lost: this file system has no locks".to_owned());
+        } else {
+            match complete(device, &mut sealed, dead.contents()) {
+                Ok(Outcome::Lost(why)) => failed(why),
+                Ok(_) => {}
+                Err(error) => {
+                    is_settled = false;
+                    failed(format!("what was staged could not be completed: {error}"));
+                }
+            }
+        }
+    }
+    Ok(is_settled)
+}
+
+/// Whether the shard belongs to the space on `device`: by its path, or, if it was moved, by what is in it.
+fn is_ours(device: &dyn Device, sealed: &Sealed) -> bool {
+    device.path() == sealed.plan.space || (is_here(device, sealed) && !is_there(sealed))
+}
+
+fn is_here(device: &dyn Device, sealed: &Sealed) -> bool {
+    matches!(examine(device, sealed, Access::Read), Ok(standing) if !matches!(standing, Standing::Elsewhere))
+}
+
+fn is_there(sealed: &Sealed) -> bool {
+    is_here(&Disk::existing(Path::new(&sealed.plan.space)), sealed)
+}
+
+/// Whether the space that a record names can still be opened and take it. In doubt it can.
+pub(super) fn is_wanted(sealed: &Sealed) -> bool {
+    match examine(&Disk::existing(Path::new(&sealed.plan.space)), sealed, Access::Read) {
+        Ok(standing) => matches!(standing, Standing::Open(_)),
+        Err(error) => !is_gone(&error),
+    }
+}
