@@ -24,8 +24,8 @@ SURVIVED = re.compile(r"survived: rank (\d+), (.*)$")
 SURVIVAL_S = 30  # for survivors to end
 STARTING_S = 0.5  # an opening and a restore, about
 ROUNDS = 4  # tries for a phase that was missed
-# Completed from the pool if the job dies after t2. None yet.
-SALVAGED = ()
+# Completed from the pool if the job dies after t2.
+SALVAGED = ("pool", "node")
 
 RUNNING = ("computing", "settling the last", "waiting")
 # By what the program does and what becomes of its revision.
