@@ -64,7 +64,10 @@ impl Place {
     }
 
     fn files(&self) -> Vec<String> {
-        fs::read_dir(self.pools.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+        fs::read_dir(self.pools.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect()
     }
 
     /// What a job finds that comes next; all ranks have that step, whole.
