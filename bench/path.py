@@ -15,10 +15,10 @@ from harness import machine, mpi, rows
 HERE = Path(__file__).resolve().parent
 MIB = 2**20
 SHAPES = ((1, 1024), (4, 256))  # ranks, MiB a rank
-POOL_MIB = 64
+POOL_MIB = 64  # of the node
 QUICK_PART = 8
 RATIO_MAX = 1.15
-MEMORY_BYTES_MAX = 16 * MIB  # a rank, besides its pool
+MEMORY_BYTES_MAX = 16 * MIB  # a rank, beside the pool
 LIMIT_S = 900  # of one job
 PYTHON_RATIO_MAX = 1.03  # of what C takes
 ITEMS = 10_000
@@ -43,14 +43,18 @@ def options():
     return chosen
 
 
+def holding(size, chunk):
+    """Bytes of a pool for a rank's region: one chunk more than the data, and one for the small region beside it."""
+    return size + 2 * chunk
+
+
 def cases(o):
     """Name, ranks, bytes a rank, settings of the program."""
     for ranks, mib in SHAPES:
         size, small = mib * MIB // o.part, POOL_MIB * MIB // o.part
         chunk = min(o.chunk_mib * MIB, small // 2)
         shape = f"{ranks} x {size // MIB} MiB"
-        # One chunk more than the data, and one for the small region that goes with it.
-        yield f"{shape}, large pool", ranks, size, {"pool_bytes": size + 2 * chunk, "chunk_bytes": chunk}
+        yield f"{shape}, large pool", ranks, size, {"pool_bytes": ranks * holding(size, chunk), "chunk_bytes": chunk}
         yield f"{shape}, pool {small // MIB} MiB", ranks, size, {"pool_bytes": small, "chunk_bytes": chunk}
         yield f"{shape}, direct", ranks, size, {"direct": 1, "pool_bytes": small, "chunk_bytes": chunk}
 
@@ -65,19 +69,6 @@ def need_room(o):
         raise SystemExit("too little room on the disk; --scratch names another place")
 
 
-class Measured:
-    """What one job printed. A round took as long as its slowest rank."""
-
-    def __init__(self, printed):
-        self.printed = printed
-
-    def of(self, side, name="seconds", together=max):
-        return [together(line[name]) for line in self.printed if line["side"] == side and line["round"] >= 0]
-
-    def first(self, side, name="seconds"):
-        return next([max(line[name])] for line in self.printed if line["side"] == side)
-
-
 def faster(measured, *sides):
     return min(sides, key=lambda side: rows.median(measured.of(side)))
 
@@ -87,15 +78,15 @@ def measure(o, name, ranks, size, settings, program):
     settings = {"bytes": size, "rounds": o.rounds, "io_threads": o.io_threads, **settings}
     with tempfile.TemporaryDirectory(prefix="path-", dir=o.scratch) as scratch:
         words = [f"{key}={value}" for key, value in settings.items()] + [scratch]
-        saved = Measured(mpi.run(ranks, [program, "save", *words], scratch, LIMIT_S))
-        restarted = Measured(mpi.run(ranks, [program, "restart", *words], scratch, LIMIT_S))
+        saved = mpi.Measured(mpi.run(ranks, [program, "save", *words], scratch, LIMIT_S))
+        restarted = mpi.Measured(mpi.run(ranks, [program, "restart", *words], scratch, LIMIT_S))
     direct = "direct" in settings
-    pool = 0 if direct else settings["pool_bytes"]
     target = None if direct else RATIO_MAX
+    holds_all = not direct and settings["pool_bytes"] > ranks * size
     return [
-        *save_rows(name, saved, target, perceived_target=target if pool > size else None),
+        *save_rows(name, saved, target, perceived_target=target if holds_all else None),
         *restart_rows(name, restarted, ranks * size, target),
-        *memory_rows(name, saved, restarted, pool),
+        *memory_rows(name, saved, restarted),
     ]
 
 
@@ -106,7 +97,7 @@ def save_rows(case, saved, target, perceived_target):
     def first(metric, name):
         return rows.row(case, metric, saved.first("checkpoint", name), "s", "raw_write_new", saved.first("raw_write_new"))
 
-    phases = ("communication", "buffer_wait", "copy", "other")
+    phases = ("communication", "buffer_wait", "copy", "other", "resume")
     return [
         *(rows.floor(case, side, saved.of(side), "s") for side in ("copy", "raw_write_1", "raw_write_2")),
         one("perceived", "perceived", "copy", perceived_target),
@@ -136,8 +127,8 @@ def restart_rows(case, restarted, data_bytes, target):
     ]
 
 
-def memory_rows(case, saved, restarted, pool):
-    allowed = [pool + MEMORY_BYTES_MAX]
+def memory_rows(case, saved, restarted):
+    allowed = [MEMORY_BYTES_MAX]
 
     def one(metric, measured):
         return rows.row(case, metric, measured.of("memory", "bytes"), "bytes", "memory_allowed", allowed, 1)
@@ -154,7 +145,7 @@ def python_cases(o):
     for ranks, mib in SHAPES:
         size = mib * MIB // o.part
         chunk = min(o.chunk_mib * MIB, size // 4)
-        yield f"{ranks} x {size // MIB} MiB, Python", ranks, 1, size, size + 2 * chunk, chunk
+        yield f"{ranks} x {size // MIB} MiB, Python", ranks, 1, size, ranks * holding(size, chunk), chunk
     yield f"{ITEMS} items, Python", 1, ITEMS, ITEMS * ITEM_BYTES, 8 * MIB, 4 * MIB
 
 
@@ -165,7 +156,7 @@ def python_rows(o, library, name, ranks, items, size, *settings):
         with tempfile.TemporaryDirectory(prefix="path-", dir=o.scratch) as scratch:
             program = [mpi.PYTHON, HERE / "path" / "python" / "program.py", library, first, scratch]
             printed += mpi.run(ranks, [*program, items, size, *settings, 2 * o.rounds], scratch, LIMIT_S)
-    measured = Measured(printed)
+    measured = mpi.Measured(printed)
     if items > 1:
         allowed = rows.floor(name, "item_allowed", [ITEM_S_MAX], "s")
         sides = [(side, [value / items for value in measured.of(side, "perceived")]) for side in ("c", "python")]
@@ -210,8 +201,7 @@ def main():
             made += of_case
     rows.write(o.out / "path.json", made)
     print(f"\n{len(made)} rows in {o.out / 'path.json'}")
-    if missed := [f"{one['case']}: {one['metric']} {one['ratio']:.2f}" for one in made if one["holds"] is False]:
-        print("missed: " + "; ".join(missed))
+    rows.tell_missed(made)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -13,17 +14,18 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "examples" / "jacobi3d")]
 
-from mpi import MPIS, SHARED_MEMORY  # noqa: E402
+from mpi import MPIS, SHARED_MEMORY, is_ours, mapped  # noqa: E402
 
 # Every process that a test starts, and its children, carry this in their environment.
 MARK = f"MAINSTAY_TEST_SESSION={uuid.uuid4()}"
 END_LIMIT_S = 10
+MAINSTAY = ROOT / "target" / "release" / "mainstay"
 
 
 @pytest.fixture(scope="session", autouse=True)
 def no_leftovers():
-    """At the end: no process of the tests is alive, no file of Mainstay is in /dev/shm, nothing temporary is left."""
-    before = shared_memory()
+    """At the end: no process of the tests is alive, none of their files is in /dev/shm, nothing temporary is left."""
+    before = unused_shared_memory()
     name, value = MARK.split("=")
     os.environ[name] = value
     # All that is temporary lies below one folder, also what programs make of their own accord.
@@ -32,16 +34,12 @@ def no_leftovers():
     usual, tempfile.tempdir = tempfile.tempdir, str(folder)
     yield
     tempfile.tempdir = usual
-    # The pools of jobs that were killed are removed by the next opening.
-    import mainstay
-
-    mainstay.open(folder / "last").close()
-    shutil.rmtree(folder / "last")
+    new = left_in_shared_memory(before)
     # What pytest's own tmp_path keeps goes with the folder.
     left = sorted(path.name for path in folder.iterdir() if not path.name.startswith("pytest-of-"))
     shutil.rmtree(folder)
     assert not (alive := processes()), f"the tests left processes behind: {alive}"
-    assert not (new := shared_memory() - before), f"the tests left files in /dev/shm: {sorted(new)}"
+    assert not new, f"the tests left files in /dev/shm: {sorted(map(str, new))}"
     assert not left, f"the tests left files behind: {left}"
 
 
@@ -62,9 +60,31 @@ def scratch():
         yield path
 
 
-def shared_memory():
-    ours = {path.name for path in SHARED_MEMORY.iterdir() if "mainstay" in path.name}
-    return ours.union(*({path.name for path in mpi.left_in_shared_memory()} for mpi in MPIS))
+def left_in_shared_memory(before):
+    """What came since `before` into /dev/shm, is of no use to any process, and stays.
+
+    The pools of jobs that were killed stay for as long as their spaces do. Jobs beside the tests leave something for
+    a moment too: it gets time to go.
+    """
+    deadline = time.monotonic() + END_LIMIT_S
+    while True:
+        subprocess.run([MAINSTAY, "salvage", "--clean"], stdout=subprocess.DEVNULL, timeout=END_LIMIT_S)
+        if not (new := unused_shared_memory() - before) or time.monotonic() > deadline:
+            return new
+        time.sleep(0.1)
+
+
+def unused_shared_memory():
+    """Pools with what lies beside them, and segments of the MPIs, of this user, that no process has mapped."""
+    pools = {path for path in SHARED_MEMORY.glob("mainstay-pool-*") if is_ours(path)}
+    in_use = mapped({pool_of(path) for path in pools})
+    unused = {path for path in pools if pool_of(path) not in in_use}
+    return unused.union(*(mpi.left_in_shared_memory() for mpi in MPIS))
+
+
+def pool_of(path):
+    """The pool that the record of a rank lies beside: mainstay-pool-ID of mainstay-pool-ID.RANK."""
+    return path.with_suffix("")
 
 
 def processes():

@@ -1,6 +1,7 @@
 """The benchmarks run and write the rows that they promise. How fast anything is, is not tested."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,15 +14,36 @@ LIMIT_S = 120
 # Each says something that a user asked for: how long the program waits, until when data is at risk,
 # how long a restart takes, how much memory it costs.
 TARGETS = {"perceived", "durable", "restart", "memory", "memory_restart"}
+PLOTS = {f"staging-{name}.svg" for name in ("perceived", "pools", "overlap", "restart", "memory")}
+
+sys.path.insert(0, str(ROOT / "bench"))
+
+from staging import mix  # noqa: E402
+
+
+def measure(folder, name, *options):
+    """Runs a benchmark, small; returns its rows. Nothing but what it makes is left in `folder`."""
+    command = [sys.executable, ROOT / "bench" / f"{name}.py", *options, "--out", folder]
+    subprocess.run(command, check=True, timeout=LIMIT_S, env={**os.environ, "QUICK": "1"})
+    made = {path.name for path in folder.iterdir()}
+    assert made == {f"{name}.json", *(PLOTS if name == "staging" else ())}, "the spaces are gone"
+    return json.loads((folder / f"{name}.json").read_text())
 
 
 @pytest.fixture(scope="module")
-def rows(tmp_path_factory):
-    out = tmp_path_factory.mktemp("bench")
-    command = [sys.executable, ROOT / "bench" / "path.py", "--part", "64", "--rounds", "2", "--only", "4 x", "--out", out]
-    subprocess.run(command, check=True, timeout=LIMIT_S)
-    assert [path.name for path in out.iterdir()] == ["path.json"], "the spaces are gone"
-    return json.loads((out / "path.json").read_text())
+def path_rows(tmp_path_factory):
+    return measure(tmp_path_factory.mktemp("bench"), "path", "--part", "64", "--rounds", "2", "--only", "4 x")
+
+
+@pytest.fixture(scope="module")
+def staging_rows(tmp_path_factory):
+    cases = ("stages", "pools", "restart", "memory")
+    return measure(tmp_path_factory.mktemp("bench"), "staging", "--ranks", "2", "--rounds", "1", "--only", *cases)
+
+
+@pytest.fixture(params=("path", "staging"))
+def rows(request):
+    return request.getfixturevalue(f"{request.param}_rows")
 
 
 def test_each_row_has_the_fields_and_tells_the_truth(rows):
@@ -36,12 +58,17 @@ def test_each_row_has_the_fields_and_tells_the_truth(rows):
         assert row["holds"] == (None if row["target"] is None else row["ratio"] <= row["target"])
 
 
-def test_what_was_asked_for_has_a_target(rows):
-    targets = {}
+def targets(rows):
+    """The metrics that have one, by case."""
+    found = {}
     for row in rows:
         if row["target"] is not None:
-            targets.setdefault(row["case"], set()).add(row["metric"])
-    assert targets == {
+            found.setdefault(row["case"], set()).add(row["metric"])
+    return found
+
+
+def test_what_was_asked_of_the_path_has_a_target(path_rows):
+    assert targets(path_rows) == {
         "4 x 4 MiB, large pool": TARGETS,
         "4 x 4 MiB, pool 1 MiB": TARGETS - {"perceived"},
         "4 x 4 MiB, direct": {"memory", "memory_restart"},
@@ -49,8 +76,47 @@ def test_what_was_asked_for_has_a_target(rows):
     }
 
 
+def test_what_was_asked_of_the_stages_has_a_target(staging_rows):
+    assert targets(staging_rows) == {
+        "LU, stages": {"pool", "pool_to_unsynced"},
+        # Of 16, 64 and 256 MiB these hold what two ranks of 23 MiB save.
+        "LU, pools": {"pool_64_to_allowed", "pool_256_to_allowed"},
+        "LU, memory": {"direct", "pool", "node_64", "node_auto", "rank_64", "rank_auto"},
+    }
+    published = {row["target"] for row in staging_rows if row["case"] == "LU, stages" and row["target"]}
+    assert published == {1 / 2.23}
+
+
 def test_a_restart_is_cold(rows):
-    reads = [row for row in rows if row["metric"] == "restart_device_reads"]
-    assert len(reads) == 3
+    reads = [row for row in rows if row["metric"].endswith("device_reads")]
+    assert len(reads) in (3, 6)  # cases of path, sides of staging
     for row in reads:
         assert row["ratio"] >= 1, "bytes came from the page cache"
+
+
+@pytest.mark.parametrize("of, writes, mib", [(mix.LU, 975, 23), (mix.BT, 1057, 40)], ids=("LU", "BT"))
+def test_the_pieces_are_those_that_were_published(of, writes, mib):
+    """Paper 000, Table I and Figure 2."""
+    sizes = mix.pieces(of)
+    assert (len(sizes), sum(sizes)) == (writes, mib * 2**20)
+
+    def shares(low, high):
+        """In per cent of all writes and of all bytes."""
+        chosen = [size for size in sizes if low <= size < high]
+        return 100 * len(chosen) / writes, 100 * sum(chosen) / sum(sizes)
+
+    tiny, medium, large = shares(0, 64), shares(4 * 2**10, 64 * 2**10), shares(512 * 2**10 + 1, 2**40)
+    assert tiny[0] > 50 and tiny[1] < 0.5
+    assert medium == (pytest.approx(37, abs=0.5), pytest.approx(12, abs=0.5))
+    assert large == (pytest.approx(1, abs=0.1), pytest.approx(86, abs=0.5))
+    assert shares(64, 4 * 2**10)[0] > 0 and shares(64 * 2**10, 512 * 2**10 + 1)[0] > 0
+
+
+@pytest.mark.parametrize("of", mix.MIXES, ids=lambda of: of.name)
+def test_the_pieces_are_not_in_order_of_size(of):
+    sizes = mix.pieces(of)
+    assert sizes == mix.pieces(of), "made once"
+    quarters = [sizes[at * len(sizes) // 4 : (at + 1) * len(sizes) // 4] for at in range(4)]
+    for quarter in quarters:
+        assert sum(size < 64 for size in quarter) > len(quarter) / 3
+        assert any(size > 512 * 2**10 for size in quarter)

@@ -1,14 +1,16 @@
 """The guide: it builds, what it links to is there, and what it shows is what happens.
 
 A block of `console` in a page is run, in a folder with the small examples: lines that begin with `$` are commands, those after
-it what they print. Dates and times may differ; a line `...` stands for any lines. The blocks of programming languages are files
-of examples/, which the book includes.
+it what they print. Dates, times and percentages may differ; a line `...` stands for any lines. The blocks of programming
+languages are files of examples/, which the book includes.
 """
 
 import os
 import re
 import shutil
+import signal
 import subprocess
+import time
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -23,7 +25,7 @@ GUIDE = ROOT / "docs" / "guide"
 SOURCE = GUIDE / "src"
 BOOK = ROOT / "target" / "guide"
 EXAMPLES = ROOT / "examples"
-SMALL = ("minimal", "logbook", "heat")
+SMALL = ("minimal", "logbook", "heat", "patches")
 LIMIT_S = 120
 PAGES = sorted(path.name for path in SOURCE.glob("*.md") if path.name != "SUMMARY.md")
 LANGUAGES = ("c", "cmake", "cpp", "fortran", "python", "rust")
@@ -156,9 +158,10 @@ def make_mpifort(folder):
 
 
 def shape(line):
-    """A line without what differs from run to run: dates, times, and how wide a table is for them."""
+    """A line without what differs from run to run: dates, times, shares, and how wide a table is for them."""
     line = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "DATE", line)
     line = re.sub(r"\d+(\.\d+)? ?(ns|µs|ms|s)\b", "TIME", line)
+    line = re.sub(r"\b\d+\.\d\b(?! ?([KMG]i?)?B\b)", "PERCENT", line)
     return " ".join(line.split())
 
 
@@ -181,8 +184,9 @@ def test_a_batch_job_that_is_cut_off_is_queued_again(scratch):
     tools = scratch / "tools"
     tools.mkdir()
     stand_ins = {
-        # Ends at SIGTERM, as `mainstay run` does, but not at once.
-        "mainstay": "trap 'sleep 0.2; exit 143' TERM\necho \"started $*\"\nfor i in $(seq 600); do sleep 0.1; done",
+        # Ends at SIGTERM, as `mainstay run` does, but not at once. No $(...): a signal that comes while bash reads what
+        # such a command prints may find no trap, and be lost.
+        "mainstay": "trap 'sleep 0.2; exit 143' TERM\necho \"started $*\"\nfor ((i = 0; i < 600; i++)); do sleep 0.1; done",
         "scontrol": "echo \"scontrol $*\"",
     }
     for name, body in stand_ins.items():
@@ -191,9 +195,18 @@ def test_a_batch_job_that_is_cut_off_is_queued_again(scratch):
     environment = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "SLURM_JOB_ID": "7"}
     with subprocess.Popen(["bash", "-c", script], env=environment, stdout=subprocess.PIPE, text=True) as job:
         assert job.stdout.readline().startswith("started run --restarts 3")
+        await_trap(job.pid, signal.SIGTERM)
         job.terminate()
         told = job.communicate(timeout=LIMIT_S)[0]
     assert (job.returncode, told) == (143, "scontrol requeue 7\n")
+
+
+def await_trap(pid, number):
+    """Until the process catches the signal."""
+    deadline = time.monotonic() + LIMIT_S
+    while not int(re.search(r"^SigCgt:\s*(\w+)", Path(f"/proc/{pid}/status").read_text(), re.M)[1], 16) >> (number - 1) & 1:
+        assert time.monotonic() < deadline, f"process {pid} does not catch {number.name}"
+        time.sleep(0.01)
 
 
 STEPS = 1000

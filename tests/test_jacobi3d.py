@@ -73,7 +73,7 @@ def restored_step(output):
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("stage", ["pool", "direct"])
+@pytest.mark.parametrize("stage", ["pool", "node", "rank", "direct"])
 def test_killed_and_started_again_it_gives_the_undisturbed_bits(command, mpi, scratch, stage, language):
     def means(name):
         return ["--means", scratch / name] if language == "python" else []

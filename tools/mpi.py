@@ -62,8 +62,8 @@ class Mpi:
         return found
 
     def shared(self):
-        """The segments that ranks of this MPI have in /dev/shm now, or have left there."""
-        return set(SHARED_MEMORY.glob(self.segments)) if self.segments else set()
+        """The segments that this user's ranks of this MPI have in /dev/shm now, or have left there."""
+        return set(filter(is_ours, SHARED_MEMORY.glob(self.segments))) if self.segments else set()
 
     def left_in_shared_memory(self):
         """Those of its segments that no process has mapped."""
@@ -96,6 +96,14 @@ def parent_of(pid):
         return int((Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[1])
     except (OSError, IndexError):
         return None  # gone
+
+
+def is_ours(path):
+    """Whether the file is this user's: of others' it cannot be told whether a process has it mapped."""
+    try:
+        return path.lstat().st_uid == os.geteuid()
+    except FileNotFoundError:
+        return False
 
 
 def mapped(files):

@@ -10,13 +10,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 import library  # noqa: E402
 from mpi import OPENMPI  # noqa: E402
 
+PARTS = Path(__file__).resolve().parent / "c"  # what the programs share
 END_LIMIT_S = 15
 PYTHON = OPENMPI.command("python")
 
 
 def build(folder, program, *flags):
-    """Compiles the C files of `folder` against the library in target/release to the file `program`."""
-    library.build(program, sorted(folder.glob("*.c")), "-O3", "-pthread", *flags)
+    """Compiles the C files of `folder` and of harness/c against the library in target/release to the file
+    `program`."""
+    sources = sorted([*folder.glob("*.c"), *PARTS.glob("*.c")])
+    library.build(program, sources, f"-I{PARTS}", "-O3", "-pthread", *flags)
 
 
 def run(ranks, arguments, scratch, limit_s):
@@ -37,6 +40,22 @@ def run(ranks, arguments, scratch, limit_s):
     if process.returncode != 0:
         raise SystemExit(f"{arguments[0]} ended with status {process.returncode}")
     return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+
+
+class Measured:
+    """What jobs printed. A round took as long as its slowest rank; rounds below 0 warmed up."""
+
+    def __init__(self, printed):
+        self.printed = printed
+
+    def rounds(self, side):
+        return [line for line in self.printed if line["side"] == side and line["round"] >= 0]
+
+    def of(self, side, name="seconds", together=max):
+        return [together(line[name]) for line in self.rounds(side)]
+
+    def first(self, side, name="seconds"):
+        return next([max(line[name])] for line in self.printed if line["side"] == side)
 
 
 def end(process):

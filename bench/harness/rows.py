@@ -75,3 +75,8 @@ def table(rows):
 def write(path, rows):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+def tell_missed(rows):
+    if missed := [f"{one['case']}: {one['metric']} {one['ratio']:.2f}" for one in rows if one["holds"] is False]:
+        print("missed: " + "; ".join(missed))

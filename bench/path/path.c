@@ -4,8 +4,6 @@
  *
  *     path save|restart KEY=NUMBER... DIRECTORY */
 #define _GNU_SOURCE
-#include <dirent.h>
-#include <fcntl.h>
 #include <mpi.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -15,17 +13,16 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <mainstay_mpi.h>
 
+#include "field.h"
 #include "process.h"
 #include "raw.h"
+#include "rounds.h"
 #include "stop.h"
 
-#define SETTLE_US 50000
-#define VALUES_MAX 16
+#define SIDES_MAX 8
 
 typedef struct settings {
     const char *directory;
@@ -35,7 +32,7 @@ typedef struct settings {
 /* The program: its memory, and what it is measured against. */
 typedef struct program {
     settings set;
-    int rank, ranks;
+    int rank;
     char space[4096];
     uint64_t *field, *copy; /* ordinary pages, touched */
     uint64_t stamp;         /* says what the field holds */
@@ -46,66 +43,16 @@ typedef struct program {
 
 typedef void side(program *p, int round);
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static void must(mainstay_status status, const char *doing)
-{
-    if (status != MAINSTAY_OK)
-        stop("%s: %s", doing, mainstay_error_message());
-}
-
-static void *touched(size_t bytes)
-{
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
-        stop_errno("map %zu bytes", bytes);
-    memset(memory, 1, bytes);
-    return memory;
-}
-
-/* Prints `count` values of every rank under their names. Rounds below 0 warm up. */
-static void print(const program *p, const char *name, int round, int count, const char *const *names,
-                  const double *values)
-{
-    double all[VALUES_MAX * 1024];
-    if (count > VALUES_MAX || p->ranks > 1024)
-        stop("too much to print");
-    MPI_Gather(values, count, MPI_DOUBLE, all, count, MPI_DOUBLE, 0, MPI_COMM_WORLD);
-    if (p->rank != 0)
-        return;
-    printf("{\"side\": \"%s\", \"round\": %d", name, round);
-    for (int i = 0; i < count; i++) {
-        printf(", \"%s\": [", names[i]);
-        for (int rank = 0; rank < p->ranks; rank++)
-            printf("%s%.12g", rank ? ", " : "", all[rank * count + i]);
-        printf("]");
-    }
-    printf("}\n");
-}
-
-static void print_seconds(const program *p, const char *name, int round, double seconds)
+static void print_seconds(const char *name, int round, double seconds)
 {
     static const char *const names[] = {"seconds"};
-    print(p, name, round, 1, names, &seconds);
-}
-
-/* The words of a field with this stamp; no two alike, so that nothing below can shorten them. */
-static uint64_t word(uint64_t stamp, int rank, size_t at)
-{
-    uint64_t x = (at + 1) * 0x9e3779b97f4a7c15u ^ (stamp << 8 | (uint64_t)rank) * 0xbf58476d1ce4e5b9u;
-    return x ^ x >> 29;
+    print(name, round, 1, names, &seconds);
 }
 
 static void rewrite(program *p, uint64_t stamp)
 {
     p->stamp = stamp;
-    for (size_t at = 0; at < p->set.bytes / sizeof *p->field; at++)
-        p->field[at] = word(stamp, p->rank, at);
+    field_fill(p->field, p->set.bytes / sizeof *p->field, p->rank, stamp);
 }
 
 static void check(const program *p)
@@ -113,31 +60,7 @@ static void check(const program *p)
     if (p->stamp != p->expected)
         stop("stamp %llu was restored, %llu was saved", (unsigned long long)p->stamp,
              (unsigned long long)p->expected);
-    for (size_t at = 0; at < p->set.bytes / sizeof *p->field; at++)
-        if (p->field[at] != word(p->stamp, p->rank, at))
-            stop("rank %d: word %zu was not restored", p->rank, at);
-}
-
-/* Nothing is in flight when a side begins, and no data of the space is in the page cache. */
-static void settle(program *p)
-{
-    MPI_Barrier(MPI_COMM_WORLD);
-    if (p->rank == 0) {
-        if (syncfs(p->raw.file) != 0)
-            stop_errno("sync the file system");
-        DIR *directory = opendir(p->space);
-        for (struct dirent *entry; directory && (entry = readdir(directory));) {
-            int file = openat(dirfd(directory), entry->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-            if (file >= 0) {
-                posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
-                close(file);
-            }
-        }
-        if (directory)
-            closedir(directory);
-        usleep(SETTLE_US);
-    }
-    MPI_Barrier(MPI_COMM_WORLD);
+    field_check(p->field, p->set.bytes / sizeof *p->field, p->rank, p->stamp);
 }
 
 static void open_session(program *p)
@@ -158,13 +81,14 @@ static void copy(program *p, int round)
     double started = now();
     memcpy(p->copy, p->field, p->set.bytes);
     double seconds = now() - started;
-    print_seconds(p, "copy", round, seconds);
+    print_seconds("copy", round, seconds);
 }
 
 static void checkpoint(program *p, int round)
 {
     static const char *const names[] = {"perceived", "durable", "communication", "buffer_wait", "copy", "other",
-                                        "chunks", "writes", "written_bytes", "own_perceived", "own_durable"};
+                                        "resume", "chunks", "writes", "written_bytes", "own_perceived",
+                                        "own_durable"};
     mainstay_record r;
     double t1 = now();
     must(mainstay_checkpoint(p->session, NULL), "checkpoint");
@@ -174,9 +98,9 @@ static void checkpoint(program *p, int round)
     must(mainstay_last_record(p->session, &r), "the record");
     const double values[] = {
         t2 - t1, t3 - t1, 1e-9 * (double)r.communication_ns, 1e-9 * (double)r.buffer_wait_ns,
-        1e-9 * (double)r.copy_ns, 1e-9 * (double)r.other_ns, (double)r.chunks, (double)r.writes,
-        (double)r.written_bytes, 1e-9 * (double)r.perceived_ns, 1e-9 * (double)r.durable_ns};
-    print(p, "checkpoint", round, sizeof values / sizeof *values, names, values);
+        1e-9 * (double)r.copy_ns, 1e-9 * (double)r.other_ns, 1e-9 * (double)r.resume_ns, (double)r.chunks,
+        (double)r.writes, (double)r.written_bytes, 1e-9 * (double)r.perceived_ns, 1e-9 * (double)r.durable_ns};
+    print("checkpoint", round, sizeof values / sizeof *values, names, values);
 }
 
 static void write_raw(program *p, int round, int in_flight, const char *name)
@@ -184,7 +108,7 @@ static void write_raw(program *p, int round, int in_flight, const char *name)
     double started = now();
     raw_write(&p->raw, in_flight);
     double seconds = now() - started;
-    print_seconds(p, name, round, seconds);
+    print_seconds(name, round, seconds);
 }
 
 static void write_1(program *p, int round)
@@ -204,7 +128,7 @@ static void read_raw(program *p, int round, int in_flight, const char *name)
     double started = now();
     raw_read(&p->raw, in_flight);
     double seconds = now() - started;
-    print_seconds(p, name, round, seconds);
+    print_seconds(name, round, seconds);
 }
 
 static void read_1(program *p, int round)
@@ -233,79 +157,78 @@ static void restart(program *p, int round)
              (unsigned long long)restored.skipped);
     check(p);
     const double values[] = {opened - started, ended - opened, ended - started, (double)reads};
-    print(p, "restart", round, sizeof values / sizeof *values, names, values);
+    print("restart", round, sizeof values / sizeof *values, names, values);
     must(mainstay_close(p->session), "close");
 }
 
-/* The sides in an order that differs from round to round and is the same on all ranks. */
 static void run_round(program *p, int round, side *const *sides, size_t count)
 {
-    size_t order[8];
-    uint64_t random = (uint64_t)(round + 1000);
-    for (size_t i = 0; i < count; i++) {
-        random = random * 6364136223846793005u + 1442695040888963407u;
-        size_t at = (random >> 33) % (i + 1);
-        order[i] = order[at];
-        order[at] = i;
-    }
+    size_t order[SIDES_MAX];
+    shuffled(order, count, round);
     for (size_t i = 0; i < count; i++) {
         rewrite(p, p->stamp + 1);
-        settle(p);
+        settle(p->set.directory, NULL);
         sides[order[i]](p, round);
     }
 }
 
-static void print_memory(const program *p, uint64_t before)
-{
-    static const char *const names[] = {"bytes"};
-    double grown = (double)process_memory("VmHWM") - (double)before;
-    print(p, "memory", 0, 1, names, &grown);
-}
+typedef struct memory {
+    uint64_t resident, shared;
+} memory;
 
-static uint64_t memory_before(void)
+static memory memory_before(void)
 {
     process_reset_peak();
-    return process_memory("VmRSS");
+    return (memory){process_memory("VmRSS"), process_memory("RssShmem")};
+}
+
+/* Beside the pool: what came since and is no shared memory. */
+static void print_memory(memory before)
+{
+    static const char *const names[] = {"bytes"};
+    double grown = (double)process_memory("VmHWM") - (double)before.resident;
+    double own = grown - ((double)process_memory("RssShmem") - (double)before.shared);
+    print("memory", 0, 1, names, &own);
 }
 
 /* Space and raw file are new: the first writes make their extents. */
 static void save(program *p)
 {
     side *const sides[] = {copy, checkpoint, write_1, write_2};
-    uint64_t before = memory_before();
+    memory before = memory_before();
     open_session(p);
     rewrite(p, 1);
     memcpy(p->raw.buffer, p->field, p->set.bytes);
-    settle(p);
+    settle(p->set.directory, NULL);
     double started = now();
     raw_preallocate(&p->raw);
     raw_write(&p->raw, 2);
     double seconds = now() - started;
-    print_seconds(p, "raw_write_new", -1, seconds);
+    print_seconds("raw_write_new", -1, seconds);
     /* A space has room for three revisions: after as many, every block has been written before. */
     for (int warm_up = -(int)p->set.warm_ups; warm_up < 0; warm_up++) {
         rewrite(p, p->stamp + 1);
-        settle(p);
+        settle(p->set.directory, NULL);
         checkpoint(p, warm_up);
     }
     run_round(p, -1, sides, sizeof sides / sizeof *sides);
     for (int round = 0; round < (int)p->set.rounds; round++)
         run_round(p, round, sides, sizeof sides / sizeof *sides);
     rewrite(p, p->expected);
-    settle(p);
+    settle(p->set.directory, NULL);
     must(mainstay_checkpoint(p->session, NULL), "checkpoint");
     must(mainstay_wait(p->session), "wait");
-    print_memory(p, before);
+    print_memory(before);
     must(mainstay_close(p->session), "close");
 }
 
 static void restarts(program *p)
 {
     side *const sides[] = {restart, read_1, read_2};
-    uint64_t before = memory_before();
+    memory before = memory_before();
     for (int round = -1; round < (int)p->set.rounds; round++)
         run_round(p, round, sides, sizeof sides / sizeof *sides);
-    print_memory(p, before);
+    print_memory(before);
 }
 
 static void parse(settings *set, char **arguments, int count)
@@ -338,7 +261,6 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     program p = {.set = {.chunk_bytes = 4 << 20, .rounds = 1, .warm_ups = 4}, .expected = 1 << 20};
     MPI_Comm_rank(MPI_COMM_WORLD, &p.rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &p.ranks);
     if (argc < 3)
         stop("usage: path save|restart KEY=NUMBER... DIRECTORY");
     parse(&p.set, argv + 2, argc - 3);

@@ -92,6 +92,7 @@ module mainstay
     integer(c_int64_t) :: written_bytes = 0
     integer(c_int64_t) :: chunks = 0
     integer(c_int64_t) :: writes = 0
+    integer(c_int64_t) :: resume_ns = 0
   end type
 
   type, bind(C) :: found

@@ -123,7 +123,7 @@ typedef struct {
   uint64_t buffer_wait_ns;
   // copying into chunks (stage direct: writing),
   uint64_t copy_ns;
-  // and the rest of t2 - t1.
+  // and the rest of t2 - t1 but `resume_ns`.
   uint64_t other_ns;
   // t2 - t1.
   uint64_t perceived_ns;
@@ -135,6 +135,8 @@ typedef struct {
   uint64_t written_bytes;
   uint64_t chunks;
   uint64_t writes;
+  // Nanoseconds of phase 3, part of t2 - t1: from the last byte staged to t2 (stage direct: sync and publish).
+  uint64_t resume_ns;
 } mainstay_record;
 
 // What a restore brought back.

@@ -19,7 +19,7 @@ pub struct Record {
     pub buffer_wait_ns: u64,
     /// copying into chunks (stage direct: writing),
     pub copy_ns: u64,
-    /// and the rest of t2 - t1.
+    /// and the rest of t2 - t1 but `resume_ns`.
     pub other_ns: u64,
     /// t2 - t1.
     pub perceived_ns: u64,
@@ -31,6 +31,8 @@ pub struct Record {
     pub written_bytes: u64,
     pub chunks: u64,
     pub writes: u64,
+    /// Nanoseconds of phase 3, part of t2 - t1: from the last byte staged to t2 (stage direct: sync and publish).
+    pub resume_ns: u64,
 }
 
 /// Puts the record of the newest checkpoint whose part of this rank is durable into `*record`. Local,
@@ -53,13 +55,14 @@ pub unsafe extern "C" fn mainstay_last_record(session: *mut Session, record: *mu
                 communication_ns: phases.communication_ns,
                 buffer_wait_ns: phases.buffer_wait_ns,
                 copy_ns: phases.copy_ns,
-                other_ns: phases.other_ns() + phases.resume_ns,
+                other_ns: phases.other_ns(),
                 perceived_ns: phases.perceived_ns,
                 durable_ns: phases.durable_ns,
                 bytes: last.bytes,
                 written_bytes: phases.written_bytes,
                 chunks: phases.chunks,
                 writes: phases.writes,
+                resume_ns: phases.resume_ns,
             }
         });
         Ok(())

@@ -47,6 +47,7 @@ pub enum Command {
     Hold(Hold),
     Release(Release),
     Prune(Prune),
+    Salvage(Salvage),
     Run(Run),
     Config(Config),
     Completions(Completions),
@@ -109,7 +110,12 @@ pub struct Verify {
 /// into the pool, and how fast that was written. A pool that holds what is not yet written while it is
 /// copied hides the writing; a larger one gains nothing.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = format!("\
+Examples:
+  mainstay advise /scratch/me/space
+  mainstay advise /scratch/me/space --json | jq -r .setting
+
+{EXIT_CODES}"))]
 pub struct Advise {
     #[command(flatten)]
     pub space: Space,
@@ -249,6 +255,34 @@ pub struct Prune {
     /// Only says what would go
     #[arg(long)]
     pub dry_run: bool,
+}
+
+/// Completes what killed jobs had staged and not yet written
+///
+/// From the pools in this machine's memory, as the next start of each job does by itself: of SPACE, or of
+/// all spaces. A shard whose space went on without it is lost, and so is one with a byte missing; a space
+/// that a job has open is left to it. Pools that hold nothing more are removed.
+#[derive(Debug, Args)]
+#[command(after_help = format!("\
+Examples:
+  mainstay salvage                       all that this user's jobs left on this machine
+  mainstay salvage /scratch/me/space     of one space
+  mainstay salvage --clean               and removes what nobody can claim
+
+{EXIT_CODES}"))]
+pub struct Salvage {
+    /// The directory that a session was opened on
+    #[arg(value_name = "SPACE")]
+    pub space: Option<PathBuf>,
+    /// Removes also pools that are damaged, hold nothing, or whose space is not there
+    #[arg(long)]
+    pub clean: bool,
+    /// Where the pools are, if not where pool_directory says
+    #[arg(long, value_name = "DIR")]
+    pub pool_directory: Option<PathBuf>,
+    /// One JSON document instead of tables
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -21,6 +21,7 @@ mod output;
 mod phases;
 mod prune;
 mod run;
+mod salvage;
 mod show;
 mod text;
 mod verify;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         Command::Release(wanted) => hold::release(&wanted),
         Command::Prune(wanted) => prune::prune(&wanted),
         Command::Run(wanted) => return run::run(&wanted),
+        Command::Salvage(wanted) => salvage::salvage(&wanted),
     };
     match done {
         Ok(exit) => exit.into(),

@@ -5,6 +5,7 @@ use crate::{
     document::{self, PrunedRevision, hex},
     exit::{Exit, Failure, say},
     output,
+    salvage::pool_directory,
     text::{self, Align},
 };
 use mainstay_engine::{
@@ -20,6 +21,10 @@ pub fn prune(wanted: &arguments::Prune) -> Result<Exit, Failure> {
         keep_every: wanted.keep_every,
         older_than_unix_ns: wanted.older_than.map(ago),
     };
+    if !wanted.dry_run {
+        // What a killed job had staged counts as well, and could not be completed any more afterwards.
+        tend::salvage(&pool_directory()?, Some(&wanted.space.path), false)?;
+    }
     let survey = SpaceSurvey::open(&wanted.space.path)?;
     survey.damage.iter().for_each(|what| say(what));
     let Pruned { fates, layouts_removed } = if wanted.dry_run {

@@ -1,8 +1,9 @@
 //! Jobs that are killed between t2 and t3: what was staged is completed by whoever comes next.
 
+#[macro_use]
 mod support;
 
-use mainstay_engine::{Config, ErrorKind, Session, SpaceSurvey, Stage, group::ThreadGroup};
+use mainstay_engine::{Config, Session, SpaceSurvey, Stage, group::ThreadGroup};
 use std::{
     env, fs,
     os::unix::process::ExitStatusExt,
@@ -145,4 +146,162 @@ fn the_next_start_completes_what_was_staged() {
         assert_eq!(place.files(), [""; 0], "nothing is left in memory");
         assert_eq!(place.restore(&place.space(), RANKS, pool_bytes, cells), Some(2), "and again");
     }
+}
+
+/// Of the pool that both jobs have room in.
+const POOL: u64 = 16 << 20;
+const CELLS: usize = 2_500_000;
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
+}
+
+#[test]
+fn a_job_that_went_on_elsewhere_is_not_overtaken() {
+    let place = Place::new();
+    place.kill_job(POOL, CELLS);
+    // On another node, which does not see that memory: two steps further.
+    let elsewhere = Place { space: TempDir::new().unwrap(), pools: tempfile::tempdir_in(MEMORY).unwrap() };
+    run(RANKS, |rank, group| {
+        let mut session = Session::open(Box::new(group), &place.space(), elsewhere.config(POOL)).unwrap();
+        let mut state = State::new();
+        state.field = vec![0.0; CELLS];
+        state.protect(&mut session);
+        session.restore().unwrap();
+        assert_eq!(state.step[0], 1);
+        for step in [7, 8] {
+            filled(&mut state, rank, step);
+            session.checkpoint().unwrap();
+            session.wait().unwrap();
+        }
+        session.close().unwrap();
+    });
+    assert_eq!(place.restore(&place.space(), RANKS, POOL, CELLS), Some(8));
+    assert_eq!(place.files(), [""; 0]);
+}
+
+#[test]
+fn a_pool_waits_for_its_own_space() {
+    let place = Place::new();
+    place.kill_job(POOL, CELLS);
+    let left = place.files();
+    assert_eq!(left.len(), 1 + RANKS);
+    let another = place.space.path().join("another");
+    assert_eq!(place.restore(&another, RANKS, POOL, CELLS), None);
+    assert_eq!(place.files().len(), left.len(), "its space is there still");
+    // Another copy of it, opened first, does not get what is the first one's.
+    let copied = place.space.path().join("copied");
+    copy(&place.space(), &copied);
+    assert_eq!(place.restore(&copied, RANKS, POOL, CELLS), Some(1));
+    // It may have been moved.
+    let moved = place.space.path().join("moved");
+    fs::rename(place.space(), &moved).unwrap();
+    assert_eq!(place.restore(&moved, RANKS, POOL, CELLS), Some(2));
+    assert_eq!(place.files(), [""; 0]);
+}
+
+#[test]
+fn a_pool_whose_space_is_gone_is_removed_by_any_start() {
+    let place = Place::new();
+    place.kill_job(POOL, CELLS);
+    fs::remove_dir_all(place.space()).unwrap();
+    assert_eq!(place.restore(&place.space.path().join("another"), 1, POOL, CELLS), None);
+    assert_eq!(place.files(), [""; 0]);
+}
+
+#[test]
+fn other_ranks_than_before_complete_it_too() {
+    let place = Place::new();
+    place.kill_job(POOL, CELLS);
+    let config = place.config(POOL);
+    run(1, |_, group| Session::open(Box::new(group), &place.space(), config.clone()).unwrap().close().unwrap());
+    assert_eq!(place.newest(), Some(2));
+    assert_eq!(place.files(), [""; 0]);
+    assert_eq!(place.restore(&place.space(), RANKS, POOL, CELLS), Some(2));
+}
+
+#[test]
+fn a_stage_without_a_pool_completes_what_another_left() {
+    let place = Place::new();
+    place.kill_job(POOL, CELLS);
+    let config = Config { stage: Stage::Direct, ..place.config(POOL) };
+    run(RANKS, |_, group| Session::open(Box::new(group), &place.space(), config.clone()).unwrap().close().unwrap());
+    assert_eq!((place.newest(), place.files().len()), (Some(2), 0));
+}
+
+/// Whatever a byte of pool and records was changed to: the old revision or the new one, whole.
+#[test]
+fn what_was_damaged_in_memory_is_never_published_for_whole() {
+    let place = Place::new();
+    place.kill_job(POOL, CELLS);
+    let (space, pools) = (place.space.path().join("kept"), TempDir::new().unwrap());
+    copy(&place.space(), &space);
+    copy(place.pools.path(), pools.path());
+    let mut random = fastrand::Rng::with_seed(11);
+    let mut restored = [0; 2];
+    for round in 0..32 {
+        fs::remove_dir_all(place.space()).unwrap();
+        copy(&space, &place.space());
+        copy(pools.path(), place.pools.path());
+        let files = place.files();
+        // The chunks themselves have no checksum until they are written: only what is before them.
+        let name = &files[random.usize(0..files.len())];
+        let path = place.pools.path().join(name);
+        let mut bytes = fs::read(&path).unwrap();
+        let end = if name.contains('.') { bytes.len() } else { 8192.min(bytes.len()) };
+        match round % 4 {
+            0 => bytes.truncate(random.usize(0..end)),
+            _ => (0..random.usize(1..4)).for_each(|_| bytes[random.usize(0..end)] ^= 1 << random.u8(0..8)),
+        }
+        fs::write(&path, bytes).unwrap();
+        let step = place.restore(&place.space(), RANKS, POOL, CELLS).unwrap();
+        restored[step as usize - 1] += 1;
+        assert_eq!(place.files(), [""; 0], "round {round}");
+    }
+    assert!(restored.iter().all(|count| *count > 5), "{restored:?}");
+}
+
+/// Killed again and again while it completes what was left, the salvager comes to an end all the same.
+#[test]
+fn a_salvager_that_is_killed_is_followed_by_another() {
+    let place = Place::new();
+    place.kill_job(POOL, CELLS);
+    let (space, pools) = (place.space.path().join("kept"), TempDir::new().unwrap());
+    copy(&place.space(), &space);
+    copy(place.pools.path(), pools.path());
+    let mut random = fastrand::Rng::with_seed(5);
+    let mut killed = 0;
+    for _ in 0..4 {
+        fs::remove_dir_all(place.space()).unwrap();
+        copy(&space, &place.space());
+        copy(pools.path(), place.pools.path());
+        while place.newest() == Some(1) {
+            let mut salvager = Command::new(env::current_exe().unwrap())
+                .args(["--exact", "salvager_that_is_killed", "--ignored", "--nocapture"])
+                .env("SALVAGE_SPACE", place.space())
+                .env("SALVAGE_POOLS", place.pools.path())
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap();
+            thread::sleep(std::time::Duration::from_millis(random.u64(0..60)));
+            salvager.kill().unwrap();
+            killed += u32::from(salvager.wait().unwrap().signal() == Some(9));
+        }
+        assert_eq!(place.restore(&place.space(), RANKS, POOL, CELLS), Some(2));
+        assert_eq!(place.files(), [""; 0]);
+    }
+    tell!("{killed} salvagers killed");
+    assert!(killed > 5);
+}
+
+#[test]
+#[ignore = "run by the other tests"]
+fn salvager_that_is_killed() {
+    let Some(space) = env::var_os("SALVAGE_SPACE") else { return };
+    let pools = env::var_os("SALVAGE_POOLS").unwrap();
+    mainstay_engine::tend::salvage(Path::new(&pools), Some(Path::new(&space)), false).unwrap();
 }

@@ -6,7 +6,7 @@ mod bytes;
 
 use bytes::Layout;
 use mainstay_engine::{
-    Config, ErrorKind, Region, Session,
+    Config, ErrorKind, Region, Session, Stage,
     group::Solo,
     space::format::{ElementType, ItemKind},
 };
@@ -176,4 +176,59 @@ fn a_stream_that_is_damaged_is_found_by_the_restore_and_by_a_read() {
     assert_eq!(into, [0; 10]);
     assert_eq!(session.read("long", 0, &mut into).unwrap(), 10);
     session.close().unwrap();
+}
+
+/// What was written comes back in another session, read in pieces that begin and end anywhere.
+#[test]
+fn streams_of_every_size_come_back_on_every_stage() {
+    let (chunk, block) = (64 << 10, 4096);
+    let sizes = [0, 1, 511, 512, block - 1, block, block + 1, chunk - 1, chunk, chunk + 1, (256 << 10) + 1, 700_001];
+    for stage in [Stage::Pool, Stage::Node, Stage::Rank, Stage::Direct] {
+        let folder = TempDir::new().unwrap();
+        let config = Config { stage, threshold_bytes: Some(16 << 10), buffer_bytes: 64 << 10, ..small() };
+        let open = || Session::open(Box::new(Solo), folder.path(), config.clone()).unwrap();
+        let name = |size: usize| format!("of-{size}");
+        let mut session = open();
+        session.begin(8 << 20).unwrap();
+        for size in sizes {
+            // Backwards, each piece over the beginning of the one before; a gap where nothing was written.
+            let bytes = random(size);
+            let gap = size / 3..size / 2;
+            session.write(&name(size), size as u64, &[]).unwrap();
+            for part in [gap.end..size, 0..gap.start] {
+                let mut end = part.end;
+                while end > part.start {
+                    let from = end.saturating_sub(30_000).max(part.start);
+                    let over = (end + 100).min(part.end);
+                    let mut piece = bytes[from..over].to_vec();
+                    session.write(&name(size), from as u64, &piece).unwrap();
+                    // The memory is the program's again.
+                    piece.fill(0xEE);
+                    end = from;
+                }
+            }
+        }
+        session.checkpoint().unwrap();
+        session.close().unwrap();
+
+        let mut session = open();
+        session.restore().unwrap().unwrap();
+        let mut choose = fastrand::Rng::with_seed(9);
+        for size in sizes {
+            let case = format!("{stage:?}, {size} bytes");
+            let mut expected = random(size);
+            expected[size / 3..size / 2].fill(0);
+            assert_eq!(session.stream_bytes(&name(size)).unwrap(), size as u64, "{case}");
+            let (mut read, mut into) = (Vec::new(), vec![0; 100_000]);
+            while read.len() < size {
+                let most = [10, 5000, into.len()][choose.usize(..3)];
+                let most = choose.usize(1..=most);
+                let got = session.read(&name(size), read.len() as u64, &mut into[..most]).unwrap();
+                assert_eq!(got, most.min(size - read.len()), "{case}");
+                read.extend_from_slice(&into[..got]);
+            }
+            assert!(read == expected, "{case}: other bytes than were written");
+        }
+        session.close().unwrap();
+    }
 }

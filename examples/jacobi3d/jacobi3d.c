@@ -47,11 +47,11 @@ static void print_cost(mainstay_session *session, saved *last, bool phases)
            (unsigned long long)last->revision, (unsigned long long)last->step,
            (double)r.t1_unix_ns / 1e9, (double)r.perceived_ns / 1e6, (double)r.durable_ns / 1e6);
     if (phases)
-        printf("  communication %.1f, buffer wait %.1f, copy %.1f, other %.1f ms; "
+        printf("  communication %.1f, buffer wait %.1f, copy %.1f, phase 3 %.1f, other %.1f ms; "
                "%llu bytes, %llu chunks, %llu writes\n",
                (double)r.communication_ns / 1e6, (double)r.buffer_wait_ns / 1e6,
-               (double)r.copy_ns / 1e6, (double)r.other_ns / 1e6, (unsigned long long)r.bytes,
-               (unsigned long long)r.chunks, (unsigned long long)r.writes);
+               (double)r.copy_ns / 1e6, (double)r.resume_ns / 1e6, (double)r.other_ns / 1e6,
+               (unsigned long long)r.bytes, (unsigned long long)r.chunks, (unsigned long long)r.writes);
     last->revision = 0;
 }
 

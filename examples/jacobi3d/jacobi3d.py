@@ -47,8 +47,9 @@ class Options(argparse.ArgumentParser):
         add("--space", metavar="DIR", help="save the state to this space, and restore it if there is any")
         add("--every", metavar="N", type=some, default=20, help="checkpoint every N steps (20)")
         add("--keep", metavar="N", type=number(1, 2**32 - 1), help="complete revisions to keep")
-        add("--stage", choices=["pool", "direct"], help="pool: go on before the data is on disk; direct: no buffer")
-        add("--pool-bytes", metavar="N", type=some, help="size of the pool of a rank")
+        add("--stage", choices=["pool", "node", "rank", "direct"],
+            help="pool: go on before the data is on disk; node, rank: the same for small pieces; direct: no buffer")
+        add("--pool-bytes", metavar="N", type=some, help="size of the pool of the node, which its ranks share")
         add("--timeline", action="store_true", help="print the phases of every checkpoint too")
         add("--no-checkpoint", action="store_true", help="leave --space alone: nothing is restored, nothing saved")
 
@@ -113,7 +114,7 @@ class Saved:
               f"t2-t1 {r.perceived_ns / 1e6:.1f} ms, t3-t1 {r.durable_ns / 1e6:.1f} ms")  # fmt: skip
         if self._phases:
             print(f"  communication {r.communication_ns / 1e6:.1f}, buffer wait {r.buffer_wait_ns / 1e6:.1f}, "
-                  f"copy {r.copy_ns / 1e6:.1f}, other {r.other_ns / 1e6:.1f} ms; "
+                  f"copy {r.copy_ns / 1e6:.1f}, phase 3 {r.resume_ns / 1e6:.1f}, other {r.other_ns / 1e6:.1f} ms; "
                   f"{r.bytes} bytes, {r.chunks} chunks, {r.writes} writes")  # fmt: skip
         self._last = None
 

@@ -25,8 +25,9 @@ static const char usage[] =
     "  --space DIR       save the state to this space, and restore it if there is any\n"
     "  --every N         checkpoint every N steps (20)\n"
     "  --keep N          complete revisions to keep\n"
-    "  --stage NAME      pool: go on before the data is on disk; direct: no buffer\n"
-    "  --pool-bytes N    size of the pool of a rank\n"
+    "  --stage NAME      pool: go on before the data is on disk; node, rank: the same for\n"
+    "                    small pieces; direct: no buffer\n"
+    "  --pool-bytes N    size of the pool of the node, which its ranks share\n"
     "  --timeline        print the phases of every checkpoint too\n"
     "  --no-checkpoint   leave --space alone: nothing is restored, nothing saved\n"
     "\n"
@@ -68,6 +69,21 @@ static bool number(const char *text, uint64_t least, uint64_t most, uint64_t *va
     return true;
 }
 
+static bool stage(const char *name, uint32_t *value)
+{
+    static const struct {
+        const char *name;
+        mainstay_stage value;
+    } stages[] = {{"pool", MAINSTAY_STAGE_POOL}, {"node", MAINSTAY_STAGE_NODE}, {"rank", MAINSTAY_STAGE_RANK},
+                  {"direct", MAINSTAY_STAGE_DIRECT}};
+    for (size_t i = 0; i < sizeof stages / sizeof *stages; i++)
+        if (strcmp(name, stages[i].name) == 0) {
+            *value = stages[i].value;
+            return true;
+        }
+    return false;
+}
+
 static int refuse(bool speak, const char *what, const char *value)
 {
     if (speak)
@@ -104,10 +120,7 @@ int options_parse(options *o, int argc, char **argv, bool speak)
             good = number(optarg, 1, UINT32_MAX, &n);
             o->keep = (uint32_t)n;
             break;
-        case STAGE:
-            o->stage = strcmp(optarg, "direct") == 0 ? MAINSTAY_STAGE_DIRECT : MAINSTAY_STAGE_POOL;
-            good = o->stage == MAINSTAY_STAGE_DIRECT || strcmp(optarg, "pool") == 0;
-            break;
+        case STAGE: good = stage(optarg, &o->stage); break;
         case POOL_BYTES: good = number(optarg, 1, UINT64_MAX, &o->pool_bytes); break;
         case TIMELINE: o->timeline = true; break;
         case NO_CHECKPOINT: no_checkpoint = true; break;

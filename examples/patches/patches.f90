@@ -57,7 +57,7 @@ contains
   ! ANCHOR: save
   subroutine save_patches()
     integer(int64) :: at, cells
-    call session%begin(size(all) * (1 + cells_max) * 8)   ! the most that it can ever become: the first one sizes the space
+    call session%begin(size(all) * (1 + cells_max) * 8)   ! the most that it can become: the first one sizes the space
     at = 0
     do p = 1, size(all)
       cells = size(all(p)%values, kind=int64)

@@ -15,7 +15,7 @@ pub struct Record {
     buffer_wait_ns: u64,
     /// Nanoseconds of copying into chunks (stage "direct": of writing).
     copy_ns: u64,
-    /// The rest of t2 - t1, in nanoseconds.
+    /// The rest of t2 - t1 but `resume_ns`, in nanoseconds.
     other_ns: u64,
     /// t2 - t1 in nanoseconds.
     perceived_ns: u64,
@@ -27,6 +27,8 @@ pub struct Record {
     written_bytes: u64,
     chunks: u64,
     writes: u64,
+    /// Nanoseconds of phase 3, from the last byte staged to t2 (stage "direct": sync and publish).
+    resume_ns: u64,
 }
 
 #[pymethods]
@@ -49,13 +51,14 @@ impl From<mainstay_engine::Record> for Record {
             communication_ns: phases.communication_ns,
             buffer_wait_ns: phases.buffer_wait_ns,
             copy_ns: phases.copy_ns,
-            other_ns: phases.other_ns() + phases.resume_ns,
+            other_ns: phases.other_ns(),
             perceived_ns: phases.perceived_ns,
             durable_ns: phases.durable_ns,
             bytes: last.bytes,
             written_bytes: phases.written_bytes,
             chunks: phases.chunks,
             writes: phases.writes,
+            resume_ns: phases.resume_ns,
         }
     }
 }

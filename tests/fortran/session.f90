@@ -118,6 +118,8 @@ contains
     call must(session%poll(), "poll")
     call session%last_record(record)
     call must(record%revision == 1 .and. record%bytes > 0 .and. record%writes > 0, "the record")
+    call must(record%communication_ns + record%buffer_wait_ns + record%copy_ns + record%other_ns &
+      + record%resume_ns == record%perceived_ns .and. record%resume_ns > 0, "the phases")
     call must(session%is_open(), "open")
     call session%close()
     call must(.not. session%is_open(), "closed")

@@ -24,6 +24,16 @@ with mainstay.open(Path("space"), MPI.COMM_WORLD, keep=3, pool_bytes="64 MiB", e
             session.checkpoint({"step": np.int64(5), "who": "me", "time": 0.5})
     except mainstay.DiskFull as error:
         print(error.kind.upper(), error.errno)
+    revision: int = session.begin(1 << 20)
+    session.write("a", 0, field)
+    session.write("a", 8, b"bytes")
+    with session.open("b", "wb") as writer:
+        writer.write(b"x" * writer.tell())
+    lengths: dict[str, int] = session.streams()
+    whole: bytes = session.read("a") + session.read("a", 8, 5)
+    got: int = session.readinto("a", 0, bytearray(3))
+    with session.open("b") as reader:
+        whole += reader.read()
     done: bool = session.poll()
     record = session.last_record()
     if record:

@@ -1,27 +1,11 @@
 /* The C side of the comparison with Python: sessions in C, in the process of a Python program, on the
  * same memory. Loaded by program.py; each function ends the program on an error. */
-#define _GNU_SOURCE
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
 
 #include <mainstay_mpi.h>
 
-static void must(mainstay_status status, const char *doing)
-{
-    if (status == MAINSTAY_OK)
-        return;
-    fprintf(stderr, "%s: %s\n", doing, mainstay_error_message());
-    MPI_Abort(MPI_COMM_WORLD, 1);
-}
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+#include "process.h"
+#include "stop.h"
 
 mainstay_session *beside_open(const char *space, uint64_t pool_bytes, uint64_t chunk_bytes)
 {

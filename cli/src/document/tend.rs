@@ -1,4 +1,4 @@
-//! The documents of the commands that tend: `checkpoint`, `hold`, `release`, `prune`.
+//! The documents of the commands that tend: `checkpoint`, `hold`, `release`, `prune`, `salvage`.
 
 use serde::Serialize;
 
@@ -53,4 +53,25 @@ pub struct PrunedRevision {
     pub goes: bool,
     /// Nothing, if it goes.
     pub stays_for: Vec<&'static str>,
+}
+
+#[derive(Serialize)]
+pub struct Salvage {
+    pub pool_directory: String,
+    pub shards: Vec<SalvagedShard>,
+    pub pools_removed: usize,
+    pub pools_left: usize,
+}
+
+#[derive(Serialize)]
+pub struct SalvagedShard {
+    pub space: String,
+    pub revision: u64,
+    pub lineage: u64,
+    pub lineage_id: String,
+    pub shard: u32,
+    /// `completed`, `was_complete`, `lost`, `space_gone`, `in_use` or `failed`.
+    pub fate: &'static str,
+    /// Why it is lost, or failed.
+    pub why: Option<String>,
 }

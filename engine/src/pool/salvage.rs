@@ -67,11 +67,15 @@ impl Dead {
     }
 }
 
-/// All pools of this user's in `directory`.
+/// All pools of this user's in `directory`; none if it is not there.
 pub(crate) fn list(directory: &Path) -> Result<Vec<Found>> {
     let failed = |e| crate::Error::io("listing", directory.display(), e);
     let mut found = BTreeMap::<[u8; 16], Found>::new();
-    for entry in fs::read_dir(directory).map_err(failed)? {
+    let entries = match fs::read_dir(directory) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed)?,
+    };
+    for entry in entries {
         let entry = entry.map_err(failed)?;
         let Some((id, rank)) = entry.file_name().to_str().and_then(file::parse_name) else { continue };
         // Gone meanwhile, or another's: none of ours.

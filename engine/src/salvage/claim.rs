@@ -105,6 +105,6 @@ pub(super) fn sync_outputs(plan: &SealedPlan, manifest: &Manifest) -> Result<()>
 }
 
 /// Whether there is no such space any more.
-pub(super) fn is_gone(error: &Error) -> bool {
+pub(crate) fn is_gone(error: &Error) -> bool {
     matches!(error, Error::NotASpace { .. })
 }

@@ -10,6 +10,7 @@ mod complete;
 mod dead;
 mod opening;
 
+pub(crate) use claim::is_gone;
 pub(crate) use complete::{Outcome, complete};
 pub(crate) use dead::complete_dead;
-pub(crate) use opening::at_opening;
+pub(crate) use opening::{at_opening, is_here, is_ours};

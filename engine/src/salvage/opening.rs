@@ -60,12 +60,16 @@ fn settle(device: &dyn Device, dead: &Dead, locked: bool, failures: &mut Vec<Str
 }
 
 /// Whether the shard belongs to the space on `device`: by its path, or, if it was moved, by what is in it.
-fn is_ours(device: &dyn Device, sealed: &Sealed) -> bool {
+pub(crate) fn is_ours(device: &dyn Device, sealed: &Sealed) -> bool {
     device.path() == sealed.plan.space || (is_here(device, sealed) && !is_there(sealed))
 }
 
-fn is_here(device: &dyn Device, sealed: &Sealed) -> bool {
-    matches!(examine(device, sealed, Access::Read), Ok(standing) if !matches!(standing, Standing::Elsewhere))
+/// Whether what `sealed` belongs to is in the space on `device`. In doubt it is.
+pub(crate) fn is_here(device: &dyn Device, sealed: &Sealed) -> bool {
+    match examine(device, sealed, Access::Read) {
+        Ok(standing) => !matches!(standing, Standing::Elsewhere),
+        Err(error) => !is_gone(&error),
+    }
 }
 
 fn is_there(sealed: &Sealed) -> bool {

@@ -13,15 +13,19 @@ use super::{
 use crate::{
     capture::{Notes, Outputs, Regions},
     commit::{Ledger, Opened, RevisionKey},
-    config::{Config, check_alike},
+    config::{Config, PoolHeld, check_alike},
     device::{Access, Device, Disk},
     error::{Error, Result},
     group::{Group, agree, gather},
     place::{IoThreads, lock},
-    pool::Record,
+    pool::{Pool, Record},
     restore::{Found, Seen, Sight, find},
     salvage,
-    space::{LayoutFile, Locks, PROBE, clear_away, draw_id, format::Lineage, layouts},
+    space::{
+        LayoutFile, Locks, PROBE, clear_away, draw_id,
+        format::{self, Lineage},
+        layouts,
+    },
     stage::{Policy, PoolInMaking, Stage, THRESHOLD_MAX, find_threshold},
 };
 use serde::{Deserialize, Serialize};
@@ -82,7 +86,7 @@ impl Inner {
         let not_salvaged = salvage::at_opening(&*device, &config.pool_directory, locks_work);
         // Nobody makes a pool, or looks for revisions, while another rank is at it still.
         agree(&*group, Ok(()))?;
-        let node = if Policy::has_pool(config.stage) { Some(Node::find(&*group, &config)?) } else { None };
+        let (node, pool) = find_node(&*group, &config)?;
         let threshold = find_threshold_together(&*group, &*device, &config)?;
 
         let scan = scan(&*group, &*device, &domain, locks_work);
@@ -107,7 +111,7 @@ impl Inner {
             step: 0,
         };
 
-        let recorded = node.as_ref().map(|node| Record::create(&node.pool, group.rank() as u32)).transpose();
+        let recorded = pool.as_ref().map(|pool| Record::create(pool, group.rank() as u32)).transpose();
         let record = agree(&*group, recorded)?;
         let Found { mut complete, number_max, .. } = found;
         complete.truncate(config.keep as usize);
@@ -116,8 +120,8 @@ impl Inner {
             begun: None,
             saving: None,
             policy: Policy::new(&config, threshold),
-            node: node.as_ref().map_or(group.rank(), |node| node.leader) as u32,
-            pool: node.map(|node| PoolInMaking::new(node.pool)),
+            node: node as u32,
+            pool: pool.map(PoolInMaking::new),
             record,
             current,
             others,
@@ -236,6 +240,19 @@ fn take_over(
     }
     agree(group, begun)?;
     Ok((current, others))
+}
+
+/// The lowest rank of this node, and the node's pool, if the stage has one. Collective.
+fn find_node(group: &dyn Group, config: &Config) -> Result<(usize, Option<Pool>)> {
+    if Policy::has_pool(config.stage) {
+        let node = Node::find(group, config)?;
+        return Ok((node.leader, Some(node.pool)));
+    }
+    // Only for what is told of the node: the smallest there is, without memory, which goes at once.
+    let chunk_bytes = format::BLOCK_BYTES;
+    let pool_bytes = (group.ranks_here().max(1) as u64 + 1) * chunk_bytes;
+    let small = Config { pool_bytes, chunk_bytes, pool_held: PoolHeld::Checkpoint, ..config.clone() };
+    Ok((Node::find(group, &small).map_or(group.rank(), |node| node.leader), None))
 }
 
 /// The threshold of the stages that have one: as set, or as rank 0 finds it.

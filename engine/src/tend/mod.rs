@@ -1,5 +1,5 @@
 //! Looks after a space from outside the job: holds and releases revisions, prunes those that nobody wants,
-//! and asks the job for a checkpoint.
+//! asks the job for a checkpoint, and completes what a killed one had staged.
 //!
 //! What must hold: a job that is at work, or opens meanwhile, and what is done here never undo each other.
 //! Holds and requests are data in blocks of their own; everything else is done as a job does it, under its locks.
@@ -10,8 +10,10 @@ mod prune;
 mod request;
 mod room;
 mod rules;
+mod salvage;
 
 pub use hold::{Holding, hold, hold_on, release, release_on, release_one};
 pub use prune::{Pruned, prune, prune_on};
 pub use request::Request;
 pub use rules::{Fate, Reason, Rules, fates};
+pub use salvage::{SalvageFate, Salvaged, SalvagedShard, salvage};

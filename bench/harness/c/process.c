@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <time.h>
 
 #include "stop.h"
 
@@ -37,4 +39,20 @@ uint64_t process_memory(const char *line)
 uint64_t process_device_reads(void)
 {
     return find("/proc/self/io", "read_bytes");
+}
+
+double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void *touched(size_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        stop_errno("map %zu bytes", bytes);
+    memset(memory, 1, bytes);
+    return memory;
 }

@@ -1,3 +1,4 @@
+#define _GNU_SOURCE
 #include "stop.h"
 
 #include <errno.h>
@@ -8,7 +9,7 @@
 
 static _Noreturn void end(const char *why, const char *format, va_list arguments)
 {
-    fprintf(stderr, "path: ");
+    fprintf(stderr, "%s: ", program_invocation_short_name);
     vfprintf(stderr, format, arguments);
     fprintf(stderr, "%s%s\n", why ? ": " : "", why ? why : "");
     MPI_Abort(MPI_COMM_WORLD, 1);
@@ -28,4 +29,10 @@ void stop_errno(const char *format, ...)
     va_list arguments;
     va_start(arguments, format);
     end(why, format, arguments);
+}
+
+void must(mainstay_status status, const char *doing)
+{
+    if (status != MAINSTAY_OK)
+        stop("%s: %s", doing, mainstay_error_message());
 }

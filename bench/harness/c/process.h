@@ -1,0 +1,20 @@
+/* What the kernel counts for this process, and gives it. */
+#ifndef PROCESS_H
+#define PROCESS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Has the highest resident size count anew from now on. */
+void process_reset_peak(void);
+/* A line of /proc/self/status in bytes: "VmRSS", "VmHWM", "RssShmem". */
+uint64_t process_memory(const char *line);
+/* Bytes that were read from devices for this process. */
+uint64_t process_device_reads(void);
+
+/* Seconds, on a clock that all processes of the node share. */
+double now(void);
+/* Memory of ordinary pages that the kernel has already handed out. */
+void *touched(size_t bytes);
+
+#endif

@@ -1,0 +1,79 @@
+"""The sides of each case: what is measured in turns in one job."""
+
+from dataclasses import dataclass, field
+
+from .mix import KIB, MIB
+
+POOL_MIB = 64  # published
+CHUNK_MIB = 4  # published
+THRESHOLDS_KIB = (16, 64, 256, 512)
+POOLS_MIB = (16, 32, 64, 128, 256, 512)
+CHUNKS_KIB = (256, 1024, 4096, 16384)
+CHUNKS_POOL_MIB = 256
+STAGES = ("direct", "node", "rank", "pool")
+FLOORS = ("copy", "buffered")  # what the machine allows
+PUBLISHED = "published"
+READ = "plain_fsync"  # at a restart: files that are read as they are
+FILES = ("plain", "plain_fsync", PUBLISHED)
+
+
+@dataclass(frozen=True)
+class Side:
+    """A session with settings; without any, one of the other ways to write."""
+
+    name: str
+    settings: dict = field(default_factory=dict)
+
+    @property
+    def word(self):
+        """As the program takes it."""
+        settings = ",".join(f"{key}={value}" for key, value in self.settings.items())
+        return f"{self.name}:{settings}" if settings else self.name
+
+    @property
+    def pool_bytes(self):
+        """Of the node: the stages that have no pool take none."""
+        return self.settings["pool_bytes"] if self.settings["stage"] in ("node", "pool") else 0
+
+
+def session(name, stage, pool_mib=POOL_MIB, chunk_kib=CHUNK_MIB * 1024, **more):
+    return Side(name, {"stage": stage, "pool_bytes": pool_mib * MIB, "chunk_bytes": chunk_kib * KIB, **more})
+
+
+def floors():
+    return [Side(name) for name in FLOORS]
+
+
+def files():
+    return [Side(name) for name in FILES]
+
+
+def against():
+    """What is in every job, to measure the others against."""
+    return [*floors(), session("direct", "direct")]
+
+
+def stages():
+    return [session(stage, stage) for stage in STAGES]
+
+
+def thresholds(stage, chosen):
+    """In KiB, and what the library finds by itself."""
+    found = session(f"{stage}_auto", stage, threshold_bytes="auto")
+    return [*(session(f"{stage}_{kib}", stage, threshold_bytes=kib * KIB) for kib in chosen), found]
+
+
+def pools(chosen):
+    """In MiB."""
+    return [session(f"pool_{mib}", "pool", pool_mib=mib) for mib in chosen]
+
+
+def chunks(chosen):
+    """In KiB, of a pool that has enough of the largest for all ranks."""
+    return [session(f"chunk_{kib}", "pool", pool_mib=CHUNKS_POOL_MIB, chunk_kib=kib) for kib in chosen]
+
+
+def memory(chosen):
+    """Stages, and thresholds in KiB."""
+    stages = [session(stage, stage) for stage in ("direct", "pool")]
+    return [*stages, *thresholds("node", chosen), *thresholds("rank", chosen)]

@@ -1,0 +1,113 @@
+//! `mainstay salvage`: completes what killed jobs had staged.
+
+use crate::{
+    arguments,
+    document::{self, SalvagedShard, hex},
+    exit::{Exit, Failure},
+    output,
+    text::{self, Align},
+};
+use mainstay_engine::{
+    Choice, Config,
+    tend::{self, SalvageFate, Salvaged},
+};
+use std::path::PathBuf;
+
+pub fn salvage(wanted: &arguments::Salvage) -> Result<Exit, Failure> {
+    let directory = match &wanted.pool_directory {
+        Some(directory) => directory.clone(),
+        None => pool_directory()?,
+    };
+    let salvaged = tend::salvage(&directory, wanted.space.as_deref(), wanted.clean)?;
+    if wanted.json {
+        let shards = salvaged.shards.iter().map(SalvagedShard::of).collect();
+        let pool_directory = directory.display().to_string();
+        output::json(&document::Salvage {
+            pool_directory,
+            shards,
+            pools_removed: salvaged.removed,
+            pools_left: salvaged.left,
+        })?;
+    } else {
+        output::text(&page(&salvaged))?;
+    }
+    Ok(exit(&salvaged))
+}
+
+/// Where a job of this user, started here, has its pools.
+pub fn pool_directory() -> Result<PathBuf, Failure> {
+    Ok(Config::resolve(&Choice::default())?.config.pool_directory)
+}
+
+fn page(salvaged: &Salvaged) -> String {
+    let columns = [
+        ("revision", Align::Right),
+        ("lineage", Align::Right),
+        ("shard", Align::Right),
+        ("space", Align::Left),
+        ("what became of it", Align::Left),
+    ];
+    let rows = salvaged.shards.iter().map(|shard| {
+        vec![
+            shard.key.number.to_string(),
+            shard.key.lineage.number.to_string(),
+            shard.shard.to_string(),
+            shard.space.clone(),
+            words(&shard.fate),
+        ]
+    });
+    let table = if salvaged.shards.is_empty() { String::new() } else { text::table(&columns, rows) + "\n" };
+    let left = match salvaged.left {
+        0 => String::new(),
+        left => format!("; {} left (--clean removes those that nobody can claim)", pools(left)),
+    };
+    format!("{table}{} removed{left}\n", pools(salvaged.removed))
+}
+
+fn pools(count: usize) -> String {
+    if count == 1 { "1 pool".to_owned() } else { format!("{count} pools") }
+}
+
+fn words(fate: &SalvageFate) -> String {
+    match fate {
+        SalvageFate::Completed => "completed".to_owned(),
+        SalvageFate::WasComplete => "was complete".to_owned(),
+        SalvageFate::Lost(why) => format!("lost: {why}"),
+        SalvageFate::SpaceGone => "left: its space is not there".to_owned(),
+        SalvageFate::InUse => "left: a job has the space open".to_owned(),
+        SalvageFate::Failed(why) => format!("left: {why}"),
+    }
+}
+
+fn exit(salvaged: &Salvaged) -> Exit {
+    let is = |wanted: fn(&SalvageFate) -> bool| salvaged.shards.iter().any(|shard| wanted(&shard.fate));
+    if is(|fate| matches!(fate, SalvageFate::Failed(_) | SalvageFate::InUse)) {
+        Exit::System
+    } else if is(|fate| matches!(fate, SalvageFate::Lost(_))) {
+        Exit::Lost
+    } else {
+        Exit::Good
+    }
+}
+
+impl SalvagedShard {
+    fn of(shard: &tend::SalvagedShard) -> SalvagedShard {
+        let (fate, why) = match &shard.fate {
+            SalvageFate::Completed => ("completed", None),
+            SalvageFate::WasComplete => ("was_complete", None),
+            SalvageFate::Lost(why) => ("lost", Some(why.clone())),
+            SalvageFate::SpaceGone => ("space_gone", None),
+            SalvageFate::InUse => ("in_use", None),
+            SalvageFate::Failed(why) => ("failed", Some(why.clone())),
+        };
+        SalvagedShard {
+            space: shard.space.clone(),
+            revision: shard.key.number,
+            lineage: shard.key.lineage.number,
+            lineage_id: hex(&shard.key.lineage.id),
+            shard: shard.shard,
+            fate,
+            why,
+        }
+    }
+}
