@@ -182,3 +182,15 @@ def test_chunks_that_say_they_are_taken(faults, scratch, pools, member):
     states = itertools.cycle(STATES[1:])
     said = harmed(faults, scratch, pools, lambda pool: pool.claim_all(next(states), member))
     assert saved_well(said) == [str(n) for n in reversed(REVISIONS)], said
+
+
+def test_chunks_that_say_they_are_taken_by_a_rank_that_needs_none(faults, scratch, pools):
+    """It does not wait for a chunk, and has to find out all the same."""
+    with Living(faults, scratch, "@1:unprotect:field", "@1:unprotect:step") as job:
+        job.until_both("pause")
+        pool = pool_in(pools)
+        for state in STATES[1:]:
+            pool.claim_all(state, 1)
+            job.go_on()
+            job.until_both("pause")
+    assert {status for _, _, status, _ in job.said} == {"OK"}, job.said
