@@ -3,7 +3,7 @@
 import re
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from job import Job
@@ -39,7 +39,9 @@ class Place:
                     break
             assert told == 2 * ranks, job.tail()
             for rank in range(ranks):
-                job.kill_rank(rank)
+                # mpiexec may have seen the first die and ended the others.
+                with suppress(ProcessLookupError):
+                    job.kill_rank(rank)
             job.process.wait(LIMIT_S)
         held.unlink()
         assert len(list(pools.iterdir())) == 1 + ranks, "the pool, and a record for each rank"

@@ -284,6 +284,17 @@ static void hold(void) {
   }
 }
 
+/* A file that takes all the room there is. */
+static void fill_up(const char *name) {
+  static char zeros[65536];
+  const int file = open(name, O_CREAT | O_WRONLY, 0600);
+  size_t bytes;
+  for (bytes = sizeof zeros; bytes >= 4096; bytes /= 2) {
+    while (write(file, zeros, bytes) == (ssize_t)bytes) continue;
+  }
+  close(file);
+}
+
 /* All ranks wait for a line on the first one's standard input. */
 static void pause_here(void) {
   char line[64];
@@ -347,6 +358,7 @@ static void run(const char *command) {
   else if (IS("hold")) hold();
   else if (IS("pause")) pause_here();
   else if (IS("as")) drop_rights(value);
+  else if (IS("ballast")) fill_up(value);
   else if (IS("make")) with_file(value, 1);
   else if (IS("remove")) with_file(value, 0);
   else say(name, "WRONG", "no such command");
