@@ -81,12 +81,12 @@ def measure(o, name, ranks, size, settings, program):
         saved = mpi.Measured(mpi.run(ranks, [program, "save", *words], scratch, LIMIT_S))
         restarted = mpi.Measured(mpi.run(ranks, [program, "restart", *words], scratch, LIMIT_S))
     direct = "direct" in settings
+    pool = 0 if direct else settings["pool_bytes"]
     target = None if direct else RATIO_MAX
-    holds_all = not direct and settings["pool_bytes"] > ranks * size
     return [
-        *save_rows(name, saved, target, perceived_target=target if holds_all else None),
+        *save_rows(name, saved, target, perceived_target=target if pool > ranks * size else None),
         *restart_rows(name, restarted, ranks * size, target),
-        *memory_rows(name, saved, restarted),
+        *memory_rows(name, saved, restarted, pool),
     ]
 
 
@@ -127,8 +127,9 @@ def restart_rows(case, restarted, data_bytes, target):
     ]
 
 
-def memory_rows(case, saved, restarted):
-    allowed = [MEMORY_BYTES_MAX]
+def memory_rows(case, saved, restarted, pool):
+    """Each rank sees all of the node's pool."""
+    allowed = [pool + MEMORY_BYTES_MAX]
 
     def one(metric, measured):
         return rows.row(case, metric, measured.of("memory", "bytes"), "bytes", "memory_allowed", allowed, 1)

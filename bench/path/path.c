@@ -172,30 +172,24 @@ static void run_round(program *p, int round, side *const *sides, size_t count)
     }
 }
 
-typedef struct memory {
-    uint64_t resident, shared;
-} memory;
-
-static memory memory_before(void)
-{
-    process_reset_peak();
-    return (memory){process_memory("VmRSS"), process_memory("RssShmem")};
-}
-
-/* Beside the pool: what came since and is no shared memory. */
-static void print_memory(memory before)
+static void print_memory(uint64_t before)
 {
     static const char *const names[] = {"bytes"};
-    double grown = (double)process_memory("VmHWM") - (double)before.resident;
-    double own = grown - ((double)process_memory("RssShmem") - (double)before.shared);
-    print("memory", 0, 1, names, &own);
+    double grown = (double)process_memory("VmHWM") - (double)before;
+    print("memory", 0, 1, names, &grown);
+}
+
+static uint64_t memory_before(void)
+{
+    process_reset_peak();
+    return process_memory("VmRSS");
 }
 
 /* Space and raw file are new: the first writes make their extents. */
 static void save(program *p)
 {
     side *const sides[] = {copy, checkpoint, write_1, write_2};
-    memory before = memory_before();
+    uint64_t before = memory_before();
     open_session(p);
     rewrite(p, 1);
     memcpy(p->raw.buffer, p->field, p->set.bytes);
@@ -225,7 +219,7 @@ static void save(program *p)
 static void restarts(program *p)
 {
     side *const sides[] = {restart, read_1, read_2};
-    memory before = memory_before();
+    uint64_t before = memory_before();
     for (int round = -1; round < (int)p->set.rounds; round++)
         run_round(p, round, sides, sizeof sides / sizeof *sides);
     print_memory(before);

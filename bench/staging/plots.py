@@ -98,7 +98,7 @@ def bars(axes, found, names, parts, labels):
     whole = [found.ms(name) for name in names]
     axes.errorbar(range(len(names)), whole, found.whiskers(names), fmt="none", ecolor=BLACK, capsize=3, lw=1)
     axes.set_xticks(range(len(names)), labels, rotation=20)
-    axes.set_ylabel("milliseconds (median, 10th to 90th percentile)")
+    axes.set_ylabel("milliseconds (median; spread of the ratio)")
     for part, colour in parts.items():
         axes.bar(0, 0, color=colour, label=PHASE_LABELS.get(part, part))
 
@@ -112,7 +112,7 @@ def line(axes, found, sizes, metrics, label, colour):
     values = [found.ms(metric) for metric in metrics]
     axes.errorbar(range(len(sizes)), values, found.whiskers(metrics), marker="o", capsize=3, label=label, color=colour)
     axes.set_xticks(range(len(sizes)), sizes)
-    axes.set_ylabel("milliseconds (median, 10th to 90th percentile)")
+    axes.set_ylabel("milliseconds (median; spread of the ratio)")
 
 
 def perceived(axes, found):
@@ -133,7 +133,7 @@ def overlap(axes, found):
     axes.errorbar(range(len(sizes)), values, found.whiskers(names), fmt="none", ecolor=BLACK, capsize=3, lw=1)
     axes.set_xticks(range(len(sizes)), sizes)
     axes.set_xlabel("pool of the node, MiB")
-    axes.set_ylabel("milliseconds (median, 10th to 90th percentile)")
+    axes.set_ylabel("milliseconds (median; spread of the ratio)")
 
 
 def pools(axes, found):

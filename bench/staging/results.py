@@ -100,14 +100,17 @@ def pools_rows(case, saved, sides, data_bytes, advised_bytes):
     holding = [side.name for side in sides if side.settings["pool_bytes"] > data_bytes]
     knee = knee_bytes(saved, sides)
 
-    def to_allowed(side):
-        target = 1 / ALLOWANCE_PART_MIN
-        return rows.row(case, f"{side}_to_allowed", saved.perceived(side), "s", "allowed", allowed, target)
+    def to(reference, against, target=None):
+        return [
+            rows.row(case, f"{side}_to_{reference}", saved.perceived(side), "s", reference, against, target)
+            for side in holding
+        ]
 
     return [
         *sides_rows(case, saved, sides),
         rows.floor(case, "allowed", allowed, "s"),
-        *map(to_allowed, holding),
+        *to("allowed", allowed, 1 / ALLOWANCE_PART_MIN),
+        *to("copy", saved.perceived("copy")),
         rows.floor(case, "knee", [knee], "bytes"),
         rows.row(case, "advised", [advised_bytes], "bytes", "knee", [knee]),
     ]

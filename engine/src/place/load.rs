@@ -13,6 +13,8 @@ use std::{
 
 /// How often those who hold back look whether somebody waits for a chunk.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// How long after its own t2 a rank lets others copy before it hashes. One of them may be dead, or far behind.
+const PATIENCE: Duration = Duration::from_millis(250);
 
 /// Goes back to the pool once nobody holds it any more.
 #[derive(Debug)]
@@ -62,11 +64,17 @@ impl Load {
         }
     }
 
-    /// Hashes it. Until t2, and unless somebody waits for a chunk, it would only take the memory's speed
-    /// away from the copy.
+    /// Hashes it. While ranks of this node copy, and unless somebody waits for a chunk, it would only take the
+    /// memory's speed away from them.
     pub(super) fn hash(&self) {
         while self.saving.is_copying() && !self.chunk.is_wanted() {
             self.saving.await_copied(LOOK_EVERY);
+        }
+        while self.saving.is_staged_for_less_than(PATIENCE)
+            && self.chunk.pool().others_copy()
+            && !self.chunk.is_wanted()
+        {
+            thread::sleep(LOOK_EVERY);
         }
         if !self.saving.has_failed() {
             self.saving.hash(self.offset, self.filled());

@@ -69,6 +69,9 @@ impl Staged {
     }
 }
 
+/// A program that hands over its next piece within this time is still copying.
+const BETWEEN_PIECES_NS: u64 = 2_000_000;
+
 #[derive(Debug)]
 pub(crate) struct Saving {
     plan: Plan,
@@ -81,9 +84,11 @@ pub(crate) struct Saving {
     found: (u64, Vec<RevisionKey>),
     segments: AtomicU32,
     /// Once all of it is staged.
-    contents: OnceLock<Contents>,
+    contents: OnceLock<(Contents, Instant)>,
     /// The program's thread is copying.
     copying: AtomicBool,
+    /// When that changed, since t1.
+    copied_at: AtomicU64,
     /// One for each chunk under way and one for the stager; who ends the last one commits.
     parts: AtomicU64,
     failure: OnceLock<Error>,
@@ -136,6 +141,7 @@ impl Saving {
             segments: AtomicU32::new(0),
             contents: OnceLock::new(),
             copying: AtomicBool::new(false),
+            copied_at: AtomicU64::new(0),
             parts: AtomicU64::new(1),
             failure: OnceLock::new(),
             writes: Mutex::default(),
@@ -168,7 +174,7 @@ impl Saving {
 
     /// Bytes of all items; 0 before t2.
     pub(crate) fn item_bytes(&self) -> u64 {
-        self.contents.get().map_or(0, |contents| contents.items.iter().map(|item| item.bytes).sum())
+        self.contents.get().map_or(0, |(contents, _)| contents.items.iter().map(|item| item.bytes).sum())
     }
 
     pub(crate) fn failure(&self) -> Option<&Error> {
@@ -189,11 +195,16 @@ impl Saving {
     }
 
     pub(crate) fn set_copying(&self, copying: bool) {
+        self.copied_at.store(self.plan.started.elapsed().as_nanos() as u64, Ordering::Relaxed);
         self.copying.store(copying, Ordering::Release);
     }
 
+    /// Whether the program copies, or did an instant ago and has more to hand over.
     pub(super) fn is_copying(&self) -> bool {
-        self.copying.load(Ordering::Acquire) && !self.has_failed()
+        let now = || self.plan.started.elapsed().as_nanos() as u64;
+        let between_pieces =
+            || !self.is_staged() && now().saturating_sub(self.copied_at.load(Ordering::Relaxed)) < BETWEEN_PIECES_NS;
+        !self.has_failed() && (self.copying.load(Ordering::Acquire) || between_pieces())
     }
 
     /// Waits for t2, or for so long.
@@ -201,6 +212,10 @@ impl Saving {
         let outcome = lock(&self.outcome);
         let copying = |outcome: &mut Option<Result<()>>| outcome.is_none() && self.is_copying();
         drop(self.changed.wait_timeout_while(outcome, at_most, copying));
+    }
+
+    pub(super) fn is_staged_for_less_than(&self, time: Duration) -> bool {
+        self.contents.get().is_some_and(|(_, staged)| staged.elapsed() < time)
     }
 
     pub(super) fn is_staged(&self) -> bool {
@@ -213,7 +228,7 @@ impl Saving {
             let mut phases = lock(&self.phases);
             *phases = staged.noted_in(*phases);
         }
-        let _ = self.contents.set(contents);
+        let _ = self.contents.set((contents, Instant::now()));
         self.set_copying(false);
         let _outcome = lock(&self.outcome);
         self.changed.notify_all();
@@ -373,7 +388,8 @@ impl Saving {
         self.plan.outputs.iter().try_for_each(Marked::sync)?;
         // A shard without a single block has not been prepared by a write.
         self.prepare()?;
-        let contents = self.contents.get().ok_or_else(|| Error::Internal { what: "published before t2".to_owned() })?;
+        let (contents, _) =
+            self.contents.get().ok_or_else(|| Error::Internal { what: "published before t2".to_owned() })?;
         let plan = &self.plan;
         let rows = plan.manifest_in_meta();
         let mut manifest = self.meta.read(rows, |rows| self.manifest(contents, |row| hash(&rows[row])));

@@ -51,7 +51,7 @@ impl Chunk {
         self.pool.shared.control().freed.has_waiters()
     }
 
-    pub(super) fn pool(&self) -> &Pool {
+    pub(crate) fn pool(&self) -> &Pool {
         &self.pool
     }
 

@@ -73,6 +73,8 @@ pub(super) struct MemberEntry {
     pub(super) record: AtomicU32,
     /// Whether there is a sealed shard in the record: where to look, no more.
     pub(super) sealed: AtomicU32,
+    /// Whether its program waits for a copy. A dead one may say so for ever.
+    pub(super) copying: AtomicU32,
 }
 
 const _: () = assert!(size_of::<ChunkEntry>() == 64 && size_of::<MemberEntry>() == 64);

@@ -14,6 +14,17 @@ impl Pool {
         self.shared.is_alive(member)
     }
 
+    /// Says whether this member's program waits for a copy.
+    pub(crate) fn set_copying(&self, copying: bool) {
+        self.shared.member_entry().copying.store(copying.into(), Ordering::Release);
+    }
+
+    /// Whether the program of any other member says so.
+    pub(crate) fn others_copy(&self) -> bool {
+        let mut others = (0..).zip(self.shared.member_entries()).filter(|(member, _)| *member != self.member());
+        others.any(|(_, entry)| entry.copying.load(Ordering::Acquire) != 0)
+    }
+
     /// Members that have ended, and hold chunks or have a sealed record.
     pub(crate) fn dead(&self) -> Vec<u32> {
         let shared = &*self.shared;

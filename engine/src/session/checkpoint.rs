@@ -129,7 +129,7 @@ impl Inner {
                 let saving = staging.saving().clone();
                 match ready {
                     Ok(()) => self.with_hands(|hands| staging.finish(hands, self.regions.all(), self.profile())),
-                    Err(error) => staging.abandon(&self.io, error),
+                    Err(error) => self.with_hands(|hands| staging.abandon(hands, error)),
                 }
                 let told = match saving.failure() {
                     Some(error) => Err(error.clone()),
@@ -149,7 +149,8 @@ impl Inner {
     /// Gives up what was begun. Local.
     pub(super) fn abandon_begun(&mut self) {
         if let Some(Begun { staging: Ok(staging), .. }) = self.begun.take() {
-            staging.abandon(&self.io, Error::argument("begin", "the checkpoint that it began was not finished"));
+            let error = Error::argument("begin", "the checkpoint that it began was not finished");
+            self.with_hands(|hands| staging.abandon(hands, error));
         }
     }
 

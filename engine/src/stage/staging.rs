@@ -25,6 +25,15 @@ pub(crate) struct Hands<'a> {
     pub(crate) reclaim: &'a dyn Fn(),
 }
 
+impl Hands<'_> {
+    /// Tells the other ranks of the node.
+    fn set_copying(&self, copying: bool) {
+        if let Some(pool) = self.pool {
+            pool.set_copying(copying);
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Staging {
     saving: Arc<Saving>,
@@ -63,6 +72,7 @@ impl Staging {
         regions: &[Region],
     ) -> Result<()> {
         let handed = self.shard.piece(name, offset, bytes.len() as u64, regions)?;
+        hands.set_copying(true);
         self.saving.set_copying(true);
         let put = self.put(hands, &handed, bytes);
         // The program may do something else now, for long.
@@ -73,6 +83,7 @@ impl Staging {
     /// Stages what is left: the regions, whole, and zeros for what the streams skipped. Then nothing here
     /// refers to the program's memory any more.
     pub(crate) fn finish(mut self, hands: &Hands<'_>, regions: &[Region], profile: Profile) {
+        hands.set_copying(true);
         self.saving.set_copying(true);
         if let Err(error) = self.stage_rest(hands, regions) {
             self.saving.fail(error);
@@ -86,6 +97,7 @@ impl Staging {
             self.saving.seal(&contents, self.staged);
         }
         self.saving.note_staged(self.staged, contents);
+        hands.set_copying(false);
         if self.policy.flusher == Flusher::Caller {
             self.saving.commit_now(staged_at);
             return;
@@ -95,9 +107,10 @@ impl Staging {
     }
 
     /// Ends a shard that is not going to be whole.
-    pub(crate) fn abandon(self, threads: &IoThreads, error: Error) {
+    pub(crate) fn abandon(self, hands: &Hands<'_>, error: Error) {
         self.saving.fail(error);
-        threads.all_staged(&self.saving);
+        hands.set_copying(false);
+        hands.threads.all_staged(&self.saving);
     }
 
     fn stage_rest(&mut self, hands: &Hands<'_>, regions: &[Region]) -> Result<()> {
