@@ -7,6 +7,7 @@ from there, and is killed in turn. Where the kill really hit is read from the bo
 import collections
 import contextlib
 import mmap
+import os
 import random
 import re
 import select
@@ -26,16 +27,17 @@ LOOK_S = 0.0003  # between two looks at the board
 ROUNDS = 4  # tries for a phase that was missed
 
 # As in c/board.h.
-PROGRAM = ["starting", "computing", "settling the last", "communication", "staging", "waiting"]
+PROGRAM = ["starting", "computing", "settling the last", "communication", "staging", "waiting", "writing pieces"]
+CALLS = PROGRAM[:-1]  # of a program that writes no pieces
 IO = ["nothing to do", "freeing old roots", "data write", "sync of the data", "slot write", "sync of the slot"]
-BY_PROGRAM = [("program", phase) for phase in PROGRAM[1:]]
+BY_PROGRAM = [("program", phase) for phase in CALLS[1:]]
 BY_IO = [("io", phase) for phase in IO[1:]]
 OTHERS = {1: ("all ranks", "all ranks", "mpiexec"), 2: ("all ranks", "mpiexec")}  # by keep: killed beside one rank
 RESTORED = re.compile(r"restored (\d+) of run (\d+) step (\d+)$")
 
 
 def victim_in_c(mpi):
-    return [build_c(["victim.c", "phases.c", "signals.c"], "victim", mpi=mpi)]
+    return [build_c(["victim.c", "pieces.c", "phases.c", "signals.c"], "victim", mpi=mpi)]
 
 
 def victim_in_python(mpi):
@@ -88,17 +90,29 @@ class Board:
 
 class VictimJob(Job):
     def kill(self, whom, rank):
-        """SIGKILL to one rank, all ranks at once, or mpiexec alone; returns when `rank` is dead."""
+        """SIGKILL to `whom`, of which `rank` is one, or to mpiexec alone; returns when `rank` is dead."""
         if whom == "mpiexec":
             self.process.kill()
-        if whom == "one rank":
-            signal.pidfd_send_signal(self._ranks[rank], signal.SIGKILL)
-        if whom == "all ranks":
-            for pidfd in self._ranks.values():
-                # mpiexec may have seen the first die and ended the others.
-                with contextlib.suppress(ProcessLookupError):
-                    signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        for other in self.victims(whom, rank):
+            # mpiexec may have seen the first die and ended the others.
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._ranks[other], signal.SIGKILL)
         assert select.select([self._ranks[rank]], [], [], LIMIT_S)[0], f"rank {rank} outlived the kill of {whom}"
+
+    def victims(self, whom, rank):
+        one_lives = (rank + 1) % RANKS
+        others = {"one rank": {rank}, "all ranks": set(range(RANKS)), "all but one": set(range(RANKS)) - {one_lives}}
+        return others.get(whom, set())
+
+    def hold_all(self, ranks):
+        """Waits for the ranks to be there."""
+        while len(self._ranks) < ranks:
+            for pidfd in self._ranks.values():
+                os.close(pidfd)
+            self._ranks.clear()
+            assert self.process.poll() is None and time.monotonic() < self.deadline, self.tail()
+            time.sleep(LOOK_S)
+            self._hold_ranks()
 
     def ranks_held(self):
         return len(self._ranks)
@@ -141,7 +155,7 @@ class Space:
         pause_s = self.random.uniform(0, 0.004)
         with self.job(STEPS) as job:
             first = self.restored(job) + 1 + later
-            self.watch(job, rank, kind, phase, first)
+            self.watch(job, rank, phase, lambda program, io: phase == (program if kind == "program" else io), first)
             time.sleep(pause_s)
             job.kill(whom, rank)
             for line in job.lines():
@@ -158,12 +172,12 @@ class Space:
         # What a rank was saving when it died has one number more than the last that it knew of.
         self.newest = max(self.newest, *(self.board.read(rank)[2] + 1 for rank in range(RANKS)))
 
-    def watch(self, job, rank, kind, phase, first):
+    def watch(self, job, rank, phase, is_there, first):
         """Returns when `rank` is in `phase`, at revision `first` or later."""
         deadline = time.monotonic() + WATCH_S
         while time.monotonic() < deadline and job.process.poll() is None:
             program, io, revision = self.board.read(rank)
-            if revision >= first and phase == (program if kind == "program" else io):
+            if revision >= first and is_there(program, io):
                 return
             time.sleep(LOOK_S)
         raise AssertionError(f"rank {rank} never came to {phase}:\n{job.tail()}")
@@ -189,7 +203,7 @@ def table(died, title):
     """Deaths by what the program did (down) and what became of its revision (across)."""
     width = [max(len(name), 5) for name in IO]
     lines = [title, " " * 20 + "  ".join(IO) + "    all"]
-    for program in PROGRAM[1:]:
+    for program in CALLS[1:]:
         row = [sum(n for (_, p, i), n in died.items() if (p, i) == (program, io)) for io in IO]
         lines.append(f"{program:<18}  " + "  ".join(f"{n:>{w}}" for n, w in zip(row, width)) + f"  {sum(row):>5}")
     row = [hit(died, "io", io) for io in IO]

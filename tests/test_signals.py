@@ -2,7 +2,7 @@
 
 import pytest
 from job import Job
-from test_kills import IO, LIMIT_S, PROGRAM, Board, folder, victim_in_c  # noqa: F401
+from test_kills import CALLS, IO, LIMIT_S, Board, folder, victim_in_c  # noqa: F401
 
 RANKS, STEPS, RUNS = 2, 12, 2
 
@@ -21,5 +21,5 @@ def test_signals_in_every_phase_do_no_harm(folder, mpi, stage, monkeypatch):  # 
         assert came_back == [f"restored {STEPS * (run - 1)} of run {run - 1} step {STEPS * (run - 1)}"], output
         hit |= {phase for rank in range(RANKS) for phase in board.signalled(rank)}
     # Without a pool nothing is left to settle: no time passes in which a signal could come.
-    missed = {*PROGRAM, *IO} - hit
+    missed = {*CALLS, *IO} - hit
     assert missed <= ({"settling the last"} if stage == "direct" else set()), missed

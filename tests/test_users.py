@@ -1,12 +1,17 @@
 """One user's spaces are out of reach of another, and nobody's planted links lead a job astray."""
 
 import os
+import stat
 import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from jobs import run
 from library import LIBRARY
-from mpi import OPENMPI
+from mpi import OPENMPI, SHARED_MEMORY
 from programs import build_c
 
 NOBODY, OTHER = 65534, 65533
@@ -97,3 +102,106 @@ def test_a_planted_link_to_nowhere_makes_no_file(adopt, scratch):
     (space / "lock").symlink_to(scratch / "made")
     status, output = run(RANKS, [adopt, space, STEPS], scratch)
     assert status != 0 and not (scratch / "made").exists(), output
+
+
+# What another user tries on a file of a pool: what came of each.
+TRY = """
+import mmap, os, sys
+user = int(sys.argv[1])  # who may not even read this Python
+os.setgroups([]), os.setresgid(user, user, user), os.setresuid(user, user, user)
+def reads(path): open(path, "rb").read(1)
+def maps(path): mmap.mmap(os.open(path, os.O_RDWR), 0)
+def cuts(path): os.truncate(path, 0)
+def removes(path): os.unlink(path)
+def moves(path): os.rename(path, path + ".gone")
+def opens_up(path): os.chmod(path, 0o666)
+for path in sys.argv[2:]:
+    for attempt in (reads, maps, cuts, removes, moves, opens_up):
+        try:
+            attempt(path)
+            print(attempt.__name__, path)
+        except OSError:
+            pass
+print("tried")
+"""
+
+
+@pytest.fixture
+def pools(monkeypatch):
+    """A directory that all may write to, and where nobody removes what is another's, as /dev/shm is."""
+    with tempfile.TemporaryDirectory(dir=SHARED_MEMORY, prefix="mainstay-test-") as folder:
+        Path(folder).chmod(0o1777)
+        monkeypatch.setenv("MAINSTAY_POOL_DIRECTORY", folder)
+        yield Path(folder)
+
+
+@pytest.fixture(scope="module")
+def faults():
+    return build_c(["faults.c"], "faults", "-Wno-misleading-indentation")
+
+
+@contextmanager
+def holding(faults, space, user):
+    """A program of `user` that has the space open, and is killed in the end."""
+    command = [faults, "--solo", space, "open", "save:1", "wait", "hold"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **other(user)) as program:
+        assert any(line.startswith("= 0 hold OK") for line in program.stdout)
+        try:
+            yield
+        finally:
+            program.kill()
+
+
+def snapshot(folder):
+    return {path.name: (path.lstat().st_mode, path.read_bytes() if path.is_file() else None) for path in folder.iterdir()}
+
+
+def test_a_pool_is_its_users_alone(faults, home, pools):
+    with holding(faults, home / "space", NOBODY):
+        files = list(pools.iterdir())
+        assert len(files) == 2, "the pool and the record of its one rank"
+        assert {(path.stat().st_uid, stat.S_IMODE(path.stat().st_mode)) for path in files} == {(NOBODY, 0o600)}
+        before = snapshot(pools)
+        tried = subprocess.run(
+            [sys.executable, "-c", TRY, str(OTHER), *files], capture_output=True, text=True, timeout=60
+        )
+        assert tried.stdout == "tried\n", tried
+        # A program of that user opens a space of its own, and leaves the pool alone.
+        theirs = home / "theirs"
+        theirs.mkdir()
+        os.chown(theirs, OTHER, OTHER)
+        opened = as_user(OTHER, faults, "--solo", theirs / "space", "open", "save:1", "wait", "close")
+        assert "= 0 close OK" in opened.stdout, opened
+        assert snapshot(pools) == before
+    # Nor does it touch it once its program is dead; the next of its own user does.
+    opened = as_user(OTHER, faults, "--solo", theirs / "space", "open", "restore", "close")
+    assert "= 0 close OK" in opened.stdout and len(list(pools.iterdir())) == 2, opened
+    opened = as_user(NOBODY, faults, "--solo", home / "space", "open", "restore", "holds:1", "close")
+    assert "= 0 holds OK" in opened.stdout and not list(pools.iterdir()), opened
+
+
+def test_planted_pools_are_not_believed_and_not_removed(faults, home, pools):
+    precious = pools / "precious"
+    precious.write_text("precious")
+    precious.chmod(0o666)
+    with holding(faults, home / "space", NOBODY):
+        # A pool and a record as they should be, but for whose they are.
+        for path in list(pools.iterdir()):
+            if path != precious:
+                planted = pools / path.name.replace(path.name[14:18], "5eed")
+                planted.write_bytes(path.read_bytes())
+                os.chown(planted, OTHER, OTHER)
+                planted.chmod(0o666)
+    for path in [*pools.glob("mainstay-pool-*")]:
+        if path.stat().st_uid == NOBODY:
+            path.unlink()
+    for name in ("0" * 32, "0" * 32 + ".0", "1" * 32, "2" * 32 + ".7"):
+        link = pools / f"mainstay-pool-{name}"
+        link.symlink_to(precious)
+        os.lchown(link, OTHER, OTHER)
+    os.mkfifo(pools / f"mainstay-pool-{'3' * 32}", 0o666)
+    before = snapshot(pools)
+    assert len(before) == 8
+    opened = as_user(NOBODY, faults, "--solo", home / "space", "open", "restore", "holds:1", "save:2", "wait", "close")
+    assert "= 0 close OK" in opened.stdout and "= 0 holds OK" in opened.stdout, opened
+    assert snapshot(pools) == before

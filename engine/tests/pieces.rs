@@ -99,6 +99,43 @@ fn rank_saves_and_reads(group: ThreadGroup, rank: u64, stage: Stage, seed: u64, 
     session.close().unwrap();
 }
 
+/// The stage `node` gathers small regions apart, and a shard of two regions had two ends where there was room
+/// for one: it was refused.
+#[test]
+fn regions_and_exactly_announced_pieces_of_all_sizes_have_room() {
+    for (stage, seed) in STAGES.into_iter().flat_map(|stage| (0..20).map(move |seed| (stage, seed))) {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let space = TempDir::new().unwrap();
+        let mut config = config(stage);
+        if seed % 3 == 0 {
+            // Nearly every region has some of its rest in one buffer and some in the next.
+            (config.chunk_bytes, config.buffer_bytes, config.threshold_bytes) = (4096, 4096, Some(4096));
+        }
+        let mut session = Session::open(Box::new(Solo), space.path(), config).unwrap();
+        let sizes = [0, 8, 400, 511, 512, 3000, 4096, 4097, 8191, 8193, 40_000, 100_001];
+        let mut regions: Vec<Vec<u8>> =
+            (0..random.usize(1..100)).map(|i| vec![i as u8 + 1; *random.choice(&sizes).unwrap()]).collect();
+        for (i, region) in regions.iter_mut().enumerate() {
+            protect(&mut session, &format!("region{i}"), region);
+        }
+        let piece = vec![7; random.usize(1..20_000)];
+        let gap = random.u64(0..2) * random.u64(1..9000);
+        let announced = gap + piece.len() as u64 + 100;
+        if seed % 2 == 0 {
+            session.begin(announced).unwrap();
+            session.write("stream", 0, &[1; 100]).unwrap();
+            session.write("stream", 100 + gap, &piece).unwrap();
+        }
+        let saved = session.checkpoint().and_then(|_| session.wait());
+        saved.unwrap_or_else(|error| panic!("{stage:?}, seed {seed}: {error}"));
+        regions.iter_mut().for_each(|region| region.fill(0));
+        session.restore().unwrap().unwrap();
+        let whole = |(i, region): (usize, &Vec<u8>)| region.iter().all(|byte| *byte == i as u8 + 1);
+        assert!(regions.iter().enumerate().all(whole), "{stage:?}, seed {seed}");
+        session.close().unwrap();
+    }
+}
+
 #[test]
 fn more_than_was_announced_is_refused_and_the_revision_before_stays() {
     for stage in STAGES {

@@ -5,8 +5,9 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* What the program's own thread does. The test has the same lists: test_kills.py. */
-enum { STARTING, COMPUTING, SETTLING, COMMUNICATION, STAGING, WAITING };
+/* What the program's own thread does. The test has the same lists: test_kills.py. WRITING: in pieces, which not
+ * every program does. */
+enum { STARTING, COMPUTING, SETTLING, COMMUNICATION, STAGING, WAITING, WRITING };
 
 /* What becomes of the revision that is on its way; DATA: its manifest and catalogue too. */
 enum { IDLE, FREEING, DATA, DATA_SYNC, SLOT, SLOT_SYNC };

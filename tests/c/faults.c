@@ -284,6 +284,26 @@ static void hold(void) {
   }
 }
 
+/* A file that takes all the room there is. */
+static void fill_up(const char *name) {
+  static char zeros[65536];
+  const int file = open(name, O_CREAT | O_WRONLY, 0600);
+  size_t bytes;
+  for (bytes = sizeof zeros; bytes >= 4096; bytes /= 2) {
+    while (write(file, zeros, bytes) == (ssize_t)bytes) continue;
+  }
+  close(file);
+}
+
+/* All ranks wait for a line on the first one's standard input. */
+static void pause_here(void) {
+  char line[64];
+  if (!solo) MPI_Barrier(MPI_COMM_WORLD);
+  say("pause", "OK", "");
+  if (rank == 0 && !fgets(line, sizeof line, stdin)) say("pause", "WRONG", "no line");
+  if (!solo) MPI_Barrier(MPI_COMM_WORLD);
+}
+
 /* As another user, root's rights gone for good. */
 static void drop_rights(const char *id) {
   const unsigned user = (unsigned)atoi(id);
@@ -336,7 +356,9 @@ static void run(const char *command) {
   else if (IS("output_is")) output_is(value);
   else if (IS("cut")) truncate(output_file(), atoi(value)) ? say("cut", "WRONG", value) : (void)0;
   else if (IS("hold")) hold();
+  else if (IS("pause")) pause_here();
   else if (IS("as")) drop_rights(value);
+  else if (IS("ballast")) fill_up(value);
   else if (IS("make")) with_file(value, 1);
   else if (IS("remove")) with_file(value, 0);
   else say(name, "WRONG", "no such command");

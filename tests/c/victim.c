@@ -5,7 +5,9 @@
  * Every byte that it saves follows from (run, step, rank), so that a restore which mixes ranks, steps
  * or runs shows. It checks what it gets back itself, against what it was promised: the last line that
  * an earlier run wrote to the file ACKNOWLEDGED after mainstay_wait had returned. With VICTIM_SIGNALS in
- * the environment it lives in a storm of signals. */
+ * the environment it lives in a storm of signals. With VICTIM_SHARES its ranks share a pool that is far
+ * too small for them, it writes most in pieces, and a rank whose peer is killed sees its own part of the
+ * last revision to the end. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -18,8 +20,11 @@
 #include <mainstay_mpi.h>
 
 #include "board.h"
+#include "pieces.h"
 
-enum { WORDS = 16 << 17, ODD = 1237 }; /* 16 MiB, and a region that shares its last block */
+enum { ODD = 1237 }; /* a region that shares its last block */
+
+static const uint64_t PIECES = 1ull << 40; /* the word that they follow from */
 
 /* What a revision is of. */
 typedef struct origin {
@@ -27,6 +32,9 @@ typedef struct origin {
 } origin;
 
 static int rank;
+static mainstay_session *session;
+static bool shares;
+static uint64_t words = 16 << 17; /* 16 MiB */
 static uint64_t *field, odd[ODD];
 
 static void wrong(const char *format, ...)
@@ -40,8 +48,24 @@ static void wrong(const char *format, ...)
     MPI_Abort(MPI_COMM_WORLD, 9);
 }
 
+/* A peer is gone. What this rank has handed over is saved all the same, and then it ends. */
+static void survive(void)
+{
+    int durable = session == NULL;
+    mainstay_status status = MAINSTAY_OK;
+    while (!durable && status == MAINSTAY_OK) {
+        status = mainstay_poll(session, &durable);
+        stretch(1000);
+    }
+    printf("survived: rank %d, %s\n", rank, durable ? "durable" : mainstay_error_message());
+    fflush(stdout);
+    _exit(0);
+}
+
 static void must(mainstay_status status, const char *doing)
 {
+    if (shares && status == MAINSTAY_GROUP_FAILED)
+        survive();
     if (status != MAINSTAY_OK)
         wrong("%s: %s: %s", doing, mainstay_status_name(status), mainstay_error_message());
 }
@@ -72,7 +96,7 @@ static uint64_t word(origin of, uint64_t index)
 
 static void compute(origin of)
 {
-    for (uint64_t i = 0; i < WORDS; i++)
+    for (uint64_t i = 0; i < words; i++)
         field[i] = word(of, i);
     for (uint64_t i = 0; i < ODD; i++)
         odd[i] = word(of, ~i);
@@ -80,7 +104,7 @@ static void compute(origin of)
 
 static void check(origin of)
 {
-    for (uint64_t i = 0; i < WORDS; i++)
+    for (uint64_t i = 0; i < words; i++)
         if (field[i] != word(of, i))
             wrong("word %" PRIu64 " is not of run %" PRIu64 ", step %" PRIu64, i, of.run, of.step);
     for (uint64_t i = 0; i < ODD; i++)
@@ -89,7 +113,7 @@ static void check(origin of)
 }
 
 /* What came back must be one revision on all ranks, and none older than the last acknowledged. */
-static void judge(mainstay_session *session, const mainstay_restored *restored, origin of, FILE *acknowledged)
+static void judge(const mainstay_restored *restored, origin of, FILE *acknowledged)
 {
     uint64_t revision = 0, mine[3] = {restored->revision, of.run, of.step}, all[16][3];
     origin promised = {0, 0};
@@ -103,6 +127,8 @@ static void judge(mainstay_session *session, const mainstay_restored *restored, 
         wrong("revision %" PRIu64 " is of another run or step", revision);
     if (restored->revision)
         check(of);
+    if (restored->revision && shares && !pieces_hold(session, word(of, PIECES)))
+        wrong("pieces are not of run %" PRIu64 ", step %" PRIu64, of.run, of.step);
     MPI_Allgather(mine, 3, MPI_UINT64_T, all, 3, MPI_UINT64_T, MPI_COMM_WORLD);
     int ranks;
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
@@ -113,6 +139,19 @@ static void judge(mainstay_session *session, const mainstay_restored *restored, 
     if (rank == 0)
         printf("restored %" PRIu64 " of run %" PRIu64 " step %" PRIu64 "\n", mine[0], of.run, of.step);
     signals_hold(0);
+}
+
+static uint32_t stage_of(const char *name)
+{
+    static const struct { const char *name; uint32_t stage; } stages[] = {
+        {"pool", MAINSTAY_STAGE_POOL}, {"node", MAINSTAY_STAGE_NODE},
+        {"rank", MAINSTAY_STAGE_RANK}, {"direct", MAINSTAY_STAGE_DIRECT},
+    };
+    for (int i = 0; i < 4; i++)
+        if (strcmp(name, stages[i].name) == 0)
+            return stages[i].stage;
+    wrong("no stage %s", name);
+    return 0;
 }
 
 static FILE *must_open(const char *path)
@@ -147,24 +186,33 @@ int main(int argc, char **argv)
     FILE *acknowledged = must_open(argv[3]);
     if (getenv("VICTIM_SIGNALS"))
         signals_begin();
+    shares = getenv("VICTIM_SHARES") != NULL;
+    if (shares)
+        words = 24 << 10;
     origin now = {0, 0};
-    field = malloc(WORDS * sizeof *field);
+    field = malloc(words * sizeof *field);
     if (!field)
         wrong("no memory");
 
-    mainstay_session *session;
     mainstay_options options = MAINSTAY_OPTIONS_INIT;
     options.keep = (uint32_t)atoi(argv[5]);
-    options.stage = strcmp(argv[6], "direct") == 0 ? MAINSTAY_STAGE_DIRECT : MAINSTAY_STAGE_POOL;
+    options.stage = stage_of(argv[6]);
     options.pool_bytes = 2 << 20; /* far smaller than the shard, so that staging waits for the I/O threads */
     options.chunk_bytes = 256 << 10;
+    if (shares) {
+        options.pool_bytes = 5 * (128 << 10); /* as few chunks as four ranks can have */
+        options.chunk_bytes = 128 << 10;
+        options.threshold_bytes = 32 << 10;
+        options.buffer_bytes = 16 << 10;
+        options.flush_seconds = 0.05;
+    }
     must(mainstay_open_mpi(MPI_COMM_WORLD, space, &options, &session), "open");
     must(mainstay_protect(session, "origin", &now, sizeof now), "protect origin");
-    must(mainstay_protect(session, "field", field, WORDS * sizeof *field), "protect field");
+    must(mainstay_protect(session, "field", field, words * sizeof *field), "protect field");
     must(mainstay_protect(session, "odd", odd, sizeof odd), "protect odd");
     mainstay_restored restored = {0, 0};
     must(mainstay_restore(session, &restored), "restore");
-    judge(session, &restored, now, acknowledged);
+    judge(&restored, now, acknowledged);
     now.run = strtoull(argv[4], NULL, 10);
 
     const uint64_t last = now.step + strtoull(argv[7], NULL, 10);
@@ -175,6 +223,12 @@ int main(int argc, char **argv)
         compute(now);
         stretch(2000);
         board->program = SETTLING;
+        if (shares) {
+            must(mainstay_begin(session, pieces_most, NULL), "begin");
+            board->program = WRITING;
+            must(pieces_write(session, word(now, PIECES)), "write");
+            board->program = STAGING;
+        }
         must(mainstay_checkpoint(session, &revision), "checkpoint");
         board->revision = revision;
         if (now.step % 2 == 0) {

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -39,6 +40,37 @@ def io_error_at_write(stage):
 @scenario
 def io_error_without_pool(stage):
     failed_save(stage, "write:EIO", "wait", set_up=["set:stage=2"])
+
+
+# The field goes straight through, or is gathered.
+NODE = (["set:stage=3", "set:threshold=4096"], ["set:stage=3", f"set:threshold={1 << 20}"])
+RANK = (["set:stage=4", "set:threshold=4096"], ["set:stage=4", f"set:threshold={1 << 20}"])
+
+
+def failed_saves(stage, what, settings):
+    for set_up in settings:
+        failed_save(stage, what, "wait", set_up=set_up)
+        shutil.rmtree(stage.space)
+
+
+@scenario
+def io_error_of_node(stage):
+    failed_saves(stage, "write:EIO", NODE)
+
+
+@scenario
+def io_error_of_rank(stage):
+    failed_saves(stage, "write:EIO", RANK)
+
+
+@scenario
+def disk_full_of_node(stage):
+    failed_saves(stage, "write:ENOSPC", NODE)
+
+
+@scenario
+def disk_full_of_rank(stage):
+    failed_saves(stage, "write:ENOSPC", RANK)
 
 
 @scenario
@@ -102,13 +134,14 @@ def portion_too_small(stage):
     stage.comes_back(3)
 
 
-def own_disk(stage, megabytes):
-    """A small file system on the space, which only the job sees."""
+def own_disk(stage, megabytes, folder=None):
+    """A small file system on the space, or on `folder`, which only the job sees."""
+    folder = folder or stage.space
     if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode != 0:
         pytest.skip("a file system of its own needs root and the right to mount")
-    stage.space.mkdir()
+    folder.mkdir()
     script = f'mount -t tmpfs -o size={megabytes}m tmpfs "$0" && '
-    return lambda more: ["unshare", "-m", "sh", "-euc", script + more, stage.space]
+    return lambda more: ["unshare", "-m", "sh", "-euc", script + more, folder]
 
 
 @scenario
@@ -116,7 +149,33 @@ def disk_full_at_layout(stage):
     ballast = stage.space / "ballast"
     within = own_disk(stage, 8)(f'head -c 6M /dev/zero > {ballast}; exec "$@"')
     commands = ["open", "save:1", "holds:1", f"remove:{ballast}", "save:2", "wait", "restore", "holds:2", "close"]
-    stage.check(stage.run(*commands, within=within))
+    for number in (1, 2, 3, 4):
+        stage.check(stage.run(f"set:stage={number}", *commands, within=within))
+
+
+def full_memory(stage, *before):
+    """A pool's directory of its own fills up after the opening, and is empty again later."""
+    stage.save()
+    pools = stage.scratch / "pools"
+    within = own_disk(stage, 8, pools)('exec "$@"')
+    ballast = pools / "ballast"
+    commands = [f"set:pool={4 << 20}", f"set:chunk={64 << 10}", *before, f"ballast:{ballast}", "save:4", "wait", "holds:4"]
+    commands += [f"remove:{ballast}", "save:5", "wait", "close"]
+    said = stage.run(*commands, within=within, variables={"MAINSTAY_POOL_DIRECTORY": str(pools)})
+    stage.check(said)
+    assert [one.status for one in said if one.call == "wait"][-1] == "OK", said
+    stage.comes_back(5)
+
+
+@scenario
+def shm_fills_up(stage):
+    full_memory(stage, "open", "restore", "holds:2")
+
+
+@scenario
+def shm_fills_up_for_checkpoints(stage):
+    # Its record has its memory since the first checkpoint, its chunks have none between two.
+    full_memory(stage, "set:held=2", "open", "restore", "save:3", "wait")
 
 
 @scenario

@@ -14,7 +14,8 @@ import mainstay
 import numpy as np
 
 CELLS, GROWN = 50001, 200000
-STAGES = {"1": "pool", "2": "direct"}
+STAGES = {"1": "pool", "2": "direct", "3": "node", "4": "rank"}
+HELD = {"1": "always", "2": "checkpoint"}
 # What the C options are called here.
 KEYS = {"pool": "pool_bytes", "chunk": "chunk_bytes", "threads": "io_threads", "portion": "portion_bytes",
         "every": "every_seconds", "mtbf": "mtbf_seconds", "small": "small_bytes", "threshold": "threshold_bytes",
@@ -68,6 +69,8 @@ class Program:
             self.settings = {}
         elif key == "stage":
             self.settings["stage"] = STAGES.get(value, value)
+        elif key == "held":
+            self.settings["pool_held"] = HELD[value]
         else:
             number = float(value) if key in ("every", "mtbf", "flush") else int(value)
             self.settings[KEYS.get(key, key)] = number
@@ -187,6 +190,16 @@ class Program:
         os.setgroups([])
         os.setresgid(*[int(user)] * 3)
         os.setresuid(*[int(user)] * 3)
+
+    def do_ballast(self, name):
+        """A file that takes all the room there is."""
+        with open(name, "wb", buffering=0) as file:
+            for size in (65536, 4096):
+                try:
+                    while file.write(bytes(size)) == size:
+                        pass
+                except OSError:
+                    pass
 
     def do_make(self, name):
         self.with_file(lambda: open(name, "w").close())

@@ -1,6 +1,6 @@
 //! How much room a shard may need, known at t1: before its pieces are there.
 
-use super::{Marked, Region};
+use super::{Marked, Region, region::Description};
 use crate::space::format::{Annex, BLOCK_BYTES, Manifest, Note, Profile, blocks_for};
 
 /// Room in the list of items for the extents of what is written in pieces: one for each so many bytes that
@@ -23,14 +23,26 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// Of these regions and of pieces of at most `announced` bytes.
-    pub(crate) fn new(regions: &[Region], announced: u64, notes: Vec<Note>, outputs: &[Marked]) -> Size {
-        let aligned = regions.iter().fold(0_u64, |end, region| {
-            let description = &region.description;
-            end.next_multiple_of(description.alignment()).saturating_add(description.bytes)
-        });
-        // What is written in pieces ends on a block before the regions begin, or a piece may have two ends.
-        let blocks = blocks_for(aligned) + blocks_for(announced) + if announced > 0 { 2 } else { 0 };
+    /// Of these regions and of pieces of at most `announced` bytes. What is smaller than `small_below` is
+    /// gathered apart from the rest.
+    pub(crate) fn new(
+        regions: &[Region],
+        announced: u64,
+        small_below: u64,
+        notes: Vec<Note>,
+        outputs: &[Marked],
+    ) -> Size {
+        let (small, rest): (Vec<_>, Vec<_>) =
+            regions.iter().map(|region| &*region.description).partition(|region| region.bytes < small_below);
+        let gathered = |regions: Vec<&Description>| {
+            let end =
+                |end: u64, region: &Description| end.next_multiple_of(region.alignment()).saturating_add(region.bytes);
+            blocks_for(regions.into_iter().fold(0, end))
+        };
+        // What is written in pieces ends on a block before the regions begin, or a piece may have two ends; what
+        // is gathered apart has ends of its own.
+        let ends = if announced > 0 { 2 + u64::from(small_below > 0) } else { 0 };
+        let blocks = gathered(small) + gathered(rest) + blocks_for(announced) + ends;
         let names = regions.iter().map(|region| (region.description.name.len(), region.description.shape.len()));
         let extents = if announced > 0 { EXTENTS_FEW + announced / BYTES_AN_EXTENT } else { 0 };
         let lengths = outputs.iter().map(|output| output.length.clone()).collect();

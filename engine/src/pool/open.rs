@@ -29,6 +29,8 @@ use zerocopy::IntoBytes;
 /// The lock of whoever removes the pool or completes what is in it: beyond all members'.
 pub(super) const CLEANER: u64 = RANK_BYTES;
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
+/// Of making one whose file a cleaner takes for a dead one's, until it is locked.
+const ATTEMPTS: usize = 10;
 /// How often to look again for a lock that is held for an instant.
 const LOOKS: usize = 2000;
 
@@ -38,14 +40,13 @@ impl Pool {
     pub(crate) fn create(directory: &Path, shape: &Shape) -> Result<Pool> {
         let directory = absolute(directory)?;
         check_room(&directory, shape.bytes)?;
-        let constants = Constants::new(draw_id()?, shape)?;
-        let path = file::path_of(&directory, constants.id, None);
-        let made = file::create(&path)?;
-        // Until it has joined, nothing but its name says that this file is a pool's.
-        let joined = make(&made, &path, &constants).and_then(|()| join(directory, path.clone(), made, constants, 0));
-        joined.inspect_err(|_| {
-            let _ = fs::remove_file(&path);
-        })
+        let mut attempts = 1..ATTEMPTS;
+        loop {
+            match create_once(&directory, shape) {
+                Err(Error::PoolRefused { .. }) if attempts.next().is_some() => {}
+                made => return made,
+            }
+        }
     }
 
     /// Joins the pool that another rank of this node made.
@@ -58,8 +59,24 @@ impl Pool {
         if member >= constants.members {
             return Err(file::refused(&path, format!("it has {} members, none is {member}", constants.members)));
         }
-        join(directory, path, found, constants, member)
+        let locks = ByteLocks::of(found);
+        take_byte(&locks, &path, member)?;
+        join(directory, path, locks, constants, member)
     }
+}
+
+fn create_once(directory: &Path, shape: &Shape) -> Result<Pool> {
+    let constants = Constants::new(draw_id()?, shape)?;
+    let path = file::path_of(directory, constants.id, None);
+    let locks = ByteLocks::of(file::create(&path)?);
+    // At once: without a member it is anybody's to clear away.
+    let made = take_byte(&locks, &path, 0).and_then(|()| {
+        make(locks.file(), &path, &constants)?;
+        join(directory.to_owned(), path.clone(), locks, constants, 0)
+    });
+    made.inspect_err(|_| {
+        let _ = fs::remove_file(&path);
+    })
 }
 
 /// Whether a pool of this user with this id is in `directory`.
@@ -90,11 +107,9 @@ fn make(made: &File, path: &Path, constants: &Constants) -> Result<()> {
     made.write_all_at(constants.as_bytes(), 0).map_err(|e| file::failed("making", path, e))
 }
 
-fn join(directory: PathBuf, path: PathBuf, found: File, constants: Constants, member: u32) -> Result<Pool> {
-    let for_mapping = file::open_again(&path, &found)?;
+fn join(directory: PathBuf, path: PathBuf, locks: ByteLocks, constants: Constants, member: u32) -> Result<Pool> {
+    let for_mapping = file::open_again(&path, locks.file())?;
     let map = Mapping::new(&for_mapping, constants.file_bytes()).map_err(|e| file::failed("mapping", &path, e))?;
-    let locks = ByteLocks::of(found);
-    take_byte(&locks, &path, member)?;
     let chunks = constants.chunks;
     let shared = Shared {
         directory,

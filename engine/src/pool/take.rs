@@ -1,7 +1,7 @@
 //! Getting a free chunk, now or when there is one.
 
 use super::{
-    Chunk, Held, Pool, Shared,
+    Chunk, Held, Pool,
     signal::Waited,
     word::{FREE, Found, State, Word},
 };
@@ -49,28 +49,28 @@ impl Pool {
                 Waited::Ready(taken) => return taken,
                 Waited::Woken => {}
                 Waited::TimedOut => {
-                    self.shared.repair();
+                    self.repair();
                     reclaim();
                 }
             }
         }
     }
-}
 
-impl Shared {
     /// Frees chunks that are nobody's although they do not say so: what is no word at all, and what names
-    /// this member, which does not hold it.
-    fn repair(&self) {
-        for (index, entry) in self.chunk_entries().iter().enumerate() {
+    /// this member, which does not hold it. Only this member can tell: done at t1 too, as it may not wait for
+    /// a chunk itself while others do.
+    pub(crate) fn repair(&self) {
+        let shared = &*self.shared;
+        for (index, entry) in shared.chunk_entries().iter().enumerate() {
             let bits = entry.word.load(Ordering::Acquire);
-            let nobodys = match Found::of(bits, self.constants.members) {
+            let nobodys = match Found::of(bits, shared.constants.members) {
                 Found::Free => false,
-                Found::Held(word) => word.member == self.member_bits(),
+                Found::Held(word) => word.member == shared.member_bits(),
                 Found::Garbage => true,
             };
             // Ours and held by a thread of ours, it is left alone.
             if nobodys {
-                self.free_abandoned(index, bits);
+                shared.free_abandoned(index, bits);
             }
         }
     }

@@ -37,7 +37,7 @@ impl Inner {
             Ok(marked) => (marked, Ok(())),
             Err(error) => (Vec::new(), Err(error)),
         };
-        let size = Size::new(self.regions.all(), announced, self.notes.all(), &outputs);
+        let size = Size::new(self.regions.all(), announced, self.policy.small_below, self.notes.all(), &outputs);
         // Holds if the other ranks' parts are durable too, as the all-reduce will tell.
         let complete = self.complete_with(before);
         let ready = ready.and(outputs_told);

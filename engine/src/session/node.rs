@@ -32,7 +32,11 @@ impl Node {
                 break;
             }
             let next = size - lowest[0] as usize;
-            let pool = if rank == next { make(config, members).map(Some) } else { Ok(None) };
+            let pool = if rank == next {
+                Pool::create(&config.pool_directory, &shape(config, members)).map(Some)
+            } else {
+                Ok(None)
+            };
             let pool = agree(group, pool)?;
             let told = pool.as_ref().map(|pool| (pool.id(), members, label.clone()));
             let told = gather(group, &told)?.swap_remove(next);
@@ -52,12 +56,6 @@ impl Node {
         let pool = agree(group, joined)?;
         Ok(Node { leader, pool })
     }
-}
-
-/// Another job that clears away may take a file that nobody has locked yet for one that was left.
-fn make(config: &Config, members: usize) -> Result<Pool> {
-    let create = || Pool::create(&config.pool_directory, &shape(config, members));
-    create().or_else(|_| create()).or_else(|_| create())
 }
 
 fn shape(config: &Config, members: usize) -> Shape {

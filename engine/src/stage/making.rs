@@ -43,7 +43,8 @@ impl PoolInMaking {
         }
     }
 
-    /// The pool with its memory, waited for or made. After a failure the next call tries again.
+    /// The pool with its memory, waited for or made, and without chunks that wrongly say they are this
+    /// member's. After a failure the next call tries again.
     pub(crate) fn get(&mut self) -> Result<&Pool> {
         if !matches!(self.state, State::Made) {
             match std::mem::replace(&mut self.state, State::Wanted) {
@@ -52,6 +53,7 @@ impl PoolInMaking {
             }?;
             self.state = State::Made;
         }
+        self.pool.repair();
         Ok(&self.pool)
     }
 }

@@ -51,6 +51,22 @@ pub fn io_error_without_pool(scene: &Scene) {
     failed_save(scene, Stage::Direct, Fault::Write(libc::EIO), by_wait);
 }
 
+pub fn io_error_of_node(scene: &Scene) {
+    failed_save(scene, Stage::Node, Fault::Write(libc::EIO), by_wait);
+}
+
+pub fn io_error_of_rank(scene: &Scene) {
+    failed_save(scene, Stage::Rank, Fault::Write(libc::EIO), by_wait);
+}
+
+pub fn disk_full_of_node(scene: &Scene) {
+    failed_save(scene, Stage::Node, Fault::Write(libc::ENOSPC), by_wait);
+}
+
+pub fn disk_full_of_rank(scene: &Scene) {
+    failed_save(scene, Stage::Rank, Fault::Write(libc::ENOSPC), by_wait);
+}
+
 pub fn disk_full_at_write(scene: &Scene) {
     failed_save(scene, Stage::Pool, Fault::Write(libc::ENOSPC), by_wait);
 }

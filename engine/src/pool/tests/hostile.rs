@@ -87,6 +87,24 @@ fn a_chunk_that_was_taken_away_is_an_error_and_stays_away() {
 }
 
 #[test]
+fn chunks_that_say_they_are_a_members_who_does_not_know_are_freed_by_it() {
+    let directory = memory();
+    let first = pool(&directory, 2, 3);
+    let second = Pool::join(directory.path(), first.id(), 1).unwrap();
+    let held = take(&second);
+    for entry in first.shared.chunk_entries() {
+        let lie = State::Full as u64 | 1 << 16 | 7 << 32;
+        let _ = entry.word.compare_exchange(0, lie, Ordering::SeqCst, Ordering::SeqCst);
+    }
+    assert!(first.take_now().is_none());
+    first.repair();
+    assert!(first.take_now().is_none(), "another member may hold them");
+    second.repair();
+    assert_eq!(take_all(&first).len(), 2, "all but the one that it holds");
+    drop(held);
+}
+
+#[test]
 fn a_making_that_nobody_is_at_is_begun_anew() {
     // Garbage, a member that is none, one that never came, this one, failures of long ago.
     for found in [77, 1 << 32 | 9, 1 << 32 | 1, 1 << 32, 2, 3, u64::MAX] {

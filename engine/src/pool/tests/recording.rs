@@ -315,3 +315,20 @@ fn records_without_a_pool_and_damaged_pools_are_removed_too() {
     }
     assert_eq!(files(directory.path()).len(), 1);
 }
+
+#[test]
+fn pools_that_are_made_while_others_clean_up_are_not_cleaned_up() {
+    let directory = memory();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    let pool = pool(&directory, 2, 3);
+                    let joined = Pool::join(directory.path(), pool.id(), 1).unwrap();
+                    assert!(joined.is_alive(0) && joined.is_alive(1));
+                }
+            });
+        }
+    });
+    assert_eq!(files(directory.path()), [""; 0]);
+}

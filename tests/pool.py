@@ -1,0 +1,54 @@
+"""Where things lie in the file of a pool (engine/src/pool/layout.rs); enough to read it and to do it harm."""
+
+import struct
+
+CONSTANTS = 80
+CONTROL, CONTROL_BYTES = 4096, 384
+CHUNK_TABLE = 8192
+ENTRY = 64
+STATES = ["free", "filling", "full", "writing", "written"]  # of a chunk
+
+
+class Pool:
+    def __init__(self, path):
+        self.path = path
+        with open(path, "rb") as file:
+            self.chunks, self.members = struct.unpack_from("=II", file.read(80), 40)
+            file.seek(CHUNK_TABLE)
+            self.table = file.read(ENTRY * self.chunks)
+
+    def held(self):
+        """State and member of each chunk that is somebody's."""
+        for at in range(0, ENTRY * self.chunks, ENTRY):
+            state, member = struct.unpack_from("=HH", self.table, at)
+            if state:
+                yield STATES[state], member
+
+    def parts(self):
+        """Where everything but the chunks lies: constants, control block, tables of chunks and members."""
+        members = CHUNK_TABLE + ENTRY * self.chunks
+        yield range(CONSTANTS)
+        yield range(CONTROL, CONTROL + CONTROL_BYTES)
+        yield range(CHUNK_TABLE, members)
+        yield range(members, members + ENTRY * self.members)
+
+    def overwrite(self, at, data):
+        with open(self.path, "r+b") as file:
+            file.seek(at)
+            file.write(data)
+
+    def claim_all(self, state, member):
+        """Has every chunk say that it is in `state` and `member`'s."""
+        for index in range(self.chunks):
+            self.overwrite(CHUNK_TABLE + ENTRY * index, struct.pack("=HHI", STATES.index(state), member, 1))
+
+
+def flip(path, parts, random, count):
+    """Changes `count` bytes of a file, each in one of `parts`."""
+    with open(path, "r+b") as file:
+        for _ in range(count):
+            at = random.choice(random.choice(parts))
+            file.seek(at)
+            byte = file.read(1)[0]
+            file.seek(at)
+            file.write(bytes([byte ^ random.choice([1, 2, 4, 128, 255])]))

@@ -1,0 +1,66 @@
+"""A job that is killed between t2 and t3: its revision lies whole in the node's pool, and not in the space."""
+
+import re
+import tempfile
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from job import Job
+from mpi import OPENMPI, SHARED_MEMORY
+
+LIMIT_S = 60
+LINE = re.compile(r"= \d+ checkpoint OK")
+
+
+@contextmanager
+def pool_directory():
+    with tempfile.TemporaryDirectory(dir=SHARED_MEMORY, prefix="mainstay-test-") as folder:
+        yield Path(folder)
+
+
+class Place:
+    """A space, a program that makes the calls of c/faults.c, and what has its writes held."""
+
+    def __init__(self, folder, faults, shim):
+        self.folder, self.faults, self.shim = folder, faults, shim
+        self.space = folder / "space"
+
+    def staged_and_killed(self, pools, ranks, *before):
+        """Revision 1 is saved; revision 2 is staged by all ranks, nothing of it is written, and all are killed."""
+        held = self.folder / "held"
+        shim = {"LD_PRELOAD": self.shim, "INJECT": "write:hold", "INJECT_WHEN": held, "INJECT_SPACE": self.space}
+        commands = [*before, "open", "save:1", "wait", f"make:{held}", "save:2", "poll"]
+        with self.job(pools, ranks, commands, shim) as job:
+            told = 0
+            for line in job.lines():
+                told += bool(LINE.match(line))
+                if told == 2 * ranks:
+                    break
+            assert told == 2 * ranks, job.tail()
+            for rank in range(ranks):
+                # mpiexec may have seen the first die and ended the others.
+                with suppress(ProcessLookupError):
+                    job.kill_rank(rank)
+            job.process.wait(LIMIT_S)
+        held.unlink()
+        assert len(list(pools.iterdir())) == 1 + ranks, "the pool, and a record for each rank"
+
+    def run(self, pools, ranks, *commands, wrong_is_told=False):
+        """What a job says that must end in order: rank, call, status, text."""
+        with self.job(pools, ranks, commands) as job:
+            said = [re.match(r"= (\d+) (\S+) (\S+) ?(.*)$", line) for line in job.lines()]
+            assert job.wait() == 0, job.tail()
+        said = [match.groups() for match in said if match]
+        assert wrong_is_told or not any(status in ("WRONG", "INTERNAL") for _, _, status, _ in said), said
+        assert sum(call == "end" for _, call, _, _ in said) == ranks, said
+        return said
+
+    def job(self, pools, ranks, commands, more=()):
+        variables = {"MAINSTAY_POOL_DIRECTORY": pools, **dict(more)}
+        variables = [f"{name}={value}" for name, value in variables.items()]
+        return Job(ranks, ["env", *variables, self.faults, self.space, *commands], self.folder, LIMIT_S)
+
+
+def ends_well(said):
+    assert all(status == "OK" for _, call, status, _ in said if call != "restored"), said

@@ -1,0 +1,160 @@
+"""SIGKILL of ranks that share a small pool, whatever they do with its chunks, with each stage.
+
+Four ranks write pieces and regions through a pool of as few chunks as can be, so that they wait for each
+other's chunks. With Open MPI's fault tolerance the survivors live on: each sees its own part of the last
+revision to its end, and ends. The next job verifies every byte of what it restores, and nothing of the
+dead one is left in the pools' directory.
+"""
+
+import collections
+import dataclasses
+import itertools
+import re
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from mpi import MPICH, OPENMPI, SHARED_MEMORY
+from pool import STATES, Pool
+from test_kills import RANKS, STEPS, Space, folder, victim_in_c  # noqa: F401
+
+SURVIVING = dataclasses.replace(OPENMPI, oversubscribe=("--with-ft", "ulfm", *OPENMPI.oversubscribe))
+SURVIVED = re.compile(r"survived: rank (\d+), (.*)$")
+SURVIVAL_S = 30  # for survivors to end
+STARTING_S = 0.5  # an opening and a restore, about
+ROUNDS = 4  # tries for a phase that was missed
+# Completed from the pool if the job dies after t2.
+SALVAGED = ("pool", "node")
+
+RUNNING = ("computing", "settling the last", "waiting")
+# By what the program does and what becomes of its revision.
+PHASES = {
+    "starting": lambda program, io: program == "starting",
+    "between begin and t2": lambda program, io: program == "writing pieces",
+    "at t2": lambda program, io: program == "staging",
+    "between t2 and t3": lambda program, io: program in RUNNING and io != "nothing to do",
+    "after t3": lambda program, io: program == "computing" and io == "nothing to do",
+}
+# A rank that dies in MPI_Init takes the others along, or has them wait for ever: only all at once.
+PLAN = [
+    ("starting", "all ranks"), ("between begin and t2", "one rank"), ("at t2", "all but one"),
+    ("between t2 and t3", "all ranks"), ("after t3", "one rank"), ("between t2 and t3", "one rank"),
+    ("between begin and t2", "all but one"), ("at t2", "all ranks"), ("after t3", "all ranks"),
+    ("between t2 and t3", "all but one"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def pools(monkeypatch):
+    """A directory of pools in shared memory, empty in the end."""
+    monkeypatch.setenv("VICTIM_SHARES", "1")
+    with tempfile.TemporaryDirectory(dir=SHARED_MEMORY, prefix="mainstay-test-") as folder:
+        monkeypatch.setenv("MAINSTAY_POOL_DIRECTORY", folder)
+        yield Path(folder)
+
+
+class SharedSpace(Space):
+    """One space, and a directory of pools."""
+
+    def __init__(self, mpi, folder, pools, stage):  # noqa: F811
+        super().__init__(victim_in_c(mpi), mpi, folder, 1, stage)
+        self.pools = pools
+        # Without I/O threads t2 is t3.
+        self.plan = [(phase, whom) for phase, whom in PLAN if stage != "direct" or phase != "between t2 and t3"]
+        self.promised = 0  # of the stages that are salvaged: what all ranks had handed over
+        self.left = set()  # files of the pools of dead jobs
+        self.chunks = collections.Counter()  # states in which the dead held them
+
+    def restored(self, job):
+        revision = super().restored(job)
+        assert revision >= self.promised, f"revision {revision} came back, all ranks were past t2 of {self.promised}"
+        assert not (stay := self.left & set(self.pools.iterdir())), f"left by a dead job: {stay}"
+        return revision
+
+    def killed_in(self, phase, whom):
+        """A job that restores and goes on is killed when one rank is in `phase`; its survivors end well."""
+        rank, later = self.random.randrange(RANKS), self.random.randrange(4)
+        with self.job(STEPS) as job:
+            if phase == "starting":
+                job.hold_all(RANKS)
+                pause_s = self.random.uniform(0, STARTING_S)
+            else:
+                first = self.restored(job) + 1 + later
+                self.watch(job, rank, phase, PHASES[phase], first)
+                pause_s = self.random.uniform(0, 0.004)
+            time.sleep(pause_s)
+            job.kill(whom, rank)
+            job.deadline = min(job.deadline, time.monotonic() + SURVIVAL_S)
+            self.note_chunks(rank)
+            said = list(job.lines())
+            job.wait()
+        self.note_death(rank, whom)
+        wrong = [line for line in said if line.startswith("WRONG") and "GROUP_FAILED" not in line]
+        assert not wrong, wrong
+        if self.mpi is SURVIVING:
+            survived = {int(match[1]): match[2] for match in map(SURVIVED.match, said) if match}
+            assert survived == dict.fromkeys(set(range(RANKS)) - job.victims(whom, rank), "durable"), job.tail()
+
+    def note_chunks(self, rank):
+        """What the dead rank holds, before others find out."""
+        for path in self.pools.iterdir():
+            if "." not in path.name:
+                self.chunks.update(state for state, member in Pool(path).held() if member == rank)
+
+    def note_death(self, rank, whom):
+        program, io, _ = self.board.read(rank)
+        self.died[whom, next((phase for phase, is_there in PHASES.items() if is_there(program, io)), "else")] += 1
+        self.note_newest()
+        self.left = set(self.pools.iterdir())
+        if self.stage in SALVAGED:
+            self.promised = max(self.promised, min(self.board.read(rank)[2] for rank in range(RANKS)))
+
+    def missed(self):
+        hit = {phase for _, phase in self.died}
+        return [(phase, whom) for phase, whom in self.plan[:5] if phase not in hit]
+
+    def told(self):
+        """Deaths by phase (down) and by who was killed (across)."""
+        whom = sorted({who for who, _ in self.died})
+        lines = [f"Where the kills hit, {self.mpi}, stage {self.stage}:", " " * 22 + "  ".join(whom)]
+        for phase in [*PHASES, "else"]:
+            lines.append(f"{phase:<20}" + "  ".join(f"{self.died[who, phase]:>{len(who)}}" for who in whom))
+        chunks = ", ".join(f"{state} {self.chunks[state]}" for state in STATES[1:])
+        return "\n".join([*lines, f"chunks that a dead rank held: {chunks}"])
+
+
+def kill_all_over(space, count, capsys):
+    """Carries out the plan, again and again, in any order; the last job ends in order."""
+    kills = list(itertools.islice(itertools.cycle(space.plan), count))
+    space.random.shuffle(kills)
+    for kill in kills:
+        space.killed_in(*kill)
+    for _ in range(ROUNDS):
+        for kill in space.missed():
+            space.killed_in(*kill)
+    space.ends_well()
+    with capsys.disabled():
+        print("\n" + space.told(), flush=True)
+    assert not list(space.pools.iterdir()), "a job that ended in order leaves nothing"
+    assert not space.missed()
+
+
+@pytest.mark.parametrize(
+    ("mpi", "stage", "count"),
+    [(SURVIVING, "pool", 8), (SURVIVING, "node", 7), (MPICH, "pool", 5), (SURVIVING, "rank", 5), (SURVIVING, "direct", 5)],
+    ids=str,
+)
+def test_thirty_kills(mpi, stage, count, folder, pools, capsys):  # noqa: F811
+    kill_all_over(SharedSpace(mpi, folder, pools, stage), count, capsys)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize(
+    ("mpi", "stage", "count"),
+    [(SURVIVING, "pool", 150), (SURVIVING, "node", 150), (MPICH, "pool", 60), (MPICH, "node", 60),
+     (SURVIVING, "rank", 40), (SURVIVING, "direct", 40)],
+    ids=str,
+)  # fmt: skip
+def test_five_hundred_kills(mpi, stage, count, folder, pools, capsys):  # noqa: F811
+    kill_all_over(SharedSpace(mpi, folder, pools, stage), count, capsys)

@@ -1,0 +1,198 @@
+"""Bytes of the pool and of the records beside it change: in a dead pool before it is claimed, and in a living one.
+
+Everything but the contents of the chunks: those nobody can check before they are hashed.
+"""
+
+import itertools
+import queue
+import random
+import re
+import shutil
+import subprocess
+import threading
+import time
+
+import pytest
+from mpi import OPENMPI
+from pool import STATES, Pool, flip
+from programs import build_c
+from staged import Place, ends_well, pool_directory
+
+LIMIT_S = 60
+DEAD, LIVING, LIVING_CAMPAIGN = 100, 4, 40  # seeds
+REVISIONS = range(1, 9)
+SMALL = [f"set:pool={1 << 20}", f"set:chunk={64 << 10}"]
+LINE = re.compile(r"^= (\d+) (\S+) (\S+) ?(.*)$")
+
+
+@pytest.fixture(scope="module")
+def faults():
+    return build_c(["faults.c"], "faults", "-Wno-misleading-indentation")
+
+
+@pytest.fixture
+def pools(monkeypatch):
+    with pool_directory() as folder:
+        monkeypatch.setenv("MAINSTAY_POOL_DIRECTORY", str(folder))
+        yield folder
+
+
+def pool_in(folder):
+    (path,) = (path for path in folder.iterdir() if "." not in path.name)
+    return Pool(path)
+
+
+class Living:
+    """A job of two ranks that saves revisions, and stops between them for as long as somebody does harm."""
+
+    def __init__(self, faults, scratch, *more):
+        self.space = scratch / "space"
+        command = [faults, self.space, *SMALL, "open", *more, "save:1", "wait"]
+        command += [word for n in REVISIONS[1:] for word in ("pause", f"save:{n}", "wait")] + ["close"]
+        self.process = subprocess.Popen(
+            list(map(str, OPENMPI.mpiexec(2, command))), env=OPENMPI.environment(scratch),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+            start_new_session=True,
+        )  # fmt: skip
+        self.said, self._lines = [], queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            self._lines.put(line)
+        self._lines.put(None)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.terminate()
+        self.process.wait(LIMIT_S)
+
+    def until_both(self, call):
+        """Follows it until both ranks have come to `call`."""
+        told, deadline = 0, time.monotonic() + LIMIT_S
+        while told < 2:
+            try:
+                line = self._lines.get(timeout=max(0, deadline - time.monotonic()))
+            except queue.Empty:
+                raise TimeoutError(f"it hangs: {self.said}") from None
+            assert line is not None, f"it ended: {self.said}"
+            if match := LINE.match(line):
+                self.said.append(match.groups())
+                told += match[2] == call
+
+    def go_on(self):
+        self.process.stdin.write("on\n")
+        self.process.stdin.flush()
+
+
+def solo(faults, space, *commands):
+    """What a program of one rank says, which must end in order."""
+    done = subprocess.run(
+        [faults, "--solo", space, *commands], capture_output=True, text=True, errors="replace", timeout=LIMIT_S
+    )
+    assert done.returncode == 0 and "INTERNAL" not in done.stdout, done
+    return [match.groups() for match in map(LINE.match, done.stdout.splitlines()) if match]
+
+
+def test_a_dead_pool_that_is_damaged(faults, scratch, pools):
+    """Revision 2 or the one before comes back, whole, and nothing of the pool stays."""
+    place = Place(scratch, faults, build_c(["inject.c"], "inject.so", "-shared", "-fPIC"))
+    place.staged_and_killed(pools, 1, *SMALL)
+    saved, left = scratch / "saved", scratch / "left"
+    shutil.copytree(place.space, saved)
+    shutil.copytree(pools, left)
+    came_back = set()
+    for seed in range(DEAD):
+        shutil.rmtree(place.space)
+        shutil.copytree(saved, place.space)
+        for path in left.iterdir():
+            shutil.copy(path, pools / path.name)
+            (pools / path.name).chmod(0o600)
+        choice = random.Random(seed)
+        pool = pool_in(pools)
+        record = pool.path.with_name(f"{pool.path.name}.0")
+        # Whose it is and its seal, its table of segments, its plan: where there is anything.
+        used = [at for at, byte in enumerate(record.read_bytes()) if byte]
+        head, plan = used[: len(used) // 4], used[-700:]
+        path, parts = choice.choice([(pool.path, list(pool.parts())), *((record, [part]) for part in (head, used, plan))])
+        flip(path, parts, choice, choice.choice([1, 4, 40]))
+        said = solo(faults, place.space, *SMALL, "open", "restore", "holds:1", "holds:2", "save:5", "wait", "close")
+        first, second = (status == "OK" for _, call, status, _ in said if call == "holds")
+        revision = next(status for _, call, status, _ in said if call == "restored")
+        assert (first, second) == (revision == "1", revision == "2"), f"seed {seed}: {said}"
+        ends_well([line for line in said if line[1] != "holds"])
+        came_back.add(revision)
+        assert not list(pools.iterdir()), f"seed {seed}"
+    assert came_back == {"1", "2"}
+
+
+def saved_well(said):
+    """Revisions of which both ranks were told that they are durable, the newest first."""
+    waits = [[status for rank, call, status, _ in said if (rank, call) == (who, "wait")] for who in ("0", "1")]
+    return [str(n) for n, told in reversed(list(enumerate(zip(*waits), 1))) if set(told) == {"OK"}]
+
+
+def harmed(faults, scratch, pools, harm, *more):
+    """A job whose pool is harmed between its checkpoints ends, each call with success or an error by name, and what
+    it was told to be saved comes back."""
+    with Living(faults, scratch, *more) as job:
+        pool = None
+        for _ in REVISIONS[1:]:
+            job.until_both("pause")
+            pool = pool or pool_in(pools)
+            harm(pool)
+            job.go_on()
+        job.until_both("end")
+        assert job.process.wait(LIMIT_S) == 0
+    assert not {"INTERNAL", "WRONG"} & {status for _, _, status, _ in job.said}, job.said
+    revisions = saved_well(job.said)
+    place = Place(scratch, faults, None)
+    said = place.run(pools, 2, "open", "restore", *(f"holds:{n}" for n in REVISIONS), "close", wrong_is_told=True)
+    came_back = {status for _, call, status, _ in said if call == "restored"}
+    held = [[status for rank, call, status, _ in said if (rank, call) == (who, "holds")] for who in ("0", "1")]
+    assert len(came_back) == 1 and min(came_back) >= revisions[0], (job.said, said)
+    assert held == [["OK" if str(n) in came_back else "WRONG" for n in REVISIONS]] * 2, (job.said, said)
+    assert not list(pools.iterdir()), "what is left of it goes with the next opening"
+    shutil.rmtree(scratch / "space")
+    return job.said
+
+
+@pytest.mark.parametrize(
+    "seeds", [range(LIVING), pytest.param(range(LIVING, LIVING_CAMPAIGN), marks=pytest.mark.campaign)], ids=["few", "many"]
+)
+def test_a_living_pool_that_is_damaged(faults, scratch, pools, seeds):
+    for seed in seeds:
+        choice = random.Random(seed)
+
+        def harm(pool, choice=choice):
+            records = [path for path in pools.iterdir() if path != pool.path]
+            if choice.random() < 0.3:
+                record = choice.choice(records)
+                flip(record, [range(min(2000, record.stat().st_size))], choice, choice.choice([1, 4, 100]))
+            else:
+                flip(pool.path, list(pool.parts())[choice.choice([0, 1]) :], choice, choice.choice([1, 4, 100]))
+
+        harmed(faults, scratch, pools, harm)
+
+
+@pytest.mark.parametrize("member", [0, 1, 2, 77])
+def test_chunks_that_say_they_are_taken(faults, scratch, pools, member):
+    """Of one who lives, or of none: nobody waits for them for ever."""
+    states = itertools.cycle(STATES[1:])
+    said = harmed(faults, scratch, pools, lambda pool: pool.claim_all(next(states), member))
+    assert saved_well(said) == [str(n) for n in reversed(REVISIONS)], said
+
+
+def test_chunks_that_say_they_are_taken_by_a_rank_that_needs_none(faults, scratch, pools):
+    """It does not wait for a chunk, and has to find out all the same."""
+    with Living(faults, scratch, "@1:unprotect:field", "@1:unprotect:step") as job:
+        job.until_both("pause")
+        pool = pool_in(pools)
+        for state in STATES[1:]:
+            pool.claim_all(state, 1)
+            job.go_on()
+            job.until_both("pause")
+    assert {status for _, _, status, _ in job.said} == {"OK"}, job.said

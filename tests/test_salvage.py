@@ -1,0 +1,50 @@
+"""What a killed job had staged comes back with the next start, unless the job has gone on elsewhere meanwhile."""
+
+import pytest
+from programs import build_c
+from staged import Place, ends_well, pool_directory
+
+RANKS = 2
+
+
+@pytest.fixture
+def place(scratch):
+    faults = build_c(["faults.c"], "faults", "-Wno-misleading-indentation")
+    return Place(scratch, faults, build_c(["inject.c"], "inject.so", "-shared", "-fPIC"))
+
+
+# Only what is in the pool is not written before t2, and it is all of it.
+NODE = ["set:stage=3", f"set:threshold={1 << 20}", "set:small=1"]
+
+
+@pytest.mark.parametrize("settings", [["set:stage=1"], NODE], ids=["pool", "node"])
+def test_a_start_completes_what_was_staged(place, settings):
+    with pool_directory() as pools:
+        place.staged_and_killed(pools, RANKS, *settings)
+        ends_well(place.run(pools, RANKS, "open", "restore", "holds:2", "save:3", "wait", "close"))
+        assert not list(pools.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("then", "last"),
+    [(["save:7", "wait", "save:8", "wait"], 8), ([], 1)],
+    ids=["two revisions later", "opened in between"],
+)
+def test_a_late_start_does_not_bring_back_what_the_job_went_on_without(place, then, last):
+    with pool_directory() as first, pool_directory() as second:
+        place.staged_and_killed(first, RANKS)
+        ends_well(place.run(second, RANKS, "open", "restore", "holds:1", *then, "close"))
+        assert not list(second.iterdir())
+        ends_well(place.run(first, RANKS, "open", "restore", f"holds:{last}", "save:9", "wait", "close"))
+        assert not list(first.iterdir()), "what nobody can claim any more goes"
+        ends_well(place.run(second, RANKS, "open", "restore", "holds:9", "close"))
+
+
+def test_a_killed_job_that_went_on_elsewhere_and_was_killed_there_too(place):
+    with pool_directory() as first, pool_directory() as second:
+        place.staged_and_killed(first, RANKS)
+        place.staged_and_killed(second, RANKS)  # from revision 1 on, under a newer lineage
+        ends_well(place.run(first, RANKS, "open", "restore", "holds:1", "close"))
+        assert not list(first.iterdir())
+        ends_well(place.run(second, RANKS, "open", "restore", "holds:1", "close"))
+        assert not list(second.iterdir())
