@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     device::{Access, Device, Disk},
-    error::Result,
+    error::{Error, Result},
     pool::{self, Dead, Pool, Sealed},
 };
 use std::{
@@ -37,10 +37,12 @@ pub(crate) fn at_opening(device: &dyn Device, directory: &Path, locked: bool) ->
             }
             // A member is in it, or another rank is at it.
             Ok(None) if found.has_pool => {}
-            // What cannot be opened can be claimed by nobody.
-            Ok(None) | Err(_) => {
+            // Records without their pool, and a pool that is damaged, can be claimed by nobody.
+            Ok(None) | Err(Error::PoolRefused { .. }) => {
                 let _ = pool::remove(directory, found.id);
             }
+            // It may be another time.
+            Err(_) => {}
         }
     }
     failures
