@@ -57,7 +57,8 @@ class Place:
         return said
 
     def job(self, pools, ranks, commands, more=()):
-        variables = {"MAINSTAY_POOL_DIRECTORY": pools, **dict(more)}
+        # Open MPI's own segments go with the folder, whatever is killed.
+        variables = {"MAINSTAY_POOL_DIRECTORY": pools, "OMPI_MCA_btl_sm_backing_directory": self.folder, **dict(more)}
         variables = [f"{name}={value}" for name, value in variables.items()]
         return Job(ranks, ["env", *variables, self.faults, self.space, *commands], self.folder, LIMIT_S)
 

@@ -50,7 +50,7 @@ class Living:
         command = [faults, self.space, *SMALL, "open", *more, "save:1", "wait"]
         command += [word for n in REVISIONS[1:] for word in ("pause", f"save:{n}", "wait")] + ["close"]
         self.process = subprocess.Popen(
-            list(map(str, OPENMPI.mpiexec(2, command))), env=OPENMPI.environment(scratch),
+            list(map(str, OPENMPI.mpiexec(2, command))), env=OPENMPI.environment(scratch) | {"OMPI_MCA_btl_sm_backing_directory": str(scratch)},
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
             start_new_session=True,
         )  # fmt: skip

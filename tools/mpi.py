@@ -23,7 +23,7 @@ class Mpi:
     variables: tuple  # pairs for the environment of mpiexec
     rank_variable: bytes  # tells a rank its number
     depth: int  # generations from mpiexec to its ranks
-    segments: str  # the files in /dev/shm that ranks leave when they are killed; "": none
+    segments: tuple  # the files in /dev/shm that ranks leave when they are killed
 
     def __str__(self):
         return self.name
@@ -63,7 +63,7 @@ class Mpi:
 
     def shared(self):
         """The segments that this user's ranks of this MPI have in /dev/shm now, or have left there."""
-        return set(filter(is_ours, SHARED_MEMORY.glob(self.segments))) if self.segments else set()
+        return {path for pattern in self.segments for path in SHARED_MEMORY.glob(pattern) if is_ours(path)}
 
     def left_in_shared_memory(self):
         """Those of its segments that no process has mapped."""
@@ -128,7 +128,7 @@ OPENMPI = Mpi(
     variables=(("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")),
     rank_variable=b"PMIX_RANK",
     depth=1,
-    segments="",
+    segments=(),
 )
 
 # A proxy stands between mpiexec and the ranks, and ends them when mpiexec dies, however that happens. It
@@ -140,7 +140,7 @@ MPICH = Mpi(
     variables=(("HWLOC_XMLFILE", "/dev/null"),),
     rank_variable=b"PMI_RANK",
     depth=2,
-    segments="mpich_sh*",
+    segments=("mpich_sh*", "ucx_shm_posix_*"),  # the latter of ranks that die while they start
 )
 
 MPIS = (OPENMPI, MPICH)
