@@ -45,8 +45,8 @@ pub enum Error {
     DiskFull { doing: String, path: String, source: Arc<io::Error> },
 
     #[error(
-        "the pool of {needed} bytes does not fit into {path}, where {available} bytes are free; set a smaller pool_bytes \
-         or give {path} more memory"
+        "the pool, or what is recorded beside it, needs {needed} bytes more in {path}, where {available} bytes are free; \
+         set a smaller pool_bytes or give {path} more memory"
     )]
     PoolFull { path: String, needed: u64, available: u64 },
 
