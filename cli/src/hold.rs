@@ -4,8 +4,7 @@ use crate::{
     arguments,
     document::{self, hex},
     exit::{Exit, Failure, say},
-    output,
-    salvage::pool_directory,
+    output, salvage,
     show::missing,
     text::{self, Align},
 };
@@ -23,7 +22,7 @@ const TRIES: usize = 10;
 pub fn hold(wanted: &arguments::Hold) -> Result<Exit, Failure> {
     let expires = wanted.time.map_or(0, expiry);
     // What a killed job had staged counts as well, and may not be completed any more beside a hold.
-    tend::salvage(&pool_directory()?, Some(&wanted.space.path), false)?;
+    salvage::first(&wanted.space.path)?;
     for _ in 0..TRIES {
         let survey = SpaceSurvey::open(&wanted.space.path)?;
         let key = chosen(&survey, wanted.revision)?;

@@ -4,8 +4,7 @@ use crate::{
     arguments,
     document::{self, PrunedRevision, hex},
     exit::{Exit, Failure, say},
-    output,
-    salvage::pool_directory,
+    output, salvage,
     text::{self, Align},
 };
 use mainstay_engine::{
@@ -23,7 +22,7 @@ pub fn prune(wanted: &arguments::Prune) -> Result<Exit, Failure> {
     };
     if !wanted.dry_run {
         // What a killed job had staged counts as well, and could not be completed any more afterwards.
-        tend::salvage(&pool_directory()?, Some(&wanted.space.path), false)?;
+        salvage::first(&wanted.space.path)?;
     }
     let survey = SpaceSurvey::open(&wanted.space.path)?;
     survey.damage.iter().for_each(|what| say(what));

@@ -11,7 +11,7 @@ use mainstay_engine::{
     Choice, Config,
     tend::{self, SalvageFate, Salvaged},
 };
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub fn salvage(wanted: &arguments::Salvage) -> Result<Exit, Failure> {
     let directory = match &wanted.pool_directory {
@@ -34,8 +34,31 @@ pub fn salvage(wanted: &arguments::Salvage) -> Result<Exit, Failure> {
     Ok(exit(&salvaged))
 }
 
+/// For commands whose new lineage would end the claim: completes what can be completed in `space`. Refuses if
+/// some of it could be another time.
+pub fn first(space: &Path) -> Result<(), Failure> {
+    let salvaged = tend::salvage(&pool_directory()?, Some(space), false)?;
+    let failed = |shard: &tend::SalvagedShard| match &shard.fate {
+        SalvageFate::Failed(why) => Some(format!("revision {}, shard {}: {why}", shard.key.number, shard.shard)),
+        _ => None,
+    };
+    match salvaged.shards.iter().find_map(failed) {
+        Some(why) => Err(Failure::refused(format!(
+            "what a killed job had staged could not be completed, and would be lost: {why}; try again when that is mended"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// For a supervisor, between two starts: completes what can be completed here. The start does the rest.
+pub fn what_can_be(spaces: &[PathBuf]) {
+    if let Ok(directory) = pool_directory() {
+        spaces.iter().for_each(|space| drop(tend::salvage(&directory, Some(space), false)));
+    }
+}
+
 /// Where a job of this user, started here, has its pools.
-pub fn pool_directory() -> Result<PathBuf, Failure> {
+fn pool_directory() -> Result<PathBuf, Failure> {
     Ok(Config::resolve(&Choice::default())?.config.pool_directory)
 }
 

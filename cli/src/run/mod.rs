@@ -11,6 +11,7 @@ mod spaces;
 use crate::{
     arguments,
     exit::{Exit, Failure, say},
+    salvage,
 };
 use job::{Ended, Limits};
 use signals::Signals;
@@ -74,6 +75,7 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
         }
         let spaces = known();
         say(&format!("start {start} failed: {how}"));
+        salvage::what_can_be(&spaces);
         let newest = Newest::of(&spaces);
         if start > wanted.restarts {
             say(&format!("giving up after {} restart(s) at {newest}", wanted.restarts));
@@ -100,7 +102,8 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
                 return Ok(128 + signal as u8);
             }
         }
-        // What its last ranks still published counts too.
+        // What its last ranks still published counts too, and what they had staged.
+        salvage::what_can_be(&spaces);
         let newest = Newest::of(&spaces);
         say(&format!("going on from {newest}"));
         before = Some(newest);

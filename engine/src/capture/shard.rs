@@ -110,15 +110,25 @@ impl Shard {
         let end = offset.checked_add(bytes).filter(|end| i64::try_from(*end).is_ok());
         let end = end.ok_or_else(|| refused(format!("{bytes} bytes end beyond what any file has")))?;
         if self.parts >= self.parts_max {
-            return Err(refused(format!(
-                "the list of pieces is full ({} that do not follow one another); write larger pieces, or in order, \
-                 or announce more bytes to begin",
-                self.parts_max
-            )));
+            return Err(refused(self.list_full()));
         }
         self.handed += 1;
         self.items[item].bytes = self.items[item].bytes.max(end);
         Ok(Handed { item, offset, order: self.handed, alignment: 1 })
+    }
+
+    /// Refuses if the list has no room for all pieces: what lay in a buffer was counted only when it left.
+    pub(crate) fn check_parts(&self) -> Result<()> {
+        let fits = self.streams.is_empty() || self.parts <= self.parts_max;
+        if fits { Ok(()) } else { Err(Error::argument("pieces", self.list_full())) }
+    }
+
+    fn list_full(&self) -> String {
+        format!(
+            "the list of pieces is full ({} that do not follow one another); write larger pieces, or in order, or \
+             announce more bytes to begin",
+            self.parts_max
+        )
     }
 
     /// `bytes` bytes of what was handed over, `from` bytes behind its beginning, lie at `at` in the log.
@@ -131,7 +141,7 @@ impl Shard {
             Some(last)
                 if last.offset + last.bytes == offset
                     && last.at + last.bytes == at
-                    && handed.order - last.order <= 1 =>
+                    && handed.order.checked_sub(last.order).is_some_and(|between| between <= 1) =>
             {
                 (last.bytes, last.order) = (last.bytes + bytes, handed.order);
             }

@@ -70,8 +70,8 @@ impl Size {
 
     /// Upper bound of the manifest's length for so many runs.
     pub(crate) fn manifest_bytes_at_most(&self, runs: usize) -> u64 {
-        // A region may lie in two places: what went straight through, and the rest.
-        let extents = self.extents + self.regions.len() as u64;
+        // A region may lie in three places: what went straight through, and the rest in two buffers.
+        let extents = self.extents + 2 * self.regions.len() as u64;
         Manifest::bytes_at_most(&self.regions, &self.annex, runs) + extents * Manifest::EXTENT_BYTES
     }
 }

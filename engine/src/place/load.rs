@@ -8,7 +8,7 @@ use std::{
         atomic::{AtomicU8, Ordering},
     },
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// How often those who hold back look whether somebody waits for a chunk.
@@ -25,6 +25,8 @@ pub(crate) struct Load {
     offset: u64,
     bytes: u64,
     segment: u32,
+    /// Since t1.
+    filled_at: Duration,
     /// What of it is done: `WRITTEN`, `HASHED`.
     ended: AtomicU8,
 }
@@ -37,7 +39,8 @@ impl Load {
     pub(crate) fn new(chunk: Chunk, saving: Arc<Saving>, offset: u64, bytes: u64) -> Result<Load> {
         let segment = saving.place(&chunk, offset, bytes);
         chunk.fill(saving.tag(), segment, bytes)?;
-        Ok(Load { chunk, saving, offset, bytes, segment, ended: AtomicU8::new(0) })
+        let filled_at = saving.started().elapsed();
+        Ok(Load { chunk, saving, offset, bytes, segment, filled_at, ended: AtomicU8::new(0) })
     }
 
     pub(super) fn saving(&self) -> &Arc<Saving> {
@@ -57,7 +60,12 @@ impl Load {
         if self.saving.has_failed() {
             return;
         }
-        let result = self.chunk.await_turn().and_then(|()| self.saving.write(self.offset, self.filled()));
+        let turn = self.chunk.await_turn();
+        // It may have been given up meanwhile: whoever waits for its end gets its blocks.
+        if self.saving.has_failed() {
+            return;
+        }
+        let result = turn.and_then(|()| self.saving.write(self.offset, self.filled()));
         match result.and(self.chunk.written()) {
             Ok(()) => self.end(WRITTEN),
             Err(error) => self.saving.fail(error),
@@ -78,7 +86,11 @@ impl Load {
         }
         if !self.saving.has_failed() {
             self.saving.hash(self.offset, self.filled());
-            self.end(HASHED);
+            // Taken away meanwhile, it may have held something else.
+            match self.chunk.check() {
+                Ok(()) => self.end(HASHED),
+                Err(error) => self.saving.fail(error),
+            }
         }
     }
 
@@ -89,12 +101,11 @@ impl Load {
     }
 
     fn hold_back(&self, period: Duration) {
-        let since = self.saving.started().elapsed().as_nanos();
-        let period = period.as_nanos().max(1);
-        let left = u64::try_from(period - since % period).unwrap_or(u64::MAX);
-        let due = Instant::now() + Duration::from_nanos(left);
+        // All that was filled since the last flush goes with the next one.
+        let (filled, period) = (self.filled_at.as_nanos(), period.as_nanos().max(1));
+        let due = Duration::from_nanos(u64::try_from((filled / period + 1) * period).unwrap_or(u64::MAX));
         while !self.saving.is_staged() && !self.saving.has_failed() && !self.chunk.is_wanted() {
-            match due.checked_duration_since(Instant::now()) {
+            match due.checked_sub(self.saving.started().elapsed()) {
                 Some(left) => thread::sleep(left.min(LOOK_EVERY)),
                 None => break,
             }

@@ -16,8 +16,9 @@ use crate::{
     },
 };
 use std::{
+    fs,
     ops::Range,
-    os::unix::ffi::OsStrExt,
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
@@ -355,6 +356,7 @@ impl Saving {
         let plan = &self.plan;
         let (sequence, held) = self.found.clone();
         let sealed = SealedPlan {
+            file_system: fs::metadata(&plan.space).map_or(0, |found| found.dev()),
             space: plan.space.clone(),
             layout_id: self.portion.layout_id(),
             portion: self.portion.rank(),

@@ -3,9 +3,12 @@
 use super::{
     Pool, file,
     layout::ChunkEntry,
-    word::{State, Word},
+    word::{FREE, State, Word},
 };
-use crate::{device::forks, error::Result};
+use crate::{
+    device::forks,
+    error::{Error, Result},
+};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[derive(Debug)]
@@ -79,6 +82,21 @@ impl Chunk {
         Ok(())
     }
 
+    /// Refuses if it is another's now. Its state may change meanwhile: one thread writes it while another
+    /// hashes it.
+    pub(crate) fn check(&self) -> Result<()> {
+        const STATE: u64 = 0xffff;
+        match self.entry().word.load(Ordering::Acquire) {
+            found if found & !STATE == self.word.load(Ordering::Relaxed) & !STATE && found & STATE != FREE => Ok(()),
+            found => Err(self.changed(found)),
+        }
+    }
+
+    fn changed(&self, found: u64) -> Error {
+        let why = format!("chunk {} was changed by another process (its word is {found:#x})", self.index);
+        file::refused(self.pool.shared.path(), why)
+    }
+
     pub(super) fn tag(&self) -> u32 {
         (self.word.load(Ordering::Relaxed) >> 32) as u32
     }
@@ -88,10 +106,7 @@ impl Chunk {
         let old = self.word.load(Ordering::Relaxed);
         let new = Word { state, member: self.pool.shared.member_bits(), tag }.bits();
         let changed = self.entry().word.compare_exchange(old, new, Ordering::SeqCst, Ordering::Relaxed);
-        if let Err(found) = changed {
-            let why = format!("chunk {} was changed by another process (its word is {found:#x})", self.index);
-            return Err(file::refused(self.pool.shared.path(), why));
-        }
+        changed.map_err(|found| self.changed(found))?;
         self.word.store(new, Ordering::Relaxed);
         Ok(())
     }

@@ -3,7 +3,7 @@
 
 use super::{Held, Pool, Shared, file, layout::Constants, map::HUGE_PAGE, signal::Waited};
 use crate::error::Result;
-use std::sync::atomic::Ordering;
+use std::{os::unix::fs::MetadataExt, sync::atomic::Ordering};
 
 /// How far the making has come: 0, one of these, or beyond them the member that is at it.
 const MADE: u64 = 1;
@@ -40,7 +40,8 @@ impl Shared {
         loop {
             let found = control.making.load(Ordering::Acquire);
             match found {
-                MADE => return Ok(()),
+                // The word alone is not believed: without its memory a copy would end the program.
+                MADE if self.has_memory() => return Ok(()),
                 FULL if waited => {
                     let [needed, available] =
                         [&control.full_needed, &control.full_available].map(|n| n.load(Ordering::Acquire));
@@ -86,7 +87,9 @@ impl Shared {
             }
             Err(_) => FAILED,
         };
-        self.control().making.store(told, Ordering::SeqCst);
+        // Who took over from us knows better.
+        let mine = MAKERS + u64::from(self.member);
+        let _ = self.control().making.compare_exchange(mine, told, Ordering::SeqCst, Ordering::Relaxed);
         self.control().made.wake_all();
         made
     }
@@ -96,9 +99,11 @@ impl Shared {
     fn make_memory(&self) -> Result<()> {
         let constants: &Constants = &self.constants;
         let (from, bytes) = (constants.chunks_at(), constants.bytes());
+        // Another one may have begun.
+        let missing = constants.memory_bytes().saturating_sub(self.memory());
         let available = file::available(self.file());
-        if bytes > available {
-            return Err(file::full(self.path(), bytes, available));
+        if missing > available {
+            return Err(file::full(self.path(), missing, available));
         }
         let page = 4096;
         let begun = (0..bytes).step_by(HUGE_PAGE).try_for_each(|at| {
@@ -111,6 +116,15 @@ impl Shared {
             file::give_memory(self.file(), self.path(), constants.chunks_at(), constants.bytes())
         });
         made.inspect_err(|_| file::take_memory_back(self.file(), from, bytes))
+    }
+
+    /// What the file has been given.
+    fn memory(&self) -> u64 {
+        self.file().metadata().map_or(0, |found| found.blocks().saturating_mul(512))
+    }
+
+    fn has_memory(&self) -> bool {
+        self.memory() >= self.constants.memory_bytes()
     }
 
     fn chunk_range(&self) -> (usize, usize) {

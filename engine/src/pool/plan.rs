@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct SealedPlan {
     /// The space's directory.
     pub(crate) space: String,
+    /// Number of the file system that it is on; 0 if it is on none.
+    pub(crate) file_system: u64,
     pub(crate) layout_id: [u8; 16],
     /// Whose portion it goes to.
     pub(crate) portion: u32,

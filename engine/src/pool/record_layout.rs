@@ -12,7 +12,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 const MAGIC: [u8; 8] = *b"MSTYRCRD";
 const VERSION: u32 = 1;
 pub(super) const CONTROL_AT: usize = 1024;
-const META_AT: u64 = BLOCK_BYTES;
+pub(super) const META_AT: u64 = BLOCK_BYTES;
 
 /// Whose record it is. The file begins with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]

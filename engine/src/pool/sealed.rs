@@ -6,7 +6,7 @@ use super::{
     Pool, file,
     layout::{ChunkEntry, Constants},
     plan::SealedPlan,
-    record_layout::{CONTROL_AT, Owner, Parts, SEALED, SegmentFound, ShardFound, seal_of},
+    record_layout::{CONTROL_AT, META_AT, Owner, Parts, SEALED, SegmentFound, ShardFound, seal_of},
     word::Found,
 };
 use crate::{
@@ -18,7 +18,7 @@ use std::{
     io,
     mem::offset_of,
     os::unix::fs::{FileExt, MetadataExt},
-    path::Path,
+    path::{Path, PathBuf},
 };
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
@@ -29,8 +29,8 @@ pub(crate) struct Sealed {
     pub(crate) member: u32,
     pub(crate) plan: SealedPlan,
     pub(crate) segments: Vec<SealedSegment>,
-    /// Hashes of the segments that are done are in their rows.
-    pub(crate) meta: Aligned,
+    pub(crate) meta_bytes: u64,
+    path: PathBuf,
     pool: [u8; 16],
     tag: u32,
 }
@@ -69,10 +69,10 @@ impl Sealed {
     pub(crate) fn open(directory: &Path, id: [u8; 16], rank: u32) -> Result<Option<Sealed>> {
         let path = file::path_of(directory, id, Some(rank));
         let Some(record) = file::open(&path)? else { return Ok(None) };
-        Self::read(&record, id, rank).map_err(|e| file::failed("reading", &path, e))
+        Self::read(&record, &path, id, rank).map_err(|e| file::failed("reading", &path, e))
     }
 
-    fn read(record: &File, id: [u8; 16], rank: u32) -> io::Result<Option<Sealed>> {
+    fn read(record: &File, path: &Path, id: [u8; 16], rank: u32) -> io::Result<Option<Sealed>> {
         let found = record.metadata()?;
         // A file can say that it is longer than any memory; what it holds is what counts.
         let there = found.len().min(found.blocks().saturating_mul(512));
@@ -99,10 +99,19 @@ impl Sealed {
         let Ok(plan) = postcard::from_bytes(&plan) else { return Ok(None) };
         let mut done = u8::new_vec_zeroed(shard.segments as usize).map_err(memory)?;
         record.read_exact_at(&mut done, parts.done_at)?;
-        let mut meta = Aligned::zeroed(shard.meta_bytes).ok_or(io::ErrorKind::OutOfMemory)?;
-        record.read_exact_at(&mut meta[..shard.meta_bytes as usize], parts.meta_at())?;
         let segments = table.iter().zip(done).map(|(found, done)| found.segment(done == 1)).collect();
-        Ok(Some(Sealed { rank, member: owner.member, plan, segments, meta, pool: id, tag: shard.tag }))
+        let (member, meta_bytes, tag) = (owner.member, shard.meta_bytes, shard.tag);
+        Ok(Some(Sealed { rank, member, plan, segments, meta_bytes, path: path.to_owned(), pool: id, tag }))
+    }
+
+    /// The metadata: hashes of the segments that are done are in their rows. Read only where it is wanted: it
+    /// is large.
+    pub(crate) fn read_meta(&self) -> Result<Aligned> {
+        let failed = |e| file::failed("reading", &self.path, e);
+        let record = file::open(&self.path)?.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
+        let mut meta = Aligned::zeroed(self.meta_bytes).ok_or_else(|| failed(io::ErrorKind::OutOfMemory.into()))?;
+        record.read_exact_at(&mut meta[..self.meta_bytes as usize], META_AT).map_err(failed)?;
+        Ok(meta)
     }
 
     /// What the chunk of a segment holds; `None` if it is in no chunk any more.
@@ -130,7 +139,10 @@ impl Sealed {
         }
         let mut held = Aligned::zeroed(*bytes).ok_or_else(|| failed(io::ErrorKind::OutOfMemory.into()))?;
         file.read_exact_at(&mut held[..*bytes as usize], constants.chunk_at(*chunk)).map_err(failed)?;
-        Ok(Some(held))
+        // Freed meanwhile it may be another's; and what a dead member said never comes back.
+        let mut after = [0; size_of::<ChunkEntry>()];
+        file.read_exact_at(&mut after, entry_at as u64).map_err(failed)?;
+        Ok((after == entry).then_some(held))
     }
 }
 

@@ -6,26 +6,26 @@ use super::{
     word::{Found, State},
 };
 use crate::error::Result;
-use std::sync::atomic::Ordering;
+use std::{
+    sync::atomic::Ordering,
+    time::{Duration, Instant},
+};
 
-/// Waits that time out before a chunk goes without its turn. The order is for the device's good; whoever
-/// holds it up, stopped or writing to a device that hangs, must not stop the others.
-const PATIENCE: u32 = 50;
+/// How long a chunk waits for its turn at most. The order is for the device's good; whoever holds it up,
+/// stopped or writing to a device that hangs, must not stop the others.
+const TURN_AT_MOST: Duration = Duration::from_secs(1);
 
 impl Chunk {
     /// Waits until fewer than `writes_max` chunks that were filled before are still to be written, and
     /// says that this one is.
     pub(crate) fn await_turn(&self) -> Result<()> {
-        let (mut patience, mut dead) = (PATIENCE, Vec::new());
-        while patience > 0 && !self.is_next(&dead) {
+        let (since, mut dead) = (Instant::now(), Vec::new());
+        while since.elapsed() < TURN_AT_MOST && !self.is_next(&dead) {
             match self.pool().shared.control().turn.wait(|| self.is_next(&dead).then_some(())) {
                 Waited::Ready(()) => break,
-                Waited::Woken => patience = PATIENCE,
-                Waited::TimedOut => {
-                    patience -= 1;
-                    // Theirs are written by whoever reclaims them.
-                    dead = self.pool().dead();
-                }
+                Waited::Woken => {}
+                // Theirs are written by whoever reclaims them.
+                Waited::TimedOut => dead = self.pool().dead(),
             }
         }
         self.change(State::Writing, self.tag())

@@ -26,7 +26,7 @@ pub(crate) enum Outcome {
 /// Completes the shard of `sealed`, whose chunks are in `chunks`, in the space on `device`, as its own process
 /// would have done. The caller holds the lock of its portion. After an error nothing is published, and it can
 /// be tried again.
-pub(crate) fn complete(device: &dyn Device, sealed: &mut Sealed, chunks: Contents<'_>) -> Result<Outcome> {
+pub(crate) fn complete(device: &dyn Device, sealed: &Sealed, chunks: Contents<'_>) -> Result<Outcome> {
     let Claim { mut ledger, portion, allocation, manifest } = match examine(device, sealed, Access::Write)? {
         Standing::Elsewhere => return Ok(Outcome::Elsewhere),
         Standing::Published => return Ok(Outcome::WasComplete),
@@ -44,7 +44,7 @@ pub(crate) fn complete(device: &dyn Device, sealed: &mut Sealed, chunks: Content
         Err(error @ Error::OutputShort { .. }) => return Ok(Outcome::Lost(error.to_string())),
         synced => synced?,
     }
-    let plan = &sealed.plan;
+    let (plan, mut meta) = (&sealed.plan, sealed.read_meta()?);
     ledger.resume(plan.key.lineage)?;
     ledger.free(&allocation, &plan.retained)?;
     let mut written = Histogram::default();
@@ -54,7 +54,7 @@ pub(crate) fn complete(device: &dyn Device, sealed: &mut Sealed, chunks: Content
         };
         let (offset, length) = (sealed.segments[segment as usize].offset, sealed.segments[segment as usize].bytes);
         let rows = (offset / BLOCK_BYTES) as usize * HASH_BYTES;
-        hash_blocks(&bytes, &mut sealed.meta[rows..rows + length as usize / BLOCK * HASH_BYTES]);
+        hash_blocks(&bytes, &mut meta[rows..rows + length as usize / BLOCK * HASH_BYTES]);
         for Piece { offset: from, bytes: count, at } in pieces(&allocation.data, offset, length) {
             let begun = Instant::now();
             portion.write(at, &bytes[(from - offset) as usize..][..count as usize])?;
@@ -63,7 +63,7 @@ pub(crate) fn complete(device: &dyn Device, sealed: &mut Sealed, chunks: Content
     }
 
     let blocks = manifest.runs.iter().map(|run| run.blocks).sum();
-    let manifest = Manifest { runs: allocation.runs(blocks, |row| hash(&sealed.meta[row])), ..manifest };
+    let manifest = Manifest { runs: allocation.runs(blocks, |row| hash(&meta[row])), ..manifest };
     let (mut phases, writes) = (plan.phases, written.total());
     (phases.writes, phases.written_bytes) = (writes.count, writes.bytes);
     let publication = Publication {
@@ -76,8 +76,8 @@ pub(crate) fn complete(device: &dyn Device, sealed: &mut Sealed, chunks: Content
         phases,
     };
     let manifest = publication.manifest_bytes()?;
-    sealed.meta[plan.manifest_in_meta as usize..][..manifest.len()].copy_from_slice(&manifest);
-    let writes = portion.write(allocation.meta.first * BLOCK_BYTES, &sealed.meta)?;
+    meta[plan.manifest_in_meta as usize..][..manifest.len()].copy_from_slice(&manifest);
+    let writes = portion.write(allocation.meta.first * BLOCK_BYTES, &meta)?;
     publication.publish(&mut ledger, &manifest, writes)?;
     Ok(Outcome::Completed)
 }

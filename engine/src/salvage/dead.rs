@@ -11,13 +11,13 @@ use crate::{
 /// them. What cannot be completed is freed all the same.
 pub(crate) fn complete_dead(device: &dyn Device, pool: &Pool) {
     for member in pool.dead() {
-        if let Some(mut sealed) = pool.sealed(member) {
-            // Freed when this goes.
-            let locks = Locks::open(device);
+        // Held until its chunks are free.
+        let locks = Locks::open(device);
+        if let Some(sealed) = pool.sealed(member) {
             match locks.as_ref().map(|locks| locks.try_lock(sealed.plan.portion.into())) {
                 // Another survivor is at it.
                 Ok(Ok(LockOutcome::Busy)) => continue,
-                Ok(Ok(LockOutcome::Held)) => drop(complete(device, &mut sealed, pool.contents())),
+                Ok(Ok(LockOutcome::Held)) => drop(complete(device, &sealed, pool.contents())),
                 _ => {}
             }
         }

@@ -29,7 +29,7 @@ const POLL: Duration = Duration::from_millis(10);
 pub(crate) fn at_opening(device: &dyn Device, directory: &Path, locked: bool) -> Vec<String> {
     let mut failures = Vec::new();
     for found in pool::list(directory).unwrap_or_default() {
-        match open_dead(device, directory, found.id, locked) {
+        match open_dead(device, directory, found.id, locked, &mut failures) {
             Ok(Some(dead)) => {
                 if settle(device, &dead, locked, &mut failures).is_ok_and(|is_settled| is_settled) {
                     let _ = dead.remove();
@@ -50,12 +50,22 @@ pub(crate) fn at_opening(device: &dyn Device, directory: &Path, locked: bool) ->
 
 /// As `Pool::open_dead`; of a pool with shards of this space waits until nobody is in it or at it: what this
 /// opening does not complete it ends.
-fn open_dead(device: &dyn Device, directory: &Path, id: [u8; 16], locked: bool) -> Result<Option<Dead>> {
+fn open_dead(
+    device: &dyn Device,
+    directory: &Path,
+    id: [u8; 16],
+    locked: bool,
+    failures: &mut Vec<String>,
+) -> Result<Option<Dead>> {
     let deadline = Instant::now() + POOL_GRACE;
     let has_ours = || pool::sealed_of(directory, id).is_ok_and(|found| found.iter().any(|one| is_ours(device, one)));
     loop {
         let opened = Pool::open_dead(directory, id);
-        if !matches!(opened, Ok(None)) || !locked || Instant::now() >= deadline || !has_ours() {
+        if !matches!(opened, Ok(None)) || !locked || !has_ours() {
+            return opened;
+        }
+        if Instant::now() >= deadline {
+            failures.push("what was staged could not be looked at: a process is in its pool still".to_owned());
             return opened;
         }
         thread::sleep(POLL);
@@ -65,7 +75,7 @@ fn open_dead(device: &dyn Device, directory: &Path, id: [u8; 16], locked: bool) 
 /// Whether nobody wants the pool any more.
 fn settle(device: &dyn Device, dead: &Dead, locked: bool, failures: &mut Vec<String>) -> Result<bool> {
     let mut is_settled = true;
-    for mut sealed in dead.sealed()? {
+    for sealed in dead.sealed()? {
         let (number, rank) = (sealed.plan.key.number, sealed.rank);
         let mut failed = |why: String| failures.push(format!("revision {number}, shard {rank}: {why}"));
         if !is_ours(device, &sealed) {
@@ -73,7 +83,7 @@ fn settle(device: &dyn Device, dead: &Dead, locked: bool, failures: &mut Vec<Str
         } else if !locked {
             failed("it was staged and is lost: this file system has no locks".to_owned());
         } else {
-            match complete(device, &mut sealed, dead.contents()) {
+            match complete(device, &sealed, dead.contents()) {
                 Ok(Outcome::Lost(why)) => failed(why),
                 Ok(_) => {}
                 Err(error) => {
@@ -109,10 +119,20 @@ fn is_there(sealed: &Sealed) -> bool {
     is_here(&Disk::existing(Path::new(&sealed.plan.space)), sealed)
 }
 
-/// Whether the space that a record names can still be opened and take it. In doubt it can.
+/// Whether the space that a record names can take it, now or when its file system is mounted again. In doubt
+/// it can.
 pub(super) fn is_wanted(sealed: &Sealed) -> bool {
     match examine(&Disk::existing(Path::new(&sealed.plan.space)), sealed, Access::Read) {
-        Ok(standing) => matches!(standing, Standing::Open(_)),
-        Err(error) => !is_gone(&error),
+        Ok(Standing::Open(_)) => true,
+        Ok(Standing::Published | Standing::Over(_)) => false,
+        Ok(Standing::Elsewhere) => !is_mounted(sealed),
+        Err(error) => !is_gone(&error) || !is_mounted(sealed),
     }
+}
+
+/// Whether the file system is there that the space was on: by the nearest folder on the way to it.
+fn is_mounted(sealed: &Sealed) -> bool {
+    let mut folders = Path::new(&sealed.plan.space).ancestors();
+    let nearest = folders.find_map(|folder| fs::metadata(folder).ok());
+    nearest.is_some_and(|found| found.dev() == sealed.plan.file_system)
 }

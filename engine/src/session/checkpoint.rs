@@ -26,7 +26,6 @@ impl Inner {
     /// t1: the only communication of a checkpoint. Collective.
     pub(super) fn begin(&mut self, announced: u64, ready: Result<()>) -> Result<u64> {
         let started = Instant::now();
-        self.forget_reading();
         let t1_unix_ns = unix_ns();
         // All ranks have begun it, or none.
         self.check_not_begun("begin")?;
@@ -146,11 +145,14 @@ impl Inner {
         told.map(|()| begun.number)
     }
 
-    /// Gives up what was begun. Local.
+    /// Gives up what was begun, and waits until nobody writes for it any more: what comes next may get the
+    /// same blocks. Local.
     pub(super) fn abandon_begun(&mut self) {
         if let Some(Begun { staging: Ok(staging), .. }) = self.begun.take() {
+            let saving = staging.saving().clone();
             let error = Error::argument("begin", "the checkpoint that it began was not finished");
             self.with_hands(|hands| staging.abandon(hands, error));
+            let _ = saving.wait();
         }
     }
 

@@ -129,6 +129,7 @@ impl Staging {
             }
         }
         self.leave_all(hands)?;
+        self.shard.check_parts()?;
         self.direct.as_mut().map_or(Ok(()), |direct| direct.finish(&self.saving))
     }
 

@@ -86,10 +86,10 @@ struct Visit {
 impl Visit {
     /// Whether the pool may go.
     fn completes(&mut self, dead: &Dead, clean: bool) -> Result<bool> {
-        let mut sealed = dead.sealed()?;
+        let sealed = dead.sealed()?;
         let mut goes = clean || !sealed.is_empty();
-        for sealed in &mut sealed {
-            let Some(fate) = self.fate(sealed, dead)? else {
+        for sealed in &sealed {
+            let Some(fate) = self.fate(sealed, dead) else {
                 goes = false;
                 continue;
             };
@@ -106,16 +106,16 @@ impl Visit {
     }
 
     /// `None`: it is of no space that was asked for.
-    fn fate(&mut self, sealed: &mut Sealed, dead: &Dead) -> Result<Option<SalvageFate>> {
+    fn fate(&mut self, sealed: &Sealed, dead: &Dead) -> Option<SalvageFate> {
         let its_own = Disk::existing(Path::new(&sealed.plan.space));
         let device = match &self.only {
             Some(only) if is_ours(only, sealed) => only,
-            Some(_) => return Ok(None),
+            Some(_) => return None,
             None if is_here(&its_own, sealed) => &its_own,
-            None => return Ok(Some(SalvageFate::SpaceGone)),
+            None => return Some(SalvageFate::SpaceGone),
         };
         let locks = self.locks.entry(device.path()).or_insert_with(|| lock(device));
-        Ok(Some(match locks {
+        Some(match locks {
             Err(Error::InUse { .. }) => SalvageFate::InUse,
             Err(error) if is_gone(error) => SalvageFate::SpaceGone,
             Err(error) => SalvageFate::Failed(error.to_string()),
@@ -126,6 +126,6 @@ impl Visit {
                 Ok(Outcome::Elsewhere) => SalvageFate::SpaceGone,
                 Err(error) => SalvageFate::Failed(error.to_string()),
             },
-        }))
+        })
     }
 }

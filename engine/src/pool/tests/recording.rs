@@ -33,6 +33,7 @@ pub(super) fn plan() -> SealedPlan {
     let blocks = |first| Blocks { first, count: 2 };
     SealedPlan {
         space: "/somewhere".to_owned(),
+        file_system: 0,
         layout_id: [5; 16],
         portion: 1,
         key: RevisionKey { lineage, number: 8 },
@@ -91,9 +92,9 @@ fn a_sealed_shard_is_read_back() {
     assert_eq!(found.segments.len(), 2);
     assert_eq!(place(0), (0, CHUNK, false));
     assert_eq!(place(1), (CHUNK, 4096, true));
-    assert_eq!(found.meta.len() as u64, META);
-    assert_eq!(&found.meta[248..288], [vec![0; 8], vec![3; 20], vec![0; 12]].concat());
-    assert_eq!(shard.meta_bytes(META), &found.meta[..]);
+    assert_eq!(found.read_meta().unwrap().len() as u64, META);
+    assert_eq!(&found.read_meta().unwrap()[248..288], [vec![0; 8], vec![3; 20], vec![0; 12]].concat());
+    assert_eq!(shard.meta_bytes(META), &found.read_meta().unwrap()[..]);
     assert!(shard.meta_bytes(META).as_ptr().addr().is_multiple_of(4096));
     assert!(found.chunk_of(pool.contents(), 0).unwrap().unwrap().iter().all(|&byte| byte == 9));
     for none in [1, 2] {
@@ -164,7 +165,10 @@ fn a_seal_never_covers_what_came_after_it() {
     larger.write_meta(100 * META - 16, &[1; 16]);
     larger.seal(&plan()).unwrap();
     let found = sealed(&pool, 0).unwrap();
-    assert_eq!((found.segments.len(), found.meta[100 * META as usize - 1], found.meta[256]), (5000, 1, 0));
+    assert_eq!(
+        (found.segments.len(), found.read_meta().unwrap()[100 * META as usize - 1], found.read_meta().unwrap()[256]),
+        (5000, 1, 0)
+    );
     assert!(found.segments.iter().all(|segment| !segment.done));
 }
 
