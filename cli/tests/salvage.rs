@@ -1,6 +1,7 @@
 //! `salvage`, on what jobs left in memory that were killed between t2 and t3.
 
 #[path = "../../engine/tests/support/stuck.rs"]
+#[allow(dead_code, reason = "each test uses its part of this")]
 mod stuck;
 mod support;
 
