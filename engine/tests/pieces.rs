@@ -12,7 +12,7 @@ use mainstay_engine::{
 use std::{
     collections::BTreeMap,
     path::Path,
-    sync::Arc,
+    sync::{Arc, mpsc},
     thread,
     time::{Duration, Instant},
 };
@@ -302,4 +302,18 @@ fn nothing_is_written_before_the_flush() {
     assert_eq!(flushing.written(), 0);
     // Not held back from t2 on.
     flushing.saves_what_was_written();
+}
+
+/// It waited until the flush that was due, in which nothing was written.
+#[test]
+fn a_session_that_is_dropped_waits_for_no_flush() {
+    let mut flushing = Flushing::begin(Duration::from_secs(60));
+    flushing.fill(3);
+    let (dropped, is_dropped) = mpsc::channel();
+    let thread = thread::spawn(move || {
+        drop(flushing);
+        dropped.send(()).unwrap();
+    });
+    is_dropped.recv_timeout(Duration::from_secs(30)).expect("it waits for the flush");
+    thread.join().unwrap();
 }
