@@ -29,7 +29,7 @@ pub fn salvage(wanted: &arguments::Salvage) -> Result<Exit, Failure> {
             pools_left: salvaged.left,
         })?;
     } else {
-        output::text(&page(&salvaged))?;
+        output::text(&page(&salvaged, wanted.clean))?;
     }
     Ok(exit(&salvaged))
 }
@@ -62,7 +62,7 @@ fn pool_directory() -> Result<PathBuf, Failure> {
     Ok(Config::resolve(&Choice::default())?.config.pool_directory)
 }
 
-fn page(salvaged: &Salvaged) -> String {
+fn page(salvaged: &Salvaged, clean: bool) -> String {
     let columns = [
         ("revision", Align::Right),
         ("lineage", Align::Right),
@@ -82,6 +82,7 @@ fn page(salvaged: &Salvaged) -> String {
     let table = if salvaged.shards.is_empty() { String::new() } else { text::table(&columns, rows) + "\n" };
     let left = match salvaged.left {
         0 => String::new(),
+        left if clean => format!("; {} left", pools(left)),
         left => format!("; {} left (--clean removes those that nobody can claim)", pools(left)),
     };
     format!("{table}{} removed{left}\n", pools(salvaged.removed))

@@ -1,10 +1,22 @@
 //! Checkpoints that are written in pieces, on every stage.
 
+#[path = "support/stuck.rs"]
+#[allow(dead_code, reason = "each test uses its part of this")]
+mod stuck;
+
 use mainstay_engine::{
     Config, ErrorKind, Region, Session, Stage,
+    device::Disk,
     group::{Solo, ThreadGroup},
 };
-use std::{collections::BTreeMap, path::Path, thread};
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{Arc, mpsc},
+    thread,
+    time::{Duration, Instant},
+};
+use stuck::Stuck;
 use tempfile::TempDir;
 
 const STAGES: [Stage; 4] = [Stage::Pool, Stage::Node, Stage::Rank, Stage::Direct];
@@ -204,4 +216,104 @@ fn names_of_streams_are_checked() {
     }
     session.checkpoint().unwrap();
     session.close().unwrap();
+}
+
+/// What the stage `node` flushes, of a buffer that has room for all of it.
+struct Flushing {
+    disk: Stuck,
+    session: Session,
+    filled: u64,
+    _space: TempDir,
+}
+
+const CHUNK: usize = 32 << 10;
+const ENOUGH: u64 = 1 << 40;
+
+impl Flushing {
+    /// A checkpoint in pieces has begun; one thread flushes.
+    fn begin(flush_every: Duration) -> Flushing {
+        let space = TempDir::new().unwrap();
+        let disk = Stuck::new(Disk::make(space.path()).unwrap());
+        let config = Config {
+            flush_every,
+            pool_bytes: 8 << 20,
+            chunk_bytes: CHUNK as u64,
+            io_threads: 1,
+            ..config(Stage::Node)
+        };
+        let mut session = Session::open_on(Box::new(Solo), Arc::new(disk.clone()), config).unwrap();
+        session.begin(8 << 20).unwrap();
+        disk.sticks_after(ENOUGH);
+        Flushing { disk, session, filled: 0, _space: space }
+    }
+
+    /// Pieces that fill so many chunks, each of which becomes one write.
+    fn fill(&mut self, chunks: u64) {
+        let pieces = chunks * (CHUNK / PIECE) as u64;
+        for _ in 0..pieces {
+            self.session.write("a", self.filled, &[(self.filled / PIECE as u64) as u8; PIECE]).unwrap();
+            self.filled += PIECE as u64;
+        }
+    }
+
+    /// Of chunks.
+    fn written(&self) -> u64 {
+        ENOUGH - self.disk.left()
+    }
+
+    fn saves_what_was_written(mut self) {
+        let mut wanted = vec![0; self.filled as usize];
+        wanted.chunks_mut(PIECE).enumerate().for_each(|(i, piece)| piece.fill(i as u8));
+        self.session.checkpoint().unwrap();
+        self.session.wait().unwrap();
+        self.session.restore().unwrap().unwrap();
+        check(&mut self.session, &BTreeMap::from([("a".to_owned(), wanted)]), "flushed");
+        self.session.close().unwrap();
+    }
+}
+
+/// Between `small_bytes` and the threshold.
+const PIECE: usize = 4 << 10;
+
+/// Each full chunk had its own flush to wait for: of many, one was written a period.
+#[test]
+fn a_flush_writes_all_chunks_that_are_full_while_the_program_goes_on() {
+    let period = Duration::from_millis(200);
+    let mut flushing = Flushing::begin(period);
+    // The first flush, and a later one.
+    for (chunks, all) in [(100, 100), (3, 103)] {
+        flushing.fill(chunks);
+        let since = Instant::now();
+        while flushing.written() < all {
+            let flushes = since.elapsed().as_nanos() / period.as_nanos();
+            assert!(flushes < 50, "{} of {all} chunks are written, after {flushes} flushes", flushing.written());
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+    assert_eq!(flushing.written(), 103, "each chunk once, and nothing else before t2");
+    flushing.saves_what_was_written();
+}
+
+#[test]
+fn nothing_is_written_before_the_flush() {
+    let mut flushing = Flushing::begin(Duration::from_secs(60));
+    flushing.fill(3);
+    thread::sleep(Duration::from_millis(300));
+    assert_eq!(flushing.written(), 0);
+    // Not held back from t2 on.
+    flushing.saves_what_was_written();
+}
+
+/// It waited until the flush that was due, in which nothing was written.
+#[test]
+fn a_session_that_is_dropped_waits_for_no_flush() {
+    let mut flushing = Flushing::begin(Duration::from_secs(60));
+    flushing.fill(3);
+    let (dropped, is_dropped) = mpsc::channel();
+    let thread = thread::spawn(move || {
+        drop(flushing);
+        dropped.send(()).unwrap();
+    });
+    is_dropped.recv_timeout(Duration::from_secs(30)).expect("it waits for the flush");
+    thread.join().unwrap();
 }

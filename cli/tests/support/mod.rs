@@ -81,7 +81,7 @@ impl Space {
 }
 
 #[allow(unsafe_code)]
-fn region(state: &mut [f64]) -> Region {
+pub fn region(state: &mut [f64]) -> Region {
     let shape = [4, state.len() as u64 / 4];
     // SAFETY: the state lives longer than the session, and the session alone uses it meanwhile.
     unsafe { Region::array("field", state.as_mut_ptr().cast(), ElementType::F64, &shape) }.unwrap()

@@ -33,6 +33,11 @@ impl Stuck {
         self.left.store(writes, Ordering::SeqCst);
     }
 
+    /// How many writes more it takes.
+    pub fn left(&self) -> u64 {
+        self.left.load(Ordering::SeqCst)
+    }
+
     fn file(&self, file: Arc<dyn File>) -> Arc<dyn File> {
         Arc::new(StuckFile { file, left: self.left.clone() })
     }

@@ -1,0 +1,380 @@
+//! `salvage`, on what jobs left in memory that were killed between t2 and t3.
+
+#[path = "../../engine/tests/support/stuck.rs"]
+#[allow(dead_code, reason = "each test uses its part of this")]
+mod stuck;
+mod support;
+
+use mainstay_engine::{Config, Session, device::Disk, group::ThreadGroup};
+use nix::sys::signal::{Signal, raise};
+use serde_json::{Value, json};
+use std::{
+    env, fs,
+    os::unix::{
+        fs::{FileExt, PermissionsExt},
+        process::ExitStatusExt,
+    },
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::{Arc, Barrier},
+    thread,
+    time::{Duration, Instant},
+};
+use stuck::Stuck;
+use support::{MAINSTAY, RANKS, Ran, Space, field, mainstay, region};
+use tempfile::TempDir;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A folder in memory for pools.
+fn memory() -> TempDir {
+    tempfile::tempdir_in("/dev/shm").unwrap()
+}
+
+/// The pool has room for all that is staged.
+fn config(pools: &Path) -> Config {
+    Config { keep: 1, pool_bytes: 2 << 20, chunk_bytes: 64 << 10, pool_directory: pools.into(), ..Config::default() }
+}
+
+/// A space whose job was killed when revision 1 was saved, and revision 2 staged by all ranks and not written.
+fn killed(pools: &TempDir) -> Space {
+    killed_when(pools, "staged")
+}
+
+fn killed_when(pools: &TempDir, when: &str) -> Space {
+    let space = Space { config: config(pools.path()), ..Space::new(1) };
+    let mut job = Command::new(env::current_exe().unwrap())
+        .args(["--exact", "job_that_is_killed", "--ignored", "--nocapture"])
+        .env("SALVAGE_SPACE", space.path())
+        .env("SALVAGE_POOLS", pools.path())
+        .env("SALVAGE_WHEN", when)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let since = Instant::now();
+    while job.try_wait().unwrap().is_none() {
+        if since.elapsed() > LIMIT {
+            job.kill().unwrap();
+            job.wait().unwrap();
+            panic!("the job hangs");
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+    assert_eq!(job.wait().unwrap().signal(), Some(9));
+    assert_eq!(complete(&space), [1]);
+    space
+}
+
+/// The job itself, in a process of its own.
+#[test]
+#[ignore = "run by the other tests"]
+fn job_that_is_killed() {
+    let Some(space) = env::var_os("SALVAGE_SPACE") else { return };
+    let is_staged = env::var("SALVAGE_WHEN").unwrap() == "staged";
+    let config = config(Path::new(&env::var_os("SALVAGE_POOLS").unwrap()));
+    let device = Stuck::new(Disk::make(Path::new(&space)).unwrap());
+    let all = Barrier::new(RANKS);
+    thread::scope(|scope| {
+        for (rank, group) in ThreadGroup::new(RANKS).into_iter().enumerate() {
+            let (device, config, all) = (&device, &config, &all);
+            scope.spawn(move || {
+                let disk = Arc::new(device.clone());
+                let mut session = Session::open_on(Box::new(group), disk, config.clone()).unwrap();
+                let mut state = field(rank, 1);
+                session.protect(region(&mut state)).unwrap();
+                session.checkpoint().unwrap();
+                session.wait().unwrap();
+                all.wait();
+                if is_staged {
+                    device.sticks_after(0);
+                    state.copy_from_slice(&field(rank, 2));
+                    session.checkpoint().unwrap();
+                    all.wait();
+                }
+                raise(Signal::SIGKILL).unwrap();
+            });
+        }
+    });
+}
+
+/// Runs the command with that directory in the environment.
+fn beside(pools: &TempDir, arguments: &[&str]) -> Ran {
+    let ran = Command::new(MAINSTAY).args(arguments).env("MAINSTAY_POOL_DIRECTORY", pools.path()).output();
+    ran.map(Ran::of).unwrap()
+}
+
+fn salvage(pools: &TempDir, more: &[&str]) -> Ran {
+    beside(pools, &[&["salvage"], more].concat())
+}
+
+/// Complete revisions, newest first.
+fn complete(space: &Space) -> Vec<u64> {
+    let document = space.mainstay(&["ls", "--json"]).json();
+    let complete = document["revisions"].as_array().unwrap().iter().filter(|r| r["state"] != "incomplete");
+    complete.map(|r| r["revision"].as_u64().unwrap()).collect()
+}
+
+/// Restores revision 2, every byte of it.
+fn holds_what_was_staged(space: &Space) {
+    space.run(|rank, session, state| {
+        assert_eq!(session.restore().unwrap().unwrap().revision, 2);
+        assert!(state == field(rank, 2), "rank {rank} has other bytes than were staged");
+    });
+}
+
+fn files(pools: &TempDir) -> Vec<PathBuf> {
+    fs::read_dir(pools.path()).unwrap().map(|entry| entry.unwrap().path()).collect()
+}
+
+fn pool_in(pools: &TempDir) -> PathBuf {
+    files(pools).into_iter().find(|path| path.extension().is_none()).unwrap()
+}
+
+fn copy(from: &TempDir, to: &TempDir) {
+    for path in files(from) {
+        fs::copy(&path, to.path().join(path.file_name().unwrap())).unwrap();
+    }
+}
+
+#[track_caller]
+fn says(ran: &Ran, code: i32, text: &str) {
+    assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (code, text, ""));
+}
+
+/// A line for each shard that ends in `what`, and then `end`.
+#[track_caller]
+fn tells(ran: &Ran, code: i32, space: &Space, what: &str, end: &str) {
+    assert_eq!((ran.code, ran.err.as_str()), (code, ""), "{ran:?}");
+    let lines: Vec<&str> = ran.out.lines().collect();
+    let is_of = |line: &str| line.contains(&*space.path().to_string_lossy()) && line.trim_end().ends_with(what);
+    assert!(lines[0].contains("revision") && lines[0].trim_end().ends_with("what became of it"), "{ran:?}");
+    assert_eq!(lines.iter().filter(|line| is_of(line)).count(), RANKS, "no {what:?}: {}", ran.out);
+    assert_eq!(lines.last(), Some(&end));
+}
+
+/// The document that `--json` prints when each shard of `space` met with one fate.
+fn document(pools: &TempDir, space: &Space, fate: &str, why: Option<&str>, removed: u64, left: u64) -> Value {
+    let listed = space.mainstay(&["ls", "--json"]).json();
+    // The job that was killed saved revision 1 too.
+    let saved = listed["revisions"].as_array().unwrap().iter().find(|r| r["revision"] == 1).unwrap();
+    let shard = |shard| {
+        json!({"space": space.path(), "revision": 2, "lineage": saved["lineage"], "lineage_id": saved["lineage_id"],
+            "shard": shard, "fate": fate, "why": why})
+    };
+    json!({"pool_directory": pools.path(), "shards": (0..RANKS).map(shard).collect::<Vec<_>>(),
+        "pools_removed": removed, "pools_left": left})
+}
+
+#[test]
+fn what_was_staged_is_completed_once() {
+    let (pools, kept) = (memory(), memory());
+    let space = killed(&pools);
+    copy(&pools, &kept);
+    tells(&salvage(&pools, &[]), 0, &space, "completed", "1 pool removed");
+    assert_eq!((complete(&space), files(&pools).len()), (vec![2, 1], 0));
+    says(&salvage(&pools, &[]), 0, "0 pools removed\n");
+    assert_eq!(space.mainstay(&["verify"]).code, 0);
+
+    // As after a salvager that was killed before it could remove the pool.
+    copy(&kept, &pools);
+    tells(&salvage(&pools, &[]), 0, &space, "was complete", "1 pool removed");
+    copy(&kept, &pools);
+    let again = salvage(&pools, &["--json"]);
+    assert_eq!((again.code, again.json()), (0, document(&pools, &space, "was_complete", None, 1, 0)));
+    assert_eq!((complete(&space), files(&pools).len()), (vec![2, 1], 0));
+    holds_what_was_staged(&space);
+}
+
+#[test]
+fn the_document_tells_of_each_shard() {
+    let pools = memory();
+    let space = killed(&pools);
+    let ran = salvage(&pools, &["--json"]);
+    assert_eq!((ran.code, ran.json()), (0, document(&pools, &space, "completed", None, 1, 0)));
+    let nothing = json!({"pool_directory": pools.path(), "shards": [], "pools_removed": 0, "pools_left": 0});
+    assert_eq!(salvage(&pools, &["--json"]).json(), nothing);
+    holds_what_was_staged(&space);
+}
+
+#[test]
+fn another_spaces_pool_is_left_alone() {
+    let pools = memory();
+    let (space, other) = (killed(&pools), killed(&pools));
+    let end = "1 pool removed; 1 pool left (--clean removes those that nobody can claim)";
+    tells(&salvage(&pools, &[space.path().to_str().unwrap()]), 0, &space, "completed", end);
+    assert_eq!((complete(&space), complete(&other)), (vec![2, 1], vec![1]));
+    assert_eq!(files(&pools).len(), 1 + RANKS);
+    // Nobody can claim it but that space.
+    says(&salvage(&pools, &[space.path().to_str().unwrap(), "--clean"]), 0, "0 pools removed; 1 pool left\n");
+    assert_eq!((complete(&other), files(&pools).len()), (vec![1], 1 + RANKS));
+    tells(&salvage(&pools, &[]), 0, &other, "completed", "1 pool removed");
+    holds_what_was_staged(&space);
+    holds_what_was_staged(&other);
+}
+
+#[test]
+fn of_several_spaces_all_are_completed() {
+    let pools = memory();
+    let spaces = [killed(&pools), killed(&pools)];
+    let ran = salvage(&pools, &[]);
+    for space in &spaces {
+        tells(&ran, 0, space, "completed", "2 pools removed");
+        assert_eq!(complete(space), [2, 1]);
+    }
+    assert_eq!(files(&pools).len(), 0);
+}
+
+#[test]
+fn what_the_job_went_on_without_is_lost() {
+    let (pools, kept, elsewhere) = (memory(), memory(), memory());
+    let mut space = killed(&pools);
+    copy(&pools, &kept);
+    // On another node, which does not see that memory.
+    space.config = config(elsewhere.path());
+    space.run(|rank, session, state| {
+        assert_eq!(session.restore().unwrap().unwrap().revision, 1);
+        state.copy_from_slice(&field(rank, 7));
+        session.checkpoint().unwrap();
+    });
+    let why = "the job went on without it, or another did";
+    tells(&salvage(&pools, &[]), 1, &space, &format!("lost: {why}"), "1 pool removed");
+    copy(&kept, &pools);
+    let ran = salvage(&pools, &["--json"]);
+    assert_eq!((ran.code, ran.json()), (1, document(&pools, &space, "lost", Some(why), 1, 0)));
+    assert_eq!(files(&pools).len(), 0);
+    space.run(|rank, session, state| {
+        assert_eq!(session.restore().unwrap().unwrap().revision, 2);
+        assert!(state == field(rank, 7), "the newer job's bytes are gone");
+    });
+}
+
+#[test]
+fn a_space_that_is_not_there_may_come_back() {
+    let (pools, kept) = (memory(), memory());
+    let space = killed(&pools);
+    let expected = document(&pools, &space, "space_gone", None, 0, 1);
+    let away = space.directory.path().join("away");
+    fs::rename(space.path(), &away).unwrap();
+    let what = "left: its space is not there";
+    let end = "0 pools removed; 1 pool left (--clean removes those that nobody can claim)";
+    tells(&salvage(&pools, &[]), 0, &space, what, end);
+    let ran = salvage(&pools, &["--json"]);
+    assert_eq!((ran.code, ran.json(), files(&pools).len()), (0, expected, 1 + RANKS));
+    copy(&pools, &kept);
+    tells(&salvage(&pools, &["--clean"]), 0, &space, what, "1 pool removed");
+    assert_eq!(files(&pools).len(), 0);
+
+    fs::rename(&away, space.path()).unwrap();
+    tells(&salvage(&kept, &["--clean"]), 0, &space, "completed", "1 pool removed");
+    holds_what_was_staged(&space);
+}
+
+/// A pool that is damaged, one in which nothing is staged, one without a byte, and records without a pool; what
+/// somebody else could have put there is not even removed.
+#[test]
+fn what_nobody_can_claim_is_left_until_it_is_cleaned_away() {
+    let (pools, others) = (memory(), memory());
+    let unstaged = killed_when(&pools, "saved");
+    // In a folder of its own: a start removes what is in the way.
+    let damaged = killed(&others);
+    fs::OpenOptions::new().write(true).open(pool_in(&others)).unwrap().write_all_at(&[0xff], 41).unwrap();
+    copy(&others, &pools);
+    for (id, (name, mode)) in [("", 0o600), (".3", 0o600), ("", 0o644)].into_iter().enumerate() {
+        let path = pools.path().join(format!("mainstay-pool-{id:032x}{name}"));
+        fs::write(&path, []).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    fs::write(pools.path().join("something else"), []).unwrap();
+    let end = "0 pools removed; 5 pools left (--clean removes those that nobody can claim)\n";
+    says(&salvage(&pools, &[]), 0, end);
+    let ran = salvage(&pools, &["--json"]).json();
+    assert_eq!((&ran["shards"], &ran["pools_removed"], &ran["pools_left"]), (&json!([]), &json!(0), &json!(5)));
+    assert_eq!(files(&pools).len(), 2 * (1 + RANKS) + 4);
+    says(&salvage(&pools, &["--clean"]), 0, "4 pools removed; 1 pool left\n");
+    assert_eq!(files(&pools).len(), 2);
+    assert_eq!((complete(&damaged), complete(&unstaged)), (vec![1], vec![1]));
+}
+
+#[test]
+fn beside_a_job_it_is_left_and_refused() {
+    let (pools, elsewhere) = (memory(), memory());
+    let mut space = killed(&pools);
+    let expected = document(&pools, &space, "in_use", None, 0, 1);
+    space.config = config(elsewhere.path());
+    space.run(|rank, session, state| {
+        if rank == 0 {
+            let what = "left: a job has the space open";
+            let end = "0 pools removed; 1 pool left (--clean removes those that nobody can claim)";
+            tells(&salvage(&pools, &[]), 4, &space, what, end);
+            tells(&salvage(&pools, &["--clean"]), 4, &space, what, "0 pools removed; 1 pool left");
+            let ran = salvage(&pools, &["--json"]);
+            assert_eq!((ran.code, ran.json()), (4, expected.clone()));
+            assert_eq!(files(&pools).len(), 1 + RANKS);
+            // The job's own is no dead one's.
+            says(&salvage(&elsewhere, &["--clean"]), 0, "0 pools removed\n");
+            assert_eq!(files(&elsewhere).len(), 1 + RANKS);
+        }
+        state.copy_from_slice(&field(rank, 7));
+        session.checkpoint().unwrap();
+    });
+    assert_eq!(salvage(&pools, &[]).code, 1, "the job went on without it");
+}
+
+#[test]
+fn of_two_fates_the_one_that_can_be_tried_again_has_the_exit_code() {
+    let (pools, elsewhere) = (memory(), memory());
+    let (mut lost, mut open) = (killed(&pools), killed(&pools));
+    (lost.config, open.config) = (config(elsewhere.path()), config(elsewhere.path()));
+    lost.run(|_, session, _| assert_eq!(session.checkpoint().unwrap(), 2));
+    open.run(|rank, _, _| {
+        if rank == 0 {
+            let ran = salvage(&pools, &[]);
+            let end = "1 pool removed; 1 pool left (--clean removes those that nobody can claim)";
+            tells(&ran, 4, &lost, "lost: the job went on without it, or another did", end);
+            tells(&ran, 4, &open, "left: a job has the space open", end);
+        }
+    });
+}
+
+#[test]
+fn where_the_pools_are_is_said_on_the_line_or_in_the_environment() {
+    let (pools, empty) = (memory(), memory());
+    let space = killed(&pools);
+    says(&salvage(&empty, &[]), 0, "0 pools removed\n");
+    let at = |folder: &Path| ["--pool-directory".to_owned(), folder.to_str().unwrap().to_owned()];
+    let (there, nowhere) = (at(pools.path()), at(&empty.path().join("nowhere")));
+    says(&salvage(&pools, &[&nowhere[0], &nowhere[1]]), 0, "0 pools removed\n");
+    assert_eq!(complete(&space), [1]);
+    // The line comes before the environment.
+    tells(&salvage(&empty, &[&there[0], &there[1]]), 0, &space, "completed", "1 pool removed");
+    assert_eq!((complete(&space), files(&pools).len()), (vec![2, 1], 0));
+
+    let file = space.layout();
+    let ran = mainstay(&["salvage", "--pool-directory"], &file);
+    ran.refused(4, &["listing", file.to_str().unwrap()]);
+}
+
+#[test]
+fn a_prune_completes_first_what_was_staged() {
+    let pools = memory();
+    let space = killed(&pools);
+    let path = space.path();
+    let prune =
+        |more: &[&str]| beside(&pools, &[&["prune", path.to_str().unwrap(), "--keep-last", "1"], more].concat());
+    assert!(prune(&["--dry-run"]).out.ends_with("0 would go; nothing was changed\n"));
+    assert_eq!((complete(&space), files(&pools).len()), (vec![1], 1 + RANKS));
+    let ran = prune(&[]);
+    assert!(ran.code == 0 && ran.out.ends_with("1 went\n"), "{ran:?}");
+    assert_eq!((complete(&space), files(&pools).len()), (vec![2], 0));
+    holds_what_was_staged(&space);
+}
+
+#[test]
+fn a_hold_completes_first_what_was_staged() {
+    let pools = memory();
+    let space = killed(&pools);
+    let ran = beside(&pools, &["hold", space.path().to_str().unwrap()]);
+    assert!(ran.code == 0 && ran.out.starts_with("revision 2 "), "{ran:?}");
+    assert_eq!((complete(&space), files(&pools).len()), (vec![2, 1], 0));
+    holds_what_was_staged(&space);
+}
