@@ -24,9 +24,9 @@ use std::{
 
 pub(super) struct Inner {
     // Fields end in this order: first what is under way, last the lock that keeps others out.
-    pub(super) io: IoThreads,
     /// Between t1 and t2.
     pub(super) begun: Option<Begun>,
+    pub(super) io: IoThreads,
     pub(super) saving: Option<Attempt>,
     /// `None` with a stage that has no buffer of the node.
     pub(super) pool: Option<PoolInMaking>,

@@ -47,6 +47,17 @@ pub(crate) struct Staging {
     end: u64,
     staged: Staged,
     pieces: Histogram,
+    /// Finished, or given up in order.
+    ended: bool,
+}
+
+impl Drop for Staging {
+    /// With its session: nobody is to carry what was begun.
+    fn drop(&mut self) {
+        if !self.ended {
+            self.saving.fail(Error::argument("begin", "the checkpoint that it began was not finished"));
+        }
+    }
 }
 
 impl Staging {
@@ -55,7 +66,7 @@ impl Staging {
         let shard = Shard::new(saving.size().parts_max());
         let (main, small) = Default::default();
         let (staged, pieces) = Default::default();
-        Ok(Staging { saving, policy, shard, direct, main, small, end: 0, staged, pieces })
+        Ok(Staging { saving, policy, shard, direct, main, small, end: 0, staged, pieces, ended: false })
     }
 
     pub(crate) fn saving(&self) -> &Arc<Saving> {
@@ -83,6 +94,7 @@ impl Staging {
     /// Stages what is left: the regions, whole, and zeros for what the streams skipped. Then nothing here
     /// refers to the program's memory any more.
     pub(crate) fn finish(mut self, hands: &Hands<'_>, regions: &[Region], profile: Profile) {
+        self.ended = true;
         hands.set_copying(true);
         self.saving.set_copying(true);
         if let Err(error) = self.stage_rest(hands, regions) {
@@ -107,7 +119,8 @@ impl Staging {
     }
 
     /// Ends a shard that is not going to be whole.
-    pub(crate) fn abandon(self, hands: &Hands<'_>, error: Error) {
+    pub(crate) fn abandon(mut self, hands: &Hands<'_>, error: Error) {
+        self.ended = true;
         self.saving.fail(error);
         hands.set_copying(false);
         hands.threads.all_staged(&self.saving);
