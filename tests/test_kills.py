@@ -96,8 +96,11 @@ class VictimJob(Job):
         for other in self.victims(whom, rank):
             # mpiexec may have seen the first die and ended the others.
             with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._ranks[other], signal.SIGKILL)
+                self.send(other, signal.SIGKILL)
         assert select.select([self._ranks[rank]], [], [], LIMIT_S)[0], f"rank {rank} outlived the kill of {whom}"
+
+    def send(self, rank, number):
+        signal.pidfd_send_signal(self._ranks[rank], number)
 
     def victims(self, whom, rank):
         one_lives = (rank + 1) % RANKS

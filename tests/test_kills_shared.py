@@ -10,6 +10,7 @@ import collections
 import dataclasses
 import itertools
 import re
+import signal
 import tempfile
 import time
 from pathlib import Path
@@ -17,7 +18,7 @@ from pathlib import Path
 import pytest
 from mpi import MPICH, OPENMPI, SHARED_MEMORY
 from pool import STATES, Pool
-from test_kills import RANKS, STEPS, Space, folder, victim_in_c  # noqa: F401
+from test_kills import LOOK_S, RANKS, STEPS, Space, folder, victim_in_c  # noqa: F401
 
 SURVIVING = dataclasses.replace(OPENMPI, oversubscribe=("--with-ft", "ulfm", *OPENMPI.oversubscribe))
 SURVIVED = re.compile(r"survived: rank (\d+), (.*)$")
@@ -36,6 +37,8 @@ PHASES = {
     "between t2 and t3": lambda program, io: program in RUNNING and io != "nothing to do",
     "after t3": lambda program, io: program == "computing" and io == "nothing to do",
 }
+# States of the chunks that a rank dies with: each must be hit too, where there is a pool.
+CHUNKS = {"filling": {"filling"}, "full or written": {"full", "written"}, "writing": {"writing"}}
 # A rank that dies in MPI_Init takes the others along, or has them wait for ever: only all at once.
 PLAN = [
     ("starting", "all ranks"), ("between begin and t2", "one rank"), ("at t2", "all but one"),
@@ -79,6 +82,10 @@ class SharedSpace(Space):
             if phase == "starting":
                 job.hold_all(RANKS)
                 pause_s = self.random.uniform(0, STARTING_S)
+            elif phase in CHUNKS:
+                first = self.restored(job) + 1 + later
+                self.watch(job, rank, phase, lambda *_: self.is_caught(job, rank, CHUNKS[phase]), first)
+                pause_s = 0
             else:
                 first = self.restored(job) + 1 + later
                 self.watch(job, rank, phase, PHASES[phase], first)
@@ -96,11 +103,24 @@ class SharedSpace(Space):
             survived = {int(match[1]): match[2] for match in map(SURVIVED.match, said) if match}
             assert survived == dict.fromkeys(set(range(RANKS)) - job.victims(whom, rank), "durable"), job.tail()
 
+    def is_caught(self, job, rank, states):
+        """Whether `rank` holds a chunk in one of `states`. Then it stands still: they pass too fast to be hit."""
+        if states.intersection(self.held_by(rank)):
+            job.send(rank, signal.SIGSTOP)
+            time.sleep(LOOK_S)
+            if states.intersection(self.held_by(rank)):
+                return True
+            job.send(rank, signal.SIGCONT)
+        return False
+
     def note_chunks(self, rank):
         """What the dead rank holds, before others find out."""
-        for path in self.pools.iterdir():
-            if "." not in path.name:
-                self.chunks.update(state for state, member in Pool(path).held() if member == rank)
+        self.chunks.update(self.held_by(rank))
+
+    def held_by(self, rank):
+        """The states of its chunks."""
+        pools = [Pool(path) for path in self.pools.iterdir() if "." not in path.name]
+        return [state for pool in pools for state, member in pool.held() if member == rank]
 
     def note_death(self, rank, whom):
         program, io, _ = self.board.read(rank)
@@ -112,7 +132,10 @@ class SharedSpace(Space):
 
     def missed(self):
         hit = {phase for _, phase in self.died}
-        return [(phase, whom) for phase, whom in self.plan[:5] if phase not in hit]
+        missed = [(phase, whom) for phase, whom in self.plan[:5] if phase not in hit]
+        if self.stage in SALVAGED:
+            missed += [(name, "one rank") for name, states in CHUNKS.items() if not states & self.chunks.keys()]
+        return missed
 
     def told(self):
         """Deaths by phase (down) and by who was killed (across)."""
