@@ -49,9 +49,11 @@ impl Chunk {
         (shared.map.part(shared.constants.chunk_at(self.index) as usize, bytes), bytes)
     }
 
-    /// Whether somebody waits for a chunk.
+    /// Whether somebody waits for a chunk, or soon will: fewer than a quarter are free.
     pub(crate) fn is_wanted(&self) -> bool {
-        self.pool.shared.control().freed.has_waiters()
+        let shared = &self.pool.shared;
+        let free = || shared.chunk_entries().iter().filter(|entry| entry.word.load(Ordering::Relaxed) == FREE).count();
+        shared.control().freed.has_waiters() || free() < shared.chunk_entries().len() / 4
     }
 
     pub(crate) fn pool(&self) -> &Pool {
