@@ -317,3 +317,42 @@ fn a_session_that_is_dropped_waits_for_no_flush() {
     is_dropped.recv_timeout(Duration::from_secs(30)).expect("it waits for the flush");
     thread.join().unwrap();
 }
+
+/// The list of pieces was measured too short: what did not fit was found only after t2.
+#[test]
+fn many_streams_and_pieces_in_reverse_have_room() {
+    for stage in STAGES {
+        let space = TempDir::new().unwrap();
+        let mut session = Session::open(Box::new(Solo), space.path(), config(stage)).unwrap();
+        let mut wanted = BTreeMap::new();
+        session.begin(310_000).unwrap();
+        for number in (0..3000_u64).rev() {
+            session.write("reversed", number * 100, &[number as u8; 100]).unwrap();
+        }
+        wanted.insert("reversed".to_owned(), (0..300_000).map(|at| (at / 100) as u8).collect());
+        for number in 0..300_u32 {
+            let name = format!("stream-{number}");
+            session.write(&name, 0, &[number as u8; 7]).unwrap();
+            wanted.insert(name, vec![number as u8; 7]);
+        }
+        session.checkpoint().unwrap();
+        session.wait().unwrap();
+        session.restore().unwrap().unwrap();
+        check(&mut session, &wanted, &format!("{stage:?}"));
+        session.close().unwrap();
+    }
+}
+
+/// Whatever is refused is refused at t2 at the latest, and by name.
+#[test]
+fn too_many_pieces_are_refused_before_the_program_goes_on() {
+    for stage in STAGES {
+        let space = TempDir::new().unwrap();
+        let mut session = Session::open(Box::new(Solo), space.path(), config(stage)).unwrap();
+        session.begin(100_000).unwrap();
+        let written = (0..40_000_u64).rev().try_for_each(|number| session.write("a", number * 2, &[1]));
+        let refused = written.and_then(|()| session.checkpoint().map(drop)).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
+        assert!(refused.to_string().contains("write larger pieces"), "{refused}");
+    }
+}

@@ -423,6 +423,8 @@ fn rank_in_a_process_of_its_own() {
     state.field = vec![0.0; CELLS];
     state.protect(&mut session);
     filled(&mut state, rank, 1);
+    // The space is made for what comes next, too.
+    session.begin(40_000).unwrap();
     session.checkpoint().unwrap();
     session.wait().unwrap();
     filled(&mut state, rank, 2);

@@ -102,7 +102,7 @@ impl Shard {
                 self.items.push(Placed::stream(name));
                 self.streams.insert(name.to_owned(), self.items.len() - 1);
                 // Its record and its name take room in the list, too.
-                self.parts += 2 + name.len() as u64 / Manifest::EXTENT_BYTES;
+                self.parts += (Manifest::ITEM_BYTES + name.len() as u64).div_ceil(Manifest::EXTENT_BYTES);
                 self.items.len() - 1
             }
         };

@@ -5,8 +5,8 @@ use crate::space::format::{Annex, BLOCK_BYTES, Manifest, Note, Profile, blocks_f
 
 /// Room in the list of items for the extents of what is written in pieces: one for each so many bytes that
 /// were announced, and these besides.
-const BYTES_AN_EXTENT: u64 = 4096;
-const EXTENTS_FEW: u64 = 2048;
+const BYTES_AN_EXTENT: u64 = 256;
+const EXTENTS_FEW: u64 = 4096;
 
 /// What a rank is about to save.
 #[derive(Debug, Clone)]

@@ -3,7 +3,7 @@
 use super::{Allocation, Kept, Ledger, RevisionKey};
 use crate::{
     error::{Error, Result},
-    space::format::{BLOCK_BYTES, Entry, Manifest, PhaseRecord, Run, hash},
+    space::format::{BLOCK_BYTES, Entry, Manifest, PhaseRecord, Run, blocks_for, hash},
 };
 
 /// A shard with all of its data in the portion.
@@ -29,12 +29,17 @@ impl Publication<'_> {
         Ok(bytes)
     }
 
+    /// So many bytes of the metadata are written, in whole blocks: what was set aside may be more.
+    pub(crate) fn meta_bytes(&self, manifest: &[u8]) -> u64 {
+        blocks_for(self.manifest_in_meta + manifest.len() as u64) * BLOCK_BYTES
+    }
+
     /// Publishes it, once `meta` (the rows of hashes, and behind them `manifest`) has been written in
     /// `writes` writes; returns the phases with all that was written.
     pub(crate) fn publish(self, ledger: &mut Ledger, manifest: &[u8], writes: u64) -> Result<PhaseRecord> {
         let (meta, mut phases) = (self.allocation.meta, self.phases);
         let roots = self.allocation.roots();
-        let metadata = meta.count + roots * self.allocation.root_blocks();
+        let metadata = self.meta_bytes(manifest) / BLOCK_BYTES + roots * self.allocation.root_blocks();
         phases.writes += writes + 2 * roots;
         phases.written_bytes += metadata * BLOCK_BYTES;
         let entry = Entry {

@@ -413,7 +413,8 @@ impl Saving {
         let manifest = publication.manifest_bytes()?;
         self.meta.write(rows, &manifest);
         let meta_at = plan.allocation.meta.first * BLOCK_BYTES;
-        let writes = self.meta.read(plan.meta_bytes(), |meta| self.portion.write(meta_at, meta))?;
+        let used = publication.meta_bytes(&manifest);
+        let writes = self.meta.read(used, |meta| self.portion.write(meta_at, meta))?;
         let mut ledger = lock(&self.ledger);
         let mut phases = publication.publish(&mut ledger, &manifest, writes)?;
         // t3

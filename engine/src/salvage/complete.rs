@@ -77,7 +77,8 @@ pub(crate) fn complete(device: &dyn Device, sealed: &Sealed, chunks: Contents<'_
     };
     let manifest = publication.manifest_bytes()?;
     meta[plan.manifest_in_meta as usize..][..manifest.len()].copy_from_slice(&manifest);
-    let writes = portion.write(allocation.meta.first * BLOCK_BYTES, &meta)?;
+    let used = publication.meta_bytes(&manifest) as usize;
+    let writes = portion.write(allocation.meta.first * BLOCK_BYTES, &meta[..used])?;
     publication.publish(&mut ledger, &manifest, writes)?;
     Ok(Outcome::Completed)
 }

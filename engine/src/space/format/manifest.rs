@@ -187,6 +187,8 @@ pub struct Manifest {
 impl Manifest {
     /// What one extent takes.
     pub(crate) const EXTENT_BYTES: u64 = size_of::<ExtentRecord>() as u64;
+    /// What an item of one dimension takes besides its name and its extents.
+    pub(crate) const ITEM_BYTES: u64 = size_of::<ItemRecord>() as u64 + 8;
 
     pub fn build(&self) -> Vec<u8> {
         let mut items = Vec::new();
