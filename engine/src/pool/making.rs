@@ -57,13 +57,18 @@ impl Shared {
                     }
                 }
                 _ => {
-                    let mine = MAKERS + u64::from(self.member);
-                    if control.making.compare_exchange(found, mine, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                    if control.making.compare_exchange(found, self.mine(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
+                    {
                         return self.make();
                     }
                 }
             }
         }
+    }
+
+    /// What `making` says while this member is at it.
+    fn mine(&self) -> u64 {
+        MAKERS + u64::from(self.member)
     }
 
     fn is_another(&self, maker: u32) -> bool {
@@ -88,8 +93,7 @@ impl Shared {
             Err(_) => FAILED,
         };
         // Who took over from us knows better.
-        let mine = MAKERS + u64::from(self.member);
-        let _ = self.control().making.compare_exchange(mine, told, Ordering::SeqCst, Ordering::Relaxed);
+        let _ = self.control().making.compare_exchange(self.mine(), told, Ordering::SeqCst, Ordering::Relaxed);
         self.control().made.wake_all();
         made
     }
@@ -115,7 +119,12 @@ impl Shared {
             self.map.collapse(at, bytes);
             file::give_memory(self.file(), self.path(), constants.chunks_at(), constants.bytes())
         });
-        made.inspect_err(|_| file::take_memory_back(self.file(), from, bytes))
+        made.inspect_err(|_| {
+            // Not from under one who took over.
+            if self.control().making.load(Ordering::SeqCst) == self.mine() {
+                file::take_memory_back(self.file(), from, bytes);
+            }
+        })
     }
 
     /// What the file has been given.

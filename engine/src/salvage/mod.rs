@@ -9,8 +9,10 @@ mod claim;
 mod complete;
 mod dead;
 mod opening;
+mod waiting;
 
 pub(crate) use claim::is_gone;
 pub(crate) use complete::{Outcome, complete};
 pub(crate) use dead::complete_dead;
 pub(crate) use opening::{at_opening, is_here, is_ours};
+pub(crate) use waiting::{IN_POOL, open_dead};

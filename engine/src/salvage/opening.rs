@@ -4,24 +4,14 @@ use super::{
     Outcome,
     claim::{Standing, examine, is_gone},
     complete,
+    waiting::{IN_POOL, open_dead},
 };
 use crate::{
     device::{Access, Device, Disk},
     error::{Error, Result},
-    pool::{self, Dead, Pool, Sealed},
+    pool::{self, Dead, Sealed},
 };
-use std::{
-    fs,
-    os::unix::fs::MetadataExt,
-    path::Path,
-    thread,
-    time::{Duration, Instant},
-};
-
-/// How long others may be in a pool or at it after the locks of its space are free: of a process that was
-/// killed they go one by one, and starts of other jobs look whether the pool is theirs.
-const POOL_GRACE: Duration = Duration::from_secs(2);
-const POLL: Duration = Duration::from_millis(10);
+use std::{fs, os::unix::fs::MetadataExt, path::Path};
 
 /// Completes in the space on `device`, whose locks the job holds, what dead pools in `directory` hold for it;
 /// removes them, and those that nobody will claim. Where the space has no locks nothing is completed:
@@ -29,14 +19,21 @@ const POLL: Duration = Duration::from_millis(10);
 pub(crate) fn at_opening(device: &dyn Device, directory: &Path, locked: bool) -> Vec<String> {
     let mut failures = Vec::new();
     for found in pool::list(directory).unwrap_or_default() {
-        match open_dead(device, directory, found.id, locked, &mut failures) {
+        // What this opening does not complete it ends.
+        let has_ours =
+            || pool::sealed_of(directory, found.id).is_ok_and(|all| all.iter().any(|one| is_ours(device, one)));
+        match open_dead(directory, found.id, || locked && has_ours()) {
             Ok(Some(dead)) => {
                 if settle(device, &dead, locked, &mut failures).is_ok_and(|is_settled| is_settled) {
                     let _ = dead.remove();
                 }
             }
             // A member is in it, or another rank is at it.
-            Ok(None) if found.has_pool => {}
+            Ok(None) if found.has_pool => {
+                if locked && has_ours() {
+                    failures.push(IN_POOL.to_owned());
+                }
+            }
             // Records without their pool, and a pool that is damaged, can be claimed by nobody.
             Ok(None) | Err(Error::PoolRefused { .. }) => {
                 let _ = pool::remove(directory, found.id);
@@ -46,30 +43,6 @@ pub(crate) fn at_opening(device: &dyn Device, directory: &Path, locked: bool) ->
         }
     }
     failures
-}
-
-/// As `Pool::open_dead`; of a pool with shards of this space waits until nobody is in it or at it: what this
-/// opening does not complete it ends.
-fn open_dead(
-    device: &dyn Device,
-    directory: &Path,
-    id: [u8; 16],
-    locked: bool,
-    failures: &mut Vec<String>,
-) -> Result<Option<Dead>> {
-    let deadline = Instant::now() + POOL_GRACE;
-    let has_ours = || pool::sealed_of(directory, id).is_ok_and(|found| found.iter().any(|one| is_ours(device, one)));
-    loop {
-        let opened = Pool::open_dead(directory, id);
-        if !matches!(opened, Ok(None)) || !locked || !has_ours() {
-            return opened;
-        }
-        if Instant::now() >= deadline {
-            failures.push("what was staged could not be looked at: a process is in its pool still".to_owned());
-            return opened;
-        }
-        thread::sleep(POLL);
-    }
 }
 
 /// Whether nobody wants the pool any more.

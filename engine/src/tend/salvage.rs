@@ -5,8 +5,9 @@ use crate::{
     commit::RevisionKey,
     device::{Device, Disk},
     error::{Error, Result},
-    pool::{self, Dead, Pool, Sealed},
-    salvage::{Outcome, complete, is_gone, is_here, is_ours},
+    pool::{self, Dead, Sealed},
+    restore::SpaceSurvey,
+    salvage::{IN_POOL, Outcome, complete, is_gone, is_here, is_ours, open_dead},
     space::Locks,
 };
 use std::{collections::BTreeMap, path::Path};
@@ -53,17 +54,19 @@ impl SalvageFate {
 }
 
 /// Completes what dead pools in `directory` hold, of the space in `space` or of all spaces, and removes those
-/// that hold no more. `clean`: also those that nobody can claim. Errors: `directory` cannot be listed; what
-/// went wrong with one shard is its fate.
+/// that hold no more. `clean`: also those that nobody can claim. Errors: `directory` cannot be listed, `space`
+/// is none and nothing was staged for it; what went wrong with one shard is its fate.
 pub fn salvage(directory: &Path, space: Option<&Path>, clean: bool) -> Result<Salvaged> {
     let only = space.map(|space| Disk::existing(&space.canonicalize().unwrap_or_else(|_| space.to_owned())));
     let mut visit = Visit { only, locks: BTreeMap::new(), shards: Vec::new() };
     let (mut removed, mut left) = (0, 0);
     for found in pool::list(directory)? {
-        let goes = match Pool::open_dead(directory, found.id) {
-            // In use.
-            Ok(None) if found.has_pool => continue,
+        let goes = match open_dead(directory, found.id, || visit.is_free(directory, found.id)) {
             Ok(Some(dead)) => visit.completes(&dead, clean)?,
+            Ok(None) if found.has_pool => {
+                visit.passes_over(directory, found.id);
+                continue;
+            }
             Ok(None) | Err(_) => clean,
         };
         // What is refused at removing is left too, and keeps nobody from the others.
@@ -73,7 +76,19 @@ pub fn salvage(directory: &Path, space: Option<&Path>, clean: bool) -> Result<Sa
             left += 1;
         }
     }
+    if let Some(only) = visit.only.filter(|_| visit.shards.is_empty()) {
+        SpaceSurvey::open_on(&only)?;
+    }
     Ok(Salvaged { shards: visit.shards, removed, left })
+}
+
+/// Where a shard belongs.
+enum Of {
+    Space(Disk),
+    /// One that was not asked for.
+    Another,
+    /// Its space is not there.
+    Nowhere,
 }
 
 struct Visit {
@@ -84,6 +99,26 @@ struct Visit {
 }
 
 impl Visit {
+    /// Whether a pool that somebody is in holds shards of a space that nobody has open: then he goes soon.
+    fn is_free(&mut self, directory: &Path, id: [u8; 16]) -> bool {
+        let sealed = pool::sealed_of(directory, id).unwrap_or_default();
+        sealed.iter().any(|sealed| matches!(self.device_of(sealed), Of::Space(device) if self.lock(&device).is_ok()))
+    }
+
+    /// Notes the shards of a pool that stayed in use although nobody has their space open.
+    fn passes_over(&mut self, directory: &Path, id: [u8; 16]) {
+        for sealed in pool::sealed_of(directory, id).unwrap_or_default() {
+            if matches!(self.device_of(&sealed), Of::Space(device) if self.lock(&device).is_ok()) {
+                self.note(&sealed, SalvageFate::Failed(IN_POOL.to_owned()));
+            }
+        }
+    }
+
+    fn note(&mut self, sealed: &Sealed, fate: SalvageFate) {
+        let (space, key, shard) = (sealed.plan.space.clone(), sealed.plan.key, sealed.plan.portion);
+        self.shards.push(SalvagedShard { space, key, shard, fate });
+    }
+
     /// Whether the pool may go.
     fn completes(&mut self, dead: &Dead, clean: bool) -> Result<bool> {
         let sealed = dead.sealed()?;
@@ -94,32 +129,23 @@ impl Visit {
                 continue;
             };
             goes &= fate.is_final() || (clean && fate == SalvageFate::SpaceGone);
-            let shard = SalvagedShard {
-                space: sealed.plan.space.clone(),
-                key: sealed.plan.key,
-                shard: sealed.plan.portion,
-                fate,
-            };
-            self.shards.push(shard);
+            self.note(sealed, fate);
         }
         Ok(goes)
     }
 
     /// `None`: it is of no space that was asked for.
     fn fate(&mut self, sealed: &Sealed, dead: &Dead) -> Option<SalvageFate> {
-        let its_own = Disk::existing(Path::new(&sealed.plan.space));
-        let device = match &self.only {
-            Some(only) if is_ours(only, sealed) => only,
-            Some(_) => return None,
-            None if is_here(&its_own, sealed) => &its_own,
-            None => return Some(SalvageFate::SpaceGone),
+        let device = match self.device_of(sealed) {
+            Of::Space(device) => device,
+            Of::Another => return None,
+            Of::Nowhere => return Some(SalvageFate::SpaceGone),
         };
-        let locks = self.locks.entry(device.path()).or_insert_with(|| lock(device));
-        Some(match locks {
+        Some(match self.lock(&device) {
             Err(Error::InUse { .. }) => SalvageFate::InUse,
             Err(error) if is_gone(error) => SalvageFate::SpaceGone,
             Err(error) => SalvageFate::Failed(error.to_string()),
-            Ok(_) => match complete(device, sealed, dead.contents()) {
+            Ok(_) => match complete(&device, sealed, dead.contents()) {
                 Ok(Outcome::Completed) => SalvageFate::Completed,
                 Ok(Outcome::WasComplete) => SalvageFate::WasComplete,
                 Ok(Outcome::Lost(why)) => SalvageFate::Lost(why),
@@ -127,5 +153,19 @@ impl Visit {
                 Err(error) => SalvageFate::Failed(error.to_string()),
             },
         })
+    }
+
+    fn device_of(&self, sealed: &Sealed) -> Of {
+        let its_own = Disk::existing(Path::new(&sealed.plan.space));
+        match &self.only {
+            Some(only) if is_ours(only, sealed) => Of::Space(Disk::existing(Path::new(&only.path()))),
+            Some(_) => Of::Another,
+            None if is_here(&its_own, sealed) => Of::Space(its_own),
+            None => Of::Nowhere,
+        }
+    }
+
+    fn lock(&mut self, device: &Disk) -> &Result<Locks> {
+        self.locks.entry(device.path()).or_insert_with(|| lock(device))
     }
 }
