@@ -76,6 +76,8 @@ module mainstay
     integer(c_int64_t) :: threshold_bytes = 0
     integer(c_int64_t) :: buffer_bytes = 0
     real(c_double) :: flush_seconds = 0
+    integer(c_int64_t) :: shard_bytes = 0
+    type(c_ptr) :: hints = c_null_ptr  ! lines `name=value`, with a zero byte at the end
   end type
 
   ! What one checkpoint took on this rank; as in mainstay.h.

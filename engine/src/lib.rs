@@ -34,5 +34,5 @@ pub use error::{Error, ErrorKind, Result};
 #[cfg(feature = "mutants")]
 pub use mutant::{Mutant, activate};
 pub use restore::{HoldState, HoldSurvey, LayoutSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey, Verified};
-pub use session::{Record, Restored, Session};
+pub use session::{Got, Record, Restored, Session};
 pub use stage::Stage;

@@ -7,6 +7,7 @@
 
 mod buffer;
 mod error;
+mod got;
 mod group;
 mod notes;
 mod record;
@@ -21,6 +22,7 @@ mod engine {
 
     #[pymodule_export]
     use crate::{
+        got::Got,
         record::Record,
         restored::Restored,
         session::{Session, open},

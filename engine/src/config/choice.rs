@@ -21,6 +21,7 @@ pub struct Choice {
     pub flush_every: Option<Duration>,
     pub io_threads: Option<u32>,
     pub portion_bytes: Option<u64>,
+    pub shard_bytes: Option<u64>,
     pub pool_directory: Option<PathBuf>,
     pub every_steps: Option<u64>,
     pub every: Option<Duration>,

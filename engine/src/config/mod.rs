@@ -9,6 +9,7 @@ mod alike;
 mod choice;
 mod environment;
 mod file;
+mod hints;
 mod keys;
 mod resolve;
 mod shown;
@@ -55,6 +56,9 @@ pub struct Config {
     pub io_threads: u32,
     /// Bytes of each rank's portion; 0 has the first checkpoint size it.
     pub portion_bytes: u64,
+    /// Bytes of this rank's largest shard: a portion that is made has room for keep+2 of these; 0: those of the
+    /// first checkpoint.
+    pub shard_bytes: u64,
     /// Where the pool lives.
     pub pool_directory: PathBuf,
     /// A checkpoint is due every so many steps; 0: not by steps.
@@ -102,6 +106,7 @@ impl Default for Config {
             flush_every: Duration::from_millis(100),
             io_threads: 0,
             portion_bytes: 0,
+            shard_bytes: 0,
             pool_directory: PathBuf::from("/dev/shm"),
             every_steps: 0,
             every: Duration::ZERO,

@@ -59,7 +59,12 @@ fn is_same(item: &Item, region: &Region) -> bool {
         && (opaque || (item.element == now.element && item.shape == now.shape))
 }
 
-impl Targets<'_> {
+impl<'a> Targets<'a> {
+    /// One item alone, into a region of its size.
+    pub(crate) fn of(item: &Item, region: &'a Region) -> Targets<'a> {
+        Targets(Scatter::new([(item, region)]))
+    }
+
     /// Puts the bytes of the portion from offset `at` on where they belong.
     pub(crate) fn fill(&self, at: u64, bytes: &[u8]) {
         self.0.fill(at, bytes, |region, offset, part| region.copy_in(offset, part));

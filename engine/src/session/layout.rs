@@ -33,7 +33,7 @@ impl Inner {
     pub(super) fn make_layout(&mut self, size: &Size) -> Result<()> {
         let group = &*self.group;
         let bytes = match self.config.portion_bytes {
-            0 => portion_bytes(size, self.config.keep),
+            0 => portion_bytes(&size.at_least(self.config.shard_bytes), self.config.keep),
             configured => configured.next_multiple_of(PORTION_ALIGNMENT),
         };
         let sizes: Vec<u64> = gather(group, &bytes)?;

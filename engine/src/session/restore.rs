@@ -6,7 +6,7 @@ use crate::{
     error::{Error, Result},
     group::{agree, gather},
     mutant::{self, Mutant},
-    restore::{Targets, find, match_regions, pour},
+    restore::{Found, Targets, find, match_regions, pour},
     space::{Portion, format::Manifest},
 };
 use std::{
@@ -25,6 +25,9 @@ pub struct Restored {
     pub notes: BTreeMap<String, String>,
 }
 
+/// Something that was read, or what is damaged of it.
+pub(super) type OrDamage<T> = std::result::Result<T, Vec<String>>;
+
 impl Inner {
     pub(super) fn restore(&mut self) -> Result<Option<Restored>> {
         let restored = self.restore_newest();
@@ -38,13 +41,7 @@ impl Inner {
     fn restore_newest(&mut self) -> Result<Option<Restored>> {
         self.abandon_begun();
         self.reading = Reading::default();
-        // What is still on its way counts if all ranks have it.
-        let _ = self.wait();
-        let sights = gather(&*self.group, &self.sight())?;
-        let found = find(&sights, &self.device.path())?;
-        if found.complete.is_empty() && !found.damage.is_empty() {
-            return Err(Error::Damaged { what: found.damage });
-        }
+        let found = self.find_complete()?;
         // What could not be read at the opening may have been newer than any candidate.
         let mut skipped = [found.damage, found.torn].concat();
         let mut poured = false;
@@ -83,9 +80,41 @@ impl Inner {
         Ok(None)
     }
 
+    /// What all ranks see, the newest revision first. Collective.
+    pub(super) fn find_complete(&mut self) -> Result<Found> {
+        // What is still on its way counts if all ranks have it.
+        let _ = self.wait();
+        let sights = gather(&*self.group, &self.sight())?;
+        let found = find(&sights, &self.device.path())?;
+        if found.complete.is_empty() && !found.damage.is_empty() {
+            return Err(Error::Damaged { what: found.damage });
+        }
+        Ok(found)
+    }
+
     /// The inner error is what was damaged, on whichever ranks; the outer one, the same on all ranks,
     /// ends the search.
-    fn restore_one(&self, candidate: &Complete) -> Result<std::result::Result<(Portion, Manifest), Vec<String>>> {
+    fn restore_one(&self, candidate: &Complete) -> Result<OrDamage<(Portion, Manifest)>> {
+        let group = &*self.group;
+        let (portion, manifest) = self.read_shard(candidate)?;
+        let targets = match &manifest {
+            Ok(manifest) => match_regions(manifest, self.regions.all(), candidate.key.number)
+                .and_then(|targets| self.outputs.check(&manifest.annex.outputs).map(|()| Some(targets))),
+            Err(_) => Ok(None),
+        };
+        let targets = agree(group, targets)?;
+        if let Err(damage) = self.pour_together(&portion, &manifest, targets.as_ref())? {
+            return Ok(Err(damage));
+        }
+        // Read whole on every rank: only now is it sure which lengths the files go back to.
+        let cut = manifest.as_ref().map_or(Ok(()), |manifest| self.outputs.cut(&manifest.annex.outputs));
+        agree(group, cut)?;
+        Ok(manifest.map(|manifest| (portion, manifest)))
+    }
+
+    /// This rank's shard of `candidate`: where it lies, and its list of items or what is damaged of it.
+    /// Collective.
+    pub(super) fn read_shard(&self, candidate: &Complete) -> Result<(Portion, OrDamage<Manifest>)> {
         let (group, rank) = (&*self.group, self.group.rank() as u32);
         if candidate.shards as usize != group.size() {
             let (saved, now) = (candidate.shards, group.size() as u32);
@@ -94,38 +123,31 @@ impl Inner {
         let unseen = Error::OutOfSight { path: self.device.path(), revision: candidate.key.number, shard: rank };
         let (portion, kept) = agree(group, self.my_shard(candidate).ok_or(unseen))?;
         let manifest = agree(group, split_damage(portion.read_manifest(&kept.entry)))?;
-        let targets = match &manifest {
-            Ok(manifest) => match_regions(manifest, self.regions.all(), candidate.key.number)
-                .and_then(|targets| self.outputs.check(&manifest.annex.outputs).map(|()| Some(targets))),
-            Err(_) => Ok(None),
-        };
-        let targets = agree(group, targets)?;
-        let poured = match (manifest, targets) {
-            (Ok(manifest), Some(targets)) => self.pour_into(&portion, &manifest, &targets).map(|()| manifest),
-            (Err(damage), _) => Err(damage),
-            (Ok(_), None) => Err(Vec::new()),
-        };
-        let damage = gather(group, &poured.as_ref().err().cloned())?;
-        let damage: Vec<String> = damage.into_iter().flatten().flatten().collect();
-        match poured {
-            Ok(manifest) if damage.is_empty() => {
-                // Only now is it sure which lengths they go back to.
-                agree(group, self.outputs.cut(&manifest.annex.outputs))?;
-                Ok(Ok((portion, manifest)))
-            }
-            _ => Ok(Err(damage)),
-        }
+        Ok((portion, manifest))
     }
 
-    fn pour_into(
+    /// Verifies each rank's shard, and fills its `targets`; without any, only its list of items counts. The
+    /// inner error is what was damaged, of all ranks. Collective.
+    pub(super) fn pour_together(
         &self,
         portion: &Portion,
-        manifest: &Manifest,
-        targets: &Targets<'_>,
-    ) -> std::result::Result<(), Vec<String>> {
-        let sink = |at: u64, bytes: &[u8]| targets.fill(at, bytes);
-        // What cannot be read is as good as damaged.
-        pour(portion, manifest, &sink).map_err(damage_of)
+        manifest: &OrDamage<Manifest>,
+        targets: Option<&Targets<'_>>,
+    ) -> Result<OrDamage<()>> {
+        let mine = match (manifest, targets) {
+            (Err(damage), _) => Some(damage.clone()),
+            (Ok(_), None) => None,
+            (Ok(manifest), Some(targets)) => {
+                let sink = |at: u64, bytes: &[u8]| targets.fill(at, bytes);
+                // What cannot be read is as good as damaged.
+                pour(portion, manifest, &sink).map_err(damage_of).err()
+            }
+        };
+        let all = gather(&*self.group, &mine)?;
+        if all.iter().all(Option::is_none) {
+            return Ok(Ok(()));
+        }
+        Ok(Err(all.into_iter().flatten().flatten().collect()))
     }
 
     fn my_shard(&self, candidate: &Complete) -> Option<(Portion, Arc<Kept>)> {
@@ -145,7 +167,7 @@ impl Inner {
 }
 
 /// Damage apart from errors that no other revision would mend.
-fn split_damage<T>(result: Result<T>) -> Result<std::result::Result<T, Vec<String>>> {
+fn split_damage<T>(result: Result<T>) -> Result<OrDamage<T>> {
     match result {
         Ok(value) => Ok(Ok(value)),
         Err(error @ (Error::Damaged { .. } | Error::Io { .. })) => Ok(Err(damage_of(error))),
