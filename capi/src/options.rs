@@ -84,8 +84,7 @@ pub struct Options {
 }
 
 /// What the struct measured in each version of the header: it only grows, at its end.
-const SIZES: [usize; 3] =
-    [offset_of!(Options, pool_held), offset_of!(Options, shard_bytes), size_of::<Options>()];
+const SIZES: [usize; 3] = [offset_of!(Options, pool_held), offset_of!(Options, shard_bytes), size_of::<Options>()];
 
 impl Options {
     /// The settings in force where the program passed `options`.

@@ -90,7 +90,8 @@ impl Inner {
         let ready = agree(&*self.group, ready)?;
         let asked = gather(&*self.group, &revision)?;
         if let Some(rank) = asked.iter().position(|other| *other != asked[0]) {
-            let [first, other] = [asked[0], asked[rank]].map(|asked| asked.map_or("the newest".into(), |r| r.to_string()));
+            let [first, other] =
+                [asked[0], asked[rank]].map(|asked| asked.map_or("the newest".into(), |r| r.to_string()));
             let why = format!("rank {rank} asks for {other} and rank 0 for {first}; all ranks read the same one");
             return Err(Error::argument("revision", why));
         }
@@ -146,11 +147,17 @@ fn item_of<'a>(manifest: &'a Manifest, name: &str, candidate: &Complete) -> Resu
 }
 
 /// The item of this name, and the part of `into` that it fills.
-fn room_for<'a>(manifest: &'a Manifest, name: &str, candidate: &Complete, into: &mut [u8]) -> Result<(&'a Item, Region)> {
+fn room_for<'a>(
+    manifest: &'a Manifest,
+    name: &str,
+    candidate: &Complete,
+    into: &mut [u8],
+) -> Result<(&'a Item, Region)> {
     let item = item_of(manifest, name, candidate)?;
     if item.bytes > into.len() as u64 {
         let (room, saved, revision) = (into.len(), item.bytes, candidate.key.number);
-        let why = format!("room for {room} bytes, and this rank saved {saved} in revision {revision}; give it room for all");
+        let why =
+            format!("room for {room} bytes, and this rank saved {saved} in revision {revision}; give it room for all");
         return Err(Error::argument("buffer", why));
     }
     // SAFETY: within `into`, which is ours until the call ends; the region is gone before.
