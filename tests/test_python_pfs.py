@@ -44,12 +44,12 @@ def test_buffers_of_any_kind_come_back(scratch):
         (lambda space: space.write(np.zeros((4, 4)).T[1:]), "all in a row"),
         (lambda space: space.read(b"fixed"), "writable"),
         (lambda space: space.read(bytearray(4)), "room for 4 bytes, and this rank saved 5 in revision 6"),
-        (lambda space: space.read(bytearray(5), revision=0), "revision 0: numbers begin at 1.*has: 5, 6"),
+        (lambda space: space.read(bytearray(5), revision=0), "revision 0: numbers begin at 1.*has: .*5, 6"),
         (lambda space: space.read(bytearray(5), revision=-1), "-1 is none, it takes a number from 1"),
         (lambda space: space.read(bytearray(5), revision="6"), "6 is none"),
         (lambda space: space.read(bytearray(5), revision=2**70), "is none"),
-        (lambda space: space.read(bytearray(5), revision=7), "revision 7: it has not been written yet.*: 5, 6"),
-        (lambda space: space.size(revision=1), "revision 1: it is gone, as keep is 2.*: 5, 6"),
+        (lambda space: space.read(bytearray(5), revision=7), "revision 7: it has not been written yet.*: .*5, 6"),
+        (lambda space: space.size(revision=1), "revision 1: it is gone, as keep is 2.*: .*5, 6"),
     ],
 )
 def test_what_cannot_be_is_said_and_harms_nothing(scratch, call, words):

@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEEDS = 5000, ROOM = 8 << 20 };
+#define SEEDS 5000
+#define ROOM ((size_t)8 << 20)
 
 static int rank;
 static PFS_file file;
