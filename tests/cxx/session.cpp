@@ -159,7 +159,7 @@ static void move(const std::string &space) {
   static_assert(!std::is_copy_constructible_v<mainstay::session> && !std::is_copy_assignable_v<mainstay::session>);
   static_assert(std::is_nothrow_move_constructible_v<mainstay::session>);
   int value = 1;
-  mainstay::session first = mainstay::open_solo(space + "-a"), second = mainstay::open_solo(space + "-b");
+  mainstay::session first = mainstay::open_solo(space + "-a"), second = mainstay::open_solo(space + "-whole");
   second.protect("value", value);
   first = std::move(second); /* closes a, which can be opened again */
   MUST(first.is_open() && !second.is_open() && second.get() == nullptr);
