@@ -174,15 +174,16 @@ def test_a_damaged_revision_is_passed_over_on_all_ranks(job, scratch):
     """And what was read in its place stays when the next one is written."""
     from layout import Layout
 
-    job("hint:mainstay_keep:2", "open:9000", "write:1:8000", "write:2:8000", "close")
+    # Room for two: the next write goes over one of them.
+    job("hint:mainstay_portion_bytes:1048576", "open", "write:1:400000", "write:2:400000", "close")
     damaged = Layout(scratch / "space")
     damaged.flip(damaged.data(1, 2))
     damaged.write()
-    said = job("open", "revision:2", "read", "write:3:8000", "revision:1", "close")
+    said = job("open", "revision:2", "read", "write:3:400000", "revision:1", "close")
     first, second = zip(*results(said, "revision"))
     assert {status for status, _ in first} == {"DAMAGED"}, first
-    assert brought(said, "read") == [[(1, bytes, 1)] for bytes in sizes(8000)]
-    assert [READ.match(text).groups() for _, text in second] == [("1", str(bytes), "1") for bytes in sizes(8000)]
+    assert brought(said, "read") == [[(1, bytes, 1)] for bytes in sizes(400_000)]
+    assert [READ.match(text).groups() for _, text in second] == [("1", str(bytes), "1") for bytes in sizes(400_000)]
 
 
 def test_after_any_kill_the_last_valid_revision_is_read_bit_for_bit(program, mpi, scratch, monkeypatch):

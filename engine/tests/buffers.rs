@@ -50,6 +50,8 @@ fn what_is_put_is_got_by_each_rank_in_every_stage() {
             assert_eq!(got(session, None), None);
             for step in 1..=12 {
                 assert_eq!(session.put("buffer", &buffer(rank, step)).unwrap(), step);
+                // Nobody has to wait for it any more; the next one cannot begin before all ranks have looked.
+                assert_eq!(SpaceSurvey::open(folder.path()).unwrap().newest().unwrap().key.number, step, "{stage:?}");
                 assert_eq!(got(session, None), Some((step, buffer(rank, step))), "{stage:?}, rank {rank}");
                 if step > 1 {
                     assert_eq!(got(session, Some(step - 1)), Some((step - 1, buffer(rank, step - 1))));

@@ -159,7 +159,7 @@ static void move(const std::string &space) {
   static_assert(!std::is_copy_constructible_v<mainstay::session> && !std::is_copy_assignable_v<mainstay::session>);
   static_assert(std::is_nothrow_move_constructible_v<mainstay::session>);
   int value = 1;
-  mainstay::session first = mainstay::open_solo(space + "-a"), second = mainstay::open_solo(space + "-whole");
+  mainstay::session first = mainstay::open_solo(space + "-a"), second = mainstay::open_solo(space + "-b");
   second.protect("value", value);
   first = std::move(second); /* closes a, which can be opened again */
   MUST(first.is_open() && !second.is_open() && second.get() == nullptr);
@@ -246,7 +246,7 @@ static void pieces(const std::string &space) {
 static void buffers(const std::string &space) {
   const std::vector<double> vector = {1, 2, 3};
   std::vector<double> numbers(4, 9.0);
-  auto session = mainstay::open_solo(space + "-b");
+  auto session = mainstay::open_solo(space + "-w");
   MUST(session.get(MAINSTAY_NEWEST, "buffer", numbers).revision == 0 && numbers[0] > 8.0);
   MUST(session.put("buffer", vector) == 1 && session.put("buffer", vector.data(), 8) == 2);
   MUST(session.get_bytes(MAINSTAY_NEWEST, "buffer") == 8 && session.get_bytes(1, "buffer") == 24);
