@@ -380,8 +380,8 @@ impl Device for Blind {
     fn list(&self) -> io::Result<Vec<String>> {
         self.disk.list()
     }
-    fn create(&self, name: &str, bytes: u64) -> io::Result<Arc<dyn File>> {
-        Ok(Arc::new(BlindFile { file: self.disk.create(name, bytes)?, blind: self.blind.clone() }))
+    fn create(&self, name: &str, room: &Room) -> io::Result<Arc<dyn File>> {
+        Ok(Arc::new(BlindFile { file: self.disk.create(name, room)?, blind: self.blind.clone() }))
     }
     fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
         Ok(Arc::new(BlindFile { file: self.disk.open(name, access)?, blind: self.blind.clone() }))

@@ -2,7 +2,7 @@
 
 use mainstay_engine::{
     Config, ErrorKind, Session,
-    device::{Access, Device, Disk, File, LockFile},
+    device::{Access, Device, Disk, File, LockFile, Room},
     group::{Group, ThreadGroup},
 };
 use std::{
@@ -32,8 +32,8 @@ impl Device for Odd {
     fn list(&self) -> io::Result<Vec<String>> {
         self.disk.list()
     }
-    fn create(&self, name: &str, bytes: u64) -> io::Result<Arc<dyn File>> {
-        self.disk.create(name, bytes)
+    fn create(&self, name: &str, room: &Room) -> io::Result<Arc<dyn File>> {
+        self.disk.create(name, room)
     }
     fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
         match self.open {

@@ -5,7 +5,7 @@ mod support;
 
 use mainstay_engine::{
     Config, Session, SpaceSurvey, Verified,
-    device::{Access, Device, Disk, File, LockFile},
+    device::{Access, Device, Disk, File, LockFile, Room},
     group::Solo,
 };
 use std::{
@@ -85,7 +85,7 @@ impl Device for Watched {
         self.disk.list()
     }
 
-    fn create(&self, _: &str, _: u64) -> io::Result<Arc<dyn File>> {
+    fn create(&self, _: &str, _: &Room) -> io::Result<Arc<dyn File>> {
         panic!("who looks makes nothing")
     }
 

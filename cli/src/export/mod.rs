@@ -11,11 +11,12 @@ use crate::{
     document::{self, ExportedFile, hex},
     exit::{Exit, Failure, say},
     hold::expiry,
-    output,
+    output, progress,
     show::missing,
     text,
 };
 use files::{Unfinished, refuse_existing};
+use indicatif::ProgressBar;
 use mainstay_engine::{
     RevisionSurvey, ShardSurvey, SpaceSurvey, Verified, check_name,
     space::format::{ElementType, Hold, Item, ItemKind, Manifest},
@@ -104,10 +105,12 @@ fn export_revision(
     let names: Vec<PathBuf> = parts.iter().flat_map(|part| part.files.iter().map(|file| file.name.clone())).collect();
     refuse_existing(&wanted.directory, &names, wanted.force)?;
     let unfinished = Unfinished::begin(&wanted.directory)?;
-    for part in &parts {
-        if !write(part, &unfinished)? {
-            return Ok(false);
-        }
+    let bar = progress::of_bytes(parts.iter().flat_map(|part| &part.items).map(|item| item.bytes).sum());
+    bar.set_message(format!("revision {}", revision.key.number));
+    let written = parts.iter().try_fold(true, |whole, part| Ok(whole && write(part, &unfinished, &bar)?));
+    bar.finish_and_clear();
+    if let gone @ (Ok(false) | Err(_)) = written {
+        return gone;
     }
     unfinished.finish(&names, wanted.force)?;
     tell(wanted, survey, revision, &parts)?;
@@ -155,12 +158,13 @@ fn target(format: Format, shard: u32, item: &Item) -> Result<Target, Failure> {
 }
 
 /// Whether the shard could be read; otherwise the job let it go.
-fn write(part: &Part<'_>, unfinished: &Unfinished) -> Result<bool, Failure> {
+fn write(part: &Part<'_>, unfinished: &Unfinished, bar: &ProgressBar) -> Result<bool, Failure> {
     for (file, item) in part.files.iter().zip(&part.items) {
         unfinished.make(&file.name, &file.head, item.bytes)?;
     }
     let failure = OnceLock::new();
     let sink = |index: usize, offset: u64, bytes: &[u8]| {
+        bar.inc(bytes.len() as u64);
         let file = &part.files[index];
         if failure.get().is_none()
             && let Err(error) = unfinished.write(&file.name, file.head.len() as u64 + offset, bytes)

@@ -7,9 +7,11 @@
 mod load;
 mod meta;
 mod saving;
+mod sizing;
 mod threads;
 
 pub(crate) use load::Load;
 pub(crate) use meta::Meta;
 pub(crate) use saving::{Contents, Plan, Saving, Staged, lock};
+pub(crate) use sizing::{RUNS, portion_blocks};
 pub(crate) use threads::{IoThreads, spawn, spawn_scoped};

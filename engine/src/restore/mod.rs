@@ -11,6 +11,7 @@ mod regions;
 mod scatter;
 mod shard;
 mod survey;
+mod table;
 
 pub(crate) use blocks::Blocks;
 pub(crate) use find::{Found, Seen, Sight, find};
@@ -19,3 +20,4 @@ pub(crate) use pour::pour;
 pub(crate) use regions::{Targets, match_regions};
 pub use shard::{ShardSurvey, Verified};
 pub use survey::{LayoutSurvey, RevisionSurvey, SpaceSurvey};
+pub use table::{NewestShard, PortionSurvey};

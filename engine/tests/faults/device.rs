@@ -62,10 +62,10 @@ impl Device for Faulty {
         self.disk.list()
     }
 
-    fn create(&self, name: &str, bytes: u64) -> io::Result<Arc<dyn File>> {
+    fn create(&self, name: &str, room: &Room) -> io::Result<Arc<dyn File>> {
         match *self.fault.lock().unwrap() {
             Fault::Create(number) if bytes > 0 => failed(number),
-            _ => Ok(self.wrap(self.disk.create(name, bytes)?)),
+            _ => Ok(self.wrap(self.disk.create(name, room)?)),
         }
     }
 

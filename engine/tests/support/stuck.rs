@@ -1,6 +1,6 @@
 //! A disk that takes so many writes more, and then none: whoever writes waits until its process is killed.
 
-use mainstay_engine::device::{Access, Device, Disk, File, LockFile};
+use mainstay_engine::device::{Access, Device, Disk, File, LockFile, Room};
 use std::{
     io,
     sync::{
@@ -52,8 +52,8 @@ impl Device for Stuck {
         self.disk.list()
     }
 
-    fn create(&self, name: &str, bytes: u64) -> io::Result<Arc<dyn File>> {
-        Ok(self.file(self.disk.create(name, bytes)?))
+    fn create(&self, name: &str, room: &Room) -> io::Result<Arc<dyn File>> {
+        Ok(self.file(self.disk.create(name, room)?))
     }
 
     fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
