@@ -41,7 +41,7 @@ pub fn grow(wanted: &arguments::Grow) -> Result<Exit, Failure> {
             return Err(usage("say what is to grow: --ranks, --per-rank, --like, --sizes or --sizes-from"));
         }
     };
-    // The sooner it is complete, the sooner the old layout can go.
+    // What a killed job had staged counts too: without it an old layout may seem to hold nothing.
     salvage::first(path)?;
     let reservation = placed(reservation, &wanted.placing, &config);
     let reserved = with_bar(&reservation, |progress| tend::grow(path, &reservation, progress))?;

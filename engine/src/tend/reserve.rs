@@ -118,6 +118,8 @@ pub fn reserve(directory: &Path, wanted: &Reservation, progress: &dyn Fn(u64)) -
     if directory.as_os_str().is_empty() {
         return Err(Error::argument("path", "it is empty; give the directory of the space"));
     }
+    // Before anything is made.
+    wanted.files(&FileSystem::Other)?;
     let made = Disk::make(directory).map_err(|e| Error::io("making the directory", directory.display(), e))?;
     reserve_on(&made, wanted, progress)
 }
