@@ -8,10 +8,9 @@ use crate::{
     text::{self, Align},
 };
 use mainstay_engine::{
-    Choice, Config, Value,
+    Choice, Config, SpaceSurvey, Value,
     device::{Allocate, FileSystem, Stripes},
     tend::{self, Reservation, Reserved, ShardSize},
-    SpaceSurvey,
 };
 use std::{ffi::OsStr, fs, path::Path};
 
@@ -20,10 +19,11 @@ const LIST_BYTES_MAX: u64 = 64 << 20;
 
 pub fn reserve(wanted: &arguments::Reserve) -> Result<Exit, Failure> {
     let config = settings(&wanted.placing)?;
-    let Some(shards) = shards(&wanted.sizes, wanted.sizes.ranks)? else {
+    let ranks = || Err(usage("say for how many ranks: --ranks"));
+    let Some(reservation) = sized(&wanted.sizes, config.keep, ranks)? else {
         return Err(usage("say how large the shards are: --per-rank, --like, --sizes or --sizes-from"));
     };
-    let reservation = placed(Reservation::for_shards(&shards, config.keep), &wanted.placing, &config);
+    let reservation = placed(reservation, &wanted.placing, &config);
     let reserved = with_bar(&reservation, |progress| tend::reserve(&wanted.space.path, &reservation, progress))?;
     tell(&wanted.space, &reservation, &reserved)
 }
@@ -32,10 +32,8 @@ pub fn grow(wanted: &arguments::Grow) -> Result<Exit, Failure> {
     let config = settings(&wanted.placing)?;
     let path = &wanted.space.path;
     let survey = SpaceSurvey::open(path)?;
-    let before = survey.layouts.last().map(|layout| layout.header.ranks as usize);
-    let ranks = wanted.sizes.ranks.or(before);
-    let reservation = match (shards(&wanted.sizes, ranks)?, wanted.sizes.ranks) {
-        (Some(shards), _) => Reservation::for_shards(&shards, config.keep),
+    let reservation = match (sized(&wanted.sizes, config.keep, || ranks_of(&survey))?, wanted.sizes.ranks) {
+        (Some(reservation), _) => reservation,
         (None, Some(ranks)) => Reservation::as_before(path, ranks)?,
         (None, None) => {
             return Err(usage("say what is to grow: --ranks, --per-rank, --like, --sizes or --sizes-from"));
@@ -46,6 +44,17 @@ pub fn grow(wanted: &arguments::Grow) -> Result<Exit, Failure> {
     let reservation = placed(reservation, &wanted.placing, &config);
     let reserved = with_bar(&reservation, |progress| tend::grow(path, &reservation, progress))?;
     tell(&wanted.space, &reservation, &reserved)
+}
+
+/// As many as the newest layout has portions.
+fn ranks_of(survey: &SpaceSurvey) -> Result<usize, Failure> {
+    let newest = survey.layouts.last().map(|layout| &layout.header);
+    let of_newest = survey.layouts.iter().filter(|layout| newest.is_some_and(|n| n.layout_id == layout.header.layout_id));
+    let portions = of_newest.map(|layout| layout.header.portions.len()).sum();
+    match newest {
+        Some(header) if header.ranks as usize == portions => Ok(portions),
+        _ => Err(usage("not all portions of the newest layout are here: say for how many ranks, with --ranks")),
+    }
 }
 
 fn usage(message: &str) -> Failure {
@@ -80,28 +89,33 @@ fn placed(reservation: Reservation, placing: &Placing, config: &Config) -> Reser
     }
 }
 
-/// The size of each rank's shard; `None` if nothing was said.
-fn shards(sizes: &Sizes, ranks: Option<usize>) -> Result<Option<Vec<ShardSize>>, Failure> {
+/// Room for the shards that `sizes` speaks of, for as many as `ranks` says where nothing is said of that; `None` if
+/// it speaks of none.
+fn sized(
+    sizes: &Sizes,
+    keep: u32,
+    ranks: impl FnOnce() -> Result<usize, Failure>,
+) -> Result<Option<Reservation>, Failure> {
     let list = match &sizes.sizes_from {
         Some(path) => Some(read_list(path)?),
         None => sizes.sizes.clone(),
     };
-    let shards = if let Some(like) = &sizes.like {
-        ShardSize::like(like)?
-    } else if let Some(bytes) = sizes.per_rank {
-        let Some(ranks) = ranks else { return Err(usage("say for how many ranks: --ranks")) };
-        vec![ShardSize::of(bytes, sizes.pieces)?; ranks]
+    let of = |bytes| ShardSize::of(bytes, sizes.pieces);
+    let reservation = if let Some(bytes) = sizes.per_rank {
+        Reservation::alike(&of(bytes)?, sizes.ranks.map_or_else(ranks, Ok)?, keep)
+    } else if let Some(like) = &sizes.like {
+        Reservation::for_shards(&ShardSize::like(like)?, keep)
     } else if let Some(list) = list {
-        list.iter().map(|bytes| ShardSize::of(*bytes, sizes.pieces)).collect::<Result<_, _>>()?
+        Reservation::for_shards(&list.into_iter().map(of).collect::<Result<Vec<_>, _>>()?, keep)
     } else {
         return Ok(None);
     };
+    let there = reservation.ranks();
     match sizes.ranks {
-        Some(ranks) if ranks != shards.len() => {
-            let there = shards.len();
-            Err(usage(&format!("--ranks says {ranks}, and there are sizes for {there}; leave --ranks out, or make them equal")))
+        Some(ranks) if ranks != there => {
+            Err(usage(&format!("--ranks says {ranks}, and there are sizes for {there}: leave --ranks out, or make them equal")))
         }
-        _ => Ok(Some(shards)),
+        _ => Ok(Some(reservation)),
     }
 }
 
@@ -178,11 +192,15 @@ fn page(path: &str, reserved: &Reserved) -> String {
 fn remarks(wanted: &Reservation, reserved: &Reserved) -> Vec<String> {
     let mut remarks = Vec::new();
     if wanted.stripes.is_chosen() && !reserved.file_system.has_stripes() {
-        remarks.push(match reserved.file_system {
-            FileSystem::Lustre { .. } => "the stripes have no effect: Lustre takes them from its tool `lfs`, which is not here",
-            _ => "the stripes have no effect: this file system has none that can be chosen",
-        }
-        .to_owned());
+        remarks.push(
+            match reserved.file_system {
+                FileSystem::Lustre { .. } => {
+                    "the stripes have no effect: Lustre takes them from its tool `lfs`, which is not here"
+                }
+                _ => "the stripes have no effect: this file system has none that can be chosen",
+            }
+            .to_owned(),
+        );
     }
     let used: u64 = reserved.files.iter().map(|file| file.used_bytes).sum();
     let granted: Option<u64> = reserved.files.iter().map(|file| file.allocated_bytes).sum();

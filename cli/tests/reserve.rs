@@ -72,7 +72,8 @@ fn it_says_what_was_granted() {
         for word in ["granted", "used", "length", &layouts(&space)[0]] {
             assert!(ran.out.contains(word), "{word}: {ran:?}");
         }
-        let document = reserve(&space, &["--ranks", "3", "--per-rank", "1MiB", "--allocate", allocate, "--json"]).json();
+        let document =
+            reserve(&space, &["--ranks", "3", "--per-rank", "1MiB", "--allocate", allocate, "--json"]).json();
         let file = &document["files"][0];
         let [used, granted] = ["used_bytes", "allocated_bytes"].map(|field| file[field].as_u64().unwrap());
         assert_eq!(granted >= used, allocate != "sparse", "{document}");
@@ -98,7 +99,10 @@ fn settings_count() {
     let made = files(&reserve(&space, &["--ranks", "3", "--per-rank", SHARD, "--json"]).json());
     assert_eq!(made.len(), RANKS);
     saves_in_it(&space, &made);
-    let ran = reserve(&Space::new(1), &["--ranks", "4", "--per-rank", SHARD, "--per", "node", "--ranks-per-node", "2", "--json"]);
+    let ran = reserve(
+        &Space::new(1),
+        &["--ranks", "4", "--per-rank", SHARD, "--per", "node", "--ranks-per-node", "2", "--json"],
+    );
     assert_eq!(files(&ran.json()).len(), 2);
 }
 
@@ -185,7 +189,10 @@ fn the_table_is_that_of_the_paper() {
     assert_eq!(rows.len(), RANKS);
     let document = space.mainstay(&["show", "--json"]).json();
     for (rank, row) in rows.iter().enumerate() {
-        assert_eq!((number(row, "rank"), number(row, "revision"), number(row, "bytes")), (rank as u64, 4, CELLS as u64 * 8));
+        assert_eq!(
+            (number(row, "rank"), number(row, "revision"), number(row, "bytes")),
+            (rank as u64, 4, CELLS as u64 * 8)
+        );
         let portion = &document["layouts"][0]["portions"][rank];
         let [start, end, next] = ["offset_start", "offset_end", "offset_next"].map(|field| number(row, field));
         assert_eq!((start, end - start), (number(portion, "at"), number(portion, "bytes")));

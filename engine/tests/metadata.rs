@@ -5,7 +5,7 @@ mod support;
 
 use mainstay_engine::{
     Config, Session, Stage,
-    device::{Disk, File, Device, Access},
+    device::Disk,
     group::ThreadGroup,
     space::Per,
     tend::{Reservation, ShardSize, reserve},

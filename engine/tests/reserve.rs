@@ -9,7 +9,7 @@ use mainstay_engine::{
     space::Per,
     tend::{self, Reservation, Reserved, ShardSize, grow, grow_on, reserve, reserve_on},
 };
-use std::{fs, path::Path, sync::Arc, thread};
+use std::{fs, ops::RangeInclusive, path::Path, sync::Arc, thread};
 use support::counting::Counting;
 use tempfile::TempDir;
 
@@ -43,6 +43,10 @@ impl Rank {
         let number = self.session.checkpoint()?;
         self.session.wait()?;
         Ok(number)
+    }
+
+    fn saves(&mut self, mut steps: RangeInclusive<u64>) {
+        steps.try_for_each(|step| self.save(step).map(drop)).unwrap();
     }
 
     fn restores(&mut self, step: u64) {
@@ -93,12 +97,8 @@ fn a_job_goes_on_in_what_was_reserved() {
         for allocate in [Allocate::Sparse, Allocate::Blocks, Allocate::Zero] {
             let directory = TempDir::new().unwrap();
             let bytes = [300_000, 700_000, 100_000, 300_000];
-            let wanted = Reservation {
-                per,
-                allocate,
-                ranks_per_node: Some(2),
-                ..Reservation::for_shards(&shards(&bytes), 1)
-            };
+            let wanted =
+                Reservation { per, allocate, ranks_per_node: Some(2), ..Reservation::for_shards(&shards(&bytes), 1) };
             let reserved = reserve(directory.path(), &wanted, &nothing).unwrap();
             assert_eq!(reserved.files.len(), files);
             let ranks: Vec<u32> = reserved.files.iter().flat_map(|file| file.ranks.clone()).collect();
@@ -108,7 +108,7 @@ fn a_job_goes_on_in_what_was_reserved() {
             assert!(survey.revisions.is_empty() && survey.clean && survey.damage.is_empty());
             job(&disk(&directory), &config(), &bytes, |rank| {
                 assert!(rank.session.restore().unwrap().is_none());
-                (1..=5).for_each(|step| drop(rank.save(step).unwrap()));
+                rank.saves(1..=5);
             });
             job(&disk(&directory), &config(), &bytes, |rank| {
                 rank.restores(5);
@@ -132,7 +132,7 @@ fn what_is_granted_is_told() {
         assert_eq!(written.get(), if allocate == Allocate::Zero { file.used_bytes } else { 0 });
         assert!(file.used_bytes >= 2 * 3 * 2 * MIB);
     }
-    let ceph = Counting { file_system: FileSystem::Ceph, ..Counting::new(Disk::existing(directory.path())) };
+    let ceph = Counting::on(Disk::existing(directory.path()), FileSystem::Ceph, 0);
     let reserved = reserve_on(&ceph, &Reservation::for_shards(&shards(&[MIB]), 1), &nothing).unwrap();
     assert_eq!(reserved.files[0].allocated_bytes, None, "its blocks say nothing there");
 }
@@ -143,7 +143,7 @@ fn blocks_beyond_the_data_are_under_one_percent() {
     const SHARD: u64 = 20_000_000;
     for stripe_bytes in [0, 4 * MIB] {
         let directory = TempDir::new().unwrap();
-        let device = Counting { stripe_bytes, ..Counting::new(Disk::existing(directory.path())) };
+        let device = Counting::on(Disk::existing(directory.path()), FileSystem::Other, stripe_bytes);
         let data = 2 * 3 * SHARD;
         let reserved = reserve_on(&device, &Reservation::for_shards(&shards(&[SHARD; 2]), 1), &nothing).unwrap();
         let blocks: u64 = reserved.files.iter().map(|file| file.allocated_bytes.unwrap()).sum();
@@ -154,8 +154,8 @@ fn blocks_beyond_the_data_are_under_one_percent() {
         // The same as a job makes it, with all revisions in it.
         let directory = TempDir::new().unwrap();
         let device: Arc<dyn Device> =
-            Arc::new(Counting { stripe_bytes, ..Counting::new(Disk::existing(directory.path())) });
-        job(&device, &config(), &[SHARD; 2], |rank| (1..=4).for_each(|step| drop(rank.save(step).unwrap())));
+            Arc::new(Counting::on(Disk::existing(directory.path()), FileSystem::Other, stripe_bytes));
+        job(&device, &config(), &[SHARD; 2], |rank| rank.saves(1..=4));
         let file = Disk::existing(directory.path())
             .open(&layouts(&directory)[0], mainstay_engine::device::Access::Read)
             .unwrap();
@@ -175,12 +175,12 @@ fn sizes_are_learned_from_a_checkpoint() {
     let bytes = [5 * MIB, 100_000, 0];
     // So that nothing of it has room to spare.
     let first = [&bytes[..], &[MIB]].concat();
-    job(&disk(&before), &config(), &first, |rank| drop(rank.save(1).unwrap()));
+    job(&disk(&before), &config(), &first, |rank| rank.saves(1..=1));
     let like = ShardSize::like(before.path()).unwrap();
     assert_eq!(like.len(), 4);
     let reserved = reserve(after.path(), &Reservation::for_shards(&like, 2), &nothing).unwrap();
     let keeps_two = Config { keep: 2, ..config() };
-    job(&disk(&after), &keeps_two, &first, |rank| (1..=6).for_each(|step| drop(rank.save(step).unwrap())));
+    job(&disk(&after), &keeps_two, &first, |rank| rank.saves(1..=6));
     assert_eq!(layouts(&after), names(&reserved));
     assert!(reserved.files[0].used_bytes < 4 * (6 * MIB + 300_000), "{reserved:?}");
     let error = ShardSize::like(TempDir::new().unwrap().path()).unwrap_err();
@@ -222,7 +222,7 @@ fn a_space_that_grew_takes_larger_shards() {
         let directory = TempDir::new().unwrap();
         let (small, large) = ([MIB, MIB], [MIB, 3 * MIB]);
         let own = Config { per, ..config() };
-        job(&disk(&directory), &own, &small, |rank| (1..=2).for_each(|step| drop(rank.save(step).unwrap())));
+        job(&disk(&directory), &own, &small, |rank| rank.saves(1..=2));
         let old = layouts(&directory);
         let needed = std::sync::Mutex::new(0);
         job(&disk(&directory), &own, &large, |rank| {
@@ -230,7 +230,8 @@ fn a_space_that_grew_takes_larger_shards() {
             assert_eq!(error.kind(), ErrorKind::PortionTooSmall);
             let text = error.to_string();
             let space = directory.path().display();
-            let way = text.split(&format!("mainstay grow {space} --per-rank ")).nth(1).unwrap_or_else(|| panic!("{text}"));
+            let way =
+                text.split(&format!("mainstay grow {space} --per-rank ")).nth(1).unwrap_or_else(|| panic!("{text}"));
             let bytes: u64 = way.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap();
             *needed.lock().unwrap() = bytes;
         });
@@ -250,7 +251,7 @@ fn a_space_that_grew_takes_larger_shards() {
             rank.save(4).unwrap();
         });
         assert_eq!(layouts(&directory), names(&grown), "{per:?}");
-        job(&disk(&directory), &own, &large, |rank| (5..=8).for_each(|step| drop(rank.save(step).unwrap())));
+        job(&disk(&directory), &own, &large, |rank| rank.saves(5..=8));
         job(&disk(&directory), &own, &large, |rank| rank.restores(8));
         assert_eq!(layouts(&directory), names(&grown), "{per:?}");
     }
@@ -261,17 +262,17 @@ fn an_old_layout_stays_for_what_is_held_in_it() {
     let directory = TempDir::new().unwrap();
     let own = Config { per: Per::Rank, ..config() };
     let bytes = [MIB, MIB];
-    job(&disk(&directory), &own, &bytes, |rank| (1..=2).for_each(|step| drop(rank.save(step).unwrap())));
+    job(&disk(&directory), &own, &bytes, |rank| rank.saves(1..=2));
     let key = SpaceSurvey::open(directory.path()).unwrap().newest().unwrap().key;
     let held = tend::hold(directory.path(), key, "before it grew", 0, std::time::Duration::ZERO).unwrap();
     assert!(matches!(held, tend::Holding::Counts(_)), "{held:?}");
     let old = layouts(&directory);
     let wanted = Reservation { per: Per::Rank, ..Reservation::as_before(directory.path(), 2).unwrap() };
     let grown = grow(directory.path(), &wanted, &nothing).unwrap();
-    job(&disk(&directory), &own, &bytes, |rank| (3..=6).for_each(|step| drop(rank.save(step).unwrap())));
+    job(&disk(&directory), &own, &bytes, |rank| rank.saves(3..=6));
     assert_eq!(layouts(&directory), [&old[..], &names(&grown)].concat());
     tend::release(directory.path(), None).unwrap();
-    job(&disk(&directory), &own, &bytes, |rank| (7..=8).for_each(|step| drop(rank.save(step).unwrap())));
+    job(&disk(&directory), &own, &bytes, |rank| rank.saves(7..=8));
     assert_eq!(layouts(&directory), names(&grown));
 }
 
@@ -284,9 +285,8 @@ fn a_space_that_is_reserved_anew_or_grows_unused_leaves_nothing_behind() {
     assert_eq!((second.removed, second.files.len()), (names(&first), 2));
     let third = grow(directory.path(), &wanted(4), &nothing).unwrap();
     assert_eq!((third.removed.len(), layouts(&directory)), (2, names(&third)));
-    let lock = [&["lock".to_owned()][..]].concat();
     let all = fs::read_dir(directory.path()).unwrap().count();
-    assert_eq!(all, names(&third).len() + lock.len());
+    assert_eq!(all, names(&third).len() + 1, "the layout and the lock file");
 }
 
 fn refused(found: mainstay_engine::Result<Reserved>, kind: ErrorKind, words: &[&str]) {
@@ -340,7 +340,7 @@ fn what_cannot_be_reserved_is_refused() {
 #[test]
 fn what_suits_the_file_system_is_one_file_a_node_on_ceph() {
     let directory = TempDir::new().unwrap();
-    let ceph = Counting { file_system: FileSystem::Ceph, ..Counting::new(Disk::existing(directory.path())) };
+    let ceph = Counting::on(Disk::existing(directory.path()), FileSystem::Ceph, 0);
     let wanted = Reservation { ranks_per_node: Some(2), ..Reservation::for_shards(&shards(&[MIB; 6]), 1) };
     assert_eq!(reserve_on(&ceph, &wanted, &nothing).unwrap().files.len(), 3);
     let unknown = Reservation { ranks_per_node: None, ..wanted.clone() };

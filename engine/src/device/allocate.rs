@@ -21,11 +21,6 @@ pub(super) fn set_aside(file: &fs::File, room: &Room, sets_aside: bool) -> io::R
     if bytes > 0 { file.set_len(room.bytes) } else { Ok(()) }
 }
 
-/// Allocates the first `bytes` of `file`.
-pub(crate) fn allocate(file: &fs::File, bytes: u64) -> io::Result<()> {
-    allocate_at(file, 0, bytes)
-}
-
 /// Allocates `bytes` of `file` from `at` on. No signal is handled meanwhile: a tmpfs (before Linux 6.18)
 /// begins again after each, and under a profiler's timer would never end.
 pub(crate) fn allocate_at(file: &fs::File, at: u64, bytes: u64) -> io::Result<()> {

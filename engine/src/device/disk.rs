@@ -2,7 +2,8 @@
 //! file system allows it; the rest, and file systems without it, go through the cache.
 
 use super::{
-    Access, Device, File, FileSystem, LockFile, Room, Stripes, allocate::set_aside, lock::ByteLocks, stripes, within_limit,
+    Access, Device, File, FileSystem, LockFile, Room, Stripes, allocate::set_aside, lock::ByteLocks, stripes,
+    within_limit,
 };
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use rustix::fs::{AtFlags, StatxFlags, statx};
@@ -194,5 +195,4 @@ impl File for DiskFile {
         const UNIT: u64 = 512;
         Ok(self.cached.metadata()?.blocks() * UNIT)
     }
-}
 }

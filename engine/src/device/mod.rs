@@ -11,7 +11,7 @@ mod lock;
 mod room;
 mod stripes;
 
-pub(crate) use allocate::{allocate, allocate_at, within_limit};
+pub(crate) use allocate::{allocate_at, within_limit};
 pub use disk::Disk;
 pub use file_system::FileSystem;
 pub(crate) use lock::{ByteLocks, forks};

@@ -1,7 +1,10 @@
 //! How large a portion has to be.
 
 use super::Plan;
-use crate::{capture::Size, space::format::{Catalogue, blocks_for}};
+use crate::{
+    capture::Size,
+    space::format::{Catalogue, blocks_for},
+};
 
 /// Stretches that a shard's data may fall into before its manifest needs more room.
 pub(crate) const RUNS: usize = 64;

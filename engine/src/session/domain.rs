@@ -34,7 +34,10 @@ impl Domain {
             let probe = String::from_utf8_lossy(&probe).into_owned();
             let failed = |e| Error::io("making", format!("{}/{probe}", device.path()), e);
             // Without a byte in it: a disk that is full can still be restored from.
-            agree(group, if rank == next { device.create(&probe, &Room::of(0)).map(drop).map_err(failed) } else { Ok(()) })?;
+            agree(
+                group,
+                if rank == next { device.create(&probe, &Room::of(0)).map(drop).map_err(failed) } else { Ok(()) },
+            )?;
             // Everyone has looked before it goes. One that cannot be opened is not out of sight.
             if agree(group, sees(device, &probe))? || rank == next {
                 leader = leader.or(Some(next));

@@ -51,7 +51,10 @@ impl Arrangement {
         let mut end = holds_at + holds_bytes;
         let portions = ranks.iter().map(|rank| {
             let at = round_up(end, PORTION_ALIGNMENT.max(slot_stride));
-            let bytes = round_up(data_from(slot_stride).saturating_add(self.blocks[*rank].saturating_mul(BLOCK_BYTES)), PORTION_ALIGNMENT);
+            let bytes = round_up(
+                data_from(slot_stride).saturating_add(self.blocks[*rank].saturating_mul(BLOCK_BYTES)),
+                PORTION_ALIGNMENT,
+            );
             // Larger than any file: refused when it is made.
             end = at.saturating_add(bytes);
             PortionPlace { rank: *rank as u32, at, bytes }
@@ -89,7 +92,11 @@ pub(crate) fn stretches(header: &Header) -> Vec<Range<u64>> {
     for place in &header.portions {
         let second = place.at.saturating_add(header.slot_stride);
         let data = place.at.saturating_add(data_from(header.slot_stride));
-        all.extend([place.at..slot_end(place.at), second..slot_end(second), data..place.at.saturating_add(place.bytes)]);
+        all.extend([
+            place.at..slot_end(place.at),
+            second..slot_end(second),
+            data..place.at.saturating_add(place.bytes),
+        ]);
     }
     let mut joined: Vec<Range<u64>> = Vec::new();
     for stretch in all {

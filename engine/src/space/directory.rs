@@ -1,9 +1,10 @@
 //! The files of a space: finding layouts, making one, removing one.
 
 use super::{
-    Aligned, draw_id, stretches,
+    Aligned, draw_id,
     format::{BLOCK, BLOCK_BYTES, Header, Slot},
     portion::{Portion, refused},
+    stretches,
 };
 use crate::{
     device::{self, Access, Allocate, Device, File, Room, Stripes},

@@ -76,7 +76,8 @@ pub fn hold_on(
     // too.
     let files = layouts(device, Access::Write)?;
     let of_revision = |file: &LayoutFile| file.header.layout_id == revision.layout;
-    let (with_room, without): (Vec<_>, Vec<_>) = files.into_iter().filter(of_revision).partition(LayoutFile::takes_holds);
+    let (with_room, without): (Vec<_>, Vec<_>) =
+        files.into_iter().filter(of_revision).partition(LayoutFile::takes_holds);
     let Some(file) = with_room.into_iter().chain(without).next() else {
         return Ok(Holding::Gone);
     };

@@ -25,7 +25,7 @@ use std::path::Path;
 #[derive(Debug, Clone)]
 pub struct Reservation {
     /// Blocks of each rank's portion, beside its slots.
-    blocks: Vec<u64>,
+    pub blocks: Vec<u64>,
     pub per: Per,
     /// Ranks of a node: consecutive ones; what a job finds out by itself must be said before there is one.
     pub ranks_per_node: Option<usize>,
@@ -60,6 +60,11 @@ impl Reservation {
     /// Room for keep+2 shards of these sizes, rank by rank.
     pub fn for_shards(shards: &[ShardSize], keep: u32) -> Reservation {
         Self::of_blocks(shards.iter().map(|shard| shard.portion_blocks(keep)).collect())
+    }
+
+    /// Room for keep+2 shards of this size, for each of `ranks` ranks.
+    pub fn alike(shard: &ShardSize, ranks: usize, keep: u32) -> Reservation {
+        Self::of_blocks(vec![shard.portion_blocks(keep); ranks])
     }
 
     /// For each of `ranks` ranks as much room as the largest portion of the newest layout in `directory` has.
@@ -178,8 +183,7 @@ fn make(
     let file_system = device.file_system();
     let files = wanted.files(&file_system)?;
     let stripe_bytes = device.stripe_bytes(wanted.stripes, &probe_name()?);
-    let stripe_bytes =
-        stripe_bytes.map_err(|e| Error::io("asking for the stripes of files in", device.path(), e))?;
+    let stripe_bytes = stripe_bytes.map_err(|e| Error::io("asking for the stripes of files in", device.path(), e))?;
     let arrangement = Arrangement {
         layout_id: draw_id()?,
         layout_number: before.last().map_or(0, |file| file.header.layout_number) + 1,

@@ -14,9 +14,8 @@ type Counts = Arc<Mutex<BTreeMap<&'static str, u64>>>;
 pub struct Counting {
     disk: Arc<Disk>,
     counts: Counts,
-    /// What it says that it lies on, and how long its stripes are.
-    pub file_system: FileSystem,
-    pub stripe_bytes: u64,
+    file_system: FileSystem,
+    stripe_bytes: u64,
 }
 
 #[derive(Debug)]
@@ -38,7 +37,12 @@ fn count(counts: &Counts, what: &'static str) {
 
 impl Counting {
     pub fn new(disk: Disk) -> Counting {
-        Counting { disk: Arc::new(disk), counts: Counts::default(), file_system: FileSystem::Other, stripe_bytes: 0 }
+        Self::on(disk, FileSystem::Other, 0)
+    }
+
+    /// One that says it is of `file_system`, with stripes of so many bytes.
+    pub fn on(disk: Disk, file_system: FileSystem, stripe_bytes: u64) -> Counting {
+        Counting { disk: Arc::new(disk), counts: Counts::default(), file_system, stripe_bytes }
     }
 
     /// What was counted since it was last asked.
