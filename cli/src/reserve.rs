@@ -49,7 +49,8 @@ pub fn grow(wanted: &arguments::Grow) -> Result<Exit, Failure> {
 /// As many as the newest layout has portions.
 fn ranks_of(survey: &SpaceSurvey) -> Result<usize, Failure> {
     let newest = survey.layouts.last().map(|layout| &layout.header);
-    let of_newest = survey.layouts.iter().filter(|layout| newest.is_some_and(|n| n.layout_id == layout.header.layout_id));
+    let of_newest =
+        survey.layouts.iter().filter(|layout| newest.is_some_and(|n| n.layout_id == layout.header.layout_id));
     let portions = of_newest.map(|layout| layout.header.portions.len()).sum();
     match newest {
         Some(header) if header.ranks as usize == portions => Ok(portions),
@@ -112,9 +113,9 @@ fn sized(
     };
     let there = reservation.ranks();
     match sizes.ranks {
-        Some(ranks) if ranks != there => {
-            Err(usage(&format!("--ranks says {ranks}, and there are sizes for {there}: leave --ranks out, or make them equal")))
-        }
+        Some(ranks) if ranks != there => Err(usage(&format!(
+            "--ranks says {ranks}, and there are sizes for {there}: leave --ranks out, or make them equal"
+        ))),
         _ => Ok(Some(reservation)),
     }
 }
