@@ -4,7 +4,7 @@ mod support;
 
 use mainstay_engine::{
     Config, ErrorKind, HoldState, RevisionKey, Session, SpaceSurvey, Verified,
-    device::{Access, Device, Disk, File, LockFile, LockOutcome, RANK_BYTES},
+    device::{Access, Device, Disk, File, LockFile, LockOutcome, RANK_BYTES, Room},
     group::{Solo, ThreadGroup},
     tend::{Holding, hold, release},
 };

@@ -182,7 +182,7 @@ fn sizes_are_learned_from_a_checkpoint() {
     let keeps_two = Config { keep: 2, ..config() };
     job(&disk(&after), &keeps_two, &first, |rank| rank.saves(1..=6));
     assert_eq!(layouts(&after), names(&reserved));
-    assert!(reserved.files[0].used_bytes < 4 * (6 * MIB + 300_000), "{reserved:?}");
+    assert!(reserved.files[0].used_bytes < 4 * (6 * MIB + 500_000), "{reserved:?}");
     let error = ShardSize::like(TempDir::new().unwrap().path()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotASpace);
     let unused = TempDir::new().unwrap();
@@ -194,26 +194,23 @@ fn sizes_are_learned_from_a_checkpoint() {
 #[test]
 fn pieces_have_room_where_they_were_announced() {
     let bytes = 2 * MIB;
-    for (in_pieces, fits) in [(bytes, true), (0, false)] {
-        let directory = TempDir::new().unwrap();
+    let [plain, pieces] = [0, bytes].map(|in_pieces| {
         let sizes = [ShardSize::of(bytes, in_pieces).unwrap()];
-        reserve(directory.path(), &Reservation::for_shards(&sizes, 1), &nothing).unwrap();
-        job(&disk(&directory), &config(), &[0], |rank| {
-            let piece = vec![7; bytes as usize];
-            for _ in 0..4 {
-                match rank.session.begin(bytes) {
-                    Ok(_) => assert!(fits),
-                    Err(error) => {
-                        assert!(!fits && error.kind() == ErrorKind::PortionTooSmall, "{error}");
-                        return;
-                    }
-                }
-                rank.session.write("stream", 0, &piece).unwrap();
-                rank.session.checkpoint().unwrap();
-                rank.session.wait().unwrap();
-            }
-        });
-    }
+        Reservation::for_shards(&sizes, 1)
+    });
+    // An extent of 16 bytes for each 256, in each of three shards.
+    assert!(pieces.bytes() >= plain.bytes() + 3 * bytes / 16);
+    let directory = TempDir::new().unwrap();
+    let reserved = reserve(directory.path(), &pieces, &nothing).unwrap();
+    job(&disk(&directory), &config(), &[0], |rank| {
+        let piece = vec![7; bytes as usize];
+        for _ in 0..5 {
+            rank.session.begin(bytes).unwrap();
+            rank.session.write("stream", 0, &piece).unwrap();
+            rank.session.checkpoint().unwrap();
+        }
+    });
+    assert_eq!(layouts(&directory), names(&reserved));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A disk that fails on demand.
 
-use mainstay_engine::device::{Access, Device, Disk, File, LockFile, LockOutcome};
+use mainstay_engine::device::{Access, Device, Disk, File, LockFile, LockOutcome, Room};
 use std::{
     io,
     path::Path,
@@ -64,7 +64,7 @@ impl Device for Faulty {
 
     fn create(&self, name: &str, room: &Room) -> io::Result<Arc<dyn File>> {
         match *self.fault.lock().unwrap() {
-            Fault::Create(number) if bytes > 0 => failed(number),
+            Fault::Create(number) if room.bytes > 0 => failed(number),
             _ => Ok(self.wrap(self.disk.create(name, room)?)),
         }
     }
