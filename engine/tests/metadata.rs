@@ -5,7 +5,7 @@ mod support;
 
 use mainstay_engine::{
     Config, Session, Stage,
-    device::Disk,
+    device::{Disk, FileSystem},
     group::ThreadGroup,
     space::Per,
     tend::{Reservation, ShardSize, reserve},
@@ -16,7 +16,7 @@ use std::{
     sync::{Arc, Barrier},
     thread,
 };
-use support::{State, counting::Counting, filled};
+use support::{State, counting::counting, filled};
 
 const CHECKPOINTS: u64 = 9;
 
@@ -24,7 +24,7 @@ type Counts = BTreeMap<&'static str, u64>;
 
 /// What a job of `ranks` ranks in `directory` asked for up to its first checkpoint, and for its further ones.
 fn counted(ranks: usize, directory: &Path, config: &Config) -> [Counts; 2] {
-    let device = Counting::new(Disk::existing(directory));
+    let device = counting(Disk::existing(directory), FileSystem::Other, 0);
     let all = Barrier::new(ranks);
     let job = |rank: usize, group: ThreadGroup| -> [Counts; 2] {
         let mut session = Session::open_on(Box::new(group), Arc::new(device.clone()), config.clone()).unwrap();
@@ -39,7 +39,7 @@ fn counted(ranks: usize, directory: &Path, config: &Config) -> [Counts; 2] {
             if step == 1 || step == CHECKPOINTS {
                 all.wait();
                 if rank == 0 {
-                    counts[usize::from(step > 1)] = device.take();
+                    counts[usize::from(step > 1)] = device.between.take();
                 }
                 all.wait();
             }

@@ -10,7 +10,7 @@ use mainstay_engine::{
     tend::{self, Reservation, Reserved, ShardSize, grow, grow_on, reserve, reserve_on},
 };
 use std::{fs, ops::RangeInclusive, path::Path, sync::Arc, thread};
-use support::counting::Counting;
+use support::counting::counting;
 use tempfile::TempDir;
 
 const MIB: u64 = 1 << 20;
@@ -132,7 +132,7 @@ fn what_is_granted_is_told() {
         assert_eq!(written.get(), if allocate == Allocate::Zero { file.used_bytes } else { 0 });
         assert!(file.used_bytes >= 2 * 3 * 2 * MIB);
     }
-    let ceph = Counting::on(Disk::existing(directory.path()), FileSystem::Ceph, 0);
+    let ceph = counting(Disk::existing(directory.path()), FileSystem::Ceph, 0);
     let reserved = reserve_on(&ceph, &Reservation::for_shards(&shards(&[MIB]), 1), &nothing).unwrap();
     assert_eq!(reserved.files[0].allocated_bytes, None, "its blocks say nothing there");
 }
@@ -143,7 +143,7 @@ fn blocks_beyond_the_data_are_under_one_percent() {
     const SHARD: u64 = 20_000_000;
     for stripe_bytes in [0, 4 * MIB] {
         let directory = TempDir::new().unwrap();
-        let device = Counting::on(Disk::existing(directory.path()), FileSystem::Other, stripe_bytes);
+        let device = counting(Disk::existing(directory.path()), FileSystem::Other, stripe_bytes);
         let data = 2 * 3 * SHARD;
         let reserved = reserve_on(&device, &Reservation::for_shards(&shards(&[SHARD; 2]), 1), &nothing).unwrap();
         let blocks: u64 = reserved.files.iter().map(|file| file.allocated_bytes.unwrap()).sum();
@@ -154,7 +154,7 @@ fn blocks_beyond_the_data_are_under_one_percent() {
         // The same as a job makes it, with all revisions in it.
         let directory = TempDir::new().unwrap();
         let device: Arc<dyn Device> =
-            Arc::new(Counting::on(Disk::existing(directory.path()), FileSystem::Other, stripe_bytes));
+            Arc::new(counting(Disk::existing(directory.path()), FileSystem::Other, stripe_bytes));
         job(&device, &config(), &[SHARD; 2], |rank| rank.saves(1..=4));
         let file = Disk::existing(directory.path())
             .open(&layouts(&directory)[0], mainstay_engine::device::Access::Read)
@@ -337,7 +337,7 @@ fn what_cannot_be_reserved_is_refused() {
 #[test]
 fn what_suits_the_file_system_is_one_file_a_node_on_ceph() {
     let directory = TempDir::new().unwrap();
-    let ceph = Counting::on(Disk::existing(directory.path()), FileSystem::Ceph, 0);
+    let ceph = counting(Disk::existing(directory.path()), FileSystem::Ceph, 0);
     let wanted = Reservation { ranks_per_node: Some(2), ..Reservation::for_shards(&shards(&[MIB; 6]), 1) };
     assert_eq!(reserve_on(&ceph, &wanted, &nothing).unwrap().files.len(), 3);
     let unknown = Reservation { ranks_per_node: None, ..wanted.clone() };

@@ -67,6 +67,6 @@ fn shape(config: &Config, members: usize) -> Shape {
             PoolHeld::Always => Held::Always,
             PoolHeld::Checkpoint => Held::Checkpoint,
         },
-        writes_max: config.io_threads_for(1) as u32,
+        writes_max: config.writes_at_once(),
     }
 }

@@ -89,7 +89,8 @@ pub(crate) fn blocks_in(bytes: u64) -> u64 {
 /// behind them.
 pub(crate) fn stretches(header: &Header) -> Vec<Range<u64>> {
     let slot_end = |at: u64| at.saturating_add(BLOCK_BYTES);
-    let mut all = vec![0..header.holds_at.saturating_add(header.holds_bytes)];
+    let head = 0..header.holds_at.saturating_add(header.holds_bytes);
+    let mut all = Vec::from([head]);
     for place in &header.portions {
         let second = place.at.saturating_add(header.slot_stride);
         let data = place.at.saturating_add(data_from(header.slot_stride));

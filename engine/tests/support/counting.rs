@@ -1,5 +1,7 @@
-//! A disk that counts what a parallel file system would have its metadata servers do, or its locks.
+//! A disk that counts what a parallel file system would have its metadata servers do, or its locks, and that says to
+//! lie on whatever it is told.
 
+use super::between::{Between, Watched};
 use mainstay_engine::device::{Access, Device, Disk, File, FileSystem, LockFile, LockOutcome, Room, Stripes};
 use std::{
     collections::BTreeMap,
@@ -7,146 +9,103 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-type Counts = Arc<Mutex<BTreeMap<&'static str, u64>>>;
+pub type Counting = Watched<Counts>;
 
-/// A copy counts into the same table.
-#[derive(Debug, Clone)]
-pub struct Counting {
-    disk: Arc<Disk>,
-    counts: Counts,
+#[derive(Debug)]
+pub struct Counts {
+    calls: Calls,
     file_system: FileSystem,
     stripe_bytes: u64,
 }
 
-#[derive(Debug)]
-struct CountingFile {
-    file: Arc<dyn File>,
-    length: Mutex<u64>,
-    counts: Counts,
-}
+#[derive(Debug, Clone, Default)]
+struct Calls(Arc<Mutex<BTreeMap<&'static str, u64>>>);
 
 #[derive(Debug)]
 struct CountingLocks {
     locks: Box<dyn LockFile>,
-    counts: Counts,
+    calls: Calls,
 }
 
-fn count(counts: &Counts, what: &'static str) {
-    *counts.lock().unwrap().entry(what).or_default() += 1;
+impl Calls {
+    fn add(&self, what: &'static str) {
+        *self.0.lock().unwrap().entry(what).or_default() += 1;
+    }
 }
 
-impl Counting {
-    pub fn new(disk: Disk) -> Counting {
-        Self::on(disk, FileSystem::Other, 0)
-    }
+/// A directory that says it is of `file_system`, with stripes of so many bytes.
+pub fn counting(disk: Disk, file_system: FileSystem, stripe_bytes: u64) -> Counting {
+    Watched::new(disk, Counts { calls: Calls::default(), file_system, stripe_bytes })
+}
 
-    /// One that says it is of `file_system`, with stripes of so many bytes.
-    pub fn on(disk: Disk, file_system: FileSystem, stripe_bytes: u64) -> Counting {
-        Counting { disk: Arc::new(disk), counts: Counts::default(), file_system, stripe_bytes }
-    }
-
+impl Counts {
     /// What was counted since it was last asked.
     pub fn take(&self) -> BTreeMap<&'static str, u64> {
-        std::mem::take(&mut self.counts.lock().unwrap())
-    }
-
-    fn file(&self, file: Arc<dyn File>) -> io::Result<Arc<dyn File>> {
-        let length = Mutex::new(file.bytes()?);
-        Ok(Arc::new(CountingFile { file, length, counts: self.counts.clone() }))
+        std::mem::take(&mut self.calls.0.lock().unwrap())
     }
 }
 
-impl Device for Counting {
-    fn path(&self) -> String {
-        self.disk.path()
+impl Between for Counts {
+    fn list(&self, disk: &Disk) -> io::Result<Vec<String>> {
+        self.calls.add("list");
+        disk.list()
     }
-
-    fn list(&self) -> io::Result<Vec<String>> {
-        count(&self.counts, "list");
-        self.disk.list()
+    fn create(&self, disk: &Disk, name: &str, room: &Room) -> io::Result<Arc<dyn File>> {
+        self.calls.add("create");
+        disk.create(name, room)
     }
-
-    fn create(&self, name: &str, room: &Room) -> io::Result<Arc<dyn File>> {
-        count(&self.counts, "create");
-        self.file(self.disk.create(name, room)?)
+    fn open(&self, disk: &Disk, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
+        self.calls.add("open");
+        disk.open(name, access)
     }
-
-    fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
-        count(&self.counts, "open");
-        self.file(self.disk.open(name, access)?)
+    fn rename(&self, disk: &Disk, from: &str, to: &str) -> io::Result<()> {
+        self.calls.add("rename");
+        disk.rename(from, to)
     }
-
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        count(&self.counts, "rename");
-        self.disk.rename(from, to)
+    fn remove(&self, disk: &Disk, name: &str) -> io::Result<()> {
+        self.calls.add("remove");
+        disk.remove(name)
     }
-
-    fn remove(&self, name: &str) -> io::Result<()> {
-        count(&self.counts, "remove");
-        self.disk.remove(name)
+    fn sync_directory(&self, disk: &Disk) -> io::Result<()> {
+        self.calls.add("sync_directory");
+        disk.sync_directory()
     }
-
-    fn sync_directory(&self) -> io::Result<()> {
-        count(&self.counts, "sync_directory");
-        self.disk.sync_directory()
+    fn lock_file(&self, disk: &Disk, name: &str) -> io::Result<Box<dyn LockFile>> {
+        self.calls.add("lock_file");
+        Ok(Box::new(CountingLocks { locks: disk.lock_file(name)?, calls: self.calls.clone() }))
     }
-
-    fn lock_file(&self, name: &str) -> io::Result<Box<dyn LockFile>> {
-        count(&self.counts, "lock_file");
-        Ok(Box::new(CountingLocks { locks: self.disk.lock_file(name)?, counts: self.counts.clone() }))
-    }
-
-    fn file_system(&self) -> FileSystem {
-        count(&self.counts, "file_system");
+    fn file_system(&self, _: &Disk) -> FileSystem {
+        self.calls.add("file_system");
         self.file_system.clone()
     }
-
-    fn stripe_bytes(&self, stripes: Stripes, _: &str) -> io::Result<u64> {
-        count(&self.counts, "stripe_bytes");
+    fn stripe_bytes(&self, _: &Disk, stripes: Stripes, _: &str) -> io::Result<u64> {
+        self.calls.add("stripe_bytes");
         Ok(if stripes.bytes > 0 { stripes.bytes } else { self.stripe_bytes })
     }
-}
-
-impl File for CountingFile {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.file.read_at(buffer, offset)
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        let mut length = self.length.lock().unwrap();
-        if offset + bytes.len() as u64 > *length {
-            *length = offset + bytes.len() as u64;
-            count(&self.counts, "longer");
+    fn write_at(&self, file: &dyn File, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        if offset + bytes.len() as u64 > file.bytes()? {
+            self.calls.add("longer");
         }
-        drop(length);
-        count(&self.counts, "write");
-        self.file.write_at(bytes, offset)
+        self.calls.add("write");
+        file.write_at(bytes, offset)
     }
-
-    fn sync(&self) -> io::Result<()> {
-        count(&self.counts, "sync");
-        self.file.sync()
+    fn sync(&self, file: &dyn File) -> io::Result<()> {
+        self.calls.add("sync");
+        file.sync()
     }
-
-    fn bytes(&self) -> io::Result<u64> {
-        count(&self.counts, "bytes");
-        self.file.bytes()
-    }
-
-    fn allocated_bytes(&self) -> io::Result<u64> {
-        count(&self.counts, "allocated_bytes");
-        self.file.allocated_bytes()
+    fn bytes(&self, file: &dyn File) -> io::Result<u64> {
+        self.calls.add("bytes");
+        file.bytes()
     }
 }
 
 impl LockFile for CountingLocks {
     fn try_lock(&self, byte: u64) -> io::Result<LockOutcome> {
-        count(&self.counts, "try_lock");
+        self.calls.add("try_lock");
         self.locks.try_lock(byte)
     }
-
     fn is_locked(&self) -> io::Result<bool> {
-        count(&self.counts, "is_locked");
+        self.calls.add("is_locked");
         self.locks.is_locked()
     }
 }

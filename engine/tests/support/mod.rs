@@ -10,6 +10,7 @@ macro_rules! tell {
     }};
 }
 
+pub mod between;
 pub mod counting;
 pub mod faulty;
 pub mod processes;
