@@ -86,6 +86,7 @@ int main(int argc, char **argv)
     uint64_t step = 0;
     int failures = 0;
     saved last = {0, 0};
+    double *inside = NULL; /* what is saved: without ghosts, so that any number of ranks can share it out */
     mainstay_session *session = NULL;
     if (o.space) {
         mainstay_options wanted = MAINSTAY_OPTIONS_INIT;
@@ -95,15 +96,23 @@ int main(int argc, char **argv)
         wanted.stage = o.stage;
         must(mainstay_open_mpi(g.comm, o.space, &wanted, &session), "open the space");
 
-        uint64_t shape[3] = {g.size[0] + 2, g.size[1] + 2, g.size[2] + 2};
+        inside = allocate(grid_cells_inside(&g), sizeof *inside);
+        uint64_t shape[3], whole[3], start[3];
+        for (int d = 0; d < 3; d++) {
+            shape[d] = g.size[d];
+            whole[d] = g.cells[d];
+            start[d] = g.start[d];
+        }
         must(mainstay_protect_array(session, "step", &step, MAINSTAY_U64, 0, NULL), "protect the step");
-        must(mainstay_protect_array(session, "temperature", field, MAINSTAY_F64, 3, shape),
+        must(mainstay_protect_box(session, "temperature", inside, MAINSTAY_F64, 3, shape, whole, start),
              "protect the field");
 
         mainstay_restored restored = {0};
         must(mainstay_restore(session, &restored), "restore");
         if (restored.skipped && rank == 0)
             printf("newer revisions are damaged: %s\n", mainstay_report(session));
+        if (restored.revision)
+            grid_put_inside(&g, field, inside);
         if (restored.revision && rank == 0)
             printf("restored revision %llu, continuing at step %llu\n",
                    (unsigned long long)restored.revision, (unsigned long long)step);
@@ -112,7 +121,7 @@ int main(int argc, char **argv)
         grid_write(&g, field, o.first);
 
     while (step < o.steps) {
-        /* Two sweeps a step, so that the field always ends in the array that is protected. */
+        /* Two sweeps a step, so that the field always ends in the same array. */
         ground_sweep(&rock, &g, field, other);
         ground_sweep(&rock, &g, other, field);
         step++;
@@ -124,6 +133,7 @@ int main(int argc, char **argv)
             must(mainstay_due(session, step, &due), "ask whether a checkpoint is due");
         if (due) {
             uint64_t revision = 0;
+            grid_take_inside(&g, field, inside);
             failures += tried(mainstay_checkpoint(session, &revision), "checkpoint", rank);
             if (rank == 0)
                 print_cost(session, &last, o.timeline); /* if this one had to wait for the last */
@@ -145,6 +155,7 @@ int main(int argc, char **argv)
         printf("done: %llu steps, %.0f years\n", (unsigned long long)step,
                2 * rock.sweep_years * (double)step);
 
+    free(inside);
     free(field);
     free(other);
     ground_free(&rock);

@@ -156,16 +156,20 @@ def run():
         print(f"grid {o.nx} x {o.ny} x {o.nz} on {' x '.join(map(str, grid.blocks))} ranks, "
               f"{field.nbytes / 1e6:.1f} MB a rank, {2 * ground.sweep_years:.1f} years a step")  # fmt: skip
 
+    # What is saved: without ghosts, so that any number of ranks can share it out.
+    inside = field[INSIDE].copy()
     with opened(o, grid.comm) as session:
         restored = None
         if session:
             session.protect("step", step)
-            session.protect("temperature", field)
+            session.protect("temperature", inside, global_shape=grid.cells, offset=grid.start)
             if means and speaks:
                 session.protect_output(o.means)  # one rank a file
             restored = session.restore()
             if restored and restored.skipped and speaks:
                 print("newer revisions are damaged:", "\n".join(restored.skipped))
+            if restored:
+                field[INSIDE] = inside
             if restored and speaks:
                 print(f"restored revision {restored.revision}, continuing at step {step}")
         saved = Saved(session, speaks, o.timeline)
@@ -175,7 +179,7 @@ def run():
             means.begin(goes_on=restored is not None)
 
         while step < o.steps:
-            # Two sweeps a step, so that the field always ends in the array that is protected.
+            # Two sweeps a step, so that the field always ends in the same array.
             ground.sweep(field, other)
             ground.sweep(other, field)
             step += 1
@@ -185,6 +189,7 @@ def run():
                 if speaks:
                     print(f"step {step}")
             if session and session.due(step):
+                inside[...] = field[INSIDE]
                 with failures.survived("checkpoint"):
                     saved.begun(session.checkpoint(notes={"step": step}), int(step))
             saved.print_cost()
