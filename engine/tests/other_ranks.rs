@@ -312,7 +312,7 @@ fn jobs_of_ever_other_numbers_go_on_in_one_space() {
 #[test]
 fn damage_moves_all_ranks_to_the_revision_before() {
     let medium = Medium::new(true);
-    let config = Config { keep: 2, portion_bytes: 512 << 10, ..small() };
+    let config = Config { keep: 2, portion_bytes: 1 << 20, ..small() };
     let global = [8, 1000];
     let run = |ranks: usize, work: &(dyn Fn(usize, &mut Session) + Sync)| {
         thread::scope(|scope| {

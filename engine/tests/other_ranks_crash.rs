@@ -26,7 +26,7 @@ fn config(keep: u32, stage: Stage) -> Config {
         pool_bytes: 64 << 10,
         chunk_bytes: 16 << 10,
         io_threads: 1,
-        portion_bytes: 512 << 10,
+        portion_bytes: 1 << 20,
         ..Config::default()
     }
 }

@@ -31,6 +31,45 @@ static int tried(mainstay_status status, const char *doing, int rank)
     return 1;
 }
 
+/* The block of this rank as a box in the whole field, without ghosts. */
+typedef struct box {
+    uint64_t shape[3], whole[3], start[3];
+    double *cells;
+} box;
+
+static box box_of(const grid *g)
+{
+    box b = {.cells = allocate(grid_cells_inside(g), sizeof *b.cells)};
+    for (int d = 0; d < 3; d++) {
+        b.shape[d] = g->size[d];
+        b.whole[d] = g->cells[d];
+        b.start[d] = g->start[d];
+    }
+    return b;
+}
+
+/* Begins from what lies in another space, however many ranks have saved it: each rank reads its block. */
+static void begin_from(const grid *g, const char *path, uint64_t *step, box *inside)
+{
+    mainstay_reader *reader;
+    uint64_t revision = 0;
+    if (g->rank == 0) {
+        must(mainstay_reader_open(path, 0, &reader), "open what to begin from");
+        revision = mainstay_reader_revision(reader);
+    }
+    MPI_Bcast(&revision, 1, MPI_UINT64_T, 0, g->comm);
+    if (g->rank != 0)
+        must(mainstay_reader_open(path, revision, &reader), "open what to begin from");
+    must(mainstay_reader_read(reader, 0, "step", 0, step, sizeof *step, NULL), "read the step");
+    must(mainstay_reader_read_box(reader, "temperature", 3, inside->shape, inside->start, inside->cells,
+                                  grid_cells_inside(g) * sizeof *inside->cells),
+         "read the field");
+    mainstay_reader_close(reader);
+    if (g->rank == 0)
+        printf("begun from revision %llu of %s at step %llu\n", (unsigned long long)revision, path,
+               (unsigned long long)*step);
+}
+
 /* A checkpoint whose cost has not been printed yet. */
 typedef struct saved {
     uint64_t revision, step; /* 0: none */
@@ -86,7 +125,7 @@ int main(int argc, char **argv)
     uint64_t step = 0;
     int failures = 0;
     saved last = {0, 0};
-    double *inside = NULL; /* what is saved: without ghosts, so that any number of ranks can share it out */
+    box inside = {.cells = NULL}; /* what is saved: any number of ranks can share it out */
     mainstay_session *session = NULL;
     if (o.space) {
         mainstay_options wanted = MAINSTAY_OPTIONS_INIT;
@@ -96,23 +135,20 @@ int main(int argc, char **argv)
         wanted.stage = o.stage;
         must(mainstay_open_mpi(g.comm, o.space, &wanted, &session), "open the space");
 
-        inside = allocate(grid_cells_inside(&g), sizeof *inside);
-        uint64_t shape[3], whole[3], start[3];
-        for (int d = 0; d < 3; d++) {
-            shape[d] = g.size[d];
-            whole[d] = g.cells[d];
-            start[d] = g.start[d];
-        }
+        inside = box_of(&g);
         must(mainstay_protect_array(session, "step", &step, MAINSTAY_U64, 0, NULL), "protect the step");
-        must(mainstay_protect_box(session, "temperature", inside, MAINSTAY_F64, 3, shape, whole, start),
+        must(mainstay_protect_box(session, "temperature", inside.cells, MAINSTAY_F64, 3, inside.shape,
+                                  inside.whole, inside.start),
              "protect the field");
 
         mainstay_restored restored = {0};
         must(mainstay_restore(session, &restored), "restore");
         if (restored.skipped && rank == 0)
             printf("newer revisions are damaged: %s\n", mainstay_report(session));
-        if (restored.revision)
-            grid_put_inside(&g, field, inside);
+        if (!restored.revision && o.from)
+            begin_from(&g, o.from, &step, &inside);
+        if (restored.revision || o.from)
+            grid_put_inside(&g, field, inside.cells);
         if (restored.revision && rank == 0)
             printf("restored revision %llu, continuing at step %llu\n",
                    (unsigned long long)restored.revision, (unsigned long long)step);
@@ -133,7 +169,7 @@ int main(int argc, char **argv)
             must(mainstay_due(session, step, &due), "ask whether a checkpoint is due");
         if (due) {
             uint64_t revision = 0;
-            grid_take_inside(&g, field, inside);
+            grid_take_inside(&g, field, inside.cells);
             failures += tried(mainstay_checkpoint(session, &revision), "checkpoint", rank);
             if (rank == 0)
                 print_cost(session, &last, o.timeline); /* if this one had to wait for the last */
@@ -155,7 +191,7 @@ int main(int argc, char **argv)
         printf("done: %llu steps, %.0f years\n", (unsigned long long)step,
                2 * rock.sweep_years * (double)step);
 
-    free(inside);
+    free(inside.cells);
     free(field);
     free(other);
     ground_free(&rock);

@@ -45,6 +45,8 @@ class Options(argparse.ArgumentParser):
         add("--progress", metavar="N", type=some, default=10, help="print a line every N steps (10)")
         add("--means", metavar="FILE", help="append the mean temperature of the rock to this table at every such line")
         add("--space", metavar="DIR", help="save the state to this space, and restore it if there is any")
+        add("--from", metavar="DIR", dest="begin_from",
+            help="where that holds nothing, begin from the newest revision of this space, whatever number of ranks saved it")
         add("--every", metavar="N", type=some, default=20, help="checkpoint every N steps (20)")
         add("--keep", metavar="N", type=number(1, 2**32 - 1), help="complete revisions to keep")
         add("--stage", choices=["pool", "node", "rank", "direct"],
@@ -134,6 +136,17 @@ class Failures:
             print(f"jacobi3d: rank {self._rank}: {doing}: {error}; going on", file=sys.stderr, flush=True)
 
 
+def begin_from(path, grid, step, inside):
+    """Begins from what lies in another space, however many ranks have saved it: each rank reads its block."""
+    first = mainstay.read(path) if grid.comm.rank == 0 else None
+    revision = grid.comm.bcast(first.revision if first else None)
+    with first or mainstay.read(path, revision) as reader:
+        reader.readinto(0, "step", 0, step)
+        reader.read_box("temperature", grid.start, grid.size, inside)
+    if grid.comm.rank == 0:
+        print(f"begun from revision {revision} of {path} at step {step}")
+
+
 def opened(o, comm):
     if not o.space:
         return nullcontext()
@@ -168,7 +181,9 @@ def run():
             restored = session.restore()
             if restored and restored.skipped and speaks:
                 print("newer revisions are damaged:", "\n".join(restored.skipped))
-            if restored:
+            if not restored and o.begin_from:
+                begin_from(o.begin_from, grid, step, inside)
+            if restored or o.begin_from:
                 field[INSIDE] = inside
             if restored and speaks:
                 print(f"restored revision {restored.revision}, continuing at step {step}")

@@ -50,7 +50,10 @@ impl Reader {
 fn chosen(survey: &SpaceSurvey, wanted: Option<u64>) -> Result<usize> {
     let missing = |why: String| Error::RevisionMissing { path: survey.path.clone(), why };
     let found = match wanted {
-        None => survey.newest().ok_or_else(|| missing("no complete revision".to_owned()))?,
+        None => survey.newest().ok_or_else(|| match &survey.damage[..] {
+            [] => missing("no complete revision".to_owned()),
+            what => Error::Unreadable { what: what.to_vec() },
+        })?,
         Some(number) => survey.revision(number).ok_or_else(|| {
             let there: Vec<String> = survey.revisions.iter().map(|revision| revision.key.number.to_string()).collect();
             let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
