@@ -39,8 +39,10 @@ program heat
   options%every_steps = number(4)                                                ! saving
   call get_command_argument(1, text)
   call session%open(MPI_COMM_WORLD, text, options)                               ! saving
+  ! ANCHOR: box
   call session%protect("step", step)                                             ! saving
   call session%protect_box("plate", plate(:, 1:rows), [n + 2, n], [0, first])    ! saving
+  ! ANCHOR_END: box
   call session%restore(revision)                                                 ! saving
   if (revision > 0 .and. rank == 0) print "(a, i0, a, i0)", "restored revision ", revision, ", step ", step
 

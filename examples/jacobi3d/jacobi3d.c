@@ -48,6 +48,7 @@ static box box_of(const grid *g)
     return b;
 }
 
+/* ANCHOR: from */
 /* Begins from what lies in another space, however many ranks have saved it: each rank reads its block. */
 static void begin_from(const grid *g, const char *path, uint64_t *step, box *inside)
 {
@@ -69,6 +70,7 @@ static void begin_from(const grid *g, const char *path, uint64_t *step, box *ins
         printf("begun from revision %llu of %s at step %llu\n", (unsigned long long)revision, path,
                (unsigned long long)*step);
 }
+/* ANCHOR_END: from */
 
 /* A checkpoint whose cost has not been printed yet. */
 typedef struct saved {
@@ -136,10 +138,12 @@ int main(int argc, char **argv)
         must(mainstay_open_mpi(g.comm, o.space, &wanted, &session), "open the space");
 
         inside = box_of(&g);
+        /* ANCHOR: box */
         must(mainstay_protect_array(session, "step", &step, MAINSTAY_U64, 0, NULL), "protect the step");
         must(mainstay_protect_box(session, "temperature", inside.cells, MAINSTAY_F64, 3, inside.shape,
                                   inside.whole, inside.start),
              "protect the field");
+        /* ANCHOR_END: box */
 
         mainstay_restored restored = {0};
         must(mainstay_restore(session, &restored), "restore");

@@ -136,6 +136,7 @@ class Failures:
             print(f"jacobi3d: rank {self._rank}: {doing}: {error}; going on", file=sys.stderr, flush=True)
 
 
+# ANCHOR: from
 def begin_from(path, grid, step, inside):
     """Begins from what lies in another space, however many ranks have saved it: each rank reads its block."""
     first = mainstay.read(path) if grid.comm.rank == 0 else None
@@ -145,6 +146,7 @@ def begin_from(path, grid, step, inside):
         reader.read_box("temperature", grid.start, grid.size, inside)
     if grid.comm.rank == 0:
         print(f"begun from revision {revision} of {path} at step {step}")
+# ANCHOR_END: from
 
 
 def opened(o, comm):
@@ -174,8 +176,10 @@ def run():
     with opened(o, grid.comm) as session:
         restored = None
         if session:
+            # ANCHOR: box
             session.protect("step", step)
             session.protect("temperature", inside, global_shape=grid.cells, offset=grid.start)
+            # ANCHOR_END: box
             if means and speaks:
                 session.protect_output(o.means)  # one rank a file
             restored = session.restore()
