@@ -62,7 +62,7 @@ def main():
         """As many bytes, in large reads past the cache."""
         file = os.open(layout(space), os.O_RDONLY | os.O_DIRECT)
         flat = memoryview(part).cast("B")
-        into, at = np.empty(2**21 + 4096, "u1"), 4096 * (1 + first)
+        into, at = np.empty(2**21 + 4096, "u1"), first << 20
         into = into[-into.ctypes.data % 4096 :][: 2**21]
         for _ in range(0, len(flat), 2**21):
             at += os.preadv(file, [into], at)
