@@ -3,6 +3,7 @@
 use mainstay_engine::device::{Access, Device, Disk, File, LockFile};
 use std::{
     io,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -46,6 +47,10 @@ impl Stuck {
 impl Device for Stuck {
     fn path(&self) -> String {
         self.disk.path()
+    }
+
+    fn directory(&self) -> PathBuf {
+        self.disk.directory()
     }
 
     fn list(&self) -> io::Result<Vec<String>> {

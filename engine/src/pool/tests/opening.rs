@@ -236,7 +236,7 @@ fn memory_that_is_gone_meanwhile_is_told_to_all_and_tried_again() {
 #[test]
 fn a_chunk_without_memory_stays_free() {
     in_small_directory(1 << 20, |directory| {
-        let held = Held::Checkpoint;
+        let held = PoolHeld::Checkpoint;
         let pool = Pool::create(directory.path(), &Shape { held, ..shape(1, 8) }).unwrap();
         let other = directory.path().join("other");
         fs::write(&other, vec![1; 800 << 10]).unwrap();
