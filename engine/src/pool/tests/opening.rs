@@ -247,3 +247,9 @@ fn a_chunk_without_memory_stays_free() {
         assert_eq!(take_all(&pool).len(), 8);
     });
 }
+
+#[test]
+fn a_directory_that_is_not_there_is_named_once() {
+    let error = Pool::create(Path::new("/no/such"), &shape(1, 2)).unwrap_err().to_string();
+    assert!(error.starts_with("making the pool in /no/such failed"), "{error}");
+}
