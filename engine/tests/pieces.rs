@@ -1,8 +1,6 @@
 //! Checkpoints that are written in pieces, on every stage.
 
-#[path = "support/stuck.rs"]
-#[allow(dead_code, reason = "each test uses its part of this")]
-mod stuck;
+mod support;
 
 use mainstay_engine::{
     Config, ErrorKind, Region, Session, Stage,
@@ -16,7 +14,10 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use stuck::Stuck;
+use support::{
+    between::Watched,
+    stuck::{Writes, stuck},
+};
 use tempfile::TempDir;
 
 const STAGES: [Stage; 4] = [Stage::Pool, Stage::Node, Stage::Rank, Stage::Direct];
@@ -264,7 +265,7 @@ fn names_of_streams_are_checked() {
 
 /// What the stage `node` flushes, of a buffer that has room for all of it.
 struct Flushing {
-    disk: Stuck,
+    disk: Watched<Writes>,
     session: Session,
     filled: u64,
     _space: TempDir,
@@ -277,7 +278,7 @@ impl Flushing {
     /// A checkpoint in pieces has begun; one thread flushes.
     fn begin(flush_every: Duration) -> Flushing {
         let space = TempDir::new().unwrap();
-        let disk = Stuck::new(Disk::make(space.path()).unwrap());
+        let disk = stuck(Disk::make(space.path()).unwrap());
         let config = Config {
             flush_every,
             pool_bytes: 8 << 20,
@@ -287,7 +288,7 @@ impl Flushing {
         };
         let mut session = Session::open_on(Box::new(Solo), Arc::new(disk.clone()), config).unwrap();
         session.begin(8 << 20).unwrap();
-        disk.sticks_after(ENOUGH);
+        disk.between.sticks_after(ENOUGH);
         Flushing { disk, session, filled: 0, _space: space }
     }
 
@@ -302,7 +303,7 @@ impl Flushing {
 
     /// Of chunks.
     fn written(&self) -> u64 {
-        ENOUGH - self.disk.left()
+        ENOUGH - self.disk.between.left()
     }
 
     fn saves_what_was_written(mut self) {

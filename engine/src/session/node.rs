@@ -64,6 +64,6 @@ fn shape(config: &Config, members: usize) -> Shape {
         chunk_bytes: config.chunk_bytes,
         members: members as u32,
         held: config.pool_held,
-        writes_max: config.io_threads_for(1) as u32,
+        writes_max: config.writes_at_once(),
     }
 }
