@@ -1,7 +1,7 @@
 //! A disk with a test between it and the engine.
 
 use mainstay_engine::device::{Access, Device, Disk, File, LockFile};
-use std::{fmt, io, sync::Arc};
+use std::{fmt, io, path::PathBuf, sync::Arc};
 
 /// What a test changes of a disk; what it does not name is as the disk has it.
 pub trait Between: fmt::Debug + Send + Sync + 'static {
@@ -63,6 +63,9 @@ impl<B> Clone for Watched<B> {
 impl<B: Between> Device for Watched<B> {
     fn path(&self) -> String {
         self.disk.path()
+    }
+    fn directory(&self) -> PathBuf {
+        self.disk.directory()
     }
     fn list(&self) -> io::Result<Vec<String>> {
         self.disk.list()
