@@ -25,6 +25,7 @@ mod reserve;
 mod run;
 mod salvage;
 mod show;
+mod staged;
 mod text;
 mod verify;
 

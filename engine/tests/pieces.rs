@@ -112,6 +112,50 @@ fn rank_saves_and_reads(group: ThreadGroup, rank: u64, stage: Stage, seed: u64, 
     session.close().unwrap();
 }
 
+/// What is given up leaves nothing but its number, and the next checkpoint may have its blocks.
+#[test]
+fn a_checkpoint_that_is_given_up_leaves_what_was_there() {
+    for stage in STAGES {
+        let space = TempDir::new().unwrap();
+        thread::scope(|scope| {
+            for group in ThreadGroup::new(2) {
+                let space = space.path();
+                scope.spawn(move || {
+                    let mut session = Session::open(Box::new(group), space, config(stage)).unwrap();
+                    let refused = session.abandon().unwrap_err();
+                    assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+                    assert!(refused.to_string().contains("no checkpoint has begun"), "{refused}");
+                    assert_eq!(session.begin(1 << 20).unwrap(), 1);
+                    session.write("a", 0, &[1; 300_000]).unwrap();
+                    session.checkpoint().unwrap();
+                    for number in 2..6 {
+                        assert_eq!(session.begin(1 << 20).unwrap(), number, "{stage:?}");
+                        session.write("a", 0, &vec![number as u8; 100_000 * number as usize]).unwrap();
+                        if number == 4 {
+                            assert!(session.write("a b", 0, &[]).is_err());
+                        }
+                        session.abandon().unwrap();
+                        assert!(session.poll().unwrap(), "{stage:?}: revision 1 is durable");
+                        session.wait().unwrap();
+                        session.abandon().unwrap_err();
+                    }
+                    session.restore().unwrap().unwrap();
+                    check(&mut session, &[("a".to_owned(), vec![1; 300_000])].into(), "given up");
+                    assert_eq!(session.begin(1 << 20).unwrap(), 6, "{stage:?}");
+                    session.abandon().unwrap();
+                    assert_eq!(session.begin(1 << 20).unwrap(), 7, "{stage:?}");
+                    session.write("a", 0, &[7; 200_000]).unwrap();
+                    assert_eq!(session.checkpoint().unwrap(), 7);
+                    session.wait().unwrap();
+                    assert_eq!(session.restore().unwrap().unwrap().revision, 7);
+                    check(&mut session, &[("a".to_owned(), vec![7; 200_000])].into(), "given up before");
+                    session.close().unwrap();
+                });
+            }
+        });
+    }
+}
+
 /// The stage `node` gathers small regions apart, and a shard of two regions had two ends where there was room
 /// for one: it was refused.
 #[test]

@@ -86,7 +86,7 @@ pub struct Config {
 pub enum PoolHeld {
     #[default]
     Always,
-    /// From the request of a checkpoint until that is durable.
+    /// From the request of a checkpoint until that is durable: each chunk has memory while it is in use.
     Checkpoint,
 }
 

@@ -18,12 +18,16 @@ pub(crate) use lock::{ByteLocks, forks};
 
 pub use room::{Allocate, Room, Stripes};
 
-use std::{fmt, io, sync::Arc};
+use std::{fmt, io, path::PathBuf, sync::Arc};
 
 /// A directory that holds the files of one space.
 pub trait Device: Send + Sync + fmt::Debug {
     /// Where it is, for messages.
     fn path(&self) -> String;
+    /// The same for opening it again: its name need not be text.
+    fn directory(&self) -> PathBuf {
+        self.path().into()
+    }
     /// Names of the files in it.
     fn list(&self) -> io::Result<Vec<String>>;
     /// Makes a file with such room, as far as it can be had without writing; fails if the name is taken.

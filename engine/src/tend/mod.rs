@@ -13,11 +13,14 @@ mod room;
 mod rules;
 mod salvage;
 mod sizing;
+mod staged;
 
-pub use hold::{Holding, hold, hold_on, release, release_on, release_one};
+pub(crate) use hold::release_one;
+pub use hold::{Holding, hold, hold_on, release, release_on};
 pub use prune::{Pruned, prune, prune_on};
 pub use request::Request;
 pub use reserve::{Reservation, Reserved, ReservedFile, grow, grow_on, reserve, reserve_on};
 pub use rules::{Fate, Reason, Rules, fates};
-pub use salvage::{SalvageFate, Salvaged, SalvagedShard, salvage};
+pub use salvage::{Incomplete, SalvageFate, Salvaged, SalvagedShard, salvage};
 pub use sizing::ShardSize;
+pub use staged::{Staged, staged};

@@ -1,7 +1,7 @@
 //! A disk with a test between it and the engine.
 
 use mainstay_engine::device::{Access, Device, Disk, File, FileSystem, LockFile, Room, Stripes};
-use std::{fmt, io, sync::Arc};
+use std::{fmt, io, path::PathBuf, sync::Arc};
 
 /// What a test changes of a disk; what it does not name is as the disk has it.
 pub trait Between: fmt::Debug + Send + Sync + 'static {
@@ -75,6 +75,9 @@ impl<B> Clone for Watched<B> {
 impl<B: Between> Device for Watched<B> {
     fn path(&self) -> String {
         self.disk.path()
+    }
+    fn directory(&self) -> PathBuf {
+        self.disk.directory()
     }
     fn list(&self) -> io::Result<Vec<String>> {
         self.between.list(&self.disk)
