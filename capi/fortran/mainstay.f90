@@ -125,6 +125,7 @@ module mainstay
     generic :: begin => begin_int32, begin_int64
     procedure, private :: write_int32, write_int64
     generic :: write => write_int32, write_int64
+    procedure :: abandon
     procedure, private :: read_int32, read_int64
     generic :: read => read_int32, read_int64
     procedure :: stream_bytes
@@ -230,6 +231,11 @@ module mainstay
       character(kind=c_char), intent(in) :: name(*)
       integer(c_int64_t), value :: offset
       type(*), dimension(..), intent(in) :: data
+      integer(c_int) :: status
+    end function
+    function c_abandon(session) bind(C, name="mainstay_abandon") result(status)
+      import
+      type(c_ptr), value :: session
       integer(c_int) :: status
     end function
     function c_read(session, name, offset, data, got, whole) bind(C, name="mainstay_fortran_read") result(status)
@@ -482,6 +488,13 @@ contains
     type(*), dimension(..), intent(in) :: data
     integer, intent(out), optional :: stat
     call settle(c_write(self%handle, to_c(name), int(offset, c_int64_t), data), stat)
+  end subroutine
+
+  ! Gives up the checkpoint that was begun; its number is used up. Collective.
+  subroutine abandon(self, stat)
+    class(mainstay_session), intent(in) :: self
+    integer, intent(out), optional :: stat
+    call settle(c_abandon(self%handle), stat)
   end subroutine
 
   ! Fills `data` from byte `offset` of the stream `name` on, as the last restore brought it back. `got`: how many

@@ -142,7 +142,8 @@ typedef struct {
   uint64_t communication_ns;
   // waiting for a free chunk of the pool,
   uint64_t buffer_wait_ns;
-  // copying into chunks (stage direct: writing),
+  // copying into buffers, and in the writes for which the program waited meanwhile: of pieces that go
+  // straight through and of a rank's own buffer (stage direct: all),
   uint64_t copy_ns;
   // and the rest of t2 - t1 but `resume_ns`.
   uint64_t other_ns;
@@ -150,7 +151,7 @@ typedef struct {
   uint64_t perceived_ns;
   // t3 - t1.
   uint64_t durable_ns;
-  // Bytes of all regions.
+  // Bytes of all items: regions and streams.
   uint64_t bytes;
   // Bytes written, with padding and metadata.
   uint64_t written_bytes;
@@ -405,10 +406,10 @@ mainstay_status mainstay_open_solo(const char *path,
 mainstay_status mainstay_close(mainstay_session *session);
 
 // t1 of a checkpoint that the program writes in pieces: any number of mainstay_write, then
-// mainstay_checkpoint, which adds the protected regions and returns at t2. Collective; the other two are
-// local then. `bytes`: the most that this rank is going to write in pieces; the first checkpoint of a
-// space sizes the portions by it. `revision` may be NULL; else it gets the number that the revision will
-// have. Nothing of the revision before can be read any more.
+// mainstay_checkpoint, which adds the protected regions and returns at t2, or mainstay_abandon. Collective;
+// mainstay_write and mainstay_checkpoint are local then. `bytes`: the most that this rank is going to write
+// in pieces; the first checkpoint of a space sizes the portions by it. `revision` may be NULL; else it gets
+// the number that the revision will have. Nothing of the revision before can be read any more.
 mainstay_status mainstay_begin(mainstay_session *session,
                                uint64_t bytes,
                                uint64_t *revision);
@@ -423,6 +424,11 @@ mainstay_status mainstay_write(mainstay_session *session,
                                uint64_t offset,
                                const void *data,
                                size_t bytes);
+
+// Gives up the checkpoint that was begun, in place of mainstay_checkpoint. Collective: all ranks do, or none.
+// Nothing of it is kept, and the revisions that were complete stay as they were. Its number is used up: the
+// next revision gets the one behind it.
+mainstay_status mainstay_abandon(mainstay_session *session);
 
 // Reads `bytes` bytes at `offset` of the stream `name` of the revision that the last mainstay_restore
 // brought back, verified. `*got` becomes how many there were: fewer than `bytes` only at the end of the

@@ -6,7 +6,7 @@ use crate::{
     exit::{Exit, Failure, say},
     hold,
     nodes::{Part, nodes},
-    output, phases,
+    output, phases, staged,
     text::{self, Align},
 };
 use mainstay_engine::{RevisionSurvey, SpaceSurvey};
@@ -16,12 +16,13 @@ const TRIES: usize = 10;
 
 pub fn show(wanted: &arguments::Show) -> Result<Exit, Failure> {
     let (survey, revision) = read(wanted)?;
+    let staged = staged::of(&survey, &wanted.space.path);
     if wanted.space.json {
         let layouts = survey.layouts.iter().map(Layout::of).collect();
         let holds = survey.holds.iter().map(ListedHold::of).collect();
-        output::json(&document::Show { space: document::Space::of(&survey), holds, layouts, revision })?;
+        output::json(&document::Show { space: document::Space::of(&survey), holds, staged, layouts, revision })?;
     } else {
-        let mut page = space(&survey) + &hold::table(&survey.holds);
+        let mut page = space(&survey) + &hold::table(&survey.holds) + &staged::lines(&staged);
         match &revision {
             Some(shown) => page += &revision_page(shown, wanted.phases),
             None => page += "\nno complete revision\n",

@@ -256,6 +256,13 @@ impl Session {
         Ok(number)
     }
 
+    /// Gives up the checkpoint that was begun, in place of checkpoint(). Collective: all ranks do, or none. Nothing
+    /// of it is kept, and the revisions that were complete stay as they were. Its number is used up.
+    fn abandon(&self, py: Python<'_>) -> PyResult<()> {
+        self.turn(py)?;
+        self.call(py, Engine::abandon)
+    }
+
     /// Writes the bytes of `data`, any object with the buffer protocol, at `offset` of the stream `name`, which
     /// exists from then on in the revision that was begun. Local. Any order, any size: what is written twice
     /// is what was written last, what was skipped is zero. An error is raised by checkpoint() too, which then

@@ -254,6 +254,7 @@ static void nulls(void) {
   said("protect_output(session)", mainstay_protect_output(NULL, "a"));
   said("protect_output(path)", mainstay_protect_output(session, NULL));
   said("begin(session)", mainstay_begin(NULL, 1, NULL));
+  said("abandon(session)", mainstay_abandon(NULL));
   said("write(session)", mainstay_write(NULL, "a", 0, step, 8));
   said("write(name)", mainstay_write(session, NULL, 0, step, 8));
   said("write(data)", mainstay_write(session, "a", 0, NULL, 8));

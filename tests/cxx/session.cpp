@@ -208,19 +208,23 @@ static void pieces(const std::string &space) {
   const int value = 7;
   auto session = mainstay::open_solo(space + "-p");
   MUST(thrown([&] { session.write("all", 0, vector); }, "begin") == MAINSTAY_INVALID_ARGUMENT);
+  MUST(thrown([&] { session.abandon(); }, "no checkpoint has begun") == MAINSTAY_INVALID_ARGUMENT);
   MUST(session.begin(1000) == 1);
+  session.write("given up", 0, vector);
+  session.abandon();
+  MUST(session.begin(1000) == 2);
   session.write("all", 31, &value, sizeof value);
   session.write("all", 0, vector);
   session.write("all", 24, array);
   session.write("all", 28, text);
   session.write("none", 0, nullptr, 0);
   session.write("none", 0, std::vector<int>());
-  MUST(session.checkpoint() == 1);
+  MUST(session.checkpoint() == 2);
   session.close();
 
   session = mainstay::open_solo(space + "-p");
   MUST(thrown([&] { session.stream_bytes("all"); }, "restore first") == MAINSTAY_INVALID_ARGUMENT);
-  MUST(session.restore().revision == 1);
+  MUST(session.restore().revision == 2);
   MUST(session.stream_bytes("all") == 35 && session.stream_bytes("none") == 0);
   std::vector<double> numbers(3);
   std::array<short, 2> shorts = {};

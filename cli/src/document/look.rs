@@ -1,6 +1,6 @@
 //! The documents of the commands that look: `ls`, `show`, `verify`, `export`.
 
-use super::{Hold, Node, Phases, Profile, hex};
+use super::{Hold, Node, Phases, Profile, Staged, hex};
 use mainstay_engine::{
     LayoutSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey,
     space::format::{Item, ItemKind, Manifest},
@@ -22,6 +22,7 @@ pub struct Ls<'a> {
     #[serde(flatten)]
     pub space: Space<'a>,
     pub holds: Vec<ListedHold>,
+    pub staged: Vec<Staged>,
     pub revisions: Vec<Revision>,
 }
 
@@ -30,6 +31,7 @@ pub struct Show<'a> {
     #[serde(flatten)]
     pub space: Space<'a>,
     pub holds: Vec<ListedHold>,
+    pub staged: Vec<Staged>,
     pub layouts: Vec<Layout<'a>>,
     pub revision: Option<ShownRevision>,
 }
@@ -83,7 +85,7 @@ pub struct Revision {
     pub shards_found: usize,
     pub bytes: u64,
     pub t1_unix_ns: u64,
-    pub perceived_ns: u64,
+    pub perceived_ns: Option<u64>,
     pub durable_ns: Option<u64>,
 }
 

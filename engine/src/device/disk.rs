@@ -53,6 +53,10 @@ impl Device for Disk {
         self.directory.display().to_string()
     }
 
+    fn directory(&self) -> PathBuf {
+        self.directory.clone()
+    }
+
     fn list(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.directory)? {

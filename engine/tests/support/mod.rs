@@ -10,6 +10,7 @@ macro_rules! tell {
     }};
 }
 
+pub mod between;
 pub mod faulty;
 pub mod processes;
 pub mod program;
