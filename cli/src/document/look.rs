@@ -150,6 +150,9 @@ pub struct ShownItem {
     pub kind: &'static str,
     pub element_type: &'static str,
     pub shape: Vec<u64>,
+    /// Of the global array in which it is a box, and where that begins.
+    pub global_shape: Option<Vec<u64>>,
+    pub offset: Option<Vec<u64>>,
     pub bytes: u64,
     pub extents: Vec<Extent>,
 }
@@ -263,6 +266,7 @@ impl ShownShard {
 
 impl ShownItem {
     fn of(item: Item) -> ShownItem {
+        let (global_shape, offset) = item.place.map(|place| (place.global_shape, place.offset)).unzip();
         ShownItem {
             name: item.name,
             kind: match item.kind {
@@ -272,6 +276,8 @@ impl ShownItem {
             },
             element_type: item.element.name(),
             shape: item.shape,
+            global_shape,
+            offset,
             bytes: item.bytes,
             extents: item.extents.iter().map(|e| Extent { at: e.at, bytes: e.bytes }).collect(),
         }
