@@ -100,8 +100,8 @@ def test_a_revision_that_is_not_there_is_told_with_those_that_are(job):
     for rank, each in enumerate(results(said, "revision")):
         assert len(each) == len(reasons)
         for (number, why), (status, text) in zip(reasons.items(), each):
-            assert status == "INVALID_ARGUMENT" and text.endswith("4, 5"), (rank, status, text)
-            assert f"revision {max(number, 0)}: " in text and why in text, text
+            assert status == "REVISION_MISSING" and text.endswith("4, 5"), (rank, status, text)
+            assert f"revision {max(number, 0)} " in text and why in text, text
     assert brought(said, "read") == [[(5, bytes, 5)] for bytes in sizes(1000)]
 
 
@@ -155,13 +155,17 @@ def test_a_handle_without_a_place_is_refused_on_all(job):
 def test_a_count_that_is_none_and_hints_out_of_range_are_refused_by_name(job):
     all_refused(job("open:0xffffffffffffffff"), "open", "INVALID_ARGUMENT", "shard_bytes", "1 PiB")
     all_refused(job("hint:mainstay_keep:0", "open"), "open", "INVALID_ARGUMENT", "hint mainstay_keep: ", "1 to 1000")
-    said = job("hint:cb_nodes:4", "hint:no_such:x=y", "hint:mainstay_keep:2", "open", "write:1:10", "read", "close")
+    all_refused(job("hint:striping_factor:70000", "open"), "open", "INVALID_ARGUMENT", "hint striping_factor: ", "65536")
+    all_refused(job("hint:striping_unit:1000", "open"), "open", "INVALID_ARGUMENT", "hint striping_unit: ", "64 KiB")
+    said = job("hint:striping_factor:4", "hint:striping_unit:65536", "hint:cb_nodes:4", "hint:no_such:x=y", "hint:mainstay_keep:2", "open", "write:1:10", "read", "close")
     assert brought(said, "read") == [[(1, bytes, 1)] for bytes in sizes(10)]
 
 
 def test_another_number_of_ranks_is_told_both(job):
     job("open", "write:1:1000", "close")
-    all_refused(job("open", "read", "close", ranks=2), "read", "RANK_COUNT", "3 ranks", "has 2")
+    said = job("open", "read", "size", "close", ranks=2)
+    all_refused(said, "read", "RANK_COUNT", "3 ranks", "has 2", "mainstay_reader_open")
+    all_refused(said, "size", "RANK_COUNT", "3 ranks", "has 2")
 
 
 def test_a_space_that_was_saved_in_another_way_says_what_it_has(job, scratch, mpi):

@@ -36,8 +36,9 @@ pub enum Error {
 
     #[error(
         "the portion of rank {rank} in {path} is too small: this shard needs {needed} bytes, {available} are available \
-         beside the {kept} kept revision(s){}; lower keep, or open a new space and set portion_bytes to room for keep+2 shards",
-        and_held(*.held)
+         beside the {kept} kept revision(s){}; with no job at work `mainstay grow {} --per-rank {needed}` gives each rank room \
+         for keep+2 such shards; or lower keep",
+        and_held(*.held), directory_of(.path)
     )]
     PortionTooSmall { path: String, rank: u32, needed: u64, available: u64, kept: usize, held: usize },
 
@@ -68,10 +69,16 @@ pub enum Error {
     RegionMissing { name: String, why: String },
 
     #[error(
-        "revision {revision} in {path} was saved by {saved} ranks and the job has {now}; start it on {saved} ranks, or \
-         open another space"
+        "revision {revision} in {path} was saved by {saved} ranks and the job has {now}: {why}; start it on {saved} ranks, \
+         or open another space"
     )]
-    RankCount { path: String, revision: u64, saved: u32, now: u32 },
+    RankCount { path: String, revision: u64, saved: u32, now: u32, why: String },
+
+    #[error("{path}: {why}")]
+    RevisionMissing { path: String, why: String },
+
+    #[error("damaged: {}; nothing of it was handed out; `mainstay verify` lists what is readable", .what.join("; "))]
+    Unreadable { what: Vec<String> },
 
     #[error("{path} is in use by another job or session{holder}; wait for its end or give this job a space of its own")]
     InUse { path: String, holder: String },
@@ -142,10 +149,11 @@ pub enum ErrorKind {
     OutOfSight,
     Internal,
     OutputShort,
+    RevisionMissing,
 }
 
 impl ErrorKind {
-    pub const ALL: [ErrorKind; 21] = [
+    pub const ALL: [ErrorKind; 22] = [
         Self::InvalidArgument,
         Self::InvalidName,
         Self::DuplicateName,
@@ -167,6 +175,7 @@ impl ErrorKind {
         Self::OutOfSight,
         Self::Internal,
         Self::OutputShort,
+        Self::RevisionMissing,
     ];
 
     pub fn from_code(code: u32) -> Self {
@@ -182,7 +191,7 @@ impl Error {
             Self::DuplicateName { .. } => ErrorKind::DuplicateName,
             Self::NotASpace { .. } => ErrorKind::NotASpace,
             Self::NewerVersion { .. } => ErrorKind::NewerVersion,
-            Self::Damaged { .. } | Self::PoolRefused { .. } => ErrorKind::Damaged,
+            Self::Damaged { .. } | Self::Unreadable { .. } | Self::PoolRefused { .. } => ErrorKind::Damaged,
             Self::PortionTooSmall { .. } => ErrorKind::PortionTooSmall,
             Self::DiskFull { .. } => ErrorKind::DiskFull,
             Self::PoolFull { .. } => ErrorKind::PoolFull,
@@ -197,6 +206,7 @@ impl Error {
             Self::LineageConflict { .. } => ErrorKind::LineageConflict,
             Self::OutOfSight { .. } => ErrorKind::OutOfSight,
             Self::OutputShort { .. } => ErrorKind::OutputShort,
+            Self::RevisionMissing { .. } => ErrorKind::RevisionMissing,
             Self::NotSaved { kind, .. } | Self::OnRank { kind, .. } => *kind,
             Self::Internal { .. } => ErrorKind::Internal,
         }
@@ -216,6 +226,11 @@ impl Error {
     pub(crate) fn damaged(what: impl Into<String>) -> Self {
         Self::Damaged { what: vec![what.into()] }
     }
+}
+
+/// The space of a layout's file.
+fn directory_of(path: &str) -> &str {
+    path.rsplit_once('/').map_or(path, |(directory, _)| directory)
 }
 
 fn and_held(held: usize) -> String {

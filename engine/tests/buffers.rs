@@ -95,13 +95,13 @@ fn a_revision_that_is_not_there_is_told_with_those_that_are() {
     let refused = |session: &mut Session, revision| session.get(Some(revision), "buffer", &mut []).unwrap_err();
     run(folder.path(), 2, &small(), |rank, session| {
         let error = refused(session, 1).to_string();
-        assert!(error.contains("not been written yet") && error.ends_with("has: none yet"), "{error}");
+        assert!(error.contains("not been written yet") && error.ends_with("there are: none yet"), "{error}");
         for _ in 1..=6 {
             session.put("buffer", &buffer(rank, 1)).unwrap();
         }
         for (revision, why) in [(0, "begin at 1"), (1, "gone, as keep is 2"), (7, "yet"), (u64::MAX, "yet")] {
             let error = refused(session, revision);
-            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+            assert_eq!(error.kind(), ErrorKind::RevisionMissing);
             let error = error.to_string();
             assert!(error.contains(why) && error.ends_with("5, 6"), "{error}");
             assert!(session.get_bytes(Some(revision), "buffer").is_err());

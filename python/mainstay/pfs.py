@@ -71,7 +71,7 @@ class Space:
     def read(self, into: WriteableBuffer | _Array, *, revision: int | None = None) -> mainstay.Got | None:
         """Reads what this rank wrote in the last valid revision, or in that of this number, into `into`, from its
         beginning; every byte is verified. `into` may be larger, not smaller. `None`: nothing was written yet. A revision
-        that is not there raises InvalidArgument, which names those that are.
+        that is not there raises RevisionMissing, which names those that are.
         """
         return self._session.get(ITEM, into, revision)
 

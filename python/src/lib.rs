@@ -10,6 +10,7 @@ mod error;
 mod got;
 mod group;
 mod notes;
+mod reader;
 mod record;
 mod restored;
 mod session;
@@ -23,6 +24,7 @@ mod engine {
     #[pymodule_export]
     use crate::{
         got::Got,
+        reader::{Item, Reader, Shard, read},
         record::Record,
         restored::Restored,
         session::{Session, open},

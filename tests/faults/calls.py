@@ -89,6 +89,16 @@ def pool_held_unknown(stage):
 
 
 @scenario
+def per_unknown(stage):
+    stage.refused("set:per=77", "open")
+
+
+@scenario
+def allocate_unknown(stage):
+    stage.refused("set:allocate=77", "open")
+
+
+@scenario
 def group_incomplete(stage):
     stage.check(stage.run("group:incomplete"), times=3)
 
@@ -149,6 +159,11 @@ def name_unknown(stage):
 def shape_overflows(stage):
     refused_call(stage, "odd:shape")
 
+
+
+@scenario
+def box_outside(stage):
+    refused_call(stage, "box:6:4:7")
 
 @scenario
 def too_many_dimensions(stage):

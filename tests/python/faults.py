@@ -16,6 +16,7 @@ import numpy as np
 CELLS, GROWN = 50001, 200000
 STAGES = {"1": "pool", "2": "direct", "3": "node", "4": "rank"}
 HELD = {"1": "always", "2": "checkpoint"}
+ALLOCATE = {"1": "sparse", "2": "blocks", "3": "zero"}
 # What the C options are called here.
 KEYS = {"pool": "pool_bytes", "chunk": "chunk_bytes", "threads": "io_threads", "portion": "portion_bytes",
         "every": "every_seconds", "mtbf": "mtbf_seconds", "small": "small_bytes", "threshold": "threshold_bytes",
@@ -71,6 +72,8 @@ class Program:
             self.settings["stage"] = STAGES.get(value, value)
         elif key == "held":
             self.settings["pool_held"] = HELD[value]
+        elif key == "allocate":
+            self.settings["allocate"] = ALLOCATE[value]
         else:
             number = float(value) if key in ("every", "mtbf", "flush") else int(value)
             self.settings[KEYS.get(key, key)] = number
@@ -123,6 +126,22 @@ class Program:
 
     def do_grow(self, _):
         self.said("grow", self.session.protect, "grown", self.grown)
+
+    def do_box(self, what):
+        """Rows of a global array of so many, of four cells each."""
+        rows, start, end = map(int, what.split(":"))
+        part = self.grown[: 4 * (end - start)].reshape(-1, 4)
+        self.said("protect", self.session.protect, "u", part, (rows, 4), (start, 0))
+
+    def do_read(self, number):
+        """Reads what any process can."""
+        reader = self.said("open", mainstay.read, self.space, int(number) or None)
+        if reader:
+            with reader:
+                item, step = reader.shards[0].items[1], np.zeros(1, "u8")
+                self.said("read", reader.readinto, 0, "step", 0, step)
+                right = (item.name, item.dtype, int(step[0])) == ("step", "<u8", reader.revision)
+                self.say("read", "OK" if right else "WRONG")
 
     def do_odd(self, what):
         """Memory that cannot be protected."""

@@ -1,8 +1,8 @@
 //! The documents of the commands that look: `ls`, `show`, `verify`, `export`.
 
-use super::{Hold, Node, Phases, Profile, hex};
+use super::{Hold, Node, Phases, Profile, Staged, hex};
 use mainstay_engine::{
-    LayoutSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey,
+    LayoutSurvey, PortionSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey,
     space::format::{Item, ItemKind, Manifest},
 };
 use serde::Serialize;
@@ -22,6 +22,7 @@ pub struct Ls<'a> {
     #[serde(flatten)]
     pub space: Space<'a>,
     pub holds: Vec<ListedHold>,
+    pub staged: Vec<Staged>,
     pub revisions: Vec<Revision>,
 }
 
@@ -30,8 +31,24 @@ pub struct Show<'a> {
     #[serde(flatten)]
     pub space: Space<'a>,
     pub holds: Vec<ListedHold>,
+    pub staged: Vec<Staged>,
     pub layouts: Vec<Layout<'a>>,
+    pub table: Vec<TableRow<'a>>,
     pub revision: Option<ShownRevision>,
+}
+
+/// What a rank's portion is and holds; offsets are those of the file.
+#[derive(Serialize)]
+pub struct TableRow<'a> {
+    pub file: &'a str,
+    pub rank: u32,
+    pub offset_start: u64,
+    pub offset_end: u64,
+    pub offset_next: Option<u64>,
+    pub revision: Option<u64>,
+    pub lineage: Option<u64>,
+    pub bytes: Option<u64>,
+    pub checksum: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -83,7 +100,7 @@ pub struct Revision {
     pub shards_found: usize,
     pub bytes: u64,
     pub t1_unix_ns: u64,
-    pub perceived_ns: u64,
+    pub perceived_ns: Option<u64>,
     pub durable_ns: Option<u64>,
 }
 
@@ -148,6 +165,9 @@ pub struct ShownItem {
     pub kind: &'static str,
     pub element_type: &'static str,
     pub shape: Vec<u64>,
+    /// Of the global array in which it is a box, and where that begins.
+    pub global_shape: Option<Vec<u64>>,
+    pub offset: Option<Vec<u64>>,
     pub bytes: u64,
     pub extents: Vec<Extent>,
 }
@@ -242,6 +262,23 @@ impl Layout<'_> {
     }
 }
 
+impl TableRow<'_> {
+    pub fn of(portion: &PortionSurvey) -> TableRow<'_> {
+        let newest = portion.newest.as_ref();
+        TableRow {
+            file: &portion.file,
+            rank: portion.rank,
+            offset_start: portion.offset_start,
+            offset_end: portion.offset_end,
+            offset_next: portion.offset_next,
+            revision: newest.map(|newest| newest.key.number),
+            lineage: newest.map(|newest| newest.key.lineage.number),
+            bytes: newest.map(|newest| newest.bytes),
+            checksum: newest.map(|newest| hex(&newest.checksum)),
+        }
+    }
+}
+
 impl ShownShard {
     pub fn of(shard: &ShardSurvey, manifest: Manifest) -> ShownShard {
         let outputs = manifest.annex.outputs.iter();
@@ -261,6 +298,7 @@ impl ShownShard {
 
 impl ShownItem {
     fn of(item: Item) -> ShownItem {
+        let (global_shape, offset) = item.place.map(|place| (place.global_shape, place.offset)).unzip();
         ShownItem {
             name: item.name,
             kind: match item.kind {
@@ -270,6 +308,8 @@ impl ShownItem {
             },
             element_type: item.element.name(),
             shape: item.shape,
+            global_shape,
+            offset,
             bytes: item.bytes,
             extents: item.extents.iter().map(|e| Extent { at: e.at, bytes: e.bytes }).collect(),
         }

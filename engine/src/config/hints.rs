@@ -28,15 +28,20 @@ mod tests {
     #[test]
     fn hints_are_settings_and_unknown_ones_are_nothing() {
         let mut choice = Choice::default();
-        for (name, value) in [("mainstay_keep", " 3"), ("mainstay_shard_bytes", "20 MiB")] {
+        let hints = [("mainstay_keep", " 3"), ("mainstay_shard_bytes", "20 MiB"), ("striping_factor", "4")];
+        for (name, value) in hints.into_iter().chain([("striping_unit", "65536")]) {
             choice.hint(name, value).unwrap();
         }
-        let expected = Choice { keep: Some(3), shard_bytes: Some(20 << 20), ..Choice::default() };
+        let (keep, shard_bytes) = (Some(3), Some(20 << 20));
+        let (stripe_count, stripe_bytes) = (Some(4), Some(65536));
+        let expected = Choice { keep, shard_bytes, stripe_count, stripe_bytes, ..Choice::default() };
         assert_eq!(choice, expected);
         for name in ["keep", "cb_nodes", "", "mainstay_", "mainstay_no_such", "Striping_factor"] {
             choice.hint(name, "x").unwrap();
         }
         assert_eq!(choice, expected);
+        let error = choice.hint("striping_unit", "1000").unwrap_err().to_string();
+        assert!(error.starts_with("hint striping_unit: ") && error.contains("64 KiB"), "{error}");
         let error = choice.hint("mainstay_keep", "0").unwrap_err().to_string();
         assert!(error.starts_with("hint mainstay_keep: ") && error.contains("it takes 1 to 1000"), "{error}");
     }

@@ -4,7 +4,7 @@
 //! What must hold: reading changes nothing of what is saved, so that the revisions go on as if nobody had read;
 //! the ranks read the same revision, or none.
 
-use super::{inner::Inner, restore::OrDamage};
+use super::{inner::Inner, restore::Attempted};
 use crate::{
     capture::Region,
     commit::Complete,
@@ -70,6 +70,7 @@ impl Inner {
         let (found, ()) = self.look(revision, ready)?;
         let mut skipped = [found.damage, found.torn].concat();
         for candidate in &found.complete {
+            self.check_ranks(candidate)?;
             let (portion, manifest) = self.read_shard(candidate)?;
             let bytes = match &manifest {
                 Ok(manifest) => item_of(manifest, name, candidate).map(|item| item.bytes),
@@ -100,31 +101,45 @@ impl Inner {
             let there: Vec<u64> = found.complete.iter().map(|complete| complete.key.number).collect();
             found.complete.retain(|complete| complete.key.number == revision);
             if found.complete.is_empty() {
-                return Err(Error::argument(format!("revision {revision}"), self.why_not_there(revision, &there)));
+                return Err(Error::RevisionMissing {
+                    path: self.device.path(),
+                    why: self.why_missing(revision, &there),
+                });
             }
         }
         Ok((found, ready))
     }
 
-    fn why_not_there(&self, revision: u64, there: &[u64]) -> String {
-        let path = self.device.path();
+    fn why_missing(&self, revision: u64, there: &[u64]) -> String {
         let why = if revision == 0 {
-            "numbers begin at 1".to_owned()
+            "is none, numbers begin at 1".to_owned()
         } else if revision >= self.next_number {
-            "it has not been written yet".to_owned()
+            "has not been written yet".to_owned()
         } else {
-            format!("it is gone, as keep is {}, or it was never complete", self.config.keep)
+            format!("is gone, as keep is {}, or was never complete", self.config.keep)
         };
         let mut numbers: Vec<String> = there.iter().rev().take(REVISIONS_MAX).map(u64::to_string).collect();
         if there.len() > REVISIONS_MAX {
             numbers.push("and newer ones".to_owned());
         }
         let numbers = if numbers.is_empty() { "none yet".to_owned() } else { numbers.join(", ") };
-        format!("{why}; {path} has: {numbers}")
+        format!("revision {revision} {why}; there are: {numbers}")
+    }
+
+    /// The same on all ranks.
+    fn check_ranks(&self, candidate: &Complete) -> Result<()> {
+        let (saved, now, revision) = (candidate.shards, self.group.size() as u32, candidate.key.number);
+        if saved == now {
+            return Ok(());
+        }
+        let why = "a whole buffer comes back to the rank that saved it, and a reader (mainstay_reader_open) gives any of \
+                   them to anybody";
+        Err(Error::RankCount { path: self.device.path(), revision, saved, now, why: why.to_owned() })
     }
 
     /// How many bytes this rank's part of `candidate` has, once `into` holds them.
-    fn get_one(&self, candidate: &Complete, name: &str, into: &mut [u8]) -> Result<OrDamage<u64>> {
+    fn get_one(&self, candidate: &Complete, name: &str, into: &mut [u8]) -> Result<Attempted<u64>> {
+        self.check_ranks(candidate)?;
         let (portion, manifest) = self.read_shard(candidate)?;
         let room = match &manifest {
             Ok(manifest) => room_for(manifest, name, candidate, into).map(Some),

@@ -6,8 +6,11 @@ use crate::{
     error::{Error, Result},
     group::{agree, gather},
     mutant::{self, Mutant},
-    restore::{Found, Targets, find, match_regions, pour},
-    space::{Portion, format::Manifest},
+    restore::{Found, Targets, find, has_moved, match_regions, pour},
+    space::{
+        Portion,
+        format::{Manifest, Note},
+    },
 };
 use std::{
     collections::BTreeMap,
@@ -21,12 +24,18 @@ pub struct Restored {
     pub revision: u64,
     /// What was found damaged: parts of the space, and newer revisions that were passed over for it.
     pub skipped: Vec<String>,
-    /// What this rank's program noted, by name.
+    /// What this rank's program noted, by name; of a revision of another number of ranks, what rank 0's did.
     pub notes: BTreeMap<String, String>,
 }
 
-/// Something that was read, or what is damaged of it.
-pub(super) type OrDamage<T> = std::result::Result<T, Vec<String>>;
+/// What came of trying a revision; the error is what was damaged.
+pub(super) type Attempted<T> = std::result::Result<T, Vec<String>>;
+
+/// What comes back besides regions and output files.
+pub(super) struct Back {
+    pub(super) notes: Vec<Note>,
+    pub(super) reading: Reading,
+}
 
 impl Inner {
     pub(super) fn restore(&mut self) -> Result<Option<Restored>> {
@@ -50,7 +59,7 @@ impl Inner {
                 // The regions hold parts of what was passed over.
                 Err(error) if poured => skipped.push(format!("revision {}: {error}", candidate.key.number)),
                 Err(error) => return Err(error),
-                Ok(Ok((portion, manifest))) => {
+                Ok(Ok(back)) => {
                     // What was passed over is not worth keeping; what was read whole is.
                     self.complete = found.complete[index..].to_vec();
                     self.complete.truncate(self.config.keep as usize);
@@ -62,9 +71,8 @@ impl Inner {
                             [kept.entry.phases.perceived_ns, kept.entry.phases.durable_ns].map(Duration::from_nanos);
                         self.due.schedule.learn(perceived, durable);
                     }
-                    let notes =
-                        manifest.annex.notes.iter().map(|note| (note.name.clone(), note.value.clone())).collect();
-                    self.reading = Reading::of(candidate.key.number, portion, manifest);
+                    let notes = back.notes.into_iter().map(|note| (note.name, note.value)).collect();
+                    self.reading = back.reading;
                     return Ok(Some(Restored { revision: candidate.key.number, skipped, notes }));
                 }
                 Ok(Err(damage)) => {
@@ -94,9 +102,17 @@ impl Inner {
 
     /// The inner error is what was damaged, on whichever ranks; the outer one, the same on all ranks,
     /// ends the search.
-    fn restore_one(&self, candidate: &Complete) -> Result<OrDamage<(Portion, Manifest)>> {
+    fn restore_one(&self, candidate: &Complete) -> Result<Attempted<Back>> {
         let group = &*self.group;
+        if candidate.shards as usize != group.size() {
+            return self.redistribute(candidate);
+        }
         let (portion, manifest) = self.read_shard(candidate)?;
+        let mut moved = [u64::from(manifest.as_ref().is_ok_and(|manifest| has_moved(manifest, self.regions.all())))];
+        group.all_max(&mut moved)?;
+        if moved != [0] {
+            return self.redistribute(candidate);
+        }
         let targets = match &manifest {
             Ok(manifest) => match_regions(manifest, self.regions.all(), candidate.key.number)
                 .and_then(|targets| self.outputs.check(&manifest.annex.outputs).map(|()| Some(targets))),
@@ -109,17 +125,16 @@ impl Inner {
         // Read whole on every rank: only now is it sure which lengths the files go back to.
         let cut = manifest.as_ref().map_or(Ok(()), |manifest| self.outputs.cut(&manifest.annex.outputs));
         agree(group, cut)?;
-        Ok(manifest.map(|manifest| (portion, manifest)))
+        Ok(manifest.map(|manifest| {
+            let notes = manifest.annex.notes.clone();
+            Back { notes, reading: Reading::of(candidate.key.number, portion, manifest) }
+        }))
     }
 
-    /// This rank's shard of `candidate`: where it lies, and its list of items or what is damaged of it.
-    /// Collective.
-    pub(super) fn read_shard(&self, candidate: &Complete) -> Result<(Portion, OrDamage<Manifest>)> {
+    /// This rank's shard of `candidate`, which as many ranks saved: where it lies, and its list of items or what is
+    /// damaged of it. Collective.
+    pub(super) fn read_shard(&self, candidate: &Complete) -> Result<(Portion, Attempted<Manifest>)> {
         let (group, rank) = (&*self.group, self.group.rank() as u32);
-        if candidate.shards as usize != group.size() {
-            let (saved, now) = (candidate.shards, group.size() as u32);
-            return Err(Error::RankCount { path: self.device.path(), revision: candidate.key.number, saved, now });
-        }
         let unseen = Error::OutOfSight { path: self.device.path(), revision: candidate.key.number, shard: rank };
         let (portion, kept) = agree(group, self.my_shard(candidate).ok_or(unseen))?;
         let manifest = agree(group, split_damage(portion.read_manifest(&kept.entry)))?;
@@ -131,9 +146,9 @@ impl Inner {
     pub(super) fn pour_together(
         &self,
         portion: &Portion,
-        manifest: &OrDamage<Manifest>,
+        manifest: &Attempted<Manifest>,
         targets: Option<&Targets<'_>>,
-    ) -> Result<OrDamage<()>> {
+    ) -> Result<Attempted<()>> {
         let mine = match (manifest, targets) {
             (Err(damage), _) => Some(damage.clone()),
             (Ok(_), None) => None,
@@ -150,7 +165,7 @@ impl Inner {
         Ok(Err(all.into_iter().flatten().flatten().collect()))
     }
 
-    fn my_shard(&self, candidate: &Complete) -> Option<(Portion, Arc<Kept>)> {
+    pub(super) fn my_shard(&self, candidate: &Complete) -> Option<(Portion, Arc<Kept>)> {
         let rank = self.group.rank() as u32;
         let mut found = None;
         self.each_ledger(|ledger| {
@@ -167,7 +182,7 @@ impl Inner {
 }
 
 /// Damage apart from errors that no other revision would mend.
-fn split_damage<T>(result: Result<T>) -> Result<OrDamage<T>> {
+pub(super) fn split_damage<T>(result: Result<T>) -> Result<Attempted<T>> {
     match result {
         Ok(value) => Ok(Ok(value)),
         Err(error @ (Error::Damaged { .. } | Error::Io { .. })) => Ok(Err(damage_of(error))),
@@ -175,7 +190,7 @@ fn split_damage<T>(result: Result<T>) -> Result<OrDamage<T>> {
     }
 }
 
-fn damage_of(error: Error) -> Vec<String> {
+pub(super) fn damage_of(error: Error) -> Vec<String> {
     match error {
         Error::Damaged { what } => what,
         other => vec![other.to_string()],
