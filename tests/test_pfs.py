@@ -126,7 +126,7 @@ def test_more_than_the_portion_holds_is_refused_and_harms_nothing(job):
     first, second, third = zip(*results(said, "write"))
     assert {status for status, _ in first + third} == {"OK"}
     for status, text in second:
-        assert status == "PORTION_TOO_SMALL" and "this shard needs" in text and "open a new space" in text, text
+        assert status == "PORTION_TOO_SMALL" and "this shard needs" in text and "mainstay grow" in text, text
     assert brought(said, "read") == [[(1, bytes, 1)] for bytes in sizes(100_000)]
     assert brought(said, "revision") == [[(1, bytes, 1)] for bytes in sizes(100_000)]
     # With the count told when it is opened there is room.
