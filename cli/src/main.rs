@@ -5,8 +5,10 @@
 
 mod advise;
 mod arguments;
+mod array;
 mod asking;
 mod checkpoint;
+mod chosen;
 mod completions;
 mod config;
 mod document;
@@ -19,12 +21,15 @@ mod man;
 mod nodes;
 mod output;
 mod phases;
+mod progress;
 mod prune;
 mod run;
 mod salvage;
 mod show;
 mod text;
+mod unfinished;
 mod verify;
+mod view;
 
 use arguments::{Arguments, Command};
 use clap::Parser;
@@ -51,6 +56,7 @@ fn main() -> ExitCode {
         Command::Prune(wanted) => prune::prune(&wanted),
         Command::Run(wanted) => return run::run(&wanted),
         Command::Salvage(wanted) => salvage::salvage(&wanted),
+        Command::View(wanted) => view::view(&wanted),
     };
     match done {
         Ok(exit) => exit.into(),

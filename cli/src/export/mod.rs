@@ -3,32 +3,24 @@
 //! What must hold: every block is verified before a file gets its name; all files are of one revision; a
 //! name from the space makes no path that leaves the directory.
 
-mod files;
 mod npy;
 
 use crate::{
     arguments::{self, Format},
+    array, chosen,
     document::{self, ExportedFile, hex},
     exit::{Exit, Failure, say},
     hold::expiry,
-    output,
-    show::missing,
-    text,
+    output, text,
+    unfinished::{Unfinished, refuse_existing},
 };
-use files::{Unfinished, refuse_existing};
 use mainstay_engine::{
     RevisionSurvey, ShardSurvey, SpaceSurvey, Verified, check_name,
     space::format::{ElementType, Hold, Item, ItemKind, Manifest},
     tend::{self, Holding},
 };
-use std::{
-    path::PathBuf,
-    sync::OnceLock,
-    time::{Duration, Instant},
-};
+use std::{path::PathBuf, sync::OnceLock, time::Duration};
 
-/// How long another newest revision is tried when a running job lets go of each.
-const TRY: Duration = Duration::from_secs(5);
 /// A hold of an export that was broken off ends by itself.
 const HOLD: Duration = Duration::from_secs(3600);
 
@@ -47,27 +39,15 @@ struct Target {
 }
 
 pub fn export(wanted: &arguments::Export) -> Result<Exit, Failure> {
-    let start = Instant::now();
-    while start.elapsed() < TRY {
-        let survey = SpaceSurvey::open(&wanted.space.path)?;
-        let revision = chosen(&survey, wanted.revision)?;
+    chosen::read(&wanted.space.path, wanted.revision, |survey, revision| {
         let hold = if survey.is_at_work() { hold(wanted, revision) } else { None };
-        let exported = export_revision(wanted, &survey, revision);
+        let exported = export_revision(wanted, survey, revision);
         if let Some(hold) = hold {
             // It ends by itself.
             let _ = tend::release_one(&wanted.space.path, &hold);
         }
-        match exported? {
-            true => return Ok(Exit::Good),
-            false if wanted.revision.is_some() => break,
-            false => {}
-        }
-    }
-    Err(Failure::lost(
-        "the job that has the space open let the revision go while it was read; nothing was exported, try again, or \
-         `mainstay hold` it first"
-            .to_owned(),
-    ))
+        Ok(exported?.then_some(Exit::Good))
+    })
 }
 
 /// Holds what is about to be read, where that is allowed and there is room for it.
@@ -77,21 +57,6 @@ fn hold(wanted: &arguments::Export, revision: &RevisionSurvey) -> Option<Hold> {
         Ok(Holding::Counts(hold) | Holding::Pending(hold)) => Some(hold),
         _ => None,
     }
-}
-
-fn chosen(survey: &SpaceSurvey, number: Option<u64>) -> Result<&RevisionSurvey, Failure> {
-    let revision = match number {
-        Some(number) => survey.revision(number).ok_or_else(|| missing(survey, number))?,
-        None => {
-            survey.damage.iter().for_each(|what| say(what));
-            survey.newest().ok_or_else(|| Failure::lost(format!("no complete revision in {}", survey.path)))?
-        }
-    };
-    if !revision.complete {
-        let (number, found, of) = (revision.key.number, revision.shards.len(), revision.shard_count);
-        return Err(Failure::lost(format!("revision {number} is incomplete: {found} of {of} shards were found")));
-    }
-    Ok(revision)
 }
 
 /// Whether it could be read; otherwise the job let it go.
@@ -143,7 +108,7 @@ fn parts<'a>(wanted: &arguments::Export, revision: &'a RevisionSurvey) -> Result
 fn target(format: Format, shard: u32, item: &Item) -> Result<Target, Failure> {
     // It comes from the space, and is about to become a path.
     check_name(&item.name).map_err(|error| Failure::lost(format!("shard {shard}: {error}; it is not exported")))?;
-    let (element, shape) = npy::array(item);
+    let (element, shape) = array::of(item);
     let (head, suffix) = match (item.kind, format) {
         // What is in it, only the program knows.
         (ItemKind::File, _) => (Vec::new(), "bin"),
