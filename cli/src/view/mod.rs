@@ -5,6 +5,7 @@
 
 mod chunks;
 mod contents;
+mod copy;
 mod cover;
 mod element;
 mod file;
@@ -44,13 +45,15 @@ struct Target {
 pub fn view(wanted: &arguments::View) -> Result<Exit, Failure> {
     let target = Target::of(&wanted.hdf5)?;
     refuse_existing(&target.directory, std::slice::from_ref(&target.name), wanted.force)?;
-    if !wanted.no_hold {
+    // A copy is held while it is made, by whoever reads it.
+    let holds = !wanted.copy && !wanted.no_hold;
+    if holds {
         salvage::first(&wanted.space.path)?;
     }
     chosen::read(&wanted.space.path, wanted.revision, |survey, revision| {
-        let hold = match wanted.no_hold {
-            true => None,
-            false => match take(wanted, &target, survey, revision)? {
+        let hold = match holds {
+            false => None,
+            true => match take(wanted, &target, survey, revision)? {
                 Some(taken) => Some(taken),
                 None => return Ok(None),
             },
@@ -132,20 +135,27 @@ fn write<'a>(
     survey: &SpaceSurvey,
     revision: &'a RevisionSurvey,
 ) -> Result<Option<Contents<'a>>, Failure> {
-    let Some(contents) = contents(survey, revision, true)? else { return Ok(None) };
-    if !wanted.no_verify && !verify(revision)? {
+    let in_place = !wanted.copy;
+    let Some(contents) = contents(survey, revision, in_place)? else { return Ok(None) };
+    if in_place && !wanted.no_verify && !verify(revision)? {
         return Ok(None);
     }
     let unfinished = Unfinished::begin(&target.directory)?;
     let path = unfinished.path(&target.name);
     let mut file = File::create(&path, survey, revision)?;
-    file.show(&contents.shards, &names(wanted, target, &contents)?)?;
+    if in_place {
+        file.show(&contents.shards, &names(wanted, target, &contents)?)?;
+    } else if !copy::copy(&wanted.space.path, revision, &contents, &mut file)? {
+        return Ok(None);
+    }
     file.join(&contents.arrays)?;
     file.close()?;
-    // Who opened it for writing would write into the checkpoint.
-    let mode = fs::metadata(&path).map(|found| found.permissions().mode() & 0o444);
-    let sealed = mode.and_then(|mode| fs::set_permissions(&path, Permissions::from_mode(mode)));
-    sealed.map_err(|error| Failure::refused(format!("making {} read-only failed: {error}", path.display())))?;
+    if in_place {
+        // Who opened it for writing would write into the checkpoint.
+        let mode = fs::metadata(&path).map(|found| found.permissions().mode() & 0o444);
+        let sealed = mode.and_then(|mode| fs::set_permissions(&path, Permissions::from_mode(mode)));
+        sealed.map_err(|error| Failure::refused(format!("making {} read-only failed: {error}", path.display())))?;
+    }
     unfinished.finish(std::slice::from_ref(&target.name), wanted.force)?;
     Ok(Some(contents))
 }
