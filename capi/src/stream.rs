@@ -105,7 +105,7 @@ pub unsafe extern "C" fn mainstay_stream_bytes(session: *mut Session, name: *con
 }
 
 /// `bytes` again, if there can be so many at `data`.
-fn memory(data: *const c_void, bytes: usize) -> Result<usize, Error> {
+pub(crate) fn memory(data: *const c_void, bytes: usize) -> Result<usize, Error> {
     if data.is_null() && bytes > 0 {
         return Err(null("data"));
     }

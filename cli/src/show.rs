@@ -137,13 +137,17 @@ fn items(shards: &[ShownShard]) -> String {
     ];
     let rows = shards.iter().flat_map(|shard| {
         shard.items.iter().map(|item| {
-            let shape: Vec<String> = item.shape.iter().map(u64::to_string).collect();
+            let joined = |numbers: &[u64], by| numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(by);
+            let mut shape = joined(&item.shape, " × ");
+            if let (Some(global), Some(offset)) = (&item.global_shape, &item.offset) {
+                shape += &format!(" at {} of {}", joined(offset, ", "), joined(global, " × "));
+            }
             vec![
                 shard.shard.to_string(),
                 item.name.clone(),
                 item.kind.to_owned(),
                 item.element_type.to_owned(),
-                shape.join(" × "),
+                shape,
                 text::bytes(item.bytes),
             ]
         })

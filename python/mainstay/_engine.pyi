@@ -2,7 +2,7 @@
 
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, ClassVar, Literal, Protocol, Self, SupportsFloat, SupportsIndex, final, overload, type_check_only
 
@@ -21,6 +21,7 @@ __all__ = [
     "InvalidArgument",
     "InvalidName",
     "Io",
+    "Item",
     "LineageConflict",
     "NewerVersion",
     "NotASpace",
@@ -29,14 +30,18 @@ __all__ = [
     "PoolFull",
     "PortionTooSmall",
     "RankCount",
+    "Reader",
     "Record",
     "RegionChanged",
     "RegionMissing",
     "Restored",
+    "RevisionMissing",
     "Session",
+    "Shard",
     "SyncFailed",
     "__version__",
     "open",
+    "read",
 ]
 
 __version__: str
@@ -76,7 +81,13 @@ class Session:
     def rank(self) -> int: ...
     @property
     def size(self) -> int: ...
-    def protect(self, name: str, buffer: WriteableBuffer | _Array) -> None: ...
+    def protect(
+        self,
+        name: str,
+        buffer: WriteableBuffer | _Array,
+        global_shape: Sequence[SupportsIndex] | None = None,
+        offset: Sequence[SupportsIndex] | None = None,
+    ) -> None: ...
     def unprotect(self, name: str) -> None: ...
     def protect_output(self, path: str | os.PathLike[str]) -> None: ...
     def restore(self) -> Restored | None: ...
@@ -102,6 +113,61 @@ class Session:
         exception: BaseException | None,
         _traceback: TracebackType | None,
     ) -> None: ...
+
+def read(path: str | os.PathLike[str], revision: SupportsIndex | None = None) -> Reader: ...
+@final
+class Reader:
+    @property
+    def path(self) -> str: ...
+    @property
+    def revision(self) -> int: ...
+    @property
+    def shards(self) -> list[Shard]: ...
+    def read(self, shard: SupportsIndex, name: str, offset: SupportsIndex = 0, bytes: SupportsIndex | None = None) -> bytes: ...
+    def readinto(self, shard: SupportsIndex, name: str, offset: SupportsIndex, buffer: WriteableBuffer | _Array) -> int: ...
+    def read_box(
+        self,
+        name: str,
+        offset: Sequence[SupportsIndex],
+        shape: Sequence[SupportsIndex],
+        buffer: WriteableBuffer | _Array,
+    ) -> None: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        _exception_type: type[BaseException] | None,
+        _exception: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None: ...
+
+@final
+class Shard:
+    @property
+    def number(self) -> int: ...
+    @property
+    def items(self) -> list[Item]: ...
+    @property
+    def notes(self) -> dict[str, str]: ...
+
+@final
+class Item:
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> Literal["region", "object", "stream"]: ...
+    @property
+    def element_type(self) -> str: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def global_shape(self) -> tuple[int, ...] | None: ...
+    @property
+    def offset(self) -> tuple[int, ...] | None: ...
+    @property
+    def bytes(self) -> int: ...
 
 @final
 class Restored:
@@ -165,3 +231,4 @@ class LineageConflict(Error): ...
 class OutOfSight(Error): ...
 class Internal(Error): ...
 class OutputShort(Error): ...
+class RevisionMissing(Error): ...

@@ -42,6 +42,7 @@ program session_test
   call save_all()
   call come_back()
   call pieces()
+  call boxes()
   call fail()
   print "(a)", "done"
   call MPI_Finalize(error)
@@ -235,6 +236,36 @@ contains
     call refused(stat, MAINSTAY_INVALID_ARGUMENT, "all")
     call session%read("gaps", 0, f64(::2, :), stat=stat)
     call refused(stat, MAINSTAY_INVALID_ARGUMENT, 'stream "gaps": not contiguous')
+    call session%close()
+  end subroutine
+
+  subroutine boxes()
+    type(mainstay_session) :: session
+    integer :: stat
+    call session%open_solo(trim(space) // "-b")
+    i32 = reshape([1, 2, 3, 4, 5, 6], [2, 3])
+    call session%protect_box("i32", i32, [5, 4], [3, 1])
+    call session%protect_box("points", points, [9_int64], [5_int64])
+    call session%protect_box("odd", f64, [5, 4], [1, 1], stat)
+    call refused(stat, MAINSTAY_INVALID_ARGUMENT, "5 cells from 1 on along side 1")
+    call session%protect_box("odd", f64, [5], [1], stat)
+    call refused(stat, MAINSTAY_INVALID_ARGUMENT, "a number for each dimension")
+    call session%protect_box("odd", f64, [5, 4], [0], stat)
+    call refused(stat, MAINSTAY_INVALID_ARGUMENT, "a number for each dimension")
+    call session%protect_box("odd", f64, [5, 4], [-1, 0], stat)
+    call refused(stat, MAINSTAY_INVALID_ARGUMENT, "a negative number")
+    call session%checkpoint()
+    call session%close()
+    ! Another box of the same array: its first row is the second of what was saved.
+    i16 = 0
+    i32 = 0
+    call session%open_solo(trim(space) // "-b")
+    call session%protect_box("i32", i32(2:2, 1), [5, 4], [4, 2], stat)
+    call refused(stat, MAINSTAY_INVALID_ARGUMENT, "a number for each dimension")
+    call session%protect_box("i32", i32(:, 1:2), [5, 4], [3, 2])
+    call session%protect_box("points", points, [9], [5])
+    call session%restore()
+    call must(all(i32(:, 1:2) == reshape([3, 4, 5, 6], [2, 2])), "the cells of another box")
     call session%close()
   end subroutine
 

@@ -190,6 +190,9 @@ pub struct ShownItem {
     pub kind: &'static str,
     pub element_type: &'static str,
     pub shape: Vec<u64>,
+    /// Of the global array in which it is a box, and where that begins.
+    pub global_shape: Option<Vec<u64>>,
+    pub offset: Option<Vec<u64>>,
     pub bytes: u64,
     pub extents: Vec<Extent>,
 }
@@ -303,11 +306,14 @@ impl ShownShard {
 
 impl ShownItem {
     fn of(item: Item) -> ShownItem {
+        let (global_shape, offset) = item.place.map(|place| (place.global_shape, place.offset)).unzip();
         ShownItem {
             name: item.name,
             kind: item_kind(item.kind),
             element_type: item.element.name(),
             shape: item.shape,
+            global_shape,
+            offset,
             bytes: item.bytes,
             extents: item.extents.iter().map(|e| Extent { at: e.at, bytes: e.bytes }).collect(),
         }

@@ -13,6 +13,7 @@ mod layout;
 mod node;
 mod open;
 mod reading;
+mod redistribute;
 mod requests;
 mod restore;
 mod schedule;

@@ -12,7 +12,7 @@ mod room;
 mod rules;
 mod salvage;
 
-pub use hold::{Holding, hold, hold_on, release, release_on, release_one};
+pub use hold::{Holding, hold, hold_on, release, release_on, release_one, release_one_on};
 pub use prune::{Pruned, prune, prune_on};
 pub use request::Request;
 pub use rules::{Fate, Reason, Rules, fates};

@@ -15,6 +15,7 @@ pub mod processes;
 pub mod program;
 pub mod recording;
 pub mod schedule;
+pub mod spread;
 pub mod stuck;
 pub mod whole;
 

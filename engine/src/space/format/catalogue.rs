@@ -83,7 +83,7 @@ impl PhaseRecord {
 }
 
 /// One shard of one revision.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     pub lineage: Lineage,
     pub number: u64,
