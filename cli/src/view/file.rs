@@ -81,8 +81,10 @@ impl File {
                     let made = new.create(leaf(&dataset.path))?;
                     describe(&made, dataset)?;
                     buffer.resize(dataset.item.bytes as usize, 0);
-                    read(of, name, 0, &mut buffer)?;
-                    made.write_raw_bytes(&buffer)?;
+                    if !buffer.is_empty() {
+                        read(of, name, 0, &mut buffer)?;
+                        made.write_raw_bytes(&buffer)?;
+                    }
                     continue;
                 };
                 let made = new.chunk(&lengths(&chunks.shape)).create(leaf(&dataset.path))?;
