@@ -87,7 +87,7 @@ def test_a_checkpoint_of_an_mpi_job_is_read_in_place(saved, scratch, monkeypatch
     field = whole(file, expected)
     with h5py.File(file) as view:
         assert (view.attrs["revision"], view.attrs["lineage"], view.attrs["shards"]) == (2, 1, RANKS)
-        assert view.attrs["space"] == str(space)
+        assert view.attrs["space"] == str(space.resolve())
         for shard in range(RANKS):
             part = view[f"shard/{shard:04}/temperature"]
             assert part.attrs["kind"] == "region" and part.attrs["element_type"] == "f64"
@@ -140,8 +140,8 @@ def test_a_view_by_relative_names_moves_with_its_space(saved, scratch):
         assert dumped(file, path, scratch, cwd="/", env=told) == expected.tobytes()
         script = "import h5py, sys; sys.stdout.buffer.write(h5py.File(sys.argv[1])[sys.argv[2]][()].tobytes())"
         done = subprocess.run(
-            [sys.executable, "-c", script, file, path], cwd="/", env=told, check=True, capture_output=True, timeout=LIMIT_S
-        )
+            [sys.executable, "-c", script, file, path], cwd="/", env=told, check=True, capture_output=True, timeout=LIMIT_S,
+        )  # fmt: skip
         assert done.stdout == expected.tobytes()
     with pytest.raises(OSError), h5py.File(file) as view:
         view["shard/0002/temperature"][()]
@@ -153,14 +153,14 @@ def test_tools_for_netcdf_read_it(saved, scratch):
     mainstay("view", space, "--hdf5", scratch / "out.h5", "--no-hold")
     for path, array in [
         ("/shard/0001/temperature", expected[1, "temperature"]),
-        ("/temperature", whole(scratch / "out.h5", expected)),
+        ("temperature", whole(scratch / "out.h5", expected)),
     ]:
         said = subprocess.run(
             ["ncdump", "-p", "9,17", "-v", path, scratch / "out.h5"],
             check=True, capture_output=True, text=True, timeout=LIMIT_S,
         ).stdout  # fmt: skip
         assert ":revision = 2ULL" in said
-        data = said.split("temperature =")[-1].split(";")[0]
+        data = said.split("temperature =")[1].split(";")[0]
         assert numpy.array([float(number) for number in data.split(",")]).tobytes() == array.tobytes()
 
 
@@ -176,6 +176,7 @@ def test_every_element_type_and_shape_comes_back(scratch, how):
         state[dtype.name] = bits.view(dtype)[..., 0]
     state["bf16"] = random.standard_normal((3, 4)).astype(ml_dtypes.bfloat16)
     state["number"] = numpy.array(-3.5)
+    state["large"] = random.standard_normal((3, 70_001))  # more than one chunk of a copy
     state["none"] = numpy.zeros((0, 4), "f4")
     state["groups/of/one"] = numpy.arange(5, dtype="u1")
     state["bytes"] = bytearray(b"as they are")

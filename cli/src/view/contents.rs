@@ -21,6 +21,8 @@ use std::{
 const SHARDS: &str = "shard";
 
 pub struct Contents<'a> {
+    /// Its canonical path.
+    pub space: PathBuf,
     pub shards: Vec<Shard<'a>>,
     /// The placed items, each as one array.
     pub arrays: Vec<Global>,
@@ -99,7 +101,7 @@ pub fn contents<'a>(
             false
         }
     });
-    Ok(Some(Contents { shards, arrays, left_out }))
+    Ok(Some(Contents { space, shards, arrays, left_out }))
 }
 
 fn too_many(pieces: usize) -> String {

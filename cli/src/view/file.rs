@@ -10,7 +10,7 @@ use crate::{
     document::{hex, item_kind},
     exit::Failure,
 };
-use mainstay_engine::{RevisionSurvey, SpaceSurvey};
+use mainstay_engine::RevisionSurvey;
 use rust_hdf5::{
     FileLocking, H5Dataset, H5File, H5Group, Hdf5Error, Hyperslab, LibverBound, RegularHyperslab, Selection,
     VarLenUnicode, dataset::DatasetBuilder,
@@ -38,14 +38,14 @@ pub struct File {
 }
 
 impl File {
-    /// Makes it, with what all of it is of.
-    pub fn create(path: &Path, survey: &SpaceSurvey, revision: &RevisionSurvey) -> Result<File> {
+    /// Makes it, with what all of it is of: a revision of `space`.
+    pub fn create(path: &Path, space: &str, revision: &RevisionSurvey) -> Result<File> {
         // Virtual datasets came with 1.10; what is newer, older tools do not read.
         let options = H5File::options().libver(LibverBound::V110).track_order(true);
         // Nobody knows its name yet.
         let file = options.locking(FileLocking::Disabled).create(path)?;
         let root = file.root_group();
-        root.set_attr_string("space", &survey.path)?;
+        root.set_attr_string("space", space)?;
         root.set_attr_numeric("revision", &revision.key.number)?;
         root.set_attr_numeric("lineage", &revision.key.lineage.number)?;
         root.set_attr_string("lineage_id", &hex(&revision.key.lineage.id))?;

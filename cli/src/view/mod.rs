@@ -142,7 +142,7 @@ fn write<'a>(
     }
     let unfinished = Unfinished::begin(&target.directory)?;
     let path = unfinished.path(&target.name);
-    let mut file = File::create(&path, survey, revision)?;
+    let mut file = File::create(&path, &contents.space.display().to_string(), revision)?;
     if in_place {
         file.show(&contents.shards, &names(wanted, target, &contents)?)?;
     } else if !copy::copy(&wanted.space.path, revision, &contents, &mut file)? {
