@@ -26,7 +26,8 @@ pub fn hold(wanted: &arguments::Hold) -> Result<Exit, Failure> {
     for _ in 0..TRIES {
         let survey = SpaceSurvey::open(&wanted.space.path)?;
         let key = chosen(&survey, wanted.revision)?;
-        let Some((hold, counts)) = take(wanted.space.path.as_path(), &survey, key, &wanted.note, expires, wanted.wait)? else {
+        let Some((hold, counts)) = take(wanted.space.path.as_path(), &survey, key, &wanted.note, expires, wanted.wait)?
+        else {
             if wanted.revision.is_none() {
                 continue;
             }

@@ -145,8 +145,7 @@ fn write_part(part: &Part, reader: &Reader, unfinished: &Unfinished) -> Result<(
 
 fn tell(wanted: &arguments::Export, reader: &Reader, parts: &[Part]) -> Result<(), Failure> {
     let npy = |item: &Item| wanted.format == Format::Npy && item.kind != ItemKind::File;
-    let all =
-        || parts.iter().flat_map(|part| part.files.iter().zip(&part.items).map(|(f, i)| (part.shard, f, i)));
+    let all = || parts.iter().flat_map(|part| part.files.iter().zip(&part.items).map(|(f, i)| (part.shard, f, i)));
     if all().any(|(_, file, item)| npy(item) && file.element == ElementType::BF16) {
         say("numpy knows no bf16: such items are arrays of two-byte voids; ml_dtypes has the type to view them as");
     }

@@ -61,22 +61,18 @@ pub fn contents<'a>(
     revision: &'a RevisionSurvey,
     in_place: bool,
 ) -> Result<Option<Contents<'a>>, Failure> {
-    let space = fs::canonicalize(&survey.path).map_err(|error| Failure::refused(format!("{}: {error}", survey.path)))?;
+    let space =
+        fs::canonicalize(&survey.path).map_err(|error| Failure::refused(format!("{}: {error}", survey.path)))?;
     let digits = (revision.shard_count - 1).to_string().len().max(4);
     let (mut shards, mut left_out) = (Vec::new(), Vec::new());
     for shard in &revision.shards {
         let Some(Manifest { items, .. }) = shard.manifest()? else { return Ok(None) };
         let (file, portion_at) = home(survey, revision, shard.shard, &space)?;
         let path = format!("{SHARDS}/{:0digits$}", shard.shard);
-        let file_bytes = fs::metadata(&file).map_err(|error| Failure::refused(format!("{}: {error}", file.display())))?.len();
         let (mut datasets, mut names) = (Vec::new(), Names::default());
         for item in items {
             let path = format!("{path}/{}", item.name);
             let pieces = pieces(&item, portion_at);
-            if pieces.iter().any(|piece| piece.at + piece.bytes > file_bytes) {
-                // HDF5 would read zeros.
-                return Err(Failure::lost(format!("{} is cut short: {file_bytes} bytes are left of it", file.display())));
-            }
             let many = in_place && pieces.len() > PIECES_MAX;
             let why = check_name(&item.name).err().map(|error| error.to_string());
             let why = why.or_else(|| many.then(|| too_many(pieces.len()))).or_else(|| names.take(&path).err());

@@ -114,7 +114,8 @@ mod tests {
                 let at = [cell / side / side, cell / side % side, cell % side];
                 let has = |block: &Block| (0..3).all(|d| (block.offset[d]..block.end(d)).contains(&at[d]));
                 let first = blocks.iter().position(has);
-                let owners: Vec<usize> = (0..6).flat_map(|i| own[i].iter().filter(|b| has(b)).map(move |_| i)).collect();
+                let owners: Vec<usize> =
+                    (0..6).flat_map(|i| own[i].iter().filter(|b| has(b)).map(move |_| i)).collect();
                 assert_eq!(owners, first.into_iter().collect::<Vec<_>>(), "{at:?} of {blocks:?}");
             }
         }

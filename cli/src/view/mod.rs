@@ -23,7 +23,11 @@ use crate::{
 };
 use contents::{Contents, contents};
 use file::File;
-use mainstay_engine::{RevisionSurvey, SpaceSurvey, Verified, space::format::{Hold, NOTE_BYTES_MAX}, tend};
+use mainstay_engine::{
+    RevisionSurvey, SpaceSurvey, Verified,
+    space::format::{Hold, NOTE_BYTES_MAX},
+    tend,
+};
 use std::{
     collections::{BTreeSet, HashMap},
     fs::{self, Permissions},
