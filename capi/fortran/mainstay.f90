@@ -60,6 +60,16 @@ module mainstay
   integer(c_int32_t), parameter, public :: MAINSTAY_POOL_HELD_ALWAYS = 1
   integer(c_int32_t), parameter, public :: MAINSTAY_POOL_HELD_CHECKPOINT = 2
 
+  integer(c_int32_t), parameter, public :: MAINSTAY_PER_DEFAULT = 0
+  integer(c_int32_t), parameter, public :: MAINSTAY_PER_APP = 1
+  integer(c_int32_t), parameter, public :: MAINSTAY_PER_NODE = 2
+  integer(c_int32_t), parameter, public :: MAINSTAY_PER_RANK = 3
+
+  integer(c_int32_t), parameter, public :: MAINSTAY_ALLOCATE_DEFAULT = 0
+  integer(c_int32_t), parameter, public :: MAINSTAY_ALLOCATE_SPARSE = 1
+  integer(c_int32_t), parameter, public :: MAINSTAY_ALLOCATE_BLOCKS = 2
+  integer(c_int32_t), parameter, public :: MAINSTAY_ALLOCATE_ZERO = 3
+
   ! What the program sets; 0: the settings of the environment or of mainstay.toml, or the default.
   type, bind(C), public :: mainstay_options
     integer(c_size_t) :: size_of_options = 0  ! not to be set
@@ -77,6 +87,10 @@ module mainstay
     integer(c_int64_t) :: threshold_bytes = 0
     integer(c_int64_t) :: buffer_bytes = 0
     real(c_double) :: flush_seconds = 0
+    integer(c_int32_t) :: per = MAINSTAY_PER_DEFAULT
+    integer(c_int32_t) :: allocate = MAINSTAY_ALLOCATE_DEFAULT
+    integer(c_int32_t) :: stripe_count = 0
+    integer(c_int64_t) :: stripe_bytes = 0
   end type
 
   ! What one checkpoint took on this rank; as in mainstay.h.
@@ -125,6 +139,7 @@ module mainstay
     generic :: begin => begin_int32, begin_int64
     procedure, private :: write_int32, write_int64
     generic :: write => write_int32, write_int64
+    procedure :: abandon
     procedure, private :: read_int32, read_int64
     generic :: read => read_int32, read_int64
     procedure :: stream_bytes
@@ -230,6 +245,11 @@ module mainstay
       character(kind=c_char), intent(in) :: name(*)
       integer(c_int64_t), value :: offset
       type(*), dimension(..), intent(in) :: data
+      integer(c_int) :: status
+    end function
+    function c_abandon(session) bind(C, name="mainstay_abandon") result(status)
+      import
+      type(c_ptr), value :: session
       integer(c_int) :: status
     end function
     function c_read(session, name, offset, data, got, whole) bind(C, name="mainstay_fortran_read") result(status)
@@ -482,6 +502,13 @@ contains
     type(*), dimension(..), intent(in) :: data
     integer, intent(out), optional :: stat
     call settle(c_write(self%handle, to_c(name), int(offset, c_int64_t), data), stat)
+  end subroutine
+
+  ! Gives up the checkpoint that was begun; its number is used up. Collective.
+  subroutine abandon(self, stat)
+    class(mainstay_session), intent(in) :: self
+    integer, intent(out), optional :: stat
+    call settle(c_abandon(self%handle), stat)
   end subroutine
 
   ! Fills `data` from byte `offset` of the stream `name` on, as the last restore brought it back. `got`: how many

@@ -236,6 +236,8 @@ public:
   template <class Elements> void write(const std::string &name, std::uint64_t offset, const Elements &elements) {
     write(name, offset, std::data(elements), detail::bytes(elements));
   }
+  /* Gives up the checkpoint that was begun; its number is used up. */
+  void abandon() { detail::check(mainstay_abandon(handle_)); }
   /* How many bytes of the stream `name` of the revision that was restored there were to read: fewer than
    * asked for only at its end. */
   std::size_t read(const std::string &name, std::uint64_t offset, void *data, std::size_t bytes) {

@@ -23,9 +23,11 @@ mod output;
 mod phases;
 mod progress;
 mod prune;
+mod reserve;
 mod run;
 mod salvage;
 mod show;
+mod staged;
 mod text;
 mod unfinished;
 mod verify;
@@ -54,6 +56,8 @@ fn main() -> ExitCode {
         Command::Hold(wanted) => hold::hold(&wanted),
         Command::Release(wanted) => hold::release(&wanted),
         Command::Prune(wanted) => prune::prune(&wanted),
+        Command::Reserve(wanted) => reserve::reserve(&wanted),
+        Command::Grow(wanted) => reserve::grow(&wanted),
         Command::Run(wanted) => return run::run(&wanted),
         Command::Salvage(wanted) => salvage::salvage(&wanted),
         Command::View(wanted) => view::view(&wanted),

@@ -45,7 +45,7 @@ pub fn verify(wanted: &arguments::Verify) -> Result<Exit, Failure> {
 fn attempt(wanted: &arguments::Verify) -> Result<(SpaceSurvey, Vec<VerifiedRevision>), Failure> {
     let survey = SpaceSurvey::open(&wanted.space.path)?;
     let revisions = chosen(&survey, wanted.revision)?;
-    let bar = progress::bar(revisions.iter().map(|revision| revision.block_bytes()).sum());
+    let bar = progress::of_bytes(revisions.iter().map(|revision| revision.block_bytes()).sum());
     let verified = revisions.iter().map(|revision| verify_one(revision, &bar)).collect();
     bar.finish_and_clear();
     let verified: Result<Vec<VerifiedRevision>, Failure> = verified;

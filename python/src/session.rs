@@ -63,8 +63,8 @@ struct Open {
     signature = (path, comm=None, **settings),
     text_signature = "(path, comm=None, *, keep=None, stage=None, pool_bytes=None, chunk_bytes=None, pool_held=None, \
                       small_bytes=None, threshold_bytes=None, buffer_bytes=None, flush_seconds=None, io_threads=None, \
-                      portion_bytes=None, pool_directory=None, every_steps=None, every_seconds=None, \
-                      mtbf_seconds=None, interval=None, agree_seconds=None, checkpoint_signal=None)"
+                      portion_bytes=None, per=None, allocate=None, stripe_count=None, stripe_bytes=None, \
+                      pool_directory=None, every_steps=None, every_seconds=None, mtbf_seconds=None, interval=None, agree_seconds=None, checkpoint_signal=None)"
 )]
 pub fn open(
     py: Python<'_>,
@@ -254,6 +254,13 @@ impl Session {
         let number = self.call(py, |engine| engine.begin(bytes))?;
         self.turn(py)?;
         Ok(number)
+    }
+
+    /// Gives up the checkpoint that was begun, in place of checkpoint(). Collective: all ranks do, or none. Nothing
+    /// of it is kept, and the revisions that were complete stay as they were. Its number is used up.
+    fn abandon(&self, py: Python<'_>) -> PyResult<()> {
+        self.turn(py)?;
+        self.call(py, Engine::abandon)
     }
 
     /// Writes the bytes of `data`, any object with the buffer protocol, at `offset` of the stream `name`, which

@@ -145,6 +145,8 @@ static void set(const char *what) {
   if (strncmp(what, "every=", 6) == 0) options.every_seconds = strtod(value, NULL);
   if (strncmp(what, "mtbf=", 5) == 0) options.mtbf_seconds = strtod(value, NULL);
   if (strncmp(what, "held=", 5) == 0) options.pool_held = (uint32_t)n;
+  if (strncmp(what, "per=", 4) == 0) options.per = (uint32_t)n;
+  if (strncmp(what, "allocate=", 9) == 0) options.allocate = (uint32_t)n;
   if (strncmp(what, "small=", 6) == 0) options.small_bytes = n;
   if (strncmp(what, "threshold=", 10) == 0) options.threshold_bytes = n;
   if (strncmp(what, "buffer=", 7) == 0) options.buffer_bytes = n;
@@ -254,6 +256,7 @@ static void nulls(void) {
   said("protect_output(session)", mainstay_protect_output(NULL, "a"));
   said("protect_output(path)", mainstay_protect_output(session, NULL));
   said("begin(session)", mainstay_begin(NULL, 1, NULL));
+  said("abandon(session)", mainstay_abandon(NULL));
   said("write(session)", mainstay_write(NULL, "a", 0, step, 8));
   said("write(name)", mainstay_write(session, NULL, 0, step, 8));
   said("write(data)", mainstay_write(session, "a", 0, NULL, 8));

@@ -1,4 +1,5 @@
-//! The documents of the commands that tend: `checkpoint`, `hold`, `release`, `prune`, `salvage`.
+//! The documents of the commands that tend: `checkpoint`, `hold`, `release`, `prune`, `reserve` and
+//! `grow`, `salvage`.
 
 use serde::Serialize;
 
@@ -56,11 +57,63 @@ pub struct PrunedRevision {
 }
 
 #[derive(Serialize)]
+pub struct Reserve<'a> {
+    pub space: &'a str,
+    pub file_system: &'static str,
+    /// 0 where there are none.
+    pub stripe_bytes: u64,
+    /// `None` if none were asked for.
+    pub stripes_in_effect: Option<bool>,
+    pub files: Vec<ReservedFile<'a>>,
+    pub layouts_removed: &'a [String],
+}
+
+#[derive(Serialize)]
+pub struct ReservedFile<'a> {
+    pub file: &'a str,
+    pub ranks: &'a [u32],
+    pub bytes: u64,
+    /// What of it will be written.
+    pub used_bytes: u64,
+    /// `None` where the file system does not tell.
+    pub allocated_bytes: Option<u64>,
+}
+
+#[derive(Serialize)]
 pub struct Salvage {
     pub pool_directory: String,
     pub shards: Vec<SalvagedShard>,
+    pub incomplete: Vec<Incomplete>,
     pub pools_removed: usize,
     pub pools_left: usize,
+}
+
+/// A revision that lacks shards still.
+#[derive(Serialize)]
+pub struct Incomplete {
+    pub space: String,
+    pub revision: u64,
+    pub lineage: u64,
+    pub lineage_id: String,
+    pub shards: u32,
+    pub missing: Vec<Missing>,
+}
+
+/// A stretch of shards.
+#[derive(Serialize)]
+pub struct Missing {
+    pub from: u32,
+    pub below: u32,
+}
+
+/// What is staged for a space in the memory of this node.
+#[derive(Serialize)]
+pub struct Staged {
+    pub revision: u64,
+    pub lineage: u64,
+    pub lineage_id: String,
+    pub shards: u32,
+    pub shards_staged: Vec<u32>,
 }
 
 #[derive(Serialize)]

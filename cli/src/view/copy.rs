@@ -23,7 +23,7 @@ pub fn copy(
         return Ok(false);
     }
     let datasets = contents.shards.iter().flat_map(|shard| &shard.datasets);
-    let bar = progress::bar(datasets.map(|dataset| dataset.item.bytes).sum());
+    let bar = progress::of_bytes(datasets.map(|dataset| dataset.item.bytes).sum());
     bar.set_message("copying");
     let mut let_go = false;
     let copied = file.copy(&contents.shards, &mut |shard, name, at, into| match reader.read(shard, name, at, into) {

@@ -178,7 +178,7 @@ fn names(
 
 /// Whether all of it could be read; otherwise the job let it go.
 fn verify(revision: &RevisionSurvey) -> Result<bool, Failure> {
-    let bar = progress::bar(revision.block_bytes());
+    let bar = progress::of_bytes(revision.block_bytes());
     bar.set_message("verifying");
     let verified = revision.verify(&|bytes| bar.inc(bytes));
     bar.finish_and_clear();

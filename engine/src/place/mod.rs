@@ -6,10 +6,15 @@
 
 mod load;
 mod meta;
+mod plan;
+mod publish;
 mod saving;
+mod sizing;
 mod threads;
 
 pub(crate) use load::Load;
 pub(crate) use meta::Meta;
-pub(crate) use saving::{Contents, Plan, Saving, Staged, lock};
+pub(crate) use plan::{Contents, Plan, Staged};
+pub(crate) use saving::{Saving, lock};
+pub(crate) use sizing::{RUNS, portion_blocks};
 pub(crate) use threads::{IoThreads, spawn, spawn_scoped};

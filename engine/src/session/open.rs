@@ -22,11 +22,11 @@ use crate::{
     restore::{Found, Seen, Sight, find},
     salvage,
     space::{
-        LayoutFile, Locks, PROBE, clear_away, draw_id,
+        LayoutFile, Locks, clear_away, draw_id,
         format::{self, Lineage},
-        layouts,
+        layouts, probe_name,
     },
-    stage::{Policy, PoolInMaking, Stage, THRESHOLD_MAX, find_threshold},
+    stage::{Policy, PoolInMaking, Stage, find_threshold},
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -87,7 +87,7 @@ impl Inner {
         // Nobody makes a pool, or looks for revisions, while another rank is at it still.
         agree(&*group, Ok(()))?;
         let (node, pool) = find_node(&*group, &config)?;
-        let threshold = find_threshold_together(&*group, &*device, &config)?;
+        let policy = Policy::new(&config, || find_threshold_together(&*group, &*device, &config))?;
 
         let scan = scan(&*group, &*device, &domain, locks_work);
         let mut scan = agree(&*group, scan)?;
@@ -119,7 +119,7 @@ impl Inner {
             io,
             begun: None,
             saving: None,
-            policy: Policy::new(&config, threshold),
+            policy,
             node: node as u32,
             pool: pool.map(PoolInMaking::new),
             record,
@@ -192,7 +192,10 @@ fn scan(group: &dyn Group, device: &dyn Device, domain: &Domain, locks_work: boo
     let (mut opened, mut newest, mut sight) = (Vec::new(), Newest::default(), Sight::default());
     for layout in &layouts {
         let header = &layout.header;
-        newest = Newest { layout_number: header.layout_number, layout_id: header.layout_id, writable: false };
+        // Of several files of one layout a rank has its portion in one.
+        if header.layout_id != newest.layout_id {
+            newest = Newest { layout_number: header.layout_number, layout_id: header.layout_id, writable: false };
+        }
         for portion in layout.portions().filter(|p| domain.looks_after(rank, p.rank() as usize)) {
             let owner = portion.rank() as usize;
             let found = Ledger::open(portion)?;
@@ -255,19 +258,17 @@ fn find_node(group: &dyn Group, config: &Config) -> Result<(usize, Option<Pool>)
     Ok((Node::find(group, &small).map_or(group.rank(), |node| node.leader), None))
 }
 
-/// The threshold of the stages that have one: as set, or as rank 0 finds it.
+/// The threshold: as set, or as rank 0 finds it. Collective.
 fn find_threshold_together(group: &dyn Group, device: &dyn Device, config: &Config) -> Result<u64> {
     /// As published (slides 003).
     const THRESHOLD_PUBLISHED: u64 = 64 << 10;
     match config.threshold_bytes {
         Some(set) => Ok(set),
-        None if !Policy::has_threshold(config.stage) => Ok(THRESHOLD_MAX),
         None => {
             let mut found = [0];
             if group.rank() == 0 {
-                let name = draw_id().map(|id| format!("{PROBE}{:032x}", u128::from_le_bytes(id)));
                 // On a disk that is full it cannot be found; a restore can do without.
-                found = [name.and_then(|name| find_threshold(device, &name)).unwrap_or(THRESHOLD_PUBLISHED)];
+                found = [probe_name().and_then(|name| find_threshold(device, &name)).unwrap_or(THRESHOLD_PUBLISHED)];
             }
             group.all_max(&mut found)?;
             Ok(found[0])

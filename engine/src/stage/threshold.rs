@@ -4,7 +4,7 @@
 
 use crate::{
     capture::copy,
-    device::{self, Device, File},
+    device::{self, Device, File, Room},
     error::{Error, Result},
     space::Aligned,
 };
@@ -16,7 +16,7 @@ use std::{
 
 /// Sizes between which it is sought.
 const THRESHOLD_MIN: u64 = 4 << 10;
-pub(crate) const THRESHOLD_MAX: u64 = 1 << 20;
+const THRESHOLD_MAX: u64 = 1 << 20;
 /// Of each size so many are tried; the fastest counts, as others were disturbed.
 const ROUNDS: usize = 5;
 /// Written beside the middle of a block, as pieces are: so that it goes through the cache.
@@ -27,7 +27,7 @@ const ASIDE: usize = 64;
 /// and removes it.
 pub(crate) fn find_threshold(device: &dyn Device, name: &str) -> Result<u64> {
     let failed = |e| Error::io("finding threshold_bytes with", format!("{}/{name}", device.path()), e);
-    let file = device.create(name, 2 * THRESHOLD_MAX).map_err(failed)?;
+    let file = device.create(name, &Room::of(2 * THRESHOLD_MAX)).map_err(failed)?;
     let found = measure(&file).map_err(failed);
     device.remove(name).map_err(failed)?;
     found

@@ -10,6 +10,8 @@ macro_rules! tell {
     }};
 }
 
+pub mod between;
+pub mod counting;
 pub mod faulty;
 pub mod processes;
 pub mod program;
