@@ -177,7 +177,8 @@ fn another_global_shape_or_type_is_refused_with_both() {
     let words = ["region \"u\"", "u64 3 x 8 at 0, 0 of 6 x 8", "at 0, 0 of 6 x 9"];
     says(&refused(slab("u", &[6, 8], 2), 1, slab("u", &[6, 9], 1)), ErrorKind::RegionChanged, &words);
     // Shards that contradict each other.
-    let two = |rank: usize, session: &mut Session| slab("u", if rank == 0 { &[6, 8] } else { &[6, 9] }, 2)(rank, session);
+    let two =
+        |rank: usize, session: &mut Session| slab("u", if rank == 0 { &[6, 8] } else { &[6, 9] }, 2)(rank, session);
     let words = ["at 0, 0 of 6 x 8", "by rank 0", "at 3, 0 of 6 x 9", "by rank 1"];
     says(&refused(two, 1, slab("u", &[6, 8], 1)), ErrorKind::RegionChanged, &words);
     let mixed = |rank: usize, session: &mut Session| match rank {
@@ -350,7 +351,10 @@ fn damage_moves_all_ranks_to_the_revision_before() {
         session.protect(part.region("u").unwrap()).unwrap();
         let restored = session.restore().unwrap().unwrap();
         assert_eq!(restored.revision, 1);
-        assert!(restored.skipped.iter().any(|what| what.contains("shard 3") && what.contains("checksum")), "{restored:?}");
+        assert!(
+            restored.skipped.iter().any(|what| what.contains("shard 3") && what.contains("checksum")),
+            "{restored:?}"
+        );
         assert!(part.holds(|number| value(Mark { run: 0, step: 1 }, number)));
     });
 }

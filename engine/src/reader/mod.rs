@@ -11,7 +11,7 @@ use crate::{
     capture::Region,
     commit::RevisionKey,
     error::{Error, Result},
-    restore::{Blocks, RevisionSurvey, Saved, Sharing, ShardSurvey, Stored, Verified, box_of},
+    restore::{Blocks, RevisionSurvey, Saved, ShardSurvey, Sharing, Stored, Verified, box_of},
     space::format::{ElementType, Item, Manifest, PlaceInWhole},
 };
 use guard::Guard;

@@ -87,7 +87,9 @@ impl ShardSurvey {
     pub(crate) fn judge(&self, error: Error) -> Error {
         let Some(what) = damage_of(&error) else { return error };
         match self.is_kept() {
-            Ok(true) => Error::Unreadable { what: what.iter().map(|what| format!("shard {}: {what}", self.shard)).collect() },
+            Ok(true) => {
+                Error::Unreadable { what: what.iter().map(|what| format!("shard {}: {what}", self.shard)).collect() }
+            }
             Ok(false) => self.let_go(),
             Err(error) => error,
         }

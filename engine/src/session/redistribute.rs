@@ -103,7 +103,9 @@ impl Inner {
         }
         let is_common = |name: &str, bytes: u64| {
             let alike = |saved: &Saved| {
-                saved.item(name).is_some_and(|item| item.kind != ItemKind::File && item.place.is_none() && item.bytes == bytes)
+                saved
+                    .item(name)
+                    .is_some_and(|item| item.kind != ItemKind::File && item.place.is_none() && item.bytes == bytes)
             };
             bytes > 0 && shards.iter().all(alike)
         };
@@ -134,7 +136,9 @@ impl Inner {
             return Back { notes, reading: Reading::OfOtherRanks(sharing.shards.len()) };
         }
         match own.into_iter().find(|own| own.saved.entry.shard == sharing.rank) {
-            Some(own) => Back { notes: own.saved.notes, reading: Reading::of(sharing.revision, own.portion, own.manifest) },
+            Some(own) => {
+                Back { notes: own.saved.notes, reading: Reading::of(sharing.revision, own.portion, own.manifest) }
+            }
             None => Back { notes: Vec::new(), reading: Reading::Nothing },
         }
     }

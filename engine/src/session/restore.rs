@@ -133,12 +133,7 @@ impl Inner {
         }
     }
 
-    fn pour_into(
-        &self,
-        portion: &Portion,
-        manifest: &Manifest,
-        targets: &Targets<'_>,
-    ) -> Attempted<()> {
+    fn pour_into(&self, portion: &Portion, manifest: &Manifest, targets: &Targets<'_>) -> Attempted<()> {
         let sink = |at: u64, bytes: &[u8]| targets.fill(at, bytes);
         // What cannot be read is as good as damaged.
         pour(portion, manifest, &sink).map_err(damage_of)

@@ -142,7 +142,9 @@ mod tests {
             let mut at = 0;
             while at < from.len() {
                 let end = random.usize(at + 1..=from.len());
-                rows.each(at as u64, &from[at..end], |to, part| into[to as usize..][..part.len()].copy_from_slice(part));
+                rows.each(at as u64, &from[at..end], |to, part| {
+                    into[to as usize..][..part.len()].copy_from_slice(part)
+                });
                 at = end;
             }
             let in_shared = filled(&sides, &shared);

@@ -37,7 +37,8 @@ pub(crate) fn share_of<'a>(sharing: &Sharing<'_>, regions: &'a [Region], outputs
         let name = region.description.name.as_str();
         let items = sharing.items(name);
         let Some((_, first)) = items.first() else {
-            let why = format!("is protected and not in revision {}; protect it only after the restore", sharing.revision);
+            let why =
+                format!("is protected and not in revision {}; protect it only after the restore", sharing.revision);
             return Err(Error::RegionMissing { name: name.to_owned(), why });
         };
         missing.remove(name);
@@ -100,15 +101,18 @@ impl<'s> Sharing<'s> {
     /// All shards, and the program now, must speak of one array.
     fn check_alike(&self, region: &Region, items: &[(u32, &Item)]) -> Result<()> {
         let now = &region.description;
-        let changed =
-            |saved: String| Err(Error::RegionChanged { name: now.name.clone(), saved, now: now.kind() });
+        let changed = |saved: String| Err(Error::RegionChanged { name: now.name.clone(), saved, now: now.kind() });
         let global = |item: &Item| item.place.as_ref().map(|place| place.global_shape.clone());
         let [(first, one), others @ ..] = items else { return Ok(()) };
         for (shard, other) in others {
             let apart = one.place.is_none() && other.place.is_none() && self.same_ranks();
             let alike = apart || (one.element == other.element && global(one) == global(other));
             if !alike {
-                return changed(format!("{} by rank {first} and as {} by rank {shard}", saved_as(one), saved_as(other)));
+                return changed(format!(
+                    "{} by rank {first} and as {} by rank {shard}",
+                    saved_as(one),
+                    saved_as(other)
+                ));
             }
         }
         let now_global = now.place.as_ref().map(|place| place.global_shape.clone());

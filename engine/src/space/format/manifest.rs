@@ -175,7 +175,9 @@ impl Box {
         }
         for (side, ((from, cells), all)) in offset.iter().zip(shape).zip(global).enumerate() {
             if from.checked_add(*cells).is_none_or(|end| end > *all) {
-                return Some(format!("{cells} cells from {from} on along side {side}, where the global array has {all}"));
+                return Some(format!(
+                    "{cells} cells from {from} on along side {side}, where the global array has {all}"
+                ));
             }
         }
         let product = global.iter().try_fold(element.size(), |total, n| total.checked_mul(*n));
