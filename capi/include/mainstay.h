@@ -17,7 +17,7 @@
 
 /* mainstay_options options = MAINSTAY_OPTIONS_INIT;  then set what the program wants its way. */
 #define MAINSTAY_OPTIONS_INIT { sizeof(mainstay_options), 0, MAINSTAY_STAGE_DEFAULT, 0, 0, 0, 0, 0, 0, 0, \
-    MAINSTAY_POOL_HELD_DEFAULT, 0, 0, 0, 0 }
+    MAINSTAY_POOL_HELD_DEFAULT, 0, 0, 0, 0, MAINSTAY_PER_DEFAULT, MAINSTAY_ALLOCATE_DEFAULT, 0, 0 }
 
 // What a call came to. The names are the same in Rust, C and Python.
 typedef enum {
