@@ -1,12 +1,12 @@
 //! A directory of the file system. Aligned transfers go past the page cache (O_DIRECT) where the
 //! file system allows it; the rest, and file systems without it, go through the cache.
 
-use super::{Access, Device, File, LockFile, allocate, lock::ByteLocks, within_limit};
+use super::{Access, Device, File, LockFile, allocate, lock::ByteLocks, status::known, within_limit};
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use std::{
     fs::{self, OpenOptions},
     io,
-    os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt},
+    os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -134,13 +134,13 @@ impl File for DiskFile {
         }
         self.direct.as_ref().map_or(Ok(()), fs::File::sync_data)?;
         // Nobody would ever find what lies in a file without a name.
-        if self.cached.metadata()?.nlink() == 0 {
+        if known(&self.cached)?.links == 0 {
             return Err(io::Error::new(io::ErrorKind::NotFound, "the file was removed meanwhile"));
         }
         Ok(())
     }
 
     fn bytes(&self) -> io::Result<u64> {
-        Ok(self.cached.metadata()?.len())
+        Ok(known(&self.cached)?.bytes)
     }
 }

@@ -7,6 +7,7 @@
 mod allocate;
 mod disk;
 mod lock;
+mod status;
 
 pub(crate) use allocate::{allocate, allocate_at, within_limit};
 pub use disk::Disk;
@@ -44,6 +45,7 @@ pub trait File: Send + Sync + fmt::Debug {
     /// Makes durable all that was written before through this handle, and to this file by processes
     /// that have ended.
     fn sync(&self) -> io::Result<()>;
+    /// Its length, as far as this machine knows it: no server is asked.
     fn bytes(&self) -> io::Result<u64>;
 }
 
