@@ -112,7 +112,8 @@ def of_one(dump):
             counted[f"request {name.removeprefix('req_').removesuffix('_latency')}"] = value["avgcount"]
     counted["requests"] = dump["mds_server"]["handle_client_request"]
     for name, value in dump["mds"].items():
-        if name.startswith(("handle_client_cap", "ceph_cap_op")) and value:
+        # Those that are dirty are among the others.
+        if name.startswith(("handle_client_cap", "ceph_cap_op")) and not name.endswith("_dirty") and value:
             counted[f"capability {name}"] = value
     counted["capability messages"] = sum(count for name, count in counted.items() if name.startswith("capability "))
     counted["journal events"] = dump["mds_log"]["evadd"]

@@ -6,10 +6,10 @@ use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use std::{
     fs::{self, OpenOptions},
     io,
-    os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt},
+    os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -20,19 +20,20 @@ const ALIGNMENT: usize = 4096;
 #[derive(Debug)]
 pub struct Disk {
     directory: PathBuf,
+    device_number: OnceLock<u64>,
 }
 
 impl Disk {
     /// The directory of a space that exists.
     pub fn existing(directory: &Path) -> Disk {
-        Disk { directory: directory.to_owned() }
+        Disk { directory: directory.to_owned(), device_number: OnceLock::new() }
     }
 
     /// Makes the directory, for this user alone, if it is missing.
     pub fn make(directory: &Path) -> io::Result<Disk> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         // The program may change its working directory before the first file is made.
-        Ok(Disk { directory: directory.canonicalize()? })
+        Ok(Disk::existing(&directory.canonicalize()?))
     }
 
     fn open_with(&self, name: &str, options: &OpenOptions) -> io::Result<DiskFile> {
@@ -51,6 +52,11 @@ impl Disk {
 impl Device for Disk {
     fn path(&self) -> String {
         self.directory.display().to_string()
+    }
+
+    fn device_number(&self) -> u64 {
+        let ask = || fs::metadata(&self.directory).map_or(0, |found| found.dev());
+        *self.device_number.get_or_init(ask)
     }
 
     fn list(&self) -> io::Result<Vec<String>> {

@@ -19,6 +19,10 @@ use std::{fmt, io, sync::Arc};
 pub trait Device: Send + Sync + fmt::Debug {
     /// Where it is, for messages.
     fn path(&self) -> String;
+    /// Tells its file system from others on this machine (`st_dev`), as of the first call; 0: unknown.
+    fn device_number(&self) -> u64 {
+        0
+    }
     /// Names of the files in it.
     fn list(&self) -> io::Result<Vec<String>>;
     /// Makes a file of `bytes`, allocated for real; fails if the name is taken.

@@ -16,9 +16,8 @@ use crate::{
     },
 };
 use std::{
-    fs,
     ops::Range,
-    os::unix::{ffi::OsStrExt, fs::MetadataExt},
+    os::unix::ffi::OsStrExt,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
@@ -38,6 +37,8 @@ pub(crate) struct Plan {
     pub(crate) retained: Vec<RevisionKey>,
     /// The space's directory.
     pub(crate) space: String,
+    /// That holds the space, as its device tells it.
+    pub(crate) file_system: u64,
     /// t1.
     pub(crate) started: Instant,
 }
@@ -356,7 +357,7 @@ impl Saving {
         let plan = &self.plan;
         let (sequence, held) = self.found.clone();
         let sealed = SealedPlan {
-            file_system: fs::metadata(&plan.space).map_or(0, |found| found.dev()),
+            file_system: plan.file_system,
             space: plan.space.clone(),
             layout_id: self.portion.layout_id(),
             portion: self.portion.rank(),
