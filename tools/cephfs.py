@@ -16,6 +16,7 @@ SCRIPT = ROOT / "tools" / "cephfs.sh"
 LIMIT_S = 120  # of one call of the script
 ANSWER_BYTES_MAX = 64 << 20
 ANSWER_LIMIT_S = 20
+PORTS = range(20000, 30000, 250)  # each the first of those of one CephFS
 
 
 def missing():
@@ -34,6 +35,7 @@ class CephFs:
 
     def __enter__(self):
         # Paths of sockets are short.
+        self._port = next(filter(is_free, PORTS))
         self._folder = tempfile.TemporaryDirectory(prefix="mainstay-ceph-", dir="/tmp")
         self.home = Path(self._folder.name) / "c"
         try:
@@ -54,7 +56,11 @@ class CephFs:
 
     def call(self, *words):
         """A command of the script; what it printed."""
-        variables = {"CEPH_DIR": str(self.home), "CEPH_MDS": str(self._metadata_servers)}
+        variables = {
+            "CEPH_DIR": str(self.home),
+            "CEPH_MDS": str(self._metadata_servers),
+            "CEPH_PORT": str(self._port),
+        }
         done = subprocess.run(
             [SCRIPT, *map(str, words)],
             env={**os.environ, **variables},
@@ -101,6 +107,16 @@ class CephFs:
         for server in self.servers():
             counted.update(of_one(self.ask(server, prefix="perf dump")))
         return counted
+
+
+def is_free(port):
+    """Whether nobody listens on the port; a CephFS of another job would on its first one."""
+    with socket.socket() as tried:
+        try:
+            tried.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
 
 
 def of_one(dump):

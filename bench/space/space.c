@@ -63,15 +63,16 @@ static void wait_for_line(void)
 static void save_one(way *way, int round)
 {
     static const char *const names[] = {"perceived", "durable"};
-    field_fill((uint64_t *)(void *)way->data, way->bytes / sizeof(uint64_t), rank, (uint64_t)(round + 100));
-    if (way->kind->forget && round > -WARM_UPS)
-        way->kind->forget(way, round - 1);
+    const int number = round + WARM_UPS;
+    field_fill((uint64_t *)(void *)way->data, way->bytes / sizeof(uint64_t), rank, (uint64_t)number);
+    if (way->kind->forget && number > 0)
+        way->kind->forget(way, number - 1);
     meet();
     if (rank == 0)
         printf("{\"next\": \"%s\"}\n", way->name);
     wait_for_line();
     double start = start_together();
-    double goes_on = way->kind->save(way, round);
+    double goes_on = way->kind->save(way, number);
     double end = now();
     meet();
     const double values[] = {goes_on - start, end - start};
@@ -113,7 +114,7 @@ int main(int argc, char **argv)
     }
     for (way *way = ways; way < ways + count; way++) {
         if (way->kind->forget)
-            way->kind->forget(way, rounds - 1);
+            way->kind->forget(way, WARM_UPS + rounds - 1);
         if (way->kind->close)
             way->kind->close(way);
     }
