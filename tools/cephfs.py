@@ -7,6 +7,7 @@ import socket
 import struct
 import subprocess
 import tempfile
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -16,6 +17,7 @@ SCRIPT = ROOT / "tools" / "cephfs.sh"
 LIMIT_S = 120  # of one call of the script
 ANSWER_BYTES_MAX = 64 << 20
 ANSWER_LIMIT_S = 20
+SETTLE_S, SETTLE_LOOK_S, SETTLE_LIMIT_S = 6, 0.2, 40  # clients hold back what can wait for 5 s
 PORTS = range(20000, 30000, 250)  # each the first of those of one CephFS
 
 
@@ -80,6 +82,16 @@ class CephFs:
         """The node of this mount is gone, as the metadata servers will find out in time."""
         self.send(f"fuse.{at}", signal.SIGKILL)
 
+    def mount_again(self, at):
+        """What is left of a mount whose process was killed goes, and a new one comes."""
+        subprocess.run(["umount", "-l", self.mounts[at]], check=True, timeout=LIMIT_S)
+        self.call("mount", self._mounts)
+
+    def restart(self, name, number):
+        """Ends a daemon by a signal, and starts it anew."""
+        self.call("stop", name, int(number))
+        self.call("start", name)
+
     def evict_dead(self, at):
         """The metadata servers need not find out."""
         for server in self.servers():
@@ -106,6 +118,16 @@ class CephFs:
         counted = Counter()
         for server in self.servers():
             counted.update(of_one(self.ask(server, prefix="perf dump")))
+        return counted
+
+    def settled_counters(self):
+        """The same once nothing is on its way any more: clients tell some things only after a while."""
+        deadline = time.monotonic() + SETTLE_LIMIT_S
+        counted, since = self.counters(), time.monotonic()
+        while time.monotonic() < min(since + SETTLE_S, deadline):
+            time.sleep(SETTLE_LOOK_S)
+            if (now := self.counters()) != counted:
+                counted, since = now, time.monotonic()
         return counted
 
 

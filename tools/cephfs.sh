@@ -5,6 +5,7 @@
 #   cephfs.sh up           a monitor, a manager, CEPH_OSDS object servers, CEPH_MDS active metadata servers
 #   cephfs.sh mount N      ceph-fuse mounts mnt.0 to mnt.N-1, those that are not there yet
 #   cephfs.sh start NAME   starts a daemon that was killed, such as osd.1 or mds.m0
+#   cephfs.sh stop NAME [SIGNAL]  ends a daemon
 #   cephfs.sh pid NAME     of a daemon, or of a mount: fuse.0
 #   cephfs.sh down         unmounts, ends every process, removes every file
 #
@@ -176,6 +177,14 @@ mount() {
     done
 }
 
+# Sends a signal, and waits for the end.
+stop() {
+    local pid
+    pid=$(cat "$dir/run/$1.pid")
+    ! ours "$pid" || kill -"$2" "$pid"
+    while ours "$pid"; do sleep $PAUSE_S; done
+}
+
 # Only what still is a process of this CephFS: its command line has the path of the configuration.
 ours() {
     grep -qa -- "$conf" "/proc/$1/cmdline" 2>/dev/null
@@ -200,6 +209,7 @@ down() {
 case "${1:-}" in
 check | up | down) "$1" ;;
 mount | start) "$1" "${2:?}" ;;
+stop) stop "${2:?}" "${3:-KILL}" ;;
 pid) cat "$dir/run/${2:?}.pid" ;;
 *)
     sed -n '2,/^set/{/^set/d;p}' "$0"

@@ -1,8 +1,12 @@
 //! A directory of the file system. Aligned transfers go past the page cache (O_DIRECT) where the
-//! file system allows it; the rest, and file systems without it, go through the cache.
+//! file system allows it; the rest, and file systems without it, go through the cache. On FUSE writes do too: it
+//! takes them in small requests, of which each would have to be durable before the next one.
 
 use super::{Access, Device, File, LockFile, allocate, lock::ByteLocks, status::known, within_limit};
-use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
+use nix::{
+    fcntl::{PosixFadviseAdvice, posix_fadvise},
+    sys::statfs::{FUSE_SUPER_MAGIC, fstatfs},
+};
 use std::{
     fs::{self, OpenOptions},
     io,
@@ -45,7 +49,8 @@ impl Disk {
         }
         // The file exists by now: the second handle must not create, only go past the cache.
         let direct = options.clone().create_new(false).custom_flags(libc::O_NOFOLLOW | libc::O_DIRECT).open(&path);
-        Ok(DiskFile { cached, direct: direct.ok(), cached_writes: AtomicBool::new(false) })
+        let writes_direct = fstatfs(&cached).map_or(true, |found| found.filesystem_type() != FUSE_SUPER_MAGIC);
+        Ok(DiskFile { cached, direct: direct.ok(), writes_direct, cached_writes: AtomicBool::new(false) })
     }
 }
 
@@ -103,6 +108,7 @@ impl Device for Disk {
 struct DiskFile {
     cached: fs::File,
     direct: Option<fs::File>,
+    writes_direct: bool,
     cached_writes: AtomicBool,
 }
 
@@ -126,7 +132,9 @@ impl File for DiskFile {
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         within_limit(offset.saturating_add(bytes.len() as u64))?;
-        if let Some(direct) = self.direct_for(bytes.as_ptr(), bytes.len(), offset) {
+        if self.writes_direct
+            && let Some(direct) = self.direct_for(bytes.as_ptr(), bytes.len(), offset)
+        {
             return direct.write_at(bytes, offset);
         }
         self.cached_writes.store(true, Ordering::Release);
