@@ -45,18 +45,28 @@ class Paused:
 
     def until_all(self, call):
         """Follows it until all ranks have come to `call`."""
-        told, deadline = 0, time.monotonic() + self.limit_s
-        while told < self.ranks:
+        deadline, before = time.monotonic() + self.limit_s, len(self.said)
+        while sum(one[1] == call for one in self.said[before:]) < self.ranks:
             try:
                 line = self._lines.get(timeout=max(0, deadline - time.monotonic()))
             except queue.Empty:
                 raise TimeoutError(f"it hangs: {self.said} {self.other}") from None
             assert line is not None, f"it ended: {self.said} {self.other}"
-            if match := LINE.match(line):
-                self.said.append(match.groups())
-                told += match[2] == call
-            else:
-                self.other.append(line)
+            self._note(line)
+
+    def has_said(self, call, more_than):
+        """Whether more calls than these have ended, as far as it has told."""
+        while not self._lines.empty():
+            line = self._lines.get()
+            assert line is not None, f"it ended: {self.said} {self.other}"
+            self._note(line)
+        return sum(one[1] == call for one in self.said) > more_than
+
+    def _note(self, line):
+        if match := LINE.match(line):
+            self.said.append(match.groups())
+        else:
+            self.other.append(line)
 
     def go_on(self):
         self.process.stdin.write("on\n")

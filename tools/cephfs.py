@@ -99,6 +99,9 @@ class CephFs:
                 if session["client_metadata"].get("mount_point") == str(self.mounts[at]):
                     self.ask(server, prefix="session evict", filters=[f"id={session['id']}"])
 
+    def object_servers(self):
+        return sorted(path.stem for path in (self.home / "run").glob("osd.*.pid"))
+
     def servers(self):
         return [f"mds.m{at}" for at in range(self._metadata_servers)]
 
