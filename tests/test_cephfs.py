@@ -142,7 +142,7 @@ def test_another_mount_reads_what_was_written_last(ceph, faults, scratch):
         subprocess.run([faults, "--solo", first, *commands], check=True, timeout=LIMIT_S, stdout=subprocess.DEVNULL)
         subprocess.run([MAINSTAY, "verify", other], check=True, timeout=LIMIT_S, stdout=subprocess.DEVNULL)
         shown = json.loads(subprocess.check_output([MAINSTAY, "show", other, "--json"], timeout=LIMIT_S))
-        assert shown["revision"]["number"] == revision, shown
+        assert shown["revision"]["revision"] == revision, shown
         for path in other.glob("layout-*"):
             path.read_bytes()
 

@@ -96,6 +96,18 @@ def test_heat_killed_and_started_again_gives_the_undisturbed_bits(mpi, scratch):
     # What was restored is not yet what it became: a wrong restore would show.
     status, output = run(RANKS, [heat, scratch / "third", scratch / "early", restored, EVERY], scratch, mpi=mpi)
     assert status == 0, output
+    # Other numbers of ranks go on with it, bit for bit: the parts in their order are one plate.
+    for ranks in (3, 1):
+        steps += EVERY
+        status, output = run(ranks, [heat, scratch / "space", scratch / "others", steps, EVERY], scratch, mpi=mpi)
+        assert status == 0 and RESTORED.search(output), output
+        status, output = run(RANKS, [heat, scratch / "other", scratch / "whole", steps, EVERY], scratch, mpi=mpi)
+        assert status == 0, output
+        whole, others = (
+            b"".join((scratch / f"{name}.{rank}").read_bytes() for rank in range(count))
+            for name, count in (("whole", RANKS), ("others", ranks))
+        )
+        assert whole == others
     for rank in range(RANKS):
         again, undisturbed, early = (
             (scratch / f"{name}.{rank}").read_bytes() for name in ("again", "undisturbed", "early")

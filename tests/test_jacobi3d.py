@@ -113,6 +113,41 @@ def test_what_one_language_saved_the_other_goes_on_with(command, mpi, scratch, b
     assert (scratch / "again").read_bytes() == (scratch / "undisturbed").read_bytes()
 
 
+def undisturbed(command, steps, scratch, mpi):
+    good(RANKS, command("c", steps, "--no-checkpoint", "--out", scratch / "undisturbed"), scratch, mpi)
+    return (scratch / "undisturbed").read_bytes()
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_other_numbers_of_ranks_go_on_in_the_same_space(command, mpi, scratch, language):
+    """Four ranks are killed; two, three and six go on, each from what the number before has saved."""
+    saving = ["--space", scratch / "space", "--every", EVERY]
+    steps = kill(command(language, ENDLESS, *saving), scratch, mpi)
+    steps -= steps % EVERY
+    for ranks in (2, 3, 6):
+        before, steps = steps, steps + 3 * EVERY
+        out = good(ranks, command(language, steps, *saving, "--out", scratch / "field"), scratch, mpi)
+        # What the killed job had staged whole counts too.
+        assert before - EVERY <= restored_step(out) <= before, out
+        assert len(list((scratch / "space").glob("layout-*"))) == 1, "the old layout is still there"
+    assert (scratch / "field").read_bytes() == undisturbed(command, steps, scratch, mpi)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_other_numbers_of_ranks_go_on_in_a_space_of_their_own(command, mpi, scratch, language):
+    saved, steps = 3 * EVERY, 6 * EVERY
+    good(RANKS, command("c", saved, "--space", scratch / "space", "--every", EVERY), scratch, mpi)
+    expected = undisturbed(command, steps, scratch, mpi)
+    for ranks in (2, 3, 6):
+        saving = ["--space", scratch / f"space {ranks}", "--from", scratch / "space", "--every", EVERY]
+        # Stopped on the way, it goes on from its own.
+        out = good(ranks, command(language, steps - EVERY, *saving), scratch, mpi)
+        assert f"begun from revision 3 of {scratch / 'space'} at step {saved}" in out, out
+        out = good(ranks, command(language, steps, *saving, "--out", scratch / "field"), scratch, mpi)
+        assert restored_step(out) == steps - EVERY
+        assert (scratch / "field").read_bytes() == expected, f"{ranks} ranks"
+
+
 WRONG_OPTIONS = [
     ([], "--dem"),
     (["--dem", "dem"], "give --space DIR for the checkpoints, or --no-checkpoint"),

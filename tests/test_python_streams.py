@@ -235,6 +235,24 @@ def test_a_file_that_cannot_be_flushed_fails_the_checkpoint_and_not_the_next(ses
     assert session.read("a") == b"y"
 
 
+def test_what_is_given_up_leaves_nothing_but_its_number(session):
+    with pytest.raises(mainstay.InvalidArgument, match="no checkpoint has begun"):
+        session.abandon()
+    first = session.begin(ROOM)
+    session.write("a", 0, b"x")
+    session.checkpoint()
+    assert session.begin(ROOM) == first + 1
+    file = session.open("b", "wb")
+    file.write(b"y")
+    session.abandon()
+    with pytest.raises(mainstay.InvalidArgument, match=GONE):
+        file.flush()
+    file.detach()
+    assert session.restore().revision == first
+    assert session.streams() == {"a": 1} and session.read("a") == b"x"
+    assert session.begin(ROOM) == first + 2
+
+
 def test_a_session_that_is_closed_has_no_files(scratch):
     session = mainstay.open(scratch / "space")
     session.begin(ROOM)

@@ -48,6 +48,7 @@ module mainstay
   integer(c_int), parameter, public :: MAINSTAY_OUT_OF_SIGHT = 19
   integer(c_int), parameter, public :: MAINSTAY_INTERNAL = 20
   integer(c_int), parameter, public :: MAINSTAY_OUTPUT_SHORT = 21
+  integer(c_int), parameter, public :: MAINSTAY_REVISION_MISSING = 22
 
   integer(c_int32_t), parameter, public :: MAINSTAY_STAGE_DEFAULT = 0
   integer(c_int32_t), parameter, public :: MAINSTAY_STAGE_POOL = 1
@@ -109,6 +110,8 @@ module mainstay
     procedure :: open_solo
     procedure :: is_open
     procedure :: protect
+    procedure, private :: protect_box_int32, protect_box_int64
+    generic :: protect_box => protect_box_int32, protect_box_int64
     procedure :: unprotect
     procedure :: protect_output
     procedure :: restore
@@ -122,6 +125,7 @@ module mainstay
     generic :: begin => begin_int32, begin_int64
     procedure, private :: write_int32, write_int64
     generic :: write => write_int32, write_int64
+    procedure :: abandon
     procedure, private :: read_int32, read_int64
     generic :: read => read_int32, read_int64
     procedure :: stream_bytes
@@ -154,6 +158,16 @@ module mainstay
       type(c_ptr), value :: session
       character(kind=c_char), intent(in) :: name(*)
       type(*), dimension(..), intent(inout) :: data
+      integer(c_int) :: status
+    end function
+    function c_protect_box(session, name, data, numbers, global_shape, offset) &
+        bind(C, name="mainstay_fortran_protect_box") result(status)
+      import
+      type(c_ptr), value :: session
+      character(kind=c_char), intent(in) :: name(*)
+      type(*), dimension(..), intent(inout) :: data
+      integer(c_int), value :: numbers
+      integer(c_int64_t), intent(in) :: global_shape(*), offset(*)
       integer(c_int) :: status
     end function
     function c_unprotect(session, name) bind(C, name="mainstay_unprotect") result(status)
@@ -217,6 +231,11 @@ module mainstay
       character(kind=c_char), intent(in) :: name(*)
       integer(c_int64_t), value :: offset
       type(*), dimension(..), intent(in) :: data
+      integer(c_int) :: status
+    end function
+    function c_abandon(session) bind(C, name="mainstay_abandon") result(status)
+      import
+      type(c_ptr), value :: session
       integer(c_int) :: status
     end function
     function c_read(session, name, offset, data, got, whole) bind(C, name="mainstay_fortran_read") result(status)
@@ -323,6 +342,30 @@ contains
     type(*), dimension(..), target, intent(inout) :: data
     integer, intent(out), optional :: stat
     call settle(c_protect(self%handle, to_c(name), data), stat)
+  end subroutine
+
+  ! As protect, of a box in a global array: `global_shape` as shape() has it, `offset` elements lie in front of the
+  ! box along each dimension (0: it begins with the first). Any number of ranks fills its boxes from those that
+  ! were saved; an array of no elements is a rank that has no part.
+  subroutine protect_box_int64(self, name, data, global_shape, offset, stat)
+    class(mainstay_session), intent(in) :: self
+    character(*), intent(in) :: name
+    type(*), dimension(..), target, intent(inout) :: data
+    integer(c_int64_t), intent(in) :: global_shape(:), offset(:)
+    integer, intent(out), optional :: stat
+    integer :: numbers
+    ! Of different lengths they fit no array.
+    numbers = merge(size(offset), -1, size(offset) == size(global_shape))
+    call settle(c_protect_box(self%handle, to_c(name), data, int(numbers, c_int), global_shape, offset), stat)
+  end subroutine
+
+  subroutine protect_box_int32(self, name, data, global_shape, offset, stat)
+    class(mainstay_session), intent(in) :: self
+    character(*), intent(in) :: name
+    type(*), dimension(..), target, intent(inout) :: data
+    integer(c_int32_t), intent(in) :: global_shape(:), offset(:)
+    integer, intent(out), optional :: stat
+    call protect_box_int64(self, name, data, int(global_shape, c_int64_t), int(offset, c_int64_t), stat)
   end subroutine
 
   subroutine unprotect(self, name, stat)
@@ -445,6 +488,13 @@ contains
     type(*), dimension(..), intent(in) :: data
     integer, intent(out), optional :: stat
     call settle(c_write(self%handle, to_c(name), int(offset, c_int64_t), data), stat)
+  end subroutine
+
+  ! Gives up the checkpoint that was begun; its number is used up. Collective.
+  subroutine abandon(self, stat)
+    class(mainstay_session), intent(in) :: self
+    integer, intent(out), optional :: stat
+    call settle(c_abandon(self%handle), stat)
   end subroutine
 
   ! Fills `data` from byte `offset` of the stream `name` on, as the last restore brought it back. `got`: how many

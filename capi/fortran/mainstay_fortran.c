@@ -102,21 +102,51 @@ static size_t bytes_of(const CFI_cdesc_t *data)
     return bytes;
 }
 
+/* The shape of an array, and how many numbers it has. */
+static size_t shape_of(const CFI_cdesc_t *data, uint64_t shape[CFI_MAX_RANK + 1])
+{
+    size_t dimensions = 0;
+    int i;
+    /* The space has the slowest dimension first, Fortran the fastest. */
+    for (i = data->rank - 1; i >= 0; i--)
+        shape[dimensions++] = (uint64_t)data->dim[i].extent;
+    if (type_of(data) == MAINSTAY_BYTES && data->elem_len != 1)
+        shape[dimensions++] = data->elem_len;
+    return dimensions;
+}
+
 mainstay_status mainstay_fortran_protect(mainstay_session *session, const char *name, CFI_cdesc_t *data)
 {
     uint64_t shape[CFI_MAX_RANK + 1];
-    size_t dimensions = 0;
-    mainstay_type type = type_of(data);
+
+    if (is_refused("region", name, data))
+        return MAINSTAY_INVALID_ARGUMENT;
+    return mainstay_protect_array(session, name, data->base_addr, type_of(data), shape_of(data, shape), shape);
+}
+
+/* `numbers`: of `global` and of `offset`, one for each dimension of the array, in Fortran's order. */
+mainstay_status mainstay_fortran_protect_box(mainstay_session *session, const char *name, CFI_cdesc_t *data,
+                                             int numbers, const int64_t *global, const int64_t *offset)
+{
+    uint64_t shape[CFI_MAX_RANK + 1], whole[CFI_MAX_RANK + 1], from[CFI_MAX_RANK + 1];
+    size_t dimensions;
     int i;
 
     if (is_refused("region", name, data))
         return MAINSTAY_INVALID_ARGUMENT;
-    /* The space has the slowest dimension first, Fortran the fastest. */
-    for (i = data->rank - 1; i >= 0; i--)
-        shape[dimensions++] = (uint64_t)data->dim[i].extent;
-    if (type == MAINSTAY_BYTES && data->elem_len != 1)
-        shape[dimensions++] = data->elem_len;
-    return mainstay_protect_array(session, name, data->base_addr, type, dimensions, shape);
+    if (numbers != data->rank)
+        return refuse("region", name, "global_shape and offset need a number for each dimension of the array");
+    dimensions = shape_of(data, shape);
+    /* The bytes of an element without a name are a dimension that is never cut. */
+    memcpy(whole, shape, sizeof whole);
+    memset(from, 0, sizeof from);
+    for (i = 0; i < numbers; i++) {
+        if (global[i] < 0 || offset[i] < 0)
+            return refuse("region", name, "a negative number in global_shape or offset; the first cell has offset 0");
+        whole[numbers - 1 - i] = (uint64_t)global[i];
+        from[numbers - 1 - i] = (uint64_t)offset[i];
+    }
+    return mainstay_protect_box(session, name, data->base_addr, type_of(data), dimensions, shape, whole, from);
 }
 
 /* Fortran has no unsigned numbers: what is negative would be a huge one. */

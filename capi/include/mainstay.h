@@ -44,7 +44,7 @@ typedef enum {
   MAINSTAY_REGION_CHANGED,
   // A region was saved and is not protected, or the other way round.
   MAINSTAY_REGION_MISSING,
-  // The revision was saved by another number of ranks.
+  // The revision was saved by another number of ranks, and a region of it is no box of a global array.
   MAINSTAY_RANK_COUNT,
   // Another job has the space open.
   MAINSTAY_IN_USE,
@@ -62,6 +62,8 @@ typedef enum {
   MAINSTAY_INTERNAL,
   // An output file is shorter than when the revision was saved.
   MAINSTAY_OUTPUT_SHORT,
+  // There is no such revision, or it is incomplete, or the job at work let it go.
+  MAINSTAY_REVISION_MISSING,
 } mainstay_status;
 
 // What a region's elements are. Tools show it, and a restore compares it.
@@ -108,8 +110,27 @@ typedef enum {
   MAINSTAY_POOL_HELD_CHECKPOINT,
 } mainstay_pool_held;
 
+// One revision of a space, opened to be read.
+typedef struct mainstay_reader mainstay_reader;
+
 // One job at work on one space.
 typedef struct mainstay_session mainstay_session;
+
+// An item of a shard. What it points to is valid until mainstay_reader_close.
+typedef struct {
+  const char *name;
+  // 0: a region, 1: an object, 2: a stream.
+  uint32_t kind;
+  // A mainstay_type.
+  uint32_t type;
+  uint64_t bytes;
+  size_t dimensions;
+  // So many numbers, slowest first.
+  const uint64_t *shape;
+  // Of the global array in which the item is a box, and where that begins; NULL: it is none.
+  const uint64_t *global_shape;
+  const uint64_t *offset;
+} mainstay_item;
 
 // What one checkpoint took on this rank. t1: asked for; t2: the program goes on; t3: durable here.
 typedef struct {
@@ -121,7 +142,8 @@ typedef struct {
   uint64_t communication_ns;
   // waiting for a free chunk of the pool,
   uint64_t buffer_wait_ns;
-  // copying into chunks (stage direct: writing),
+  // copying into buffers, and in the writes for which the program waited meanwhile: of pieces that go
+  // straight through and of a rank's own buffer (stage direct: all),
   uint64_t copy_ns;
   // and the rest of t2 - t1 but `resume_ns`.
   uint64_t other_ns;
@@ -129,7 +151,7 @@ typedef struct {
   uint64_t perceived_ns;
   // t3 - t1.
   uint64_t durable_ns;
-  // Bytes of all regions.
+  // Bytes of all items: regions and streams.
   uint64_t bytes;
   // Bytes written, with padding and metadata.
   uint64_t written_bytes;
@@ -271,6 +293,51 @@ const char *mainstay_restored_note(mainstay_session *session,
 mainstay_status mainstay_protect_output(mainstay_session *session,
                                         const char *path);
 
+// Opens the complete revision of this number, 0: the newest, of the space in the directory `path`, and puts
+// the reader into `*reader`. Local: any process may, without MPI, on any machine that sees the space. Beside
+// a job at work it holds the revision until it is closed, or for an hour after its last use.
+mainstay_status mainstay_reader_open(const char *path,
+                                     uint64_t revision,
+                                     mainstay_reader **reader);
+
+// The number of the revision; 0: `reader` is NULL.
+uint64_t mainstay_reader_revision(const mainstay_reader *reader);
+
+// How many shards there are: shard r is what rank r saved. 0: `reader` is NULL.
+uint32_t mainstay_reader_shards(const mainstay_reader *reader);
+
+// How many items a shard has; 0 if there is no such shard.
+size_t mainstay_reader_items(const mainstay_reader *reader, uint32_t shard);
+
+// What item `index` of a shard is.
+mainstay_status mainstay_reader_item(const mainstay_reader *reader,
+                                     uint32_t shard,
+                                     size_t index,
+                                     mainstay_item *item);
+
+// Reads up to `bytes` bytes of the item `name` of a shard, from byte `offset` on, into `data`; `*got`, which may
+// be NULL, says how many there were: fewer only at the item's end. Every block is verified before.
+mainstay_status mainstay_reader_read(mainstay_reader *reader,
+                                     uint32_t shard,
+                                     const char *name,
+                                     uint64_t offset,
+                                     void *data,
+                                     size_t bytes,
+                                     size_t *got);
+
+// Fills `data`, which has `bytes` bytes, with the box of the global array `name` that begins at `offset` and has
+// this `shape`, `dimensions` numbers of elements each, slowest first; out of all shards that hold some of it.
+mainstay_status mainstay_reader_read_box(mainstay_reader *reader,
+                                         const char *name,
+                                         size_t dimensions,
+                                         const uint64_t *shape,
+                                         const uint64_t *offset,
+                                         void *data,
+                                         size_t bytes);
+
+// Closes a reader and lets go of what it holds. NULL does nothing.
+mainstay_status mainstay_reader_close(mainstay_reader *reader);
+
 // Puts the record of the newest checkpoint whose part of this rank is durable into `*record`. Local,
 // never waits.
 mainstay_status mainstay_last_record(mainstay_session *session,
@@ -292,11 +359,25 @@ mainstay_status mainstay_protect_array(mainstay_session *session,
                                        size_t dimensions,
                                        const uint64_t *shape);
 
+// As mainstay_protect_array, for a box in a global array: `global_shape` says how large that is, `offset` in
+// front of which of its elements the box begins, `dimensions` numbers each. A job of any number of ranks fills
+// its boxes from those that were saved; one without elements is a rank that has no part.
+mainstay_status mainstay_protect_box(mainstay_session *session,
+                                     const char *name,
+                                     void *data,
+                                     uint32_t type,
+                                     size_t dimensions,
+                                     const uint64_t *shape,
+                                     const uint64_t *global_shape,
+                                     const uint64_t *offset);
+
 // Takes a region out again. Local. Revisions that hold it stay as they are.
 mainstay_status mainstay_unprotect(mainstay_session *session, const char *name);
 
 // Fills the protected regions with the newest complete revision that can be read whole, the same on
-// all ranks. Collective. Protect first. Every block is verified. After MAINSTAY_REGION_CHANGED,
+// all ranks. Collective. Protect first. Every block is verified. Boxes of global arrays (mainstay_protect_box) are
+// filled whatever the number of ranks; other regions come back on another number if all ranks had saved the same
+// bytes, or rank 0 alone had it. After MAINSTAY_REGION_CHANGED,
 // MAINSTAY_REGION_MISSING, MAINSTAY_RANK_COUNT, MAINSTAY_OUT_OF_SIGHT, MAINSTAY_LINEAGE_CONFLICT and
 // MAINSTAY_OUTPUT_SHORT the regions are as they were; after any other error they are undefined. `restored` may be NULL.
 mainstay_status mainstay_restore(mainstay_session *session,
@@ -325,10 +406,10 @@ mainstay_status mainstay_open_solo(const char *path,
 mainstay_status mainstay_close(mainstay_session *session);
 
 // t1 of a checkpoint that the program writes in pieces: any number of mainstay_write, then
-// mainstay_checkpoint, which adds the protected regions and returns at t2. Collective; the other two are
-// local then. `bytes`: the most that this rank is going to write in pieces; the first checkpoint of a
-// space sizes the portions by it. `revision` may be NULL; else it gets the number that the revision will
-// have. Nothing of the revision before can be read any more.
+// mainstay_checkpoint, which adds the protected regions and returns at t2, or mainstay_abandon. Collective;
+// mainstay_write and mainstay_checkpoint are local then. `bytes`: the most that this rank is going to write
+// in pieces; the first checkpoint of a space sizes the portions by it. `revision` may be NULL; else it gets
+// the number that the revision will have. Nothing of the revision before can be read any more.
 mainstay_status mainstay_begin(mainstay_session *session,
                                uint64_t bytes,
                                uint64_t *revision);
@@ -343,6 +424,11 @@ mainstay_status mainstay_write(mainstay_session *session,
                                uint64_t offset,
                                const void *data,
                                size_t bytes);
+
+// Gives up the checkpoint that was begun, in place of mainstay_checkpoint. Collective: all ranks do, or none.
+// Nothing of it is kept, and the revisions that were complete stay as they were. Its number is used up: the
+// next revision gets the one behind it.
+mainstay_status mainstay_abandon(mainstay_session *session);
 
 // Reads `bytes` bytes at `offset` of the stream `name` of the revision that the last mainstay_restore
 // brought back, verified. `*got` becomes how many there were: fewer than `bytes` only at the end of the

@@ -170,6 +170,22 @@ public:
     protect_elements(name, elements.data(), {elements.size()});
   }
 #endif
+  /* A box in a global array: as many elements at `data` as `shape` says, in front of which there are `offset` along
+   * each side of an array of `global_shape`. Any number of ranks fills its boxes from those that were saved. */
+  template <class T>
+  void protect_box(const std::string &name, T *data, const std::vector<std::uint64_t> &shape,
+                   const std::vector<std::uint64_t> &global_shape, const std::vector<std::uint64_t> &offset) {
+    using element = detail::element<T>;
+    std::vector<std::uint64_t> inner, all = shape, global = global_shape, from = offset;
+    if (shape.size() != global.size() || shape.size() != from.size())
+      detail::refuse("shape, global shape and offset have not as many numbers");
+    element::shape(inner);
+    all.insert(all.end(), inner.begin(), inner.end());
+    global.insert(global.end(), inner.begin(), inner.end());
+    from.resize(all.size(), 0);
+    detail::check(mainstay_protect_box(handle_, detail::text(name), data, element::type, all.size(), all.data(),
+                                       global.data(), from.data()));
+  }
   /* `bytes` bytes at `data`, of no type. */
   void protect_bytes(const std::string &name, void *data, std::size_t bytes) {
     detail::check(mainstay_protect(handle_, detail::text(name), data, bytes));
@@ -220,6 +236,8 @@ public:
   template <class Elements> void write(const std::string &name, std::uint64_t offset, const Elements &elements) {
     write(name, offset, std::data(elements), detail::bytes(elements));
   }
+  /* Gives up the checkpoint that was begun; its number is used up. */
+  void abandon() { detail::check(mainstay_abandon(handle_)); }
   /* How many bytes of the stream `name` of the revision that was restored there were to read: fewer than
    * asked for only at its end. */
   std::size_t read(const std::string &name, std::uint64_t offset, void *data, std::size_t bytes) {
@@ -280,6 +298,69 @@ private:
   }
 
   mainstay_session *handle_ = nullptr;
+};
+
+/* An item of a shard; the vectors are empty where nothing was said, and for what is no box of a global array. */
+struct item {
+  std::string name;
+  std::uint32_t kind = 0; /* 0: a region, 1: an object, 2: a stream */
+  mainstay_type type = MAINSTAY_BYTES;
+  std::uint64_t bytes = 0;
+  std::vector<std::uint64_t> shape, global_shape, offset;
+};
+
+/* One revision of a space, read by any process. It can be moved, not copied. */
+class reader {
+public:
+  /* Revision 0: the newest complete one. */
+  explicit reader(const std::string &path, std::uint64_t revision = 0) {
+    detail::check(mainstay_reader_open(detail::text(path), revision, &handle_));
+  }
+  reader(reader &&other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  reader &operator=(reader &&other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  reader(const reader &) = delete;
+  reader &operator=(const reader &) = delete;
+  ~reader() { mainstay_reader_close(handle_); }
+
+  std::uint64_t revision() const noexcept { return mainstay_reader_revision(handle_); }
+  std::uint32_t shards() const noexcept { return mainstay_reader_shards(handle_); }
+  std::vector<item> items(std::uint32_t shard) const {
+    std::vector<item> all;
+    for (std::size_t i = 0; i < mainstay_reader_items(handle_, shard); i++) {
+      mainstay_item found = {};
+      detail::check(mainstay_reader_item(handle_, shard, i, &found));
+      auto numbers = [&](const std::uint64_t *first) {
+        return first ? std::vector<std::uint64_t>(first, first + found.dimensions) : std::vector<std::uint64_t>();
+      };
+      all.push_back({found.name, found.kind, static_cast<mainstay_type>(found.type), found.bytes, numbers(found.shape),
+                     numbers(found.global_shape), numbers(found.offset)});
+    }
+    return all;
+  }
+  /* How many bytes there were to read: fewer than asked for only at the item's end. */
+  std::size_t read(std::uint32_t shard, const std::string &name, std::uint64_t offset, void *data, std::size_t bytes) {
+    std::size_t got = 0;
+    detail::check(mainstay_reader_read(handle_, shard, detail::text(name), offset, data, bytes, &got));
+    return got;
+  }
+  template <class Elements>
+  std::size_t read(std::uint32_t shard, const std::string &name, std::uint64_t offset, Elements &&elements) {
+    return read(shard, name, offset, std::data(elements), detail::bytes(elements));
+  }
+  /* The box of a global array, out of all shards that hold some of it. */
+  template <class Elements>
+  void read_box(const std::string &name, const std::vector<std::uint64_t> &shape,
+                const std::vector<std::uint64_t> &offset, Elements &&elements) {
+    if (shape.size() != offset.size()) detail::refuse("shape and offset have not as many numbers");
+    detail::check(mainstay_reader_read_box(handle_, detail::text(name), shape.size(), shape.data(), offset.data(),
+                                           std::data(elements), detail::bytes(elements)));
+  }
+
+private:
+  mainstay_reader *handle_ = nullptr;
 };
 
 /* Opens the space in the directory `path` for a program of one process. */

@@ -34,7 +34,7 @@ pub enum Status {
     RegionChanged,
     /// A region was saved and is not protected, or the other way round.
     RegionMissing,
-    /// The revision was saved by another number of ranks.
+    /// The revision was saved by another number of ranks, and a region of it is no box of a global array.
     RankCount,
     /// Another job has the space open.
     InUse,
@@ -52,6 +52,8 @@ pub enum Status {
     Internal,
     /// An output file is shorter than when the revision was saved.
     OutputShort,
+    /// There is no such revision, or it is incomplete, or the job at work let it go.
+    RevisionMissing,
 }
 
 impl From<ErrorKind> for Status {
@@ -78,6 +80,7 @@ impl From<ErrorKind> for Status {
             ErrorKind::OutOfSight => Status::OutOfSight,
             ErrorKind::Internal => Status::Internal,
             ErrorKind::OutputShort => Status::OutputShort,
+            ErrorKind::RevisionMissing => Status::RevisionMissing,
         }
     }
 }
@@ -107,6 +110,7 @@ impl Status {
             Status::OutOfSight => c"OUT_OF_SIGHT",
             Status::Internal => c"INTERNAL",
             Status::OutputShort => c"OUTPUT_SHORT",
+            Status::RevisionMissing => c"REVISION_MISSING",
         }
     }
 }

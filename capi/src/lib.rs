@@ -13,6 +13,7 @@ mod group;
 mod notes;
 mod options;
 mod output;
+mod reader;
 mod record;
 mod region;
 mod restore;

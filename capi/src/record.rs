@@ -17,7 +17,8 @@ pub struct Record {
     pub communication_ns: u64,
     /// waiting for a free chunk of the pool,
     pub buffer_wait_ns: u64,
-    /// copying into chunks (stage direct: writing),
+    /// copying into buffers, and in the writes for which the program waited meanwhile: of pieces that go
+    /// straight through and of a rank's own buffer (stage direct: all),
     pub copy_ns: u64,
     /// and the rest of t2 - t1 but `resume_ns`.
     pub other_ns: u64,
@@ -25,7 +26,7 @@ pub struct Record {
     pub perceived_ns: u64,
     /// t3 - t1.
     pub durable_ns: u64,
-    /// Bytes of all regions.
+    /// Bytes of all items: regions and streams.
     pub bytes: u64,
     /// Bytes written, with padding and metadata.
     pub written_bytes: u64,

@@ -6,7 +6,7 @@ use crate::{
 };
 use mainstay_engine::{
     Error, Region,
-    space::format::{DIMENSIONS_MAX, ElementType},
+    space::format::{DIMENSIONS_MAX, ElementType, PlaceInWhole},
 };
 use std::ffi::{c_char, c_void};
 
@@ -75,21 +75,44 @@ pub unsafe extern "C" fn mainstay_protect_array(
     shape: *const u64,
 ) -> Status {
     guard(|| {
-        let unknown = || Error::argument("type", format!("{} is no mainstay_type", r#type));
-        let element = ElementType::from_code(r#type).ok_or_else(unknown)?;
-        if shape.is_null() && dimensions > 0 {
-            return Err(null("shape"));
-        }
-        // Here already: it bounds how much of `shape` is looked at.
-        if dimensions > DIMENSIONS_MAX {
-            let why = format!("{dimensions} of them, {DIMENSIONS_MAX} are the most");
-            return Err(Error::argument("dimensions", why));
-        }
-        // SAFETY: the caller's promises are passed on; without dimensions nothing is read.
+        let element = element_of(r#type)?;
+        // SAFETY: the caller's promises are passed on.
         unsafe {
-            let shape = if dimensions == 0 { &[] } else { std::slice::from_raw_parts(shape, dimensions) };
+            let shape = numbers_of(shape, dimensions, "shape")?;
             let session = session_of(session)?;
             let region = Region::array(&name_of(name)?, data.cast(), element, shape)?;
+            session.engine.protect(region)
+        }
+    })
+}
+
+/// As mainstay_protect_array, for a box in a global array: `global_shape` says how large that is, `offset` in
+/// front of which of its elements the box begins, `dimensions` numbers each. A job of any number of ranks fills
+/// its boxes from those that were saved; one without elements is a rank that has no part.
+///
+/// # Safety
+/// As said.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_protect_box(
+    session: *mut Session,
+    name: *const c_char,
+    data: *mut c_void,
+    r#type: u32,
+    dimensions: usize,
+    shape: *const u64,
+    global_shape: *const u64,
+    offset: *const u64,
+) -> Status {
+    guard(|| {
+        let element = element_of(r#type)?;
+        // SAFETY: the caller's promises are passed on.
+        unsafe {
+            let shape = numbers_of(shape, dimensions, "shape")?;
+            let global_shape = numbers_of(global_shape, dimensions, "global_shape")?.to_vec();
+            let place = PlaceInWhole { global_shape, offset: numbers_of(offset, dimensions, "offset")?.to_vec() };
+            let session = session_of(session)?;
+            let region = Region::placed(&name_of(name)?, data.cast(), element, shape, place)?;
             session.engine.protect(region)
         }
     })
@@ -106,6 +129,27 @@ pub unsafe extern "C" fn mainstay_unprotect(session: *mut Session, name: *const 
         // SAFETY: the caller's promises are passed on.
         unsafe { session_of(session)?.engine.unprotect(&name_of(name)?) }
     })
+}
+
+fn element_of(code: u32) -> Result<ElementType, Error> {
+    ElementType::from_code(code).ok_or_else(|| Error::argument("type", format!("{code} is no mainstay_type")))
+}
+
+/// # Safety
+/// `numbers` is null or points to `count` of them, if those are not too many.
+#[allow(unsafe_code)]
+pub(crate) unsafe fn numbers_of<'a>(numbers: *const u64, count: usize, what: &str) -> Result<&'a [u64], Error> {
+    // It bounds how much is looked at.
+    if count > DIMENSIONS_MAX {
+        let why = format!("{count} of them, {DIMENSIONS_MAX} are the most");
+        return Err(Error::argument("dimensions", why));
+    }
+    match (numbers.is_null(), count) {
+        (_, 0) => Ok(&[]),
+        (true, _) => Err(null(what)),
+        // SAFETY: as the caller promised.
+        (false, _) => Ok(unsafe { std::slice::from_raw_parts(numbers, count) }),
+    }
 }
 
 /// # Safety

@@ -9,10 +9,10 @@ use mainstay_engine::Error;
 use std::ffi::{c_char, c_void};
 
 /// t1 of a checkpoint that the program writes in pieces: any number of mainstay_write, then
-/// mainstay_checkpoint, which adds the protected regions and returns at t2. Collective; the other two are
-/// local then. `bytes`: the most that this rank is going to write in pieces; the first checkpoint of a
-/// space sizes the portions by it. `revision` may be NULL; else it gets the number that the revision will
-/// have. Nothing of the revision before can be read any more.
+/// mainstay_checkpoint, which adds the protected regions and returns at t2, or mainstay_abandon. Collective;
+/// mainstay_write and mainstay_checkpoint are local then. `bytes`: the most that this rank is going to write
+/// in pieces; the first checkpoint of a space sizes the portions by it. `revision` may be NULL; else it gets
+/// the number that the revision will have. Nothing of the revision before can be read any more.
 ///
 /// # Safety
 /// `session` is open, `revision` is null or points to a uint64_t.
@@ -55,6 +55,19 @@ pub unsafe extern "C" fn mainstay_write(
             session_of(session)?.engine.write(&name_of(name)?, offset, piece)
         }
     })
+}
+
+/// Gives up the checkpoint that was begun, in place of mainstay_checkpoint. Collective: all ranks do, or none.
+/// Nothing of it is kept, and the revisions that were complete stay as they were. Its number is used up: the
+/// next revision gets the one behind it.
+///
+/// # Safety
+/// `session` is open.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_abandon(session: *mut Session) -> Status {
+    // SAFETY: the caller's promise is passed on.
+    guard(|| unsafe { session_of(session) }?.engine.abandon())
 }
 
 /// Reads `bytes` bytes at `offset` of the stream `name` of the revision that the last mainstay_restore
@@ -105,7 +118,7 @@ pub unsafe extern "C" fn mainstay_stream_bytes(session: *mut Session, name: *con
 }
 
 /// `bytes` again, if there can be so many at `data`.
-fn memory(data: *const c_void, bytes: usize) -> Result<usize, Error> {
+pub(crate) fn memory(data: *const c_void, bytes: usize) -> Result<usize, Error> {
     if data.is_null() && bytes > 0 {
         return Err(null("data"));
     }

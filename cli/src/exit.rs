@@ -44,7 +44,7 @@ impl From<Exit> for ExitCode {
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         let exit = match error.kind() {
-            ErrorKind::Damaged | ErrorKind::LineageConflict => Exit::Lost,
+            ErrorKind::Damaged | ErrorKind::LineageConflict | ErrorKind::RevisionMissing => Exit::Lost,
             ErrorKind::NotASpace | ErrorKind::NewerVersion => Exit::NotASpace,
             ErrorKind::InvalidArgument => Exit::Usage,
             _ => Exit::System,

@@ -4,7 +4,7 @@ use crate::{
     arguments,
     document::{self, ListedHold, Revision, State},
     exit::{Exit, Failure, say},
-    hold, output,
+    hold, output, staged,
     text::{self, Align},
 };
 use mainstay_engine::SpaceSurvey;
@@ -12,13 +12,13 @@ use mainstay_engine::SpaceSurvey;
 pub fn ls(wanted: &arguments::Ls) -> Result<Exit, Failure> {
     let survey = SpaceSurvey::open(&wanted.space.path)?;
     let revisions: Vec<Revision> = survey.revisions.iter().map(|r| Revision::of(&survey, r)).collect();
+    let staged = staged::of(&survey, &wanted.space.path);
     if wanted.space.json {
         let holds = survey.holds.iter().map(ListedHold::of).collect();
-        output::json(&document::Ls { space: document::Space::of(&survey), holds, revisions })?;
-    } else if revisions.is_empty() {
-        output::text("no revision\n")?;
+        output::json(&document::Ls { space: document::Space::of(&survey), holds, staged, revisions })?;
     } else {
-        output::text(&(table(&revisions) + &hold::table(&survey.holds)))?;
+        let revisions = if revisions.is_empty() { "no revision\n".to_owned() } else { table(&revisions) };
+        output::text(&(revisions + &hold::table(&survey.holds) + &staged::lines(&staged)))?;
     }
     survey.damage.iter().for_each(|what| say(what));
     Ok(if survey.damage.is_empty() { Exit::Good } else { Exit::Lost })
@@ -47,8 +47,8 @@ fn table(revisions: &[Revision]) -> String {
             shards,
             text::bytes(r.bytes),
             text::when(r.t1_unix_ns),
-            text::duration(r.perceived_ns),
-            r.durable_ns.map_or("?".to_owned(), text::duration),
+            text::duration_if_known(r.perceived_ns),
+            text::duration_if_known(r.durable_ns),
         ]
     };
     text::table(&columns, revisions.iter().map(row))

@@ -23,6 +23,7 @@ mod prune;
 mod run;
 mod salvage;
 mod show;
+mod staged;
 mod text;
 mod verify;
 

@@ -38,23 +38,23 @@ fn sum(nodes: &[Node], of: fn(&Node) -> &Histogram) -> Histogram {
 }
 
 const PIECES: &str = "pieces: what the program handed over";
-const WRITES: &str = "writes: what was written to the space";
+const WRITES: &str =
+    "writes: data written to the space (those of hashes, manifest and roots are in the first table only)";
 
 /// Heads of the columns of `times`.
 const TIMES: [&str; 9] = ["t1", "phase 1", "buffer wait", "copy", "other", "phase 3", "t2−t1", "t3−t1", "t3−t2"];
 
 fn times(p: &Phases, first: u64) -> Vec<String> {
-    let known = |ns: Option<u64>| ns.map_or("?".to_owned(), text::duration);
     vec![
         format!("+{}", text::duration(p.t1_unix_ns.saturating_sub(first))),
         text::duration(p.communication_ns),
         text::duration(p.buffer_wait_ns),
         text::duration(p.copy_ns),
-        text::duration(p.other_ns),
-        text::duration(p.resume_ns),
-        text::duration(p.perceived_ns),
-        known(p.durable_ns),
-        known(p.overlap_ns),
+        text::duration_if_known(p.other_ns),
+        text::duration_if_known(p.resume_ns),
+        text::duration_if_known(p.perceived_ns),
+        text::duration_if_known(p.durable_ns),
+        text::duration_if_known(p.overlap_ns),
     ]
 }
 
@@ -74,11 +74,13 @@ fn rank_table(shown: &ShownRevision, first: u64) -> String {
 }
 
 fn node_table(nodes: &[Node], first: u64) -> String {
-    let heads = [&["node", "ranks", "slowest"], &TIMES[..], &["stage", "pool", "chunk"]].concat();
+    let heads = [&["node", "ranks", "slowest"], &TIMES[..], &["stage", "pool", "chunk", "threshold"]].concat();
     let rows = nodes.iter().map(|node| {
         let profile = &node.profile;
         let who = vec![profile.node.to_string(), node.ranks.len().to_string(), node.slowest_rank.to_string()];
-        let how = vec![profile.stage.to_owned(), text::bytes(profile.pool_bytes), text::bytes(profile.chunk_bytes)];
+        let threshold = profile.threshold_bytes.map_or("–".to_owned(), text::bytes);
+        let [pool, chunk] = [profile.pool_bytes, profile.chunk_bytes].map(text::bytes);
+        let how = vec![profile.stage.to_owned(), pool, chunk, threshold];
         [who, times(&node.phases, first), how].concat()
     });
     table_of(&heads, rows)
@@ -154,7 +156,7 @@ mod tests {
         let nodes: Vec<Node> = nodes([0, 1, 2].map(part)).iter().map(Node::of).collect();
         let rows = rows(&node_table(&nodes, 1_800_000_000_000_000_000));
         let times = ["+1 ns", "2 ms", "4 ms", "6 ms", "6 ms", "2 ms", "20 ms", "30 ms", "10 ms"];
-        let expected = [&["0", "2", "1"], &times[..], &["pool", "64 MiB", "1 MiB"]].concat();
+        let expected = [&["0", "2", "1"], &times[..], &["pool", "64 MiB", "1 MiB", "–"]].concat();
         assert_eq!(rows[1], expected);
         assert_eq!(rows[2][..3], ["2", "1", "2"]);
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     arguments,
-    document::{self, SalvagedShard, hex},
+    document::{self, Incomplete, Missing, SalvagedShard, hex},
     exit::{Exit, Failure},
     output,
     text::{self, Align},
@@ -25,6 +25,7 @@ pub fn salvage(wanted: &arguments::Salvage) -> Result<Exit, Failure> {
         output::json(&document::Salvage {
             pool_directory,
             shards,
+            incomplete: salvaged.incomplete.iter().map(Incomplete::of).collect(),
             pools_removed: salvaged.removed,
             pools_left: salvaged.left,
         })?;
@@ -58,7 +59,7 @@ pub fn what_can_be(spaces: &[PathBuf]) {
 }
 
 /// Where a job of this user, started here, has its pools.
-fn pool_directory() -> Result<PathBuf, Failure> {
+pub fn pool_directory() -> Result<PathBuf, Failure> {
     Ok(Config::resolve(&Choice::default())?.config.pool_directory)
 }
 
@@ -75,7 +76,7 @@ fn page(salvaged: &Salvaged, clean: bool) -> String {
             shard.key.number.to_string(),
             shard.key.lineage.number.to_string(),
             shard.shard.to_string(),
-            shard.space.clone(),
+            shard.space.display().to_string(),
             words(&shard.fate),
         ]
     });
@@ -85,7 +86,28 @@ fn page(salvaged: &Salvaged, clean: bool) -> String {
         left if clean => format!("; {} left", pools(left)),
         left => format!("; {} left (--clean removes those that nobody can claim)", pools(left)),
     };
-    format!("{table}{} removed{left}\n", pools(salvaged.removed))
+    let incomplete: String = salvaged.incomplete.iter().map(lack).collect();
+    format!("{table}{incomplete}{} removed{left}\n", pools(salvaged.removed))
+}
+
+fn lack(revision: &tend::Incomplete) -> String {
+    let missing: Vec<String> = revision
+        .missing
+        .iter()
+        .map(|missing| match missing.len() {
+            1 => missing.start.to_string(),
+            _ => format!("{} to {}", missing.start, missing.end - 1),
+        })
+        .collect();
+    format!(
+        "revision {} of lineage {} in {} is incomplete still: of {} shards these are missing: {}; \
+         if another node staged them, salvage there\n",
+        revision.key.number,
+        revision.key.lineage.number,
+        revision.space.display(),
+        revision.shard_count,
+        missing.join(", ")
+    )
 }
 
 fn pools(count: usize) -> String {
@@ -107,10 +129,24 @@ fn exit(salvaged: &Salvaged) -> Exit {
     let is = |wanted: fn(&SalvageFate) -> bool| salvaged.shards.iter().any(|shard| wanted(&shard.fate));
     if is(|fate| matches!(fate, SalvageFate::Failed(_) | SalvageFate::InUse)) {
         Exit::System
-    } else if is(|fate| matches!(fate, SalvageFate::Lost(_))) {
+    } else if is(|fate| matches!(fate, SalvageFate::Lost(_))) || !salvaged.incomplete.is_empty() {
         Exit::Lost
     } else {
         Exit::Good
+    }
+}
+
+impl Incomplete {
+    fn of(revision: &tend::Incomplete) -> Incomplete {
+        let missing = revision.missing.iter().map(|missing| Missing { from: missing.start, below: missing.end });
+        Incomplete {
+            space: revision.space.display().to_string(),
+            revision: revision.key.number,
+            lineage: revision.key.lineage.number,
+            lineage_id: hex(&revision.key.lineage.id),
+            shards: revision.shard_count,
+            missing: missing.collect(),
+        }
     }
 }
 
@@ -125,7 +161,7 @@ impl SalvagedShard {
             SalvageFate::Failed(why) => ("failed", Some(why.clone())),
         };
         SalvagedShard {
-            space: shard.space.clone(),
+            space: shard.space.display().to_string(),
             revision: shard.key.number,
             lineage: shard.key.lineage.number,
             lineage_id: hex(&shard.key.lineage.id),

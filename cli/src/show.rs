@@ -6,7 +6,7 @@ use crate::{
     exit::{Exit, Failure, say},
     hold,
     nodes::{Part, nodes},
-    output, phases,
+    output, phases, staged,
     text::{self, Align},
 };
 use mainstay_engine::{RevisionSurvey, SpaceSurvey};
@@ -16,12 +16,13 @@ const TRIES: usize = 10;
 
 pub fn show(wanted: &arguments::Show) -> Result<Exit, Failure> {
     let (survey, revision) = read(wanted)?;
+    let staged = staged::of(&survey, &wanted.space.path);
     if wanted.space.json {
         let layouts = survey.layouts.iter().map(Layout::of).collect();
         let holds = survey.holds.iter().map(ListedHold::of).collect();
-        output::json(&document::Show { space: document::Space::of(&survey), holds, layouts, revision })?;
+        output::json(&document::Show { space: document::Space::of(&survey), holds, staged, layouts, revision })?;
     } else {
-        let mut page = space(&survey) + &hold::table(&survey.holds);
+        let mut page = space(&survey) + &hold::table(&survey.holds) + &staged::lines(&staged);
         match &revision {
             Some(shown) => page += &revision_page(shown, wanted.phases),
             None => page += "\nno complete revision\n",
@@ -137,13 +138,17 @@ fn items(shards: &[ShownShard]) -> String {
     ];
     let rows = shards.iter().flat_map(|shard| {
         shard.items.iter().map(|item| {
-            let shape: Vec<String> = item.shape.iter().map(u64::to_string).collect();
+            let joined = |numbers: &[u64], by| numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(by);
+            let mut shape = joined(&item.shape, " × ");
+            if let (Some(global), Some(offset)) = (&item.global_shape, &item.offset) {
+                shape += &format!(" at {} of {}", joined(offset, ", "), joined(global, " × "));
+            }
             vec![
                 shard.shard.to_string(),
                 item.name.clone(),
                 item.kind.to_owned(),
                 item.element_type.to_owned(),
-                shape.join(" × "),
+                shape,
                 text::bytes(item.bytes),
             ]
         })

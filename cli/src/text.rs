@@ -24,6 +24,11 @@ pub fn duration(ns: u64) -> String {
     format!("{} {name}", number(ns as f64 / *unit as f64))
 }
 
+/// As `duration`, and `?` of what was not kept.
+pub fn duration_if_known(ns: Option<u64>) -> String {
+    ns.map_or("?".to_owned(), duration)
+}
+
 /// At most one digit after the point, and none where it says nothing.
 pub fn number(value: f64) -> String {
     let text = format!("{value:.*}", usize::from(value < 99.95));

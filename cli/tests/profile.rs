@@ -9,7 +9,10 @@ mod bytes;
 mod support;
 
 use bytes::Layout;
-use mainstay_engine::space::format::{Catalogue, PhaseRecord, Profile};
+use mainstay_engine::{
+    Config, Stage,
+    space::format::{Catalogue, PhaseRecord, Profile},
+};
 use std::time::Duration;
 use support::{CELLS, RANKS, Space};
 
@@ -95,7 +98,7 @@ fn show_tells_of_nodes_and_sizes() {
     for line in [
         "rank t1 phase 1 buffer wait copy other phase 3 t2−t1 t3−t1 t3−t2 written chunks writes",
         "1 +0 ms 5 ms 200 ms 50 ms 4 ms 2 ms 261 ms 505 ms 244 ms 100 MiB 100 100",
-        "0 2 1 +0 ms 5 ms 200 ms 50 ms 4 ms 2 ms 261 ms 505 ms 244 ms pool 64 MiB 1 MiB",
+        "0 2 1 +0 ms 5 ms 200 ms 50 ms 4 ms 2 ms 261 ms 505 ms 244 ms pool 64 MiB 1 MiB –",
         "< 64 B 300 75.0 11.7 KiB 0.0 30 µs 0.1 450 17.6 KiB",
         "≥ 1 MiB 100 25.0 100 MiB 100.0 50 ms 99.9 150 150 MiB",
     ] {
@@ -107,6 +110,66 @@ fn show_tells_of_nodes_and_sizes() {
     assert!(ran.code == 0 && ran.out.contains("no profile was kept") && ran.out.contains("phase 3"), "{}", ran.out);
     let document = space.mainstay(&["show", "--json", "--revision", "2"]).json();
     assert!(document["revision"]["nodes"].is_null() && document["revision"]["shard_list"][0]["profile"].is_null());
+}
+
+#[test]
+fn show_tells_the_threshold_that_was_in_force() {
+    let mut space = Space::new(1);
+    let (threshold, stage) = (Some(64 << 10), Stage::Rank);
+    space.config = Config { threshold_bytes: threshold, stage, ..space.config };
+    space.run(|_, session, _| assert_eq!(session.checkpoint().unwrap(), 1));
+    let shown = space.mainstay(&["show", "--json"]).json();
+    let profile = &shown["revision"]["shard_list"][2]["profile"];
+    assert_eq!((&profile["stage"], &profile["threshold_bytes"]), (&"rank".into(), &(64 << 10).into()));
+    let page = space.mainstay(&["show", "--phases"]).out;
+    assert!(page.contains("threshold\n") && page.contains("64 KiB\n"), "{page}");
+    let stages = [(2, Stage::Rank, true), (3, Stage::Node, true), (4, Stage::Pool, false), (5, Stage::Direct, false)];
+    for (revision, stage, found) in stages {
+        space.config = Config { threshold_bytes: None, stage, ..space.config };
+        space.run(|_, session, _| assert_eq!(session.checkpoint().unwrap(), revision));
+        let shown = space.mainstay(&["show", "--json"]).json();
+        let threshold = &shown["revision"]["nodes"][0]["threshold_bytes"];
+        assert_eq!(threshold.as_u64().is_some_and(|bytes| (4096..=1 << 20).contains(&bytes)), found, "{stage:?}");
+        assert_eq!(threshold.is_null(), !found, "{stage:?}");
+    }
+}
+
+/// A shard in stage direct is published before it is known what it took: the next root says so. A rank that was
+/// killed before had waited for nothing, by what was shown.
+#[test]
+fn what_is_not_known_of_a_checkpoint_is_not_shown_as_nothing() {
+    let space = profiled(3, |rank, p, _| {
+        if rank == 2 {
+            (p.perceived_ns, p.resume_ns, p.durable_ns) = (0, 0, 0);
+        }
+    });
+    let shown = space.mainstay(&["show", "--json"]).json();
+    let phases = &shown["revision"]["shard_list"][2]["phases"];
+    for name in ["perceived_ns", "resume_ns", "other_ns", "durable_ns", "overlap_ns"] {
+        assert!(phases[name].is_null(), "{name}: {phases}");
+    }
+    assert_eq!((&phases["copy_ns"], &shown["revision"]["perceived_ns"]), (&(50 * MS).into(), &().into()));
+    let page = space.mainstay(&["show", "--phases"]).out;
+    let line = "2 +0 ms 5 ms 200 ms 50 ms ? ? ? ? ? 100 MiB 100 100";
+    let found = page.lines().any(|l| l.split_whitespace().collect::<Vec<_>>().join(" ") == line);
+    assert!(found, "{page}");
+    let listed = space.mainstay(&["ls"]).out;
+    assert_eq!(listed.lines().nth(1).unwrap().split_whitespace().rev().take(2).collect::<Vec<_>>(), ["?", "?"]);
+}
+
+/// What is written to the space is counted twice: by rank with all that publishes it, by size without.
+#[test]
+fn the_two_counts_of_writes_differ_by_what_publishes_a_shard() {
+    let space = Space::with(1, 1);
+    let shown = space.mainstay(&["show", "--json"]).json();
+    for shard in shown["revision"]["shard_list"].as_array().unwrap() {
+        let classes = shard["profile"]["writes"].as_array().unwrap();
+        let of_data: u64 = classes.iter().map(|class| class["count"].as_u64().unwrap()).sum();
+        // Hashes and manifest, catalogue and slot of one root: nothing was to be freed.
+        assert_eq!(shard["phases"]["writes"].as_u64().unwrap(), of_data + 3, "{shard}");
+    }
+    let page = space.mainstay(&["show", "--phases"]).out;
+    assert!(page.contains("(those of hashes, manifest and roots are in the first table only)"), "{page}");
 }
 
 #[test]

@@ -68,10 +68,16 @@ pub enum Error {
     RegionMissing { name: String, why: String },
 
     #[error(
-        "revision {revision} in {path} was saved by {saved} ranks and the job has {now}; start it on {saved} ranks, or \
-         open another space"
+        "revision {revision} in {path} was saved by {saved} ranks and the job has {now}: {why}; start it on {saved} ranks, \
+         or open another space"
     )]
-    RankCount { path: String, revision: u64, saved: u32, now: u32 },
+    RankCount { path: String, revision: u64, saved: u32, now: u32, why: String },
+
+    #[error("{path}: {why}")]
+    RevisionMissing { path: String, why: String },
+
+    #[error("damaged: {}; nothing of it was handed out; `mainstay verify` lists what is readable", .what.join("; "))]
+    Unreadable { what: Vec<String> },
 
     #[error("{path} is in use by another job or session{holder}; wait for its end or give this job a space of its own")]
     InUse { path: String, holder: String },
@@ -142,10 +148,11 @@ pub enum ErrorKind {
     OutOfSight,
     Internal,
     OutputShort,
+    RevisionMissing,
 }
 
 impl ErrorKind {
-    pub const ALL: [ErrorKind; 21] = [
+    pub const ALL: [ErrorKind; 22] = [
         Self::InvalidArgument,
         Self::InvalidName,
         Self::DuplicateName,
@@ -167,6 +174,7 @@ impl ErrorKind {
         Self::OutOfSight,
         Self::Internal,
         Self::OutputShort,
+        Self::RevisionMissing,
     ];
 
     pub fn from_code(code: u32) -> Self {
@@ -182,7 +190,7 @@ impl Error {
             Self::DuplicateName { .. } => ErrorKind::DuplicateName,
             Self::NotASpace { .. } => ErrorKind::NotASpace,
             Self::NewerVersion { .. } => ErrorKind::NewerVersion,
-            Self::Damaged { .. } | Self::PoolRefused { .. } => ErrorKind::Damaged,
+            Self::Damaged { .. } | Self::Unreadable { .. } | Self::PoolRefused { .. } => ErrorKind::Damaged,
             Self::PortionTooSmall { .. } => ErrorKind::PortionTooSmall,
             Self::DiskFull { .. } => ErrorKind::DiskFull,
             Self::PoolFull { .. } => ErrorKind::PoolFull,
@@ -197,6 +205,7 @@ impl Error {
             Self::LineageConflict { .. } => ErrorKind::LineageConflict,
             Self::OutOfSight { .. } => ErrorKind::OutOfSight,
             Self::OutputShort { .. } => ErrorKind::OutputShort,
+            Self::RevisionMissing { .. } => ErrorKind::RevisionMissing,
             Self::NotSaved { kind, .. } | Self::OnRank { kind, .. } => *kind,
             Self::Internal { .. } => ErrorKind::Internal,
         }

@@ -4,7 +4,7 @@
 //! program's way) → `place` (I/O threads) → `commit` (published, found complete), and back by
 //! `restore`. They work on a `space` (the container) on a `device`, for the ranks of a `group`;
 //! a `session` ties them together; `config` has its settings and `model` what theory says of them; `tend` looks
-//! after spaces from outside a job.
+//! after spaces from outside a job; a `reader` reads one revision from there.
 
 mod capture;
 mod clock;
@@ -17,6 +17,7 @@ pub mod model;
 mod mutant;
 mod place;
 mod pool;
+mod reader;
 mod restore;
 mod salvage;
 mod session;
@@ -33,6 +34,7 @@ pub use config::{
 pub use error::{Error, ErrorKind, Result};
 #[cfg(feature = "mutants")]
 pub use mutant::{Mutant, activate};
+pub use reader::Reader;
 pub use restore::{HoldState, HoldSurvey, LayoutSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey, Verified};
 pub use session::{Record, Restored, Session};
 pub use stage::Stage;

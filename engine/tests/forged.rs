@@ -6,9 +6,9 @@ mod bytes;
 
 use bytes::Layout;
 use mainstay_engine::{
-    Config, Region, Session,
+    Config, ErrorKind, Reader, Region, Session,
     group::Solo,
-    space::format::{BLOCK_BYTES, Extent},
+    space::format::{BLOCK_BYTES, ElementType, Extent, Item, PlaceInWhole},
 };
 use std::{
     fs,
@@ -122,4 +122,53 @@ fn rows_of_hashes_outside_the_metadata_are_kept() {
     }
     let layout = Layout::read(&layout_of(folder.path()));
     assert!(layout.bytes[in_file..][..row.len()] == row, "the row was written over");
+}
+
+/// Boxes that no global array holds are refused with the manifest, wherever it is read.
+#[test]
+fn boxes_that_cannot_be_are_damage() {
+    type Change = fn(&mut Item);
+    let placed = |item: &mut Item| {
+        (item.element, item.shape) = (ElementType::U8, vec![10, 10]);
+        item.place = Some(PlaceInWhole { global_shape: vec![20, 20], offset: vec![10, 10] });
+    };
+    let change: [(Change, &str); 9] = [
+        (|item| item.place.as_mut().unwrap().offset[0] = 11, "along side 0"),
+        (|item| item.place.as_mut().unwrap().offset[1] = u64::MAX, "along side 1"),
+        (|item| item.place.as_mut().unwrap().global_shape[1] = 19, "along side 1"),
+        (|item| item.shape[0] = u64::MAX, "along side 0"),
+        (|item| item.shape[0] = 9, "in a box of 90 elements"),
+        (|item| item.element = ElementType::F64, "in a box of 100 elements"),
+        (|item| item.place.as_mut().unwrap().global_shape = vec![u64::MAX; 2], "more bytes than any memory"),
+        (|item| item.place.as_mut().unwrap().global_shape = vec![1 << 32, 1 << 31], "more bytes than any memory"),
+        (
+            |item| {
+                item.shape = vec![0, 1 << 40];
+                item.place = Some(PlaceInWhole { global_shape: vec![0, 1 << 40], offset: vec![0, 0] });
+            },
+            "in a box of 0 elements",
+        ),
+    ];
+    for (change, says) in change {
+        let (mut a, mut b) = ([1; 100], [2; 100]);
+        let folder = saved(&mut a, &mut b);
+        let mut layout = Layout::read(&layout_of(folder.path()));
+        let mut manifest = layout.manifest(0, 1);
+        placed(&mut manifest.items[0]);
+        layout.forge_manifest(0, 1, &manifest.build());
+        layout.write();
+        // Good so far.
+        Reader::open(folder.path(), None, "test").unwrap();
+        change(&mut manifest.items[0]);
+        layout.forge_manifest(0, 1, &manifest.build());
+        layout.write();
+        let mut session = Session::open(Box::new(Solo), folder.path(), small()).unwrap();
+        protect(&mut session, "a", &mut a);
+        protect(&mut session, "b", &mut b);
+        let error = session.restore().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Damaged);
+        assert!(error.to_string().contains(says), "{says:?} is not in: {error}");
+        let error = Reader::open(folder.path(), None, "test").err().unwrap();
+        assert!(error.kind() == ErrorKind::Damaged && error.to_string().contains(says), "{error}");
+    }
 }

@@ -4,7 +4,7 @@ mod support;
 
 use mainstay_engine::{
     Config, ErrorKind, HoldState, RevisionKey, Session, SpaceSurvey, Verified,
-    device::{Access, Device, Disk, File, LockFile, LockOutcome, RANK_BYTES},
+    device::{Device, Disk, File, LockOutcome, RANK_BYTES},
     group::{Solo, ThreadGroup},
     tend::{Holding, hold, release},
 };
@@ -20,7 +20,11 @@ use std::{
     thread,
     time::Duration,
 };
-use support::{State, filled};
+use support::{
+    State,
+    between::{Between, Watched},
+    filled,
+};
 use tempfile::TempDir;
 
 const NO_WAIT: Duration = Duration::ZERO;
@@ -362,60 +366,15 @@ fn a_job_opens_while_a_hold_is_taken() {
 
 /// A disk whose holds cannot be read, once it is asked for.
 #[derive(Debug)]
-struct Blind {
-    disk: Disk,
-    blind: Arc<AtomicBool>,
-}
+struct Blind(Arc<AtomicBool>);
 
-#[derive(Debug)]
-struct BlindFile {
-    file: Arc<dyn File>,
-    blind: Arc<AtomicBool>,
-}
-
-impl Device for Blind {
-    fn path(&self) -> String {
-        self.disk.path()
-    }
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.disk.list()
-    }
-    fn create(&self, name: &str, bytes: u64) -> io::Result<Arc<dyn File>> {
-        Ok(Arc::new(BlindFile { file: self.disk.create(name, bytes)?, blind: self.blind.clone() }))
-    }
-    fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
-        Ok(Arc::new(BlindFile { file: self.disk.open(name, access)?, blind: self.blind.clone() }))
-    }
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.disk.remove(name)
-    }
-    fn sync_directory(&self) -> io::Result<()> {
-        self.disk.sync_directory()
-    }
-    fn lock_file(&self, name: &str) -> io::Result<Box<dyn LockFile>> {
-        self.disk.lock_file(name)
-    }
-}
-
-impl File for BlindFile {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+impl Between for Blind {
+    fn read_at(&self, file: &dyn File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         // The header and a table of one block come before the holds.
-        if offset == 2 * 4096 && self.blind.load(Ordering::Relaxed) {
+        if offset == 2 * 4096 && self.0.load(Ordering::Relaxed) {
             return Err(io::Error::from_raw_os_error(5));
         }
-        self.file.read_at(buffer, offset)
-    }
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        self.file.write_at(bytes, offset)
-    }
-    fn sync(&self) -> io::Result<()> {
-        self.file.sync()
-    }
-    fn bytes(&self) -> io::Result<u64> {
-        self.file.bytes()
+        file.read_at(buffer, offset)
     }
 }
 
@@ -425,7 +384,7 @@ fn holds_that_cannot_be_read_go_on() {
     let path = folder.path();
     let blind = Arc::new(AtomicBool::new(false));
     let open = || {
-        let device = Arc::new(Blind { disk: Disk::existing(path), blind: blind.clone() });
+        let device = Arc::new(Watched::new(Disk::existing(path), Blind(blind.clone())));
         Session::open_on(Box::new(Solo), device, small(1))
     };
     let mut job = One::with(open().unwrap());

@@ -1,8 +1,6 @@
 //! Checkpoints that are written in pieces, on every stage.
 
-#[path = "support/stuck.rs"]
-#[allow(dead_code, reason = "each test uses its part of this")]
-mod stuck;
+mod support;
 
 use mainstay_engine::{
     Config, ErrorKind, Region, Session, Stage,
@@ -16,7 +14,10 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use stuck::Stuck;
+use support::{
+    between::Watched,
+    stuck::{Writes, stuck},
+};
 use tempfile::TempDir;
 
 const STAGES: [Stage; 4] = [Stage::Pool, Stage::Node, Stage::Rank, Stage::Direct];
@@ -109,6 +110,50 @@ fn rank_saves_and_reads(group: ThreadGroup, rank: u64, stage: Stage, seed: u64, 
     assert_eq!(small, [!step as u8; 7], "{case}");
     check(&mut session, &wanted, case);
     session.close().unwrap();
+}
+
+/// What is given up leaves nothing but its number, and the next checkpoint may have its blocks.
+#[test]
+fn a_checkpoint_that_is_given_up_leaves_what_was_there() {
+    for stage in STAGES {
+        let space = TempDir::new().unwrap();
+        thread::scope(|scope| {
+            for group in ThreadGroup::new(2) {
+                let space = space.path();
+                scope.spawn(move || {
+                    let mut session = Session::open(Box::new(group), space, config(stage)).unwrap();
+                    let refused = session.abandon().unwrap_err();
+                    assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+                    assert!(refused.to_string().contains("no checkpoint has begun"), "{refused}");
+                    assert_eq!(session.begin(1 << 20).unwrap(), 1);
+                    session.write("a", 0, &[1; 300_000]).unwrap();
+                    session.checkpoint().unwrap();
+                    for number in 2..6 {
+                        assert_eq!(session.begin(1 << 20).unwrap(), number, "{stage:?}");
+                        session.write("a", 0, &vec![number as u8; 100_000 * number as usize]).unwrap();
+                        if number == 4 {
+                            assert!(session.write("a b", 0, &[]).is_err());
+                        }
+                        session.abandon().unwrap();
+                        assert!(session.poll().unwrap(), "{stage:?}: revision 1 is durable");
+                        session.wait().unwrap();
+                        session.abandon().unwrap_err();
+                    }
+                    session.restore().unwrap().unwrap();
+                    check(&mut session, &[("a".to_owned(), vec![1; 300_000])].into(), "given up");
+                    assert_eq!(session.begin(1 << 20).unwrap(), 6, "{stage:?}");
+                    session.abandon().unwrap();
+                    assert_eq!(session.begin(1 << 20).unwrap(), 7, "{stage:?}");
+                    session.write("a", 0, &[7; 200_000]).unwrap();
+                    assert_eq!(session.checkpoint().unwrap(), 7);
+                    session.wait().unwrap();
+                    assert_eq!(session.restore().unwrap().unwrap().revision, 7);
+                    check(&mut session, &[("a".to_owned(), vec![7; 200_000])].into(), "given up before");
+                    session.close().unwrap();
+                });
+            }
+        });
+    }
 }
 
 /// The stage `node` gathers small regions apart, and a shard of two regions had two ends where there was room
@@ -220,7 +265,7 @@ fn names_of_streams_are_checked() {
 
 /// What the stage `node` flushes, of a buffer that has room for all of it.
 struct Flushing {
-    disk: Stuck,
+    disk: Watched<Writes>,
     session: Session,
     filled: u64,
     _space: TempDir,
@@ -233,7 +278,7 @@ impl Flushing {
     /// A checkpoint in pieces has begun; one thread flushes.
     fn begin(flush_every: Duration) -> Flushing {
         let space = TempDir::new().unwrap();
-        let disk = Stuck::new(Disk::make(space.path()).unwrap());
+        let disk = stuck(Disk::make(space.path()).unwrap());
         let config = Config {
             flush_every,
             pool_bytes: 8 << 20,
@@ -243,7 +288,7 @@ impl Flushing {
         };
         let mut session = Session::open_on(Box::new(Solo), Arc::new(disk.clone()), config).unwrap();
         session.begin(8 << 20).unwrap();
-        disk.sticks_after(ENOUGH);
+        disk.between.sticks_after(ENOUGH);
         Flushing { disk, session, filled: 0, _space: space }
     }
 
@@ -258,7 +303,7 @@ impl Flushing {
 
     /// Of chunks.
     fn written(&self) -> u64 {
-        ENOUGH - self.disk.left()
+        ENOUGH - self.disk.between.left()
     }
 
     fn saves_what_was_written(mut self) {

@@ -1,8 +1,10 @@
 //! Ranks find out who sees whose files, and something is odd.
 
+mod support;
+
 use mainstay_engine::{
     Config, ErrorKind, Session,
-    device::{Access, Device, Disk, File, LockFile},
+    device::{Access, Device, Disk, File},
     group::{Group, ThreadGroup},
 };
 use std::{
@@ -11,6 +13,7 @@ use std::{
     thread,
     time::Duration,
 };
+use support::between::{Between, Watched};
 use tempfile::TempDir;
 
 fn small() -> Config {
@@ -20,42 +23,23 @@ fn small() -> Config {
 /// A disk on which probes cannot be opened, or are gone when they are removed.
 #[derive(Debug)]
 struct Odd {
-    disk: Disk,
     open: Option<io::ErrorKind>,
     remove: Option<io::ErrorKind>,
 }
 
-impl Device for Odd {
-    fn path(&self) -> String {
-        self.disk.path()
-    }
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.disk.list()
-    }
-    fn create(&self, name: &str, bytes: u64) -> io::Result<Arc<dyn File>> {
-        self.disk.create(name, bytes)
-    }
-    fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
+impl Between for Odd {
+    fn open(&self, disk: &Disk, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
         match self.open {
             Some(kind) if name.starts_with("probe-") => Err(kind.into()),
-            _ => self.disk.open(name, access),
+            _ => disk.open(name, access),
         }
     }
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.disk.remove(name)?;
+    fn remove(&self, disk: &Disk, name: &str) -> io::Result<()> {
+        disk.remove(name)?;
         match self.remove {
             Some(kind) if name.starts_with("probe-") => Err(kind.into()),
             _ => Ok(()),
         }
-    }
-    fn sync_directory(&self) -> io::Result<()> {
-        self.disk.sync_directory()
-    }
-    fn lock_file(&self, name: &str) -> io::Result<Box<dyn LockFile>> {
-        self.disk.lock_file(name)
     }
 }
 
@@ -90,7 +74,8 @@ fn open_with(odd: usize, open: Option<io::ErrorKind>, remove: Option<io::ErrorKi
     for (rank, group) in ThreadGroup::new(2).into_iter().enumerate() {
         let (told, disk) = (told.clone(), Disk::make(folder.path()).unwrap());
         let is_odd = rank == odd;
-        let device = Odd { disk, open: open.filter(|_| is_odd), remove: remove.filter(|_| is_odd) };
+        let odd = Odd { open: open.filter(|_| is_odd), remove: remove.filter(|_| is_odd) };
+        let device = Watched::new(disk, odd);
         thread::spawn(move || {
             let group = Box::new(Deaf(std::mem::ManuallyDrop::new(group)));
             let opened = Session::open_on(group, Arc::new(device), small());

@@ -16,7 +16,7 @@ use std::{
 use support::{
     State, filled,
     processes::{Meeting, hear, say},
-    stuck::Stuck,
+    stuck::stuck,
 };
 use tempfile::TempDir;
 
@@ -133,7 +133,7 @@ fn job_that_is_killed() {
     let Some(space) = env::var_os("SALVAGE_SPACE") else { return };
     let number = |name: &str| env::var(name).unwrap().parse::<u64>().unwrap();
     let config = config(Path::new(&env::var_os("SALVAGE_POOLS").unwrap()), number("SALVAGE_POOL_BYTES"));
-    let device = Stuck::new(Disk::make(Path::new(&space)).unwrap());
+    let device = stuck(Disk::make(Path::new(&space)).unwrap());
     let staged = Barrier::new(RANKS);
     run(RANKS, |rank, group| {
         let mut session = Session::open_on(Box::new(group), Arc::new(device.clone()), config.clone()).unwrap();
@@ -144,7 +144,7 @@ fn job_that_is_killed() {
         session.checkpoint().unwrap();
         session.wait().unwrap();
         staged.wait();
-        device.sticks_after(number("SALVAGE_WRITES"));
+        device.between.sticks_after(number("SALVAGE_WRITES"));
         filled(&mut state, rank, 2);
         if rank == 0 {
             let output = env::var_os("SALVAGE_OUTPUT").unwrap();
@@ -416,7 +416,7 @@ fn rank_in_a_process_of_its_own() {
     let meeting = PathBuf::from(env::var_os("SALVAGE_MEETING").unwrap());
     let rank = env::var("SALVAGE_RANK").unwrap().parse().unwrap();
     let config = config(Path::new(&env::var_os("SALVAGE_POOLS").unwrap()), SHARED_POOL);
-    let device = Stuck::new(Disk::make(Path::new(&space)).unwrap());
+    let device = stuck(Disk::make(Path::new(&space)).unwrap());
     let group = Meeting::new(rank, RANKS, &meeting);
     let mut session = Session::open_on(Box::new(group), Arc::new(device.clone()), config).unwrap();
     let mut state = State::new();
@@ -431,7 +431,7 @@ fn rank_in_a_process_of_its_own() {
     session.begin(40_000).unwrap();
     let come = || say(&meeting, &format!("come-{rank}"), &[]);
     if rank == VICTIM {
-        device.sticks_after(0);
+        device.between.sticks_after(0);
         match env::var("SALVAGE_WHEN").unwrap().as_str() {
             "filling" => session.write("stream", 0, &[7; 40_000]).unwrap(),
             _ => drop(session.checkpoint().unwrap()),

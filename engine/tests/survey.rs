@@ -5,7 +5,7 @@ mod support;
 
 use mainstay_engine::{
     Config, Session, SpaceSurvey, Verified,
-    device::{Access, Device, Disk, File, LockFile},
+    device::{Access, Device, Disk, File},
     group::Solo,
 };
 use std::{
@@ -15,21 +15,13 @@ use std::{
         atomic::{AtomicI64, Ordering},
     },
 };
-use support::{State, filled};
+use support::{
+    State,
+    between::{Between, Watched},
+    filled,
+};
 
-/// A disk that lets a job go on before one of the reads.
-#[derive(Debug)]
-struct Watched {
-    disk: Disk,
-    job: Arc<Job>,
-}
-
-#[derive(Debug)]
-struct WatchedFile {
-    file: Arc<dyn File>,
-    job: Arc<Job>,
-}
-
+/// Lets a job go on before one of the reads.
 struct Job {
     /// Reads until it goes on.
     reads: AtomicI64,
@@ -55,59 +47,38 @@ impl Job {
     }
 }
 
-impl File for WatchedFile {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        if self.job.reads.fetch_sub(1, Ordering::Relaxed) == 0 {
-            self.job.go_on();
-        }
-        self.file.read_at(buffer, offset)
-    }
+/// Who looks writes nothing.
+#[derive(Debug)]
+struct Looking(Arc<Job>);
 
-    fn write_at(&self, _: &[u8], _: u64) -> io::Result<usize> {
-        panic!("who looks writes nothing")
+impl Between for Looking {
+    fn create(&self, _: &Disk, name: &str, _: u64) -> io::Result<Arc<dyn File>> {
+        panic!("who looks made {name}")
     }
-
-    fn sync(&self) -> io::Result<()> {
-        panic!("who looks syncs nothing")
-    }
-
-    fn bytes(&self) -> io::Result<u64> {
-        self.file.bytes()
-    }
-}
-
-impl Device for Watched {
-    fn path(&self) -> String {
-        self.disk.path()
-    }
-
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.disk.list()
-    }
-
-    fn create(&self, _: &str, _: u64) -> io::Result<Arc<dyn File>> {
-        panic!("who looks makes nothing")
-    }
-
-    fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
+    fn open(&self, disk: &Disk, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
         assert_eq!(access, Access::Read);
-        Ok(Arc::new(WatchedFile { file: self.disk.open(name, access)?, job: self.job.clone() }))
+        disk.open(name, access)
     }
-
-    fn rename(&self, _: &str, _: &str) -> io::Result<()> {
-        panic!("who looks renames nothing")
+    fn rename(&self, _: &Disk, from: &str, _: &str) -> io::Result<()> {
+        panic!("who looks renamed {from}")
     }
-
-    fn remove(&self, _: &str) -> io::Result<()> {
-        panic!("who looks removes nothing")
+    fn remove(&self, _: &Disk, name: &str) -> io::Result<()> {
+        panic!("who looks removed {name}")
     }
-
-    fn sync_directory(&self) -> io::Result<()> {
-        panic!("who looks syncs nothing")
+    fn sync_directory(&self, _: &Disk) -> io::Result<()> {
+        panic!("who looks synced the directory")
     }
-
-    fn lock_file(&self, name: &str) -> io::Result<Box<dyn LockFile>> {
-        self.disk.lock_file(name)
+    fn read_at(&self, file: &dyn File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        if self.0.reads.fetch_sub(1, Ordering::Relaxed) == 0 {
+            self.0.go_on();
+        }
+        file.read_at(buffer, offset)
+    }
+    fn write_at(&self, _: &dyn File, _: &[u8], offset: u64) -> io::Result<usize> {
+        panic!("who looks wrote at {offset}")
+    }
+    fn sync(&self, _: &dyn File) -> io::Result<()> {
+        panic!("who looks synced a file")
     }
 }
 
@@ -123,7 +94,7 @@ fn what_is_let_go_while_it_is_read_is_not_damage() {
         state.protect(session);
     }
     job.go_on();
-    let device = Watched { disk: Disk::existing(directory.path()), job: job.clone() };
+    let device = Watched::new(Disk::existing(directory.path()), Looking(job.clone()));
     let never = || job.reads.store(-1, Ordering::Relaxed);
 
     let mut survey_reads = 0;

@@ -4,7 +4,8 @@
 !     heat SPACE OUT STEPS EVERY [N]
 !
 ! Saves a revision to SPACE every EVERY steps, and in the end writes each rank's part of the N x N plate, as
-! it lies in memory, to OUT.0, OUT.1, and so on. All that has to do with saving is marked.
+! it lies in memory, to OUT.0, OUT.1, and so on. Any number of ranks goes on with what another has saved. All
+! that has to do with saving is marked.
 program heat
   use mpi
   use mainstay                                                                   ! saving
@@ -15,7 +16,7 @@ program heat
   real(real64), allocatable, target :: plate(:, :)  ! x, y: with a row of each neighbour, or the edge
   real(real64), allocatable :: next(:, :)
   integer, target :: step = 0
-  integer :: n, rows, steps, rank, ranks, above, below, unit, error
+  integer :: n, first, rows, steps, rank, ranks, above, below, unit, error
   integer(int64) :: revision
   character(1000) :: text
   type(mainstay_session) :: session                                              ! saving
@@ -27,7 +28,8 @@ program heat
   n = 400
   if (command_argument_count() > 4) n = number(5)
   steps = number(3)
-  rows = (n * (rank + 1)) / ranks - (n * rank) / ranks
+  first = (n * rank) / ranks
+  rows = (n * (rank + 1)) / ranks - first
   above = merge(rank - 1, MPI_PROC_NULL, rank > 0)
   below = merge(rank + 1, MPI_PROC_NULL, rank < ranks - 1)
   allocate (plate(0:n + 1, 0:rows + 1), next(0:n + 1, 0:rows + 1))
@@ -37,8 +39,10 @@ program heat
   options%every_steps = number(4)                                                ! saving
   call get_command_argument(1, text)
   call session%open(MPI_COMM_WORLD, text, options)                               ! saving
+  ! ANCHOR: box
   call session%protect("step", step)                                             ! saving
-  call session%protect("plate", plate)                                           ! saving
+  call session%protect_box("plate", plate(:, 1:rows), [n + 2, n], [0, first])    ! saving
+  ! ANCHOR_END: box
   call session%restore(revision)                                                 ! saving
   if (revision > 0 .and. rank == 0) print "(a, i0, a, i0)", "restored revision ", revision, ", step ", step
 

@@ -1,5 +1,7 @@
 #include "grid.h"
 
+#include <string.h>
+
 #include "stop.h"
 
 /* One layer of cells, `layer` along `side`, as MPI sees it in the stored array. */
@@ -75,6 +77,24 @@ void grid_free(grid *g)
     MPI_Type_free(&g->block);
     MPI_Type_free(&g->place);
     MPI_Comm_free(&g->comm);
+}
+
+/* Row `row` of the block in the stored array. */
+static size_t row_at(const grid *g, size_t row)
+{
+    return grid_at(g, row / g->size[1] + 1, row % g->size[1] + 1, 1);
+}
+
+void grid_take_inside(const grid *g, const double *field, double *inside)
+{
+    for (size_t row = 0; row < g->size[0] * g->size[1]; row++)
+        memcpy(inside + row * g->size[2], field + row_at(g, row), g->size[2] * sizeof *field);
+}
+
+void grid_put_inside(const grid *g, double *field, const double *inside)
+{
+    for (size_t row = 0; row < g->size[0] * g->size[1]; row++)
+        memcpy(field + row_at(g, row), inside + row * g->size[2], g->size[2] * sizeof *field);
 }
 
 void grid_exchange(const grid *g, double *field)

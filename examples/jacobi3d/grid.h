@@ -34,6 +34,15 @@ static inline size_t grid_cells_stored(const grid *g)
     return grid_at(g, g->size[0] + 2, 0, 0);
 }
 
+static inline size_t grid_cells_inside(const grid *g)
+{
+    return g->size[0] * g->size[1] * g->size[2];
+}
+
+/* Copies the block between the array of a rank and one without ghosts. */
+void grid_take_inside(const grid *g, const double *field, double *inside);
+void grid_put_inside(const grid *g, double *field, const double *inside);
+
 /* Fills the ghosts that are cells of another rank. */
 void grid_exchange(const grid *g, double *field);
 

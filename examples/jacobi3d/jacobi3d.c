@@ -31,6 +31,47 @@ static int tried(mainstay_status status, const char *doing, int rank)
     return 1;
 }
 
+/* The block of this rank as a box in the whole field, without ghosts. */
+typedef struct box {
+    uint64_t shape[3], whole[3], start[3];
+    double *cells;
+} box;
+
+static box box_of(const grid *g)
+{
+    box b = {.cells = allocate(grid_cells_inside(g), sizeof *b.cells)};
+    for (int d = 0; d < 3; d++) {
+        b.shape[d] = g->size[d];
+        b.whole[d] = g->cells[d];
+        b.start[d] = g->start[d];
+    }
+    return b;
+}
+
+/* ANCHOR: from */
+/* Begins from what lies in another space, however many ranks have saved it: each rank reads its block. */
+static void begin_from(const grid *g, const char *path, uint64_t *step, box *inside)
+{
+    mainstay_reader *reader;
+    uint64_t revision = 0;
+    if (g->rank == 0) {
+        must(mainstay_reader_open(path, 0, &reader), "open what to begin from");
+        revision = mainstay_reader_revision(reader);
+    }
+    MPI_Bcast(&revision, 1, MPI_UINT64_T, 0, g->comm);
+    if (g->rank != 0)
+        must(mainstay_reader_open(path, revision, &reader), "open what to begin from");
+    must(mainstay_reader_read(reader, 0, "step", 0, step, sizeof *step, NULL), "read the step");
+    must(mainstay_reader_read_box(reader, "temperature", 3, inside->shape, inside->start, inside->cells,
+                                  grid_cells_inside(g) * sizeof *inside->cells),
+         "read the field");
+    mainstay_reader_close(reader);
+    if (g->rank == 0)
+        printf("begun from revision %llu of %s at step %llu\n", (unsigned long long)revision, path,
+               (unsigned long long)*step);
+}
+/* ANCHOR_END: from */
+
 /* A checkpoint whose cost has not been printed yet. */
 typedef struct saved {
     uint64_t revision, step; /* 0: none */
@@ -86,6 +127,7 @@ int main(int argc, char **argv)
     uint64_t step = 0;
     int failures = 0;
     saved last = {0, 0};
+    box inside = {.cells = NULL}; /* what is saved: any number of ranks can share it out */
     mainstay_session *session = NULL;
     if (o.space) {
         mainstay_options wanted = MAINSTAY_OPTIONS_INIT;
@@ -95,15 +137,22 @@ int main(int argc, char **argv)
         wanted.stage = o.stage;
         must(mainstay_open_mpi(g.comm, o.space, &wanted, &session), "open the space");
 
-        uint64_t shape[3] = {g.size[0] + 2, g.size[1] + 2, g.size[2] + 2};
+        inside = box_of(&g);
+        /* ANCHOR: box */
         must(mainstay_protect_array(session, "step", &step, MAINSTAY_U64, 0, NULL), "protect the step");
-        must(mainstay_protect_array(session, "temperature", field, MAINSTAY_F64, 3, shape),
+        must(mainstay_protect_box(session, "temperature", inside.cells, MAINSTAY_F64, 3, inside.shape,
+                                  inside.whole, inside.start),
              "protect the field");
+        /* ANCHOR_END: box */
 
         mainstay_restored restored = {0};
         must(mainstay_restore(session, &restored), "restore");
         if (restored.skipped && rank == 0)
             printf("newer revisions are damaged: %s\n", mainstay_report(session));
+        if (!restored.revision && o.from)
+            begin_from(&g, o.from, &step, &inside);
+        if (restored.revision || o.from)
+            grid_put_inside(&g, field, inside.cells);
         if (restored.revision && rank == 0)
             printf("restored revision %llu, continuing at step %llu\n",
                    (unsigned long long)restored.revision, (unsigned long long)step);
@@ -112,7 +161,7 @@ int main(int argc, char **argv)
         grid_write(&g, field, o.first);
 
     while (step < o.steps) {
-        /* Two sweeps a step, so that the field always ends in the array that is protected. */
+        /* Two sweeps a step, so that the field always ends in the same array. */
         ground_sweep(&rock, &g, field, other);
         ground_sweep(&rock, &g, other, field);
         step++;
@@ -124,6 +173,7 @@ int main(int argc, char **argv)
             must(mainstay_due(session, step, &due), "ask whether a checkpoint is due");
         if (due) {
             uint64_t revision = 0;
+            grid_take_inside(&g, field, inside.cells);
             failures += tried(mainstay_checkpoint(session, &revision), "checkpoint", rank);
             if (rank == 0)
                 print_cost(session, &last, o.timeline); /* if this one had to wait for the last */
@@ -145,6 +195,7 @@ int main(int argc, char **argv)
         printf("done: %llu steps, %.0f years\n", (unsigned long long)step,
                2 * rock.sweep_years * (double)step);
 
+    free(inside.cells);
     free(field);
     free(other);
     ground_free(&rock);

@@ -45,6 +45,8 @@ class Options(argparse.ArgumentParser):
         add("--progress", metavar="N", type=some, default=10, help="print a line every N steps (10)")
         add("--means", metavar="FILE", help="append the mean temperature of the rock to this table at every such line")
         add("--space", metavar="DIR", help="save the state to this space, and restore it if there is any")
+        add("--from", metavar="DIR", dest="begin_from",
+            help="where that holds nothing, begin from the newest revision of this space, whatever number of ranks saved it")
         add("--every", metavar="N", type=some, default=20, help="checkpoint every N steps (20)")
         add("--keep", metavar="N", type=number(1, 2**32 - 1), help="complete revisions to keep")
         add("--stage", choices=["pool", "node", "rank", "direct"],
@@ -134,6 +136,19 @@ class Failures:
             print(f"jacobi3d: rank {self._rank}: {doing}: {error}; going on", file=sys.stderr, flush=True)
 
 
+# ANCHOR: from
+def begin_from(path, grid, step, inside):
+    """Begins from what lies in another space, however many ranks have saved it: each rank reads its block."""
+    first = mainstay.read(path) if grid.comm.rank == 0 else None
+    revision = grid.comm.bcast(first.revision if first else None)
+    with first or mainstay.read(path, revision) as reader:
+        reader.readinto(0, "step", 0, step)
+        reader.read_box("temperature", grid.start, grid.size, inside)
+    if grid.comm.rank == 0:
+        print(f"begun from revision {revision} of {path} at step {step}")
+# ANCHOR_END: from
+
+
 def opened(o, comm):
     if not o.space:
         return nullcontext()
@@ -156,16 +171,24 @@ def run():
         print(f"grid {o.nx} x {o.ny} x {o.nz} on {' x '.join(map(str, grid.blocks))} ranks, "
               f"{field.nbytes / 1e6:.1f} MB a rank, {2 * ground.sweep_years:.1f} years a step")  # fmt: skip
 
+    # What is saved: without ghosts, so that any number of ranks can share it out.
+    inside = field[INSIDE].copy()
     with opened(o, grid.comm) as session:
         restored = None
         if session:
+            # ANCHOR: box
             session.protect("step", step)
-            session.protect("temperature", field)
+            session.protect("temperature", inside, global_shape=grid.cells, offset=grid.start)
+            # ANCHOR_END: box
             if means and speaks:
                 session.protect_output(o.means)  # one rank a file
             restored = session.restore()
             if restored and restored.skipped and speaks:
                 print("newer revisions are damaged:", "\n".join(restored.skipped))
+            if not restored and o.begin_from:
+                begin_from(o.begin_from, grid, step, inside)
+            if restored or o.begin_from:
+                field[INSIDE] = inside
             if restored and speaks:
                 print(f"restored revision {restored.revision}, continuing at step {step}")
         saved = Saved(session, speaks, o.timeline)
@@ -175,7 +198,7 @@ def run():
             means.begin(goes_on=restored is not None)
 
         while step < o.steps:
-            # Two sweeps a step, so that the field always ends in the array that is protected.
+            # Two sweeps a step, so that the field always ends in the same array.
             ground.sweep(field, other)
             ground.sweep(other, field)
             step += 1
@@ -185,6 +208,7 @@ def run():
                 if speaks:
                     print(f"step {step}")
             if session and session.due(step):
+                inside[...] = field[INSIDE]
                 with failures.survived("checkpoint"):
                     saved.begun(session.checkpoint(notes={"step": step}), int(step))
             saved.print_cost()

@@ -23,6 +23,8 @@ static const char usage[] =
     "  --progress N      print a line every N steps (10)\n"
     "\n"
     "  --space DIR       save the state to this space, and restore it if there is any\n"
+    "  --from DIR        where that holds nothing, begin from the newest revision of this space,\n"
+    "                    whatever number of ranks saved it\n"
     "  --every N         checkpoint every N steps (20)\n"
     "  --keep N          complete revisions to keep\n"
     "  --stage NAME      pool: go on before the data is on disk; node, rank: the same for\n"
@@ -33,7 +35,7 @@ static const char usage[] =
     "\n"
     "  --help            print this\n";
 
-enum { DEM = 1, NX, NY, NZ, STEPS, OUT, FIRST, PROGRESS, SPACE, EVERY, KEEP, STAGE, POOL_BYTES,
+enum { DEM = 1, NX, NY, NZ, STEPS, OUT, FIRST, PROGRESS, SPACE, FROM, EVERY, KEEP, STAGE, POOL_BYTES,
        TIMELINE, NO_CHECKPOINT, HELP };
 
 static const struct option known[] = {
@@ -46,6 +48,7 @@ static const struct option known[] = {
     {"first", required_argument, NULL, FIRST},
     {"progress", required_argument, NULL, PROGRESS},
     {"space", required_argument, NULL, SPACE},
+    {"from", required_argument, NULL, FROM},
     {"every", required_argument, NULL, EVERY},
     {"keep", required_argument, NULL, KEEP},
     {"stage", required_argument, NULL, STAGE},
@@ -115,6 +118,7 @@ int options_parse(options *o, int argc, char **argv, bool speak)
         case FIRST: o->first = optarg; break;
         case PROGRESS: good = number(optarg, 1, UINT64_MAX, &o->progress); break;
         case SPACE: o->space = optarg; break;
+        case FROM: o->from = optarg; break;
         case EVERY: good = number(optarg, 1, UINT64_MAX, &o->every); break;
         case KEEP:
             good = number(optarg, 1, UINT32_MAX, &n);

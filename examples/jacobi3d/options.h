@@ -14,6 +14,7 @@ typedef struct options {
     const char *out;         /* where the final field goes, or NULL */
     const char *first;       /* where the field goes that the run begins with, or NULL */
     const char *space;       /* where the checkpoints go; NULL: none are made */
+    const char *from;        /* a space to begin from where that holds nothing, or NULL */
     uint64_t every;          /* steps between two checkpoints */
     uint32_t keep;           /* these three: 0 is what the environment or mainstay.toml say */
     uint32_t stage;

@@ -15,12 +15,15 @@ int main(int argc, char **argv) {
   static double field[N];
   int step = 0;
   mainstay_session *session;                                                         /* + */
+  mainstay_restored restored;                                                        /* + */
 
   MPI_Init(&argc, &argv);
   check(mainstay_open_mpi(MPI_COMM_WORLD, "space", NULL, &session), "open");         /* + */
   check(mainstay_protect(session, "step", &step, sizeof step), "protect step");      /* + */
   check(mainstay_protect(session, "field", field, sizeof field), "protect field");   /* + */
-  check(mainstay_restore(session, NULL), "restore");                                 /* + nothing there: nothing done */
+  check(mainstay_restore(session, &restored), "restore");                            /* + nothing there: nothing done */
+  if (restored.revision)                                                             /* + */
+    printf("restored revision %llu at step %d\n", (unsigned long long)restored.revision, step);
 
   for (; step < 1000;) {
     for (int i = 0; i < N; i++) field[i] += 1.0 / (1 + i + step);

@@ -9,7 +9,8 @@ static void run() {
   auto session = mainstay::open(MPI_COMM_WORLD, "space");         // + closes itself where its scope ends
   session.protect("step", step);                                  // +
   session.protect("field", field);                                // + the elements that it has now
-  session.restore();                                              // + nothing there: nothing done
+  if (auto restored = session.restore())                          // + nothing there: nothing done
+    std::printf("restored revision %llu at step %d\n", static_cast<unsigned long long>(restored.revision), step);
 
   while (step < 1000) {
     for (std::size_t i = 0; i < field.size(); i++) field[i] += 1.0 / static_cast<double>(1 + i + step);

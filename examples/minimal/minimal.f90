@@ -1,12 +1,13 @@
 program minimal
   use mpi
   use mainstay                                           ! +
-  use, intrinsic :: iso_fortran_env, only: real64
+  use, intrinsic :: iso_fortran_env, only: int64, real64
   implicit none
   real(real64), allocatable, target :: field(:)
   integer, target :: step = 0
   integer :: i, error
   type(mainstay_session) :: session                      ! +
+  integer(int64) :: revision                             ! +
 
   call MPI_Init(error)
   allocate (field(1000000))
@@ -15,7 +16,8 @@ program minimal
   call session%open(MPI_COMM_WORLD, "space")             ! +
   call session%protect("step", step)                     ! +
   call session%protect("field", field)                   ! +
-  call session%restore()                                 ! + nothing there: nothing done
+  call session%restore(revision)                         ! + 0: nothing there, nothing done
+  if (revision > 0) print "(a, i0, a, i0)", "restored revision ", revision, " at step ", step
 
   do while (step < 1000)
     do i = 1, size(field)

@@ -8,7 +8,8 @@ field, step = np.zeros(i.size), np.zeros((), int)
 with mainstay.open("space", MPI.COMM_WORLD) as session:  # + closes itself
     session.protect("step", step)  # +
     session.protect("field", field)  # +
-    session.restore()  # + nothing there: nothing done
+    if restored := session.restore():  # + nothing there: nothing done
+        print(f"restored revision {restored.revision} at step {step}")
 
     while step < 1000:
         field += 1.0 / (1 + i + step)

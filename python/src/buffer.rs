@@ -3,7 +3,10 @@
 //! What must hold: while a `Buffer` lives, its address and length stay valid. An exported buffer keeps
 //! its exporter alive, and well-behaved exporters refuse to be resized meanwhile.
 
-use mainstay_engine::{Error, Region, space::format::ElementType};
+use mainstay_engine::{
+    Error, Region,
+    space::format::{ElementType, PlaceInWhole},
+};
 use pyo3::{ffi, prelude::*, types::PyWeakrefReference};
 use std::{
     ffi::{CStr, c_char, c_int, c_void},
@@ -112,9 +115,9 @@ impl Buffer {
         Err(Error::argument(format!("region {name:?}"), why))
     }
 
-    /// As a region of the engine; it must not outlive this.
+    /// As a region of the engine; it must not outlive this. `place`: where it lies in a global array.
     #[allow(unsafe_code)]
-    pub(crate) fn region(&self, name: &str) -> Result<Region, Error> {
+    pub(crate) fn region(&self, name: &str, place: Option<PlaceInWhole>) -> Result<Region, Error> {
         let shape: Vec<u64> = match self.element {
             ElementType::Bytes => vec![self.view.len as u64],
             _ => self.shape().iter().map(|extent| *extent as u64).collect(),
@@ -124,8 +127,14 @@ impl Buffer {
             let why = format!("its exporter contradicts itself: {} bytes, and shape {shape:?}", self.view.len);
             return Err(Error::argument(format!("region {name:?}"), why));
         }
+        let address = self.view.buf.cast();
         // SAFETY: exported memory stays where it is; the session keeps this as long as the region.
-        unsafe { Region::array(name, self.view.buf.cast(), self.element, &shape) }
+        unsafe {
+            match place {
+                Some(place) => Region::placed(name, address, self.element, &shape, place),
+                None => Region::array(name, address, self.element, &shape),
+            }
+        }
     }
 
     fn shape(&self) -> &[isize] {

@@ -9,6 +9,7 @@ mod buffer;
 mod error;
 mod group;
 mod notes;
+mod reader;
 mod record;
 mod restored;
 mod session;
@@ -21,6 +22,7 @@ mod engine {
 
     #[pymodule_export]
     use crate::{
+        reader::{Item, Reader, Shard, read},
         record::Record,
         restored::Restored,
         session::{Session, open},

@@ -13,7 +13,8 @@ pub struct Record {
     communication_ns: u64,
     /// Nanoseconds of waiting for a free chunk of the pool.
     buffer_wait_ns: u64,
-    /// Nanoseconds of copying into chunks (stage "direct": of writing).
+    /// Nanoseconds of copying into buffers, and of the writes for which the program waited meanwhile: of pieces
+    /// that go straight through and of a rank's own buffer (stage "direct": all).
     copy_ns: u64,
     /// The rest of t2 - t1 but `resume_ns`, in nanoseconds.
     other_ns: u64,
@@ -21,7 +22,7 @@ pub struct Record {
     perceived_ns: u64,
     /// t3 - t1 in nanoseconds.
     durable_ns: u64,
-    /// Bytes of all regions.
+    /// Bytes of all items: regions and streams.
     bytes: u64,
     /// Bytes written, with padding and metadata.
     written_bytes: u64,

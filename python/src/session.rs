@@ -13,6 +13,7 @@ use crate::{
 use mainstay_engine::{
     Error, Session as Engine,
     group::{Group, Solo, agree},
+    space::format::PlaceInWhole,
 };
 use pyo3::{
     exceptions::PyBaseException,
@@ -166,12 +167,31 @@ impl Session {
     /// Has the memory of `buffer` saved and restored under `name`. Local. Any object with the buffer
     /// protocol: C-contiguous, writable; shape and element type are kept. It is held, and cannot be
     /// resized, until it is unprotected or the session is closed.
-    fn protect(&self, py: Python<'_>, name: &Bound<'_, PyString>, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
+    ///
+    /// With `global_shape` and `offset` it is a box in a global array, which begins behind `offset` elements along
+    /// each side: restore() on any number of ranks fills the boxes from those that were saved.
+    #[pyo3(signature = (name, buffer, global_shape=None, offset=None))]
+    fn protect(
+        &self,
+        py: Python<'_>,
+        name: &Bound<'_, PyString>,
+        buffer: &Bound<'_, PyAny>,
+        global_shape: Option<Vec<u64>>,
+        offset: Option<Vec<u64>>,
+    ) -> PyResult<()> {
         self.local(py, |open| {
             // What is no Unicode is refused with the other odd characters.
             let name = name.to_string_lossy();
+            let place = match (global_shape, offset) {
+                (Some(global_shape), Some(offset)) => Some(PlaceInWhole { global_shape, offset }),
+                (None, None) => None,
+                _ => {
+                    let why = "a box has both a global_shape and an offset; give the other one too";
+                    return Err(Error::argument(format!("region {name:?}"), why));
+                }
+            };
             let buffer = Buffer::hold(&name, buffer)?;
-            open.engine()?.protect(buffer.region(&name)?)?;
+            open.engine()?.protect(buffer.region(&name, place)?)?;
             open.held.insert(name.into_owned(), buffer);
             Ok(())
         })
@@ -197,7 +217,9 @@ impl Session {
     }
 
     /// Fills the protected buffers with the newest complete revision that can be read whole, the same on
-    /// all ranks; `None` if there is none. Collective. Every block is verified. After RegionChanged,
+    /// all ranks; `None` if there is none. Collective. Every block is verified. Boxes of global arrays are filled
+    /// whatever the number of ranks; other buffers come back on another number if all ranks had saved the same
+    /// bytes, or rank 0 alone had it. After RegionChanged,
     /// RegionMissing, RankCount, OutOfSight, LineageConflict and OutputShort the buffers are as they were;
     /// after any other error they are undefined.
     fn restore(&self, py: Python<'_>) -> PyResult<Option<Restored>> {
@@ -232,6 +254,13 @@ impl Session {
         let number = self.call(py, |engine| engine.begin(bytes))?;
         self.turn(py)?;
         Ok(number)
+    }
+
+    /// Gives up the checkpoint that was begun, in place of checkpoint(). Collective: all ranks do, or none. Nothing
+    /// of it is kept, and the revisions that were complete stay as they were. Its number is used up.
+    fn abandon(&self, py: Python<'_>) -> PyResult<()> {
+        self.turn(py)?;
+        self.call(py, Engine::abandon)
     }
 
     /// Writes the bytes of `data`, any object with the buffer protocol, at `offset` of the stream `name`, which

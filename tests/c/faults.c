@@ -161,6 +161,29 @@ static void change(const char *how) {
                          shape);
 }
 
+/* "ROWS:FROM:TO": rows of a global array of so many, of four cells each. */
+static void box(const char *what) {
+  unsigned long long rows = 0, from = 0, to = 0;
+  uint64_t shape[2], global[2], offset[2];
+  sscanf(what, "%llu:%llu:%llu", &rows, &from, &to);
+  shape[0] = to - from, global[0] = rows, offset[0] = from;
+  shape[1] = global[1] = 4, offset[1] = 0;
+  said("protect", mainstay_protect_box(session, "u", grown, MAINSTAY_F64, 2, shape, global, offset));
+}
+
+/* Reads what any process can. */
+static void read_revision(const char *number) {
+  mainstay_reader *reader = NULL;
+  mainstay_item item;
+  uint64_t first;
+  if (said("open", mainstay_reader_open(space, strtoull(number, NULL, 0), &reader))) return;
+  said("item", mainstay_reader_item(reader, 0, 1, &item));
+  if (strcmp(item.name, "step") || item.type != MAINSTAY_U64) say("item", "WRONG", item.name);
+  said("read", mainstay_reader_read(reader, 0, "step", 0, &first, sizeof first, NULL));
+  if (first != mainstay_reader_revision(reader)) say("read", "WRONG", "another step");
+  said("close", mainstay_reader_close(reader));
+}
+
 /* Shapes and types that cannot be. */
 static void odd(const char *what) {
   const uint64_t huge[2] = {1ull << 40, 1ull << 40};
@@ -201,6 +224,8 @@ static void nulls(void) {
   mainstay_session *none = NULL;
   mainstay_record record;
   mainstay_restored restored;
+  mainstay_reader *reader;
+  mainstay_item item;
   uint64_t length;
   size_t got;
   int durable;
@@ -229,6 +254,7 @@ static void nulls(void) {
   said("protect_output(session)", mainstay_protect_output(NULL, "a"));
   said("protect_output(path)", mainstay_protect_output(session, NULL));
   said("begin(session)", mainstay_begin(NULL, 1, NULL));
+  said("abandon(session)", mainstay_abandon(NULL));
   said("write(session)", mainstay_write(NULL, "a", 0, step, 8));
   said("write(name)", mainstay_write(session, NULL, 0, step, 8));
   said("write(data)", mainstay_write(session, "a", 0, NULL, 8));
@@ -239,6 +265,16 @@ static void nulls(void) {
   said("stream_bytes(session)", mainstay_stream_bytes(NULL, "a", &length));
   said("stream_bytes(name)", mainstay_stream_bytes(session, NULL, &length));
   said("stream_bytes(bytes)", mainstay_stream_bytes(session, "a", NULL));
+  said("protect_box(session)", mainstay_protect_box(NULL, "a", step, MAINSTAY_U64, 1, &one, &one, &one));
+  said("protect_box(name)", mainstay_protect_box(session, NULL, step, MAINSTAY_U64, 1, &one, &one, &one));
+  said("protect_box(shape)", mainstay_protect_box(session, "a", step, MAINSTAY_U64, 1, NULL, &one, &one));
+  said("protect_box(global_shape)", mainstay_protect_box(session, "a", step, MAINSTAY_U64, 1, &one, NULL, &one));
+  said("protect_box(offset)", mainstay_protect_box(session, "a", step, MAINSTAY_U64, 1, &one, &one, NULL));
+  said("reader_open(path)", mainstay_reader_open(NULL, 0, &reader));
+  said("reader_open(reader)", mainstay_reader_open(space, 0, NULL));
+  said("reader_item(reader)", mainstay_reader_item(NULL, 0, 0, &item));
+  said("reader_read(reader)", mainstay_reader_read(NULL, 0, "a", 0, step, 8, NULL));
+  said("reader_read_box(reader)", mainstay_reader_read_box(NULL, "a", 1, &one, &one, step, 8));
   said("open_solo(path)", mainstay_open_solo(NULL, NULL, &none));
   said("open_solo(session)", mainstay_open_solo(space, NULL, NULL));
   said("close(session)", mainstay_close(NULL));
@@ -348,6 +384,8 @@ static void run(const char *command) {
   else if (IS("unprotect")) said("unprotect", mainstay_unprotect(session, value));
   else if (IS("change")) change(value);
   else if (IS("grow")) said("grow", mainstay_protect(session, "grown", grown, sizeof grown));
+  else if (IS("box")) box(value);
+  else if (IS("read")) read_revision(value);
   else if (IS("odd")) odd(value);
   else if (IS("group")) groups(value);
   else if (IS("nulls")) nulls();

@@ -208,19 +208,23 @@ static void pieces(const std::string &space) {
   const int value = 7;
   auto session = mainstay::open_solo(space + "-p");
   MUST(thrown([&] { session.write("all", 0, vector); }, "begin") == MAINSTAY_INVALID_ARGUMENT);
+  MUST(thrown([&] { session.abandon(); }, "no checkpoint has begun") == MAINSTAY_INVALID_ARGUMENT);
   MUST(session.begin(1000) == 1);
+  session.write("given up", 0, vector);
+  session.abandon();
+  MUST(session.begin(1000) == 2);
   session.write("all", 31, &value, sizeof value);
   session.write("all", 0, vector);
   session.write("all", 24, array);
   session.write("all", 28, text);
   session.write("none", 0, nullptr, 0);
   session.write("none", 0, std::vector<int>());
-  MUST(session.checkpoint() == 1);
+  MUST(session.checkpoint() == 2);
   session.close();
 
   session = mainstay::open_solo(space + "-p");
   MUST(thrown([&] { session.stream_bytes("all"); }, "restore first") == MAINSTAY_INVALID_ARGUMENT);
-  MUST(session.restore().revision == 1);
+  MUST(session.restore().revision == 2);
   MUST(session.stream_bytes("all") == 35 && session.stream_bytes("none") == 0);
   std::vector<double> numbers(3);
   std::array<short, 2> shorts = {};
@@ -240,6 +244,40 @@ static void pieces(const std::string &space) {
   session.begin(1000);
   MUST(thrown([&] { session.write("a b", 0, text); }, "a b") == MAINSTAY_INVALID_NAME);
   MUST(thrown([&] { session.checkpoint(); }, "a b") == MAINSTAY_INVALID_NAME);
+}
+
+/* A box of a global array, and readers. */
+static void boxes(const std::string &space) {
+  std::vector<double> cells(6);
+  std::vector<std::array<float, 2>> pairs(3);
+  for (std::size_t i = 0; i < 6; i++) cells[i] = static_cast<double>(i), pairs[i / 2][i % 2] = static_cast<float>(i);
+  auto session = mainstay::open_solo(space + "-b");
+  session.protect_box("cells", cells.data(), {2, 3}, {4, 5}, {1, 2});
+  session.protect_box("pairs", pairs.data(), {3}, {9}, {4});
+  MUST(thrown([&] { session.protect_box("odd", cells.data(), {2, 3}, {4, 5}, {3, 2}); }, "along side 0") ==
+       MAINSTAY_INVALID_ARGUMENT);
+  MUST(thrown([&] { session.protect_box("odd", cells.data(), {6}, {6, 1}, {0}); }, "as many numbers") ==
+       MAINSTAY_INVALID_ARGUMENT);
+  session.checkpoint();
+  session.close();
+
+  mainstay::reader reader(space + "-b");
+  MUST(reader.revision() == 1 && reader.shards() == 1 && reader.items(0).size() == 2 && reader.items(1).empty());
+  const auto first = reader.items(0)[0], second = reader.items(0)[1];
+  using numbers = std::vector<std::uint64_t>;
+  MUST(first.name == "cells" && first.kind == 0 && first.type == MAINSTAY_F64 && first.bytes == 48);
+  MUST(first.shape == numbers({2, 3}) && first.global_shape == numbers({4, 5}) && first.offset == numbers({1, 2}));
+  MUST(second.shape == numbers({3, 2}) && second.global_shape == numbers({9, 2}) && second.offset == numbers({4, 0}));
+  std::vector<double> some(2);
+  MUST(reader.read(0, "cells", 8, some) == 16 && some == std::vector<double>({1, 2}));
+  MUST(reader.read(0, "cells", 40, some) == 8 && some[0] == 5);
+  reader.read_box("cells", {2, 1}, {1, 3}, some);
+  MUST(some == std::vector<double>({1, 4}));
+  MUST(thrown([&] { reader.read_box("cells", {2, 1}, {0, 3}, some); }, "[0..1, 3..4]") == MAINSTAY_REGION_MISSING);
+  MUST(thrown([&] { reader.read(0, "nobody", 0, some); }, "cells, pairs") == MAINSTAY_INVALID_ARGUMENT);
+  mainstay::reader other = std::move(reader);
+  MUST(other.revision() == 1);
+  MUST(thrown([&] { mainstay::reader(space + "-b", 9); }, "no revision 9") == MAINSTAY_REVISION_MISSING);
 }
 
 /* An exception closes the session on its way: what was saved is complete, and the space is free. */
@@ -267,6 +305,7 @@ int main(int argc, char **argv) {
   move(space);
   fail(space);
   pieces(space);
+  boxes(space);
   unwind(space);
   std::printf("done\n");
   return 0;

@@ -152,3 +152,30 @@ def more_ranks(stage):
 @scenario
 def fewer_ranks(stage):
     refused_restore(stage)
+
+
+SAVED = ["@0:box:6:0:2", "@1:box:6:3:6"]  # nobody has row 2
+
+
+def other_boxes(stage, *boxes):
+    """A job with other boxes is refused, its memory as it was, and one with those that were saved comes back."""
+    stage.good(stage.run("open", *SAVED, "save:1", "wait", "close"))
+    stage.check(stage.run("open", "fill:50", *boxes, "restore", "holds:50", "close"))
+    stage.good(stage.run("open", *SAVED, "restore", "holds:1", "save:2", "close"))
+
+
+@scenario
+def box_not_saved(stage):
+    other_boxes(stage, "@0:box:6:0:3", "@1:box:6:3:6")
+
+
+@scenario
+def global_array_of_another_shape(stage):
+    other_boxes(stage, "@0:box:7:0:2", "@1:box:7:3:6")
+
+
+@scenario
+def reader_of_no_revision(stage):
+    stage.save()
+    stage.check(stage.run("read:7"))
+    stage.good(stage.run("read:2", "read:0"))

@@ -42,6 +42,7 @@ program session_test
   call save_all()
   call come_back()
   call pieces()
+  call boxes()
   call fail()
   print "(a)", "done"
   call MPI_Finalize(error)
@@ -181,8 +182,13 @@ contains
     call refused(stat, MAINSTAY_INVALID_ARGUMENT, "begin")
     call session%begin(-1, stat=stat)
     call refused(stat, MAINSTAY_INVALID_ARGUMENT, "negative number")
+    call session%abandon(stat)
+    call refused(stat, MAINSTAY_INVALID_ARGUMENT, "no checkpoint has begun")
+    call session%begin(1000)
+    call session%write("given up", 0, f32)
+    call session%abandon()
     call session%begin(1000, revision)
-    call must(revision == 1, "the number to be")
+    call must(revision == 2, "the number to be")
     call session%begin(1000_int64, stat=stat)
     call must(stat == MAINSTAY_INVALID_ARGUMENT, "begun twice")
     call session%write("all", 0, f64)
@@ -203,14 +209,14 @@ contains
     call session%write("never", 0, never, stat)
     call refused(stat, MAINSTAY_INVALID_ARGUMENT, 'stream "never": not allocated')
     call session%checkpoint(revision)
-    call must(revision == 1, "the number of the pieces")
+    call must(revision == 2, "the number of the pieces")
     call session%close()
 
     call fill(-2)
     view = 0
     call session%open_solo(trim(space) // "-p")
     call session%restore(revision)
-    call must(revision == 1, "pieces restored")
+    call must(revision == 2, "pieces restored")
     call must(session%stream_bytes("all") == 165, "the length")
     call must(session%stream_bytes("empty") == 0, "no length")
     call session%read("all", 0, f64)
@@ -235,6 +241,36 @@ contains
     call refused(stat, MAINSTAY_INVALID_ARGUMENT, "all")
     call session%read("gaps", 0, f64(::2, :), stat=stat)
     call refused(stat, MAINSTAY_INVALID_ARGUMENT, 'stream "gaps": not contiguous')
+    call session%close()
+  end subroutine
+
+  subroutine boxes()
+    type(mainstay_session) :: session
+    integer :: stat
+    call session%open_solo(trim(space) // "-b")
+    i32 = reshape([1, 2, 3, 4, 5, 6], [2, 3])
+    call session%protect_box("i32", i32, [5, 4], [3, 1])
+    call session%protect_box("points", points, [9_int64], [5_int64])
+    call session%protect_box("odd", f64, [5, 4], [1, 1], stat)
+    call refused(stat, MAINSTAY_INVALID_ARGUMENT, "5 cells from 1 on along side 1")
+    call session%protect_box("odd", f64, [5], [1], stat)
+    call refused(stat, MAINSTAY_INVALID_ARGUMENT, "a number for each dimension")
+    call session%protect_box("odd", f64, [5, 4], [0], stat)
+    call refused(stat, MAINSTAY_INVALID_ARGUMENT, "a number for each dimension")
+    call session%protect_box("odd", f64, [5, 4], [-1, 0], stat)
+    call refused(stat, MAINSTAY_INVALID_ARGUMENT, "a negative number")
+    call session%checkpoint()
+    call session%close()
+    ! Another box of the same array: its first row is the second of what was saved.
+    i16 = 0
+    i32 = 0
+    call session%open_solo(trim(space) // "-b")
+    call session%protect_box("i32", i32(2:2, 1), [5, 4], [4, 2], stat)
+    call refused(stat, MAINSTAY_INVALID_ARGUMENT, "a number for each dimension")
+    call session%protect_box("i32", i32(:, 1:2), [5, 4], [3, 2])
+    call session%protect_box("points", points, [9], [5])
+    call session%restore()
+    call must(all(i32(:, 1:2) == reshape([3, 4, 5, 6], [2, 2])), "the cells of another box")
     call session%close()
   end subroutine
 

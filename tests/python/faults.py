@@ -124,6 +124,22 @@ class Program:
     def do_grow(self, _):
         self.said("grow", self.session.protect, "grown", self.grown)
 
+    def do_box(self, what):
+        """Rows of a global array of so many, of four cells each."""
+        rows, start, end = map(int, what.split(":"))
+        part = self.grown[: 4 * (end - start)].reshape(-1, 4)
+        self.said("protect", self.session.protect, "u", part, (rows, 4), (start, 0))
+
+    def do_read(self, number):
+        """Reads what any process can."""
+        reader = self.said("open", mainstay.read, self.space, int(number) or None)
+        if reader:
+            with reader:
+                item, step = reader.shards[0].items[1], np.zeros(1, "u8")
+                self.said("read", reader.readinto, 0, "step", 0, step)
+                right = (item.name, item.dtype, int(step[0])) == ("step", "<u8", reader.revision)
+                self.say("read", "OK" if right else "WRONG")
+
     def do_odd(self, what):
         """Memory that cannot be protected."""
         wide, mixed = np.zeros((4, 6)), np.dtype([("number", "f8"), ("object", "O")])

@@ -29,6 +29,7 @@ with mainstay.open(Path("space"), MPI.COMM_WORLD, keep=3, pool_bytes="64 MiB", e
     session.write("a", 8, b"bytes")
     with session.open("b", "wb") as writer:
         writer.write(b"x" * writer.tell())
+    session.abandon()
     lengths: dict[str, int] = session.streams()
     whole: bytes = session.read("a") + session.read("a", 8, 5)
     got: int = session.readinto("a", 0, bytearray(3))

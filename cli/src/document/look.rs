@@ -1,6 +1,6 @@
 //! The documents of the commands that look: `ls`, `show`, `verify`, `export`.
 
-use super::{Hold, Node, Phases, Profile, hex};
+use super::{Hold, Node, Phases, Profile, Staged, hex};
 use mainstay_engine::{
     LayoutSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey,
     space::format::{Item, ItemKind, Manifest},
@@ -22,6 +22,7 @@ pub struct Ls<'a> {
     #[serde(flatten)]
     pub space: Space<'a>,
     pub holds: Vec<ListedHold>,
+    pub staged: Vec<Staged>,
     pub revisions: Vec<Revision>,
 }
 
@@ -30,6 +31,7 @@ pub struct Show<'a> {
     #[serde(flatten)]
     pub space: Space<'a>,
     pub holds: Vec<ListedHold>,
+    pub staged: Vec<Staged>,
     pub layouts: Vec<Layout<'a>>,
     pub revision: Option<ShownRevision>,
 }
@@ -83,7 +85,7 @@ pub struct Revision {
     pub shards_found: usize,
     pub bytes: u64,
     pub t1_unix_ns: u64,
-    pub perceived_ns: u64,
+    pub perceived_ns: Option<u64>,
     pub durable_ns: Option<u64>,
 }
 
@@ -148,6 +150,9 @@ pub struct ShownItem {
     pub kind: &'static str,
     pub element_type: &'static str,
     pub shape: Vec<u64>,
+    /// Of the global array in which it is a box, and where that begins.
+    pub global_shape: Option<Vec<u64>>,
+    pub offset: Option<Vec<u64>>,
     pub bytes: u64,
     pub extents: Vec<Extent>,
 }
@@ -261,6 +266,7 @@ impl ShownShard {
 
 impl ShownItem {
     fn of(item: Item) -> ShownItem {
+        let (global_shape, offset) = item.place.map(|place| (place.global_shape, place.offset)).unzip();
         ShownItem {
             name: item.name,
             kind: match item.kind {
@@ -270,6 +276,8 @@ impl ShownItem {
             },
             element_type: item.element.name(),
             shape: item.shape,
+            global_shape,
+            offset,
             bytes: item.bytes,
             extents: item.extents.iter().map(|e| Extent { at: e.at, bytes: e.bytes }).collect(),
         }

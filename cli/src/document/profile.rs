@@ -11,9 +11,10 @@ pub struct Phases {
     pub communication_ns: u64,
     pub buffer_wait_ns: u64,
     pub copy_ns: u64,
-    pub other_ns: u64,
-    pub resume_ns: u64,
-    pub perceived_ns: u64,
+    pub other_ns: Option<u64>,
+    /// As `perceived_ns` not known of a shard whose rank was killed, in stage `direct`, before its next root.
+    pub resume_ns: Option<u64>,
+    pub perceived_ns: Option<u64>,
     pub durable_ns: Option<u64>,
     /// t3 − t2.
     pub overlap_ns: Option<u64>,
@@ -29,6 +30,8 @@ pub struct Profile {
     pub stage: &'static str,
     pub pool_bytes: u64,
     pub chunk_bytes: u64,
+    /// `None` of a stage without, and where it was not kept.
+    pub threshold_bytes: Option<u64>,
     #[serde(serialize_with = "classes")]
     pub pieces: Histogram,
     #[serde(serialize_with = "classes")]
@@ -95,17 +98,18 @@ pub struct ExpectedPool {
 
 impl Phases {
     pub fn of(phases: &PhaseRecord) -> Phases {
-        let durable_ns = Some(phases.durable_ns).filter(|ns| *ns > 0);
+        let known = |ns: u64| Some(ns).filter(|ns| *ns > 0);
+        let (perceived_ns, durable_ns) = (known(phases.perceived_ns), known(phases.durable_ns));
         Phases {
             t1_unix_ns: phases.t1_unix_ns,
             communication_ns: phases.communication_ns,
             buffer_wait_ns: phases.buffer_wait_ns,
             copy_ns: phases.copy_ns,
-            other_ns: phases.other_ns(),
-            resume_ns: phases.resume_ns,
-            perceived_ns: phases.perceived_ns,
+            other_ns: perceived_ns.map(|_| phases.other_ns()),
+            resume_ns: perceived_ns.map(|_| phases.resume_ns),
+            perceived_ns,
             durable_ns,
-            overlap_ns: durable_ns.map(|durable| durable.saturating_sub(phases.perceived_ns)),
+            overlap_ns: durable_ns.zip(perceived_ns).map(|(durable, perceived)| durable.saturating_sub(perceived)),
             written_bytes: phases.written_bytes,
             chunks: phases.chunks,
             writes: phases.writes,
@@ -120,6 +124,7 @@ impl Profile {
             stage: profile.stage_name(),
             pool_bytes: profile.pool_bytes,
             chunk_bytes: profile.chunk_bytes,
+            threshold_bytes: profile.threshold_bytes,
             pieces: profile.pieces,
             writes: profile.writes,
         }

@@ -59,8 +59,37 @@ pub struct PrunedRevision {
 pub struct Salvage {
     pub pool_directory: String,
     pub shards: Vec<SalvagedShard>,
+    pub incomplete: Vec<Incomplete>,
     pub pools_removed: usize,
     pub pools_left: usize,
+}
+
+/// A revision that lacks shards still.
+#[derive(Serialize)]
+pub struct Incomplete {
+    pub space: String,
+    pub revision: u64,
+    pub lineage: u64,
+    pub lineage_id: String,
+    pub shards: u32,
+    pub missing: Vec<Missing>,
+}
+
+/// A stretch of shards.
+#[derive(Serialize)]
+pub struct Missing {
+    pub from: u32,
+    pub below: u32,
+}
+
+/// What is staged for a space in the memory of this node.
+#[derive(Serialize)]
+pub struct Staged {
+    pub revision: u64,
+    pub lineage: u64,
+    pub lineage_id: String,
+    pub shards: u32,
+    pub shards_staged: Vec<u32>,
 }
 
 #[derive(Serialize)]

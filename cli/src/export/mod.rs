@@ -10,16 +10,12 @@ use crate::{
     arguments::{self, Format},
     document::{self, ExportedFile, hex},
     exit::{Exit, Failure, say},
-    hold::expiry,
-    output,
-    show::missing,
-    text,
+    output, text,
 };
 use files::{Unfinished, refuse_existing};
 use mainstay_engine::{
-    RevisionSurvey, ShardSurvey, SpaceSurvey, Verified, check_name,
-    space::format::{ElementType, Hold, Item, ItemKind, Manifest},
-    tend::{self, Holding},
+    Error, Reader, check_name,
+    space::format::{ElementType, Item, ItemKind},
 };
 use std::{
     path::PathBuf,
@@ -29,12 +25,10 @@ use std::{
 
 /// How long another newest revision is tried when a running job lets go of each.
 const TRY: Duration = Duration::from_secs(5);
-/// A hold of an export that was broken off ends by itself.
-const HOLD: Duration = Duration::from_secs(3600);
 
 /// One shard's items that are wanted, and what they become.
-struct Part<'a> {
-    shard: &'a ShardSurvey,
+struct Part {
+    shard: u32,
     items: Vec<Item>,
     files: Vec<Target>,
 }
@@ -48,87 +42,49 @@ struct Target {
 
 pub fn export(wanted: &arguments::Export) -> Result<Exit, Failure> {
     let start = Instant::now();
-    while start.elapsed() < TRY {
-        let survey = SpaceSurvey::open(&wanted.space.path)?;
-        let revision = chosen(&survey, wanted.revision)?;
-        let hold = if survey.is_at_work() { hold(wanted, revision) } else { None };
-        let exported = export_revision(wanted, &survey, revision);
-        if let Some(hold) = hold {
-            // It ends by itself.
-            let _ = tend::release_one(&wanted.space.path, &hold);
+    loop {
+        let reader = Reader::open(&wanted.space.path, wanted.revision, "mainstay export")?;
+        if wanted.revision.is_none() {
+            reader.damage().iter().for_each(|what| say(what));
         }
-        match exported? {
-            true => return Ok(Exit::Good),
-            false if wanted.revision.is_some() => break,
-            false => {}
+        let parts = parts(wanted, &reader)?;
+        match write(wanted, &reader, &parts) {
+            Err(Stopped::LetGo(_)) if wanted.revision.is_none() && start.elapsed() < TRY => {}
+            Err(Stopped::LetGo(error)) => return Err(Failure::lost(format!("{error}; nothing was exported"))),
+            Err(Stopped::Failed(failure)) => return Err(failure),
+            Ok(()) => {
+                tell(wanted, &reader, &parts)?;
+                return Ok(Exit::Good);
+            }
         }
-    }
-    Err(Failure::lost(
-        "the job that has the space open let the revision go while it was read; nothing was exported, try again, or \
-         `mainstay hold` it first"
-            .to_owned(),
-    ))
-}
-
-/// Holds what is about to be read, where that is allowed and there is room for it.
-fn hold(wanted: &arguments::Export, revision: &RevisionSurvey) -> Option<Hold> {
-    let held = tend::hold(&wanted.space.path, revision.key, "mainstay export", expiry(HOLD), Duration::ZERO);
-    match held {
-        Ok(Holding::Counts(hold) | Holding::Pending(hold)) => Some(hold),
-        _ => None,
     }
 }
 
-fn chosen(survey: &SpaceSurvey, number: Option<u64>) -> Result<&RevisionSurvey, Failure> {
-    let revision = match number {
-        Some(number) => survey.revision(number).ok_or_else(|| missing(survey, number))?,
-        None => {
-            survey.damage.iter().for_each(|what| say(what));
-            survey.newest().ok_or_else(|| Failure::lost(format!("no complete revision in {}", survey.path)))?
-        }
-    };
-    if !revision.complete {
-        let (number, found, of) = (revision.key.number, revision.shards.len(), revision.shard_count);
-        return Err(Failure::lost(format!("revision {number} is incomplete: {found} of {of} shards were found")));
-    }
-    Ok(revision)
+/// Why the files were not made.
+enum Stopped {
+    /// A job let the revision go.
+    LetGo(Error),
+    Failed(Failure),
 }
 
-/// Whether it could be read; otherwise the job let it go.
-fn export_revision(
-    wanted: &arguments::Export,
-    survey: &SpaceSurvey,
-    revision: &RevisionSurvey,
-) -> Result<bool, Failure> {
-    let Some(parts) = parts(wanted, revision)? else { return Ok(false) };
-    let names: Vec<PathBuf> = parts.iter().flat_map(|part| part.files.iter().map(|file| file.name.clone())).collect();
-    refuse_existing(&wanted.directory, &names, wanted.force)?;
-    let unfinished = Unfinished::begin(&wanted.directory)?;
-    for part in &parts {
-        if !write(part, &unfinished)? {
-            return Ok(false);
-        }
+impl From<Failure> for Stopped {
+    fn from(failure: Failure) -> Stopped {
+        Stopped::Failed(failure)
     }
-    unfinished.finish(&names, wanted.force)?;
-    tell(wanted, survey, revision, &parts)?;
-    Ok(true)
 }
 
-/// What is wanted of each shard; `None` if the job let the revision go.
-fn parts<'a>(wanted: &arguments::Export, revision: &'a RevisionSurvey) -> Result<Option<Vec<Part<'a>>>, Failure> {
-    let number = revision.key.number;
-    if let Some(shard) = wanted.shards.iter().find(|shard| **shard >= revision.shard_count) {
-        let last = revision.shard_count - 1;
+/// What is wanted of each shard.
+fn parts(wanted: &arguments::Export, reader: &Reader) -> Result<Vec<Part>, Failure> {
+    let number = reader.key().number;
+    let mut parts = Vec::new();
+    if let Some(shard) = wanted.shards.iter().find(|shard| **shard >= reader.shard_count()) {
+        let last = reader.shard_count() - 1;
         return Err(Failure::lost(format!("revision {number} has no shard {shard}; there are 0 to {last}")));
     }
-    let mut parts = Vec::new();
-    for shard in &revision.shards {
-        if !wanted.shards.is_empty() && !wanted.shards.contains(&shard.shard) {
-            continue;
-        }
-        let Some(Manifest { mut items, .. }) = shard.manifest()? else { return Ok(None) };
+    for shard in (0..reader.shard_count()).filter(|shard| wanted.shards.is_empty() || wanted.shards.contains(shard)) {
+        let mut items = reader.shard(shard)?.items.clone();
         items.retain(|item| wanted.items.is_empty() || wanted.items.contains(&item.name));
-        let files = items.iter().map(|item| target(wanted.format, shard.shard, item)).collect::<Result<_, _>>()?;
+        let files = items.iter().map(|item| target(wanted.format, shard, item)).collect::<Result<_, _>>()?;
         parts.push(Part { shard, items, files });
     }
     let is_there = |name: &&String| !parts.iter().any(|part| part.items.iter().any(|item| item.name == **name));
@@ -136,7 +92,7 @@ fn parts<'a>(wanted: &arguments::Export, revision: &'a RevisionSurvey) -> Result
         Some(name) => Err(Failure::lost(format!(
             "revision {number} has no item {name:?} in these shards (`mainstay show` lists them)"
         ))),
-        None => Ok(Some(parts)),
+        None => Ok(parts),
     }
 }
 
@@ -154,8 +110,16 @@ fn target(format: Format, shard: u32, item: &Item) -> Result<Target, Failure> {
     Ok(Target { name, head, element, shape })
 }
 
-/// Whether the shard could be read; otherwise the job let it go.
-fn write(part: &Part<'_>, unfinished: &Unfinished) -> Result<bool, Failure> {
+/// Makes the files of all `parts`, whole or not at all.
+fn write(wanted: &arguments::Export, reader: &Reader, parts: &[Part]) -> Result<(), Stopped> {
+    let names: Vec<PathBuf> = parts.iter().flat_map(|part| part.files.iter().map(|file| file.name.clone())).collect();
+    refuse_existing(&wanted.directory, &names, wanted.force)?;
+    let unfinished = Unfinished::begin(&wanted.directory)?;
+    parts.iter().try_for_each(|part| write_part(part, reader, &unfinished))?;
+    Ok(unfinished.finish(&names, wanted.force)?)
+}
+
+fn write_part(part: &Part, reader: &Reader, unfinished: &Unfinished) -> Result<(), Stopped> {
     for (file, item) in part.files.iter().zip(&part.items) {
         unfinished.make(&file.name, &file.head, item.bytes)?;
     }
@@ -168,26 +132,20 @@ fn write(part: &Part<'_>, unfinished: &Unfinished) -> Result<bool, Failure> {
             let _ = failure.set(error);
         }
     };
-    let read = part.shard.read(&part.items, &sink)?;
+    let read = reader.read_all(part.shard, &part.items, &sink);
     if let Some(failure) = failure.into_inner() {
-        return Err(failure);
+        return Err(failure.into());
     }
-    match read {
-        Verified::Whole => Ok(true),
-        Verified::LetGo => Ok(false),
-        Verified::Damaged { what } => Err(Failure::lost(format!("{}; nothing was exported", what.join("; ")))),
-    }
+    read.map_err(|error| match error {
+        error @ Error::RevisionMissing { .. } => Stopped::LetGo(error),
+        Error::Unreadable { what } => Failure::lost(format!("{}; nothing was exported", what.join("; "))).into(),
+        other => Failure::from(other).into(),
+    })
 }
 
-fn tell(
-    wanted: &arguments::Export,
-    survey: &SpaceSurvey,
-    revision: &RevisionSurvey,
-    parts: &[Part<'_>],
-) -> Result<(), Failure> {
+fn tell(wanted: &arguments::Export, reader: &Reader, parts: &[Part]) -> Result<(), Failure> {
     let npy = |item: &Item| wanted.format == Format::Npy && item.kind != ItemKind::File;
-    let all =
-        || parts.iter().flat_map(|part| part.files.iter().zip(&part.items).map(|(f, i)| (part.shard.shard, f, i)));
+    let all = || parts.iter().flat_map(|part| part.files.iter().zip(&part.items).map(|(f, i)| (part.shard, f, i)));
     if all().any(|(_, file, item)| npy(item) && file.element == ElementType::BF16) {
         say("numpy knows no bf16: such items are arrays of two-byte voids; ml_dtypes has the type to view them as");
     }
@@ -199,19 +157,19 @@ fn tell(
             bytes: item.bytes,
             element_type: item.element.name(),
             shape: if npy(item) { file.shape.clone() } else { item.shape.clone() },
-            dtype: npy(item).then(|| npy::dtype(file.element)),
+            dtype: npy(item).then(|| file.element.numpy()),
         };
         output::json(&document::Export {
-            space: &survey.path,
+            space: reader.path(),
             directory: wanted.directory.display().to_string(),
-            revision: revision.key.number,
-            lineage: revision.key.lineage.number,
-            lineage_id: hex(&revision.key.lineage.id),
+            revision: reader.key().number,
+            lineage: reader.key().lineage.number,
+            lineage_id: hex(&reader.key().lineage.id),
             files: all().map(file).collect(),
         })?;
     } else {
         let (count, bytes) = (all().count(), all().map(|(_, _, item)| item.bytes).sum());
-        let (number, lineage) = (revision.key.number, revision.key.lineage.number);
+        let (number, lineage) = (reader.key().number, reader.key().lineage.number);
         let (files, directory) = (if count == 1 { "file" } else { "files" }, wanted.directory.display());
         output::text(&format!(
             "revision {number} (lineage {lineage}): {count} {files}, {}, verified, in {directory}\n",

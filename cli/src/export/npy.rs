@@ -2,28 +2,6 @@
 
 use mainstay_engine::space::format::{ElementType, Item};
 
-/// How numpy names the elements. It has no bfloat16: those are 2 bytes of nothing in particular, as numpy
-/// itself writes them.
-pub fn dtype(element: ElementType) -> &'static str {
-    match element {
-        ElementType::Bytes | ElementType::U8 => "|u1",
-        ElementType::I8 => "|i1",
-        ElementType::I16 => "<i2",
-        ElementType::U16 => "<u2",
-        ElementType::I32 => "<i4",
-        ElementType::U32 => "<u4",
-        ElementType::I64 => "<i8",
-        ElementType::U64 => "<u8",
-        ElementType::F16 => "<f2",
-        ElementType::BF16 => "|V2",
-        ElementType::F32 => "<f4",
-        ElementType::F64 => "<f8",
-        ElementType::C64 => "<c8",
-        ElementType::C128 => "<c16",
-        ElementType::Bool => "|b1",
-    }
-}
-
 /// Element type and shape of the item as an array: as it was saved, or else its bytes in a row.
 pub fn array(item: &Item) -> (ElementType, Vec<u64>) {
     let product = item.shape.iter().try_fold(item.element.size(), |total, n| total.checked_mul(*n));
@@ -40,7 +18,7 @@ pub fn header(element: ElementType, shape: &[u64]) -> Vec<u8> {
     let numbers: String = shape.iter().map(|n| format!("{n}, ")).collect();
     // A tuple of one keeps its comma.
     let shape = if shape.len() == 1 { numbers.trim_end() } else { numbers.trim_end_matches(", ") };
-    let mut text = format!("{{'descr': '{}', 'fortran_order': False, 'shape': ({shape}), }}", dtype(element));
+    let mut text = format!("{{'descr': '{}', 'fortran_order': False, 'shape': ({shape}), }}", element.numpy());
     let bytes = (BEFORE + text.len() + 1).next_multiple_of(64);
     text += &" ".repeat(bytes - BEFORE - text.len() - 1);
     text.push('\n');

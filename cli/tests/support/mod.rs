@@ -4,6 +4,7 @@
 use mainstay_engine::{Config, Region, Session, group::ThreadGroup, space::format::ElementType};
 use serde_json::Value;
 use std::{
+    ffi::OsString,
     path::{Path, PathBuf},
     process::{Command, Output},
     thread,
@@ -17,6 +18,8 @@ pub const CELLS: usize = 40_000;
 pub struct Space {
     pub directory: TempDir,
     pub config: Config,
+    /// Of the space's folder.
+    pub name: OsString,
 }
 
 /// What rank `rank` saves at `step`.
@@ -27,7 +30,7 @@ pub fn field(rank: usize, step: u64) -> Vec<f64> {
 impl Space {
     pub fn new(keep: u32) -> Space {
         let config = Config { keep, pool_bytes: 256 << 10, chunk_bytes: 64 << 10, ..Config::default() };
-        Space { directory: TempDir::new().unwrap(), config }
+        Space { directory: TempDir::new().unwrap(), config, name: "space".into() }
     }
 
     /// A space with so many revisions.
@@ -43,7 +46,7 @@ impl Space {
     }
 
     pub fn path(&self) -> PathBuf {
-        self.directory.path().join("space")
+        self.directory.path().join(&self.name)
     }
 
     /// Runs one job: every rank opens the space, protects its field, does `work` and closes.

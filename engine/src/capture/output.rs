@@ -67,6 +67,11 @@ impl Outputs {
         Ok(())
     }
 
+    /// As the program named them.
+    pub(crate) fn names(&self) -> Vec<Vec<u8>> {
+        self.list.iter().map(|output| output.name.clone()).collect()
+    }
+
     /// How long each is now. What the program keeps in buffers of its own does not count.
     pub(crate) fn mark(&mut self) -> Result<Vec<Marked>> {
         self.list.iter_mut().map(Output::mark).collect()

@@ -3,7 +3,7 @@
 use super::copy::copy;
 use crate::{
     error::{Error, Result},
-    space::format::{BLOCK_BYTES, DIMENSIONS_MAX, ElementType},
+    space::format::{BLOCK_BYTES, DIMENSIONS_MAX, ElementType, PlaceInWhole},
 };
 use std::sync::Arc;
 
@@ -29,6 +29,7 @@ pub(crate) struct Description {
     pub(crate) name: String,
     pub(crate) element: ElementType,
     pub(crate) shape: Vec<u64>,
+    pub(crate) place: Option<PlaceInWhole>,
     pub(crate) bytes: u64,
 }
 
@@ -67,8 +68,30 @@ impl Region {
                 "a null pointer, which only a region of 0 bytes takes",
             ));
         }
-        let description = Description { name: name.to_owned(), element, shape: shape.to_vec(), bytes };
+        let description = Description { name: name.to_owned(), element, shape: shape.to_vec(), place: None, bytes };
         Ok(Region { description: Arc::new(description), address })
+    }
+
+    /// As `array`, of what is a box in a global array: `place` says how large that is, and in front of which
+    /// of its elements the box begins. A job of any number of ranks fills its boxes from those that were saved.
+    ///
+    /// # Safety
+    /// As for [`Region::new`].
+    #[allow(unsafe_code)]
+    pub unsafe fn placed(
+        name: &str,
+        address: *mut u8,
+        element: ElementType,
+        shape: &[u64],
+        place: PlaceInWhole,
+    ) -> Result<Region> {
+        // SAFETY: the caller's promise is passed on.
+        let region = unsafe { Self::array(name, address, element, shape)? };
+        if let Some(why) = place.refusal(element, shape) {
+            return Err(Error::argument(format!("box of {name:?}"), why));
+        }
+        let description = Description { place: Some(place), ..(*region.description).clone() };
+        Ok(Region { description: Arc::new(description), ..region })
     }
 
     /// All of it.
@@ -105,16 +128,20 @@ impl Description {
 
     /// As a person would say it: `f64 3 x 4 (96 bytes)`.
     pub(crate) fn kind(&self) -> String {
-        kind_of(self.element, &self.shape, self.bytes)
+        kind_of(self.element, &self.shape, self.place.as_ref(), self.bytes)
     }
 }
 
-pub(crate) fn kind_of(element: ElementType, shape: &[u64], bytes: u64) -> String {
-    if element == ElementType::Bytes {
-        return format!("{bytes} bytes");
+pub(crate) fn kind_of(element: ElementType, shape: &[u64], place: Option<&PlaceInWhole>, bytes: u64) -> String {
+    let joined = |numbers: &[u64], by| numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(by);
+    match place {
+        None if element == ElementType::Bytes => format!("{bytes} bytes"),
+        None => format!("{} {} ({bytes} bytes)", element.name(), joined(shape, " x ")),
+        Some(place) => {
+            let (shape, offset, global) = (joined(shape, " x "), joined(&place.offset, ", "), &place.global_shape);
+            format!("{} {shape} at {offset} of {} ({bytes} bytes)", element.name(), joined(global, " x "))
+        }
     }
-    let shape: Vec<String> = shape.iter().map(u64::to_string).collect();
-    format!("{} {} ({bytes} bytes)", element.name(), shape.join(" x "))
 }
 
 /// Whether a region may have this name. Such a name can be a path below any folder.

@@ -192,7 +192,7 @@ impl Shard {
                 element: description.element,
                 bytes: item.bytes,
                 shape: if item.kind == ItemKind::File { vec![item.bytes] } else { description.shape.clone() },
-                place: None,
+                place: description.place.clone(),
                 extents,
             }
         };
@@ -202,8 +202,13 @@ impl Shard {
 
 impl Placed {
     fn stream(name: &str) -> Placed {
-        let description =
-            Description { name: name.to_owned(), element: ElementType::Bytes, shape: Vec::new(), bytes: 0 };
+        let description = Description {
+            name: name.to_owned(),
+            element: ElementType::Bytes,
+            shape: Vec::new(),
+            place: None,
+            bytes: 0,
+        };
         Placed { kind: ItemKind::File, description: Arc::new(description), bytes: 0, parts: Vec::new() }
     }
 

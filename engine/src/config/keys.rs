@@ -143,7 +143,7 @@ keys! {
     io_threads {
         name: "io_threads",
         meaning: "threads of each rank that write, and as many that hash; also the most writes under way at once on a \
-                  node; 0: 2, or 1 where ranks use all processors",
+                  node; 0: 2, or 1 where ranks use all processors, and 4 writes",
         takes: "0 to 64",
         alike: false,
         read: value::count,

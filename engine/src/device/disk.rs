@@ -59,6 +59,10 @@ impl Device for Disk {
         self.directory.display().to_string()
     }
 
+    fn directory(&self) -> PathBuf {
+        self.directory.clone()
+    }
+
     fn device_number(&self) -> u64 {
         let ask = || fs::metadata(&self.directory).map_or(0, |found| found.dev());
         *self.device_number.get_or_init(ask)

@@ -13,12 +13,16 @@ pub(crate) use allocate::{allocate, allocate_at, within_limit};
 pub use disk::Disk;
 pub(crate) use lock::{ByteLocks, forks};
 
-use std::{fmt, io, sync::Arc};
+use std::{fmt, io, path::PathBuf, sync::Arc};
 
 /// A directory that holds the files of one space.
 pub trait Device: Send + Sync + fmt::Debug {
     /// Where it is, for messages.
     fn path(&self) -> String;
+    /// The same for opening it again: its name need not be text.
+    fn directory(&self) -> PathBuf {
+        self.path().into()
+    }
     /// Tells its file system from others on this machine (`st_dev`), as of the first call; 0: unknown.
     fn device_number(&self) -> u64 {
         0

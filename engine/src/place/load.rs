@@ -14,7 +14,7 @@ use std::{
 /// How often those who hold back look whether somebody waits for a chunk.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// How long after its own t2 a rank lets others copy before it hashes. One of them may be dead, or far behind.
-const PATIENCE: Duration = Duration::from_millis(250);
+const YIELD_TO_COPIES: Duration = Duration::from_millis(250);
 
 /// Goes back to the pool once nobody holds it any more.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ impl Load {
         while self.saving.is_copying() && !self.chunk.is_wanted() {
             self.saving.await_copied(LOOK_EVERY);
         }
-        while self.saving.is_staged_for_less_than(PATIENCE)
+        while self.saving.is_staged_for_less_than(YIELD_TO_COPIES)
             && self.chunk.pool().others_copy()
             && !self.chunk.is_wanted()
         {

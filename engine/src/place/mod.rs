@@ -6,10 +6,13 @@
 
 mod load;
 mod meta;
+mod plan;
+mod publish;
 mod saving;
 mod threads;
 
 pub(crate) use load::Load;
 pub(crate) use meta::Meta;
-pub(crate) use saving::{Contents, Plan, Saving, Staged, lock};
+pub(crate) use plan::{Contents, Plan, Staged};
+pub(crate) use saving::{Saving, lock};
 pub(crate) use threads::{IoThreads, spawn, spawn_scoped};

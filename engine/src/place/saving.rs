@@ -1,23 +1,18 @@
 //! One shard of one revision on its way from t1 to t3.
 
-use super::Meta;
+use super::{Contents, Meta, Plan, Staged};
 use crate::{
-    capture::{Marked, Piece, Size, pieces},
-    commit::{Allocation, Ledger, Need, Publication, RevisionKey},
+    capture::{Piece, Size, pieces},
+    commit::{Ledger, RevisionKey},
     error::{Error, Result},
-    pool::{Chunk, SealedPlan},
+    pool::Chunk,
     space::{
         Portion,
-        format::{
-            BLOCK, BLOCK_BYTES, HASH_BYTES, Hash, Histogram, Item, Manifest, PhaseRecord, Profile, blocks_for, hash,
-            hash_blocks,
-        },
+        format::{BLOCK, BLOCK_BYTES, HASH_BYTES, Histogram, PhaseRecord, hash_blocks},
         free::Blocks,
     },
 };
 use std::{
-    ops::Range,
-    os::unix::ffi::OsStrExt,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
@@ -25,106 +20,34 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What is to be saved, and where it goes.
-#[derive(Debug)]
-pub(crate) struct Plan {
-    pub(crate) key: RevisionKey,
-    pub(crate) shards: u32,
-    pub(crate) size: Size,
-    pub(crate) outputs: Vec<Marked>,
-    pub(crate) allocation: Allocation,
-    /// What every root must keep until this revision is known to be complete.
-    pub(crate) retained: Vec<RevisionKey>,
-    /// The space's directory.
-    pub(crate) space: String,
-    /// That holds the space, as its device tells it.
-    pub(crate) file_system: u64,
-    /// t1.
-    pub(crate) started: Instant,
-}
-
-/// What was staged, known at t2.
-#[derive(Debug)]
-pub(crate) struct Contents {
-    pub(crate) items: Vec<Item>,
-    /// Blocks of the log.
-    pub(crate) blocks: u64,
-    pub(crate) profile: Profile,
-}
-
-/// What staging took of the program's time.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Staged {
-    pub(crate) buffer_wait: Duration,
-    pub(crate) copy: Duration,
-    pub(crate) chunks: u64,
-}
-
-impl Staged {
-    fn noted_in(self, phases: PhaseRecord) -> PhaseRecord {
-        PhaseRecord {
-            buffer_wait_ns: self.buffer_wait.as_nanos() as u64,
-            copy_ns: self.copy.as_nanos() as u64,
-            chunks: self.chunks,
-            ..phases
-        }
-    }
-}
-
 /// A program that hands over its next piece within this time is still copying.
 const BETWEEN_PIECES_NS: u64 = 2_000_000;
 
 #[derive(Debug)]
 pub(crate) struct Saving {
-    plan: Plan,
-    portion: Portion,
-    ledger: Arc<Mutex<Ledger>>,
+    pub(super) plan: Plan,
+    pub(super) portion: Portion,
+    pub(super) ledger: Arc<Mutex<Ledger>>,
     /// The roots that free the blocks have been written, by whoever came first.
     prepared: OnceLock<Result<()>>,
-    meta: Meta,
+    pub(super) meta: Meta,
     /// At t1: the sequence of the newest slot, and what others hold.
-    found: (u64, Vec<RevisionKey>),
+    pub(super) found: (u64, Vec<RevisionKey>),
     segments: AtomicU32,
     /// Once all of it is staged.
-    contents: OnceLock<(Contents, Instant)>,
+    pub(super) contents: OnceLock<(Contents, Instant)>,
     /// The program's thread is copying.
     copying: AtomicBool,
     /// When that changed, since t1.
     copied_at: AtomicU64,
     /// One for each chunk under way and one for the stager; who ends the last one commits.
     parts: AtomicU64,
-    failure: OnceLock<Error>,
-    writes: Mutex<Histogram>,
-    phases: Mutex<PhaseRecord>,
-    outcome: Mutex<Option<Result<()>>>,
+    pub(super) failure: OnceLock<Error>,
+    pub(super) writes: Mutex<Histogram>,
+    pub(super) phases: Mutex<PhaseRecord>,
+    pub(super) outcome: Mutex<Option<Result<()>>>,
     /// Told at t2 and t3.
-    changed: Condvar,
-}
-
-impl Plan {
-    /// Blocks that a shard of this size needs when its data lies in at most `runs` runs.
-    pub(crate) fn need(size: &Size, runs: usize) -> Need {
-        let manifest = blocks_for(size.manifest_bytes_at_most(runs));
-        Need { data: size.blocks(), meta: hash_blocks_for(size.blocks()) + manifest }
-    }
-
-    /// Of the revision's number, what a chunk's word has room for.
-    pub(crate) fn tag(&self) -> u32 {
-        self.key.number as u32
-    }
-
-    pub(crate) fn meta_bytes(&self) -> u64 {
-        self.allocation.meta.count * BLOCK_BYTES
-    }
-
-    /// Where in the metadata the manifest begins.
-    fn manifest_in_meta(&self) -> u64 {
-        hash_blocks_for(self.size.blocks()) * BLOCK_BYTES
-    }
-}
-
-fn hash_blocks_for(blocks: u64) -> u64 {
-    blocks_for(blocks * HASH_BYTES as u64)
+    pub(super) changed: Condvar,
 }
 
 impl Saving {
@@ -258,15 +181,6 @@ impl Saving {
         ))
     }
 
-    /// Publishes on the calling thread, which goes on only then; what it took counts as phase 3.
-    pub(crate) fn commit_now(&self, staged_at: Instant) {
-        self.commit();
-        let mut phases = lock(&self.phases);
-        phases.resume_ns = staged_at.elapsed().as_nanos() as u64;
-        phases.perceived_ns = self.plan.started.elapsed().as_nanos() as u64;
-        lock(&self.ledger).note(self.plan.key, *phases);
-    }
-
     /// Says that `chunk` is about to hold `bytes` bytes of the log from `offset` on; gives the number of
     /// this segment.
     pub(super) fn place(&self, chunk: &Chunk, offset: u64, bytes: u64) -> u32 {
@@ -312,117 +226,14 @@ impl Saving {
         Ok(())
     }
 
-    fn prepare(&self) -> Result<()> {
+    /// Writes the roots that free its blocks, if nobody has.
+    pub(super) fn prepare(&self) -> Result<()> {
         self.prepared.get_or_init(|| lock(&self.ledger).free(&self.plan.allocation, &self.plan.retained)).clone()
     }
 
     pub(crate) fn fail(&self, error: Error) {
         // The first failure is the cause of the others.
         let _ = self.failure.set(error);
-    }
-
-    /// Publishes the shard, if all of it was written, and tells whoever waits.
-    pub(crate) fn commit(&self) {
-        let result = match self.failure.get() {
-            Some(error) => Err(error.clone()),
-            None => self.publish(),
-        };
-        self.end(result);
-    }
-
-    /// Ends the revision without publishing it.
-    pub(super) fn abandon(&self, error: Error) {
-        self.fail(error.clone());
-        self.end(Err(error));
-    }
-
-    fn end(&self, result: Result<()>) {
-        if let Some(record) = self.meta.record() {
-            record.clear();
-        }
-        let number = self.plan.key.number;
-        let not_saved = |error: Error| match error {
-            // The space is out of use, not only this revision.
-            Error::SyncFailed { .. } | Error::Fenced { .. } => error,
-            _ => Error::NotSaved { revision: number, kind: error.kind(), cause: error.to_string() },
-        };
-        lock(&self.outcome).get_or_insert(result.map_err(not_saved));
-        self.changed.notify_all();
-    }
-
-    /// t2: from here on another process can complete the shard if this one dies. Without it, for want of
-    /// memory beside the pool, the shard is lost with the process, and is saved otherwise.
-    pub(crate) fn seal(&self, contents: &Contents, staged: Staged) {
-        let Some(record) = self.meta.record() else { return };
-        let plan = &self.plan;
-        let (sequence, held) = self.found.clone();
-        let sealed = SealedPlan {
-            file_system: plan.file_system,
-            space: plan.space.clone(),
-            layout_id: self.portion.layout_id(),
-            portion: self.portion.rank(),
-            key: plan.key,
-            shards: plan.shards,
-            sequence,
-            allocation: plan.allocation.clone(),
-            retained: plan.retained.clone(),
-            held,
-            manifest: self.manifest(contents, |_| [0; HASH_BYTES]).build(),
-            manifest_in_meta: plan.manifest_in_meta(),
-            outputs: plan.outputs.iter().map(|output| output.path().as_os_str().as_bytes().to_vec()).collect(),
-            phases: PhaseRecord {
-                perceived_ns: plan.started.elapsed().as_nanos() as u64,
-                ..staged.noted_in(*lock(&self.phases))
-            },
-        };
-        let _ = record.seal(&sealed);
-    }
-
-    /// The manifest. `hash_of`: the hash of these bytes of the metadata.
-    fn manifest(&self, contents: &Contents, hash_of: impl Fn(Range<usize>) -> Hash) -> Manifest {
-        let mut annex = self.plan.size.annex.clone();
-        annex.profile = Some(contents.profile);
-        let runs = self.plan.allocation.runs(contents.blocks, hash_of);
-        Manifest { runs, items: contents.items.clone(), annex }
-    }
-
-    fn publish(&self) -> Result<()> {
-        // The revision tells how long they are: so much must be there when it is.
-        self.plan.outputs.iter().try_for_each(Marked::sync)?;
-        // A shard without a single block has not been prepared by a write.
-        self.prepare()?;
-        let (contents, _) =
-            self.contents.get().ok_or_else(|| Error::Internal { what: "published before t2".to_owned() })?;
-        let plan = &self.plan;
-        let rows = plan.manifest_in_meta();
-        let mut manifest = self.meta.read(rows, |rows| self.manifest(contents, |row| hash(&rows[row])));
-        let writes = *lock(&self.writes);
-        let mut phases = *lock(&self.phases);
-        (phases.writes, phases.written_bytes) = (writes.total().count, writes.total().bytes);
-        if let Some(profile) = &mut manifest.annex.profile {
-            profile.writes = writes;
-        }
-        let publication = Publication {
-            key: plan.key,
-            shards: plan.shards,
-            manifest,
-            manifest_in_meta: rows,
-            allocation: &plan.allocation,
-            retained: &plan.retained,
-            phases,
-        };
-        let manifest = publication.manifest_bytes()?;
-        self.meta.write(rows, &manifest);
-        let meta_at = plan.allocation.meta.first * BLOCK_BYTES;
-        let used = publication.meta_bytes(&manifest);
-        let writes = self.meta.read(used, |meta| self.portion.write(meta_at, meta))?;
-        let mut ledger = lock(&self.ledger);
-        let mut phases = publication.publish(&mut ledger, &manifest, writes)?;
-        // t3
-        phases.durable_ns = self.plan.started.elapsed().as_nanos() as u64;
-        ledger.note(plan.key, phases);
-        *lock(&self.phases) = phases;
-        Ok(())
     }
 
     /// Waits for t3, or for the failure.

@@ -1,8 +1,9 @@
 //! What lies where in the file of a pool. Constants under a checksum, read once at opening; then words
 //! that all members change, each checked at every use; then the chunks.
 
-use super::{Held, Shape, map::HUGE_PAGE, map::OfAtomics, signal::Signal};
+use super::{Shape, map::HUGE_PAGE, map::OfAtomics, signal::Signal};
 use crate::{
+    config::PoolHeld,
     error::{Error, Result},
     space::format::{BLOCK_BYTES, Hash, hash},
 };
@@ -16,7 +17,6 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 const MAGIC: [u8; 8] = *b"MSTYPOOL";
 const VERSION: u32 = 1;
-const CHUNK_BYTES_MIN: u64 = BLOCK_BYTES;
 /// A chunk's word has sixteen bits for it.
 pub(super) const MEMBERS_MAX: u32 = 1 << 16;
 const CONTROL_AT: usize = BLOCK_BYTES as usize;
@@ -99,8 +99,8 @@ impl Constants {
         // One chunk a rank and one more: a rank that fills its own keeps nobody waiting for ever.
         let least = u64::from(shape.members) + 1;
         let chunk_bytes = shape.chunk_bytes.min(shape.bytes / least) / BLOCK_BYTES * BLOCK_BYTES;
-        if chunk_bytes < CHUNK_BYTES_MIN.min(shape.chunk_bytes) || chunk_bytes == 0 {
-            let needed = least * CHUNK_BYTES_MIN;
+        if chunk_bytes == 0 {
+            let needed = least * BLOCK_BYTES;
             let why = format!(
                 "{} bytes are too few for {} ranks on a node, {needed} are the least",
                 shape.bytes, shape.members
@@ -110,8 +110,8 @@ impl Constants {
         let chunks = u32::try_from(shape.bytes / chunk_bytes)
             .map_err(|_| Error::argument("chunk_bytes", format!("{chunk_bytes} is too small for this pool_bytes")))?;
         let held = match shape.held {
-            Held::Always => 0,
-            Held::Checkpoint => 1,
+            PoolHeld::Always => 0,
+            PoolHeld::Checkpoint => 1,
         };
         let (members, writes_max) = (shape.members, shape.writes_max.max(1));
         let chunks_at = chunks_at(chunks, members);
@@ -177,8 +177,8 @@ impl Constants {
         self.checksum = self.sum();
     }
 
-    pub(super) fn held(&self) -> Held {
-        if self.held == 0 { Held::Always } else { Held::Checkpoint }
+    pub(super) fn held(&self) -> PoolHeld {
+        if self.held == 0 { PoolHeld::Always } else { PoolHeld::Checkpoint }
     }
 
     /// Bytes of all chunks.

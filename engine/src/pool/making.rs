@@ -1,8 +1,8 @@
 //! Gives the chunks their memory. It takes a while, so that whoever comes first does it and the others
 //! wait; if it dies, another one goes on.
 
-use super::{Held, Pool, Shared, file, layout::Constants, map::HUGE_PAGE, signal::Waited};
-use crate::error::Result;
+use super::{Pool, Shared, file, layout::Constants, map::HUGE_PAGE, signal::Waited};
+use crate::{config::PoolHeld, error::Result};
 use std::{os::unix::fs::MetadataExt, sync::atomic::Ordering};
 
 /// How far the making has come: 0, one of these, or beyond them the member that is at it.
@@ -13,7 +13,7 @@ const FAILED: u64 = 3;
 const MAKERS: u64 = 1 << 32;
 /// Waits that time out before another one makes it too: it changes no contents, and whoever is said to be
 /// at it may not know.
-const PATIENCE: u32 = 500;
+const TIME_OUTS_MAX: u32 = 500;
 
 impl Pool {
     /// Has the memory of all chunks made, by this member or another, and at hand. Without it a copy would
@@ -23,7 +23,7 @@ impl Pool {
         if shared.prepared.load(Ordering::Acquire) {
             return Ok(());
         }
-        if shared.constants.held() == Held::Always {
+        if shared.constants.held() == PoolHeld::Always {
             shared.make_once()?;
             let (at, bytes) = shared.chunk_range();
             shared.map.populate(at, bytes);
@@ -36,7 +36,7 @@ impl Pool {
 impl Shared {
     fn make_once(&self) -> Result<()> {
         let control = self.control();
-        let (mut waited, mut patience) = (false, PATIENCE);
+        let (mut waited, mut time_outs) = (false, 0);
         loop {
             let found = control.making.load(Ordering::Acquire);
             match found {
@@ -48,12 +48,12 @@ impl Shared {
                     return Err(file::full(self.path(), needed, available));
                 }
                 FAILED if waited => return Err(file::refused(self.path(), "another rank could not make it")),
-                _ if patience > 0 && self.maker(found).is_some_and(|maker| self.is_another(maker)) => {
+                _ if time_outs < TIME_OUTS_MAX && self.maker(found).is_some_and(|maker| self.is_another(maker)) => {
                     waited = true;
                     let changed = || (control.making.load(Ordering::SeqCst) != found).then_some(());
                     // After a time-out the maker may have died.
                     if control.made.wait(changed) == Waited::TimedOut {
-                        patience -= 1;
+                        time_outs += 1;
                     }
                 }
                 _ => {

@@ -1,10 +1,11 @@
 //! Who of the members lives, and what the dead leave behind.
 
 use super::{
-    Held, Pool, Shared, file,
+    Pool, Shared, file,
     sealed::owner_of,
     word::{FREE, Found, State, Word},
 };
+use crate::config::PoolHeld;
 use std::{fs, sync::atomic::Ordering};
 
 impl Pool {
@@ -31,7 +32,7 @@ impl Pool {
         let mut leaves: Vec<bool> =
             shared.member_entries().iter().map(|entry| entry.sealed.load(Ordering::Acquire) != 0).collect();
         for entry in shared.chunk_entries() {
-            if let Found::Held(word) = Found::of(entry.word.load(Ordering::Acquire), shared.constants.members) {
+            if let Found::Taken(word) = Found::of(entry.word.load(Ordering::Acquire), shared.constants.members) {
                 leaves[usize::from(word.member)] = true;
             }
         }
@@ -54,7 +55,7 @@ impl Pool {
         shared.forget_record(dead);
         for (index, entry) in shared.chunk_entries().iter().enumerate() {
             let bits = entry.word.load(Ordering::Acquire);
-            if let Found::Held(word) = Found::of(bits, shared.constants.members)
+            if let Found::Taken(word) = Found::of(bits, shared.constants.members)
                 && u32::from(word.member) == dead
             {
                 shared.free_abandoned(index, bits);
@@ -87,7 +88,7 @@ impl Shared {
     /// Frees a chunk that is ours and says `bits`, and tells who waits.
     pub(super) fn free(&self, index: usize, bits: u64) {
         let word = &self.chunk_entries()[index].word;
-        if self.constants.held() == Held::Checkpoint && word.load(Ordering::Relaxed) == bits {
+        if self.constants.held() == PoolHeld::Checkpoint && word.load(Ordering::Relaxed) == bits {
             self.take_chunk_memory_back(index as u32);
         }
         // Changed by another process, it is ours no longer and stays as it is.

@@ -29,13 +29,13 @@ mod turn;
 mod word;
 
 pub(crate) use chunk::Chunk;
-pub(crate) use open::is_here;
+pub(crate) use open::is_in_sight;
 pub(crate) use plan::SealedPlan;
 pub(crate) use record::{Record, ShardRecord};
 pub(crate) use salvage::{Dead, list, remove, sealed_of};
 pub(crate) use sealed::{Contents, Sealed, SealedSegment};
 
-use crate::device::ByteLocks;
+use crate::{config::PoolHeld, device::ByteLocks};
 use layout::{ChunkEntry, Constants, Control, MemberEntry};
 use map::Mapping;
 use std::{
@@ -56,17 +56,9 @@ pub(crate) struct Shape {
     /// The most; they are smaller where there would be fewer than one a member and one more.
     pub(crate) chunk_bytes: u64,
     pub(crate) members: u32,
-    pub(crate) held: Held,
+    pub(crate) held: PoolHeld,
     /// Chunks that are written at a time.
     pub(crate) writes_max: u32,
-}
-
-/// How long the pool keeps its memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Held {
-    Always,
-    /// Each chunk while it is held.
-    Checkpoint,
 }
 
 /// One member's access to the pool. A copy is the same member; the last one that is dropped leaves.
@@ -117,7 +109,7 @@ impl Pool {
         self.shared.constants.chunks
     }
 
-    pub(crate) fn held(&self) -> Held {
+    pub(crate) fn held(&self) -> PoolHeld {
         self.shared.constants.held()
     }
 }

@@ -80,7 +80,7 @@ fn create_once(directory: &Path, shape: &Shape) -> Result<Pool> {
 }
 
 /// Whether a pool of this user with this id is in `directory`.
-pub(crate) fn is_here(directory: &Path, id: [u8; 16]) -> bool {
+pub(crate) fn is_in_sight(directory: &Path, id: [u8; 16]) -> bool {
     file::open(&file::path_of(directory, id, None)).is_ok_and(|found| found.is_some())
 }
 
@@ -90,7 +90,7 @@ pub(super) fn absolute(directory: &Path) -> Result<PathBuf> {
 }
 
 fn check_room(directory: &Path, bytes: u64) -> Result<()> {
-    let there = File::open(directory).map_err(|e| file::failed("making the pool in", directory, e))?;
+    let there = File::open(directory).map_err(|e| Error::io("making the pool in", directory.display(), e))?;
     let available = file::available(&there);
     if bytes > available { Err(file::full(&directory.join("pool"), bytes, available)) } else { Ok(()) }
 }

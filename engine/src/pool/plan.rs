@@ -5,12 +5,13 @@ use crate::{
     space::format::PhaseRecord,
 };
 use serde::{Deserialize, Serialize};
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
 /// Written at t2, under the seal. Hostile all the same: a seal is a checksum, no signature.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SealedPlan {
-    /// The space's directory.
-    pub(crate) space: String,
+    /// The space's directory, any bytes but zero.
+    pub(crate) space: Vec<u8>,
     /// Number of the file system that it is on; 0 if it is on none.
     pub(crate) file_system: u64,
     pub(crate) layout_id: [u8; 16],
@@ -34,4 +35,10 @@ pub(crate) struct SealedPlan {
     pub(crate) outputs: Vec<Vec<u8>>,
     /// As far as they are known at t2.
     pub(crate) phases: PhaseRecord,
+}
+
+impl SealedPlan {
+    pub(crate) fn space(&self) -> &Path {
+        Path::new(OsStr::from_bytes(&self.space))
+    }
 }

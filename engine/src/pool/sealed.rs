@@ -128,7 +128,7 @@ impl Sealed {
         let entry_at = constants.chunk_table_at() + *chunk as usize * entry.len();
         file.read_exact_at(&mut entry, entry_at as u64).map_err(failed)?;
         let number = |at: usize| u64::from_ne_bytes(std::array::from_fn(|byte| entry[at + byte]));
-        let Found::Held(word) = Found::of(number(offset_of!(ChunkEntry, word)), constants.members) else {
+        let Found::Taken(word) = Found::of(number(offset_of!(ChunkEntry, word)), constants.members) else {
             return Ok(None);
         };
         let its = word.is_filled() && (u32::from(word.member), word.tag) == (self.member, self.tag);

@@ -1,11 +1,11 @@
 //! Getting a free chunk, now or when there is one.
 
 use super::{
-    Chunk, Held, Pool,
+    Chunk, Pool,
     signal::Waited,
     word::{FREE, Found, State, Word},
 };
-use crate::error::Result;
+use crate::{config::PoolHeld, error::Result};
 use std::sync::atomic::Ordering;
 
 impl Pool {
@@ -31,8 +31,8 @@ impl Pool {
             let chunk = Chunk::new(self.clone(), index as u32, mine);
             // Dropped with an error it is free again.
             let memory = match self.held() {
-                Held::Always => Ok(()),
-                Held::Checkpoint => shared.give_chunk_memory(index as u32),
+                PoolHeld::Always => Ok(()),
+                PoolHeld::Checkpoint => shared.give_chunk_memory(index as u32),
             };
             return Some(memory.map(|()| chunk));
         }
@@ -65,7 +65,7 @@ impl Pool {
             let bits = entry.word.load(Ordering::Acquire);
             let nobodys = match Found::of(bits, shared.constants.members) {
                 Found::Free => false,
-                Found::Held(word) => word.member == shared.member_bits(),
+                Found::Taken(word) => word.member == shared.member_bits(),
                 Found::Garbage => true,
             };
             // Ours and held by a thread of ours, it is left alone.

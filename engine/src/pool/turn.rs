@@ -35,7 +35,7 @@ impl Chunk {
         let pool: &Pool = self.pool();
         let (constants, own) = (&pool.shared.constants, self.ticket.load(Ordering::Relaxed));
         let before = pool.shared.chunk_entries().iter().filter(|entry| {
-            let Found::Held(word) = Found::of(entry.word.load(Ordering::Acquire), constants.members) else {
+            let Found::Taken(word) = Found::of(entry.word.load(Ordering::Acquire), constants.members) else {
                 return false;
             };
             word.is_in_line() && entry.ticket.load(Ordering::Relaxed) < own && !dead.contains(&u32::from(word.member))

@@ -28,7 +28,7 @@ pub(super) struct Word {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
     Free,
-    Held(Word),
+    Taken(Word),
     /// Nothing that a member writes.
     Garbage,
 }
@@ -60,6 +60,6 @@ impl Found {
             _ => return Found::Garbage,
         };
         let word = Word { state, member: (bits >> 16) as u16, tag: (bits >> 32) as u32 };
-        if u32::from(word.member) < members { Found::Held(word) } else { Found::Garbage }
+        if u32::from(word.member) < members { Found::Taken(word) } else { Found::Garbage }
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     error::{Error, Result},
     space::{
         Aligned, Checked, Portion,
-        format::{BLOCK_BYTES, HASH_BYTES, Hash, Run},
+        format::{BLOCK_BYTES, Extent, HASH_BYTES, Hash, Hashing, Run},
     },
 };
 
@@ -63,6 +63,22 @@ impl Blocks {
             at += part.len() as u64;
         }
         Ok(())
+    }
+
+    /// The hash of all bytes in `extents`.
+    pub(crate) fn hash(&mut self, extents: &[Extent]) -> Result<Hash> {
+        let mut all = Hashing::default();
+        for extent in extents {
+            let (mut at, end) = (extent.at, extent.at + extent.bytes);
+            while at < end {
+                let stretch = self.stretch(at)?;
+                let from = &stretch.blocks[(at - stretch.at) as usize..stretch.bytes as usize];
+                let part = &from[..from.len().min((end - at) as usize)];
+                all.add(part);
+                at += part.len() as u64;
+            }
+        }
+        Ok(all.hash())
     }
 
     /// The stretch that holds the byte at offset `at`.

@@ -11,6 +11,7 @@ use crate::{
 };
 use memmap2::{Advice, MmapMut};
 use std::{
+    ops::Range,
     sync::{
         OnceLock,
         atomic::{AtomicUsize, Ordering},
@@ -35,18 +36,39 @@ struct Part<'a> {
 /// Gives `sink` every block of the manifest's runs, verified: the offset in the portion and the bytes,
 /// in any order, from several threads.
 pub(crate) fn pour(portion: &Portion, manifest: &Manifest, sink: &(dyn Fn(u64, &[u8]) + Sync)) -> Result<()> {
-    let mut rows = Vec::with_capacity(manifest.runs.len());
-    for run in &manifest.runs {
-        let bytes = run.blocks * HASH_BYTES as u64;
-        rows.push(portion.read_checked(run.hashes_at, bytes, &run.hashes_hash, &row_of(run))?);
+    let all: Vec<Range<u64>> = manifest.runs.iter().map(blocks_of).collect();
+    pour_blocks(portion, &manifest.runs, &all, sink)
+}
+
+/// As `pour`, of the blocks in `wanted` alone, which ascend and do not overlap. Rows of hashes are read whole.
+pub(crate) fn pour_blocks(
+    portion: &Portion,
+    runs: &[Run],
+    wanted: &[Range<u64>],
+    sink: &(dyn Fn(u64, &[u8]) + Sync),
+) -> Result<()> {
+    let mut rows = Vec::with_capacity(runs.len());
+    for run in runs {
+        let all = blocks_of(run);
+        let first = wanted.partition_point(|range| range.end <= all.start);
+        let inside = wanted[first..].iter().take_while(|range| range.start < all.end);
+        let inside: Vec<_> = inside.map(|range| range.start.max(all.start)..range.end.min(all.end)).collect();
+        if !inside.is_empty() {
+            let bytes = run.blocks * HASH_BYTES as u64;
+            let row = portion.read_checked(run.hashes_at, bytes, &run.hashes_hash, &row_of(run))?;
+            rows.push((run.first_block, inside, row));
+        }
     }
     let per_part = READ_BYTES as usize / BLOCK * HASH_BYTES;
     let mut parts = Vec::new();
-    for (run, row) in manifest.runs.iter().zip(&rows) {
-        let mut at = run.first_block * BLOCK_BYTES;
-        for hashes in row.chunks(per_part) {
-            parts.push(Part { at, hashes });
-            at += (hashes.len() / HASH_BYTES * BLOCK) as u64;
+    for (first_block, inside, row) in &rows {
+        for range in inside {
+            let in_row = |block: u64| (block - first_block) as usize * HASH_BYTES;
+            let mut at = range.start * BLOCK_BYTES;
+            for hashes in row[in_row(range.start)..in_row(range.end)].chunks(per_part) {
+                parts.push(Part { at, hashes });
+                at += (hashes.len() / HASH_BYTES * BLOCK) as u64;
+            }
         }
     }
     let (next, failure) = (AtomicUsize::new(0), OnceLock::new());
@@ -83,6 +105,10 @@ fn read_part(portion: &Portion, part: &Part<'_>, buffer: &mut [u8], sink: &(dyn 
         at += blocks.len() as u64;
     }
     Ok(())
+}
+
+fn blocks_of(run: &Run) -> Range<u64> {
+    run.first_block..run.first_block + run.blocks
 }
 
 /// What a run's row of hashes is called in messages.

@@ -43,20 +43,31 @@ pub(crate) fn match_regions<'a>(manifest: &Manifest, regions: &'a [Region], numb
     Ok(Targets(Scatter::new(pairs)))
 }
 
-fn saved_as(item: &Item) -> String {
+pub(super) fn saved_as(item: &Item) -> String {
     match item.kind {
         ItemKind::File => format!("a stream of {} bytes, which read() gives back,", item.bytes),
-        _ => kind_of(item.element, &item.shape, item.bytes),
+        _ => kind_of(item.element, &item.shape, item.place.as_ref(), item.bytes),
     }
 }
 
-/// Sizes must agree; type and shape too, where both sides say more than a number of bytes.
-fn is_same(item: &Item, region: &Region) -> bool {
+/// Sizes must agree; type, shape and place too, where both sides say more than a number of bytes.
+pub(super) fn is_same(item: &Item, region: &Region) -> bool {
     let now = &region.description;
     let opaque = item.element == ElementType::Bytes || now.element == ElementType::Bytes;
     item.kind != ItemKind::File
         && item.bytes == now.bytes
         && (opaque || (item.element == now.element && item.shape == now.shape))
+        && (item.place.is_none() || now.place.is_none() || item.place == now.place)
+}
+
+/// Whether a region is now another box of the global array than the item of its name is: its cells lie in
+/// other shards.
+pub(crate) fn has_moved(manifest: &Manifest, regions: &[Region]) -> bool {
+    regions.iter().map(|region| &region.description).filter(|now| now.place.is_some()).any(|now| {
+        let saved = manifest.items.iter().find(|item| item.name == now.name);
+        // A rank that had no part of it may have one now.
+        saved.is_none_or(|item| item.place.is_some() && (&item.place, &item.shape) != (&now.place, &now.shape))
+    })
 }
 
 impl Targets<'_> {

@@ -1,6 +1,6 @@
 //! One shard in a space, for those who only look: reading it, and verifying it, beside a job that may write.
 
-use super::{pour, scatter::Scatter};
+use super::{Blocks, pour, scatter::Scatter};
 use crate::{
     commit::{Kept, RevisionKey},
     error::{Error, Result},
@@ -81,6 +81,41 @@ impl ShardSurvey {
         let of_shard = |what| format!("shard {}: {what}", self.shard);
         let what = what.into_iter().map(of_shard).collect();
         Ok(if self.is_kept()? { Verified::Damaged { what } } else { Verified::LetGo })
+    }
+
+    /// What `error`, of reading the shard, comes to: damage, or a job let the shard go meanwhile.
+    pub(crate) fn judge(&self, error: Error) -> Error {
+        let Some(what) = damage_of(&error) else { return error };
+        match self.is_kept() {
+            Ok(true) => {
+                Error::Unreadable { what: what.iter().map(|what| format!("shard {}: {what}", self.shard)).collect() }
+            }
+            Ok(false) => self.let_go(),
+            Err(error) => error,
+        }
+    }
+
+    /// A job let the shard go.
+    pub(crate) fn let_go(&self) -> Error {
+        let number = self.entry.number;
+        let why = format!(
+            "revision {number}: the job that has the space open let the revision go while it was read; try again, or \
+             `mainstay hold` it first"
+        );
+        Error::RevisionMissing { path: self.portion.path().to_owned(), why }
+    }
+
+    /// Its blocks, of the manifest that was read.
+    pub(crate) fn blocks_of(&self, manifest: &Manifest) -> Blocks {
+        Blocks::new(self.portion.clone(), manifest.runs.clone())
+    }
+
+    pub(crate) fn entry(&self) -> &Entry {
+        &self.entry
+    }
+
+    pub(crate) fn portion(&self) -> &Portion {
+        &self.portion
     }
 
     /// Whether a slot still leads to the shard: if so, its blocks are as they were when it was found.

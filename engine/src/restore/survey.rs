@@ -16,11 +16,11 @@ use crate::{
     error::{Error, Result},
     space::{
         HoldsRead, LOCK_FILE, Portion,
-        format::{Header, Lineage, Slot},
+        format::{Header, Lineage, PhaseRecord, Slot},
         is_layout, list, open_layout,
     },
 };
-use std::{cmp::Reverse, collections::BTreeMap, io, path::Path};
+use std::{cmp::Reverse, collections::BTreeMap, io, ops::Range, path::Path};
 
 /// What a space holds, as far as it can be seen from here.
 #[derive(Debug)]
@@ -134,6 +134,14 @@ impl RevisionSurvey {
         self.shards.iter().map(|shard| shard.bytes).sum()
     }
 
+    /// Shards that were not found, ascending; as stretches, for how many there are is only said in a file.
+    pub fn missing(&self) -> Vec<Range<u32>> {
+        let found = self.shards.iter().map(|shard| shard.shard);
+        let ends = found.chain([self.shard_count]);
+        let gaps = ends.scan(0, |next, end| Some(std::mem::replace(next, end.saturating_add(1))..end));
+        gaps.filter(|gap| !gap.is_empty()).collect()
+    }
+
     /// Whether the newest root of every portion leads to it. What only older roots lead to is on its way
     /// out: it is gone with the next root.
     pub fn is_in_newest_roots(&self) -> bool {
@@ -150,14 +158,18 @@ impl RevisionSurvey {
         self.shards.iter().map(|shard| shard.phases.t1_unix_ns).min().unwrap_or(0)
     }
 
-    /// The longest t2 − t1 of all ranks.
-    pub fn perceived_ns(&self) -> u64 {
-        self.shards.iter().map(|shard| shard.phases.perceived_ns).max().unwrap_or(0)
+    /// The longest t2 − t1 of all ranks, if it is known of all.
+    pub fn perceived_ns(&self) -> Option<u64> {
+        self.longest(|phases| phases.perceived_ns)
     }
 
     /// The longest t3 − t1 of all ranks, if it is known of all.
     pub fn durable_ns(&self) -> Option<u64> {
-        let all = self.shards.iter().map(|shard| Some(shard.phases.durable_ns).filter(|ns| *ns > 0));
+        self.longest(|phases| phases.durable_ns)
+    }
+
+    fn longest(&self, time_ns: fn(&PhaseRecord) -> u64) -> Option<u64> {
+        let all = self.shards.iter().map(|shard| Some(time_ns(&shard.phases)).filter(|ns| *ns > 0));
         all.collect::<Option<Vec<u64>>>()?.into_iter().max()
     }
 

@@ -71,31 +71,36 @@ fn settle(device: &dyn Device, dead: &Dead, locked: bool, failures: &mut Vec<Str
 
 /// Whether the shard belongs to the space on `device`: by its directory, or, if that was moved, by what is in it.
 pub(crate) fn is_ours(device: &dyn Device, sealed: &Sealed) -> bool {
-    is_same(&device.path(), &sealed.plan.space) || (is_here(device, sealed) && !is_there(sealed))
+    is_same(&device.directory(), sealed.plan.space()) || (has_layout_of(device, sealed) && !its_own_space_has(sealed))
 }
 
 /// Whether both are paths of one directory: it may be mounted twice.
-fn is_same(one: &str, other: &str) -> bool {
-    let identity = |path: &str| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+fn is_same(one: &Path, other: &Path) -> bool {
+    let identity = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
     one == other || identity(one).is_some_and(|one| identity(other) == Some(one))
 }
 
-/// Whether what `sealed` belongs to is in the space on `device`. In doubt it is.
-pub(crate) fn is_here(device: &dyn Device, sealed: &Sealed) -> bool {
+/// Whether the layout that `sealed` belongs to is in the space on `device`. In doubt it is.
+pub(crate) fn has_layout_of(device: &dyn Device, sealed: &Sealed) -> bool {
     match examine(device, sealed, Access::Read) {
         Ok(standing) => !matches!(standing, Standing::Elsewhere),
         Err(error) => !is_gone(&error),
     }
 }
 
-fn is_there(sealed: &Sealed) -> bool {
-    is_here(&Disk::existing(Path::new(&sealed.plan.space)), sealed)
+/// Whether the shard of `sealed` can be completed in the space on `device` as things are.
+pub(crate) fn is_open(device: &dyn Device, sealed: &Sealed) -> bool {
+    matches!(examine(device, sealed, Access::Read), Ok(Standing::Open(_)))
+}
+
+fn its_own_space_has(sealed: &Sealed) -> bool {
+    has_layout_of(&Disk::existing(sealed.plan.space()), sealed)
 }
 
 /// Whether the space that a record names can take it, now or when its file system is mounted again. In doubt
 /// it can.
 pub(super) fn is_wanted(sealed: &Sealed) -> bool {
-    match examine(&Disk::existing(Path::new(&sealed.plan.space)), sealed, Access::Read) {
+    match examine(&Disk::existing(sealed.plan.space()), sealed, Access::Read) {
         Ok(Standing::Open(_)) => true,
         Ok(Standing::Published | Standing::Over(_)) => false,
         Ok(Standing::Elsewhere) => !is_mounted(sealed),
@@ -105,7 +110,7 @@ pub(super) fn is_wanted(sealed: &Sealed) -> bool {
 
 /// Whether the file system is there that the space was on: by the nearest folder on the way to it.
 fn is_mounted(sealed: &Sealed) -> bool {
-    let mut folders = Path::new(&sealed.plan.space).ancestors();
+    let mut folders = sealed.plan.space().ancestors();
     let nearest = folders.find_map(|folder| fs::metadata(folder).ok());
     nearest.is_some_and(|found| found.dev() == sealed.plan.file_system)
 }

@@ -92,7 +92,7 @@ impl Inner {
             outputs,
             allocation,
             retained: self.complete.iter().map(|complete| complete.key).collect(),
-            space: self.device.path(),
+            space: self.device.directory(),
             file_system: self.device.device_number(),
             started,
         };
@@ -146,6 +146,14 @@ impl Inner {
         told.map(|()| begun.number)
     }
 
+    /// As `abandon_begun`, at the program's wish. Collective: the revision would be there on some ranks only.
+    pub(super) fn abandon(&mut self) -> Result<()> {
+        let begun = self.begun.as_ref().map(|_| ());
+        self.abandon_begun();
+        let nothing = || Error::argument("abandon", "no checkpoint has begun; call begin first, on all ranks");
+        agree(&*self.group, begun.ok_or_else(nothing))
+    }
+
     /// Gives up what was begun, and waits until nobody writes for it any more: what comes next may get the
     /// same blocks. Local.
     pub(super) fn abandon_begun(&mut self) {
@@ -161,7 +169,10 @@ impl Inner {
         if self.begun.is_none() {
             return Ok(());
         }
-        Err(Error::argument(call, "a checkpoint has begun; finish it with checkpoint first"))
+        Err(Error::argument(
+            call,
+            "a checkpoint has begun; finish it with checkpoint, or give it up with abandon, first",
+        ))
     }
 
     /// A pool, and room in the portion beside what is `complete`. Local.

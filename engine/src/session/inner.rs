@@ -112,6 +112,7 @@ impl Inner {
             stage: self.config.stage.code(),
             pool_bytes: pool.map_or(0, |pool| pool.bytes()),
             chunk_bytes: pool.map_or(0, |pool| pool.chunk_bytes()),
+            threshold_bytes: self.policy.threshold(),
             ..Profile::default()
         }
     }

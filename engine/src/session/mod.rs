@@ -13,6 +13,7 @@ mod layout;
 mod node;
 mod open;
 mod reading;
+mod redistribute;
 mod requests;
 mod restore;
 mod schedule;
@@ -35,7 +36,7 @@ use std::{path::Path, process, sync::Arc};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record {
     pub revision: u64,
-    /// Bytes of all regions.
+    /// Bytes of all items.
     pub bytes: u64,
     pub phases: PhaseRecord,
 }
@@ -141,6 +142,13 @@ impl Session {
     /// told by `checkpoint` too, which then saves nothing.
     pub fn write(&mut self, name: &str, offset: u64, bytes: &[u8]) -> Result<()> {
         self.ours()?.write(name, offset, bytes)
+    }
+
+    /// Gives up the checkpoint that was begun. Collective: all ranks do, or none. Nothing of it is kept, and the
+    /// revisions that all ranks have stay as they were. Its number is used up: the next checkpoint gets the one
+    /// behind it. Whoever asked for a checkpoint from outside gets the next one.
+    pub fn abandon(&mut self) -> Result<()> {
+        self.ours()?.abandon()
     }
 
     /// Reads from the stream `name` of the revision that the last `restore` brought back, verified; returns

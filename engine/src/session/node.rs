@@ -2,10 +2,10 @@
 //! file that one of them has made. `MAINSTAY_NODE` tells ranks apart that see it all the same.
 
 use crate::{
-    config::{Config, PoolHeld},
+    config::Config,
     error::Result,
     group::{Group, agree, gather},
-    pool::{Held, Pool, Shape, is_here},
+    pool::{Pool, Shape, is_in_sight},
 };
 use std::os::unix::ffi::OsStringExt;
 
@@ -41,7 +41,7 @@ impl Node {
             let told = pool.as_ref().map(|pool| (pool.id(), members, label.clone()));
             let told = gather(group, &told)?.swap_remove(next);
             let (id, members, theirs) = told.unwrap_or_default();
-            let sees = rank == next || (mine.is_none() && theirs == label && is_here(&config.pool_directory, id));
+            let sees = rank == next || (mine.is_none() && theirs == label && is_in_sight(&config.pool_directory, id));
             let index = gather(group, &sees)?[..rank].iter().filter(|sees| **sees).count();
             // More than were thought to be here: these have a pool of their own.
             if sees && index < members {
@@ -63,10 +63,7 @@ fn shape(config: &Config, members: usize) -> Shape {
         bytes: config.pool_bytes,
         chunk_bytes: config.chunk_bytes,
         members: members as u32,
-        held: match config.pool_held {
-            PoolHeld::Always => Held::Always,
-            PoolHeld::Checkpoint => Held::Checkpoint,
-        },
-        writes_max: config.io_threads_for(1) as u32,
+        held: config.pool_held,
+        writes_max: config.writes_at_once(),
     }
 }

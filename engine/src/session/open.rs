@@ -26,7 +26,7 @@ use crate::{
         format::{self, Lineage},
         layouts,
     },
-    stage::{Policy, PoolInMaking, Stage, THRESHOLD_MAX, find_threshold},
+    stage::{Policy, PoolInMaking, Stage, find_threshold},
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -87,7 +87,7 @@ impl Inner {
         // Nobody makes a pool, or looks for revisions, while another rank is at it still.
         agree(&*group, Ok(()))?;
         let (node, pool) = find_node(&*group, &config)?;
-        let threshold = find_threshold_together(&*group, &*device, &config)?;
+        let policy = Policy::new(&config, || find_threshold_together(&*group, &*device, &config))?;
 
         let scan = scan(&*group, &*device, &domain, locks_work);
         let mut scan = agree(&*group, scan)?;
@@ -119,7 +119,7 @@ impl Inner {
             io,
             begun: None,
             saving: None,
-            policy: Policy::new(&config, threshold),
+            policy,
             node: node as u32,
             pool: pool.map(PoolInMaking::new),
             record,
@@ -255,13 +255,12 @@ fn find_node(group: &dyn Group, config: &Config) -> Result<(usize, Option<Pool>)
     Ok((Node::find(group, &small).map_or(group.rank(), |node| node.leader), None))
 }
 
-/// The threshold of the stages that have one: as set, or as rank 0 finds it.
+/// The threshold: as set, or as rank 0 finds it. Collective.
 fn find_threshold_together(group: &dyn Group, device: &dyn Device, config: &Config) -> Result<u64> {
     /// As published (slides 003).
     const THRESHOLD_PUBLISHED: u64 = 64 << 10;
     match config.threshold_bytes {
         Some(set) => Ok(set),
-        None if !Policy::has_threshold(config.stage) => Ok(THRESHOLD_MAX),
         None => {
             let mut found = [0];
             if group.rank() == 0 {

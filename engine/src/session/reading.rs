@@ -5,10 +5,10 @@
 use super::inner::Inner;
 use crate::{
     error::{Error, Result},
-    restore::Blocks,
+    restore::{Blocks, Stored},
     space::{
         Portion,
-        format::{Extent, Item, ItemKind, Manifest},
+        format::{ItemKind, Manifest},
     },
 };
 
@@ -23,6 +23,8 @@ pub(super) enum Reading {
     /// The space held nothing.
     Nothing,
     Restored(Box<Streams>),
+    /// By so many ranks, not as many as there are: nobody can say which streams are whose.
+    OfOtherRanks(usize),
     /// A checkpoint has begun since.
     Over,
 }
@@ -35,16 +37,14 @@ pub(super) struct Streams {
 
 struct Stream {
     name: String,
-    bytes: u64,
-    /// In the order of the stream's bytes, with the offset in the stream at which each begins.
-    extents: Vec<(u64, Extent)>,
+    stored: Stored,
 }
 
 impl Reading {
     /// The streams of this rank's shard, whose manifest was checked.
     pub(super) fn of(revision: u64, portion: Portion, manifest: Manifest) -> Reading {
         let streams = manifest.items.into_iter().filter(|item| item.kind == ItemKind::File);
-        let list = streams.map(Stream::new).collect();
+        let list = streams.map(|item| Stream { stored: Stored::of(&item), name: item.name }).collect();
         Reading::Restored(Box::new(Streams { revision, list, blocks: Blocks::new(portion, manifest.runs) }))
     }
 }
@@ -52,17 +52,17 @@ impl Reading {
 impl Inner {
     pub(super) fn read(&mut self, name: &str, offset: u64, into: &mut [u8]) -> Result<usize> {
         let (stream, blocks) = self.stream("read", name)?;
-        stream.read(offset, into, blocks)
+        stream.stored.read(offset, into, blocks)
     }
 
     pub(super) fn stream_bytes(&mut self, name: &str) -> Result<u64> {
-        self.stream("stream_bytes", name).map(|(stream, _)| stream.bytes)
+        self.stream("stream_bytes", name).map(|(stream, _)| stream.stored.bytes)
     }
 
     pub(super) fn streams(&mut self) -> Result<Vec<(String, u64)>> {
         let restored = self.restored("streams")?;
         let all = restored.iter().flat_map(|streams| &streams.list);
-        Ok(all.map(|stream| (stream.name.clone(), stream.bytes)).collect())
+        Ok(all.map(|stream| (stream.name.clone(), stream.stored.bytes)).collect())
     }
 
     /// A checkpoint begins.
@@ -85,8 +85,14 @@ impl Inner {
         let why = match &mut self.reading {
             Reading::Restored(streams) => return Ok(Some(streams)),
             Reading::Nothing => return Ok(None),
-            Reading::NotRestored => "nothing was restored yet; call restore first",
-            Reading::Over => "a checkpoint has begun since the restore; read before the next checkpoint begins",
+            Reading::OfOtherRanks(saved) => format!(
+                "the revision was saved by {saved} ranks, and their streams are no other number's; read them with a reader \
+                 (mainstay_reader_open)"
+            ),
+            Reading::NotRestored => "nothing was restored yet; call restore first".to_owned(),
+            Reading::Over => {
+                "a checkpoint has begun since the restore; read before the next checkpoint begins".to_owned()
+            }
         };
         Err(Error::argument(call, why))
     }
@@ -101,35 +107,5 @@ impl Streams {
         let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
         let why = format!("revision {} has no stream of this name on this rank; it has: {there}", self.revision);
         Error::argument(format!("stream {name:?}"), why)
-    }
-}
-
-impl Stream {
-    fn new(item: Item) -> Stream {
-        let mut offset = 0;
-        let placed = item.extents.into_iter().map(|extent| {
-            let begins = offset;
-            offset += extent.bytes;
-            (begins, extent)
-        });
-        Stream { name: item.name, bytes: item.bytes, extents: placed.collect() }
-    }
-
-    /// How many bytes there were to read.
-    fn read(&self, offset: u64, into: &mut [u8], blocks: &mut Blocks) -> Result<usize> {
-        let bytes = self.bytes.saturating_sub(offset).min(into.len() as u64) as usize;
-        let mut rest = &mut into[..bytes];
-        let first = self.extents.partition_point(|(begins, extent)| begins + extent.bytes <= offset);
-        let mut offset = offset;
-        for (begins, extent) in &self.extents[first..] {
-            if rest.is_empty() {
-                break;
-            }
-            let within = offset - begins;
-            let part = rest.split_off_mut(..rest.len().min((extent.bytes - within) as usize)).unwrap_or_default();
-            blocks.read(extent.at + within, part)?;
-            offset += part.len() as u64;
-        }
-        Ok(bytes)
     }
 }

@@ -6,8 +6,11 @@ use crate::{
     error::{Error, Result},
     group::{agree, gather},
     mutant::{self, Mutant},
-    restore::{Targets, find, match_regions, pour},
-    space::{Portion, format::Manifest},
+    restore::{Targets, find, has_moved, match_regions, pour},
+    space::{
+        Portion,
+        format::{Manifest, Note},
+    },
 };
 use std::{
     collections::BTreeMap,
@@ -21,8 +24,17 @@ pub struct Restored {
     pub revision: u64,
     /// What was found damaged: parts of the space, and newer revisions that were passed over for it.
     pub skipped: Vec<String>,
-    /// What this rank's program noted, by name.
+    /// What this rank's program noted, by name; of a revision of another number of ranks, what rank 0's did.
     pub notes: BTreeMap<String, String>,
+}
+
+/// What came of trying a revision; the error is what was damaged.
+pub(super) type Attempted<T> = std::result::Result<T, Vec<String>>;
+
+/// What comes back besides regions and output files.
+pub(super) struct Back {
+    pub(super) notes: Vec<Note>,
+    pub(super) reading: Reading,
 }
 
 impl Inner {
@@ -53,7 +65,7 @@ impl Inner {
                 // The regions hold parts of what was passed over.
                 Err(error) if poured => skipped.push(format!("revision {}: {error}", candidate.key.number)),
                 Err(error) => return Err(error),
-                Ok(Ok((portion, manifest))) => {
+                Ok(Ok(back)) => {
                     // What was passed over is not worth keeping; what was read whole is.
                     self.complete = found.complete[index..].to_vec();
                     self.complete.truncate(self.config.keep as usize);
@@ -65,9 +77,8 @@ impl Inner {
                             [kept.entry.phases.perceived_ns, kept.entry.phases.durable_ns].map(Duration::from_nanos);
                         self.due.schedule.learn(perceived, durable);
                     }
-                    let notes =
-                        manifest.annex.notes.iter().map(|note| (note.name.clone(), note.value.clone())).collect();
-                    self.reading = Reading::of(candidate.key.number, portion, manifest);
+                    let notes = back.notes.into_iter().map(|note| (note.name, note.value)).collect();
+                    self.reading = back.reading;
                     return Ok(Some(Restored { revision: candidate.key.number, skipped, notes }));
                 }
                 Ok(Err(damage)) => {
@@ -85,15 +96,19 @@ impl Inner {
 
     /// The inner error is what was damaged, on whichever ranks; the outer one, the same on all ranks,
     /// ends the search.
-    fn restore_one(&self, candidate: &Complete) -> Result<std::result::Result<(Portion, Manifest), Vec<String>>> {
+    fn restore_one(&self, candidate: &Complete) -> Result<Attempted<Back>> {
         let (group, rank) = (&*self.group, self.group.rank() as u32);
         if candidate.shards as usize != group.size() {
-            let (saved, now) = (candidate.shards, group.size() as u32);
-            return Err(Error::RankCount { path: self.device.path(), revision: candidate.key.number, saved, now });
+            return self.redistribute(candidate);
         }
         let unseen = Error::OutOfSight { path: self.device.path(), revision: candidate.key.number, shard: rank };
         let (portion, kept) = agree(group, self.my_shard(candidate).ok_or(unseen))?;
         let manifest = agree(group, split_damage(portion.read_manifest(&kept.entry)))?;
+        let mut moved = [u64::from(manifest.as_ref().is_ok_and(|manifest| has_moved(manifest, self.regions.all())))];
+        group.all_max(&mut moved)?;
+        if moved != [0] {
+            return self.redistribute(candidate);
+        }
         let targets = match &manifest {
             Ok(manifest) => match_regions(manifest, self.regions.all(), candidate.key.number)
                 .and_then(|targets| self.outputs.check(&manifest.annex.outputs).map(|()| Some(targets))),
@@ -111,24 +126,20 @@ impl Inner {
             Ok(manifest) if damage.is_empty() => {
                 // Only now is it sure which lengths they go back to.
                 agree(group, self.outputs.cut(&manifest.annex.outputs))?;
-                Ok(Ok((portion, manifest)))
+                let notes = manifest.annex.notes.clone();
+                Ok(Ok(Back { notes, reading: Reading::of(candidate.key.number, portion, manifest) }))
             }
             _ => Ok(Err(damage)),
         }
     }
 
-    fn pour_into(
-        &self,
-        portion: &Portion,
-        manifest: &Manifest,
-        targets: &Targets<'_>,
-    ) -> std::result::Result<(), Vec<String>> {
+    fn pour_into(&self, portion: &Portion, manifest: &Manifest, targets: &Targets<'_>) -> Attempted<()> {
         let sink = |at: u64, bytes: &[u8]| targets.fill(at, bytes);
         // What cannot be read is as good as damaged.
         pour(portion, manifest, &sink).map_err(damage_of)
     }
 
-    fn my_shard(&self, candidate: &Complete) -> Option<(Portion, Arc<Kept>)> {
+    pub(super) fn my_shard(&self, candidate: &Complete) -> Option<(Portion, Arc<Kept>)> {
         let rank = self.group.rank() as u32;
         let mut found = None;
         self.each_ledger(|ledger| {
@@ -145,7 +156,7 @@ impl Inner {
 }
 
 /// Damage apart from errors that no other revision would mend.
-fn split_damage<T>(result: Result<T>) -> Result<std::result::Result<T, Vec<String>>> {
+pub(super) fn split_damage<T>(result: Result<T>) -> Result<Attempted<T>> {
     match result {
         Ok(value) => Ok(Ok(value)),
         Err(error @ (Error::Damaged { .. } | Error::Io { .. })) => Ok(Err(damage_of(error))),
@@ -153,7 +164,7 @@ fn split_damage<T>(result: Result<T>) -> Result<std::result::Result<T, Vec<Strin
     }
 }
 
-fn damage_of(error: Error) -> Vec<String> {
+pub(super) fn damage_of(error: Error) -> Vec<String> {
     match error {
         Error::Damaged { what } => what,
         other => vec![other.to_string()],

@@ -18,12 +18,12 @@ pub(super) enum Buffer {
 pub(super) struct Gather {
     pub(super) buffer: Option<Buffer>,
     used: usize,
-    held: Vec<Held>,
+    held: Vec<Gathered>,
 }
 
 /// Bytes of what was handed over, in the buffer.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Held {
+pub(super) struct Gathered {
     pub(super) handed: Handed,
     /// How far behind its beginning they begin.
     pub(super) from: u64,
@@ -51,7 +51,7 @@ impl Gather {
         if taken > 0 || bytes.is_empty() {
             buffer[self.used..at].fill(0);
             copy(&bytes[..taken], &mut buffer[at..at + taken]);
-            self.held.push(Held { handed: *handed, from, bytes: taken as u64, in_buffer: at as u64 });
+            self.held.push(Gathered { handed: *handed, from, bytes: taken as u64, in_buffer: at as u64 });
             self.used = at + taken;
         } else {
             // No room behind the alignment: the rest stays empty.
@@ -75,7 +75,7 @@ impl Gather {
     }
 
     /// The buffer, padded to whole blocks, how many bytes that makes, and what it holds.
-    pub(super) fn take(&mut self) -> Option<(Buffer, u64, Vec<Held>)> {
+    pub(super) fn take(&mut self) -> Option<(Buffer, u64, Vec<Gathered>)> {
         let mut buffer = self.buffer.take()?;
         let whole = self.used.next_multiple_of(BLOCK);
         buffer.bytes_mut()[self.used..whole].fill(0);

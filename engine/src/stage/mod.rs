@@ -15,6 +15,6 @@ mod threshold;
 pub(crate) use making::PoolInMaking;
 use policy::Owner;
 pub use policy::Stage;
-pub(crate) use policy::{Flusher, Policy};
+pub(crate) use policy::{Policy, Publisher};
 pub(crate) use staging::{Hands, Staging};
-pub(crate) use threshold::{THRESHOLD_MAX, find_threshold};
+pub(crate) use threshold::find_threshold;

@@ -1,6 +1,6 @@
 //! The published staging policies, as presets of one stage with three parameters.
 
-use crate::config::Config;
+use crate::{config::Config, error::Result};
 
 /// Which way bytes leave the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -40,10 +40,12 @@ pub(crate) enum Owner {
     Node,
 }
 
-/// Who waits for the writes.
+/// Who flushes at the end: syncs and publishes the shard. Who writes before follows from the owner of the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Flusher {
+pub(crate) enum Publisher {
+    /// The program's thread, which goes on only then.
     Caller,
+    /// An I/O thread.
     Threads,
 }
 
@@ -53,7 +55,7 @@ pub(crate) struct Policy {
     pub(crate) owner: Owner,
     /// Pieces of this size and more go straight through; 0: all do, each as it is.
     pub(crate) straight_from: u64,
-    pub(crate) flusher: Flusher,
+    pub(crate) publisher: Publisher,
     /// Pieces below are gathered by each rank first, whoever owns the buffer.
     pub(crate) small_below: u64,
     /// Size of a rank's own buffer.
@@ -61,20 +63,21 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
-    /// The preset of `config.stage`; `threshold` is in force where it has one.
-    pub(crate) fn new(config: &Config, threshold: u64) -> Policy {
-        let (owner, straight_from, flusher) = match config.stage {
-            Stage::Pool => (Owner::Node, u64::MAX, Flusher::Threads),
-            Stage::Node => (Owner::Node, threshold, Flusher::Threads),
-            Stage::Rank => (Owner::Rank, threshold, Flusher::Threads),
-            Stage::Direct => (Owner::Rank, 0, Flusher::Caller),
+    /// The preset of `config.stage`; `threshold` is asked where it has one.
+    pub(crate) fn new(config: &Config, threshold: impl FnOnce() -> Result<u64>) -> Result<Policy> {
+        let (owner, straight_from, publisher) = match config.stage {
+            Stage::Pool => (Owner::Node, u64::MAX, Publisher::Threads),
+            Stage::Node => (Owner::Node, threshold()?, Publisher::Threads),
+            Stage::Rank => (Owner::Rank, threshold()?, Publisher::Threads),
+            Stage::Direct => (Owner::Rank, 0, Publisher::Caller),
         };
         let small_below = if config.stage == Stage::Node { config.small_bytes } else { 0 };
-        Policy { owner, straight_from, flusher, small_below, buffer_bytes: config.buffer_bytes }
+        Ok(Policy { owner, straight_from, publisher, small_below, buffer_bytes: config.buffer_bytes })
     }
 
-    pub(crate) fn has_threshold(stage: Stage) -> bool {
-        matches!(stage, Stage::Node | Stage::Rank)
+    /// Where some pieces go straight through, and others do not.
+    pub(crate) fn threshold(&self) -> Option<u64> {
+        Some(self.straight_from).filter(|bytes| (1..u64::MAX).contains(bytes))
     }
 
     pub(crate) fn has_pool(stage: Stage) -> bool {

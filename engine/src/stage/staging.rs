@@ -1,7 +1,7 @@
 //! One shard on its way out of the program, from t1 to t2.
 
 use super::{
-    Flusher, Owner, Policy,
+    Owner, Policy, Publisher,
     direct::Direct,
     gather::{Buffer, Gather},
 };
@@ -110,7 +110,7 @@ impl Staging {
         }
         self.saving.note_staged(self.staged, contents);
         hands.set_copying(false);
-        if self.policy.flusher == Flusher::Caller {
+        if self.policy.publisher == Publisher::Caller {
             self.saving.commit_now(staged_at);
             return;
         }

@@ -16,7 +16,7 @@ use std::{
 
 /// Sizes between which it is sought.
 const THRESHOLD_MIN: u64 = 4 << 10;
-pub(crate) const THRESHOLD_MAX: u64 = 1 << 20;
+const THRESHOLD_MAX: u64 = 1 << 20;
 /// Of each size so many are tried; the fastest counts, as others were disturbed.
 const ROUNDS: usize = 5;
 /// Written beside the middle of a block, as pieces are: so that it goes through the cache.

@@ -109,8 +109,8 @@ pub fn release_on(device: &dyn Device, number: Option<u64>) -> Result<Vec<Hold>>
 }
 
 /// Releases this one hold; whether it was still there.
-pub fn release_one(directory: &Path, hold: &Hold) -> Result<bool> {
-    Ok(!release_where(&Disk::existing(directory), |other| other.id == hold.id)?.is_empty())
+pub(crate) fn release_one(device: &dyn Device, hold: &Hold) -> Result<bool> {
+    Ok(!release_where(device, |other| other.id == hold.id)?.is_empty())
 }
 
 fn release_where(device: &dyn Device, wanted: impl Fn(&Hold) -> bool) -> Result<Vec<Hold>> {

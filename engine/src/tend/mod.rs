@@ -11,9 +11,12 @@ mod request;
 mod room;
 mod rules;
 mod salvage;
+mod staged;
 
-pub use hold::{Holding, hold, hold_on, release, release_on, release_one};
+pub(crate) use hold::release_one;
+pub use hold::{Holding, hold, hold_on, release, release_on};
 pub use prune::{Pruned, prune, prune_on};
 pub use request::Request;
 pub use rules::{Fate, Reason, Rules, fates};
-pub use salvage::{SalvageFate, Salvaged, SalvagedShard, salvage};
+pub use salvage::{Incomplete, SalvageFate, Salvaged, SalvagedShard, salvage};
+pub use staged::{Staged, staged};

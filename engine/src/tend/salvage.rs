@@ -6,16 +6,22 @@ use crate::{
     device::{Device, Disk},
     error::{Error, Result},
     pool::{self, Dead, Sealed},
-    restore::SpaceSurvey,
-    salvage::{IN_POOL, Outcome, complete, is_gone, is_here, is_ours, open_dead},
+    restore::{RevisionSurvey, SpaceSurvey},
+    salvage::{IN_POOL, Outcome, complete, has_layout_of, is_gone, is_ours, open_dead},
     space::Locks,
 };
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+    path::{Path, PathBuf},
+};
 
 /// What was found in memory, and what became of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Salvaged {
     pub shards: Vec<SalvagedShard>,
+    /// Newer than what is complete in their spaces, and incomplete still.
+    pub incomplete: Vec<Incomplete>,
     /// Pools that were removed, and their records with them.
     pub removed: usize,
     /// Dead pools that are left: another space's, not completed yet, or good for nothing, which `clean` removes.
@@ -26,10 +32,21 @@ pub struct Salvaged {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SalvagedShard {
     /// The directory that it was to be saved in.
-    pub space: String,
+    pub space: PathBuf,
     pub key: RevisionKey,
     pub shard: u32,
     pub fate: SalvageFate,
+}
+
+/// A revision of which shards were completed, and others are not there: another node's memory may hold them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Incomplete {
+    pub space: PathBuf,
+    pub key: RevisionKey,
+    /// Shards that make it complete.
+    pub shard_count: u32,
+    /// Those that are not there, ascending.
+    pub missing: Vec<Range<u32>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +75,7 @@ impl SalvageFate {
 /// is none and nothing was staged for it; what went wrong with one shard is its fate.
 pub fn salvage(directory: &Path, space: Option<&Path>, clean: bool) -> Result<Salvaged> {
     let only = space.map(|space| Disk::existing(&space.canonicalize().unwrap_or_else(|_| space.to_owned())));
-    let mut visit = Visit { only, locks: BTreeMap::new(), shards: Vec::new() };
+    let mut visit = Visit { only, locks: BTreeMap::new(), shards: Vec::new(), saved: BTreeMap::new() };
     let (mut removed, mut left) = (0, 0);
     for found in pool::list(directory)? {
         let goes = match open_dead(directory, found.id, || visit.is_free(directory, found.id)) {
@@ -79,7 +96,25 @@ pub fn salvage(directory: &Path, space: Option<&Path>, clean: bool) -> Result<Sa
     if let Some(only) = visit.only.filter(|_| visit.shards.is_empty()) {
         SpaceSurvey::open_on(&only)?;
     }
-    Ok(Salvaged { shards: visit.shards, removed, left })
+    let mut incomplete = Vec::new();
+    for (space, keys) in &visit.saved {
+        incomplete.extend(incomplete_of(space, keys)?);
+    }
+    Ok(Salvaged { shards: visit.shards, incomplete, removed, left })
+}
+
+/// Those of `keys` that a restore could bring back if it were not for shards that are missing.
+fn incomplete_of(space: &Path, keys: &BTreeSet<RevisionKey>) -> Result<Vec<Incomplete>> {
+    let survey = SpaceSurvey::open(space)?;
+    let newest = survey.newest().map(|revision| revision.key);
+    let lacks = |revision: &&RevisionSurvey| keys.contains(&revision.key) && Some(revision.key) > newest;
+    let found = survey.revisions.iter().filter(lacks).map(|revision| Incomplete {
+        space: space.to_owned(),
+        key: revision.key,
+        shard_count: revision.shard_count,
+        missing: revision.missing(),
+    });
+    Ok(found.collect())
 }
 
 /// Where a shard belongs.
@@ -94,8 +129,10 @@ enum Of {
 struct Visit {
     only: Option<Disk>,
     /// By space, once for all of its pools.
-    locks: BTreeMap<String, Result<Locks>>,
+    locks: BTreeMap<PathBuf, Result<Locks>>,
     shards: Vec<SalvagedShard>,
+    /// By space, the revisions of which a shard is in it that was in a pool.
+    saved: BTreeMap<PathBuf, BTreeSet<RevisionKey>>,
 }
 
 impl Visit {
@@ -115,7 +152,7 @@ impl Visit {
     }
 
     fn note(&mut self, sealed: &Sealed, fate: SalvageFate) {
-        let (space, key, shard) = (sealed.plan.space.clone(), sealed.plan.key, sealed.plan.portion);
+        let (space, key, shard) = (sealed.plan.space().to_owned(), sealed.plan.key, sealed.plan.portion);
         self.shards.push(SalvagedShard { space, key, shard, fate });
     }
 
@@ -146,8 +183,10 @@ impl Visit {
             Err(error) if is_gone(error) => SalvageFate::SpaceGone,
             Err(error) => SalvageFate::Failed(error.to_string()),
             Ok(_) => match complete(&device, sealed, dead.contents()) {
-                Ok(Outcome::Completed) => SalvageFate::Completed,
-                Ok(Outcome::WasComplete) => SalvageFate::WasComplete,
+                Ok(outcome @ (Outcome::Completed | Outcome::WasComplete)) => {
+                    self.saved.entry(device.directory()).or_default().insert(sealed.plan.key);
+                    if outcome == Outcome::Completed { SalvageFate::Completed } else { SalvageFate::WasComplete }
+                }
                 Ok(Outcome::Lost(why)) => SalvageFate::Lost(why),
                 Ok(Outcome::Elsewhere) => SalvageFate::SpaceGone,
                 Err(error) => SalvageFate::Failed(error.to_string()),
@@ -156,16 +195,16 @@ impl Visit {
     }
 
     fn device_of(&self, sealed: &Sealed) -> Of {
-        let its_own = Disk::existing(Path::new(&sealed.plan.space));
+        let its_own = Disk::existing(sealed.plan.space());
         match &self.only {
-            Some(only) if is_ours(only, sealed) => Of::Space(Disk::existing(Path::new(&only.path()))),
+            Some(only) if is_ours(only, sealed) => Of::Space(Disk::existing(&only.directory())),
             Some(_) => Of::Another,
-            None if is_here(&its_own, sealed) => Of::Space(its_own),
+            None if has_layout_of(&its_own, sealed) => Of::Space(its_own),
             None => Of::Nowhere,
         }
     }
 
     fn lock(&mut self, device: &Disk) -> &Result<Locks> {
-        self.locks.entry(device.path()).or_insert_with(|| lock(device))
+        self.locks.entry(device.directory()).or_insert_with(|| lock(device))
     }
 }

@@ -2,7 +2,11 @@
 #![expect(unsafe_code, reason = "regions are memory of the program")]
 
 use crate::job::{Scene, small};
-use mainstay_engine::{Config, Error, Region, Session, group::Solo, space::format::ElementType};
+use mainstay_engine::{
+    Config, Error, Region, Session,
+    group::Solo,
+    space::format::{ElementType, PlaceInWhole},
+};
 use std::time::Duration;
 
 pub fn option_out_of_range(scene: &Scene) {
@@ -93,4 +97,16 @@ pub fn shape_overflows(scene: &Scene) {
 
 pub fn too_many_dimensions(scene: &Scene) {
     refused(scene, ElementType::U8, "deep", &[1; 33]);
+}
+
+pub fn box_outside(scene: &Scene) {
+    let mut job = scene.open(0, Box::new(Solo));
+    let mut memory = [0_u64; 12];
+    let place = PlaceInWhole { global_shape: vec![6, 4], offset: vec![4, 0] };
+    // SAFETY: refused.
+    let region = unsafe { Region::placed("u", memory.as_mut_ptr().cast(), ElementType::U64, &[3, 4], place) };
+    scene.check(0, "protect", &job.protect(region).unwrap_err());
+    job.save(1).unwrap();
+    job.session.close().unwrap();
+    scene.comes_back(1, 1);
 }

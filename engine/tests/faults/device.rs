@@ -1,6 +1,7 @@
 //! A disk that fails on demand.
 
-use mainstay_engine::device::{Access, Device, Disk, File, LockFile, LockOutcome};
+use crate::support::between::{Between, Watched};
+use mainstay_engine::device::{Device, Disk, File, LockFile, LockOutcome};
 use std::{
     io,
     path::Path,
@@ -22,30 +23,24 @@ pub enum Fault {
 }
 
 #[derive(Debug)]
-pub struct Faulty {
-    disk: Disk,
-    fault: Arc<Mutex<Fault>>,
+pub struct Faults {
+    fault: Mutex<Fault>,
     locks: bool,
 }
 
-#[derive(Debug)]
-struct FaultyFile {
-    file: Arc<dyn File>,
-    fault: Arc<Mutex<Fault>>,
+pub type Faulty = Watched<Faults>;
+
+pub fn faulty(directory: &Path, locks: bool) -> Arc<Faulty> {
+    Arc::new(Watched::new(Disk::make(directory).unwrap(), Faults { fault: Mutex::new(Fault::None), locks }))
 }
 
-impl Faulty {
-    pub fn new(directory: &Path, locks: bool) -> Arc<Faulty> {
-        let fault = Arc::new(Mutex::new(Fault::None));
-        Arc::new(Faulty { disk: Disk::make(directory).unwrap(), fault, locks })
-    }
-
+impl Faults {
     pub fn set(&self, fault: Fault) {
         *self.fault.lock().unwrap() = fault;
     }
 
-    fn wrap(&self, file: Arc<dyn File>) -> Arc<dyn File> {
-        Arc::new(FaultyFile { file, fault: self.fault.clone() })
+    fn now(&self) -> Fault {
+        *self.fault.lock().unwrap()
     }
 }
 
@@ -53,74 +48,43 @@ fn failed<T>(number: i32) -> io::Result<T> {
     Err(io::Error::from_raw_os_error(number))
 }
 
-impl Device for Faulty {
-    fn path(&self) -> String {
-        self.disk.path()
-    }
-
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.disk.list()
-    }
-
-    fn create(&self, name: &str, bytes: u64) -> io::Result<Arc<dyn File>> {
-        match *self.fault.lock().unwrap() {
+impl Between for Faults {
+    fn create(&self, disk: &Disk, name: &str, bytes: u64) -> io::Result<Arc<dyn File>> {
+        match self.now() {
             Fault::Create(number) if bytes > 0 => failed(number),
-            _ => Ok(self.wrap(self.disk.create(name, bytes)?)),
+            _ => disk.create(name, bytes),
         }
     }
 
-    fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
-        Ok(self.wrap(self.disk.open(name, access)?))
+    fn lock_file(&self, disk: &Disk, name: &str) -> io::Result<Box<dyn LockFile>> {
+        if self.locks { disk.lock_file(name) } else { Ok(Box::new(NoLocks)) }
     }
 
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.disk.remove(name)
-    }
-
-    fn sync_directory(&self) -> io::Result<()> {
-        self.disk.sync_directory()
-    }
-
-    fn lock_file(&self, name: &str) -> io::Result<Box<dyn LockFile>> {
-        if self.locks { self.disk.lock_file(name) } else { Ok(Box::new(NoLocks)) }
-    }
-}
-
-impl File for FaultyFile {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        match *self.fault.lock().unwrap() {
+    fn read_at(&self, file: &dyn File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        match self.now() {
             Fault::Read(number) => failed(number),
             Fault::Short(most) => {
                 let bytes = buffer.len().min(most);
-                self.file.read_at(&mut buffer[..bytes], offset)
+                file.read_at(&mut buffer[..bytes], offset)
             }
-            _ => self.file.read_at(buffer, offset),
+            _ => file.read_at(buffer, offset),
         }
     }
 
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        let fault = *self.fault.lock().unwrap();
-        match fault {
+    fn write_at(&self, file: &dyn File, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        match self.now() {
             Fault::Panic => panic!("on demand"),
             Fault::Write(number) => failed(number),
-            Fault::Short(most) => self.file.write_at(&bytes[..bytes.len().min(most)], offset),
-            _ => self.file.write_at(bytes, offset),
+            Fault::Short(most) => file.write_at(&bytes[..bytes.len().min(most)], offset),
+            _ => file.write_at(bytes, offset),
         }
     }
 
-    fn sync(&self) -> io::Result<()> {
-        match *self.fault.lock().unwrap() {
+    fn sync(&self, file: &dyn File) -> io::Result<()> {
+        match self.now() {
             Fault::Sync(number) => failed(number),
-            _ => self.file.sync(),
+            _ => file.sync(),
         }
-    }
-
-    fn bytes(&self) -> io::Result<u64> {
-        self.file.bytes()
     }
 }
 

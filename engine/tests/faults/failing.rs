@@ -1,7 +1,7 @@
 //! The device fails, or has no room, while a job saves.
 
 use crate::{
-    device::{Fault, Faulty},
+    device::{Fault, faulty},
     job::{Rank, Scene, run, small},
     support::filled,
 };
@@ -16,20 +16,20 @@ use std::{
 fn failed_save(scene: &Scene, stage: Stage, fault: Fault, tell: impl Fn(&mut Rank) -> Error + Sync) {
     let ranks = scene.row.rust;
     run(ranks, |rank, group| {
-        let device = Faulty::new(&scene.space(), true);
+        let device = faulty(&scene.space(), true);
         let config = Config { stage, ..small() };
         let mut job = Rank::new(rank, Session::open_on(group, device.clone(), config).unwrap());
         job.save(1).unwrap();
         job.session.wait().unwrap();
         if rank == scene.row.rank.unwrap_or(0) {
-            device.set(fault);
+            device.between.set(fault);
         }
         // The rank that fails may know it at once; all learn of it in `tell`.
         let _ = job.save(2);
         let told = tell(&mut job);
         scene.check(rank, &scene.row.call, &told);
         job.holds(2);
-        device.set(Fault::None);
+        device.between.set(Fault::None);
         job.save(3).unwrap();
         job.session.close().unwrap();
     });
@@ -93,11 +93,11 @@ pub fn io_error_told_by_poll(scene: &Scene) {
 
 pub fn io_error_told_at_close(scene: &Scene) {
     run(2, |rank, group| {
-        let device = Faulty::new(&scene.space(), true);
+        let device = faulty(&scene.space(), true);
         let mut job = Rank::new(rank, Session::open_on(group, device.clone(), small()).unwrap());
         job.save(1).unwrap();
         job.session.wait().unwrap();
-        device.set(if rank == 1 { Fault::Write(libc::EIO) } else { Fault::None });
+        device.between.set(if rank == 1 { Fault::Write(libc::EIO) } else { Fault::None });
         let _ = job.save(2);
         scene.check(rank, "close", &job.session.close().unwrap_err());
     });
@@ -107,14 +107,14 @@ pub fn io_error_told_at_close(scene: &Scene) {
 /// A sync fails while revision 2 is saved: nothing more is saved until the space is opened again.
 fn failed_sync(scene: &Scene, check: impl Fn(&str, usize, &Error) + Sync) {
     run(2, |rank, group| {
-        let device = Faulty::new(&scene.space(), true);
+        let device = faulty(&scene.space(), true);
         let mut job = Rank::new(rank, Session::open_on(group, device.clone(), small()).unwrap());
         job.save(1).unwrap();
         job.session.wait().unwrap();
-        device.set(if rank == 1 { Fault::Sync(libc::EIO) } else { Fault::None });
+        device.between.set(if rank == 1 { Fault::Sync(libc::EIO) } else { Fault::None });
         let _ = job.save(2);
         check("wait", rank, &job.session.wait().unwrap_err());
-        device.set(Fault::None);
+        device.between.set(Fault::None);
         for _ in 0..2 {
             check("checkpoint", rank, &job.save(3).unwrap_err());
             job.holds(3);
@@ -142,13 +142,13 @@ pub fn sync_failed_before(scene: &Scene) {
 
 pub fn disk_full_at_layout(scene: &Scene) {
     run(2, |rank, group| {
-        let device = Faulty::new(&scene.space(), true);
+        let device = faulty(&scene.space(), true);
         let mut job = Rank::new(rank, Session::open_on(group, device.clone(), small()).unwrap());
-        device.set(Fault::Create(libc::ENOSPC));
+        device.between.set(Fault::Create(libc::ENOSPC));
         scene.check(rank, "checkpoint", &job.save(1).unwrap_err());
         job.holds(1);
         // There is room again.
-        device.set(Fault::None);
+        device.between.set(Fault::None);
         job.save(1).unwrap();
         job.session.close().unwrap();
     });
@@ -193,8 +193,8 @@ fn grow(job: &mut Rank, memory: &mut Vec<f64>) {
 /// All of a job's life in pieces of odd length.
 fn in_pieces(scene: &Scene, most: usize) {
     for step in [0, 1, 2] {
-        let device = Faulty::new(&scene.space(), true);
-        device.set(Fault::Short(most));
+        let device = faulty(&scene.space(), true);
+        device.between.set(Fault::Short(most));
         let mut job = Rank::new(0, Session::open_on(Box::new(Solo), device, small()).unwrap());
         if step > 0 {
             assert!(job.restores(step).skipped.is_empty());
@@ -215,18 +215,18 @@ pub fn short_reads(scene: &Scene) {
 
 pub fn io_error_at_read(scene: &Scene) {
     scene.save(1);
-    let device = Faulty::new(&scene.space(), true);
+    let device = faulty(&scene.space(), true);
     let mut job = Rank::new(0, Session::open_on(Box::new(Solo), device.clone(), small()).unwrap());
-    device.set(Fault::Read(libc::EIO));
+    device.between.set(Fault::Read(libc::EIO));
     scene.check(0, "restore", &job.session.restore().unwrap_err());
-    device.set(Fault::None);
+    device.between.set(Fault::None);
     job.restores(2);
     job.session.close().unwrap();
     scene.comes_back(1, 2);
 }
 
 pub fn late_writer(scene: &Scene) {
-    let open = || Session::open_on(Box::new(Solo), Faulty::new(&scene.space(), false), small()).unwrap();
+    let open = || Session::open_on(Box::new(Solo), faulty(&scene.space(), false), small()).unwrap();
     let mut late = Rank::new(0, open());
     late.save(1).unwrap();
     late.session.wait().unwrap();
@@ -254,16 +254,16 @@ pub fn late_writer(scene: &Scene) {
 #[test]
 fn a_panic_in_an_io_thread_ends_one_revision_and_no_more() {
     let folder = tempfile::TempDir::new().unwrap();
-    let device = Faulty::new(folder.path(), true);
+    let device = faulty(folder.path(), true);
     let session = mainstay_engine::Session::open_on(Box::new(Solo), device.clone(), crate::job::small()).unwrap();
     let mut job = crate::job::Rank::new(0, session);
     job.save(1).unwrap();
     job.session.wait().unwrap();
-    device.set(Fault::Panic);
+    device.between.set(Fault::Panic);
     let told = job.save(2).and_then(|_| job.session.wait()).unwrap_err();
     assert_eq!(told.kind(), mainstay_engine::ErrorKind::Internal);
     let _ = job.session.wait();
-    device.set(Fault::None);
+    device.between.set(Fault::None);
     job.restores(1);
     job.save(3).unwrap();
     job.session.wait().unwrap();

@@ -35,7 +35,7 @@ scenarios! {
         header_cut_short header_changed portion_table_changed hostile_portion_table hostile_header lineage_conflict
         in_use_by_this_program in_use_by_a_half_dead_job shm_is_full io_error_at_open;
     arguments: option_out_of_range name_odd name_empty name_long name_leaves_its_folder name_twice name_unknown
-        shape_overflows too_many_dimensions;
+        shape_overflows too_many_dimensions box_outside;
     outputs: output_shorter output_is_no_file;
     settings: time_out_of_range setting_unknown setting_ill_typed settings_no_toml settings_no_file
         settings_file_missing variable_out_of_range settings_differ;
@@ -46,7 +46,8 @@ scenarios! {
     damage: file_cut_short both_slots_destroyed slot_changed catalogue_changed manifest_changed hashes_changed
         data_changed all_data_changed hostile_slot hostile_catalogue hostile_manifest;
     returning: region_of_another_size region_of_another_type region_of_another_shape region_not_protected
-        region_not_saved more_ranks fewer_ranks shard_out_of_sight;
+        region_not_saved more_ranks fewer_ranks box_not_saved global_array_of_another_shape reader_of_no_revision
+        shard_out_of_sight;
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::{
     bytes::Layout,
-    device::{Fault, Faulty},
+    device::{Fault, faulty},
     job::{Rank, Scene, run, small},
 };
 use mainstay_engine::{
@@ -181,13 +181,13 @@ pub fn shm_is_full(scene: &Scene) {
 pub fn io_error_at_open(scene: &Scene) {
     scene.save(2);
     run(2, |rank, group| {
-        let device = Faulty::new(&scene.space(), true);
-        device.set(if rank == 1 { Fault::Read(libc::EIO) } else { Fault::None });
+        let device = faulty(&scene.space(), true);
+        device.between.set(if rank == 1 { Fault::Read(libc::EIO) } else { Fault::None });
         let error = Session::open_on(group, device.clone(), small()).err().unwrap();
         scene.check(rank, "open", &error);
     });
     run(2, |rank, group| {
-        let device: std::sync::Arc<dyn Device> = Faulty::new(&scene.space(), true);
+        let device: std::sync::Arc<dyn Device> = faulty(&scene.space(), true);
         Rank::new(rank, Session::open_on(group, device, small()).unwrap()).restores(2);
     });
 }

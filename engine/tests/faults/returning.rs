@@ -3,10 +3,10 @@
 
 use crate::{
     job::{Rank, Scene, run, small},
-    support::filled,
+    support::{filled, spread::Part},
 };
 use mainstay_engine::{
-    Region, Session,
+    Reader, Region, Session,
     device::{Device, Disk},
     space::format::ElementType,
 };
@@ -76,6 +76,52 @@ pub fn more_ranks(scene: &Scene) {
 
 pub fn fewer_ranks(scene: &Scene) {
     other_ranks(scene);
+}
+
+/// Rank `rank` has the rows 0..2, or 3..6, of a global array; or others, where `odd` gives them.
+fn protect_rows(job: &mut Rank, rows: u64, odd: &[[u64; 2]; 2]) {
+    let [from, to] = odd[job.rank];
+    // Leaked: it outlives everything.
+    let part = Box::leak(Box::new(Part::new(&[rows, 4], vec![from..to, 0..4])));
+    job.protect(part.region("u")).unwrap();
+}
+
+fn other_boxes(scene: &Scene, rows: u64, odd: [[u64; 2]; 2]) {
+    const SAVED: [[u64; 2]; 2] = [[0, 2], [3, 6]];
+    run(2, |rank, group| {
+        let mut job = scene.open(rank, group);
+        protect_rows(&mut job, 6, &SAVED);
+        job.save(1).unwrap();
+        job.session.close().unwrap();
+    });
+    run(2, |rank, group| {
+        let mut job = scene.open(rank, group);
+        filled(&mut job.state, rank, 50);
+        protect_rows(&mut job, rows, &odd);
+        scene.check(rank, "restore", &job.session.restore().unwrap_err());
+        job.holds(50);
+        job.session.close().unwrap();
+    });
+    run(2, |rank, group| {
+        let mut job = scene.open(rank, group);
+        protect_rows(&mut job, 6, &SAVED);
+        job.restores(1);
+        job.session.close().unwrap();
+    });
+}
+
+pub fn box_not_saved(scene: &Scene) {
+    other_boxes(scene, 6, [[0, 3], [3, 6]]);
+}
+
+pub fn global_array_of_another_shape(scene: &Scene) {
+    other_boxes(scene, 7, [[0, 2], [3, 6]]);
+}
+
+pub fn reader_of_no_revision(scene: &Scene) {
+    scene.save(1);
+    scene.check(0, "open", &Reader::open(&scene.space(), Some(7), "test").err().unwrap());
+    assert_eq!(Reader::open(&scene.space(), Some(2), "test").unwrap().key().number, 2);
 }
 
 pub fn shard_out_of_sight(scene: &Scene) {

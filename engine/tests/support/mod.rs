@@ -10,11 +10,13 @@ macro_rules! tell {
     }};
 }
 
+pub mod between;
 pub mod faulty;
 pub mod processes;
 pub mod program;
 pub mod recording;
 pub mod schedule;
+pub mod spread;
 pub mod stuck;
 pub mod whole;
 

@@ -270,6 +270,16 @@ pub fn losses(durable: &Durable, point: usize, seeds: u64) -> Vec<Loss> {
 /// What ends the work of a rank early.
 pub struct Trouble(String);
 
+impl Trouble {
+    pub fn new(why: impl Into<String>) -> Trouble {
+        Trouble(why.into())
+    }
+
+    pub fn why(self) -> String {
+        self.0
+    }
+}
+
 impl From<Error> for Trouble {
     fn from(error: Error) -> Trouble {
         Trouble(error.to_string())

@@ -4,14 +4,14 @@ mod peer;
 mod recording;
 mod sharing;
 
-use super::{Chunk, Held, Pool, Shape};
+use super::{Chunk, Pool, PoolHeld, Shape};
 use std::path::Path;
 use tempfile::TempDir;
 
 const CHUNK: u64 = 64 << 10;
 
 fn shape(members: u32, chunks: u32) -> Shape {
-    Shape { bytes: u64::from(chunks) * CHUNK, chunk_bytes: CHUNK, members, held: Held::Always, writes_max: 1 }
+    Shape { bytes: u64::from(chunks) * CHUNK, chunk_bytes: CHUNK, members, held: PoolHeld::Always, writes_max: 1 }
 }
 
 fn memory() -> TempDir {

@@ -236,7 +236,7 @@ fn memory_that_is_gone_meanwhile_is_told_to_all_and_tried_again() {
 #[test]
 fn a_chunk_without_memory_stays_free() {
     in_small_directory(1 << 20, |directory| {
-        let held = Held::Checkpoint;
+        let held = PoolHeld::Checkpoint;
         let pool = Pool::create(directory.path(), &Shape { held, ..shape(1, 8) }).unwrap();
         let other = directory.path().join("other");
         fs::write(&other, vec![1; 800 << 10]).unwrap();
@@ -246,4 +246,10 @@ fn a_chunk_without_memory_stays_free() {
         drop(got);
         assert_eq!(take_all(&pool).len(), 8);
     });
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_named_once() {
+    let error = Pool::create(Path::new("/no/such"), &shape(1, 2)).unwrap_err().to_string();
+    assert!(error.starts_with("making the pool in /no/such failed"), "{error}");
 }

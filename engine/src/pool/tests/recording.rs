@@ -32,7 +32,7 @@ pub(super) fn plan() -> SealedPlan {
     let lineage = Lineage { number: 3, id: [4; 16] };
     let blocks = |first| Blocks { first, count: 2 };
     SealedPlan {
-        space: "/somewhere".to_owned(),
+        space: b"/somewhere".to_vec(),
         file_system: 0,
         layout_id: [5; 16],
         portion: 1,

@@ -141,7 +141,7 @@ fn there_is_a_chunk_for_each_member_and_one_more() {
 fn a_pool_for_checkpoints_has_memory_only_while_chunks_are_held() {
     use std::os::unix::fs::MetadataExt;
     let directory = memory();
-    let held = Held::Checkpoint;
+    let held = PoolHeld::Checkpoint;
     let pool = Pool::create(directory.path(), &Shape { held, ..shape(1, 16) }).unwrap();
     let memory = || pool.shared.file().metadata().unwrap().blocks() * 512;
     pool.prepare().unwrap();

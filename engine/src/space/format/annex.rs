@@ -2,6 +2,7 @@
 //! checkpoint went.
 
 use super::{Profile, Refusal, damaged, sections::Sections};
+use serde::{Deserialize, Serialize};
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
     little_endian::{U16, U32, U64},
@@ -26,14 +27,14 @@ struct OutputRecord {
 const _: () = assert!(size_of::<NoteRecord>() == 8 && size_of::<OutputRecord>() == 16);
 
 /// A text of the program's own, under a name.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
     pub name: String,
     pub value: String,
 }
 
 /// A file that the program appends to, by the name that it gave, and its length at t1.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputLength {
     /// A path: any bytes but zero.
     pub name: Vec<u8>,

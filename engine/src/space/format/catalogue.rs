@@ -61,9 +61,10 @@ pub struct PhaseRecord {
     pub communication_ns: u64,
     /// Waiting for a chunk of the pool to become free.
     pub buffer_wait_ns: u64,
-    /// Copying into chunks; with the stage `direct`, writing.
+    /// Copying into buffers, and the writes for which the program waited meanwhile: of pieces that go straight
+    /// through and of a rank's own buffer; with the stage `direct`, all.
     pub copy_ns: u64,
-    /// t2 − t1.
+    /// t2 − t1; 0 while unknown.
     pub perceived_ns: u64,
     /// t3 − t1; 0 while unknown.
     pub durable_ns: u64,
@@ -83,7 +84,7 @@ impl PhaseRecord {
 }
 
 /// One shard of one revision.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     pub lineage: Lineage,
     pub number: u64,

@@ -6,6 +6,7 @@ use super::{
     Annex, BLOCK_BYTES, HASH_BYTES, Hash, Refusal, VERSION, blocks_for, damaged, sections::Sections, sections::part,
 };
 use crate::space::free::Blocks;
+use serde::{Deserialize, Serialize};
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
     little_endian::{U16, U32, U64},
@@ -69,7 +70,7 @@ struct ExtentRecord {
 const _: () = assert!(size_of::<ManifestRecord>() == 64 && size_of::<RunRecord>() == 48);
 const _: () = assert!(size_of::<ItemRecord>() == 56 && size_of::<ExtentRecord>() == 16);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum ItemKind {
     Region = 0,
@@ -78,7 +79,7 @@ pub enum ItemKind {
 }
 
 /// What a region's elements are; `Bytes` where nothing was said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum ElementType {
     #[default]
@@ -128,6 +129,28 @@ impl ElementType {
         Self::ALL[self as usize].1
     }
 
+    /// How numpy names it. It has no bfloat16: those are 2 bytes of nothing in particular, as numpy itself writes
+    /// them.
+    pub fn numpy(self) -> &'static str {
+        match self {
+            Self::Bytes | Self::U8 => "|u1",
+            Self::I8 => "|i1",
+            Self::I16 => "<i2",
+            Self::U16 => "<u2",
+            Self::I32 => "<i4",
+            Self::U32 => "<u4",
+            Self::I64 => "<i8",
+            Self::U64 => "<u8",
+            Self::F16 => "<f2",
+            Self::BF16 => "|V2",
+            Self::F32 => "<f4",
+            Self::F64 => "<f8",
+            Self::C64 => "<c8",
+            Self::C128 => "<c16",
+            Self::Bool => "|b1",
+        }
+    }
+
     /// Bytes of one element.
     pub fn size(self) -> u64 {
         Self::ALL[self as usize].2
@@ -135,13 +158,35 @@ impl ElementType {
 }
 
 /// Where a shard's part of an item lies in the whole: an n-dimensional box.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Box {
     pub global_shape: Vec<u64>,
     pub offset: Vec<u64>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+impl Box {
+    /// Why a box of this shape cannot be here; `None` if it can. Whatever passes has fewer than 2^63 bytes in
+    /// all, and so has its global array.
+    pub fn refusal(&self, element: ElementType, shape: &[u64]) -> Option<String> {
+        let (global, offset) = (&self.global_shape, &self.offset);
+        if global.len() != shape.len() || offset.len() != shape.len() {
+            let (of, at, here) = (global.len(), offset.len(), shape.len());
+            return Some(format!("{here} dimensions, its global array has {of} and its offset {at} numbers"));
+        }
+        for (side, ((from, cells), all)) in offset.iter().zip(shape).zip(global).enumerate() {
+            if from.checked_add(*cells).is_none_or(|end| end > *all) {
+                return Some(format!(
+                    "{cells} cells from {from} on along side {side}, where the global array has {all}"
+                ));
+            }
+        }
+        let product = global.iter().try_fold(element.size(), |total, n| total.checked_mul(*n));
+        let fits = product.is_some_and(|bytes| i64::try_from(bytes).is_ok());
+        (!fits).then(|| "a global array of more bytes than any memory has".to_owned())
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Item {
     pub name: String,
     pub kind: ItemKind,
@@ -155,7 +200,7 @@ pub struct Item {
 }
 
 /// A stretch of an item's bytes: offset in the portion and length.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extent {
     pub at: u64,
     pub bytes: u64,
@@ -366,6 +411,17 @@ impl Item {
         }
         if total != r.bytes.get() {
             return damaged(format!("item {name:?} has {total} bytes in extents instead of {}", r.bytes.get()));
+        }
+        let shape = &all[..count];
+        if let Some(place) = &place {
+            if let Some(why) = place.refusal(element, shape) {
+                return damaged(format!("item {name:?} is placed where it cannot be: {why}"));
+            }
+            // It cannot overflow: it is not more than the global array's.
+            let cells: u64 = shape.iter().product();
+            if cells * element.size() != total {
+                return damaged(format!("item {name:?} has {total} bytes in a box of {cells} elements"));
+            }
         }
         Ok(Item { name, kind, element, bytes: total, shape: all[..count].to_vec(), place, extents })
     }

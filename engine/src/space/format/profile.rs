@@ -24,10 +24,10 @@ struct ClassRecord {
 struct ProfileRecord {
     node: U32,
     stage: u8,
-    reserved_1: [u8; 3],
+    reserved: [u8; 3],
     pool_bytes: U64,
     chunk_bytes: U64,
-    reserved_2: [u8; 8],
+    threshold_bytes: U64,
     pieces: [ClassRecord; SIZE_CLASSES],
     writes: [ClassRecord; SIZE_CLASSES],
 }
@@ -108,6 +108,8 @@ pub struct Profile {
     /// The pool of the node, and its chunks.
     pub pool_bytes: u64,
     pub chunk_bytes: u64,
+    /// From which size on pieces went straight through; `None` of a stage without, and of builds that kept none.
+    pub threshold_bytes: Option<u64>,
     /// What the program handed over: its calls of `write`, and its regions.
     pub pieces: Histogram,
     /// What was written to the space before the shard was published.
@@ -129,10 +131,10 @@ impl Profile {
         let record = ProfileRecord {
             node: self.node.into(),
             stage: self.stage,
-            reserved_1: [0; 3],
+            reserved: [0; 3],
             pool_bytes: self.pool_bytes.into(),
             chunk_bytes: self.chunk_bytes.into(),
-            reserved_2: [0; 8],
+            threshold_bytes: self.threshold_bytes.unwrap_or(0).into(),
             pieces: self.pieces.records(),
             writes: self.writes.records(),
         };
@@ -150,6 +152,7 @@ impl Profile {
             stage: r.stage,
             pool_bytes: r.pool_bytes.get(),
             chunk_bytes: r.chunk_bytes.get(),
+            threshold_bytes: Some(r.threshold_bytes.get()).filter(|bytes| *bytes > 0),
             pieces: Histogram::of(&r.pieces),
             writes: Histogram::of(&r.writes),
         })

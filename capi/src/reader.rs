@@ -1,0 +1,219 @@
+//! Reading a revision from outside a job.
+
+use crate::{
+    error::{Status, c_text, guard, null},
+    region::{name_of, numbers_of},
+    session::bytes_of,
+    stream::memory,
+};
+use mainstay_engine::{Error, space::format::Item as EngineItem};
+use std::{
+    ffi::{CString, OsStr, c_char, c_void},
+    os::unix::ffi::OsStrExt,
+    path::Path,
+};
+
+/// One revision of a space, opened to be read.
+pub struct Reader {
+    engine: mainstay_engine::Reader,
+    /// For each shard its items, as C sees them.
+    items: Vec<Vec<Named>>,
+}
+
+struct Named {
+    name: CString,
+    item: EngineItem,
+}
+
+/// An item of a shard. What it points to is valid until mainstay_reader_close.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Item {
+    pub name: *const c_char,
+    /// 0: a region, 1: an object, 2: a stream.
+    pub kind: u32,
+    /// A mainstay_type.
+    pub r#type: u32,
+    pub bytes: u64,
+    pub dimensions: usize,
+    /// So many numbers, slowest first.
+    pub shape: *const u64,
+    /// Of the global array in which the item is a box, and where that begins; NULL: it is none.
+    pub global_shape: *const u64,
+    pub offset: *const u64,
+}
+
+/// Opens the complete revision of this number, 0: the newest, of the space in the directory `path`, and puts
+/// the reader into `*reader`. Local: any process may, without MPI, on any machine that sees the space. Beside
+/// a job at work it holds the revision until it is closed, or for an hour after its last use.
+///
+/// # Safety
+/// `path` ends with a zero byte, `reader` points to room for a pointer.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_reader_open(path: *const c_char, revision: u64, reader: *mut *mut Reader) -> Status {
+    guard(|| {
+        // SAFETY: null or as the caller promised.
+        let into = unsafe { reader.as_mut() }.ok_or_else(|| null("reader"))?;
+        *into = std::ptr::null_mut();
+        // SAFETY: as the caller promised.
+        let path = Path::new(OsStr::from_bytes(unsafe { bytes_of(path, "path") }?));
+        let engine = mainstay_engine::Reader::open(path, (revision > 0).then_some(revision), "mainstay_reader")?;
+        let items = (0..engine.shard_count()).map(|shard| {
+            let items = engine.shard(shard)?.items.iter();
+            Ok(items.map(|item| Named { name: c_text(&item.name), item: item.clone() }).collect())
+        });
+        let items = items.collect::<Result<_, Error>>()?;
+        *into = Box::into_raw(Box::new(Reader { engine, items }));
+        Ok(())
+    })
+}
+
+/// The number of the revision; 0: `reader` is NULL.
+///
+/// # Safety
+/// `reader` is open.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_reader_revision(reader: *const Reader) -> u64 {
+    // SAFETY: the caller's promise is passed on.
+    unsafe { reader.as_ref() }.map_or(0, |reader| reader.engine.key().number)
+}
+
+/// How many shards there are: shard r is what rank r saved. 0: `reader` is NULL.
+///
+/// # Safety
+/// `reader` is open.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_reader_shards(reader: *const Reader) -> u32 {
+    // SAFETY: the caller's promise is passed on.
+    unsafe { reader.as_ref() }.map_or(0, |reader| reader.engine.shard_count())
+}
+
+/// How many items a shard has; 0 if there is no such shard.
+///
+/// # Safety
+/// `reader` is open.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_reader_items(reader: *const Reader, shard: u32) -> usize {
+    // SAFETY: the caller's promise is passed on.
+    unsafe { reader.as_ref() }.and_then(|reader| reader.items.get(shard as usize)).map_or(0, Vec::len)
+}
+
+/// What item `index` of a shard is.
+///
+/// # Safety
+/// `reader` is open, `item` points to room for one.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_reader_item(
+    reader: *const Reader,
+    shard: u32,
+    index: usize,
+    item: *mut Item,
+) -> Status {
+    guard(|| {
+        // SAFETY: the caller's promises are passed on.
+        let (reader, into) = unsafe { (reader.as_ref(), item.as_mut()) };
+        let (reader, into) = (reader.ok_or_else(|| null("reader"))?, into.ok_or_else(|| null("item"))?);
+        reader.engine.shard(shard)?;
+        let items = &reader.items[shard as usize];
+        let why = || Error::argument("index", format!("{index}, shard {shard} has {} items", items.len()));
+        let Named { name, item } = items.get(index).ok_or_else(why)?;
+        let place = item.place.as_ref();
+        *into = Item {
+            name: name.as_ptr(),
+            kind: item.kind as u32,
+            r#type: item.element as u32,
+            bytes: item.bytes,
+            dimensions: item.shape.len(),
+            shape: item.shape.as_ptr(),
+            global_shape: place.map_or(std::ptr::null(), |place| place.global_shape.as_ptr()),
+            offset: place.map_or(std::ptr::null(), |place| place.offset.as_ptr()),
+        };
+        Ok(())
+    })
+}
+
+/// Reads up to `bytes` bytes of the item `name` of a shard, from byte `offset` on, into `data`; `*got`, which may
+/// be NULL, says how many there were: fewer only at the item's end. Every block is verified before.
+///
+/// # Safety
+/// `reader` is open, `name` ends with a zero byte, `data` has room for `bytes`.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_reader_read(
+    reader: *mut Reader,
+    shard: u32,
+    name: *const c_char,
+    offset: u64,
+    data: *mut c_void,
+    bytes: usize,
+    got: *mut usize,
+) -> Status {
+    guard(|| {
+        // SAFETY: the caller's promises are passed on.
+        let (reader, name, into) = unsafe { (reader.as_mut(), name_of(name)?, room(data, bytes)?) };
+        let read = reader.ok_or_else(|| null("reader"))?.engine.read(shard, &name, offset, into)?;
+        // SAFETY: null or as the caller promised.
+        if let Some(got) = unsafe { got.as_mut() } {
+            *got = read;
+        }
+        Ok(())
+    })
+}
+
+/// Fills `data`, which has `bytes` bytes, with the box of the global array `name` that begins at `offset` and has
+/// this `shape`, `dimensions` numbers of elements each, slowest first; out of all shards that hold some of it.
+///
+/// # Safety
+/// `reader` is open, `name` ends with a zero byte, the rest is as large as said.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_reader_read_box(
+    reader: *mut Reader,
+    name: *const c_char,
+    dimensions: usize,
+    shape: *const u64,
+    offset: *const u64,
+    data: *mut c_void,
+    bytes: usize,
+) -> Status {
+    guard(|| {
+        // SAFETY: the caller's promises are passed on.
+        unsafe {
+            let (reader, name) = (reader.as_mut().ok_or_else(|| null("reader"))?, name_of(name)?);
+            let (shape, offset) = (numbers_of(shape, dimensions, "shape")?, numbers_of(offset, dimensions, "offset")?);
+            reader.engine.read_box(&name, offset, shape, room(data, bytes)?)
+        }
+    })
+}
+
+/// Closes a reader and lets go of what it holds. NULL does nothing.
+///
+/// # Safety
+/// `reader` came from mainstay_reader_open and was not closed.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_reader_close(reader: *mut Reader) -> Status {
+    guard(|| {
+        if !reader.is_null() {
+            // SAFETY: made by `mainstay_reader_open` from a box, and given up by the caller.
+            drop(unsafe { Box::from_raw(reader) });
+        }
+        Ok(())
+    })
+}
+
+/// # Safety
+/// `data` is null or has room for `bytes`.
+#[allow(unsafe_code)]
+unsafe fn room<'a>(data: *mut c_void, bytes: usize) -> Result<&'a mut [u8], Error> {
+    match memory(data, bytes)? {
+        0 => Ok(&mut []),
+        // SAFETY: as the caller promised, and not null.
+        bytes => Ok(unsafe { std::slice::from_raw_parts_mut(data.cast(), bytes) }),
+    }
+}

@@ -1,0 +1,64 @@
+//! The hold of a reader: the revision stays while it is read, and no longer.
+
+use crate::{
+    clock::unix_ns,
+    commit::RevisionKey,
+    device::Device,
+    space::format::Hold,
+    tend::{Holding, hold_on, release_one},
+};
+use std::{sync::Arc, time::Duration};
+
+/// The hold of a reader that was broken off ends by itself.
+const HOLD: Duration = Duration::from_secs(3600);
+
+/// Released when it is dropped.
+pub(super) struct Guard {
+    device: Arc<dyn Device>,
+    note: String,
+    /// `None`: no job is at work, or there is no right to hold, or no room.
+    hold: Option<Hold>,
+}
+
+impl Guard {
+    /// Holds nothing yet. `note` says who reads.
+    pub(super) fn new(device: Arc<dyn Device>, note: &str) -> Guard {
+        Guard { device, note: note.to_owned(), hold: None }
+    }
+
+    /// Holds the revision `key`; false if it has gone already.
+    pub(super) fn hold(&mut self, key: RevisionKey) -> bool {
+        let ends = unix_ns() + HOLD.as_nanos() as u64;
+        match hold_on(&*self.device, key, &self.note, ends, Duration::ZERO) {
+            Ok(Holding::Counts(hold) | Holding::Pending(hold)) => self.hold = Some(hold),
+            Ok(Holding::Gone) => return false,
+            // What is read is verified all the same.
+            _ => {}
+        }
+        true
+    }
+
+    /// Takes the hold anew before it ends.
+    pub(super) fn renew(&mut self, key: RevisionKey) {
+        let half = HOLD.as_nanos() as u64 / 2;
+        if self.hold.as_ref().is_some_and(|hold| hold.expires_unix_ns < unix_ns() + half) {
+            let before = self.hold.take();
+            self.hold(key);
+            self.release(before);
+        }
+    }
+
+    fn release(&self, hold: Option<Hold>) {
+        if let Some(hold) = hold {
+            // Otherwise it ends by itself.
+            let _ = release_one(&*self.device, &hold);
+        }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let hold = self.hold.take();
+        self.release(hold);
+    }
+}

@@ -1,0 +1,128 @@
+//! Brings a revision back to other ranks than those that saved it: which cells of which shard each rank's
+//! boxes are filled from, and what becomes of items that are no boxes.
+//!
+//! What must hold: every cell of a box comes from the lowest shard that has it, or nothing is filled; what has
+//! no place in a global array comes back only where there is no doubt which rank gets what.
+
+mod cells;
+mod rows;
+mod share;
+
+use cells::{Cells, Uncovered, cover};
+use rows::Rows;
+pub(crate) use share::{Sharing, box_of, share_of};
+
+use super::{pour::pour_blocks, scatter::Scatter};
+use crate::{
+    capture::Region,
+    error::Result,
+    space::{
+        Portion,
+        format::{BLOCK_BYTES, Entry, Extent, Item, Manifest, Note, OutputLength, blocks_for},
+    },
+};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, ops::Range};
+
+/// A shard as ranks tell each other of it: without its extents, which only those need that read it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Saved {
+    pub(crate) entry: Entry,
+    pub(crate) items: Vec<Item>,
+    pub(crate) notes: Vec<Note>,
+    pub(crate) outputs: Vec<OutputLength>,
+}
+
+/// What one rank is filled from.
+#[derive(Default)]
+pub(crate) struct Redistribution<'a> {
+    by_shard: BTreeMap<u32, Vec<Move<'a>>>,
+}
+
+/// Rows of one item of a shard, and the region that they belong to.
+pub(super) struct Move<'a> {
+    item: String,
+    region: &'a Region,
+    rows: Rows,
+}
+
+impl Saved {
+    pub(crate) fn of(entry: &Entry, manifest: &Manifest) -> Saved {
+        let items = manifest.items.iter().map(|item| Item { extents: Vec::new(), ..item.clone() }).collect();
+        let annex = &manifest.annex;
+        Saved { entry: entry.clone(), items, notes: annex.notes.clone(), outputs: annex.outputs.clone() }
+    }
+
+    pub(crate) fn item(&self, name: &str) -> Option<&Item> {
+        self.items.iter().find(|item| item.name == name)
+    }
+}
+
+impl<'a> Redistribution<'a> {
+    pub(super) fn add(&mut self, shard: u32, item: &str, region: &'a Region, rows: Rows) {
+        self.by_shard.entry(shard).or_default().push(Move { item: item.to_owned(), region, rows });
+    }
+
+    /// The shards that are read.
+    pub(crate) fn shards(&self) -> impl Iterator<Item = u32> + '_ {
+        self.by_shard.keys().copied()
+    }
+
+    /// Fills the regions with what the shard of `entry` in `portion` has for them.
+    pub(crate) fn pour(&self, portion: &Portion, entry: &Entry) -> Result<()> {
+        let manifest = portion.read_manifest(entry)?;
+        let moves: &[Move<'_>] = self.by_shard.get(&entry.shard).map_or(&[], Vec::as_slice);
+        let (mut pairs, mut wanted) = (Vec::with_capacity(moves.len()), Vec::new());
+        for one in moves {
+            // It was there when the ranks told each other, and the manifest has the same hash.
+            let Some(item) = manifest.items.iter().find(|item| item.name == one.item) else { continue };
+            pairs.push((item, one));
+            wanted.extend(blocks_of(&item.extents, one.rows.stretches()));
+        }
+        let scatter = Scatter::new(pairs);
+        pour_blocks(portion, &manifest.runs, &united(wanted), &|at, bytes| {
+            scatter.fill(at, bytes, |one: &Move<'_>, offset, part| {
+                one.rows.each(offset, part, |to, bytes| one.region.copy_in(to, bytes));
+            });
+        })
+    }
+}
+
+/// The blocks that hold these bytes of an item, which ascend.
+fn blocks_of(extents: &[Extent], stretches: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
+    let (mut blocks, mut extents, mut begins) = (Vec::<Range<u64>>::new(), extents.iter().peekable(), 0);
+    for stretch in stretches {
+        while let Some(extent) = extents.peek() {
+            let (from, to) = (stretch.start.max(begins), stretch.end.min(begins + extent.bytes));
+            if from < to {
+                let at = extent.at + (from - begins);
+                let range = at / BLOCK_BYTES..blocks_for(at + (to - from));
+                match blocks.last_mut() {
+                    Some(last) if last.start <= range.start && range.start <= last.end => {
+                        last.end = last.end.max(range.end);
+                    }
+                    _ => blocks.push(range),
+                }
+            }
+            if stretch.end < begins + extent.bytes {
+                break;
+            }
+            begins += extent.bytes;
+            extents.next();
+        }
+    }
+    blocks
+}
+
+/// The same blocks, ascending, each once.
+fn united(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut united: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match united.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => united.push(range),
+        }
+    }
+    united
+}

@@ -1,0 +1,247 @@
+//! Which rank gets what of a revision that other ranks have saved.
+
+use super::{Cells, Redistribution, Rows, Saved, Uncovered, cover};
+use crate::{
+    capture::Region,
+    error::{Error, Result},
+    restore::regions::{is_same, saved_as},
+    space::format::{Hash, Item, ItemKind, OutputLength},
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A revision as one rank sees it.
+pub(crate) struct Sharing<'a> {
+    pub(crate) path: &'a str,
+    pub(crate) revision: u64,
+    /// All shards, in their order.
+    pub(crate) shards: &'a [Saved],
+    /// Those whose bytes are in this rank's sight.
+    pub(crate) in_sight: BTreeSet<u32>,
+    /// Hashes of the items without a place, by shard and name; of those that all shards have.
+    pub(crate) contents: &'a BTreeMap<(u32, String), Hash>,
+    pub(crate) rank: u32,
+    pub(crate) ranks: u32,
+}
+
+/// What a rank gets.
+pub(crate) struct Share<'a> {
+    pub(crate) regions: Redistribution<'a>,
+    pub(crate) outputs: Vec<OutputLength>,
+}
+
+/// What the rank gets whose program protects `regions` and appends to the files `outputs`.
+pub(crate) fn share_of<'a>(sharing: &Sharing<'_>, regions: &'a [Region], outputs: &[Vec<u8>]) -> Result<Share<'a>> {
+    let mut share = Share { regions: Redistribution::default(), outputs: sharing.outputs(outputs)? };
+    let mut missing = sharing.names();
+    for region in regions {
+        let name = region.description.name.as_str();
+        let items = sharing.items(name);
+        let Some((_, first)) = items.first() else {
+            let why =
+                format!("is protected and not in revision {}; protect it only after the restore", sharing.revision);
+            return Err(Error::RegionMissing { name: name.to_owned(), why });
+        };
+        missing.remove(name);
+        sharing.check_alike(region, &items)?;
+        match (&first.place, &region.description.place) {
+            (Some(_), Some(_)) => sharing.place(region, &items, &mut share.regions)?,
+            _ => sharing.whole(region, &items, &mut share.regions)?,
+        }
+    }
+    // What no rank of the other number had to have here, this one need not have either.
+    let needed = |name: &&&str| sharing.items(name).iter().any(|(shard, item)| sharing.is_needed(*shard, item));
+    match missing.iter().find(needed) {
+        None => Ok(share),
+        Some(name) => {
+            let why = format!("is in revision {} and not protected; protect it before the restore", sharing.revision);
+            Err(Error::RegionMissing { name: (*name).to_owned(), why })
+        }
+    }
+}
+
+/// What fills the one box `region`, which need not be a rank's.
+pub(crate) fn box_of<'a>(sharing: &Sharing<'_>, region: &'a Region) -> Result<Redistribution<'a>> {
+    let (items, mut wanted) = (sharing.items(&region.description.name), Redistribution::default());
+    sharing.check_alike(region, &items)?;
+    sharing.place(region, &items, &mut wanted)?;
+    Ok(wanted)
+}
+
+impl<'s> Sharing<'s> {
+    pub(crate) fn same_ranks(&self) -> bool {
+        self.shards.len() == self.ranks as usize
+    }
+
+    /// All that some shard has and that is no stream.
+    fn names(&self) -> BTreeSet<&'s str> {
+        let items = self.shards.iter().flat_map(|shard| &shard.items);
+        items.filter(|item| item.kind != ItemKind::File).map(|item| item.name.as_str()).collect()
+    }
+
+    /// The shards that have the item, in their order.
+    fn items(&self, name: &str) -> Vec<(u32, &'s Item)> {
+        let of = |shard: &'s Saved| {
+            let item = shard.item(name).filter(|item| item.kind != ItemKind::File)?;
+            Some((shard.entry.shard, item))
+        };
+        self.shards.iter().filter_map(of).collect()
+    }
+
+    /// Whether a program that does not protect the item on this rank has forgotten it. Where not all ranks had a
+    /// part of a global array, not all must have one; what only rank 0 had, only rank 0 has.
+    fn is_needed(&self, shard: u32, item: &Item) -> bool {
+        let having = self.items(&item.name).len();
+        match (item.place.is_some(), self.same_ranks()) {
+            (true, _) => having == self.shards.len(),
+            (false, true) => shard == self.rank,
+            (false, false) => self.rank == 0 || having > 1,
+        }
+    }
+
+    /// All shards, and the program now, must speak of one array.
+    fn check_alike(&self, region: &Region, items: &[(u32, &Item)]) -> Result<()> {
+        let now = &region.description;
+        let changed = |saved: String| Err(Error::RegionChanged { name: now.name.clone(), saved, now: now.kind() });
+        let global = |item: &Item| item.place.as_ref().map(|place| place.global_shape.clone());
+        let [(first, one), others @ ..] = items else { return Ok(()) };
+        for (shard, other) in others {
+            let apart = one.place.is_none() && other.place.is_none() && self.same_ranks();
+            let alike = apart || (one.element == other.element && global(one) == global(other));
+            if !alike {
+                return changed(format!(
+                    "{} by rank {first} and as {} by rank {shard}",
+                    saved_as(one),
+                    saved_as(other)
+                ));
+            }
+        }
+        let now_global = now.place.as_ref().map(|place| place.global_shape.clone());
+        let is_same = match (&one.place, &now.place) {
+            (Some(_), Some(_)) => one.element == now.element && global(one) == now_global,
+            (None, None) => true,
+            _ => self.same_ranks(),
+        };
+        if is_same { Ok(()) } else { changed(saved_as(one)) }
+    }
+
+    /// The cells of a box, out of the boxes that were saved.
+    fn place<'a>(&self, region: &'a Region, items: &[(u32, &Item)], into: &mut Redistribution<'a>) -> Result<()> {
+        let now = &region.description;
+        let cells_of = |item: &Item| item.place.as_ref().and_then(|place| Cells::of(&item.shape, place));
+        let Some(wanted) = now.place.as_ref().and_then(|place| Cells::of(&now.shape, place)) else { return Ok(()) };
+        let saved: Vec<Option<Cells>> = items.iter().map(|(_, item)| cells_of(item)).collect();
+        let parts = cover(&wanted, &saved).map_err(|uncovered| self.uncovered(&now.name, &wanted, &uncovered))?;
+        for (index, shared) in parts {
+            let (shard, item) = items[index];
+            if !self.in_sight.contains(&shard) {
+                return Err(self.out_of_sight(shard));
+            }
+            if let Some(source) = &saved[index] {
+                into.add(shard, &item.name, region, Rows::new(&shared, source, &wanted, now.element.size()));
+            }
+        }
+        Ok(())
+    }
+
+    fn uncovered(&self, name: &str, wanted: &Cells, uncovered: &Uncovered) -> Error {
+        let (revision, ranks) = (self.revision, self.shards.len());
+        let why = match uncovered {
+            Uncovered::Missing(cells) => format!(
+                "is protected as the box {wanted} of its global array, of which no shard of revision {revision}, saved by \
+                 {ranks} ranks, has the cells {cells}; ask for cells that were saved"
+            ),
+            Uncovered::TooManyPieces => format!(
+                "is protected as the box {wanted} of its global array, which the boxes of revision {revision}, saved by \
+                 {ranks} ranks, cut into too many pieces; ask for smaller boxes"
+            ),
+        };
+        Error::RegionMissing { name: name.to_owned(), why }
+    }
+
+    /// An item without a place: this rank's own, or, of another number of ranks, what all of them had alike, or
+    /// what only rank 0 had.
+    fn whole<'a>(&self, region: &'a Region, items: &[(u32, &Item)], into: &mut Redistribution<'a>) -> Result<()> {
+        let now = &region.description;
+        let candidates: Vec<&(u32, &Item)> = if self.same_ranks() {
+            items.iter().filter(|(shard, _)| *shard == self.rank).collect()
+        } else {
+            self.check_no_doubt(&now.name, items)?;
+            items.iter().collect()
+        };
+        let Some((_, item)) = candidates.first() else {
+            let why = format!("is protected and not in revision {} of this rank", self.revision);
+            return Err(Error::RegionMissing { name: now.name.clone(), why });
+        };
+        if !is_same(item, region) {
+            return Err(Error::RegionChanged { name: now.name.clone(), saved: saved_as(item), now: now.kind() });
+        }
+        if item.bytes == 0 {
+            return Ok(());
+        }
+        // They are alike: the nearest is as good as any.
+        let seen = candidates.iter().find(|(shard, _)| self.in_sight.contains(shard));
+        let (shard, item) = seen.ok_or_else(|| self.out_of_sight(candidates[0].0))?;
+        into.add(*shard, &item.name, region, Rows::whole(item.bytes));
+        Ok(())
+    }
+
+    /// An error unless it is plain which bytes of an item without a place come back to this rank.
+    fn check_no_doubt(&self, name: &str, items: &[(u32, &Item)]) -> Result<()> {
+        let doubt = |why: String| {
+            let path = self.path.to_owned();
+            let (saved, now) = (self.shards.len() as u32, self.ranks);
+            let why = format!(
+                "region {name:?} is no box of a global array and {why}, so that nobody can say which rank gets what; \
+                 protect it as a box (mainstay_protect_box)"
+            );
+            Err(Error::RankCount { path, revision: self.revision, saved, now, why })
+        };
+        let [(first, one), others @ ..] = items else { return Ok(()) };
+        if others.is_empty() {
+            return match (*first, self.rank) {
+                (0, 0) => Ok(()),
+                (shard, rank) => doubt(format!("was saved by rank {shard} alone, and rank {rank} protects it")),
+            };
+        }
+        if items.len() < self.shards.len() {
+            return doubt(format!("was saved by {} of {} ranks", items.len(), self.shards.len()));
+        }
+        let content = |shard: u32| self.contents.get(&(shard, name.to_owned()));
+        for (shard, other) in others {
+            if one.bytes != other.bytes {
+                return doubt(format!("rank {first} saved {} bytes of it, rank {shard} {}", one.bytes, other.bytes));
+            }
+            if one.bytes > 0 && content(*first) != content(*shard) {
+                return doubt(format!("rank {shard} saved other bytes of it than rank {first}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The lengths of those of this rank's output files that the revision knows.
+    fn outputs(&self, named: &[Vec<u8>]) -> Result<Vec<OutputLength>> {
+        let mut lengths: Vec<OutputLength> = Vec::new();
+        let own = |shard: &&Saved| !self.same_ranks() || shard.entry.shard == self.rank;
+        for output in self.shards.iter().filter(own).flat_map(|shard| &shard.outputs) {
+            match lengths.iter().find(|known| known.name == output.name) {
+                Some(known) if known.bytes != output.bytes && named.contains(&output.name) => {
+                    let (path, saved, now) = (self.path.to_owned(), self.shards.len() as u32, self.ranks);
+                    let why = format!(
+                        "several ranks knew the output file {}, of {} bytes and of {}; name each file on one rank",
+                        String::from_utf8_lossy(&output.name),
+                        known.bytes,
+                        output.bytes
+                    );
+                    return Err(Error::RankCount { path, revision: self.revision, saved, now, why });
+                }
+                Some(_) => {}
+                None => lengths.push(output.clone()),
+            }
+        }
+        Ok(lengths)
+    }
+
+    fn out_of_sight(&self, shard: u32) -> Error {
+        Error::OutOfSight { path: self.path.to_owned(), revision: self.revision, shard }
+    }
+}

@@ -1,0 +1,45 @@
+//! An item's bytes, wherever its extents lie.
+
+use super::Blocks;
+use crate::{
+    error::Result,
+    space::format::{Extent, Item},
+};
+
+/// Where each byte of an item lies.
+pub(crate) struct Stored {
+    pub(crate) bytes: u64,
+    /// In the order of the item's bytes, with the offset in the item at which each begins.
+    extents: Vec<(u64, Extent)>,
+}
+
+impl Stored {
+    /// Of an item of a manifest that was checked.
+    pub(crate) fn of(item: &Item) -> Stored {
+        let mut offset = 0;
+        let placed = item.extents.iter().map(|extent| {
+            let begins = offset;
+            offset += extent.bytes;
+            (begins, *extent)
+        });
+        Stored { bytes: item.bytes, extents: placed.collect() }
+    }
+
+    /// Fills `into` from `offset` on; returns how many bytes there were to read.
+    pub(crate) fn read(&self, offset: u64, into: &mut [u8], blocks: &mut Blocks) -> Result<usize> {
+        let bytes = self.bytes.saturating_sub(offset).min(into.len() as u64) as usize;
+        let mut rest = &mut into[..bytes];
+        let first = self.extents.partition_point(|(begins, extent)| begins + extent.bytes <= offset);
+        let mut offset = offset;
+        for (begins, extent) in &self.extents[first..] {
+            if rest.is_empty() {
+                break;
+            }
+            let within = offset - begins;
+            let part = rest.split_off_mut(..rest.len().min((extent.bytes - within) as usize)).unwrap_or_default();
+            blocks.read(extent.at + within, part)?;
+            offset += part.len() as u64;
+        }
+        Ok(bytes)
+    }
+}

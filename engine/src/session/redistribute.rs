@@ -1,0 +1,157 @@
+//! Coming back on another number of ranks than saved, or with other boxes of the global arrays: the ranks tell
+//! each other what the shards hold, and each fills its regions from those that have its cells.
+//!
+//! What must hold: nothing is filled before every rank knows where all of its bytes come from.
+
+use super::{
+    inner::Inner,
+    reading::Reading,
+    restore::{Attempted, Back, damage_of, split_damage},
+};
+use crate::{
+    commit::Complete,
+    error::{Error, Result},
+    group::{agree, gather},
+    restore::{Blocks, Saved, Sharing, share_of},
+    space::{
+        Portion,
+        format::{Hash, ItemKind, Manifest},
+    },
+};
+use std::collections::BTreeMap;
+
+/// A shard that this rank looks after.
+struct Own {
+    portion: Portion,
+    manifest: Manifest,
+    saved: Saved,
+}
+
+impl Inner {
+    /// As `restore_one`, of a revision whose shards are not those of the ranks that there are. Collective.
+    pub(super) fn redistribute(&self, candidate: &Complete) -> Result<Attempted<Back>> {
+        let group = &*self.group;
+        let own = agree(group, split_damage(self.own_shards(candidate)))?;
+        let told = own.as_ref().map(|own| own.iter().map(|own| own.saved.clone()).collect::<Vec<Saved>>());
+        let mut shards = match united(gather(group, &told.map_err(Clone::clone))?) {
+            Ok(shards) => shards,
+            Err(damage) => return Ok(Err(damage)),
+        };
+        shards.sort_by_key(|saved| saved.entry.shard);
+        shards.dedup_by_key(|saved| saved.entry.shard);
+        let all = |shard: &u32| shards.iter().any(|saved| saved.entry.shard == *shard);
+        if let Some(shard) = (0..candidate.shards).find(|shard| !all(shard)) {
+            return Err(Error::OutOfSight { path: self.device.path(), revision: candidate.key.number, shard });
+        }
+        let contents = match self.contents(&shards, own.as_deref().unwrap_or_default())? {
+            Ok(contents) => contents,
+            Err(damage) => return Ok(Err(damage)),
+        };
+        let portions = self.portions(candidate);
+        let sharing = Sharing {
+            path: &self.device.path(),
+            revision: candidate.key.number,
+            shards: &shards,
+            in_sight: portions.keys().copied().collect(),
+            contents: &contents,
+            rank: group.rank() as u32,
+            ranks: group.size() as u32,
+        };
+        let share = share_of(&sharing, self.regions.all(), &self.outputs.names());
+        let share = agree(group, share.and_then(|share| self.outputs.check(&share.outputs).map(|()| share)))?;
+
+        let mut damage = Vec::new();
+        for shard in share.regions.shards() {
+            let entry = &shards[shard as usize].entry;
+            if let Some(portion) = portions.get(&shard)
+                && let Err(error) = share.regions.pour(portion, entry)
+            {
+                // What cannot be read is as good as damaged.
+                damage.extend(damage_of(error).into_iter().map(|what| format!("shard {shard}: {what}")));
+            }
+        }
+        let damage: Vec<String> = gather(group, &damage)?.into_iter().flatten().collect();
+        if !damage.is_empty() {
+            return Ok(Err(damage));
+        }
+        agree(group, self.outputs.cut(&share.outputs))?;
+        Ok(Ok(self.back(&sharing, own.unwrap_or_default())))
+    }
+
+    /// The shards of `candidate` in the portions that this rank looks after.
+    fn own_shards(&self, candidate: &Complete) -> Result<Vec<Own>> {
+        let mut found = Vec::new();
+        self.each_ledger(|ledger| {
+            let portion = ledger.portion();
+            let kept = ledger.found().into_iter().find(|kept| kept.key() == candidate.key);
+            found.extend(kept.filter(|_| portion.layout_id() == candidate.layout).map(|kept| (portion.clone(), kept)));
+        });
+        let read = |(portion, kept): (Portion, std::sync::Arc<crate::commit::Kept>)| {
+            let manifest = portion.read_manifest(&kept.entry)?;
+            let saved = Saved::of(&kept.entry, &manifest);
+            Ok(Own { portion, manifest, saved })
+        };
+        found.into_iter().map(read).collect()
+    }
+
+    /// Hashes of what all shards have without a place in a global array, where their number is another: the same
+    /// bytes everywhere may come back everywhere. Collective.
+    fn contents(&self, shards: &[Saved], own: &[Own]) -> Result<Attempted<BTreeMap<(u32, String), Hash>>> {
+        let group = &*self.group;
+        if shards.len() == group.size() {
+            return Ok(Ok(BTreeMap::new()));
+        }
+        let is_common = |name: &str, bytes: u64| {
+            let alike = |saved: &Saved| {
+                saved
+                    .item(name)
+                    .is_some_and(|item| item.kind != ItemKind::File && item.place.is_none() && item.bytes == bytes)
+            };
+            bytes > 0 && shards.iter().all(alike)
+        };
+        let mine = || -> Result<Vec<((u32, String), Hash)>> {
+            let mut hashes = Vec::new();
+            for own in own {
+                let mut blocks = Blocks::new(own.portion.clone(), own.manifest.runs.clone());
+                for item in own.manifest.items.iter().filter(|item| is_common(&item.name, item.bytes)) {
+                    let hash = blocks.hash(&item.extents)?;
+                    hashes.push(((own.saved.entry.shard, item.name.clone()), hash));
+                }
+            }
+            Ok(hashes)
+        };
+        let mine = agree(group, split_damage(mine()))?;
+        Ok(united(gather(group, &mine)?).map(|all| all.into_iter().collect()))
+    }
+
+    /// All portions of the layout of `candidate` that this rank sees, by shard.
+    fn portions(&self, candidate: &Complete) -> BTreeMap<u32, Portion> {
+        let layouts = self.layouts.iter().filter(|layout| layout.header.layout_id == candidate.layout);
+        layouts.flat_map(|layout| layout.portions()).map(|portion| (portion.rank(), portion)).collect()
+    }
+
+    fn back(&self, sharing: &Sharing<'_>, own: Vec<Own>) -> Back {
+        if !sharing.same_ranks() {
+            let notes = sharing.shards.first().map(|saved| saved.notes.clone()).unwrap_or_default();
+            return Back { notes, reading: Reading::OfOtherRanks(sharing.shards.len()) };
+        }
+        match own.into_iter().find(|own| own.saved.entry.shard == sharing.rank) {
+            Some(own) => {
+                Back { notes: own.saved.notes, reading: Reading::of(sharing.revision, own.portion, own.manifest) }
+            }
+            None => Back { notes: Vec::new(), reading: Reading::Nothing },
+        }
+    }
+}
+
+/// What all ranks told, or all damage that any told of.
+fn united<T>(told: Vec<Attempted<Vec<T>>>) -> Attempted<Vec<T>> {
+    let (mut all, mut damage) = (Vec::new(), Vec::new());
+    for told in told {
+        match told {
+            Ok(part) => all.extend(part),
+            Err(what) => damage.extend(what),
+        }
+    }
+    if damage.is_empty() { Ok(all) } else { Err(damage) }
+}

@@ -1,0 +1,44 @@
+//! What is staged for a space in the memory of this node and can still be saved: only looks.
+
+use crate::{
+    commit::RevisionKey,
+    device::Disk,
+    error::Result,
+    pool,
+    salvage::{is_open, is_ours},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
+
+/// A revision that killed ranks had staged and that no start has completed yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Staged {
+    pub key: RevisionKey,
+    /// Shards that make it complete.
+    pub shard_count: u32,
+    /// Those that are staged here, ascending.
+    pub shards: Vec<u32>,
+}
+
+/// What the pools in `directory` hold for the space in `space`, newest first, as the next start would find it. Of a
+/// space that a job has open it is that job's own, and says nothing. Errors: `directory` cannot be listed.
+pub fn staged(directory: &Path, space: &Path) -> Result<Vec<Staged>> {
+    let device = Disk::existing(&space.canonicalize().unwrap_or_else(|_| space.to_owned()));
+    let mut revisions = BTreeMap::<RevisionKey, (u32, BTreeSet<u32>)>::new();
+    for found in pool::list(directory)?.into_iter().filter(|found| found.has_pool) {
+        for sealed in pool::sealed_of(directory, found.id)? {
+            if is_ours(&device, &sealed) && is_open(&device, &sealed) {
+                let plan = &sealed.plan;
+                revisions.entry(plan.key).or_insert((plan.shards, BTreeSet::new())).1.insert(plan.portion);
+            }
+        }
+    }
+    let staged = |(key, (shard_count, shards)): (_, (_, BTreeSet<u32>))| Staged {
+        key,
+        shard_count,
+        shards: shards.into_iter().collect(),
+    };
+    Ok(revisions.into_iter().rev().map(staged).collect())
+}

@@ -1,0 +1,112 @@
+//! A disk with a test between it and the engine.
+
+use mainstay_engine::device::{Access, Device, Disk, File, LockFile};
+use std::{fmt, io, path::PathBuf, sync::Arc};
+
+/// What a test changes of a disk; what it does not name is as the disk has it.
+pub trait Between: fmt::Debug + Send + Sync + 'static {
+    fn create(&self, disk: &Disk, name: &str, bytes: u64) -> io::Result<Arc<dyn File>> {
+        disk.create(name, bytes)
+    }
+    fn open(&self, disk: &Disk, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
+        disk.open(name, access)
+    }
+    fn rename(&self, disk: &Disk, from: &str, to: &str) -> io::Result<()> {
+        disk.rename(from, to)
+    }
+    fn remove(&self, disk: &Disk, name: &str) -> io::Result<()> {
+        disk.remove(name)
+    }
+    fn sync_directory(&self, disk: &Disk) -> io::Result<()> {
+        disk.sync_directory()
+    }
+    fn lock_file(&self, disk: &Disk, name: &str) -> io::Result<Box<dyn LockFile>> {
+        disk.lock_file(name)
+    }
+    fn read_at(&self, file: &dyn File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        file.read_at(buffer, offset)
+    }
+    fn write_at(&self, file: &dyn File, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        file.write_at(bytes, offset)
+    }
+    fn sync(&self, file: &dyn File) -> io::Result<()> {
+        file.sync()
+    }
+}
+
+/// A copy is the same disk.
+#[derive(Debug)]
+pub struct Watched<B> {
+    disk: Arc<Disk>,
+    pub between: Arc<B>,
+}
+
+impl<B> Watched<B> {
+    pub fn new(disk: Disk, between: B) -> Watched<B> {
+        Watched { disk: Arc::new(disk), between: Arc::new(between) }
+    }
+
+    fn watched(&self, file: Arc<dyn File>) -> Arc<dyn File>
+    where
+        B: Between,
+    {
+        Arc::new(WatchedFile { file, between: self.between.clone() })
+    }
+}
+
+impl<B> Clone for Watched<B> {
+    fn clone(&self) -> Watched<B> {
+        Watched { disk: self.disk.clone(), between: self.between.clone() }
+    }
+}
+
+impl<B: Between> Device for Watched<B> {
+    fn path(&self) -> String {
+        self.disk.path()
+    }
+    fn directory(&self) -> PathBuf {
+        self.disk.directory()
+    }
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.disk.list()
+    }
+    fn create(&self, name: &str, bytes: u64) -> io::Result<Arc<dyn File>> {
+        Ok(self.watched(self.between.create(&self.disk, name, bytes)?))
+    }
+    fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
+        Ok(self.watched(self.between.open(&self.disk, name, access)?))
+    }
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.between.rename(&self.disk, from, to)
+    }
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.between.remove(&self.disk, name)
+    }
+    fn sync_directory(&self) -> io::Result<()> {
+        self.between.sync_directory(&self.disk)
+    }
+    fn lock_file(&self, name: &str) -> io::Result<Box<dyn LockFile>> {
+        self.between.lock_file(&self.disk, name)
+    }
+}
+
+#[derive(Debug)]
+struct WatchedFile<B> {
+    file: Arc<dyn File>,
+    between: Arc<B>,
+}
+
+impl<B: Between> File for WatchedFile<B> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.between.read_at(&*self.file, buffer, offset)
+    }
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        self.between.write_at(&*self.file, bytes, offset)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.between.sync(&*self.file)
+    }
+    fn bytes(&self) -> io::Result<u64> {
+        self.file.bytes()
+    }
+}

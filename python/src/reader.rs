@@ -1,0 +1,193 @@
+//! Reading a revision from outside a job.
+
+use crate::{
+    buffer::Flat,
+    error::{detached, raise},
+    settings::path as path_of,
+};
+use mainstay_engine::{
+    Error, Reader as Engine,
+    space::format::{self, ItemKind},
+};
+use pyo3::{
+    exceptions::PyBaseException,
+    prelude::*,
+    types::{PyBytes, PyString, PyTuple, PyType},
+};
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError, TryLockError},
+};
+
+/// One revision of a space, opened by read(); closed at the end of a `with` block. Used by one thread at a time.
+#[pyclass(frozen, module = "mainstay")]
+pub struct Reader {
+    #[pyo3(get)]
+    path: String,
+    #[pyo3(get)]
+    revision: u64,
+    /// Shard r is what rank r saved.
+    #[pyo3(get)]
+    shards: Vec<Py<Shard>>,
+    /// `None` once it is closed.
+    engine: Mutex<Option<Engine>>,
+}
+
+/// What one rank saved.
+#[pyclass(frozen, get_all, module = "mainstay")]
+pub struct Shard {
+    number: u32,
+    items: Vec<Py<Item>>,
+    notes: BTreeMap<String, String>,
+}
+
+/// What one item of a shard is.
+#[pyclass(frozen, get_all, module = "mainstay")]
+pub struct Item {
+    name: String,
+    /// "region", "object" or "stream".
+    kind: &'static str,
+    element_type: &'static str,
+    /// As numpy names the element type.
+    dtype: &'static str,
+    shape: Py<PyTuple>,
+    /// Of the global array in which the item is a box, and where that begins; `None`: it is none.
+    global_shape: Option<Py<PyTuple>>,
+    offset: Option<Py<PyTuple>>,
+    bytes: u64,
+}
+
+/// Opens the complete revision of this number, or the newest, of the space in the directory `path`, to be read.
+/// Local: any process may, without MPI, also beside a running job, which keeps the revision until the reader is
+/// closed, or for an hour after its last use.
+#[pyfunction]
+#[pyo3(signature = (path, revision=None))]
+pub fn read(py: Python<'_>, path: &Bound<'_, PyAny>, revision: Option<u64>) -> PyResult<Reader> {
+    let opened = path_of("path", path).and_then(|path| detached(py, || Engine::open(&path, revision, "mainstay.read")));
+    let engine = opened.map_err(|error| raise(py, &error))?;
+    let mut shards = Vec::new();
+    for number in 0..engine.shard_count() {
+        let manifest = engine.shard(number).map_err(|error| raise(py, &error))?;
+        let items = manifest.items.iter().map(|item| Py::new(py, Item::of(py, item)?)).collect::<PyResult<_>>()?;
+        let notes = manifest.annex.notes.iter().map(|note| (note.name.clone(), note.value.clone())).collect();
+        shards.push(Py::new(py, Shard { number, items, notes })?);
+    }
+    let (path, revision) = (engine.path().to_owned(), engine.key().number);
+    Ok(Reader { path, revision, shards, engine: Mutex::new(Some(engine)) })
+}
+
+impl Item {
+    fn of(py: Python<'_>, item: &format::Item) -> PyResult<Item> {
+        let tuple = |numbers: &[u64]| PyTuple::new(py, numbers).map(Bound::unbind);
+        let place = item.place.as_ref();
+        Ok(Item {
+            name: item.name.clone(),
+            kind: match item.kind {
+                ItemKind::Region => "region",
+                ItemKind::Object => "object",
+                ItemKind::File => "stream",
+            },
+            element_type: item.element.name(),
+            dtype: item.element.numpy(),
+            shape: tuple(&item.shape)?,
+            global_shape: place.map(|place| tuple(&place.global_shape)).transpose()?,
+            offset: place.map(|place| tuple(&place.offset)).transpose()?,
+            bytes: item.bytes,
+        })
+    }
+}
+
+impl Reader {
+    /// Calls the engine without the interpreter.
+    fn call<T: Send>(&self, py: Python<'_>, call: impl FnOnce(&mut Engine) -> Result<T, Error> + Send) -> PyResult<T> {
+        let called = || {
+            let mut engine = match self.engine.try_lock() {
+                Ok(engine) => engine,
+                Err(TryLockError::Poisoned(engine)) => engine.into_inner(),
+                Err(TryLockError::WouldBlock) => {
+                    let why = "a call of it is under way in another thread; use a reader from one thread at a time";
+                    return Err(Error::argument("reader", why));
+                }
+            };
+            let engine = engine.as_mut().ok_or_else(|| Error::argument("reader", "it is closed"))?;
+            detached(py, || call(engine))
+        };
+        called().map_err(|error| raise(py, &error))
+    }
+}
+
+#[pymethods]
+impl Reader {
+    /// Up to `bytes` bytes, or all, from `offset` on of the item `name` of a shard; verified.
+    #[pyo3(signature = (shard, name, offset=0, bytes=None))]
+    fn read<'py>(
+        &self,
+        py: Python<'py>,
+        shard: u32,
+        name: &Bound<'_, PyString>,
+        offset: u64,
+        bytes: Option<u64>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let name = name.to_string_lossy();
+        let there = self.call(py, |engine| Ok(engine.item(shard, &name)?.bytes))?.saturating_sub(offset);
+        let bytes = bytes.map_or(there, |most| most.min(there));
+        PyBytes::new_with(py, bytes as usize, |into| {
+            self.call(py, |engine| engine.read(shard, &name, offset, into)).map(drop)
+        })
+    }
+
+    /// As read(), into `buffer`; returns how many bytes there were.
+    fn readinto(
+        &self,
+        py: Python<'_>,
+        shard: u32,
+        name: &Bound<'_, PyString>,
+        offset: u64,
+        buffer: &Bound<'_, PyAny>,
+    ) -> PyResult<usize> {
+        let name = name.to_string_lossy();
+        let mut buffer = Flat::to_fill(&format!("item {name:?}"), buffer).map_err(|error| raise(py, &error))?;
+        let into = buffer.bytes_mut();
+        self.call(py, |engine| engine.read(shard, &name, offset, into))
+    }
+
+    /// Fills `buffer` with the box of the global array `name` that begins at `offset` and has this `shape`, out of
+    /// all shards that hold some of it.
+    fn read_box(
+        &self,
+        py: Python<'_>,
+        name: &Bound<'_, PyString>,
+        offset: Vec<u64>,
+        shape: Vec<u64>,
+        buffer: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let name = name.to_string_lossy();
+        let mut buffer = Flat::to_fill(&format!("box of {name:?}"), buffer).map_err(|error| raise(py, &error))?;
+        let into = buffer.bytes_mut();
+        self.call(py, |engine| engine.read_box(&name, &offset, &shape, into))
+    }
+
+    /// Lets go of the revision; again does nothing.
+    fn close(&self, py: Python<'_>) {
+        // A call that is under way in another thread ends before.
+        py.detach(|| drop(self.engine.lock().unwrap_or_else(PoisonError::into_inner).take()));
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        _exception_type: Option<&Bound<'_, PyType>>,
+        _exception: Option<&Bound<'_, PyBaseException>>,
+        _traceback: Option<&Bound<'_, PyAny>>,
+    ) {
+        self.close(py);
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<mainstay.Reader: revision {} of {}, {} shards>", self.revision, self.path, self.shards.len())
+    }
+}
