@@ -22,7 +22,9 @@ CHECKPOINTS = 9  # published
 PROCESSES = (16, 32, 64, 128)  # published
 SERVERS = (1, 4)  # of metadata: centralised and distributed
 MEMORY_PART = 0.5  # of what is free, that a case may take
-COPIES = 10  # of what all ranks have, in memory: two spaces of three revisions, files, and the ranks themselves
+COPIES = 14  # of what all ranks have, in memory: spaces of three revisions, files, and the ranks themselves
+POOL_PART = 1.25  # of what the processes of a node save
+SHARED_MEMORY = Path("/dev/shm")
 LIMIT_S = 1800  # of one job
 
 
@@ -89,9 +91,12 @@ def measure(o, program, place, processes):
 
     bytes_each = bytes_of_one(o, processes)
     folders = place.make_folders(f"case-{processes}")
+    of_node = POOL_PART * bytes_each * -(-processes // len(folders))
     try:
-        with tempfile.TemporaryDirectory(prefix="space-") as scratch:
-            words = [program, ",".join(map(str, folders)), bytes_each, o.rounds, *results.WAY_WORDS]
+        # Pools of its own: what else starts on this machine would look into their spaces, and be counted.
+        with tempfile.TemporaryDirectory(prefix="space-", dir=SHARED_MEMORY) as scratch:
+            os.environ["MAINSTAY_POOL_DIRECTORY"] = scratch
+            words = [program, ",".join(map(str, folders)), bytes_each, o.rounds, *results.way_words(int(of_node))]
             mpi.converse(processes, words, scratch, LIMIT_S, told)
     finally:
         shutil.rmtree(folders[0])

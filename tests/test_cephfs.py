@@ -11,6 +11,7 @@ from cephfs import CephFs, missing
 from paused import Paused
 from mpi import ROOT
 from programs import build_c
+from staged import pool_directory
 
 pytestmark = pytest.mark.cephfs
 
@@ -29,6 +30,14 @@ def ceph():
         pytest.skip(f"no CephFS here: {why}")
     with CephFs(MOUNTS) as made:
         yield made
+
+
+@pytest.fixture(autouse=True)
+def pools(monkeypatch):
+    """Of its own: what else starts on this machine would look into their spaces, and be counted."""
+    with pool_directory() as folder:
+        monkeypatch.setenv("MAINSTAY_POOL_DIRECTORY", str(folder))
+        yield folder
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +81,7 @@ def test_a_checkpoint_asks_the_metadata_server_nothing(ceph, faults, scratch, ra
 
 
 class Held:
-    """A job over all mounts that saves revision 1, and stands still in the middle of revision 2: between data and slot."""
+    """A job over all mounts that saves revision 1, and stands still in revision 2 between data and slot."""
 
     def __init__(self, ceph, faults, shim, scratch, space):
         self.at = scratch / "held"

@@ -11,12 +11,13 @@ from matplotlib import pyplot  # noqa: E402
 from .results import TOTALS, WAYS, metric, published_text  # noqa: E402
 
 # Told apart by all eyes (Okabe and Ito).
-COLOURS = dict(zip(WAYS, ("#d55e00", "#e69f00", "#009e73", "#0072b2", "#56b4e9")))
+COLOURS = dict(zip(WAYS, ("#d55e00", "#e69f00", "#009e73", "#0072b2", "#cc79a7", "#56b4e9")))
 LABELS = {
     "segmented": "shared file, segmented",
     "strided": "shared file, strided",
     "file": "file per process",
     "delegated_node": "Mainstay, a file a node",
+    "delegated_rank": "Mainstay, a file a rank",
     "delegated_app": "Mainstay, one file",
 }
 PANEL = (6, 4)  # inches
@@ -36,12 +37,12 @@ def systems(made):
 def grouped(axes, groups, value):
     """Bars side by side: a group for each label, in it a bar for each way; `value` of (group, way) with whiskers."""
     width = 0.8 / len(WAYS)
-    for at, way in enumerate(WAYS):
-        for place, group in enumerate(groups.values()):
-            height, below, above = value(group, way)
-            axes.bar(place + (at - 2) * width, height, width, color=COLOURS[way], label=LABELS[way] if place == 0 else None)
-            if above:
-                axes.errorbar(place + (at - 2) * width, height, [[below], [above]], fmt="none", ecolor="black", capsize=2, lw=0.8)
+    for number, way in enumerate(WAYS):
+        places = [group + (number - (len(WAYS) - 1) / 2) * width for group in range(len(groups))]
+        heights, below, above = zip(*(value(group, way) for group in groups.values()))
+        axes.bar(places, heights, width, color=COLOURS[way], label=LABELS[way])
+        if any(above):
+            axes.errorbar(places, heights, [below, above], fmt="none", ecolor="black", capsize=2, lw=0.8)
     axes.set_xticks(range(len(groups)), list(groups))
 
 
@@ -49,8 +50,8 @@ def seconds(found, way):
     row = found[way]
     if not row["ratio"]:
         return row["value"], 0, 0
-    scale = row["value"] / row["ratio"]
-    return row["value"], max(0, row["value"] - scale * row["spread"][0]), max(0, scale * row["spread"][1] - row["value"])
+    low, high = (row["value"] / row["ratio"] * end for end in row["spread"])
+    return row["value"], max(0, row["value"] - low), max(0, high - row["value"])
 
 
 def count(name):
@@ -64,7 +65,8 @@ def labelled(cases):
 def draw(made, folder):
     """The names of the files: time, requests, and the largest case's by kind, a panel for each file system."""
     found = systems(made)
-    counted = {name: cases for name, cases in found.items() if any(metric("file", TOTALS[0]) in one for one in cases.values())}
+    total = metric("file", TOTALS[0])
+    counted = {name: cases for name, cases in found.items() if any(total in one for one in cases.values())}
     names = []
     with pyplot.rc_context(STYLE):
         names.append(figure(folder, "time", found, time_panel))
@@ -75,11 +77,13 @@ def draw(made, folder):
 
 
 def figure(folder, name, found, panel):
-    drawn, panels = pyplot.subplots(1, len(found), figsize=(PANEL[0] * len(found), PANEL[1]), squeeze=False, layout="constrained")
+    size = (PANEL[0] * len(found), PANEL[1])
+    drawn, panels = pyplot.subplots(1, len(found), figsize=size, squeeze=False, layout="constrained")
     for axes, (system, cases) in zip(panels[0], found.items()):
         panel(axes, system, cases)
         axes.set_ylim(bottom=0)
-    drawn.legend(*panels[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8, frameon=False)
+    labels = panels[0][0].get_legend_handles_labels()
+    drawn.legend(*labels, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     path = f"space-{name}.svg"
     drawn.savefig(folder / path, metadata={"Date": None})
     pyplot.close(drawn)

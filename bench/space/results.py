@@ -2,11 +2,9 @@
 
 from harness import rows
 
-DELEGATED = ("delegated_node", "delegated_app")
+DELEGATED = ("delegated_node", "delegated_rank", "delegated_app")
 FILES = ("segmented", "strided", "file")
 WAYS = (*FILES, *DELEGATED)
-POOL_BYTES = 64 << 20  # of a node
-WAY_WORDS = (*FILES, *(f"{way}:per={way.removeprefix('delegated_')},pool_bytes={POOL_BYTES}" for way in DELEGATED))
 LONG = {"segmented": "the shared file", "file": "file per process"}
 COMPARED = ("segmented", "file")  # published; strided is reported beside them
 TOTALS = ("requests", "capability messages", "journal events")
@@ -19,6 +17,11 @@ PUBLISHED_TIME = {
     (4, 128): {"segmented": 1 - 0.22, "file": 1 - 0.31},
 }
 PUBLISHED_REQUESTS = {"segmented": 0.2, "file": 0.3}  # one metadata server, any number of processes
+
+
+def way_words(pool_bytes):
+    """The ways as the program takes them; each node has a pool of so much."""
+    return [*FILES, *(f"{way}:per={way.removeprefix('delegated_')},pool_bytes={pool_bytes}" for way in DELEGATED)]
 
 
 def of_case(case, taken, counted):
@@ -66,8 +69,10 @@ def metric(way, name):
 def published(servers, processes):
     """Lines for people: what the paper has of such a case."""
     of_time = PUBLISHED_TIME.get((servers, processes), {})
-    return [*(f"published: {ratio:.2f} of the time of {LONG[other]}" for other, ratio in of_time.items()), published_text()]
+    lines = [f"published: {ratio:.2f} of the time of {LONG[other]}" for other, ratio in of_time.items()]
+    return [*lines, published_text()] if servers else []
 
 
 def published_text():
-    return "published: " + ", ".join(f"{ratio:.0%} of those of {LONG[other]}" for other, ratio in PUBLISHED_REQUESTS.items())
+    parts = [f"{ratio:.0%} of those of {LONG[other]}" for other, ratio in PUBLISHED_REQUESTS.items()]
+    return "published requests: " + ", ".join(parts)
