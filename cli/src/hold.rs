@@ -80,7 +80,7 @@ fn no_room(survey: &SpaceSurvey, key: RevisionKey) -> String {
     };
     format!(
         "with revision {} held there would be no room for the job's next checkpoint in {}; {way_out}copy it out with \
-         `mainstay export`, or give the job a new space with a larger portion_bytes",
+         `mainstay export`, or `mainstay grow` the space",
         key.number, survey.path
     )
 }

@@ -19,7 +19,9 @@ mod man;
 mod nodes;
 mod output;
 mod phases;
+mod progress;
 mod prune;
+mod reserve;
 mod run;
 mod salvage;
 mod show;
@@ -50,6 +52,8 @@ fn main() -> ExitCode {
         Command::Hold(wanted) => hold::hold(&wanted),
         Command::Release(wanted) => hold::release(&wanted),
         Command::Prune(wanted) => prune::prune(&wanted),
+        Command::Reserve(wanted) => reserve::reserve(&wanted),
+        Command::Grow(wanted) => reserve::grow(&wanted),
         Command::Run(wanted) => return run::run(&wanted),
         Command::Salvage(wanted) => salvage::salvage(&wanted),
     };

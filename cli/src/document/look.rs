@@ -2,7 +2,7 @@
 
 use super::{Hold, Node, Phases, Profile, Staged, hex};
 use mainstay_engine::{
-    LayoutSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey,
+    LayoutSurvey, PortionSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey,
     space::format::{Item, ItemKind, Manifest},
 };
 use serde::Serialize;
@@ -33,7 +33,22 @@ pub struct Show<'a> {
     pub holds: Vec<ListedHold>,
     pub staged: Vec<Staged>,
     pub layouts: Vec<Layout<'a>>,
+    pub table: Vec<TableRow<'a>>,
     pub revision: Option<ShownRevision>,
+}
+
+/// What a rank's portion is and holds; offsets are those of the file.
+#[derive(Serialize)]
+pub struct TableRow<'a> {
+    pub file: &'a str,
+    pub rank: u32,
+    pub offset_start: u64,
+    pub offset_end: u64,
+    pub offset_next: Option<u64>,
+    pub revision: Option<u64>,
+    pub lineage: Option<u64>,
+    pub bytes: Option<u64>,
+    pub checksum: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -243,6 +258,23 @@ impl Layout<'_> {
             bytes: header.file_bytes,
             created_unix_ns: header.created_unix_ns,
             portions: portions.collect(),
+        }
+    }
+}
+
+impl TableRow<'_> {
+    pub fn of(portion: &PortionSurvey) -> TableRow<'_> {
+        let newest = portion.newest.as_ref();
+        TableRow {
+            file: &portion.file,
+            rank: portion.rank,
+            offset_start: portion.offset_start,
+            offset_end: portion.offset_end,
+            offset_next: portion.offset_next,
+            revision: newest.map(|newest| newest.key.number),
+            lineage: newest.map(|newest| newest.key.lineage.number),
+            bytes: newest.map(|newest| newest.bytes),
+            checksum: newest.map(|newest| hex(&newest.checksum)),
         }
     }
 }

@@ -2,7 +2,10 @@
 //! file system allows it; the rest, and file systems without it, go through the cache. On FUSE writes do too: it
 //! takes them in small requests, of which each would have to be durable before the next one.
 
-use super::{Access, Device, File, LockFile, allocate, lock::ByteLocks, status::known, within_limit};
+use super::{
+    Access, Device, File, FileSystem, LockFile, Room, Stripes, allocate::set_aside, lock::ByteLocks, status::known,
+    stripes, within_limit,
+};
 use nix::{
     fcntl::{PosixFadviseAdvice, posix_fadvise},
     sys::statfs::{FUSE_SUPER_MAGIC, fstatfs},
@@ -52,6 +55,25 @@ impl Disk {
         let writes_direct = fstatfs(&cached).map_or(true, |found| found.filesystem_type() != FUSE_SUPER_MAGIC);
         Ok(DiskFile { cached, direct: direct.ok(), writes_direct, cached_writes: AtomicBool::new(false) })
     }
+
+    /// A new file without a byte in it, striped as wished for.
+    fn make_empty(&self, name: &str, file_system: &FileSystem, wanted: Stripes) -> io::Result<DiskFile> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        if let (FileSystem::Lustre { lfs: Some(lfs) }, true) = (file_system, wanted.is_chosen()) {
+            stripes::make_lustre(lfs, &self.directory.join(name), wanted)?;
+        } else {
+            options.create_new(true).mode(0o600);
+        }
+        let file = self.open_with(name, &options)?;
+        stripes::choose(file_system, &file.cached, wanted).inspect_err(|_| self.forget(name))?;
+        Ok(file)
+    }
+
+    /// Removes what could not be made; what is left is cleared away by the next opening.
+    fn forget(&self, name: &str) {
+        let _ = fs::remove_file(self.directory.join(name));
+    }
 }
 
 impl Device for Disk {
@@ -77,12 +99,10 @@ impl Device for Disk {
         Ok(names)
     }
 
-    fn create(&self, name: &str, bytes: u64) -> io::Result<Arc<dyn File>> {
-        let file = self.open_with(name, OpenOptions::new().read(true).write(true).create_new(true).mode(0o600))?;
-        if let Err(error) = allocate(&file.cached, bytes) {
-            fs::remove_file(self.directory.join(name))?;
-            return Err(error);
-        }
+    fn create(&self, name: &str, room: &Room) -> io::Result<Arc<dyn File>> {
+        let file_system = if room.bytes > 0 { self.file_system() } else { FileSystem::Other };
+        let file = self.make_empty(name, &file_system, room.stripes)?;
+        set_aside(&file.cached, room, file_system.sets_aside()).inspect_err(|_| self.forget(name))?;
         Ok(Arc::new(file))
     }
 
@@ -105,6 +125,25 @@ impl Device for Disk {
 
     fn lock_file(&self, name: &str) -> io::Result<Box<dyn LockFile>> {
         Ok(Box::new(ByteLocks::open(&self.directory.join(name))?))
+    }
+
+    fn file_system(&self) -> FileSystem {
+        FileSystem::of(&self.directory)
+    }
+
+    fn stripe_bytes(&self, wanted: Stripes, probe: &str) -> io::Result<u64> {
+        let file_system = self.file_system();
+        match wanted.bytes {
+            _ if !file_system.has_stripes() => Ok(0),
+            // What a file gets that nobody chose for, only a file tells.
+            0 => {
+                let file = self.make_empty(probe, &file_system, wanted)?;
+                let bytes = stripes::stripe_bytes(&file_system, &self.directory.join(probe), &file.cached);
+                self.forget(probe);
+                bytes
+            }
+            chosen => Ok(chosen),
+        }
     }
 }
 
@@ -160,5 +199,10 @@ impl File for DiskFile {
 
     fn bytes(&self) -> io::Result<u64> {
         Ok(known(&self.cached)?.bytes)
+    }
+
+    fn allocated_bytes(&self) -> io::Result<u64> {
+        const UNIT: u64 = 512;
+        Ok(self.cached.metadata()?.blocks() * UNIT)
     }
 }

@@ -1,7 +1,8 @@
 //! What this machine knows of an open file. On a file system of many machines, asking for more than that costs
 //! a request to the metadata server, and makes every machine that writes to the file tell what it did.
 
-use std::{fs, io, mem::MaybeUninit, os::fd::AsRawFd, os::unix::fs::MetadataExt};
+use rustix::fs::{AtFlags, StatxFlags, statx};
+use std::{fs, io, os::unix::fs::MetadataExt};
 
 pub(super) struct Status {
     pub(super) bytes: u64,
@@ -17,16 +18,9 @@ pub(super) fn known(file: &fs::File) -> io::Result<Status> {
     }
 }
 
-#[allow(unsafe_code)]
 fn unsynced(file: &fs::File) -> Option<Status> {
-    const WANTED: u32 = libc::STATX_SIZE | libc::STATX_NLINK;
-    let mut found = MaybeUninit::<libc::statx>::zeroed();
-    let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
-    // SAFETY: the path is an empty text with its end, and the kernel writes no more than one statx; zeros are one.
-    let found = unsafe {
-        let status = libc::statx(file.as_raw_fd(), c"".as_ptr(), flags, WANTED, found.as_mut_ptr());
-        (status == 0).then(|| found.assume_init())?
-    };
-    let has_all = found.stx_mask & WANTED == WANTED;
+    let wanted = StatxFlags::SIZE | StatxFlags::NLINK;
+    let found = statx(file, "", AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC, wanted).ok()?;
+    let has_all = found.stx_mask & wanted.bits() == wanted.bits();
     has_all.then_some(Status { bytes: found.stx_size, links: found.stx_nlink.into() })
 }
