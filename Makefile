@@ -42,8 +42,8 @@ check-rust:
 
 # What the tests need beside; as root it is installed.
 check-tests:
-	@tools/debian.sh gfortran cmake
-	@tools/check.sh fortran cmake
+	@tools/debian.sh gfortran cmake h5dump:hdf5-tools ncdump:netcdf-bin
+	@tools/check.sh fortran cmake hdf5
 
 # Daemons of CephFS, each from the package of its name. Without them what needs a CephFS says so, and is passed over.
 check-cephfs:

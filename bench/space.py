@@ -24,6 +24,7 @@ SERVERS = (1, 4)  # of metadata: centralised and distributed
 MEMORY_PART = 0.5  # of what is free, that a case may take
 COPIES = 14  # of what all ranks have, in memory: spaces of three revisions, files, and the ranks themselves
 POOL_PART = 1.25  # of what the processes of a node save
+POOL_BYTES_MIN = 16 << 20
 SHARED_MEMORY = Path("/dev/shm")
 LIMIT_S = 1800  # of one job
 
@@ -91,7 +92,7 @@ def measure(o, program, place, processes):
 
     bytes_each = bytes_of_one(o, processes)
     folders = place.make_folders(f"case-{processes}")
-    of_node = POOL_PART * bytes_each * -(-processes // len(folders))
+    of_node = max(POOL_BYTES_MIN, POOL_PART * bytes_each * -(-processes // len(folders)))
     try:
         # Pools of its own: what else starts on this machine would look into their spaces, and be counted.
         with tempfile.TemporaryDirectory(prefix="space-", dir=SHARED_MEMORY) as scratch:

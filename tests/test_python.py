@@ -59,13 +59,15 @@ def test_boxes_and_readers(scratch):
         for place in ({"global_shape": (6, 8)}, {"offset": (1, 2)}, {"global_shape": (3, 8), "offset": (1, 2)}):
             with pytest.raises(mainstay.InvalidArgument, match="box|global_shape"):
                 session.protect("odd", np.zeros((3, 5)), **place)
+        session.begin(100)  # sizes the space for the stream
+        session.checkpoint(notes={"who": "me"})
         session.begin(100)
         session.write("log", 0, b"some text")
-        session.checkpoint(notes={"who": "me"})
+        session.checkpoint()
         session.wait()
         with mainstay.read(scratch / "space") as beside:
-            assert beside.revision == 1
-    with mainstay.read(scratch / "space", 1) as reader:
+            assert beside.revision == 2
+    with mainstay.read(scratch / "space", 2) as reader:
         [shard] = reader.shards
         assert (shard.number, shard.notes) == (0, {"who": "me"})
         described = {
@@ -89,14 +91,14 @@ def test_boxes_and_readers(scratch):
             reader.read(1, "u")
     with pytest.raises(mainstay.InvalidArgument, match="closed"):
         reader.read(0, "u")
-    with pytest.raises(mainstay.RevisionMissing, match="no revision 4; there are: 1"):
+    with pytest.raises(mainstay.RevisionMissing, match="no revision 4; there are: 2"):
         mainstay.read(scratch / "space", 4)
     # Alone, with another box: the cells that it wants, and the rest as before.
     other = np.zeros((1, 4), "f4")
     with mainstay.open(scratch / "space") as session:
         session.protect("u", other, (6, 8), (3, 3))
         session.protect("step", step)
-        assert session.restore().revision == 1 and np.array_equal(other, whole[3:4, 3:7])
+        assert session.restore().revision == 2 and np.array_equal(other, whole[3:4, 3:7])
         assert session.read("log") == b"some text"
 
 

@@ -62,7 +62,10 @@ fn a_running_job_can_go_back() {
 #[test]
 fn another_number_of_ranks_is_told_both_numbers() {
     let job = Job::new(4, small());
-    job.run(|_, session, _| session.checkpoint().map(drop).unwrap());
+    job.run(|rank, session, state| {
+        filled(state, rank, 1);
+        session.checkpoint().map(drop).unwrap();
+    });
     let fewer = Job { ranks: 3, ..job };
     fewer.run(|_, session, _| {
         let error = session.restore().unwrap_err();

@@ -210,7 +210,7 @@ static void pieces(const std::string &space) {
   MUST(thrown([&] { session.write("all", 0, vector); }, "begin") == MAINSTAY_INVALID_ARGUMENT);
   MUST(thrown([&] { session.abandon(); }, "no checkpoint has begun") == MAINSTAY_INVALID_ARGUMENT);
   MUST(session.begin(1000) == 1);
-  session.write("given up", 0, vector);
+  session.write("given-up", 0, vector);
   session.abandon();
   MUST(session.begin(1000) == 2);
   session.write("all", 31, &value, sizeof value);
@@ -251,7 +251,7 @@ static void boxes(const std::string &space) {
   std::vector<double> cells(6);
   std::vector<std::array<float, 2>> pairs(3);
   for (std::size_t i = 0; i < 6; i++) cells[i] = static_cast<double>(i), pairs[i / 2][i % 2] = static_cast<float>(i);
-  auto session = mainstay::open_solo(space + "-b");
+  auto session = mainstay::open_solo(space + "-boxes");
   session.protect_box("cells", cells.data(), {2, 3}, {4, 5}, {1, 2});
   session.protect_box("pairs", pairs.data(), {3}, {9}, {4});
   MUST(thrown([&] { session.protect_box("odd", cells.data(), {2, 3}, {4, 5}, {3, 2}); }, "along side 0") ==
@@ -261,7 +261,7 @@ static void boxes(const std::string &space) {
   session.checkpoint();
   session.close();
 
-  mainstay::reader reader(space + "-b");
+  mainstay::reader reader(space + "-boxes");
   MUST(reader.revision() == 1 && reader.shards() == 1 && reader.items(0).size() == 2 && reader.items(1).empty());
   const auto first = reader.items(0)[0], second = reader.items(0)[1];
   using numbers = std::vector<std::uint64_t>;
@@ -277,7 +277,7 @@ static void boxes(const std::string &space) {
   MUST(thrown([&] { reader.read(0, "nobody", 0, some); }, "cells, pairs") == MAINSTAY_INVALID_ARGUMENT);
   mainstay::reader other = std::move(reader);
   MUST(other.revision() == 1);
-  MUST(thrown([&] { mainstay::reader(space + "-b", 9); }, "no revision 9") == MAINSTAY_REVISION_MISSING);
+  MUST(thrown([&] { mainstay::reader(space + "-boxes", 9); }, "no revision 9") == MAINSTAY_REVISION_MISSING);
 }
 
 /* An exception closes the session on its way: what was saved is complete, and the space is free. */

@@ -64,8 +64,8 @@ impl Part {
                 return numbers;
             };
             at[side] += 1;
-            for inner in side + 1..at.len() {
-                at[inner] = self.sides[inner].start;
+            for (at, inner) in at.iter_mut().zip(&self.sides).skip(side + 1) {
+                *at = inner.start;
             }
         }
     }
