@@ -64,9 +64,7 @@ impl Part {
                 return numbers;
             };
             at[side] += 1;
-            for inner in side + 1..at.len() {
-                at[inner] = self.sides[inner].start;
-            }
+            at.iter_mut().zip(&self.sides).skip(side + 1).for_each(|(at, inner)| *at = inner.start);
         }
     }
 
