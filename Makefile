@@ -41,8 +41,8 @@ check-rust:
 
 # What the tests need beside; as root it is installed.
 check-tests:
-	@tools/debian.sh gfortran cmake
-	@tools/check.sh fortran cmake
+	@tools/debian.sh gfortran cmake h5dump:hdf5-tools ncdump:netcdf-bin
+	@tools/check.sh fortran cmake hdf5
 
 # Cargo knows best what is up to date. The soname is what programs look for when they start.
 build: check-rust

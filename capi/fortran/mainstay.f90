@@ -60,6 +60,16 @@ module mainstay
   integer(c_int32_t), parameter, public :: MAINSTAY_POOL_HELD_ALWAYS = 1
   integer(c_int32_t), parameter, public :: MAINSTAY_POOL_HELD_CHECKPOINT = 2
 
+  integer(c_int32_t), parameter, public :: MAINSTAY_PER_DEFAULT = 0
+  integer(c_int32_t), parameter, public :: MAINSTAY_PER_APP = 1
+  integer(c_int32_t), parameter, public :: MAINSTAY_PER_NODE = 2
+  integer(c_int32_t), parameter, public :: MAINSTAY_PER_RANK = 3
+
+  integer(c_int32_t), parameter, public :: MAINSTAY_ALLOCATE_DEFAULT = 0
+  integer(c_int32_t), parameter, public :: MAINSTAY_ALLOCATE_SPARSE = 1
+  integer(c_int32_t), parameter, public :: MAINSTAY_ALLOCATE_BLOCKS = 2
+  integer(c_int32_t), parameter, public :: MAINSTAY_ALLOCATE_ZERO = 3
+
   ! What the program sets; 0: the settings of the environment or of mainstay.toml, or the default.
   type, bind(C), public :: mainstay_options
     integer(c_size_t) :: size_of_options = 0  ! not to be set
@@ -77,6 +87,10 @@ module mainstay
     integer(c_int64_t) :: threshold_bytes = 0
     integer(c_int64_t) :: buffer_bytes = 0
     real(c_double) :: flush_seconds = 0
+    integer(c_int32_t) :: per = MAINSTAY_PER_DEFAULT
+    integer(c_int32_t) :: allocate = MAINSTAY_ALLOCATE_DEFAULT
+    integer(c_int32_t) :: stripe_count = 0
+    integer(c_int64_t) :: stripe_bytes = 0
   end type
 
   ! What one checkpoint took on this rank; as in mainstay.h.

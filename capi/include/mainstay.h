@@ -17,7 +17,7 @@
 
 /* mainstay_options options = MAINSTAY_OPTIONS_INIT;  then set what the program wants its way. */
 #define MAINSTAY_OPTIONS_INIT { sizeof(mainstay_options), 0, MAINSTAY_STAGE_DEFAULT, 0, 0, 0, 0, 0, 0, 0, \
-    MAINSTAY_POOL_HELD_DEFAULT, 0, 0, 0, 0 }
+    MAINSTAY_POOL_HELD_DEFAULT, 0, 0, 0, 0, MAINSTAY_PER_DEFAULT, MAINSTAY_ALLOCATE_DEFAULT, 0, 0 }
 
 // What a call came to. The names are the same in Rust, C and Python.
 typedef enum {
@@ -109,6 +109,30 @@ typedef enum {
   // From the request of each checkpoint until it is durable.
   MAINSTAY_POOL_HELD_CHECKPOINT,
 } mainstay_pool_held;
+
+// Which ranks share a file of a new space.
+typedef enum {
+  // What mainstay.toml or the environment say; else those of a node on CephFS, and all elsewhere.
+  MAINSTAY_PER_DEFAULT = 0,
+  // All of the job.
+  MAINSTAY_PER_APP,
+  // Those of a node.
+  MAINSTAY_PER_NODE,
+  // Each has its own.
+  MAINSTAY_PER_RANK,
+} mainstay_per;
+
+// How hard room is promised to a new space.
+typedef enum {
+  // What mainstay.toml or the environment say; else blocks.
+  MAINSTAY_ALLOCATE_DEFAULT = 0,
+  // Not at all.
+  MAINSTAY_ALLOCATE_SPARSE,
+  // Its blocks are set aside, where the file system can.
+  MAINSTAY_ALLOCATE_BLOCKS,
+  // It is written with zeros.
+  MAINSTAY_ALLOCATE_ZERO,
+} mainstay_allocate;
 
 // One revision of a space, opened to be read.
 typedef struct mainstay_reader mainstay_reader;
@@ -231,6 +255,14 @@ typedef struct {
   uint64_t buffer_bytes;
   // Stage node: its buffer is flushed every so many seconds; 0.1.
   double flush_seconds;
+  // A mainstay_per: which ranks share a file of a new space.
+  uint32_t per;
+  // A mainstay_allocate: how hard room is promised to a new space; MAINSTAY_ALLOCATE_BLOCKS.
+  uint32_t allocate;
+  // On CephFS and Lustre: over how many servers a file of a new space is striped; as the file system does it.
+  uint32_t stripe_count;
+  // On CephFS and Lustre: bytes of a stripe of a new space, a multiple of 64 KiB; as the file system does it.
+  uint64_t stripe_bytes;
 } mainstay_options;
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 //! The settings of a session.
 
-use mainstay_engine::{Choice, Config, Error, PoolHeld, Stage, Value};
+use mainstay_engine::{Choice, Config, Error, PoolHeld, Stage, Value, device::Allocate, space::Per};
 use std::mem::offset_of;
 
 /// Which way bytes leave the program.
@@ -31,6 +31,36 @@ pub enum PoolHeldCode {
     Always,
     /// From the request of each checkpoint until it is durable.
     Checkpoint,
+}
+
+/// Which ranks share a file of a new space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(dead_code, reason = "for the header only")]
+#[repr(C)]
+pub enum PerCode {
+    /// What mainstay.toml or the environment say; else those of a node on CephFS, and all elsewhere.
+    Default = 0,
+    /// All of the job.
+    App,
+    /// Those of a node.
+    Node,
+    /// Each has its own.
+    Rank,
+}
+
+/// How hard room is promised to a new space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(dead_code, reason = "for the header only")]
+#[repr(C)]
+pub enum AllocateCode {
+    /// What mainstay.toml or the environment say; else blocks.
+    Default = 0,
+    /// Not at all.
+    Sparse,
+    /// Its blocks are set aside, where the file system can.
+    Blocks,
+    /// It is written with zeros.
+    Zero,
 }
 
 /// What the program sets; 0: what the environment or mainstay.toml say, or else the default, which is
@@ -73,10 +103,18 @@ pub struct Options {
     pub buffer_bytes: u64,
     /// Stage node: its buffer is flushed every so many seconds; 0.1.
     pub flush_seconds: f64,
+    /// A mainstay_per: which ranks share a file of a new space.
+    pub per: u32,
+    /// A mainstay_allocate: how hard room is promised to a new space; MAINSTAY_ALLOCATE_BLOCKS.
+    pub allocate: u32,
+    /// On CephFS and Lustre: over how many servers a file of a new space is striped; as the file system does it.
+    pub stripe_count: u32,
+    /// On CephFS and Lustre: bytes of a stripe of a new space, a multiple of 64 KiB; as the file system does it.
+    pub stripe_bytes: u64,
 }
 
 /// What the struct measured in each version of the header: it only grows, at its end.
-const SIZES: [usize; 2] = [offset_of!(Options, pool_held), size_of::<Options>()];
+const SIZES: [usize; 3] = [offset_of!(Options, pool_held), offset_of!(Options, per), size_of::<Options>()];
 
 impl Options {
     /// The settings in force where the program passed `options`.
@@ -119,6 +157,10 @@ impl Options {
         let mut choice = Choice {
             stage: self.stage()?,
             pool_held: self.pool_held()?,
+            per: self.per()?,
+            allocate: self.allocate()?,
+            stripe_count: set(self.stripe_count),
+            stripe_bytes: set(self.stripe_bytes),
             keep: set(self.keep),
             pool_bytes: set(self.pool_bytes),
             chunk_bytes: set(self.chunk_bytes),
@@ -144,30 +186,32 @@ impl Options {
     }
 
     fn stage(&self) -> Result<Option<Stage>, Error> {
-        match self.stage {
-            0 => Ok(None),
-            1 => Ok(Some(Stage::Pool)),
-            2 => Ok(Some(Stage::Direct)),
-            3 => Ok(Some(Stage::Node)),
-            4 => Ok(Some(Stage::Rank)),
-            other => {
-                let takes = "MAINSTAY_STAGE_POOL, MAINSTAY_STAGE_NODE, MAINSTAY_STAGE_RANK or MAINSTAY_STAGE_DIRECT";
-                Err(Error::argument("stage", format!("{other} is no stage, it takes {takes}")))
-            }
-        }
+        let takes = "MAINSTAY_STAGE_POOL, MAINSTAY_STAGE_NODE, MAINSTAY_STAGE_RANK or MAINSTAY_STAGE_DIRECT";
+        one_of("stage", self.stage, &[Stage::Pool, Stage::Direct, Stage::Node, Stage::Rank], takes)
     }
 
     fn pool_held(&self) -> Result<Option<PoolHeld>, Error> {
-        match self.pool_held {
-            0 => Ok(None),
-            1 => Ok(Some(PoolHeld::Always)),
-            2 => Ok(Some(PoolHeld::Checkpoint)),
-            other => {
-                let takes = "MAINSTAY_POOL_HELD_ALWAYS or MAINSTAY_POOL_HELD_CHECKPOINT";
-                Err(Error::argument("pool_held", format!("{other} is none of its values, it takes {takes}")))
-            }
-        }
+        let takes = "MAINSTAY_POOL_HELD_ALWAYS or MAINSTAY_POOL_HELD_CHECKPOINT";
+        one_of("pool_held", self.pool_held, &[PoolHeld::Always, PoolHeld::Checkpoint], takes)
     }
+
+    fn per(&self) -> Result<Option<Per>, Error> {
+        let takes = "MAINSTAY_PER_APP, MAINSTAY_PER_NODE or MAINSTAY_PER_RANK";
+        one_of("per", self.per, &[Per::App, Per::Node, Per::Rank], takes)
+    }
+
+    fn allocate(&self) -> Result<Option<Allocate>, Error> {
+        let takes = "MAINSTAY_ALLOCATE_SPARSE, MAINSTAY_ALLOCATE_BLOCKS or MAINSTAY_ALLOCATE_ZERO";
+        one_of("allocate", self.allocate, &[Allocate::Sparse, Allocate::Blocks, Allocate::Zero], takes)
+    }
+}
+
+/// What `code` stands for, counted from 1; 0 is not given.
+fn one_of<T: Copy>(key: &str, code: u32, all: &[T], takes: &str) -> Result<Option<T>, Error> {
+    let Some(index) = (code as usize).checked_sub(1) else { return Ok(None) };
+    let found = all.get(index).copied();
+    let found = found.ok_or_else(|| Error::argument(key, format!("{code} is none of its values, it takes {takes}")));
+    found.map(Some)
 }
 
 fn set<T: Default + PartialEq>(value: T) -> Option<T> {

@@ -1,5 +1,6 @@
 //! What can be asked of the command, and its help.
 
+use bytesize::ByteSize;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use std::{ffi::OsString, path::PathBuf, time::Duration};
@@ -20,8 +21,10 @@ Examples:
   mainstay advise /scratch/me/space          how large a pool is worth having
   mainstay checkpoint /scratch/me/space      has the job that runs there save itself now
   mainstay export /scratch/me/space out      copies it into .npy files
+  mainstay view /scratch/me/space --hdf5 out.h5   shows it to tools that read HDF5, in place
   mainstay hold /scratch/me/space            has it stay, until it is released
   mainstay prune /scratch/me/space --keep-last 3
+  mainstay reserve /scratch/me/space --ranks 64 --per-rank 20MiB
   mainstay run --restarts 5 -- mpiexec -n 64 ./simulation input.toml";
 
 /// Looks into spaces and after them, and starts a job again that failed.
@@ -44,9 +47,12 @@ pub enum Command {
     Advise(Advise),
     Checkpoint(Checkpoint),
     Export(Export),
+    View(View),
     Hold(Hold),
     Release(Release),
     Prune(Prune),
+    Reserve(Reserve),
+    Grow(Grow),
     Salvage(Salvage),
     Run(Run),
     Config(Config),
@@ -87,6 +93,9 @@ pub struct Show {
     /// Also where the time went, by rank, node and size of pieces and writes
     #[arg(long)]
     pub phases: bool,
+    /// In place of the revision: where each rank's portion lies, and where its next checkpoint goes
+    #[arg(long, conflicts_with_all = ["revision", "phases"])]
+    pub table: bool,
 }
 
 /// Reads every block and says what is damaged
@@ -176,6 +185,50 @@ pub enum Format {
     Raw,
 }
 
+/// Shows a revision to tools that read HDF5, in place
+///
+/// Of the newest complete revision, unless another is asked for. FILE is a small HDF5 file whose datasets point
+/// into the space: one for each item, /shard/0003/NAME, and one for each array that the shards share, /NAME.
+/// All is verified before the file appears; what is damaged later is not seen through it. The revision is held
+/// until it is released, or for so long as --for says.
+#[derive(Debug, Args)]
+#[command(after_help = format!("\
+Examples:
+  mainstay view /scratch/me/space --hdf5 out.h5
+  h5dump -d /shard/0003/temperature out.h5
+  mainstay view /scratch/me/space --revision 12 --hdf5 out.h5 --copy
+
+{EXIT_CODES}"))]
+pub struct View {
+    #[command(flatten)]
+    pub space: Space,
+    /// The file to write; its folder is made if it is missing
+    #[arg(long, value_name = "FILE")]
+    pub hdf5: PathBuf,
+    /// The revision of this number in place of the newest complete one
+    #[arg(long, value_name = "N")]
+    pub revision: Option<u64>,
+    /// Copies the items: the file needs neither the space nor a hold
+    #[arg(long, conflicts_with_all = ["relative", "no_verify", "no_hold", "time"])]
+    pub copy: bool,
+    /// Names the space as seen from the file's folder, so that both can be moved together; tools then need
+    /// HDF5_EXTFILE_PREFIX='${ORIGIN}' in their environment
+    #[arg(long)]
+    pub relative: bool,
+    /// Does not read what the file points to
+    #[arg(long)]
+    pub no_verify: bool,
+    /// Does not hold the revision: a job that lets go of it overwrites what the file shows
+    #[arg(long, conflicts_with = "time")]
+    pub no_hold: bool,
+    /// The hold ends by itself after so long a time: 90s, 30m, 12h, 7d, 2w
+    #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub time: Option<Duration>,
+    /// Replaces a file that is there already
+    #[arg(long)]
+    pub force: bool,
+}
+
 /// Has a revision stay, whatever the job keeps, until it is released
 ///
 /// The newest complete one, unless another is asked for. Where no job has the space open, that counts at
@@ -255,6 +308,109 @@ pub struct Prune {
     /// Only says what would go
     #[arg(long)]
     pub dry_run: bool,
+}
+
+/// Reserves a space before the first checkpoint
+///
+/// With room for keep+2 revisions in each rank's portion, as the first checkpoint of a job makes it. A job of
+/// as many ranks finds it there. What is not given here is taken from the settings (mainstay.toml and the
+/// environment). Tells what the file system really granted.
+#[derive(Debug, Args)]
+#[command(after_help = format!("\
+Examples:
+  mainstay reserve /scratch/me/space --ranks 64 --per-rank 20MiB --keep 1
+  mainstay reserve /scratch/me/space --sizes 20MiB,30MiB,20MiB
+  mainstay reserve /scratch/me/space --like /scratch/me/earlier --per node --ranks-per-node 16
+  mainstay reserve /cephfs/me/space --ranks 64 --per-rank 20MiB --stripe-count 4 --stripe-size 1MiB
+
+{EXIT_CODES}"))]
+pub struct Reserve {
+    #[command(flatten)]
+    pub space: Space,
+    #[command(flatten)]
+    pub sizes: Sizes,
+    #[command(flatten)]
+    pub placing: Placing,
+}
+
+/// Gives a space more bytes a rank, or more ranks
+///
+/// A new layout beside the one that is there: the next job goes on from the old one's newest revision and saves
+/// into the new one, and the old one goes once nothing in it is kept or held. Refused while a job has the space
+/// open.
+#[derive(Debug, Args)]
+#[command(after_help = format!("\
+Examples:
+  mainstay grow /scratch/me/space --per-rank 40MiB
+  mainstay grow /scratch/me/space --ranks 128
+
+{EXIT_CODES}"))]
+pub struct Grow {
+    #[command(flatten)]
+    pub space: Space,
+    #[command(flatten)]
+    pub sizes: Sizes,
+    #[command(flatten)]
+    pub placing: Placing,
+}
+
+/// How large the shards are going to be.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("state").multiple(false))]
+pub struct Sizes {
+    /// Ranks of the job
+    #[arg(long, value_name = "N", value_parser = ranks)]
+    pub ranks: Option<usize>,
+    /// Bytes that each rank saves ("20MiB")
+    #[arg(long, value_name = "SIZE", group = "state", value_parser = size)]
+    pub per_rank: Option<u64>,
+    /// As large, rank by rank, as the newest complete revision of this space
+    #[arg(long, value_name = "SPACE", group = "state")]
+    pub like: Option<PathBuf>,
+    /// Bytes that each rank saves, from rank 0 on
+    #[arg(long, value_name = "SIZE,...", group = "state", value_delimiter = ',', value_parser = size)]
+    pub sizes: Option<Vec<u64>>,
+    /// The same from a file, apart by white space or commas
+    #[arg(long, value_name = "FILE", group = "state")]
+    pub sizes_from: Option<PathBuf>,
+    /// So many bytes of each rank are written in pieces (mainstay_begin), whose list takes room
+    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = size)]
+    pub pieces: u64,
+}
+
+/// Where it lies, and how hard it is promised: settings.
+#[derive(Debug, Args)]
+pub struct Placing {
+    /// Complete revisions that are kept: there is room for two more
+    #[arg(long, value_name = "K")]
+    pub keep: Option<String>,
+    /// Which ranks share a file; auto: those of a node on CephFS, else all
+    #[arg(long, value_parser = ["auto", "app", "node", "rank"])]
+    pub per: Option<String>,
+    /// Ranks of a node, consecutive ones: needed for one file a node
+    #[arg(long, value_name = "K", value_parser = ranks)]
+    pub ranks_per_node: Option<usize>,
+    /// How hard the room is promised: not at all, by blocks set aside, by zeros that are written
+    #[arg(long, value_parser = ["sparse", "blocks", "zero"])]
+    pub allocate: Option<String>,
+    /// CephFS and Lustre: over how many servers a file is striped
+    #[arg(long, value_name = "N")]
+    pub stripe_count: Option<String>,
+    /// CephFS and Lustre: bytes of a stripe, on which portions begin ("1MiB")
+    #[arg(long, value_name = "SIZE")]
+    pub stripe_size: Option<String>,
+}
+
+/// "20MiB", or a number of bytes.
+pub fn size(text: &str) -> Result<u64, String> {
+    let size = text.trim().parse::<ByteSize>();
+    size.map(|size| size.as_u64()).map_err(|_| format!("{text:?} is no size, such as 20MiB or 20971520"))
+}
+
+fn ranks(text: &str) -> Result<usize, String> {
+    const RANKS_MAX: usize = 1 << 24;
+    let ranks = text.parse().ok().filter(|ranks| (1..=RANKS_MAX).contains(ranks));
+    ranks.ok_or_else(|| format!("it takes 1 to {RANKS_MAX}"))
 }
 
 /// Completes what killed jobs had staged and not yet written

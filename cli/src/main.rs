@@ -5,8 +5,10 @@
 
 mod advise;
 mod arguments;
+mod array;
 mod asking;
 mod checkpoint;
+mod chosen;
 mod completions;
 mod config;
 mod document;
@@ -19,13 +21,17 @@ mod man;
 mod nodes;
 mod output;
 mod phases;
+mod progress;
 mod prune;
+mod reserve;
 mod run;
 mod salvage;
 mod show;
 mod staged;
 mod text;
+mod unfinished;
 mod verify;
+mod view;
 
 use arguments::{Arguments, Command};
 use clap::Parser;
@@ -50,8 +56,11 @@ fn main() -> ExitCode {
         Command::Hold(wanted) => hold::hold(&wanted),
         Command::Release(wanted) => hold::release(&wanted),
         Command::Prune(wanted) => prune::prune(&wanted),
+        Command::Reserve(wanted) => reserve::reserve(&wanted),
+        Command::Grow(wanted) => reserve::grow(&wanted),
         Command::Run(wanted) => return run::run(&wanted),
         Command::Salvage(wanted) => salvage::salvage(&wanted),
+        Command::View(wanted) => view::view(&wanted),
     };
     match done {
         Ok(exit) => exit.into(),

@@ -4,7 +4,7 @@ use crate::{
     arguments,
     document::{self, PrunedRevision, hex},
     exit::{Exit, Failure, say},
-    output, salvage,
+    output, progress, salvage,
     text::{self, Align},
 };
 use mainstay_engine::{
@@ -29,7 +29,11 @@ pub fn prune(wanted: &arguments::Prune) -> Result<Exit, Failure> {
     let Pruned { fates, layouts_removed } = if wanted.dry_run {
         Pruned { fates: tend::fates(&survey, &rules), layouts_removed: Vec::new() }
     } else {
-        tend::prune(&wanted.space.path, &rules)?
+        let bar = progress::of_count(survey.portions.len() as u64);
+        bar.set_message("portions");
+        let pruned = tend::prune(&wanted.space.path, &rules, &|portions| bar.inc(portions));
+        bar.finish_and_clear();
+        pruned?
     };
     if wanted.space.json {
         let revisions = fates.iter().map(PrunedRevision::of).collect();

@@ -2,7 +2,7 @@
 
 use crate::{
     arguments,
-    document::{self, Layout, ListedHold, Node, Revision, ShownRevision, ShownShard},
+    document::{self, Layout, ListedHold, Node, Revision, ShownRevision, ShownShard, TableRow},
     exit::{Exit, Failure, say},
     hold,
     nodes::{Part, nodes},
@@ -20,7 +20,10 @@ pub fn show(wanted: &arguments::Show) -> Result<Exit, Failure> {
     if wanted.space.json {
         let layouts = survey.layouts.iter().map(Layout::of).collect();
         let holds = survey.holds.iter().map(ListedHold::of).collect();
-        output::json(&document::Show { space: document::Space::of(&survey), holds, staged, layouts, revision })?;
+        let table = survey.portions.iter().map(TableRow::of).collect();
+        output::json(&document::Show { space: document::Space::of(&survey), holds, staged, layouts, table, revision })?;
+    } else if wanted.table {
+        output::text(&format!("{}\n{}", space(&survey), table(&survey)))?;
     } else {
         let mut page = space(&survey) + &hold::table(&survey.holds) + &staged::lines(&staged);
         match &revision {
@@ -96,6 +99,37 @@ fn space(survey: &SpaceSurvey) -> String {
         );
     }
     page
+}
+
+/// As paper 001 has it, of the newest layout last.
+fn table(survey: &SpaceSurvey) -> String {
+    let several = survey.layouts.len() > 1;
+    let columns = [
+        ("rank", Align::Right),
+        ("offset_start", Align::Right),
+        ("offset_end", Align::Right),
+        ("offset_next", Align::Right),
+        ("revision", Align::Right),
+        ("checksum", Align::Left),
+        ("file", Align::Left),
+    ];
+    let shown = columns.len() - usize::from(!several);
+    let rows = survey.portions.iter().map(TableRow::of).map(|row| {
+        let number = |number: Option<u64>| number.map_or("-".to_owned(), |number| number.to_string());
+        let checksum = row.checksum.unwrap_or("-".to_owned());
+        let mut cells = vec![
+            row.rank.to_string(),
+            row.offset_start.to_string(),
+            row.offset_end.to_string(),
+            number(row.offset_next),
+            number(row.revision),
+            checksum,
+            row.file.to_owned(),
+        ];
+        cells.truncate(shown);
+        cells
+    });
+    text::table(&columns[..shown], rows)
 }
 
 fn revision_page(shown: &ShownRevision, with_phases: bool) -> String {

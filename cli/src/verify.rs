@@ -4,11 +4,11 @@ use crate::{
     arguments,
     document::{self, Verdict, VerifiedRevision},
     exit::{Exit, Failure, say},
-    output,
+    output, progress,
     show::missing,
     text::{self, Align},
 };
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use mainstay_engine::{RevisionSurvey, SpaceSurvey, Verified};
 
 /// How often the space is looked at again when a running job lets go of all that is being read.
@@ -45,7 +45,7 @@ pub fn verify(wanted: &arguments::Verify) -> Result<Exit, Failure> {
 fn attempt(wanted: &arguments::Verify) -> Result<(SpaceSurvey, Vec<VerifiedRevision>), Failure> {
     let survey = SpaceSurvey::open(&wanted.space.path)?;
     let revisions = chosen(&survey, wanted.revision)?;
-    let bar = bar(revisions.iter().map(|revision| revision.block_bytes()).sum());
+    let bar = progress::of_bytes(revisions.iter().map(|revision| revision.block_bytes()).sum());
     let verified = revisions.iter().map(|revision| verify_one(revision, &bar)).collect();
     bar.finish_and_clear();
     let verified: Result<Vec<VerifiedRevision>, Failure> = verified;
@@ -85,16 +85,6 @@ fn verify_one(revision: &RevisionSurvey, bar: &ProgressBar) -> Result<VerifiedRe
         bytes: revision.bytes(),
         damage,
     })
-}
-
-/// On a terminal only: indicatif draws nothing elsewhere.
-fn bar(bytes: u64) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::stderr());
-    let template = "{msg}  {bar:40}  {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left";
-    match ProgressStyle::with_template(template) {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
 }
 
 fn table(revisions: &[VerifiedRevision]) -> String {

@@ -1,5 +1,7 @@
 //! `salvage`, on what jobs left in memory that were killed between t2 and t3.
 
+#[path = "../../engine/tests/support/between.rs"]
+mod between;
 #[path = "../../engine/tests/support/stuck.rs"]
 #[allow(dead_code, reason = "each test uses its part of this")]
 mod stuck;
@@ -23,7 +25,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use stuck::Stuck;
+use stuck::stuck;
 use support::{MAINSTAY, RANKS, Ran, Space, field, mainstay, region};
 use tempfile::TempDir;
 
@@ -79,7 +81,7 @@ fn job_that_is_killed() {
     let Some(space) = env::var_os("SALVAGE_SPACE") else { return };
     let is_staged = env::var("SALVAGE_WHEN").unwrap() == "staged";
     let config = config(Path::new(&env::var_os("SALVAGE_POOLS").unwrap()));
-    let device = Stuck::new(Disk::make(Path::new(&space)).unwrap());
+    let device = stuck(Disk::make(Path::new(&space)).unwrap());
     let all = Barrier::new(RANKS);
     thread::scope(|scope| {
         for (rank, group) in ThreadGroup::new(RANKS).into_iter().enumerate() {
@@ -93,7 +95,7 @@ fn job_that_is_killed() {
                 session.wait().unwrap();
                 all.wait();
                 if is_staged {
-                    device.sticks_after(0);
+                    device.between.sticks_after(0);
                     state.copy_from_slice(&field(rank, 2));
                     session.checkpoint().unwrap();
                     all.wait();

@@ -36,8 +36,9 @@ pub enum Error {
 
     #[error(
         "the portion of rank {rank} in {path} is too small: this shard needs {needed} bytes, {available} are available \
-         beside the {kept} kept revision(s){}; lower keep, or open a new space and set portion_bytes to room for keep+2 shards",
-        and_held(*.held)
+         beside the {kept} kept revision(s){}; with no job at work `mainstay grow {} --per-rank {needed}` gives each rank room \
+         for keep+2 such shards; or lower keep",
+        and_held(*.held), directory_of(.path)
     )]
     PortionTooSmall { path: String, rank: u32, needed: u64, available: u64, kept: usize, held: usize },
 
@@ -225,6 +226,11 @@ impl Error {
     pub(crate) fn damaged(what: impl Into<String>) -> Self {
         Self::Damaged { what: vec![what.into()] }
     }
+}
+
+/// The space of a layout's file.
+fn directory_of(path: &str) -> &str {
+    path.rsplit_once('/').map_or(path, |(directory, _)| directory)
 }
 
 fn and_held(held: usize) -> String {

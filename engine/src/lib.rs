@@ -35,6 +35,8 @@ pub use error::{Error, ErrorKind, Result};
 #[cfg(feature = "mutants")]
 pub use mutant::{Mutant, activate};
 pub use reader::Reader;
-pub use restore::{HoldState, HoldSurvey, LayoutSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey, Verified};
+pub use restore::{
+    HoldState, HoldSurvey, LayoutSurvey, NewestShard, PortionSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey, Verified,
+};
 pub use session::{Record, Restored, Session};
 pub use stage::Stage;

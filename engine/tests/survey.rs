@@ -5,7 +5,7 @@ mod support;
 
 use mainstay_engine::{
     Config, Session, SpaceSurvey, Verified,
-    device::{Access, Device, Disk, File},
+    device::{Access, Device, Disk, File, Room},
     group::Solo,
 };
 use std::{
@@ -52,7 +52,7 @@ impl Job {
 struct Looking(Arc<Job>);
 
 impl Between for Looking {
-    fn create(&self, _: &Disk, name: &str, _: u64) -> io::Result<Arc<dyn File>> {
+    fn create(&self, _: &Disk, name: &str, _: &Room) -> io::Result<Arc<dyn File>> {
         panic!("who looks made {name}")
     }
     fn open(&self, disk: &Disk, name: &str, access: Access) -> io::Result<Arc<dyn File>> {

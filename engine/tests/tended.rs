@@ -1,5 +1,5 @@
 //! Spaces that are looked after while the power fails: after every single write, sync and removal of a
-//! prune, and of jobs beside a hold, each loss of what was not synced leaves all that is to stay complete
+//! prune, a reservation, a growth, and of jobs beside a hold, each loss of what was not synced leaves all that is to stay complete
 //! and whole.
 
 #[macro_use]
@@ -9,8 +9,11 @@ use mainstay_engine::{
     RevisionKey, Session, SpaceSurvey, Stage, Verified,
     device::Device,
     group::{Group, ThreadGroup},
-    space::format::{Answer, Answers, BLOCK},
-    tend::{Holding, Reason, Rules, fates, hold_on, prune_on},
+    space::{
+        Per,
+        format::{Answer, Answers, BLOCK},
+    },
+    tend::{Holding, Reason, Reservation, Rules, ShardSize, fates, grow_on, hold_on, prune_on, reserve_on},
 };
 use std::{sync::Mutex, time::Duration};
 use support::{
@@ -106,11 +109,11 @@ fn ended(medium: &Medium) -> (Durable, Medium) {
 fn prune_everywhere(medium: &Medium, shape: Shape, rules: Rules, left: &[u64], newest: Mark) {
     let (before, medium) = ended(medium);
     let stay: Vec<RevisionKey> = left.iter().map(|number| key(&device(&medium), *number)).collect();
-    let pruned = prune_on(&device(&medium), &rules).unwrap();
+    let pruned = prune_on(&device(&medium), &rules, &|_| ()).unwrap();
     assert_eq!(complete(&device(&medium)), left, "{pruned:?}");
     let cases = everywhere(before, &medium.log(), 0, |medium, _| {
         check(medium, &stay)?;
-        prune_on(&device(medium), &rules).map_err(|error| error.to_string())?;
+        prune_on(&device(medium), &rules, &|_| ()).map_err(|error| error.to_string())?;
         check(medium, &stay)?;
         assert_eq!(complete(&device(medium)), left);
         job(medium, shape, |mut program, mut session| {
@@ -249,12 +252,12 @@ fn what_is_incomplete_goes_once_something_newer_is_complete() {
         fates.into_iter().find(|fate| fate.key.number == number).unwrap().reasons
     };
     assert_eq!(reasons(3), [Reason::Unfinished]);
-    prune_on(&device(&medium), &rules).unwrap();
+    prune_on(&device(&medium), &rules, &|_| ()).unwrap();
     assert_eq!(reasons(3), [Reason::Unfinished]);
     saves(&medium, shape, 3, 4..=4, false);
     if survey().revision(3).is_some() {
         assert_eq!(reasons(3), []);
-        prune_on(&device(&medium), &rules).unwrap();
+        prune_on(&device(&medium), &rules, &|_| ()).unwrap();
     }
     assert!(survey().revision(3).is_none());
     assert_eq!(complete(&device(&medium)), [4, 2, 1]);
@@ -271,4 +274,79 @@ fn one_cannot_write(medium: &Medium, group: ThreadGroup) -> bool {
         view.fails_in(1, Failure::Io);
     }
     save(&mut session, &mut program, Mark { run: 2, step: 3 }, 20_000).is_err()
+}
+
+fn room(ranks: usize, bytes: u64) -> Reservation {
+    let shards = vec![ShardSize::of(bytes, 0).unwrap(); ranks];
+    // Two names to make, between which the power can fail.
+    Reservation { per: Per::Rank, ..Reservation::for_shards(&shards, 1) }
+}
+
+fn layouts(medium: &Medium) -> usize {
+    medium.files().names.keys().filter(|name| name.ends_with(".mainstay")).count()
+}
+
+/// Whatever was left of it, a job saves and comes back, and a space that was not used yet is reserved again.
+#[test]
+fn a_crash_at_any_point_of_a_reservation_leaves_a_space_that_can_be_used() {
+    let (medium, shape) = (Medium::new(true), shape(2, 1));
+    let reserved = reserve_on(&device(&medium), &room(2, 30_000), &|_| ()).unwrap();
+    assert_eq!((reserved.files.len(), layouts(&medium)), (2, 2));
+    let cases = everywhere(Durable::default(), &medium.log(), 0, |medium, _| {
+        whole::check(&medium.files())?;
+        reserve_on(&device(medium), &room(2, 30_000), &|_| ()).map_err(|error| error.to_string())?;
+        assert_eq!(layouts(medium), 2, "what was left of the first one is gone");
+        saves(medium, shape, 1, 1..=3, true);
+        assert_eq!(layouts(medium), 2);
+        check(medium, &[key(&device(medium), 3)])
+    });
+    let unused = everywhere(Durable::default(), &medium.log(), 0, |medium, _| {
+        saves(medium, shape, 1, 1..=3, true);
+        // What was reserved, or one file as the job makes it.
+        assert!((1..=2).contains(&layouts(medium)), "{}", layouts(medium));
+        check(medium, &[key(&device(medium), 3)])
+    });
+    tell!("{} operations, {cases} and {unused} cases", medium.operations());
+    assert!(cases > 50);
+}
+
+/// The old revisions are there until the new layout has one of its own, and a job goes on from the newest.
+#[test]
+fn a_crash_at_any_point_of_growing_loses_nothing() {
+    for close in [false, true] {
+        let (medium, shape) = (Medium::new(true), shape(2, 1));
+        saves(&medium, shape, 1, 1..=3, close);
+        let (before, medium) = ended(&medium);
+        let newest = key(&device(&medium), 3);
+        grow_on(&device(&medium), &room(2, 60_000), &|_| ()).unwrap();
+        let grown = medium.operations();
+        assert_eq!(layouts(&medium), 3);
+        // The first revisions in the new layout, with the removal of the old one.
+        saves(&medium, shape, 2, 4..=6, true);
+        assert_eq!(layouts(&medium), 2);
+        let first = key(&device(&medium), 6);
+        let cases = everywhere(before, &medium.log(), 0, |medium, point| {
+            let stay: &[RevisionKey] = if point <= grown { &[newest] } else { &[] };
+            check(medium, stay)?;
+            let there = complete(&device(medium));
+            assert!(there[0] >= 3, "{there:?}");
+            if point <= grown {
+                grow_on(&device(medium), &room(2, 60_000), &|_| ()).map_err(|error| error.to_string())?;
+                check(medium, stay)?;
+            }
+            job(medium, shape, |mut program, mut session| {
+                let found = program.restore(&mut session)?.map(|mark| mark.step);
+                assert_eq!(found, Some(there[0]));
+                save(&mut session, &mut program, Mark { run: 99, step: 1 }, 20_000)?;
+                save(&mut session, &mut program, Mark { run: 99, step: 2 }, 20_000)
+            })?;
+            check(medium, &[])?;
+            if point <= grown {
+                assert_eq!(layouts(medium), 2, "only the newest layout is left");
+            }
+            Ok(())
+        });
+        tell!("{grown} and {} operations, {cases} cases; the newest was {first:?}", medium.operations() - grown);
+        assert!(cases > 100);
+    }
 }

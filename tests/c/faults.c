@@ -145,6 +145,8 @@ static void set(const char *what) {
   if (strncmp(what, "every=", 6) == 0) options.every_seconds = strtod(value, NULL);
   if (strncmp(what, "mtbf=", 5) == 0) options.mtbf_seconds = strtod(value, NULL);
   if (strncmp(what, "held=", 5) == 0) options.pool_held = (uint32_t)n;
+  if (strncmp(what, "per=", 4) == 0) options.per = (uint32_t)n;
+  if (strncmp(what, "allocate=", 9) == 0) options.allocate = (uint32_t)n;
   if (strncmp(what, "small=", 6) == 0) options.small_bytes = n;
   if (strncmp(what, "threshold=", 10) == 0) options.threshold_bytes = n;
   if (strncmp(what, "buffer=", 7) == 0) options.buffer_bytes = n;

@@ -89,6 +89,16 @@ def pool_held_unknown(stage):
 
 
 @scenario
+def per_unknown(stage):
+    stage.refused("set:per=77", "open")
+
+
+@scenario
+def allocate_unknown(stage):
+    stage.refused("set:allocate=77", "open")
+
+
+@scenario
 def group_incomplete(stage):
     stage.check(stage.run("group:incomplete"), times=3)
 

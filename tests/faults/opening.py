@@ -2,8 +2,10 @@
 
 import fcntl
 import os
+import shutil
 import struct
 import subprocess
+from pathlib import Path
 
 from layout import BLOCK, Layout
 
@@ -54,6 +56,15 @@ def layout_is_foreign(stage):
     foreign.write_bytes(b"x" * 9000)
     stage.refused()
     foreign.unlink()
+    stage.comes_back(2)
+
+
+@scenario
+def rank_in_two_files(stage):
+    stage.save()
+    copy = shutil.copy(Layout(stage.space).path, stage.space / "layout-000001-000007-00000000.mainstay")
+    stage.refused()
+    Path(copy).unlink()
     stage.comes_back(2)
 
 

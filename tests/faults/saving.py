@@ -153,6 +153,19 @@ def disk_full_at_layout(stage):
         stage.check(stage.run(f"set:stage={number}", *commands, within=within))
 
 
+@scenario
+def reserved_room_was_never_there(stage):
+    # Sparse, with a portion that the file system has never had room for.
+    within = own_disk(stage, 8)('exec "$@"')
+    ballast = stage.space / "ballast"
+    begin = ["set:allocate=1", f"set:portion={64 << 20}", "open", "save:1", "wait", f"ballast:{ballast}"]
+    end = ["save:2", "wait", "holds:2", f"remove:{ballast}", "restore", "holds:1", "save:3", "wait", "close"]
+    said = stage.run(*begin, *end, within=within)
+    early = [one for one in said if one.call == "checkpoint" and one.status != "OK"]
+    stage.check([one for one in said if one not in early])
+    assert [one.status for one in said if one.call == "wait"].count("OK") == 2 * stage.ranks, said
+
+
 def full_memory(stage, *before):
     """A pool's directory of its own fills up after the opening, and is empty again later."""
     stage.save()

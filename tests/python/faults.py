@@ -16,6 +16,7 @@ import numpy as np
 CELLS, GROWN = 50001, 200000
 STAGES = {"1": "pool", "2": "direct", "3": "node", "4": "rank"}
 HELD = {"1": "always", "2": "checkpoint"}
+ALLOCATE = {"1": "sparse", "2": "blocks", "3": "zero"}
 # What the C options are called here.
 KEYS = {"pool": "pool_bytes", "chunk": "chunk_bytes", "threads": "io_threads", "portion": "portion_bytes",
         "every": "every_seconds", "mtbf": "mtbf_seconds", "small": "small_bytes", "threshold": "threshold_bytes",
@@ -71,6 +72,8 @@ class Program:
             self.settings["stage"] = STAGES.get(value, value)
         elif key == "held":
             self.settings["pool_held"] = HELD[value]
+        elif key == "allocate":
+            self.settings["allocate"] = ALLOCATE[value]
         else:
             number = float(value) if key in ("every", "mtbf", "flush") else int(value)
             self.settings[KEYS.get(key, key)] = number

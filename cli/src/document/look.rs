@@ -1,8 +1,8 @@
-//! The documents of the commands that look: `ls`, `show`, `verify`, `export`.
+//! The documents of the commands that look: `ls`, `show`, `verify`, `export`, `view`.
 
 use super::{Hold, Node, Phases, Profile, Staged, hex};
 use mainstay_engine::{
-    LayoutSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey,
+    LayoutSurvey, PortionSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey,
     space::format::{Item, ItemKind, Manifest},
 };
 use serde::Serialize;
@@ -33,7 +33,22 @@ pub struct Show<'a> {
     pub holds: Vec<ListedHold>,
     pub staged: Vec<Staged>,
     pub layouts: Vec<Layout<'a>>,
+    pub table: Vec<TableRow<'a>>,
     pub revision: Option<ShownRevision>,
+}
+
+/// What a rank's portion is and holds; offsets are those of the file.
+#[derive(Serialize)]
+pub struct TableRow<'a> {
+    pub file: &'a str,
+    pub rank: u32,
+    pub offset_start: u64,
+    pub offset_end: u64,
+    pub offset_next: Option<u64>,
+    pub revision: Option<u64>,
+    pub lineage: Option<u64>,
+    pub bytes: Option<u64>,
+    pub checksum: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -72,6 +87,48 @@ pub struct ExportedFile {
     pub shape: Vec<u64>,
     /// As numpy reads it; `None` of a raw file and of a stream.
     pub dtype: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+pub struct View<'a> {
+    pub space: &'a str,
+    pub file: String,
+    pub revision: u64,
+    pub lineage: u64,
+    pub lineage_id: String,
+    /// Otherwise the file points into the space.
+    pub copied: bool,
+    pub verified: bool,
+    pub hold: Option<ViewHold>,
+    pub datasets: Vec<ShownDataset>,
+    pub left_out: Vec<LeftOut>,
+}
+
+#[derive(Serialize)]
+pub struct ViewHold {
+    pub counts: bool,
+    #[serde(flatten)]
+    pub hold: Hold,
+}
+
+#[derive(Serialize)]
+pub struct ShownDataset {
+    /// In the file.
+    pub path: String,
+    /// `None` of an array over the shards, which has no kind.
+    pub shard: Option<u32>,
+    pub item: String,
+    pub kind: Option<&'static str>,
+    pub element_type: &'static str,
+    pub shape: Vec<u64>,
+}
+
+#[derive(Serialize)]
+pub struct LeftOut {
+    /// `None` of an array over the shards.
+    pub shard: Option<u32>,
+    pub item: String,
+    pub why: String,
 }
 
 #[derive(Serialize)]
@@ -247,6 +304,23 @@ impl Layout<'_> {
     }
 }
 
+impl TableRow<'_> {
+    pub fn of(portion: &PortionSurvey) -> TableRow<'_> {
+        let newest = portion.newest.as_ref();
+        TableRow {
+            file: &portion.file,
+            rank: portion.rank,
+            offset_start: portion.offset_start,
+            offset_end: portion.offset_end,
+            offset_next: portion.offset_next,
+            revision: newest.map(|newest| newest.key.number),
+            lineage: newest.map(|newest| newest.key.lineage.number),
+            bytes: newest.map(|newest| newest.bytes),
+            checksum: newest.map(|newest| hex(&newest.checksum)),
+        }
+    }
+}
+
 impl ShownShard {
     pub fn of(shard: &ShardSurvey, manifest: Manifest) -> ShownShard {
         let outputs = manifest.annex.outputs.iter();
@@ -269,11 +343,7 @@ impl ShownItem {
         let (global_shape, offset) = item.place.map(|place| (place.global_shape, place.offset)).unzip();
         ShownItem {
             name: item.name,
-            kind: match item.kind {
-                ItemKind::Region => "region",
-                ItemKind::Object => "object",
-                ItemKind::File => "stream",
-            },
+            kind: item_kind(item.kind),
             element_type: item.element.name(),
             shape: item.shape,
             global_shape,
@@ -281,5 +351,14 @@ impl ShownItem {
             bytes: item.bytes,
             extents: item.extents.iter().map(|e| Extent { at: e.at, bytes: e.bytes }).collect(),
         }
+    }
+}
+
+/// What kind of item it is, in a word.
+pub fn item_kind(kind: ItemKind) -> &'static str {
+    match kind {
+        ItemKind::Region => "region",
+        ItemKind::Object => "object",
+        ItemKind::File => "stream",
     }
 }

@@ -1,4 +1,5 @@
-//! The documents of the commands that tend: `checkpoint`, `hold`, `release`, `prune`, `salvage`.
+//! The documents of the commands that tend: `checkpoint`, `hold`, `release`, `prune`, `reserve` and
+//! `grow`, `salvage`.
 
 use serde::Serialize;
 
@@ -53,6 +54,29 @@ pub struct PrunedRevision {
     pub goes: bool,
     /// Nothing, if it goes.
     pub stays_for: Vec<&'static str>,
+}
+
+#[derive(Serialize)]
+pub struct Reserve<'a> {
+    pub space: &'a str,
+    pub file_system: &'static str,
+    /// 0 where there are none.
+    pub stripe_bytes: u64,
+    /// `None` if none were asked for.
+    pub stripes_in_effect: Option<bool>,
+    pub files: Vec<ReservedFile<'a>>,
+    pub layouts_removed: &'a [String],
+}
+
+#[derive(Serialize)]
+pub struct ReservedFile<'a> {
+    pub file: &'a str,
+    pub ranks: &'a [u32],
+    pub bytes: u64,
+    /// What of it will be written.
+    pub used_bytes: u64,
+    /// `None` where the file system does not tell.
+    pub allocated_bytes: Option<u64>,
 }
 
 #[derive(Serialize)]

@@ -3,16 +3,17 @@
 //! What must hold: every block is verified before a file gets its name; all files are of one revision; a
 //! name from the space makes no path that leaves the directory.
 
-mod files;
 mod npy;
 
 use crate::{
     arguments::{self, Format},
+    array,
     document::{self, ExportedFile, hex},
     exit::{Exit, Failure, say},
-    output, text,
+    output, progress, text,
+    unfinished::{Unfinished, refuse_existing},
 };
-use files::{Unfinished, refuse_existing};
+use indicatif::ProgressBar;
 use mainstay_engine::{
     Error, Reader, check_name,
     space::format::{ElementType, Item, ItemKind},
@@ -99,7 +100,7 @@ fn parts(wanted: &arguments::Export, reader: &Reader) -> Result<Vec<Part>, Failu
 fn target(format: Format, shard: u32, item: &Item) -> Result<Target, Failure> {
     // It comes from the space, and is about to become a path.
     check_name(&item.name).map_err(|error| Failure::lost(format!("shard {shard}: {error}; it is not exported")))?;
-    let (element, shape) = npy::array(item);
+    let (element, shape) = array::of(item);
     let (head, suffix) = match (item.kind, format) {
         // What is in it, only the program knows.
         (ItemKind::File, _) => (Vec::new(), "bin"),
@@ -115,16 +116,21 @@ fn write(wanted: &arguments::Export, reader: &Reader, parts: &[Part]) -> Result<
     let names: Vec<PathBuf> = parts.iter().flat_map(|part| part.files.iter().map(|file| file.name.clone())).collect();
     refuse_existing(&wanted.directory, &names, wanted.force)?;
     let unfinished = Unfinished::begin(&wanted.directory)?;
-    parts.iter().try_for_each(|part| write_part(part, reader, &unfinished))?;
+    let bar = progress::of_bytes(parts.iter().flat_map(|part| &part.items).map(|item| item.bytes).sum());
+    bar.set_message(format!("revision {}", reader.key().number));
+    let written = parts.iter().try_for_each(|part| write_part(part, reader, &unfinished, &bar));
+    bar.finish_and_clear();
+    written?;
     Ok(unfinished.finish(&names, wanted.force)?)
 }
 
-fn write_part(part: &Part, reader: &Reader, unfinished: &Unfinished) -> Result<(), Stopped> {
+fn write_part(part: &Part, reader: &Reader, unfinished: &Unfinished, bar: &ProgressBar) -> Result<(), Stopped> {
     for (file, item) in part.files.iter().zip(&part.items) {
         unfinished.make(&file.name, &file.head, item.bytes)?;
     }
     let failure = OnceLock::new();
     let sink = |index: usize, offset: u64, bytes: &[u8]| {
+        bar.inc(bytes.len() as u64);
         let file = &part.files[index];
         if failure.get().is_none()
             && let Err(error) = unfinished.write(&file.name, file.head.len() as u64 + offset, bytes)

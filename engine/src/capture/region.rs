@@ -3,7 +3,7 @@
 use super::copy::copy;
 use crate::{
     error::{Error, Result},
-    space::format::{BLOCK_BYTES, DIMENSIONS_MAX, ElementType, PlaceInWhole},
+    space::format::{BLOCK_BYTES, DIMENSIONS_MAX, ElementType, Item, PlaceInWhole},
 };
 use std::sync::Arc;
 
@@ -119,6 +119,12 @@ impl Region {
 }
 
 impl Description {
+    /// That of an item that was saved.
+    pub(crate) fn of(item: Item) -> Description {
+        let Item { name, element, shape, place, bytes, .. } = item;
+        Description { name, element, shape, place, bytes }
+    }
+
     /// Where it begins in the shard's log: large ones on a block, small ones share blocks, so that what is
     /// read in place is aligned for every element type.
     pub(crate) fn alignment(&self) -> u64 {

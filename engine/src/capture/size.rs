@@ -1,12 +1,18 @@
 //! How much room a shard may need, known at t1: before its pieces are there.
 
 use super::{Marked, Region, region::Description};
-use crate::space::format::{Annex, BLOCK_BYTES, Manifest, Note, Profile, blocks_for};
+use crate::space::format::{Annex, BLOCK_BYTES, Item, ItemKind, Manifest, Note, Profile, blocks_for};
 
 /// Room in the list of items for the extents of what is written in pieces: one for each so many bytes that
 /// were announced, and these besides.
 const BYTES_AN_EXTENT: u64 = 256;
 const EXTENTS_FEW: u64 = 4096;
+
+/// Of a state of which only the bytes are known: so many regions, with bytes of the name and dimensions, and one
+/// more for each so many blocks. Each may leave a part of its last block empty.
+const REGIONS_FEW: usize = 8;
+const REGION_LIKELY: (usize, usize) = (64, 4);
+const BLOCKS_A_REGION: u64 = 1024;
 
 /// What a rank is about to save.
 #[derive(Debug, Clone)]
@@ -32,8 +38,39 @@ impl Size {
         notes: Vec<Note>,
         outputs: &[Marked],
     ) -> Size {
-        let (small, rest): (Vec<_>, Vec<_>) =
-            regions.iter().map(|region| &*region.description).partition(|region| region.bytes < small_below);
+        let lengths = outputs.iter().map(|output| output.length.clone()).collect();
+        // Its profile comes later; here it stands for its size.
+        let annex = Annex { notes, outputs: lengths, profile: Some(Profile::default()) };
+        let regions: Vec<&Description> = regions.iter().map(|region| &*region.description).collect();
+        Self::of(&regions, announced, small_below, annex)
+    }
+
+    /// Of a shard with the items of one that was saved, whatever the stage.
+    pub(crate) fn of_items(items: Vec<Item>, annex: Annex) -> Size {
+        let (streams, regions): (Vec<Item>, Vec<Item>) =
+            items.into_iter().partition(|item| item.kind == ItemKind::File);
+        let announced = streams.iter().fold(0, |sum: u64, stream| sum.saturating_add(stream.bytes));
+        let regions: Vec<Description> = regions.into_iter().map(Description::of).collect();
+        let annex = Annex { profile: Some(Profile::default()), ..annex };
+        Self::of(&regions.iter().collect::<Vec<_>>(), announced, BLOCK_BYTES, annex)
+    }
+
+    /// Of a state of `bytes` bytes of which nothing more is known, so many of them written in pieces.
+    pub(crate) fn of_bytes(bytes: u64, in_pieces: u64) -> Size {
+        let announced = in_pieces.min(bytes);
+        let spare = REGIONS_FEW as u64 + blocks_for(bytes) / BLOCKS_A_REGION;
+        let annex = Annex { profile: Some(Profile::default()), ..Annex::default() };
+        Size {
+            blocks: blocks_for(bytes) + spare,
+            regions: vec![REGION_LIKELY; REGIONS_FEW],
+            extents: extents_for(announced),
+            announced,
+            annex,
+        }
+    }
+
+    fn of(regions: &[&Description], announced: u64, small_below: u64, annex: Annex) -> Size {
+        let (small, rest): (Vec<_>, Vec<_>) = regions.iter().partition(|region| region.bytes < small_below);
         let gathered = |regions: Vec<&Description>| {
             let end =
                 |end: u64, region: &Description| end.next_multiple_of(region.alignment()).saturating_add(region.bytes);
@@ -43,12 +80,8 @@ impl Size {
         // is gathered apart has ends of its own.
         let ends = if announced > 0 { 2 + u64::from(small_below > 0) } else { 0 };
         let blocks = gathered(small) + gathered(rest) + blocks_for(announced) + ends;
-        let names = regions.iter().map(|region| (region.description.name.len(), region.description.shape.len()));
-        let extents = if announced > 0 { EXTENTS_FEW + announced / BYTES_AN_EXTENT } else { 0 };
-        let lengths = outputs.iter().map(|output| output.length.clone()).collect();
-        // Its profile comes later; here it stands for its size.
-        let annex = Annex { notes, outputs: lengths, profile: Some(Profile::default()) };
-        Size { blocks, regions: names.collect(), extents, announced, annex }
+        let regions = regions.iter().map(|region| (region.name.len(), region.shape.len())).collect();
+        Size { blocks, regions, extents: extents_for(announced), announced, annex }
     }
 
     pub(crate) fn blocks(&self) -> u64 {
@@ -74,4 +107,8 @@ impl Size {
         let extents = self.extents + 2 * self.regions.len() as u64;
         Manifest::bytes_at_most(&self.regions, &self.annex, runs) + extents * Manifest::EXTENT_BYTES
     }
+}
+
+fn extents_for(announced: u64) -> u64 {
+    if announced > 0 { EXTENTS_FEW + announced / BYTES_AN_EXTENT } else { 0 }
 }

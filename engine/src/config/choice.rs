@@ -2,7 +2,9 @@
 
 use super::{Config, Interval, Key, PoolHeld, Signal, Value, value::shortened};
 use crate::{
+    device::Allocate,
     error::{Error, Result},
+    space::Per,
     stage::Stage,
 };
 use std::{path::PathBuf, time::Duration};
@@ -21,6 +23,10 @@ pub struct Choice {
     pub flush_every: Option<Duration>,
     pub io_threads: Option<u32>,
     pub portion_bytes: Option<u64>,
+    pub per: Option<Per>,
+    pub allocate: Option<Allocate>,
+    pub stripe_count: Option<u32>,
+    pub stripe_bytes: Option<u64>,
     pub pool_directory: Option<PathBuf>,
     pub every_steps: Option<u64>,
     pub every: Option<Duration>,

@@ -14,6 +14,10 @@ const FLUSH_MAX: Duration = Duration::from_secs(60);
 const IO_THREADS_MAX: u32 = 64;
 /// The smallest portion that holds the slots and anything at all.
 const PORTION_BYTES_MIN: u64 = 1 << 20;
+const STRIPE_COUNT_MAX: u32 = 1 << 16;
+/// What CephFS and Lustre take multiples of.
+const STRIPE_UNIT: u64 = 64 << 10;
+const STRIPE_BYTES_MAX: u64 = 1 << 30;
 const FILE_BYTES_MAX: u64 = i64::MAX as u64;
 /// Shorter times are mistakes of unit.
 const TIME_MIN: Duration = Duration::from_millis(1);
@@ -159,6 +163,45 @@ keys! {
         show: shown::bytes,
         in_range: |size: &u64| *size == 0 || (PORTION_BYTES_MIN..=FILE_BYTES_MAX).contains(size),
     }
+    per {
+        name: "per",
+        meaning: "which ranks share a file of a new space: all of the job, those of a node, or none; auto: node on CephFS, \
+                  else app",
+        takes: "auto, app, node or rank",
+        alike: true,
+        read: value::word,
+        show: shown::word,
+        in_range: any,
+    }
+    allocate {
+        name: "allocate",
+        meaning: "how hard room is promised to a new space: not at all, by blocks that are set aside, or by zeros that \
+                  are written",
+        takes: "sparse, blocks or zero",
+        alike: true,
+        read: value::word,
+        show: shown::word,
+        in_range: any,
+    }
+    stripe_count {
+        name: "stripe_count",
+        meaning: "CephFS and Lustre: over how many servers a file of a new space is striped; 0: as the file system does it",
+        takes: "0 to 65536",
+        alike: true,
+        read: value::count,
+        show: shown::count,
+        in_range: |count: &u32| *count <= STRIPE_COUNT_MAX,
+    }
+    stripe_bytes {
+        name: "stripe_bytes",
+        meaning: "CephFS and Lustre: size of a stripe of a new space, on which portions and slots begin; 0: as the file \
+                  system does it",
+        takes: "0, or multiples of 64 KiB up to 1 GiB",
+        alike: true,
+        read: value::bytes,
+        show: shown::bytes,
+        in_range: |size: &u64| *size <= STRIPE_BYTES_MAX && size.is_multiple_of(STRIPE_UNIT),
+    }
     pool_directory {
         name: "pool_directory",
         meaning: "where the pool is made",
@@ -291,8 +334,8 @@ mod tests {
 
     #[test]
     fn what_is_shown_can_be_set_again() {
-        let others = "7, direct, 1 MiB, 8 KiB, checkpoint, 1 KiB, 64 KiB, 1 MiB, 0.5, 3, 2 GiB, /tmp, 100, 600, 86400, \
-                      young, 0.25, USR1";
+        let others = "7, direct, 1 MiB, 8 KiB, checkpoint, 1 KiB, 64 KiB, 1 MiB, 0.5, 3, 2 GiB, rank, zero, 4, 1 MiB, /tmp, \
+                      100, 600, 86400, young, 0.25, USR1";
         let others: Vec<_> = others.split(", ").collect();
         let (mut choice, mut config) = (Choice::default(), Config::default());
         for (key, other) in KEYS.iter().zip(others.iter().copied()) {

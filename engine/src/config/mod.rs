@@ -25,7 +25,9 @@ pub use signal::Signal;
 pub use value::Value;
 
 use crate::{
+    device::Allocate,
     error::{Error, Result},
+    space::Per,
     stage::Stage,
 };
 use std::{path::PathBuf, thread, time::Duration};
@@ -55,6 +57,14 @@ pub struct Config {
     pub io_threads: u32,
     /// Bytes of each rank's portion; 0 has the first checkpoint size it.
     pub portion_bytes: u64,
+    /// Which ranks share a file of a new layout.
+    pub per: Per,
+    /// How hard room is promised to a new layout.
+    pub allocate: Allocate,
+    /// Servers that a file of a new layout is striped over, where the file system has stripes; 0: as it does it.
+    pub stripe_count: u32,
+    /// Bytes of a stripe of a new layout, there; 0: as the file system does it.
+    pub stripe_bytes: u64,
     /// Where the pool lives.
     pub pool_directory: PathBuf,
     /// A checkpoint is due every so many steps; 0: not by steps.
@@ -102,6 +112,10 @@ impl Default for Config {
             flush_every: Duration::from_millis(100),
             io_threads: 0,
             portion_bytes: 0,
+            per: Per::default(),
+            allocate: Allocate::default(),
+            stripe_count: 0,
+            stripe_bytes: 0,
             pool_directory: PathBuf::from("/dev/shm"),
             every_steps: 0,
             every: Duration::ZERO,

@@ -1,7 +1,7 @@
 //! Values as places give them, read for what a key takes.
 
 use super::{Interval, PoolHeld, Signal};
-use crate::stage::Stage;
+use crate::{device::Allocate, space::Per, stage::Stage};
 use bytesize::ByteSize;
 use std::{ffi::OsStr, fmt, path::PathBuf, time::Duration};
 
@@ -137,6 +137,16 @@ impl Word for Stage {
 
 impl Word for PoolHeld {
     const ALL: &'static [(&'static str, Self)] = &[("always", PoolHeld::Always), ("checkpoint", PoolHeld::Checkpoint)];
+}
+
+impl Word for Per {
+    const ALL: &'static [(&'static str, Self)] =
+        &[("auto", Per::Auto), ("app", Per::App), ("node", Per::Node), ("rank", Per::Rank)];
+}
+
+impl Word for Allocate {
+    const ALL: &'static [(&'static str, Self)] =
+        &[("sparse", Allocate::Sparse), ("blocks", Allocate::Blocks), ("zero", Allocate::Zero)];
 }
 
 impl Word for Interval {

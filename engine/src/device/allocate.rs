@@ -1,5 +1,6 @@
 //! Room in a file, had for real, and nothing that a signal could spoil.
 
+use super::{Allocate, Room};
 use nix::{
     fcntl::posix_fallocate,
     sys::{
@@ -9,9 +10,15 @@ use nix::{
 };
 use std::{fs, io};
 
-/// Allocates the first `bytes` of `file`.
-pub(crate) fn allocate(file: &fs::File, bytes: u64) -> io::Result<()> {
-    allocate_at(file, 0, bytes)
+/// Gives a new file its length, and has so much of it set aside as was asked for, where the file system
+/// `sets_aside` anything. Where a file has its length, no write needs to make it longer.
+pub(super) fn set_aside(file: &fs::File, room: &Room, sets_aside: bool) -> io::Result<()> {
+    within_limit(room.bytes)?;
+    let bytes = i64::try_from(room.bytes).map_err(|_| too_large())?;
+    if room.allocate == Allocate::Blocks && sets_aside {
+        room.stretches.iter().try_for_each(|stretch| allocate_at(file, stretch.start, stretch.end - stretch.start))?;
+    }
+    if bytes > 0 { file.set_len(room.bytes) } else { Ok(()) }
 }
 
 /// Allocates `bytes` of `file` from `at` on. No signal is handled meanwhile: a tmpfs (before Linux 6.18)

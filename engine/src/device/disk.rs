@@ -1,8 +1,12 @@
 //! A directory of the file system. Aligned transfers go past the page cache (O_DIRECT) where the
 //! file system allows it; the rest, and file systems without it, go through the cache.
 
-use super::{Access, Device, File, LockFile, allocate, lock::ByteLocks, within_limit};
+use super::{
+    Access, Device, File, FileSystem, LockFile, Room, Stripes, allocate::set_aside, lock::ByteLocks, stripes,
+    within_limit,
+};
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
+use rustix::fs::{AtFlags, StatxFlags, statx};
 use std::{
     fs::{self, OpenOptions},
     io,
@@ -46,6 +50,25 @@ impl Disk {
         let direct = options.clone().create_new(false).custom_flags(libc::O_NOFOLLOW | libc::O_DIRECT).open(&path);
         Ok(DiskFile { cached, direct: direct.ok(), cached_writes: AtomicBool::new(false) })
     }
+
+    /// A new file without a byte in it, striped as wished for.
+    fn make_empty(&self, name: &str, file_system: &FileSystem, wanted: Stripes) -> io::Result<DiskFile> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        if let (FileSystem::Lustre { lfs: Some(lfs) }, true) = (file_system, wanted.is_chosen()) {
+            stripes::make_lustre(lfs, &self.directory.join(name), wanted)?;
+        } else {
+            options.create_new(true).mode(0o600);
+        }
+        let file = self.open_with(name, &options)?;
+        stripes::choose(file_system, &file.cached, wanted).inspect_err(|_| self.forget(name))?;
+        Ok(file)
+    }
+
+    /// Removes what could not be made; what is left is cleared away by the next opening.
+    fn forget(&self, name: &str) {
+        let _ = fs::remove_file(self.directory.join(name));
+    }
 }
 
 impl Device for Disk {
@@ -66,12 +89,10 @@ impl Device for Disk {
         Ok(names)
     }
 
-    fn create(&self, name: &str, bytes: u64) -> io::Result<Arc<dyn File>> {
-        let file = self.open_with(name, OpenOptions::new().read(true).write(true).create_new(true).mode(0o600))?;
-        if let Err(error) = allocate(&file.cached, bytes) {
-            fs::remove_file(self.directory.join(name))?;
-            return Err(error);
-        }
+    fn create(&self, name: &str, room: &Room) -> io::Result<Arc<dyn File>> {
+        let file_system = if room.bytes > 0 { self.file_system() } else { FileSystem::Other };
+        let file = self.make_empty(name, &file_system, room.stripes)?;
+        set_aside(&file.cached, room, file_system.sets_aside()).inspect_err(|_| self.forget(name))?;
         Ok(Arc::new(file))
     }
 
@@ -95,6 +116,25 @@ impl Device for Disk {
     fn lock_file(&self, name: &str) -> io::Result<Box<dyn LockFile>> {
         Ok(Box::new(ByteLocks::open(&self.directory.join(name))?))
     }
+
+    fn file_system(&self) -> FileSystem {
+        FileSystem::of(&self.directory)
+    }
+
+    fn stripe_bytes(&self, wanted: Stripes, probe: &str) -> io::Result<u64> {
+        let file_system = self.file_system();
+        match wanted.bytes {
+            _ if !file_system.has_stripes() => Ok(0),
+            // What a file gets that nobody chose for, only a file tells.
+            0 => {
+                let file = self.make_empty(probe, &file_system, wanted)?;
+                let bytes = stripes::stripe_bytes(&file_system, &self.directory.join(probe), &file.cached);
+                self.forget(probe);
+                bytes
+            }
+            chosen => Ok(chosen),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -108,6 +148,12 @@ impl DiskFile {
     fn direct_for(&self, address: *const u8, bytes: usize, offset: u64) -> Option<&fs::File> {
         let aligned = (address.addr() | bytes | offset as usize).is_multiple_of(ALIGNMENT);
         self.direct.as_ref().filter(|_| aligned)
+    }
+
+    /// How many names it has.
+    fn links(&self) -> io::Result<u64> {
+        let found = statx(&self.cached, "", AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC, StatxFlags::NLINK);
+        found.map_or_else(|_| self.cached.metadata().map(|found| found.nlink()), |found| Ok(found.stx_nlink.into()))
     }
 }
 
@@ -137,8 +183,9 @@ impl File for DiskFile {
             self.cached.sync_data()?;
         }
         self.direct.as_ref().map_or(Ok(()), fs::File::sync_data)?;
-        // Nobody would ever find what lies in a file without a name.
-        if self.cached.metadata()?.nlink() == 0 {
+        // Nobody would ever find what lies in a file without a name. As this machine knows it: to ask a server
+        // would be a metadata operation at every checkpoint.
+        if self.links()? == 0 {
             return Err(io::Error::new(io::ErrorKind::NotFound, "the file was removed meanwhile"));
         }
         Ok(())
@@ -146,5 +193,10 @@ impl File for DiskFile {
 
     fn bytes(&self) -> io::Result<u64> {
         Ok(self.cached.metadata()?.len())
+    }
+
+    fn allocated_bytes(&self) -> io::Result<u64> {
+        const UNIT: u64 = 512;
+        Ok(self.cached.metadata()?.blocks() * UNIT)
     }
 }

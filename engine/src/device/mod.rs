@@ -6,11 +6,17 @@
 
 mod allocate;
 mod disk;
+mod file_system;
 mod lock;
+mod room;
+mod stripes;
 
-pub(crate) use allocate::{allocate, allocate_at, within_limit};
+pub(crate) use allocate::{allocate_at, within_limit};
 pub use disk::Disk;
+pub use file_system::FileSystem;
 pub(crate) use lock::{ByteLocks, forks};
+
+pub use room::{Allocate, Room, Stripes};
 
 use std::{fmt, io, path::PathBuf, sync::Arc};
 
@@ -24,8 +30,8 @@ pub trait Device: Send + Sync + fmt::Debug {
     }
     /// Names of the files in it.
     fn list(&self) -> io::Result<Vec<String>>;
-    /// Makes a file of `bytes`, allocated for real; fails if the name is taken.
-    fn create(&self, name: &str, bytes: u64) -> io::Result<Arc<dyn File>>;
+    /// Makes a file with such room, as far as it can be had without writing; fails if the name is taken.
+    fn create(&self, name: &str, room: &Room) -> io::Result<Arc<dyn File>>;
     fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>>;
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     fn remove(&self, name: &str) -> io::Result<()>;
@@ -33,6 +39,17 @@ pub trait Device: Send + Sync + fmt::Debug {
     fn sync_directory(&self) -> io::Result<()>;
     /// Opens the lock file `name`, made if it is missing.
     fn lock_file(&self, name: &str) -> io::Result<Box<dyn LockFile>>;
+
+    /// What lies below, where that matters for how portions are laid out.
+    fn file_system(&self) -> FileSystem {
+        FileSystem::Other
+    }
+
+    /// Bytes of a stripe of the files that are made with `stripes`; 0 where there are none. To find out, a file
+    /// `probe` may be made and removed.
+    fn stripe_bytes(&self, _stripes: Stripes, _probe: &str) -> io::Result<u64> {
+        Ok(0)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +66,11 @@ pub trait File: Send + Sync + fmt::Debug {
     /// that have ended.
     fn sync(&self) -> io::Result<()>;
     fn bytes(&self) -> io::Result<u64>;
+
+    /// Bytes that it takes on the medium, as far as the file system tells (`FileSystem::sets_aside`).
+    fn allocated_bytes(&self) -> io::Result<u64> {
+        self.bytes()
+    }
 }
 
 /// Bytes that ranks lock, one each; locks beyond are held for an instant, by whoever takes a hold.

@@ -9,10 +9,12 @@ mod meta;
 mod plan;
 mod publish;
 mod saving;
+mod sizing;
 mod threads;
 
 pub(crate) use load::Load;
 pub(crate) use meta::Meta;
 pub(crate) use plan::{Contents, Plan, Staged};
 pub(crate) use saving::{Saving, lock};
+pub(crate) use sizing::{RUNS, portion_blocks};
 pub(crate) use threads::{IoThreads, spawn, spawn_scoped};

@@ -151,7 +151,7 @@ mod tests {
     use crate::{
         device::File,
         space::{
-            data_from,
+            LayoutFile, data_from,
             format::{BLOCK, Header, PortionPlace, hash, hash_blocks},
         },
     };
@@ -233,7 +233,9 @@ mod tests {
             holds_bytes: 0,
             portions: vec![place],
         };
-        Blocks::new(Portion::new(memory.clone(), "file".into(), &header, place), runs.to_vec())
+        let (file, bytes) = (memory.clone(), header.file_bytes);
+        let layout = LayoutFile { name: "file".to_owned(), path: "file".into(), header, file, bytes };
+        Blocks::new(Portion::new(&layout, place), runs.to_vec())
     }
 
     #[test]

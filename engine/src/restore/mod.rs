@@ -13,6 +13,7 @@ mod scatter;
 mod shard;
 mod stored;
 mod survey;
+mod table;
 
 pub(crate) use blocks::Blocks;
 pub(crate) use find::{Found, Seen, Sight, find};
@@ -23,3 +24,4 @@ pub(crate) use regions::{Targets, has_moved, match_regions};
 pub use shard::{ShardSurvey, Verified};
 pub(crate) use stored::Stored;
 pub use survey::{LayoutSurvey, RevisionSurvey, SpaceSurvey};
+pub use table::{NewestShard, PortionSurvey};

@@ -6,7 +6,7 @@
 //! slots is damage, and everything else is looked at again.
 
 use super::{
-    HoldState, HoldSurvey, Seen, ShardSurvey, Sight, Verified, find,
+    HoldState, HoldSurvey, PortionSurvey, Seen, ShardSurvey, Sight, Verified, find,
     shard::{TRIES, damage_of, slots},
 };
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
     device::{Access, Device, Disk},
     error::{Error, Result},
     space::{
-        HoldsRead, LOCK_FILE, Portion,
+        HoldsRead, LOCK_FILE, Portion, contradictions,
         format::{Header, Lineage, PhaseRecord, Slot},
         is_layout, list, open_layout,
     },
@@ -30,6 +30,8 @@ pub struct SpaceSurvey {
     pub layouts: Vec<LayoutSurvey>,
     /// Newest first.
     pub revisions: Vec<RevisionSurvey>,
+    /// By layout, file and rank; those that cannot be read are missing.
+    pub portions: Vec<PortionSurvey>,
     /// In the order in which they were taken.
     pub holds: Vec<HoldSurvey>,
     /// Whether a job has it open; `None` where that cannot be told.
@@ -128,6 +130,18 @@ impl SpaceSurvey {
     }
 }
 
+impl SpaceSurvey {
+    fn look_at_portions(&mut self, ledgers: Vec<(String, Ledger)>) {
+        let held = self.holds.iter().filter(|held| matches!(held.state, HoldState::Counts | HoldState::Pending));
+        let held: Vec<RevisionKey> = held.map(|held| held.key()).collect();
+        let portions = ledgers.into_iter().map(|(file, mut ledger)| {
+            ledger.set_held(held.clone());
+            PortionSurvey::of(&file, &ledger)
+        });
+        self.portions = portions.collect();
+    }
+}
+
 impl RevisionSurvey {
     /// Bytes of all items of the shards that were found.
     pub fn bytes(&self) -> u64 {
@@ -215,10 +229,11 @@ fn look(device: &dyn Device) -> Result<(SpaceSurvey, bool)> {
         other => damage.extend(other.map(|error| error.to_string())),
     }
     layouts.sort_by_key(|layout| (layout.header.layout_number, layout.name.clone()));
+    damage.extend(contradictions(&layouts));
 
     let newest_layout = layouts.last().map(|layout| layout.header.layout_id);
     let (mut clean, mut sight, mut read, mut holds) = (true, Sight::default(), Vec::new(), Vec::new());
-    let mut lineage = None;
+    let (mut lineage, mut ledgers) = (None, Vec::new());
     let mut shards: BTreeMap<_, BTreeMap<u32, ShardSurvey>> = BTreeMap::new();
     for layout in &layouts {
         match layout.read_holds() {
@@ -229,6 +244,7 @@ fn look(device: &dyn Device) -> Result<(SpaceSurvey, bool)> {
             let (slots, opened) = read_portion(&portion)?;
             read.push((portion.clone(), slots));
             let Some(opened) = opened.map_err(|what| damage.extend(what)).ok() else { continue };
+            let usable = opened.usable;
             damage.extend(opened.damage.into_iter().chain(opened.torn));
             sight.lineages.extend(opened.lineage);
             lineage = lineage.max(opened.lineage);
@@ -241,6 +257,7 @@ fn look(device: &dyn Device) -> Result<(SpaceSurvey, bool)> {
                 sight.lineages.push(seen.key.lineage);
                 sight.shards.push(seen);
             }
+            ledgers.extend(usable.then(|| (layout.name.clone(), opened.ledger)));
         }
     }
     changed |= read.iter().any(|(portion, before)| slots(portion) != *before);
@@ -259,8 +276,10 @@ fn look(device: &dyn Device) -> Result<(SpaceSurvey, bool)> {
     revisions.sort_by_key(|revision| Reverse(revision.key));
     let layouts = layouts.into_iter().map(|layout| LayoutSurvey { file: layout.name, header: layout.header }).collect();
     let path = device.path();
-    let mut survey = SpaceSurvey { path, layouts, revisions, holds: Vec::new(), in_use, clean, damage };
+    let (portions, none) = (Vec::new(), Vec::new());
+    let mut survey = SpaceSurvey { path, layouts, revisions, portions, holds: none, in_use, clean, damage };
     survey.judge(&holds, lineage);
+    survey.look_at_portions(ledgers);
     Ok((survey, changed))
 }
 

@@ -2,10 +2,10 @@
 //! be local to each node, or shared by all.
 
 use crate::{
-    device::{Access, Device},
+    device::{Access, Device, Room},
     error::{Error, Result},
     group::{Group, agree, gather},
-    space::{PROBE, draw_id},
+    space::probe_name,
 };
 use std::io;
 
@@ -34,7 +34,10 @@ impl Domain {
             let probe = String::from_utf8_lossy(&probe).into_owned();
             let failed = |e| Error::io("making", format!("{}/{probe}", device.path()), e);
             // Without a byte in it: a disk that is full can still be restored from.
-            agree(group, if rank == next { device.create(&probe, 0).map(drop).map_err(failed) } else { Ok(()) })?;
+            agree(
+                group,
+                if rank == next { device.create(&probe, &Room::of(0)).map(drop).map_err(failed) } else { Ok(()) },
+            )?;
             // Everyone has looked before it goes. One that cannot be opened is not out of sight.
             if agree(group, sees(device, &probe))? || rank == next {
                 leader = leader.or(Some(next));
@@ -71,8 +74,4 @@ fn remove(device: &dyn Device, probe: &str) -> Result<()> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed.map_err(|e| Error::io("removing", format!("{}/{probe}", device.path()), e)),
     }
-}
-
-fn probe_name() -> Result<String> {
-    Ok(format!("{PROBE}{:032x}", u128::from_le_bytes(draw_id()?)))
 }

@@ -3,59 +3,43 @@
 use super::inner::{Current, Inner};
 use crate::{
     capture::Size,
-    clock::unix_ns,
     commit::{Allocation, Complete, Ledger, RevisionKey},
-    device::Access,
+    device::{Access, FileSystem, Stripes},
     error::{Error, Result},
     group::{agree, gather},
-    place::{Plan, lock},
+    place::{Plan, RUNS, lock, portion_blocks},
     space::{
-        HOLDS_BYTES, LayoutFile, SLOT_STRIDE, create_layout, data_from, draw_id,
-        format::{BLOCK_BYTES, Catalogue, Header, PortionPlace, blocks_for},
-        layouts, remove_layout,
+        Arrangement, LayoutFile, Making, Per, blocks_in, create_layout, draw_id, layout_name, open_layout, probe_name,
+        remove_layout, remove_layouts_of,
     },
 };
-use std::{
-    io::ErrorKind,
-    sync::{Arc, Mutex},
-};
-
-/// Portions begin and end on this.
-const PORTION_ALIGNMENT: u64 = 64 << 10;
-/// Stretches that a shard's data may fall into before its manifest needs more room.
-pub(super) const RUNS: usize = 64;
-/// Room in each manifest for notes and output files that come after the first checkpoint.
-const ANNEX_BLOCKS: u64 = 1;
+use std::sync::{Arc, Mutex};
 
 impl Inner {
-    /// Makes a layout for shards of `size`, one file for the ranks that see each other's files.
-    /// Collective.
+    /// Makes a layout for shards of `size`, a file for the ranks that are to share one and see each other's
+    /// files. Collective.
     pub(super) fn make_layout(&mut self, size: &Size) -> Result<()> {
-        let group = &*self.group;
-        let bytes = match self.config.portion_bytes {
-            0 => portion_bytes(size, self.config.keep),
-            configured => configured.next_multiple_of(PORTION_ALIGNMENT),
-        };
-        let sizes: Vec<u64> = gather(group, &bytes)?;
-        let mut id = agree(group, draw_id())?.to_vec();
-        group.broadcast(0, &mut id)?;
-        let mut number = [self.layouts.iter().map(|layout| layout.header.layout_number).max().unwrap_or(0) + 1];
-        group.all_max(&mut number)?;
-
-        let layout_id = id.try_into().map_err(|_| Error::GroupFailed { what: "an id of another length".to_owned() })?;
-        let header = self.header(layout_id, number[0], &sizes);
+        let (group, device) = (&*self.group, &*self.device);
+        let sharers = self.sharers()?;
+        let arrangement = self.arrange(size)?;
+        let (layout_id, layout_number) = (arrangement.layout_id, arrangement.layout_number);
         let first = |rank| Ledger::first_slot(layout_id, rank, self.lineage);
-        let leader = self.domain.leader;
-        let made = if group.rank() == leader {
-            create_layout(&*self.device, header, leader, first).map(Some)
+        let made = if group.rank() == sharers[0] {
+            let header = arrangement.header(&sharers, sharers[0] == self.domain.leader);
+            let making = Making { allocate: self.config.allocate, stripes: self.stripes(), progress: &|_| () };
+            create_layout(device, header, &making, first).map(Some)
         } else {
             Ok(None)
         };
         let made = match agree(group, made) {
             Ok(Some(layout)) => Ok(layout),
-            Ok(None) => self.find_layout(layout_id),
+            // Without locks a newer job may have removed it: this one was thought dead.
+            Ok(None) => open_layout(device, layout_name(layout_number, sharers[0], layout_id), Access::Write),
             Err(error) => {
-                self.remove_made(layout_id);
+                // Another node could not make its file of the layout: ours go too.
+                if group.rank() == self.domain.leader {
+                    let _ = remove_layouts_of(device, layout_number, layout_id);
+                }
                 return Err(error);
             }
         };
@@ -72,46 +56,47 @@ impl Inner {
         Ok(())
     }
 
-    fn header(&self, layout_id: [u8; 16], layout_number: u64, sizes: &[u64]) -> Header {
-        let holds_at = Header::bytes_for(self.domain.ranks.len());
-        let mut at = (holds_at + HOLDS_BYTES).next_multiple_of(PORTION_ALIGNMENT);
-        let portions = self.domain.ranks.iter().map(|rank| {
-            let place = PortionPlace { rank: *rank as u32, at, bytes: sizes[*rank] };
-            // Larger than any file: refused when it is made.
-            at = at.saturating_add(place.bytes);
-            place
-        });
-        let portions = portions.collect();
-        Header {
-            layout_id,
-            layout_number,
-            ranks: self.group.size() as u32,
-            slot_stride: SLOT_STRIDE,
-            holds_at,
-            holds_bytes: HOLDS_BYTES,
-            file_bytes: at,
-            created_unix_ns: unix_ns(),
-            portions,
-        }
-    }
-
-    fn find_layout(&self, layout_id: [u8; 16]) -> Result<LayoutFile> {
-        let found = layouts(&*self.device, Access::Write)?;
-        let ours = found.into_iter().find(|layout| layout.header.layout_id == layout_id);
-        // Without locks a newer job may have removed it: this one was thought dead.
-        let gone = || {
-            Error::io("opening", format!("the layout just made in {}", self.device.path()), ErrorKind::NotFound.into())
+    /// The ranks that share a file with this one, ascending. Collective.
+    fn sharers(&self) -> Result<Vec<usize>> {
+        let file_system = if self.config.per == Per::Auto { self.device.file_system() } else { FileSystem::Other };
+        let of_file = match self.config.per {
+            Per::Auto if !file_system.shares_badly() => self.domain.leader,
+            Per::Auto | Per::Node => self.node as usize,
+            Per::App => self.domain.leader,
+            Per::Rank => self.group.rank(),
         };
-        ours.ok_or_else(gone)
+        let mine = (self.domain.leader, of_file);
+        let all = gather(&*self.group, &mine)?;
+        Ok((0..all.len()).filter(|rank| all[*rank] == mine).collect())
     }
 
-    /// Another node could not make its file of the layout: ours goes too.
-    fn remove_made(&self, layout_id: [u8; 16]) {
-        if self.group.rank() == self.domain.leader
-            && let Ok(layout) = self.find_layout(layout_id)
-        {
-            let _ = remove_layout(&*self.device, &layout);
-        }
+    /// Where the portions of a new layout lie. Collective.
+    fn arrange(&self, size: &Size) -> Result<Arrangement> {
+        let (group, device) = (&*self.group, &*self.device);
+        let stripe = if group.rank() == self.domain.leader {
+            probe_name().and_then(|probe| {
+                let told = device.stripe_bytes(self.stripes(), &probe);
+                told.map_err(|e| Error::io("asking for the stripes of files in", device.path(), e))
+            })
+        } else {
+            Ok(0)
+        };
+        let number = self.layouts.iter().map(|layout| layout.header.layout_number).max().unwrap_or(0) + 1;
+        let mut numbers = [number, agree(group, stripe)?];
+        group.all_max(&mut numbers)?;
+        let blocks = match self.config.portion_bytes {
+            0 => portion_blocks(size, self.config.keep),
+            configured => blocks_in(configured),
+        };
+        let mut id = agree(group, draw_id())?.to_vec();
+        group.broadcast(0, &mut id)?;
+        let layout_id = id.try_into().map_err(|_| Error::GroupFailed { what: "an id of another length".to_owned() })?;
+        let [layout_number, stripe_bytes] = numbers;
+        Ok(Arrangement { layout_id, layout_number, stripe_bytes, blocks: gather(group, &blocks)? })
+    }
+
+    fn stripes(&self) -> Stripes {
+        Stripes { count: self.config.stripe_count, bytes: self.config.stripe_bytes }
     }
 
     /// Removes older layouts once they hold nothing that is kept. Decided alike on all ranks.
@@ -124,9 +109,9 @@ impl Inner {
         let kept: Vec<[u8; 16]> = kept.chain([current]).collect();
         let is_old = |id: &[u8; 16]| !kept.contains(id);
         self.others.retain(|ledger| !is_old(&ledger.portion().layout_id()));
-        let (old, rest) = self.layouts.drain(..).partition(|layout| is_old(&layout.header.layout_id));
+        let (old, rest): (Vec<LayoutFile>, _) =
+            self.layouts.drain(..).partition(|layout| is_old(&layout.header.layout_id));
         self.layouts = rest;
-        let old: Vec<LayoutFile> = old;
         if self.group.rank() == self.domain.leader {
             // One that stays is found at the next opening, and tried again then.
             old.iter().for_each(|layout| drop(remove_layout(&*self.device, layout)));
@@ -149,13 +134,4 @@ impl Inner {
             runs = 2 * allocation.data.len();
         }
     }
-}
-
-/// Bytes of a portion with room for keep+2 shards of `size`.
-fn portion_bytes(size: &Size, keep: u32) -> u64 {
-    let (need, revisions) = (Plan::need(size, RUNS), u64::from(keep) + 2);
-    // Each root has a catalogue of its own: two in the slots, two on the way.
-    let catalogues = 4 * blocks_for(Catalogue::bytes_for(keep as usize + 2));
-    let blocks = revisions * (need.data + need.meta + ANNEX_BLOCKS) + catalogues;
-    (data_from(SLOT_STRIDE) + blocks * BLOCK_BYTES).next_multiple_of(PORTION_ALIGNMENT)
 }

@@ -22,9 +22,9 @@ use crate::{
     restore::{Found, Seen, Sight, find},
     salvage,
     space::{
-        LayoutFile, Locks, PROBE, clear_away, draw_id,
+        LayoutFile, Locks, clear_away, draw_id,
         format::{self, Lineage},
-        layouts,
+        layouts, probe_name,
     },
     stage::{Policy, PoolInMaking, Stage, find_threshold},
 };
@@ -192,7 +192,10 @@ fn scan(group: &dyn Group, device: &dyn Device, domain: &Domain, locks_work: boo
     let (mut opened, mut newest, mut sight) = (Vec::new(), Newest::default(), Sight::default());
     for layout in &layouts {
         let header = &layout.header;
-        newest = Newest { layout_number: header.layout_number, layout_id: header.layout_id, writable: false };
+        // Of several files of one layout a rank has its portion in one.
+        if header.layout_id != newest.layout_id {
+            newest = Newest { layout_number: header.layout_number, layout_id: header.layout_id, writable: false };
+        }
         for portion in layout.portions().filter(|p| domain.looks_after(rank, p.rank() as usize)) {
             let owner = portion.rank() as usize;
             let found = Ledger::open(portion)?;
@@ -264,9 +267,8 @@ fn find_threshold_together(group: &dyn Group, device: &dyn Device, config: &Conf
         None => {
             let mut found = [0];
             if group.rank() == 0 {
-                let name = draw_id().map(|id| format!("{PROBE}{:032x}", u128::from_le_bytes(id)));
                 // On a disk that is full it cannot be found; a restore can do without.
-                found = [name.and_then(|name| find_threshold(device, &name)).unwrap_or(THRESHOLD_PUBLISHED)];
+                found = [probe_name().and_then(|name| find_threshold(device, &name)).unwrap_or(THRESHOLD_PUBLISHED)];
             }
             group.all_max(&mut found)?;
             Ok(found[0])

@@ -1,22 +1,25 @@
 //! The files of a space: finding layouts, making one, removing one.
 
 use super::{
-    Aligned,
+    Aligned, draw_id,
     format::{BLOCK, BLOCK_BYTES, Header, Slot},
     portion::{Portion, refused},
+    stretches,
 };
 use crate::{
-    device::{self, Access, Device, File},
+    device::{self, Access, Allocate, Device, File, Room, Stripes},
     error::{Error, Result},
 };
-use std::{io, sync::Arc};
+use std::{collections::BTreeMap, io, sync::Arc};
 
 /// One lock byte for each rank of the job that may write.
 pub(crate) const LOCK_FILE: &str = "lock";
 /// Made for an instant while ranks find out who sees whose files.
-pub(crate) const PROBE: &str = "probe-";
+const PROBE: &str = "probe-";
 const SUFFIX: &str = ".mainstay";
 const UNFINISHED: &str = ".unfinished";
+/// What is written with zeros at once.
+const ZEROS_BYTES: u64 = 4 << 20;
 
 /// A file of a layout: all its portions, or those of one node.
 #[derive(Debug, Clone)]
@@ -24,13 +27,19 @@ pub(crate) struct LayoutFile {
     pub(crate) name: String,
     pub(crate) path: Arc<str>,
     pub(crate) header: Header,
-    pub(super) file: Arc<dyn File>,
+    pub(crate) file: Arc<dyn File>,
+    /// How long it was when it was opened.
+    pub(crate) bytes: u64,
 }
 
 impl LayoutFile {
     pub(crate) fn portions(&self) -> impl Iterator<Item = Portion> + '_ {
-        let portion = |place: &_| Portion::new(self.file.clone(), self.path.clone(), &self.header, *place);
-        self.header.portions.iter().map(portion)
+        self.header.portions.iter().map(|place| Portion::new(self, *place))
+    }
+
+    /// Bytes that it takes on the medium, as the file system counts them.
+    pub(crate) fn allocated_bytes(&self) -> Result<u64> {
+        self.file.allocated_bytes().map_err(|e| Error::io("asking for the blocks of", &self.path, e))
     }
 }
 
@@ -41,7 +50,29 @@ pub(crate) fn layouts(device: &dyn Device, access: Access) -> Result<Vec<LayoutF
         layouts.push(open_layout(device, name, access)?);
     }
     layouts.sort_by_key(|layout| (layout.header.layout_number, layout.name.clone()));
-    Ok(layouts)
+    match contradictions(&layouts) {
+        what if what.is_empty() => Ok(layouts),
+        what => Err(Error::Damaged { what }),
+    }
+}
+
+/// In which way the files of a layout are none of one layout: a rank has one portion.
+pub(crate) fn contradictions(layouts: &[LayoutFile]) -> Vec<String> {
+    let (mut heads, mut places, mut what) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+    for LayoutFile { path, header, .. } in layouts {
+        let (id, head) = (header.layout_id, (header.layout_number, header.ranks));
+        let (first, other) = heads.entry(id).or_insert((head, path));
+        if *first != head {
+            what.push(format!("{path}: it has the id of the layout of {other}, and another number or count of ranks"));
+        }
+        for place in &header.portions {
+            if let Some(other) = places.insert((id, place.rank), path) {
+                what.push(format!("{path}: the portion of rank {} lies in {other} as well", place.rank));
+                break;
+            }
+        }
+    }
+    what
 }
 
 /// The names of all files of a space.
@@ -71,13 +102,32 @@ pub(crate) fn open_layout(device: &dyn Device, name: String, access: Access) -> 
         return Err(Error::Internal { what: "a block has another size".into() });
     };
     let table_bytes = Header::table_bytes(block).map_err(|refusal| refused(refusal, &path))?;
-    if file.bytes().map_err(failed)? < (BLOCK + table_bytes) as u64 {
+    let bytes = file.bytes().map_err(failed)?;
+    if bytes < (BLOCK + table_bytes) as u64 {
         return Err(failed(io::ErrorKind::UnexpectedEof.into()));
     }
     let mut table = Aligned::zeroed(table_bytes as u64).ok_or_else(|| failed(io::ErrorKind::OutOfMemory.into()))?;
     device::read_full(&*file, &mut table, BLOCK_BYTES).map_err(failed)?;
     let header = Header::parse(block, &table).map_err(|refusal| refused(refusal, &path))?;
-    Ok(LayoutFile { name, path, header, file })
+    Ok(LayoutFile { name, path, header, file, bytes })
+}
+
+/// How a layout's files are made.
+pub(crate) struct Making<'a> {
+    pub(crate) allocate: Allocate,
+    pub(crate) stripes: Stripes,
+    /// Told how many bytes more were written with zeros.
+    pub(crate) progress: &'a dyn Fn(u64),
+}
+
+/// The name of the file of a layout whose lowest rank is `rank`.
+pub(crate) fn layout_name(number: u64, rank: usize, id: [u8; 16]) -> String {
+    format!("layout-{number:06}-{rank:06}-{:08x}{SUFFIX}", short(id))
+}
+
+/// The id keeps it apart from what a job thought dead may still be making under the same number.
+fn short(id: [u8; 16]) -> u32 {
+    u32::from_be_bytes([0, 1, 2, 3].map(|index| id[index]))
 }
 
 /// Makes a layout file with the given first slot in each portion. It gets its name only when it is
@@ -85,41 +135,67 @@ pub(crate) fn open_layout(device: &dyn Device, name: String, access: Access) -> 
 pub(crate) fn create_layout(
     device: &dyn Device,
     header: Header,
-    leader: usize,
+    making: &Making<'_>,
     first: impl Fn(u32) -> Slot,
 ) -> Result<LayoutFile> {
-    // The id keeps it apart from what a job thought dead may still be making under the same number.
-    let id = u32::from_be_bytes([0, 1, 2, 3].map(|index| header.layout_id[index]));
-    let name = format!("layout-{:06}-{leader:06}-{id:08x}{SUFFIX}", header.layout_number);
+    let lowest = header.portions.first().map_or(0, |place| place.rank as usize);
+    let name = layout_name(header.layout_number, lowest, header.layout_id);
     let unfinished = format!("{name}{UNFINISHED}");
     let path: Arc<str> = format!("{}/{name}", device.path()).into();
-    let attempt = || -> Result<Arc<dyn File>> {
-        let file = device.create(&unfinished, header.file_bytes).map_err(|e| Error::io("making", &path, e))?;
+    let Making { allocate, stripes, .. } = *making;
+    let room = Room { bytes: header.file_bytes, stretches: stretches(&header), allocate, stripes };
+    let attempt = || -> Result<LayoutFile> {
+        let file = device.create(&unfinished, &room).map_err(|e| Error::io("making", &path, e))?;
+        if allocate == Allocate::Zero {
+            write_zeros(&*file, &room, making.progress).map_err(|e| Error::io("writing zeros to", &path, e))?;
+        }
         let bytes = Aligned::holding(&header.build())
             .ok_or_else(|| Error::io("making", &path, io::ErrorKind::OutOfMemory.into()))?;
         device::write_full(&*file, &bytes, 0).map_err(|e| Error::io("writing to", &path, e))?;
-        for place in &header.portions {
-            Portion::new(file.clone(), path.clone(), &header, *place).write_slot(0, &first(place.rank))?;
-        }
+        let bytes = header.file_bytes;
+        let layout = LayoutFile { name: name.clone(), path: path.clone(), header: header.clone(), file, bytes };
+        layout.portions().try_for_each(|portion| portion.write_slot(0, &first(portion.rank())).map(drop))?;
         // The name must never lead to a file whose header or slots are not there yet.
-        file.sync().map_err(|e| Error::io("syncing", &path, e))?;
+        layout.file.sync().map_err(|e| Error::io("syncing", &path, e))?;
         device.rename(&unfinished, &name).map_err(|e| Error::io("naming", &path, e))?;
         // No revision may be acknowledged in a file that a crash can still unname.
         device.sync_directory().map_err(|e| Error::io("syncing", device.path(), e))?;
-        Ok(file)
+        Ok(layout)
     };
-    match attempt() {
-        Ok(file) => Ok(LayoutFile { name, path, header, file }),
-        Err(error) => {
-            let _ = device.remove(&unfinished);
-            Err(error)
+    attempt().inspect_err(|_| drop(device.remove(&unfinished)))
+}
+
+fn write_zeros(file: &dyn File, room: &Room, progress: &dyn Fn(u64)) -> io::Result<()> {
+    let zeros = Aligned::zeroed(ZEROS_BYTES).ok_or(io::ErrorKind::OutOfMemory)?;
+    for stretch in &room.stretches {
+        let mut at = stretch.start;
+        while at < stretch.end {
+            let part = (stretch.end - at).min(ZEROS_BYTES);
+            device::write_full(file, &zeros[..part as usize], at)?;
+            progress(part);
+            at += part;
         }
     }
+    Ok(())
 }
 
 /// Removes a layout that holds nothing that is kept.
 pub(crate) fn remove_layout(device: &dyn Device, layout: &LayoutFile) -> Result<()> {
     device.remove(&layout.name).map_err(|e| Error::io("removing", &layout.path, e))
+}
+
+/// Removes all files of the layout of this number and id that are seen here.
+pub(crate) fn remove_layouts_of(device: &dyn Device, number: u64, id: [u8; 16]) -> Result<()> {
+    let (begin, end) = (format!("layout-{number:06}-"), format!("-{:08x}{SUFFIX}", short(id)));
+    for name in list(device)?.iter().filter(|name| name.starts_with(&begin) && name.ends_with(&end)) {
+        device.remove(name).map_err(|e| Error::io("removing", format!("{}/{name}", device.path()), e))?;
+    }
+    Ok(())
+}
+
+/// A name for a file that is made for an instant to find something out.
+pub(crate) fn probe_name() -> Result<String> {
+    Ok(format!("{PROBE}{:032x}", u128::from_le_bytes(draw_id()?)))
 }
 
 /// Clears away what a job that was killed left: before anything else is written, by whoever has the locks.

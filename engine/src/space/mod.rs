@@ -6,6 +6,7 @@
 //! read is believed before its checksum matched.
 
 mod aligned;
+mod arrangement;
 mod directory;
 pub mod format;
 pub(crate) mod free;
@@ -16,8 +17,11 @@ mod portion;
 mod requests;
 
 pub(crate) use aligned::Aligned;
+pub use arrangement::Per;
+pub(crate) use arrangement::{Arrangement, blocks_in, stretches};
 pub(crate) use directory::{
-    LOCK_FILE, LayoutFile, PROBE, clear_away, create_layout, is_layout, layouts, list, open_layout, remove_layout,
+    LOCK_FILE, LayoutFile, Making, clear_away, contradictions, create_layout, is_layout, layout_name, layouts, list,
+    open_layout, probe_name, remove_layout, remove_layouts_of,
 };
 pub(crate) use holds::{HOLDS_BYTES, HoldsRead, holds_in};
 pub(crate) use id::draw_id;

@@ -1,9 +1,9 @@
 //! One rank's part of a layout file: reading and writing by offsets within the portion.
 
 use super::{
-    Aligned,
+    Aligned, LayoutFile,
     format::{
-        BLOCK, BLOCK_BYTES, Catalogue, Entry, Hash, Hashing, Header, Manifest, PortionPlace, Refusal, Slot, VERSION,
+        BLOCK, BLOCK_BYTES, Catalogue, Entry, Hash, Hashing, Manifest, PortionPlace, Refusal, Slot, VERSION,
         blocks_for, hash,
     },
 };
@@ -28,6 +28,8 @@ pub(crate) const fn data_from(slot_stride: u64) -> u64 {
 #[derive(Debug, Clone)]
 pub(crate) struct Portion {
     file: Arc<dyn File>,
+    /// How long the file was when it was opened: its length never changes.
+    file_bytes: u64,
     path: Arc<str>,
     place: PortionPlace,
     layout_id: [u8; 16],
@@ -51,12 +53,24 @@ impl Deref for Checked {
 }
 
 impl Portion {
-    pub(crate) fn new(file: Arc<dyn File>, path: Arc<str>, header: &Header, place: PortionPlace) -> Portion {
-        Portion { file, path, place, layout_id: header.layout_id, slot_stride: header.slot_stride }
+    pub(crate) fn new(layout: &LayoutFile, place: PortionPlace) -> Portion {
+        let LayoutFile { file, path, header, bytes, .. } = layout;
+        Portion {
+            file: file.clone(),
+            file_bytes: *bytes,
+            path: path.clone(),
+            place,
+            layout_id: header.layout_id,
+            slot_stride: header.slot_stride,
+        }
     }
 
     pub(crate) fn rank(&self) -> u32 {
         self.place.rank
+    }
+
+    pub(crate) fn place(&self) -> PortionPlace {
+        self.place
     }
 
     pub(crate) fn path(&self) -> &str {
@@ -166,10 +180,10 @@ impl Portion {
     /// Reads the blocks that hold `bytes` bytes from the block-aligned offset `at`.
     fn read(&self, at: u64, bytes: u64) -> Result<Aligned> {
         let inside = at.checked_add(bytes).is_some_and(|end| end <= self.place.bytes);
-        // Compared with the file before anything is allocated: the lengths come from the medium.
-        let size = self.file.bytes().map_err(|e| self.io_error("reading", at, e))?;
-        if !inside || self.place.at.saturating_add(at).saturating_add(bytes) > size {
-            return Err(self.truncated(at, size));
+        // Compared with the file before anything is allocated: the lengths come from the medium. Not asked for
+        // anew: that would be a metadata operation at every checkpoint.
+        if !inside || self.place.at.saturating_add(at).saturating_add(bytes) > self.file_bytes {
+            return Err(self.truncated(at, self.file_bytes));
         }
         let mut buffer = Aligned::zeroed(bytes).ok_or_else(|| self.out_of_memory(bytes))?;
         self.read_into(at, &mut buffer)?;

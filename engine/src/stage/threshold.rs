@@ -4,7 +4,7 @@
 
 use crate::{
     capture::copy,
-    device::{self, Device, File},
+    device::{self, Device, File, Room},
     error::{Error, Result},
     space::Aligned,
 };
@@ -27,7 +27,7 @@ const ASIDE: usize = 64;
 /// and removes it.
 pub(crate) fn find_threshold(device: &dyn Device, name: &str) -> Result<u64> {
     let failed = |e| Error::io("finding threshold_bytes with", format!("{}/{name}", device.path()), e);
-    let file = device.create(name, 2 * THRESHOLD_MAX).map_err(failed)?;
+    let file = device.create(name, &Room::of(2 * THRESHOLD_MAX)).map_err(failed)?;
     let found = measure(&file).map_err(failed);
     device.remove(name).map_err(failed)?;
     found

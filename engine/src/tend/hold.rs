@@ -72,9 +72,13 @@ pub fn hold_on(
     if !room::is_left(&survey, &held) {
         return Ok(Holding::NoRoom);
     }
-    // In a file of the layout that the revision lies in: where the one is, the other is too.
+    // In the file of the layout that the revision lies in that has room for holds: where the one is, the other is
+    // too.
     let files = layouts(device, Access::Write)?;
-    let Some(file) = files.into_iter().find(|file| file.header.layout_id == revision.layout) else {
+    let of_revision = |file: &LayoutFile| file.header.layout_id == revision.layout;
+    let (with_room, without): (Vec<_>, Vec<_>) =
+        files.into_iter().filter(of_revision).partition(LayoutFile::takes_holds);
+    let Some(file) = with_room.into_iter().chain(without).next() else {
         return Ok(Holding::Gone);
     };
     let now = unix_ns();
@@ -109,7 +113,12 @@ pub fn release_on(device: &dyn Device, number: Option<u64>) -> Result<Vec<Hold>>
 }
 
 /// Releases this one hold; whether it was still there.
-pub(crate) fn release_one(device: &dyn Device, hold: &Hold) -> Result<bool> {
+pub fn release_one(directory: &Path, hold: &Hold) -> Result<bool> {
+    release_one_on(&Disk::existing(directory), hold)
+}
+
+/// As `release_one`, on `device`.
+pub fn release_one_on(device: &dyn Device, hold: &Hold) -> Result<bool> {
     Ok(!release_where(device, |other| other.id == hold.id)?.is_empty())
 }
 

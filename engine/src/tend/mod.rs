@@ -1,5 +1,5 @@
-//! Looks after a space from outside the job: holds and releases revisions, prunes those that nobody wants,
-//! asks the job for a checkpoint, and completes what a killed one had staged.
+//! Looks after a space from outside the job: reserves it and gives it more room, holds and releases revisions,
+//! prunes those that nobody wants, asks the job for a checkpoint, and completes what a killed one had staged.
 //!
 //! What must hold: a job that is at work, or opens meanwhile, and what is done here never undo each other.
 //! Holds and requests are data in blocks of their own; everything else is done as a job does it, under its locks.
@@ -8,15 +8,18 @@ mod hold;
 mod opening;
 mod prune;
 mod request;
+mod reserve;
 mod room;
 mod rules;
 mod salvage;
+mod sizing;
 mod staged;
 
-pub(crate) use hold::release_one;
-pub use hold::{Holding, hold, hold_on, release, release_on};
+pub use hold::{Holding, hold, hold_on, release, release_on, release_one, release_one_on};
 pub use prune::{Pruned, prune, prune_on};
 pub use request::Request;
+pub use reserve::{Reservation, Reserved, ReservedFile, grow, grow_on, reserve, reserve_on};
 pub use rules::{Fate, Reason, Rules, fates};
 pub use salvage::{Incomplete, SalvageFate, Salvaged, SalvagedShard, salvage};
+pub use sizing::ShardSize;
 pub use staged::{Staged, staged};

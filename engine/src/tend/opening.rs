@@ -1,7 +1,7 @@
 //! Opening a space for writing outside a job: the same locks, the same first root.
 
 use crate::{
-    commit::{Ledger, RevisionKey},
+    commit::{Ledger, Opened, RevisionKey},
     device::{Access, Device},
     error::Result,
     restore::SpaceSurvey,
@@ -12,23 +12,32 @@ use std::time::Duration;
 /// Puts a new lineage into every portion of `files`, by a root that leads to `stay` besides what the newest
 /// one led to. `others` are files that are only looked at for their lineages.
 pub(super) fn take_over(files: &[LayoutFile], others: &[LayoutFile], stay: &[RevisionKey]) -> Result<Vec<Ledger>> {
-    let (mut ledgers, mut before) = (Vec::new(), 0);
-    for (file, writable) in files.iter().map(|file| (file, true)).chain(others.iter().map(|file| (file, false))) {
-        for portion in file.portions() {
-            let opened = Ledger::open(portion)?;
-            let of_shards = opened.ledger.found().iter().map(|kept| kept.entry.lineage.number).max();
-            before = before.max(of_shards.unwrap_or(0)).max(opened.lineage.map_or(0, |lineage| lineage.number));
-            // One without a valid slot is damaged, and left as it is.
-            ledgers.extend((writable && opened.usable).then_some(opened.ledger));
-        }
-    }
-    let lineage = Lineage { number: before + 1, id: draw_id()? };
+    let (writable, others) = (open_all(files)?, open_all(others)?);
+    let lineage = lineage_after(writable.iter().chain(&others))?;
+    // One without a valid slot is damaged, and left as it is.
+    let usable = writable.into_iter().filter(|opened| opened.usable);
+    let mut ledgers: Vec<Ledger> = usable.map(|opened| opened.ledger).collect();
     // All of them first: a job thought dead that still writes finds the lineage and stops.
     for ledger in &mut ledgers {
         ledger.set_held(stay.to_vec());
         ledger.begin(lineage)?;
     }
     Ok(ledgers)
+}
+
+/// What all portions of `files` hold.
+pub(super) fn open_all(files: &[LayoutFile]) -> Result<Vec<Opened>> {
+    files.iter().flat_map(LayoutFile::portions).map(Ledger::open).collect()
+}
+
+/// A lineage that is newer than every one that was found.
+pub(super) fn lineage_after<'a>(opened: impl IntoIterator<Item = &'a Opened>) -> Result<Lineage> {
+    let newest = |opened: &Opened| {
+        let of_shards = opened.ledger.found().iter().map(|kept| kept.entry.lineage.number).max();
+        of_shards.max(opened.lineage.map(|lineage| lineage.number)).unwrap_or(0)
+    };
+    let before = opened.into_iter().map(newest).max().unwrap_or(0);
+    Ok(Lineage { number: before + 1, id: draw_id()? })
 }
 
 /// Takes the locks of a job whose ranks are all those that have a portion here, and clears away what a job

@@ -28,15 +28,16 @@ pub struct Pruned {
 }
 
 /// Lets go of all revisions of the space in `directory` that `rules` do not keep. The newest complete one
-/// and those that are held always stay. Refused as in use while a job has the space open.
-pub fn prune(directory: &Path, rules: &Rules) -> Result<Pruned> {
+/// and those that are held always stay. Refused as in use while a job has the space open. `progress` is told how
+/// many more portions are done.
+pub fn prune(directory: &Path, rules: &Rules, progress: &dyn Fn(u64)) -> Result<Pruned> {
     // A survey first: what is no space gets no lock file.
     SpaceSurvey::open(directory)?;
-    prune_on(&Disk::existing(directory), rules)
+    prune_on(&Disk::existing(directory), rules, progress)
 }
 
 /// As `prune`, on `device`.
-pub fn prune_on(device: &dyn Device, rules: &Rules) -> Result<Pruned> {
+pub fn prune_on(device: &dyn Device, rules: &Rules, progress: &dyn Fn(u64)) -> Result<Pruned> {
     let _locks = lock(device)?;
     // After the lock, as a job does: no hold is missed.
     let survey = SpaceSurvey::open_on(device)?;
@@ -53,7 +54,10 @@ pub fn prune_on(device: &dyn Device, rules: &Rules) -> Result<Pruned> {
     }
 
     let stay: Vec<RevisionKey> = fates.iter().filter(|fate| !fate.goes()).map(|fate| fate.key).collect();
-    take_over(&files, &empty, &stay)?.iter_mut().try_for_each(|ledger| ledger.keep_only(&stay))?;
+    for ledger in &mut take_over(&files, &empty, &stay)? {
+        ledger.keep_only(&stay)?;
+        progress(1);
+    }
     let mut layouts_removed = Vec::new();
     for file in &empty {
         remove_layout(device, file)?;

@@ -93,6 +93,15 @@ pub fn portion_table_changed(scene: &Scene) {
     scene.comes_back(1, 2);
 }
 
+pub fn rank_in_two_files(scene: &Scene) {
+    scene.save(1);
+    let copy = scene.space().join("layout-000001-000007-00000000.mainstay");
+    std::fs::copy(scene.layout(), &copy).unwrap();
+    scene.refused(1);
+    std::fs::remove_file(&copy).unwrap();
+    scene.comes_back(1, 2);
+}
+
 pub fn hostile_portion_table(scene: &Scene) {
     scene.save(1);
     let header = Layout::read(&scene.layout()).header();

@@ -1,12 +1,15 @@
 //! A disk with a test between it and the engine.
 
-use mainstay_engine::device::{Access, Device, Disk, File, LockFile};
+use mainstay_engine::device::{Access, Device, Disk, File, FileSystem, LockFile, Room, Stripes};
 use std::{fmt, io, path::PathBuf, sync::Arc};
 
 /// What a test changes of a disk; what it does not name is as the disk has it.
 pub trait Between: fmt::Debug + Send + Sync + 'static {
-    fn create(&self, disk: &Disk, name: &str, bytes: u64) -> io::Result<Arc<dyn File>> {
-        disk.create(name, bytes)
+    fn list(&self, disk: &Disk) -> io::Result<Vec<String>> {
+        disk.list()
+    }
+    fn create(&self, disk: &Disk, name: &str, room: &Room) -> io::Result<Arc<dyn File>> {
+        disk.create(name, room)
     }
     fn open(&self, disk: &Disk, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
         disk.open(name, access)
@@ -23,6 +26,12 @@ pub trait Between: fmt::Debug + Send + Sync + 'static {
     fn lock_file(&self, disk: &Disk, name: &str) -> io::Result<Box<dyn LockFile>> {
         disk.lock_file(name)
     }
+    fn file_system(&self, disk: &Disk) -> FileSystem {
+        disk.file_system()
+    }
+    fn stripe_bytes(&self, disk: &Disk, stripes: Stripes, probe: &str) -> io::Result<u64> {
+        disk.stripe_bytes(stripes, probe)
+    }
     fn read_at(&self, file: &dyn File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         file.read_at(buffer, offset)
     }
@@ -31,6 +40,9 @@ pub trait Between: fmt::Debug + Send + Sync + 'static {
     }
     fn sync(&self, file: &dyn File) -> io::Result<()> {
         file.sync()
+    }
+    fn bytes(&self, file: &dyn File) -> io::Result<u64> {
+        file.bytes()
     }
 }
 
@@ -68,10 +80,10 @@ impl<B: Between> Device for Watched<B> {
         self.disk.directory()
     }
     fn list(&self) -> io::Result<Vec<String>> {
-        self.disk.list()
+        self.between.list(&self.disk)
     }
-    fn create(&self, name: &str, bytes: u64) -> io::Result<Arc<dyn File>> {
-        Ok(self.watched(self.between.create(&self.disk, name, bytes)?))
+    fn create(&self, name: &str, room: &Room) -> io::Result<Arc<dyn File>> {
+        Ok(self.watched(self.between.create(&self.disk, name, room)?))
     }
     fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
         Ok(self.watched(self.between.open(&self.disk, name, access)?))
@@ -87,6 +99,12 @@ impl<B: Between> Device for Watched<B> {
     }
     fn lock_file(&self, name: &str) -> io::Result<Box<dyn LockFile>> {
         self.between.lock_file(&self.disk, name)
+    }
+    fn file_system(&self) -> FileSystem {
+        self.between.file_system(&self.disk)
+    }
+    fn stripe_bytes(&self, stripes: Stripes, probe: &str) -> io::Result<u64> {
+        self.between.stripe_bytes(&self.disk, stripes, probe)
     }
 }
 
@@ -107,6 +125,9 @@ impl<B: Between> File for WatchedFile<B> {
         self.between.sync(&*self.file)
     }
     fn bytes(&self) -> io::Result<u64> {
-        self.file.bytes()
+        self.between.bytes(&*self.file)
+    }
+    fn allocated_bytes(&self) -> io::Result<u64> {
+        self.file.allocated_bytes()
     }
 }

@@ -64,7 +64,9 @@ impl Part {
                 return numbers;
             };
             at[side] += 1;
-            at.iter_mut().zip(&self.sides).skip(side + 1).for_each(|(at, inner)| *at = inner.start);
+            for (at, inner) in at.iter_mut().zip(&self.sides).skip(side + 1) {
+                *at = inner.start;
+            }
         }
     }
 

@@ -1,0 +1,237 @@
+//! `mainstay reserve` and `mainstay grow`: room for checkpoints, before a job needs it.
+
+use crate::{
+    arguments::{self, Placing, Sizes},
+    document::{self, ReservedFile},
+    exit::{Exit, Failure, say},
+    output, progress, salvage,
+    text::{self, Align},
+};
+use mainstay_engine::{
+    Choice, Config, SpaceSurvey, Value,
+    device::{Allocate, FileSystem, Stripes},
+    tend::{self, Reservation, Reserved, ShardSize},
+};
+use std::{ffi::OsStr, fs, path::Path};
+
+/// A list of sizes is no larger.
+const LIST_BYTES_MAX: u64 = 64 << 20;
+
+pub fn reserve(wanted: &arguments::Reserve) -> Result<Exit, Failure> {
+    let config = settings(&wanted.placing)?;
+    let ranks = || Err(usage("say for how many ranks: --ranks"));
+    let Some(reservation) = sized(&wanted.sizes, config.keep, ranks)? else {
+        return Err(usage("say how large the shards are: --per-rank, --like, --sizes or --sizes-from"));
+    };
+    let reservation = placed(reservation, &wanted.placing, &config);
+    let reserved = with_bar(&reservation, |progress| tend::reserve(&wanted.space.path, &reservation, progress))?;
+    tell(&wanted.space, &reservation, &reserved)
+}
+
+pub fn grow(wanted: &arguments::Grow) -> Result<Exit, Failure> {
+    let config = settings(&wanted.placing)?;
+    let path = &wanted.space.path;
+    let survey = SpaceSurvey::open(path)?;
+    let reservation = match (sized(&wanted.sizes, config.keep, || ranks_of(&survey))?, wanted.sizes.ranks) {
+        (Some(reservation), _) => reservation,
+        (None, Some(ranks)) => Reservation::as_before(path, ranks)?,
+        (None, None) => {
+            return Err(usage("say what is to grow: --ranks, --per-rank, --like, --sizes or --sizes-from"));
+        }
+    };
+    // What a killed job had staged counts too: without it an old layout may seem to hold nothing.
+    salvage::first(path)?;
+    let reservation = placed(reservation, &wanted.placing, &config);
+    let reserved = with_bar(&reservation, |progress| tend::grow(path, &reservation, progress))?;
+    tell(&wanted.space, &reservation, &reserved)
+}
+
+/// As many as the newest layout has portions.
+fn ranks_of(survey: &SpaceSurvey) -> Result<usize, Failure> {
+    let newest = survey.layouts.last().map(|layout| &layout.header);
+    let of_newest =
+        survey.layouts.iter().filter(|layout| newest.is_some_and(|n| n.layout_id == layout.header.layout_id));
+    let portions = of_newest.map(|layout| layout.header.portions.len()).sum();
+    match newest {
+        Some(header) if header.ranks as usize == portions => Ok(portions),
+        _ => Err(usage("not all portions of the newest layout are here: say for how many ranks, with --ranks")),
+    }
+}
+
+fn usage(message: &str) -> Failure {
+    Failure { exit: Exit::Usage, message: message.to_owned() }
+}
+
+/// What a job started here would be given, with what the command was told besides.
+fn settings(placing: &Placing) -> Result<Config, Failure> {
+    let mut choice = Choice::default();
+    let given = [
+        ("keep", &placing.keep),
+        ("per", &placing.per),
+        ("allocate", &placing.allocate),
+        ("stripe_count", &placing.stripe_count),
+        ("stripe_bytes", &placing.stripe_size),
+    ];
+    for (key, value) in given {
+        if let Some(value) = value {
+            choice.set(key, Value::Word(OsStr::new(value)))?;
+        }
+    }
+    Ok(Config::resolve(&choice)?.config)
+}
+
+fn placed(reservation: Reservation, placing: &Placing, config: &Config) -> Reservation {
+    Reservation {
+        per: config.per,
+        ranks_per_node: placing.ranks_per_node,
+        allocate: config.allocate,
+        stripes: Stripes { count: config.stripe_count, bytes: config.stripe_bytes },
+        ..reservation
+    }
+}
+
+/// Room for the shards that `sizes` speaks of, for as many as `ranks` says where nothing is said of that; `None` if
+/// it speaks of none.
+fn sized(
+    sizes: &Sizes,
+    keep: u32,
+    ranks: impl FnOnce() -> Result<usize, Failure>,
+) -> Result<Option<Reservation>, Failure> {
+    let list = match &sizes.sizes_from {
+        Some(path) => Some(read_list(path)?),
+        None => sizes.sizes.clone(),
+    };
+    let of = |bytes| ShardSize::of(bytes, sizes.pieces);
+    let reservation = if let Some(bytes) = sizes.per_rank {
+        Reservation::alike(&of(bytes)?, sizes.ranks.map_or_else(ranks, Ok)?, keep)
+    } else if let Some(like) = &sizes.like {
+        Reservation::for_shards(&ShardSize::like(like)?, keep)
+    } else if let Some(list) = list {
+        Reservation::for_shards(&list.into_iter().map(of).collect::<Result<Vec<_>, _>>()?, keep)
+    } else {
+        return Ok(None);
+    };
+    let there = reservation.ranks();
+    match sizes.ranks {
+        Some(ranks) if ranks != there => Err(usage(&format!(
+            "--ranks says {ranks}, and there are sizes for {there}: leave --ranks out, or make them equal"
+        ))),
+        _ => Ok(Some(reservation)),
+    }
+}
+
+/// Sizes, apart by white space or commas.
+fn read_list(path: &Path) -> Result<Vec<u64>, Failure> {
+    let failed = |why: String| usage(&format!("{}: {why}", path.display()));
+    let length = fs::metadata(path).map_err(|e| failed(e.to_string()))?.len();
+    if length > LIST_BYTES_MAX {
+        return Err(failed(format!("{length} bytes are too long for a list of sizes")));
+    }
+    let text = fs::read_to_string(path).map_err(|e| failed(e.to_string()))?;
+    let words = text.split(|c: char| c.is_whitespace() || c == ',').filter(|word| !word.is_empty());
+    words.map(arguments::size).collect::<Result<_, _>>().map_err(failed)
+}
+
+fn with_bar<T>(reservation: &Reservation, work: impl FnOnce(&dyn Fn(u64)) -> T) -> T {
+    if reservation.allocate != Allocate::Zero {
+        return work(&|_| ());
+    }
+    let bar = progress::of_bytes(reservation.bytes());
+    bar.set_message("zeros");
+    let done = work(&|bytes| bar.inc(bytes));
+    bar.finish_and_clear();
+    done
+}
+
+fn tell(space: &arguments::Space, wanted: &Reservation, reserved: &Reserved) -> Result<Exit, Failure> {
+    let path = space.path.display().to_string();
+    if space.json {
+        output::json(&document::Reserve {
+            space: &path,
+            file_system: reserved.file_system.name(),
+            stripe_bytes: reserved.stripe_bytes,
+            stripes_in_effect: wanted.stripes.is_chosen().then(|| reserved.file_system.has_stripes()),
+            files: reserved.files.iter().map(ReservedFile::of).collect(),
+            layouts_removed: &reserved.removed,
+        })?;
+    } else {
+        output::text(&page(&path, reserved))?;
+    }
+    remarks(wanted, reserved).iter().for_each(|remark| say(remark));
+    Ok(Exit::Good)
+}
+
+fn page(path: &str, reserved: &Reserved) -> String {
+    let columns = [
+        ("file", Align::Left),
+        ("ranks", Align::Right),
+        ("length", Align::Right),
+        ("used", Align::Right),
+        ("granted", Align::Right),
+    ];
+    let rows = reserved.files.iter().map(|file| {
+        vec![
+            file.name.clone(),
+            file.ranks.len().to_string(),
+            text::bytes(file.bytes),
+            text::bytes(file.used_bytes),
+            file.allocated_bytes.map_or("?".to_owned(), text::bytes),
+        ]
+    });
+    let mut page = format!("space   {path}\n");
+    if reserved.stripe_bytes > 0 {
+        let stripe = text::bytes(reserved.stripe_bytes);
+        page += &format!("stripe  {stripe}: portions and slots begin on one each\n");
+    }
+    page += "\n";
+    page += &text::table(&columns, rows);
+    reserved.removed.iter().for_each(|file| page += &format!("{file} held nothing and is removed\n"));
+    page
+}
+
+/// What is other than what was asked for.
+fn remarks(wanted: &Reservation, reserved: &Reserved) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if wanted.stripes.is_chosen() && !reserved.file_system.has_stripes() {
+        remarks.push(
+            match reserved.file_system {
+                FileSystem::Lustre { .. } => {
+                    "the stripes have no effect: Lustre takes them from its tool `lfs`, which is not here"
+                }
+                _ => "the stripes have no effect: this file system has none that can be chosen",
+            }
+            .to_owned(),
+        );
+    }
+    let used: u64 = reserved.files.iter().map(|file| file.used_bytes).sum();
+    let granted: Option<u64> = reserved.files.iter().map(|file| file.allocated_bytes).sum();
+    let short = granted.is_some_and(|granted| granted < used);
+    match (wanted.allocate, granted) {
+        (Allocate::Sparse, _) => {
+            remarks.push("sparse: no room is promised; a checkpoint that finds none fails with DISK_FULL".to_owned());
+        }
+        (Allocate::Blocks, None) => remarks.push(format!(
+            "{} sets nothing aside, whatever it is asked: a checkpoint may find no room; --allocate zero writes all of it",
+            reserved.file_system.name()
+        )),
+        (_, Some(granted)) if short => remarks.push(format!(
+            "the file system said yes and set aside {} of {}: a checkpoint may find no room",
+            text::bytes(granted),
+            text::bytes(used)
+        )),
+        _ => {}
+    }
+    remarks
+}
+
+impl ReservedFile<'_> {
+    fn of(file: &tend::ReservedFile) -> ReservedFile<'_> {
+        ReservedFile {
+            file: &file.name,
+            ranks: &file.ranks,
+            bytes: file.bytes,
+            used_bytes: file.used_bytes,
+            allocated_bytes: file.allocated_bytes,
+        }
+    }
+}

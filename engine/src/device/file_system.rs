@@ -1,0 +1,87 @@
+//! What lies below a directory, as far as it matters for where portions lie: whether files are striped over
+//! servers, and what the file system's promise of room is worth.
+
+use rustix::fs::{FsWord, getxattr, statfs};
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
+
+/// The file systems that are told apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FileSystem {
+    /// Striped by attributes of the empty file; promises no room, whatever it is asked.
+    Ceph,
+    /// Striped by the tool `lfs`, if that is installed here.
+    Lustre { lfs: Option<PathBuf> },
+    /// Has no stripes that a program could choose.
+    Other,
+}
+
+// linux/magic.h, and Lustre's lustre_user.h.
+const CEPH: FsWord = 0x00c3_6400;
+const FUSE: FsWord = 0x6573_5546;
+const LUSTRE: FsWord = 0x0bd0_0bd0;
+/// Every directory of a CephFS has this one, also when it is mounted by ceph-fuse.
+const CEPH_ATTRIBUTE: &str = "ceph.dir.entries";
+
+impl FileSystem {
+    /// The one that `directory` lies in. What cannot be asked is another.
+    pub(super) fn of(directory: &Path) -> FileSystem {
+        match statfs(directory).map(|found| found.f_type) {
+            Ok(CEPH) => FileSystem::Ceph,
+            Ok(FUSE) if is_ceph_fuse(directory) => FileSystem::Ceph,
+            Ok(LUSTRE) => FileSystem::Lustre { lfs: find_lfs() },
+            _ => FileSystem::Other,
+        }
+    }
+
+    /// Whether stripes can be chosen here.
+    pub fn has_stripes(&self) -> bool {
+        matches!(self, FileSystem::Ceph | FileSystem::Lustre { lfs: Some(_) })
+    }
+
+    /// Whether room can be set aside, and whether the blocks that it counts are those that it has.
+    pub fn sets_aside(&self) -> bool {
+        *self != FileSystem::Ceph
+    }
+
+    /// Whether a file with several writers, on several machines, makes each of them wait for the others.
+    pub fn shares_badly(&self) -> bool {
+        *self == FileSystem::Ceph
+    }
+
+    /// As people call it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            FileSystem::Ceph => "CephFS",
+            FileSystem::Lustre { .. } => "Lustre",
+            FileSystem::Other => "other",
+        }
+    }
+}
+
+fn is_ceph_fuse(directory: &Path) -> bool {
+    let mut value = [0_u8; 64];
+    getxattr(directory, CEPH_ATTRIBUTE, &mut value[..]).is_ok()
+}
+
+fn find_lfs() -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path).map(|folder| folder.join("lfs")).find(|lfs| lfs.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_below_a_local_directory_has_no_stripes() {
+        let directory = tempfile::tempdir().unwrap();
+        for path in [directory.path(), Path::new("/dev/shm"), Path::new("/proc"), Path::new("/not/there")] {
+            let found = FileSystem::of(path);
+            assert_eq!(found, FileSystem::Other, "{}", path.display());
+            assert!(!found.has_stripes() && !found.shares_badly());
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What a new file is to be: how long, which parts of it will be written, how hard the room for them is
+//! promised, and over how many servers it is striped.
+
+use std::ops::Range;
+
+/// A file that is about to be made.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Room {
+    pub bytes: u64,
+    /// The parts that will be written: ascending, apart from each other.
+    pub stretches: Vec<Range<u64>>,
+    pub allocate: Allocate,
+    pub stripes: Stripes,
+}
+
+/// How hard a file system promises room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Allocate {
+    /// Not at all: the file has its length, and what is written later may find no room.
+    Sparse,
+    /// Blocks are set aside, where the file system can.
+    #[default]
+    Blocks,
+    /// Written with zeros: what promises most, and takes longest.
+    Zero,
+}
+
+/// How a file is cut up over the servers of a parallel file system; 0: as the file system does it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stripes {
+    /// Servers, or their disks, that a file lies on.
+    pub count: u32,
+    /// Bytes of one stripe.
+    pub bytes: u64,
+}
+
+impl Room {
+    /// All of a file of `bytes`, its blocks set aside.
+    pub fn of(bytes: u64) -> Room {
+        Room { bytes, stretches: Some(0..bytes).into_iter().collect(), ..Room::default() }
+    }
+
+    /// Bytes that will be written.
+    pub fn written_bytes(&self) -> u64 {
+        self.stretches.iter().map(|stretch| stretch.end - stretch.start).sum()
+    }
+}
+
+impl Stripes {
+    pub fn is_chosen(&self) -> bool {
+        *self != Stripes::default()
+    }
+}

@@ -1,0 +1,126 @@
+//! Stripes of a new file on a parallel file system: chosen while the file is empty, and never after.
+
+use super::{FileSystem, Stripes};
+use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
+use std::{fs, io, path::Path, process::Command};
+
+/// Divides every stripe unit and object size that CephFS takes.
+const CEPH_UNIT_MIN: u64 = 64 << 10;
+
+/// Has the empty file that lies at `path`, open as `file`, be striped so on `file_system`.
+pub(super) fn choose(file_system: &FileSystem, file: &fs::File, stripes: Stripes) -> io::Result<()> {
+    match file_system {
+        FileSystem::Ceph if stripes.is_chosen() => choose_ceph(file, stripes),
+        // Its files are made with them.
+        _ => Ok(()),
+    }
+}
+
+/// Bytes of a stripe of `file`; 0 where there are none.
+pub(super) fn stripe_bytes(file_system: &FileSystem, path: &Path, file: &fs::File) -> io::Result<u64> {
+    match file_system {
+        FileSystem::Ceph => ceph(file, "stripe_unit"),
+        FileSystem::Lustre { lfs: Some(lfs) } => lustre_stripe_bytes(lfs, path),
+        FileSystem::Lustre { lfs: None } | FileSystem::Other => Ok(0),
+    }
+}
+
+/// One after the other, and each pair valid on the way: objects are whole numbers of stripes.
+fn choose_ceph(file: &fs::File, stripes: Stripes) -> io::Result<()> {
+    if stripes.bytes > 0 {
+        let objects = ceph(file, "object_size")?;
+        let objects = if objects.is_multiple_of(stripes.bytes) { objects } else { stripes.bytes };
+        set_ceph(file, "stripe_unit", CEPH_UNIT_MIN)?;
+        set_ceph(file, "object_size", objects)?;
+        set_ceph(file, "stripe_unit", stripes.bytes)?;
+    }
+    if stripes.count > 0 {
+        set_ceph(file, "stripe_count", u64::from(stripes.count))?;
+    }
+    Ok(())
+}
+
+fn ceph(file: &fs::File, field: &str) -> io::Result<u64> {
+    let mut value = [0_u8; 64];
+    let name = format!("ceph.file.layout.{field}");
+    let bytes = fgetxattr(file, &*name, &mut value[..]).map_err(|e| told(&name, e.into()))?;
+    let text = std::str::from_utf8(&value[..bytes.min(value.len())]).unwrap_or_default();
+    let number = text.trim_end_matches('\0').trim().parse();
+    number.map_err(|_| told(&name, io::Error::new(io::ErrorKind::InvalidData, format!("{text:?} is no number"))))
+}
+
+fn set_ceph(file: &fs::File, field: &str, value: u64) -> io::Result<()> {
+    let name = format!("ceph.file.layout.{field}");
+    let set = fsetxattr(file, &*name, value.to_string().as_bytes(), XattrFlags::empty());
+    set.map_err(|e| told(&format!("{name} = {value}"), e.into()))
+}
+
+fn told(what: &str, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{what}: {error}"))
+}
+
+/// Makes the file at `path` with `stripes`; one that is there already is refused.
+pub(super) fn make_lustre(lfs: &Path, path: &Path, stripes: Stripes) -> io::Result<()> {
+    let mut setstripe = Command::new(lfs);
+    setstripe.arg("setstripe");
+    if stripes.count > 0 {
+        setstripe.args(["-c", &stripes.count.to_string()]);
+    }
+    if stripes.bytes > 0 {
+        setstripe.args(["-S", &stripes.bytes.to_string()]);
+    }
+    run(setstripe.arg(path)).map(drop)
+}
+
+fn lustre_stripe_bytes(lfs: &Path, path: &Path) -> io::Result<u64> {
+    let told = run(Command::new(lfs).args(["getstripe", "-S"]).arg(path))?;
+    let number = told.split_whitespace().next().and_then(|word| word.parse().ok());
+    number.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("lfs getstripe said {told:?}")))
+}
+
+fn run(command: &mut Command) -> io::Result<String> {
+    let output = command.output()?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let why = String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or("it said nothing").to_owned();
+    Err(io::Error::other(format!("lfs failed ({}): {why}", output.status)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{os::unix::fs::PermissionsExt, path::PathBuf};
+
+    /// A tool of the name and the answers of Lustre's, which notes what it is asked.
+    fn lfs(folder: &Path, body: &str) -> PathBuf {
+        let lfs = folder.join("lfs");
+        fs::write(&lfs, format!("#!/bin/sh\necho \"$@\" >> {}/asked\n{body}\n", folder.display())).unwrap();
+        fs::set_permissions(&lfs, fs::Permissions::from_mode(0o755)).unwrap();
+        lfs
+    }
+
+    #[test]
+    fn lustre_is_asked_by_its_tool() {
+        let folder = tempfile::tempdir().unwrap();
+        let lfs = lfs(folder.path(), "test \"$1\" = getstripe && echo 1048576; exit 0");
+        let path = folder.path().join("file");
+        make_lustre(&lfs, &path, Stripes { count: 4, bytes: 1 << 20 }).unwrap();
+        make_lustre(&lfs, &path, Stripes { count: 0, bytes: 1 << 20 }).unwrap();
+        assert_eq!(lustre_stripe_bytes(&lfs, &path).unwrap(), 1 << 20);
+        let asked = fs::read_to_string(folder.path().join("asked")).unwrap();
+        let path = path.display();
+        assert_eq!(
+            asked,
+            format!("setstripe -c 4 -S 1048576 {path}\nsetstripe -S 1048576 {path}\ngetstripe -S {path}\n")
+        );
+    }
+
+    #[test]
+    fn what_the_tool_refuses_is_told_in_its_words() {
+        let folder = tempfile::tempdir().unwrap();
+        let lfs = lfs(folder.path(), "echo 'setstripe: bad stripe size' >&2; exit 22");
+        let error = make_lustre(&lfs, Path::new("file"), Stripes { count: 1, bytes: 1 }).unwrap_err().to_string();
+        assert!(error.contains("bad stripe size"), "{error}");
+    }
+}

@@ -1,0 +1,65 @@
+//! The table of a delegated space (paper 001, section IV.A): where each rank's portion lies, where its next
+//! checkpoint goes, and what the last one was.
+
+use crate::{
+    commit::{Kept, Ledger, Need, RevisionKey},
+    space::format::{BLOCK_BYTES, Hash},
+};
+
+/// A row of the table. Offsets are those of the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortionSurvey {
+    pub file: String,
+    /// Id of the layout.
+    pub layout: [u8; 16],
+    pub rank: u32,
+    pub offset_start: u64,
+    pub offset_end: u64,
+    /// Where the data of a next shard as large as the last one begins; `None`: there is no room for it.
+    pub offset_next: Option<u64>,
+    /// What the newest root leads to, if anything.
+    pub newest: Option<NewestShard>,
+}
+
+/// The newest shard of a portion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewestShard {
+    pub key: RevisionKey,
+    pub bytes: u64,
+    /// Hash of the manifest, which holds those of all its blocks' hashes.
+    pub checksum: Hash,
+}
+
+impl PortionSurvey {
+    pub(super) fn of(file: &str, ledger: &Ledger) -> PortionSurvey {
+        let portion = ledger.portion();
+        let place = portion.place();
+        let newest = ledger.kept().last();
+        PortionSurvey {
+            file: file.to_owned(),
+            layout: portion.layout_id(),
+            rank: place.rank,
+            offset_start: place.at,
+            offset_end: place.at + place.bytes,
+            offset_next: next(ledger).map(|at| place.at + at),
+            newest: newest.map(|kept| NewestShard {
+                key: kept.key(),
+                bytes: kept.entry.bytes,
+                checksum: kept.entry.manifest_hash,
+            }),
+        }
+    }
+}
+
+/// Where a shard as large as the newest would go if the oldest that nobody holds is let go for it, as a job does.
+fn next(ledger: &Ledger) -> Option<u64> {
+    let kept = ledger.kept();
+    let newest = kept.last();
+    let blocks = |kept: &Kept| kept.blocks.iter().map(|blocks| blocks.count).sum::<u64>();
+    let meta = newest.map_or(0, |kept| kept.entry.meta_bytes / BLOCK_BYTES);
+    let data = newest.map_or(1, |kept| blocks(kept).saturating_sub(meta).max(1));
+    let from = kept.len().saturating_sub(1).min(1);
+    let retained: Vec<RevisionKey> = kept[from..].iter().map(|kept| kept.key()).collect();
+    let allocation = ledger.allocate(Need { data, meta }, &retained).ok()?;
+    allocation.data.first().map(|blocks| blocks.first * BLOCK_BYTES)
+}

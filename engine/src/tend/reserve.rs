@@ -1,0 +1,235 @@
+//! Reserving a space before a job is there, and giving one more room: a layout made offline, as a job makes
+//! its own.
+//!
+//! What must hold: a layout that holds a revision stays; a new one takes effect by its names alone, and
+//! a crash between two of them leaves a layout that no job goes on in.
+
+use super::{
+    ShardSize,
+    opening::{lineage_after, lock, open_all},
+};
+use crate::{
+    commit::Ledger,
+    device::{Access, Allocate, Device, Disk, FileSystem, Stripes},
+    error::{Error, Result},
+    restore::SpaceSurvey,
+    space::{
+        Arrangement, LayoutFile, Making, Per, create_layout, data_from, draw_id,
+        format::{BLOCK_BYTES, Lineage, Slot},
+        layouts, probe_name, remove_layout, remove_layouts_of, stretches,
+    },
+};
+use std::path::Path;
+
+/// What room a space is to have, and how.
+#[derive(Debug, Clone)]
+pub struct Reservation {
+    /// Blocks of each rank's portion, beside its slots.
+    pub blocks: Vec<u64>,
+    pub per: Per,
+    /// Ranks of a node: consecutive ones; what a job finds out by itself must be said before there is one.
+    pub ranks_per_node: Option<usize>,
+    pub allocate: Allocate,
+    pub stripes: Stripes,
+}
+
+/// What was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reserved {
+    pub files: Vec<ReservedFile>,
+    pub file_system: FileSystem,
+    /// Bytes of a stripe; 0 where there are none.
+    pub stripe_bytes: u64,
+    /// Files of layouts that held nothing, and that this one stands for now.
+    pub removed: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReservedFile {
+    pub name: String,
+    pub ranks: Vec<u32>,
+    /// How long it is.
+    pub bytes: u64,
+    /// What of it will be written.
+    pub used_bytes: u64,
+    /// What the file system has set aside; `None` where it does not tell.
+    pub allocated_bytes: Option<u64>,
+}
+
+impl Reservation {
+    /// Room for keep+2 shards of these sizes, rank by rank.
+    pub fn for_shards(shards: &[ShardSize], keep: u32) -> Reservation {
+        Self::of_blocks(shards.iter().map(|shard| shard.portion_blocks(keep)).collect())
+    }
+
+    /// Room for keep+2 shards of this size, for each of `ranks` ranks.
+    pub fn alike(shard: &ShardSize, ranks: usize, keep: u32) -> Reservation {
+        Self::of_blocks(vec![shard.portion_blocks(keep); ranks])
+    }
+
+    /// For each of `ranks` ranks as much room as the largest portion of the newest layout in `directory` has.
+    pub fn as_before(directory: &Path, ranks: usize) -> Result<Reservation> {
+        let survey = SpaceSurvey::open(directory)?;
+        let newest = survey.layouts.iter().map(|layout| layout.header.layout_number).max();
+        let headers = survey.layouts.iter().map(|layout| &layout.header);
+        let of_newest = headers.filter(|header| Some(header.layout_number) == newest);
+        let blocks = of_newest.flat_map(|header| {
+            header.portions.iter().map(|place| (place.bytes - data_from(header.slot_stride)) / BLOCK_BYTES)
+        });
+        let Some(largest) = blocks.max() else {
+            return Err(Error::NotASpace { path: survey.path, why: "there is no layout in it".to_owned() });
+        };
+        Ok(Self::of_blocks(vec![largest; ranks]))
+    }
+
+    pub fn ranks(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Bytes of all portions, beside their slots.
+    pub fn bytes(&self) -> u64 {
+        self.blocks.iter().fold(0, |sum: u64, blocks| sum.saturating_add(blocks.saturating_mul(BLOCK_BYTES)))
+    }
+
+    fn of_blocks(blocks: Vec<u64>) -> Reservation {
+        let (per, allocate, stripes) = (Per::default(), Allocate::default(), Stripes::default());
+        Reservation { blocks, per, ranks_per_node: None, allocate, stripes }
+    }
+
+    /// The ranks of each file.
+    fn files(&self, file_system: &FileSystem) -> Result<Vec<Vec<usize>>> {
+        let ranks: Vec<usize> = (0..self.ranks()).collect();
+        if ranks.is_empty() {
+            return Err(Error::argument("ranks", "there is none; a job has one rank or more"));
+        }
+        let each = match (self.per, self.ranks_per_node) {
+            (Per::App, _) | (Per::Auto, None) => ranks.len(),
+            (Per::Rank, _) => 1,
+            (Per::Auto, Some(_)) if !file_system.shares_badly() => ranks.len(),
+            (Per::Node | Per::Auto, Some(each)) if each > 0 => each,
+            (Per::Node | Per::Auto, _) => {
+                let why = "say how many ranks a node has: before there is a job nobody can tell";
+                return Err(Error::argument("ranks_per_node", why));
+            }
+        };
+        Ok(ranks.chunks(each).map(<[usize]>::to_vec).collect())
+    }
+}
+
+/// Reserves the space in `directory`, made if it is missing, for a job of as many ranks. A layout that was
+/// reserved before and holds nothing yet is replaced; what holds revisions is refused. `progress` is told how many
+/// bytes more were written with zeros.
+pub fn reserve(directory: &Path, wanted: &Reservation, progress: &dyn Fn(u64)) -> Result<Reserved> {
+    if directory.as_os_str().is_empty() {
+        return Err(Error::argument("path", "it is empty; give the directory of the space"));
+    }
+    // Before anything is made.
+    wanted.files(&FileSystem::Other)?;
+    let made = Disk::make(directory).map_err(|e| Error::io("making the directory", directory.display(), e))?;
+    reserve_on(&made, wanted, progress)
+}
+
+/// As `reserve`, on `device`.
+pub fn reserve_on(device: &dyn Device, wanted: &Reservation, progress: &dyn Fn(u64)) -> Result<Reserved> {
+    let _locks = lock(device)?;
+    let before = layouts(device, Access::Read)?;
+    if !before.is_empty() {
+        let survey = SpaceSurvey::open_on(device)?;
+        if !survey.damage.is_empty() {
+            return Err(Error::Damaged { what: survey.damage });
+        }
+        // Of one that was not closed in order a killed job's pool may hold a revision.
+        if !survey.revisions.is_empty() || !survey.clean {
+            let why = "a job has saved to it, or begun to; `mainstay grow` gives a space more room";
+            return Err(Error::argument(device.path(), why));
+        }
+    }
+    make(device, wanted, &before, &before, progress)
+}
+
+/// Gives the space in `directory` another layout beside the one that it has, for the next job. The old one goes
+/// once the new one holds a complete revision and the old one none that is kept or held; one that holds none
+/// goes at once. Refused while a job has the space open.
+pub fn grow(directory: &Path, wanted: &Reservation, progress: &dyn Fn(u64)) -> Result<Reserved> {
+    // A survey first: what is no space gets no lock file.
+    SpaceSurvey::open(directory)?;
+    grow_on(&Disk::existing(directory), wanted, progress)
+}
+
+/// As `grow`, on `device`.
+pub fn grow_on(device: &dyn Device, wanted: &Reservation, progress: &dyn Fn(u64)) -> Result<Reserved> {
+    let _locks = lock(device)?;
+    let survey = SpaceSurvey::open_on(device)?;
+    let before = layouts(device, Access::Read)?;
+    if before.is_empty() {
+        return Err(Error::NotASpace { path: device.path(), why: "there is no layout in it".to_owned() });
+    }
+    let holds_any = |file: &LayoutFile| {
+        let id = file.header.layout_id;
+        survey.revisions.iter().any(|revision| revision.layout == id) || !survey.damage.is_empty() || !survey.clean
+    };
+    let empty: Vec<LayoutFile> = before.iter().filter(|file| !holds_any(file)).cloned().collect();
+    make(device, wanted, &before, &empty, progress)
+}
+
+/// Makes a layout that is newer than those of `before`, and then removes those of `empty`.
+fn make(
+    device: &dyn Device,
+    wanted: &Reservation,
+    before: &[LayoutFile],
+    empty: &[LayoutFile],
+    progress: &dyn Fn(u64),
+) -> Result<Reserved> {
+    let file_system = device.file_system();
+    let files = wanted.files(&file_system)?;
+    let stripe_bytes = device.stripe_bytes(wanted.stripes, &probe_name()?);
+    let stripe_bytes = stripe_bytes.map_err(|e| Error::io("asking for the stripes of files in", device.path(), e))?;
+    let arrangement = Arrangement {
+        layout_id: draw_id()?,
+        layout_number: before.last().map_or(0, |file| file.header.layout_number) + 1,
+        stripe_bytes,
+        blocks: wanted.blocks.clone(),
+    };
+    let lineage = lineage_after(&open_all(before)?)?;
+    let made = create_all(device, &arrangement, &files, lineage, wanted, progress);
+    let made = made.inspect_err(|_| {
+        let _ = remove_layouts_of(device, arrangement.layout_number, arrangement.layout_id);
+    })?;
+    for file in empty {
+        remove_layout(device, file)?;
+    }
+    if !empty.is_empty() {
+        device.sync_directory().map_err(|e| Error::io("syncing", device.path(), e))?;
+    }
+    let files = made.iter().map(|file| told(file, file_system.sets_aside())).collect::<Result<_>>()?;
+    let removed = empty.iter().map(|file| file.name.clone()).collect();
+    Ok(Reserved { files, file_system, stripe_bytes, removed })
+}
+
+fn create_all(
+    device: &dyn Device,
+    arrangement: &Arrangement,
+    files: &[Vec<usize>],
+    lineage: Lineage,
+    wanted: &Reservation,
+    progress: &dyn Fn(u64),
+) -> Result<Vec<LayoutFile>> {
+    // Nobody writes to it: where there are no locks, that is what a job goes on in.
+    let first = |rank| Slot { clean: true, ..Ledger::first_slot(arrangement.layout_id, rank, lineage) };
+    let making = Making { allocate: wanted.allocate, stripes: wanted.stripes, progress };
+    let create = |ranks: &Vec<usize>| {
+        let header = arrangement.header(ranks, ranks[0] == 0);
+        create_layout(device, header, &making, first)
+    };
+    files.iter().map(create).collect()
+}
+
+fn told(file: &LayoutFile, tells: bool) -> Result<ReservedFile> {
+    Ok(ReservedFile {
+        name: file.name.clone(),
+        ranks: file.header.portions.iter().map(|place| place.rank).collect(),
+        bytes: file.header.file_bytes,
+        used_bytes: stretches(&file.header).iter().map(|stretch| stretch.end - stretch.start).sum(),
+        allocated_bytes: if tells { Some(file.allocated_bytes()?) } else { None },
+    })
+}

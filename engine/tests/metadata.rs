@@ -1,0 +1,91 @@
+//! No metadata operation per checkpoint (paper 001): after the first one a checkpoint reads, writes and syncs files
+//! that are open, and asks nothing else of the file system below the space, whatever the number of ranks.
+
+mod support;
+
+use mainstay_engine::{
+    Config, Session, Stage,
+    device::{Disk, FileSystem},
+    group::ThreadGroup,
+    space::Per,
+    tend::{Reservation, ShardSize, reserve},
+};
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{Arc, Barrier},
+    thread,
+};
+use support::{State, counting::counting, filled};
+
+const CHECKPOINTS: u64 = 9;
+
+type Counts = BTreeMap<&'static str, u64>;
+
+/// What a job of `ranks` ranks in `directory` asked for up to its first checkpoint, and for its further ones.
+fn counted(ranks: usize, directory: &Path, config: &Config) -> [Counts; 2] {
+    let device = counting(Disk::existing(directory), FileSystem::Other, 0);
+    let all = Barrier::new(ranks);
+    let job = |rank: usize, group: ThreadGroup| -> [Counts; 2] {
+        let mut session = Session::open_on(Box::new(group), Arc::new(device.clone()), config.clone()).unwrap();
+        let mut state = State::new();
+        state.protect(&mut session);
+        let mut counts = [Counts::new(), Counts::new()];
+        for step in 1..=CHECKPOINTS {
+            filled(&mut state, rank, step);
+            session.checkpoint().unwrap();
+            assert!(!session.due(step).unwrap());
+            session.wait().unwrap();
+            if step == 1 || step == CHECKPOINTS {
+                all.wait();
+                if rank == 0 {
+                    counts[usize::from(step > 1)] = device.between.take();
+                }
+                all.wait();
+            }
+        }
+        session.close().unwrap();
+        counts
+    };
+    thread::scope(|scope| {
+        let ranks = ThreadGroup::new(ranks).into_iter().enumerate();
+        let ranks: Vec<_> = ranks.map(|(rank, group)| scope.spawn(move || job(rank, group))).collect();
+        ranks.into_iter().map(|rank| rank.join().unwrap()).next().unwrap()
+    })
+}
+
+fn config(stage: Stage, per: Per) -> Config {
+    Config { stage, per, pool_bytes: 512 << 10, chunk_bytes: 64 << 10, ..Config::default() }
+}
+
+/// Also with more to keep, so that several roots are written for one checkpoint.
+#[test]
+fn a_checkpoint_after_the_first_asks_for_no_metadata() {
+    for ranks in [1, 4] {
+        for stage in [Stage::Pool, Stage::Direct, Stage::Node, Stage::Rank] {
+            for (per, keep) in [(Per::App, 1), (Per::Rank, 3)] {
+                let directory = tempfile::tempdir().unwrap();
+                let config = Config { keep, ..config(stage, per) };
+                let [first, further] = counted(ranks, directory.path(), &config);
+                for what in ["create", "open", "rename", "list", "sync_directory", "try_lock"] {
+                    assert!(first.contains_key(what), "{what} is not counted: {first:?}");
+                }
+                let kinds: Vec<_> = further.keys().copied().collect();
+                assert_eq!(kinds, ["sync", "write"], "{ranks} ranks, {stage:?}, {per:?}: {further:?}");
+                assert!(further["sync"] >= 2 * (CHECKPOINTS - 1) * ranks as u64, "{further:?}");
+            }
+        }
+    }
+}
+
+/// In a space that was reserved the first checkpoint asks for none either: all is done at the opening.
+#[test]
+fn in_a_reserved_space_nothing_is_made_by_the_first_checkpoint() {
+    let directory = tempfile::tempdir().unwrap();
+    let shards = vec![ShardSize::of(1 << 20, 0).unwrap(); 3];
+    reserve(directory.path(), &Reservation::for_shards(&shards, 1), &|_| ()).unwrap();
+    let [first, further] = counted(3, directory.path(), &config(Stage::Pool, Per::App));
+    // The probe by which the ranks find each other is all that is made; the lock file gets a block more, for answers.
+    assert_eq!((first["create"], first.get("rename"), first["longer"]), (1, None, 1), "{first:?}");
+    assert_eq!(further.keys().copied().collect::<Vec<_>>(), ["sync", "write"], "{further:?}");
+}

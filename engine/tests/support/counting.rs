@@ -1,0 +1,111 @@
+//! A disk that counts what a parallel file system would have its metadata servers do, or its locks, and that says to
+//! lie on whatever it is told.
+
+use super::between::{Between, Watched};
+use mainstay_engine::device::{Access, Device, Disk, File, FileSystem, LockFile, LockOutcome, Room, Stripes};
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::{Arc, Mutex},
+};
+
+pub type Counting = Watched<Counts>;
+
+#[derive(Debug)]
+pub struct Counts {
+    calls: Calls,
+    file_system: FileSystem,
+    stripe_bytes: u64,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Calls(Arc<Mutex<BTreeMap<&'static str, u64>>>);
+
+#[derive(Debug)]
+struct CountingLocks {
+    locks: Box<dyn LockFile>,
+    calls: Calls,
+}
+
+impl Calls {
+    fn add(&self, what: &'static str) {
+        *self.0.lock().unwrap().entry(what).or_default() += 1;
+    }
+}
+
+/// A directory that says it is of `file_system`, with stripes of so many bytes.
+pub fn counting(disk: Disk, file_system: FileSystem, stripe_bytes: u64) -> Counting {
+    Watched::new(disk, Counts { calls: Calls::default(), file_system, stripe_bytes })
+}
+
+impl Counts {
+    /// What was counted since it was last asked.
+    pub fn take(&self) -> BTreeMap<&'static str, u64> {
+        std::mem::take(&mut self.calls.0.lock().unwrap())
+    }
+}
+
+impl Between for Counts {
+    fn list(&self, disk: &Disk) -> io::Result<Vec<String>> {
+        self.calls.add("list");
+        disk.list()
+    }
+    fn create(&self, disk: &Disk, name: &str, room: &Room) -> io::Result<Arc<dyn File>> {
+        self.calls.add("create");
+        disk.create(name, room)
+    }
+    fn open(&self, disk: &Disk, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
+        self.calls.add("open");
+        disk.open(name, access)
+    }
+    fn rename(&self, disk: &Disk, from: &str, to: &str) -> io::Result<()> {
+        self.calls.add("rename");
+        disk.rename(from, to)
+    }
+    fn remove(&self, disk: &Disk, name: &str) -> io::Result<()> {
+        self.calls.add("remove");
+        disk.remove(name)
+    }
+    fn sync_directory(&self, disk: &Disk) -> io::Result<()> {
+        self.calls.add("sync_directory");
+        disk.sync_directory()
+    }
+    fn lock_file(&self, disk: &Disk, name: &str) -> io::Result<Box<dyn LockFile>> {
+        self.calls.add("lock_file");
+        Ok(Box::new(CountingLocks { locks: disk.lock_file(name)?, calls: self.calls.clone() }))
+    }
+    fn file_system(&self, _: &Disk) -> FileSystem {
+        self.calls.add("file_system");
+        self.file_system.clone()
+    }
+    fn stripe_bytes(&self, _: &Disk, stripes: Stripes, _: &str) -> io::Result<u64> {
+        self.calls.add("stripe_bytes");
+        Ok(if stripes.bytes > 0 { stripes.bytes } else { self.stripe_bytes })
+    }
+    fn write_at(&self, file: &dyn File, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        if offset + bytes.len() as u64 > file.bytes()? {
+            self.calls.add("longer");
+        }
+        self.calls.add("write");
+        file.write_at(bytes, offset)
+    }
+    fn sync(&self, file: &dyn File) -> io::Result<()> {
+        self.calls.add("sync");
+        file.sync()
+    }
+    fn bytes(&self, file: &dyn File) -> io::Result<u64> {
+        self.calls.add("bytes");
+        file.bytes()
+    }
+}
+
+impl LockFile for CountingLocks {
+    fn try_lock(&self, byte: u64) -> io::Result<LockOutcome> {
+        self.calls.add("try_lock");
+        self.locks.try_lock(byte)
+    }
+    fn is_locked(&self) -> io::Result<bool> {
+        self.calls.add("is_locked");
+        self.locks.is_locked()
+    }
+}

@@ -1,0 +1,57 @@
+"""One file for each node: ranks find out by themselves who shares one, and each finds its portion wherever it lies."""
+
+import json
+import subprocess
+
+import pytest
+from faults.stage import Stage
+from mpi import ROOT
+from programs import build_c
+
+MAINSTAY = ROOT / "target" / "release" / "mainstay"
+RANKS = 4
+LIMIT_S = 60
+
+
+@pytest.fixture
+def job(scratch):
+    """Runs a job of RANKS ranks whose node is what a shell makes of $RANK."""
+    program = build_c(["faults.c"], "faults", "-Wno-misleading-indentation")
+
+    def run(node, *commands):
+        wrapped = scratch / "wrapped"
+        wrapped.write_text(f'#!/bin/sh\nRANK=$PMIX_RANK\nMAINSTAY_NODE={node} exec {program} "$@"\n')
+        wrapped.chmod(0o755)
+        row = {"c": RANKS}
+        stage = Stage(row, scratch, wrapped, None, scratch, RANKS)
+        stage.good(stage.run(*commands))
+
+    return run
+
+
+def layouts(space):
+    """The ranks of each layout file, by its name."""
+    shown = json.loads(subprocess.check_output([MAINSTAY, "show", space, "--json"], timeout=LIMIT_S))
+    return {layout["file"]: [portion["rank"] for portion in layout["portions"]] for layout in shown["layouts"]}
+
+
+def test_a_job_makes_a_file_for_each_node(job, scratch):
+    job("$((RANK / 2))", "set:per=2", "open", "save:1", "wait", "save:2", "wait", "close")
+    made = layouts(scratch / "space")
+    assert sorted(made.values()) == [[0, 1], [2, 3]], made
+    # The ranks are elsewhere now, and their portions are where they were.
+    job("$((RANK % 2))", "set:per=2", "open", "restore", "holds:2", "save:3", "wait", "save:4", "wait", "close")
+    assert layouts(scratch / "space") == made
+    job("0", "open", "restore", "holds:4", "save:5", "close")
+    assert layouts(scratch / "space") == made
+
+
+def test_what_was_reserved_for_nodes_serves_others(job, scratch):
+    space = scratch / "space"
+    per_node = ["--per", "node", "--ranks-per-node", "2"]
+    subprocess.check_call([MAINSTAY, "reserve", space, "--ranks", str(RANKS), "--per-rank", "1MiB", *per_node], timeout=LIMIT_S)
+    reserved = layouts(space)
+    assert sorted(reserved.values()) == [[0, 1], [2, 3]], reserved
+    job("$((RANK % 2))", "set:per=2", "open", "save:1", "wait", "save:2", "wait", "close")
+    assert layouts(space) == reserved
+    job("$((RANK / 2))", "open", "restore", "holds:2", "close")
