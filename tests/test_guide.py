@@ -25,7 +25,7 @@ GUIDE = ROOT / "docs" / "guide"
 SOURCE = GUIDE / "src"
 BOOK = ROOT / "target" / "guide"
 EXAMPLES = ROOT / "examples"
-SMALL = ("minimal", "logbook", "heat", "patches")
+SMALL = ("minimal", "logbook", "heat", "particles", "patches")
 LIMIT_S = 120
 PAGES = sorted(path.name for path in SOURCE.glob("*.md") if path.name != "SUMMARY.md")
 LANGUAGES = ("c", "cmake", "cpp", "fortran", "python", "rust")

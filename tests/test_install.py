@@ -138,7 +138,7 @@ def test_cxx(installed, scratch):
 
 
 PLAIN = ["c99", "c11", "c17", "c++11", "c++17"]
-HEADERS = {"mainstay.h": PLAIN, "mainstay_mpi.h": PLAIN,
+HEADERS = {"mainstay.h": PLAIN, "mainstay_mpi.h": PLAIN, "mainstay_pfs.h": PLAIN,
            "mainstay.hpp": ["c++17", "c++20"], "mainstay_mpi.hpp": ["c++17", "c++20"]}  # fmt: skip
 
 

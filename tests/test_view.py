@@ -17,19 +17,21 @@ RANKS = 3
 EVERY = 50
 
 
-@pytest.fixture(scope="module")
-def saved(jacobi3d, tmp_path_factory):
-    """A space that an MPI job saved itself to, and what it saved."""
+@pytest.fixture(scope="module", params=["app", "rank"])
+def saved(jacobi3d, tmp_path_factory, request):
+    """A space that an MPI job saved itself to, into one file or one a rank, and what it saved."""
     folder = tmp_path_factory.mktemp("saved")
+    mainstay("reserve", folder / "space", "--ranks", RANKS, "--per-rank", "200KiB", "--per", request.param)
+    assert len(list((folder / "space").glob("*.mainstay"))) == (1 if request.param == "app" else RANKS)
     status, output = run(RANKS, jacobi3d(folder / "space", 2 * EVERY, EVERY), folder)
     assert status == 0, output
     exported = mainstay("export", folder / "space", folder / "out")
     return folder / "space", arrays(folder / "out", exported)
 
 
-def layout_of(space):
-    (layout,) = space.glob("*.mainstay")
-    return layout
+def layout_of(space, shard):
+    """The file that it lies in: their names tell the lowest rank of each."""
+    return [file for file in sorted(space.glob("*.mainstay")) if int(file.name.split("-")[2]) <= shard][-1]
 
 
 def read(file):
@@ -86,13 +88,13 @@ def test_a_checkpoint_of_an_mpi_job_is_read_in_place(saved, scratch, monkeypatch
     assert same(read(file), expected)
     field = whole(file, expected)
     with h5py.File(file) as view:
-        assert (view.attrs["revision"], view.attrs["lineage"], view.attrs["shards"]) == (2, 1, RANKS)
+        assert (view.attrs["revision"], view.attrs["lineage"], view.attrs["shards"]) == (2, document["lineage"], RANKS)
         assert view.attrs["space"] == str(space.resolve())
         for shard in range(RANKS):
             part = view[f"shard/{shard:04}/temperature"]
             assert part.attrs["kind"] == "region" and part.attrs["element_type"] == "f64"
             assert part.attrs["bytes"] == expected[shard, "temperature"].nbytes
-            assert {piece[0] for piece in part.external} == {str(layout_of(space))}
+            assert {piece[0] for piece in part.external} == {str(layout_of(space, shard))}
         # One array over all shards, cut where the ranks' blocks met, and across.
         assert view["temperature"].is_virtual and view["temperature"][()].tobytes() == field.tobytes()
         assert (view["temperature"][3:17:2, 5:, ::7] == field[3:17:2, 5:, ::7]).all()
@@ -118,7 +120,7 @@ def test_what_changes_in_the_space_changes_in_the_view(saved, scratch):
     mainstay("view", space, "--hdf5", scratch / "out.h5")
     with h5py.File(scratch / "out.h5") as view:
         _, at, _ = view["shard/0001/temperature"].external[0]
-    with layout_of(space).open("r+b") as layout:
+    with layout_of(space, 1).open("r+b") as layout:
         layout.seek(at)
         layout.write(numpy.float64(-7.5).tobytes())
     assert read(scratch / "out.h5")[1, "temperature"].flat[0] == -7.5

@@ -91,6 +91,8 @@ module mainstay
     integer(c_int32_t) :: allocate = MAINSTAY_ALLOCATE_DEFAULT
     integer(c_int32_t) :: stripe_count = 0
     integer(c_int64_t) :: stripe_bytes = 0
+    integer(c_int64_t) :: shard_bytes = 0
+    type(c_ptr) :: hints = c_null_ptr  ! lines `name=value`, with a zero byte at the end
   end type
 
   ! What one checkpoint took on this rank; as in mainstay.h.

@@ -17,7 +17,10 @@
 
 /* mainstay_options options = MAINSTAY_OPTIONS_INIT;  then set what the program wants its way. */
 #define MAINSTAY_OPTIONS_INIT { sizeof(mainstay_options), 0, MAINSTAY_STAGE_DEFAULT, 0, 0, 0, 0, 0, 0, 0, \
-    MAINSTAY_POOL_HELD_DEFAULT, 0, 0, 0, 0, MAINSTAY_PER_DEFAULT, MAINSTAY_ALLOCATE_DEFAULT, 0, 0 }
+    MAINSTAY_POOL_HELD_DEFAULT, 0, 0, 0, 0, MAINSTAY_PER_DEFAULT, MAINSTAY_ALLOCATE_DEFAULT, 0, 0, 0, 0 }
+
+// For mainstay_get: the newest revision that can be read whole.
+#define MAINSTAY_NEWEST UINT64_MAX
 
 // What a call came to. The names are the same in Rust, C and Python.
 typedef enum {
@@ -139,6 +142,17 @@ typedef struct mainstay_reader mainstay_reader;
 
 // One job at work on one space.
 typedef struct mainstay_session mainstay_session;
+
+// What mainstay_get brought.
+typedef struct {
+  // Its number, 1 or more; 0: nothing was saved yet, and the buffer is as it was.
+  uint64_t revision;
+  // Bytes that this rank saved, and that were filled in.
+  uint64_t bytes;
+  // How much was found damaged: parts of the space, and newer revisions that were passed over for it;
+  // mainstay_report says what it was.
+  uint64_t skipped;
+} mainstay_got;
 
 // An item of a shard. What it points to is valid until mainstay_reader_close.
 typedef struct {
@@ -263,11 +277,49 @@ typedef struct {
   uint32_t stripe_count;
   // On CephFS and Lustre: bytes of a stripe of a new space, a multiple of 64 KiB; as the file system does it.
   uint64_t stripe_bytes;
+  // The most bytes that this rank is going to save at once: a portion has room for keep+2 such shards; for
+  // those of the first checkpoint.
+  uint64_t shard_bytes;
+  // Hints, a line `name=value` each: striping_factor and striping_unit as MPI-IO has them, and mainstay_ before
+  // the name of any setting. Unknown ones are ignored, the others go before what is set above; none. Read
+  // during the call that opens.
+  const char *hints;
 } mainstay_options;
 
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
+
+// Saves `bytes` bytes at `data` under `name`, with the protected regions if there are any, as the next
+// revision, and returns when it is complete: durable on all ranks. Collective; each rank has as many bytes as
+// it likes, this time. `revision` may be NULL; else it gets the revision's number. An error on any rank is
+// told on all, and earlier revisions are as they were.
+mainstay_status mainstay_put(mainstay_session *session,
+                             const char *name,
+                             const void *data,
+                             size_t bytes,
+                             uint64_t *revision);
+
+// Fills `data`, which has room for `bytes` bytes, from the beginning with what this rank saved under `name` in
+// the revision of this number, or in MAINSTAY_NEWEST: the newest that can be read whole on all ranks.
+// Collective; every block is verified. `got` may be NULL.
+//
+// Nothing else changes: what is saved next goes on as if nobody had read. Too little room on any rank, a name
+// that was not saved, a revision that is not there and MAINSTAY_RANK_COUNT are told before anything is filled;
+// after any other error `data` is undefined.
+mainstay_status mainstay_get(mainstay_session *session,
+                             uint64_t revision,
+                             const char *name,
+                             void *data,
+                             size_t bytes,
+                             mainstay_got *got);
+
+// Puts into `*bytes` how many bytes mainstay_get would fill in on this rank, if nothing is damaged; 0 if
+// nothing was saved yet. Collective.
+mainstay_status mainstay_get_bytes(mainstay_session *session,
+                                   uint64_t revision,
+                                   const char *name,
+                                   uint64_t *bytes);
 
 // Saves all protected regions as a new revision and returns at t2: the program may go on and change
 // its memory. Collective. `revision` may be NULL; else it gets the revision's number.

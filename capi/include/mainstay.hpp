@@ -255,6 +255,32 @@ public:
     return bytes;
   }
 
+  /* Saved under `name` as the next revision, durable on all ranks when it returns. */
+  std::uint64_t put(const std::string &name, const void *data, std::size_t bytes) {
+    std::uint64_t revision = 0;
+    detail::check(mainstay_put(handle_, detail::text(name), data, bytes, &revision));
+    return revision;
+  }
+  template <class Elements> std::uint64_t put(const std::string &name, const Elements &elements) {
+    return put(name, std::data(elements), detail::bytes(elements));
+  }
+  /* What was put, of the revision of this number, or of MAINSTAY_NEWEST; revision 0 in what comes back: nothing
+   * was saved yet. */
+  mainstay_got get(std::uint64_t revision, const std::string &name, void *data, std::size_t bytes) {
+    mainstay_got got = {};
+    detail::check(mainstay_get(handle_, revision, detail::text(name), data, bytes, &got));
+    return got;
+  }
+  /* Into the elements that there are. */
+  template <class Elements> mainstay_got get(std::uint64_t revision, const std::string &name, Elements &&elements) {
+    return get(revision, name, std::data(elements), detail::bytes(elements));
+  }
+  std::uint64_t get_bytes(std::uint64_t revision, const std::string &name) {
+    std::uint64_t bytes = 0;
+    detail::check(mainstay_get_bytes(handle_, revision, detail::text(name), &bytes));
+    return bytes;
+  }
+
   void wait() { detail::check(mainstay_wait(handle_)); }
   bool poll() {
     int durable = 0;

@@ -1,7 +1,8 @@
 //! The settings of a session.
 
+use crate::session::bytes_of;
 use mainstay_engine::{Choice, Config, Error, PoolHeld, Stage, Value, device::Allocate, space::Per};
-use std::mem::offset_of;
+use std::{ffi::c_char, mem::offset_of};
 
 /// Which way bytes leave the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +66,7 @@ pub enum AllocateCode {
 
 /// What the program sets; 0: what the environment or mainstay.toml say, or else the default, which is
 /// given here.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Options {
     /// sizeof(mainstay_options); MAINSTAY_OPTIONS_INIT sets it.
@@ -111,23 +112,32 @@ pub struct Options {
     pub stripe_count: u32,
     /// On CephFS and Lustre: bytes of a stripe of a new space, a multiple of 64 KiB; as the file system does it.
     pub stripe_bytes: u64,
+    /// The most bytes that this rank is going to save at once: a portion has room for keep+2 such shards; for
+    /// those of the first checkpoint.
+    pub shard_bytes: u64,
+    /// Hints, a line `name=value` each: striping_factor and striping_unit as MPI-IO has them, and mainstay_ before
+    /// the name of any setting. Unknown ones are ignored, the others go before what is set above; none. Read
+    /// during the call that opens.
+    pub hints: *const c_char,
 }
 
 /// What the struct measured in each version of the header: it only grows, at its end.
-const SIZES: [usize; 3] = [offset_of!(Options, pool_held), offset_of!(Options, per), size_of::<Options>()];
+const SIZES: [usize; 4] =
+    [offset_of!(Options, pool_held), offset_of!(Options, per), offset_of!(Options, shard_bytes), size_of::<Options>()];
 
 impl Options {
     /// The settings in force where the program passed `options`.
     ///
     /// # Safety
-    /// `options` is null, or points to as many bytes as its `size` says if that is one of `SIZES`.
+    /// `options` is null, or points to as many bytes as its `size` says if that is one of `SIZES`; its `hints` are null or end with
+    /// a zero byte.
     #[allow(unsafe_code)]
     pub(crate) unsafe fn config(options: *const Options) -> Result<Config, Error> {
         let choice = if options.is_null() {
             Choice::default()
         } else {
             // SAFETY: as the caller promised.
-            unsafe { Options::read(options) }?.choice()?
+            unsafe { Options::read(options)?.choice()? }
         };
         Ok(Config::resolve(&choice)?.config)
     }
@@ -147,13 +157,17 @@ impl Options {
             );
             return Err(Error::argument("options", why));
         }
-        let mut options = Options::default();
+        // SAFETY: numbers, and a pointer that may be null: zero in all of them is none given.
+        let mut options: Options = unsafe { std::mem::zeroed() };
         // SAFETY: so many bytes are there, and no more than `options` has; any bytes are valid in its fields.
         unsafe { (&raw mut options).cast::<u8>().copy_from_nonoverlapping(theirs.cast::<u8>(), size) };
         Ok(options)
     }
 
-    fn choice(&self) -> Result<Choice, Error> {
+    /// # Safety
+    /// `hints` is null or ends with a zero byte.
+    #[allow(unsafe_code)]
+    unsafe fn choice(&self) -> Result<Choice, Error> {
         let mut choice = Choice {
             stage: self.stage()?,
             pool_held: self.pool_held()?,
@@ -170,6 +184,7 @@ impl Options {
             small_bytes: set(self.small_bytes),
             threshold_bytes: set(self.threshold_bytes).map(Some),
             buffer_bytes: set(self.buffer_bytes),
+            shard_bytes: set(self.shard_bytes),
             ..Choice::default()
         };
         let times = [
@@ -180,6 +195,13 @@ impl Options {
         for (key, seconds) in times {
             if let Some(seconds) = set(seconds) {
                 choice.set(key, Value::Float(seconds))?;
+            }
+        }
+        if !self.hints.is_null() {
+            // SAFETY: as the caller promised.
+            let hints = String::from_utf8_lossy(unsafe { bytes_of(self.hints, "hints") }?);
+            for (name, value) in hints.lines().filter_map(|line| line.split_once('=')) {
+                choice.hint(name, value)?;
             }
         }
         Ok(choice)

@@ -38,5 +38,5 @@ pub use reader::Reader;
 pub use restore::{
     HoldState, HoldSurvey, LayoutSurvey, NewestShard, PortionSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey, Verified,
 };
-pub use session::{Record, Restored, Session};
+pub use session::{Got, Record, Restored, Session};
 pub use stage::Stage;

@@ -15,6 +15,7 @@ __all__ = [
     "DuplicateName",
     "Error",
     "Fenced",
+    "Got",
     "GroupFailed",
     "InUse",
     "Internal",
@@ -67,6 +68,7 @@ def open(
     flush_seconds: float | str | None = None,
     io_threads: int | None = None,
     portion_bytes: int | str | None = None,
+    shard_bytes: int | str | None = None,
     per: Literal["auto", "app", "node", "rank"] | None = None,
     allocate: Literal["sparse", "blocks", "zero"] | None = None,
     stripe_count: int | None = None,
@@ -78,6 +80,7 @@ def open(
     interval: Literal["daly", "young"] | None = None,
     agree_seconds: float | str | None = None,
     checkpoint_signal: str | None = None,
+    hints: Mapping[str, str] | MPI.Info | None = None,
 ) -> Session: ...
 @final
 class Session:
@@ -106,6 +109,9 @@ class Session:
     def open(self, name: str, mode: Literal["rb"] = "rb") -> io.BufferedReader: ...
     @overload
     def open(self, name: str, mode: Literal["wb"]) -> io.BufferedWriter: ...
+    def put(self, name: str, data: ReadableBuffer | _Array) -> int: ...
+    def get(self, name: str, buffer: WriteableBuffer | _Array, revision: SupportsIndex | None = None) -> Got | None: ...
+    def get_bytes(self, name: str, revision: SupportsIndex | None = None) -> int | None: ...
     def due(self, step: SupportsIndex) -> bool: ...
     def wait(self) -> None: ...
     def poll(self) -> bool: ...
@@ -182,6 +188,15 @@ class Restored:
     def skipped(self) -> list[str]: ...
     @property
     def notes(self) -> dict[str, str]: ...
+
+@final
+class Got:
+    @property
+    def revision(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def skipped(self) -> list[str]: ...
 
 @final
 class Record:

@@ -7,6 +7,7 @@
 
 mod buffer;
 mod error;
+mod got;
 mod group;
 mod notes;
 mod reader;
@@ -22,6 +23,7 @@ mod engine {
 
     #[pymodule_export]
     use crate::{
+        got::Got,
         reader::{Item, Reader, Shard, read},
         record::Record,
         restored::Restored,

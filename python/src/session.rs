@@ -3,6 +3,7 @@
 use crate::{
     buffer::{Buffer, Flat},
     error::{detached, raise},
+    got::Got,
     group::MpiGroup,
     notes,
     record::Record,
@@ -57,14 +58,16 @@ struct Open {
 /// communicator `comm`, which is duplicated, or for this process alone. Collective.
 ///
 /// Settings that are not given come from the environment (MAINSTAY_KEEP and so on), from mainstay.toml, or
-/// are the default; `mainstay config` lists them all.
+/// are the default; `mainstay config` lists them all. `hints`, a mapping or an MPI.Info, go before the others:
+/// striping_factor and striping_unit as MPI-IO has them, and mainstay_ before the name of a setting; unknown ones
+/// are ignored.
 #[pyfunction]
 #[pyo3(
     signature = (path, comm=None, **settings),
     text_signature = "(path, comm=None, *, keep=None, stage=None, pool_bytes=None, chunk_bytes=None, pool_held=None, \
                       small_bytes=None, threshold_bytes=None, buffer_bytes=None, flush_seconds=None, io_threads=None, \
-                      portion_bytes=None, per=None, allocate=None, stripe_count=None, stripe_bytes=None, \
-                      pool_directory=None, every_steps=None, every_seconds=None, mtbf_seconds=None, interval=None, agree_seconds=None, checkpoint_signal=None)"
+                      portion_bytes=None, shard_bytes=None, per=None, allocate=None, stripe_count=None, stripe_bytes=None, \
+                      pool_directory=None, every_steps=None, every_seconds=None, mtbf_seconds=None, interval=None, agree_seconds=None, checkpoint_signal=None, hints=None)"
 )]
 pub fn open(
     py: Python<'_>,
@@ -340,6 +343,64 @@ impl Session {
         self.local(py, |open| Ok(open.files.moment()))
     }
 
+    /// Saves the bytes of `data`, any object with the buffer protocol, under `name`, with the protected buffers if
+    /// there are any, as the next revision, and returns its number once it is complete: durable on all ranks.
+    /// Collective; each rank has as many bytes as it likes, this time.
+    fn put(&self, py: Python<'_>, name: &Bound<'_, PyString>, data: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let name = name.to_string_lossy();
+        let data = Flat::to_read(&format!("buffer {name:?}"), data);
+        let bytes = data.as_ref().map(Flat::bytes).map_err(Error::clone);
+        self.turn(py)?;
+        // What one rank gave wrong, the others must learn.
+        self.call_held(py, |engine, in_place| engine.put_if(&name, in_place.and(bytes)))
+    }
+
+    /// Fills `buffer` from the beginning with what this rank saved under `name` in the revision of this number, or in
+    /// the newest that can be read whole on all ranks; `None` if nothing was saved yet. Collective; every block is
+    /// verified. Nothing else changes: what is saved next goes on as if nobody had read. After InvalidArgument,
+    /// RegionMissing, RevisionMissing and RankCount the buffer is as it was, after any other error it is undefined.
+    #[pyo3(signature = (name, buffer, revision=None))]
+    fn get(
+        &self,
+        py: Python<'_>,
+        name: &Bound<'_, PyString>,
+        buffer: &Bound<'_, PyAny>,
+        revision: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Option<Got>> {
+        let name = name.to_string_lossy();
+        let mut buffer = Flat::to_fill(&format!("buffer {name:?}"), buffer);
+        let into = buffer.as_mut().map(Flat::bytes_mut).map_err(|error| error.clone());
+        let asked = number(revision);
+        let got = self.call(py, |engine| {
+            let (revision, into) = match asked {
+                Ok(revision) => (revision, into),
+                Err(error) => (None, Err(error)),
+            };
+            engine.get_if(revision, &name, into)
+        })?;
+        Ok(got.map(Got::from))
+    }
+
+    /// How many bytes get() would fill in on this rank, if nothing is damaged; `None` if nothing was saved yet.
+    /// Collective.
+    #[pyo3(signature = (name, revision=None))]
+    fn get_bytes(
+        &self,
+        py: Python<'_>,
+        name: &Bound<'_, PyString>,
+        revision: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Option<u64>> {
+        let name = name.to_string_lossy();
+        let asked = number(revision);
+        self.call(py, |engine| {
+            let (revision, ready) = match asked {
+                Ok(revision) => (revision, Ok(())),
+                Err(error) => (None, Err(error)),
+            };
+            engine.get_bytes_if(revision, &name, ready)
+        })
+    }
+
     /// Whether a checkpoint should be taken now that the program has done `step` steps, the same on all
     /// ranks. Every rank calls it at the same steps, with the same number. A checkpoint is due by the
     /// settings every_steps, every_seconds and mtbf_seconds, by the signal of checkpoint_signal on any rank,
@@ -421,4 +482,11 @@ impl Drop for Open {
 
 fn closed() -> Error {
     Error::argument("session", "it is closed; open another one")
+}
+
+/// That of a revision. One that is no number there can be is none of them.
+fn number(revision: Option<&Bound<'_, PyAny>>) -> Result<Option<u64>, Error> {
+    let Some(given) = revision else { return Ok(None) };
+    let told = || Error::argument("revision", format!("{given} is none, it takes a number from 1 on"));
+    given.extract().map(Some).map_err(|_| told())
 }

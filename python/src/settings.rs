@@ -10,9 +10,17 @@ use std::path::PathBuf;
 
 /// The settings in force where the program passed these keywords.
 pub(crate) fn config(given: Option<&Bound<'_, PyDict>>) -> Result<Config, Error> {
-    let mut choice = Choice::default();
+    let (mut choice, mut hints) = (Choice::default(), None);
     for (name, value) in given.into_iter().flatten().filter(|(_, value)| !value.is_none()) {
-        set(&mut choice, &name.to_string(), &value)?;
+        match name.to_string().as_str() {
+            "hints" => hints = Some(value),
+            name => set(&mut choice, name, &value)?,
+        }
+    }
+    if let Some(hints) = hints {
+        for (name, value) in pairs(&hints)? {
+            choice.hint(&name, &value)?;
+        }
     }
     Ok(Config::resolve(&choice)?.config)
 }
@@ -35,6 +43,16 @@ fn set(choice: &mut Choice, name: &str, given: &Bound<'_, PyAny>) -> Result<(), 
         }
     }
     choice.set(name, Value::Other(&shown(given)))
+}
+
+/// Names and values of a mapping; numbers are texts to MPI.
+fn pairs(hints: &Bound<'_, PyAny>) -> Result<Vec<(String, String)>, Error> {
+    let pair = |item: PyResult<Bound<'_, PyAny>>| {
+        let (name, value): (String, Bound<'_, PyAny>) = item?.extract()?;
+        Ok((name, value.str()?.to_string_lossy().into_owned()))
+    };
+    let read = || hints.call_method0("items")?.try_iter()?.map(pair).collect::<PyResult<Vec<_>>>();
+    read().map_err(|_| Error::argument("hints", format!("{} is no mapping of names to values", shown(hints))))
 }
 
 pub(crate) fn path(name: &str, given: &Bound<'_, PyAny>) -> Result<PathBuf, Error> {

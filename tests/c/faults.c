@@ -267,6 +267,15 @@ static void nulls(void) {
   said("stream_bytes(session)", mainstay_stream_bytes(NULL, "a", &length));
   said("stream_bytes(name)", mainstay_stream_bytes(session, NULL, &length));
   said("stream_bytes(bytes)", mainstay_stream_bytes(session, "a", NULL));
+  said("put(session)", mainstay_put(NULL, "a", step, 8, NULL));
+  said("put(name)", mainstay_put(session, NULL, step, 8, NULL));
+  said("put(data)", mainstay_put(session, "a", NULL, 8, NULL));
+  said("get(session)", mainstay_get(NULL, MAINSTAY_NEWEST, "a", step, 8, NULL));
+  said("get(name)", mainstay_get(session, MAINSTAY_NEWEST, NULL, step, 8, NULL));
+  said("get(data)", mainstay_get(session, MAINSTAY_NEWEST, "a", NULL, 8, NULL));
+  said("get_bytes(session)", mainstay_get_bytes(NULL, MAINSTAY_NEWEST, "a", &length));
+  said("get_bytes(name)", mainstay_get_bytes(session, MAINSTAY_NEWEST, NULL, &length));
+  said("get_bytes(bytes)", mainstay_get_bytes(session, MAINSTAY_NEWEST, "a", NULL));
   said("protect_box(session)", mainstay_protect_box(NULL, "a", step, MAINSTAY_U64, 1, &one, &one, &one));
   said("protect_box(name)", mainstay_protect_box(session, NULL, step, MAINSTAY_U64, 1, &one, &one, &one));
   said("protect_box(shape)", mainstay_protect_box(session, "a", step, MAINSTAY_U64, 1, NULL, &one, &one));

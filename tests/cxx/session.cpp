@@ -246,6 +246,20 @@ static void pieces(const std::string &space) {
   MUST(thrown([&] { session.checkpoint(); }, "a b") == MAINSTAY_INVALID_NAME);
 }
 
+/* Whole buffers. */
+static void buffers(const std::string &space) {
+  const std::vector<double> vector = {1, 2, 3};
+  std::vector<double> numbers(4, 9.0);
+  auto session = mainstay::open_solo(space + "-w");
+  MUST(session.get(MAINSTAY_NEWEST, "buffer", numbers).revision == 0 && numbers[0] > 8.0);
+  MUST(session.put("buffer", vector) == 1 && session.put("buffer", vector.data(), 8) == 2);
+  MUST(session.get_bytes(MAINSTAY_NEWEST, "buffer") == 8 && session.get_bytes(1, "buffer") == 24);
+  MUST(session.get(1, "buffer", numbers).bytes == 24 && numbers == std::vector<double>({1, 2, 3, 9}));
+  MUST(session.get(MAINSTAY_NEWEST, "buffer", numbers.data(), 8).revision == 2);
+  MUST(thrown([&] { session.get(3, "buffer", numbers); }, "1, 2") == MAINSTAY_REVISION_MISSING);
+  MUST(thrown([&] { session.get(1, "buffer", numbers.data(), 23); }, "saved 24") == MAINSTAY_INVALID_ARGUMENT);
+}
+
 /* A box of a global array, and readers. */
 static void boxes(const std::string &space) {
   std::vector<double> cells(6);
@@ -304,6 +318,7 @@ int main(int argc, char **argv) {
   come_back(space, argv[2]);
   move(space);
   fail(space);
+  buffers(space);
   pieces(space);
   boxes(space);
   unwind(space);

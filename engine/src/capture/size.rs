@@ -84,6 +84,11 @@ impl Size {
         Size { blocks, regions, extents: extents_for(announced), announced, annex }
     }
 
+    /// The same, with room for `bytes` of regions.
+    pub(crate) fn at_least(&self, bytes: u64) -> Size {
+        Size { blocks: self.blocks.max(blocks_for(bytes)), ..self.clone() }
+    }
+
     pub(crate) fn blocks(&self) -> u64 {
         self.blocks
     }

@@ -23,6 +23,7 @@ pub struct Choice {
     pub flush_every: Option<Duration>,
     pub io_threads: Option<u32>,
     pub portion_bytes: Option<u64>,
+    pub shard_bytes: Option<u64>,
     pub per: Option<Per>,
     pub allocate: Option<Allocate>,
     pub stripe_count: Option<u32>,

@@ -19,6 +19,8 @@ const STRIPE_COUNT_MAX: u32 = 1 << 16;
 const STRIPE_UNIT: u64 = 64 << 10;
 const STRIPE_BYTES_MAX: u64 = 1 << 30;
 const FILE_BYTES_MAX: u64 = i64::MAX as u64;
+/// Room for keep+2 of these can still be reckoned with.
+const SHARD_BYTES_MAX: u64 = 1 << 50;
 /// Shorter times are mistakes of unit.
 const TIME_MIN: Duration = Duration::from_millis(1);
 const TIME_MAX: Duration = Duration::from_secs(1_000_000_000);
@@ -162,6 +164,16 @@ keys! {
         read: value::bytes,
         show: shown::bytes,
         in_range: |size: &u64| *size == 0 || (PORTION_BYTES_MIN..=FILE_BYTES_MAX).contains(size),
+    }
+    shard_bytes {
+        name: "shard_bytes",
+        meaning: "the most that a rank is going to save at once: a portion has room for keep+2 such shards; 0: for those of \
+                  the first checkpoint",
+        takes: "0 to 1 PiB: bytes, or a text such as \"20 MiB\"",
+        alike: false,
+        read: value::bytes,
+        show: shown::bytes,
+        in_range: |size: &u64| *size <= SHARD_BYTES_MAX,
     }
     per {
         name: "per",
@@ -334,8 +346,8 @@ mod tests {
 
     #[test]
     fn what_is_shown_can_be_set_again() {
-        let others = "7, direct, 1 MiB, 8 KiB, checkpoint, 1 KiB, 64 KiB, 1 MiB, 0.5, 3, 2 GiB, rank, zero, 4, 1 MiB, /tmp, \
-                      100, 600, 86400, young, 0.25, USR1";
+        let others = "7, direct, 1 MiB, 8 KiB, checkpoint, 1 KiB, 64 KiB, 1 MiB, 0.5, 3, 2 GiB, 20 MiB, rank, zero, 4, 1 MiB, \
+                      /tmp, 100, 600, 86400, young, 0.25, USR1";
         let others: Vec<_> = others.split(", ").collect();
         let (mut choice, mut config) = (Choice::default(), Config::default());
         for (key, other) in KEYS.iter().zip(others.iter().copied()) {

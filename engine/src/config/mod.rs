@@ -9,6 +9,7 @@ mod alike;
 mod choice;
 mod environment;
 mod file;
+mod hints;
 mod keys;
 mod resolve;
 mod shown;
@@ -57,6 +58,9 @@ pub struct Config {
     pub io_threads: u32,
     /// Bytes of each rank's portion; 0 has the first checkpoint size it.
     pub portion_bytes: u64,
+    /// Bytes of this rank's largest shard: a portion that is made has room for keep+2 of these; 0: those of the
+    /// first checkpoint.
+    pub shard_bytes: u64,
     /// Which ranks share a file of a new layout.
     pub per: Per,
     /// How hard room is promised to a new layout.
@@ -112,6 +116,7 @@ impl Default for Config {
             flush_every: Duration::from_millis(100),
             io_threads: 0,
             portion_bytes: 0,
+            shard_bytes: 0,
             per: Per::default(),
             allocate: Allocate::default(),
             stripe_count: 0,

@@ -70,7 +70,12 @@ pub(crate) fn has_moved(manifest: &Manifest, regions: &[Region]) -> bool {
     })
 }
 
-impl Targets<'_> {
+impl<'a> Targets<'a> {
+    /// One item alone, into a region of its size.
+    pub(crate) fn of(item: &Item, region: &'a Region) -> Targets<'a> {
+        Targets(Scatter::new([(item, region)]))
+    }
+
     /// Puts the bytes of the portion from offset `at` on where they belong.
     pub(crate) fn fill(&self, at: u64, bytes: &[u8]) {
         self.0.fill(at, bytes, |region, offset, part| region.copy_in(offset, part));

@@ -85,7 +85,7 @@ impl Inner {
         let mut numbers = [number, agree(group, stripe)?];
         group.all_max(&mut numbers)?;
         let blocks = match self.config.portion_bytes {
-            0 => portion_blocks(size, self.config.keep),
+            0 => portion_blocks(&size.at_least(self.config.shard_bytes), self.config.keep),
             configured => blocks_in(configured),
         };
         let mut id = agree(group, draw_id())?.to_vec();

@@ -4,6 +4,7 @@
 //! What must hold: every rank calls the same collective methods in the same order, and every decision
 //! that ranks must share comes out of a collective, never out of what one rank sees.
 
+mod buffer;
 mod checkpoint;
 mod domain;
 mod due;
@@ -19,6 +20,7 @@ mod restore;
 mod schedule;
 mod settle;
 
+pub use buffer::Got;
 pub use restore::Restored;
 
 use crate::{
@@ -165,6 +167,45 @@ impl Session {
     /// The length of the stream `name`, as `streams` has it.
     pub fn stream_bytes(&mut self, name: &str) -> Result<u64> {
         self.ours()?.stream_bytes(name)
+    }
+
+    /// Saves `bytes` under `name`, with the protected regions if there are any, as the next revision, and waits
+    /// until it is complete: durable on all ranks. Returns its number. Collective; each rank has as many bytes
+    /// as it likes, this time. An error on any rank is told on all, and earlier revisions are as they were.
+    pub fn put(&mut self, name: &str, bytes: &[u8]) -> Result<u64> {
+        self.put_if(name, Ok(bytes))
+    }
+
+    /// As `put`, of a front that may have no bytes to put: then all ranks are told so, and nothing is saved.
+    pub fn put_if(&mut self, name: &str, bytes: Result<&[u8]>) -> Result<u64> {
+        self.ours()?.answering(|inner| inner.put(name, bytes))
+    }
+
+    /// Fills `into` from the beginning with what this rank saved under `name`, a region or a stream, in
+    /// `revision`, or in the newest that can be read whole: older ones are tried together, as by `restore`.
+    /// `None` if nothing was saved yet. Collective; every block of the shard is verified.
+    ///
+    /// Nothing else changes: what is saved next goes on as if nobody had read. Too little room on any rank,
+    /// a name that was not saved, a revision that is not there and another number of ranks are told before
+    /// anything is filled; after another error `into` is undefined.
+    pub fn get(&mut self, revision: Option<u64>, name: &str, into: &mut [u8]) -> Result<Option<Got>> {
+        self.get_if(revision, name, Ok(into))
+    }
+
+    /// As `get`, of a front that may have no room to fill: then all ranks are told so.
+    pub fn get_if(&mut self, revision: Option<u64>, name: &str, into: Result<&mut [u8]>) -> Result<Option<Got>> {
+        self.ours()?.get(revision, name, into)
+    }
+
+    /// How many bytes `get` would fill in on this rank, if nothing is damaged. Collective.
+    pub fn get_bytes(&mut self, revision: Option<u64>, name: &str) -> Result<Option<u64>> {
+        self.get_bytes_if(revision, name, Ok(()))
+    }
+
+    /// As `get_bytes`, of a front that had something to do before: if that failed on any rank, all ranks are
+    /// told so here.
+    pub fn get_bytes_if(&mut self, revision: Option<u64>, name: &str, ready: Result<()>) -> Result<Option<u64>> {
+        self.ours()?.get_bytes(revision, name, ready)
     }
 
     /// Whether a checkpoint should be taken now that the program has done `step` steps: `true` on all

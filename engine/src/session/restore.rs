@@ -6,7 +6,7 @@ use crate::{
     error::{Error, Result},
     group::{agree, gather},
     mutant::{self, Mutant},
-    restore::{Targets, find, has_moved, match_regions, pour},
+    restore::{Found, Targets, find, has_moved, match_regions, pour},
     space::{
         Portion,
         format::{Manifest, Note},
@@ -50,13 +50,7 @@ impl Inner {
     fn restore_newest(&mut self) -> Result<Option<Restored>> {
         self.abandon_begun();
         self.reading = Reading::default();
-        // What is still on its way counts if all ranks have it.
-        let _ = self.wait();
-        let sights = gather(&*self.group, &self.sight())?;
-        let found = find(&sights, &self.device.path())?;
-        if found.complete.is_empty() && !found.damage.is_empty() {
-            return Err(Error::Damaged { what: found.damage });
-        }
+        let found = self.find_complete()?;
         // What could not be read at the opening may have been newer than any candidate.
         let mut skipped = [found.damage, found.torn].concat();
         let mut poured = false;
@@ -94,16 +88,26 @@ impl Inner {
         Ok(None)
     }
 
+    /// What all ranks see, the newest revision first. Collective.
+    pub(super) fn find_complete(&mut self) -> Result<Found> {
+        // What is still on its way counts if all ranks have it.
+        let _ = self.wait();
+        let sights = gather(&*self.group, &self.sight())?;
+        let found = find(&sights, &self.device.path())?;
+        if found.complete.is_empty() && !found.damage.is_empty() {
+            return Err(Error::Damaged { what: found.damage });
+        }
+        Ok(found)
+    }
+
     /// The inner error is what was damaged, on whichever ranks; the outer one, the same on all ranks,
     /// ends the search.
     fn restore_one(&self, candidate: &Complete) -> Result<Attempted<Back>> {
-        let (group, rank) = (&*self.group, self.group.rank() as u32);
+        let group = &*self.group;
         if candidate.shards as usize != group.size() {
             return self.redistribute(candidate);
         }
-        let unseen = Error::OutOfSight { path: self.device.path(), revision: candidate.key.number, shard: rank };
-        let (portion, kept) = agree(group, self.my_shard(candidate).ok_or(unseen))?;
-        let manifest = agree(group, split_damage(portion.read_manifest(&kept.entry)))?;
+        let (portion, manifest) = self.read_shard(candidate)?;
         let mut moved = [u64::from(manifest.as_ref().is_ok_and(|manifest| has_moved(manifest, self.regions.all())))];
         group.all_max(&mut moved)?;
         if moved != [0] {
@@ -115,28 +119,50 @@ impl Inner {
             Err(_) => Ok(None),
         };
         let targets = agree(group, targets)?;
-        let poured = match (manifest, targets) {
-            (Ok(manifest), Some(targets)) => self.pour_into(&portion, &manifest, &targets).map(|()| manifest),
-            (Err(damage), _) => Err(damage),
-            (Ok(_), None) => Err(Vec::new()),
-        };
-        let damage = gather(group, &poured.as_ref().err().cloned())?;
-        let damage: Vec<String> = damage.into_iter().flatten().flatten().collect();
-        match poured {
-            Ok(manifest) if damage.is_empty() => {
-                // Only now is it sure which lengths they go back to.
-                agree(group, self.outputs.cut(&manifest.annex.outputs))?;
-                let notes = manifest.annex.notes.clone();
-                Ok(Ok(Back { notes, reading: Reading::of(candidate.key.number, portion, manifest) }))
-            }
-            _ => Ok(Err(damage)),
+        if let Err(damage) = self.pour_together(&portion, &manifest, targets.as_ref())? {
+            return Ok(Err(damage));
         }
+        // Read whole on every rank: only now is it sure which lengths the files go back to.
+        let cut = manifest.as_ref().map_or(Ok(()), |manifest| self.outputs.cut(&manifest.annex.outputs));
+        agree(group, cut)?;
+        Ok(manifest.map(|manifest| {
+            let notes = manifest.annex.notes.clone();
+            Back { notes, reading: Reading::of(candidate.key.number, portion, manifest) }
+        }))
     }
 
-    fn pour_into(&self, portion: &Portion, manifest: &Manifest, targets: &Targets<'_>) -> Attempted<()> {
-        let sink = |at: u64, bytes: &[u8]| targets.fill(at, bytes);
-        // What cannot be read is as good as damaged.
-        pour(portion, manifest, &sink).map_err(damage_of)
+    /// This rank's shard of `candidate`, which as many ranks saved: where it lies, and its list of items or what is
+    /// damaged of it. Collective.
+    pub(super) fn read_shard(&self, candidate: &Complete) -> Result<(Portion, Attempted<Manifest>)> {
+        let (group, rank) = (&*self.group, self.group.rank() as u32);
+        let unseen = Error::OutOfSight { path: self.device.path(), revision: candidate.key.number, shard: rank };
+        let (portion, kept) = agree(group, self.my_shard(candidate).ok_or(unseen))?;
+        let manifest = agree(group, split_damage(portion.read_manifest(&kept.entry)))?;
+        Ok((portion, manifest))
+    }
+
+    /// Verifies each rank's shard, and fills its `targets`; without any, only its list of items counts. The
+    /// inner error is what was damaged, of all ranks. Collective.
+    pub(super) fn pour_together(
+        &self,
+        portion: &Portion,
+        manifest: &Attempted<Manifest>,
+        targets: Option<&Targets<'_>>,
+    ) -> Result<Attempted<()>> {
+        let mine = match (manifest, targets) {
+            (Err(damage), _) => Some(damage.clone()),
+            (Ok(_), None) => None,
+            (Ok(manifest), Some(targets)) => {
+                let sink = |at: u64, bytes: &[u8]| targets.fill(at, bytes);
+                // What cannot be read is as good as damaged.
+                pour(portion, manifest, &sink).map_err(damage_of).err()
+            }
+        };
+        let all = gather(&*self.group, &mine)?;
+        if all.iter().all(Option::is_none) {
+            return Ok(Ok(()));
+        }
+        Ok(Err(all.into_iter().flatten().flatten().collect()))
     }
 
     pub(super) fn my_shard(&self, candidate: &Complete) -> Option<(Portion, Arc<Kept>)> {

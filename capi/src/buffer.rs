@@ -1,0 +1,138 @@
+//! Whole buffers, put as the next revision and got back from any that is still there.
+
+use crate::{
+    error::{Status, c_text, guard, null},
+    region::name_of,
+    session::{Session, session_of},
+    stream::memory,
+};
+use std::ffi::{c_char, c_void};
+
+/// For mainstay_get: the newest revision that can be read whole.
+pub const NEWEST: u64 = u64::MAX;
+
+/// What mainstay_get brought.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Got {
+    /// Its number, 1 or more; 0: nothing was saved yet, and the buffer is as it was.
+    pub revision: u64,
+    /// Bytes that this rank saved, and that were filled in.
+    pub bytes: u64,
+    /// How much was found damaged: parts of the space, and newer revisions that were passed over for it;
+    /// mainstay_report says what it was.
+    pub skipped: u64,
+}
+
+/// Saves `bytes` bytes at `data` under `name`, with the protected regions if there are any, as the next
+/// revision, and returns when it is complete: durable on all ranks. Collective; each rank has as many bytes as
+/// it likes, this time. `revision` may be NULL; else it gets the revision's number. An error on any rank is
+/// told on all, and earlier revisions are as they were.
+///
+/// # Safety
+/// `session` is open, `name` ends with a zero byte, `data` points to `bytes` bytes, or is null if that is 0,
+/// and `revision` is null or points to a uint64_t.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_put(
+    session: *mut Session,
+    name: *const c_char,
+    data: *const c_void,
+    bytes: usize,
+    revision: *mut u64,
+) -> Status {
+    guard(|| {
+        // SAFETY: the caller's promises are passed on; without bytes nothing is read.
+        let (session, name, revision) = unsafe { (session_of(session)?, name_of(name), revision.as_mut()) };
+        let data = memory(data, bytes).map(|bytes| match bytes {
+            0 => &[][..],
+            // SAFETY: so many bytes are there, as the caller promised.
+            _ => unsafe { std::slice::from_raw_parts(data.cast::<u8>(), bytes) },
+        });
+        // What one rank gave wrong, the others must learn.
+        let (name, data) = match name {
+            Ok(name) => (name, data),
+            Err(error) => (String::new(), Err(error)),
+        };
+        let number = session.engine.put_if(&name, data)?;
+        if let Some(revision) = revision {
+            *revision = number;
+        }
+        Ok(())
+    })
+}
+
+/// Fills `data`, which has room for `bytes` bytes, from the beginning with what this rank saved under `name` in
+/// the revision of this number, or in MAINSTAY_NEWEST: the newest that can be read whole on all ranks.
+/// Collective; every block is verified. `got` may be NULL.
+///
+/// Nothing else changes: what is saved next goes on as if nobody had read. Too little room on any rank, a name
+/// that was not saved, a revision that is not there and MAINSTAY_RANK_COUNT are told before anything is filled;
+/// after any other error `data` is undefined.
+///
+/// # Safety
+/// `session` is open, `name` ends with a zero byte, `data` points to room for `bytes` bytes, or is null if that
+/// is 0, and `got` is null or points to a mainstay_got.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_get(
+    session: *mut Session,
+    revision: u64,
+    name: *const c_char,
+    data: *mut c_void,
+    bytes: usize,
+    got: *mut Got,
+) -> Status {
+    guard(|| {
+        // SAFETY: the caller's promises are passed on; without bytes nothing is written.
+        let (session, name, got) = unsafe { (session_of(session)?, name_of(name), got.as_mut()) };
+        let into = memory(data, bytes).map(|bytes| match bytes {
+            0 => &mut [][..],
+            // SAFETY: room for so many bytes is there, as the caller promised.
+            _ => unsafe { std::slice::from_raw_parts_mut(data.cast::<u8>(), bytes) },
+        });
+        let (name, into) = match name {
+            Ok(name) => (name, into),
+            Err(error) => (String::new(), Err(error)),
+        };
+        let found = session.engine.get_if(number(revision), &name, into)?;
+        let skipped = found.as_ref().map_or(&[][..], |found| &found.skipped);
+        session.report = c_text(&skipped.iter().map(|what| format!("{what}\n")).collect::<String>());
+        if let Some(got) = got {
+            got.revision = found.as_ref().map_or(0, |found| found.revision);
+            got.bytes = found.as_ref().map_or(0, |found| found.bytes);
+            got.skipped = skipped.len() as u64;
+        }
+        Ok(())
+    })
+}
+
+/// Puts into `*bytes` how many bytes mainstay_get would fill in on this rank, if nothing is damaged; 0 if
+/// nothing was saved yet. Collective.
+///
+/// # Safety
+/// `session` is open, `name` ends with a zero byte, `bytes` points to a uint64_t.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_get_bytes(
+    session: *mut Session,
+    revision: u64,
+    name: *const c_char,
+    bytes: *mut u64,
+) -> Status {
+    guard(|| {
+        // SAFETY: the caller's promises are passed on.
+        let (session, name, bytes) = unsafe { (session_of(session)?, name_of(name), bytes.as_mut()) };
+        let ready = name.as_ref().map_or_else(|error| Err(error.clone()), |_| Ok(()));
+        let ready = ready.and(if bytes.is_none() { Err(null("bytes")) } else { Ok(()) });
+        let found = session.engine.get_bytes_if(number(revision), &name.unwrap_or_default(), ready)?;
+        if let Some(bytes) = bytes {
+            *bytes = found.unwrap_or(0);
+        }
+        Ok(())
+    })
+}
+
+fn number(revision: u64) -> Option<u64> {
+    (revision != NEWEST).then_some(revision)
+}

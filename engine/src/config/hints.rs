@@ -1,0 +1,48 @@
+//! The hints of MPI-IO, as an MPI_Info has them, read as settings.
+
+use super::{Choice, Key, Value};
+use crate::error::{Error, Result};
+use std::ffi::OsStr;
+
+/// Reserved by MPI (chapter "I/O", "File Info"), for the layout of a new file.
+const OF_MPI: [(&str, &str); 2] = [("striping_factor", "stripe_count"), ("striping_unit", "stripe_bytes")];
+/// Begins the hints that are settings of ours: `mainstay_keep`.
+const OWN: &str = "mainstay_";
+
+impl Choice {
+    /// Takes a hint. As MPI has it, one that nobody knows is ignored; a value that the setting does not take is
+    /// an error that names the hint.
+    pub fn hint(&mut self, name: &str, value: &str) -> Result<()> {
+        let of_mpi = OF_MPI.iter().find(|(hint, _)| *hint == name).map(|(_, key)| *key);
+        let Some(key) = of_mpi.or(name.strip_prefix(OWN)).and_then(Key::named) else { return Ok(()) };
+        // All values are texts here.
+        let read = self.read(key, Value::Word(OsStr::new(value)));
+        read.map_err(|why| Error::argument(format!("hint {name}"), why))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hints_are_settings_and_unknown_ones_are_nothing() {
+        let mut choice = Choice::default();
+        let hints = [("mainstay_keep", " 3"), ("mainstay_shard_bytes", "20 MiB"), ("striping_factor", "4")];
+        for (name, value) in hints.into_iter().chain([("striping_unit", "65536")]) {
+            choice.hint(name, value).unwrap();
+        }
+        let (keep, shard_bytes) = (Some(3), Some(20 << 20));
+        let (stripe_count, stripe_bytes) = (Some(4), Some(65536));
+        let expected = Choice { keep, shard_bytes, stripe_count, stripe_bytes, ..Choice::default() };
+        assert_eq!(choice, expected);
+        for name in ["keep", "cb_nodes", "", "mainstay_", "mainstay_no_such", "Striping_factor"] {
+            choice.hint(name, "x").unwrap();
+        }
+        assert_eq!(choice, expected);
+        let error = choice.hint("striping_unit", "1000").unwrap_err().to_string();
+        assert!(error.starts_with("hint striping_unit: ") && error.contains("64 KiB"), "{error}");
+        let error = choice.hint("mainstay_keep", "0").unwrap_err().to_string();
+        assert!(error.starts_with("hint mainstay_keep: ") && error.contains("it takes 1 to 1000"), "{error}");
+    }
+}

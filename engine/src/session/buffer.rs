@@ -1,0 +1,190 @@
+//! Whole buffers: one is put as the next revision, and got back from any revision that is still there.
+//! The way of PFS-delegation (paper 001, section IV.B), which `mainstay_pfs.h` has under the paper's names.
+//!
+//! What must hold: reading changes nothing of what is saved, so that the revisions go on as if nobody had read;
+//! the ranks read the same revision, or none.
+
+use super::{inner::Inner, restore::Attempted};
+use crate::{
+    capture::Region,
+    commit::Complete,
+    error::{Error, Result},
+    group::{agree, gather},
+    restore::{Found, Targets},
+    space::format::{Item, Manifest},
+};
+
+/// Revisions in a message, at most.
+const REVISIONS_MAX: usize = 20;
+
+/// What `get` brought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Got {
+    pub revision: u64,
+    /// Bytes that this rank saved, and that were filled in.
+    pub bytes: u64,
+    /// What was found damaged: parts of the space, and newer revisions that were passed over for this one.
+    pub skipped: Vec<String>,
+}
+
+impl Inner {
+    pub(super) fn put(&mut self, name: &str, bytes: Result<&[u8]>) -> Result<u64> {
+        self.check_not_begun("put")?;
+        let added = bytes.and_then(|bytes| {
+            // SAFETY: taken out below, and a checkpoint only reads it.
+            #[allow(unsafe_code)]
+            let region = unsafe { Region::new(name, bytes.as_ptr().cast_mut(), bytes.len() as u64) };
+            self.regions.add(region?)
+        });
+        let is_in = added.is_ok();
+        let begun = self.checkpoint(added);
+        if is_in {
+            // At t2 nothing refers to the memory any more.
+            self.regions.remove(name)?;
+        }
+        // Also where it failed: the other ranks may have got further, and wait for this one.
+        self.wait()?;
+        begun
+    }
+
+    pub(super) fn get(&mut self, revision: Option<u64>, name: &str, into: Result<&mut [u8]>) -> Result<Option<Got>> {
+        let (found, into) = self.look(revision, into)?;
+        let mut skipped = [found.damage, found.torn].concat();
+        for (index, candidate) in found.complete.iter().enumerate() {
+            match self.get_one(candidate, name, into)? {
+                Ok(bytes) => {
+                    if revision.is_none() {
+                        // What was passed over is not worth keeping; what was read whole is.
+                        self.complete = found.complete[index..].to_vec();
+                        self.complete.truncate(self.config.keep as usize);
+                    }
+                    return Ok(Some(Got { revision: candidate.key.number, bytes, skipped }));
+                }
+                Err(damage) => skipped.push(format!("revision {}: {}", candidate.key.number, damage.join("; "))),
+            }
+        }
+        none_left(found.complete.len(), skipped)
+    }
+
+    pub(super) fn get_bytes(&mut self, revision: Option<u64>, name: &str, ready: Result<()>) -> Result<Option<u64>> {
+        let (found, ()) = self.look(revision, ready)?;
+        let mut skipped = [found.damage, found.torn].concat();
+        for candidate in &found.complete {
+            self.check_ranks(candidate)?;
+            let (portion, manifest) = self.read_shard(candidate)?;
+            let bytes = match &manifest {
+                Ok(manifest) => item_of(manifest, name, candidate).map(|item| item.bytes),
+                Err(_) => Ok(0),
+            };
+            let bytes = agree(&*self.group, bytes)?;
+            match self.pour_together(&portion, &manifest, None)? {
+                Ok(()) => return Ok(Some(bytes)),
+                Err(damage) => skipped.extend(damage),
+            }
+        }
+        none_left(found.complete.len(), skipped)
+    }
+
+    /// What can be read: `revision`, or any if none was asked for. Collective.
+    fn look<T>(&mut self, revision: Option<u64>, ready: Result<T>) -> Result<(Found, T)> {
+        self.check_not_begun("get")?;
+        let ready = agree(&*self.group, ready)?;
+        let asked = gather(&*self.group, &revision)?;
+        if let Some(rank) = asked.iter().position(|other| *other != asked[0]) {
+            let [first, other] =
+                [asked[0], asked[rank]].map(|asked| asked.map_or("the newest".into(), |r| r.to_string()));
+            let why = format!("rank {rank} asks for {other} and rank 0 for {first}; all ranks read the same one");
+            return Err(Error::argument("revision", why));
+        }
+        let mut found = self.find_complete()?;
+        if let Some(revision) = revision {
+            let there: Vec<u64> = found.complete.iter().map(|complete| complete.key.number).collect();
+            found.complete.retain(|complete| complete.key.number == revision);
+            if found.complete.is_empty() {
+                return Err(Error::RevisionMissing {
+                    path: self.device.path(),
+                    why: self.why_missing(revision, &there),
+                });
+            }
+        }
+        Ok((found, ready))
+    }
+
+    fn why_missing(&self, revision: u64, there: &[u64]) -> String {
+        let why = if revision == 0 {
+            "is none, numbers begin at 1".to_owned()
+        } else if revision >= self.next_number {
+            "has not been written yet".to_owned()
+        } else {
+            format!("is gone, as keep is {}, or was never complete", self.config.keep)
+        };
+        let mut numbers: Vec<String> = there.iter().rev().take(REVISIONS_MAX).map(u64::to_string).collect();
+        if there.len() > REVISIONS_MAX {
+            numbers.push("and newer ones".to_owned());
+        }
+        let numbers = if numbers.is_empty() { "none yet".to_owned() } else { numbers.join(", ") };
+        format!("revision {revision} {why}; there are: {numbers}")
+    }
+
+    /// The same on all ranks.
+    fn check_ranks(&self, candidate: &Complete) -> Result<()> {
+        let (saved, now, revision) = (candidate.shards, self.group.size() as u32, candidate.key.number);
+        if saved == now {
+            return Ok(());
+        }
+        let why = "a whole buffer comes back to the rank that saved it, and a reader (mainstay_reader_open) gives any of \
+                   them to anybody";
+        Err(Error::RankCount { path: self.device.path(), revision, saved, now, why: why.to_owned() })
+    }
+
+    /// How many bytes this rank's part of `candidate` has, once `into` holds them.
+    fn get_one(&self, candidate: &Complete, name: &str, into: &mut [u8]) -> Result<Attempted<u64>> {
+        self.check_ranks(candidate)?;
+        let (portion, manifest) = self.read_shard(candidate)?;
+        let room = match &manifest {
+            Ok(manifest) => room_for(manifest, name, candidate, into).map(Some),
+            Err(_) => Ok(None),
+        };
+        let room = agree(&*self.group, room)?;
+        let targets = room.as_ref().map(|(item, region)| Targets::of(item, region));
+        let poured = self.pour_together(&portion, &manifest, targets.as_ref())?;
+        Ok(poured.map(|()| room.map_or(0, |(item, _)| item.bytes)))
+    }
+}
+
+fn item_of<'a>(manifest: &'a Manifest, name: &str, candidate: &Complete) -> Result<&'a Item> {
+    manifest.items.iter().find(|item| item.name == name).ok_or_else(|| {
+        let there: Vec<&str> = manifest.items.iter().map(|item| item.name.as_str()).take(REVISIONS_MAX).collect();
+        let there = if there.is_empty() { "nothing".to_owned() } else { there.join(", ") };
+        let why = format!("is not in revision {}, which has on this rank: {there}", candidate.key.number);
+        Error::RegionMissing { name: name.to_owned(), why }
+    })
+}
+
+/// The item of this name, and the part of `into` that it fills.
+fn room_for<'a>(
+    manifest: &'a Manifest,
+    name: &str,
+    candidate: &Complete,
+    into: &mut [u8],
+) -> Result<(&'a Item, Region)> {
+    let item = item_of(manifest, name, candidate)?;
+    if item.bytes > into.len() as u64 {
+        let (room, saved, revision) = (into.len(), item.bytes, candidate.key.number);
+        let why =
+            format!("room for {room} bytes, and this rank saved {saved} in revision {revision}; give it room for all");
+        return Err(Error::argument("buffer", why));
+    }
+    // SAFETY: within `into`, which is ours until the call ends; the region is gone before.
+    #[allow(unsafe_code)]
+    let region = unsafe { Region::new(name, into.as_mut_ptr(), item.bytes) };
+    Ok((item, region?))
+}
+
+/// Nothing was there, or all of it is damaged.
+fn none_left<T>(candidates: usize, damage: Vec<String>) -> Result<Option<T>> {
+    match candidates {
+        0 => Ok(None),
+        _ => Err(Error::Damaged { what: damage }),
+    }
+}
