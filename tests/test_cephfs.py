@@ -63,10 +63,11 @@ def saves(*numbers):
     return [word for number in numbers for word in (f"save:{number}", "wait")]
 
 
-@pytest.mark.parametrize("ranks", [RANKS, 16])
-def test_a_checkpoint_asks_the_metadata_server_nothing(ceph, faults, scratch, ranks):
+@pytest.mark.parametrize(("ranks", "per"), [(RANKS, "app"), (RANKS, "auto"), (16, "auto")])
+def test_a_checkpoint_asks_the_metadata_server_nothing(ceph, faults, scratch, monkeypatch, ranks, per):
+    monkeypatch.setenv("MAINSTAY_PER", per)
     commands = ["open", *saves(1), "pause", *saves(*range(2, 2 + FURTHER)), "pause", "close"]
-    with Paused(ranks, over_mounts(ceph, ranks, faults, f"space-{ranks}", *commands), scratch) as job:
+    with Paused(ranks, over_mounts(ceph, ranks, faults, f"space-{ranks}-{per}", *commands), scratch) as job:
         job.until_all("pause")
         before = ceph.settled_counters() if ranks > RANKS else ceph.counters()
         job.go_on()
