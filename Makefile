@@ -12,12 +12,13 @@ MDBOOK := target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 BENCHES = $(patsubst bench/%.py,%,$(wildcard bench/*.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test bench guide install header lint campaign clean check-rust check-tests stage wheel python
+.PHONY: help build demo test test-cephfs bench guide install header lint campaign clean check-rust check-tests check-cephfs stage wheel python
 
 help:
 	@echo "make build                    the library and the command, in $(RELEASE)"
 	@echo "make demo                     a parallel job saves itself, dies, and comes back"
 	@echo "make test                     every test of the project"
+	@echo "make test-cephfs              those that need a CephFS of their own"
 	@echo "make bench NAME=path          a benchmark, its rows in bench/out; QUICK=1: within a minute"
 	@echo "make guide                    the guide as a book, in target/guide"
 	@echo "make install                  to PREFIX=$(PREFIX), below DESTDIR if given"
@@ -41,8 +42,12 @@ check-rust:
 
 # What the tests need beside; as root it is installed.
 check-tests:
-	@tools/debian.sh gfortran cmake
-	@tools/check.sh fortran cmake
+	@tools/debian.sh gfortran cmake h5dump:hdf5-tools ncdump:netcdf-bin
+	@tools/check.sh fortran cmake hdf5
+
+# Daemons of CephFS, each from the package of its name. Without them what needs a CephFS says so, and is passed over.
+check-cephfs:
+	@tools/debian.sh ceph-mon ceph-mgr ceph-osd ceph-mds ceph-fuse
 
 # Cargo knows best what is up to date. The soname is what programs look for when they start.
 build: check-rust
@@ -67,8 +72,11 @@ python: wheel
 demo: build python
 	@.venv/bin/python examples/jacobi3d/demo.py
 
-test: check-tests build .venv-mpich/ready python $(MDBOOK)
+test: check-tests check-cephfs build .venv-mpich/ready python $(MDBOOK)
 	@.venv/bin/python tools/test.py
+
+test-cephfs: check-cephfs build python
+	@.venv/bin/python -m pytest tests -m cephfs -rs
 
 # Unoptimised it is compiled in half the time, and builds the book in a second all the same.
 $(MDBOOK): | check-rust

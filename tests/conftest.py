@@ -60,6 +60,23 @@ def scratch():
         yield path
 
 
+@pytest.fixture(scope="session")
+def jacobi3d(tmp_path_factory):
+    """A command that runs jacobi3d, saving to a space."""
+    import dem
+    from build import build
+
+    folder = tmp_path_factory.mktemp("jacobi3d")
+    build(folder / "jacobi3d")
+    dem.write(folder / "dem")
+
+    def command(space, steps, every):
+        return [folder / "jacobi3d", "--dem", folder / "dem", "--nx", 40, "--ny", 36, "--nz", 20,
+                "--steps", steps, "--space", space, "--every", every, "--progress", every]  # fmt: skip
+
+    return command
+
+
 def left_in_shared_memory(before):
     """What came since `before` into /dev/shm, is of no use to any process, and stays.
 

@@ -14,7 +14,10 @@ LIMIT_S = 120
 # Each says something that a user asked for: how long the program waits, until when data is at risk,
 # how long a restart takes, how much memory it costs.
 TARGETS = {"perceived", "durable", "restart", "memory", "memory_restart"}
-PLOTS = {f"staging-{name}.svg" for name in ("perceived", "pools", "overlap", "restart", "memory")}
+PLOTS = {
+    "staging": {f"staging-{name}.svg" for name in ("perceived", "pools", "overlap", "restart", "memory")},
+    "space": {"space-time.svg"},
+}
 
 sys.path.insert(0, str(ROOT / "bench"))
 
@@ -26,7 +29,7 @@ def measure(folder, name, *options):
     command = [sys.executable, ROOT / "bench" / f"{name}.py", *options, "--out", folder]
     subprocess.run(command, check=True, timeout=LIMIT_S, env={**os.environ, "QUICK": "1"})
     made = {path.name for path in folder.iterdir()}
-    assert made == {f"{name}.json", *(PLOTS if name == "staging" else ())}, "the spaces are gone"
+    assert made == {f"{name}.json", *PLOTS.get(name, ())}, "the spaces are gone"
     return json.loads((folder / f"{name}.json").read_text())
 
 
@@ -41,7 +44,13 @@ def staging_rows(tmp_path_factory):
     return measure(tmp_path_factory.mktemp("bench"), "staging", "--ranks", "2", "--rounds", "1", "--only", *cases)
 
 
-@pytest.fixture(params=("path", "staging"))
+@pytest.fixture(scope="module")
+def space_rows(tmp_path_factory):
+    """Without a CephFS."""
+    return measure(tmp_path_factory.mktemp("bench"), "space", "--servers", "--processes", "4", "--mb", "1")
+
+
+@pytest.fixture(params=("path", "staging", "space"))
 def rows(request):
     return request.getfixturevalue(f"{request.param}_rows")
 
@@ -87,9 +96,13 @@ def test_what_was_asked_of_the_stages_has_a_target(staging_rows):
     assert published == {1 / 2.23}
 
 
+def test_what_was_asked_of_a_space_has_a_target(space_rows):
+    assert targets(space_rows) == {"local, 4 x 1 MB": {"delegated_node", "delegated_node_to_slower"}}
+
+
 def test_a_restart_is_cold(rows):
     reads = [row for row in rows if row["metric"].endswith("device_reads")]
-    assert len(reads) in (3, 6)  # cases of path, sides of staging
+    assert len(reads) in (0, 3, 6)  # nothing restarts in space; cases of path, sides of staging
     for row in reads:
         assert row["ratio"] >= 1, "bytes came from the page cache"
 

@@ -1,42 +1,13 @@
 """`mainstay hold`, `export`, `release` and `prune` on the space of a real job, while it runs and after."""
 
-import json
-import subprocess
-
-import dem
 import numpy
-import pytest
-from build import build
+from command import arrays, mainstay
 from job import Job
 from jobs import run
-from mpi import ROOT
 
-MAINSTAY = ROOT / "target" / "release" / "mainstay"
 RANKS = 3
 EVERY = 50  # steps: long enough for an export beside them that nothing holds
 LIMIT_S = 90
-
-
-@pytest.fixture(scope="module")
-def jacobi3d(tmp_path_factory):
-    """A command that runs jacobi3d, saving to a space."""
-    folder = tmp_path_factory.mktemp("jacobi3d")
-    build(folder / "jacobi3d")
-    dem.write(folder / "dem")
-
-    def command(space, steps):
-        return [folder / "jacobi3d", "--dem", folder / "dem", "--nx", 40, "--ny", 36, "--nz", 20,
-                "--steps", steps, "--space", space, "--every", EVERY, "--progress", EVERY]  # fmt: skip
-
-    return command
-
-
-def mainstay(command, *arguments, code=0):
-    """What `mainstay COMMAND ARGUMENTS --json` says."""
-    words = [MAINSTAY, command, *map(str, arguments), "--json"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S)
-    assert done.returncode == code, done
-    return json.loads(done.stdout) if done.stdout else done.stderr
 
 
 def complete(space):
@@ -49,11 +20,6 @@ def further(lines, checkpoints):
         assert any(line.startswith("step ") for line in lines)
 
 
-def arrays(folder, document):
-    """Item by item, shard by shard, as numpy reads them."""
-    return {(f["shard"], f["item"]): numpy.load(folder / f["file"], allow_pickle=False) for f in document["files"]}
-
-
 def same(one, other):
     return one.keys() == other.keys() and all(
         one[key].dtype == other[key].dtype and one[key].shape == other[key].shape
@@ -64,7 +30,7 @@ def same(one, other):
 
 def test_what_is_held_of_a_running_job_stays_and_is_exported_bit_for_bit(jacobi3d, scratch):
     space = scratch / "space"
-    with Job(RANKS, jacobi3d(space, 10**9), scratch, LIMIT_S) as job:
+    with Job(RANKS, jacobi3d(space, 10**9, EVERY), scratch, LIMIT_S) as job:
         lines = job.lines()
         further(lines, 3)
         held = mainstay("hold", space, "--note", "a test", "--wait", "60s")
@@ -83,7 +49,7 @@ def test_what_is_held_of_a_running_job_stays_and_is_exported_bit_for_bit(jacobi3
         assert job.wait() != 0, job.tail()
 
     # It outlives the next job too, and that one goes on from the newest.
-    status, output = run(RANKS, jacobi3d(space, 1), scratch)
+    status, output = run(RANKS, jacobi3d(space, 1, EVERY), scratch)
     assert status == 0, output
     after = mainstay("export", space, scratch / "after", "--revision", revision)
     mainstay("prune", space, "--keep-last", 1)
@@ -94,7 +60,7 @@ def test_what_is_held_of_a_running_job_stays_and_is_exported_bit_for_bit(jacobi3
     # The same step of a job that nobody disturbed.
     step = int(numpy.load(scratch / "after" / "shard-0" / "step.npy"))
     assert step == revision * EVERY
-    status, output = run(RANKS, jacobi3d(scratch / "calm", step), scratch)
+    status, output = run(RANKS, jacobi3d(scratch / "calm", step, EVERY), scratch)
     assert status == 0, output
     calm = arrays(scratch / "calm-out", mainstay("export", scratch / "calm", scratch / "calm-out"))
     assert {key[1] for key in calm} == {"step", "temperature"} and len(calm) == 2 * RANKS
@@ -108,5 +74,5 @@ def test_what_is_held_of_a_running_job_stays_and_is_exported_bit_for_bit(jacobi3
     mainstay("release", space, revision)
     mainstay("prune", space, "--keep-last", 1)
     assert complete(space) == left[:1]
-    status, output = run(RANKS, jacobi3d(space, 1), scratch)
+    status, output = run(RANKS, jacobi3d(space, 1, EVERY), scratch)
     assert status == 0 and "restored revision" in output, output

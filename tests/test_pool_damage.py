@@ -4,16 +4,12 @@ Everything but the contents of the chunks: those nobody can check before they ar
 """
 
 import itertools
-import queue
 import random
-import re
 import shutil
 import subprocess
-import threading
-import time
 
 import pytest
-from mpi import OPENMPI
+from paused import LINE, Paused
 from pool import STATES, Pool, flip
 from programs import build_c
 from staged import Place, ends_well, pool_directory
@@ -22,7 +18,6 @@ LIMIT_S = 60
 DEAD, LIVING, LIVING_CAMPAIGN = 100, 4, 40  # seeds
 REVISIONS = range(1, 9)
 SMALL = [f"set:pool={1 << 20}", f"set:chunk={64 << 10}"]
-LINE = re.compile(r"^= (\d+) (\S+) (\S+) ?(.*)$")
 
 
 @pytest.fixture(scope="module")
@@ -42,50 +37,14 @@ def pool_in(folder):
     return Pool(path)
 
 
-class Living:
+class Living(Paused):
     """A job of two ranks that saves revisions, and stops between them for as long as somebody does harm."""
 
     def __init__(self, faults, scratch, *more):
         self.space = scratch / "space"
         command = [faults, self.space, *SMALL, "open", *more, "save:1", "wait"]
         command += [word for n in REVISIONS[1:] for word in ("pause", f"save:{n}", "wait")] + ["close"]
-        self.process = subprocess.Popen(
-            list(map(str, OPENMPI.mpiexec(2, command))), env=OPENMPI.environment(scratch) | {"OMPI_MCA_btl_sm_backing_directory": str(scratch)},
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-            start_new_session=True,
-        )  # fmt: skip
-        self.said, self._lines = [], queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self):
-        for line in self.process.stdout:
-            self._lines.put(line)
-        self._lines.put(None)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if self.process.poll() is None:
-            self.process.terminate()
-        self.process.wait(LIMIT_S)
-
-    def until_both(self, call):
-        """Follows it until both ranks have come to `call`."""
-        told, deadline = 0, time.monotonic() + LIMIT_S
-        while told < 2:
-            try:
-                line = self._lines.get(timeout=max(0, deadline - time.monotonic()))
-            except queue.Empty:
-                raise TimeoutError(f"it hangs: {self.said}") from None
-            assert line is not None, f"it ended: {self.said}"
-            if match := LINE.match(line):
-                self.said.append(match.groups())
-                told += match[2] == call
-
-    def go_on(self):
-        self.process.stdin.write("on\n")
-        self.process.stdin.flush()
+        super().__init__(2, command, scratch)
 
 
 def solo(faults, space, *commands):
@@ -141,11 +100,11 @@ def harmed(faults, scratch, pools, harm, *more):
     with Living(faults, scratch, *more) as job:
         pool = None
         for _ in REVISIONS[1:]:
-            job.until_both("pause")
+            job.until_all("pause")
             pool = pool or pool_in(pools)
             harm(pool)
             job.go_on()
-        job.until_both("end")
+        job.until_all("end")
         assert job.process.wait(LIMIT_S) == 0
     assert not {"INTERNAL", "WRONG"} & {status for _, _, status, _ in job.said}, job.said
     revisions = saved_well(job.said)
@@ -189,10 +148,10 @@ def test_chunks_that_say_they_are_taken(faults, scratch, pools, member):
 def test_chunks_that_say_they_are_taken_by_a_rank_that_needs_none(faults, scratch, pools):
     """It does not wait for a chunk, and has to find out all the same."""
     with Living(faults, scratch, "@1:unprotect:field", "@1:unprotect:step") as job:
-        job.until_both("pause")
+        job.until_all("pause")
         pool = pool_in(pools)
         for state in STATES[1:]:
             pool.claim_all(state, 1)
             job.go_on()
-            job.until_both("pause")
+            job.until_all("pause")
     assert {status for _, _, status, _ in job.said} == {"OK"}, job.said

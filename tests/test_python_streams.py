@@ -244,10 +244,10 @@ def test_what_is_given_up_leaves_nothing_but_its_number(session):
     assert session.begin(ROOM) == first + 1
     file = session.open("b", "wb")
     file.write(b"y")
+    file.flush()
     session.abandon()
     with pytest.raises(mainstay.InvalidArgument, match=GONE):
-        file.flush()
-    file.detach()
+        file.raw.write(b"z")
     assert session.restore().revision == first
     assert session.streams() == {"a": 1} and session.read("a") == b"x"
     assert session.begin(ROOM) == first + 2

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Says what is missing for the tasks named: rust, c, fortran, cmake, python. PYTHON names the interpreter.
+# Says what is missing for the tasks named: rust, c, fortran, cmake, hdf5, python. PYTHON names the interpreter.
 missing=0
 
 lack() {
@@ -27,6 +27,11 @@ check_fortran() {
 
 check_cmake() {
     command -v cmake >/dev/null || lack "cmake" "on Debian and Ubuntu: apt-get install cmake"
+}
+
+check_hdf5() {
+    command -v h5dump >/dev/null || lack "h5dump" "on Debian and Ubuntu: apt-get install hdf5-tools"
+    command -v ncdump >/dev/null || lack "ncdump" "on Debian and Ubuntu: apt-get install netcdf-bin"
 }
 
 check_python() {

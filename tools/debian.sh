@@ -1,9 +1,9 @@
 #!/bin/sh
 # Installs, where that is possible, what is missing of the commands named, each from the Debian package of its
-# name. What is then still missing, tools/check.sh says.
+# name, or COMMAND:PACKAGE. What is then still missing, tools/check.sh says.
 packages=
 for name in "$@"; do
-    command -v "$name" >/dev/null || packages="$packages $name"
+    command -v "${name%:*}" >/dev/null || packages="$packages ${name#*:}"
 done
 if [ -n "$packages" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     echo "Installing$packages by apt-get"

@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+SKIPPED = []
 RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed;")
 
 
@@ -48,7 +49,7 @@ def cargo_test(*which):
 def pytest():
     with tempfile.TemporaryDirectory(prefix="mainstay-test-") as folder:
         report = Path(folder) / "report.xml"
-        command = [sys.executable, "-m", "pytest", "tests", f"--junit-xml={report}"]
+        command = [sys.executable, "-m", "pytest", "tests", "-rs", f"--junit-xml={report}"]
         say(command)
         status = subprocess.run(command, cwd=ROOT).returncode
         cases = list(ElementTree.parse(report).iter("testcase")) if report.exists() else []
@@ -57,6 +58,7 @@ def pytest():
         outcomes.setdefault((case.get("classname"), case.get("name")), set()).update(child.tag for child in case)
     failed = sum(bool(tags & {"failure", "error"}) for tags in outcomes.values())
     skipped = sum(tags.isdisjoint({"failure", "error"}) and "skipped" in tags for tags in outcomes.values())
+    SKIPPED.extend(f"{case.get('name')}: {skip.get('message')}" for case in cases for skip in case.iter("skipped"))
     return settle(len(outcomes) - failed - skipped, failed, status)
 
 
@@ -70,6 +72,8 @@ def main():
         pytest(),
     ]
     passed, failed = map(sum, zip(*steps))
+    for test in SKIPPED:
+        print(f"NOT RUN: {test}")
     print(f"\n{passed} passed, {failed} failed")
     sys.exit(failed > 0)
 

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
@@ -25,21 +26,48 @@ def build(folder, program, *flags):
 def run(ranks, arguments, scratch, limit_s):
     """Runs a program that prints a line of JSON for each measurement; returns them. The program ends
     with mpiexec, however that ends (PR_SET_PDEATHSIG)."""
-    process = subprocess.Popen(
+    process = start(ranks, arguments, scratch, subprocess.DEVNULL)
+    try:
+        output, _ = process.communicate(timeout=limit_s)
+    finally:
+        end(process)
+    check_ended(process, arguments)
+    return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+
+
+def converse(ranks, arguments, scratch, limit_s, told):
+    """The same with a program that goes on after each line of JSON when it reads a line: it does when `told`,
+    which is called with what was printed, has returned."""
+    process = start(ranks, arguments, scratch, subprocess.PIPE)
+    limit = threading.Timer(limit_s, process.kill)
+    limit.start()
+    try:
+        for line in process.stdout:
+            if line.startswith("{"):
+                told(json.loads(line))
+                process.stdin.write("\n")
+                process.stdin.flush()
+        process.wait()
+    finally:
+        limit.cancel()
+        end(process)
+    check_ended(process, arguments)
+
+
+def start(ranks, arguments, scratch, stdin):
+    return subprocess.Popen(
         OPENMPI.mpiexec(ranks, arguments),
-        stdin=subprocess.DEVNULL,
+        stdin=stdin,
         stdout=subprocess.PIPE,
         text=True,
         env=OPENMPI.environment(scratch),
         start_new_session=True,  # Ctrl-C is ours: we end the job in order
     )
-    try:
-        output, _ = process.communicate(timeout=limit_s)
-    finally:
-        end(process)
+
+
+def check_ended(process, arguments):
     if process.returncode != 0:
         raise SystemExit(f"{arguments[0]} ended with status {process.returncode}")
-    return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
 
 
 class Measured:

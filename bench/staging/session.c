@@ -1,8 +1,5 @@
 #define _GNU_SOURCE
-#include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <mainstay_mpi.h>
@@ -12,38 +9,19 @@
 #include "rounds.h"
 #include "side.h"
 #include "stop.h"
+#include "variables.h"
 
 #define POLL_US 1000
-#define SETTINGS_BYTES 1024
-#define VARIABLE_BYTES 128
 #define STREAM "image"
-
-/* pool_bytes=1,stage=node: the variables MAINSTAY_POOL_BYTES and MAINSTAY_STAGE, set or taken back. */
-static void set_variables(const char *settings, int set)
-{
-    char words[SETTINGS_BYTES], variable[VARIABLE_BYTES], *rest = words;
-    snprintf(words, sizeof words, "%s", settings);
-    for (char *key; (key = strsep(&rest, ",")) && *key;) {
-        char *value = strchr(key, '=');
-        if (!value)
-            stop("no setting: %s", key);
-        *value++ = 0;
-        for (char *c = key; *c; c++)
-            *c = (char)toupper((unsigned char)*c);
-        snprintf(variable, sizeof variable, "MAINSTAY_%s", key);
-        if ((set ? setenv(variable, value, 1) : unsetenv(variable)) != 0)
-            stop_errno("set %s", variable);
-    }
-}
 
 static void open_session(side *side, const image *image)
 {
     char path[PATH_BYTES];
     (void)image;
     snprintf(path, sizeof path, "%s/%s" SPACE, side->directory, side->name);
-    set_variables(side->settings, 1);
+    variables_set(side->settings);
     must(mainstay_open_mpi(MPI_COMM_WORLD, path, NULL, &side->session), "open the space");
-    set_variables(side->settings, 0);
+    variables_unset(side->settings);
 }
 
 static void save(side *side, const image *image, saved *saved)

@@ -21,6 +21,7 @@ Examples:
   mainstay advise /scratch/me/space          how large a pool is worth having
   mainstay checkpoint /scratch/me/space      has the job that runs there save itself now
   mainstay export /scratch/me/space out      copies it into .npy files
+  mainstay view /scratch/me/space --hdf5 out.h5   shows it to tools that read HDF5, in place
   mainstay hold /scratch/me/space            has it stay, until it is released
   mainstay prune /scratch/me/space --keep-last 3
   mainstay reserve /scratch/me/space --ranks 64 --per-rank 20MiB
@@ -46,6 +47,7 @@ pub enum Command {
     Advise(Advise),
     Checkpoint(Checkpoint),
     Export(Export),
+    View(View),
     Hold(Hold),
     Release(Release),
     Prune(Prune),
@@ -181,6 +183,50 @@ pub struct Export {
 pub enum Format {
     Npy,
     Raw,
+}
+
+/// Shows a revision to tools that read HDF5, in place
+///
+/// Of the newest complete revision, unless another is asked for. FILE is a small HDF5 file whose datasets point
+/// into the space: one for each item, /shard/0003/NAME, and one for each array that the shards share, /NAME.
+/// All is verified before the file appears; what is damaged later is not seen through it. The revision is held
+/// until it is released, or for so long as --for says.
+#[derive(Debug, Args)]
+#[command(after_help = format!("\
+Examples:
+  mainstay view /scratch/me/space --hdf5 out.h5
+  h5dump -d /shard/0003/temperature out.h5
+  mainstay view /scratch/me/space --revision 12 --hdf5 out.h5 --copy
+
+{EXIT_CODES}"))]
+pub struct View {
+    #[command(flatten)]
+    pub space: Space,
+    /// The file to write; its folder is made if it is missing
+    #[arg(long, value_name = "FILE")]
+    pub hdf5: PathBuf,
+    /// The revision of this number in place of the newest complete one
+    #[arg(long, value_name = "N")]
+    pub revision: Option<u64>,
+    /// Copies the items: the file needs neither the space nor a hold
+    #[arg(long, conflicts_with_all = ["relative", "no_verify", "no_hold", "time"])]
+    pub copy: bool,
+    /// Names the space as seen from the file's folder, so that both can be moved together; tools then need
+    /// HDF5_EXTFILE_PREFIX='${ORIGIN}' in their environment
+    #[arg(long)]
+    pub relative: bool,
+    /// Does not read what the file points to
+    #[arg(long)]
+    pub no_verify: bool,
+    /// Does not hold the revision: a job that lets go of it overwrites what the file shows
+    #[arg(long, conflicts_with = "time")]
+    pub no_hold: bool,
+    /// The hold ends by itself after so long a time: 90s, 30m, 12h, 7d, 2w
+    #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub time: Option<Duration>,
+    /// Replaces a file that is there already
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// Has a revision stay, whatever the job keeps, until it is released

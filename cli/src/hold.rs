@@ -14,7 +14,7 @@ use mainstay_engine::{
     tend::{self, Holding},
     unix_ns,
 };
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 /// How often another newest revision is tried when a running job lets go of each.
 const TRIES: usize = 10;
@@ -26,23 +26,15 @@ pub fn hold(wanted: &arguments::Hold) -> Result<Exit, Failure> {
     for _ in 0..TRIES {
         let survey = SpaceSurvey::open(&wanted.space.path)?;
         let key = chosen(&survey, wanted.revision)?;
-        let (hold, counts) = match tend::hold(&wanted.space.path, key, &wanted.note, expires, wanted.wait)? {
-            Holding::Counts(hold) => (hold, true),
-            Holding::Pending(hold) => (hold, false),
-            Holding::Gone if wanted.revision.is_none() => continue,
-            Holding::Gone => {
-                return Err(Failure::lost(format!(
-                    "revision {} was let go before the hold counted; nothing is held, choose a newer one",
-                    key.number
-                )));
+        let Some((hold, counts)) = take(wanted.space.path.as_path(), &survey, key, &wanted.note, expires, wanted.wait)?
+        else {
+            if wanted.revision.is_none() {
+                continue;
             }
-            Holding::NoRoom => return Err(Failure::refused(no_room(&survey, key))),
-            Holding::NoPlace => {
-                return Err(Failure::refused(format!(
-                    "{} has as many holds as it can have; release one first (`mainstay ls` lists them)",
-                    survey.path
-                )));
-            }
+            return Err(Failure::lost(format!(
+                "revision {} was let go before the hold counted; nothing is held, choose a newer one",
+                key.number
+            )));
         };
         tell(wanted, &survey.path, &hold, counts)?;
         return Ok(Exit::Good);
@@ -51,6 +43,27 @@ pub fn hold(wanted: &arguments::Hold) -> Result<Exit, Failure> {
         "the job that has the space open let go of each revision before the hold counted; nothing is held, try again"
             .to_owned(),
     ))
+}
+
+/// Holds a revision: the hold, and whether it counts already; `None` if the revision was let go before.
+pub fn take(
+    space: &Path,
+    survey: &SpaceSurvey,
+    key: RevisionKey,
+    note: &str,
+    expires_unix_ns: u64,
+    wait: Duration,
+) -> Result<Option<(Hold, bool)>, Failure> {
+    match tend::hold(space, key, note, expires_unix_ns, wait)? {
+        Holding::Counts(hold) => Ok(Some((hold, true))),
+        Holding::Pending(hold) => Ok(Some((hold, false))),
+        Holding::Gone => Ok(None),
+        Holding::NoRoom => Err(Failure::refused(no_room(survey, key))),
+        Holding::NoPlace => Err(Failure::refused(format!(
+            "{} has as many holds as it can have; release one first (`mainstay ls` lists them)",
+            survey.path
+        ))),
+    }
 }
 
 /// When a hold of so long a time ends, in nanoseconds since 1970.
@@ -103,7 +116,8 @@ fn tell(wanted: &arguments::Hold, path: &str, hold: &Hold, counts: bool) -> Resu
     Ok(())
 }
 
-fn until(hold: &Hold) -> String {
+/// How long it is to last, in words.
+pub fn until(hold: &Hold) -> String {
     match hold.expires_unix_ns {
         0 => "until it is released".to_owned(),
         ns => format!("until {} (UTC)", text::when(ns)),

@@ -5,8 +5,10 @@
 
 mod advise;
 mod arguments;
+mod array;
 mod asking;
 mod checkpoint;
+mod chosen;
 mod completions;
 mod config;
 mod document;
@@ -27,7 +29,9 @@ mod salvage;
 mod show;
 mod staged;
 mod text;
+mod unfinished;
 mod verify;
+mod view;
 
 use arguments::{Arguments, Command};
 use clap::Parser;
@@ -56,6 +60,7 @@ fn main() -> ExitCode {
         Command::Grow(wanted) => reserve::grow(&wanted),
         Command::Run(wanted) => return run::run(&wanted),
         Command::Salvage(wanted) => salvage::salvage(&wanted),
+        Command::View(wanted) => view::view(&wanted),
     };
     match done {
         Ok(exit) => exit.into(),

@@ -6,7 +6,7 @@
 mod support;
 
 use mainstay_engine::{Config, Stage};
-use std::{collections::BTreeSet, sync::Mutex};
+use std::{collections::BTreeSet, path::Path, sync::Mutex};
 use support::{
     faulty::{Durable, Medium},
     program::Mark,
@@ -14,13 +14,16 @@ use support::{
     spread::spread_job,
     whole,
 };
+use tempfile::TempDir;
 
 const BEFORE: usize = 4;
 /// Eleven rows: no number of ranks but eleven gets equal parts.
 const GLOBAL: [u64; 2] = [11, 301];
 
-fn config(keep: u32, stage: Stage) -> Config {
+/// `pools`: a place of this test's own, as all media have one name.
+fn config(keep: u32, stage: Stage, pools: &Path) -> Config {
     Config {
+        pool_directory: pools.to_owned(),
         keep,
         stage,
         pool_bytes: 64 << 10,
@@ -94,9 +97,10 @@ fn recover(medium: &Medium, ranks: usize, then: usize, config: &Config, floor: O
 }
 
 fn everywhere(ranks: usize, keep: u32, stage: Stage, seeds: u64, stride: usize) {
-    let saving = config(keep, stage);
+    let pools = TempDir::new_in("/dev/shm").unwrap();
+    let saving = config(keep, stage, pools.path());
     let recorded = record(ranks, &saving).unwrap();
-    let recovering = config(keep, Stage::Direct);
+    let recovering = config(keep, Stage::Direct, pools.path());
     let (mut durable, mut cases) = (Durable::default(), 0);
     let log = recorded.medium.log();
     for point in 0..=log.len() {
@@ -147,8 +151,9 @@ fn a_crash_of_any_job_of_other_ranks_with_many_losses() {
 /// The old layout stays for as long as it holds what is kept, and goes once it does not.
 #[test]
 fn the_old_layout_goes_once_the_new_one_has_what_is_kept() {
+    let pools = TempDir::new_in("/dev/shm").unwrap();
     for (keep, left) in [(1, [2, 1, 1]), (2, [2, 2, 1])] {
-        let config = config(keep, Stage::Direct);
+        let config = config(keep, Stage::Direct, pools.path());
         let medium = Medium::new(true);
         let save = |ranks: usize, run: u64, steps: u64, layouts: &[usize]| {
             spread_job(&medium, ranks, &GLOBAL, &config, |mut program, mut session| {

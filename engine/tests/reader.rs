@@ -16,7 +16,7 @@ use mainstay_engine::{
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::Barrier,
+    sync::{Mutex, mpsc},
     thread,
 };
 use support::spread::Part;
@@ -191,45 +191,62 @@ fn damage_is_told_and_the_rest_is_read() {
     reader.read_box("u", &[0, 0, 0], &[1, 1, 90], &mut line).unwrap();
 }
 
+/// Where a job stops and waits to be told to go on; whoever fails drops `go`, and nobody waits for ever.
+struct Stops {
+    told: mpsc::Sender<u64>,
+    goes: Mutex<mpsc::Receiver<()>>,
+}
+
+impl Stops {
+    fn new() -> (Stops, mpsc::Receiver<u64>, mpsc::Sender<()>) {
+        let ((told, tells), (go, goes)) = (mpsc::channel(), mpsc::channel());
+        (Stops { told, goes: Mutex::new(goes) }, tells, go)
+    }
+
+    fn stop(&self, revision: u64) {
+        let _ = self.told.send(revision);
+        let _ = self.goes.lock().unwrap().recv();
+    }
+
+    /// Two ranks save revisions 1 to `last`; they stop at those of `at`.
+    fn job(&self, space: &Path, config: &Config, last: u64, at: [u64; 2]) {
+        job(space, 2, config, |rank, session, part| {
+            for revision in 1..=last {
+                part.fill(cell(revision));
+                session.checkpoint().unwrap();
+                session.wait().unwrap();
+                if rank == 0 && at.contains(&revision) {
+                    self.stop(revision);
+                }
+            }
+        });
+    }
+}
+
 /// Beside a job that keeps one revision: what a reader has open stays, once the job has taken the hold on, and the
 /// hold goes with the reader.
 #[test]
 fn beside_a_job_what_is_open_stays() {
     let folder = TempDir::new_in("/dev/shm").unwrap();
-    let (opened, read) = (Barrier::new(2), Barrier::new(2));
     let config = Config { portion_bytes: 4 << 20, ..small() };
+    let (stops, tells, go) = Stops::new();
     thread::scope(|scope| {
-        scope.spawn(|| {
-            job(folder.path(), 2, &config, |rank, session, part| {
-                for revision in 1..=12 {
-                    part.fill(cell(revision));
-                    session.checkpoint().unwrap();
-                    session.wait().unwrap();
-                    if rank == 0 && revision == 2 {
-                        opened.wait();
-                        opened.wait();
-                    }
-                    if rank == 0 && revision == 10 {
-                        read.wait();
-                        read.wait();
-                    }
-                }
-            });
-        });
-        opened.wait();
+        let go = go;
+        scope.spawn(|| stops.job(folder.path(), &config, 12, [2, 10]));
+        assert_eq!(tells.recv().unwrap(), 2);
         let mut reader = Reader::open(folder.path(), None, "beside").unwrap();
         assert_eq!(reader.key().number, 2);
         let holds = SpaceSurvey::open(folder.path()).unwrap().holds;
         assert_eq!((holds.len(), &*holds[0].hold.note), (1, "beside"));
-        opened.wait();
-        read.wait();
+        go.send(()).unwrap();
+        assert_eq!(tells.recv().unwrap(), 10);
         let mut into = [0; 8];
         reader.read(1, "u", 0, &mut into).unwrap();
         let first = Part::slab(&GLOBAL, 1, 2).numbers()[0];
         assert_eq!(u64::from_le_bytes(into), cell(2)(first));
         drop(reader);
         assert!(SpaceSurvey::open(folder.path()).unwrap().holds.is_empty());
-        read.wait();
+        go.send(()).unwrap();
     });
 }
 
@@ -237,32 +254,20 @@ fn beside_a_job_what_is_open_stays() {
 #[test]
 fn what_a_job_let_go_is_no_damage() {
     let folder = TempDir::new_in("/dev/shm").unwrap();
-    let mut reader = None;
-    let meeting = Barrier::new(2);
+    let (stops, tells, go) = Stops::new();
     thread::scope(|scope| {
-        scope.spawn(|| {
-            job(folder.path(), 2, &small(), |rank, session, part| {
-                for revision in 1..=8 {
-                    part.fill(cell(revision));
-                    session.checkpoint().unwrap();
-                    session.wait().unwrap();
-                    if rank == 0 && (revision == 1 || revision == 8) {
-                        meeting.wait();
-                        meeting.wait();
-                    }
-                }
-            });
-        });
-        meeting.wait();
-        reader = Some(Reader::open(folder.path(), Some(1), "test").unwrap());
+        let go = go;
+        scope.spawn(|| stops.job(folder.path(), &small(), 8, [1, 8]));
+        assert_eq!(tells.recv().unwrap(), 1);
+        let mut reader = Reader::open(folder.path(), Some(1), "test").unwrap();
         assert_eq!(tend::release(folder.path(), None).unwrap().len(), 1);
-        meeting.wait();
-        meeting.wait();
-        let error = reader.as_mut().unwrap().read(0, "u", 0, &mut [0; 8]).unwrap_err();
+        go.send(()).unwrap();
+        assert_eq!(tells.recv().unwrap(), 8);
+        let error = reader.read(0, "u", 0, &mut [0; 8]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::RevisionMissing, "{error}");
         assert!(error.to_string().contains("let the revision go"), "{error}");
         let error = Reader::open(folder.path(), Some(1), "test").err().unwrap();
         assert_eq!(error.kind(), ErrorKind::RevisionMissing, "{error}");
-        meeting.wait();
+        go.send(()).unwrap();
     });
 }

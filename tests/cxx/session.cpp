@@ -210,7 +210,7 @@ static void pieces(const std::string &space) {
   MUST(thrown([&] { session.write("all", 0, vector); }, "begin") == MAINSTAY_INVALID_ARGUMENT);
   MUST(thrown([&] { session.abandon(); }, "no checkpoint has begun") == MAINSTAY_INVALID_ARGUMENT);
   MUST(session.begin(1000) == 1);
-  session.write("given up", 0, vector);
+  session.write("given-up", 0, vector);
   session.abandon();
   MUST(session.begin(1000) == 2);
   session.write("all", 31, &value, sizeof value);

@@ -185,7 +185,7 @@ contains
     call session%abandon(stat)
     call refused(stat, MAINSTAY_INVALID_ARGUMENT, "no checkpoint has begun")
     call session%begin(1000)
-    call session%write("given up", 0, f32)
+    call session%write("given-up", 0, f32)
     call session%abandon()
     call session%begin(1000, revision)
     call must(revision == 2, "the number to be")

@@ -1,4 +1,4 @@
-//! The documents of the commands that look: `ls`, `show`, `verify`, `export`.
+//! The documents of the commands that look: `ls`, `show`, `verify`, `export`, `view`.
 
 use super::{Hold, Node, Phases, Profile, Staged, hex};
 use mainstay_engine::{
@@ -87,6 +87,48 @@ pub struct ExportedFile {
     pub shape: Vec<u64>,
     /// As numpy reads it; `None` of a raw file and of a stream.
     pub dtype: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+pub struct View<'a> {
+    pub space: &'a str,
+    pub file: String,
+    pub revision: u64,
+    pub lineage: u64,
+    pub lineage_id: String,
+    /// Otherwise the file points into the space.
+    pub copied: bool,
+    pub verified: bool,
+    pub hold: Option<ViewHold>,
+    pub datasets: Vec<ShownDataset>,
+    pub left_out: Vec<LeftOut>,
+}
+
+#[derive(Serialize)]
+pub struct ViewHold {
+    pub counts: bool,
+    #[serde(flatten)]
+    pub hold: Hold,
+}
+
+#[derive(Serialize)]
+pub struct ShownDataset {
+    /// In the file.
+    pub path: String,
+    /// `None` of an array over the shards, which has no kind.
+    pub shard: Option<u32>,
+    pub item: String,
+    pub kind: Option<&'static str>,
+    pub element_type: &'static str,
+    pub shape: Vec<u64>,
+}
+
+#[derive(Serialize)]
+pub struct LeftOut {
+    /// `None` of an array over the shards.
+    pub shard: Option<u32>,
+    pub item: String,
+    pub why: String,
 }
 
 #[derive(Serialize)]
@@ -301,11 +343,7 @@ impl ShownItem {
         let (global_shape, offset) = item.place.map(|place| (place.global_shape, place.offset)).unzip();
         ShownItem {
             name: item.name,
-            kind: match item.kind {
-                ItemKind::Region => "region",
-                ItemKind::Object => "object",
-                ItemKind::File => "stream",
-            },
+            kind: item_kind(item.kind),
             element_type: item.element.name(),
             shape: item.shape,
             global_shape,
@@ -313,5 +351,14 @@ impl ShownItem {
             bytes: item.bytes,
             extents: item.extents.iter().map(|e| Extent { at: e.at, bytes: e.bytes }).collect(),
         }
+    }
+}
+
+/// What kind of item it is, in a word.
+pub fn item_kind(kind: ItemKind) -> &'static str {
+    match kind {
+        ItemKind::Region => "region",
+        ItemKind::Object => "object",
+        ItemKind::File => "stream",
     }
 }

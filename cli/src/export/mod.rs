@@ -3,16 +3,16 @@
 //! What must hold: every block is verified before a file gets its name; all files are of one revision; a
 //! name from the space makes no path that leaves the directory.
 
-mod files;
 mod npy;
 
 use crate::{
     arguments::{self, Format},
+    array,
     document::{self, ExportedFile, hex},
     exit::{Exit, Failure, say},
     output, progress, text,
+    unfinished::{Unfinished, refuse_existing},
 };
-use files::{Unfinished, refuse_existing};
 use indicatif::ProgressBar;
 use mainstay_engine::{
     Error, Reader, check_name,
@@ -100,7 +100,7 @@ fn parts(wanted: &arguments::Export, reader: &Reader) -> Result<Vec<Part>, Failu
 fn target(format: Format, shard: u32, item: &Item) -> Result<Target, Failure> {
     // It comes from the space, and is about to become a path.
     check_name(&item.name).map_err(|error| Failure::lost(format!("shard {shard}: {error}; it is not exported")))?;
-    let (element, shape) = npy::array(item);
+    let (element, shape) = array::of(item);
     let (head, suffix) = match (item.kind, format) {
         // What is in it, only the program knows.
         (ItemKind::File, _) => (Vec::new(), "bin"),

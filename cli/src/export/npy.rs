@@ -1,16 +1,6 @@
 //! The header of a .npy file, version 1.0: what numpy needs to know of the bytes that follow.
 
-use mainstay_engine::space::format::{ElementType, Item};
-
-/// Element type and shape of the item as an array: as it was saved, or else its bytes in a row.
-pub fn array(item: &Item) -> (ElementType, Vec<u64>) {
-    let product = item.shape.iter().try_fold(item.element.size(), |total, n| total.checked_mul(*n));
-    if product == Some(item.bytes) {
-        (item.element, item.shape.clone())
-    } else {
-        (ElementType::Bytes, vec![item.bytes])
-    }
-}
+use mainstay_engine::space::format::ElementType;
 
 /// All that comes before the bytes, a multiple of 64.
 pub fn header(element: ElementType, shape: &[u64]) -> Vec<u8> {
@@ -30,23 +20,6 @@ pub fn header(element: ElementType, shape: &[u64]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mainstay_engine::space::format::ItemKind;
-
-    /// A number saved as an array without dimensions came out as eight bytes.
-    #[test]
-    fn a_single_number_keeps_its_type() {
-        let item = |bytes| Item {
-            name: "step".to_owned(),
-            kind: ItemKind::Region,
-            element: ElementType::I64,
-            bytes,
-            shape: Vec::new(),
-            place: None,
-            extents: Vec::new(),
-        };
-        assert_eq!(array(&item(8)), (ElementType::I64, Vec::new()));
-        assert_eq!(array(&item(16)), (ElementType::Bytes, vec![16]));
-    }
 
     #[test]
     fn headers_are_as_numpy_writes_them() {

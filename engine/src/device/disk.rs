@@ -1,19 +1,22 @@
 //! A directory of the file system. Aligned transfers go past the page cache (O_DIRECT) where the
-//! file system allows it; the rest, and file systems without it, go through the cache.
+//! file system allows it; the rest, and file systems without it, go through the cache. On FUSE writes do too: it
+//! takes them in small requests, of which each would have to be durable before the next one.
 
 use super::{
-    Access, Device, File, FileSystem, LockFile, Room, Stripes, allocate::set_aside, lock::ByteLocks, stripes,
-    within_limit,
+    Access, Device, File, FileSystem, LockFile, Room, Stripes, allocate::set_aside, lock::ByteLocks, status::known,
+    stripes, within_limit,
 };
-use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
-use rustix::fs::{AtFlags, StatxFlags, statx};
+use nix::{
+    fcntl::{PosixFadviseAdvice, posix_fadvise},
+    sys::statfs::{FUSE_SUPER_MAGIC, fstatfs},
+};
 use std::{
     fs::{self, OpenOptions},
     io,
     os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -24,19 +27,20 @@ const ALIGNMENT: usize = 4096;
 #[derive(Debug)]
 pub struct Disk {
     directory: PathBuf,
+    device_number: OnceLock<u64>,
 }
 
 impl Disk {
     /// The directory of a space that exists.
     pub fn existing(directory: &Path) -> Disk {
-        Disk { directory: directory.to_owned() }
+        Disk { directory: directory.to_owned(), device_number: OnceLock::new() }
     }
 
     /// Makes the directory, for this user alone, if it is missing.
     pub fn make(directory: &Path) -> io::Result<Disk> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         // The program may change its working directory before the first file is made.
-        Ok(Disk { directory: directory.canonicalize()? })
+        Ok(Disk::existing(&directory.canonicalize()?))
     }
 
     fn open_with(&self, name: &str, options: &OpenOptions) -> io::Result<DiskFile> {
@@ -48,7 +52,8 @@ impl Disk {
         }
         // The file exists by now: the second handle must not create, only go past the cache.
         let direct = options.clone().create_new(false).custom_flags(libc::O_NOFOLLOW | libc::O_DIRECT).open(&path);
-        Ok(DiskFile { cached, direct: direct.ok(), cached_writes: AtomicBool::new(false) })
+        let writes_direct = fstatfs(&cached).map_or(true, |found| found.filesystem_type() != FUSE_SUPER_MAGIC);
+        Ok(DiskFile { cached, direct: direct.ok(), writes_direct, cached_writes: AtomicBool::new(false) })
     }
 
     /// A new file without a byte in it, striped as wished for.
@@ -78,6 +83,11 @@ impl Device for Disk {
 
     fn directory(&self) -> PathBuf {
         self.directory.clone()
+    }
+
+    fn device_number(&self) -> u64 {
+        let ask = || fs::metadata(&self.directory).map_or(0, |found| found.dev());
+        *self.device_number.get_or_init(ask)
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
@@ -141,6 +151,7 @@ impl Device for Disk {
 struct DiskFile {
     cached: fs::File,
     direct: Option<fs::File>,
+    writes_direct: bool,
     cached_writes: AtomicBool,
 }
 
@@ -148,12 +159,6 @@ impl DiskFile {
     fn direct_for(&self, address: *const u8, bytes: usize, offset: u64) -> Option<&fs::File> {
         let aligned = (address.addr() | bytes | offset as usize).is_multiple_of(ALIGNMENT);
         self.direct.as_ref().filter(|_| aligned)
-    }
-
-    /// How many names it has.
-    fn links(&self) -> io::Result<u64> {
-        let found = statx(&self.cached, "", AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC, StatxFlags::NLINK);
-        found.map_or_else(|_| self.cached.metadata().map(|found| found.nlink()), |found| Ok(found.stx_nlink.into()))
     }
 }
 
@@ -170,7 +175,9 @@ impl File for DiskFile {
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         within_limit(offset.saturating_add(bytes.len() as u64))?;
-        if let Some(direct) = self.direct_for(bytes.as_ptr(), bytes.len(), offset) {
+        if self.writes_direct
+            && let Some(direct) = self.direct_for(bytes.as_ptr(), bytes.len(), offset)
+        {
             return direct.write_at(bytes, offset);
         }
         self.cached_writes.store(true, Ordering::Release);
@@ -183,16 +190,15 @@ impl File for DiskFile {
             self.cached.sync_data()?;
         }
         self.direct.as_ref().map_or(Ok(()), fs::File::sync_data)?;
-        // Nobody would ever find what lies in a file without a name. As this machine knows it: to ask a server
-        // would be a metadata operation at every checkpoint.
-        if self.links()? == 0 {
+        // Nobody would ever find what lies in a file without a name.
+        if known(&self.cached)?.links == 0 {
             return Err(io::Error::new(io::ErrorKind::NotFound, "the file was removed meanwhile"));
         }
         Ok(())
     }
 
     fn bytes(&self) -> io::Result<u64> {
-        Ok(self.cached.metadata()?.len())
+        Ok(known(&self.cached)?.bytes)
     }
 
     fn allocated_bytes(&self) -> io::Result<u64> {

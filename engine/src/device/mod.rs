@@ -9,6 +9,7 @@ mod disk;
 mod file_system;
 mod lock;
 mod room;
+mod status;
 mod stripes;
 
 pub(crate) use allocate::{allocate_at, within_limit};
@@ -27,6 +28,10 @@ pub trait Device: Send + Sync + fmt::Debug {
     /// The same for opening it again: its name need not be text.
     fn directory(&self) -> PathBuf {
         self.path().into()
+    }
+    /// Tells its file system from others on this machine (`st_dev`), as of the first call; 0: unknown.
+    fn device_number(&self) -> u64 {
+        0
     }
     /// Names of the files in it.
     fn list(&self) -> io::Result<Vec<String>>;
@@ -65,6 +70,7 @@ pub trait File: Send + Sync + fmt::Debug {
     /// Makes durable all that was written before through this handle, and to this file by processes
     /// that have ended.
     fn sync(&self) -> io::Result<()>;
+    /// Its length, as far as this machine knows it: no server is asked.
     fn bytes(&self) -> io::Result<u64>;
 
     /// Bytes that it takes on the medium, as far as the file system tells (`FileSystem::sets_aside`).

@@ -22,6 +22,8 @@ pub(crate) struct Plan {
     pub(crate) retained: Vec<RevisionKey>,
     /// The space's directory.
     pub(crate) space: PathBuf,
+    /// That holds the space, as its device tells it.
+    pub(crate) file_system: u64,
     /// t1.
     pub(crate) started: Instant,
 }

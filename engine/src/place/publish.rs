@@ -12,12 +12,7 @@ use crate::{
     pool::SealedPlan,
     space::format::{BLOCK_BYTES, HASH_BYTES, Hash, Manifest, PhaseRecord, hash},
 };
-use std::{
-    fs,
-    ops::Range,
-    os::unix::{ffi::OsStrExt, fs::MetadataExt},
-    time::Instant,
-};
+use std::{ops::Range, os::unix::ffi::OsStrExt, time::Instant};
 
 impl Saving {
     /// Publishes the shard, if all of it was written, and tells whoever waits.
@@ -56,7 +51,7 @@ impl Saving {
         let plan = &self.plan;
         let (sequence, held) = self.found.clone();
         let sealed = SealedPlan {
-            file_system: fs::metadata(&plan.space).map_or(0, |found| found.dev()),
+            file_system: plan.file_system,
             space: plan.space.as_os_str().as_bytes().to_vec(),
             layout_id: self.portion.layout_id(),
             portion: self.portion.rank(),

@@ -5,7 +5,7 @@ use crate::{
     commit::RevisionKey,
     device::Device,
     space::format::Hold,
-    tend::{Holding, hold_on, release_one},
+    tend::{Holding, hold_on, release_one_on},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -51,7 +51,7 @@ impl Guard {
     fn release(&self, hold: Option<Hold>) {
         if let Some(hold) = hold {
             // Otherwise it ends by itself.
-            let _ = release_one(&*self.device, &hold);
+            let _ = release_one_on(&*self.device, &hold);
         }
     }
 }

@@ -93,6 +93,7 @@ impl Inner {
             allocation,
             retained: self.complete.iter().map(|complete| complete.key).collect(),
             space: self.device.directory(),
+            file_system: self.device.device_number(),
             started,
         };
         // From here on the ranks go their own ways: what fails is remembered for all to learn.

@@ -113,7 +113,12 @@ pub fn release_on(device: &dyn Device, number: Option<u64>) -> Result<Vec<Hold>>
 }
 
 /// Releases this one hold; whether it was still there.
-pub(crate) fn release_one(device: &dyn Device, hold: &Hold) -> Result<bool> {
+pub fn release_one(directory: &Path, hold: &Hold) -> Result<bool> {
+    release_one_on(&Disk::existing(directory), hold)
+}
+
+/// As `release_one`, on `device`.
+pub fn release_one_on(device: &dyn Device, hold: &Hold) -> Result<bool> {
     Ok(!release_where(device, |other| other.id == hold.id)?.is_empty())
 }
 

@@ -15,8 +15,7 @@ mod salvage;
 mod sizing;
 mod staged;
 
-pub(crate) use hold::release_one;
-pub use hold::{Holding, hold, hold_on, release, release_on};
+pub use hold::{Holding, hold, hold_on, release, release_on, release_one, release_one_on};
 pub use prune::{Pruned, prune, prune_on};
 pub use request::Request;
 pub use reserve::{Reservation, Reserved, ReservedFile, grow, grow_on, reserve, reserve_on};

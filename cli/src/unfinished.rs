@@ -26,7 +26,7 @@ impl Unfinished {
     /// Makes `target` if it is missing, and a folder in it.
     pub fn begin(target: &Path) -> Result<Unfinished, Failure> {
         fs::create_dir_all(target).map_err(failed("making the directory", target))?;
-        let folder = target.join(format!(".mainstay-export-{}-{}", process::id(), unix_ns()));
+        let folder = target.join(format!(".mainstay-unfinished-{}-{}", process::id(), unix_ns()));
         fs::create_dir(&folder).map_err(failed("making the directory", &folder))?;
         Ok(Unfinished { target: target.to_owned(), folder })
     }
@@ -41,6 +41,11 @@ impl Unfinished {
             file.write_all_at(head, 0)
         };
         made().map_err(failed("making", &self.target.join(name)))
+    }
+
+    /// Where the file that is to be `name` is until then.
+    pub fn path(&self, name: &Path) -> PathBuf {
+        self.folder.join(name)
     }
 
     /// Opened for each write: there may be more files than a process may have open.

@@ -1,0 +1,47 @@
+"""The file systems that are measured."""
+
+import os
+from collections import Counter
+
+FOLDERS = 4  # as in files.c
+
+
+class Local:
+    """A folder of a local file system: one node."""
+
+    counts = False
+    servers = 0  # of metadata
+
+    def __init__(self, mounts):
+        self.mounts = mounts
+
+    def make_folders(self, name):
+        """A new folder with what files.c needs in it, by each mount."""
+        first = self.mounts[0] / name
+        first.mkdir()
+        for at in range(FOLDERS):
+            (first / str(at)).mkdir()
+        return [mount / name for mount in self.mounts]
+
+    def counters(self):
+        return Counter()
+
+
+class Ceph(Local):
+    counts = True
+
+    def __init__(self, made, servers):
+        super().__init__(made.mounts)
+        self._made, self.servers = made, servers
+
+    def make_folders(self, name):
+        folders = super().make_folders(name)
+        if self.servers > 1:
+            # By itself CephFS would spread them only in time.
+            for at in range(FOLDERS):
+                os.setxattr(folders[0] / str(at), "ceph.dir.pin", str(at % self.servers).encode())
+        return folders
+
+    def counters(self):
+        return self._made.counters()
+

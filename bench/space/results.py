@@ -1,0 +1,78 @@
+"""Rows from what was measured, and what paper 001 has of them."""
+
+from harness import rows
+
+DELEGATED = ("delegated_node", "delegated_rank", "delegated_app")
+FILES = ("segmented", "strided", "file")
+WAYS = (*FILES, *DELEGATED)
+LONG = {"segmented": "the shared file", "file": "file per process"}
+COMPARED = ("segmented", "file")  # published; strided is reported beside them
+TOTALS = ("requests", "capability messages", "journal events")
+
+FASTER_MIN, SLOWER_MIN = 1, 1.3  # how many times as fast it must be as the faster and the slower of those compared
+# Of delegated / the other, from the text of paper 001, V.B and V.C: by metadata servers and processes.
+PUBLISHED_TIME = {
+    (1, 128): {"segmented": 1 - 0.07, "file": 1 - 0.10},
+    (4, 64): {"segmented": 1 - 0.14, "file": 1 - 0.31},
+    (4, 128): {"segmented": 1 - 0.22, "file": 1 - 0.31},
+}
+PUBLISHED_REQUESTS = {"segmented": 0.2, "file": 0.3}  # one metadata server, any number of processes
+
+
+def way_words(pool_bytes):
+    """The ways as the program takes them; each node has a pool of so much."""
+    return [*FILES, *(f"{way}:per={way.removeprefix('delegated_')},pool_bytes={pool_bytes}" for way in DELEGATED)]
+
+
+def of_case(case, taken, counted):
+    made = time_rows(case, taken)
+    return made + count_rows(case, taken) if counted else made
+
+
+def time_rows(case, taken):
+    durable = {way: taken.of(way, "durable") for way in WAYS}
+    by_time = sorted(COMPARED, key=lambda way: rows.median(durable[way]))
+    made = [rows.floor(case, way, durable[way], "s") for way in COMPARED]
+    made.append(rows.row(case, "strided", durable["strided"], "s", "segmented", durable["segmented"]))
+    for way in DELEGATED:
+        asked = way == "delegated_node"
+        for other, target in zip(by_time, (1 / FASTER_MIN, 1 / SLOWER_MIN)):
+            metric = way if other == by_time[0] else f"{way}_to_slower"
+            made.append(rows.row(case, metric, durable[way], "s", other, durable[other], target if asked else None))
+        made.append(rows.row(case, f"{way}_perceived", taken.of(way, "perceived"), "s", way, durable[way]))
+    return made
+
+
+def cost(taken, way, name):
+    return [line["cost"][name] for line in taken.rounds(way)]
+
+
+def count_rows(case, taken):
+    """All checkpoints together: totals, and requests by kind."""
+    made = []
+    for name in TOTALS:
+        totals = {way: [sum(cost(taken, way, name))] for way in WAYS}
+        made += [rows.row(case, metric(way, name), totals[way], "in all") for way in FILES]
+        for way in DELEGATED:
+            against = next((other for other in COMPARED if totals[other][0]), None)
+            reference = (metric(against, name), totals[against]) if against else ()
+            made.append(rows.row(case, metric(way, name), totals[way], "in all", *reference))
+    kinds = sorted({name for line in taken.printed for name in line["cost"] if name.startswith("request ")})
+    totals = {(way, kind): sum(cost(taken, way, kind)) for way in WAYS for kind in kinds}
+    return made + [rows.row(case, metric(way, kind), [n], "in all") for (way, kind), n in totals.items() if n]
+
+
+def metric(way, name):
+    return f"{way}: {name}"
+
+
+def published(servers, processes):
+    """Lines for people: what the paper has of such a case."""
+    of_time = PUBLISHED_TIME.get((servers, processes), {})
+    lines = [f"published: {ratio:.2f} of the time of {LONG[other]}" for other, ratio in of_time.items()]
+    return [*lines, published_text()] if servers else []
+
+
+def published_text():
+    parts = [f"{ratio:.0%} of those of {LONG[other]}" for other, ratio in PUBLISHED_REQUESTS.items()]
+    return "published requests: " + ", ".join(parts)

@@ -1,0 +1,45 @@
+//! How the file names the layout's files that it points to.
+
+use crate::exit::Failure;
+use std::path::{Component, Path, PathBuf};
+
+/// Has HDF5 look for relative names from the folder of the file; without it, it looks in the working directory.
+pub const PREFIX: &str = "HDF5_EXTFILE_PREFIX='${ORIGIN}'";
+
+/// The name of `file`: absolute, which is found from everywhere, or as seen from the folder `from`. Both paths are
+/// canonical.
+pub fn name(file: &Path, from: Option<&Path>) -> Result<String, Failure> {
+    let path = from.map_or_else(|| file.to_owned(), |from| relative(file, from));
+    path.into_os_string().into_string().map_err(|path| {
+        Failure::refused(format!(
+            "HDF5 names files in UTF-8, which {} is not; with --copy the file stands alone",
+            path.display()
+        ))
+    })
+}
+
+fn relative(file: &Path, from: &Path) -> PathBuf {
+    let shared = file.components().zip(from.components()).take_while(|(one, other)| one == other).count();
+    let up = from.components().skip(shared).map(|_| Component::ParentDir);
+    up.chain(file.components().skip(shared)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relative_names_lead_there() {
+        let cases = [
+            ("/a/space/layout", "/a", "space/layout"),
+            ("/a/space/layout", "/a/b/c", "../../space/layout"),
+            ("/a/space/layout", "/a/space", "layout"),
+            ("/a/space/layout", "/", "a/space/layout"),
+            ("/a/space/layout", "/a/spac", "../space/layout"),
+        ];
+        for (file, from, expected) in cases {
+            assert_eq!(name(Path::new(file), Some(Path::new(from))).unwrap(), expected);
+            assert_eq!(name(Path::new(file), None).unwrap(), file);
+        }
+    }
+}

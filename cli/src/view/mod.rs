@@ -1,0 +1,190 @@
+//! `mainstay view`: a revision as an HDF5 file, which points into the space or is a copy of what lies there.
+//!
+//! What must hold: nothing is written to the space but a hold; what the file points to was verified before the
+//! file got its name, and is held from then on.
+
+mod chunks;
+mod contents;
+mod copy;
+mod cover;
+mod element;
+mod file;
+mod global;
+mod link;
+mod pieces;
+mod report;
+
+use crate::{
+    arguments, chosen,
+    exit::{Exit, Failure},
+    hold::{self, expiry},
+    progress, salvage,
+    unfinished::{Unfinished, refuse_existing},
+};
+use contents::{Contents, contents};
+use file::File;
+use mainstay_engine::{
+    RevisionSurvey, SpaceSurvey, Verified,
+    space::format::{Hold, NOTE_BYTES_MAX},
+    tend,
+};
+use std::{
+    collections::{BTreeSet, HashMap},
+    fs::{self, Permissions},
+    io,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf, absolute},
+    time::Duration,
+};
+
+/// How long to wait for a job at work to take on the hold.
+const WAIT: Duration = Duration::from_secs(10);
+
+/// The file that is to be.
+struct Target {
+    directory: PathBuf,
+    name: PathBuf,
+}
+
+pub fn view(wanted: &arguments::View) -> Result<Exit, Failure> {
+    let target = Target::of(&wanted.hdf5)?;
+    refuse_existing(&target.directory, std::slice::from_ref(&target.name), wanted.force)?;
+    // A copy is held while it is made, by whoever reads it.
+    let holds = !wanted.copy && !wanted.no_hold;
+    if holds {
+        salvage::first(&wanted.space.path)?;
+    }
+    chosen::read(&wanted.space.path, wanted.revision, |survey, revision| {
+        let hold = match holds {
+            false => None,
+            true => match take(wanted, &target, survey, revision)? {
+                Some(taken) => Some(taken),
+                None => return Ok(None),
+            },
+        };
+        let written = write(wanted, &target, survey, revision);
+        match (&written, &hold) {
+            (Ok(Some(contents)), hold) => {
+                release_replaced(wanted, &target, survey, hold.as_ref());
+                report::tell(wanted, &target.path(), survey, revision, contents, hold.as_ref())?;
+            }
+            // It would hold for nothing.
+            (_, Some((hold, _))) => drop(tend::release_one(&wanted.space.path, hold)),
+            (_, None) => {}
+        }
+        Ok(written?.map(|_| Exit::Good))
+    })
+}
+
+impl Target {
+    fn of(path: &Path) -> Result<Target, Failure> {
+        let failed = |error: io::Error| Failure::refused(format!("{}: {error}", path.display()));
+        let whole = absolute(path).map_err(failed)?;
+        match (whole.parent(), whole.file_name()) {
+            (Some(directory), Some(name)) => Ok(Target { directory: directory.to_owned(), name: name.into() }),
+            _ => Err(Failure::refused(format!("{} is no name for a file", path.display()))),
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.join(&self.name)
+    }
+
+    /// What a hold for it says.
+    fn note(&self) -> String {
+        let note = format!("mainstay view {}", self.path().display());
+        let plain: String = note.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+        match plain.len() <= NOTE_BYTES_MAX {
+            true => plain,
+            false => "mainstay view".to_owned(),
+        }
+    }
+}
+
+/// Holds what the file is to show; `None` if the job let it go before.
+fn take(
+    wanted: &arguments::View,
+    target: &Target,
+    survey: &SpaceSurvey,
+    revision: &RevisionSurvey,
+) -> Result<Option<(Hold, bool)>, Failure> {
+    let (space, note, expires) = (&wanted.space.path, target.note(), wanted.time.map_or(0, expiry));
+    hold::take(space, survey, revision.key, &note, expires, WAIT).map_err(or_without_hold)
+}
+
+fn or_without_hold(failure: Failure) -> Failure {
+    let message = format!(
+        "{}; with --copy the file needs no hold once it is written, and with --no-hold a job may overwrite what the \
+         file shows",
+        failure.message
+    );
+    Failure { message, ..failure }
+}
+
+/// Nobody needs what the file showed that was replaced.
+fn release_replaced(wanted: &arguments::View, target: &Target, survey: &SpaceSurvey, hold: Option<&(Hold, bool)>) {
+    let note = target.note();
+    for old in survey.holds.iter().map(|held| &held.hold) {
+        if old.note == note && note != "mainstay view" && hold.is_none_or(|(hold, _)| hold.id != old.id) {
+            // It can be released by hand.
+            let _ = tend::release_one(&wanted.space.path, old);
+        }
+    }
+}
+
+/// What the file shows; `None` if the job let the revision go meanwhile.
+fn write<'a>(
+    wanted: &arguments::View,
+    target: &Target,
+    survey: &SpaceSurvey,
+    revision: &'a RevisionSurvey,
+) -> Result<Option<Contents<'a>>, Failure> {
+    let in_place = !wanted.copy;
+    let Some(contents) = contents(survey, revision, in_place)? else { return Ok(None) };
+    if in_place && !wanted.no_verify && !verify(revision)? {
+        return Ok(None);
+    }
+    let unfinished = Unfinished::begin(&target.directory)?;
+    let path = unfinished.path(&target.name);
+    let mut file = File::create(&path, &contents.space.display().to_string(), revision)?;
+    if in_place {
+        file.show(&contents.shards, &names(wanted, target, &contents)?)?;
+    } else if !copy::copy(&wanted.space.path, revision, &contents, &mut file)? {
+        return Ok(None);
+    }
+    file.join(&contents.arrays)?;
+    file.close()?;
+    if in_place {
+        // Who opened it for writing would write into the checkpoint.
+        let mode = fs::metadata(&path).map(|found| found.permissions().mode() & 0o444);
+        let sealed = mode.and_then(|mode| fs::set_permissions(&path, Permissions::from_mode(mode)));
+        sealed.map_err(|error| Failure::refused(format!("making {} read-only failed: {error}", path.display())))?;
+    }
+    unfinished.finish(std::slice::from_ref(&target.name), wanted.force)?;
+    Ok(Some(contents))
+}
+
+/// What the file calls each layout's file.
+fn names(
+    wanted: &arguments::View,
+    target: &Target,
+    contents: &Contents<'_>,
+) -> Result<HashMap<PathBuf, String>, Failure> {
+    let failed = |error| Failure::refused(format!("{}: {error}", target.directory.display()));
+    let from = if wanted.relative { Some(fs::canonicalize(&target.directory).map_err(failed)?) } else { None };
+    let files = contents.shards.iter().map(|shard| &shard.file).collect::<BTreeSet<_>>();
+    files.into_iter().map(|file| Ok((file.clone(), link::name(file, from.as_deref())?))).collect()
+}
+
+/// Whether all of it could be read; otherwise the job let it go.
+fn verify(revision: &RevisionSurvey) -> Result<bool, Failure> {
+    let bar = progress::of_bytes(revision.block_bytes());
+    bar.set_message("verifying");
+    let verified = revision.verify(&|bytes| bar.inc(bytes));
+    bar.finish_and_clear();
+    match verified? {
+        Verified::Whole => Ok(true),
+        Verified::LetGo => Ok(false),
+        Verified::Damaged { what } => Err(Failure::lost(format!("{}; nothing was written", what.join("; ")))),
+    }
+}

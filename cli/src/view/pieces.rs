@@ -1,0 +1,49 @@
+//! Where an item's bytes lie in the layout's file.
+
+use mainstay_engine::space::format::Item;
+
+/// Of so many pieces HDF5 takes a dataset together, at most: the list of them is one message of an object header,
+/// which has 64 KiB, at 24 bytes a piece.
+pub const PIECES_MAX: usize = 2700;
+
+/// A stretch of the layout's file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    pub at: u64,
+    pub bytes: u64,
+}
+
+/// The item's bytes in order, of a portion that begins at `portion_at`. Neighbours are one piece.
+pub fn pieces(item: &Item, portion_at: u64) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = Vec::new();
+    for extent in item.extents.iter().filter(|extent| extent.bytes > 0) {
+        let at = portion_at + extent.at;
+        match pieces.last_mut() {
+            Some(last) if last.at + last.bytes == at => last.bytes += extent.bytes,
+            _ => pieces.push(Piece { at, bytes: extent.bytes }),
+        }
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mainstay_engine::space::format::{ElementType, Extent, ItemKind};
+
+    #[test]
+    fn neighbours_are_one_piece() {
+        let extents = [(10, 5), (15, 3), (18, 0), (40, 2), (18, 1)].map(|(at, bytes)| Extent { at, bytes });
+        let item = Item {
+            name: "a".to_owned(),
+            kind: ItemKind::File,
+            element: ElementType::Bytes,
+            bytes: 11,
+            shape: Vec::new(),
+            place: None,
+            extents: extents.to_vec(),
+        };
+        let expected = [(110, 8), (140, 2), (118, 1)].map(|(at, bytes)| Piece { at, bytes });
+        assert_eq!(pieces(&item, 100), expected);
+    }
+}

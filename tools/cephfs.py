@@ -1,0 +1,161 @@
+"""A CephFS of this machine alone (tools/cephfs.sh), and what its metadata servers count."""
+
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from mpi import ROOT
+
+SCRIPT = ROOT / "tools" / "cephfs.sh"
+LIMIT_S = 120  # of one call of the script
+ANSWER_BYTES_MAX = 64 << 20
+ANSWER_LIMIT_S = 20
+SETTLE_S, SETTLE_LOOK_S, SETTLE_LIMIT_S = 6, 0.2, 40  # clients hold back what can wait for 5 s
+PORTS = range(20000, 30000, 250)  # each the first of those of one CephFS
+
+
+def missing():
+    """Why there can be no CephFS on this machine, or an empty text."""
+    done = subprocess.run(
+        [SCRIPT, "check"], env={**os.environ, "CEPH_DIR": "/"}, stderr=subprocess.PIPE, text=True, timeout=LIMIT_S
+    )
+    return done.stderr.strip()
+
+
+class CephFs:
+    """Use as a context manager: at its end no process, mount or file of it is left."""
+
+    def __init__(self, mounts, metadata_servers=1):
+        self._mounts, self._metadata_servers = mounts, metadata_servers
+
+    def __enter__(self):
+        # Paths of sockets are short.
+        self._port = next(filter(is_free, PORTS))
+        self._folder = tempfile.TemporaryDirectory(prefix="mainstay-ceph-", dir="/tmp")
+        self.home = Path(self._folder.name) / "c"
+        try:
+            self.call("up")
+            self.call("mount", self._mounts)
+        except BaseException:
+            self.__exit__()
+            raise
+        self.mounts = [self.home / f"mnt.{at}" for at in range(self._mounts)]
+        return self
+
+    def __exit__(self, *_):
+        try:
+            if self.home.exists():
+                self.call("down")
+        finally:
+            self._folder.cleanup()
+
+    def call(self, *words):
+        """A command of the script; what it printed."""
+        variables = {
+            "CEPH_DIR": str(self.home),
+            "CEPH_MDS": str(self._metadata_servers),
+            "CEPH_PORT": str(self._port),
+        }
+        done = subprocess.run(
+            [SCRIPT, *map(str, words)],
+            env={**os.environ, **variables},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            check=True,
+            text=True,
+            timeout=LIMIT_S,
+        )
+        return done.stdout
+
+    def send(self, name, number):
+        """A signal to a daemon ("osd.1") or to the process of a mount ("fuse.0")."""
+        os.kill(int(self.call("pid", name)), number)
+
+    def kill_mount(self, at):
+        """The node of this mount is gone, as the metadata servers will find out in time."""
+        self.send(f"fuse.{at}", signal.SIGKILL)
+
+    def mount_again(self, at):
+        """What is left of a mount whose process was killed goes, and a new one comes."""
+        subprocess.run(["umount", "-l", self.mounts[at]], check=True, timeout=LIMIT_S)
+        self.call("mount", self._mounts)
+
+    def restart(self, name, number):
+        """Ends a daemon by a signal, and starts it anew."""
+        self.call("stop", name, int(number))
+        self.call("start", name)
+
+    def evict_dead(self, at):
+        """The metadata servers need not find out."""
+        for server in self.servers():
+            for session in self.ask(server, prefix="session ls"):
+                if session["client_metadata"].get("mount_point") == str(self.mounts[at]):
+                    self.ask(server, prefix="session evict", filters=[f"id={session['id']}"])
+
+    def object_servers(self):
+        return sorted(path.stem for path in (self.home / "run").glob("osd.*.pid"))
+
+    def servers(self):
+        return [f"mds.m{at}" for at in range(self._metadata_servers)]
+
+    def ask(self, daemon, **command):
+        """A daemon's answer to a command of its admin socket."""
+        with socket.socket(socket.AF_UNIX) as asked:
+            asked.settimeout(ANSWER_LIMIT_S)
+            asked.connect(str(self.home / "run" / f"{daemon}.asok"))
+            asked.sendall(json.dumps({"format": "json", **command}).encode() + b"\0")
+            with asked.makefile("rb") as answer:
+                (length,) = struct.unpack(">I", answer.read(4))
+                return json.loads(answer.read(min(length, ANSWER_BYTES_MAX)) or "null")
+
+    def counters(self):
+        """What all metadata servers have counted since they were started: `requests`, by kind as
+        `request NAME`; `capability messages`, by kind as `capability NAME`; `journal events`."""
+        counted = Counter()
+        for server in self.servers():
+            counted.update(of_one(self.ask(server, prefix="perf dump")))
+        return counted
+
+    def settled_counters(self):
+        """The same once nothing is on its way any more: clients tell some things only after a while."""
+        deadline = time.monotonic() + SETTLE_LIMIT_S
+        counted, since = self.counters(), time.monotonic()
+        while time.monotonic() < min(since + SETTLE_S, deadline):
+            time.sleep(SETTLE_LOOK_S)
+            if (now := self.counters()) != counted:
+                counted, since = now, time.monotonic()
+        return counted
+
+
+def is_free(port):
+    """Whether nobody listens on the port; a CephFS of another job would on its first one."""
+    with socket.socket() as tried:
+        try:
+            tried.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+def of_one(dump):
+    """The counters of one metadata server."""
+    counted = Counter()
+    for name, value in dump["mds_server"].items():
+        # A latency has a count of what it was measured on.
+        if name.startswith("req_") and value["avgcount"]:
+            counted[f"request {name.removeprefix('req_').removesuffix('_latency')}"] = value["avgcount"]
+    counted["requests"] = dump["mds_server"]["handle_client_request"]
+    for name, value in dump["mds"].items():
+        # Those that are dirty are among the others.
+        if name.startswith(("handle_client_cap", "ceph_cap_op")) and not name.endswith("_dirty") and value:
+            counted[f"capability {name}"] = value
+    counted["capability messages"] = sum(count for name, count in counted.items() if name.startswith("capability "))
+    counted["journal events"] = dump["mds_log"]["evadd"]
+    return counted
