@@ -2,7 +2,9 @@
 
 use mainstay_engine::{
     Choice, Config, ErrorKind, Interval, KEYS, PoolHeld, Resolved, Result, Session, Source, Stage, Surroundings, Value,
+    device::Allocate,
     group::{Group, ThreadGroup},
+    space::Per,
 };
 use std::{
     ffi::OsString, fs, os::unix::ffi::OsStringExt, os::unix::fs::symlink, path::PathBuf, thread, time::Duration,
@@ -83,6 +85,10 @@ fn a_file_sets_every_key() {
         flush_seconds = "50 ms"
         io_threads = 4
         portion_bytes = 0x40000000
+        per = "node"
+        allocate = "sparse"
+        stripe_count = 4
+        stripe_bytes = "1 MiB"
         pool_directory = "/tmp"
         every_steps = 1_000
         every_seconds = "10 min"
@@ -99,6 +105,8 @@ fn a_file_sets_every_key() {
     assert_eq!((config.pool_held, config.small_bytes), (PoolHeld::Checkpoint, 0));
     assert_eq!((config.threshold_bytes, config.buffer_bytes), (Some(256 << 10), 1 << 20));
     assert_eq!(config.flush_every, Duration::from_millis(50));
+    assert_eq!((config.per, config.allocate), (Per::Node, Allocate::Sparse));
+    assert_eq!((config.stripe_count, config.stripe_bytes), (4, 1 << 20));
     assert_eq!((config.pool_directory.to_str(), config.every_steps), (Some("/tmp"), 1000));
     assert_eq!((config.every, config.mtbf), (Duration::from_secs(600), Duration::from_secs(86_400)));
     assert_eq!((config.interval, config.agree_every), (Interval::Young, Duration::from_millis(500)));
@@ -349,6 +357,10 @@ fn ranks_with_different_settings_are_refused() {
         ("threshold_bytes", "64 KiB", "auto", Config { threshold_bytes: Some(64 << 10), ..small.clone() }),
         ("buffer_bytes", "1 MiB", "4 MiB", Config { buffer_bytes: 1 << 20, ..small.clone() }),
         ("flush_seconds", "7", "0.1", Config { flush_every: seven, ..small.clone() }),
+        ("per", "rank", "auto", Config { per: Per::Rank, ..small.clone() }),
+        ("allocate", "zero", "blocks", Config { allocate: Allocate::Zero, ..small.clone() }),
+        ("stripe_count", "4", "0", Config { stripe_count: 4, ..small.clone() }),
+        ("stripe_bytes", "1 MiB", "0", Config { stripe_bytes: 1 << 20, ..small.clone() }),
         ("every_steps", "5", "0", Config { every_steps: 5, ..small.clone() }),
         ("every_seconds", "1", "0", Config { every: second, ..small.clone() }),
         ("mtbf_seconds", "1", "0", Config { mtbf: second, ..small.clone() }),
