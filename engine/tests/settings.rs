@@ -85,6 +85,7 @@ fn a_file_sets_every_key() {
         flush_seconds = "50 ms"
         io_threads = 4
         portion_bytes = 0x40000000
+        shard_bytes = "20 MiB"
         per = "node"
         allocate = "sparse"
         stripe_count = 4
@@ -105,7 +106,7 @@ fn a_file_sets_every_key() {
     assert_eq!((config.pool_held, config.small_bytes), (PoolHeld::Checkpoint, 0));
     assert_eq!((config.threshold_bytes, config.buffer_bytes), (Some(256 << 10), 1 << 20));
     assert_eq!(config.flush_every, Duration::from_millis(50));
-    assert_eq!((config.per, config.allocate), (Per::Node, Allocate::Sparse));
+    assert_eq!((config.shard_bytes, config.per, config.allocate), (20 << 20, Per::Node, Allocate::Sparse));
     assert_eq!((config.stripe_count, config.stripe_bytes), (4, 1 << 20));
     assert_eq!((config.pool_directory.to_str(), config.every_steps), (Some("/tmp"), 1000));
     assert_eq!((config.every, config.mtbf), (Duration::from_secs(600), Duration::from_secs(86_400)));

@@ -79,6 +79,9 @@ impl<B: Between> Device for Watched<B> {
     fn directory(&self) -> PathBuf {
         self.disk.directory()
     }
+    fn device_number(&self) -> u64 {
+        self.disk.device_number()
+    }
     fn list(&self) -> io::Result<Vec<String>> {
         self.between.list(&self.disk)
     }

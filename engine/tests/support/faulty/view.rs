@@ -179,7 +179,8 @@ impl Faulty {
 
 impl Device for Faulty {
     fn path(&self) -> String {
-        "/faulty".to_owned()
+        // Tests run side by side, and their pools lie in one directory: no job's space is another's.
+        format!("/faulty/{:p}", Arc::as_ptr(&self.0.medium.shared))
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
