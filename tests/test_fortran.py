@@ -71,8 +71,9 @@ def test_the_constants_are_those_of_c(kind):
 @pytest.mark.parametrize("name", ["mainstay_options", "mainstay_record"])
 def test_the_structs_are_those_of_c(name):
     kinds = {"size_t": "c_size_t", "uint32_t": "c_int32_t", "uint64_t": "c_int64_t", "double": "c_double"}
+    kinds["const char *"] = "c_ptr"
     body = re.search(rf"typedef struct {{([^}}]*)}} {name};", HEADER)[1]
-    expected = [(field, kinds[kind]) for kind, field in re.findall(r"^  (\w+) (\w+);", body, re.M)]
+    expected = [(field, kinds[kind]) for kind, field in re.findall(r"^  (\w+|const char \*) ?(\w+);", body, re.M)]
     body = re.search(rf"type, bind\(C\), public :: {name}\n(.*?)end type", MODULE, re.DOTALL)[1]
     found = [(field, kind) for kind, field in re.findall(r"\w+\((c_\w+)\) :: (\w+)", body)]
     assert expected == [("size" if field == "size_of_options" else field, kind) for field, kind in found]

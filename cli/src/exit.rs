@@ -66,5 +66,6 @@ impl From<io::Error> for Failure {
 
 /// A line for people, apart from the output. Nobody to read it is no reason to fail.
 pub fn say(message: &str) {
-    let _ = writeln!(io::stderr(), "mainstay: {message}");
+    // In one write: a job that is watched may print to the same place.
+    let _ = io::stderr().write_all(format!("mainstay: {message}\n").as_bytes());
 }

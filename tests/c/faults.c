@@ -299,6 +299,10 @@ static void nulls(void) {
   mainstay_protect(session, "", NULL, 0);
   if (mainstay_report(NULL)[0] != 0) say("report", "WRONG", "text of no session");
   said("report(session)", MAINSTAY_INVALID_ARGUMENT);
+  /* Of no reader there is nothing, and nothing to close. */
+  if (mainstay_reader_revision(NULL) || mainstay_reader_shards(NULL) || mainstay_reader_items(NULL, 0) ||
+      mainstay_reader_close(NULL) != MAINSTAY_OK)
+    say("reader", "WRONG", "something of no reader");
   said("protect(data)", mainstay_protect(session, "a", NULL, 8));
   said("protect_array(data)", mainstay_protect_array(session, "a", NULL, MAINSTAY_U64, 1, &one));
 }

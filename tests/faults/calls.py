@@ -114,6 +114,8 @@ def null_pointer(stage):
     told = [one for one in said if one.status not in ("OK", "1")]
     header = (Path(__file__).parents[2] / "capi" / "include" / "mainstay.h").read_text()
     declared = set(re.findall(r"^[\w ]+[ *]mainstay_(\w+)\(", header, re.M)) - {"error_message", "status_name"}
+    # These take NULL.
+    declared -= {"reader_revision", "reader_shards", "reader_items", "reader_close"}
     assert {one.call.partition("(")[0] for one in told} == declared, "functions that were not tried, or are none"
     for one in told:
         stage.check_one(one)
