@@ -37,7 +37,8 @@ fn small(keep: u32) -> Config {
 /// A job of one rank that can be looked at between its steps.
 struct One {
     session: Session,
-    state: State,
+    /// In one place for as long as the session: a part of it is protected where it lies.
+    state: Box<State>,
 }
 
 impl One {
@@ -46,7 +47,7 @@ impl One {
     }
 
     fn with(mut session: Session) -> One {
-        let mut state = State::new();
+        let mut state = Box::new(State::new());
         state.protect(&mut session);
         One { session, state }
     }
