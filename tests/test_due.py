@@ -19,7 +19,17 @@ def mainstay(*arguments):
 
 
 def newest(space):
-    return show(space)["revision"]["revision"]
+    """The number of the newest complete revision; None: there is none."""
+    revision = show(space)["revision"]
+    return revision and revision["revision"]
+
+
+def await_newest(space, number):
+    """A checkpoint that the program has gone on from is complete a little later."""
+    deadline = time.monotonic() + LIMIT_S
+    while newest(space) != number:
+        assert time.monotonic() < deadline, f"revision {number} did not become complete"
+        time.sleep(0.05)
 
 
 def signal_rank(supervisor, rank, number, mpi):
@@ -80,7 +90,7 @@ def test_a_signal_to_one_rank_has_all_ranks_save(jacobi3d, tmp_path, rank, mpi, 
         signal_rank(running.process.pid, rank, signal.SIGUSR2, mpi)
         running.until(r"checkpoint 1 of step \d+")
         running.until(r"step \d+$")
-        assert newest(space) == 1
+        await_newest(space, 1)
 
 
 def last_checkpoint(running, space):
