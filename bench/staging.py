@@ -98,7 +98,7 @@ class Cases:
     def stages(self, name):
         with self.scratch() as scratch:
             saved = self.save(scratch, *sides.floors(), *sides.files(), *sides.stages())
-        return results.stages_rows(name, self.of, saved)
+        return results.stages_rows(name, self.of, saved, self.data_bytes, sides.POOL_MIB * MIB)
 
     def pools(self, name):
         of_sides = sides.pools(self.o.pools)
