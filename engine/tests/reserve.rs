@@ -3,7 +3,7 @@
 mod support;
 
 use mainstay_engine::{
-    Config, Error, ErrorKind, Region, Session, SpaceSurvey,
+    Config, Error, ErrorKind, Region, Session, SpaceSurvey, Stage, Verified,
     device::{Allocate, Device, Disk, FileSystem, Stripes},
     group::ThreadGroup,
     space::Per,
@@ -252,6 +252,22 @@ fn a_space_that_grew_takes_larger_shards() {
         job(&disk(&directory), &own, &large, |rank| rank.restores(8));
         assert_eq!(layouts(&directory), names(&grown), "{per:?}");
     }
+}
+
+/// More files than a reader leaves open: it finds those gone that it opens again.
+#[test]
+fn a_layout_that_was_removed_meanwhile_was_let_go() {
+    let directory = TempDir::new_in("/dev/shm").unwrap();
+    let own = Config { per: Per::Rank, stage: Stage::Direct, ..config() };
+    let bytes = [1000; 12];
+    job(&disk(&directory), &own, &bytes, |rank| rank.saves(1..=2));
+    let survey = SpaceSurvey::open(directory.path()).unwrap();
+    grow(directory.path(), &Reservation::as_before(directory.path(), 12).unwrap(), &nothing).unwrap();
+    job(&disk(&directory), &own, &bytes, |rank| rank.saves(3..=4));
+    assert_eq!(layouts(&directory).len(), 1);
+    let newest = survey.newest().unwrap();
+    assert_eq!(newest.verify(&|_| ()).unwrap(), Verified::LetGo);
+    assert_eq!(newest.shards[0].manifest().unwrap(), None);
 }
 
 #[test]

@@ -7,7 +7,7 @@
 
 use super::{
     HoldState, HoldSurvey, PortionSurvey, Seen, ShardSurvey, Sight, Verified, find,
-    shard::{TRIES, damage_of, slots},
+    shard::{TRIES, damage_of, is_missing, slots},
 };
 use crate::{
     clock::unix_ns,
@@ -218,7 +218,7 @@ fn look(device: &dyn Device) -> Result<(SpaceSurvey, bool)> {
     for name in names.into_iter().filter(|name| is_layout(name)) {
         match open_layout(device, name, Access::Read) {
             Ok(layout) => layouts.push(layout),
-            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => changed = true,
+            Err(error) if is_missing(&error) => changed = true,
             Err(Error::Damaged { what }) => damage.extend(what),
             Err(error @ Error::NotASpace { .. }) => foreign = Some(error),
             Err(error) => return Err(error),
@@ -238,10 +238,20 @@ fn look(device: &dyn Device) -> Result<(SpaceSurvey, bool)> {
     for layout in &layouts {
         match layout.read_holds() {
             Ok(read) => holds.push(read),
+            Err(error) if is_missing(&error) => {
+                changed = true;
+                continue;
+            }
             Err(error) => damage.extend(damage_of(&error).ok_or(error)?),
         }
         for portion in layout.portions() {
-            let (slots, opened) = read_portion(&portion)?;
+            let (slots, opened) = match read_portion(&portion) {
+                Err(error) if is_missing(&error) => {
+                    changed = true;
+                    continue;
+                }
+                read => read?,
+            };
             read.push((portion.clone(), slots));
             let Some(opened) = opened.map_err(|what| damage.extend(what)).ok() else { continue };
             let usable = opened.usable;
@@ -294,6 +304,7 @@ fn read_portion(portion: &Portion) -> Result<([Option<Slot>; 2], Read<crate::com
         let before = slots(portion);
         let opened = match Ledger::open(portion.clone()) {
             Ok(opened) => Ok(opened),
+            Err(error) if is_missing(&error) => return Err(error),
             Err(error) => Err(damage_of(&error).ok_or(error)?),
         };
         let is_whole = opened.as_ref().is_ok_and(|opened| opened.damage.is_empty());

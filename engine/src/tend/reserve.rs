@@ -192,7 +192,7 @@ fn make(
     };
     let lineage = lineage_after(&open_all(before)?)?;
     let made = create_all(device, &arrangement, &files, lineage, wanted, progress);
-    let made = made.inspect_err(|_| {
+    let files = made.inspect_err(|_| {
         let _ = remove_layouts_of(device, arrangement.layout_number, arrangement.layout_id);
     })?;
     for file in empty {
@@ -201,7 +201,6 @@ fn make(
     if !empty.is_empty() {
         device.sync_directory().map_err(|e| Error::io("syncing", device.path(), e))?;
     }
-    let files = made.iter().map(|file| told(file, file_system.sets_aside())).collect::<Result<_>>()?;
     let removed = empty.iter().map(|file| file.name.clone()).collect();
     Ok(Reserved { files, file_system, stripe_bytes, removed })
 }
@@ -213,13 +212,15 @@ fn create_all(
     lineage: Lineage,
     wanted: &Reservation,
     progress: &dyn Fn(u64),
-) -> Result<Vec<LayoutFile>> {
+) -> Result<Vec<ReservedFile>> {
+    let tells = device.file_system().sets_aside();
     // Nobody writes to it: where there are no locks, that is what a job goes on in.
     let first = |rank| Slot { clean: true, ..Ledger::first_slot(arrangement.layout_id, rank, lineage) };
     let making = Making { allocate: wanted.allocate, stripes: wanted.stripes, progress };
     let create = |ranks: &Vec<usize>| {
         let header = arrangement.header(ranks, ranks[0] == 0);
-        create_layout(device, header, &making, first)
+        // Each is closed once it is made.
+        create_layout(device, header, &making, first).and_then(|file| told(&file, tells))
     };
     files.iter().map(create).collect()
 }
