@@ -6,6 +6,7 @@
 
 use super::{
     ShardSize,
+    emptied::{holds_nothing, remove},
     opening::{lineage_after, lock, open_all},
 };
 use crate::{
@@ -16,7 +17,7 @@ use crate::{
     space::{
         Arrangement, LayoutFile, Making, Per, create_layout, data_from, draw_id,
         format::{BLOCK_BYTES, Lineage, Slot},
-        layouts, probe_name, remove_layout, remove_layouts_of, stretches,
+        layouts, probe_name, remove_layouts_of, stretches,
     },
 };
 use std::path::Path;
@@ -138,8 +139,7 @@ pub fn reserve_on(device: &dyn Device, wanted: &Reservation, progress: &dyn Fn(u
         if !survey.damage.is_empty() {
             return Err(Error::Damaged { what: survey.damage });
         }
-        // Of one that was not closed in order a killed job's pool may hold a revision.
-        if !survey.revisions.is_empty() || !survey.clean {
+        if !before.iter().all(|file| holds_nothing(&survey, file.header.layout_id, |_| false)) {
             let why = "a job has saved to it, or begun to; `mainstay grow` gives a space more room";
             return Err(Error::argument(device.path(), why));
         }
@@ -164,11 +164,8 @@ pub fn grow_on(device: &dyn Device, wanted: &Reservation, progress: &dyn Fn(u64)
     if before.is_empty() {
         return Err(Error::NotASpace { path: device.path(), why: "there is no layout in it".to_owned() });
     }
-    let holds_any = |file: &LayoutFile| {
-        let id = file.header.layout_id;
-        survey.revisions.iter().any(|revision| revision.layout == id) || !survey.damage.is_empty() || !survey.clean
-    };
-    let empty: Vec<LayoutFile> = before.iter().filter(|file| !holds_any(file)).cloned().collect();
+    let is_empty = |file: &&LayoutFile| holds_nothing(&survey, file.header.layout_id, |_| false);
+    let empty: Vec<LayoutFile> = before.iter().filter(is_empty).cloned().collect();
     make(device, wanted, &before, &empty, progress)
 }
 
@@ -195,13 +192,7 @@ fn make(
     let files = made.inspect_err(|_| {
         let _ = remove_layouts_of(device, arrangement.layout_number, arrangement.layout_id);
     })?;
-    for file in empty {
-        remove_layout(device, file)?;
-    }
-    if !empty.is_empty() {
-        device.sync_directory().map_err(|e| Error::io("syncing", device.path(), e))?;
-    }
-    let removed = empty.iter().map(|file| file.name.clone()).collect();
+    let removed = remove(device, empty)?;
     Ok(Reserved { files, file_system, stripe_bytes, removed })
 }
 
