@@ -359,7 +359,7 @@ const char *mainstay_status_name(uint32_t status);
 
 // Has every revision from now on carry the text `value` under `name`, until it is set anew: a step, a
 // version. Local. Names of up to 200 bytes, values of up to 64 KiB, both UTF-8. `mainstay show` prints
-// them.
+// them. A checkpoint that was begun has its notes already: MAINSTAY_INVALID_ARGUMENT.
 mainstay_status mainstay_note(mainstay_session *session,
                               const char *name,
                               const char *value);
