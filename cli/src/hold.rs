@@ -2,7 +2,7 @@
 
 use crate::{
     arguments,
-    document::{self, hex},
+    document::{self, Key, hex},
     exit::{Exit, Failure, say},
     output, salvage,
     show::missing,
@@ -186,9 +186,7 @@ impl document::Hold {
     pub fn of(hold: &Hold) -> document::Hold {
         document::Hold {
             id: hex(&hold.id),
-            revision: hold.number,
-            lineage: hold.lineage.number,
-            lineage_id: hex(&hold.lineage.id),
+            key: Key::of(RevisionKey { lineage: hold.lineage, number: hold.number }),
             created_unix_ns: hold.created_unix_ns,
             expires_unix_ns: Some(hold.expires_unix_ns).filter(|ns| *ns > 0),
             note: hold.note.clone(),

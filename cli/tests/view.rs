@@ -20,11 +20,6 @@ use std::{
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::PathBuf,
     process::Command,
-    sync::{
-        Barrier,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread,
 };
 use support::{CELLS, MAINSTAY, RANKS, Ran, Space, field};
 
@@ -273,9 +268,7 @@ fn what_goes_together_and_what_does_not() {
 #[test]
 fn beside_a_running_job_a_view_stays_as_it_was() {
     let space = Space::with(1, 1);
-    let (stop, over, meeting) = (AtomicBool::new(false), AtomicBool::new(false), Barrier::new(RANKS));
-    let look = || {
-        let _stop = StopAtEnd(&stop);
+    space.beside_a_job(|| {
         for round in 0..3 {
             // Of two holds there is no room: that of the file before goes with it.
             let ran = view(&space, &["--force", "--json"]);
@@ -293,31 +286,6 @@ fn beside_a_running_job_a_view_stays_as_it_was() {
                 assert!(found == field(rank, shown), "round {round}: rank {rank} is not of revision {shown}");
             }
         }
-    };
-    thread::scope(|scope| {
-        scope.spawn(look);
-        space.run(|rank, session, state| {
-            for step in 2.. {
-                state.copy_from_slice(&field(rank, step));
-                assert_eq!(session.checkpoint().unwrap(), step);
-                if rank == 0 {
-                    over.store(stop.load(Ordering::Acquire), Ordering::Release);
-                }
-                meeting.wait();
-                if over.load(Ordering::Acquire) {
-                    break;
-                }
-            }
-        });
     });
     assert_eq!(holds(&space).len(), 1);
-}
-
-/// The job ends even if the looking fails.
-struct StopAtEnd<'a>(&'a AtomicBool);
-
-impl Drop for StopAtEnd<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
-    }
 }
