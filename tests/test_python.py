@@ -79,7 +79,10 @@ def test_boxes_and_readers(scratch):
             "step": ("region", "<i8", (), None, None, 8),
             "log": ("stream", "|u1", (9,), None, None, 9),
         }
-        assert reader.read(0, "u") == part.tobytes() and reader.read(0, "log", 5, 99) == b"text"
+        assert reader.read(0, "u") == part.tobytes()
+        assert reader.read(0, "log", 5, 99) == b"text" and reader.read(0, "log", 5, 2) == b"te"
+        rest = bytearray(8)
+        assert reader.readinto(0, "log", 5, rest) == 4 and rest[:4] == b"text"
         again = np.zeros((), "i8")
         assert reader.readinto(0, "step", 0, again) == 8 and again == 7
         box = np.empty((2, 3), "f4")
