@@ -7,8 +7,8 @@ use std::{path::PathBuf, time::Duration};
 /// Copies the items of a revision into files that other tools read
 ///
 /// Of the newest complete revision, unless another is asked for: each item becomes DIR/shard-R/NAME.npy,
-/// or .raw. Every block is verified, and no file appears before all are. Beside a job at work the
-/// revision is held meanwhile, where that is allowed.
+/// or .raw, and a stream .bin. Every block is verified, and no file appears before all are. Beside a job at
+/// work the revision is held meanwhile, where that is allowed.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
