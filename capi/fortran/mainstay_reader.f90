@@ -4,7 +4,7 @@
 !     type(mainstay_reader) :: reader
 !     type(mainstay_item), allocatable :: items(:)
 !
-!     call reader%open("space")                         ! the newest complete revision; a third argument: another
+!     call reader%open("space")                         ! the newest complete revision; or the one of a number, 12_int64
 !     items = reader%items(shard)                       ! what the rank of this number saved
 !     call reader%read(shard, "field", offset, some)    ! from this byte on; the first is 0
 !     call reader%read_box("plate", [0, 3], part)       ! of a global array, behind so many of its elements
