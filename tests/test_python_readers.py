@@ -14,8 +14,8 @@ def test_boxes_and_readers(scratch):
         for place in ({"global_shape": (6, 8)}, {"offset": (1, 2)}, {"global_shape": (3, 8), "offset": (1, 2)}):
             with pytest.raises(mainstay.InvalidArgument, match="box|global_shape"):
                 session.protect("odd", np.zeros((3, 5)), **place)
-        session.begin(100)  # sizes the space for the stream
-        session.checkpoint(notes={"who": "me"})
+        session.begin(100, {"who": "me"})  # sizes the space for the stream
+        session.checkpoint()
         session.begin(100)
         session.write("log", 0, b"some text")
         session.checkpoint()

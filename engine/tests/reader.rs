@@ -264,8 +264,10 @@ fn a_forked_child_releases_nothing() {
         match unsafe { libc::fork() } {
             0 => {
                 drop(reader);
+                // SAFETY: ends the child, of which nothing else is to run.
                 unsafe { libc::_exit(0) }
             }
+            // SAFETY: no status is wanted.
             child => assert_eq!(unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) }, child),
         }
         assert_eq!(SpaceSurvey::open(folder.path()).unwrap().holds.len(), 1);
