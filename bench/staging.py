@@ -153,10 +153,7 @@ def main():
                     of_case = measure(name)
                     print(rows.table(of_case), flush=True)
                     made += of_case
-    rows.write(o.out / "staging.json", made)
-    drawn = plots.draw(made, o.out)
-    print(f"\n{len(made)} rows in {o.out / 'staging.json'}; beside it {', '.join(drawn)}")
-    rows.tell_missed(made)
+    rows.end(o.out / "staging.json", made, plots.draw)
 
 
 if __name__ == "__main__":
