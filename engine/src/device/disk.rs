@@ -185,11 +185,13 @@ impl File for DiskFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        // Each descriptor reports the write errors that came since it was opened: sync what wrote.
-        if self.cached_writes.load(Ordering::Acquire) || self.direct.is_none() {
+        // Each descriptor reports the write errors that came since it was opened: sync what wrote, and nothing
+        // else, for a sync may wait for all that other processes have written to the file meanwhile.
+        let direct = self.direct.as_ref().filter(|_| self.writes_direct);
+        if self.cached_writes.load(Ordering::Acquire) || direct.is_none() {
             self.cached.sync_data()?;
         }
-        self.direct.as_ref().map_or(Ok(()), fs::File::sync_data)?;
+        direct.map_or(Ok(()), fs::File::sync_data)?;
         // Nobody would ever find what lies in a file without a name.
         if known(&self.cached)?.links == 0 {
             return Err(io::Error::new(io::ErrorKind::NotFound, "the file was removed meanwhile"));
