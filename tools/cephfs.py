@@ -32,8 +32,9 @@ def missing():
 class CephFs:
     """Use as a context manager: at its end no process, mount or file of it is left."""
 
-    def __init__(self, mounts, metadata_servers=1):
-        self._mounts, self._metadata_servers = mounts, metadata_servers
+    def __init__(self, mounts, metadata_servers=1, bytes_each=2 << 30):
+        """`bytes_each`: what an object server has room for, in memory as it is needed."""
+        self._mounts, self._metadata_servers, self._bytes = mounts, metadata_servers, bytes_each
 
     def __enter__(self):
         # Paths of sockets are short.
@@ -56,12 +57,21 @@ class CephFs:
         finally:
             self._folder.cleanup()
 
-    def call(self, *words):
-        """A command of the script; what it printed."""
+    def add_mounts(self, count, options):
+        """More of them, with options of ceph-fuse; their places."""
+        first, self._mounts = self._mounts, self._mounts + count
+        self.call("mount", self._mounts, CEPH_FUSE_OPTIONS=options)
+        self.mounts += [self.home / f"mnt.{at}" for at in range(first, self._mounts)]
+        return self.mounts[first:]
+
+    def call(self, *words, **more):
+        """A command of the script, with variables besides; what it printed."""
         variables = {
+            **more,
             "CEPH_DIR": str(self.home),
             "CEPH_MDS": str(self._metadata_servers),
             "CEPH_PORT": str(self._port),
+            "CEPH_OSD_BYTES": str(self._bytes),
         }
         done = subprocess.run(
             [SCRIPT, *map(str, words)],

@@ -3,8 +3,8 @@
 //! takes them in small requests, of which each would have to be durable before the next one.
 
 use super::{
-    Access, Device, File, FileSystem, LockFile, Room, Stripes, allocate::set_aside, lock::ByteLocks, status::known,
-    stripes, within_limit,
+    Access, Device, File, FileSystem, LockFile, Room, Stripes, allocate::set_aside, lazy, lock::ByteLocks,
+    status::known, stripes, within_limit,
 };
 use nix::{
     fcntl::{PosixFadviseAdvice, posix_fadvise},
@@ -52,8 +52,11 @@ impl Disk {
         }
         // The file exists by now: the second handle must not create, only go past the cache.
         let direct = options.clone().create_new(false).custom_flags(libc::O_NOFOLLOW | libc::O_DIRECT).open(&path);
-        let writes_direct = fstatfs(&cached).map_or(true, |found| found.filesystem_type() != FUSE_SUPER_MAGIC);
-        Ok(DiskFile { cached, direct: direct.ok(), writes_direct, cached_writes: AtomicBool::new(false) })
+        let (direct, file_system) = (direct.ok(), fstatfs(&cached).map(|found| found.filesystem_type()));
+        let is_lazy = file_system
+            .is_ok_and(|of| [Some(&cached), direct.as_ref()].iter().flatten().all(|file| lazy::ask(file, of)));
+        let writes_direct = file_system != Ok(FUSE_SUPER_MAGIC);
+        Ok(DiskFile { cached, direct, writes_direct, is_lazy, cached_writes: AtomicBool::new(false) })
     }
 
     /// A new file without a byte in it, striped as wished for.
@@ -152,6 +155,7 @@ struct DiskFile {
     cached: fs::File,
     direct: Option<fs::File>,
     writes_direct: bool,
+    is_lazy: bool,
     cached_writes: AtomicBool,
 }
 
@@ -206,5 +210,9 @@ impl File for DiskFile {
     fn allocated_bytes(&self) -> io::Result<u64> {
         const UNIT: u64 = 512;
         Ok(self.cached.metadata()?.blocks() * UNIT)
+    }
+
+    fn is_lazy(&self) -> bool {
+        self.is_lazy
     }
 }

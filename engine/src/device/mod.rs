@@ -7,6 +7,7 @@
 mod allocate;
 mod disk;
 mod file_system;
+mod lazy;
 mod lock;
 mod room;
 mod status;
@@ -76,6 +77,11 @@ pub trait File: Send + Sync + fmt::Debug {
     /// Bytes that it takes on the medium, as far as the file system tells (`FileSystem::sets_aside`).
     fn allocated_bytes(&self) -> io::Result<u64> {
         self.bytes()
+    }
+
+    /// Whether machines that write to it need not wait for one another, because it was asked for (lazy I/O).
+    fn is_lazy(&self) -> bool {
+        false
     }
 }
 

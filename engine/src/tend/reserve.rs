@@ -40,6 +40,8 @@ pub struct Reserved {
     pub file_system: FileSystem,
     /// Bytes of a stripe; 0 where there are none.
     pub stripe_bytes: u64,
+    /// Each file can be written from several machines that need not wait for one another (lazy I/O).
+    pub is_lazy: bool,
     /// Files of layouts that held nothing, and that this one stands for now.
     pub removed: Vec<String>,
 }
@@ -201,9 +203,10 @@ fn make(
     if !empty.is_empty() {
         device.sync_directory().map_err(|e| Error::io("syncing", device.path(), e))?;
     }
+    let is_lazy = made.iter().all(LayoutFile::is_lazy);
     let files = made.iter().map(|file| told(file, file_system.sets_aside())).collect::<Result<_>>()?;
     let removed = empty.iter().map(|file| file.name.clone()).collect();
-    Ok(Reserved { files, file_system, stripe_bytes, removed })
+    Ok(Reserved { files, file_system, stripe_bytes, is_lazy, removed })
 }
 
 fn create_all(
