@@ -18,6 +18,7 @@ LIMIT_S = 120  # of one call of the script
 ANSWER_BYTES_MAX = 64 << 20
 ANSWER_LIMIT_S = 20
 SETTLE_S, SETTLE_LOOK_S, SETTLE_LIMIT_S = 6, 0.2, 40  # clients hold back what can wait for 5 s
+REMOVED_LOOK_S, REMOVED_LIMIT_S = 0.05, 3
 PORTS = range(20000, 30000, 250)  # each the first of those of one CephFS
 
 
@@ -132,6 +133,15 @@ class CephFs:
         for server in self.servers():
             counted.update(of_one(self.ask(server, prefix="perf dump")))
         return counted
+
+    def await_removed(self):
+        """Waits, not for ever, until the objects of removed files are gone."""
+        deadline = time.monotonic() + REMOVED_LIMIT_S
+        while time.monotonic() < deadline:
+            dumps = [self.ask(server, prefix="perf dump") for server in self.servers()]
+            if not any(dump["mds_cache"]["num_strays"] + dump["purge_queue"]["pq_executing"] for dump in dumps):
+                return
+            time.sleep(REMOVED_LOOK_S)
 
     def settled_counters(self):
         """The same once nothing is on its way any more: clients tell some things only after a while."""
