@@ -20,6 +20,7 @@ pytestmark = pytest.mark.cephfs
 MOUNTS = 4
 RANKS = 4
 LIMIT_S = 60
+LOOK_S = 0.02
 STOPPED_S = 2  # less than after what servers think one of them dead
 MAINSTAY = ROOT / "target" / "release" / "mainstay"
 MANY = 16  # published as well, and the fewest that it has figures for
@@ -172,17 +173,30 @@ class Held:
     """A job over all mounts that saves revision 1, and stands still in revision 2 between data and slot."""
 
     def __init__(self, ceph, faults, shim, scratch, space):
-        self.at = scratch / "held"
+        self.at, self.held = scratch / "held", scratch / "ranks-held"
+        # A byte for each rank.
+        self.held.touch()
         # The data are written; no sync returns before the file `held` is gone, so that no slot is written.
         shim = {"LD_PRELOAD": shim, "INJECT": "sync:hold", "INJECT_WHEN": self.at, "INJECT_SPACE": ceph.home}
+        shim["INJECT_HELD"] = self.held
         variables = [f"{name}={value}" for name, value in shim.items()]
         commands = ["open", *saves(1), f"make:{self.at}", "save:2", "pause", "wait", "close"]
         self.job = Paused(RANKS, ["env", *variables, *over_mounts(ceph, RANKS, faults, space, *commands)], scratch)
 
     def __enter__(self):
-        self.job.__enter__()
-        self.job.until_all("pause")
+        try:
+            self._await()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
+
+    def _await(self):
+        self.job.until_all("pause")
+        deadline = time.monotonic() + LIMIT_S
+        while self.held.stat().st_size < RANKS:
+            assert time.monotonic() < deadline, "not all ranks sync"
+            time.sleep(LOOK_S)
 
     def __exit__(self, *how):
         self.at.unlink(missing_ok=True)
@@ -205,6 +219,15 @@ def comes_back(ceph, faults, scratch, space, revision, ranks=RANKS, **more):
     assert status == 0, output
     told = [line.split(" ", 4)[1:4] for line in output.splitlines() if line.startswith("= ")]
     assert {status for _, call, status in told if call != "restored"} == {"OK"}, output
+
+
+def test_nothing_is_published_before_its_data_is_synced(ceph, faults, shim, scratch):
+    """Another mount has what the writers have cached written, whatever it is."""
+    with Held(ceph, faults, shim, scratch, "order") as held:
+        shown = json.loads(subprocess.check_output([MAINSTAY, "show", ceph.mounts[0] / "order", "--json"], timeout=LIMIT_S))
+        assert shown["revision"]["revision"] == 1, shown
+        held.goes_on()
+        assert {status for _, status in held.ends()} == {"OK"}, held.job.said
 
 
 def test_a_metadata_server_restarts_during_a_checkpoint(ceph, faults, shim, scratch):
@@ -231,17 +254,23 @@ def test_object_servers_stop_and_go_on_during_a_checkpoint(ceph, faults, shim, s
     comes_back(ceph, faults, scratch, "osd", 2)
 
 
-def test_another_mount_reads_what_was_written_last(ceph, faults, scratch):
-    """Also where an older state of the file lies in the cache of that mount."""
-    first, other = (ceph.mounts[at] / "stale" for at in (0, 1))
-    for revision in (1, 2, 3):
-        commands = ["open", "restore", *saves(revision), "close"]
-        subprocess.run([faults, "--solo", first, *commands], check=True, timeout=LIMIT_S, stdout=subprocess.DEVNULL)
-        subprocess.run([MAINSTAY, "verify", other], check=True, timeout=LIMIT_S, stdout=subprocess.DEVNULL)
-        shown = json.loads(subprocess.check_output([MAINSTAY, "show", other, "--json"], timeout=LIMIT_S))
-        assert shown["revision"]["revision"] == revision, shown
-        for path in other.glob("layout-*"):
-            path.read_bytes()
+@pytest.mark.parametrize("is_lazy", [False, True])
+def test_another_mount_reads_what_was_written_last(ceph, lazy, faults, scratch, is_lazy):
+    """Beside a running job, where an older state of its file lies in the cache of that mount: lazy I/O has it kept."""
+    name, revisions, first = f"stale-{is_lazy}", (1, 2, 3), lazy * is_lazy
+    other = ceph.mounts[first + 1] / name
+    commands = ["open", *[word for revision in revisions for word in (*saves(revision), "pause")], "close"]
+    command = over_mounts(ceph, 1, faults, name, *commands, mounts=1, first=first)
+    with Paused(1, command, scratch) as job, contextlib.ExitStack() as held_open:
+        for revision in revisions:
+            job.until_all("pause")
+            subprocess.run([MAINSTAY, "verify", other], check=True, timeout=LIMIT_S, stdout=subprocess.DEVNULL)
+            shown = json.loads(subprocess.check_output([MAINSTAY, "show", other, "--json"], timeout=LIMIT_S))
+            assert shown["revision"]["revision"] == revision, shown
+            for path in other.glob("layout-*"):
+                held_open.enter_context(path.open("rb")).read()
+            job.go_on()
+        job.until_all("end")
 
 
 def test_a_mount_that_is_killed_between_data_and_slot(ceph, faults, shim, scratch):
