@@ -140,9 +140,7 @@ def main():
                     print(rows.table(of_case), *results.published(place.servers, processes), sep="\n  ", flush=True)
                     made += of_case
                     rows.write(written, made)
-    drawn = plots.draw(made, o.out)
-    print(f"\n{len(made)} rows in {written}; beside it {', '.join(drawn)}")
-    rows.tell_missed(made)
+    rows.end(written, made, plots.draw)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 use crate::{
     arguments,
-    document::{self, PrunedRevision, hex},
+    document::{self, Key, PrunedRevision},
     exit::{Exit, Failure, say},
     output, progress, salvage,
     text::{self, Align},
@@ -109,9 +109,7 @@ impl PrunedRevision {
             Reason::Unfinished => "unfinished",
         };
         PrunedRevision {
-            revision: fate.key.number,
-            lineage: fate.key.lineage.number,
-            lineage_id: hex(&fate.key.lineage.id),
+            key: Key::of(fate.key),
             complete: fate.complete,
             bytes: fate.bytes,
             t1_unix_ns: fate.t1_unix_ns,
