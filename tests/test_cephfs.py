@@ -1,6 +1,8 @@
 """On CephFS, with several mounts and a job over all of them: what a checkpoint costs the metadata servers."""
 
+import contextlib
 import json
+import os
 import signal
 import subprocess
 import time
@@ -18,9 +20,14 @@ pytestmark = pytest.mark.cephfs
 MOUNTS = 4
 RANKS = 4
 LIMIT_S = 60
+LOOK_S = 0.02
 STOPPED_S = 2  # less than after what servers think one of them dead
 MAINSTAY = ROOT / "target" / "release" / "mainstay"
+MANY = 16  # published as well, and the fewest that it has figures for
 FURTHER = 9  # checkpoints, as published
+LAZY = "--client_force_lazyio=true"  # ceph-fuse has lazy I/O for whole mounts alone
+AFTERWARDS = 77  # what a job that came back saves
+STRIPE_BYTES, STRIPES = 1 << 20, 2
 MESSAGES_MAX = 10  # capability messages and journal events together, in all of them
 
 
@@ -30,6 +37,14 @@ def ceph():
         pytest.skip(f"no CephFS here: {why}")
     with CephFs(MOUNTS) as made:
         yield made
+
+
+@pytest.fixture(scope="module")
+def lazy(ceph):
+    """Mounts with lazy I/O: the number of the first."""
+    first = len(ceph.mounts)
+    ceph.add_mounts(MOUNTS, LAZY)
+    return first
 
 
 @pytest.fixture(autouse=True)
@@ -50,11 +65,11 @@ def shim():
     return build_c(["inject.c"], "inject.so", "-shared", "-fPIC")
 
 
-def over_mounts(ceph, ranks, program, space, *commands, mounts=MOUNTS):
-    """The words that run `program` on `ranks` ranks, as many on each mount, each of which is a node."""
+def over_mounts(ceph, ranks, program, space, *commands, mounts=MOUNTS, first=0):
+    """The words that run `program` on `ranks` ranks, as many on each mount from `first` on, each of which is a node."""
     script = (
         f"node=$((OMPI_COMM_WORLD_RANK * {mounts} / {ranks})) program=$0;"
-        f'MAINSTAY_NODE=$node exec "$program" {ceph.home}/mnt.$node/{space} "$@"'
+        f'MAINSTAY_NODE=$node exec "$program" {ceph.home}/mnt.$((node + {first}))/{space} "$@"'
     )
     return ["sh", "-c", script, program, *commands]
 
@@ -63,39 +78,125 @@ def saves(*numbers):
     return [word for number in numbers for word in (f"save:{number}", "wait")]
 
 
-@pytest.mark.parametrize(("ranks", "per"), [(RANKS, "app"), (RANKS, "auto"), (16, "auto")])
-def test_a_checkpoint_asks_the_metadata_server_nothing(ceph, faults, scratch, monkeypatch, ranks, per):
-    monkeypatch.setenv("MAINSTAY_PER", per)
-    commands = ["open", *saves(1), "pause", *saves(*range(2, 2 + FURTHER)), "pause", "close"]
-    with Paused(ranks, over_mounts(ceph, ranks, faults, f"space-{ranks}-{per}", *commands), scratch) as job:
+@contextlib.contextmanager
+def nine_counted(jobs_at_once, counters):
+    """What further checkpoints cost the metadata servers, in all, of jobs that stand still before and after them."""
+    for job in jobs_at_once:
         job.until_all("pause")
-        before = ceph.settled_counters() if ranks > RANKS else ceph.counters()
+    before = counters()
+    for job in jobs_at_once:
         job.go_on()
         job.until_all("pause")
-        cost = (ceph.settled_counters() if ranks > RANKS else ceph.counters()) - before
+    yield counters() - before
+    for job in jobs_at_once:
         job.go_on()
         job.until_all("end")
-    assert {status for _, _, status, _ in job.said} == {"OK"}, job.said
-    assert cost["requests"] == 0, cost
-    # Of the published number of processes; of fewer, what the opening has left to be told is not waited for.
-    assert ranks == RANKS or cost["capability messages"] + cost["journal events"] <= MESSAGES_MAX, cost
+        assert {status for _, _, status, _ in job.said} == {"OK"}, job.said
+
+
+def saves_nine(ceph, faults, scratch, space, ranks, *variables, first=0):
+    """A job that does, and stands still before and after; the last revision is 10."""
+    commands = ["open", *saves(1), "pause", *saves(*range(2, 2 + FURTHER)), "pause", "close"]
+    return Paused(ranks, ["env", *variables, *over_mounts(ceph, ranks, faults, space, *commands, first=first)], scratch)
+
+
+def test_a_checkpoint_asks_the_metadata_server_nothing(ceph, faults, scratch):
+    with saves_nine(ceph, faults, scratch, "few", RANKS) as job, nine_counted([job], ceph.counters) as cost:
+        # Of fewer ranks than published: what the opening has left to be told is not waited for.
+        assert cost["requests"] == 0, cost
+
+
+def test_nor_do_many_ranks_on_several_mounts(ceph, lazy, faults, scratch):
+    """With a file for each node, with one for all, and with one for all on mounts that have lazy I/O."""
+    wanted = [("node", "auto", 0), ("app", "app", 0), ("lazy", "app", lazy)]
+    with contextlib.ExitStack() as all_jobs:
+        running = [
+            all_jobs.enter_context(saves_nine(ceph, faults, scratch, space, MANY, f"MAINSTAY_PER={per}", first=first))
+            for space, per, first in wanted
+        ]
+        with nine_counted(running, ceph.settled_counters) as cost:
+            assert cost["requests"] == 0, cost
+            assert cost["capability messages"] + cost["journal events"] <= len(wanted) * MESSAGES_MAX, cost
+    files = [len(list((ceph.mounts[0] / space).glob("layout-*"))) for space, _, _ in wanted]
+    assert files == [MOUNTS, 1, 1], files
+    # Each mount keeps what it has cached; what was saved is there for others all the same, and back again.
+    comes_back(ceph, faults, scratch, "lazy", 1 + FURTHER, ranks=MANY)
+    comes_back(ceph, faults, scratch, "lazy", AFTERWARDS, ranks=MANY, first=lazy)
+
+
+def stripes_of(path):
+    """As CephFS has them: bytes, and over how many objects at once."""
+    return [int(os.getxattr(path, f"ceph.file.layout.stripe_{of}")) for of in ("unit", "count")]
+
+
+def begins_on_stripes(space):
+    """Whether each portion does, of the layouts of the space; their files."""
+    shown = json.loads(subprocess.check_output([MAINSTAY, "show", space, "--json"], timeout=LIMIT_S))
+    at = [portion["at"] for layout in shown["layouts"] for portion in layout["portions"]]
+    assert len(at) == RANKS and all(place % STRIPE_BYTES == 0 for place in at), shown
+    return {space / layout["file"] for layout in shown["layouts"]}
+
+
+def test_reserved_stripes_are_those_of_the_files(ceph, faults, scratch):
+    space = ceph.mounts[0] / "reserved"
+    placing = ["--per", "node", "--ranks-per-node", "1", "--stripe-count", STRIPES, "--stripe-size", STRIPE_BYTES]
+    command = [MAINSTAY, "reserve", space, "--ranks", RANKS, "--per-rank", "1MiB", *placing]
+    subprocess.run(list(map(str, command)), check=True, timeout=LIMIT_S, stdout=subprocess.DEVNULL)
+    files = begins_on_stripes(space)
+    assert [stripes_of(path) for path in files] == MOUNTS * [[STRIPE_BYTES, STRIPES]]
+    status, output = jobs.run(RANKS, over_mounts(ceph, RANKS, faults, "reserved", "open", *saves(1), "close"), scratch)
+    assert status == 0, output
+    assert set(space.glob("layout-*")) == files, "it was to go on in what was reserved"
+    comes_back(ceph, faults, scratch, "reserved", 1)
+
+
+def test_a_shared_file_without_lazy_io_is_told(ceph):
+    space = ceph.mounts[0] / "shared"
+    command = [MAINSTAY, "reserve", space, "--ranks", "4", "--per-rank", "1MiB", "--json", "--per"]
+    for per, is_told in ("app", True), ("rank", False):
+        done = subprocess.run([*command, per], check=True, timeout=LIMIT_S, capture_output=True, text=True)
+        assert json.loads(done.stdout)["lazy_io"] is False, "ceph-fuse grants it to no single file"
+        assert ("client_force_lazyio" in done.stderr) == is_told, done.stderr
+
+
+def test_hints_of_pfs_delegation_stripe_the_files(ceph, scratch):
+    program = build_c(["pfs.c"], "pfs")
+    hints = [f"hint:striping_factor:{STRIPES}", f"hint:striping_unit:{STRIPE_BYTES}"]
+    commands = [*hints, "open", "write:1:100000", "read", "close"]
+    status, output = jobs.run(RANKS, over_mounts(ceph, RANKS, program, "hinted", *commands), scratch)
+    assert status == 0 and "WRONG" not in output, output
+    files = begins_on_stripes(ceph.mounts[0] / "hinted")
+    assert [stripes_of(path) for path in files] == MOUNTS * [[STRIPE_BYTES, STRIPES]]
 
 
 class Held:
     """A job over all mounts that saves revision 1, and stands still in revision 2 between data and slot."""
 
     def __init__(self, ceph, faults, shim, scratch, space):
-        self.at = scratch / "held"
+        self.at, self.held = scratch / "held", scratch / "ranks-held"
+        # A byte for each rank.
+        self.held.touch()
         # The data are written; no sync returns before the file `held` is gone, so that no slot is written.
         shim = {"LD_PRELOAD": shim, "INJECT": "sync:hold", "INJECT_WHEN": self.at, "INJECT_SPACE": ceph.home}
+        shim["INJECT_HELD"] = self.held
         variables = [f"{name}={value}" for name, value in shim.items()]
         commands = ["open", *saves(1), f"make:{self.at}", "save:2", "pause", "wait", "close"]
         self.job = Paused(RANKS, ["env", *variables, *over_mounts(ceph, RANKS, faults, space, *commands)], scratch)
 
     def __enter__(self):
-        self.job.__enter__()
-        self.job.until_all("pause")
+        try:
+            self._await()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
+
+    def _await(self):
+        self.job.until_all("pause")
+        deadline = time.monotonic() + LIMIT_S
+        while self.held.stat().st_size < RANKS:
+            assert time.monotonic() < deadline, "not all ranks sync"
+            time.sleep(LOOK_S)
 
     def __exit__(self, *how):
         self.at.unlink(missing_ok=True)
@@ -113,11 +214,20 @@ class Held:
 
 def comes_back(ceph, faults, scratch, space, revision, ranks=RANKS, **more):
     """A job over all mounts restores `revision`, whole, and can go on."""
-    commands = ["open", "restore", f"holds:{revision}", *saves(7), "close"]
+    commands = ["open", "restore", f"holds:{revision}", *saves(AFTERWARDS), "close"]
     status, output = jobs.run(ranks, over_mounts(ceph, ranks, faults, space, *commands, **more), scratch)
     assert status == 0, output
     told = [line.split(" ", 4)[1:4] for line in output.splitlines() if line.startswith("= ")]
     assert {status for _, call, status in told if call != "restored"} == {"OK"}, output
+
+
+def test_nothing_is_published_before_its_data_is_synced(ceph, faults, shim, scratch):
+    """Another mount has what the writers have cached written, whatever it is."""
+    with Held(ceph, faults, shim, scratch, "order") as held:
+        shown = json.loads(subprocess.check_output([MAINSTAY, "show", ceph.mounts[0] / "order", "--json"], timeout=LIMIT_S))
+        assert shown["revision"]["revision"] == 1, shown
+        held.goes_on()
+        assert {status for _, status in held.ends()} == {"OK"}, held.job.said
 
 
 def test_a_metadata_server_restarts_during_a_checkpoint(ceph, faults, shim, scratch):
@@ -144,17 +254,23 @@ def test_object_servers_stop_and_go_on_during_a_checkpoint(ceph, faults, shim, s
     comes_back(ceph, faults, scratch, "osd", 2)
 
 
-def test_another_mount_reads_what_was_written_last(ceph, faults, scratch):
-    """Also where an older state of the file lies in the cache of that mount."""
-    first, other = (ceph.mounts[at] / "stale" for at in (0, 1))
-    for revision in (1, 2, 3):
-        commands = ["open", "restore", *saves(revision), "close"]
-        subprocess.run([faults, "--solo", first, *commands], check=True, timeout=LIMIT_S, stdout=subprocess.DEVNULL)
-        subprocess.run([MAINSTAY, "verify", other], check=True, timeout=LIMIT_S, stdout=subprocess.DEVNULL)
-        shown = json.loads(subprocess.check_output([MAINSTAY, "show", other, "--json"], timeout=LIMIT_S))
-        assert shown["revision"]["revision"] == revision, shown
-        for path in other.glob("layout-*"):
-            path.read_bytes()
+@pytest.mark.parametrize("is_lazy", [False, True])
+def test_another_mount_reads_what_was_written_last(ceph, lazy, faults, scratch, is_lazy):
+    """Beside a running job, where an older state of its file lies in the cache of that mount: lazy I/O has it kept."""
+    name, revisions, first = f"stale-{is_lazy}", (1, 2, 3), lazy * is_lazy
+    other = ceph.mounts[first + 1] / name
+    commands = ["open", *[word for revision in revisions for word in (*saves(revision), "pause")], "close"]
+    command = over_mounts(ceph, 1, faults, name, *commands, mounts=1, first=first)
+    with Paused(1, command, scratch) as job, contextlib.ExitStack() as held_open:
+        for revision in revisions:
+            job.until_all("pause")
+            subprocess.run([MAINSTAY, "verify", other], check=True, timeout=LIMIT_S, stdout=subprocess.DEVNULL)
+            shown = json.loads(subprocess.check_output([MAINSTAY, "show", other, "--json"], timeout=LIMIT_S))
+            assert shown["revision"]["revision"] == revision, shown
+            for path in other.glob("layout-*"):
+                held_open.enter_context(path.open("rb")).read()
+            job.go_on()
+        job.until_all("end")
 
 
 def test_a_mount_that_is_killed_between_data_and_slot(ceph, faults, shim, scratch):

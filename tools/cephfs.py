@@ -18,6 +18,7 @@ LIMIT_S = 120  # of one call of the script
 ANSWER_BYTES_MAX = 64 << 20
 ANSWER_LIMIT_S = 20
 SETTLE_S, SETTLE_LOOK_S, SETTLE_LIMIT_S = 6, 0.2, 40  # clients hold back what can wait for 5 s
+REMOVED_LOOK_S, REMOVED_LIMIT_S = 0.05, 3
 PORTS = range(20000, 30000, 250)  # each the first of those of one CephFS
 
 
@@ -32,8 +33,9 @@ def missing():
 class CephFs:
     """Use as a context manager: at its end no process, mount or file of it is left."""
 
-    def __init__(self, mounts, metadata_servers=1):
-        self._mounts, self._metadata_servers = mounts, metadata_servers
+    def __init__(self, mounts, metadata_servers=1, bytes_each=2 << 30):
+        """`bytes_each`: what an object server has room for, in memory as it is needed."""
+        self._mounts, self._metadata_servers, self._bytes = mounts, metadata_servers, bytes_each
 
     def __enter__(self):
         # Paths of sockets are short.
@@ -56,12 +58,21 @@ class CephFs:
         finally:
             self._folder.cleanup()
 
-    def call(self, *words):
-        """A command of the script; what it printed."""
+    def add_mounts(self, count, options):
+        """More of them, with options of ceph-fuse; their places."""
+        first, self._mounts = self._mounts, self._mounts + count
+        self.call("mount", self._mounts, CEPH_FUSE_OPTIONS=options)
+        self.mounts += [self.home / f"mnt.{at}" for at in range(first, self._mounts)]
+        return self.mounts[first:]
+
+    def call(self, *words, **more):
+        """A command of the script, with variables besides; what it printed."""
         variables = {
+            **more,
             "CEPH_DIR": str(self.home),
             "CEPH_MDS": str(self._metadata_servers),
             "CEPH_PORT": str(self._port),
+            "CEPH_OSD_BYTES": str(self._bytes),
         }
         done = subprocess.run(
             [SCRIPT, *map(str, words)],
@@ -122,6 +133,15 @@ class CephFs:
         for server in self.servers():
             counted.update(of_one(self.ask(server, prefix="perf dump")))
         return counted
+
+    def await_removed(self):
+        """Waits, not for ever, until the objects of removed files are gone."""
+        deadline = time.monotonic() + REMOVED_LIMIT_S
+        while time.monotonic() < deadline:
+            dumps = [self.ask(server, prefix="perf dump") for server in self.servers()]
+            if not any(dump["mds_cache"]["num_strays"] + dump["purge_queue"]["pq_executing"] for dump in dumps):
+                return
+            time.sleep(REMOVED_LOOK_S)
 
     def settled_counters(self):
         """The same once nothing is on its way any more: clients tell some things only after a while."""

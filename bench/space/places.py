@@ -12,26 +12,30 @@ class Local:
     counts = False
     servers = 0  # of metadata
 
-    def __init__(self, mounts):
-        self.mounts = mounts
+    def __init__(self, mounts, lazy=()):
+        """`lazy`: as many mounts of the same that have lazy I/O."""
+        self.mounts, self.lazy = mounts, lazy
 
     def make_folders(self, name):
-        """A new folder with what files.c needs in it, by each mount."""
+        """A new folder with what files.c needs in it, by each mount; and by each that is lazy."""
         first = self.mounts[0] / name
         first.mkdir()
         for at in range(FOLDERS):
             (first / str(at)).mkdir()
-        return [mount / name for mount in self.mounts]
+        return [mount / name for mount in self.mounts], [mount / name for mount in self.lazy]
 
     def counters(self):
         return Counter()
+
+    def settle(self):
+        """Waits until nothing is under way of what was done before."""
 
 
 class Ceph(Local):
     counts = True
 
-    def __init__(self, made, servers):
-        super().__init__(made.mounts)
+    def __init__(self, made, servers, lazy):
+        super().__init__(made.mounts[: len(made.mounts) - len(lazy)], lazy)
         self._made, self.servers = made, servers
 
     def make_folders(self, name):
@@ -39,9 +43,11 @@ class Ceph(Local):
         if self.servers > 1:
             # By itself CephFS would spread them only in time.
             for at in range(FOLDERS):
-                os.setxattr(folders[0] / str(at), "ceph.dir.pin", str(at % self.servers).encode())
+                os.setxattr(folders[0][0] / str(at), "ceph.dir.pin", str(at % self.servers).encode())
         return folders
 
     def counters(self):
         return self._made.counters()
 
+    def settle(self):
+        self._made.await_removed()

@@ -11,7 +11,7 @@ from matplotlib import pyplot  # noqa: E402
 from .results import TOTALS, WAYS, metric, published_text  # noqa: E402
 
 # Told apart by all eyes (Okabe and Ito).
-COLOURS = dict(zip(WAYS, ("#d55e00", "#e69f00", "#009e73", "#0072b2", "#cc79a7", "#56b4e9")))
+COLOURS = dict(zip(WAYS, ("#d55e00", "#e69f00", "#009e73", "#0072b2", "#cc79a7", "#56b4e9", "#000000")))
 LABELS = {
     "segmented": "shared file, segmented",
     "strided": "shared file, strided",
@@ -19,6 +19,7 @@ LABELS = {
     "delegated_node": "Mainstay, a file a node",
     "delegated_rank": "Mainstay, a file a rank",
     "delegated_app": "Mainstay, one file",
+    "delegated_lazy": "Mainstay, one file, lazy I/O",
 }
 PANEL = (6, 4)  # inches
 STYLE = {"svg.hashsalt": "mainstay", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
@@ -34,11 +35,11 @@ def systems(made):
     return found
 
 
-def grouped(axes, groups, value):
+def grouped(axes, groups, ways, value):
     """Bars side by side: a group for each label, in it a bar for each way; `value` of (group, way) with whiskers."""
-    width = 0.8 / len(WAYS)
-    for number, way in enumerate(WAYS):
-        places = [group + (number - (len(WAYS) - 1) / 2) * width for group in range(len(groups))]
+    width = 0.8 / len(ways)
+    for number, way in enumerate(ways):
+        places = [group + (number - (len(ways) - 1) / 2) * width for group in range(len(groups))]
         heights, below, above = zip(*(value(group, way) for group in groups.values()))
         axes.bar(places, heights, width, color=COLOURS[way], label=LABELS[way])
         if any(above):
@@ -46,10 +47,19 @@ def grouped(axes, groups, value):
     axes.set_xticks(range(len(groups)), list(groups))
 
 
+def measured(cases, of=lambda way: way):
+    """The ways that any of the cases has a row of."""
+    return [way for way in WAYS if any(of(way) in found for found in cases.values())]
+
+
+def counted(cases):
+    return measured(cases, lambda way: metric(way, TOTALS[0]))
+
+
 def seconds(found, way):
-    row = found[way]
-    if not row["ratio"]:
-        return row["value"], 0, 0
+    row = found.get(way)
+    if not row or not row["ratio"]:
+        return row["value"] if row else 0, 0, 0
     low, high = (row["value"] / row["ratio"] * end for end in row["spread"])
     return row["value"], max(0, row["value"] - low), max(0, high - row["value"])
 
@@ -65,14 +75,13 @@ def labelled(cases):
 def draw(made, folder):
     """The names of the files: time, requests, and the largest case's by kind, a panel for each file system."""
     found = systems(made)
-    total = metric("file", TOTALS[0])
-    counted = {name: cases for name, cases in found.items() if any(total in one for one in cases.values())}
+    with_counts = {name: cases for name, cases in found.items() if counted(cases)}
     names = []
     with pyplot.rc_context(STYLE):
         names.append(figure(folder, "time", found, time_panel))
-        if counted:
-            names.append(figure(folder, "requests", counted, requests_panel))
-            names.append(figure(folder, "kinds", counted, kinds_panel))
+        if with_counts:
+            names.append(figure(folder, "requests", with_counts, requests_panel))
+            names.append(figure(folder, "kinds", with_counts, kinds_panel))
     return names
 
 
@@ -82,8 +91,8 @@ def figure(folder, name, found, panel):
     for axes, (system, cases) in zip(panels[0], found.items()):
         panel(axes, system, cases)
         axes.set_ylim(bottom=0)
-    labels = panels[0][0].get_legend_handles_labels()
-    drawn.legend(*labels, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
+    handles = {name: handle for axes in panels[0] for handle, name in zip(*axes.get_legend_handles_labels())}
+    drawn.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     path = f"space-{name}.svg"
     drawn.savefig(folder / path, metadata={"Date": None})
     pyplot.close(drawn)
@@ -91,13 +100,13 @@ def figure(folder, name, found, panel):
 
 
 def time_panel(axes, system, cases):
-    grouped(axes, labelled(cases), seconds)
+    grouped(axes, labelled(cases), measured(cases), seconds)
     axes.set_title(f"{system}: a checkpoint (Figures 2, 5)")
     axes.set_ylabel("seconds until durable (median; spread of the ratio)")
 
 
 def requests_panel(axes, system, cases):
-    grouped(axes, labelled(cases), count("requests"))
+    grouped(axes, labelled(cases), counted(cases), count("requests"))
     axes.set_title(f"{system}: requests in all (Figures 3, 6)\n{published_text()}")
     axes.set_ylabel("requests to the metadata servers")
 
@@ -106,6 +115,6 @@ def kinds_panel(axes, system, cases):
     (processes, mb), found = max(cases.items())
     kinds = sorted({name.partition(": ")[2] for name in found if ": request " in name})
     groups = {kind.removeprefix("request "): kind for kind in kinds}
-    grouped(axes, groups, lambda kind, way: count(kind)(found, way))
+    grouped(axes, groups, counted(cases), lambda kind, way: count(kind)(found, way))
     axes.set_title(f"{system}: by kind, {processes} × {mb} MB (Figures 4, 7)")
     axes.set_ylabel("requests to the metadata servers")

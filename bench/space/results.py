@@ -2,7 +2,13 @@
 
 from harness import rows
 
-DELEGATED = ("delegated_node", "delegated_rank", "delegated_app")
+# Settings of each, and whether it runs on the mounts that have lazy I/O.
+DELEGATED = {
+    "delegated_node": ("per=node", False),
+    "delegated_rank": ("per=rank", False),
+    "delegated_app": ("per=app", False),
+    "delegated_lazy": ("per=app", True),
+}
 FILES = ("segmented", "strided", "file")
 WAYS = (*FILES, *DELEGATED)
 LONG = {"segmented": "the shared file", "file": "file per process"}
@@ -19,25 +25,35 @@ PUBLISHED_TIME = {
 PUBLISHED_REQUESTS = {"segmented": 0.2, "file": 0.3}  # one metadata server, any number of processes
 
 
-def way_words(pool_bytes):
+def way_words(ways, pool_bytes):
     """The ways as the program takes them; each node has a pool of so much."""
-    return [*FILES, *(f"{way}:per={way.removeprefix('delegated_')},pool_bytes={pool_bytes}" for way in DELEGATED)]
+
+    def settings(way):
+        return f"@{int(is_lazy(way))}:{DELEGATED[way][0]},pool_bytes={pool_bytes}"
+
+    return [way + settings(way) if way in DELEGATED else way for way in ways]
 
 
-def of_case(case, taken, counted):
-    made = time_rows(case, taken)
-    return made + count_rows(case, taken) if counted else made
+def is_lazy(way):
+    return way in DELEGATED and DELEGATED[way][1]
 
 
-def time_rows(case, taken):
-    durable = {way: taken.of(way, "durable") for way in WAYS}
-    by_time = sorted(COMPARED, key=lambda way: rows.median(durable[way]))
-    made = [rows.floor(case, way, durable[way], "s") for way in COMPARED]
-    made.append(rows.row(case, "strided", durable["strided"], "s", "segmented", durable["segmented"]))
-    for way in DELEGATED:
+def of_case(case, ways, taken, counted):
+    made = time_rows(case, ways, taken)
+    return made + count_rows(case, ways, taken) if counted else made
+
+
+def time_rows(case, ways, taken):
+    durable = {way: taken.of(way, "durable") for way in ways}
+    by_time = sorted((way for way in COMPARED if way in ways), key=lambda way: rows.median(durable[way]))
+    made = [rows.floor(case, way, durable[way], "s") for way in COMPARED if way in ways]
+    if "strided" in ways:
+        against = by_time[-1:] or ["strided"]
+        made.append(rows.row(case, "strided", durable["strided"], "s", against[0], durable[against[0]]))
+    for way in (way for way in DELEGATED if way in ways):
         asked = way == "delegated_node"
-        for other, target in zip(by_time, (1 / FASTER_MIN, 1 / SLOWER_MIN)):
-            metric = way if other == by_time[0] else f"{way}_to_slower"
+        for other, target in zip(by_time or [way], (1 / FASTER_MIN, 1 / SLOWER_MIN)):
+            metric = f"{way}_to_slower" if other in by_time[1:] else way
             made.append(rows.row(case, metric, durable[way], "s", other, durable[other], target if asked else None))
         made.append(rows.row(case, f"{way}_perceived", taken.of(way, "perceived"), "s", way, durable[way]))
     return made
@@ -47,18 +63,17 @@ def cost(taken, way, name):
     return [line["cost"][name] for line in taken.rounds(way)]
 
 
-def count_rows(case, taken):
+def count_rows(case, ways, taken):
     """All checkpoints together: totals, and requests by kind."""
     made = []
     for name in TOTALS:
-        totals = {way: [sum(cost(taken, way, name))] for way in WAYS}
-        made += [rows.row(case, metric(way, name), totals[way], "in all") for way in FILES]
-        for way in DELEGATED:
-            against = next((other for other in COMPARED if totals[other][0]), None)
-            reference = (metric(against, name), totals[against]) if against else ()
+        totals = {way: [sum(cost(taken, way, name))] for way in ways}
+        against = next((other for other in COMPARED if other in ways and totals[other][0]), None)
+        for way in ways:
+            reference = (metric(against, name), totals[against]) if against and way in DELEGATED else ()
             made.append(rows.row(case, metric(way, name), totals[way], "in all", *reference))
     kinds = sorted({name for line in taken.printed for name in line["cost"] if name.startswith("request ")})
-    totals = {(way, kind): sum(cost(taken, way, kind)) for way in WAYS for kind in kinds}
+    totals = {(way, kind): sum(cost(taken, way, kind)) for way in ways for kind in kinds}
     return made + [rows.row(case, metric(way, kind), [n], "in all") for (way, kind), n in totals.items() if n]
 
 

@@ -5,7 +5,8 @@
  *     space PLACES BYTES ROUNDS WAY...
  *
  * PLACES are folders with commas between, the same one by several mounts: as many ranks see it through each, which
- * is a node to them. A WAY is file, segmented or strided, or NAME:KEY=VALUE,... for a session with these settings. */
+ * is a node to them. There can be several lists, with semicolons between. A WAY is file, segmented or strided, or
+ * NAME@LIST:KEY=VALUE,... for a session with these settings, in the list of this number. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <signal.h>
@@ -36,9 +37,14 @@ static const kind *find_kind(const char *name)
     stop("no way: %s", name);
 }
 
-/* The folder as this rank sees it, and the name of its node. */
-static const char *place_of(char *places)
+/* The folder of a list as this rank sees it, and the name of its node. */
+static const char *place_of(const char *lists, long list)
 {
+    char *rest = strdup(lists), *places = strsep(&rest, ";");
+    for (; list > 0 && places; list--)
+        places = strsep(&rest, ";");
+    if (!places)
+        stop("no such list of places");
     char *all[PLACES_MAX], node[16];
     int count = 0;
     for (char *place; (place = strsep(&places, ",")); all[count++] = place)
@@ -91,17 +97,18 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     if (argc < 5 || argc - 4 > WAYS_MAX)
         stop("usage: space PLACES BYTES ROUNDS WAY...");
-    const char *directory = place_of(argv[1]);
     size_t bytes = strtoull(argv[2], NULL, 10);
     int rounds = atoi(argv[3]);
     unsigned char *data = touched(bytes);
     for (int i = 4; i < argc; i++) {
-        char *settings = strchr(argv[i], ':');
+        char *settings = strchr(argv[i], ':'), *list = strchr(argv[i], '@');
         if (settings)
             *settings++ = 0;
+        if (list)
+            *list++ = 0;
         ways[count++] = (way){.kind = settings ? &delegated_kind : find_kind(argv[i]), .name = argv[i],
-                              .settings = settings, .directory = directory, .data = data, .bytes = bytes,
-                              .rank = rank, .ranks = ranks};
+                              .settings = settings, .directory = place_of(argv[1], list ? atol(list) : 0),
+                              .data = data, .bytes = bytes, .rank = rank, .ranks = ranks};
     }
 
     for (way *way = ways; way < ways + count; way++)

@@ -151,6 +151,7 @@ fn tell(space: &arguments::Space, wanted: &Reservation, reserved: &Reserved) -> 
             file_system: reserved.file_system.name(),
             stripe_bytes: reserved.stripe_bytes,
             stripes_in_effect: wanted.stripes.is_chosen().then(|| reserved.file_system.has_stripes()),
+            lazy_io: reserved.is_lazy(),
             files: reserved.files.iter().map(ReservedFile::of).collect(),
             layouts_removed: &reserved.removed,
         })?;
@@ -183,6 +184,9 @@ fn page(path: &str, reserved: &Reserved) -> String {
         let stripe = text::bytes(reserved.stripe_bytes);
         page += &format!("stripe  {stripe}: portions and slots begin on one each\n");
     }
+    if reserved.is_lazy() {
+        page += "lazy    nodes that write to one file need not wait for one another\n";
+    }
     page += "\n";
     page += &text::table(&columns, rows);
     reserved.removed.iter().for_each(|file| page += &format!("{file} held nothing and is removed\n"));
@@ -202,6 +206,17 @@ fn remarks(wanted: &Reservation, reserved: &Reserved) -> Vec<String> {
             }
             .to_owned(),
         );
+    }
+    let of_node = wanted.ranks_per_node.unwrap_or(1);
+    if reserved.file_system.shares_badly()
+        && !reserved.is_lazy()
+        && reserved.files.iter().any(|file| file.ranks.len() > of_node)
+    {
+        remarks.push(format!(
+            "nodes that write to one file of {} wait for one another: --per node avoids it, or lazy I/O, which this mount \
+             grants to no single file; ceph-fuse has it for all, by its option client_force_lazyio",
+            reserved.file_system.name()
+        ));
     }
     let used: u64 = reserved.files.iter().map(|file| file.used_bytes).sum();
     let granted: Option<u64> = reserved.files.iter().map(|file| file.allocated_bytes).sum();

@@ -5,18 +5,28 @@ mod support;
 
 use mainstay_engine::{
     Config, Session, Stage,
-    device::{Disk, FileSystem},
-    group::ThreadGroup,
+    device::{Disk, File, FileSystem},
+    group::{Solo, ThreadGroup},
     space::Per,
     tend::{Reservation, ShardSize, reserve},
 };
 use std::{
     collections::BTreeMap,
+    io,
     path::Path,
-    sync::{Arc, Barrier},
+    sync::{
+        Arc, Barrier,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
+    time::Duration,
 };
-use support::{State, counting::counting, filled};
+use support::{
+    State,
+    between::{Between, Watched},
+    counting::counting,
+    filled,
+};
 
 const CHECKPOINTS: u64 = 9;
 
@@ -88,4 +98,70 @@ fn in_a_reserved_space_nothing_is_made_by_the_first_checkpoint() {
     // The probe by which the ranks find each other is all that is made; the lock file gets a block more, for answers.
     assert_eq!((first["create"], first.get("rename"), first["longer"]), (1, None, 1), "{first:?}");
     assert_eq!(further.keys().copied().collect::<Vec<_>>(), ["sync", "write"], "{further:?}");
+}
+
+/// A disk whose writes wait while it is closed.
+#[derive(Debug, Default)]
+struct Gate {
+    is_closed: AtomicBool,
+}
+
+impl Between for Gate {
+    fn write_at(&self, file: &dyn File, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        while self.is_closed.load(Ordering::SeqCst) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        file.write_at(bytes, offset)
+    }
+}
+
+/// What is staged in memory for another space is told apart by names: a job that saves costs those nothing that start
+/// beside it, however many ranks it has.
+#[test]
+fn a_start_beside_a_job_that_saves_opens_no_more_than_alone() {
+    const RANKS: usize = 3;
+    let directory = tempfile::tempdir().unwrap();
+    let pool_directory = directory.path().join("pools");
+    std::fs::create_dir(&pool_directory).unwrap();
+    let config = Config { pool_directory, ..Config::default() };
+    let start = || {
+        let device = counting(Disk::make(&directory.path().join("starts")).unwrap(), FileSystem::Other, 0);
+        let mut session = Session::open_on(Box::new(Solo), Arc::new(device.clone()), config.clone()).unwrap();
+        let opening = device.between.take();
+        let mut state = State::new();
+        state.protect(&mut session);
+        session.checkpoint().unwrap();
+        session.close().unwrap();
+        opening
+    };
+    let saving = Watched::new(Disk::make(&directory.path().join("saves")).unwrap(), Gate::default());
+    let all = Barrier::new(RANKS + 1);
+    let job = |group: ThreadGroup| {
+        let mut session = Session::open_on(Box::new(group), Arc::new(saving.clone()), config.clone()).unwrap();
+        let mut state = State::new();
+        state.protect(&mut session);
+        session.checkpoint().unwrap();
+        session.wait().unwrap();
+        all.wait();
+        all.wait();
+        session.checkpoint().unwrap();
+        all.wait();
+        session.close().unwrap();
+    };
+    start();
+    let [alone, beside] = thread::scope(|scope| {
+        ThreadGroup::new(RANKS).into_iter().for_each(|group| drop(scope.spawn(|| job(group))));
+        all.wait();
+        let alone = start();
+        saving.between.is_closed.store(true, Ordering::SeqCst);
+        all.wait();
+        all.wait();
+        let beside = start();
+        saving.between.is_closed.store(false, Ordering::SeqCst);
+        [alone, beside]
+    });
+    // To know whether to wait for the pool, and afterwards: by names.
+    assert_eq!(beside["list"], alone["list"] + 2, "{beside:?}");
+    let rest = |mut counts: Counts| counts.remove("list").map(|_| counts);
+    assert_eq!(rest(beside), rest(alone));
 }

@@ -357,13 +357,19 @@ static void fill_up(const char *name) {
   close(file);
 }
 
+/* Waits for all ranks, and leaves the processors to others meanwhile. */
+static void meet(void) {
+  MPI_Request request;
+  if (!solo && MPI_Ibarrier(MPI_COMM_WORLD, &request) == MPI_SUCCESS) mainstay_mpi_await(&request);
+}
+
 /* All ranks wait for a line on the first one's standard input. */
 static void pause_here(void) {
   char line[64];
-  if (!solo) MPI_Barrier(MPI_COMM_WORLD);
+  meet();
   say("pause", "OK", "");
   if (rank == 0 && !fgets(line, sizeof line, stdin)) say("pause", "WRONG", "no line");
-  if (!solo) MPI_Barrier(MPI_COMM_WORLD);
+  meet();
 }
 
 /* As another user, root's rights gone for good. */

@@ -7,10 +7,12 @@
  * all but those with INJECT_FILES in their path, if that is set.
  * INJECT_WHEN, if set, names a file: nothing fails until it exists.
  * INJECT_RANK, if set, is the one rank of an MPI job that is hit.
+ * INJECT_HELD, if set, names a file that gets a byte longer whenever a call begins to be held.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -33,6 +35,14 @@ static int in_space(int fd) {
   return strncmp(path, space, strlen(space)) == 0 && strstr(path, files ? files : "/layout-") != NULL;
 }
 
+static void say_held(void) {
+  const char *held = getenv("INJECT_HELD");
+  const int file = held ? open(held, O_CREAT | O_WRONLY | O_APPEND, 0600) : -1;
+  if (file < 0) return;
+  if (write(file, "h", 1) != 1) perror(held);
+  close(file);
+}
+
 /* 0: let it pass; -1: make it short; else the number of the error. */
 static int fault_of(const char *call, int fd) {
   const char *inject = getenv("INJECT"), *when = getenv("INJECT_WHEN"), *only = getenv("INJECT_RANK");
@@ -46,6 +56,7 @@ static int fault_of(const char *call, int fd) {
   n = atomic_fetch_add(&calls, 1);
   if (n < skip || (count > 0 && n >= skip + count)) return 0;
   if (strcmp(fault, "hold") == 0) {
+    say_held();
     while (when && access(when, F_OK) == 0) usleep(1000);
     return 0;
   }

@@ -63,6 +63,8 @@ pub struct Reserve<'a> {
     pub stripe_bytes: u64,
     /// `None` if none were asked for.
     pub stripes_in_effect: Option<bool>,
+    /// Whether lazy I/O was asked for and granted.
+    pub lazy_io: bool,
     pub files: Vec<ReservedFile<'a>>,
     pub layouts_removed: &'a [String],
 }

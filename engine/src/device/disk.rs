@@ -5,6 +5,7 @@
 use super::{
     Access, Device, File, FileSystem, LockFile, Room, Stripes,
     allocate::set_aside,
+    lazy,
     lock::ByteLocks,
     on_demand::{OnDemand, Recent},
     status::known,
@@ -145,6 +146,7 @@ pub(super) struct DiskFile {
     cached: fs::File,
     direct: Option<fs::File>,
     writes_direct: bool,
+    is_lazy: bool,
     cached_writes: AtomicBool,
 }
 
@@ -163,8 +165,11 @@ impl DiskFile {
             // Without it the file would go through the cache, and nobody would know.
             Err(e) => return Err(e),
         };
-        let writes_direct = fstatfs(&cached).map_or(true, |found| found.filesystem_type() != FUSE_SUPER_MAGIC);
-        Ok(DiskFile { cached, direct, writes_direct, cached_writes: AtomicBool::new(false) })
+        let file_system = fstatfs(&cached).map(|found| found.filesystem_type());
+        let is_lazy = file_system
+            .is_ok_and(|of| [Some(&cached), direct.as_ref()].iter().flatten().all(|file| lazy::ask(file, of)));
+        let writes_direct = file_system != Ok(FUSE_SUPER_MAGIC);
+        Ok(DiskFile { cached, direct, writes_direct, is_lazy, cached_writes: AtomicBool::new(false) })
     }
 
     fn direct_for(&self, address: *const u8, bytes: usize, offset: u64) -> Option<&fs::File> {
@@ -196,11 +201,13 @@ impl File for DiskFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        // Each descriptor reports the write errors that came since it was opened: sync what wrote.
-        if self.cached_writes.load(Ordering::Acquire) || self.direct.is_none() {
+        // Each descriptor reports the write errors that came since it was opened: sync what wrote, and nothing
+        // else, for a sync may wait for all that other processes have written to the file meanwhile.
+        let direct = self.direct.as_ref().filter(|_| self.writes_direct);
+        if self.cached_writes.load(Ordering::Acquire) || direct.is_none() {
             self.cached.sync_data()?;
         }
-        self.direct.as_ref().map_or(Ok(()), fs::File::sync_data)?;
+        direct.map_or(Ok(()), fs::File::sync_data)?;
         // Nobody would ever find what lies in a file without a name.
         if known(&self.cached)?.links == 0 {
             return Err(io::Error::new(io::ErrorKind::NotFound, "the file was removed meanwhile"));
@@ -215,5 +222,9 @@ impl File for DiskFile {
     fn allocated_bytes(&self) -> io::Result<u64> {
         const UNIT: u64 = 512;
         Ok(self.cached.metadata()?.blocks() * UNIT)
+    }
+
+    fn is_lazy(&self) -> bool {
+        self.is_lazy
     }
 }

@@ -7,6 +7,7 @@
 mod allocate;
 mod disk;
 mod file_system;
+mod lazy;
 mod lock;
 mod on_demand;
 mod room;
@@ -83,6 +84,11 @@ pub trait File: Send + Sync + fmt::Debug {
     /// Keeps it open until it is dropped: from now on its use asks for bytes alone.
     fn stay_open(&self) -> io::Result<()> {
         Ok(())
+    }
+
+    /// Whether machines that write to it need not wait for one another, because it was asked for (lazy I/O).
+    fn is_lazy(&self) -> bool {
+        false
     }
 }
 

@@ -105,6 +105,10 @@ impl File for OnDemand {
         self.opened()?.allocated_bytes()
     }
 
+    fn is_lazy(&self) -> bool {
+        self.opened().is_ok_and(|file| file.is_lazy())
+    }
+
     fn stay_open(&self) -> io::Result<()> {
         let file = self.opened()?;
         let mut opening = locked(&self.opening);

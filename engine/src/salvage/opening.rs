@@ -10,8 +10,9 @@ use crate::{
     device::{Access, Device, Disk},
     error::{Error, Result},
     pool::{self, Dead, Sealed},
+    space::names_layout,
 };
-use std::{fs, os::unix::fs::MetadataExt, path::Path};
+use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt, path::Path};
 
 /// Completes in the space on `device`, whose locks the job holds, what dead pools in `directory` hold for it;
 /// removes them, and those that nobody will claim. Where the space has no locks nothing is completed:
@@ -20,8 +21,7 @@ pub(crate) fn at_opening(device: &dyn Device, directory: &Path, locked: bool) ->
     let mut failures = Vec::new();
     for found in pool::list(directory).unwrap_or_default() {
         // What this opening does not complete it ends.
-        let has_ours =
-            || pool::sealed_of(directory, found.id).is_ok_and(|all| all.iter().any(|one| is_ours(device, one)));
+        let has_ours = || pool::sealed_of(directory, found.id).is_ok_and(|all| any_is_ours(device, &all));
         match open_dead(directory, found.id, || locked && has_ours()) {
             Ok(Some(dead)) => {
                 if settle(device, &dead, locked, &mut failures).is_ok_and(|is_settled| is_settled) {
@@ -69,6 +69,12 @@ fn settle(device: &dyn Device, dead: &Dead, locked: bool, failures: &mut Vec<Str
     Ok(is_settled)
 }
 
+/// Whether any of them is. Of the shards of one space one tells: its job may be alive, and looking costs requests.
+fn any_is_ours(device: &dyn Device, all: &[Sealed]) -> bool {
+    let mut looked_at = BTreeSet::new();
+    all.iter().any(|one| looked_at.insert((one.plan.space(), one.plan.layout_id)) && is_ours(device, one))
+}
+
 /// Whether the shard belongs to the space on `device`: by its directory, or, if that was moved, by what is in it.
 pub(crate) fn is_ours(device: &dyn Device, sealed: &Sealed) -> bool {
     is_same(&device.directory(), sealed.plan.space()) || (has_layout_of(device, sealed) && !its_own_space_has(sealed))
@@ -82,10 +88,11 @@ fn is_same(one: &Path, other: &Path) -> bool {
 
 /// Whether the layout that `sealed` belongs to is in the space on `device`. In doubt it is.
 pub(crate) fn has_layout_of(device: &dyn Device, sealed: &Sealed) -> bool {
-    match examine(device, sealed, Access::Read) {
-        Ok(standing) => !matches!(standing, Standing::Elsewhere),
-        Err(error) => !is_gone(&error),
-    }
+    let looked = names_layout(device, sealed.plan.layout_id).and_then(|is_named| {
+        let has = || examine(device, sealed, Access::Read).map(|standing| !matches!(standing, Standing::Elsewhere));
+        if is_named { has() } else { Ok(false) }
+    });
+    looked.unwrap_or_else(|error| !is_gone(&error))
 }
 
 /// Whether the shard of `sealed` can be completed in the space on `device` as things are.

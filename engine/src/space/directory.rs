@@ -41,6 +41,10 @@ impl LayoutFile {
     pub(crate) fn allocated_bytes(&self) -> Result<u64> {
         self.file.allocated_bytes().map_err(|e| Error::io("asking for the blocks of", &self.path, e))
     }
+
+    pub(crate) fn is_lazy(&self) -> bool {
+        self.file.is_lazy()
+    }
 }
 
 /// All layout files of a space, oldest layout first.
@@ -128,6 +132,12 @@ pub(crate) struct Making<'a> {
 /// The name of the file of a layout whose lowest rank is `rank`.
 pub(crate) fn layout_name(number: u64, rank: usize, id: [u8; 16]) -> String {
     format!("layout-{number:06}-{rank:06}-{:08x}{SUFFIX}", short(id))
+}
+
+/// Whether a file of the layout is there, by its name alone: opening it could make others wait who write to it.
+pub(crate) fn names_layout(device: &dyn Device, id: [u8; 16]) -> Result<bool> {
+    let end = format!("-{:08x}{SUFFIX}", short(id));
+    Ok(list(device)?.iter().any(|name| is_layout(name) && name.ends_with(&end)))
 }
 
 /// The id keeps it apart from what a job thought dead may still be making under the same number.

@@ -55,6 +55,15 @@ pub struct ReservedFile {
     pub used_bytes: u64,
     /// What the file system has set aside; `None` where it does not tell.
     pub allocated_bytes: Option<u64>,
+    /// Machines that write to it need not wait for one another (lazy I/O).
+    pub is_lazy: bool,
+}
+
+impl Reserved {
+    /// Whether all its files can be written from several machines that need not wait for one another.
+    pub fn is_lazy(&self) -> bool {
+        self.files.iter().all(|file| file.is_lazy)
+    }
 }
 
 impl Reservation {
@@ -251,5 +260,6 @@ fn told(file: &LayoutFile, tells: bool) -> Result<ReservedFile> {
         bytes: file.header.file_bytes,
         used_bytes: stretches(&file.header).iter().map(|stretch| stretch.end - stretch.start).sum(),
         allocated_bytes: if tells { Some(file.allocated_bytes()?) } else { None },
+        is_lazy: file.is_lazy(),
     })
 }

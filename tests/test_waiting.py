@@ -1,0 +1,58 @@
+"""Who waits for slower ranks leaves the processors to those that still write."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from mpi import OPENMPI
+from paused import Paused
+from programs import build_c
+from staged import pool_directory
+
+RANKS = 2
+WAITED_S = 1
+PART_MAX = 0.25  # of that time, on a processor
+
+
+@pytest.fixture(scope="module")
+def shim():
+    return build_c(["inject.c"], "inject.so", "-shared", "-fPIC")
+
+
+def processor_s(rank, job):
+    """What the threads of `rank` have had of the processors since its start."""
+    found = OPENMPI.ranks(job.process.pid)
+    try:
+        lines = Path(f"/proc/self/fdinfo/{found[rank]}").read_text().splitlines()
+        pid = next(line.split()[1] for line in lines if line.startswith("Pid:"))
+    finally:
+        for pidfd in found.values():
+            os.close(pidfd)
+    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_rank_that_waits_for_another_sleeps(shim, scratch):
+    """It span in MPI, which on a full machine took as much of it as the writing."""
+    faults = build_c(["faults.c"], "faults", "-Wno-misleading-indentation")
+    space, held = scratch / "space", scratch / "held"
+    with pool_directory() as pools:
+        # No sync of rank 1 returns before the file `held` is gone.
+        shim = {"LD_PRELOAD": shim, "INJECT": "sync:hold", "INJECT_RANK": 1, "INJECT_WHEN": held, "INJECT_SPACE": space}
+        variables = [f"{name}={value}" for name, value in {**shim, "MAINSTAY_POOL_DIRECTORY": pools}.items()]
+        commands = ["open", "save:1", "wait", f"make:{held}", "save:2", "pause", "wait", "close"]
+        with Paused(RANKS, ["env", *variables, faults, space, *commands], scratch) as job:
+            try:
+                job.until_all("pause")
+                job.go_on()
+                time.sleep(WAITED_S)
+                before = processor_s(0, job)
+                time.sleep(WAITED_S)
+                spent = processor_s(0, job) - before
+                assert not job.has_said("wait", more_than=RANKS), job.said
+            finally:
+                held.unlink(missing_ok=True)
+            job.until_all("end")
+    assert {status for _, _, status, _ in job.said} == {"OK"}, job.said
+    assert spent < PART_MAX * WAITED_S, f"{spent} s of {WAITED_S}"
