@@ -4,6 +4,7 @@
 //! What must hold: every rank calls the same collective methods in the same order, and every decision
 //! that ranks must share comes out of a collective, never out of what one rank sees.
 
+mod aggregators;
 mod buffer;
 mod checkpoint;
 mod domain;
