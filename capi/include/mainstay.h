@@ -17,7 +17,7 @@
 
 /* mainstay_options options = MAINSTAY_OPTIONS_INIT;  then set what the program wants its way. */
 #define MAINSTAY_OPTIONS_INIT { sizeof(mainstay_options), 0, MAINSTAY_STAGE_DEFAULT, 0, 0, 0, 0, 0, 0, 0, \
-    MAINSTAY_POOL_HELD_DEFAULT, 0, 0, 0, 0, MAINSTAY_PER_DEFAULT, MAINSTAY_ALLOCATE_DEFAULT, 0, 0, 0, 0 }
+    MAINSTAY_POOL_HELD_DEFAULT, 0, 0, 0, 0, MAINSTAY_PER_DEFAULT, MAINSTAY_ALLOCATE_DEFAULT, 0, 0, 0, 0, 0 }
 
 // For mainstay_get: the newest revision that can be read whole.
 #define MAINSTAY_NEWEST UINT64_MAX
@@ -341,7 +341,8 @@ mainstay_status mainstay_checkpoint(mainstay_session *session,
 // it may yet be found complete when the space is opened again.
 mainstay_status mainstay_wait(mainstay_session *session);
 
-// Puts into `*durable` whether this rank's part of the last revision is durable. Local, never waits.
+// Puts into `*durable` whether this rank's part of the last revision is durable. Local, never waits. If another
+// rank writes for this one (`aggregators`), as the medium shows: that it failed is told by `mainstay_wait`.
 mainstay_status mainstay_poll(mainstay_session *session,
                               int *durable);
 

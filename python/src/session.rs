@@ -415,7 +415,8 @@ impl Session {
         self.call(py, Engine::wait)
     }
 
-    /// Whether this rank's part of the last revision is durable. Local, never waits.
+    /// Whether this rank's part of the last revision is durable. Local, never waits. If another rank writes for
+    /// this one (aggregators), as the medium shows: that it failed is told by wait().
     fn poll(&self, py: Python<'_>) -> PyResult<bool> {
         self.local(py, |open| open.engine()?.poll())
     }

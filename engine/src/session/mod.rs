@@ -227,7 +227,8 @@ impl Session {
         self.ours()?.wait()
     }
 
-    /// Whether this rank's part of the last revision is durable. Local, never waits.
+    /// Whether this rank's part of the last revision is durable. Local, never waits. If another rank writes for this
+    /// one, as the medium shows: that it failed is told by `wait`.
     pub fn poll(&mut self) -> Result<bool> {
         self.ours()?.poll()
     }
