@@ -3,7 +3,7 @@
 mod support;
 
 use mainstay_engine::{
-    Config, Error, ErrorKind, Result, Session, Stage,
+    Config, Error, ErrorKind, Result, Session, SpaceSurvey, Stage,
     device::{Device, Disk, File},
     group::{Group, ThreadGroup},
     space::Per,
@@ -12,10 +12,11 @@ use std::{
     io,
     path::Path,
     sync::{
-        Arc, Barrier,
-        atomic::{AtomicI32, AtomicU64, Ordering::SeqCst},
+        Arc,
+        atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering::SeqCst},
     },
     thread,
+    time::{Duration, Instant},
 };
 use support::{
     State,
@@ -23,6 +24,7 @@ use support::{
     faulty::{Failure, Faulty, Loss, Medium},
     filled,
     program::{Mark, Program},
+    whole,
 };
 use tempfile::TempDir;
 
@@ -43,6 +45,28 @@ fn run<T: Send>(ranks: usize, work: impl Fn(usize, Box<dyn Group>) -> T + Sync) 
         let threads: Vec<_> = ThreadGroup::new(ranks).into_iter().enumerate().map(spawn).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     })
+}
+
+/// Where ranks meet apart from their sessions.
+struct Meeting {
+    ranks: usize,
+    came: AtomicUsize,
+}
+
+impl Meeting {
+    fn of(ranks: usize) -> Meeting {
+        Meeting { ranks, came: AtomicUsize::new(0) }
+    }
+
+    #[track_caller]
+    fn wait(&self) {
+        let all = (self.came.fetch_add(1, SeqCst) / self.ranks + 1) * self.ranks;
+        let until = Instant::now() + Duration::from_secs(60);
+        while self.came.load(SeqCst) < all {
+            assert!(Instant::now() < until, "a rank has not come");
+            thread::yield_now();
+        }
+    }
 }
 
 /// What rank `rank` has after `step`: each has another size, one next to nothing.
@@ -163,16 +187,10 @@ struct One {
     syncs: AtomicU64,
     others: AtomicU64,
     write_fails: AtomicI32,
-    sync_fails: AtomicI32,
-    /// Only the writes of so many bytes fail; 0: all.
+    /// Which sync fails, counted as above; 0: none.
+    sync_fails: AtomicU64,
+    /// Only the writes of so many bytes fail.
     of_bytes: AtomicU64,
-}
-
-fn error_of(number: &AtomicI32) -> io::Result<()> {
-    match number.load(SeqCst) {
-        0 => Ok(()),
-        number => Err(io::Error::from_raw_os_error(number)),
-    }
 }
 
 impl Between for One {
@@ -187,14 +205,15 @@ impl Between for One {
     fn write_at(&self, file: &dyn File, bytes: &[u8], offset: u64) -> io::Result<usize> {
         self.writes.fetch_add(1, SeqCst);
         let only = self.of_bytes.load(SeqCst);
-        if only == 0 || only == bytes.len() as u64 {
-            error_of(&self.write_fails)?;
+        match self.write_fails.load(SeqCst) {
+            number if number != 0 && only == bytes.len() as u64 => Err(io::Error::from_raw_os_error(number)),
+            _ => file.write_at(bytes, offset),
         }
-        file.write_at(bytes, offset)
     }
     fn sync(&self, file: &dyn File) -> io::Result<()> {
-        self.syncs.fetch_add(1, SeqCst);
-        error_of(&self.sync_fails)?;
+        if self.syncs.fetch_add(1, SeqCst) + 1 == self.sync_fails.load(SeqCst) {
+            return Err(io::Error::from_raw_os_error(EIO));
+        }
         file.sync()
     }
 }
@@ -203,7 +222,7 @@ impl Between for One {
 fn only_aggregators_write_at_a_checkpoint_and_nobody_opens_a_file() {
     for stage in [Stage::Pool, Stage::Node, Stage::Rank, Stage::Direct] {
         for per in [Per::App, Per::Rank] {
-            let (folder, all) = (TempDir::new().unwrap(), Barrier::new(5));
+            let (folder, all) = (TempDir::new().unwrap(), Meeting::of(5));
             let config = Config { stage, per, keep: 2, ..small(2) };
             let counts = run(5, |rank, group| {
                 let device = Watched::new(Disk::make(folder.path()).unwrap(), One::default());
@@ -250,7 +269,7 @@ fn kind_of<T: std::fmt::Debug>(result: &Result<T>) -> Option<ErrorKind> {
 fn a_write_that_fails_in_an_aggregator_is_told_to_its_members() {
     for (number, kind) in [(EIO, ErrorKind::Io), (ENOSPC, ErrorKind::DiskFull)] {
         for stage in [Stage::Pool, Stage::Rank, Stage::Direct] {
-            let (folder, all) = (TempDir::new().unwrap(), Barrier::new(3));
+            let (folder, all) = (TempDir::new().unwrap(), Meeting::of(3));
             let config = Config { stage, ..small(1) };
             run(3, |rank, group| {
                 let device = Watched::new(Disk::make(folder.path()).unwrap(), One::default());
@@ -284,30 +303,31 @@ fn a_write_that_fails_in_an_aggregator_is_told_to_its_members() {
     }
 }
 
-/// After a failed sync an aggregator writes nothing more for whom it was: each of its portions has a file of its own,
-/// so that each is told.
+/// After a failed sync nothing more is written to the portion that it was of, by whomever.
 #[test]
-fn a_sync_that_fails_in_an_aggregator_stops_its_members() {
-    let (folder, all) = (TempDir::new().unwrap(), Barrier::new(3));
+fn a_sync_that_fails_in_an_aggregator_stops_its_member() {
+    let (folder, all) = (TempDir::new().unwrap(), Meeting::of(3));
+    let config = Config { stage: Stage::Direct, ..small(1) };
     run(3, |rank, group| {
         let device = Watched::new(Disk::make(folder.path()).unwrap(), One::default());
-        let (mut session, mut mine) = saved(group, Arc::new(device.clone()), &small(1), &[1]);
+        let (mut session, mut mine) = saved(group, Arc::new(device.clone()), &config, &[1]);
         session.wait().unwrap();
-        device.between.sync_fails.store(if rank == 0 { EIO } else { 0 }, SeqCst);
         all.wait();
+        if rank == 0 {
+            // Its own shard, which comes first, has two: that of the data of rank 1.
+            device.between.sync_fails.store(device.between.syncs.load(SeqCst) + 3, SeqCst);
+        }
         for step in 2..=3 {
             filled(&mut mine, rank, step);
             let begun = session.checkpoint().map(drop);
             let saved = begun.and(session.wait());
             assert_eq!(kind_of(&saved), Some(ErrorKind::SyncFailed), "rank {rank}, step {step}: {saved:?}");
-            // The device is well again, and what it holds in doubt.
-            all.wait();
-            device.between.sync_fails.store(0, SeqCst);
-            all.wait();
+            let text = saved.unwrap_err().to_string();
+            assert!(text.contains("on rank 1: on rank 0: ") || (rank == 1 && text.contains("on rank 0: ")), "{text}");
         }
         assert_eq!(kind_of(&session.close()), Some(ErrorKind::SyncFailed));
     });
-    restores(3, folder.path(), &small(1), 1);
+    restores(3, folder.path(), &config, 1);
 }
 
 /// A job in which the `nth` operation of the aggregator fails. What was promised is there after it, with and without
@@ -342,6 +362,7 @@ fn fail_at(nth: u64, failure: Failure) -> bool {
     assert!(told[0].0 || !views[0].has_failed(), "something failed and nobody was told");
     for loss in [Loss::Nothing, Loss::Everything, Loss::Seeded(nth)] {
         let medium = medium.lose_power(loss);
+        whole::check(&medium.files()).unwrap();
         let found = run(3, |rank, group| {
             let mut program = Program::new(rank);
             let device = Arc::new(Faulty(medium.view()));
@@ -403,7 +424,7 @@ fn a_checkpoint_that_is_given_up_is_followed_by_one_that_is_not() {
 /// before it is.
 #[test]
 fn a_member_that_asks_learns_what_the_medium_shows() {
-    let (folder, asked) = (TempDir::new().unwrap(), Barrier::new(3));
+    let (folder, asked) = (TempDir::new().unwrap(), Meeting::of(3));
     run(3, |rank, group| {
         let device = Arc::new(Disk::make(folder.path()).unwrap());
         let (mut session, mut mine) = saved(group, device, &small(1), &[]);
@@ -412,11 +433,17 @@ fn a_member_that_asks_learns_what_the_medium_shows() {
             session.begin(0).unwrap();
             assert!(!session.poll().unwrap());
             session.checkpoint().unwrap();
-            let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+            let until = Instant::now() + Duration::from_secs(60);
             while !session.poll().unwrap() {
-                assert!(std::time::Instant::now() < until, "rank {rank} never learns of step {step}");
+                assert!(Instant::now() < until, "rank {rank} never learns of step {step}");
                 thread::yield_now();
             }
+            let survey = SpaceSurvey::open(folder.path()).unwrap();
+            let revision = survey.revisions.iter().find(|revision| revision.key.number == step).unwrap();
+            assert!(
+                revision.missing().iter().all(|missing| !missing.contains(&(rank as u32))),
+                "rank {rank}, step {step}"
+            );
             // Not before all have asked: nobody waits for the others in a call of the session.
             asked.wait();
         }
