@@ -5,7 +5,6 @@ use super::{
     words::{Answer, Failed, Word},
 };
 use crate::{
-    commit::Handed,
     device::{Access, Device},
     error::{Error, Result},
     group::{Group, hear, tell},
@@ -44,8 +43,8 @@ struct Served {
     saving: Taken,
 }
 
-/// A shard that was taken on, or why not, and the ledger that came with it.
-type Taken = std::result::Result<Arc<Saving>, (Failed, Option<Handed>)>;
+/// A shard that was taken on; or what to answer, as it was not.
+type Taken = std::result::Result<Arc<Saving>, Box<Answer>>;
 
 impl Duty {
     pub(super) fn new(members: &[usize], pool: Option<&Pool>, piece_bytes: u64) -> Result<Duty> {
@@ -112,7 +111,7 @@ impl Inner {
                     let outcome = saving.wait().map_err(|error| Failed::of(&error));
                     Answer { outcome, ledger: Some(saving.give_back()) }
                 }
-                Err((failed, ledger)) => Answer { outcome: Err(failed), ledger },
+                Err(answer) => *answer,
             };
             tell(&*self.group, rank, &answer)?;
         }
@@ -141,12 +140,12 @@ impl Desk<'_> {
             saving.fail(error.clone());
         }
         let failed = served?;
-        Ok(taken.unwrap_or_else(|| Err((failed, None))))
+        Ok(taken.unwrap_or_else(|| Err(Box::new(Answer { outcome: Err(failed), ledger: None }))))
     }
 
     /// Until all of the shard is staged, or given up: why.
     fn hear_out(&self, member: &mut Member, piece: &mut Aligned, taken: &mut Option<Taken>) -> Result<Failed> {
-        let from = member.rank;
+        let (from, mut pieces) = (member.rank, 0);
         loop {
             let saving = match taken {
                 Some(Ok(saving)) => Some(&*saving),
@@ -154,7 +153,16 @@ impl Desk<'_> {
             };
             match hear(self.group, from)? {
                 Word::Order(order) => *taken = Some(self.take_on(member, *order, piece.len() as u64)),
-                Word::Piece { at, bytes } => self.take_piece(from, at, bytes, saving, piece)?,
+                Word::Piece { at, bytes } => {
+                    pieces += 1;
+                    if let Some(saving) = saving
+                        && pieces > Saving::segments_at_most(saving.size().bytes(), piece.len() as u64)
+                    {
+                        saving
+                            .fail(Error::Internal { what: format!("rank {from} sends more pieces than it can have") });
+                    }
+                    self.take_piece(from, at, bytes, saving, piece)?;
+                }
                 Word::Staged { manifest, staged } => {
                     if let (Some(saving), Some(portion)) = (saving, &member.portion) {
                         match contents_of(&manifest, portion, saving) {
@@ -179,8 +187,9 @@ impl Desk<'_> {
     }
 
     fn take_on(&self, member: &mut Member, order: Order, piece_bytes: u64) -> Taken {
-        let handed = order.ledger.clone();
-        self.begin(member, order, piece_bytes).map_err(|error| (Failed::of(&error), Some(handed)))
+        let ledger = Some(order.ledger.clone());
+        let begun = self.begin(member, order, piece_bytes);
+        begun.map_err(|error| Box::new(Answer { outcome: Err(Failed::of(&error)), ledger }))
     }
 
     fn begin(&self, member: &mut Member, order: Order, piece_bytes: u64) -> Result<Arc<Saving>> {
@@ -215,7 +224,7 @@ impl Desk<'_> {
             told => told,
         };
         let saving = saving.filter(|saving| !saving.has_failed());
-        let chunk = match (saving.map(|saving| fits(saving)), self.pool) {
+        let chunk = match (saving.map(fits), self.pool) {
             (Some(Ok(())), Some(pool)) => Some(pool.take(self.reclaim)).transpose(),
             (Some(Err(error)), _) => Err(error),
             _ => Ok(None),
