@@ -110,7 +110,8 @@ install: $(if $(shell command -v cargo 2>/dev/null),build)
 	install -m 644 capi/include/mainstay.h capi/include/mainstay.hpp capi/mpi/mainstay_mpi.h capi/mpi/mainstay_mpi.hpp \
 		capi/mpi/mainstay_pfs.h \
 		'$(DESTDIR)$(PREFIX)/include/'
-	install -m 644 capi/fortran/mainstay.f90 capi/fortran/mainstay_fortran.c '$(SHARE)/mainstay/fortran/'
+	install -m 644 capi/fortran/mainstay.f90 capi/fortran/mainstay_reader.f90 capi/fortran/mainstay_fortran.c \
+		'$(SHARE)/mainstay/fortran/'
 	install -m 755 $(RELEASE)/libmainstay.so '$(DESTDIR)$(PREFIX)/lib/libmainstay.so.$(VERSION)'
 	ln -sf libmainstay.so.$(VERSION) '$(DESTDIR)$(PREFIX)/lib/$(SONAME)'
 	ln -sf $(SONAME) '$(DESTDIR)$(PREFIX)/lib/libmainstay.so'

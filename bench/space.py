@@ -120,10 +120,7 @@ def main():
                     of_case = results.of_case(case, taken, counted=place.counts)
                     print(rows.table(of_case), *results.published(place.servers, processes), sep="\n  ", flush=True)
                     made += of_case
-    rows.write(o.out / "space.json", made)
-    drawn = plots.draw(made, o.out)
-    print(f"\n{len(made)} rows in {o.out / 'space.json'}; beside it {', '.join(drawn)}")
-    rows.tell_missed(made)
+    rows.end(o.out / "space.json", made, plots.draw)
 
 
 if __name__ == "__main__":

@@ -98,7 +98,7 @@ class Cases:
     def stages(self, name):
         with self.scratch() as scratch:
             saved = self.save(scratch, *sides.floors(), *sides.files(), *sides.stages())
-        return results.stages_rows(name, self.of, saved)
+        return results.stages_rows(name, self.of, saved, self.data_bytes, sides.POOL_MIB * MIB)
 
     def pools(self, name):
         of_sides = sides.pools(self.o.pools)
@@ -153,10 +153,7 @@ def main():
                     of_case = measure(name)
                     print(rows.table(of_case), flush=True)
                     made += of_case
-    rows.write(o.out / "staging.json", made)
-    drawn = plots.draw(made, o.out)
-    print(f"\n{len(made)} rows in {o.out / 'staging.json'}; beside it {', '.join(drawn)}")
-    rows.tell_missed(made)
+    rows.end(o.out / "staging.json", made, plots.draw)
 
 
 if __name__ == "__main__":

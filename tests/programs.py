@@ -60,8 +60,10 @@ def build_fortran(source, name, mpi, *flags, module=FORTRAN_MODULE, headers=libr
     steps = [  # in the order in which the modules are used
         (mpicc, module / "mainstay_fortran.c"),
         (fortran, module / "mainstay.f90"),
+        (fortran, module / "mainstay_reader.f90"),
         (mpicc, FORTRAN_SOURCES / "mpi.c"),
         (fortran, FORTRAN_SOURCES / "mpi.f90"),
+        (fortran, FORTRAN_SOURCES / "checks.f90"),
         ([*fortran, *flags], source),
     ]
     outputs = [objects / f"{path.stem}-{path.suffix[1:]}.o" for _, path in steps]

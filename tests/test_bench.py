@@ -50,7 +50,12 @@ def space_rows(tmp_path_factory):
     return measure(tmp_path_factory.mktemp("bench"), "space", "--servers", "--processes", "4", "--mb", "1")
 
 
-@pytest.fixture(params=("path", "staging", "space"))
+@pytest.fixture(scope="module")
+def ranks_rows(tmp_path_factory):
+    return measure(tmp_path_factory.mktemp("bench"), "ranks", "--part", "2", "--rounds", "1")
+
+
+@pytest.fixture(params=("path", "staging", "space", "ranks"))
 def rows(request):
     return request.getfixturevalue(f"{request.param}_rows")
 
@@ -100,9 +105,18 @@ def test_what_was_asked_of_a_space_has_a_target(space_rows):
     assert targets(space_rows) == {"local, 4 x 1 MB": {"delegated_node", "delegated_node_to_slower"}}
 
 
+def test_a_restore_on_other_ranks_is_beside_a_raw_read_and_one_on_as_many(ranks_rows):
+    against = {row["metric"]: row["reference"] for row in ranks_rows if row["metric"] != row["reference"]}
+    assert against == {
+        **{f"restore on {ranks} ranks": f"raw read, {ranks} ranks" for ranks in (4, 2, 6)},
+        "2 ranks beside 4": "restore on 4 ranks",
+        "6 ranks beside 4": "restore on 4 ranks",
+    }
+
+
 def test_a_restart_is_cold(rows):
     reads = [row for row in rows if row["metric"].endswith("device_reads")]
-    assert len(reads) in (0, 3, 6)  # nothing restarts in space; cases of path, sides of staging
+    assert len(reads) in (0, 3, 6)  # none are told of in space and ranks; cases of path, sides of staging
     for row in reads:
         assert row["ratio"] >= 1, "bytes came from the page cache"
 

@@ -47,6 +47,8 @@ def test_every_type_and_call(scratch, compiler, standard):
         "particles": ("bytes", [5, 32]), "empty": ("i32", [0]), "block": ("u32", [4, 5]), "text": ("bytes", [8]),
         "span": ("f64", [10]),
     }  # fmt: skip
+    listed = subprocess.check_output([ROOT / "target" / "release" / "mainstay", "ls", "--json", scratch / "space-boxes"])
+    assert json.loads(listed)["holds"] == [], "a reader left its hold"
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ LIMIT_S = 60
 STEP = re.compile(r"step (\d+)$")
 RESTORED = re.compile(r"restored revision (\d+), step (\d+)$", re.M)
 HEADER = (ROOT / "capi" / "include" / "mainstay.h").read_text()
-MODULE = (FORTRAN_MODULE / "mainstay.f90").read_text()
+MODULES = "".join((FORTRAN_MODULE / name).read_text() for name in ("mainstay.f90", "mainstay_reader.f90"))
 
 
 @pytest.fixture(scope="module")
@@ -50,18 +50,26 @@ def test_an_error_without_stat_ends_the_job_and_says_why(session, mpi, scratch):
     assert "mainstay: INVALID_ARGUMENT: session: a null pointer" in output, output
 
 
+def test_a_reader_gives_what_all_ranks_have_saved(mpi, scratch):
+    reader = build_fortran(FORTRAN_SOURCES / "reader.f90", "reader-fortran", mpi)
+    status, output = run(RANKS, [reader, scratch / "space"], scratch, mpi=mpi)
+    assert status == 0 and output == "done", output
+    listed = subprocess.check_output([ROOT / "target" / "release" / "mainstay", "ls", "--json", scratch / "space"])
+    assert json.loads(listed)["holds"] == [], "a reader left its hold"
+
+
 def in_c(kind):
     """The names of an enum of mainstay.h with their numbers."""
     names = re.findall(r"^  (MAINSTAY_\w+)", re.search(rf"typedef enum {{([^}}]*)}} {kind};", HEADER)[1], re.M)
     return {name: number for number, name in enumerate(names)}
 
 
-KINDS = ["mainstay_status", "mainstay_stage", "mainstay_pool_held", "mainstay_per", "mainstay_allocate"]
+KINDS = [f"mainstay_{kind}" for kind in ("status", "type", "stage", "pool_held", "per", "allocate")]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_constants_are_those_of_c(kind):
-    fortran = {name: int(number) for name, number in re.findall(r"public :: (MAINSTAY_\w+) = (\d+)", MODULE)}
+    fortran = {name: int(number) for name, number in re.findall(r"public :: (MAINSTAY_\w+) = (\d+)", MODULES)}
     expected = in_c(kind)
     assert expected and expected == {name: number for name, number in fortran.items() if name in expected}
     everything = {name for kind in KINDS for name in in_c(kind)}
@@ -74,7 +82,7 @@ def test_the_structs_are_those_of_c(name):
     kinds["const char *"] = "c_ptr"
     body = re.search(rf"typedef struct {{([^}}]*)}} {name};", HEADER)[1]
     expected = [(field, kinds[kind]) for kind, field in re.findall(r"^  (\w+|const char \*) ?(\w+);", body, re.M)]
-    body = re.search(rf"type, bind\(C\), public :: {name}\n(.*?)end type", MODULE, re.DOTALL)[1]
+    body = re.search(rf"type, bind\(C\), public :: {name}\n(.*?)end type", MODULES, re.DOTALL)[1]
     found = [(field, kind) for kind, field in re.findall(r"\w+\((c_\w+)\) :: (\w+)", body)]
     assert expected == [("size" if field == "size_of_options" else field, kind) for field, kind in found]
 

@@ -50,58 +50,6 @@ def fill(buffer, byte):
         view[:] = bytes([byte]) * len(view)
 
 
-def test_boxes_and_readers(scratch):
-    whole = np.arange(6 * 8, dtype="f4").reshape(6, 8)
-    part, step = whole[1:4, 2:7].copy(), np.array(7, "i8")
-    with mainstay.open(scratch / "space") as session:
-        session.protect("u", part, global_shape=(6, 8), offset=(1, 2))
-        session.protect("step", step)
-        for place in ({"global_shape": (6, 8)}, {"offset": (1, 2)}, {"global_shape": (3, 8), "offset": (1, 2)}):
-            with pytest.raises(mainstay.InvalidArgument, match="box|global_shape"):
-                session.protect("odd", np.zeros((3, 5)), **place)
-        session.begin(100)  # sizes the space for the stream
-        session.checkpoint(notes={"who": "me"})
-        session.begin(100)
-        session.write("log", 0, b"some text")
-        session.checkpoint()
-        session.wait()
-        with mainstay.read(scratch / "space") as beside:
-            assert beside.revision == 2
-    with mainstay.read(scratch / "space", 2) as reader:
-        [shard] = reader.shards
-        assert (shard.number, shard.notes) == (0, {"who": "me"})
-        described = {
-            item.name: (item.kind, item.dtype, item.shape, item.global_shape, item.offset, item.bytes)
-            for item in shard.items
-        }
-        assert described == {
-            "u": ("region", "<f4", (3, 5), (6, 8), (1, 2), 60),
-            "step": ("region", "<i8", (), None, None, 8),
-            "log": ("stream", "|u1", (9,), None, None, 9),
-        }
-        assert reader.read(0, "u") == part.tobytes() and reader.read(0, "log", 5, 99) == b"text"
-        again = np.zeros((), "i8")
-        assert reader.readinto(0, "step", 0, again) == 8 and again == 7
-        box = np.empty((2, 3), "f4")
-        reader.read_box("u", (2, 3), box.shape, box)
-        assert np.array_equal(box, whole[2:4, 3:6])
-        with pytest.raises(mainstay.RegionMissing, match=r"\[0\.\.1, 3\.\.6\]"):
-            reader.read_box("u", (0, 3), box.shape, box)
-        with pytest.raises(mainstay.InvalidArgument, match="shards 0 to 0"):
-            reader.read(1, "u")
-    with pytest.raises(mainstay.InvalidArgument, match="closed"):
-        reader.read(0, "u")
-    with pytest.raises(mainstay.RevisionMissing, match="no revision 4; there are: 2"):
-        mainstay.read(scratch / "space", 4)
-    # Alone, with another box: the cells that it wants, and the rest as before.
-    other = np.zeros((1, 4), "f4")
-    with mainstay.open(scratch / "space") as session:
-        session.protect("u", other, (6, 8), (3, 3))
-        session.protect("step", step)
-        assert session.restore().revision == 2 and np.array_equal(other, whole[3:4, 3:7])
-        assert session.read("log") == b"some text"
-
-
 def come_back(space, buffers):
     """They are saved, lost, and restored, bit for bit."""
     before = {name: bytes_of(buffer) for name, buffer in buffers.items()}

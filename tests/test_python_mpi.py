@@ -88,6 +88,20 @@ def test_a_job_that_is_killed_comes_back_bit_for_bit(job):
     assert {rank: words[1] for rank, words in again.items()} == {rank: words[1] for rank, words in calm.items()}
 
 
+def test_a_reader_gives_what_another_rank_has_saved(job):
+    said = job("""
+        with opened() as session:
+            compute()
+            session.checkpoint()
+        other = (rank + 1) % size
+        expected, found = np.sin(np.zeros((3, 1000 + other)) + (other + 1)), np.zeros((3, 1000 + other))
+        with mainstay.read(space) as reader:
+            say(len(reader.shards), reader.readinto(other, "field", 0, found) == found.nbytes)
+            say(np.array_equal(found, expected), reader.read(other, "field") == expected.tobytes())
+    """)
+    assert alike(said) == [f"{RANKS} True", "True True"]
+
+
 def test_what_one_rank_does_wrong_all_ranks_are_told(job):
     said = job("""
         for wrong in ({"keep": 0}, {"kep": 1}, {"pool_bytes": 1}, {"stage": []}):

@@ -27,6 +27,18 @@ def come_back(session):
     assert session.restore().revision == revision
 
 
+def test_a_checkpoint_in_pieces_takes_its_notes_when_it_begins(scratch):
+    with mainstay.open(scratch / "space") as session:
+        for step in (1, 2):
+            session.begin(10, {"step": step})
+            session.write("a", 0, b"piece")
+            session.checkpoint()
+            assert session.restore().notes == {"step": str(step)}
+        session.begin(10)
+        with pytest.raises(mainstay.InvalidArgument, match="note"):
+            session.checkpoint({"step": 3})
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_pieces_in_any_order_are_what_was_written_last(session, seed):
     choose = random.Random(seed)

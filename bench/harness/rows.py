@@ -77,6 +77,14 @@ def write(path, rows):
     path.write_text(json.dumps(rows, indent=1) + "\n")
 
 
+def end(path, rows, draw):
+    """Of a benchmark whose tables have been told: the rows, what `draw` makes of them, and what was missed."""
+    write(path, rows)
+    drawn = draw(rows, path.parent)
+    print(f"\n{len(rows)} rows in {path}; beside it {', '.join(drawn)}")
+    tell_missed(rows)
+
+
 def tell_missed(rows):
     if missed := [f"{one['case']}: {one['metric']} {one['ratio']:.2f}" for one in rows if one["holds"] is False]:
         print("missed: " + "; ".join(missed))

@@ -120,6 +120,7 @@ def perceived(axes, found):
     bars(axes, found, names, PHASE_COLOURS, names)
     level(axes, found, "buffered", "plain writes of 4 MiB, one fsync", RED)
     level(axes, found, "copy", "copy", BLACK)
+    level(axes, found, "least", "the least with a pool of 64 MiB", GREY)
     for at, name in enumerate(names):
         top = found.ms(name) + found.whiskers([name])[1][0]
         axes.annotate(f"{found.ms('direct') / found.ms(name):.2f} ×", (at, top), ha="center", va="bottom", fontsize=7)

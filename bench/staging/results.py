@@ -70,10 +70,21 @@ def session_rows(case, saved, side, target=None):
     ]
 
 
-def stages_rows(case, mix, saved):
+def least_rows(case, saved, data_bytes, pool_bytes):
+    """The least that a program waits with such a pool: what the pool has no room for must be on the disk at t2."""
+    part = max(0, 1 - pool_bytes / data_bytes)
+    least = [max(copy, part * disk) for copy, disk in zip(saved.perceived("copy"), saved.perceived("disk"))]
+    return [
+        rows.floor(case, "least", least, "s"),
+        *(rows.row(case, f"{side}_to_least", saved.perceived(side), "s", "least", least) for side in ("direct", "pool")),
+    ]
+
+
+def stages_rows(case, mix, saved, data_bytes, pool_bytes):
     published = 1 / GAIN_MIN[mix.name]
     return [
         *against_rows(case, saved),
+        *least_rows(case, saved, data_bytes, pool_bytes),
         *(rows.row(case, side, saved.perceived(side), "s", "direct", saved.perceived("direct")) for side in FILES),
         *(
             rows.row(case, f"{side}_to_{file}", saved.perceived(side), "s", file, saved.perceived(file))
@@ -95,7 +106,7 @@ def sides_rows(case, saved, sides):
 def pools_rows(case, saved, sides, data_bytes, advised_bytes):
     """With `allowed`, the time at which the gain over `direct` is all that the machine allows: a copy
     instead of plain writes and a sync."""
-    floors = (saved.perceived(name) for name in ("direct", *FLOORS))
+    floors = (saved.perceived(name) for name in ("direct", "copy", "buffered"))
     allowed = [direct * copy / buffered for direct, copy, buffered in zip(*floors)]
     holding = [side.name for side in sides if side.settings["pool_bytes"] > data_bytes]
     knee = knee_bytes(saved, sides)

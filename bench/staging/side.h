@@ -44,12 +44,15 @@ struct side {
     int rank;
     mainstay_session *session;
     unsigned char *buffer;
+    struct raw_file *raw;
 };
 
 /* A session of Mainstay with the side's settings. */
 extern const kind mainstay_kind;
 /* memcpy of the image into memory touched before. */
 extern const kind copy_kind;
+/* As many bytes to a file a rank that is there already, O_DIRECT, and a sync: what the disk takes. */
+extern const kind disk_kind;
 /* The image to a new file a rank, in pieces of 4 MiB, and one fsync. */
 extern const kind buffered_kind;
 /* Each piece by a write(2) to a new file a rank; and an fsync. */

@@ -3,7 +3,7 @@
  *
  *     staging save|restart|memory DIRECTORY PIECES ROUNDS SIDE...
  *
- * PIECES is a file with their sizes. A SIDE is a kind, copy, buffered, plain, plain_fsync or published, or
+ * PIECES is a file with their sizes. A SIDE is a kind, copy, disk, buffered, plain, plain_fsync or published, or
  * NAME:KEY=VALUE,... for a session with these settings. */
 #define _GNU_SOURCE
 #include <mpi.h>
@@ -35,7 +35,8 @@ typedef struct program {
 
 static const kind *find_kind(const char *name)
 {
-    static const kind *const kinds[] = {&copy_kind, &buffered_kind, &plain_kind, &plain_fsync_kind, &published_kind};
+    static const kind *const kinds[] = {&copy_kind,  &disk_kind,        &buffered_kind,
+                                         &plain_kind, &plain_fsync_kind, &published_kind};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp(kinds[i]->name, name) == 0)
             return kinds[i];

@@ -6,7 +6,7 @@
 #   mainstay::mainstay  the library, for C and C++
 #   mainstay::static    the same, to be linked in; where it is installed
 #   mainstay::mpi       mainstay::mainstay with MPI; where CMake finds one for C or C++
-#   mainstay::fortran   mainstay::mpi with the Fortran module, compiled into each target that is linked to it;
+#   mainstay::fortran   mainstay::mpi with the Fortran modules, compiled into each target that is linked to it;
 #                       where the project has C and Fortran
 cmake_minimum_required(VERSION 3.15)
 
@@ -61,7 +61,8 @@ if(TARGET MPI::MPI_C AND "Fortran" IN_LIST _mainstay_languages AND EXISTS "${_ma
   if(NOT TARGET mainstay::fortran)
     add_library(mainstay::fortran INTERFACE IMPORTED)
     set_target_properties(mainstay::fortran PROPERTIES
-      INTERFACE_SOURCES "${_mainstay_sources}/mainstay.f90;${_mainstay_sources}/mainstay_fortran.c"
+      INTERFACE_SOURCES
+        "${_mainstay_sources}/mainstay.f90;${_mainstay_sources}/mainstay_reader.f90;${_mainstay_sources}/mainstay_fortran.c"
       INTERFACE_LINK_LIBRARIES mainstay::mpi)
   endif()
 endif()

@@ -18,10 +18,90 @@
 ! and main programs, with the save attribute, allocatable or pointer. Give them the target attribute, so that
 ! the compiler knows of the other eyes. Blanks at the end of names and paths do not count.
 !
-! Compiled with the program, and with mainstay_fortran.c, which mpicc compiles.
-module mainstay
+! Compiled with the program, and with mainstay_fortran.c, which mpicc compiles. What was saved is read from outside a
+! job with the module of mainstay_reader.f90.
+
+! What the modules that users see have in common.
+module mainstay_calls
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: error_unit
+  implicit none
+  private
+  public :: mainstay_error_message, mainstay_status_name, settle, to_c, of_c
+
+  character(:), allocatable :: message
+
+  interface
+    function c_status_name(status) bind(C, name="mainstay_status_name") result(text)
+      import
+      integer(c_int32_t), value :: status
+      type(c_ptr) :: text
+    end function
+    function c_message() bind(C, name="mainstay_fortran_message") result(text)
+      import
+      type(c_ptr) :: text
+    end function
+    subroutine c_abort() bind(C, name="mainstay_fortran_abort")
+    end subroutine
+    function c_strlen(text) bind(C, name="strlen") result(length)
+      import
+      type(c_ptr), value :: text
+      integer(c_size_t) :: length
+    end function
+  end interface
+
+contains
+
+  ! What the last call that failed had to say: what happened, to what, and what to do.
+  function mainstay_error_message() result(text)
+    character(:), allocatable :: text
+    text = ""
+    if (allocated(message)) text = message
+  end function
+
+  ! The name of a status, without its prefix: "DISK_FULL".
+  function mainstay_status_name(status) result(text)
+    integer, intent(in) :: status
+    character(:), allocatable :: text
+    text = of_c(c_status_name(int(status, c_int32_t)))
+  end function
+
+  ! What every call comes to.
+  subroutine settle(status, stat)
+    integer(c_int), intent(in) :: status
+    integer, intent(out), optional :: stat
+    if (present(stat)) stat = status
+    if (status == 0) return
+    message = of_c(c_message())
+    if (present(stat)) return
+    write (error_unit, "(5a)") "mainstay: ", mainstay_status_name(int(status)), ": ", message
+    flush (error_unit)
+    call c_abort()
+  end subroutine
+
+  function to_c(text) result(ended)
+    character(*), intent(in) :: text
+    character(kind=c_char, len=:), allocatable :: ended
+    ended = trim(text) // c_null_char
+  end function
+
+  function of_c(text) result(value)
+    type(c_ptr), intent(in) :: text
+    character(:), allocatable :: value
+    character(kind=c_char), pointer :: characters(:)
+    integer :: i, length
+    length = int(c_strlen(text))
+    call c_f_pointer(text, characters, [length])
+    allocate (character(length) :: value)
+    do i = 1, length
+      value(i:i) = characters(i)
+    end do
+  end function
+end module
+
+module mainstay
+  use, intrinsic :: iso_c_binding
+  use mainstay_calls
   implicit none
   private
   public :: mainstay_error_message, mainstay_status_name
@@ -151,8 +231,6 @@ module mainstay
     procedure :: last_record
     procedure :: close => close_session
   end type
-
-  character(:), allocatable :: message
 
   interface
     function c_open_mpi(comm, path, options, session) bind(C, name="mainstay_fortran_open") result(status)
@@ -294,39 +372,9 @@ module mainstay
       type(c_ptr), value :: session
       integer(c_int) :: status
     end function
-    function c_status_name(status) bind(C, name="mainstay_status_name") result(text)
-      import
-      integer(c_int32_t), value :: status
-      type(c_ptr) :: text
-    end function
-    function c_message() bind(C, name="mainstay_fortran_message") result(text)
-      import
-      type(c_ptr) :: text
-    end function
-    subroutine c_abort() bind(C, name="mainstay_fortran_abort")
-    end subroutine
-    function c_strlen(text) bind(C, name="strlen") result(length)
-      import
-      type(c_ptr), value :: text
-      integer(c_size_t) :: length
-    end function
   end interface
 
 contains
-
-  ! What the last call that failed had to say: what happened, to what, and what to do.
-  function mainstay_error_message() result(text)
-    character(:), allocatable :: text
-    text = ""
-    if (allocated(message)) text = message
-  end function
-
-  ! The name of a status, without its prefix: "DISK_FULL".
-  function mainstay_status_name(status) result(text)
-    integer, intent(in) :: status
-    character(:), allocatable :: text
-    text = of_c(c_status_name(int(status, c_int32_t)))
-  end function
 
   ! Opens the space in the directory `path` for the ranks of `comm`. Collective.
   subroutine open_mpi(self, comm, path, options, stat)
@@ -582,19 +630,6 @@ contains
     call settle(c_close(handle), stat)
   end subroutine
 
-  ! What every call comes to.
-  subroutine settle(status, stat)
-    integer(c_int), intent(in) :: status
-    integer, intent(out), optional :: stat
-    if (present(stat)) stat = status
-    if (status == MAINSTAY_OK) return
-    message = of_c(c_message())
-    if (present(stat)) return
-    write (error_unit, "(5a)") "mainstay: ", mainstay_status_name(int(status)), ": ", message
-    flush (error_unit)
-    call c_abort()
-  end subroutine
-
   function sized(options) result(all)
     type(mainstay_options), intent(in), optional :: options
     type(mainstay_options) :: all
@@ -602,22 +637,4 @@ contains
     all%size_of_options = c_sizeof(all)
   end function
 
-  function to_c(text) result(ended)
-    character(*), intent(in) :: text
-    character(kind=c_char, len=:), allocatable :: ended
-    ended = trim(text) // c_null_char
-  end function
-
-  function of_c(text) result(value)
-    type(c_ptr), intent(in) :: text
-    character(:), allocatable :: value
-    character(kind=c_char), pointer :: characters(:)
-    integer :: i, length
-    length = int(c_strlen(text))
-    call c_f_pointer(text, characters, [length])
-    allocate (character(length) :: value)
-    do i = 1, length
-      value(i:i) = characters(i)
-    end do
-  end function
 end module

@@ -80,16 +80,16 @@ static int is_refused(const char *noun, const char *name, const CFI_cdesc_t *dat
     return 0;
 }
 
-/* What has no place in a stream. gfortran says of a substring that it is as long as the whole, and of a literal that
+/* What has no place in a stream or an item. gfortran says of a substring that it is as long as the whole, and of a literal that
  * it is an integer(1). */
-static int is_refused_piece(const char *name, int64_t offset, const CFI_cdesc_t *data)
+static int is_refused_piece(const char *noun, const char *name, int64_t offset, const CFI_cdesc_t *data)
 {
-    if (is_refused("stream", name, data))
+    if (is_refused(noun, name, data))
         return 1;
     if (data->rank == 0 && (data->type == CFI_type_char || data->elem_len == 1))
-        return refuse("stream", name, "a text, or a single byte, whose length some compilers lose; pass it as an array, [x]");
+        return refuse(noun, name, "a text, or a single byte, whose length some compilers lose; pass it as an array, [x]");
     if (offset < 0)
-        return refuse("stream", name, "a negative offset; the first byte has offset 0");
+        return refuse(noun, name, "a negative offset; the first byte has offset 0");
     return 0;
 }
 
@@ -115,6 +115,19 @@ static size_t shape_of(const CFI_cdesc_t *data, uint64_t shape[CFI_MAX_RANK + 1]
     return dimensions;
 }
 
+/* `numbers`, one for each dimension in Fortran's order, as the space has them; whether none is negative. Fortran has
+ * no unsigned numbers: what is negative would be a huge one. */
+static int turn(const int64_t *numbers, int count, uint64_t *turned)
+{
+    int i;
+    for (i = 0; i < count; i++) {
+        if (numbers[i] < 0)
+            return 0;
+        turned[count - 1 - i] = (uint64_t)numbers[i];
+    }
+    return 1;
+}
+
 mainstay_status mainstay_fortran_protect(mainstay_session *session, const char *name, CFI_cdesc_t *data)
 {
     uint64_t shape[CFI_MAX_RANK + 1];
@@ -130,7 +143,6 @@ mainstay_status mainstay_fortran_protect_box(mainstay_session *session, const ch
 {
     uint64_t shape[CFI_MAX_RANK + 1], whole[CFI_MAX_RANK + 1], from[CFI_MAX_RANK + 1];
     size_t dimensions;
-    int i;
 
     if (is_refused("region", name, data))
         return MAINSTAY_INVALID_ARGUMENT;
@@ -140,16 +152,11 @@ mainstay_status mainstay_fortran_protect_box(mainstay_session *session, const ch
     /* The bytes of an element without a name are a dimension that is never cut. */
     memcpy(whole, shape, sizeof whole);
     memset(from, 0, sizeof from);
-    for (i = 0; i < numbers; i++) {
-        if (global[i] < 0 || offset[i] < 0)
-            return refuse("region", name, "a negative number in global_shape or offset; the first cell has offset 0");
-        whole[numbers - 1 - i] = (uint64_t)global[i];
-        from[numbers - 1 - i] = (uint64_t)offset[i];
-    }
+    if (!turn(global, numbers, whole) || !turn(offset, numbers, from))
+        return refuse("region", name, "a negative number in global_shape or offset; the first cell has offset 0");
     return mainstay_protect_box(session, name, data->base_addr, type_of(data), dimensions, shape, whole, from);
 }
 
-/* Fortran has no unsigned numbers: what is negative would be a huge one. */
 mainstay_status mainstay_fortran_begin(mainstay_session *session, int64_t bytes, int64_t *revision)
 {
     uint64_t number = 0;
@@ -164,23 +171,68 @@ mainstay_status mainstay_fortran_begin(mainstay_session *session, int64_t bytes,
 mainstay_status mainstay_fortran_write(mainstay_session *session, const char *name, int64_t offset,
                                        const CFI_cdesc_t *data)
 {
-    if (is_refused_piece(name, offset, data))
+    if (is_refused_piece("stream", name, offset, data))
         return MAINSTAY_INVALID_ARGUMENT;
     return mainstay_write(session, name, (uint64_t)offset, data->base_addr, bytes_of(data));
 }
 
 /* `whole`: the program does not want to know how many bytes there were. */
+static mainstay_status end_read(const char *noun, const char *name, const CFI_cdesc_t *data, mainstay_status status,
+                                size_t there, int64_t *got, _Bool whole)
+{
+    *got = (int64_t)there;
+    if (status == MAINSTAY_OK && whole && there < bytes_of(data))
+        return refuse(noun, name, "it ends before this variable is full; ask for `got`, or read less");
+    return status;
+}
+
 mainstay_status mainstay_fortran_read(mainstay_session *session, const char *name, int64_t offset,
                                       const CFI_cdesc_t *data, int64_t *got, _Bool whole)
 {
     size_t there = 0;
     mainstay_status status;
     *got = 0;
-    if (is_refused_piece(name, offset, data))
+    if (is_refused_piece("stream", name, offset, data))
         return MAINSTAY_INVALID_ARGUMENT;
     status = mainstay_read(session, name, (uint64_t)offset, data->base_addr, bytes_of(data), &there);
-    *got = (int64_t)there;
-    if (status == MAINSTAY_OK && whole && there < bytes_of(data))
-        return refuse("stream", name, "it ends before this variable is full; ask for `got`, or read less");
-    return status;
+    return end_read("stream", name, data, status, there, got, whole);
+}
+
+/* `revision` 0: the newest. */
+mainstay_status mainstay_fortran_reader_open(const char *path, int64_t revision, mainstay_reader **reader)
+{
+    if (revision < 0)
+        return refuse("space", path, "a negative number of a revision");
+    return mainstay_reader_open(path, (uint64_t)revision, reader);
+}
+
+mainstay_status mainstay_fortran_reader_read(mainstay_reader *reader, int shard, const char *name, int64_t offset,
+                                             const CFI_cdesc_t *data, int64_t *got, _Bool whole)
+{
+    size_t there = 0;
+    mainstay_status status;
+    *got = 0;
+    if (is_refused_piece("item", name, offset, data))
+        return MAINSTAY_INVALID_ARGUMENT;
+    if (shard < 0)
+        return refuse("item", name, "a negative number of a shard; the first is 0");
+    status = mainstay_reader_read(reader, (uint32_t)shard, name, (uint64_t)offset, data->base_addr, bytes_of(data), &there);
+    return end_read("item", name, data, status, there, got, whole);
+}
+
+/* `numbers`: of `offset`, one for each dimension of the array, in Fortran's order. */
+mainstay_status mainstay_fortran_reader_read_box(mainstay_reader *reader, const char *name, int numbers,
+                                                 const int64_t *offset, const CFI_cdesc_t *data)
+{
+    uint64_t shape[CFI_MAX_RANK + 1], from[CFI_MAX_RANK + 1] = {0};
+    size_t dimensions;
+
+    if (is_refused("box", name, data))
+        return MAINSTAY_INVALID_ARGUMENT;
+    if (numbers != data->rank)
+        return refuse("box", name, "offset needs a number for each dimension of the array");
+    dimensions = shape_of(data, shape);
+    if (!turn(offset, numbers, from))
+        return refuse("box", name, "a negative number in offset; the first cell has offset 0");
+    return mainstay_reader_read_box(reader, name, dimensions, shape, from, data->base_addr, bytes_of(data));
 }

@@ -367,7 +367,7 @@ const char *mainstay_status_name(uint32_t status);
 
 // Has every revision from now on carry the text `value` under `name`, until it is set anew: a step, a
 // version. Local. Names of up to 200 bytes, values of up to 64 KiB, both UTF-8. `mainstay show` prints
-// them.
+// them. A checkpoint that was begun has its notes already: MAINSTAY_INVALID_ARGUMENT.
 mainstay_status mainstay_note(mainstay_session *session,
                               const char *name,
                               const char *value);
@@ -407,8 +407,9 @@ mainstay_status mainstay_reader_item(const mainstay_reader *reader,
                                      size_t index,
                                      mainstay_item *item);
 
-// Reads up to `bytes` bytes of the item `name` of a shard, from byte `offset` on, into `data`; `*got`, which may
-// be NULL, says how many there were: fewer only at the item's end. Every block is verified before.
+// Reads up to `bytes` bytes of the item `name` of a shard, from byte `offset` on, into `data`. `got` may be NULL;
+// else `*got` becomes how many there were: fewer only at the item's end; 0 after an error, when `data` is
+// undefined. Every block is verified before.
 mainstay_status mainstay_reader_read(mainstay_reader *reader,
                                      uint32_t shard,
                                      const char *name,
@@ -524,7 +525,7 @@ mainstay_status mainstay_abandon(mainstay_session *session);
 
 // Reads `bytes` bytes at `offset` of the stream `name` of the revision that the last mainstay_restore
 // brought back, verified. `*got` becomes how many there were: fewer than `bytes` only at the end of the
-// stream. Local; until the next checkpoint begins.
+// stream; 0 after an error, when `data` is undefined. Local; until the next checkpoint begins.
 mainstay_status mainstay_read(mainstay_session *session,
                               const char *name,
                               uint64_t offset,

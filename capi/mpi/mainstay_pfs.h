@@ -56,7 +56,8 @@ MAINSTAY_SHIM char *mainstay_pfs_hints(MPI_Info info) {
 #else
     if (MPI_Info_get(info, key, MPI_MAX_INFO_VAL, lines + used + length + 1, &found) != MPI_SUCCESS) continue;
 #endif
-    if (!found) continue;
+    /* A line break would begin another hint. */
+    if (!found || strchr(lines + used, '\n')) continue;
     used += strlen(lines + used);
     lines[used++] = '\n';
   }

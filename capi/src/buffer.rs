@@ -2,9 +2,9 @@
 
 use crate::{
     error::{Status, c_text, guard, null},
+    memory::{given, room},
     region::name_of,
     session::{Session, session_of},
-    stream::memory,
 };
 use std::ffi::{c_char, c_void};
 
@@ -42,13 +42,9 @@ pub unsafe extern "C" fn mainstay_put(
     revision: *mut u64,
 ) -> Status {
     guard(|| {
-        // SAFETY: the caller's promises are passed on; without bytes nothing is read.
-        let (session, name, revision) = unsafe { (session_of(session)?, name_of(name), revision.as_mut()) };
-        let data = memory(data, bytes).map(|bytes| match bytes {
-            0 => &[][..],
-            // SAFETY: so many bytes are there, as the caller promised.
-            _ => unsafe { std::slice::from_raw_parts(data.cast::<u8>(), bytes) },
-        });
+        // SAFETY: the caller's promises are passed on.
+        let (session, name, data, revision) =
+            unsafe { (session_of(session)?, name_of(name), given(data, bytes), revision.as_mut()) };
         // What one rank gave wrong, the others must learn.
         let (name, data) = match name {
             Ok(name) => (name, data),
@@ -84,13 +80,9 @@ pub unsafe extern "C" fn mainstay_get(
     got: *mut Got,
 ) -> Status {
     guard(|| {
-        // SAFETY: the caller's promises are passed on; without bytes nothing is written.
-        let (session, name, got) = unsafe { (session_of(session)?, name_of(name), got.as_mut()) };
-        let into = memory(data, bytes).map(|bytes| match bytes {
-            0 => &mut [][..],
-            // SAFETY: room for so many bytes is there, as the caller promised.
-            _ => unsafe { std::slice::from_raw_parts_mut(data.cast::<u8>(), bytes) },
-        });
+        // SAFETY: the caller's promises are passed on.
+        let (session, name, into, got) =
+            unsafe { (session_of(session)?, name_of(name), room(data, bytes), got.as_mut()) };
         let (name, into) = match name {
             Ok(name) => (name, into),
             Err(error) => (String::new(), Err(error)),

@@ -11,6 +11,7 @@ mod checkpoint;
 mod due;
 mod error;
 mod group;
+mod memory;
 mod notes;
 mod options;
 mod output;

@@ -9,7 +9,7 @@ use std::ffi::{CStr, c_char};
 
 /// Has every revision from now on carry the text `value` under `name`, until it is set anew: a step, a
 /// version. Local. Names of up to 200 bytes, values of up to 64 KiB, both UTF-8. `mainstay show` prints
-/// them.
+/// them. A checkpoint that was begun has its notes already: MAINSTAY_INVALID_ARGUMENT.
 ///
 /// # Safety
 /// `session` is open, `name` and `value` end with a zero byte.

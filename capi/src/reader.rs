@@ -2,9 +2,9 @@
 
 use crate::{
     error::{Status, c_text, guard, null},
+    memory::room,
     region::{name_of, numbers_of},
     session::bytes_of,
-    stream::memory,
 };
 use mainstay_engine::{Error, space::format::Item as EngineItem};
 use std::{
@@ -137,8 +137,9 @@ pub unsafe extern "C" fn mainstay_reader_item(
     })
 }
 
-/// Reads up to `bytes` bytes of the item `name` of a shard, from byte `offset` on, into `data`; `*got`, which may
-/// be NULL, says how many there were: fewer only at the item's end. Every block is verified before.
+/// Reads up to `bytes` bytes of the item `name` of a shard, from byte `offset` on, into `data`. `got` may be NULL;
+/// else `*got` becomes how many there were: fewer only at the item's end; 0 after an error, when `data` is
+/// undefined. Every block is verified before.
 ///
 /// # Safety
 /// `reader` is open, `name` ends with a zero byte, `data` has room for `bytes`.
@@ -154,13 +155,13 @@ pub unsafe extern "C" fn mainstay_reader_read(
     got: *mut usize,
 ) -> Status {
     guard(|| {
+        let mut nobody = 0;
+        // SAFETY: null or as the caller promised.
+        let got = unsafe { got.as_mut() }.unwrap_or(&mut nobody);
+        *got = 0;
         // SAFETY: the caller's promises are passed on.
         let (reader, name, into) = unsafe { (reader.as_mut(), name_of(name)?, room(data, bytes)?) };
-        let read = reader.ok_or_else(|| null("reader"))?.engine.read(shard, &name, offset, into)?;
-        // SAFETY: null or as the caller promised.
-        if let Some(got) = unsafe { got.as_mut() } {
-            *got = read;
-        }
+        *got = reader.ok_or_else(|| null("reader"))?.engine.read(shard, &name, offset, into)?;
         Ok(())
     })
 }
@@ -205,15 +206,4 @@ pub unsafe extern "C" fn mainstay_reader_close(reader: *mut Reader) -> Status {
         }
         Ok(())
     })
-}
-
-/// # Safety
-/// `data` is null or has room for `bytes`.
-#[allow(unsafe_code)]
-unsafe fn room<'a>(data: *mut c_void, bytes: usize) -> Result<&'a mut [u8], Error> {
-    match memory(data, bytes)? {
-        0 => Ok(&mut []),
-        // SAFETY: as the caller promised, and not null.
-        bytes => Ok(unsafe { std::slice::from_raw_parts_mut(data.cast(), bytes) }),
-    }
 }

@@ -49,14 +49,8 @@ pub unsafe extern "C" fn mainstay_protect(
     data: *mut c_void,
     bytes: usize,
 ) -> Status {
-    guard(|| {
-        // SAFETY: the caller's promises are passed on.
-        unsafe {
-            let session = session_of(session)?;
-            let region = Region::new(&name_of(name)?, data.cast(), bytes as u64)?;
-            session.engine.protect(region)
-        }
-    })
+    // SAFETY: the caller's promises are passed on.
+    guard(|| unsafe { protect(session, name, |name| Region::new(name, data.cast(), bytes as u64)) })
 }
 
 /// As mainstay_protect, for an array: `shape` holds `dimensions` numbers of elements, slowest first.
@@ -74,15 +68,10 @@ pub unsafe extern "C" fn mainstay_protect_array(
     dimensions: usize,
     shape: *const u64,
 ) -> Status {
-    guard(|| {
-        let element = element_of(r#type)?;
-        // SAFETY: the caller's promises are passed on.
-        unsafe {
-            let shape = numbers_of(shape, dimensions, "shape")?;
-            let session = session_of(session)?;
-            let region = Region::array(&name_of(name)?, data.cast(), element, shape)?;
-            session.engine.protect(region)
-        }
+    // SAFETY: the caller's promises are passed on.
+    guard(|| unsafe {
+        let (element, shape) = (element_of(r#type)?, numbers_of(shape, dimensions, "shape")?);
+        protect(session, name, |name| Region::array(name, data.cast(), element, shape))
     })
 }
 
@@ -104,17 +93,12 @@ pub unsafe extern "C" fn mainstay_protect_box(
     global_shape: *const u64,
     offset: *const u64,
 ) -> Status {
-    guard(|| {
-        let element = element_of(r#type)?;
-        // SAFETY: the caller's promises are passed on.
-        unsafe {
-            let shape = numbers_of(shape, dimensions, "shape")?;
-            let global_shape = numbers_of(global_shape, dimensions, "global_shape")?.to_vec();
-            let place = PlaceInWhole { global_shape, offset: numbers_of(offset, dimensions, "offset")?.to_vec() };
-            let session = session_of(session)?;
-            let region = Region::placed(&name_of(name)?, data.cast(), element, shape, place)?;
-            session.engine.protect(region)
-        }
+    // SAFETY: the caller's promises are passed on.
+    guard(|| unsafe {
+        let (element, shape) = (element_of(r#type)?, numbers_of(shape, dimensions, "shape")?);
+        let global_shape = numbers_of(global_shape, dimensions, "global_shape")?.to_vec();
+        let place = PlaceInWhole { global_shape, offset: numbers_of(offset, dimensions, "offset")?.to_vec() };
+        protect(session, name, |name| Region::placed(name, data.cast(), element, shape, place))
     })
 }
 
@@ -129,6 +113,19 @@ pub unsafe extern "C" fn mainstay_unprotect(session: *mut Session, name: *const 
         // SAFETY: the caller's promises are passed on.
         unsafe { session_of(session)?.engine.unprotect(&name_of(name)?) }
     })
+}
+
+/// # Safety
+/// `session` is null or open, `name` is null or ends with a zero byte.
+#[allow(unsafe_code)]
+unsafe fn protect(
+    session: *mut Session,
+    name: *const c_char,
+    region: impl FnOnce(&str) -> Result<Region, Error>,
+) -> Result<(), Error> {
+    // SAFETY: the caller's promises are passed on.
+    let (session, name) = unsafe { (session_of(session)?, name_of(name)?) };
+    session.engine.protect(region(&name)?)
 }
 
 fn element_of(code: u32) -> Result<ElementType, Error> {

@@ -2,10 +2,10 @@
 
 use crate::{
     error::{Status, guard, null},
+    memory::{given, room},
     region::name_of,
     session::{Session, session_of},
 };
-use mainstay_engine::Error;
 use std::ffi::{c_char, c_void};
 
 /// t1 of a checkpoint that the program writes in pieces: any number of mainstay_write, then
@@ -48,12 +48,9 @@ pub unsafe extern "C" fn mainstay_write(
     bytes: usize,
 ) -> Status {
     guard(|| {
-        let bytes = memory(data, bytes)?;
-        // SAFETY: the caller's promises are passed on; without bytes nothing is read.
-        unsafe {
-            let piece = if bytes == 0 { &[] } else { std::slice::from_raw_parts(data.cast(), bytes) };
-            session_of(session)?.engine.write(&name_of(name)?, offset, piece)
-        }
+        // SAFETY: the caller's promises are passed on.
+        let (piece, session, name) = unsafe { (given(data, bytes)?, session_of(session)?, name_of(name)?) };
+        session.engine.write(&name, offset, piece)
     })
 }
 
@@ -72,7 +69,7 @@ pub unsafe extern "C" fn mainstay_abandon(session: *mut Session) -> Status {
 
 /// Reads `bytes` bytes at `offset` of the stream `name` of the revision that the last mainstay_restore
 /// brought back, verified. `*got` becomes how many there were: fewer than `bytes` only at the end of the
-/// stream. Local; until the next checkpoint begins.
+/// stream; 0 after an error, when `data` is undefined. Local; until the next checkpoint begins.
 ///
 /// # Safety
 /// `session` is open, `name` ends with a zero byte, `data` points to room for `bytes` bytes, which may be
@@ -88,14 +85,12 @@ pub unsafe extern "C" fn mainstay_read(
     got: *mut usize,
 ) -> Status {
     guard(|| {
-        let bytes = memory(data, bytes)?;
-        // SAFETY: the caller's promises are passed on; without bytes nothing is written.
-        unsafe {
-            let got = got.as_mut().ok_or_else(|| null("got"))?;
-            *got = 0;
-            let into = if bytes == 0 { &mut [] } else { std::slice::from_raw_parts_mut(data.cast(), bytes) };
-            *got = session_of(session)?.engine.read(&name_of(name)?, offset, into)?;
-        }
+        // SAFETY: null or as the caller promised.
+        let got = unsafe { got.as_mut() }.ok_or_else(|| null("got"))?;
+        *got = 0;
+        // SAFETY: the caller's promises are passed on.
+        let (into, session, name) = unsafe { (room(data, bytes)?, session_of(session)?, name_of(name)?) };
+        *got = session.engine.read(&name, offset, into)?;
         Ok(())
     })
 }
@@ -115,16 +110,4 @@ pub unsafe extern "C" fn mainstay_stream_bytes(session: *mut Session, name: *con
         *bytes = session.engine.stream_bytes(&name)?;
         Ok(())
     })
-}
-
-/// `bytes` again, if there can be so many at `data`.
-pub(crate) fn memory(data: *const c_void, bytes: usize) -> Result<usize, Error> {
-    if data.is_null() && bytes > 0 {
-        return Err(null("data"));
-    }
-    // No memory has more, and a count that was negative would.
-    if bytes > isize::MAX as usize {
-        return Err(Error::argument("bytes", format!("{bytes} of them, more than any memory has")));
-    }
-    Ok(bytes)
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     arguments,
-    document::{self, Advise, ExpectedPool, MeasuredNode},
+    document::{self, Advise, ExpectedPool, Key, MeasuredNode},
     exit::{Exit, Failure, say},
     nodes::{Node, Part, nodes},
     output,
@@ -44,9 +44,7 @@ fn tell(
     let advised = smallest_near_best(&expected).unwrap_or(POOLS[0]);
     let advice = Advise {
         space: document::Space::of(survey),
-        revision: revision.key.number,
-        lineage: revision.key.lineage.number,
-        lineage_id: document::hex(&revision.key.lineage.id),
+        key: Key::of(revision.key),
         t1_unix_ns: revision.t1_unix_ns(),
         nodes: nodes.iter().zip(&staged).map(|(node, staging)| measured_node(node, staging)).collect(),
         pools: expected.map(|(pool_bytes, time)| ExpectedPool { pool_bytes, expected_ns: ns(time) }).into(),
@@ -153,8 +151,8 @@ fn measured_node(node: &Node, staging: &Staging) -> MeasuredNode {
 fn page(advice: &Advise<'_>) -> String {
     let mut page = format!(
         "measured in revision {} of lineage {}, saved {} (UTC)\n\n{}\n{}\n",
-        advice.revision,
-        advice.lineage,
+        advice.key.revision,
+        advice.key.lineage,
         text::when(advice.t1_unix_ns),
         node_table(&advice.nodes),
         pool_table(advice),

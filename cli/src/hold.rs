@@ -2,7 +2,7 @@
 
 use crate::{
     arguments,
-    document::{self, hex},
+    document::{self, Key, hex},
     exit::{Exit, Failure, say},
     output, salvage,
     show::missing,
@@ -14,7 +14,7 @@ use mainstay_engine::{
     tend::{self, Holding},
     unix_ns,
 };
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
 /// How often another newest revision is tried when a running job lets go of each.
 const TRIES: usize = 10;
@@ -26,8 +26,8 @@ pub fn hold(wanted: &arguments::Hold) -> Result<Exit, Failure> {
     for _ in 0..TRIES {
         let survey = SpaceSurvey::open(&wanted.space.path)?;
         let key = chosen(&survey, wanted.revision)?;
-        let Some((hold, counts)) = take(wanted.space.path.as_path(), &survey, key, &wanted.note, expires, wanted.wait)?
-        else {
+        let holding = tend::hold(&wanted.space.path, key, &wanted.note, expires, wanted.wait)?;
+        let Some((hold, counts)) = taken(&survey, key, holding)? else {
             if wanted.revision.is_none() {
                 continue;
             }
@@ -45,16 +45,10 @@ pub fn hold(wanted: &arguments::Hold) -> Result<Exit, Failure> {
     ))
 }
 
-/// Holds a revision: the hold, and whether it counts already; `None` if the revision was let go before.
-pub fn take(
-    space: &Path,
-    survey: &SpaceSurvey,
-    key: RevisionKey,
-    note: &str,
-    expires_unix_ns: u64,
-    wait: Duration,
-) -> Result<Option<(Hold, bool)>, Failure> {
-    match tend::hold(space, key, note, expires_unix_ns, wait)? {
+/// The hold that was taken on the revision `key`, and whether it counts already; `None` if the revision was let go
+/// before.
+pub fn taken(survey: &SpaceSurvey, key: RevisionKey, holding: Holding) -> Result<Option<(Hold, bool)>, Failure> {
+    match holding {
         Holding::Counts(hold) => Ok(Some((hold, true))),
         Holding::Pending(hold) => Ok(Some((hold, false))),
         Holding::Gone => Ok(None),
@@ -192,9 +186,7 @@ impl document::Hold {
     pub fn of(hold: &Hold) -> document::Hold {
         document::Hold {
             id: hex(&hold.id),
-            revision: hold.number,
-            lineage: hold.lineage.number,
-            lineage_id: hex(&hold.lineage.id),
+            key: Key::of(RevisionKey { lineage: hold.lineage, number: hold.number }),
             created_unix_ns: hold.created_unix_ns,
             expires_unix_ns: Some(hold.expires_unix_ns).filter(|ns| *ns > 0),
             note: hold.note.clone(),

@@ -41,8 +41,8 @@ fn table(revisions: &[Revision]) -> String {
             _ => r.shards.to_string(),
         };
         vec![
-            r.revision.to_string(),
-            r.lineage.to_string(),
+            r.key.revision.to_string(),
+            r.key.lineage.to_string(),
             r.state_name(),
             shards,
             text::bytes(r.bytes),

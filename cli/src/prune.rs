@@ -2,7 +2,7 @@
 
 use crate::{
     arguments,
-    document::{self, PrunedRevision, hex},
+    document::{self, Key, PrunedRevision},
     exit::{Exit, Failure, say},
     output, progress, salvage,
     text::{self, Align},
@@ -39,10 +39,10 @@ pub fn prune(wanted: &arguments::Prune) -> Result<Exit, Failure> {
         let revisions = fates.iter().map(PrunedRevision::of).collect();
         let (space, dry_run) = (survey.path.as_str(), wanted.dry_run);
         output::json(&document::Prune { space, dry_run, revisions, layouts_removed })?;
-    } else if fates.is_empty() {
-        output::text("no revision\n")?;
     } else {
-        output::text(&(table(&fates) + &summary(wanted.dry_run, &fates, &layouts_removed)))?;
+        let page = if fates.is_empty() { "no revision\n".to_owned() } else { page(wanted.dry_run, &fates) };
+        let removed = layouts_removed.iter().map(|file| format!("{file} was empty and is removed\n"));
+        output::text(&(page + &removed.collect::<String>()))?;
     }
     Ok(Exit::Good)
 }
@@ -77,14 +77,10 @@ fn table(fates: &[Fate]) -> String {
     text::table(&columns, fates.iter().map(row))
 }
 
-fn summary(dry_run: bool, fates: &[Fate], layouts_removed: &[String]) -> String {
+fn page(dry_run: bool, fates: &[Fate]) -> String {
     let gone = fates.iter().filter(|fate| fate.goes()).count();
-    let mut lines = match (dry_run, gone) {
-        (true, gone) => format!("\n{gone} would go; nothing was changed\n"),
-        (false, gone) => format!("\n{gone} went\n"),
-    };
-    layouts_removed.iter().for_each(|file| lines += &format!("{file} was empty and is removed\n"));
-    lines
+    let what = if dry_run { "would go; nothing was changed" } else { "went" };
+    table(fates) + &format!("\n{gone} {what}\n")
 }
 
 fn words(reason: Reason) -> &'static str {
@@ -109,9 +105,7 @@ impl PrunedRevision {
             Reason::Unfinished => "unfinished",
         };
         PrunedRevision {
-            revision: fate.key.number,
-            lineage: fate.key.lineage.number,
-            lineage_id: hex(&fate.key.lineage.id),
+            key: Key::of(fate.key),
             complete: fate.complete,
             bytes: fate.bytes,
             t1_unix_ns: fate.t1_unix_ns,

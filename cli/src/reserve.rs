@@ -17,7 +17,7 @@ use std::{ffi::OsStr, fs, path::Path};
 /// A list of sizes is no larger.
 const LIST_BYTES_MAX: u64 = 64 << 20;
 
-pub fn reserve(wanted: &arguments::Reserve) -> Result<Exit, Failure> {
+pub fn reserve(arguments::Reserve { room: wanted }: &arguments::Reserve) -> Result<Exit, Failure> {
     let config = settings(&wanted.placing)?;
     let ranks = || Err(usage("say for how many ranks: --ranks"));
     let Some(reservation) = sized(&wanted.sizes, config.keep, ranks)? else {
@@ -28,7 +28,7 @@ pub fn reserve(wanted: &arguments::Reserve) -> Result<Exit, Failure> {
     tell(&wanted.space, &reservation, &reserved)
 }
 
-pub fn grow(wanted: &arguments::Grow) -> Result<Exit, Failure> {
+pub fn grow(arguments::Grow { room: wanted }: &arguments::Grow) -> Result<Exit, Failure> {
     let config = settings(&wanted.placing)?;
     let path = &wanted.space.path;
     let survey = SpaceSurvey::open(path)?;

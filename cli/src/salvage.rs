@@ -2,7 +2,7 @@
 
 use crate::{
     arguments,
-    document::{self, Incomplete, Missing, SalvagedShard, hex},
+    document::{self, Incomplete, Key, Missing, SalvagedShard},
     exit::{Exit, Failure},
     output,
     text::{self, Align},
@@ -141,9 +141,7 @@ impl Incomplete {
         let missing = revision.missing.iter().map(|missing| Missing { from: missing.start, below: missing.end });
         Incomplete {
             space: revision.space.display().to_string(),
-            revision: revision.key.number,
-            lineage: revision.key.lineage.number,
-            lineage_id: hex(&revision.key.lineage.id),
+            key: Key::of(revision.key),
             shards: revision.shard_count,
             missing: missing.collect(),
         }
@@ -162,9 +160,7 @@ impl SalvagedShard {
         };
         SalvagedShard {
             space: shard.space.display().to_string(),
-            revision: shard.key.number,
-            lineage: shard.key.lineage.number,
-            lineage_id: hex(&shard.key.lineage.id),
+            key: Key::of(shard.key),
             shard: shard.shard,
             fate,
             why,

@@ -136,9 +136,9 @@ fn revision_page(shown: &ShownRevision, with_phases: bool) -> String {
     let r = &shown.revision;
     let mut page = format!(
         "\nrevision {} of lineage {} (id {}), {}: {} of {} shards, {}, saved {} (UTC)\n\n",
-        r.revision,
-        r.lineage,
-        &r.lineage_id[..8],
+        r.key.revision,
+        r.key.lineage,
+        &r.key.lineage_id[..8],
         r.state_name(),
         r.shards_found,
         r.shards,

@@ -1,7 +1,7 @@
 //! What a killed job had staged for a space in the memory of this node, told by those who look.
 
 use crate::{
-    document::{Staged, hex},
+    document::{Key, Staged},
     salvage::pool_directory,
 };
 use mainstay_engine::{SpaceSurvey, tend};
@@ -22,8 +22,8 @@ pub fn lines(staged: &[Staged]) -> String {
         format!(
             "revision {} of lineage {}: {} of {} shards are staged in memory here, not saved; the next start \
              completes them, or mainstay salvage\n",
-            revision.revision,
-            revision.lineage,
+            revision.key.revision,
+            revision.key.lineage,
             revision.shards_staged.len(),
             revision.shards
         )
@@ -33,12 +33,6 @@ pub fn lines(staged: &[Staged]) -> String {
 
 impl Staged {
     fn of(revision: &tend::Staged) -> Staged {
-        Staged {
-            revision: revision.key.number,
-            lineage: revision.key.lineage.number,
-            lineage_id: hex(&revision.key.lineage.id),
-            shards: revision.shard_count,
-            shards_staged: revision.shards.clone(),
-        }
+        Staged { key: Key::of(revision.key), shards: revision.shard_count, shards_staged: revision.shards.clone() }
     }
 }

@@ -1,9 +1,10 @@
 //! Files that appear whole or not at all: written in a folder beside their place, and named at the end.
 
 use crate::exit::{Exit, Failure};
-use mainstay_engine::unix_ns;
+use mainstay_engine::{SpaceSurvey, space, unix_ns};
 use std::{
     collections::BTreeSet,
+    ffi::OsStr,
     fs::{self, File, OpenOptions},
     io,
     os::unix::fs::FileExt,
@@ -76,12 +77,21 @@ impl Unfinished {
     }
 }
 
-/// An error if one of `names` is there already, unless it may be replaced.
+/// An error if one of `names` is there already, unless it may be replaced, or is one of a space's own files.
 pub fn refuse_existing(target: &Path, names: &[PathBuf], force: bool) -> Result<(), Failure> {
+    if let Some(path) = names.iter().map(|name| target.join(name)).find(|path| is_of_space(path)) {
+        return Err(Failure::refused(format!("{} is a file of the space that lies there", path.display())));
+    }
     let there = names.iter().map(|name| target.join(name)).find(|path| !force && path.symlink_metadata().is_ok());
     there.map_or(Ok(()), |path| {
         Err(Failure::refused(format!("{} is there already; --force replaces such files", path.display())))
     })
+}
+
+/// Whether there is a space in its directory, and the name one of those that spaces keep for themselves.
+fn is_of_space(path: &Path) -> bool {
+    let own = |name: &OsStr| name.to_str().is_some_and(space::is_of_space);
+    path.file_name().is_some_and(own) && path.parent().is_some_and(|folder| SpaceSurvey::open(folder).is_ok())
 }
 
 impl Drop for Unfinished {

@@ -2,7 +2,7 @@
 
 use crate::{
     arguments,
-    document::{self, Verdict, VerifiedRevision},
+    document::{self, Key, Verdict, VerifiedRevision},
     exit::{Exit, Failure, say},
     output, progress,
     show::missing,
@@ -77,14 +77,7 @@ fn verify_one(revision: &RevisionSurvey, bar: &ProgressBar) -> Result<VerifiedRe
         Verified::Damaged { what } => (Verdict::Damaged, what),
         Verified::LetGo => (Verdict::LetGo, Vec::new()),
     };
-    Ok(VerifiedRevision {
-        revision: revision.key.number,
-        lineage: revision.key.lineage.number,
-        lineage_id: document::hex(&revision.key.lineage.id),
-        verdict,
-        bytes: revision.bytes(),
-        damage,
-    })
+    Ok(VerifiedRevision { key: Key::of(revision.key), verdict, bytes: revision.bytes(), damage })
 }
 
 fn table(revisions: &[VerifiedRevision]) -> String {
@@ -96,7 +89,7 @@ fn table(revisions: &[VerifiedRevision]) -> String {
             Verdict::Damaged => "damaged",
             Verdict::LetGo => "let go meanwhile by the job that has the space open",
         };
-        vec![r.revision.to_string(), r.lineage.to_string(), text::bytes(r.bytes), verdict.to_owned()]
+        vec![r.key.revision.to_string(), r.key.lineage.to_string(), text::bytes(r.bytes), verdict.to_owned()]
     };
     text::table(&columns, revisions.iter().map(row))
 }

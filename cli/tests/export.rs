@@ -12,11 +12,6 @@ use std::{
     os::unix::fs::{FileExt, symlink},
     path::{Path, PathBuf},
     process::Command,
-    sync::{
-        Barrier,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread,
 };
 use support::{CELLS, MAINSTAY, RANKS, Ran, Space, field};
 
@@ -193,9 +188,7 @@ fn what_is_not_there_is_told() {
 #[test]
 fn beside_a_running_job_all_files_are_of_one_revision() {
     let space = Space::with(1, 1);
-    let (stop, over, meeting) = (AtomicBool::new(false), AtomicBool::new(false), Barrier::new(RANKS));
-    let look = || {
-        let _stop = StopAtEnd(&stop);
+    space.beside_a_job(|| {
         for round in 0..15 {
             let ran = export(&space, &out(&space), &["--force", "--json", "--format", "raw"]);
             if ran.code == 1 && ran.err.contains("let the revision go") {
@@ -210,32 +203,7 @@ fn beside_a_running_job_all_files_are_of_one_revision() {
         }
         let held = space.mainstay(&["ls", "--json"]).json()["holds"].as_array().unwrap().len();
         assert_eq!(held, 0, "an export left its hold");
-    };
-    thread::scope(|scope| {
-        scope.spawn(look);
-        space.run(|rank, session, state| {
-            for step in 2.. {
-                state.copy_from_slice(&field(rank, step));
-                assert_eq!(session.checkpoint().unwrap(), step);
-                if rank == 0 {
-                    over.store(stop.load(Ordering::Acquire), Ordering::Release);
-                }
-                meeting.wait();
-                if over.load(Ordering::Acquire) {
-                    break;
-                }
-            }
-        });
     });
-}
-
-/// The job ends even if the looking fails.
-struct StopAtEnd<'a>(&'a AtomicBool);
-
-impl Drop for StopAtEnd<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
-    }
 }
 
 /// The command was ended by the signal, without a word, and left a folder behind.

@@ -10,11 +10,6 @@ use std::{
     },
     path::Path,
     process::{Command, Stdio},
-    sync::{
-        Barrier,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread,
 };
 use support::{CELLS, MAINSTAY, RANKS, Ran, Space, field, mainstay};
 
@@ -315,9 +310,7 @@ fn a_space_that_a_job_has_open_is_in_use() {
 #[test]
 fn beside_a_running_job_nothing_is_called_damaged() {
     let space = Space::with(1, 1);
-    let (stop, over, meeting) = (AtomicBool::new(false), AtomicBool::new(false), Barrier::new(RANKS));
-    let look = || {
-        let _stop = StopAtEnd(&stop);
+    space.beside_a_job(|| {
         let (mut good, mut let_go) = (0, 0);
         for round in 0..40 {
             for command in ["ls", "show"] {
@@ -335,30 +328,5 @@ fn beside_a_running_job_nothing_is_called_damaged() {
             }
         }
         println!("beside a running job: {good} revisions good, {let_go} let go while they were read");
-    };
-    thread::scope(|scope| {
-        scope.spawn(look);
-        space.run(|rank, session, state| {
-            for step in 1.. {
-                state.copy_from_slice(&field(rank, step));
-                session.checkpoint().unwrap();
-                if rank == 0 {
-                    over.store(stop.load(Ordering::Acquire), Ordering::Release);
-                }
-                meeting.wait();
-                if over.load(Ordering::Acquire) {
-                    break;
-                }
-            }
-        });
     });
-}
-
-/// The job ends even if the looking fails.
-struct StopAtEnd<'a>(&'a AtomicBool);
-
-impl Drop for StopAtEnd<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
-    }
 }

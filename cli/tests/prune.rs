@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::process::Command;
+use std::{fs, process::Command};
 use support::{MAINSTAY, RANKS, Space, field, mainstay};
 
 /// Complete revisions, newest first.
@@ -75,4 +75,21 @@ fn without_a_rule_it_is_wrong_usage() {
     }
     mainstay(&["prune", "--keep-last", "1"], space.directory.path()).refused(3, &["no layout"]);
     assert!(!space.directory.path().join("lock").exists());
+}
+
+/// Also where there is no revision to tell of: a reservation was cut off before it removed what it stands for.
+#[test]
+fn it_says_which_layouts_it_removed() {
+    let space = Space::new(1);
+    space.mainstay(&["reserve", "--ranks", "1", "--per-rank", "1KiB"]);
+    let older = space.layout();
+    let aside = space.directory.path().join("aside");
+    fs::copy(&older, &aside).unwrap();
+    space.mainstay(&["grow", "--per-rank", "2KiB"]);
+    fs::rename(&aside, &older).unwrap();
+    let ran = space.mainstay(&["prune", "--keep-last", "1"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let removed = format!("{} was empty and is removed", older.file_name().unwrap().display());
+    assert!(ran.out.contains("no revision") && ran.out.contains(&removed), "{ran:?}");
+    assert!(!older.exists());
 }

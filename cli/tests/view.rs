@@ -7,19 +7,19 @@ mod bytes;
 mod support;
 
 use bytes::Layout;
-use mainstay_engine::space::format::PlaceInWhole;
+use mainstay_engine::{
+    Region,
+    space::format::{ElementType, PlaceInWhole},
+};
 use rust_hdf5::H5File;
 use serde_json::Value;
 use std::{
+    ffi::OsString,
     fs,
+    os::unix::ffi::OsStringExt,
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::PathBuf,
     process::Command,
-    sync::{
-        Barrier,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread,
 };
 use support::{CELLS, MAINSTAY, RANKS, Ran, Space, field};
 
@@ -150,6 +150,71 @@ fn names_that_cannot_be_are_left_out() {
     }
 }
 
+/// What is called as the group of the shards would stand among them, or in place of one of their items.
+#[test]
+#[expect(unsafe_code, reason = "regions are memory of the program")]
+fn an_array_called_like_the_shards_is_left_out() {
+    const NAMES: [&str; 2] = ["shard/0000/field", "shard/0009/more"];
+    let space = Space::new(1);
+    space.run(|rank, session, state| {
+        state.copy_from_slice(&field(rank, 1));
+        let mut cells = vec![rank as u64];
+        let place = PlaceInWhole { global_shape: vec![RANKS as u64], offset: vec![rank as u64] };
+        for name in NAMES {
+            // SAFETY: taken out again before the memory goes.
+            let region = unsafe {
+                Region::placed(name, cells.as_mut_ptr().cast(), ElementType::U64, &[1], place.clone()).unwrap()
+            };
+            session.protect(region).unwrap();
+        }
+        session.checkpoint().unwrap();
+        session.wait().unwrap();
+        NAMES.iter().for_each(|name| session.unprotect(name).unwrap());
+    });
+    let ran = view(&space, &["--json"]);
+    let left = &ran.json()["left_out"];
+    assert_eq!((ran.code, left.as_array().unwrap().len()), (0, 2), "{ran:?}");
+    for array in left.as_array().unwrap() {
+        assert!(array["shard"].is_null() && array["why"].as_str().unwrap().contains("/shard"), "{ran:?}");
+    }
+    assert!(numbers(&space, "shard/0000/field") == field(0, 1));
+}
+
+/// Also with --force: whoever replaces these has lost the space, or lets a second job in.
+#[test]
+fn the_files_of_a_space_are_nobodys_to_replace() {
+    let space = Space::with(1, 2);
+    let before = fs::read(space.layout()).unwrap();
+    let another = space.path().join("layout-000009-000000-00000000.mainstay");
+    for target in [space.layout(), space.path().join("lock"), another] {
+        for way in ["--copy", "--no-hold"] {
+            let mut command = Command::new(MAINSTAY);
+            command.arg("view").arg(space.path()).arg("--hdf5").arg(&target).args(["--force", way]);
+            Ran::of(command.output().unwrap()).refused(4, &["a file of the space"]);
+        }
+    }
+    assert!(fs::read(space.layout()).unwrap() == before);
+    assert_eq!(space.mainstay(&["verify"]).code, 0);
+    // Another file may lie there.
+    let mut command = Command::new(MAINSTAY);
+    command.arg("view").arg(space.path()).arg("--hdf5").arg(space.path().join("out.h5"));
+    assert_eq!(command.status().unwrap().code(), Some(0));
+}
+
+/// HDF5 names files in UTF-8; who asks for a relative name, or for a copy, needs no other.
+#[test]
+fn a_space_whose_path_is_no_text_can_be_seen() {
+    let mut space = Space::new(1);
+    space.name = OsString::from_vec(b"sp\xffce".to_vec());
+    space.run(|rank, session, state| {
+        state.copy_from_slice(&field(rank, 1));
+        session.checkpoint().unwrap();
+    });
+    view(&space, &["--no-hold"]).refused(4, &["UTF-8", "--copy"]);
+    assert_eq!(view(&space, &["--copy"]).code, 0);
+    assert!(numbers(&space, "shard/0001/field") == field(1, 1));
+}
+
 /// Each rank's rows of one array, of which the space says so.
 fn placed(global: [u64; 2], offset: impl Fn(u64) -> u64) -> Space {
     let space = Space::with(1, 2);
@@ -203,12 +268,9 @@ fn what_goes_together_and_what_does_not() {
 #[test]
 fn beside_a_running_job_a_view_stays_as_it_was() {
     let space = Space::with(1, 1);
-    let (stop, over, meeting) = (AtomicBool::new(false), AtomicBool::new(false), Barrier::new(RANKS));
-    let look = || {
-        let _stop = StopAtEnd(&stop);
+    space.beside_a_job(|| {
         for round in 0..3 {
-            // Of two there is no room.
-            assert_eq!(space.mainstay(&["release", "--all"]).code, 0);
+            // Of two holds there is no room: that of the file before goes with it.
             let ran = view(&space, &["--force", "--json"]);
             if ran.code == 1 && ran.err.contains("let the revision go") {
                 continue;
@@ -224,31 +286,6 @@ fn beside_a_running_job_a_view_stays_as_it_was() {
                 assert!(found == field(rank, shown), "round {round}: rank {rank} is not of revision {shown}");
             }
         }
-    };
-    thread::scope(|scope| {
-        scope.spawn(look);
-        space.run(|rank, session, state| {
-            for step in 2.. {
-                state.copy_from_slice(&field(rank, step));
-                assert_eq!(session.checkpoint().unwrap(), step);
-                if rank == 0 {
-                    over.store(stop.load(Ordering::Acquire), Ordering::Release);
-                }
-                meeting.wait();
-                if over.load(Ordering::Acquire) {
-                    break;
-                }
-            }
-        });
     });
     assert_eq!(holds(&space).len(), 1);
-}
-
-/// The job ends even if the looking fails.
-struct StopAtEnd<'a>(&'a AtomicBool);
-
-impl Drop for StopAtEnd<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
-    }
 }

@@ -231,6 +231,26 @@ fn what_is_no_box_comes_back_where_there_is_no_doubt() {
     }
 }
 
+/// What the only rank had, all ranks had: also a job that was on one rank for a while goes on as many.
+#[test]
+fn a_job_of_one_rank_goes_on_on_many() {
+    let folder = TempDir::new_in("/dev/shm").unwrap();
+    for (before, ranks) in [(0, 2), (2, 1), (1, 3), (3, 1), (1, 2)] {
+        job(folder.path(), ranks, |rank, session| {
+            let (mut step, mut seed) = (vec![0; 10], vec![0; 10]);
+            session.protect(bytes_region("step", &mut step)).unwrap();
+            if rank == 0 {
+                session.protect(bytes_region("seed", &mut seed)).unwrap();
+            }
+            session.restore().unwrap();
+            assert_eq!(step, [before as u8; 10], "from {before} to {ranks}");
+            step.fill(ranks as u8);
+            session.checkpoint().unwrap();
+            session.wait().unwrap();
+        });
+    }
+}
+
 #[test]
 fn what_is_no_box_and_in_doubt_is_refused_with_its_name_and_both_numbers() {
     let counts = ["region \"v\"", "saved by 2 ranks and the job has 3", "mainstay_protect_box"];

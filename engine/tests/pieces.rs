@@ -224,6 +224,9 @@ fn calls_out_of_order_are_refused_and_harm_nothing() {
     assert_eq!(session.begin(1000).unwrap_err().kind(), ErrorKind::InvalidArgument);
     assert_eq!(session.wait().unwrap_err().kind(), ErrorKind::InvalidArgument);
     assert_eq!(session.unprotect("memory").unwrap_err().kind(), ErrorKind::InvalidArgument);
+    // They would go with the next one.
+    assert_eq!(session.note("step", "1").unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(session.protect_output("log".as_ref()).unwrap_err().kind(), ErrorKind::InvalidArgument);
     assert!(!session.poll().unwrap());
     session.write("a", 0, &[1; 1000]).unwrap();
     session.checkpoint().unwrap();

@@ -250,6 +250,35 @@ fn beside_a_job_what_is_open_stays() {
     });
 }
 
+/// The hold is the parent's: a child that lets its copy go, as a process does at its end, leaves it.
+#[test]
+fn a_forked_child_releases_nothing() {
+    let folder = TempDir::new_in("/dev/shm").unwrap();
+    let (stops, tells, go) = Stops::new();
+    thread::scope(|scope| {
+        let go = go;
+        scope.spawn(|| stops.job(folder.path(), &small(), 2, [1, 2]));
+        assert_eq!(tells.recv().unwrap(), 1);
+        let reader = Reader::open(folder.path(), None, "parent").unwrap();
+        // SAFETY: the child drops what it has a copy of, and ends without another step.
+        match unsafe { libc::fork() } {
+            0 => {
+                drop(reader);
+                // SAFETY: ends the child, of which nothing else is to run.
+                unsafe { libc::_exit(0) }
+            }
+            // SAFETY: no status is wanted.
+            child => assert_eq!(unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) }, child),
+        }
+        assert_eq!(SpaceSurvey::open(folder.path()).unwrap().holds.len(), 1);
+        drop(reader);
+        assert!(SpaceSurvey::open(folder.path()).unwrap().holds.is_empty());
+        go.send(()).unwrap();
+        assert_eq!(tells.recv().unwrap(), 2);
+        go.send(()).unwrap();
+    });
+}
+
 /// A reader whose hold somebody released reads what was let go as such, not as damage.
 #[test]
 fn what_a_job_let_go_is_no_damage() {

@@ -3,14 +3,17 @@
 mod support;
 
 use mainstay_engine::{
-    Config, Error, ErrorKind, Region, Session, SpaceSurvey,
-    device::{Allocate, Device, Disk, FileSystem, Stripes},
+    Config, Error, ErrorKind, Region, Session, SpaceSurvey, Stage, Verified,
+    device::{Allocate, Device, Disk, File, FileSystem, Room, Stripes},
     group::ThreadGroup,
     space::Per,
     tend::{self, Reservation, Reserved, ShardSize, grow, grow_on, reserve, reserve_on},
 };
-use std::{fs, ops::RangeInclusive, path::Path, sync::Arc, thread};
-use support::counting::counting;
+use std::{fs, io, ops::RangeInclusive, path::Path, sync::Arc, thread};
+use support::{
+    between::{Between, Watched},
+    counting::counting,
+};
 use tempfile::TempDir;
 
 const MIB: u64 = 1 << 20;
@@ -254,6 +257,22 @@ fn a_space_that_grew_takes_larger_shards() {
     }
 }
 
+/// More files than a reader leaves open: it finds those gone that it opens again.
+#[test]
+fn a_layout_that_was_removed_meanwhile_was_let_go() {
+    let directory = TempDir::new_in("/dev/shm").unwrap();
+    let own = Config { per: Per::Rank, stage: Stage::Direct, ..config() };
+    let bytes = [1000; 12];
+    job(&disk(&directory), &own, &bytes, |rank| rank.saves(1..=2));
+    let survey = SpaceSurvey::open(directory.path()).unwrap();
+    grow(directory.path(), &Reservation::as_before(directory.path(), 12).unwrap(), &nothing).unwrap();
+    job(&disk(&directory), &own, &bytes, |rank| rank.saves(3..=4));
+    assert_eq!(layouts(&directory).len(), 1);
+    let newest = survey.newest().unwrap();
+    assert_eq!(newest.verify(&|_| ()).unwrap(), Verified::LetGo);
+    assert_eq!(newest.shards[0].manifest().unwrap(), None);
+}
+
 #[test]
 fn an_old_layout_stays_for_what_is_held_in_it() {
     let directory = TempDir::new().unwrap();
@@ -284,6 +303,56 @@ fn a_space_that_is_reserved_anew_or_grows_unused_leaves_nothing_behind() {
     assert_eq!((third.removed.len(), layouts(&directory)), (2, names(&third)));
     let all = fs::read_dir(directory.path()).unwrap().count();
     assert_eq!(all, names(&third).len() + 1, "the layout and the lock file");
+}
+
+/// A disk that is full while layout 1 is there.
+#[derive(Debug)]
+struct Full;
+
+impl Between for Full {
+    fn create(&self, disk: &Disk, name: &str, room: &Room) -> io::Result<Arc<dyn File>> {
+        if name.starts_with("layout-") && disk.list()?.iter().any(|name| name.starts_with("layout-000001-")) {
+            return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+        }
+        disk.create(name, room)
+    }
+}
+
+/// Nothing else that is there goes before there is something in its place.
+#[test]
+fn what_a_reservation_left_that_was_killed_takes_no_room_from_the_next() {
+    let wanted = Reservation { per: Per::Rank, ..Reservation::for_shards(&shards(&[MIB; 3]), 1) };
+    for (is_cut_off, is_used) in [(true, false), (false, false), (true, true)] {
+        let directory = TempDir::new().unwrap();
+        let reserved = reserve(directory.path(), &wanted, &nothing).unwrap();
+        if is_used {
+            job(&disk(&directory), &config(), &[MIB; 3], |_| ());
+        }
+        if is_cut_off {
+            fs::remove_file(directory.path().join(&reserved.files[2].name)).unwrap();
+        }
+        let left = layouts(&directory);
+        let again = reserve_on(&Watched::new(Disk::existing(directory.path()), Full), &wanted, &nothing);
+        if is_cut_off && !is_used {
+            let again = again.unwrap();
+            assert_eq!((&again.removed, layouts(&directory)), (&left, names(&again)));
+        } else {
+            refused(again, ErrorKind::DiskFull, &["layout-000002"]);
+            assert_eq!(layouts(&directory), left, "it was whole, or a job has had it");
+        }
+    }
+}
+
+#[test]
+fn a_reservation_that_fails_leaves_no_directory_that_it_made() {
+    let folder = TempDir::new().unwrap();
+    let huge = Reservation::for_shards(&shards(&[1 << 60]), 1000);
+    let [new, there] = ["new", "there"].map(|name| folder.path().join(name));
+    fs::create_dir(&there).unwrap();
+    for path in [&new, &there] {
+        refused(reserve(path, &huge, &nothing), ErrorKind::DiskFull, &[]);
+    }
+    assert!(!new.exists() && there.exists());
 }
 
 fn refused(found: mainstay_engine::Result<Reserved>, kind: ErrorKind, words: &[&str]) {

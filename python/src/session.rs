@@ -236,7 +236,7 @@ impl Session {
     /// and nobody was told, this raises its error and saves nothing: call it again.
     ///
     /// `notes`, a mapping of names to texts and numbers, is kept as text with this revision and those after it, until
-    /// a name is noted anew.
+    /// a name is noted anew. One that was begun takes them at begin().
     #[pyo3(signature = (notes=None))]
     fn checkpoint(&self, py: Python<'_>, notes: Option<&Bound<'_, PyMapping>>) -> PyResult<u64> {
         let notes = notes::notes(notes);
@@ -252,9 +252,14 @@ impl Session {
     /// Begins a checkpoint that is written in pieces, at most `bytes` bytes on this rank: write() and open()
     /// add to it, and checkpoint() adds the protected buffers and ends it. Collective; the checkpoint() is local
     /// then. The first one of a space sizes the portions by `bytes`. Returns the number of the revision to
-    /// be. What was restored before can be read no more.
-    fn begin(&self, py: Python<'_>, bytes: u64) -> PyResult<u64> {
-        let number = self.call(py, |engine| engine.begin(bytes))?;
+    /// be. What was restored before can be read no more. `notes` as in checkpoint().
+    #[pyo3(signature = (bytes, notes=None))]
+    fn begin(&self, py: Python<'_>, bytes: u64, notes: Option<&Bound<'_, PyMapping>>) -> PyResult<u64> {
+        let notes = notes::notes(notes);
+        let number = self.call(py, |engine| {
+            let ready = notes.and_then(|notes| notes::set(engine, &notes));
+            engine.begin_if(bytes, ready)
+        })?;
         self.turn(py)?;
         Ok(number)
     }

@@ -219,6 +219,12 @@ static void groups(const char *what) {
   }
 }
 
+/* After an error nothing was read. */
+static void none_of(size_t *got) {
+  if (*got) say("read", "WRONG", "bytes of an error");
+  *got = 1;
+}
+
 /* Every parameter of every function that takes no null pointer. */
 static void nulls(void) {
   const uint64_t one = 1;
@@ -260,9 +266,13 @@ static void nulls(void) {
   said("write(session)", mainstay_write(NULL, "a", 0, step, 8));
   said("write(name)", mainstay_write(session, NULL, 0, step, 8));
   said("write(data)", mainstay_write(session, "a", 0, NULL, 8));
+  got = 1;
   said("read(session)", mainstay_read(NULL, "a", 0, step, 8, &got));
+  none_of(&got);
   said("read(name)", mainstay_read(session, NULL, 0, step, 8, &got));
+  none_of(&got);
   said("read(data)", mainstay_read(session, "a", 0, NULL, 8, &got));
+  none_of(&got);
   said("read(got)", mainstay_read(session, "a", 0, step, 8, NULL));
   said("stream_bytes(session)", mainstay_stream_bytes(NULL, "a", &length));
   said("stream_bytes(name)", mainstay_stream_bytes(session, NULL, &length));
@@ -284,7 +294,8 @@ static void nulls(void) {
   said("reader_open(path)", mainstay_reader_open(NULL, 0, &reader));
   said("reader_open(reader)", mainstay_reader_open(space, 0, NULL));
   said("reader_item(reader)", mainstay_reader_item(NULL, 0, 0, &item));
-  said("reader_read(reader)", mainstay_reader_read(NULL, 0, "a", 0, step, 8, NULL));
+  said("reader_read(reader)", mainstay_reader_read(NULL, 0, "a", 0, step, 8, &got));
+  none_of(&got);
   said("reader_read_box(reader)", mainstay_reader_read_box(NULL, "a", 1, &one, &one, step, 8));
   said("open_solo(path)", mainstay_open_solo(NULL, NULL, &none));
   said("open_solo(session)", mainstay_open_solo(space, NULL, NULL));

@@ -273,6 +273,11 @@ static void boxes(const std::string &space) {
   MUST(thrown([&] { session.protect_box("odd", cells.data(), {6}, {6, 1}, {0}); }, "as many numbers") ==
        MAINSTAY_INVALID_ARGUMENT);
   session.checkpoint();
+  session.wait();
+  {
+    mainstay::reader beside(space + "-boxes"); /* lets go of the revision at its end */
+    MUST(beside.read(0, "cells", 0, cells) == 48);
+  }
   session.close();
 
   mainstay::reader reader(space + "-boxes");
@@ -288,7 +293,9 @@ static void boxes(const std::string &space) {
   reader.read_box("cells", {2, 1}, {1, 3}, some);
   MUST(some == std::vector<double>({1, 4}));
   MUST(thrown([&] { reader.read_box("cells", {2, 1}, {0, 3}, some); }, "[0..1, 3..4]") == MAINSTAY_REGION_MISSING);
+  MUST(thrown([&] { reader.read_box("cells", {2, 1}, {1}, some); }, "as many numbers") == MAINSTAY_INVALID_ARGUMENT);
   MUST(thrown([&] { reader.read(0, "nobody", 0, some); }, "cells, pairs") == MAINSTAY_INVALID_ARGUMENT);
+  MUST(thrown([&] { reader.read(1, "cells", 0, some); }, "shards 0 to 0") == MAINSTAY_INVALID_ARGUMENT);
   mainstay::reader other = std::move(reader);
   MUST(other.revision() == 1);
   MUST(thrown([&] { mainstay::reader(space + "-boxes", 9); }, "no revision 9") == MAINSTAY_REVISION_MISSING);

@@ -6,6 +6,7 @@
 program session_test
   use mainstay
   use mpi
+  use checks
   use, intrinsic :: iso_fortran_env
   implicit none
 
@@ -48,14 +49,6 @@ program session_test
   call MPI_Finalize(error)
 
 contains
-
-  subroutine must(good, what)
-    logical, intent(in) :: good
-    character(*), intent(in) :: what
-    if (good) return
-    print "(3a)", "WRONG: ", what, " (" // mainstay_error_message() // ")"
-    error stop 1
-  end subroutine
 
   subroutine fill(by)
     integer, intent(in) :: by
@@ -153,14 +146,6 @@ contains
     inquire (file=output, size=bytes)
     call must(bytes == 5, "the output is cut back")
     call session%close()
-  end subroutine
-
-  ! The call before must have ended with `status`, and a message that has `words` in it.
-  subroutine refused(stat, status, words)
-    integer, intent(in) :: stat, status
-    character(*), intent(in) :: words
-    call must(stat == status, words // ": " // mainstay_status_name(stat))
-    call must(index(mainstay_error_message(), words) > 0, words)
   end subroutine
 
   subroutine assumed_size(session, a, stat)

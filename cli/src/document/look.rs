@@ -1,6 +1,6 @@
 //! The documents of the commands that look: `ls`, `show`, `verify`, `export`, `view`.
 
-use super::{Hold, Node, Phases, Profile, Staged, hex};
+use super::{Hold, Key, Node, Phases, Profile, Staged, hex};
 use mainstay_engine::{
     LayoutSurvey, PortionSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey,
     space::format::{Item, ItemKind, Manifest},
@@ -70,9 +70,8 @@ pub struct ListedHold {
 pub struct Export<'a> {
     pub space: &'a str,
     pub directory: String,
-    pub revision: u64,
-    pub lineage: u64,
-    pub lineage_id: String,
+    #[serde(flatten)]
+    pub key: Key,
     pub files: Vec<ExportedFile>,
 }
 
@@ -93,9 +92,8 @@ pub struct ExportedFile {
 pub struct View<'a> {
     pub space: &'a str,
     pub file: String,
-    pub revision: u64,
-    pub lineage: u64,
-    pub lineage_id: String,
+    #[serde(flatten)]
+    pub key: Key,
     /// Otherwise the file points into the space.
     pub copied: bool,
     pub verified: bool,
@@ -133,9 +131,8 @@ pub struct LeftOut {
 
 #[derive(Serialize)]
 pub struct Revision {
-    pub revision: u64,
-    pub lineage: u64,
-    pub lineage_id: String,
+    #[serde(flatten)]
+    pub key: Key,
     pub state: State,
     pub held: bool,
     pub shards: u32,
@@ -223,9 +220,8 @@ pub struct Extent {
 
 #[derive(Serialize)]
 pub struct VerifiedRevision {
-    pub revision: u64,
-    pub lineage: u64,
-    pub lineage_id: String,
+    #[serde(flatten)]
+    pub key: Key,
     pub verdict: Verdict,
     pub bytes: u64,
     pub damage: Vec<String>,
@@ -248,9 +244,7 @@ impl<'a> Space<'a> {
 impl Revision {
     pub fn of(survey: &SpaceSurvey, revision: &RevisionSurvey) -> Revision {
         Revision {
-            revision: revision.key.number,
-            lineage: revision.key.lineage.number,
-            lineage_id: hex(&revision.key.lineage.id),
+            key: Key::of(revision.key),
             state: State::of(survey, revision),
             held: revision.held,
             shards: revision.shard_count,

@@ -1,10 +1,12 @@
 //! What `--json` prints. Names and meanings stay; fields may be added. Numbers are in base units,
 //! named at the end; what is not known is null. `docs/guide/src/command.md` lists them.
 
+mod key;
 mod look;
 mod profile;
 mod tend;
 
+pub use key::Key;
 pub use look::*;
 pub use profile::*;
 pub use tend::*;

@@ -1,6 +1,6 @@
 //! How a checkpoint went: what `show` tells of it, and `advise`.
 
-use super::Space;
+use super::{Key, Space};
 use crate::nodes::Node as Measured;
 use mainstay_engine::space::format::{Histogram, PhaseRecord, Profile as Kept};
 use serde::{Serialize, Serializer};
@@ -61,9 +61,8 @@ struct SizeClass {
 pub struct Advise<'a> {
     #[serde(flatten)]
     pub space: Space<'a>,
-    pub revision: u64,
-    pub lineage: u64,
-    pub lineage_id: String,
+    #[serde(flatten)]
+    pub key: Key,
     pub t1_unix_ns: u64,
     pub nodes: Vec<MeasuredNode>,
     pub pools: Vec<ExpectedPool>,

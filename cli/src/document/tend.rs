@@ -1,6 +1,7 @@
 //! The documents of the commands that tend: `checkpoint`, `hold`, `release`, `prune`, `reserve` and
 //! `grow`, `salvage`.
 
+use super::Key;
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -27,9 +28,8 @@ pub struct Released<'a> {
 #[derive(Serialize)]
 pub struct Hold {
     pub id: String,
-    pub revision: u64,
-    pub lineage: u64,
-    pub lineage_id: String,
+    #[serde(flatten)]
+    pub key: Key,
     pub created_unix_ns: u64,
     pub expires_unix_ns: Option<u64>,
     pub note: String,
@@ -45,9 +45,8 @@ pub struct Prune<'a> {
 
 #[derive(Serialize)]
 pub struct PrunedRevision {
-    pub revision: u64,
-    pub lineage: u64,
-    pub lineage_id: String,
+    #[serde(flatten)]
+    pub key: Key,
     pub complete: bool,
     pub bytes: u64,
     pub t1_unix_ns: u64,
@@ -92,9 +91,8 @@ pub struct Salvage {
 #[derive(Serialize)]
 pub struct Incomplete {
     pub space: String,
-    pub revision: u64,
-    pub lineage: u64,
-    pub lineage_id: String,
+    #[serde(flatten)]
+    pub key: Key,
     pub shards: u32,
     pub missing: Vec<Missing>,
 }
@@ -109,9 +107,8 @@ pub struct Missing {
 /// What is staged for a space in the memory of this node.
 #[derive(Serialize)]
 pub struct Staged {
-    pub revision: u64,
-    pub lineage: u64,
-    pub lineage_id: String,
+    #[serde(flatten)]
+    pub key: Key,
     pub shards: u32,
     pub shards_staged: Vec<u32>,
 }
@@ -119,9 +116,8 @@ pub struct Staged {
 #[derive(Serialize)]
 pub struct SalvagedShard {
     pub space: String,
-    pub revision: u64,
-    pub lineage: u64,
-    pub lineage_id: String,
+    #[serde(flatten)]
+    pub key: Key,
     pub shard: u32,
     /// `completed`, `was_complete`, `lost`, `space_gone`, `in_use` or `failed`.
     pub fate: &'static str,

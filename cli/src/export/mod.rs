@@ -8,7 +8,7 @@ mod npy;
 use crate::{
     arguments::{self, Format},
     array,
-    document::{self, ExportedFile, hex},
+    document::{self, ExportedFile, Key},
     exit::{Exit, Failure, say},
     output, progress, text,
     unfinished::{Unfinished, refuse_existing},
@@ -168,9 +168,7 @@ fn tell(wanted: &arguments::Export, reader: &Reader, parts: &[Part]) -> Result<(
         output::json(&document::Export {
             space: reader.path(),
             directory: wanted.directory.display().to_string(),
-            revision: reader.key().number,
-            lineage: reader.key().lineage.number,
-            lineage_id: hex(&reader.key().lineage.id),
+            key: Key::of(reader.key()),
             files: all().map(file).collect(),
         })?;
     } else {

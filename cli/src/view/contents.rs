@@ -54,15 +54,15 @@ pub struct LeftOut {
     pub why: String,
 }
 
-/// What there is to show, with `in_place` of it what HDF5 can read where it is; `None` if the job let the
-/// revision go.
+/// What there is to show of a revision of the space at `path`, with `in_place` of it what HDF5 can read where it is;
+/// `None` if the job let the revision go.
 pub fn contents<'a>(
+    path: &Path,
     survey: &SpaceSurvey,
     revision: &'a RevisionSurvey,
     in_place: bool,
 ) -> Result<Option<Contents<'a>>, Failure> {
-    let space =
-        fs::canonicalize(&survey.path).map_err(|error| Failure::refused(format!("{}: {error}", survey.path)))?;
+    let space = fs::canonicalize(path).map_err(|error| Failure::refused(format!("{}: {error}", survey.path)))?;
     let digits = (revision.shard_count - 1).to_string().len().max(4);
     let (mut shards, mut left_out) = (Vec::new(), Vec::new());
     for shard in &revision.shards {
@@ -89,8 +89,13 @@ pub fn contents<'a>(
     let (mut arrays, of_arrays) = global::arrays(&shards, &left_out);
     left_out.extend(of_arrays);
     let mut names = Names::default();
-    names.groups.insert(SHARDS.to_owned());
-    arrays.retain(|array| match names.take(&array.name) {
+    // Not an array either: whoever looks there finds shards, and nothing else.
+    let of_shards = |name: &str| name == SHARDS || name.starts_with(&format!("{SHARDS}/"));
+    let mut take = |name: &str| match of_shards(name) {
+        true => Err(format!("the shards are in the group /{SHARDS}")),
+        false => names.take(name),
+    };
+    arrays.retain(|array| match take(&array.name) {
         Ok(()) => true,
         Err(why) => {
             left_out.push(LeftOut { shard: None, item: array.name.clone(), why });

@@ -26,7 +26,7 @@ use file::File;
 use mainstay_engine::{
     RevisionSurvey, SpaceSurvey, Verified,
     space::format::{Hold, NOTE_BYTES_MAX},
-    tend,
+    tend::{self, Holding},
 };
 use std::{
     collections::{BTreeSet, HashMap},
@@ -39,6 +39,9 @@ use std::{
 
 /// How long to wait for a job at work to take on the hold.
 const WAIT: Duration = Duration::from_secs(10);
+
+/// Of a hold for a file whose path is too long to be told.
+const NOTE_SHORT: &str = "mainstay view";
 
 /// The file that is to be.
 struct Target {
@@ -65,7 +68,7 @@ pub fn view(wanted: &arguments::View) -> Result<Exit, Failure> {
         let written = write(wanted, &target, survey, revision);
         match (&written, &hold) {
             (Ok(Some(contents)), hold) => {
-                release_replaced(wanted, &target, survey, hold.as_ref());
+                let _ = release_replaced(wanted, &target, survey, hold.as_ref());
                 report::tell(wanted, &target.path(), survey, revision, contents, hold.as_ref())?;
             }
             // It would hold for nothing.
@@ -96,7 +99,7 @@ impl Target {
         let plain: String = note.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
         match plain.len() <= NOTE_BYTES_MAX {
             true => plain,
-            false => "mainstay view".to_owned(),
+            false => NOTE_SHORT.to_owned(),
         }
     }
 }
@@ -108,8 +111,14 @@ fn take(
     survey: &SpaceSurvey,
     revision: &RevisionSurvey,
 ) -> Result<Option<(Hold, bool)>, Failure> {
-    let (space, note, expires) = (&wanted.space.path, target.note(), wanted.time.map_or(0, expiry));
-    hold::take(space, survey, revision.key, &note, expires, WAIT).map_err(or_without_hold)
+    let (note, expires) = (target.note(), wanted.time.map_or(0, expiry));
+    let hold = || tend::hold(&wanted.space.path, revision.key, &note, expires, WAIT);
+    let mut holding = hold()?;
+    // What takes the room may be held for the very file that this one replaces.
+    if matches!(holding, Holding::NoRoom) && wanted.force && release_replaced(wanted, target, survey, None) {
+        holding = hold()?;
+    }
+    hold::taken(survey, revision.key, holding).map_err(or_without_hold)
 }
 
 fn or_without_hold(failure: Failure) -> Failure {
@@ -121,15 +130,18 @@ fn or_without_hold(failure: Failure) -> Failure {
     Failure { message, ..failure }
 }
 
-/// Nobody needs what the file showed that was replaced.
-fn release_replaced(wanted: &arguments::View, target: &Target, survey: &SpaceSurvey, hold: Option<&(Hold, bool)>) {
+/// Nobody needs what the file showed that is replaced. Whether anything was held for it.
+fn release_replaced(
+    wanted: &arguments::View,
+    target: &Target,
+    survey: &SpaceSurvey,
+    hold: Option<&(Hold, bool)>,
+) -> bool {
     let note = target.note();
-    for old in survey.holds.iter().map(|held| &held.hold) {
-        if old.note == note && note != "mainstay view" && hold.is_none_or(|(hold, _)| hold.id != old.id) {
-            // It can be released by hand.
-            let _ = tend::release_one(&wanted.space.path, old);
-        }
-    }
+    let is_old = |old: &&Hold| old.note == note && note != NOTE_SHORT && hold.is_none_or(|(hold, _)| hold.id != old.id);
+    // What cannot be released can be by hand.
+    let release = |old: &Hold| tend::release_one(&wanted.space.path, old).is_ok();
+    survey.holds.iter().map(|held| &held.hold).filter(is_old).filter(|old| release(old)).count() > 0
 }
 
 /// What the file shows; `None` if the job let the revision go meanwhile.
@@ -140,7 +152,7 @@ fn write<'a>(
     revision: &'a RevisionSurvey,
 ) -> Result<Option<Contents<'a>>, Failure> {
     let in_place = !wanted.copy;
-    let Some(contents) = contents(survey, revision, in_place)? else { return Ok(None) };
+    let Some(contents) = contents(&wanted.space.path, survey, revision, in_place)? else { return Ok(None) };
     if in_place && !wanted.no_verify && !verify(revision)? {
         return Ok(None);
     }

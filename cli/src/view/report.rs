@@ -3,7 +3,7 @@
 use super::{contents::Contents, link};
 use crate::{
     arguments,
-    document::{self, ShownDataset, hex, item_kind},
+    document::{self, Key, ShownDataset, item_kind},
     exit::{Failure, say},
     hold, output, text,
 };
@@ -107,9 +107,7 @@ fn document<'a>(
     document::View {
         space: &survey.path,
         file: file.display().to_string(),
-        revision: revision.key.number,
-        lineage: revision.key.lineage.number,
-        lineage_id: hex(&revision.key.lineage.id),
+        key: Key::of(revision.key),
         copied: wanted.copy,
         verified: wanted.copy || !wanted.no_verify,
         hold: hold.map(|(hold, counts)| document::ViewHold { counts: *counts, hold: document::Hold::of(hold) }),

@@ -7,6 +7,10 @@ use std::{
     ffi::OsString,
     path::{Path, PathBuf},
     process::{Command, Output},
+    sync::{
+        Barrier,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
 };
 use tempfile::TempDir;
@@ -65,6 +69,31 @@ impl Space {
         });
     }
 
+    /// Runs `look` beside a job that saves one revision after another, from the second on.
+    pub fn beside_a_job(&self, look: impl FnOnce() + Send) {
+        let (stop, over, meeting) = (AtomicBool::new(false), AtomicBool::new(false), Barrier::new(RANKS));
+        let stop = &stop;
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                let _stop = StopAtEnd(stop);
+                look();
+            });
+            self.run(|rank, session, state| {
+                for step in 2.. {
+                    state.copy_from_slice(&field(rank, step));
+                    assert_eq!(session.checkpoint().unwrap(), step);
+                    if rank == 0 {
+                        over.store(stop.load(Ordering::Acquire), Ordering::Release);
+                    }
+                    meeting.wait();
+                    if over.load(Ordering::Acquire) {
+                        break;
+                    }
+                }
+            });
+        });
+    }
+
     /// The layout file, of which there is one.
     pub fn layout(&self) -> PathBuf {
         let mut files = std::fs::read_dir(self.path()).unwrap().map(|entry| entry.unwrap().path());
@@ -80,6 +109,15 @@ impl Space {
     /// Runs `mainstay ARGUMENTS SPACE`.
     pub fn mainstay(&self, arguments: &[&str]) -> Ran {
         mainstay(arguments, &self.path())
+    }
+}
+
+/// The job ends even if the looking fails.
+struct StopAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
     }
 }
 

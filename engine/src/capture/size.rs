@@ -99,7 +99,7 @@ impl Size {
     }
 
     pub(crate) fn bytes(&self) -> u64 {
-        self.blocks * BLOCK_BYTES
+        self.blocks.saturating_mul(BLOCK_BYTES)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -142,6 +142,11 @@ impl Ledger {
         self.newest().map_or((0, self.lineage), |root| (root.slot.sequence, root.slot.lineage))
     }
 
+    /// Whether there is nothing but its first root.
+    pub(crate) fn is_unused(&self) -> bool {
+        matches!(&self.slots, [Some(root), None] if root.slot.sequence == 1)
+    }
+
     /// Goes on under the lineage of a job that has died, as far as it had come.
     pub(crate) fn resume(&mut self, lineage: Lineage) -> Result<()> {
         self.lineage = lineage;

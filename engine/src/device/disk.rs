@@ -3,7 +3,11 @@
 //! takes them in small requests, of which each would have to be durable before the next one.
 
 use super::{
-    Access, Device, File, FileSystem, LockFile, Room, Stripes, allocate::set_aside, lock::ByteLocks, status::known,
+    Access, Device, File, FileSystem, LockFile, Room, Stripes,
+    allocate::set_aside,
+    lock::ByteLocks,
+    on_demand::{OnDemand, Recent},
+    status::known,
     stripes, within_limit,
 };
 use nix::{
@@ -14,7 +18,7 @@ use std::{
     fs::{self, OpenOptions},
     io,
     os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt},
-    path::{Path, PathBuf},
+    path::{self, Path, PathBuf},
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
@@ -28,12 +32,13 @@ const ALIGNMENT: usize = 4096;
 pub struct Disk {
     directory: PathBuf,
     device_number: OnceLock<u64>,
+    recent: Arc<Recent>,
 }
 
 impl Disk {
     /// The directory of a space that exists.
     pub fn existing(directory: &Path) -> Disk {
-        Disk { directory: directory.to_owned(), device_number: OnceLock::new() }
+        Disk { directory: directory.to_owned(), device_number: OnceLock::new(), recent: Arc::default() }
     }
 
     /// Makes the directory, for this user alone, if it is missing.
@@ -41,19 +46,6 @@ impl Disk {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         // The program may change its working directory before the first file is made.
         Ok(Disk::existing(&directory.canonicalize()?))
-    }
-
-    fn open_with(&self, name: &str, options: &OpenOptions) -> io::Result<DiskFile> {
-        let path = self.directory.join(name);
-        // A pipe that lies there must not hold us.
-        let cached = options.clone().custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&path)?;
-        if !cached.metadata()?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
-        }
-        // The file exists by now: the second handle must not create, only go past the cache.
-        let direct = options.clone().create_new(false).custom_flags(libc::O_NOFOLLOW | libc::O_DIRECT).open(&path);
-        let writes_direct = fstatfs(&cached).map_or(true, |found| found.filesystem_type() != FUSE_SUPER_MAGIC);
-        Ok(DiskFile { cached, direct: direct.ok(), writes_direct, cached_writes: AtomicBool::new(false) })
     }
 
     /// A new file without a byte in it, striped as wished for.
@@ -65,7 +57,7 @@ impl Disk {
         } else {
             options.create_new(true).mode(0o600);
         }
-        let file = self.open_with(name, &options)?;
+        let file = DiskFile::open(&self.directory.join(name), &options)?;
         stripes::choose(file_system, &file.cached, wanted).inspect_err(|_| self.forget(name))?;
         Ok(file)
     }
@@ -107,8 +99,8 @@ impl Device for Disk {
     }
 
     fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
-        let file = self.open_with(name, OpenOptions::new().read(true).write(access == Access::Write))?;
-        Ok(Arc::new(file))
+        let path = path::absolute(self.directory.join(name))?;
+        Ok(Arc::new(OnDemand::open(path, access, &self.recent)?))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -147,8 +139,9 @@ impl Device for Disk {
     }
 }
 
+/// A file that is open, with a handle past the page cache where there can be one.
 #[derive(Debug)]
-struct DiskFile {
+pub(super) struct DiskFile {
     cached: fs::File,
     direct: Option<fs::File>,
     writes_direct: bool,
@@ -156,6 +149,24 @@ struct DiskFile {
 }
 
 impl DiskFile {
+    pub(super) fn open(path: &Path, options: &OpenOptions) -> io::Result<DiskFile> {
+        // A pipe that lies there must not hold us.
+        let cached = options.clone().custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
+        if !cached.metadata()?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+        }
+        // The file exists by now: the second handle must not create, only go past the cache.
+        let direct = options.clone().create_new(false).custom_flags(libc::O_NOFOLLOW | libc::O_DIRECT).open(path);
+        let direct = match direct {
+            Ok(direct) => Some(direct),
+            Err(e) if matches!(e.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)) => None,
+            // Without it the file would go through the cache, and nobody would know.
+            Err(e) => return Err(e),
+        };
+        let writes_direct = fstatfs(&cached).map_or(true, |found| found.filesystem_type() != FUSE_SUPER_MAGIC);
+        Ok(DiskFile { cached, direct, writes_direct, cached_writes: AtomicBool::new(false) })
+    }
+
     fn direct_for(&self, address: *const u8, bytes: usize, offset: u64) -> Option<&fs::File> {
         let aligned = (address.addr() | bytes | offset as usize).is_multiple_of(ALIGNMENT);
         self.direct.as_ref().filter(|_| aligned)

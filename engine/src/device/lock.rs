@@ -31,7 +31,11 @@ impl ByteLocks {
         options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
         // A reader without the right to write can still ask who holds a lock.
         let file = options.clone().write(true).create(true).truncate(false).mode(0o600).open(path);
-        Ok(Self::of(file.or_else(|e| if is_denied(&e) { options.open(path) } else { Err(e) })?))
+        let file = file.or_else(|e| if is_denied(&e) { options.open(path) } else { Err(e) })?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+        }
+        Ok(Self::of(file))
     }
 
     /// The locks of a file that is open. They last as long as this opening of it: while the memory of this

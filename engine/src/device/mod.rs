@@ -8,6 +8,7 @@ mod allocate;
 mod disk;
 mod file_system;
 mod lock;
+mod on_demand;
 mod room;
 mod status;
 mod stripes;
@@ -37,6 +38,7 @@ pub trait Device: Send + Sync + fmt::Debug {
     fn list(&self) -> io::Result<Vec<String>>;
     /// Makes a file with such room, as far as it can be had without writing; fails if the name is taken.
     fn create(&self, name: &str, room: &Room) -> io::Result<Arc<dyn File>>;
+    /// Opens a file, or sees that it can be opened: how many are open at once does not grow with the files.
     fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>>;
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     fn remove(&self, name: &str) -> io::Result<()>;
@@ -76,6 +78,11 @@ pub trait File: Send + Sync + fmt::Debug {
     /// Bytes that it takes on the medium, as far as the file system tells (`FileSystem::sets_aside`).
     fn allocated_bytes(&self) -> io::Result<u64> {
         self.bytes()
+    }
+
+    /// Keeps it open until it is dropped: from now on its use asks for bytes alone.
+    fn stay_open(&self) -> io::Result<()> {
+        Ok(())
     }
 }
 

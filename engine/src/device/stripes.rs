@@ -1,8 +1,14 @@
 //! Stripes of a new file on a parallel file system: chosen while the file is empty, and never after.
 
 use super::{FileSystem, Stripes};
+use nix::unistd::geteuid;
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
-use std::{fs, io, path::Path, process::Command};
+use std::{
+    fs, io,
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::Path,
+    process::Command,
+};
 
 /// Divides every stripe unit and object size that CephFS takes.
 const CEPH_UNIT_MIN: u64 = 64 << 10;
@@ -11,9 +17,20 @@ const CEPH_UNIT_MIN: u64 = 64 << 10;
 pub(super) fn choose(file_system: &FileSystem, file: &fs::File, stripes: Stripes) -> io::Result<()> {
     match file_system {
         FileSystem::Ceph if stripes.is_chosen() => choose_ceph(file, stripes),
-        // Its files are made with them.
+        // Its files are made with them, by a tool that knows of nothing else.
+        FileSystem::Lustre { lfs: Some(_) } if stripes.is_chosen() => make_private(file),
         _ => Ok(()),
     }
+}
+
+/// For this user alone, as all files of a space are; and it is the one that was made just now.
+fn make_private(file: &fs::File) -> io::Result<()> {
+    file.set_permissions(fs::Permissions::from_mode(0o600))?;
+    let found = file.metadata()?;
+    if found.uid() != geteuid().as_raw() || found.len() > 0 {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "another user or process has made or filled it"));
+    }
+    Ok(())
 }
 
 /// Bytes of a stripe of `file`; 0 where there are none.
@@ -90,7 +107,7 @@ fn run(command: &mut Command) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{os::unix::fs::PermissionsExt, path::PathBuf};
+    use std::{io::Write, os::unix::fs::chown, path::PathBuf};
 
     /// A tool of the name and the answers of Lustre's, which notes what it is asked.
     fn lfs(folder: &Path, body: &str) -> PathBuf {
@@ -114,6 +131,28 @@ mod tests {
             asked,
             format!("setstripe -c 4 -S 1048576 {path}\nsetstripe -S 1048576 {path}\ngetstripe -S {path}\n")
         );
+    }
+
+    #[test]
+    fn what_the_tool_made_is_for_this_user_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let tool = lfs(folder.path(), "for path; do :; done; umask 022; : > \"$path\"");
+        let path = folder.path().join("file");
+        let stripes = Stripes { count: 4, bytes: 0 };
+        make_lustre(&tool, &path, stripes).unwrap();
+        let mut file = fs::File::options().write(true).open(&path).unwrap();
+        let mode = || fs::metadata(&path).unwrap().mode() & 0o777;
+        assert_eq!(mode(), 0o644);
+        let lustre = FileSystem::Lustre { lfs: Some(tool) };
+        choose(&lustre, &file, stripes).unwrap();
+        assert_eq!(mode(), 0o600);
+        // Only root can try that.
+        if chown(&path, Some(65534), None).is_ok() {
+            assert_eq!(choose(&lustre, &file, stripes).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+            chown(&path, Some(geteuid().as_raw()), None).unwrap();
+        }
+        file.write_all(b"x").unwrap();
+        assert_eq!(choose(&lustre, &file, stripes).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::{
     clock::unix_ns,
     commit::RevisionKey,
-    device::Device,
+    device::{Device, forks},
     space::format::Hold,
     tend::{Holding, hold_on, release_one_on},
 };
@@ -12,18 +12,20 @@ use std::{sync::Arc, time::Duration};
 /// The hold of a reader that was broken off ends by itself.
 const HOLD: Duration = Duration::from_secs(3600);
 
-/// Released when it is dropped.
+/// Released when it is dropped, but not by a forked child: it is its parent's.
 pub(super) struct Guard {
     device: Arc<dyn Device>,
     note: String,
     /// `None`: no job is at work, or there is no right to hold, or no room.
     hold: Option<Hold>,
+    /// As of the process that took it.
+    forks: u32,
 }
 
 impl Guard {
     /// Holds nothing yet. `note` says who reads.
     pub(super) fn new(device: Arc<dyn Device>, note: &str) -> Guard {
-        Guard { device, note: note.to_owned(), hold: None }
+        Guard { device, note: note.to_owned(), hold: None, forks: forks() }
     }
 
     /// Holds the revision `key`; false if it has gone already.
@@ -41,7 +43,8 @@ impl Guard {
     /// Takes the hold anew before it ends.
     pub(super) fn renew(&mut self, key: RevisionKey) {
         let half = HOLD.as_nanos() as u64 / 2;
-        if self.hold.as_ref().is_some_and(|hold| hold.expires_unix_ns < unix_ns() + half) {
+        let ends_soon = |hold: &Hold| hold.expires_unix_ns < unix_ns() + half;
+        if self.forks == forks() && self.hold.as_ref().is_some_and(ends_soon) {
             let before = self.hold.take();
             self.hold(key);
             self.release(before);
@@ -59,6 +62,8 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         let hold = self.hold.take();
-        self.release(hold);
+        if self.forks == forks() {
+            self.release(hold);
+        }
     }
 }

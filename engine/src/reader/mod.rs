@@ -26,6 +26,7 @@ pub struct Reader {
     revision: RevisionSurvey,
     /// Of each shard, in their order.
     manifests: Vec<Manifest>,
+    saved: Vec<Saved>,
     damage: Vec<String>,
     last: Option<Last>,
     guard: Guard,
@@ -137,11 +138,10 @@ impl Reader {
         #[allow(unsafe_code)]
         let region = unsafe { Region::placed(name, into.as_mut_ptr(), element, shape, place) }?;
         let surveys = &self.revision.shards;
-        let shards: Vec<Saved> = surveys.iter().zip(&self.manifests).map(|(s, m)| Saved::of(s.entry(), m)).collect();
         let sharing = Sharing {
             path: &self.path,
             revision: self.revision.key.number,
-            shards: &shards,
+            shards: &self.saved,
             in_sight: (0..self.shard_count()).collect(),
             contents: &BTreeMap::new(),
             rank: 0,
@@ -149,8 +149,8 @@ impl Reader {
         };
         let found = box_of(&sharing, &region)?;
         found.shards().try_for_each(|shard| {
-            let survey = &surveys[shard as usize];
-            found.pour(survey.portion(), survey.entry()).map_err(|error| survey.judge(error))
+            let (survey, manifest) = (&surveys[shard as usize], &self.manifests[shard as usize]);
+            found.pour(survey.portion(), shard, manifest).map_err(|error| survey.judge(error))
         })
     }
 

@@ -4,7 +4,7 @@ use super::{Guard, Reader};
 use crate::{
     device::{Device, Disk},
     error::{Error, Result},
-    restore::{RevisionSurvey, ShardSurvey, SpaceSurvey},
+    restore::{RevisionSurvey, Saved, ShardSurvey, SpaceSurvey},
     space::format::Manifest,
 };
 use std::{
@@ -37,7 +37,9 @@ impl Reader {
             let manifests = if is_there { manifests(&found)? } else { None };
             match manifests {
                 Some(manifests) => {
-                    return Ok(Reader { path, revision: found, manifests, damage, last: None, guard });
+                    let of_shard = |(shard, manifest): (&ShardSurvey, &Manifest)| Saved::of(shard.entry(), manifest);
+                    let saved = found.shards.iter().zip(&manifests).map(of_shard).collect();
+                    return Ok(Reader { path, revision: found, manifests, saved, damage, last: None, guard });
                 }
                 None if revision.is_some() || start.elapsed() >= TRY => return Err(found.shards[0].let_go()),
                 None => {}
@@ -64,7 +66,9 @@ fn chosen(survey: &SpaceSurvey, wanted: Option<u64>) -> Result<usize> {
         let (number, here, of) = (found.key.number, found.shards.len(), found.shard_count);
         return Err(missing(format!("revision {number} is incomplete: {here} of {of} shards were found")));
     }
-    let is_found = |revision: &RevisionSurvey| (revision.key, revision.layout) == (found.key, found.layout);
+    // One of the same key and another count of shards can only be forged.
+    let of = |revision: &RevisionSurvey| (revision.key, revision.layout, revision.shard_count);
+    let is_found = |revision: &RevisionSurvey| of(revision) == of(found);
     Ok(survey.revisions.iter().position(is_found).unwrap_or_default())
 }
 

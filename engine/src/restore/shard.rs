@@ -9,6 +9,7 @@ use crate::{
         format::{BLOCK_BYTES, Entry, Item, Manifest, PhaseRecord, Slot},
     },
 };
+use std::io;
 
 /// How often a space that changes meanwhile is looked at again.
 pub(super) const TRIES: usize = 50;
@@ -120,6 +121,9 @@ impl ShardSurvey {
 
     /// Whether a slot still leads to the shard: if so, its blocks are as they were when it was found.
     fn is_kept(&self) -> Result<bool> {
+        if self.portion.read_slot(0).is_err_and(|error| is_missing(&error)) {
+            return Ok(false);
+        }
         for _ in 0..TRIES {
             let before = slots(&self.portion);
             let mut in_doubt = before.iter().all(Option::is_none);
@@ -163,6 +167,11 @@ impl ShardSurvey {
 /// The two slots as they stand; `None` for one that cannot be read.
 pub(super) fn slots(portion: &Portion) -> [Option<Slot>; 2] {
     [0, 1].map(|index| portion.read_slot(index).ok())
+}
+
+/// Whether a job removed the layout meanwhile, as it held nothing more.
+pub(super) fn is_missing(error: &Error) -> bool {
+    matches!(error, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
 }
 
 /// What an error says of the medium; `None` if it is about something else.

@@ -7,7 +7,7 @@
 
 use super::{
     HoldState, HoldSurvey, PortionSurvey, Seen, ShardSurvey, Sight, Verified, find,
-    shard::{TRIES, damage_of, slots},
+    shard::{TRIES, damage_of, is_missing, slots},
 };
 use crate::{
     clock::unix_ns,
@@ -47,6 +47,10 @@ pub struct SpaceSurvey {
 pub struct LayoutSurvey {
     pub file: String,
     pub header: Header,
+    /// Nothing in it is damaged; block data is read by `verify` only.
+    pub whole: bool,
+    /// The job that had it last closed each of its portions in order.
+    pub clean: bool,
 }
 
 #[derive(Debug)]
@@ -218,7 +222,7 @@ fn look(device: &dyn Device) -> Result<(SpaceSurvey, bool)> {
     for name in names.into_iter().filter(|name| is_layout(name)) {
         match open_layout(device, name, Access::Read) {
             Ok(layout) => layouts.push(layout),
-            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => changed = true,
+            Err(error) if is_missing(&error) => changed = true,
             Err(Error::Damaged { what }) => damage.extend(what),
             Err(error @ Error::NotASpace { .. }) => foreign = Some(error),
             Err(error) => return Err(error),
@@ -233,22 +237,33 @@ fn look(device: &dyn Device) -> Result<(SpaceSurvey, bool)> {
 
     let newest_layout = layouts.last().map(|layout| layout.header.layout_id);
     let (mut clean, mut sight, mut read, mut holds) = (true, Sight::default(), Vec::new(), Vec::new());
-    let (mut lineage, mut ledgers) = (None, Vec::new());
+    let (mut lineage, mut ledgers, mut seen) = (None, Vec::new(), Vec::new());
     let mut shards: BTreeMap<_, BTreeMap<u32, ShardSurvey>> = BTreeMap::new();
-    for layout in &layouts {
+    for layout in layouts {
+        let (damage_before, mut layout_clean) = (damage.len(), true);
         match layout.read_holds() {
             Ok(read) => holds.push(read),
+            Err(error) if is_missing(&error) => {
+                changed = true;
+                continue;
+            }
             Err(error) => damage.extend(damage_of(&error).ok_or(error)?),
         }
         for portion in layout.portions() {
-            let (slots, opened) = read_portion(&portion)?;
+            let (slots, opened) = match read_portion(&portion) {
+                Err(error) if is_missing(&error) => {
+                    changed = true;
+                    continue;
+                }
+                read => read?,
+            };
             read.push((portion.clone(), slots));
             let Some(opened) = opened.map_err(|what| damage.extend(what)).ok() else { continue };
             let usable = opened.usable;
             damage.extend(opened.damage.into_iter().chain(opened.torn));
             sight.lineages.extend(opened.lineage);
             lineage = lineage.max(opened.lineage);
-            clean &= opened.clean || Some(layout.header.layout_id) != newest_layout;
+            layout_clean &= opened.clean;
             for kept in opened.ledger.found() {
                 let seen = Seen::of(&kept.entry, layout.header.layout_id);
                 let revision = shards.entry((seen.key, seen.layout, seen.shards)).or_default();
@@ -259,6 +274,9 @@ fn look(device: &dyn Device) -> Result<(SpaceSurvey, bool)> {
             }
             ledgers.extend(usable.then(|| (layout.name.clone(), opened.ledger)));
         }
+        clean &= layout_clean || Some(layout.header.layout_id) != newest_layout;
+        let whole = damage.len() == damage_before;
+        seen.push(LayoutSurvey { file: layout.name, header: layout.header, whole, clean: layout_clean });
     }
     changed |= read.iter().any(|(portion, before)| slots(portion) != *before);
 
@@ -274,10 +292,9 @@ fn look(device: &dyn Device) -> Result<(SpaceSurvey, bool)> {
     });
     let mut revisions: Vec<RevisionSurvey> = revisions.collect();
     revisions.sort_by_key(|revision| Reverse(revision.key));
-    let layouts = layouts.into_iter().map(|layout| LayoutSurvey { file: layout.name, header: layout.header }).collect();
     let path = device.path();
     let (portions, none) = (Vec::new(), Vec::new());
-    let mut survey = SpaceSurvey { path, layouts, revisions, portions, holds: none, in_use, clean, damage };
+    let mut survey = SpaceSurvey { path, layouts: seen, revisions, portions, holds: none, in_use, clean, damage };
     survey.judge(&holds, lineage);
     survey.look_at_portions(ledgers);
     Ok((survey, changed))
@@ -294,6 +311,7 @@ fn read_portion(portion: &Portion) -> Result<([Option<Slot>; 2], Read<crate::com
         let before = slots(portion);
         let opened = match Ledger::open(portion.clone()) {
             Ok(opened) => Ok(opened),
+            Err(error) if is_missing(&error) => return Err(error),
             Err(error) => Err(damage_of(&error).ok_or(error)?),
         };
         let is_whole = opened.as_ref().is_ok_and(|opened| opened.damage.is_empty());

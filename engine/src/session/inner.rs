@@ -94,10 +94,12 @@ impl Inner {
     }
 
     pub(super) fn note(&mut self, name: &str, value: &str) -> Result<()> {
+        self.check_not_begun("note")?;
         self.notes.set(name, value)
     }
 
     pub(super) fn protect_output(&mut self, path: &Path) -> Result<()> {
+        self.check_not_begun("protect_output")?;
         self.outputs.add(path)
     }
 

@@ -46,8 +46,8 @@ impl Inner {
         };
         let layout = agree(group, made)?;
         let portion = layout.portions().find(|portion| portion.rank() as usize == group.rank());
-        let portion =
-            agree(group, portion.ok_or_else(|| Error::Internal { what: "a layout without this rank".into() }))?;
+        let portion = portion.ok_or_else(|| Error::Internal { what: "a layout without this rank".into() });
+        let portion = agree(group, portion.and_then(|portion| portion.stay_open().map(|()| portion)))?;
 
         let mut ledger = Ledger::fresh(portion, first(group.rank() as u32));
         ledger.set_held(self.holds.keys());

@@ -83,7 +83,8 @@ impl Session {
     }
 
     /// Has every revision from now on carry `value` under `name`, until it is set anew. Local. Names of 1
-    /// to 200 bytes, values of up to 64 KiB, 1000 notes. Each rank's restore gives back its own.
+    /// to 200 bytes, values of up to 64 KiB, 1000 notes. Each rank's restore gives back its own. A checkpoint
+    /// that was begun has its notes already: an error.
     pub fn note(&mut self, name: &str, value: &str) -> Result<()> {
         self.ours()?.note(name, value)
     }
@@ -136,7 +137,13 @@ impl Session {
     /// regions and returns at t2. Collective. `bytes`: the most that this rank is going to write in pieces;
     /// the first checkpoint of a space sizes the portions by it. Returns the number that the revision gets.
     pub fn begin(&mut self, bytes: u64) -> Result<u64> {
-        self.ours()?.answering(|inner| inner.begin(bytes, Ok(())))
+        self.begin_if(bytes, Ok(()))
+    }
+
+    /// As `begin`, of a front that had something to do before: if that failed on any rank, all ranks are told so
+    /// here, and nothing has begun.
+    pub fn begin_if(&mut self, bytes: u64, ready: Result<()>) -> Result<u64> {
+        self.ours()?.answering(|inner| inner.begin(bytes, ready))
     }
 
     /// Writes `bytes` at `offset` of the stream `name`: an item that exists in the revision that was begun,

@@ -246,6 +246,7 @@ fn take_over(
             begun = begun.and(ledger.begin(lineage));
         }
         if goes_on && in_newest && ledger.portion().rank() as usize == group.rank() {
+            begun = begun.and_then(|()| ledger.portion().stay_open());
             current = Some(Current { layout_id: newest.layout_id, ledger: Arc::new(Mutex::new(ledger)) });
         } else {
             others.push(ledger);

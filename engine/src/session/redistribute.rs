@@ -63,9 +63,8 @@ impl Inner {
         let mut damage = Vec::new();
         for shard in share.regions.shards() {
             let entry = &shards[shard as usize].entry;
-            if let Some(portion) = portions.get(&shard)
-                && let Err(error) = share.regions.pour(portion, entry)
-            {
+            let pour = |portion: &Portion| share.regions.pour(portion, shard, &portion.read_manifest(entry)?);
+            if let Some(Err(error)) = portions.get(&shard).map(pour) {
                 // What cannot be read is as good as damaged.
                 damage.extend(damage_of(error).into_iter().map(|what| format!("shard {shard}: {what}")));
             }

@@ -89,6 +89,11 @@ pub(crate) fn is_layout(name: &str) -> bool {
     name.starts_with("layout-") && name.ends_with(SUFFIX)
 }
 
+/// Whether a file called `name` in the directory of a space is the space's own, and nobody else's to make or replace.
+pub fn is_of_space(name: &str) -> bool {
+    is_layout(name) || name == LOCK_FILE
+}
+
 pub(crate) fn open_layout(device: &dyn Device, name: String, access: Access) -> Result<LayoutFile> {
     let path: Arc<str> = format!("{}/{name}", device.path()).into();
     let failed = |e: io::Error| match e.kind() {

@@ -19,6 +19,7 @@ mod requests;
 pub(crate) use aligned::Aligned;
 pub use arrangement::Per;
 pub(crate) use arrangement::{Arrangement, blocks_in, stretches};
+pub use directory::is_of_space;
 pub(crate) use directory::{
     LOCK_FILE, LayoutFile, Making, clear_away, contradictions, create_layout, is_layout, layout_name, layouts, list,
     open_layout, probe_name, remove_layout, remove_layouts_of,

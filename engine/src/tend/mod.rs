@@ -4,6 +4,7 @@
 //! What must hold: a job that is at work, or opens meanwhile, and what is done here never undo each other.
 //! Holds and requests are data in blocks of their own; everything else is done as a job does it, under its locks.
 
+mod emptied;
 mod hold;
 mod opening;
 mod prune;

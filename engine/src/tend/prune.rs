@@ -6,15 +6,16 @@
 //! is wanted, unless the power fails in the one write that goes over them.
 
 use super::{
+    emptied::{holds_nothing, remove},
     opening::{lock, take_over},
     rules::{Fate, Rules, fates},
 };
 use crate::{
     commit::RevisionKey,
     device::{Access, Device, Disk},
-    error::{Error, Result},
-    restore::SpaceSurvey,
-    space::{LayoutFile, layouts, remove_layout},
+    error::Result,
+    restore::{RevisionSurvey, SpaceSurvey},
+    space::{LayoutFile, layouts},
 };
 use std::path::Path;
 
@@ -23,7 +24,7 @@ use std::path::Path;
 pub struct Pruned {
     /// Newest first.
     pub fates: Vec<Fate>,
-    /// Files of layouts that nothing lies in any more.
+    /// Files of layouts that held nothing but what went.
     pub layouts_removed: Vec<String>,
 }
 
@@ -44,9 +45,13 @@ pub fn prune_on(device: &dyn Device, rules: &Rules, progress: &dyn Fn(u64)) -> R
     let fates = fates(&survey, rules);
     let files = layouts(device, Access::Write)?;
     let newest = files.last().map(|file| file.header.layout_id);
+    let goes = |revision: &RevisionSurvey| {
+        let is_its = |fate: &&Fate| (fate.key, fate.layout) == (revision.key, revision.layout);
+        fates.iter().filter(is_its).all(Fate::goes)
+    };
     let is_empty = |file: &LayoutFile| {
         let id = file.header.layout_id;
-        Some(id) != newest && !fates.iter().any(|fate| fate.layout == id && !fate.goes())
+        Some(id) != newest && holds_nothing(&survey, id, goes)
     };
     let (empty, files): (Vec<LayoutFile>, Vec<LayoutFile>) = files.into_iter().partition(is_empty);
     if empty.is_empty() && !fates.iter().any(Fate::goes) {
@@ -58,13 +63,5 @@ pub fn prune_on(device: &dyn Device, rules: &Rules, progress: &dyn Fn(u64)) -> R
         ledger.keep_only(&stay)?;
         progress(1);
     }
-    let mut layouts_removed = Vec::new();
-    for file in &empty {
-        remove_layout(device, file)?;
-        layouts_removed.push(file.name.clone());
-    }
-    if !empty.is_empty() {
-        device.sync_directory().map_err(|e| Error::io("syncing", device.path(), e))?;
-    }
-    Ok(Pruned { fates, layouts_removed })
+    Ok(Pruned { fates, layouts_removed: remove(device, &empty)? })
 }

@@ -6,20 +6,21 @@
 
 use super::{
     ShardSize,
+    emptied::{holds_nothing, remove},
     opening::{lineage_after, lock, open_all},
 };
 use crate::{
-    commit::Ledger,
+    commit::{Ledger, Opened},
     device::{Access, Allocate, Device, Disk, FileSystem, Stripes},
     error::{Error, Result},
     restore::SpaceSurvey,
     space::{
-        Arrangement, LayoutFile, Making, Per, create_layout, data_from, draw_id,
+        Arrangement, LOCK_FILE, LayoutFile, Making, Per, create_layout, data_from, draw_id,
         format::{BLOCK_BYTES, Lineage, Slot},
-        layouts, probe_name, remove_layout, remove_layouts_of, stretches,
+        layouts, probe_name, remove_layouts_of, stretches,
     },
 };
-use std::path::Path;
+use std::{fs, path::Path};
 
 /// What room a space is to have, and how.
 #[derive(Debug, Clone)]
@@ -125,8 +126,21 @@ pub fn reserve(directory: &Path, wanted: &Reservation, progress: &dyn Fn(u64)) -
     }
     // Before anything is made.
     wanted.files(&FileSystem::Other)?;
+    let was_there = directory.exists();
     let made = Disk::make(directory).map_err(|e| Error::io("making the directory", directory.display(), e))?;
-    reserve_on(&made, wanted, progress)
+    reserve_on(&made, wanted, progress).inspect_err(|_| {
+        if !was_there {
+            take_back(&made);
+        }
+    })
+}
+
+/// Removes the directory that was made for a reservation that failed, unless somebody has it by now.
+fn take_back(made: &Disk) {
+    let Ok(_locks) = lock(made) else { return };
+    if made.list().is_ok_and(|names| names == [LOCK_FILE]) {
+        let _ = made.remove(LOCK_FILE).and_then(|()| fs::remove_dir(made.directory()));
+    }
 }
 
 /// As `reserve`, on `device`.
@@ -138,8 +152,7 @@ pub fn reserve_on(device: &dyn Device, wanted: &Reservation, progress: &dyn Fn(u
         if !survey.damage.is_empty() {
             return Err(Error::Damaged { what: survey.damage });
         }
-        // Of one that was not closed in order a killed job's pool may hold a revision.
-        if !survey.revisions.is_empty() || !survey.clean {
+        if !before.iter().all(|file| holds_nothing(&survey, file.header.layout_id, |_| false)) {
             let why = "a job has saved to it, or begun to; `mainstay grow` gives a space more room";
             return Err(Error::argument(device.path(), why));
         }
@@ -164,15 +177,13 @@ pub fn grow_on(device: &dyn Device, wanted: &Reservation, progress: &dyn Fn(u64)
     if before.is_empty() {
         return Err(Error::NotASpace { path: device.path(), why: "there is no layout in it".to_owned() });
     }
-    let holds_any = |file: &LayoutFile| {
-        let id = file.header.layout_id;
-        survey.revisions.iter().any(|revision| revision.layout == id) || !survey.damage.is_empty() || !survey.clean
-    };
-    let empty: Vec<LayoutFile> = before.iter().filter(|file| !holds_any(file)).cloned().collect();
+    let is_empty = |file: &&LayoutFile| holds_nothing(&survey, file.header.layout_id, |_| false);
+    let empty: Vec<LayoutFile> = before.iter().filter(is_empty).cloned().collect();
     make(device, wanted, &before, &empty, progress)
 }
 
-/// Makes a layout that is newer than those of `before`, and then removes those of `empty`.
+/// Makes a layout that is newer than those of `before`, and then removes those of `empty`; before, what a
+/// reservation that was cut off left of one.
 fn make(
     device: &dyn Device,
     wanted: &Reservation,
@@ -190,20 +201,27 @@ fn make(
         stripe_bytes,
         blocks: wanted.blocks.clone(),
     };
-    let lineage = lineage_after(&open_all(before)?)?;
+    let opened = open_all(before)?;
+    let lineage = lineage_after(&opened)?;
+    // The new one must not lack the room that they take.
+    let (cut_off, empty): (Vec<LayoutFile>, Vec<LayoutFile>) =
+        empty.iter().cloned().partition(|file| was_cut_off(file, before, &opened));
+    let mut removed = remove(device, &cut_off)?;
     let made = create_all(device, &arrangement, &files, lineage, wanted, progress);
-    let made = made.inspect_err(|_| {
+    let files = made.inspect_err(|_| {
         let _ = remove_layouts_of(device, arrangement.layout_number, arrangement.layout_id);
     })?;
-    for file in empty {
-        remove_layout(device, file)?;
-    }
-    if !empty.is_empty() {
-        device.sync_directory().map_err(|e| Error::io("syncing", device.path(), e))?;
-    }
-    let files = made.iter().map(|file| told(file, file_system.sets_aside())).collect::<Result<_>>()?;
-    let removed = empty.iter().map(|file| file.name.clone()).collect();
+    removed.extend(remove(device, &empty)?);
     Ok(Reserved { files, file_system, stripe_bytes, removed })
+}
+
+/// Whether files of the layout of `file` are missing and no job has opened it.
+fn was_cut_off(file: &LayoutFile, before: &[LayoutFile], opened: &[Opened]) -> bool {
+    let id = file.header.layout_id;
+    let of_layout = before.iter().filter(|other| other.header.layout_id == id);
+    let portions: usize = of_layout.map(|other| other.header.portions.len()).sum();
+    let mut ledgers = opened.iter().map(|opened| &opened.ledger).filter(|ledger| ledger.portion().layout_id() == id);
+    portions < file.header.ranks as usize && ledgers.all(Ledger::is_unused)
 }
 
 fn create_all(
@@ -213,13 +231,15 @@ fn create_all(
     lineage: Lineage,
     wanted: &Reservation,
     progress: &dyn Fn(u64),
-) -> Result<Vec<LayoutFile>> {
+) -> Result<Vec<ReservedFile>> {
+    let tells = device.file_system().sets_aside();
     // Nobody writes to it: where there are no locks, that is what a job goes on in.
     let first = |rank| Slot { clean: true, ..Ledger::first_slot(arrangement.layout_id, rank, lineage) };
     let making = Making { allocate: wanted.allocate, stripes: wanted.stripes, progress };
     let create = |ranks: &Vec<usize>| {
         let header = arrangement.header(ranks, ranks[0] == 0);
-        create_layout(device, header, &making, first)
+        // Each is closed once it is made.
+        create_layout(device, header, &making, first).and_then(|file| told(&file, tells))
     };
     files.iter().map(create).collect()
 }

@@ -133,4 +133,7 @@ impl<B: Between> File for WatchedFile<B> {
     fn allocated_bytes(&self) -> io::Result<u64> {
         self.file.allocated_bytes()
     }
+    fn stay_open(&self) -> io::Result<()> {
+        self.file.stay_open()
+    }
 }

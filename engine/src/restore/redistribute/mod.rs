@@ -68,10 +68,9 @@ impl<'a> Redistribution<'a> {
         self.by_shard.keys().copied()
     }
 
-    /// Fills the regions with what the shard of `entry` in `portion` has for them.
-    pub(crate) fn pour(&self, portion: &Portion, entry: &Entry) -> Result<()> {
-        let manifest = portion.read_manifest(entry)?;
-        let moves: &[Move<'_>] = self.by_shard.get(&entry.shard).map_or(&[], Vec::as_slice);
+    /// Fills the regions with what the shard of this `manifest` in `portion` has for them.
+    pub(crate) fn pour(&self, portion: &Portion, shard: u32, manifest: &Manifest) -> Result<()> {
+        let moves: &[Move<'_>] = self.by_shard.get(&shard).map_or(&[], Vec::as_slice);
         let (mut pairs, mut wanted) = (Vec::with_capacity(moves.len()), Vec::new());
         for one in moves {
             // It was there when the ranks told each other, and the manifest has the same hash.

@@ -197,6 +197,10 @@ impl<'s> Sharing<'s> {
             Err(Error::RankCount { path, revision: self.revision, saved, now, why })
         };
         let [(first, one), others @ ..] = items else { return Ok(()) };
+        if self.shards.len() == 1 {
+            // What its only rank had, all ranks had.
+            return Ok(());
+        }
         if others.is_empty() {
             return match (*first, self.rank) {
                 (0, 0) => Ok(()),

@@ -66,7 +66,9 @@ impl Inner {
             let missing = || Error::Internal { what: format!("a layout without rank {}", member.rank) };
             let layout = open_layout(&*self.device, file_of(member.rank).ok_or_else(missing)?, Access::Write)?;
             let portion = layout.portions().find(|portion| portion.rank() as usize == member.rank);
-            member.portion = Some(portion.ok_or_else(missing)?);
+            let portion = portion.ok_or_else(missing)?;
+            portion.stay_open()?;
+            member.portion = Some(portion);
         }
         Ok(())
     }

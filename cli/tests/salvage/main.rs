@@ -1,110 +1,32 @@
 //! `salvage`, on what jobs left in memory that were killed between t2 and t3.
 
-#[path = "../../engine/tests/support/between.rs"]
+#[path = "../../../engine/tests/support/between.rs"]
 mod between;
-#[path = "../../engine/tests/support/stuck.rs"]
+mod first;
+mod killed;
+#[path = "../../../engine/tests/support/stuck.rs"]
 #[allow(dead_code, reason = "each test uses its part of this")]
 mod stuck;
+#[path = "../support/mod.rs"]
 mod support;
 
-use mainstay_engine::{Config, Session, device::Disk, group::ThreadGroup};
-use nix::sys::signal::{Signal, raise};
+use killed::{
+    complete, config, copy, files, holds_what_was_staged, holds_what_was_staged_as, kill_job, killed, killed_when,
+    memory, pool_in,
+};
 use serde_json::{Value, json};
 use std::{
-    env,
     ffi::OsStr,
     fs,
     os::unix::{
         ffi::OsStrExt,
         fs::{FileExt, PermissionsExt},
-        process::ExitStatusExt,
     },
     path::{Path, PathBuf},
-    process::{Command, Stdio},
-    sync::{Arc, Barrier},
-    thread,
-    time::{Duration, Instant},
+    process::Command,
 };
-use stuck::stuck;
-use support::{MAINSTAY, RANKS, Ran, Space, field, mainstay, region};
+use support::{MAINSTAY, RANKS, Ran, Space, field, mainstay};
 use tempfile::TempDir;
-
-const LIMIT: Duration = Duration::from_secs(60);
-
-/// A folder in memory for pools.
-fn memory() -> TempDir {
-    tempfile::tempdir_in("/dev/shm").unwrap()
-}
-
-/// The pool has room for all that is staged.
-fn config(pools: &Path) -> Config {
-    Config { keep: 1, pool_bytes: 2 << 20, chunk_bytes: 64 << 10, pool_directory: pools.into(), ..Config::default() }
-}
-
-/// A space whose job was killed when revision 1 was saved, and revision 2 staged by all ranks and not written.
-fn killed(pools: &TempDir) -> Space {
-    killed_when(pools, "staged")
-}
-
-fn killed_when(pools: &TempDir, when: &str) -> Space {
-    let space = Space { config: config(pools.path()), ..Space::new(1) };
-    kill_job(&space, pools, when);
-    assert_eq!(complete(&space), [1]);
-    space
-}
-
-fn kill_job(space: &Space, pools: &TempDir, when: &str) {
-    let mut job = Command::new(env::current_exe().unwrap())
-        .args(["--exact", "job_that_is_killed", "--ignored", "--nocapture"])
-        .env("SALVAGE_SPACE", space.path())
-        .env("SALVAGE_POOLS", pools.path())
-        .env("SALVAGE_WHEN", when)
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    let since = Instant::now();
-    while job.try_wait().unwrap().is_none() {
-        if since.elapsed() > LIMIT {
-            job.kill().unwrap();
-            job.wait().unwrap();
-            panic!("the job hangs");
-        }
-        thread::sleep(Duration::from_millis(2));
-    }
-    assert_eq!(job.wait().unwrap().signal(), Some(9));
-}
-
-/// The job itself, in a process of its own.
-#[test]
-#[ignore = "run by the other tests"]
-fn job_that_is_killed() {
-    let Some(space) = env::var_os("SALVAGE_SPACE") else { return };
-    let is_staged = env::var("SALVAGE_WHEN").unwrap() == "staged";
-    let config = config(Path::new(&env::var_os("SALVAGE_POOLS").unwrap()));
-    let device = stuck(Disk::make(Path::new(&space)).unwrap());
-    let all = Barrier::new(RANKS);
-    thread::scope(|scope| {
-        for (rank, group) in ThreadGroup::new(RANKS).into_iter().enumerate() {
-            let (device, config, all) = (&device, &config, &all);
-            scope.spawn(move || {
-                let disk = Arc::new(device.clone());
-                let mut session = Session::open_on(Box::new(group), disk, config.clone()).unwrap();
-                let mut state = field(rank, 1);
-                session.protect(region(&mut state)).unwrap();
-                session.checkpoint().unwrap();
-                session.wait().unwrap();
-                all.wait();
-                if is_staged {
-                    device.between.sticks_after(0);
-                    state.copy_from_slice(&field(rank, 2));
-                    session.checkpoint().unwrap();
-                    all.wait();
-                }
-                raise(Signal::SIGKILL).unwrap();
-            });
-        }
-    });
-}
 
 /// Runs the command with that directory in the environment.
 fn beside(pools: &TempDir, arguments: &[&str]) -> Ran {
@@ -114,39 +36,6 @@ fn beside(pools: &TempDir, arguments: &[&str]) -> Ran {
 
 fn salvage(pools: &TempDir, more: &[&str]) -> Ran {
     beside(pools, &[&["salvage"], more].concat())
-}
-
-/// Complete revisions, newest first.
-fn complete(space: &Space) -> Vec<u64> {
-    let document = space.mainstay(&["ls", "--json"]).json();
-    let complete = document["revisions"].as_array().unwrap().iter().filter(|r| r["state"] != "incomplete");
-    complete.map(|r| r["revision"].as_u64().unwrap()).collect()
-}
-
-/// Restores what was staged, every byte of it.
-fn holds_what_was_staged(space: &Space) {
-    holds_what_was_staged_as(space, 2);
-}
-
-fn holds_what_was_staged_as(space: &Space, revision: u64) {
-    space.run(|rank, session, state| {
-        assert_eq!(session.restore().unwrap().unwrap().revision, revision);
-        assert!(state == field(rank, 2), "rank {rank} has other bytes than were staged");
-    });
-}
-
-fn files(pools: &TempDir) -> Vec<PathBuf> {
-    fs::read_dir(pools.path()).unwrap().map(|entry| entry.unwrap().path()).collect()
-}
-
-fn pool_in(pools: &TempDir) -> PathBuf {
-    files(pools).into_iter().find(|path| path.extension().is_none()).unwrap()
-}
-
-fn copy(from: &TempDir, to: &TempDir) {
-    for path in files(from) {
-        fs::copy(&path, to.path().join(path.file_name().unwrap())).unwrap();
-    }
 }
 
 #[track_caller]
@@ -449,78 +338,6 @@ fn where_the_pools_are_is_said_on_the_line_or_in_the_environment() {
     let file = space.layout();
     let ran = mainstay(&["salvage", "--pool-directory"], &file);
     ran.refused(4, &["listing", file.to_str().unwrap()]);
-}
-
-#[test]
-fn a_prune_completes_first_what_was_staged() {
-    let pools = memory();
-    let space = killed(&pools);
-    let path = space.path();
-    let prune =
-        |more: &[&str]| beside(&pools, &[&["prune", path.to_str().unwrap(), "--keep-last", "1"], more].concat());
-    assert!(prune(&["--dry-run"]).out.ends_with("0 would go; nothing was changed\n"));
-    assert_eq!((complete(&space), files(&pools).len()), (vec![1], 1 + RANKS));
-    let ran = prune(&[]);
-    assert!(ran.code == 0 && ran.out.ends_with("1 went\n"), "{ran:?}");
-    assert_eq!((complete(&space), files(&pools).len()), (vec![2], 0));
-    holds_what_was_staged(&space);
-}
-
-#[test]
-fn a_hold_completes_first_what_was_staged() {
-    let pools = memory();
-    let space = killed(&pools);
-    let ran = beside(&pools, &["hold", space.path().to_str().unwrap()]);
-    assert!(ran.code == 0 && ran.out.starts_with("revision 2 "), "{ran:?}");
-    assert_eq!((complete(&space), files(&pools).len()), (vec![2, 1], 0));
-    holds_what_was_staged(&space);
-}
-
-/// Holds the pool's file as whoever looks whether it is his does, until the file is dropped.
-fn looks_at_it(pools: &TempDir) -> fs::File {
-    let pool = fs::File::options().read(true).write(true).open(pool_in(pools)).unwrap();
-    let lock = nix::libc::flock {
-        l_type: nix::libc::F_WRLCK as _,
-        l_whence: nix::libc::SEEK_SET as _,
-        // Beyond the bytes of all members.
-        l_start: 1 << 32,
-        l_len: 1,
-        l_pid: 0,
-    };
-    nix::fcntl::fcntl(&pool, nix::fcntl::FcntlArg::F_OFD_SETLK(&lock)).unwrap();
-    pool
-}
-
-#[test]
-fn a_pool_that_another_start_looks_at_is_waited_for() {
-    for command in [&["salvage"][..], &["prune", "--keep-last", "1"]] {
-        let pools = memory();
-        let space = killed(&pools);
-        let looks = looks_at_it(&pools);
-        let ends = thread::spawn(move || {
-            thread::sleep(Duration::from_millis(200));
-            drop(looks);
-        });
-        let path = space.path();
-        let ran = beside(&pools, &[command, &[path.to_str().unwrap()]].concat());
-        ends.join().unwrap();
-        assert_eq!((ran.code, complete(&space)[0]), (0, 2), "{ran:?}");
-        assert!(files(&pools).is_empty());
-    }
-}
-
-/// Nothing is passed over in silence, and nothing is pruned that could be completed another time.
-#[test]
-fn a_pool_that_stays_taken_is_told() {
-    let pools = memory();
-    let space = killed(&pools);
-    let _looks = looks_at_it(&pools);
-    let path = space.path();
-    let ran = salvage(&pools, &[path.to_str().unwrap()]);
-    assert!(ran.code == 4 && ran.out.contains("a process is in its pool still"), "{ran:?}");
-    let ran = beside(&pools, &["prune", "--keep-last", "1", path.to_str().unwrap()]);
-    assert!(ran.code == 4 && ran.err.contains("a process is in its pool still"), "{ran:?}");
-    assert_eq!(complete(&space), [1]);
 }
 
 #[test]

@@ -1,0 +1,252 @@
+! Reads what Mainstay saved, from outside a job. Licence: MIT OR Apache-2.0.
+!
+!     use mainstay_reading
+!     type(mainstay_reader) :: reader
+!     type(mainstay_item), allocatable :: items(:)
+!
+!     call reader%open("space")                         ! the newest complete revision; or the one of a number, 12_int64
+!     items = reader%items(shard)                       ! what the rank of this number saved
+!     call reader%read(shard, "field", offset, some)    ! from this byte on; the first is 0
+!     call reader%read_box("plate", [0, 3], part)       ! of a global array, behind so many of its elements
+!     call reader%close()
+!
+! A reader needs no job and no right to write; every block is verified. Shards have the numbers of their ranks, from 0.
+! Errors are told as those of the module mainstay, by `stat` or by the end of the program.
+!
+! Compiled after mainstay.f90, with mainstay_fortran.c.
+module mainstay_reading
+  use, intrinsic :: iso_c_binding
+  use mainstay_calls, only: settle, to_c, of_c
+  implicit none
+  private
+
+  integer(c_int), parameter, public :: MAINSTAY_BYTES = 0
+  integer(c_int), parameter, public :: MAINSTAY_I8 = 1
+  integer(c_int), parameter, public :: MAINSTAY_U8 = 2
+  integer(c_int), parameter, public :: MAINSTAY_I16 = 3
+  integer(c_int), parameter, public :: MAINSTAY_U16 = 4
+  integer(c_int), parameter, public :: MAINSTAY_I32 = 5
+  integer(c_int), parameter, public :: MAINSTAY_U32 = 6
+  integer(c_int), parameter, public :: MAINSTAY_I64 = 7
+  integer(c_int), parameter, public :: MAINSTAY_U64 = 8
+  integer(c_int), parameter, public :: MAINSTAY_F16 = 9
+  integer(c_int), parameter, public :: MAINSTAY_BF16 = 10
+  integer(c_int), parameter, public :: MAINSTAY_F32 = 11
+  integer(c_int), parameter, public :: MAINSTAY_F64 = 12
+  integer(c_int), parameter, public :: MAINSTAY_C64 = 13
+  integer(c_int), parameter, public :: MAINSTAY_C128 = 14
+  integer(c_int), parameter, public :: MAINSTAY_BOOL = 15
+
+  ! An item of a shard. All shapes and offsets are in Fortran's order: the fastest dimension first.
+  type, public :: mainstay_item
+    character(:), allocatable :: name
+    integer :: kind = 0             ! 0: a region, 1: an object, 2: a stream
+    integer :: type = MAINSTAY_BYTES
+    integer(c_int64_t) :: bytes = 0
+    ! Of what the space has no name for, such as a derived type, the bytes of an element are the first dimension.
+    integer(c_int64_t), allocatable :: shape(:)
+    ! Of the global array in which the item is a box, and how many elements lie in front of that along each
+    ! dimension; not allocated: it is none.
+    integer(c_int64_t), allocatable :: global_shape(:), offset(:)
+  end type
+
+  ! One revision of a space. A copy is the same reader.
+  type, public :: mainstay_reader
+    private
+    type(c_ptr) :: handle = c_null_ptr
+  contains
+    procedure :: open => open_reader
+    procedure :: revision
+    procedure :: shards
+    procedure :: items
+    procedure, private :: read_int32, read_int64
+    generic :: read => read_int32, read_int64
+    procedure, private :: read_box_int32, read_box_int64
+    generic :: read_box => read_box_int32, read_box_int64
+    procedure :: close => close_reader
+  end type
+
+  type, bind(C) :: found
+    type(c_ptr) :: name
+    integer(c_int32_t) :: kind, type
+    integer(c_int64_t) :: bytes
+    integer(c_size_t) :: dimensions
+    type(c_ptr) :: shape, global_shape, offset
+  end type
+
+  interface
+    function c_open(path, revision, reader) bind(C, name="mainstay_fortran_reader_open") result(status)
+      import
+      character(kind=c_char), intent(in) :: path(*)
+      integer(c_int64_t), value :: revision
+      type(c_ptr), intent(out) :: reader
+      integer(c_int) :: status
+    end function
+    pure function c_revision(reader) bind(C, name="mainstay_reader_revision") result(revision)
+      import
+      type(c_ptr), value, intent(in) :: reader
+      integer(c_int64_t) :: revision
+    end function
+    pure function c_shards(reader) bind(C, name="mainstay_reader_shards") result(shards)
+      import
+      type(c_ptr), value, intent(in) :: reader
+      integer(c_int32_t) :: shards
+    end function
+    function c_items(reader, shard) bind(C, name="mainstay_reader_items") result(items)
+      import
+      type(c_ptr), value :: reader
+      integer(c_int32_t), value :: shard
+      integer(c_size_t) :: items
+    end function
+    function c_item(reader, shard, index, item) bind(C, name="mainstay_reader_item") result(status)
+      import
+      type(c_ptr), value :: reader
+      integer(c_int32_t), value :: shard
+      integer(c_size_t), value :: index
+      type(found), intent(out) :: item
+      integer(c_int) :: status
+    end function
+    function c_read(reader, shard, name, offset, data, got, whole) &
+        bind(C, name="mainstay_fortran_reader_read") result(status)
+      import
+      type(c_ptr), value :: reader
+      integer(c_int), value :: shard
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int64_t), value :: offset
+      type(*), dimension(..), intent(inout) :: data
+      integer(c_int64_t), intent(out) :: got
+      logical(c_bool), value :: whole
+      integer(c_int) :: status
+    end function
+    function c_read_box(reader, name, numbers, offset, data) &
+        bind(C, name="mainstay_fortran_reader_read_box") result(status)
+      import
+      type(c_ptr), value :: reader
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int), value :: numbers
+      integer(c_int64_t), intent(in) :: offset(*)
+      type(*), dimension(..), intent(inout) :: data
+      integer(c_int) :: status
+    end function
+    function c_close(reader) bind(C, name="mainstay_reader_close") result(status)
+      import
+      type(c_ptr), value :: reader
+      integer(c_int) :: status
+    end function
+  end interface
+
+contains
+
+  ! Opens the complete revision of this number, or the newest, of the space in the directory `path`. Beside a job at
+  ! work it is held until the close. (Of one kind only: a `stat` that follows `path` is thus never taken for it.)
+  subroutine open_reader(self, path, revision, stat)
+    class(mainstay_reader), intent(inout) :: self
+    character(*), intent(in) :: path
+    integer(c_int64_t), intent(in), optional :: revision
+    integer, intent(out), optional :: stat
+    integer(c_int64_t) :: number
+    number = 0
+    if (present(revision)) number = revision
+    call settle(c_open(to_c(path), number, self%handle), stat)
+  end subroutine
+
+  ! Its number; 0: the reader is not open.
+  pure integer(c_int64_t) function revision(self)
+    class(mainstay_reader), intent(in) :: self
+    revision = c_revision(self%handle)
+  end function
+
+  ! How many there are; the last has the number shards() - 1.
+  pure integer function shards(self)
+    class(mainstay_reader), intent(in) :: self
+    shards = int(c_shards(self%handle))
+  end function
+
+  ! What a shard consists of; nothing if there is no such shard.
+  function items(self, shard) result(all)
+    class(mainstay_reader), intent(in) :: self
+    integer, intent(in) :: shard
+    type(mainstay_item), allocatable :: all(:)
+    type(found) :: item
+    integer(c_size_t) :: i
+    allocate (all(c_items(self%handle, int(shard, c_int32_t))))
+    do i = 1, size(all, kind=c_size_t)
+      call settle(c_item(self%handle, int(shard, c_int32_t), i - 1, item))
+      all(i)%name = of_c(item%name)
+      all(i)%kind = int(item%kind)
+      all(i)%type = int(item%type)
+      all(i)%bytes = item%bytes
+      all(i)%shape = turned(item%shape)
+      if (.not. c_associated(item%global_shape)) cycle
+      all(i)%global_shape = turned(item%global_shape)
+      all(i)%offset = turned(item%offset)
+    end do
+  contains
+    function turned(numbers)
+      type(c_ptr), intent(in) :: numbers
+      integer(c_int64_t), allocatable :: turned(:)
+      integer(c_int64_t), pointer :: there(:)
+      call c_f_pointer(numbers, there, [item%dimensions])
+      turned = there(item%dimensions:1:-1)
+    end function
+  end function
+
+  ! Fills a scalar or a contiguous array, of any type, from byte `offset` of the item `name` on. `got`: how many bytes
+  ! there were; without it, fewer than `data` has are an error. Texts and single bytes into arrays.
+  subroutine read_int64(self, shard, name, offset, data, got, stat)
+    class(mainstay_reader), intent(in) :: self
+    integer, intent(in) :: shard
+    character(*), intent(in) :: name
+    integer(c_int64_t), intent(in) :: offset
+    type(*), dimension(..), intent(inout) :: data
+    integer(c_int64_t), intent(out), optional :: got
+    integer, intent(out), optional :: stat
+    integer(c_int64_t) :: there
+    integer(c_int) :: status
+    there = 0
+    status = c_read(self%handle, int(shard, c_int), to_c(name), offset, data, there, logical(.not. present(got), c_bool))
+    call settle(status, stat)
+    if (present(got)) got = there
+  end subroutine
+
+  subroutine read_int32(self, shard, name, offset, data, got, stat)
+    class(mainstay_reader), intent(in) :: self
+    integer, intent(in) :: shard
+    character(*), intent(in) :: name
+    integer(c_int32_t), intent(in) :: offset
+    type(*), dimension(..), intent(inout) :: data
+    integer(c_int64_t), intent(out), optional :: got
+    integer, intent(out), optional :: stat
+    call read_int64(self, shard, name, int(offset, c_int64_t), data, got, stat)
+  end subroutine
+
+  ! Fills `data` with the box of its own shape of the global array `name`, out of all shards that hold some of it;
+  ! `offset` elements lie in front of the box along each dimension (0: it begins with the first).
+  subroutine read_box_int64(self, name, offset, data, stat)
+    class(mainstay_reader), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(c_int64_t), intent(in) :: offset(:)
+    type(*), dimension(..), intent(inout) :: data
+    integer, intent(out), optional :: stat
+    call settle(c_read_box(self%handle, to_c(name), int(size(offset), c_int), offset, data), stat)
+  end subroutine
+
+  subroutine read_box_int32(self, name, offset, data, stat)
+    class(mainstay_reader), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(c_int32_t), intent(in) :: offset(:)
+    type(*), dimension(..), intent(inout) :: data
+    integer, intent(out), optional :: stat
+    call read_box_int64(self, name, int(offset, c_int64_t), data, stat)
+  end subroutine
+
+  ! Lets go of what the reader holds. One that is not open is passed over.
+  subroutine close_reader(self, stat)
+    class(mainstay_reader), intent(inout) :: self
+    integer, intent(out), optional :: stat
+    type(c_ptr) :: handle
+    handle = self%handle
+    self%handle = c_null_ptr
+    call settle(c_close(handle), stat)
+  end subroutine
+end module

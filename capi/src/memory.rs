@@ -1,0 +1,39 @@
+//! Memory that a caller gives: bytes, and room for them.
+
+use crate::error::null;
+use mainstay_engine::Error;
+use std::{ffi::c_void, slice};
+
+/// # Safety
+/// `data` is null or points to `bytes` bytes.
+#[allow(unsafe_code)]
+pub(crate) unsafe fn given<'a>(data: *const c_void, bytes: usize) -> Result<&'a [u8], Error> {
+    Ok(match at(data, bytes)? {
+        0 => &[],
+        // SAFETY: as the caller promised, and not null.
+        bytes => unsafe { slice::from_raw_parts(data.cast(), bytes) },
+    })
+}
+
+/// # Safety
+/// `data` is null or has room for `bytes` bytes.
+#[allow(unsafe_code)]
+pub(crate) unsafe fn room<'a>(data: *mut c_void, bytes: usize) -> Result<&'a mut [u8], Error> {
+    Ok(match at(data, bytes)? {
+        0 => &mut [],
+        // SAFETY: as the caller promised, and not null.
+        bytes => unsafe { slice::from_raw_parts_mut(data.cast(), bytes) },
+    })
+}
+
+/// `bytes` again, if there can be so many at `data`.
+fn at(data: *const c_void, bytes: usize) -> Result<usize, Error> {
+    if data.is_null() && bytes > 0 {
+        return Err(null("data"));
+    }
+    // No memory has more, and a count that was negative would.
+    if bytes > isize::MAX as usize {
+        return Err(Error::argument("bytes", format!("{bytes} of them, more than any memory has")));
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,84 @@
+//! What can be asked of the command, and its help.
+
+mod look;
+mod room;
+mod run;
+mod setup;
+mod take;
+mod tend;
+
+pub use look::*;
+pub use room::*;
+pub use run::*;
+pub use setup::*;
+pub use take::*;
+pub use tend::*;
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  good
+  1  damage was found, or nothing complete where a revision was asked for
+  2  wrong usage
+  3  not a space, or one of a newer format
+  4  refused: I/O error, no permission, no room, in use by a job";
+
+const EXAMPLES: &str = "\
+Examples:
+  mainstay ls /scratch/me/space              what there is to go back to
+  mainstay show /scratch/me/space --phases   the newest revision, and what it took
+  mainstay verify /scratch/me/space          reads every block
+  mainstay advise /scratch/me/space          how large a pool is worth having
+  mainstay checkpoint /scratch/me/space      has the job that runs there save itself now
+  mainstay export /scratch/me/space out      copies it into .npy files
+  mainstay view /scratch/me/space --hdf5 out.h5   shows it to tools that read HDF5, in place
+  mainstay hold /scratch/me/space            has it stay, until it is released
+  mainstay prune /scratch/me/space --keep-last 3
+  mainstay reserve /scratch/me/space --ranks 64 --per-rank 20MiB
+  mainstay run --restarts 5 -- mpiexec -n 64 ./simulation input.toml";
+
+/// Looks into spaces and after them, and starts a job again that failed.
+///
+/// A space is the directory that a parallel program saves itself to. Looking into it needs no MPI and
+/// no right to write, and may be done while a job is saving there.
+#[derive(Debug, Parser)]
+#[command(name = "mainstay", version, arg_required_else_help = true)]
+#[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Ls(Ls),
+    Show(Show),
+    Verify(Verify),
+    Advise(Advise),
+    Checkpoint(Checkpoint),
+    Export(Export),
+    View(View),
+    Hold(Hold),
+    Release(Release),
+    Prune(Prune),
+    Reserve(Reserve),
+    Grow(Grow),
+    Salvage(Salvage),
+    Run(Run),
+    Config(Config),
+    Completions(Completions),
+    Man(Man),
+}
+
+/// Of every command on one space.
+#[derive(Debug, Args)]
+pub struct Space {
+    /// The directory that a session was opened on
+    #[arg(value_name = "SPACE")]
+    pub path: PathBuf,
+    /// One JSON document instead of tables
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,127 @@
+//! Looking after a space: `checkpoint`, `hold`, `release`, `prune`, `salvage`.
+
+use super::{EXIT_CODES, Space};
+use clap::{ArgGroup, Args};
+use std::{path::PathBuf, time::Duration};
+
+/// Has the job that runs on a space save itself now, and go on
+///
+/// At its next safe point, where the program calls mainstay_due. Waits until the revision is complete.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct Checkpoint {
+    #[command(flatten)]
+    pub space: Space,
+    /// How long to wait ("90 s", "5 min")
+    #[arg(long, value_name = "TIME", default_value = "1 min", value_parser = humantime::parse_duration)]
+    pub timeout: Duration,
+}
+
+/// Has a revision stay, whatever the job keeps, until it is released
+///
+/// The newest complete one, unless another is asked for. Where no job has the space open, that counts at
+/// once. A job at work takes it on at its next checkpoint: `hold` waits for that for a while, and says
+/// whether it counts. A hold that would leave no room for the next checkpoint is refused.
+#[derive(Debug, Args)]
+#[command(after_help = format!("\
+Examples:
+  mainstay hold /scratch/me/space --note 'before the change of grid'
+  mainstay hold /scratch/me/space --revision 12 --for 7d
+
+{EXIT_CODES}"))]
+pub struct Hold {
+    #[command(flatten)]
+    pub space: Space,
+    /// The revision of this number in place of the newest complete one
+    #[arg(long, value_name = "N")]
+    pub revision: Option<u64>,
+    /// Who holds it, or why; `ls` and `show` print it
+    #[arg(long, value_name = "TEXT", default_value = "", value_parser = note)]
+    pub note: String,
+    /// The hold ends by itself after so long a time: 90s, 30m, 12h, 7d, 2w
+    #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub time: Option<Duration>,
+    /// How long to wait for a job at work to take it on
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
+    pub wait: Duration,
+}
+
+fn note(text: &str) -> Result<String, String> {
+    match mainstay_engine::space::format::is_note(text) {
+        true => Ok(text.to_owned()),
+        false => Err("it is longer than 512 bytes or has control characters".to_owned()),
+    }
+}
+
+/// Lets a revision go that was held
+///
+/// All its holds end. It goes when the job next needs its place, or with `mainstay prune`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct Release {
+    #[command(flatten)]
+    pub space: Space,
+    /// The number of the revision
+    #[arg(value_name = "N", required_unless_present = "all", conflicts_with = "all")]
+    pub revision: Option<u64>,
+    /// Every revision that is held
+    #[arg(long)]
+    pub all: bool,
+}
+
+/// Lets go of revisions that nobody wants
+///
+/// A revision stays if any rule names it, if it is held, or if it is the newest complete one. Incomplete
+/// ones go if they are older than that. Refused while a job has the space open.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("rule").required(true).multiple(true))]
+#[command(after_help = format!("\
+Examples:
+  mainstay prune /scratch/me/space --keep-last 3
+  mainstay prune /scratch/me/space --keep-last 2 --keep-every 10 --older-than 7d --dry-run
+
+{EXIT_CODES}"))]
+pub struct Prune {
+    #[command(flatten)]
+    pub space: Space,
+    /// The K newest complete revisions stay
+    #[arg(long, value_name = "K", group = "rule", value_parser = clap::value_parser!(u64).range(1..))]
+    pub keep_last: Option<u64>,
+    /// Complete revisions whose number is a multiple of M stay
+    #[arg(long, value_name = "M", group = "rule", value_parser = clap::value_parser!(u64).range(1..))]
+    pub keep_every: Option<u64>,
+    /// Only what was saved longer ago goes: 90s, 30m, 12h, 7d, 2w
+    #[arg(long, value_name = "AGE", group = "rule", value_parser = humantime::parse_duration)]
+    pub older_than: Option<Duration>,
+    /// Only says what would go
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// Completes what killed jobs had staged and not yet written
+///
+/// From the pools in this machine's memory, as the next start of each job does by itself: of SPACE, or of
+/// all spaces. A shard whose space went on without it is lost, and so is one with a byte missing; a space
+/// that a job has open is left to it. Pools that hold nothing more are removed.
+#[derive(Debug, Args)]
+#[command(after_help = format!("\
+Examples:
+  mainstay salvage                       all that this user's jobs left on this machine
+  mainstay salvage /scratch/me/space     of one space
+  mainstay salvage --clean               and removes what nobody can claim
+
+{EXIT_CODES}"))]
+pub struct Salvage {
+    /// The directory that a session was opened on
+    #[arg(value_name = "SPACE")]
+    pub space: Option<PathBuf>,
+    /// Removes also pools that are damaged, hold nothing, or whose space is not there
+    #[arg(long)]
+    pub clean: bool,
+    /// Where the pools are, if not where pool_directory says
+    #[arg(long, value_name = "DIR")]
+    pub pool_directory: Option<PathBuf>,
+    /// One JSON document instead of tables
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,197 @@
+//! Files that are opened when they are used: a space can have more of them than a process may have open.
+//!
+//! What must hold: a descriptor that wrote stays until it is synced, for it is the one that is told what became of
+//! its writes; and a file that is to stay open is never opened again.
+
+use super::{Access, File, disk::DiskFile};
+use std::{
+    collections::VecDeque,
+    fs::OpenOptions,
+    io,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
+
+/// So many files of a directory are left open after their use.
+const RECENT: usize = 8;
+
+/// Those that were opened last, the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Recent(Mutex<VecDeque<Arc<DiskFile>>>);
+
+#[derive(Debug)]
+pub(super) struct OnDemand {
+    path: PathBuf,
+    access: Access,
+    recent: Arc<Recent>,
+    opening: Mutex<Opening>,
+}
+
+#[derive(Debug, Default)]
+struct Opening {
+    /// Open while it is a recent one, or in use.
+    file: Weak<DiskFile>,
+    /// Open until it is synced, or for good.
+    kept: Option<Arc<DiskFile>>,
+    stays: bool,
+    /// Counted, so that a sync lets go of no write that came meanwhile.
+    writes: u64,
+}
+
+impl Recent {
+    fn note(&self, file: &Arc<DiskFile>) {
+        let mut files = locked(&self.0);
+        files.push_back(file.clone());
+        if files.len() > RECENT {
+            files.pop_front();
+        }
+    }
+
+    fn forget(&self, file: &Weak<DiskFile>) {
+        locked(&self.0).retain(|other| !std::ptr::eq(Arc::as_ptr(other), file.as_ptr()));
+    }
+}
+
+impl OnDemand {
+    /// The file at `path`, which does not change when the program changes its directory.
+    pub(super) fn open(path: PathBuf, access: Access, recent: &Arc<Recent>) -> io::Result<OnDemand> {
+        let file = OnDemand { path, access, recent: recent.clone(), opening: Mutex::default() };
+        file.opened()?;
+        Ok(file)
+    }
+
+    fn opened(&self) -> io::Result<Arc<DiskFile>> {
+        let mut opening = locked(&self.opening);
+        if let Some(file) = opening.kept.clone().or_else(|| opening.file.upgrade()) {
+            return Ok(file);
+        }
+        let options = OpenOptions::new().read(true).write(self.access == Access::Write).clone();
+        let file = Arc::new(DiskFile::open(&self.path, &options)?);
+        opening.file = Arc::downgrade(&file);
+        self.recent.note(&file);
+        Ok(file)
+    }
+}
+
+impl File for OnDemand {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.opened()?.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        let file = self.opened()?;
+        let written = file.write_at(bytes, offset);
+        let mut opening = locked(&self.opening);
+        opening.writes += 1;
+        opening.kept = Some(file);
+        written
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let writes = locked(&self.opening).writes;
+        self.opened()?.sync()?;
+        let mut opening = locked(&self.opening);
+        if opening.writes == writes && !opening.stays {
+            opening.kept = None;
+        }
+        Ok(())
+    }
+
+    fn bytes(&self) -> io::Result<u64> {
+        self.opened()?.bytes()
+    }
+
+    fn allocated_bytes(&self) -> io::Result<u64> {
+        self.opened()?.allocated_bytes()
+    }
+
+    fn stay_open(&self) -> io::Result<()> {
+        let file = self.opened()?;
+        let mut opening = locked(&self.opening);
+        opening.stays = true;
+        opening.kept = Some(file);
+        Ok(())
+    }
+}
+
+impl Drop for OnDemand {
+    /// A removed file takes its room until it is closed.
+    fn drop(&mut self) {
+        self.recent.forget(&locked(&self.opening).file);
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    const FILES: usize = 3 * RECENT;
+
+    fn files(directory: &tempfile::TempDir, recent: &Arc<Recent>) -> Vec<OnDemand> {
+        let open = |index: usize| {
+            let path = directory.path().join(index.to_string());
+            fs::write(&path, [index as u8; 10]).unwrap();
+            OnDemand::open(path, Access::Write, recent).unwrap()
+        };
+        (0..FILES).map(open).collect()
+    }
+
+    fn open_count(files: &[OnDemand]) -> usize {
+        files.iter().filter(|file| locked(&file.opening).file.strong_count() > 0).count()
+    }
+
+    #[test]
+    fn few_are_open_and_all_can_be_read() {
+        let (directory, recent) = (tempfile::tempdir().unwrap(), Arc::default());
+        let files = files(&directory, &recent);
+        for _ in 0..2 {
+            for (index, file) in files.iter().enumerate() {
+                let mut bytes = [0; 10];
+                assert_eq!(file.read_at(&mut bytes, 0).unwrap(), 10);
+                assert_eq!(bytes, [index as u8; 10]);
+                assert!(open_count(&files) <= RECENT);
+            }
+        }
+        drop(files);
+        assert!(locked(&recent.0).is_empty(), "what nobody has any more is closed");
+    }
+
+    /// Else the sync would go through a descriptor that knows nothing of a failed write.
+    #[test]
+    fn what_wrote_stays_open_until_it_is_synced() {
+        let (directory, recent) = (tempfile::tempdir().unwrap(), Arc::default());
+        let files = files(&directory, &recent);
+        let opened = |index: usize| locked(&files[index].opening).file.clone();
+        for (index, file) in files.iter().enumerate() {
+            file.write_at(&[index as u8], 0).unwrap();
+        }
+        assert_eq!(open_count(&files), FILES);
+        let wrote: Vec<_> = (0..FILES).map(opened).collect();
+        for (index, file) in files.iter().enumerate() {
+            file.sync().unwrap();
+            assert!(wrote[index].ptr_eq(&opened(index)), "synced through another descriptor");
+        }
+        assert!(open_count(&files) <= RECENT);
+    }
+
+    #[test]
+    fn what_stays_is_never_opened_again() {
+        let (directory, recent) = (tempfile::tempdir().unwrap(), Arc::default());
+        let files = files(&directory, &recent);
+        files[0].stay_open().unwrap();
+        let before = locked(&files[0].opening).file.clone();
+        files[0].write_at(&[1], 0).unwrap();
+        files[0].sync().unwrap();
+        for file in &files[1..] {
+            file.read_at(&mut [0; 10], 0).unwrap();
+        }
+        fs::remove_file(directory.path().join("0")).unwrap();
+        assert_eq!(files[0].read_at(&mut [0; 10], 0).unwrap(), 10);
+        assert!(before.ptr_eq(&locked(&files[0].opening).file));
+    }
+}
