@@ -152,9 +152,9 @@ class Space:
             assert not line.startswith("WRONG"), line
         raise AssertionError("the job restored nothing and ended:\n" + job.tail())
 
-    def killed(self, whom, kind, phase):
-        """A job that restores, goes on, and is killed when one rank is in `phase`."""
-        rank, later = self.random.randrange(RANKS), self.random.randrange(5)
+    def killed(self, whom, kind, phase, rank=None):
+        """A job that restores, goes on, and is killed when one rank, or that one, is in `phase`."""
+        rank, later = self.random.randrange(RANKS) if rank is None else rank, self.random.randrange(5)
         pause_s = self.random.uniform(0, 0.004)
         with self.job(STEPS) as job:
             first = self.restored(job) + 1 + later

@@ -173,6 +173,7 @@ module mainstay
     integer(c_int64_t) :: stripe_bytes = 0
     integer(c_int64_t) :: shard_bytes = 0
     type(c_ptr) :: hints = c_null_ptr  ! lines `name=value`, with a zero byte at the end
+    integer(c_int32_t) :: aggregators = 0
   end type
 
   ! What one checkpoint took on this rank; as in mainstay.h.

@@ -17,7 +17,7 @@
 
 /* mainstay_options options = MAINSTAY_OPTIONS_INIT;  then set what the program wants its way. */
 #define MAINSTAY_OPTIONS_INIT { sizeof(mainstay_options), 0, MAINSTAY_STAGE_DEFAULT, 0, 0, 0, 0, 0, 0, 0, \
-    MAINSTAY_POOL_HELD_DEFAULT, 0, 0, 0, 0, MAINSTAY_PER_DEFAULT, MAINSTAY_ALLOCATE_DEFAULT, 0, 0, 0, 0 }
+    MAINSTAY_POOL_HELD_DEFAULT, 0, 0, 0, 0, MAINSTAY_PER_DEFAULT, MAINSTAY_ALLOCATE_DEFAULT, 0, 0, 0, 0, 0 }
 
 // For mainstay_get: the newest revision that can be read whole.
 #define MAINSTAY_NEWEST UINT64_MAX
@@ -208,8 +208,8 @@ typedef struct {
   uint64_t skipped;
 } mainstay_restored;
 
-// The group's collectives, called only from the thread that calls the session. Each returns 0, or the
-// class of the error. `mainstay_open_mpi` fills it in; other worlds than MPI can bring their own.
+// The ranks' collectives, and messages between two, called only from the thread that calls the session. Each returns
+// 0, or the class of the error. `mainstay_open_mpi` fills it in; other worlds than MPI can bring their own.
 typedef struct {
   // sizeof(mainstay_group).
   size_t size;
@@ -229,6 +229,11 @@ typedef struct {
   void (*explain)(void *context, int code, char *text, size_t bytes);
   // Ends the group; called once, at the end of the session, also when opening it failed.
   void (*release)(void *context);
+  // `bytes` bytes to rank `to`; may wait until that receives them. NULL, as `receive`: none can be sent, and
+  // `aggregators` cannot be set.
+  int (*send)(void *context, uint32_t to, const void *data, size_t bytes);
+  // As many bytes as rank `from` has sent, in the order in which it sent them.
+  int (*receive)(void *context, uint32_t from, void *data, size_t bytes);
 } mainstay_group;
 
 // What the program sets; 0: what the environment or mainstay.toml say, or else the default, which is
@@ -280,10 +285,12 @@ typedef struct {
   // The most bytes that this rank is going to save at once: a portion has room for keep+2 such shards; for
   // those of the first checkpoint.
   uint64_t shard_bytes;
-  // Hints, a line `name=value` each: striping_factor and striping_unit as MPI-IO has them, and mainstay_ before
-  // the name of any setting. Unknown ones are ignored, the others go before what is set above; none. Read
+  // Hints, a line `name=value` each: striping_factor, striping_unit and cb_nodes as MPI-IO has them, and mainstay_
+  // before the name of any setting. Unknown ones are ignored, the others go before what is set here; none. Read
   // during the call that opens.
   const char *hints;
+  // So many ranks write for all; each writes for itself.
+  uint32_t aggregators;
 } mainstay_options;
 
 #ifdef __cplusplus
@@ -334,7 +341,8 @@ mainstay_status mainstay_checkpoint(mainstay_session *session,
 // it may yet be found complete when the space is opened again.
 mainstay_status mainstay_wait(mainstay_session *session);
 
-// Puts into `*durable` whether this rank's part of the last revision is durable. Local, never waits.
+// Puts into `*durable` whether this rank's part of the last revision is durable. Local, never waits. If another
+// rank writes for this one (`aggregators`), as the medium shows: that it failed is told by `mainstay_wait`.
 mainstay_status mainstay_poll(mainstay_session *session,
                               int *durable);
 

@@ -85,6 +85,25 @@ MAINSTAY_SHIM int mainstay_mpi_broadcast(void *context, uint32_t root, void *dat
   return mainstay_mpi_class(MPI_Bcast(data, (int)bytes, MPI_BYTE, (int)root, comm));
 }
 
+MAINSTAY_SHIM int mainstay_mpi_send(void *context, uint32_t to, const void *data, size_t bytes) {
+  MPI_Comm comm = ((mainstay_mpi_context *)context)->comm;
+  if (mainstay_mpi_is_over()) return MPI_ERR_OTHER;
+  if (bytes > INT_MAX) return MPI_ERR_COUNT;
+  return mainstay_mpi_class(MPI_Send(data, (int)bytes, MPI_BYTE, (int)to, 0, comm));
+}
+
+MAINSTAY_SHIM int mainstay_mpi_receive(void *context, uint32_t from, void *data, size_t bytes) {
+  MPI_Comm comm = ((mainstay_mpi_context *)context)->comm;
+  MPI_Status status;
+  int code, count = 0;
+  if (mainstay_mpi_is_over()) return MPI_ERR_OTHER;
+  if (bytes > INT_MAX) return MPI_ERR_COUNT;
+  code = MPI_Recv(data, (int)bytes, MPI_BYTE, (int)from, 0, comm, &status);
+  if (code == MPI_SUCCESS) code = MPI_Get_count(&status, MPI_BYTE, &count);
+  if (code == MPI_SUCCESS && count != (int)bytes) return MPI_ERR_TRUNCATE;
+  return mainstay_mpi_class(code);
+}
+
 MAINSTAY_SHIM void mainstay_mpi_explain(void *context, int code, char *text, size_t bytes) {
   char message[MPI_MAX_ERROR_STRING + 1];
   int length = 0;
@@ -139,6 +158,8 @@ MAINSTAY_SHIM mainstay_status mainstay_open_mpi(MPI_Comm comm, const char *path,
   group.broadcast = mainstay_mpi_broadcast;
   group.explain = mainstay_mpi_explain;
   group.release = mainstay_mpi_release;
+  group.send = mainstay_mpi_send;
+  group.receive = mainstay_mpi_receive;
   return mainstay_open(&group, path, options, session);
 }
 

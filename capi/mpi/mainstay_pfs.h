@@ -71,8 +71,8 @@ MAINSTAY_SHIM char *mainstay_pfs_hints(MPI_Info info) {
  * that is there, also one that `mainstay reserve` made, is taken as it is.
  *
  * `info` may be MPI_INFO_NULL. Of its hints striping_factor and striping_unit set the layout of a new space
- * where the file system has one, and mainstay_ before the name of a setting sets that ("mainstay_keep"); unknown
- * hints are ignored. */
+ * where the file system has one, cb_nodes says how many ranks write for all, and mainstay_ before the name of a
+ * setting sets that ("mainstay_keep"); unknown hints are ignored. */
 MAINSTAY_SHIM mainstay_status PFS_open(MPI_Comm comm, const char *path, size_t count, MPI_Info info, PFS_file *file) {
   mainstay_options options = MAINSTAY_OPTIONS_INIT;
   mainstay_session *session = NULL;

@@ -41,7 +41,8 @@ pub unsafe extern "C" fn mainstay_wait(session: *mut Session) -> Status {
     guard(|| unsafe { session_of(session) }?.engine.wait())
 }
 
-/// Puts into `*durable` whether this rank's part of the last revision is durable. Local, never waits.
+/// Puts into `*durable` whether this rank's part of the last revision is durable. Local, never waits. If another
+/// rank writes for this one (`aggregators`), as the medium shows: that it failed is told by `mainstay_wait`.
 ///
 /// # Safety
 /// `session` is open, `durable` points to an int.

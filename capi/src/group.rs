@@ -5,10 +5,13 @@ use mainstay_engine::{
     Error, Result,
     group::{Group, broadcast_sized, gather_padded},
 };
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::{
+    ffi::{CStr, c_char, c_int, c_void},
+    mem::offset_of,
+};
 
-/// The group's collectives, called only from the thread that calls the session. Each returns 0, or the
-/// class of the error. `mainstay_open_mpi` fills it in; other worlds than MPI can bring their own.
+/// The ranks' collectives, and messages between two, called only from the thread that calls the session. Each returns
+/// 0, or the class of the error. `mainstay_open_mpi` fills it in; other worlds than MPI can bring their own.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct GroupTable {
@@ -33,9 +36,18 @@ pub struct GroupTable {
     pub explain: Option<unsafe extern "C" fn(context: *mut c_void, code: c_int, text: *mut c_char, bytes: usize)>,
     /// Ends the group; called once, at the end of the session, also when opening it failed.
     pub release: Option<unsafe extern "C" fn(context: *mut c_void)>,
+    /// `bytes` bytes to rank `to`; may wait until that receives them. NULL, as `receive`: none can be sent, and
+    /// `aggregators` cannot be set.
+    pub send: Option<unsafe extern "C" fn(context: *mut c_void, to: u32, data: *const c_void, bytes: usize) -> c_int>,
+    /// As many bytes as rank `from` has sent, in the order in which it sent them.
+    pub receive:
+        Option<unsafe extern "C" fn(context: *mut c_void, from: u32, data: *mut c_void, bytes: usize) -> c_int>,
 }
 
-/// A table whose functions are all there.
+/// What the table measured in each version of the header: it only grows, at its end.
+const SIZES: [usize; 2] = [offset_of!(GroupTable, send), size_of::<GroupTable>()];
+
+/// A table whose collectives are all there.
 pub(crate) struct CGroup {
     table: GroupTable,
 }
@@ -56,13 +68,15 @@ impl CGroup {
         }
         // SAFETY: every table has a size.
         let size = unsafe { (&raw const (*table).size).read() };
-        if size != size_of::<GroupTable>() {
+        if !SIZES.contains(&size) {
             let why =
                 format!("{} bytes instead of {}; compile with this version's headers", size, size_of::<GroupTable>());
             return Err(Error::argument("group", why));
         }
-        // SAFETY: it is as long as this table is.
-        let group = CGroup { table: unsafe { table.read() } };
+        // SAFETY: numbers, and pointers that may be null: zero in all of them is none given.
+        let mut group = CGroup { table: unsafe { std::mem::zeroed() } };
+        // SAFETY: so many bytes are there, and no more than this table has.
+        unsafe { (&raw mut group.table).cast::<u8>().copy_from_nonoverlapping(table.cast::<u8>(), size) };
         let table = &group.table;
         if table.all_max.is_none() || table.all_gather.is_none() || table.broadcast.is_none() {
             return Err(null("a function of the group"));
@@ -133,6 +147,24 @@ impl Group for CGroup {
 
     fn broadcast(&self, root: usize, bytes: &mut Vec<u8>) -> Result<()> {
         broadcast_sized(bytes, |bytes| self.broadcast_equal(root, bytes))
+    }
+
+    #[allow(unsafe_code)]
+    fn send(&self, to: usize, bytes: &[u8]) -> Result<()> {
+        let Some(send) = self.table.send else { return Err(null("send of the group, which aggregators need")) };
+        // SAFETY: pointer and length are those of the slice.
+        let code = unsafe { send(self.table.context, to as u32, bytes.as_ptr().cast(), bytes.len()) };
+        self.check(code, &format!("sending to rank {to}"))
+    }
+
+    #[allow(unsafe_code)]
+    fn receive(&self, from: usize, into: &mut [u8]) -> Result<()> {
+        let Some(receive) = self.table.receive else {
+            return Err(null("receive of the group, which aggregators need"));
+        };
+        // SAFETY: pointer and length are those of the slice.
+        let code = unsafe { receive(self.table.context, from as u32, into.as_mut_ptr().cast(), into.len()) };
+        self.check(code, &format!("receiving from rank {from}"))
     }
 }
 

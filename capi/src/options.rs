@@ -115,15 +115,22 @@ pub struct Options {
     /// The most bytes that this rank is going to save at once: a portion has room for keep+2 such shards; for
     /// those of the first checkpoint.
     pub shard_bytes: u64,
-    /// Hints, a line `name=value` each: striping_factor and striping_unit as MPI-IO has them, and mainstay_ before
-    /// the name of any setting. Unknown ones are ignored, the others go before what is set above; none. Read
+    /// Hints, a line `name=value` each: striping_factor, striping_unit and cb_nodes as MPI-IO has them, and mainstay_
+    /// before the name of any setting. Unknown ones are ignored, the others go before what is set here; none. Read
     /// during the call that opens.
     pub hints: *const c_char,
+    /// So many ranks write for all; each writes for itself.
+    pub aggregators: u32,
 }
 
 /// What the struct measured in each version of the header: it only grows, at its end.
-const SIZES: [usize; 4] =
-    [offset_of!(Options, pool_held), offset_of!(Options, per), offset_of!(Options, shard_bytes), size_of::<Options>()];
+const SIZES: [usize; 5] = [
+    offset_of!(Options, pool_held),
+    offset_of!(Options, per),
+    offset_of!(Options, shard_bytes),
+    offset_of!(Options, aggregators),
+    size_of::<Options>(),
+];
 
 impl Options {
     /// The settings in force where the program passed `options`.
@@ -179,6 +186,7 @@ impl Options {
             pool_bytes: set(self.pool_bytes),
             chunk_bytes: set(self.chunk_bytes),
             io_threads: set(self.io_threads),
+            aggregators: set(self.aggregators),
             portion_bytes: set(self.portion_bytes),
             every_steps: set(self.every_steps),
             small_bytes: set(self.small_bytes),

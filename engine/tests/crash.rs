@@ -21,10 +21,18 @@ fn a_crash_after_any_operation_loses_nothing_acknowledged() {
     }
 }
 
+/// One rank writes for the other; which is another order of all that is done.
+#[test]
+fn a_crash_of_a_job_with_an_aggregator_loses_nothing_acknowledged() {
+    everywhere(Shape { ranks: 2, aggregators: 1, ..Shape::ALONE }, 1);
+}
+
 #[test]
 #[ignore = "long; make campaign runs it"]
 fn a_crash_after_any_operation_of_any_job_with_many_losses() {
-    for shape in Shape::ALL {
+    let aggregated = Shape { ranks: 3, aggregators: 1, ..Shape::ALONE };
+    let direct = Shape { ranks: 4, keep: 2, stage: Stage::Direct, aggregators: 2 };
+    for shape in Shape::ALL.into_iter().chain([aggregated, direct]) {
         everywhere(shape, 30);
         twice(shape, 8);
     }
@@ -35,8 +43,7 @@ fn a_crash_after_any_operation_of_any_job_with_many_losses() {
 /// whose writer was killed before its sync was taken for durable: the opening overwrote the one beside it.
 #[test]
 fn a_second_crash_during_the_recovery_loses_nothing_either() {
-    let pool = Shape { ranks: 1, keep: 1, stage: Stage::Pool };
-    for shape in [pool, Shape { ranks: 2, keep: 2, stage: Stage::Direct }] {
+    for shape in [Shape::ALONE, Shape { ranks: 2, keep: 2, stage: Stage::Direct, ..Shape::ALONE }] {
         twice(shape, 40);
     }
 }
@@ -60,7 +67,7 @@ fn twice(shape: Shape, stride: usize) {
 
 #[test]
 fn a_failure_of_any_operation_loses_nothing_acknowledged() {
-    for shape in [Shape { ranks: 1, keep: 1, stage: Stage::Direct }, Shape { ranks: 1, keep: 2, stage: Stage::Pool }] {
+    for shape in [Shape { stage: Stage::Direct, ..Shape::ALONE }, Shape { keep: 2, ..Shape::ALONE }] {
         for failure in [Failure::Io, Failure::Full, Failure::Forgets] {
             let failed = |nth: &u64| {
                 fail_at(*nth, failure, shape)
@@ -76,14 +83,13 @@ fn a_failure_of_any_operation_loses_nothing_acknowledged() {
 /// Without locks nobody keeps a job out that was thought dead: it finds the newer lineage and stops.
 #[test]
 fn a_late_writer_is_fenced_off() {
-    let shape = Shape { ranks: 1, keep: 1, stage: Stage::Pool };
-    assert_eq!(late_writer(shape).unwrap(), ErrorKind::Fenced);
+    assert_eq!(late_writer(Shape::ALONE).unwrap(), ErrorKind::Fenced);
 }
 
 /// The tests would see it if the engine did not sync, or synced too late.
 #[test]
 fn without_syncs_revisions_are_lost() {
-    let recording = Recording::of(Shape { ranks: 1, keep: 1, stage: Stage::Pool }).unwrap();
+    let recording = Recording::of(Shape::ALONE).unwrap();
     let lost = recording.crash_everywhere(SEEDS, true, u64::MAX).unwrap_err();
     tell!("on a device that does not sync: {lost}");
 }

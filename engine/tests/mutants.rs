@@ -12,7 +12,7 @@ use support::{
     schedule,
 };
 
-const SHAPE: Shape = Shape { ranks: 2, keep: 1, stage: Stage::Pool };
+const SHAPE: Shape = Shape { ranks: 2, ..Shape::ALONE };
 const LOSSES: u64 = 3;
 const CASES_MAX: u64 = 1200;
 const SCHEDULES_MAX: u64 = 1000;

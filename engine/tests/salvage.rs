@@ -41,6 +41,11 @@ impl Place {
     /// Runs a job that saves the steps 1 and 2 and is killed as a whole just after t2 of the second, of which
     /// its device takes only so many writes of all ranks.
     fn kill_job(&self, pool_bytes: u64, cells: usize, writes: u64) {
+        self.kill_job_with(0, pool_bytes, cells, writes);
+    }
+
+    /// The same with so many ranks that write for all.
+    fn kill_job_with(&self, aggregators: u32, pool_bytes: u64, cells: usize, writes: u64) {
         for _ in 0..10 {
             let job = Command::new(env::current_exe().unwrap())
                 .args(["--exact", "job_that_is_killed", "--ignored", "--nocapture"])
@@ -50,6 +55,7 @@ impl Place {
                 .env("SALVAGE_POOL_BYTES", pool_bytes.to_string())
                 .env("SALVAGE_CELLS", cells.to_string())
                 .env("SALVAGE_WRITES", writes.to_string())
+                .env("SALVAGE_AGGREGATORS", aggregators.to_string())
                 .stdout(Stdio::null())
                 .status()
                 .unwrap();
@@ -133,6 +139,7 @@ fn job_that_is_killed() {
     let Some(space) = env::var_os("SALVAGE_SPACE") else { return };
     let number = |name: &str| env::var(name).unwrap().parse::<u64>().unwrap();
     let config = config(Path::new(&env::var_os("SALVAGE_POOLS").unwrap()), number("SALVAGE_POOL_BYTES"));
+    let config = Config { aggregators: number("SALVAGE_AGGREGATORS") as u32, ..config };
     let device = stuck(Disk::make(Path::new(&space)).unwrap());
     let staged = Barrier::new(RANKS);
     run(RANKS, |rank, group| {
@@ -146,7 +153,7 @@ fn job_that_is_killed() {
         staged.wait();
         device.between.sticks_after(number("SALVAGE_WRITES"));
         filled(&mut state, rank, 2);
-        if rank == 0 {
+        if rank == RANKS - 1 {
             let output = env::var_os("SALVAGE_OUTPUT").unwrap();
             fs::write(&output, [0; 100]).unwrap();
             session.protect_output(Path::new(&output)).unwrap();
@@ -167,6 +174,17 @@ fn the_next_start_completes_what_was_staged() {
         assert_eq!(place.newest(), Some(2));
         assert_eq!(place.files(), [""; 0], "nothing is left in memory");
         assert_eq!(place.restore(&place.space(), RANKS, pool_bytes, cells), Some(2), "and again");
+    }
+}
+
+/// What members have handed over lies in the pool as their aggregator's own does.
+#[test]
+fn the_next_start_completes_what_an_aggregator_had_staged() {
+    for (aggregators, writes) in [(1, ALL), (1, SOME), (2, SOME)] {
+        let place = Place::new();
+        place.kill_job_with(aggregators, POOL, CELLS, writes);
+        assert_eq!(place.restore(&place.space(), RANKS, POOL, CELLS), Some(2), "{aggregators} aggregators");
+        assert_eq!(place.files(), [""; 0], "nothing is left in memory");
     }
 }
 

@@ -26,7 +26,7 @@ use support::{
 const SEEDS: u64 = 4;
 
 fn shape(ranks: usize, keep: u32) -> Shape {
-    Shape { ranks, keep, stage: Stage::Direct }
+    Shape { ranks, keep, stage: Stage::Direct, ..Shape::ALONE }
 }
 
 fn device(medium: &Medium) -> Faulty {

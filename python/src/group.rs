@@ -9,6 +9,7 @@ use mainstay_engine::{
     group::{Group, broadcast_sized, gather_padded},
 };
 use pyo3::{
+    exceptions::PyValueError,
     intern,
     prelude::*,
     types::{PyByteArray, PyDict},
@@ -120,6 +121,29 @@ impl Group for MpiGroup {
 
     fn broadcast(&self, root: usize, bytes: &mut Vec<u8>) -> Result<()> {
         broadcast_sized(bytes, |bytes| self.broadcast_equal(root, bytes))
+    }
+
+    fn send(&self, to: usize, bytes: &[u8]) -> Result<()> {
+        self.call("send", |py, mpi, comm| {
+            let byte = mpi.getattr(intern!(py, "BYTE"))?;
+            let sent = PyByteArray::new(py, bytes);
+            comm.call_method1(intern!(py, "Send"), ([sent.as_any(), &byte], to)).map(drop)
+        })
+    }
+
+    fn receive(&self, from: usize, into: &mut [u8]) -> Result<()> {
+        self.call("receive", |py, mpi, comm| {
+            let (byte, status) = (mpi.getattr(intern!(py, "BYTE"))?, mpi.call_method0(intern!(py, "Status"))?);
+            let got = PyByteArray::new_with(py, into.len(), |_| Ok(()))?;
+            let tag = mpi.getattr(intern!(py, "ANY_TAG"))?;
+            comm.call_method1(intern!(py, "Recv"), ([got.as_any(), &byte], from, tag, &status))?;
+            let count: usize = status.call_method1(intern!(py, "Get_count"), (&byte,))?.extract()?;
+            if count != into.len() {
+                return Err(PyValueError::new_err(format!("{count} bytes instead of {}", into.len())));
+            }
+            into.copy_from_slice(&got.to_vec());
+            Ok(())
+        })
     }
 }
 

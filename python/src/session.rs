@@ -59,14 +59,14 @@ struct Open {
 ///
 /// Settings that are not given come from the environment (MAINSTAY_KEEP and so on), from mainstay.toml, or
 /// are the default; `mainstay config` lists them all. `hints`, a mapping or an MPI.Info, go before the others:
-/// striping_factor and striping_unit as MPI-IO has them, and mainstay_ before the name of a setting; unknown ones
-/// are ignored.
+/// striping_factor, striping_unit and cb_nodes as MPI-IO has them, and mainstay_ before the name of a setting;
+/// unknown ones are ignored.
 #[pyfunction]
 #[pyo3(
     signature = (path, comm=None, **settings),
     text_signature = "(path, comm=None, *, keep=None, stage=None, pool_bytes=None, chunk_bytes=None, pool_held=None, \
                       small_bytes=None, threshold_bytes=None, buffer_bytes=None, flush_seconds=None, io_threads=None, \
-                      portion_bytes=None, shard_bytes=None, per=None, allocate=None, stripe_count=None, stripe_bytes=None, \
+                      aggregators=None, portion_bytes=None, shard_bytes=None, per=None, allocate=None, stripe_count=None, stripe_bytes=None, \
                       pool_directory=None, every_steps=None, every_seconds=None, mtbf_seconds=None, interval=None, agree_seconds=None, checkpoint_signal=None, hints=None)"
 )]
 pub fn open(
@@ -420,7 +420,8 @@ impl Session {
         self.call(py, Engine::wait)
     }
 
-    /// Whether this rank's part of the last revision is durable. Local, never waits.
+    /// Whether this rank's part of the last revision is durable. Local, never waits. If another rank writes for
+    /// this one (aggregators), as the medium shows: that it failed is told by wait().
     fn poll(&self, py: Python<'_>) -> PyResult<bool> {
         self.local(py, |open| open.engine()?.poll())
     }

@@ -173,6 +173,11 @@ pub(crate) fn sync_output(path: &Path, bytes: u64) -> Result<()> {
 }
 
 impl Marked {
+    /// One that its own rank has synced.
+    pub(crate) fn synced(path: PathBuf) -> Marked {
+        Marked { length: OutputLength { name: Vec::new(), bytes: 0 }, path, file: None }
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -69,6 +69,11 @@ impl Size {
         }
     }
 
+    /// Of a shard that another rank has measured.
+    pub(crate) fn measured(blocks: u64) -> Size {
+        Size { blocks, regions: Vec::new(), extents: 0, announced: 0, annex: Annex::default() }
+    }
+
     fn of(regions: &[&Description], announced: u64, small_below: u64, annex: Annex) -> Size {
         let (small, rest): (Vec<_>, Vec<_>) = regions.iter().partition(|region| region.bytes < small_below);
         let gathered = |regions: Vec<&Description>| {

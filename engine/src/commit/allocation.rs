@@ -5,6 +5,7 @@ use crate::{
     capture::first_blocks,
     mutant::{self, Mutant},
     space::{
+        Portion,
         format::{BLOCK_BYTES, Catalogue, HASH_BYTES, Hash, Run, blocks_for},
         free::{Blocks, FreeMap},
     },
@@ -52,6 +53,14 @@ impl Allocation {
     /// All blocks that it names.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = Blocks> + '_ {
         self.freeing.iter().chain([&self.catalogue, &self.meta]).chain(&self.data).copied()
+    }
+
+    /// Whether all of them are blocks that data and metadata of `portion` may use.
+    pub(crate) fn is_inside(&self, portion: &Portion) -> bool {
+        let (from, to) = portion.data_blocks();
+        let is_inside =
+            |Blocks { first, count }| first >= from && first.checked_add(count).is_some_and(|end| end <= to);
+        self.blocks().all(is_inside)
     }
 
     /// Blocks of one of these roots.

@@ -17,22 +17,22 @@ use std::sync::Arc;
 
 /// A root as it stands in a slot.
 #[derive(Debug, Clone)]
-struct Root {
-    slot: Slot,
-    kept: Vec<Arc<Kept>>,
-    catalogue: Option<Blocks>,
+pub(super) struct Root {
+    pub(super) slot: Slot,
+    pub(super) kept: Vec<Arc<Kept>>,
+    pub(super) catalogue: Option<Blocks>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    portion: Portion,
+    pub(super) portion: Portion,
     /// The lineage that this job writes under.
-    lineage: Lineage,
-    slots: [Option<Root>; 2],
+    pub(super) lineage: Lineage,
+    pub(super) slots: [Option<Root>; 2],
     /// Stay in every root that is written from now on.
     pub(super) held: Vec<RevisionKey>,
     /// Why nothing may be written any more.
-    stopped: Option<Error>,
+    pub(super) stopped: Option<Error>,
 }
 
 /// What was found in a portion.

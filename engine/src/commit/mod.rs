@@ -7,12 +7,14 @@
 //! - what all ranks last agreed to be complete stays in every root, and so does what is held.
 
 mod allocation;
+mod handing;
 mod ledger;
 mod publication;
 mod revision;
 mod staying;
 
 pub(crate) use allocation::{Allocation, Need};
+pub(crate) use handing::Handed;
 pub(crate) use ledger::{Ledger, Opened};
 pub(crate) use publication::Publication;
 pub use revision::RevisionKey;

@@ -38,7 +38,7 @@ pub(crate) struct Complete {
 }
 
 /// A shard in a portion, and all blocks that it needs to stay.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Kept {
     pub(crate) entry: Entry,
     pub(crate) blocks: Vec<Blocks>,

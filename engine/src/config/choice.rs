@@ -22,6 +22,7 @@ pub struct Choice {
     pub buffer_bytes: Option<u64>,
     pub flush_every: Option<Duration>,
     pub io_threads: Option<u32>,
+    pub aggregators: Option<u32>,
     pub portion_bytes: Option<u64>,
     pub shard_bytes: Option<u64>,
     pub per: Option<Per>,

@@ -4,8 +4,9 @@ use super::{Choice, Key, Value};
 use crate::error::{Error, Result};
 use std::ffi::OsStr;
 
-/// Reserved by MPI (chapter "I/O", "File Info"), for the layout of a new file.
-const OF_MPI: [(&str, &str); 2] = [("striping_factor", "stripe_count"), ("striping_unit", "stripe_bytes")];
+/// Reserved by MPI (chapter "I/O", "File Info"): for the layout of a new file, and how many write for all.
+const OF_MPI: [(&str, &str); 3] =
+    [("striping_factor", "stripe_count"), ("striping_unit", "stripe_bytes"), ("cb_nodes", "aggregators")];
 /// Begins the hints that are settings of ours: `mainstay_keep`.
 const OWN: &str = "mainstay_";
 
@@ -29,14 +30,14 @@ mod tests {
     fn hints_are_settings_and_unknown_ones_are_nothing() {
         let mut choice = Choice::default();
         let hints = [("mainstay_keep", " 3"), ("mainstay_shard_bytes", "20 MiB"), ("striping_factor", "4")];
-        for (name, value) in hints.into_iter().chain([("striping_unit", "65536")]) {
+        for (name, value) in hints.into_iter().chain([("striping_unit", "65536"), ("cb_nodes", "2")]) {
             choice.hint(name, value).unwrap();
         }
         let (keep, shard_bytes) = (Some(3), Some(20 << 20));
-        let (stripe_count, stripe_bytes) = (Some(4), Some(65536));
-        let expected = Choice { keep, shard_bytes, stripe_count, stripe_bytes, ..Choice::default() };
+        let (stripe_count, stripe_bytes, aggregators) = (Some(4), Some(65536), Some(2));
+        let expected = Choice { keep, shard_bytes, stripe_count, stripe_bytes, aggregators, ..Choice::default() };
         assert_eq!(choice, expected);
-        for name in ["keep", "cb_nodes", "", "mainstay_", "mainstay_no_such", "Striping_factor"] {
+        for name in ["keep", "cb_buffer_size", "", "mainstay_", "mainstay_no_such", "Striping_factor"] {
             choice.hint(name, "x").unwrap();
         }
         assert_eq!(choice, expected);

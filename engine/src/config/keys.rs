@@ -156,6 +156,16 @@ keys! {
         show: shown::count,
         in_range: |threads: &u32| *threads <= IO_THREADS_MAX,
     }
+    aggregators {
+        name: "aggregators",
+        meaning: "so many ranks write for all, for file systems that like few writers; 0, or as many as there are ranks: \
+                  each writes for itself",
+        takes: "0 or more",
+        alike: true,
+        read: value::count,
+        show: shown::count,
+        in_range: any,
+    }
     portion_bytes {
         name: "portion_bytes",
         meaning: "size of each rank's portion of a new space; 0: room for keep+2 of the first checkpoint's shards",
@@ -346,7 +356,7 @@ mod tests {
 
     #[test]
     fn what_is_shown_can_be_set_again() {
-        let others = "7, direct, 1 MiB, 8 KiB, checkpoint, 1 KiB, 64 KiB, 1 MiB, 0.5, 3, 2 GiB, 20 MiB, rank, zero, 4, 1 MiB, \
+        let others = "7, direct, 1 MiB, 8 KiB, checkpoint, 1 KiB, 64 KiB, 1 MiB, 0.5, 3, 2, 2 GiB, 20 MiB, rank, zero, 4, 1 MiB, \
                       /tmp, 100, 600, 86400, young, 0.25, USR1";
         let others: Vec<_> = others.split(", ").collect();
         let (mut choice, mut config) = (Choice::default(), Config::default());

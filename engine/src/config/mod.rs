@@ -56,6 +56,8 @@ pub struct Config {
     /// Threads of each rank that write, and as many that hash; also the most writes under way at once on a
     /// node. 0: as suits the processors, and four writes.
     pub io_threads: u32,
+    /// Ranks that write for all; 0: each for itself.
+    pub aggregators: u32,
     /// Bytes of each rank's portion; 0 has the first checkpoint size it.
     pub portion_bytes: u64,
     /// Bytes of this rank's largest shard: a portion that is made has room for keep+2 of these; 0: those of the
@@ -115,6 +117,7 @@ impl Default for Config {
             buffer_bytes: 4 << 20,
             flush_every: Duration::from_millis(100),
             io_threads: 0,
+            aggregators: 0,
             portion_bytes: 0,
             shard_bytes: 0,
             per: Per::default(),

@@ -1,21 +1,24 @@
-//! How the engine sees its peers. It knows no MPI: an adapter gives it rank, size and three
-//! collectives. They are called only from the thread that calls the session, never from I/O threads.
+//! How the engine sees its peers. It knows no MPI: an adapter gives it rank, size, three collectives, and
+//! messages between two. They are called only from the thread that calls the session, never from I/O threads.
 
 mod agree;
 mod equal;
 mod solo;
+mod tell;
 mod threads;
 
 pub use agree::agree;
 pub(crate) use agree::gather;
 pub use equal::{broadcast_sized, gather_padded};
 pub use solo::Solo;
+pub(crate) use tell::{hear, tell};
 pub use threads::ThreadGroup;
 
 use crate::error::Result;
 
-/// The ranks of one job. The methods with a `Result` are collective: all ranks call the same
-/// methods in the same order. An error means that the group can no longer be relied on.
+/// The ranks of one job. The methods with a `Result` are collective, all ranks call the same methods in the same
+/// order; but for `send` and `receive`, which two ranks call. An error means that the group can no longer be relied
+/// on.
 pub trait Group: Send {
     fn rank(&self) -> usize;
     fn size(&self) -> usize;
@@ -27,4 +30,8 @@ pub trait Group: Send {
     fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>>;
     /// `bytes` of rank `root`, on every rank.
     fn broadcast(&self, root: usize, bytes: &mut Vec<u8>) -> Result<()>;
+    /// Sends `bytes` to another rank. May wait until it receives them.
+    fn send(&self, to: usize, bytes: &[u8]) -> Result<()>;
+    /// Fills `into` with what `from` has sent: as many bytes, in the order in which it was sent.
+    fn receive(&self, from: usize, into: &mut [u8]) -> Result<()>;
 }

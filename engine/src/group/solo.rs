@@ -1,7 +1,7 @@
 //! A job of one rank.
 
 use super::Group;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Solo;
@@ -30,4 +30,16 @@ impl Group for Solo {
     fn broadcast(&self, _root: usize, _bytes: &mut Vec<u8>) -> Result<()> {
         Ok(())
     }
+
+    fn send(&self, _to: usize, _bytes: &[u8]) -> Result<()> {
+        Err(alone())
+    }
+
+    fn receive(&self, _from: usize, _into: &mut [u8]) -> Result<()> {
+        Err(alone())
+    }
+}
+
+fn alone() -> Error {
+    Error::Internal { what: "a message to another rank in a job of one".to_owned() }
 }

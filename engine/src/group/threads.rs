@@ -3,7 +3,10 @@
 
 use super::Group;
 use crate::error::{Error, Result};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+};
 
 #[derive(Debug)]
 pub struct ThreadGroup {
@@ -24,12 +27,20 @@ struct State {
     ended: u64,
     result: Arc<Vec<Vec<u8>>>,
     left: Vec<usize>,
+    /// By sender and receiver: what one has sent and the other has not taken yet.
+    sent: BTreeMap<(usize, usize), Vec<u8>>,
 }
 
 impl ThreadGroup {
     /// One handle for each of `size` ranks.
     pub fn new(size: usize) -> Vec<ThreadGroup> {
-        let state = State { given: vec![None; size], ended: 0, result: Arc::default(), left: Vec::new() };
+        let state = State {
+            given: vec![None; size],
+            ended: 0,
+            result: Arc::default(),
+            left: Vec::new(),
+            sent: BTreeMap::new(),
+        };
         let meeting = Arc::new(Meeting { state: Mutex::new(state), changed: Condvar::new() });
         (0..size).map(|rank| ThreadGroup { rank, meeting: meeting.clone() }).collect()
     }
@@ -45,13 +56,23 @@ impl ThreadGroup {
             return Ok(state.result.clone());
         }
         let before = state.ended;
-        while state.ended == before {
+        let state = self.wait(state, |state| state.ended > before)?;
+        Ok(state.result.clone())
+    }
+
+    /// Waits until `is_so`, or until a rank has left.
+    fn wait<'a>(
+        &self,
+        mut state: MutexGuard<'a, State>,
+        is_so: impl Fn(&State) -> bool,
+    ) -> Result<MutexGuard<'a, State>> {
+        while !is_so(&state) {
             if let Some(rank) = state.left.first() {
                 return Err(Error::GroupFailed { what: format!("rank {rank} is gone") });
             }
             state = self.meeting.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        Ok(state.result.clone())
+        Ok(state)
     }
 }
 
@@ -98,6 +119,28 @@ impl Group for ThreadGroup {
     fn broadcast(&self, root: usize, bytes: &mut Vec<u8>) -> Result<()> {
         let all = self.meet(if self.rank == root { bytes } else { &[] })?;
         bytes.clone_from(&all[root]);
+        Ok(())
+    }
+
+    /// Waits until it was taken, as MPI may: whoever relies on more hangs here too.
+    fn send(&self, to: usize, bytes: &[u8]) -> Result<()> {
+        let way = (self.rank, to);
+        let mut state = self.meeting.lock();
+        state.sent.insert(way, bytes.to_vec());
+        self.meeting.changed.notify_all();
+        self.wait(state, |state| !state.sent.contains_key(&way)).map(drop)
+    }
+
+    fn receive(&self, from: usize, into: &mut [u8]) -> Result<()> {
+        let way = (from, self.rank);
+        let mut state = self.wait(self.meeting.lock(), |state| state.sent.contains_key(&way))?;
+        let sent = state.sent.remove(&way).unwrap_or_default();
+        self.meeting.changed.notify_all();
+        if sent.len() != into.len() {
+            let what = format!("{} bytes from rank {from} instead of {}", sent.len(), into.len());
+            return Err(Error::GroupFailed { what });
+        }
+        into.copy_from_slice(&sent);
         Ok(())
     }
 }

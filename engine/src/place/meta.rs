@@ -1,6 +1,6 @@
 //! The metadata of a shard under way: the rows of hashes, and behind them the manifest.
 
-use super::lock;
+use super::{Plan, lock};
 use crate::{pool::ShardRecord, space::Aligned};
 use std::sync::Mutex;
 
@@ -14,6 +14,11 @@ pub(crate) enum Meta {
 }
 
 impl Meta {
+    /// Room for the metadata of `plan`, if there is memory.
+    pub(crate) fn own(plan: &Plan) -> Option<Meta> {
+        Aligned::zeroed(plan.meta_bytes()).map(|meta| Meta::Own(meta.into()))
+    }
+
     /// Puts `bytes` at `at`, a multiple of 8.
     pub(super) fn write(&self, at: u64, bytes: &[u8]) {
         match self {

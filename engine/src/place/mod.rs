@@ -6,6 +6,7 @@
 
 mod load;
 mod meta;
+mod order;
 mod plan;
 mod publish;
 mod saving;
@@ -14,6 +15,7 @@ mod threads;
 
 pub(crate) use load::Load;
 pub(crate) use meta::Meta;
+pub(crate) use order::Order;
 pub(crate) use plan::{Contents, Plan, Staged};
 pub(crate) use saving::{Saving, lock};
 pub(crate) use sizing::{RUNS, portion_blocks};

@@ -3,8 +3,9 @@
 use crate::{
     capture::{Marked, Size},
     commit::{Allocation, Need, RevisionKey},
-    space::format::{BLOCK_BYTES, HASH_BYTES, Item, PhaseRecord, Profile, blocks_for},
+    space::format::{Annex, BLOCK_BYTES, HASH_BYTES, Item, PhaseRecord, blocks_for},
 };
+use serde::{Deserialize, Serialize};
 use std::{
     path::PathBuf,
     time::{Duration, Instant},
@@ -34,11 +35,11 @@ pub(crate) struct Contents {
     pub(crate) items: Vec<Item>,
     /// Blocks of the log.
     pub(crate) blocks: u64,
-    pub(crate) profile: Profile,
+    pub(crate) annex: Annex,
 }
 
 /// What staging took of the program's time.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Staged {
     pub(crate) buffer_wait: Duration,
     pub(crate) copy: Duration,
@@ -63,9 +64,10 @@ impl Plan {
         Need { data: size.blocks(), meta: hash_blocks_for(size.blocks()) + manifest }
     }
 
-    /// Of the revision's number, what a chunk's word has room for.
-    pub(crate) fn tag(&self) -> u32 {
-        self.key.number as u32
+    /// Of the revision's number, what a chunk's word has room for; and of the shard's, as one process may have several
+    /// of a revision under way.
+    pub(crate) fn tag(&self, shard: u32) -> u32 {
+        self.key.number as u32 ^ shard << 16
     }
 
     pub(crate) fn meta_bytes(&self) -> u64 {

@@ -61,7 +61,7 @@ impl Saving {
             allocation: plan.allocation.clone(),
             retained: plan.retained.clone(),
             held,
-            manifest: self.manifest(contents, |_| [0; HASH_BYTES]).build(),
+            manifest: self.unhashed(contents),
             manifest_in_meta: plan.manifest_in_meta(),
             outputs: plan.outputs.iter().map(|output| output.path().as_os_str().as_bytes().to_vec()).collect(),
             phases: PhaseRecord {
@@ -72,17 +72,24 @@ impl Saving {
         let _ = record.seal(&sealed);
     }
 
+    /// The revision tells how long they are: so much must be there when it is.
+    pub(crate) fn sync_outputs(&self) -> Result<()> {
+        self.plan.outputs.iter().try_for_each(Marked::sync)
+    }
+
+    /// As a rank has carried it that was told its plan: `contents`, in a manifest without hashes.
+    pub(crate) fn unhashed(&self, contents: &Contents) -> Vec<u8> {
+        self.manifest(contents, |_| [0; HASH_BYTES]).build()
+    }
+
     /// The manifest. `hash_of`: the hash of these bytes of the metadata.
     fn manifest(&self, contents: &Contents, hash_of: impl Fn(Range<usize>) -> Hash) -> Manifest {
-        let mut annex = self.plan.size.annex.clone();
-        annex.profile = Some(contents.profile);
         let runs = self.plan.allocation.runs(contents.blocks, hash_of);
-        Manifest { runs, items: contents.items.clone(), annex }
+        Manifest { runs, items: contents.items.clone(), annex: contents.annex.clone() }
     }
 
     fn publish(&self) -> Result<()> {
-        // The revision tells how long they are: so much must be there when it is.
-        self.plan.outputs.iter().try_for_each(Marked::sync)?;
+        self.sync_outputs()?;
         // A shard without a single block has not been prepared by a write.
         self.prepare()?;
         let (contents, _) =
@@ -117,6 +124,22 @@ impl Saving {
         ledger.note(plan.key, phases);
         *lock(&self.phases) = phases;
         Ok(())
+    }
+
+    /// Ends a shard that rank `by` has carried, as that rank tells: what it took, but for what is known here.
+    pub(crate) fn end_as_told(&self, told: Result<PhaseRecord>) {
+        if let Some(error) = self.failure.get() {
+            return self.end(Err(error.clone()));
+        }
+        let outcome = told.map(|told| {
+            let mut phases = lock(&self.phases);
+            let PhaseRecord { perceived_ns, resume_ns, .. } = *phases;
+            *phases = PhaseRecord { perceived_ns, resume_ns, ..told };
+            lock(&self.ledger).note(self.plan.key, *phases);
+        });
+        // It is named already.
+        lock(&self.outcome).get_or_insert(outcome);
+        self.changed.notify_all();
     }
 
     /// Publishes on the calling thread, which goes on only then; what it took counts as phase 3.

@@ -82,7 +82,7 @@ impl Saving {
 
     /// By which chunks and record know what belongs to this shard.
     pub(super) fn tag(&self) -> u32 {
-        self.plan.tag()
+        self.plan.tag(self.portion.rank())
     }
 
     pub(crate) fn started(&self) -> Instant {
@@ -204,6 +204,12 @@ impl Saving {
         u32::try_from(bytes / chunk_bytes + 4).unwrap_or(u32::MAX)
     }
 
+    /// Hashes and writes whole blocks of the log, from `offset` on.
+    pub(crate) fn carry(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.hash(offset, bytes);
+        self.write(offset, bytes)
+    }
+
     /// Puts the hashes of whole blocks of the log, from `offset` on, into their row.
     pub(crate) fn hash(&self, offset: u64, bytes: &[u8]) {
         let mut hashes = vec![0; bytes.len() / BLOCK * HASH_BYTES];
@@ -234,6 +240,11 @@ impl Saving {
     pub(crate) fn fail(&self, error: Error) {
         // The first failure is the cause of the others.
         let _ = self.failure.set(error);
+    }
+
+    /// Sequence of the root that publishes it.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.found.0 + self.plan.allocation.roots()
     }
 
     /// Waits for t3, or for the failure.

@@ -9,7 +9,6 @@ use crate::{
     space::{
         LayoutFile, Portion,
         format::{BLOCK_BYTES, HASH_BYTES, Manifest, blocks_for},
-        free::Blocks,
         holds_in, layouts,
     },
 };
@@ -61,16 +60,11 @@ pub(super) fn examine(device: &dyn Device, sealed: &Sealed, access: Access) -> R
     // What was held since t1, too.
     let since = holds_in(&layouts)?.into_values().map(|hold| RevisionKey::new(hold.lineage, hold.number));
     ledger.set_held(plan.held.iter().copied().chain(since).collect());
-    if !is_inside(plan.allocation.blocks(), &portion) || !ledger.spares(&plan.allocation, &plan.retained) {
+    if !plan.allocation.is_inside(&portion) || !ledger.spares(&plan.allocation, &plan.retained) {
         return over("what is held needs its place");
     }
     let Some(manifest) = manifest_of(sealed, &portion) else { return over("its record contradicts itself") };
     Ok(Standing::Open(Box::new(Claim { ledger, portion, allocation, manifest })))
-}
-
-fn is_inside(mut blocks: impl Iterator<Item = Blocks>, portion: &Portion) -> bool {
-    let (from, to) = portion.data_blocks();
-    blocks.all(|Blocks { first, count }| first >= from && first.checked_add(count).is_some_and(|end| end <= to))
 }
 
 /// The manifest, if the record's numbers fit one another: the log in its runs, the rows and the manifest in

@@ -10,8 +10,8 @@ use crate::{
     group::agree,
     place::{Meta, Plan, Saving, lock},
     salvage::complete_dead,
-    space::{Aligned, format::PhaseRecord},
-    stage::{Hands, PoolInMaking, Staging},
+    space::format::PhaseRecord,
+    stage::{Hands, PoolInMaking, Staging, Way},
 };
 use std::{sync::Arc, time::Instant};
 
@@ -30,7 +30,7 @@ impl Inner {
         // All ranks have begun it, or none.
         self.check_not_begun("begin")?;
         self.forget_reading();
-        let previous = self.settle();
+        let previous = self.settle_together();
         let before = self.saving.as_ref().and_then(Attempt::key);
         let (outputs, outputs_told) = match self.outputs.mark() {
             Ok(marked) => (marked, Ok(())),
@@ -107,7 +107,11 @@ impl Inner {
             return Err(Error::argument("write", "no checkpoint has begun; call begin first, on all ranks"));
         };
         let written = match &mut begun.staging {
-            Ok(staging) => self.with_hands(|hands| staging.write(hands, name, offset, bytes, self.regions.all())),
+            Ok(staging) => {
+                // Local: the rank that writes for this one does not listen.
+                let way = if self.aggregators.is_member() { Way::RankLater } else { Way::Space };
+                self.with_hands(way, |hands| staging.write(hands, name, offset, bytes, self.regions.all()))
+            }
             Err(error) => Err(error.clone()),
         };
         if let (Err(error), Ok(staging)) = (&written, &begun.staging) {
@@ -123,27 +127,24 @@ impl Inner {
             Some(_) => ready,
             None => self.begin(0, ready).map(drop),
         };
-        let Some(begun) = self.begun.take() else { return ready.map(|()| 0) };
-        let told = match begun.staging {
-            Ok(staging) => {
-                let saving = staging.saving().clone();
-                match ready {
-                    Ok(()) => self.with_hands(|hands| staging.finish(hands, self.regions.all(), self.profile())),
-                    Err(error) => self.with_hands(|hands| staging.abandon(hands, error)),
-                }
-                let told = match saving.failure() {
-                    Some(error) => Err(error.clone()),
-                    None => saving.poll().unwrap_or(Ok(())),
-                };
-                self.saving = Some(Attempt::Running(saving));
-                told
-            }
-            Err(error) => {
-                self.saving = Some(Attempt::Failed(error.clone()));
-                Err(error)
-            }
+        let Some(Begun { number, staging }) = self.begun.take() else { return ready.map(|()| 0) };
+        self.stage_together(staging, ready).map(|()| number)
+    }
+
+    /// Stages what is left, for the I/O threads of this rank. Local.
+    pub(super) fn stage_here(&mut self, staging: Result<Staging>, ready: Result<()>) -> Result<()> {
+        let staging = staging.inspect_err(|error| self.saving = Some(Attempt::Failed(error.clone())))?;
+        let saving = staging.saving().clone();
+        self.with_hands(Way::Space, |hands| match ready {
+            Ok(()) => staging.finish(hands, self.regions.all(), self.profile()),
+            Err(error) => staging.abandon(hands, error),
+        });
+        let told = match saving.failure() {
+            Some(error) => Err(error.clone()),
+            None => saving.poll().unwrap_or(Ok(())),
         };
-        told.map(|()| begun.number)
+        self.saving = Some(Attempt::Running(saving));
+        told
     }
 
     /// As `abandon_begun`, at the program's wish. Collective: the revision would be there on some ranks only.
@@ -160,7 +161,7 @@ impl Inner {
         if let Some(Begun { staging: Ok(staging), .. }) = self.begun.take() {
             let saving = staging.saving().clone();
             let error = Error::argument("begin", "the checkpoint that it began was not finished");
-            self.with_hands(|hands| staging.abandon(hands, error));
+            self.with_hands(Way::Space, |hands| staging.abandon(hands, error));
             let _ = saving.wait();
         }
     }
@@ -177,7 +178,7 @@ impl Inner {
 
     /// A pool, and room in the portion beside what is `complete`. Local.
     fn find_room(&mut self, size: &Size, complete: &[Complete]) -> Result<Option<Allocation>> {
-        self.pool.as_mut().map_or(Ok(()), |pool| pool.get().map(drop))?;
+        self.own_pool().map_or(Ok(()), |pool| pool.get().map(drop))?;
         self.allocate(size, complete)
     }
 
@@ -191,28 +192,25 @@ impl Inner {
     fn stage(&mut self, plan: Plan, phases: PhaseRecord) -> Result<Staging> {
         let current = self.current.as_ref().ok_or_else(lost_layout)?;
         let ledger = current.ledger.clone();
-        let bytes = plan.meta_bytes();
         let meta = match &mut self.record {
             Some(record) => {
                 let segments_max = Saving::segments_at_most(plan.size.bytes(), record.chunk_bytes());
-                Meta::Recorded(record.begin(bytes, segments_max, plan.tag())?)
+                let tag = plan.tag(self.group.rank() as u32);
+                Meta::Recorded(record.begin(plan.meta_bytes(), segments_max, tag)?)
             }
-            None => {
-                let no_memory = || lock(&ledger).portion().out_of_memory(bytes);
-                Meta::Own(Aligned::zeroed(bytes).ok_or_else(no_memory)?.into())
-            }
+            None => Meta::own(&plan).ok_or_else(|| lock(&ledger).portion().out_of_memory(plan.meta_bytes()))?,
         };
         Staging::new(Arc::new(Saving::new(plan, ledger, meta, phases)), self.policy)
     }
 
-    fn with_hands<T>(&self, work: impl FnOnce(&Hands<'_>) -> T) -> T {
+    pub(super) fn with_hands<T>(&self, way: Way<'_>, work: impl FnOnce(&Hands<'_>) -> T) -> T {
         let pool = self.pool.as_ref().map(PoolInMaking::pool);
         let reclaim = || {
             if let Some(pool) = pool {
                 complete_dead(&*self.device, pool);
             }
         };
-        work(&Hands { threads: &self.io, pool, reclaim: &reclaim })
+        work(&Hands { threads: &self.io, pool, reclaim: &reclaim, way })
     }
 }
 

@@ -1,6 +1,9 @@
 //! What a session consists of, and the parts of its work that the other files share.
 
-use super::{Record, checkpoint::Begun, domain::Domain, due::Due, holds::Holds, reading::Reading, settle::Attempt};
+use super::{
+    Record, aggregators::Aggregators, checkpoint::Begun, domain::Domain, due::Due, holds::Holds, reading::Reading,
+    settle::Attempt,
+};
 use crate::{
     capture::{Notes, Outputs, Region, Regions},
     commit::{Complete, Ledger, RevisionKey},
@@ -32,6 +35,7 @@ pub(super) struct Inner {
     pub(super) pool: Option<PoolInMaking>,
     /// From which another process could complete a shard; where there is a pool.
     pub(super) record: Option<pool::Record>,
+    pub(super) aggregators: Aggregators,
     pub(super) policy: Policy,
     /// Lowest rank of this node.
     pub(super) node: u32,
@@ -120,9 +124,14 @@ impl Inner {
     }
 
     pub(super) fn begin_pool(&mut self) {
-        if let Some(pool) = &mut self.pool {
+        if let Some(pool) = self.own_pool() {
             pool.begin();
         }
+    }
+
+    /// The pool, if this rank puts anything into it.
+    pub(super) fn own_pool(&mut self) -> Option<&mut PoolInMaking> {
+        self.pool.as_mut().filter(|_| !self.aggregators.is_member())
     }
 
     /// All that this rank sees.

@@ -20,7 +20,8 @@ impl Inner {
     /// files. Collective.
     pub(super) fn make_layout(&mut self, size: &Size) -> Result<()> {
         let (group, device) = (&*self.group, &*self.device);
-        let sharers = self.sharers()?;
+        let files = self.files()?;
+        let sharers: Vec<usize> = (0..files.len()).filter(|rank| files[*rank] == files[group.rank()]).collect();
         let arrangement = self.arrange(size)?;
         let (layout_id, layout_number) = (arrangement.layout_id, arrangement.layout_number);
         let first = |rank| Ledger::first_slot(layout_id, rank, self.lineage);
@@ -53,11 +54,15 @@ impl Inner {
         debug_assert!(self.current.is_none(), "a layout is made only where there is none to go on with");
         self.current = Some(Current { layout_id, ledger: Arc::new(Mutex::new(ledger)) });
         self.layouts.push(layout);
-        Ok(())
+        if !self.aggregators.are_used() {
+            return Ok(());
+        }
+        let opened = self.open_members(|rank| Some(layout_name(layout_number, files[rank], layout_id)));
+        agree(&*self.group, opened)
     }
 
-    /// The ranks that share a file with this one, ascending. Collective.
-    fn sharers(&self) -> Result<Vec<usize>> {
+    /// For each rank the lowest one that it shares a file with. Collective.
+    fn files(&self) -> Result<Vec<usize>> {
         let file_system = if self.config.per == Per::Auto { self.device.file_system() } else { FileSystem::Other };
         let of_file = match self.config.per {
             Per::Auto if !file_system.shares_badly() => self.domain.leader,
@@ -67,7 +72,23 @@ impl Inner {
         };
         let mine = (self.domain.leader, of_file);
         let all = gather(&*self.group, &mine)?;
-        Ok((0..all.len()).filter(|rank| all[*rank] == mine).collect())
+        let lowest = |rank: usize| all.iter().position(|other| *other == all[rank]).unwrap_or(rank);
+        Ok((0..all.len()).map(lowest).collect())
+    }
+
+    /// Opens the portions of the members in the layout that goes on. Collective.
+    pub(super) fn open_layout_of_members(&mut self) -> Result<()> {
+        let current = self.current.as_ref().filter(|_| self.aggregators.are_used());
+        let Some(layout_id) = current.map(|current| current.layout_id) else { return Ok(()) };
+        let has = |layout: &LayoutFile, rank: usize| {
+            let mut portions = layout.header.portions.iter();
+            layout.header.layout_id == layout_id && portions.any(|place| place.rank as usize == rank)
+        };
+        let names: Vec<_> = (0..self.group.size())
+            .map(|rank| self.layouts.iter().find(|layout| has(layout, rank)).map(|layout| layout.name.clone()))
+            .collect();
+        let opened = self.open_members(|rank| names[rank].clone());
+        agree(&*self.group, opened)
     }
 
     /// Where the portions of a new layout lie. Collective.

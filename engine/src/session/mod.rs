@@ -4,6 +4,7 @@
 //! What must hold: every rank calls the same collective methods in the same order, and every decision
 //! that ranks must share comes out of a collective, never out of what one rank sees.
 
+mod aggregators;
 mod buffer;
 mod checkpoint;
 mod domain;
@@ -233,7 +234,8 @@ impl Session {
         self.ours()?.wait()
     }
 
-    /// Whether this rank's part of the last revision is durable. Local, never waits.
+    /// Whether this rank's part of the last revision is durable. Local, never waits. If another rank writes for this
+    /// one, as the medium shows: that it failed is told by `wait`.
     pub fn poll(&mut self) -> Result<bool> {
         self.ours()?.poll()
     }

@@ -1,6 +1,7 @@
 //! Opening a space for writing: who else is there, what it holds, and a lineage of its own.
 
 use super::{
+    aggregators::Aggregators,
     domain::Domain,
     due::{Due, SignalFlag},
     holds::Holds,
@@ -88,6 +89,8 @@ impl Inner {
         agree(&*group, Ok(()))?;
         let (node, pool) = find_node(&*group, &config)?;
         let policy = Policy::new(&config, || find_threshold_together(&*group, &*device, &config))?;
+        let aggregators = Aggregators::find(&*group, &config, &domain, pool.as_ref())?;
+        let policy = if aggregators.is_member() { policy.handing_over(aggregators.piece_bytes()) } else { policy };
 
         let scan = scan(&*group, &*device, &domain, locks_work);
         let mut scan = agree(&*group, scan)?;
@@ -111,7 +114,12 @@ impl Inner {
             step: 0,
         };
 
-        let recorded = pool.as_ref().map(|pool| Record::create(pool, group.rank() as u32)).transpose();
+        // That of a member is its aggregator's.
+        let recorded = pool
+            .as_ref()
+            .filter(|_| !aggregators.is_member())
+            .map(|pool| Record::create(pool, group.rank() as u32))
+            .transpose();
         let record = agree(&*group, recorded)?;
         let Found { mut complete, number_max, .. } = found;
         complete.truncate(config.keep as usize);
@@ -119,6 +127,7 @@ impl Inner {
             io,
             begun: None,
             saving: None,
+            aggregators,
             policy,
             node: node as u32,
             pool: pool.map(PoolInMaking::new),
@@ -145,6 +154,7 @@ impl Inner {
             group,
             _locks: locks,
         };
+        session.open_layout_of_members()?;
         session.acknowledge();
         if session.complete.is_empty() {
             // With nothing to restore, a checkpoint comes next.

@@ -28,7 +28,7 @@ impl Attempt {
 impl Inner {
     pub(super) fn wait(&mut self) -> Result<()> {
         self.check_not_begun("wait")?;
-        let mine = self.settle();
+        let mine = self.settle_together();
         let agreed = agree(&*self.group, mine);
         match self.saving.take() {
             Some(Attempt::Running(saving)) if agreed.is_ok() => self.complete = self.complete_with(Some(saving.key())),
@@ -45,7 +45,7 @@ impl Inner {
             None => Ok(true),
             Some(Attempt::Failed(error)) => Err(error.clone()),
             Some(Attempt::Running(saving)) => match saving.poll() {
-                None => Ok(false),
+                None => self.is_seen_durable(),
                 Some(Ok(())) => self.settle().map(|()| true),
                 Some(Err(error)) => Err(error),
             },

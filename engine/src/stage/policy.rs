@@ -75,6 +75,11 @@ impl Policy {
         Ok(Policy { owner, straight_from, publisher, small_below, buffer_bytes: config.buffer_bytes })
     }
 
+    /// The same for a rank that another one writes for: nothing but whole buffers go straight there.
+    pub(crate) fn handing_over(self, buffer_bytes: u64) -> Policy {
+        Policy { owner: Owner::Rank, straight_from: buffer_bytes, buffer_bytes, ..self }
+    }
+
     /// Where some pieces go straight through, and others do not.
     pub(crate) fn threshold(&self) -> Option<u64> {
         Some(self.straight_from).filter(|bytes| (1..u64::MAX).contains(bytes))

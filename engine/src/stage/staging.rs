@@ -12,7 +12,7 @@ use crate::{
     pool::Pool,
     space::{
         Aligned,
-        format::{BLOCK, BLOCK_BYTES, Histogram, Profile},
+        format::{Annex, BLOCK, BLOCK_BYTES, Histogram, Profile},
     },
 };
 use std::{sync::Arc, time::Instant};
@@ -23,6 +23,16 @@ pub(crate) struct Hands<'a> {
     pub(crate) pool: Option<&'a Pool>,
     /// Frees chunks of ranks that have died, if it can.
     pub(crate) reclaim: &'a dyn Fn(),
+    pub(crate) way: Way<'a>,
+}
+
+/// Where the rank's own buffers go when they are full.
+pub(crate) enum Way<'a> {
+    Space,
+    /// To the rank that writes for this one: bytes of the log, and where they belong there.
+    Rank(&'a dyn Fn(u64, &[u8]) -> Result<()>),
+    /// There too, once it listens.
+    RankLater,
 }
 
 impl Hands<'_> {
@@ -43,6 +53,8 @@ pub(crate) struct Staging {
     direct: Option<Direct>,
     main: Gather,
     small: Gather,
+    /// Full buffers that wait for the rank that they go to: where in the log, and how many bytes.
+    waiting: Vec<(Aligned, u64, u64)>,
     /// Length of the log, whole blocks; of what `direct` writes it keeps count itself.
     end: u64,
     staged: Staged,
@@ -65,8 +77,8 @@ impl Staging {
         let direct = if policy.straight_from == 0 { Some(Direct::new(&saving)?) } else { None };
         let shard = Shard::new(saving.size().parts_max());
         let (main, small) = Default::default();
-        let (staged, pieces) = Default::default();
-        Ok(Staging { saving, policy, shard, direct, main, small, end: 0, staged, pieces, ended: false })
+        let (staged, pieces, waiting) = Default::default();
+        Ok(Staging { saving, policy, shard, direct, main, small, waiting, end: 0, staged, pieces, ended: false })
     }
 
     pub(crate) fn saving(&self) -> &Arc<Saving> {
@@ -94,28 +106,39 @@ impl Staging {
     /// Stages what is left: the regions, whole, and zeros for what the streams skipped. Then nothing here
     /// refers to the program's memory any more.
     pub(crate) fn finish(mut self, hands: &Hands<'_>, regions: &[Region], profile: Profile) {
+        let contents = self.stage_all(hands, regions, profile);
+        hands.set_copying(false);
+        conclude(&self.saving, contents, self.staged, self.policy.publisher, hands.threads);
+    }
+
+    /// As `finish`, of a shard that another rank publishes: what that has to know besides the bytes.
+    pub(crate) fn hand_over(
+        mut self,
+        hands: &Hands<'_>,
+        regions: &[Region],
+        profile: Profile,
+    ) -> Result<(Contents, Staged)> {
+        let contents = self.stage_all(hands, regions, profile);
+        self.saving.set_copying(false);
+        hands.set_copying(false);
+        match self.saving.failure() {
+            Some(error) => Err(error.clone()),
+            None => Ok((contents, self.staged)),
+        }
+    }
+
+    fn stage_all(&mut self, hands: &Hands<'_>, regions: &[Region], profile: Profile) -> Contents {
         self.ended = true;
         hands.set_copying(true);
         self.saving.set_copying(true);
         if let Err(error) = self.stage_rest(hands, regions) {
             self.saving.fail(error);
         }
-        let staged_at = Instant::now();
         let end = self.direct.as_ref().map_or(self.end, Direct::end);
         let items = self.shard.items(self.saving.runs());
-        let profile = Profile { pieces: self.pieces, ..profile };
-        let contents = Contents { items, blocks: end / BLOCK_BYTES, profile };
-        if !self.saving.has_failed() {
-            self.saving.seal(&contents, self.staged);
-        }
-        self.saving.note_staged(self.staged, contents);
-        hands.set_copying(false);
-        if self.policy.publisher == Publisher::Caller {
-            self.saving.commit_now(staged_at);
-            return;
-        }
-        self.saving.note_resumed(staged_at.elapsed());
-        hands.threads.all_staged(&self.saving);
+        let profile = Some(Profile { pieces: self.pieces, ..profile });
+        let annex = Annex { profile, ..self.saving.size().annex.clone() };
+        Contents { items, blocks: end / BLOCK_BYTES, annex }
     }
 
     /// Ends a shard that is not going to be whole.
@@ -127,6 +150,9 @@ impl Staging {
     }
 
     fn stage_rest(&mut self, hands: &Hands<'_>, regions: &[Region]) -> Result<()> {
+        for (buffer, bytes, at) in self.waiting.drain(..) {
+            carry(&self.saving, hands, at, &buffer[..bytes as usize])?;
+        }
         for region in regions {
             let handed = self.shard.region(region);
             self.put(hands, &handed, region.bytes())?;
@@ -158,9 +184,8 @@ impl Staging {
             direct.write(&self.saving, at, bytes)?;
             self.shard.lay(handed, 0, bytes.len() as u64, at);
         } else {
-            let straight =
-                if bytes.len() as u64 >= self.policy.straight_from { bytes.len() / BLOCK * BLOCK } else { 0 };
-            self.write_through(handed, &bytes[..straight])?;
+            let straight = self.straight_part(hands, bytes.len());
+            self.write_through(hands, handed, &bytes[..straight])?;
             if straight < bytes.len() {
                 self.gather(hands, handed, straight, bytes)?;
             }
@@ -171,14 +196,24 @@ impl Staging {
         Ok(())
     }
 
+    /// How many bytes of a piece of so many are not gathered.
+    fn straight_part(&self, hands: &Hands<'_>, bytes: usize) -> usize {
+        let unit = match hands.way {
+            Way::Space => BLOCK,
+            // Where it gets to, a part of a buffer takes as much room as a whole one.
+            Way::Rank(_) => self.policy.buffer_bytes as usize,
+            Way::RankLater => return 0,
+        };
+        if bytes as u64 >= self.policy.straight_from { bytes / unit * unit } else { 0 }
+    }
+
     /// Writes whole blocks from the program's memory; what shares a block with others is gathered.
-    fn write_through(&mut self, handed: &Handed, blocks: &[u8]) -> Result<()> {
+    fn write_through(&mut self, hands: &Hands<'_>, handed: &Handed, blocks: &[u8]) -> Result<()> {
         if blocks.is_empty() {
             return Ok(());
         }
         let at = self.take_room(blocks.len() as u64)?;
-        self.saving.hash(at, blocks);
-        self.saving.write(at, blocks)?;
+        carry(&self.saving, hands, at, blocks)?;
         self.shard.lay(handed, 0, blocks.len() as u64, at);
         Ok(())
     }
@@ -245,10 +280,9 @@ impl Staging {
         }
         match buffer {
             Buffer::Chunk(chunk) => hands.threads.carry(Load::new(chunk, self.saving.clone(), at, bytes)?),
+            Buffer::Own(buffer) if matches!(hands.way, Way::RankLater) => self.waiting.push((buffer, bytes, at)),
             Buffer::Own(buffer) => {
-                let filled = &buffer[..bytes as usize];
-                self.saving.hash(at, filled);
-                self.saving.write(at, filled)?;
+                carry(&self.saving, hands, at, &buffer[..bytes as usize])?;
                 let gather = if small { &mut self.small } else { &mut self.main };
                 gather.buffer = Some(Buffer::Own(buffer));
             }
@@ -263,4 +297,33 @@ impl Staging {
         self.end += bytes;
         Ok(at)
     }
+}
+
+/// t2 of a shard whose bytes are all on their way: seals it, and has it published.
+pub(crate) fn conclude(
+    saving: &Arc<Saving>,
+    contents: Contents,
+    staged: Staged,
+    publisher: Publisher,
+    threads: &IoThreads,
+) {
+    let staged_at = Instant::now();
+    if !saving.has_failed() {
+        saving.seal(&contents, staged);
+    }
+    saving.note_staged(staged, contents);
+    if publisher == Publisher::Caller {
+        saving.commit_now(staged_at);
+        return;
+    }
+    saving.note_resumed(staged_at.elapsed());
+    threads.all_staged(saving);
+}
+
+/// Has whole blocks of the log written: here, or by the rank that writes for this one.
+fn carry(saving: &Saving, hands: &Hands<'_>, at: u64, blocks: &[u8]) -> Result<()> {
+    if let Way::Rank(send) = hands.way {
+        return send(at, blocks);
+    }
+    saving.carry(at, blocks)
 }

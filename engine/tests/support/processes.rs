@@ -2,7 +2,8 @@
 
 use mainstay_engine::{Error, Result, group::Group};
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     thread,
@@ -17,11 +18,21 @@ pub struct Meeting {
     size: usize,
     directory: PathBuf,
     met: Cell<u64>,
+    /// Messages so far, by the ranks that they went between.
+    letters: RefCell<BTreeMap<(usize, usize), u64>>,
 }
 
 impl Meeting {
     pub fn new(rank: usize, size: usize, directory: &Path) -> Meeting {
-        Meeting { rank, size, directory: directory.into(), met: Cell::new(0) }
+        Meeting { rank, size, directory: directory.into(), met: Cell::new(0), letters: RefCell::default() }
+    }
+
+    /// The name of the next message between the two.
+    fn letter(&self, from: usize, to: usize) -> String {
+        let mut letters = self.letters.borrow_mut();
+        let nth = letters.entry((from, to)).or_default();
+        *nth += 1;
+        format!("letter-{from}-{to}-{nth}")
     }
 }
 
@@ -76,6 +87,18 @@ impl Group for Meeting {
 
     fn broadcast(&self, root: usize, bytes: &mut Vec<u8>) -> Result<()> {
         *bytes = self.all_gather(bytes)?.swap_remove(root);
+        Ok(())
+    }
+
+    fn send(&self, to: usize, bytes: &[u8]) -> Result<()> {
+        say(&self.directory, &self.letter(self.rank, to), bytes);
+        Ok(())
+    }
+
+    fn receive(&self, from: usize, into: &mut [u8]) -> Result<()> {
+        let letter = self.letter(from, self.rank);
+        into.copy_from_slice(&hear(&self.directory, &letter)?);
+        let _ = fs::remove_file(self.directory.join(letter));
         Ok(())
     }
 }

@@ -24,11 +24,16 @@ pub struct Shape {
     pub ranks: usize,
     pub keep: u32,
     pub stage: Stage,
+    /// Ranks that write for all; 0: each for itself.
+    pub aggregators: u32,
 }
 
 impl Shape {
+    /// Of one rank, which keeps one revision.
+    pub const ALONE: Shape = Shape { ranks: 1, keep: 1, stage: Stage::Pool, aggregators: 0 };
+
     pub const ALL: [Shape; 8] = {
-        let mut all = [Shape { ranks: 1, keep: 1, stage: Stage::Pool }; 8];
+        let mut all = [Shape::ALONE; 8];
         let mut index = 0;
         while index < 8 {
             all[index].ranks = 1 + index % 2;
@@ -47,6 +52,7 @@ impl Shape {
             chunk_bytes: 16 << 10,
             io_threads: 1,
             portion_bytes: 1 << 20,
+            aggregators: self.aggregators,
             ..Config::default()
         }
     }

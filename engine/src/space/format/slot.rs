@@ -51,7 +51,7 @@ struct SlotRecord {
 
 const _: () = assert!(size_of::<SlotRecord>() == BLOCK);
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slot {
     /// Which of the two slots is newer; an invalid slot counts as 0.
     pub sequence: u64,

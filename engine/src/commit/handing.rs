@@ -1,0 +1,89 @@
+//! A ledger on its way to the rank that writes for its owner, and back.
+//!
+//! What must hold: it is with one of the two. What comes back is what the slots say.
+
+use super::{Kept, Ledger, RevisionKey, ledger::Root};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    space::{
+        Portion,
+        format::{Lineage, Slot},
+        free::Blocks,
+    },
+};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// What a ledger knows.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Handed {
+    lineage: Lineage,
+    held: Vec<RevisionKey>,
+    slots: [Option<HandedRoot>; 2],
+    /// Why nothing may be written any more: the kind, and the text.
+    stopped: Option<(u32, String)>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct HandedRoot {
+    slot: Slot,
+    kept: Vec<Kept>,
+    catalogue: Option<Blocks>,
+}
+
+impl Ledger {
+    /// What it knows, for the rank `to`, which writes from now on; until it has come back nothing is written here.
+    pub(crate) fn hand_over(&mut self, to: usize) -> Handed {
+        let handed = self.give_back();
+        let what = format!("rank {to}, which writes for this one, has not said what became of it");
+        self.stopped = Some(Error::GroupFailed { what });
+        handed
+    }
+
+    /// The ledger of `portion`, with what its owner knows of it.
+    pub(crate) fn handed(portion: Portion, handed: Handed) -> Ledger {
+        let slots = handed.slots.map(|root| root.map(Root::from));
+        Ledger { portion, lineage: handed.lineage, slots, held: handed.held, stopped: None }
+    }
+
+    /// What it knows, for its owner.
+    pub(crate) fn give_back(&self) -> Handed {
+        let root = |root: &Root| HandedRoot {
+            slot: root.slot.clone(),
+            kept: root.kept.iter().map(|kept| Kept::clone(kept)).collect(),
+            catalogue: root.catalogue,
+        };
+        Handed {
+            lineage: self.lineage,
+            held: self.held.clone(),
+            slots: self.slots.each_ref().map(|slot| slot.as_ref().map(root)),
+            stopped: self.stopped.as_ref().map(|error| (error.kind() as u32, error.to_string())),
+        }
+    }
+
+    /// Takes back what was handed over to rank `from`.
+    pub(crate) fn take_back(&mut self, from: usize, handed: Handed) {
+        self.slots = handed.slots.map(|root| root.map(Root::from));
+        let stopped = |(code, message)| Error::OnRank { rank: from, kind: ErrorKind::from_code(code), message };
+        self.stopped = handed.stopped.map(stopped);
+    }
+
+    /// Whether the medium shows a root of this lineage with `sequence` or a higher one, whoever wrote it.
+    pub(crate) fn shows(&self, sequence: u64) -> Result<bool> {
+        for index in 0..2 {
+            match self.portion.read_slot(index) {
+                Ok(slot) if slot.lineage == self.lineage && slot.sequence >= sequence => return Ok(true),
+                // It may be under way.
+                Ok(_) | Err(Error::Damaged { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl From<HandedRoot> for Root {
+    fn from(HandedRoot { slot, kept, catalogue }: HandedRoot) -> Root {
+        Root { slot, kept: kept.into_iter().map(Arc::new).collect(), catalogue }
+    }
+}

@@ -1,0 +1,24 @@
+//! Values from one rank to another.
+
+use super::{
+    Group,
+    agree::{decode, encode},
+};
+use crate::error::Result;
+use serde::{Deserialize, Serialize};
+
+/// Sends `value` to another rank, which hears it.
+pub(crate) fn tell<T: Serialize>(group: &dyn Group, to: usize, value: &T) -> Result<()> {
+    let bytes = encode(value)?;
+    group.send(to, &(bytes.len() as u64).to_le_bytes())?;
+    group.send(to, &bytes)
+}
+
+/// What `from` tells this rank next.
+pub(crate) fn hear<T: for<'a> Deserialize<'a>>(group: &dyn Group, from: usize) -> Result<T> {
+    let mut length = [0; 8];
+    group.receive(from, &mut length)?;
+    let mut bytes = vec![0; u64::from_le_bytes(length) as usize];
+    group.receive(from, &mut bytes)?;
+    decode(&bytes)
+}

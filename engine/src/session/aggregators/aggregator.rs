@@ -1,0 +1,265 @@
+//! An aggregator: saves the shards of its members, one after another, as its own.
+
+use super::{
+    Part,
+    words::{Answer, Failed, Word},
+};
+use crate::{
+    device::{Access, Device},
+    error::{Error, Result},
+    group::{Group, hear, tell},
+    place::{Contents, IoThreads, Load, Meta, Order, Saving},
+    pool::{Pool, Record},
+    salvage::complete_dead,
+    session::{inner::Inner, settle::Attempt},
+    space::{Aligned, Portion, format::BLOCK_BYTES, open_layout},
+    stage::{PoolInMaking, Publisher, conclude},
+};
+use std::{
+    io,
+    sync::{Arc, Mutex},
+    time::Instant,
+};
+
+/// What an aggregator does for others.
+pub(super) struct Duty {
+    members: Vec<Member>,
+    /// What it has under way for them.
+    served: Vec<Served>,
+    /// For pieces that go to no chunk.
+    piece: Aligned,
+}
+
+struct Member {
+    rank: usize,
+    /// By a file of its own: of two that sync one file the first is told of an error, and both must be.
+    portion: Option<Portion>,
+    /// From which another process could complete its shard; where there is a pool.
+    record: Option<Record>,
+}
+
+struct Served {
+    rank: usize,
+    saving: Taken,
+}
+
+/// A shard that was taken on; or what to answer, as it was not.
+type Taken = std::result::Result<Arc<Saving>, Box<Answer>>;
+
+impl Duty {
+    pub(super) fn new(members: &[usize], pool: Option<&Pool>, piece_bytes: u64) -> Result<Duty> {
+        let member = |&rank: &usize| {
+            let record = pool.map(|pool| Record::create(pool, rank as u32)).transpose()?;
+            Ok(Member { rank, portion: None, record })
+        };
+        let no_memory = || Error::io("allocating", "room for the pieces of others", io::ErrorKind::OutOfMemory.into());
+        let piece = Aligned::zeroed(piece_bytes).ok_or_else(no_memory)?;
+        Ok(Duty { members: members.iter().map(member).collect::<Result<_>>()?, served: Vec::new(), piece })
+    }
+}
+
+impl Inner {
+    /// Opens the portions of the members. `file_of`: the file that a rank's portion lies in.
+    pub(in crate::session) fn open_members(&mut self, file_of: impl Fn(usize) -> Option<String>) -> Result<()> {
+        let Part::Aggregator(duty) = &mut self.aggregators.part else { return Ok(()) };
+        for member in &mut duty.members {
+            let missing = || Error::Internal { what: format!("a layout without rank {}", member.rank) };
+            let layout = open_layout(&*self.device, file_of(member.rank).ok_or_else(missing)?, Access::Write)?;
+            let portion = layout.portions().find(|portion| portion.rank() as usize == member.rank);
+            let portion = portion.ok_or_else(missing)?;
+            portion.stay_open()?;
+            member.portion = Some(portion);
+        }
+        Ok(())
+    }
+
+    /// Takes what the members hand over, if this is an aggregator. An error is one of the group: what fails of a
+    /// member's shard is told to the member. Collective.
+    pub(super) fn serve(&mut self) -> Result<()> {
+        let Inner { group, io, pool, aggregators, device, policy, saving, .. } = self;
+        let Part::Aggregator(duty) = &mut aggregators.part else { return Ok(()) };
+        let pool = pool.as_ref().map(PoolInMaking::pool);
+        let reclaim = || {
+            if let Some(pool) = pool {
+                complete_dead(&**device, pool);
+            }
+        };
+        let started = match saving {
+            Some(Attempt::Running(saving)) => saving.started(),
+            _ => Instant::now(),
+        };
+        let desk = Desk {
+            group: &**group,
+            device: &**device,
+            threads: io,
+            pool,
+            reclaim: &reclaim,
+            publisher: policy.publisher,
+            started,
+        };
+        for member in &mut duty.members {
+            let saving = desk.serve(member, &mut duty.piece)?;
+            duty.served.push(Served { rank: member.rank, saving });
+        }
+        Ok(())
+    }
+
+    /// Waits for what it has under way for its members, and tells each what became of it. Collective.
+    pub(super) fn answer(&mut self) -> Result<()> {
+        let Part::Aggregator(duty) = &mut self.aggregators.part else { return Ok(()) };
+        for Served { rank, saving } in duty.served.drain(..) {
+            let answer = match saving {
+                Ok(saving) => {
+                    let outcome = saving.wait().map_err(|error| Failed::of(&error));
+                    Answer { outcome, ledger: Some(saving.give_back()) }
+                }
+                Err(answer) => *answer,
+            };
+            tell(&*self.group, rank, &answer)?;
+        }
+        Ok(())
+    }
+}
+
+/// What serving needs of the session.
+struct Desk<'a> {
+    group: &'a dyn Group,
+    device: &'a dyn Device,
+    threads: &'a IoThreads,
+    pool: Option<&'a Pool>,
+    reclaim: &'a dyn Fn(),
+    publisher: Publisher,
+    /// t1.
+    started: Instant,
+}
+
+impl Desk<'_> {
+    /// Hears one member to its end.
+    fn serve(&self, member: &mut Member, piece: &mut Aligned) -> Result<Taken> {
+        let mut taken = None;
+        let served = self.hear_out(member, piece, &mut taken);
+        if let (Err(error), Some(Ok(saving))) = (&served, &taken) {
+            saving.fail(error.clone());
+        }
+        let failed = served?;
+        Ok(taken.unwrap_or_else(|| Err(Box::new(Answer { outcome: Err(failed), ledger: None }))))
+    }
+
+    /// Until all of the shard is staged, or given up: why.
+    fn hear_out(&self, member: &mut Member, piece: &mut Aligned, taken: &mut Option<Taken>) -> Result<Failed> {
+        let (from, mut pieces) = (member.rank, 0);
+        loop {
+            let saving = match taken {
+                Some(Ok(saving)) => Some(&*saving),
+                _ => None,
+            };
+            match hear(self.group, from)? {
+                Word::Order(order) => *taken = Some(self.take_on(member, *order, piece.len() as u64)),
+                Word::Piece { at, bytes } => {
+                    pieces += 1;
+                    if let Some(saving) = saving
+                        && pieces > Saving::segments_at_most(saving.size().bytes(), piece.len() as u64)
+                    {
+                        saving
+                            .fail(Error::Internal { what: format!("rank {from} sends more pieces than it can have") });
+                    }
+                    self.take_piece(from, at, bytes, saving, piece)?;
+                }
+                Word::Staged { manifest, staged } => {
+                    if let (Some(saving), Some(portion)) = (saving, &member.portion) {
+                        match contents_of(&manifest, portion, saving) {
+                            Ok(contents) => {
+                                conclude(saving, contents, staged, self.publisher, self.threads);
+                            }
+                            Err(error) => self.give_up(saving, error),
+                        }
+                    }
+                    return Ok(Failed::of(&Error::Internal {
+                        what: format!("rank {from} staged what it had not ordered"),
+                    }));
+                }
+                Word::GivenUp(failed) => {
+                    if let Some(saving) = saving {
+                        self.give_up(saving, failed.clone().on(from));
+                    }
+                    return Ok(failed);
+                }
+            }
+        }
+    }
+
+    fn take_on(&self, member: &mut Member, order: Order, piece_bytes: u64) -> Taken {
+        let ledger = Some(order.ledger.clone());
+        let begun = self.begin(member, order, piece_bytes);
+        begun.map_err(|error| Box::new(Answer { outcome: Err(Failed::of(&error)), ledger }))
+    }
+
+    fn begin(&self, member: &mut Member, order: Order, piece_bytes: u64) -> Result<Arc<Saving>> {
+        let lost = || Error::Internal { what: format!("the portion of rank {} was not opened", member.rank) };
+        let (portion, phases) = (member.portion.as_ref().ok_or_else(lost)?, order.phases);
+        let (plan, ledger) = order.take_on(portion, self.device, self.started)?;
+        let meta = match &mut member.record {
+            Some(record) => {
+                let segments_max = Saving::segments_at_most(plan.size.bytes(), piece_bytes);
+                Meta::Recorded(record.begin(plan.meta_bytes(), segments_max, plan.tag(portion.rank()))?)
+            }
+            None => Meta::own(&plan).ok_or_else(|| portion.out_of_memory(plan.meta_bytes()))?,
+        };
+        Ok(Arc::new(Saving::new(plan, Arc::new(Mutex::new(ledger)), meta, phases)))
+    }
+
+    /// Takes a piece, and has it written. What nobody can use any more is taken all the same.
+    fn take_piece(
+        &self,
+        from: usize,
+        at: u64,
+        bytes: u64,
+        saving: Option<&Arc<Saving>>,
+        piece: &mut Aligned,
+    ) -> Result<()> {
+        if bytes > piece.len() as u64 {
+            return Err(Error::GroupFailed { what: format!("a piece of {bytes} bytes from rank {from}") });
+        }
+        let is_whole = at.is_multiple_of(BLOCK_BYTES) && bytes.is_multiple_of(BLOCK_BYTES);
+        let fits = |saving: &Arc<Saving>| match saving.has_room(at, bytes) {
+            _ if !is_whole => Err(Error::Internal { what: format!("rank {from} sends parts of blocks") }),
+            told => told,
+        };
+        let saving = saving.filter(|saving| !saving.has_failed());
+        let chunk = match (saving.map(fits), self.pool) {
+            (Some(Ok(())), Some(pool)) => Some(pool.take(self.reclaim)).transpose(),
+            (Some(Err(error)), _) => Err(error),
+            _ => Ok(None),
+        };
+        if let Ok(Some(mut chunk)) = chunk {
+            self.group.receive(from, &mut chunk.bytes_mut()[..bytes as usize])?;
+            if let Some(saving) = saving {
+                match Load::new(chunk, saving.clone(), at, bytes) {
+                    Ok(load) => self.threads.carry(load),
+                    Err(error) => saving.fail(error),
+                }
+            }
+            return Ok(());
+        }
+        let piece = &mut piece[..bytes as usize];
+        self.group.receive(from, piece)?;
+        let Some(saving) = saving else { return Ok(()) };
+        if let Err(error) = chunk.and_then(|_| saving.carry(at, piece)) {
+            saving.fail(error);
+        }
+        Ok(())
+    }
+
+    fn give_up(&self, saving: &Arc<Saving>, error: Error) {
+        saving.fail(error);
+        self.threads.all_staged(saving);
+    }
+}
+
+/// What a member has staged, if it fits what it had ordered.
+fn contents_of(manifest: &[u8], portion: &Portion, saving: &Saving) -> Result<Contents> {
+    let manifest = portion.parse_manifest(manifest, "a manifest of another rank")?;
+    let blocks = manifest.runs.iter().map(|run| run.blocks).fold(0, u64::saturating_add);
+    saving.has_room(0, blocks.saturating_mul(BLOCK_BYTES))?;
+    Ok(Contents { items: manifest.items, blocks, annex: manifest.annex })
+}

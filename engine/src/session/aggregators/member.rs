@@ -1,0 +1,101 @@
+//! A member: hands over what it saves, and learns what became of it.
+
+use super::{
+    Part,
+    words::{Answer, Failed, Word},
+};
+use crate::{
+    error::{Error, Result},
+    group::{hear, tell},
+    place::lock,
+    session::{inner::Inner, settle::Attempt},
+    stage::{Staging, Way},
+};
+use std::time::Instant;
+
+impl Inner {
+    /// Has `aggregator` save what was begun, or tells it that there is nothing to save. Collective.
+    pub(super) fn hand_over(&mut self, aggregator: usize, staging: Result<Staging>, ready: Result<()>) -> Result<()> {
+        let handed = match staging {
+            Ok(staging) => {
+                let saving = staging.saving().clone();
+                let handed = match ready {
+                    Ok(()) => self.hand_over_all(aggregator, staging),
+                    Err(error) => {
+                        self.with_hands(Way::Space, |hands| staging.abandon(hands, error.clone()));
+                        Err(error)
+                    }
+                };
+                if let Err(error) = &handed {
+                    saving.fail(error.clone());
+                }
+                self.saving = Some(Attempt::Running(saving));
+                handed
+            }
+            Err(error) => {
+                self.saving = Some(Attempt::Failed(error.clone()));
+                Err(error)
+            }
+        };
+        match &handed {
+            // Nobody listens.
+            Ok(()) | Err(Error::GroupFailed { .. }) => {}
+            Err(error) => tell(&*self.group, aggregator, &Word::GivenUp(Failed::of(error)))?,
+        }
+        handed
+    }
+
+    fn hand_over_all(&self, aggregator: usize, staging: Staging) -> Result<()> {
+        let (group, saving) = (&*self.group, staging.saving().clone());
+        tell(group, aggregator, &Word::Order(Box::new(saving.order(aggregator))))?;
+        let send = |mut at: u64, blocks: &[u8]| {
+            for piece in blocks.chunks(self.aggregators.piece_bytes as usize) {
+                tell(group, aggregator, &Word::Piece { at, bytes: piece.len() as u64 })?;
+                group.send(aggregator, piece)?;
+                at += piece.len() as u64;
+            }
+            Ok(())
+        };
+        let (regions, profile) = (self.regions.all(), self.profile());
+        let staged = self.with_hands(Way::Rank(&send), |hands| staging.hand_over(hands, regions, profile));
+        let (contents, staged) = staged?;
+        let staged_at = Instant::now();
+        saving.sync_outputs()?;
+        tell(group, aggregator, &Word::Staged { manifest: saving.unhashed(&contents), staged })?;
+        saving.note_staged(staged, contents);
+        saving.note_resumed(staged_at.elapsed());
+        Ok(())
+    }
+
+    /// What became of what was handed over, by the word of `aggregator`. Collective.
+    pub(super) fn hear_answer(&mut self, aggregator: usize) {
+        let outcome = hear(&*self.group, aggregator).and_then(|Answer { outcome, ledger }| {
+            if let (Some(ledger), Some(current)) = (ledger, &self.current) {
+                lock(&current.ledger).take_back(aggregator, ledger);
+            }
+            outcome.map_err(|failed| failed.on(aggregator))
+        });
+        if let Some(Attempt::Running(saving)) = &self.saving {
+            saving.end_as_told(outcome);
+        }
+    }
+
+    /// Whether the shard that was handed over is durable. Nobody says so before the next collective call; so the
+    /// medium is asked. Local.
+    pub(in crate::session) fn is_seen_durable(&self) -> Result<bool> {
+        let (Part::Member { waits: true, .. }, Some(Attempt::Running(saving)), Some(current)) =
+            (&self.aggregators.part, &self.saving, &self.current)
+        else {
+            return Ok(false);
+        };
+        if let Some(error) = saving.failure() {
+            return Err(error.clone());
+        }
+        let ledger = lock(&current.ledger);
+        if !ledger.shows(saving.sequence())? {
+            return Ok(false);
+        }
+        // Its writer's sync may be under way still.
+        ledger.portion().sync().map(|()| true)
+    }
+}

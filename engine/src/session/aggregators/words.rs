@@ -1,0 +1,51 @@
+//! What members and aggregators tell each other.
+
+use crate::{
+    commit::Handed,
+    error::{Error, ErrorKind},
+    place::{Order, Staged},
+    space::format::PhaseRecord,
+};
+use serde::{Deserialize, Serialize};
+
+/// From a member: an order, pieces, and that all is staged; or, at any time, that it gives up.
+#[derive(Serialize, Deserialize)]
+pub(super) enum Word {
+    Order(Box<Order>),
+    /// So many bytes come next, and belong there in the log.
+    Piece {
+        at: u64,
+        bytes: u64,
+    },
+    Staged {
+        /// Without hashes.
+        manifest: Vec<u8>,
+        staged: Staged,
+    },
+    GivenUp(Failed),
+}
+
+/// From the aggregator: what became of it.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Answer {
+    pub(super) outcome: Result<PhaseRecord, Failed>,
+    /// Without an order there was none.
+    pub(super) ledger: Option<Handed>,
+}
+
+/// An error, as the rank where it happened tells it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Failed {
+    code: u32,
+    message: String,
+}
+
+impl Failed {
+    pub(super) fn of(error: &Error) -> Failed {
+        Failed { code: error.kind() as u32, message: error.to_string() }
+    }
+
+    pub(super) fn on(self, rank: usize) -> Error {
+        Error::OnRank { rank, kind: ErrorKind::from_code(self.code), message: self.message }
+    }
+}
