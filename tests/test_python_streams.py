@@ -37,6 +37,7 @@ def test_a_checkpoint_in_pieces_takes_its_notes_when_it_begins(scratch):
         session.begin(10)
         with pytest.raises(mainstay.InvalidArgument, match="note"):
             session.checkpoint({"step": 3})
+        assert session.checkpoint() == 3
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -16,9 +16,10 @@
 ! Compiled after mainstay.f90, with mainstay_fortran.c.
 module mainstay_reading
   use, intrinsic :: iso_c_binding
-  use mainstay_calls, only: settle, to_c, of_c
+  use mainstay_calls, only: settle, to_c, of_c, mainstay_error_message, mainstay_status_name
   implicit none
   private
+  public :: mainstay_error_message, mainstay_status_name
 
   integer(c_int), parameter, public :: MAINSTAY_BYTES = 0
   integer(c_int), parameter, public :: MAINSTAY_I8 = 1

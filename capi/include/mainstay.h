@@ -286,7 +286,7 @@ typedef struct {
   // those of the first checkpoint.
   uint64_t shard_bytes;
   // Hints, a line `name=value` each: striping_factor, striping_unit and cb_nodes as MPI-IO has them, and mainstay_
-  // before the name of any setting. Unknown ones are ignored, the others go before what is set here; none. Read
+  // before the name of any setting. Those of others are ignored, these go before what is set here; none. Read
   // during the call that opens.
   const char *hints;
   // So many ranks write for all; each writes for itself.

@@ -72,7 +72,7 @@ MAINSTAY_SHIM char *mainstay_pfs_hints(MPI_Info info) {
  *
  * `info` may be MPI_INFO_NULL. Of its hints striping_factor and striping_unit set the layout of a new space
  * where the file system has one, cb_nodes says how many ranks write for all, and mainstay_ before the name of a
- * setting sets that ("mainstay_keep"); unknown hints are ignored. */
+ * setting sets that ("mainstay_keep"); hints of others are ignored. */
 MAINSTAY_SHIM mainstay_status PFS_open(MPI_Comm comm, const char *path, size_t count, MPI_Info info, PFS_file *file) {
   mainstay_options options = MAINSTAY_OPTIONS_INIT;
   mainstay_session *session = NULL;

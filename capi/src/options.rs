@@ -116,7 +116,7 @@ pub struct Options {
     /// those of the first checkpoint.
     pub shard_bytes: u64,
     /// Hints, a line `name=value` each: striping_factor, striping_unit and cb_nodes as MPI-IO has them, and mainstay_
-    /// before the name of any setting. Unknown ones are ignored, the others go before what is set here; none. Read
+    /// before the name of any setting. Those of others are ignored, these go before what is set here; none. Read
     /// during the call that opens.
     pub hints: *const c_char,
     /// So many ranks write for all; each writes for itself.

@@ -87,7 +87,8 @@ fn no_room(survey: &SpaceSurvey, key: RevisionKey) -> String {
     };
     format!(
         "with revision {} held there would be no room for the job's next checkpoint in {}; {way_out}copy it out with \
-         `mainstay export`, or `mainstay grow` the space",
+         `mainstay export`, or, with no job at work, `mainstay grow` the space (what was released counts until the job's \
+         next checkpoint: try again then)",
         key.number, survey.path
     )
 }

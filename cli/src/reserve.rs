@@ -42,8 +42,25 @@ pub fn grow(arguments::Grow { room: wanted }: &arguments::Grow) -> Result<Exit, 
     // What a killed job had staged counts too: without it an old layout may seem to hold nothing.
     salvage::first(path)?;
     let reservation = placed(reservation, &wanted.placing, &config);
+    tell_small(path, &reservation, config.keep);
     let reserved = with_bar(&reservation, |progress| tend::grow(path, &reservation, progress))?;
     tell(&wanted.space, &reservation, &reserved)
+}
+
+/// Says which portion will have less room than shards like the newest need. The state may have shrunk.
+fn tell_small(path: &Path, wanted: &Reservation, keep: u32) {
+    let Ok(newest) = ShardSize::like(path) else { return };
+    let needed = Reservation::for_shards(&newest, keep).blocks;
+    let is_small = |(wanted, needed): (&u64, &u64)| wanted < needed;
+    if wanted.blocks.len() == needed.len()
+        && let Some(rank) = wanted.blocks.iter().zip(&needed).position(is_small)
+    {
+        say(&format!(
+            "rank {rank} gets less room than {} shards like its newest need: a job that keeps {keep} and whose state is as \
+             large ends with PORTION_TOO_SMALL",
+            keep + 2
+        ));
+    }
 }
 
 /// As many as the newest layout has portions.

@@ -84,7 +84,10 @@ fn page(salvaged: &Salvaged, clean: bool) -> String {
     let left = match salvaged.left {
         0 => String::new(),
         left if clean => format!("; {} left", pools(left)),
-        left => format!("; {} left (--clean removes those that nobody can claim)", pools(left)),
+        left => format!(
+            "; {} left (where a space was moved, name it: mainstay salvage SPACE; --clean removes what nobody can claim)",
+            pools(left)
+        ),
     };
     let incomplete: String = salvaged.incomplete.iter().map(lack).collect();
     format!("{table}{incomplete}{} removed{left}\n", pools(salvaged.removed))

@@ -165,6 +165,15 @@ fn a_space_that_is_used_grows_and_is_not_reserved() {
 }
 
 #[test]
+fn what_grows_and_has_less_room_is_told() {
+    let space = Space::with(1, 2);
+    for (bytes, is_small) in [("100KiB", true), (SHARD, false), ("1MiB", false)] {
+        let ran = space.mainstay(&["grow", "--per-rank", bytes]);
+        assert_eq!((ran.code, ran.err.contains("less room than 3 shards")), (0, is_small), "{bytes}: {ran:?}");
+    }
+}
+
+#[test]
 fn the_table_is_that_of_the_paper() {
     let space = Space::new(1);
     reserve(&space, &["--ranks", "3", "--per-rank", SHARD]);

@@ -37,7 +37,7 @@ pub enum Error {
     #[error(
         "the portion of rank {rank} in {path} is too small: this shard needs {needed} bytes, {available} are available \
          beside the {kept} kept revision(s){}; with no job at work `mainstay grow {} --per-rank {needed}` gives each rank room \
-         for keep+2 such shards; or lower keep",
+         for keep+2 such shards (with --keep as the job has it); or lower keep",
         and_held(*.held), directory_of(.path)
     )]
     PortionTooSmall { path: String, rank: u32, needed: u64, available: u64, kept: usize, held: usize },

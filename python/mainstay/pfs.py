@@ -45,7 +45,7 @@ def open(
 
     `count` is the most bytes that this rank is going to write at once: a new space has room for so many in each of
     keep + 2 revisions; without it, for as many as the first write. `info`, an MPI.Info or any mapping, has hints:
-    striping_factor, striping_unit and cb_nodes, and mainstay_ before the name of a setting; unknown ones are ignored.
+    striping_factor, striping_unit and cb_nodes, and mainstay_ before the name of a setting; those of others are ignored.
     `settings` are those of mainstay.open.
     """
     return Space(mainstay.open(path, comm, shard_bytes=count, hints=info, **settings))

@@ -239,6 +239,11 @@ impl Session {
     /// a name is noted anew. One that was begun takes them at begin().
     #[pyo3(signature = (notes=None))]
     fn checkpoint(&self, py: Python<'_>, notes: Option<&Bound<'_, PyMapping>>) -> PyResult<u64> {
+        if notes.is_some() && self.call(py, Engine::has_begun)? {
+            // What was begun stays as it is.
+            let why = "a checkpoint has begun, and has its notes already; give them to begin()";
+            return Err(raise(py, &Error::argument("notes", why)));
+        }
         let notes = notes::notes(notes);
         let flushed = self.flush(py);
         self.turn(py)?;

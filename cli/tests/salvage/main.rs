@@ -186,7 +186,7 @@ fn a_space_whose_name_is_no_text_is_salvaged_too() {
 fn another_spaces_pool_is_left_alone() {
     let pools = memory();
     let (space, other) = (killed(&pools), killed(&pools));
-    let end = "1 pool removed; 1 pool left (--clean removes those that nobody can claim)";
+    let end = "1 pool removed; 1 pool left (where a space was moved, name it: mainstay salvage SPACE; --clean removes what nobody can claim)";
     tells(&salvage(&pools, &[space.path().to_str().unwrap()]), 0, &space, "completed", end);
     assert_eq!((complete(&space), complete(&other)), (vec![2, 1], vec![1]));
     assert_eq!(files(&pools).len(), 1 + RANKS);
@@ -242,7 +242,7 @@ fn a_space_that_is_not_there_may_come_back() {
     let away = space.directory.path().join("away");
     fs::rename(space.path(), &away).unwrap();
     let what = "left: its space is not there";
-    let end = "0 pools removed; 1 pool left (--clean removes those that nobody can claim)";
+    let end = "0 pools removed; 1 pool left (where a space was moved, name it: mainstay salvage SPACE; --clean removes what nobody can claim)";
     tells(&salvage(&pools, &[]), 0, &space, what, end);
     let ran = salvage(&pools, &["--json"]);
     assert_eq!((ran.code, ran.json(), files(&pools).len()), (0, expected, 1 + RANKS));
@@ -271,7 +271,7 @@ fn what_nobody_can_claim_is_left_until_it_is_cleaned_away() {
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
     }
     fs::write(pools.path().join("something else"), []).unwrap();
-    let end = "0 pools removed; 5 pools left (--clean removes those that nobody can claim)\n";
+    let end = "0 pools removed; 5 pools left (where a space was moved, name it: mainstay salvage SPACE; --clean removes what nobody can claim)\n";
     says(&salvage(&pools, &[]), 0, end);
     let ran = salvage(&pools, &["--json"]).json();
     assert_eq!((&ran["shards"], &ran["pools_removed"], &ran["pools_left"]), (&json!([]), &json!(0), &json!(5)));
@@ -290,7 +290,7 @@ fn beside_a_job_it_is_left_and_refused() {
     space.run(|rank, session, state| {
         if rank == 0 {
             let what = "left: a job has the space open";
-            let end = "0 pools removed; 1 pool left (--clean removes those that nobody can claim)";
+            let end = "0 pools removed; 1 pool left (where a space was moved, name it: mainstay salvage SPACE; --clean removes what nobody can claim)";
             tells(&salvage(&pools, &[]), 4, &space, what, end);
             tells(&salvage(&pools, &["--clean"]), 4, &space, what, "0 pools removed; 1 pool left");
             let ran = salvage(&pools, &["--json"]);
@@ -315,7 +315,7 @@ fn of_two_fates_the_one_that_can_be_tried_again_has_the_exit_code() {
     open.run(|rank, _, _| {
         if rank == 0 {
             let ran = salvage(&pools, &[]);
-            let end = "1 pool removed; 1 pool left (--clean removes those that nobody can claim)";
+            let end = "1 pool removed; 1 pool left (where a space was moved, name it: mainstay salvage SPACE; --clean removes what nobody can claim)";
             tells(&ran, 4, &lost, "lost: the job went on without it, or another did", end);
             tells(&ran, 4, &open, "left: a job has the space open", end);
         }

@@ -11,11 +11,13 @@ const OF_MPI: [(&str, &str); 3] =
 const OWN: &str = "mainstay_";
 
 impl Choice {
-    /// Takes a hint. As MPI has it, one that nobody knows is ignored; a value that the setting does not take is
-    /// an error that names the hint.
+    /// Takes a hint. As MPI has it, those of others are ignored. One that begins like ours and is no setting, and a
+    /// value that the setting does not take, are errors that name the hint.
     pub fn hint(&mut self, name: &str, value: &str) -> Result<()> {
         let of_mpi = OF_MPI.iter().find(|(hint, _)| *hint == name).map(|(_, key)| *key);
-        let Some(key) = of_mpi.or(name.strip_prefix(OWN)).and_then(Key::named) else { return Ok(()) };
+        let Some(setting) = of_mpi.or(name.strip_prefix(OWN)) else { return Ok(()) };
+        let unknown = || Error::argument(format!("hint {name}"), Key::unknown(setting));
+        let key = Key::named(setting).ok_or_else(unknown)?;
         // All values are texts here.
         let read = self.read(key, Value::Word(OsStr::new(value)));
         read.map_err(|why| Error::argument(format!("hint {name}"), why))
@@ -37,10 +39,12 @@ mod tests {
         let (stripe_count, stripe_bytes, aggregators) = (Some(4), Some(65536), Some(2));
         let expected = Choice { keep, shard_bytes, stripe_count, stripe_bytes, aggregators, ..Choice::default() };
         assert_eq!(choice, expected);
-        for name in ["keep", "cb_buffer_size", "", "mainstay_", "mainstay_no_such", "Striping_factor"] {
+        for name in ["keep", "cb_buffer_size", "", "Striping_factor", "other_keep"] {
             choice.hint(name, "x").unwrap();
         }
         assert_eq!(choice, expected);
+        let error = choice.hint("mainstay_kep", "1").unwrap_err().to_string();
+        assert!(error.starts_with("hint mainstay_kep: ") && error.contains("did you mean keep?"), "{error}");
         let error = choice.hint("striping_unit", "1000").unwrap_err().to_string();
         assert!(error.starts_with("hint striping_unit: ") && error.contains("64 KiB"), "{error}");
         let error = choice.hint("mainstay_keep", "0").unwrap_err().to_string();

@@ -146,6 +146,11 @@ impl Session {
         self.ours()?.answering(|inner| inner.begin(bytes, ready))
     }
 
+    /// Whether a checkpoint has begun and not ended. Local.
+    pub fn has_begun(&mut self) -> Result<bool> {
+        Ok(self.ours()?.begun.is_some())
+    }
+
     /// Writes `bytes` at `offset` of the stream `name`: an item that exists in the revision that was begun,
     /// and grows as it is written. Any order, any size; what is written twice is what was written last,
     /// what was skipped is zero. Local; the memory is the program's again when it returns. An error is
