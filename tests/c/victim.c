@@ -70,21 +70,30 @@ static void must(mainstay_status status, const char *doing)
         wrong("%s: %s: %s", doing, mainstay_status_name(status), mainstay_error_message());
 }
 
+static bool meets; /* the all-reduce at t1 is under way */
+
 /* The only all-reduce of the program is the one at t1. */
-int MPI_Allreduce(const void *from, void *to, int count, MPI_Datatype type, MPI_Op operation, MPI_Comm comm)
+int MPI_Iallreduce(const void *from, void *to, int count, MPI_Datatype type, MPI_Op operation, MPI_Comm comm,
+                   MPI_Request *request)
 {
-    bool at_t1 = board->program == SETTLING;
-    if (at_t1) {
+    if (board->program == SETTLING) {
         board->program = COMMUNICATION;
+        meets = true;
         stretch(2000);
     }
-    int status = PMPI_Allreduce(from, to, count, type, operation, comm);
-    if (at_t1) {
+    return PMPI_Iallreduce(from, to, count, type, operation, comm, request);
+}
+
+int MPI_Test(MPI_Request *request, int *done, MPI_Status *status)
+{
+    int code = PMPI_Test(request, done, status);
+    if (meets && (*done || code != MPI_SUCCESS)) {
+        meets = false;
         stretch(2000);
         phases_begin(); /* what was on its way before has been settled */
         board->program = STAGING;
     }
-    return status;
+    return code;
 }
 
 static uint64_t word(origin of, uint64_t index)
