@@ -23,7 +23,7 @@ from test_kills import LOOK_S, RANKS, STEPS, Space, folder, victim_in_c  # noqa:
 SURVIVING = dataclasses.replace(OPENMPI, oversubscribe=("--with-ft", "ulfm", *OPENMPI.oversubscribe))
 SURVIVED = re.compile(r"survived: rank (\d+), (.*)$")
 SURVIVAL_S = 30  # for survivors to end
-STARTING_S = 0.5  # an opening and a restore, about
+STARTING_S = 0.5  # an opening and a restore, at most
 ROUNDS = 4  # tries for a phase that was missed
 # Completed from the pool if the job dies after t2.
 SALVAGED = ("pool", "node")
@@ -65,6 +65,7 @@ class SharedSpace(Space):
         self.pools = pools
         # Without I/O threads t2 is t3.
         self.plan = [(phase, whom) for phase, whom in PLAN if stage != "direct" or phase != "between t2 and t3"]
+        self.starting_s = STARTING_S  # halved whenever a job was past it
         self.promised = 0  # of the stages that are salvaged: what all ranks had handed over
         self.left = set()  # files of the pools of dead jobs
         self.chunks = collections.Counter()  # states in which the dead held them
@@ -81,7 +82,7 @@ class SharedSpace(Space):
         with self.job(STEPS) as job:
             if phase == "starting":
                 job.hold_all(RANKS)
-                pause_s = self.random.uniform(0, STARTING_S)
+                pause_s = self.random.uniform(0, self.starting_s)
             elif phase in CHUNKS:
                 first = self.restored(job) + 1 + later
                 self.watch(job, rank, phase, lambda *_: self.is_caught(job, rank, CHUNKS[phase]), first)
@@ -97,6 +98,8 @@ class SharedSpace(Space):
             said = list(job.lines())
             job.wait()
         self.note_death(rank, whom)
+        if phase == "starting" and (whom, phase) not in self.died:
+            self.starting_s /= 2
         wrong = [line for line in said if line.startswith("WRONG") and "GROUP_FAILED" not in line]
         assert not wrong, wrong
         if self.mpi is SURVIVING:
