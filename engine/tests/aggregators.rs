@@ -5,7 +5,7 @@ mod support;
 use mainstay_engine::{
     Config, Error, ErrorKind, Result, Session, SpaceSurvey, Stage,
     device::{Device, Disk, File},
-    group::{Group, ThreadGroup},
+    group::Group,
     space::Per,
 };
 use std::{
@@ -24,7 +24,7 @@ use support::{
     faulty::{Failure, Faulty, Loss, Medium},
     filled,
     program::{Mark, Program},
-    whole,
+    run, whole,
 };
 use tempfile::TempDir;
 
@@ -33,18 +33,6 @@ const ENOSPC: i32 = 28;
 
 fn small(aggregators: u32) -> Config {
     Config { aggregators, pool_bytes: 512 << 10, chunk_bytes: 64 << 10, buffer_bytes: 64 << 10, ..Config::default() }
-}
-
-/// Runs `work` on a thread for each rank; what they returned.
-fn run<T: Send>(ranks: usize, work: impl Fn(usize, Box<dyn Group>) -> T + Sync) -> Vec<T> {
-    thread::scope(|scope| {
-        let spawn = |(rank, group)| {
-            let work = &work;
-            scope.spawn(move || work(rank, Box::new(group)))
-        };
-        let threads: Vec<_> = ThreadGroup::new(ranks).into_iter().enumerate().map(spawn).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    })
 }
 
 /// Where ranks meet apart from their sessions.

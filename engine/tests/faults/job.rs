@@ -1,5 +1,6 @@
 //! Jobs on the space of one row: what they save, and what must come back.
 
+pub use crate::support::run;
 use crate::{
     support::{State, filled},
     table::{Row, rows},
@@ -7,9 +8,9 @@ use crate::{
 use mainstay_engine::{
     Config, Error, Region, Restored, Result, Session,
     device::{Device, Disk},
-    group::{Group, ThreadGroup},
+    group::Group,
 };
-use std::{fs, path::PathBuf, sync::Arc, thread};
+use std::{fs, path::PathBuf, sync::Arc};
 use tempfile::TempDir;
 
 /// A space, and the row that is staged on it.
@@ -28,18 +29,6 @@ pub struct Rank {
 
 pub fn small() -> Config {
     Config { pool_bytes: 256 << 10, chunk_bytes: 64 << 10, ..Config::default() }
-}
-
-/// Runs `work` once for each rank, on a thread of its own; what they returned, by rank.
-pub fn run<T: Send>(ranks: usize, work: impl Fn(usize, Box<dyn Group>) -> T + Sync) -> Vec<T> {
-    thread::scope(|scope| {
-        let spawn = |(rank, group)| {
-            let work = &work;
-            scope.spawn(move || work(rank, Box::new(group)))
-        };
-        let threads: Vec<_> = ThreadGroup::new(ranks).into_iter().enumerate().map(spawn).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    })
 }
 
 impl Scene {

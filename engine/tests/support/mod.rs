@@ -21,9 +21,25 @@ pub mod spread;
 pub mod stuck;
 pub mod whole;
 
-use mainstay_engine::{Config, Region, Session, group::ThreadGroup, space::format::ElementType};
+use mainstay_engine::{
+    Config, Region, Session,
+    group::{Group, ThreadGroup},
+    space::format::ElementType,
+};
 use std::thread;
 use tempfile::TempDir;
+
+/// Runs `work` once for each rank, on a thread of its own; what they returned, by rank.
+pub fn run<T: Send>(ranks: usize, work: impl Fn(usize, Box<dyn Group>) -> T + Sync) -> Vec<T> {
+    thread::scope(|scope| {
+        let spawn = |(rank, group)| {
+            let work = &work;
+            scope.spawn(move || work(rank, Box::new(group)))
+        };
+        let threads: Vec<_> = ThreadGroup::new(ranks).into_iter().enumerate().map(spawn).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
 
 /// What one rank of the test jobs saves: a region of several chunks, a small one and an empty one.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,18 +93,13 @@ impl Job {
 
     /// Runs one job on the space: every rank opens it, protects its state, does `work` and closes.
     pub fn run(&self, work: impl Fn(usize, &mut Session, &mut State) + Sync) {
-        thread::scope(|scope| {
-            for (rank, group) in ThreadGroup::new(self.ranks).into_iter().enumerate() {
-                let work = &work;
-                scope.spawn(move || {
-                    let path = self.directory.path().join("space");
-                    let mut session = Session::open(Box::new(group), &path, self.config.clone()).unwrap();
-                    let mut state = State::new();
-                    state.protect(&mut session);
-                    work(rank, &mut session, &mut state);
-                    session.close().unwrap();
-                });
-            }
+        run(self.ranks, |rank, group| {
+            let path = self.directory.path().join("space");
+            let mut session = Session::open(group, &path, self.config.clone()).unwrap();
+            let mut state = State::new();
+            state.protect(&mut session);
+            work(rank, &mut session, &mut state);
+            session.close().unwrap();
         });
     }
 }
