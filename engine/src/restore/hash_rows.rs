@@ -87,7 +87,10 @@ mod tests {
         },
         space::format::BLOCK_BYTES,
     };
-    use std::sync::{Arc, Mutex, atomic::Ordering};
+    use std::{
+        collections::BTreeSet,
+        sync::{Arc, Mutex, atomic::Ordering},
+    };
 
     /// The blocks of `wanted`, verified.
     fn poured(memory: &Arc<Memory>, runs: &[Run], rows: &mut HashRows, wanted: &[Range<u64>]) -> Result<Vec<u8>> {
@@ -126,10 +129,12 @@ mod tests {
             }
             assert!(found == expected, "{wanted:?}");
             let data: u64 = wanted.iter().map(|range| range.end - range.start).sum();
-            let parts: u64 = wanted.iter().map(|range| (range.end - range.start) / PART_BLOCKS + 2).sum();
+            let run_of = |block: u64| runs.iter().rfind(|run| run.first_block <= block).unwrap().first_block;
+            let part_of = |block: u64| (run_of(block), (block - run_of(block)) / PART_BLOCKS);
+            let parts: BTreeSet<(u64, u64)> = wanted.iter().cloned().flatten().map(part_of).collect();
             let read = memory.read.load(Ordering::Relaxed) - before;
             // A part lies on no border of a block.
-            let most = data * BLOCK_BYTES + parts * (PART_BYTES + 2 * BLOCK_BYTES);
+            let most = data * BLOCK_BYTES + parts.len() as u64 * (PART_BYTES + 2 * BLOCK_BYTES);
             assert!(read <= most, "{read} bytes were read for {data} blocks in {wanted:?}");
         }
     }
