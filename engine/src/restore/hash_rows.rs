@@ -89,6 +89,7 @@ mod tests {
     };
     use std::{
         collections::BTreeSet,
+        slice,
         sync::{Arc, Mutex, atomic::Ordering},
     };
 
@@ -147,16 +148,17 @@ mod tests {
         bytes[(AT + runs[0].hashes_at + PART_BYTES + 5) as usize] ^= 1;
         let (whole, changed) = (Arc::new(whole), Arc::new(Memory { bytes, ..Memory::default() }));
         let first = runs[0].first_block;
-        let (in_first, in_second) = ([first..first + 1], [first + PART_BLOCKS..first + PART_BLOCKS + 1]);
+        let (in_first, in_second) = (first..first + 1, first + PART_BLOCKS..first + PART_BLOCKS + 1);
+        let (in_first, in_second) = (slice::from_ref(&in_first), slice::from_ref(&in_second));
 
         let refused = |rows: &mut HashRows, wanted: &[Range<u64>]| match poured(&changed, &runs, rows, wanted) {
             Err(Error::Damaged { what }) => assert!(what[0].contains("hashes of the blocks"), "{what:?}"),
             other => panic!("{:?}", other.map(drop)),
         };
         let mut rows = HashRows::new(1);
-        refused(&mut rows, &in_first);
-        poured(&whole, &runs, &mut rows, &in_first).unwrap();
-        poured(&changed, &runs, &mut rows, &in_first).unwrap();
-        refused(&mut rows, &in_second);
+        refused(&mut rows, in_first);
+        poured(&whole, &runs, &mut rows, in_first).unwrap();
+        poured(&changed, &runs, &mut rows, in_first).unwrap();
+        refused(&mut rows, in_second);
     }
 }
