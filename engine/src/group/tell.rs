@@ -26,3 +26,20 @@ pub(crate) fn hear<T: for<'a> Deserialize<'a>>(group: &dyn Group, from: usize) -
     group.receive(from, &mut bytes)?;
     decode(&bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{error::ErrorKind, group::ThreadGroup};
+    use std::thread;
+
+    #[test]
+    fn a_length_that_no_memory_has_is_an_error() {
+        let group = ThreadGroup::new(2);
+        thread::scope(|scope| {
+            scope.spawn(|| group[0].send(1, &u64::MAX.to_le_bytes()).unwrap());
+            let heard = scope.spawn(|| hear::<u64>(&group[1], 0)).join().unwrap();
+            assert_eq!(heard.unwrap_err().kind(), ErrorKind::GroupFailed);
+        });
+    }
+}
