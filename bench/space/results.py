@@ -5,6 +5,7 @@ from harness import rows
 # Settings of each, and whether it runs on the mounts that have lazy I/O.
 DELEGATED = {
     "delegated_node": ("per=node", False),
+    "delegated_direct": ("per=node,stage=direct", False),  # waits for t3, as the paper's interface does
     "delegated_rank": ("per=rank", False),
     "delegated_app": ("per=app", False),
     "delegated_lazy": ("per=app", True),
