@@ -33,23 +33,27 @@ def processor_s(rank, job):
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
-def test_a_rank_that_waits_for_another_sleeps(shim, scratch):
+@pytest.mark.parametrize("aggregators", [0, 1])
+def test_a_rank_that_waits_for_another_sleeps(shim, scratch, aggregators):
     """It span in MPI, which on a full machine took as much of it as the writing."""
     faults = build_c(["faults.c"], "faults", "-Wno-misleading-indentation")
+    # Of two ranks the second waits for its aggregator, or the first for the other.
+    late, waiting = (0, 1) if aggregators else (1, 0)
     space, held = scratch / "space", scratch / "held"
     with pool_directory() as pools:
-        # No sync of rank 1 returns before the file `held` is gone.
-        shim = {"LD_PRELOAD": shim, "INJECT": "sync:hold", "INJECT_RANK": 1, "INJECT_WHEN": held, "INJECT_SPACE": space}
-        variables = [f"{name}={value}" for name, value in {**shim, "MAINSTAY_POOL_DIRECTORY": pools}.items()]
+        # No sync of that rank returns before the file `held` is gone.
+        shim = {"LD_PRELOAD": shim, "INJECT": "sync:hold", "INJECT_RANK": late, "INJECT_WHEN": held, "INJECT_SPACE": space}
+        settings = {"MAINSTAY_POOL_DIRECTORY": pools, "MAINSTAY_AGGREGATORS": aggregators}
+        variables = [f"{name}={value}" for name, value in {**shim, **settings}.items()]
         commands = ["open", "save:1", "wait", f"make:{held}", "save:2", "pause", "wait", "close"]
         with Paused(RANKS, ["env", *variables, faults, space, *commands], scratch) as job:
             try:
                 job.until_all("pause")
                 job.go_on()
                 time.sleep(WAITED_S)
-                before = processor_s(0, job)
+                before = processor_s(waiting, job)
                 time.sleep(WAITED_S)
-                spent = processor_s(0, job) - before
+                spent = processor_s(waiting, job) - before
                 assert not job.has_said("wait", more_than=RANKS), job.said
             finally:
                 held.unlink(missing_ok=True)

@@ -238,14 +238,14 @@ module mainstay
       integer(c_int), value :: comm
       character(kind=c_char), intent(in) :: path(*)
       type(mainstay_options), intent(in) :: options
-      type(c_ptr), intent(out) :: session
+      type(c_ptr), intent(inout) :: session
       integer(c_int) :: status
     end function
-    function c_open_solo(path, options, session) bind(C, name="mainstay_open_solo") result(status)
+    function c_open_solo(path, options, session) bind(C, name="mainstay_fortran_open_solo") result(status)
       import
       character(kind=c_char), intent(in) :: path(*)
       type(mainstay_options), intent(in) :: options
-      type(c_ptr), intent(out) :: session
+      type(c_ptr), intent(inout) :: session
       integer(c_int) :: status
     end function
     function c_protect(session, name, data) bind(C, name="mainstay_fortran_protect") result(status)

@@ -27,11 +27,24 @@ const char *mainstay_fortran_message(void)
     return taken;
 }
 
+/* Its handle would be lost, and nobody could close it any more. */
+static mainstay_status refuse_open(const char *path)
+{
+    return refuse("space", path, "what is to have it is open already; close that first");
+}
+
 /* `comm` is the integer by which Fortran knows a communicator. */
 mainstay_status mainstay_fortran_open(int comm, const char *path, const mainstay_options *options,
                                       mainstay_session **session)
 {
+    if (*session)
+        return refuse_open(path);
     return mainstay_open_mpi(MPI_Comm_f2c((MPI_Fint)comm), path, options, session);
+}
+
+mainstay_status mainstay_fortran_open_solo(const char *path, const mainstay_options *options, mainstay_session **session)
+{
+    return *session ? refuse_open(path) : mainstay_open_solo(path, options, session);
 }
 
 /* As an error without `stat` ends the program. */
@@ -238,6 +251,8 @@ mainstay_status mainstay_fortran_read(mainstay_session *session, const char *nam
 /* `revision` 0: the newest. */
 mainstay_status mainstay_fortran_reader_open(const char *path, int64_t revision, mainstay_reader **reader)
 {
+    if (*reader)
+        return refuse_open(path);
     if (revision < 0)
         return refuse("space", path, "a negative number of a revision");
     return mainstay_reader_open(path, (uint64_t)revision, reader);

@@ -80,7 +80,7 @@ module mainstay_reading
       import
       character(kind=c_char), intent(in) :: path(*)
       integer(c_int64_t), value :: revision
-      type(c_ptr), intent(out) :: reader
+      type(c_ptr), intent(inout) :: reader
       integer(c_int) :: status
     end function
     pure function c_revision(reader) bind(C, name="mainstay_reader_revision") result(revision)

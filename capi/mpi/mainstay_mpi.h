@@ -49,10 +49,10 @@ MAINSTAY_SHIM int mainstay_mpi_class(int code) {
 /* Waits for the other ranks. They may still be writing, and MPI's own waiting would take the processors away from them:
  * after an instant this sleeps between looks, for a sixteenth of what has been waited so far, half a millisecond at
  * most. */
-MAINSTAY_SHIM int mainstay_mpi_await(MPI_Request *request) {
+MAINSTAY_SHIM int mainstay_mpi_await_with(MPI_Request *request, MPI_Status *status) {
   const double instant_s = 50e-6, pause_s_max = 500e-6, since = MPI_Wtime();
   int code, done = 0;
-  while ((code = MPI_Test(request, &done, MPI_STATUS_IGNORE)) == MPI_SUCCESS && !done) {
+  while ((code = MPI_Test(request, &done, status)) == MPI_SUCCESS && !done) {
     const double waited_s = MPI_Wtime() - since, pause_s = waited_s / 16 < pause_s_max ? waited_s / 16 : pause_s_max;
     struct timeval pause = {0, 0};
     pause.tv_usec = (long)(pause_s * 1e6);
@@ -60,6 +60,8 @@ MAINSTAY_SHIM int mainstay_mpi_await(MPI_Request *request) {
   }
   return code;
 }
+
+MAINSTAY_SHIM int mainstay_mpi_await(MPI_Request *request) { return mainstay_mpi_await_with(request, MPI_STATUS_IGNORE); }
 
 MAINSTAY_SHIM int mainstay_mpi_all_max(void *context, uint64_t *values, size_t count) {
   MPI_Comm comm = ((mainstay_mpi_context *)context)->comm;
@@ -87,18 +89,23 @@ MAINSTAY_SHIM int mainstay_mpi_broadcast(void *context, uint32_t root, void *dat
 
 MAINSTAY_SHIM int mainstay_mpi_send(void *context, uint32_t to, const void *data, size_t bytes) {
   MPI_Comm comm = ((mainstay_mpi_context *)context)->comm;
+  MPI_Request request;
+  int code;
   if (mainstay_mpi_is_over()) return MPI_ERR_OTHER;
   if (bytes > INT_MAX) return MPI_ERR_COUNT;
-  return mainstay_mpi_class(MPI_Send(data, (int)bytes, MPI_BYTE, (int)to, 0, comm));
+  code = MPI_Isend(data, (int)bytes, MPI_BYTE, (int)to, 0, comm, &request);
+  return mainstay_mpi_class(code == MPI_SUCCESS ? mainstay_mpi_await(&request) : code);
 }
 
 MAINSTAY_SHIM int mainstay_mpi_receive(void *context, uint32_t from, void *data, size_t bytes) {
   MPI_Comm comm = ((mainstay_mpi_context *)context)->comm;
+  MPI_Request request;
   MPI_Status status;
   int code, count = 0;
   if (mainstay_mpi_is_over()) return MPI_ERR_OTHER;
   if (bytes > INT_MAX) return MPI_ERR_COUNT;
-  code = MPI_Recv(data, (int)bytes, MPI_BYTE, (int)from, 0, comm, &status);
+  code = MPI_Irecv(data, (int)bytes, MPI_BYTE, (int)from, 0, comm, &request);
+  if (code == MPI_SUCCESS) code = mainstay_mpi_await_with(&request, &status);
   if (code == MPI_SUCCESS) code = MPI_Get_count(&status, MPI_BYTE, &count);
   if (code == MPI_SUCCESS && count != (int)bytes) return MPI_ERR_TRUNCATE;
   return mainstay_mpi_class(code);

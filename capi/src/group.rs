@@ -149,6 +149,10 @@ impl Group for CGroup {
         broadcast_sized(bytes, |bytes| self.broadcast_equal(root, bytes))
     }
 
+    fn can_send(&self) -> bool {
+        self.table.send.is_some() && self.table.receive.is_some()
+    }
+
     #[allow(unsafe_code)]
     fn send(&self, to: usize, bytes: &[u8]) -> Result<()> {
         let Some(send) = self.table.send else { return Err(null("send of the group, which aggregators need")) };
@@ -175,5 +179,59 @@ impl Drop for CGroup {
             // SAFETY: called once, with the context that came with it.
             unsafe { release(self.table.context) };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ptr::null_mut;
+
+    extern "C" fn all_max(_: *mut c_void, _: *mut u64, _: usize) -> c_int {
+        0
+    }
+    extern "C" fn all_gather(_: *mut c_void, _: *const c_void, _: *mut c_void, _: usize) -> c_int {
+        0
+    }
+    extern "C" fn broadcast(_: *mut c_void, _: u32, _: *mut c_void, _: usize) -> c_int {
+        0
+    }
+    extern "C" fn send(_: *mut c_void, _: u32, _: *const c_void, _: usize) -> c_int {
+        0
+    }
+    extern "C" fn receive(_: *mut c_void, _: u32, _: *mut c_void, _: usize) -> c_int {
+        0
+    }
+
+    /// A program that was compiled with an older header has none of what came later, whatever lies there.
+    #[test]
+    fn only_a_table_with_both_ways_can_send() {
+        let can = |size, send, receive| {
+            let (context, all_max) = (null_mut(), Some(all_max as _));
+            let (all_gather, broadcast) = (Some(all_gather as _), Some(broadcast as _));
+            let (explain, release) = (None, None);
+            let (rank, ranks, ranks_here) = (0, 2, 2);
+            let table = GroupTable {
+                size,
+                context,
+                rank,
+                ranks,
+                ranks_here,
+                all_max,
+                all_gather,
+                broadcast,
+                explain,
+                release,
+                send,
+                receive,
+            };
+            // SAFETY: a table of at least as many bytes as it says.
+            #[allow(unsafe_code)]
+            let group = unsafe { CGroup::new(&table) };
+            group.unwrap().can_send()
+        };
+        assert!(can(SIZES[1], Some(send), Some(receive)));
+        assert!(!can(SIZES[1], Some(send), None) && !can(SIZES[1], None, Some(receive)));
+        assert!(!can(SIZES[0], Some(send), Some(receive)));
     }
 }

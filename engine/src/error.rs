@@ -223,6 +223,14 @@ impl Error {
         Self::InvalidArgument { what: what.into(), why: why.into() }
     }
 
+    /// Whether it says something of this process, which can have no more files or memory, and nothing of a medium.
+    pub(crate) fn is_of_process(&self) -> bool {
+        let lacks = [libc::EMFILE, libc::ENFILE, libc::ENOMEM].map(Some);
+        let lacks =
+            |source: &io::Error| source.kind() == io::ErrorKind::OutOfMemory || lacks.contains(&source.raw_os_error());
+        matches!(self, Self::Io { source, .. } if lacks(source))
+    }
+
     pub(crate) fn damaged(what: impl Into<String>) -> Self {
         Self::Damaged { what: vec![what.into()] }
     }
@@ -257,6 +265,9 @@ fn room(source: &io::Error) -> &'static str {
 }
 
 fn advice(source: &io::Error) -> &'static str {
+    if let Some(libc::EMFILE | libc::ENFILE) = source.raw_os_error() {
+        return "let the program have more files open (ulimit -n), or close some";
+    }
     match source.kind() {
         io::ErrorKind::PermissionDenied => "give this user the right to, or choose another place",
         io::ErrorKind::ReadOnlyFilesystem => "choose a place that can be written",

@@ -439,22 +439,3 @@ fn a_member_that_asks_learns_what_the_medium_shows() {
     });
     restores(3, folder.path(), &small(1), 3);
 }
-
-#[test]
-fn an_aggregator_that_does_not_see_the_files_of_its_member_is_refused() {
-    let folders = [TempDir::new().unwrap(), TempDir::new().unwrap()];
-    let open = |aggregators| {
-        run(4, |rank, group| {
-            let opened = Session::open(group, folders[rank / 2].path(), small(aggregators));
-            opened.and_then(Session::close).map_err(|error| (error.kind(), error.to_string()))
-        })
-    };
-    for told in open(1) {
-        let (kind, text) = told.unwrap_err();
-        assert!(
-            kind == ErrorKind::InvalidArgument && text.contains("aggregators: rank 0 would write for rank "),
-            "{text}"
-        );
-    }
-    assert!(open(2).iter().all(|told| *told == Ok(())));
-}

@@ -3,9 +3,9 @@
 mod support;
 
 use mainstay_engine::{
-    Config, Reader, Session, SpaceSurvey, Stage, Verified,
+    Config, ErrorKind, Reader, Session, SpaceSurvey, Stage, Verified,
     device::{Access, Device, Disk},
-    group::ThreadGroup,
+    group::{Solo, ThreadGroup},
     space::Per,
     tend::{self, Reservation, Reserved, Rules, ShardSize, grow, reserve},
 };
@@ -108,6 +108,7 @@ fn more_files_than_may_be_open() {
     assert_eq!(layouts(&saved), RANKS + 1);
     // It looks after the files of all, and what it restores lies in them.
     job(&saved, 1, Some(2), 0, true);
+    that_none_can_be_opened_is_no_damage(&saved);
     job(&saved, 2, Some(2), 1, false);
     job(&saved, 1, Some(3), 0, false);
     tend::prune(&saved, &Rules { keep_last: Some(1), ..Rules::default() }, &|_| ()).unwrap();
@@ -116,10 +117,29 @@ fn more_files_than_may_be_open() {
     past_the_cache_or_not_at_all(&saved);
 }
 
+fn all_that_may_be_open() -> Vec<File> {
+    iter::repeat_with(|| File::open("/dev/null")).map_while(Result::ok).collect()
+}
+
+/// An older revision, of fewer files, would have come back for the newest one, or the space would have been called
+/// damaged.
+fn that_none_can_be_opened_is_no_damage(space: &Path) {
+    let mut session = Session::open(Box::new(Solo), space, Config::default()).unwrap();
+    let mut part = Part::slab(&GLOBAL, 0, 1);
+    session.protect(part.region("u").unwrap()).unwrap();
+    let all = all_that_may_be_open();
+    let error = session.restore().unwrap_err();
+    drop(all);
+    assert!(error.kind() == ErrorKind::Io && error.to_string().contains("(ulimit -n)"), "{error}");
+    assert_eq!(session.restore().unwrap().unwrap().revision, 2);
+    assert!(part.holds(cell(2)));
+    session.close().unwrap();
+}
+
 /// Without its second descriptor a file would be read and written through the page cache, and nobody would know.
 fn past_the_cache_or_not_at_all(space: &Path) {
     let file = SpaceSurvey::open(space).unwrap().layouts.remove(0).file;
-    let mut all: Vec<File> = iter::repeat_with(|| File::open("/dev/null")).map_while(Result::ok).collect();
+    let mut all = all_that_may_be_open();
     all.pop();
     let error = Disk::existing(space).open(&file, Access::Read).unwrap_err();
     assert_eq!(error.raw_os_error(), Some(libc::EMFILE));

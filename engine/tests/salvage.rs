@@ -390,11 +390,12 @@ fn salvager_that_is_killed() {
 }
 
 /// Has room for the shard of one rank.
-const SHARED_POOL: u64 = 40 << 10;
-const VICTIM: usize = 2;
+const CHUNKS_OF_ONE: u64 = 40 << 10;
 
-/// Rank `VICTIM` is killed when the others wait for its chunks: they go on, and finish their part.
-fn kill_one_rank(place: &Place, when: &str) {
+/// The ranks from `first` on, which have all chunks, are killed when the others wait for those: they go on, and finish
+/// their part. So many ranks write for all.
+fn kill_ranks(place: &Place, when: &str, first: usize, aggregators: u32) {
+    let pool_bytes = (RANKS - first) as u64 * CHUNKS_OF_ONE;
     let meeting = TempDir::new().unwrap();
     let rank = |rank: usize| {
         Command::new(env::current_exe().unwrap())
@@ -404,6 +405,9 @@ fn kill_one_rank(place: &Place, when: &str) {
             .env("SALVAGE_MEETING", meeting.path())
             .env("SALVAGE_RANK", rank.to_string())
             .env("SALVAGE_WHEN", when)
+            .env("SALVAGE_FIRST", first.to_string())
+            .env("SALVAGE_AGGREGATORS", aggregators.to_string())
+            .env("SALVAGE_POOL_BYTES", pool_bytes.to_string())
             .stdout(Stdio::null())
             .spawn()
             .unwrap()
@@ -412,7 +416,7 @@ fn kill_one_rank(place: &Place, when: &str) {
     let come = (0..RANKS).try_for_each(|rank| hear(meeting.path(), &format!("come-{rank}")).map(drop));
     // Until they have taken what chunks there are.
     thread::sleep(Duration::from_millis(100));
-    ranks[VICTIM].kill().unwrap();
+    ranks[first..].iter_mut().for_each(|rank| rank.kill().unwrap());
     let since = Instant::now();
     let mut ended = Vec::new();
     for rank in &mut ranks {
@@ -423,8 +427,8 @@ fn kill_one_rank(place: &Place, when: &str) {
         ended.push(rank.wait().unwrap());
     }
     come.unwrap();
-    assert_eq!(ended[VICTIM].signal(), Some(9));
-    assert!(ended[..VICTIM].iter().all(|status| status.success()), "{ended:?}");
+    assert!(ended[first..].iter().all(|status| status.signal() == Some(9)), "{ended:?}");
+    assert!(ended[..first].iter().all(|status| status.success()), "{ended:?}");
 }
 
 #[test]
@@ -432,8 +436,10 @@ fn kill_one_rank(place: &Place, when: &str) {
 fn rank_in_a_process_of_its_own() {
     let Some(space) = env::var_os("SALVAGE_SPACE") else { return };
     let meeting = PathBuf::from(env::var_os("SALVAGE_MEETING").unwrap());
-    let rank = env::var("SALVAGE_RANK").unwrap().parse().unwrap();
-    let config = config(Path::new(&env::var_os("SALVAGE_POOLS").unwrap()), SHARED_POOL);
+    let number = |name: &str| env::var(name).unwrap().parse::<u64>().unwrap();
+    let (rank, first) = (number("SALVAGE_RANK") as usize, number("SALVAGE_FIRST") as usize);
+    let config = config(Path::new(&env::var_os("SALVAGE_POOLS").unwrap()), number("SALVAGE_POOL_BYTES"));
+    let config = Config { aggregators: number("SALVAGE_AGGREGATORS") as u32, ..config };
     let device = stuck(Disk::make(Path::new(&space)).unwrap());
     let group = Meeting::new(rank, RANKS, &meeting);
     let mut session = Session::open_on(Box::new(group), Arc::new(device.clone()), config).unwrap();
@@ -448,7 +454,7 @@ fn rank_in_a_process_of_its_own() {
     filled(&mut state, rank, 2);
     session.begin(40_000).unwrap();
     let come = || say(&meeting, &format!("come-{rank}"), &[]);
-    if rank == VICTIM {
+    if rank >= first {
         device.between.sticks_after(0);
         match env::var("SALVAGE_WHEN").unwrap().as_str() {
             "filling" => session.write("stream", 0, &[7; 40_000]).unwrap(),
@@ -458,7 +464,7 @@ fn rank_in_a_process_of_its_own() {
         thread::sleep(Duration::from_secs(120));
         return;
     }
-    hear(&meeting, &format!("come-{VICTIM}")).unwrap();
+    (first..RANKS).for_each(|rank| drop(hear(&meeting, &format!("come-{rank}")).unwrap()));
     come();
     session.checkpoint().unwrap();
     while !session.poll().unwrap() {
@@ -471,18 +477,21 @@ fn rank_in_a_process_of_its_own() {
 #[test]
 fn what_a_killed_rank_was_filling_is_given_to_the_others() {
     let place = Place::new();
-    kill_one_rank(&place, "filling");
+    kill_ranks(&place, "filling", RANKS - 1, 0);
     assert_eq!(place.newest(), Some(1));
-    assert_eq!(place.restore(&place.space(), RANKS, SHARED_POOL, CELLS), Some(1));
+    assert_eq!(place.restore(&place.space(), RANKS, CHUNKS_OF_ONE, CELLS), Some(1));
     assert_eq!(place.files(), [""; 0]);
 }
 
-/// They need its chunks, so that they complete its shard themselves.
+/// They need its chunks, so that they complete its shard themselves; and what it had of another rank that was killed
+/// with it: of three ranks with two aggregators, rank 1 writes for rank 2.
 #[test]
 fn what_a_killed_rank_had_staged_is_completed_by_the_others() {
-    let place = Place::new();
-    kill_one_rank(&place, "staged");
-    assert_eq!(place.newest(), Some(2));
-    assert_eq!(place.restore(&place.space(), RANKS, SHARED_POOL, CELLS), Some(2));
-    assert_eq!(place.files(), [""; 0]);
+    for (first, aggregators) in [(2, 0), (1, 2)] {
+        let place = Place::new();
+        kill_ranks(&place, "staged", first, aggregators);
+        assert_eq!(place.newest(), Some(2), "{aggregators} aggregators");
+        assert_eq!(place.restore(&place.space(), RANKS, CHUNKS_OF_ONE, CELLS), Some(2));
+        assert_eq!(place.files(), [""; 0]);
+    }
 }

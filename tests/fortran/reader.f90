@@ -192,6 +192,9 @@ contains
     call reader%read(0, "own", 0, some, stat=stat)
     call refused(stat, MAINSTAY_INVALID_ARGUMENT, "reader")
     call reader%open(space)
+    call reader%open(space, 2_int64, stat)
+    call refused(stat, MAINSTAY_INVALID_ARGUMENT, "is open already")
+    call must(reader%revision() == 3, "still open")
     got = 7
     call reader%read(0, "nobody", 0, some, got, stat)
     call refused(stat, MAINSTAY_INVALID_ARGUMENT, "pieces, plate, points, own, word")

@@ -294,6 +294,12 @@ contains
     call refused(stat, MAINSTAY_INVALID_ARGUMENT, "session")
     call session%open_solo(trim(space) // "-f", stat=stat)
     call must(stat == MAINSTAY_OK, "open")
+    ! Its handle would be lost.
+    call session%open_solo(trim(space) // "-other", stat=stat)
+    call refused(stat, MAINSTAY_INVALID_ARGUMENT, "is open already")
+    call session%open(MPI_COMM_WORLD, trim(space) // "-other", stat=stat)
+    call refused(stat, MAINSTAY_INVALID_ARGUMENT, "is open already")
+    call must(session%is_open(), "still open")
     call second%open_solo(trim(space) // "-f", stat=stat)
     call refused(stat, MAINSTAY_IN_USE, trim(space) // "-f")
     options%chunk_bytes = 1

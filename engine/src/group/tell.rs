@@ -4,7 +4,7 @@ use super::{
     Group,
     agree::{decode, encode},
 };
-use crate::error::Result;
+use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 /// Sends `value` to another rank, which hears it.
@@ -18,7 +18,28 @@ pub(crate) fn tell<T: Serialize>(group: &dyn Group, to: usize, value: &T) -> Res
 pub(crate) fn hear<T: for<'a> Deserialize<'a>>(group: &dyn Group, from: usize) -> Result<T> {
     let mut length = [0; 8];
     group.receive(from, &mut length)?;
-    let mut bytes = vec![0; u64::from_le_bytes(length) as usize];
+    let length = u64::from_le_bytes(length) as usize;
+    let mut bytes = Vec::new();
+    let refused = |_| Error::GroupFailed { what: format!("a message of {length} bytes from rank {from}") };
+    bytes.try_reserve_exact(length).map_err(refused)?;
+    bytes.resize(length, 0);
     group.receive(from, &mut bytes)?;
     decode(&bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{error::ErrorKind, group::ThreadGroup};
+    use std::thread;
+
+    #[test]
+    fn a_length_that_no_memory_has_is_an_error() {
+        let group = ThreadGroup::new(2);
+        thread::scope(|scope| {
+            scope.spawn(|| group[0].send(1, &u64::MAX.to_le_bytes()).unwrap());
+            let heard = scope.spawn(|| hear::<u64>(&group[1], 0)).join().unwrap();
+            assert_eq!(heard.unwrap_err().kind(), ErrorKind::GroupFailed);
+        });
+    }
 }

@@ -69,9 +69,8 @@ pub(super) struct ChunkEntry {
 #[repr(C, align(64))]
 pub(super) struct MemberEntry {
     pub(super) joined: AtomicU32,
-    /// Whose record it keeps: the rank and one, 0 while it keeps none.
-    pub(super) record: AtomicU32,
-    /// Whether there is a sealed shard in the record: where to look, no more.
+    pub(super) unused: AtomicU32,
+    /// Whether there is a sealed shard in a record of its: where to look, no more.
     pub(super) sealed: AtomicU32,
     /// Whether its program waits for a copy. A dead one may say so for ever.
     pub(super) copying: AtomicU32,

@@ -2,10 +2,15 @@
 
 use super::{
     Pool, Shared, file,
+    open::SURVIVOR,
+    salvage::records_of,
     sealed::owner_of,
     word::{FREE, Found, State, Word},
 };
-use crate::config::PoolHeld;
+use crate::{
+    config::PoolHeld,
+    device::{LockFile, LockOutcome},
+};
 use std::{fs, sync::atomic::Ordering};
 
 impl Pool {
@@ -26,6 +31,15 @@ impl Pool {
         others.any(|(_, entry)| entry.copying.load(Ordering::Acquire) != 0)
     }
 
+    /// Has `work` done for the dead, unless another member is at it.
+    pub(crate) fn look_after_dead(&self, work: impl FnOnce()) {
+        let locks = &self.shared.locks;
+        if matches!(locks.try_lock(SURVIVOR), Ok(LockOutcome::Held)) {
+            work();
+            let _ = locks.unlock(SURVIVOR);
+        }
+    }
+
     /// Members that have ended, and hold chunks or have a sealed record.
     pub(crate) fn dead(&self) -> Vec<u32> {
         let shared = &*self.shared;
@@ -40,19 +54,14 @@ impl Pool {
         members.filter(|&member| leaves[member as usize] && !shared.is_alive(member)).collect()
     }
 
-    /// The rank whose record this member keeps, if any; where to look, no more.
-    pub(crate) fn record_of(&self, member: u32) -> Option<u32> {
-        self.shared.member_entries().get(member as usize)?.record.load(Ordering::Acquire).checked_sub(1)
-    }
-
-    /// Frees what a dead member holds, whatever its state, and forgets its record: for when the record was
-    /// completed, or found unsealed. Returns `false` and does nothing if the member lives.
+    /// Frees what a dead member holds, whatever its state, and forgets its records: for when they were completed, or
+    /// found unsealed. Returns `false` and does nothing if the member lives.
     pub(crate) fn free_of(&self, dead: u32) -> bool {
         let shared = &*self.shared;
         if dead >= shared.constants.members || shared.is_alive(dead) {
             return false;
         }
-        shared.forget_record(dead);
+        shared.forget_records(dead);
         for (index, entry) in shared.chunk_entries().iter().enumerate() {
             let bits = entry.word.load(Ordering::Acquire);
             if let Found::Taken(word) = Found::of(bits, shared.constants.members)
@@ -98,11 +107,9 @@ impl Shared {
         }
     }
 
-    fn forget_record(&self, member: u32) {
-        let entry = &self.member_entries()[member as usize];
-        entry.sealed.store(0, Ordering::Release);
-        // The rank is what anybody may have left there: only a record of this member goes.
-        if let Some(rank) = entry.record.swap(0, Ordering::AcqRel).checked_sub(1) {
+    fn forget_records(&self, member: u32) {
+        self.member_entries()[member as usize].sealed.store(0, Ordering::Release);
+        for rank in records_of(&self.directory, self.constants.id).unwrap_or_default() {
             let path = file::path_of(&self.directory, self.constants.id, Some(rank));
             if owner_of(&path, self.constants.id, rank) == Some(member) {
                 let _ = fs::remove_file(path);

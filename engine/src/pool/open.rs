@@ -28,6 +28,8 @@ use zerocopy::IntoBytes;
 
 /// The lock of whoever removes the pool or completes what is in it: beyond all members'.
 pub(super) const CLEANER: u64 = RANK_BYTES;
+/// The lock of the member that completes what the dead had staged.
+pub(super) const SURVIVOR: u64 = CLEANER + 1;
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// Of making one whose file a cleaner takes for a dead one's, until it is locked.
 const ATTEMPTS: usize = 10;

@@ -59,7 +59,7 @@ struct Recorded {
 }
 
 impl Record {
-    /// The record of `rank`, which this member keeps: one at a time.
+    /// The record of `rank`, which this member keeps.
     pub(crate) fn create(pool: &Pool, rank: u32) -> Result<Record> {
         let path = file::path_of(&pool.shared.directory, pool.id(), Some(rank));
         let made = file::create(&path)?;
@@ -68,8 +68,6 @@ impl Record {
             let _ = fs::remove_file(&path);
         });
         let (identity, map) = begun?;
-        let keeps = rank.checked_add(1).unwrap_or_default();
-        pool.shared.member_entry().record.store(keeps, Ordering::Release);
         let (pool, map) = (pool.clone(), Arc::new(map));
         Ok(Record { pool, path, owner, identity, map, mapped: BLOCK_BYTES, latest: None, forks: forks() })
     }
@@ -122,7 +120,6 @@ impl Drop for Record {
             latest.shared.over.store(true, Ordering::Release);
         }
         unseal(&self.pool, &self.map);
-        self.pool.shared.member_entry().record.store(0, Ordering::Release);
         let _ = fs::remove_file(&self.path);
     }
 }

@@ -108,14 +108,18 @@ pub(crate) fn remove(directory: &Path, id: [u8; 16]) -> Result<bool> {
 
 /// The sealed shards beside the pool `id`, whoever is in it. A record that cannot be read is nobody's shard.
 pub(crate) fn sealed_of(directory: &Path, id: [u8; 16]) -> Result<Vec<Sealed>> {
-    let records = list(directory)?.into_iter().filter(|found| found.id == id).flat_map(|found| found.records);
+    let records = records_of(directory, id)?.into_iter();
     Ok(records.filter_map(|rank| Sealed::open(directory, id, rank).ok().flatten()).collect())
+}
+
+/// Ranks whose records lie beside the pool `id`.
+pub(super) fn records_of(directory: &Path, id: [u8; 16]) -> Result<Vec<u32>> {
+    Ok(list(directory)?.into_iter().filter(|found| found.id == id).flat_map(|found| found.records).collect())
 }
 
 /// The pool's file comes last: as long as it is there, the lock that goes with it counts.
 pub(super) fn remove_files(directory: &Path, id: [u8; 16]) -> Result<()> {
-    let records = list(directory)?.into_iter().filter(|found| found.id == id).flat_map(|found| found.records);
-    for rank in records.map(Some).chain([None]) {
+    for rank in records_of(directory, id)?.into_iter().map(Some).chain([None]) {
         let path = file::path_of(directory, id, rank);
         match fs::remove_file(&path) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(file::failed("removing", &path, e)),

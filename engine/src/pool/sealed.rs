@@ -7,6 +7,7 @@ use super::{
     layout::{ChunkEntry, Constants},
     plan::SealedPlan,
     record_layout::{CONTROL_AT, META_AT, Owner, Parts, SEALED, SegmentFound, ShardFound, seal_of},
+    salvage::sealed_of,
     word::Found,
 };
 use crate::{
@@ -57,10 +58,10 @@ impl Pool {
         Contents { file: self.shared.file(), constants: &self.shared.constants }
     }
 
-    /// The sealed shard of a member, if its record has one.
-    pub(crate) fn sealed(&self, member: u32) -> Option<Sealed> {
-        let sealed = Sealed::open(&self.shared.directory, self.id(), self.record_of(member)?).ok()??;
-        (sealed.member == member).then_some(sealed)
+    /// The sealed shards of a member: its own, and those that it has of others.
+    pub(crate) fn sealed(&self, member: u32) -> Vec<Sealed> {
+        let all = sealed_of(&self.shared.directory, self.id()).unwrap_or_default();
+        all.into_iter().filter(|sealed| sealed.member == member).collect()
     }
 }
 

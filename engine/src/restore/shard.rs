@@ -178,7 +178,7 @@ pub(super) fn is_missing(error: &Error) -> bool {
 pub(super) fn damage_of(error: &Error) -> Option<Vec<String>> {
     match error {
         Error::Damaged { what } => Some(what.clone()),
-        Error::Io { .. } => Some(vec![error.to_string()]),
+        Error::Io { .. } if !error.is_of_process() => Some(vec![error.to_string()]),
         _ => None,
     }
 }

@@ -8,19 +8,21 @@ use crate::{
 };
 
 /// Completes the sealed shards of members that have died, and frees their chunks: no other rank waits for
-/// them. What cannot be completed is freed all the same.
+/// them. What cannot be completed is freed all the same; so is what an aggregator had of a rank that lives, whose
+/// portion nobody else may write to.
 pub(crate) fn complete_dead(device: &dyn Device, pool: &Pool) {
-    for member in pool.dead() {
-        // Held until its chunks are free.
-        let locks = Locks::open(device);
-        if let Some(sealed) = pool.sealed(member) {
-            match locks.as_ref().map(|locks| locks.try_lock(sealed.plan.portion.into())) {
-                // Another survivor is at it.
-                Ok(Ok(LockOutcome::Busy)) => continue,
-                Ok(Ok(LockOutcome::Held)) => drop(complete(device, &sealed, pool.contents())),
-                _ => {}
+    // Another survivor may be at it.
+    pool.look_after_dead(|| {
+        for member in pool.dead() {
+            for sealed in pool.sealed(member) {
+                // Held until it is complete.
+                let locks = Locks::open(device);
+                let locked = locks.as_ref().map(|locks| locks.try_lock(sealed.plan.portion.into()));
+                if matches!(locked, Ok(Ok(LockOutcome::Held))) {
+                    let _ = complete(device, &sealed, pool.contents());
+                }
             }
+            pool.free_of(member);
         }
-        pool.free_of(member);
-    }
+    });
 }

@@ -102,8 +102,8 @@ impl Session {
     /// on all ranks; `None` if the space holds none. Collective.
     ///
     /// Damage is passed over, all ranks together, and told in `skipped`; if nothing is left it is an
-    /// error, and the regions are undefined. They are too if the group fails, or the root of the new
-    /// lineage cannot be written, which comes last. Regions that do not fit, another number of ranks, a
+    /// error, and the regions are undefined. They are too if the group fails, a rank can have no more files or
+    /// memory, or the root of the new lineage cannot be written, which comes last. Regions that do not fit, another number of ranks, a
     /// shard out of sight and a conflict of lineages are found before anything is filled.
     pub fn restore(&mut self) -> Result<Option<Restored>> {
         self.ours()?.restore()

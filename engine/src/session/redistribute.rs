@@ -6,7 +6,7 @@
 use super::{
     inner::Inner,
     reading::Reading,
-    restore::{Attempted, Back, damage_of, split_damage},
+    restore::{Attempted, Back, split_damage},
 };
 use crate::{
     commit::Complete,
@@ -60,18 +60,21 @@ impl Inner {
         let share = share_of(&sharing, self.regions.all(), &self.outputs.names());
         let share = agree(group, share.and_then(|share| self.outputs.check(&share.outputs).map(|()| share)))?;
 
-        let mut damage = Vec::new();
+        let (mut damage, mut failed) = (Vec::new(), Ok(()));
         for shard in share.regions.shards() {
             let entry = &shards[shard as usize].entry;
             let pour = |portion: &Portion| {
                 let manifest = portion.read_manifest(entry)?;
                 share.regions.pour(portion, shard, &manifest, &mut HashRows::new(manifest.runs.len()))
             };
-            if let Some(Err(error)) = portions.get(&shard).map(pour) {
-                // What cannot be read is as good as damaged.
-                damage.extend(damage_of(error).into_iter().map(|what| format!("shard {shard}: {what}")));
+            // What cannot be read is as good as damaged.
+            match portions.get(&shard).map(pour).map_or(Ok(Ok(())), split_damage) {
+                Ok(Ok(())) => {}
+                Ok(Err(what)) => damage.extend(what.into_iter().map(|what| format!("shard {shard}: {what}"))),
+                Err(error) => failed = Err(error),
             }
         }
+        agree(group, failed)?;
         let damage: Vec<String> = gather(group, &damage)?.into_iter().flatten().collect();
         if !damage.is_empty() {
             return Ok(Err(damage));

@@ -150,15 +150,15 @@ impl Inner {
         targets: Option<&Targets<'_>>,
     ) -> Result<Attempted<()>> {
         let mine = match (manifest, targets) {
-            (Err(damage), _) => Some(damage.clone()),
-            (Ok(_), None) => None,
+            (Err(damage), _) => Ok(Err(damage.clone())),
+            (Ok(_), None) => Ok(Ok(())),
             (Ok(manifest), Some(targets)) => {
                 let sink = |at: u64, bytes: &[u8]| targets.fill(at, bytes);
                 // What cannot be read is as good as damaged.
-                pour(portion, manifest, &sink).map_err(damage_of).err()
+                split_damage(pour(portion, manifest, &sink))
             }
         };
-        let all = gather(&*self.group, &mine)?;
+        let all = gather(&*self.group, &agree(&*self.group, mine)?.err())?;
         if all.iter().all(Option::is_none) {
             return Ok(Ok(()));
         }
@@ -181,16 +181,17 @@ impl Inner {
     }
 }
 
-/// Damage apart from errors that no other revision would mend.
+/// Damage apart from errors that no other revision would mend, or that are not the medium's.
 pub(super) fn split_damage<T>(result: Result<T>) -> Result<Attempted<T>> {
     match result {
         Ok(value) => Ok(Ok(value)),
+        Err(error) if error.is_of_process() => Err(error),
         Err(error @ (Error::Damaged { .. } | Error::Io { .. })) => Ok(Err(damage_of(error))),
         Err(error) => Err(error),
     }
 }
 
-pub(super) fn damage_of(error: Error) -> Vec<String> {
+fn damage_of(error: Error) -> Vec<String> {
     match error {
         Error::Damaged { what } => what,
         other => vec![other.to_string()],

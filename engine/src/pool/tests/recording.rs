@@ -84,7 +84,7 @@ fn a_sealed_shard_is_read_back() {
     let shard = stage(&mut record, &chunk);
     assert!(sealed(&pool, 6).is_none(), "before the seal");
     shard.seal(&plan()).unwrap();
-    assert_eq!(pool.record_of(0), Some(6));
+    assert_eq!(pool.sealed(0).len(), 1);
 
     let found = sealed(&pool, 6).unwrap();
     assert_eq!((found.rank, found.member, &found.plan), (6, 0, &plan()));
@@ -101,7 +101,7 @@ fn a_sealed_shard_is_read_back() {
         assert!(found.chunk_of(pool.contents(), none).unwrap().is_none());
     }
     drop(record);
-    assert_eq!((files(directory.path()).len(), pool.record_of(0)), (1, None));
+    assert_eq!((files(directory.path()).len(), pool.sealed(0).len()), (1, 0));
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn survivors_find_the_shard_of_a_killed_member() {
     assert!(pool.dead().is_empty());
     other.kill();
     assert_eq!(pool.dead(), [1]);
-    let found = sealed(&pool, pool.record_of(1).unwrap()).unwrap();
+    let found = pool.sealed(1).pop().unwrap();
     assert_eq!((&found.plan, found.segments[1].done), (&plan(), true));
     assert_eq!(found.chunk_of(pool.contents(), 0).unwrap().unwrap()[..], [9; CHUNK as usize]);
     assert!(pool.free_of(1));
@@ -257,9 +257,8 @@ fn a_record_goes_with_its_own_member_only() {
     let mut record = Record::create(&pool, 0).unwrap();
     stage(&mut record, &take(&pool)).seal(&plan()).unwrap();
     // As a member that died could say.
-    pool.shared.member_entries()[1].record.store(1, Ordering::SeqCst);
     pool.shared.member_entries()[1].sealed.store(1, Ordering::SeqCst);
-    assert_eq!((pool.dead(), pool.record_of(1)), (vec![1], Some(0)));
+    assert_eq!((pool.dead(), pool.sealed(1).len()), (vec![1], 0));
     assert!(pool.free_of(1));
     assert!(pool.dead().is_empty() && sealed(&pool, 0).is_some());
 }
