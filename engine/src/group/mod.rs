@@ -30,6 +30,10 @@ pub trait Group: Send {
     fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>>;
     /// `bytes` of rank `root`, on every rank.
     fn broadcast(&self, root: usize, bytes: &mut Vec<u8>) -> Result<()>;
+    /// Whether it has `send` and `receive`.
+    fn sends(&self) -> bool {
+        true
+    }
     /// Sends `bytes` to another rank. May wait until it receives them.
     fn send(&self, to: usize, bytes: &[u8]) -> Result<()>;
     /// Fills `into` with what `from` has sent: as many bytes, in the order in which it was sent.

@@ -55,7 +55,7 @@ impl Aggregators {
         if (0..ranks).all(|rank| of(rank) == rank) {
             return Ok(Aggregators { are_used: false, part: Part::Alone, piece_bytes });
         }
-        agree(group, check_in_sight(rank, of(rank), domain))?;
+        agree(group, check_sends(group).and(check_in_sight(rank, of(rank), domain)))?;
         let mut rest = [u64::MAX - piece_bytes];
         group.all_max(&mut rest)?;
         piece_bytes = u64::MAX - rest[0];
@@ -125,6 +125,12 @@ fn aggregator_of(rank: usize, ranks: usize, aggregators: usize) -> usize {
     }
     let first = |group: usize| group * ranks / aggregators;
     (0..aggregators).map(first).take_while(|first| *first <= rank).last().unwrap_or(0)
+}
+
+fn check_sends(group: &dyn Group) -> Result<()> {
+    let why = "the group of this session has no send and receive, which those use that write for others; give it both, \
+               or let each rank write for itself";
+    if group.sends() { Ok(()) } else { Err(Error::argument("aggregators", why)) }
 }
 
 fn check_in_sight(rank: usize, aggregator: usize, domain: &Domain) -> Result<()> {
