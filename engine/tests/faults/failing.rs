@@ -13,12 +13,11 @@ use std::{
 
 /// A job saves revision 1; then, with `fault` on the row's rank (rank 0 if it names none), revision 2,
 /// and is told by `tell`. The memory is as it was; without the fault the job saves revision 3.
-fn failed_save(scene: &Scene, stage: Stage, fault: Fault, tell: impl Fn(&mut Rank) -> Error + Sync) {
+fn failed_save(scene: &Scene, config: Config, fault: Fault, tell: impl Fn(&mut Rank) -> Error + Sync) {
     let ranks = scene.row.rust;
     run(ranks, |rank, group| {
         let device = faulty(&scene.space(), true);
-        let config = Config { stage, ..small() };
-        let mut job = Rank::new(rank, Session::open_on(group, device.clone(), config).unwrap());
+        let mut job = Rank::new(rank, Session::open_on(group, device.clone(), config.clone()).unwrap());
         job.save(1).unwrap();
         job.session.wait().unwrap();
         if rank == scene.row.rank.unwrap_or(0) {
@@ -36,6 +35,10 @@ fn failed_save(scene: &Scene, stage: Stage, fault: Fault, tell: impl Fn(&mut Ran
     scene.comes_back(ranks, 3);
 }
 
+fn of(stage: Stage) -> Config {
+    Config { stage, ..small() }
+}
+
 fn by_wait(job: &mut Rank) -> Error {
     let told = job.session.wait().unwrap_err();
     // Told once: the next wait has nothing to wait for.
@@ -44,39 +47,47 @@ fn by_wait(job: &mut Rank) -> Error {
 }
 
 pub fn io_error_at_write(scene: &Scene) {
-    failed_save(scene, Stage::Pool, Fault::Write(libc::EIO), by_wait);
+    failed_save(scene, of(Stage::Pool), Fault::Write(libc::EIO), by_wait);
 }
 
 pub fn io_error_without_pool(scene: &Scene) {
-    failed_save(scene, Stage::Direct, Fault::Write(libc::EIO), by_wait);
+    failed_save(scene, of(Stage::Direct), Fault::Write(libc::EIO), by_wait);
 }
 
 pub fn io_error_of_node(scene: &Scene) {
-    failed_save(scene, Stage::Node, Fault::Write(libc::EIO), by_wait);
+    failed_save(scene, of(Stage::Node), Fault::Write(libc::EIO), by_wait);
 }
 
 pub fn io_error_of_rank(scene: &Scene) {
-    failed_save(scene, Stage::Rank, Fault::Write(libc::EIO), by_wait);
+    failed_save(scene, of(Stage::Rank), Fault::Write(libc::EIO), by_wait);
 }
 
 pub fn disk_full_of_node(scene: &Scene) {
-    failed_save(scene, Stage::Node, Fault::Write(libc::ENOSPC), by_wait);
+    failed_save(scene, of(Stage::Node), Fault::Write(libc::ENOSPC), by_wait);
 }
 
 pub fn disk_full_of_rank(scene: &Scene) {
-    failed_save(scene, Stage::Rank, Fault::Write(libc::ENOSPC), by_wait);
+    failed_save(scene, of(Stage::Rank), Fault::Write(libc::ENOSPC), by_wait);
 }
 
 pub fn disk_full_at_write(scene: &Scene) {
-    failed_save(scene, Stage::Pool, Fault::Write(libc::ENOSPC), by_wait);
+    failed_save(scene, of(Stage::Pool), Fault::Write(libc::ENOSPC), by_wait);
+}
+
+pub fn io_error_of_aggregator(scene: &Scene) {
+    failed_save(scene, Config { aggregators: 1, ..small() }, Fault::Write(libc::EIO), by_wait);
+}
+
+pub fn disk_full_of_aggregator(scene: &Scene) {
+    failed_save(scene, Config { aggregators: 1, ..small() }, Fault::Write(libc::ENOSPC), by_wait);
 }
 
 pub fn io_error_not_asked_for(scene: &Scene) {
-    failed_save(scene, Stage::Pool, Fault::Write(libc::EIO), |job| job.session.checkpoint().unwrap_err());
+    failed_save(scene, of(Stage::Pool), Fault::Write(libc::EIO), |job| job.session.checkpoint().unwrap_err());
 }
 
 pub fn io_error_told_by_poll(scene: &Scene) {
-    failed_save(scene, Stage::Pool, Fault::Write(libc::EIO), |job| {
+    failed_save(scene, of(Stage::Pool), Fault::Write(libc::EIO), |job| {
         let deadline = Instant::now() + Duration::from_secs(30);
         loop {
             match job.session.poll() {
