@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from mpi import OPENMPI
 from paused import Paused
-from programs import build_c
+from programs import build_c, build_python
 from staged import pool_directory
 
 RANKS = 2
@@ -33,9 +33,15 @@ def processor_s(rank, job):
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
-def test_a_rank_that_waits_for_another_sleeps(shim, scratch):
+@pytest.fixture(scope="module", params=["c", "python"])
+def faults(request):
+    if request.param == "python":
+        return build_python("faults.py", "faults-python")
+    return build_c(["faults.c"], "faults", "-Wno-misleading-indentation")
+
+
+def test_a_rank_that_waits_for_another_sleeps(faults, shim, scratch):
     """It span in MPI, which on a full machine took as much of it as the writing."""
-    faults = build_c(["faults.c"], "faults", "-Wno-misleading-indentation")
     space, held = scratch / "space", scratch / "held"
     with pool_directory() as pools:
         # No sync of rank 1 returns before the file `held` is gone.

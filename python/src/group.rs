@@ -14,10 +14,18 @@ use pyo3::{
     prelude::*,
     types::{PyByteArray, PyDict},
 };
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
 };
+
+/// So long ranks are looked out for without sleep, and no sleep is longer than that.
+const INSTANT: Duration = Duration::from_micros(50);
+const PAUSE_MAX: Duration = Duration::from_micros(500);
 
 pub(crate) struct MpiGroup {
     /// The module `mpi4py.MPI`.
@@ -107,7 +115,8 @@ impl Group for MpiGroup {
             let shared = PyByteArray::new(py, &bytes);
             let (number, maximum) = (mpi.getattr(intern!(py, "UINT64_T"))?, mpi.getattr(intern!(py, "MAX"))?);
             let given = (mpi.getattr(intern!(py, "IN_PLACE"))?, [shared.as_any(), &number], maximum);
-            comm.call_method1(intern!(py, "Allreduce"), given)?;
+            let request = comm.call_method1(intern!(py, "Iallreduce"), given)?;
+            wait_asleep(&request)?;
             for (value, bytes) in values.iter_mut().zip(shared.to_vec().chunks_exact(8)) {
                 *value = u64::from_ne_bytes(bytes.try_into().unwrap_or_default());
             }
@@ -145,6 +154,18 @@ impl Group for MpiGroup {
             Ok(())
         })
     }
+}
+
+/// Waits for the other ranks, as `mainstay_mpi_await` does in C: they may still be writing, and MPI's own waiting would
+/// take the processors away from them. Other threads have the interpreter meanwhile.
+fn wait_asleep(request: &Bound<'_, PyAny>) -> PyResult<()> {
+    let (py, since) = (request.py(), Instant::now());
+    while !request.call_method0(intern!(py, "Test"))?.is_truthy()? {
+        let waited = since.elapsed();
+        let pause = if waited > INSTANT { (waited / 16).min(PAUSE_MAX) } else { Duration::ZERO };
+        py.detach(|| thread::sleep(pause));
+    }
+    Ok(())
 }
 
 impl Drop for MpiGroup {
