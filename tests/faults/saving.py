@@ -11,13 +11,13 @@ from staged import pool_directory
 from .stage import scenario
 
 
-def failed_save(stage, what, *tell, set_up=(), told=1, variables=None):
+def failed_save(stage, what, *tell, set_up=(), told=1, variables=None, **inject):
     """Revision 1 is saved; then a fault comes and goes, and revision 3 is saved."""
     fault = stage.scratch / "fault"
-    rank = {"rank": stage.row["rank"]} if "rank" in stage.row else {}
+    inject = ({"rank": stage.row["rank"]} if "rank" in stage.row else {}) | inject
     begin = [*set_up, "open", "save:1", "wait", f"make:{fault}", "save:2"]
     end = ["holds:2", f"remove:{fault}", "save:3", "wait", "close"]
-    said = stage.run(*begin, *tell, *end, what=what, when=fault, variables=variables, **rank)
+    said = stage.run(*begin, *tell, *end, what=what, when=fault, variables=variables, **inject)
     # The rank that fails may know it already when the call that saves returns.
     early = [one for one in said if one.call == "checkpoint" and one.status != "OK"]
     if stage.row["call"] != "checkpoint":
@@ -77,14 +77,20 @@ def disk_full_of_rank(stage):
 AGGREGATOR = {"MAINSTAY_AGGREGATORS": "1"}
 
 
+def failed_for_a_member(stage, what):
+    """Rank 0 writes for both, and fails in the file of rank 1."""
+    per_rank = AGGREGATOR | {"MAINSTAY_PER": "rank"}
+    failed_save(stage, what, "wait", variables=per_rank, rank=0, files="/layout-000001-000001-")
+
+
 @scenario
 def io_error_of_aggregator(stage):
-    failed_save(stage, "write:EIO", "wait", variables=AGGREGATOR)
+    failed_for_a_member(stage, "write:EIO")
 
 
 @scenario
 def disk_full_of_aggregator(stage):
-    failed_save(stage, "write:ENOSPC", "wait", variables=AGGREGATOR)
+    failed_for_a_member(stage, "write:ENOSPC")
 
 
 def killed_when_staged(stage):
