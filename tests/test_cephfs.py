@@ -1,13 +1,16 @@
 """On CephFS, with several mounts and a job over all of them: what a checkpoint costs the metadata servers."""
 
 import contextlib
+import ctypes
 import json
+import mmap
 import os
 import signal
 import subprocess
 import time
 
 import jobs
+import numpy
 import pytest
 from cephfs import CephFs, missing
 from paused import Paused
@@ -122,6 +125,29 @@ def test_nor_do_many_ranks_on_several_mounts(ceph, lazy, faults, scratch):
     # Each mount keeps what it has cached; what was saved is there for others all the same, and back again.
     comes_back(ceph, faults, scratch, "lazy", 1 + FURTHER, ranks=MANY)
     comes_back(ceph, faults, scratch, "lazy", AFTERWARDS, ranks=MANY, first=lazy)
+
+
+def cached_part(path):
+    """Of a file, what lies in the cache of this kernel."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped:
+        address = numpy.frombuffer(mapped, numpy.uint8).ctypes.data
+        pages = numpy.zeros(-(-len(mapped) // mmap.PAGESIZE), numpy.uint8)
+        asked = ctypes.CDLL(None, use_errno=True).mincore
+        asked.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
+        assert asked(address, len(mapped), pages.ctypes.data) == 0, os.strerror(ctypes.get_errno())
+    return (pages & 1).mean()
+
+
+def test_what_is_saved_is_not_copied_into_the_kernels_cache(ceph, faults, scratch):
+    commands = over_mounts(ceph, RANKS, faults, "uncached", "open", *saves(1), "close")
+    status, output = jobs.run(RANKS, commands, scratch)
+    assert status == 0, output
+    for mount in ceph.mounts[:MOUNTS]:
+        for path in (mount / "uncached").glob("layout-*"):
+            assert cached_part(path) == 0, path
+    (path,) = list((ceph.mounts[0] / "uncached").glob("layout-*"))[:1]
+    path.read_bytes()
+    assert cached_part(path) > 0, "it would have been seen"
 
 
 def stripes_of(path):

@@ -122,7 +122,9 @@ daemon() {
 start() {
     local id=${1#*.}
     case $1 in
-    mon.* | mgr.* | osd.* | mds.*) daemon "$1" "ceph-${1%%.*}" -i "$id" ;;
+    # They keep the memory that they have: objects in memory that are overwritten would be paid for with fresh pages.
+    osd.*) MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=$CEPH_OSD_BYTES daemon "$1" ceph-osd -i "$id" ;;
+    mon.* | mgr.* | mds.*) daemon "$1" "ceph-${1%%.*}" -i "$id" ;;
     *) fail "no daemon: $1" ;;
     esac
 }

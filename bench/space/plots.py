@@ -10,14 +10,15 @@ from matplotlib import pyplot  # noqa: E402
 
 from .results import TOTALS, WAYS, metric, published_text  # noqa: E402
 
-# Told apart by all eyes (Okabe and Ito).
-COLOURS = dict(zip(WAYS, ("#d55e00", "#e69f00", "#009e73", "#0072b2", "#f0e442", "#cc79a7", "#56b4e9", "#000000")))
+# Told apart by all eyes (Okabe and Ito), and a grey.
+COLOURS = dict(zip(WAYS, ("#d55e00", "#e69f00", "#009e73", "#0072b2", "#cc79a7", "#56b4e9", "#000000", "#f0e442", "#999999")))
 LABELS = {
     "segmented": "shared file, segmented",
     "strided": "shared file, strided",
     "file": "file per process",
     "delegated_node": "Mainstay, a file a node",
     "delegated_aggregators": "Mainstay, a file a node, one writer",
+    "delegated_direct": "Mainstay, a file a node, no pool",
     "delegated_rank": "Mainstay, a file a rank",
     "delegated_app": "Mainstay, one file",
     "delegated_lazy": "Mainstay, one file, lazy I/O",

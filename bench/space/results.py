@@ -6,6 +6,7 @@ from harness import rows
 DELEGATED = {
     "delegated_node": ("per=node", False),
     "delegated_aggregators": ("per=node,aggregators={nodes}", False),
+    "delegated_direct": ("per=node,stage=direct", False),  # waits for t3, as the paper's interface does
     "delegated_rank": ("per=rank", False),
     "delegated_app": ("per=app", False),
     "delegated_lazy": ("per=app", True),

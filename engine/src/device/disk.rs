@@ -1,6 +1,6 @@
 //! A directory of the file system. Aligned transfers go past the page cache (O_DIRECT) where the
-//! file system allows it; the rest, and file systems without it, go through the cache. On FUSE writes do too: it
-//! takes them in small requests, of which each would have to be durable before the next one.
+//! file system allows it; the rest, and file systems without it, go through the cache. On FUSE writes go past the
+//! kernel's cache alone: it takes them in small requests, of which each would else have to be durable before the next.
 
 use super::{
     Access, Device, File, FileSystem, LockFile, Room, Stripes,
@@ -12,7 +12,7 @@ use super::{
     stripes, within_limit,
 };
 use nix::{
-    fcntl::{PosixFadviseAdvice, posix_fadvise},
+    fcntl::{FcntlArg, OFlag, PosixFadviseAdvice, fcntl, posix_fadvise},
     sys::statfs::{FUSE_SUPER_MAGIC, fstatfs},
 };
 use std::{
@@ -149,7 +149,7 @@ impl Device for Disk {
 pub(super) struct DiskFile {
     cached: fs::File,
     direct: Option<fs::File>,
-    writes_direct: bool,
+    is_on_fuse: bool,
     is_lazy: bool,
     cached_writes: AtomicBool,
 }
@@ -172,8 +172,11 @@ impl DiskFile {
         let file_system = fstatfs(&cached).map(|found| found.filesystem_type());
         let is_lazy = file_system
             .is_ok_and(|of| [Some(&cached), direct.as_ref()].iter().flatten().all(|file| lazy::ask(file, of)));
-        let writes_direct = file_system != Ok(FUSE_SUPER_MAGIC);
-        Ok(DiskFile { cached, direct, writes_direct, is_lazy, cached_writes: AtomicBool::new(false) })
+        let is_on_fuse = file_system == Ok(FUSE_SUPER_MAGIC);
+        if is_on_fuse {
+            pass_kernel_cache(&cached);
+        }
+        Ok(DiskFile { cached, direct, is_on_fuse, is_lazy, cached_writes: AtomicBool::new(false) })
     }
 
     fn direct_for(&self, address: *const u8, bytes: usize, offset: u64) -> Option<&fs::File> {
@@ -195,7 +198,7 @@ impl File for DiskFile {
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         within_limit(offset.saturating_add(bytes.len() as u64))?;
-        if self.writes_direct
+        if !self.is_on_fuse
             && let Some(direct) = self.direct_for(bytes.as_ptr(), bytes.len(), offset)
         {
             return direct.write_at(bytes, offset);
@@ -207,7 +210,7 @@ impl File for DiskFile {
     fn sync(&self) -> io::Result<()> {
         // Each descriptor reports the write errors that came since it was opened: sync what wrote, and nothing
         // else, for a sync may wait for all that other processes have written to the file meanwhile.
-        let direct = self.direct.as_ref().filter(|_| self.writes_direct);
+        let direct = self.direct.as_ref().filter(|_| !self.is_on_fuse);
         if self.cached_writes.load(Ordering::Acquire) || direct.is_none() {
             self.cached.sync_data()?;
         }
@@ -235,4 +238,16 @@ impl File for DiskFile {
     fn is_lazy(&self) -> bool {
         self.is_lazy
     }
+
+    fn takes_processor(&self) -> bool {
+        self.is_on_fuse
+    }
+}
+
+/// Has what is written to a file on FUSE go from the program's memory to the file system's process without a copy in
+/// the kernel between. The process was not told of O_DIRECT when it opened the file, and may cache what it gets; no
+/// alignment is asked for. It is good for speed alone.
+fn pass_kernel_cache(file: &fs::File) {
+    let flags = fcntl(file, FcntlArg::F_GETFL).map(OFlag::from_bits_retain);
+    let _ = flags.and_then(|flags| fcntl(file, FcntlArg::F_SETFL(flags | OFlag::O_DIRECT)));
 }

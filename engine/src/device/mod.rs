@@ -100,6 +100,12 @@ pub trait File: Send + Sync + fmt::Debug {
     fn is_lazy(&self) -> bool {
         false
     }
+
+    /// Whether writing takes the processor of this machine, because its file system is a process here, and not a
+    /// device alone.
+    fn takes_processor(&self) -> bool {
+        false
+    }
 }
 
 /// Bytes that ranks lock, one each; locks beyond are held for an instant, by whoever takes a hold.

@@ -113,6 +113,10 @@ impl File for OnDemand {
         self.opened().is_ok_and(|file| file.is_lazy())
     }
 
+    fn takes_processor(&self) -> bool {
+        self.opened().is_ok_and(|file| file.takes_processor())
+    }
+
     fn stay_open(&self) -> io::Result<()> {
         let file = self.opened()?;
         let mut opening = locked(&self.opening);

@@ -57,6 +57,9 @@ impl Load {
         if let Some(period) = flush_every {
             self.hold_back(period);
         }
+        if self.saving.portion.takes_processor() {
+            self.let_others_copy();
+        }
         if self.saving.has_failed() {
             return;
         }
@@ -72,9 +75,22 @@ impl Load {
         }
     }
 
-    /// Hashes it. While ranks of this node copy, and unless somebody waits for a chunk, it would only take the
-    /// memory's speed away from them.
+    /// Hashes it.
     pub(super) fn hash(&self) {
+        self.let_others_copy();
+        if !self.saving.has_failed() {
+            self.saving.hash(self.offset, self.filled());
+            // Taken away meanwhile, it may have held something else.
+            match self.chunk.check() {
+                Ok(()) => self.end(HASHED),
+                Err(error) => self.saving.fail(error),
+            }
+        }
+    }
+
+    /// Waits while ranks of this node copy, unless somebody waits for a chunk: what takes the processor, or the
+    /// memory's speed, would only take it from them.
+    fn let_others_copy(&self) {
         while self.saving.is_copying() && !self.chunk.is_wanted() {
             self.saving.await_copied(LOOK_EVERY);
         }
@@ -83,14 +99,6 @@ impl Load {
             && !self.chunk.is_wanted()
         {
             thread::sleep(LOOK_EVERY);
-        }
-        if !self.saving.has_failed() {
-            self.saving.hash(self.offset, self.filled());
-            // Taken away meanwhile, it may have held something else.
-            match self.chunk.check() {
-                Ok(()) => self.end(HASHED),
-                Err(error) => self.saving.fail(error),
-            }
         }
     }
 

@@ -217,6 +217,11 @@ impl Portion {
         self.file.sync().map_err(|e| self.io_error("syncing", 0, e))
     }
 
+    /// Whether writing to it takes the processor from the program.
+    pub(crate) fn takes_processor(&self) -> bool {
+        self.file.takes_processor()
+    }
+
     /// Keeps its file open: what a checkpoint does with it asks the file system for nothing but bytes.
     pub(crate) fn stay_open(&self) -> Result<()> {
         self.file.stay_open().map_err(|e| self.io_error("opening", 0, e))
