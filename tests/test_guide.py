@@ -2,7 +2,7 @@
 
 A block of `console` in a page is run, in a folder with the small examples: lines that begin with `$` are commands, those after
 it what they print. Dates, times and percentages may differ; a line `...` stands for any lines. The blocks of programming
-languages are files of examples/, which the book includes.
+languages are files of examples/, or parts of them.
 """
 
 import os
@@ -15,6 +15,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import guide
 import pytest
 from jobs import RANKS
 from job import Job
@@ -113,13 +114,11 @@ def test_every_link_in_the_repositorys_pages_leads_somewhere():
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_code_is_shown_from_files_that_are_run(page):
-    for body in blocks(page, *LANGUAGES):
-        included = re.fullmatch(r"\{\{#include (\S+?)(?::(\w+))?\}\}\n", body)
-        assert included, f"{page} shows code that is no file's:\n{body}"
-        source, anchor = included.groups()
-        text = (SOURCE / source).read_text()
-        assert anchor is None or f"ANCHOR: {anchor} " in text.replace("\n", " "), f"{source} has no {anchor}"
+def test_code_is_that_of_files_that_are_run(page):
+    text = text_of(page)
+    shown = [body for *_, body in guide.SHOWN.findall(text)]
+    assert shown == blocks(page, *LANGUAGES), f"{page} shows code that is no file's"
+    assert guide.renewed(text) == text, f"a program that {page} shows has changed: run tools/guide.py"
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "console")])

@@ -400,7 +400,8 @@ contains
     is_open = c_associated(self%handle)
   end function
 
-  ! Has a scalar or a contiguous array saved and restored under `name`, of its size at this call.
+  ! Has a scalar or an array saved and restored under `name`, of its size at this call. A section of an array is fine,
+  ! field(1:n, 1:m) of one with ghost cells, if its bounds have no step: what lies around it stays as it is.
   subroutine protect(self, name, data, stat)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name

@@ -68,13 +68,21 @@ static mainstay_type type_of(const CFI_cdesc_t *data)
     return MAINSTAY_BYTES;
 }
 
-/* What has no place in memory, no size, or gaps. */
-static int is_refused(const char *noun, const char *name, const CFI_cdesc_t *data)
+/* What has no place in memory, or no size. */
+static int is_nowhere(const char *noun, const char *name, const CFI_cdesc_t *data)
 {
     if (!data->base_addr)
         return refuse(noun, name, "not allocated or associated; do that first");
     if (data->rank > 0 && data->dim[data->rank - 1].extent < 0)
         return refuse(noun, name, "an assumed-size array does not know its size; pass a section with both bounds, a(1:n)");
+    return 0;
+}
+
+/* Or gaps. */
+static int is_refused(const char *noun, const char *name, const CFI_cdesc_t *data)
+{
+    if (is_nowhere(noun, name, data))
+        return 1;
     if (data->rank > 0 && !CFI_is_contiguous(data))
         return refuse(noun, name, "not contiguous in memory; pass the whole array, or a section without gaps");
     return 0;
@@ -128,33 +136,62 @@ static int turn(const int64_t *numbers, int count, uint64_t *turned)
     return 1;
 }
 
+/* The shape of the array that a section is the inside of, as far as its steps tell; whether there is one. */
+static int memory_of(const CFI_cdesc_t *data, uint64_t memory[CFI_MAX_RANK + 1])
+{
+    size_t dimensions = shape_of(data, memory);
+    ptrdiff_t step = (ptrdiff_t)data->elem_len;
+    int i;
+    for (i = 0; i < data->rank; i++) {
+        /* How many elements the one before has room for. */
+        ptrdiff_t room = step ? data->dim[i].sm / step : 0;
+        if (room < 1 || data->dim[i].sm % step || (i == 0 && room > 1))
+            return 0;
+        if (i > 0)
+            memory[data->rank - i] = (uint64_t)room;
+        step = data->dim[i].sm;
+    }
+    return dimensions > 0;
+}
+
+/* `global` and `offset` may be NULL. */
+static mainstay_status protect(mainstay_session *session, const char *name, const CFI_cdesc_t *data,
+                               const uint64_t *global, const uint64_t *offset)
+{
+    static const uint64_t from[CFI_MAX_RANK + 1];
+    uint64_t shape[CFI_MAX_RANK + 1] = {0}, memory[CFI_MAX_RANK + 1];
+    size_t dimensions = shape_of(data, shape);
+    if (data->rank == 0 || CFI_is_contiguous(data))
+        memcpy(memory, shape, sizeof memory);
+    else if (!memory_of(data, memory))
+        return refuse("region", name,
+                      "neither contiguous in memory nor the inside of a larger array; pass a section whose bounds have no step");
+    return mainstay_protect_within(session, name, data->base_addr, type_of(data), dimensions, shape, memory, from, global,
+                                   offset);
+}
+
 mainstay_status mainstay_fortran_protect(mainstay_session *session, const char *name, CFI_cdesc_t *data)
 {
-    uint64_t shape[CFI_MAX_RANK + 1];
-
-    if (is_refused("region", name, data))
+    if (is_nowhere("region", name, data))
         return MAINSTAY_INVALID_ARGUMENT;
-    return mainstay_protect_array(session, name, data->base_addr, type_of(data), shape_of(data, shape), shape);
+    return protect(session, name, data, NULL, NULL);
 }
 
 /* `numbers`: of `global` and of `offset`, one for each dimension of the array, in Fortran's order. */
 mainstay_status mainstay_fortran_protect_box(mainstay_session *session, const char *name, CFI_cdesc_t *data,
                                              int numbers, const int64_t *global, const int64_t *offset)
 {
-    uint64_t shape[CFI_MAX_RANK + 1], whole[CFI_MAX_RANK + 1], from[CFI_MAX_RANK + 1];
-    size_t dimensions;
+    uint64_t whole[CFI_MAX_RANK + 1], from[CFI_MAX_RANK + 1] = {0};
 
-    if (is_refused("region", name, data))
+    if (is_nowhere("region", name, data))
         return MAINSTAY_INVALID_ARGUMENT;
     if (numbers != data->rank)
         return refuse("region", name, "global_shape and offset need a number for each dimension of the array");
-    dimensions = shape_of(data, shape);
     /* The bytes of an element without a name are a dimension that is never cut. */
-    memcpy(whole, shape, sizeof whole);
-    memset(from, 0, sizeof from);
+    shape_of(data, whole);
     if (!turn(global, numbers, whole) || !turn(offset, numbers, from))
         return refuse("region", name, "a negative number in global_shape or offset; the first cell has offset 0");
-    return mainstay_protect_box(session, name, data->base_addr, type_of(data), dimensions, shape, whole, from);
+    return protect(session, name, data, whole, from);
 }
 
 mainstay_status mainstay_fortran_begin(mainstay_session *session, int64_t bytes, int64_t *revision)

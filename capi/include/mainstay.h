@@ -464,6 +464,21 @@ mainstay_status mainstay_protect_box(mainstay_session *session,
                                      const uint64_t *global_shape,
                                      const uint64_t *offset);
 
+// As mainstay_protect_box, for a box that is the inside of a larger array in memory, as arrays with ghost cells have
+// one: `data` is where that begins, `memory_shape` its shape, and `memory_offset` says in front of which of its
+// elements the box begins, as the starts of MPI_Type_create_subarray do. What lies around the box is neither saved
+// nor changed. `global_shape` and `offset` may both be NULL: an array that is in no global one.
+mainstay_status mainstay_protect_within(mainstay_session *session,
+                                        const char *name,
+                                        void *data,
+                                        uint32_t type,
+                                        size_t dimensions,
+                                        const uint64_t *shape,
+                                        const uint64_t *memory_shape,
+                                        const uint64_t *memory_offset,
+                                        const uint64_t *global_shape,
+                                        const uint64_t *offset);
+
 // Takes a region out again. Local. Revisions that hold it stay as they are.
 mainstay_status mainstay_unprotect(mainstay_session *session, const char *name);
 

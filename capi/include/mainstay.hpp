@@ -175,16 +175,31 @@ public:
   template <class T>
   void protect_box(const std::string &name, T *data, const std::vector<std::uint64_t> &shape,
                    const std::vector<std::uint64_t> &global_shape, const std::vector<std::uint64_t> &offset) {
-    using element = detail::element<T>;
-    std::vector<std::uint64_t> inner, all = shape, global = global_shape, from = offset;
-    if (shape.size() != global.size() || shape.size() != from.size())
+    if (shape.size() != global_shape.size() || shape.size() != offset.size())
       detail::refuse("shape, global shape and offset have not as many numbers");
-    element::shape(inner);
-    all.insert(all.end(), inner.begin(), inner.end());
-    global.insert(global.end(), inner.begin(), inner.end());
+    auto all = with_inner<T>(shape), global = with_inner<T>(global_shape), from = offset;
     from.resize(all.size(), 0);
-    detail::check(mainstay_protect_box(handle_, detail::text(name), data, element::type, all.size(), all.data(),
-                                       global.data(), from.data()));
+    detail::check(mainstay_protect_box(handle_, detail::text(name), data, detail::element<T>::type, all.size(),
+                                       all.data(), global.data(), from.data()));
+  }
+  /* A box that is the inside of a larger array in memory, as arrays with ghost cells have one: `data` is where that
+   * begins, `memory_shape` its shape, and `memory_offset` of its elements lie in front of the box along each side.
+   * Without a global shape and an offset it is in no global array. */
+  template <class T>
+  void protect_within(const std::string &name, T *data, const std::vector<std::uint64_t> &shape,
+                      const std::vector<std::uint64_t> &memory_shape, const std::vector<std::uint64_t> &memory_offset,
+                      const std::vector<std::uint64_t> &global_shape = {},
+                      const std::vector<std::uint64_t> &offset = {}) {
+    const bool placed = !global_shape.empty() || !offset.empty();
+    if (shape.size() != memory_shape.size() || shape.size() != memory_offset.size() ||
+        (placed && (shape.size() != global_shape.size() || shape.size() != offset.size())))
+      detail::refuse("shape, memory shape, global shape and their offsets have not as many numbers");
+    auto all = with_inner<T>(shape), memory = with_inner<T>(memory_shape), global = with_inner<T>(global_shape);
+    auto inside = memory_offset, from = offset;
+    inside.resize(all.size(), 0), from.resize(all.size(), 0);
+    detail::check(mainstay_protect_within(handle_, detail::text(name), data, detail::element<T>::type, all.size(),
+                                          all.data(), memory.data(), inside.data(), placed ? global.data() : nullptr,
+                                          placed ? from.data() : nullptr));
   }
   /* `bytes` bytes at `data`, of no type. */
   void protect_bytes(const std::string &name, void *data, std::size_t bytes) {
@@ -308,6 +323,11 @@ private:
     element::shape(shape);
     const char *text = detail::text(name);
     detail::check(mainstay_protect_array(handle_, text, data, element::type, shape.size(), shape.data()));
+  }
+  /* With the dimensions of T itself behind. */
+  template <class T> static std::vector<std::uint64_t> with_inner(std::vector<std::uint64_t> numbers) {
+    detail::element<T>::shape(numbers);
+    return numbers;
   }
   template <class Shape> static std::vector<std::uint64_t> numbers(const Shape &shape) {
     std::vector<std::uint64_t> all;

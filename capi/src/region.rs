@@ -96,9 +96,48 @@ pub unsafe extern "C" fn mainstay_protect_box(
     // SAFETY: the caller's promises are passed on.
     guard(|| unsafe {
         let (element, shape) = (element_of(r#type)?, numbers_of(shape, dimensions, "shape")?);
-        let global_shape = numbers_of(global_shape, dimensions, "global_shape")?.to_vec();
-        let place = PlaceInWhole { global_shape, offset: numbers_of(offset, dimensions, "offset")?.to_vec() };
+        let place = place_of(global_shape, offset, dimensions)?;
         protect(session, name, |name| Region::placed(name, data.cast(), element, shape, place))
+    })
+}
+
+/// As mainstay_protect_box, for a box that is the inside of a larger array in memory, as arrays with ghost cells have
+/// one: `data` is where that begins, `memory_shape` its shape, and `memory_offset` says in front of which of its
+/// elements the box begins, as the starts of MPI_Type_create_subarray do. What lies around the box is neither saved
+/// nor changed. `global_shape` and `offset` may both be NULL: an array that is in no global one.
+///
+/// # Safety
+/// As said.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_protect_within(
+    session: *mut Session,
+    name: *const c_char,
+    data: *mut c_void,
+    r#type: u32,
+    dimensions: usize,
+    shape: *const u64,
+    memory_shape: *const u64,
+    memory_offset: *const u64,
+    global_shape: *const u64,
+    offset: *const u64,
+) -> Status {
+    // SAFETY: the caller's promises are passed on.
+    guard(|| unsafe {
+        let (element, shape) = (element_of(r#type)?, numbers_of(shape, dimensions, "shape")?);
+        let memory_shape = numbers_of(memory_shape, dimensions, "memory_shape")?;
+        let memory_offset = numbers_of(memory_offset, dimensions, "memory_offset")?;
+        let place = match (global_shape.is_null(), offset.is_null()) {
+            (true, true) => None,
+            _ => Some(place_of(global_shape, offset, dimensions)?),
+        };
+        protect(session, name, |name| {
+            let region = match place {
+                Some(place) => Region::placed(name, data.cast(), element, shape, place),
+                None => Region::array(name, data.cast(), element, shape),
+            };
+            region?.within(memory_shape, memory_offset)
+        })
     })
 }
 
@@ -130,6 +169,16 @@ unsafe fn protect(
 
 fn element_of(code: u32) -> Result<ElementType, Error> {
     ElementType::from_code(code).ok_or_else(|| Error::argument("type", format!("{code} is no mainstay_type")))
+}
+
+/// # Safety
+/// Both are null or point to so many numbers.
+#[allow(unsafe_code)]
+unsafe fn place_of(global_shape: *const u64, offset: *const u64, dimensions: usize) -> Result<PlaceInWhole, Error> {
+    // SAFETY: the caller's promises are passed on.
+    let [global_shape, offset] =
+        unsafe { [numbers_of(global_shape, dimensions, "global_shape")?, numbers_of(offset, dimensions, "offset")?] };
+    Ok(PlaceInWhole { global_shape: global_shape.to_vec(), offset: offset.to_vec() })
 }
 
 /// # Safety

@@ -242,6 +242,14 @@ impl Error {
     }
 }
 
+/// Names in a message: no more than anybody reads.
+pub(crate) fn named<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
+    const NAMES_MAX: usize = 10;
+    let more = (names.len() > NAMES_MAX).then_some("and more");
+    let there: Vec<&str> = names.take(NAMES_MAX).chain(more).collect();
+    if there.is_empty() { "none".to_owned() } else { there.join(", ") }
+}
+
 /// The space of a layout's file.
 fn directory_of(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(directory, _)| directory)

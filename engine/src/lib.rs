@@ -6,6 +6,7 @@
 //! a `session` ties them together; `config` has its settings and `model` what theory says of them; `tend` looks
 //! after spaces from outside a job; a `reader` reads one revision from there.
 
+mod boxes;
 mod capture;
 mod clock;
 mod commit;

@@ -2,27 +2,12 @@
 
 mod support;
 
-use mainstay_engine::{Config, Error, ErrorKind, RevisionKey, Session, SpaceSurvey, Stage, group::ThreadGroup};
-use std::{path::Path, thread};
-use support::Job;
+use mainstay_engine::{Config, Error, ErrorKind, RevisionKey, Session, SpaceSurvey, Stage};
+use support::{Job, in_sessions};
 use tempfile::TempDir;
 
 fn small() -> Config {
     Config { pool_bytes: 256 << 10, chunk_bytes: 64 << 10, keep: 2, ..Config::default() }
-}
-
-/// Ranks that protect nothing.
-fn run(path: &Path, ranks: usize, config: &Config, work: impl Fn(usize, &mut Session) + Sync) {
-    thread::scope(|scope| {
-        for (rank, group) in ThreadGroup::new(ranks).into_iter().enumerate() {
-            let work = &work;
-            scope.spawn(move || {
-                let mut session = Session::open(Box::new(group), path, config.clone()).unwrap();
-                work(rank, &mut session);
-                session.close().unwrap();
-            });
-        }
-    });
 }
 
 /// Other bytes, and other many, for each rank and step; rank 0 has none at each third.
@@ -46,7 +31,7 @@ fn what_is_put_is_got_by_each_rank_in_every_stage() {
     for stage in [Stage::Pool, Stage::Direct, Stage::Node, Stage::Rank] {
         let folder = TempDir::new().unwrap();
         let config = Config { stage, shard_bytes: 64 << 10, ..small() };
-        run(folder.path(), 3, &config, |rank, session| {
+        in_sessions(folder.path(), 3, &config, |rank, session| {
             assert_eq!(got(session, None), None);
             for step in 1..=12 {
                 assert_eq!(session.put("buffer", &buffer(rank, step)).unwrap(), step);
@@ -58,7 +43,7 @@ fn what_is_put_is_got_by_each_rank_in_every_stage() {
                 }
             }
         });
-        run(folder.path(), 3, &config, |rank, session| {
+        in_sessions(folder.path(), 3, &config, |rank, session| {
             assert_eq!(got(session, Some(11)), Some((11, buffer(rank, 11))));
             assert_eq!(got(session, None), Some((12, buffer(rank, 12))));
             assert_eq!(session.put("buffer", &buffer(rank, 13)).unwrap(), 13);
@@ -74,7 +59,7 @@ fn reading_changes_nothing_of_what_is_saved() {
         let survey = SpaceSurvey::open(folder.path()).unwrap();
         survey.revisions.iter().map(|revision| revision.key).collect::<Vec<RevisionKey>>()
     };
-    run(folder.path(), 2, &config, |rank, session| {
+    in_sessions(folder.path(), 2, &config, |rank, session| {
         for step in 1..=3 {
             session.put("buffer", &buffer(rank, step)).unwrap();
         }
@@ -93,7 +78,7 @@ fn reading_changes_nothing_of_what_is_saved() {
 fn a_revision_that_is_not_there_is_told_with_those_that_are() {
     let folder = TempDir::new().unwrap();
     let refused = |session: &mut Session, revision| session.get(Some(revision), "buffer", &mut []).unwrap_err();
-    run(folder.path(), 2, &small(), |rank, session| {
+    in_sessions(folder.path(), 2, &small(), |rank, session| {
         let error = refused(session, 1).to_string();
         assert!(error.contains("not been written yet") && error.ends_with("there are: none yet"), "{error}");
         for _ in 1..=6 {
@@ -112,7 +97,7 @@ fn a_revision_that_is_not_there_is_told_with_those_that_are() {
 #[test]
 fn what_one_rank_gives_wrong_is_told_on_all_and_nothing_is_saved_or_filled() {
     let folder = TempDir::new().unwrap();
-    run(folder.path(), 3, &small(), |rank, session| {
+    in_sessions(folder.path(), 3, &small(), |rank, session| {
         session.put("buffer", &buffer(rank, 1)).unwrap();
         let wrong = || Error::argument("the front", "is wrong");
         let bytes = buffer(rank, 2);
@@ -140,7 +125,7 @@ fn there_is_room_for_keep_and_two_of_the_shards_that_were_announced() {
     let most = 3_000_000;
     let folder = TempDir::new().unwrap();
     let config = Config { shard_bytes: most as u64, keep: 1, ..small() };
-    run(folder.path(), 2, &config, |rank, session| {
+    in_sessions(folder.path(), 2, &config, |rank, session| {
         session.put("buffer", &[1]).unwrap();
         let large = vec![rank as u8; most];
         for _ in 0..7 {
@@ -154,7 +139,7 @@ fn there_is_room_for_keep_and_two_of_the_shards_that_were_announced() {
     });
     // Without, the first one sizes it.
     let folder = TempDir::new().unwrap();
-    run(folder.path(), 2, &Config { keep: 1, ..small() }, |_, session| {
+    in_sessions(folder.path(), 2, &Config { keep: 1, ..small() }, |_, session| {
         session.put("buffer", &[1]).unwrap();
         assert_eq!(session.put("buffer", &vec![0; most]).unwrap_err().kind(), ErrorKind::PortionTooSmall);
     });
@@ -187,7 +172,7 @@ fn a_buffer_beside_regions() {
 #[test]
 fn a_stream_is_got_by_its_name_too() {
     let folder = TempDir::new().unwrap();
-    run(folder.path(), 2, &small(), |rank, session| {
+    in_sessions(folder.path(), 2, &small(), |rank, session| {
         session.begin(100_000).unwrap();
         for piece in buffer(rank, 4).chunks(1000).enumerate() {
             session.write("buffer", 1000 * piece.0 as u64, piece.1).unwrap();

@@ -2,12 +2,8 @@
 
 mod support;
 
-use mainstay_engine::{
-    Config, ErrorKind, Session, SpaceSurvey,
-    group::{Solo, ThreadGroup},
-};
-use std::thread;
-use support::State;
+use mainstay_engine::{Config, ErrorKind, Session, SpaceSurvey, group::Solo};
+use support::{State, run};
 use tempfile::TempDir;
 
 fn small() -> Config {
@@ -17,19 +13,12 @@ fn small() -> Config {
 #[test]
 fn a_layout_larger_than_any_file_is_refused_by_name() {
     let folder = TempDir::new().unwrap();
-    let errors: Vec<_> = thread::scope(|scope| {
-        let spawn = |group| {
-            let config = Config { portion_bytes: i64::MAX as u64, ..small() };
-            let path = folder.path();
-            scope.spawn(move || {
-                let mut session = Session::open(Box::new(group), path, config).unwrap();
-                let mut state = State::new();
-                state.protect(&mut session);
-                session.checkpoint().unwrap_err().kind()
-            })
-        };
-        let threads: Vec<_> = ThreadGroup::new(2).into_iter().map(spawn).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    let config = Config { portion_bytes: i64::MAX as u64, ..small() };
+    let errors = run(2, |_, group| {
+        let mut session = Session::open(group, folder.path(), config.clone()).unwrap();
+        let mut state = State::new();
+        state.protect(&mut session);
+        session.checkpoint().unwrap_err().kind()
     });
     assert_eq!(errors, [ErrorKind::DiskFull; 2]);
 }

@@ -6,11 +6,11 @@ mod support;
 use mainstay_engine::{
     Config, Error, ErrorKind, Region, Session,
     device::{Access, Device},
-    group::ThreadGroup,
 };
-use std::{fs, ops::Range, path::Path, thread};
+use std::{fs, ops::Range, path::Path, sync::Arc};
 use support::{
     faulty::{Faulty, Medium},
+    in_sessions, in_sessions_on,
     program::Mark,
     spread::{Part, value},
 };
@@ -22,19 +22,7 @@ fn small() -> Config {
 
 /// Runs `work` as so many ranks on the space; what each returned.
 fn job<T: Send>(space: &Path, ranks: usize, work: impl Fn(usize, &mut Session) -> T + Sync) -> Vec<T> {
-    thread::scope(|scope| {
-        let run = |(rank, group): (usize, ThreadGroup)| {
-            let work = &work;
-            scope.spawn(move || {
-                let mut session = Session::open(Box::new(group), space, small()).unwrap();
-                let done = work(rank, &mut session);
-                session.close().unwrap();
-                done
-            })
-        };
-        let threads: Vec<_> = ThreadGroup::new(ranks).into_iter().enumerate().map(run).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    })
+    in_sessions(space, ranks, &small(), work)
 }
 
 fn bytes_region(name: &str, memory: &mut [u8]) -> Region {
@@ -336,17 +324,8 @@ fn damage_moves_all_ranks_to_the_revision_before() {
     let config = Config { keep: 2, portion_bytes: 1 << 20, ..small() };
     let global = [8, 1000];
     let run = |ranks: usize, work: &(dyn Fn(usize, &mut Session) + Sync)| {
-        thread::scope(|scope| {
-            for (rank, group) in ThreadGroup::new(ranks).into_iter().enumerate() {
-                let (medium, config) = (&medium, config.clone());
-                scope.spawn(move || {
-                    let device = std::sync::Arc::new(Faulty(medium.view()));
-                    let mut session = Session::open_on(Box::new(group), device, config).unwrap();
-                    work(rank, &mut session);
-                    session.close().unwrap();
-                });
-            }
-        });
+        let device: Arc<dyn Device> = Arc::new(Faulty(medium.view()));
+        in_sessions_on(&device, ranks, &config, work);
     };
     run(4, &|rank, session| {
         let mut part = Part::slab(&global, rank, 4);

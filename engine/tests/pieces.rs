@@ -2,20 +2,16 @@
 
 mod support;
 
-use mainstay_engine::{
-    Config, ErrorKind, Region, Session, Stage,
-    device::Disk,
-    group::{Solo, ThreadGroup},
-};
+use mainstay_engine::{Config, ErrorKind, Region, Session, Stage, device::Disk, group::Solo};
 use std::{
     collections::BTreeMap,
-    path::Path,
     sync::{Arc, mpsc},
     thread,
     time::{Duration, Instant},
 };
 use support::{
     between::Watched,
+    in_sessions,
     stuck::{Writes, stuck},
 };
 use tempfile::TempDir;
@@ -77,20 +73,16 @@ fn what_was_written_in_pieces_is_read_back() {
     for (stage, seed) in STAGES.into_iter().flat_map(|stage| (0..12).map(move |seed| (stage, seed))) {
         let case = format!("{stage:?}, seed {seed}");
         let space = TempDir::new().unwrap();
-        thread::scope(|scope| {
-            for (rank, group) in ThreadGroup::new(3).into_iter().enumerate() {
-                let (case, space) = (&case, space.path());
-                scope.spawn(move || rank_saves_and_reads(group, rank as u64, stage, seed, space, case));
-            }
+        in_sessions(space.path(), 3, &config(stage), |rank, session| {
+            rank_saves_and_reads(session, rank as u64, seed, &case)
         });
     }
 }
 
-fn rank_saves_and_reads(group: ThreadGroup, rank: u64, stage: Stage, seed: u64, space: &Path, case: &str) {
-    let mut session = Session::open(Box::new(group), space, config(stage)).unwrap();
+fn rank_saves_and_reads(session: &mut Session, rank: u64, seed: u64, case: &str) {
     let (mut large, mut small) = (vec![0; 50_000 + rank as usize], [0; 7]);
-    protect(&mut session, "large", &mut large);
-    protect(&mut session, "small", &mut small);
+    protect(session, "large", &mut large);
+    protect(session, "small", &mut small);
     let mut wanted = BTreeMap::new();
     for round in 1..=4 {
         let step = 100 * seed + 10 * round + rank;
@@ -108,8 +100,8 @@ fn rank_saves_and_reads(group: ThreadGroup, rank: u64, stage: Stage, seed: u64, 
     let step = 100 * seed + 40 + rank;
     assert!(large.iter().all(|byte| *byte == step as u8), "{case}");
     assert_eq!(small, [!step as u8; 7], "{case}");
-    check(&mut session, &wanted, case);
-    session.close().unwrap();
+    check(session, &wanted, case);
+    ["large", "small"].iter().for_each(|name| session.unprotect(name).unwrap());
 }
 
 /// What is given up leaves nothing but its number, and the next checkpoint may have its blocks.
@@ -117,41 +109,34 @@ fn rank_saves_and_reads(group: ThreadGroup, rank: u64, stage: Stage, seed: u64, 
 fn a_checkpoint_that_is_given_up_leaves_what_was_there() {
     for stage in STAGES {
         let space = TempDir::new().unwrap();
-        thread::scope(|scope| {
-            for group in ThreadGroup::new(2) {
-                let space = space.path();
-                scope.spawn(move || {
-                    let mut session = Session::open(Box::new(group), space, config(stage)).unwrap();
-                    let refused = session.abandon().unwrap_err();
-                    assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
-                    assert!(refused.to_string().contains("no checkpoint has begun"), "{refused}");
-                    assert_eq!(session.begin(1 << 20).unwrap(), 1);
-                    session.write("a", 0, &[1; 300_000]).unwrap();
-                    session.checkpoint().unwrap();
-                    for number in 2..6 {
-                        assert_eq!(session.begin(1 << 20).unwrap(), number, "{stage:?}");
-                        session.write("a", 0, &vec![number as u8; 100_000 * number as usize]).unwrap();
-                        if number == 4 {
-                            assert!(session.write("a b", 0, &[]).is_err());
-                        }
-                        session.abandon().unwrap();
-                        assert!(session.poll().unwrap(), "{stage:?}: revision 1 is durable");
-                        session.wait().unwrap();
-                        session.abandon().unwrap_err();
-                    }
-                    session.restore().unwrap().unwrap();
-                    check(&mut session, &[("a".to_owned(), vec![1; 300_000])].into(), "given up");
-                    assert_eq!(session.begin(1 << 20).unwrap(), 6, "{stage:?}");
-                    session.abandon().unwrap();
-                    assert_eq!(session.begin(1 << 20).unwrap(), 7, "{stage:?}");
-                    session.write("a", 0, &[7; 200_000]).unwrap();
-                    assert_eq!(session.checkpoint().unwrap(), 7);
-                    session.wait().unwrap();
-                    assert_eq!(session.restore().unwrap().unwrap().revision, 7);
-                    check(&mut session, &[("a".to_owned(), vec![7; 200_000])].into(), "given up before");
-                    session.close().unwrap();
-                });
+        in_sessions(space.path(), 2, &config(stage), |_, session| {
+            let refused = session.abandon().unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+            assert!(refused.to_string().contains("no checkpoint has begun"), "{refused}");
+            assert_eq!(session.begin(1 << 20).unwrap(), 1);
+            session.write("a", 0, &[1; 300_000]).unwrap();
+            session.checkpoint().unwrap();
+            for number in 2..6 {
+                assert_eq!(session.begin(1 << 20).unwrap(), number, "{stage:?}");
+                session.write("a", 0, &vec![number as u8; 100_000 * number as usize]).unwrap();
+                if number == 4 {
+                    assert!(session.write("a b", 0, &[]).is_err());
+                }
+                session.abandon().unwrap();
+                assert!(session.poll().unwrap(), "{stage:?}: revision 1 is durable");
+                session.wait().unwrap();
+                session.abandon().unwrap_err();
             }
+            session.restore().unwrap().unwrap();
+            check(session, &[("a".to_owned(), vec![1; 300_000])].into(), "given up");
+            assert_eq!(session.begin(1 << 20).unwrap(), 6, "{stage:?}");
+            session.abandon().unwrap();
+            assert_eq!(session.begin(1 << 20).unwrap(), 7, "{stage:?}");
+            session.write("a", 0, &[7; 200_000]).unwrap();
+            assert_eq!(session.checkpoint().unwrap(), 7);
+            session.wait().unwrap();
+            assert_eq!(session.restore().unwrap().unwrap().revision, 7);
+            check(session, &[("a".to_owned(), vec![7; 200_000])].into(), "given up before");
         });
     }
 }

@@ -9,7 +9,6 @@ mod support;
 use bytes::Layout;
 use mainstay_engine::{
     Config, ErrorKind, Reader, Region, Session, SpaceSurvey,
-    group::ThreadGroup,
     space::format::{ElementType, Entry, ItemKind},
     tend,
 };
@@ -19,7 +18,7 @@ use std::{
     sync::{Mutex, mpsc},
     thread,
 };
-use support::spread::Part;
+use support::{in_sessions, spread::Part};
 use tempfile::TempDir;
 
 const GLOBAL: [u64; 3] = [7, 50, 90];
@@ -40,17 +39,11 @@ fn cell(revision: u64) -> impl Fn(u64) -> u64 {
 
 /// Runs `ranks` ranks on `space`, each with its slab and `work` to do.
 fn job(space: &Path, ranks: usize, config: &Config, work: impl Fn(usize, &mut Session, &mut Part) + Sync) {
-    thread::scope(|scope| {
-        for (rank, group) in ThreadGroup::new(ranks).into_iter().enumerate() {
-            let work = &work;
-            scope.spawn(move || {
-                let mut session = Session::open(Box::new(group), space, config.clone()).unwrap();
-                let mut part = Part::slab(&GLOBAL, rank, ranks);
-                session.protect(part.region("u").unwrap()).unwrap();
-                work(rank, &mut session, &mut part);
-                session.close().unwrap();
-            });
-        }
+    in_sessions(space, ranks, config, |rank, session| {
+        let mut part = Part::slab(&GLOBAL, rank, ranks);
+        session.protect(part.region("u").unwrap()).unwrap();
+        work(rank, session, &mut part);
+        session.unprotect("u").unwrap();
     });
 }
 

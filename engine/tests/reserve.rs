@@ -5,14 +5,14 @@ mod support;
 use mainstay_engine::{
     Config, Error, ErrorKind, Region, Session, SpaceSurvey, Stage, Verified,
     device::{Allocate, Device, Disk, File, FileSystem, Room, Stripes},
-    group::ThreadGroup,
     space::Per,
     tend::{self, Reservation, Reserved, ShardSize, grow, grow_on, reserve, reserve_on},
 };
-use std::{fs, io, ops::RangeInclusive, path::Path, sync::Arc, thread};
+use std::{fs, io, ops::RangeInclusive, path::Path, sync::Arc};
 use support::{
     between::{Between, Watched},
     counting::counting,
+    run,
 };
 use tempfile::TempDir;
 
@@ -63,19 +63,14 @@ impl Rank {
 /// A job with so many bytes on each rank does `work` on all of them, and ends in order.
 #[allow(unsafe_code)]
 fn job(device: &Arc<dyn Device>, config: &Config, bytes: &[u64], work: impl Fn(&mut Rank) + Sync) {
-    thread::scope(|scope| {
-        for (rank, group) in ThreadGroup::new(bytes.len()).into_iter().enumerate() {
-            let work = &work;
-            scope.spawn(move || {
-                let session = Session::open_on(Box::new(group), device.clone(), config.clone()).unwrap();
-                let mut rank = Rank { rank, session, memory: vec![0; bytes[rank] as usize] };
-                // SAFETY: the memory outlives the session, and is used by nobody else in its calls.
-                let region = unsafe { Region::new("state", rank.memory.as_mut_ptr(), rank.memory.len() as u64) };
-                rank.session.protect(region.unwrap()).unwrap();
-                work(&mut rank);
-                rank.session.close().unwrap();
-            });
-        }
+    run(bytes.len(), |rank, group| {
+        let session = Session::open_on(group, device.clone(), config.clone()).unwrap();
+        let mut rank = Rank { rank, session, memory: vec![0; bytes[rank] as usize] };
+        // SAFETY: the memory outlives the session, and is used by nobody else in its calls.
+        let region = unsafe { Region::new("state", rank.memory.as_mut_ptr(), rank.memory.len() as u64) };
+        rank.session.protect(region.unwrap()).unwrap();
+        work(&mut rank);
+        rank.session.close().unwrap();
     });
 }
 
@@ -392,12 +387,7 @@ fn what_cannot_be_reserved_is_refused() {
     // A job that saved nothing and died may have staged something.
     let begun = TempDir::new().unwrap();
     reserve(begun.path(), &wanted, &nothing).unwrap();
-    thread::scope(|scope| {
-        for group in ThreadGroup::new(2) {
-            let begun = begun.path();
-            scope.spawn(move || drop(Session::open(Box::new(group), begun, config()).unwrap()));
-        }
-    });
+    run(2, |_, group| drop(Session::open(group, begun.path(), config()).unwrap()));
     refused(reserve(begun.path(), &wanted, &nothing), ErrorKind::InvalidArgument, &["begun"]);
     assert_eq!(grow(begun.path(), &wanted, &nothing).unwrap().removed, Vec::<String>::new());
 }

@@ -85,12 +85,6 @@ static size_t row_at(const grid *g, size_t row)
     return grid_at(g, row / g->size[1] + 1, row % g->size[1] + 1, 1);
 }
 
-void grid_take_inside(const grid *g, const double *field, double *inside)
-{
-    for (size_t row = 0; row < g->size[0] * g->size[1]; row++)
-        memcpy(inside + row * g->size[2], field + row_at(g, row), g->size[2] * sizeof *field);
-}
-
 void grid_put_inside(const grid *g, double *field, const double *inside)
 {
     for (size_t row = 0; row < g->size[0] * g->size[1]; row++)

@@ -39,8 +39,7 @@ static inline size_t grid_cells_inside(const grid *g)
     return g->size[0] * g->size[1] * g->size[2];
 }
 
-/* Copies the block between the array of a rank and one without ghosts. */
-void grid_take_inside(const grid *g, const double *field, double *inside);
+/* Copies the block into the array of a rank from one without ghosts. */
 void grid_put_inside(const grid *g, double *field, const double *inside);
 
 /* Fills the ghosts that are cells of another rank. */

@@ -31,27 +31,30 @@ static int tried(mainstay_status status, const char *doing, int rank)
     return 1;
 }
 
-/* The block of this rank as a box in the whole field, without ghosts. */
+/* The block of this rank as a box in the whole field, and as the inside of its array with ghosts. */
 typedef struct box {
-    uint64_t shape[3], whole[3], start[3];
-    double *cells;
+    uint64_t shape[3], whole[3], start[3], stored[3], ghosts[3];
 } box;
 
 static box box_of(const grid *g)
 {
-    box b = {.cells = allocate(grid_cells_inside(g), sizeof *b.cells)};
+    box b;
     for (int d = 0; d < 3; d++) {
         b.shape[d] = g->size[d];
         b.whole[d] = g->cells[d];
         b.start[d] = g->start[d];
+        b.stored[d] = g->size[d] + 2;
+        b.ghosts[d] = 1;
     }
     return b;
 }
 
 /* ANCHOR: from */
 /* Begins from what lies in another space, however many ranks have saved it: each rank reads its block. */
-static void begin_from(const grid *g, const char *path, uint64_t *step, box *inside)
+static void begin_from(const grid *g, const char *path, uint64_t *step, double *field)
 {
+    box block = box_of(g);
+    double *inside = allocate(grid_cells_inside(g), sizeof *inside);
     mainstay_reader *reader;
     uint64_t revision = 0;
     if (g->rank == 0) {
@@ -62,10 +65,12 @@ static void begin_from(const grid *g, const char *path, uint64_t *step, box *ins
     if (g->rank != 0)
         must(mainstay_reader_open(path, revision, &reader), "open what to begin from");
     must(mainstay_reader_read(reader, 0, "step", 0, step, sizeof *step, NULL), "read the step");
-    must(mainstay_reader_read_box(reader, "temperature", 3, inside->shape, inside->start, inside->cells,
-                                  grid_cells_inside(g) * sizeof *inside->cells),
+    must(mainstay_reader_read_box(reader, "temperature", 3, block.shape, block.start, inside,
+                                  grid_cells_inside(g) * sizeof *inside),
          "read the field");
     mainstay_reader_close(reader);
+    grid_put_inside(g, field, inside);
+    free(inside);
     if (g->rank == 0)
         printf("begun from revision %llu of %s at step %llu\n", (unsigned long long)revision, path,
                (unsigned long long)*step);
@@ -127,7 +132,6 @@ int main(int argc, char **argv)
     uint64_t step = 0;
     int failures = 0;
     saved last = {0, 0};
-    box inside = {.cells = NULL}; /* what is saved: any number of ranks can share it out */
     mainstay_session *session = NULL;
     if (o.space) {
         mainstay_options wanted = MAINSTAY_OPTIONS_INIT;
@@ -137,11 +141,12 @@ int main(int argc, char **argv)
         wanted.stage = o.stage;
         must(mainstay_open_mpi(g.comm, o.space, &wanted, &session), "open the space");
 
-        inside = box_of(&g);
+        box block = box_of(&g);
         /* ANCHOR: box */
         must(mainstay_protect_array(session, "step", &step, MAINSTAY_U64, 0, NULL), "protect the step");
-        must(mainstay_protect_box(session, "temperature", inside.cells, MAINSTAY_F64, 3, inside.shape,
-                                  inside.whole, inside.start),
+        /* Without its ghosts, so that any number of ranks can share it out. */
+        must(mainstay_protect_within(session, "temperature", field, MAINSTAY_F64, 3, block.shape, block.stored,
+                                     block.ghosts, block.whole, block.start),
              "protect the field");
         /* ANCHOR_END: box */
 
@@ -150,9 +155,7 @@ int main(int argc, char **argv)
         if (restored.skipped && rank == 0)
             printf("newer revisions are damaged: %s\n", mainstay_report(session));
         if (!restored.revision && o.from)
-            begin_from(&g, o.from, &step, &inside);
-        if (restored.revision || o.from)
-            grid_put_inside(&g, field, inside.cells);
+            begin_from(&g, o.from, &step, field);
         if (restored.revision && rank == 0)
             printf("restored revision %llu, continuing at step %llu\n",
                    (unsigned long long)restored.revision, (unsigned long long)step);
@@ -173,7 +176,6 @@ int main(int argc, char **argv)
             must(mainstay_due(session, step, &due), "ask whether a checkpoint is due");
         if (due) {
             uint64_t revision = 0;
-            grid_take_inside(&g, field, inside.cells);
             failures += tried(mainstay_checkpoint(session, &revision), "checkpoint", rank);
             if (rank == 0)
                 print_cost(session, &last, o.timeline); /* if this one had to wait for the last */
@@ -195,7 +197,6 @@ int main(int argc, char **argv)
         printf("done: %llu steps, %.0f years\n", (unsigned long long)step,
                2 * rock.sweep_years * (double)step);
 
-    free(inside.cells);
     free(field);
     free(other);
     ground_free(&rock);

@@ -137,13 +137,15 @@ class Failures:
 
 
 # ANCHOR: from
-def begin_from(path, grid, step, inside):
+def begin_from(path, grid, step, field):
     """Begins from what lies in another space, however many ranks have saved it: each rank reads its block."""
     first = mainstay.read(path) if grid.comm.rank == 0 else None
     revision = grid.comm.bcast(first.revision if first else None)
     with first or mainstay.read(path, revision) as reader:
         reader.readinto(0, "step", 0, step)
+        inside = numpy.empty(grid.size)
         reader.read_box("temperature", grid.start, grid.size, inside)
+        field[INSIDE] = inside
     if grid.comm.rank == 0:
         print(f"begun from revision {revision} of {path} at step {step}")
 # ANCHOR_END: from
@@ -171,14 +173,13 @@ def run():
         print(f"grid {o.nx} x {o.ny} x {o.nz} on {' x '.join(map(str, grid.blocks))} ranks, "
               f"{field.nbytes / 1e6:.1f} MB a rank, {2 * ground.sweep_years:.1f} years a step")  # fmt: skip
 
-    # What is saved: without ghosts, so that any number of ranks can share it out.
-    inside = field[INSIDE].copy()
     with opened(o, grid.comm) as session:
         restored = None
         if session:
             # ANCHOR: box
             session.protect("step", step)
-            session.protect("temperature", inside, global_shape=grid.cells, offset=grid.start)
+            # Without its ghosts, so that any number of ranks can share it out.
+            session.protect("temperature", field[INSIDE], global_shape=grid.cells, offset=grid.start)
             # ANCHOR_END: box
             if means and speaks:
                 session.protect_output(o.means)  # one rank a file
@@ -186,9 +187,7 @@ def run():
             if restored and restored.skipped and speaks:
                 print("newer revisions are damaged:", "\n".join(restored.skipped))
             if not restored and o.begin_from:
-                begin_from(o.begin_from, grid, step, inside)
-            if restored or o.begin_from:
-                field[INSIDE] = inside
+                begin_from(o.begin_from, grid, step, field)
             if restored and speaks:
                 print(f"restored revision {restored.revision}, continuing at step {step}")
         saved = Saved(session, speaks, o.timeline)
@@ -208,7 +207,6 @@ def run():
                 if speaks:
                     print(f"step {step}")
             if session and session.due(step):
-                inside[...] = field[INSIDE]
                 with failures.survived("checkpoint"):
                     saved.begun(session.checkpoint(notes={"step": step}), int(step))
             saved.print_cost()

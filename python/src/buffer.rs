@@ -64,8 +64,8 @@ struct Export(Box<View>);
 unsafe impl Send for Export {}
 
 impl Buffer {
-    /// Holds the memory of `object`, which is to be saved under `name`: contiguous in C's order, writable,
-    /// of elements whose bytes mean the same in another process.
+    /// Holds the memory of `object`, which is to be saved under `name`: in C's order, writable, of elements whose
+    /// bytes mean the same in another process.
     pub(crate) fn hold(name: &str, object: &Bound<'_, PyAny>) -> Result<Buffer, Error> {
         let refuse = |why: String| Error::argument(format!("region {name:?}"), why);
         let (view, has_format) = export(object).map_err(refuse)?;
@@ -78,11 +78,11 @@ impl Buffer {
                     .to_owned(),
             ));
         }
-        if !buffer.is_contiguous(false) {
+        if !buffer.is_in_order() {
             return Err(refuse(if buffer.is_contiguous(true) {
                 "the array is in Fortran's order; protect its transpose, array.T, which is the same memory".to_owned()
             } else {
-                "the buffer is not contiguous; protect the whole array that it is a part of, or a copy \
+                "its elements do not lie in C's order; protect the whole array that it is a part of, or a copy \
                  (numpy.ascontiguousarray)"
                     .to_owned()
             }));
@@ -118,10 +118,18 @@ impl Buffer {
     /// As a region of the engine; it must not outlive this. `place`: where it lies in a global array.
     #[allow(unsafe_code)]
     pub(crate) fn region(&self, name: &str, place: Option<PlaceInWhole>) -> Result<Region, Error> {
-        let shape: Vec<u64> = match self.element {
-            ElementType::Bytes => vec![self.view.len as u64],
-            _ => self.shape().iter().map(|extent| *extent as u64).collect(),
-        };
+        let apart = (!self.is_contiguous(false)).then(|| self.numbers(self.view.strides));
+        let mut shape: Vec<u64> = self.shape().iter().map(|extent| *extent as u64).collect();
+        let mut strides: Vec<u64> = apart.unwrap_or_default().iter().map(|stride| *stride as u64).collect();
+        match (self.element, apart) {
+            (ElementType::Bytes, None) => shape = vec![self.view.len as u64],
+            (ElementType::Bytes, Some(_)) => {
+                // The bytes of an element are a side of their own.
+                shape.push(self.view.itemsize as u64);
+                strides.push(1);
+            }
+            _ => {}
+        }
         let bytes = shape.iter().try_fold(self.element.size(), |total, extent| total.checked_mul(*extent));
         if bytes != Some(self.view.len as u64) {
             let why = format!("its exporter contradicts itself: {} bytes, and shape {shape:?}", self.view.len);
@@ -130,10 +138,11 @@ impl Buffer {
         let address = self.view.buf.cast();
         // SAFETY: exported memory stays where it is; the session keeps this as long as the region.
         unsafe {
-            match place {
+            let region = match place {
                 Some(place) => Region::placed(name, address, self.element, &shape, place),
                 None => Region::array(name, address, self.element, &shape),
-            }
+            };
+            if apart.is_some() { region?.spread(&strides) } else { region }
         }
     }
 
@@ -150,7 +159,23 @@ impl Buffer {
         unsafe { std::slice::from_raw_parts(at, self.view.ndim as usize) }
     }
 
-    /// In C's order, or, with `reversed`, in Fortran's.
+    /// In C's order, with gaps or without: no element lies before or in one that comes earlier.
+    fn is_in_order(&self) -> bool {
+        if self.is_contiguous(false) {
+            return true;
+        }
+        let (shape, strides) = (self.shape(), self.numbers(self.view.strides));
+        let direct = self.numbers(self.view.suboffsets).iter().all(|offset| *offset < 0);
+        let mut span = self.view.itemsize;
+        direct
+            && shape.iter().zip(strides).rev().filter(|(extent, _)| **extent > 1).all(|(extent, stride)| {
+                let fits = *stride >= span;
+                span = span.saturating_add(stride.saturating_mul(extent - 1));
+                fits
+            })
+    }
+
+    /// Without gaps, in C's order or, with `reversed`, in Fortran's.
     fn is_contiguous(&self, reversed: bool) -> bool {
         if self.numbers(self.view.suboffsets).iter().any(|offset| *offset >= 0) {
             return false;

@@ -10,6 +10,7 @@ mod error;
 mod got;
 mod group;
 mod notes;
+mod open;
 mod reader;
 mod record;
 mod restored;

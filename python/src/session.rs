@@ -6,6 +6,7 @@ use crate::{
     got::Got,
     group::MpiGroup,
     notes,
+    open::Open,
     record::Record,
     restored::Restored,
     settings::{config, path as path_of},
@@ -25,10 +26,7 @@ use pyo3::{
 use std::{
     collections::HashMap,
     path::PathBuf,
-    sync::{
-        Arc, Mutex, MutexGuard, TryLockError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, atomic::AtomicBool},
 };
 
 /// One job at work on one space; `open` makes it. It is used by one thread at a time, is closed at the
@@ -41,17 +39,7 @@ pub struct Session {
     #[pyo3(get)]
     size: usize,
     /// `None` once it is closed.
-    open: Mutex<Option<Open>>,
-}
-
-struct Open {
-    /// Given up only to be closed or dropped.
-    engine: Option<Engine>,
-    /// What is protected: the engine's regions point into it, so it goes last.
-    held: HashMap<String, Buffer>,
-    files: Files,
-    /// Told to the group when all ranks end the session together.
-    ends: Arc<AtomicBool>,
+    pub(crate) open: Mutex<Option<Open>>,
 }
 
 /// Opens the space in the directory `path`, made if it is missing, for the ranks of the mpi4py
@@ -100,76 +88,14 @@ impl Session {
         let open = Open { engine: Some(engine), held: HashMap::new(), files: Files::default(), ends };
         Ok(Session { path, rank, size, open: Mutex::new(Some(open)) })
     }
-
-    /// Ours alone, for one call.
-    fn lock(&self) -> Result<MutexGuard<'_, Option<Open>>, Error> {
-        match self.open.try_lock() {
-            Ok(open) => Ok(open),
-            Err(TryLockError::Poisoned(open)) => Ok(open.into_inner()),
-            Err(TryLockError::WouldBlock) => Err(Error::argument(
-                "session",
-                "a call of it is under way in another thread; use a session from one thread at a time",
-            )),
-        }
-    }
-
-    fn local<T>(&self, py: Python<'_>, call: impl FnOnce(&mut Open) -> Result<T, Error>) -> PyResult<T> {
-        let called = self.lock().and_then(|mut open| call(open.as_mut().ok_or_else(closed)?));
-        called.map_err(|error| raise(py, &error))
-    }
-
-    /// Calls the engine without the interpreter.
-    fn call<T: Send>(&self, py: Python<'_>, call: impl FnOnce(&mut Engine) -> Result<T, Error> + Send) -> PyResult<T> {
-        self.local(py, |open| {
-            let engine = open.engine()?;
-            detached(py, || call(engine))
-        })
-    }
-
-    /// A checkpoint begins or ends, or a restore: files that are open on streams are of no use any more.
-    fn turn(&self, py: Python<'_>) -> PyResult<()> {
-        self.local(py, |open| {
-            open.files.turn();
-            Ok(())
-        })
-    }
-
-    /// Has the files that are being written write out what they buffer.
-    fn flush(&self, py: Python<'_>) -> Result<(), Error> {
-        // Their own code calls this session.
-        let writers = self.lock()?.as_mut().map(|open| open.files.writers()).unwrap_or_default();
-        stream::flush(py, &writers)
-    }
-
-    /// As `call`, for what reads or fills the buffers: with an error if one is not where it was.
-    fn call_held<T: Send>(
-        &self,
-        py: Python<'_>,
-        call: impl FnOnce(&mut Engine, Result<(), Error>) -> Result<T, Error> + Send,
-    ) -> PyResult<T> {
-        self.local(py, |open| {
-            let in_place = open.held.iter().try_for_each(|(name, buffer)| buffer.check(py, name));
-            let engine = open.engine()?;
-            detached(py, || call(engine, in_place))
-        })
-    }
-
-    /// Ends the session in order, together with the other ranks.
-    fn end(&self, py: Python<'_>) -> Result<(), Error> {
-        // Held to the end: until then other threads are told that a call is under way.
-        let mut state = self.lock()?;
-        let Some(mut open) = state.take() else { return Ok(()) };
-        open.ends.store(true, Ordering::Relaxed);
-        let Some(engine) = open.engine.take() else { return Ok(()) };
-        detached(py, || engine.close())
-    }
 }
 
 #[pymethods]
 impl Session {
     /// Has the memory of `buffer` saved and restored under `name`. Local. Any object with the buffer
-    /// protocol: C-contiguous, writable; shape and element type are kept. It is held, and cannot be
-    /// resized, until it is unprotected or the session is closed.
+    /// protocol: in C's order, writable; shape and element type are kept. Of a view with gaps, field[1:-1, 1:-1] of
+    /// an array with ghost cells, the elements alone. It is held, and cannot be resized, until it is unprotected or
+    /// the session is closed.
     ///
     /// With `global_shape` and `offset` it is a box in a global array, which begins behind `offset` elements along
     /// each side: restore() on any number of ranks fills the boxes from those that were saved.
@@ -474,25 +400,6 @@ impl Session {
         };
         format!("<mainstay.Session on {:?}, rank {} of {}, {state}>", self.path, self.rank, self.size)
     }
-}
-
-impl Open {
-    fn engine(&mut self) -> Result<&mut Engine, Error> {
-        self.engine.as_mut().ok_or_else(closed)
-    }
-}
-
-impl Drop for Open {
-    /// A session that was not closed waits for its own part of the last revision, without the interpreter.
-    fn drop(&mut self) {
-        if let Some(engine) = self.engine.take() {
-            Python::try_attach(|py| py.detach(|| drop(engine)));
-        }
-    }
-}
-
-fn closed() -> Error {
-    Error::argument("session", "it is closed; open another one")
 }
 
 /// That of a revision. One that is no number there can be is none of them.

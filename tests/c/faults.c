@@ -315,6 +315,13 @@ static void nulls(void) {
   said("protect_box(shape)", mainstay_protect_box(session, "a", step, MAINSTAY_U64, 1, NULL, &one, &one));
   said("protect_box(global_shape)", mainstay_protect_box(session, "a", step, MAINSTAY_U64, 1, &one, NULL, &one));
   said("protect_box(offset)", mainstay_protect_box(session, "a", step, MAINSTAY_U64, 1, &one, &one, NULL));
+  said("protect_within(session)",
+       mainstay_protect_within(NULL, "a", step, MAINSTAY_U64, 1, &one, &one, &one, &one, &one));
+  said("protect_within(memory_shape)",
+       mainstay_protect_within(session, "a", step, MAINSTAY_U64, 1, &one, NULL, &one, NULL, NULL));
+  said("protect_within(memory_offset)",
+       mainstay_protect_within(session, "a", step, MAINSTAY_U64, 1, &one, &one, NULL, NULL, NULL));
+  said("protect_within(offset)", mainstay_protect_within(session, "a", step, MAINSTAY_U64, 1, &one, &one, &one, &one, NULL));
   said("reader_open(path)", mainstay_reader_open(NULL, 0, &reader));
   said("reader_open(reader)", mainstay_reader_open(space, 0, NULL));
   said("reader_item(reader)", mainstay_reader_item(NULL, 0, 0, &item));

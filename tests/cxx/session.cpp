@@ -272,8 +272,19 @@ static void boxes(const std::string &space) {
        MAINSTAY_INVALID_ARGUMENT);
   MUST(thrown([&] { session.protect_box("odd", cells.data(), {6}, {6, 1}, {0}); }, "as many numbers") ==
        MAINSTAY_INVALID_ARGUMENT);
+  std::vector<std::array<int, 2>> ghosts(4 * 5, {-1, -1});
+  session.protect_within("within", ghosts.data(), {2, 3}, {4, 5}, {1, 1}, {2, 9}, {0, 6});
+  session.protect_within("free", ghosts.data(), {2, 3}, {4, 5}, {1, 1});
+  MUST(thrown([&] { session.protect_within("odd", ghosts.data(), {2, 3}, {4, 5}, {3, 1}); }, "array in memory has 4") ==
+       MAINSTAY_INVALID_ARGUMENT);
+  MUST(thrown([&] { session.protect_within("odd", ghosts.data(), {2, 3}, {4, 5}, {1}); }, "as many numbers") ==
+       MAINSTAY_INVALID_ARGUMENT);
+  for (int i = 0; i < 6; i++) ghosts[static_cast<std::size_t>(6 + i / 3 * 5 + i % 3)] = {i, -i};
+  const auto filled = ghosts;
   session.checkpoint();
   session.wait();
+  for (int i = 0; i < 6; i++) ghosts[static_cast<std::size_t>(6 + i / 3 * 5 + i % 3)] = {-2, -2};
+  MUST(ghosts != filled && session.restore() && ghosts == filled);
   {
     mainstay::reader beside(space + "-boxes"); /* lets go of the revision at its end */
     MUST(beside.read(0, "cells", 0, cells) == 48);
@@ -281,12 +292,16 @@ static void boxes(const std::string &space) {
   session.close();
 
   mainstay::reader reader(space + "-boxes");
-  MUST(reader.revision() == 1 && reader.shards() == 1 && reader.items(0).size() == 2 && reader.items(1).empty());
+  MUST(reader.revision() == 1 && reader.shards() == 1 && reader.items(0).size() == 4 && reader.items(1).empty());
   const auto first = reader.items(0)[0], second = reader.items(0)[1];
   using numbers = std::vector<std::uint64_t>;
   MUST(first.name == "cells" && first.kind == 0 && first.type == MAINSTAY_F64 && first.bytes == 48);
   MUST(first.shape == numbers({2, 3}) && first.global_shape == numbers({4, 5}) && first.offset == numbers({1, 2}));
   MUST(second.shape == numbers({3, 2}) && second.global_shape == numbers({9, 2}) && second.offset == numbers({4, 0}));
+  const auto third = reader.items(0)[2], fourth = reader.items(0)[3];
+  MUST(third.shape == numbers({2, 3, 2}) && third.global_shape == numbers({2, 9, 2}) && fourth.global_shape.empty());
+  std::vector<std::array<int, 2>> row(3);
+  MUST(reader.read(0, "within", 24, row) == 24 && row[2][0] == 5 && row[2][1] == -5);
   std::vector<double> some(2);
   MUST(reader.read(0, "cells", 8, some) == 16 && some == std::vector<double>({1, 2}));
   MUST(reader.read(0, "cells", 40, some) == 8 && some[0] == 5);
@@ -294,7 +309,7 @@ static void boxes(const std::string &space) {
   MUST(some == std::vector<double>({1, 4}));
   MUST(thrown([&] { reader.read_box("cells", {2, 1}, {0, 3}, some); }, "[0..1, 3..4]") == MAINSTAY_REGION_MISSING);
   MUST(thrown([&] { reader.read_box("cells", {2, 1}, {1}, some); }, "as many numbers") == MAINSTAY_INVALID_ARGUMENT);
-  MUST(thrown([&] { reader.read(0, "nobody", 0, some); }, "cells, pairs") == MAINSTAY_INVALID_ARGUMENT);
+  MUST(thrown([&] { reader.read(0, "nobody", 0, some); }, "cells, pairs, within, free") == MAINSTAY_INVALID_ARGUMENT);
   MUST(thrown([&] { reader.read(1, "cells", 0, some); }, "shards 0 to 0") == MAINSTAY_INVALID_ARGUMENT);
   mainstay::reader other = std::move(reader);
   MUST(other.revision() == 1);

@@ -4,8 +4,8 @@ from .stage import refused_call, scenario
 
 
 @scenario
-def buffer_not_contiguous(stage):
-    refused_call(stage, "odd:strided", times=4)
+def buffer_out_of_order(stage):
+    refused_call(stage, "odd:out-of-order", times=4)
 
 
 @scenario

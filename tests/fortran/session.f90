@@ -44,6 +44,7 @@ program session_test
   call come_back()
   call pieces()
   call boxes()
+  call within()
   call fail()
   print "(a)", "done"
   call MPI_Finalize(error)
@@ -259,6 +260,32 @@ contains
     call session%close()
   end subroutine
 
+  ! Sections of arrays with ghost cells, or with whatever lies between: only they are saved, and only they come back.
+  subroutine within()
+    type(mainstay_session) :: session
+    integer(int64) :: cell(2, 3, 4)
+    integer :: i
+    cell = reshape([(int(i, int64), i = 1, size(cell))], shape(cell))
+    i64 = cell
+    f64 = 1
+    call session%open_solo(trim(space) // "-w")
+    call session%protect("inside", i64(:, 2:3, 2:3))
+    call session%protect_box("f64", f64(1:3, 0:1), [9, 9], [6, 7])
+    call session%protect_box("other", f64(0:0, ::2), [1, 2], [0, 0])
+    call session%checkpoint()
+    call session%close()
+    i64 = -1
+    f64 = -1
+    call session%open_solo(trim(space) // "-w")
+    call session%protect("inside", i64(:, 1:2, 3:4))
+    call session%protect_box("f64", f64(1:3, 0:1), [9, 9], [6, 7])
+    call session%protect_box("other", f64(0:0, ::2), [1, 2], [0, 0])
+    call session%restore()
+    call session%close()
+    call must(all(i64(:, 1:2, 3:4) == cell(:, 2:3, 2:3)) .and. count(i64 == -1) == 16, "the inside")
+    call must(all(f64(1:3, 0:1) == 1) .and. all(f64(0, [-1, 1]) == 1) .and. count(f64 == 1) == 8, "sections")
+  end subroutine
+
   subroutine fail()
     type(mainstay_session) :: session, second
     type(mainstay_options) :: options
@@ -274,9 +301,9 @@ contains
     call refused(stat, MAINSTAY_INVALID_ARGUMENT, "chunk_bytes")
 
     call session%protect("gaps", f64(::2, :), stat)
-    call refused(stat, MAINSTAY_INVALID_ARGUMENT, '"gaps": not contiguous')
-    call session%protect("part", i64(:, 1:2, :), stat)
-    call refused(stat, MAINSTAY_INVALID_ARGUMENT, '"part": not contiguous')
+    call refused(stat, MAINSTAY_INVALID_ARGUMENT, '"gaps": neither contiguous')
+    call session%protect("back", i64(:, 3:1:-1, :), stat)
+    call refused(stat, MAINSTAY_INVALID_ARGUMENT, '"back": neither contiguous')
     call session%protect("never", never, stat)
     call refused(stat, MAINSTAY_INVALID_ARGUMENT, '"never": not allocated')
     call session%protect("nowhere", nowhere, stat)

@@ -149,7 +149,7 @@ class Program:
         wide, mixed = np.zeros((4, 6)), np.dtype([("number", "f8"), ("object", "O")])
         odd = {
             "dimensions": [self.step[:1].reshape((1,) * 33)],
-            "strided": [wide[:, ::2], wide[::-1], memoryview(bytearray(8))[::2], wide.T[1:]],
+            "out-of-order": [wide[:, ::-1], wide[::-1], memoryview(bytearray(8))[::-1], wide.T[1:]],
             "fortran": [wide.T, np.asfortranarray(wide)],
             "read-only": [b"bytes", np.broadcast_to(1.0, (3,)), np.float64(1), memoryview(b"bytes")],
             "objects": [np.zeros(3, "O"), np.zeros(3, mixed), (ctypes.py_object * 2)(), (ctypes.c_void_p * 2)(),

@@ -5,6 +5,7 @@
 //! item cover each of its bytes exactly once, with what was handed over last.
 
 mod copy;
+mod memory;
 mod notes;
 mod output;
 mod region;

@@ -1,7 +1,8 @@
 //! Named memory of the program.
 
-use super::copy::copy;
+use super::memory::Memory;
 use crate::{
+    boxes::{Cells, Rows},
     error::{Error, Result},
     space::format::{BLOCK_BYTES, DIMENSIONS_MAX, ElementType, Item, PlaceInWhole},
 };
@@ -13,15 +14,8 @@ const NAME_BYTES_MAX: usize = 200;
 #[derive(Debug, Clone)]
 pub struct Region {
     pub(crate) description: Arc<Description>,
-    address: *mut u8,
+    memory: Memory,
 }
-
-// SAFETY: the address is used only inside calls that the owner of the memory makes (see `Region::new`).
-#[allow(unsafe_code)]
-unsafe impl Send for Region {}
-// SAFETY: as above; while a restore fills regions from several threads, each byte has one writer.
-#[allow(unsafe_code)]
-unsafe impl Sync for Region {}
 
 /// What is saved of a region besides its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,7 +63,7 @@ impl Region {
             ));
         }
         let description = Description { name: name.to_owned(), element, shape: shape.to_vec(), place: None, bytes };
-        Ok(Region { description: Arc::new(description), address })
+        Ok(Region { description: Arc::new(description), memory: Memory::in_a_row(address, bytes) })
     }
 
     /// As `array`, of what is a box in a global array: `place` says how large that is, and in front of which
@@ -94,27 +88,80 @@ impl Region {
         Ok(Region { description: Arc::new(description), ..region })
     }
 
-    /// All of it.
+    /// The same, of cells that are the inside of a larger array: `memory_shape` is that array's, `memory_offset` says in
+    /// front of which of its elements they begin, and the address is where the larger array begins. What lies around
+    /// them (ghost cells) is neither saved nor changed.
+    ///
+    /// # Safety
+    /// As for [`Region::new`], of these cells.
     #[allow(unsafe_code)]
-    pub(crate) fn bytes(&self) -> &[u8] {
-        if self.description.bytes == 0 {
-            return &[];
+    pub unsafe fn within(self, memory_shape: &[u64], memory_offset: &[u64]) -> Result<Region> {
+        let Description { element, shape, .. } = &*self.description;
+        let larger = PlaceInWhole { global_shape: memory_shape.to_vec(), offset: memory_offset.to_vec() };
+        if let Some(why) = larger.refusal_in("the array in memory", *element, shape) {
+            return Err(self.refused(why));
         }
-        // SAFETY: the region, which stays readable and unchanged during the call (`Region::new`).
-        unsafe { std::slice::from_raw_parts(self.address, self.description.bytes as usize) }
+        let whole = PlaceInWhole { offset: vec![0; shape.len()], ..larger.clone() };
+        let (cells, whole) = (Cells::of(shape, &larger), Cells::of(memory_shape, &whole));
+        Ok(match (cells, whole) {
+            (Some(cells), Some(whole)) => {
+                let rows = Rows::new(&cells, &cells, &whole, element.size());
+                Region { memory: self.memory.in_rows(rows), ..self }
+            }
+            _ => self,
+        })
     }
 
-    /// Puts `from` into the region at `offset`.
+    /// The same, of cells that do not follow one another: neighbours along each side lie so many bytes apart, in C's
+    /// order.
+    ///
+    /// # Safety
+    /// As for [`Region::new`], of these cells.
     #[allow(unsafe_code)]
-    pub(crate) fn copy_in(&self, offset: u64, from: &[u8]) {
-        assert!(offset + from.len() as u64 <= self.description.bytes);
-        if from.is_empty() {
-            return;
+    pub unsafe fn spread(self, strides: &[u64]) -> Result<Region> {
+        let Description { element, shape, bytes, .. } = &*self.description;
+        if strides.len() != shape.len() {
+            return Err(self.refused(format!("{} strides for {} dimensions", strides.len(), shape.len())));
         }
-        // SAFETY: inside the region, which is writable and ours during the call (`Region::new`); other
-        // threads write other bytes of it.
-        let into = unsafe { std::slice::from_raw_parts_mut(self.address.add(offset as usize), from.len()) };
-        copy(from, into);
+        if *bytes == 0 {
+            return Ok(self);
+        }
+        let mut span = element.size();
+        for (side, (cells, stride)) in shape.iter().zip(strides).enumerate().rev().filter(|(_, (cells, _))| **cells > 1)
+        {
+            if *stride < span {
+                return Err(self.refused(format!(
+                    "cells {stride} bytes apart along side {side}, each of {span} bytes with the sides behind it: they \
+                     would overlap, or are not in C's order"
+                )));
+            }
+            let all = (cells - 1).checked_mul(*stride).and_then(|all| all.checked_add(span));
+            let Some(all) = all.filter(|all| i64::try_from(*all).is_ok()) else {
+                return Err(self.refused("cells further apart than any memory reaches".to_owned()));
+            };
+            span = all;
+        }
+        let rows = Rows::spread(shape, element.size(), strides);
+        Ok(Region { memory: self.memory.in_rows(rows), ..self })
+    }
+
+    fn refused(&self, why: String) -> Error {
+        Error::argument(format!("memory of {:?}", self.description.name), why)
+    }
+
+    /// All of it, where it lies in a row.
+    pub(crate) fn row(&self) -> Option<&[u8]> {
+        self.memory.row()
+    }
+
+    /// Copies its bytes from `offset` on.
+    pub(crate) fn copy_out(&self, offset: u64, into: &mut [u8]) {
+        self.memory.copy_out(offset, into);
+    }
+
+    /// Puts `from` into it at `offset`.
+    pub(crate) fn copy_in(&self, offset: u64, from: &[u8]) {
+        self.memory.copy_in(offset, from);
     }
 }
 

@@ -57,11 +57,15 @@ impl Load {
         if let Some(period) = flush_every {
             self.hold_back(period);
         }
-        if self.saving.portion.takes_processor() {
-            self.let_others_copy();
-        }
         if self.saving.has_failed() {
             return;
+        }
+        if self.saving.portion.takes_processor() {
+            // What is waited for, and takes next to no processor, goes on meanwhile.
+            if let Err(error) = self.saving.prepare() {
+                return self.saving.fail(error);
+            }
+            self.let_others_copy();
         }
         let turn = self.chunk.await_turn();
         // It may have been given up meanwhile: whoever waits for its end gets its blocks.

@@ -10,15 +10,12 @@ mod open;
 use crate::{
     capture::Region,
     commit::RevisionKey,
-    error::{Error, Result},
-    restore::{Blocks, RevisionSurvey, Saved, ShardSurvey, Sharing, Stored, Verified, box_of},
+    error::{Error, Result, named},
+    restore::{Blocks, HashRows, RevisionSurvey, Saved, ShardSurvey, Sharing, Stored, Verified, box_of},
     space::format::{ElementType, Item, Manifest, PlaceInWhole},
 };
 use guard::Guard;
 use std::collections::BTreeMap;
-
-/// Names in a message, at most.
-const NAMES_MAX: usize = 10;
 
 /// One revision of a space, opened to be read.
 pub struct Reader {
@@ -29,6 +26,8 @@ pub struct Reader {
     saved: Vec<Saved>,
     damage: Vec<String>,
     last: Option<Last>,
+    /// Of the shards of which a box was read.
+    rows: BTreeMap<u32, HashRows>,
     guard: Guard,
 }
 
@@ -75,9 +74,7 @@ impl Reader {
     pub fn item(&self, shard: u32, name: &str) -> Result<&Item> {
         let items = &self.shard(shard)?.items;
         items.iter().find(|item| item.name == name).ok_or_else(|| {
-            let mut there: Vec<&str> = items.iter().map(|item| item.name.as_str()).take(NAMES_MAX).collect();
-            there.extend((items.len() > NAMES_MAX).then_some("and more"));
-            let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
+            let there = named(items.iter().map(|item| item.name.as_str()));
             let number = self.revision.key.number;
             Error::argument(
                 format!("item {name:?}"),
@@ -150,7 +147,8 @@ impl Reader {
         let found = box_of(&sharing, &region)?;
         found.shards().try_for_each(|shard| {
             let (survey, manifest) = (&surveys[shard as usize], &self.manifests[shard as usize]);
-            found.pour(survey.portion(), shard, manifest).map_err(|error| survey.judge(error))
+            let rows = self.rows.entry(shard).or_insert_with(|| HashRows::new(manifest.runs.len()));
+            found.pour(survey.portion(), shard, manifest, rows).map_err(|error| survey.judge(error))
         })
     }
 

@@ -8,6 +8,7 @@ use crate::{
     space::format::Manifest,
 };
 use std::{
+    collections::BTreeMap,
     path::Path,
     sync::Arc,
     time::{Duration, Instant},
@@ -39,7 +40,16 @@ impl Reader {
                 Some(manifests) => {
                     let of_shard = |(shard, manifest): (&ShardSurvey, &Manifest)| Saved::of(shard.entry(), manifest);
                     let saved = found.shards.iter().zip(&manifests).map(of_shard).collect();
-                    return Ok(Reader { path, revision: found, manifests, saved, damage, last: None, guard });
+                    return Ok(Reader {
+                        path,
+                        revision: found,
+                        manifests,
+                        saved,
+                        damage,
+                        last: None,
+                        rows: BTreeMap::new(),
+                        guard,
+                    });
                 }
                 None if revision.is_some() || start.elapsed() >= TRY => return Err(found.shards[0].let_go()),
                 None => {}

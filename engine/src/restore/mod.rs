@@ -5,7 +5,10 @@
 
 mod blocks;
 mod find;
+mod hash_rows;
 mod holds;
+#[cfg(test)]
+mod in_memory;
 mod pour;
 mod redistribute;
 mod regions;
@@ -17,6 +20,7 @@ mod table;
 
 pub(crate) use blocks::Blocks;
 pub(crate) use find::{Found, Seen, Sight, find};
+pub(crate) use hash_rows::HashRows;
 pub use holds::{HoldState, HoldSurvey};
 pub(crate) use pour::pour;
 pub(crate) use redistribute::{Saved, Sharing, box_of, share_of};

@@ -1,6 +1,7 @@
 //! Reads all runs of a manifest, verifies each block, and pours what is verified into a sink.
 //! Verifying and handing back are one pass.
 
+use super::hash_rows::{HashRows, Hashes};
 use crate::{
     error::{Error, Result},
     place::spawn_scoped,
@@ -37,35 +38,41 @@ struct Part<'a> {
 /// in any order, from several threads.
 pub(crate) fn pour(portion: &Portion, manifest: &Manifest, sink: &(dyn Fn(u64, &[u8]) + Sync)) -> Result<()> {
     let all: Vec<Range<u64>> = manifest.runs.iter().map(blocks_of).collect();
-    pour_blocks(portion, &manifest.runs, &all, sink)
+    pour_blocks(portion, &manifest.runs, &mut HashRows::new(manifest.runs.len()), &all, sink)
 }
 
-/// As `pour`, of the blocks in `wanted` alone, which ascend and do not overlap. Rows of hashes are read whole.
+/// As `pour`, of the blocks in `wanted` alone, which ascend and do not overlap. `rows`: those of the runs.
 pub(crate) fn pour_blocks(
     portion: &Portion,
     runs: &[Run],
+    rows: &mut HashRows,
     wanted: &[Range<u64>],
     sink: &(dyn Fn(u64, &[u8]) + Sync),
 ) -> Result<()> {
-    let mut rows = Vec::with_capacity(runs.len());
-    for run in runs {
+    let mut read = Vec::with_capacity(runs.len());
+    for (index, run) in runs.iter().enumerate() {
         let all = blocks_of(run);
         let first = wanted.partition_point(|range| range.end <= all.start);
         let inside = wanted[first..].iter().take_while(|range| range.start < all.end);
         let inside: Vec<_> = inside.map(|range| range.start.max(all.start)..range.end.min(all.end)).collect();
         if !inside.is_empty() {
-            let bytes = run.blocks * HASH_BYTES as u64;
-            let row = portion.read_checked(run.hashes_at, bytes, &run.hashes_hash, &row_of(run))?;
-            rows.push((run.first_block, inside, row));
+            let hashes = rows.of(portion, index, run, &inside)?;
+            read.push((inside, hashes));
         }
     }
     let per_part = READ_BYTES as usize / BLOCK * HASH_BYTES;
     let mut parts = Vec::new();
-    for (first_block, inside, row) in &rows {
+    for (inside, Hashes { blocks, hashes }) in
+        read.iter().flat_map(|(inside, all)| all.iter().map(move |one| (inside, one)))
+    {
         for range in inside {
-            let in_row = |block: u64| (block - first_block) as usize * HASH_BYTES;
-            let mut at = range.start * BLOCK_BYTES;
-            for hashes in row[in_row(range.start)..in_row(range.end)].chunks(per_part) {
+            let (from, to) = (range.start.max(blocks.start), range.end.min(blocks.end));
+            if from >= to {
+                continue;
+            }
+            let in_row = |block: u64| (block - blocks.start) as usize * HASH_BYTES;
+            let mut at = from * BLOCK_BYTES;
+            for hashes in hashes[in_row(from)..in_row(to)].chunks(per_part) {
                 parts.push(Part { at, hashes });
                 at += (hashes.len() / HASH_BYTES * BLOCK) as u64;
             }

@@ -8,7 +8,7 @@ use super::{inner::Inner, restore::Attempted};
 use crate::{
     capture::Region,
     commit::Complete,
-    error::{Error, Result},
+    error::{Error, Result, named},
     group::{agree, gather},
     restore::{Found, Targets},
     space::format::{Item, Manifest},
@@ -154,8 +154,7 @@ impl Inner {
 
 fn item_of<'a>(manifest: &'a Manifest, name: &str, candidate: &Complete) -> Result<&'a Item> {
     manifest.items.iter().find(|item| item.name == name).ok_or_else(|| {
-        let there: Vec<&str> = manifest.items.iter().map(|item| item.name.as_str()).take(REVISIONS_MAX).collect();
-        let there = if there.is_empty() { "nothing".to_owned() } else { there.join(", ") };
+        let there = named(manifest.items.iter().map(|item| item.name.as_str()));
         let why = format!("is not in revision {}, which has on this rank: {there}", candidate.key.number);
         Error::RegionMissing { name: name.to_owned(), why }
     })

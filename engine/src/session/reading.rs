@@ -4,16 +4,13 @@
 
 use super::inner::Inner;
 use crate::{
-    error::{Error, Result},
+    error::{Error, Result, named},
     restore::{Blocks, Stored},
     space::{
         Portion,
         format::{ItemKind, Manifest},
     },
 };
-
-/// Names in a message, at most.
-const NAMES_MAX: usize = 10;
 
 /// What `read` reads from.
 #[derive(Default)]
@@ -100,11 +97,7 @@ impl Inner {
 
 impl Streams {
     fn missing(&self, name: &str) -> Error {
-        let mut there = self.list.iter().map(|stream| stream.name.as_str()).take(NAMES_MAX).collect::<Vec<_>>();
-        if self.list.len() > NAMES_MAX {
-            there.push("and more");
-        }
-        let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
+        let there = named(self.list.iter().map(|stream| stream.name.as_str()));
         let why = format!("revision {} has no stream of this name on this rank; it has: {there}", self.revision);
         Error::argument(format!("stream {name:?}"), why)
     }

@@ -12,7 +12,7 @@ use crate::{
     commit::Complete,
     error::{Error, Result},
     group::{agree, gather},
-    restore::{Blocks, Saved, Sharing, share_of},
+    restore::{Blocks, HashRows, Saved, Sharing, share_of},
     space::{
         Portion,
         format::{Hash, ItemKind, Manifest},
@@ -63,7 +63,10 @@ impl Inner {
         let mut damage = Vec::new();
         for shard in share.regions.shards() {
             let entry = &shards[shard as usize].entry;
-            let pour = |portion: &Portion| share.regions.pour(portion, shard, &portion.read_manifest(entry)?);
+            let pour = |portion: &Portion| {
+                let manifest = portion.read_manifest(entry)?;
+                share.regions.pour(portion, shard, &manifest, &mut HashRows::new(manifest.runs.len()))
+            };
             if let Some(Err(error)) = portions.get(&shard).map(pour) {
                 // What cannot be read is as good as damaged.
                 damage.extend(damage_of(error).into_iter().map(|what| format!("shard {shard}: {what}")));

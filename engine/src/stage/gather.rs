@@ -1,7 +1,8 @@
 //! Gathers pieces in a buffer until it is full: the rank's own, or a chunk of the node's pool.
 
+use super::source::Source;
 use crate::{
-    capture::{Handed, copy},
+    capture::Handed,
     pool::Chunk,
     space::{Aligned, format::BLOCK},
 };
@@ -41,17 +42,17 @@ impl Buffer {
 }
 
 impl Gather {
-    /// Copies as much of `bytes`, `from` bytes behind the beginning of what was handed over, as there is
+    /// Copies as much of `source`, from `from` bytes behind the beginning of what was handed over, as there is
     /// room for; returns how much. Needs a buffer.
-    pub(super) fn add(&mut self, handed: &Handed, from: u64, bytes: &[u8], alignment: u64) -> usize {
+    pub(super) fn add(&mut self, handed: &Handed, from: usize, source: Source<'_>, alignment: u64) -> usize {
         let Some(buffer) = &mut self.buffer else { return 0 };
         let buffer = buffer.bytes_mut();
         let at = self.used.next_multiple_of(alignment as usize).min(buffer.len());
-        let taken = bytes.len().min(buffer.len() - at);
-        if taken > 0 || bytes.is_empty() {
+        let taken = (source.len() - from).min(buffer.len() - at);
+        if taken > 0 || source.len() == from {
             buffer[self.used..at].fill(0);
-            copy(&bytes[..taken], &mut buffer[at..at + taken]);
-            self.held.push(Gathered { handed: *handed, from, bytes: taken as u64, in_buffer: at as u64 });
+            source.copy(from, &mut buffer[at..at + taken]);
+            self.held.push(Gathered { handed: *handed, from: from as u64, bytes: taken as u64, in_buffer: at as u64 });
             self.used = at + taken;
         } else {
             // No room behind the alignment: the rest stays empty.

@@ -9,6 +9,7 @@ mod direct;
 mod gather;
 mod making;
 mod policy;
+mod source;
 mod staging;
 mod threshold;
 

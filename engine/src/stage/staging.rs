@@ -4,6 +4,7 @@ use super::{
     Owner, Policy, Publisher,
     direct::Direct,
     gather::{Buffer, Gather},
+    source::Source,
 };
 use crate::{
     capture::{Handed, Region, Shard},
@@ -97,7 +98,7 @@ impl Staging {
         let handed = self.shard.piece(name, offset, bytes.len() as u64, regions)?;
         hands.set_copying(true);
         self.saving.set_copying(true);
-        let put = self.put(hands, &handed, bytes);
+        let put = self.put(hands, &handed, Source::Row(bytes));
         // The program may do something else now, for long.
         self.saving.set_copying(false);
         put
@@ -155,7 +156,7 @@ impl Staging {
         }
         for region in regions {
             let handed = self.shard.region(region);
-            self.put(hands, &handed, region.bytes())?;
+            self.put(hands, &handed, Source::of(region))?;
         }
         self.leave_all(hands)?;
         let zeros = vec![0; 1 << 20];
@@ -163,7 +164,7 @@ impl Staging {
             let mut from = 0;
             while from < bytes {
                 let part = zeros.len().min((bytes - from) as usize);
-                self.put(hands, &handed.behind(from), &zeros[..part])?;
+                self.put(hands, &handed.behind(from), Source::Row(&zeros[..part]))?;
                 from += part as u64;
             }
         }
@@ -172,27 +173,29 @@ impl Staging {
         self.direct.as_mut().map_or(Ok(()), |direct| direct.finish(&self.saving))
     }
 
-    fn put(&mut self, hands: &Hands<'_>, handed: &Handed, bytes: &[u8]) -> Result<()> {
+    fn put(&mut self, hands: &Hands<'_>, handed: &Handed, source: Source<'_>) -> Result<()> {
         if let Some(error) = self.saving.failure() {
             // What is left would not be written.
             return Err(error.clone());
         }
-        let (begun, waited) = (Instant::now(), self.staged.buffer_wait);
+        let (begun, waited, bytes) = (Instant::now(), self.staged.buffer_wait, source.len() as u64);
         if let Some(direct) = &mut self.direct {
             let at = direct.place(handed);
-            self.saving.has_room(at, bytes.len() as u64)?;
-            direct.write(&self.saving, at, bytes)?;
-            self.shard.lay(handed, 0, bytes.len() as u64, at);
+            self.saving.has_room(at, bytes)?;
+            source.each(|from, part| direct.write(&self.saving, at + from, part))?;
+            self.shard.lay(handed, 0, bytes, at);
         } else {
-            let straight = self.straight_part(hands, bytes.len());
-            self.write_through(hands, handed, &bytes[..straight])?;
-            if straight < bytes.len() {
-                self.gather(hands, handed, straight, bytes)?;
+            // What has to be brought together is gathered.
+            let row = source.row().unwrap_or_default();
+            let straight = self.straight_part(hands, row.len());
+            self.write_through(hands, handed, &row[..straight])?;
+            if straight < source.len() {
+                self.gather(hands, handed, straight, source)?;
             }
         }
         let took = begun.elapsed();
         self.staged.copy += took.saturating_sub(self.staged.buffer_wait - waited);
-        self.pieces.note(bytes.len() as u64, took);
+        self.pieces.note(bytes, took);
         Ok(())
     }
 
@@ -218,14 +221,14 @@ impl Staging {
         Ok(())
     }
 
-    /// Gathers `bytes` from `from` on.
-    fn gather(&mut self, hands: &Hands<'_>, handed: &Handed, from: usize, bytes: &[u8]) -> Result<()> {
-        let small = (bytes.len() as u64) < self.policy.small_below;
+    /// Gathers `source` from `from` on.
+    fn gather(&mut self, hands: &Hands<'_>, handed: &Handed, from: usize, source: Source<'_>) -> Result<()> {
+        let small = (source.len() as u64) < self.policy.small_below;
         let (mut done, mut alignment) = (from, if from == 0 { handed.alignment } else { 1 });
         loop {
             self.have_buffer(hands, small)?;
             let gather = if small { &mut self.small } else { &mut self.main };
-            let taken = gather.add(handed, done as u64, &bytes[done..], alignment);
+            let taken = gather.add(handed, done, source, alignment);
             done += taken;
             if taken > 0 {
                 alignment = 1;
@@ -233,7 +236,7 @@ impl Staging {
             if gather.is_full() {
                 self.leave(hands, small)?;
             }
-            if done == bytes.len() {
+            if done == source.len() {
                 return Ok(());
             }
         }

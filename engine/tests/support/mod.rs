@@ -23,10 +23,11 @@ pub mod whole;
 
 use mainstay_engine::{
     Config, Region, Session,
+    device::Device,
     group::{Group, ThreadGroup},
     space::format::ElementType,
 };
-use std::thread;
+use std::{path::Path, sync::Arc, thread};
 use tempfile::TempDir;
 
 /// Runs `work` once for each rank, on a thread of its own; what they returned, by rank.
@@ -39,6 +40,38 @@ pub fn run<T: Send>(ranks: usize, work: impl Fn(usize, Box<dyn Group>) -> T + Sy
         let threads: Vec<_> = ThreadGroup::new(ranks).into_iter().enumerate().map(spawn).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     })
+}
+
+/// The same with a session on `space` for each, which is closed in the end.
+pub fn in_sessions<T: Send>(
+    space: &Path,
+    ranks: usize,
+    config: &Config,
+    work: impl Fn(usize, &mut Session) -> T + Sync,
+) -> Vec<T> {
+    run(ranks, |rank, group| {
+        let session = Session::open(group, space, config.clone()).unwrap();
+        to_the_end(session, |session| work(rank, session))
+    })
+}
+
+/// The same on `device`.
+pub fn in_sessions_on<T: Send>(
+    device: &Arc<dyn Device>,
+    ranks: usize,
+    config: &Config,
+    work: impl Fn(usize, &mut Session) -> T + Sync,
+) -> Vec<T> {
+    run(ranks, |rank, group| {
+        let session = Session::open_on(group, device.clone(), config.clone()).unwrap();
+        to_the_end(session, |session| work(rank, session))
+    })
+}
+
+fn to_the_end<T>(mut session: Session, work: impl FnOnce(&mut Session) -> T) -> T {
+    let done = work(&mut session);
+    session.close().unwrap();
+    done
 }
 
 /// What one rank of the test jobs saves: a region of several chunks, a small one and an empty one.

@@ -4,16 +4,13 @@
 //! What must hold: every cell of a box comes from the lowest shard that has it, or nothing is filled; what has
 //! no place in a global array comes back only where there is no doubt which rank gets what.
 
-mod cells;
-mod rows;
 mod share;
 
-use cells::{Cells, Uncovered, cover};
-use rows::Rows;
 pub(crate) use share::{Sharing, box_of, share_of};
 
-use super::{pour::pour_blocks, scatter::Scatter};
+use super::{hash_rows::HashRows, pour::pour_blocks, scatter::Scatter};
 use crate::{
+    boxes::Rows,
     capture::Region,
     error::Result,
     space::{
@@ -68,8 +65,8 @@ impl<'a> Redistribution<'a> {
         self.by_shard.keys().copied()
     }
 
-    /// Fills the regions with what the shard of this `manifest` in `portion` has for them.
-    pub(crate) fn pour(&self, portion: &Portion, shard: u32, manifest: &Manifest) -> Result<()> {
+    /// Fills the regions with what the shard of this `manifest` in `portion` has for them; `rows` are its hashes.
+    pub(crate) fn pour(&self, portion: &Portion, shard: u32, manifest: &Manifest, rows: &mut HashRows) -> Result<()> {
         let moves: &[Move<'_>] = self.by_shard.get(&shard).map_or(&[], Vec::as_slice);
         let (mut pairs, mut wanted) = (Vec::with_capacity(moves.len()), Vec::new());
         for one in moves {
@@ -79,9 +76,11 @@ impl<'a> Redistribution<'a> {
             wanted.extend(blocks_of(&item.extents, one.rows.stretches()));
         }
         let scatter = Scatter::new(pairs);
-        pour_blocks(portion, &manifest.runs, &united(wanted), &|at, bytes| {
+        pour_blocks(portion, &manifest.runs, rows, &united(wanted), &|at, bytes| {
             scatter.fill(at, bytes, |one: &Move<'_>, offset, part| {
-                one.rows.each(offset, part, |to, bytes| one.region.copy_in(to, bytes));
+                one.rows.each(offset..offset + part.len() as u64, |from, to, bytes| {
+                    one.region.copy_in(to, &part[(from - offset) as usize..][..bytes]);
+                });
             });
         })
     }

@@ -1,7 +1,8 @@
 //! Which rank gets what of a revision that other ranks have saved.
 
-use super::{Cells, Redistribution, Rows, Saved, Uncovered, cover};
+use super::{Redistribution, Saved};
 use crate::{
+    boxes::{Cells, Rows, Uncovered, cover},
     capture::Region,
     error::{Error, Result},
     restore::regions::{is_same, saved_as},

@@ -168,21 +168,24 @@ impl Box {
     /// Why a box of this shape cannot be here; `None` if it can. Whatever passes has fewer than 2^63 bytes in
     /// all, and so has its global array.
     pub fn refusal(&self, element: ElementType, shape: &[u64]) -> Option<String> {
+        self.refusal_in("the global array", element, shape)
+    }
+
+    /// The same, of what lies in `whole`, as messages call it.
+    pub(crate) fn refusal_in(&self, whole: &str, element: ElementType, shape: &[u64]) -> Option<String> {
         let (global, offset) = (&self.global_shape, &self.offset);
         if global.len() != shape.len() || offset.len() != shape.len() {
             let (of, at, here) = (global.len(), offset.len(), shape.len());
-            return Some(format!("{here} dimensions, its global array has {of} and its offset {at} numbers"));
+            return Some(format!("{here} dimensions, {whole} has {of} and the offset {at} numbers"));
         }
         for (side, ((from, cells), all)) in offset.iter().zip(shape).zip(global).enumerate() {
             if from.checked_add(*cells).is_none_or(|end| end > *all) {
-                return Some(format!(
-                    "{cells} cells from {from} on along side {side}, where the global array has {all}"
-                ));
+                return Some(format!("{cells} cells from {from} on along side {side}, where {whole} has {all}"));
             }
         }
         let product = global.iter().try_fold(element.size(), |total, n| total.checked_mul(*n));
         let fits = product.is_some_and(|bytes| i64::try_from(bytes).is_ok());
-        (!fits).then(|| "a global array of more bytes than any memory has".to_owned())
+        (!fits).then(|| format!("{whole} has more bytes than any memory"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Boxes of cells in a global array of n dimensions: what two share, what is left, and which of many cover one.
+//! Boxes of cells in an array of n dimensions: what two share, what is left, and which of many cover one.
 
 use crate::space::format::PlaceInWhole;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Cells that two boxes share, as rows of bytes in both: where each lies in the one and in the other.
+//! Cells that two places share, as rows of bytes: where each lies in the one and in the other.
 
 use super::Cells;
 use std::ops::Range;
@@ -6,10 +6,10 @@ use std::ops::Range;
 /// Rows so close are read with what lies between them: a read costs as much as some blocks.
 const GAP_BYTES: u64 = 16 << 10;
 
-/// Rows of one length. Both boxes hold their cells in a row, the slowest side first.
-#[derive(Debug)]
+/// Rows of one length. In both places the slowest side comes first.
+#[derive(Debug, Clone)]
 pub(crate) struct Rows {
-    /// How many there are along each outer side, and how far apart in either box, in bytes.
+    /// How many there are along each outer side, and how far apart in either place, in bytes.
     sides: Vec<Side>,
     bytes: u64,
     count: u64,
@@ -26,34 +26,46 @@ struct Side {
 }
 
 impl Rows {
-    /// `shared` cells of `element_bytes` each, which lie in `source` and in `target`. No product overflows:
-    /// neither box has 2^63 bytes.
+    /// `shared` cells of `element_bytes` each, which lie in `source` and in `target`. Both boxes hold their cells in
+    /// a row.
     pub(crate) fn new(shared: &Cells, source: &Cells, target: &Cells, element_bytes: u64) -> Rows {
-        let (shape, of, into) = (shared.shape(), source.shape(), target.shape());
-        let mut sides = Vec::with_capacity(shape.len());
-        let (mut from, mut to, mut in_row) = (0, 0, true);
-        let (mut bytes, mut source_bytes, mut target_bytes) = (element_bytes, element_bytes, element_bytes);
-        for side in (0..shape.len()).rev() {
-            from += (shared.from[side] - source.from[side]) * source_bytes;
-            to += (shared.from[side] - target.from[side]) * target_bytes;
-            // Up to the first side that either does not hold whole, the cells follow one another in both.
-            if in_row {
-                bytes *= shape[side];
-                in_row = shape[side] == of[side] && shape[side] == into[side];
+        let [of, into] = [source, target].map(|cells| strides(&cells.shape(), element_bytes));
+        let behind = |cells: &Cells, strides: &[u64]| {
+            let sides = shared.from.iter().zip(&cells.from).zip(strides);
+            sides.map(|((from, first), stride)| (from - first) * stride).sum()
+        };
+        let (source, target) = (behind(source, &of), behind(target, &into));
+        Rows { source, target, ..Rows::strided(&shared.shape(), element_bytes, &of, &into) }
+    }
+
+    /// Cells in a row, of a box of this `shape`, whose neighbours along each side lie `target` bytes apart elsewhere.
+    pub(crate) fn spread(shape: &[u64], element_bytes: u64, target: &[u64]) -> Rows {
+        Rows::strided(shape, element_bytes, &strides(shape, element_bytes), target)
+    }
+
+    fn strided(shape: &[u64], element_bytes: u64, source: &[u64], target: &[u64]) -> Rows {
+        let (mut sides, mut bytes) = (Vec::with_capacity(shape.len()), element_bytes);
+        for (side, cells) in shape.iter().enumerate().rev().filter(|(_, cells)| **cells != 1) {
+            // Up to the first gap in either place the cells follow one another in both.
+            if sides.is_empty() && source[side] == bytes && target[side] == bytes {
+                bytes *= cells;
             } else {
-                sides.push(Side { rows: shape[side], source: source_bytes, target: target_bytes });
+                sides.push(Side { rows: *cells, source: source[side], target: target[side] });
             }
-            source_bytes *= of[side];
-            target_bytes *= into[side];
         }
         sides.reverse();
         let count = sides.iter().map(|side| side.rows).product();
-        Rows { sides, bytes, count, source: from, target: to }
+        Rows { sides, bytes, count, source: 0, target: 0 }
     }
 
     /// All of an item of so many bytes.
     pub(crate) fn whole(bytes: u64) -> Rows {
         Rows { sides: Vec::new(), bytes, count: 1, source: 0, target: 0 }
+    }
+
+    /// Where it lies in the target, if all of it is one row.
+    pub(crate) fn alone(&self) -> Option<u64> {
+        self.sides.is_empty().then_some(self.target)
     }
 
     /// Where row `index` lies in the source and in the target.
@@ -66,23 +78,22 @@ impl Rows {
         (source, target)
     }
 
-    /// Gives `put` what belongs to the rows of `bytes`, which lie at `at` in the source: an offset in the
-    /// target, and the bytes for it.
-    pub(crate) fn each(&self, at: u64, bytes: &[u8], mut put: impl FnMut(u64, &[u8])) {
-        let end = at + bytes.len() as u64;
-        // Rows ascend in the source: the first that ends behind `at`.
+    /// Gives `put` what of the rows lies in `range` of the source: where in the source, where in the target, and how
+    /// many bytes.
+    pub(crate) fn each(&self, range: Range<u64>, mut put: impl FnMut(u64, u64, usize)) {
+        // Rows ascend in the source: the first that ends behind the beginning.
         let (mut first, mut after) = (0, self.count);
         while first < after {
             let middle = first + (after - first) / 2;
-            if self.row(middle).0 + self.bytes <= at { first = middle + 1 } else { after = middle }
+            if self.row(middle).0 + self.bytes <= range.start { first = middle + 1 } else { after = middle }
         }
         for index in first..self.count {
             let (source, target) = self.row(index);
-            let (from, to) = (source.max(at), (source + self.bytes).min(end));
+            let (from, to) = (source.max(range.start), (source + self.bytes).min(range.end));
             if from >= to {
                 break;
             }
-            put(target + (from - source), &bytes[(from - at) as usize..(to - at) as usize]);
+            put(from, target + (from - source), (to - from) as usize);
         }
     }
 
@@ -101,6 +112,15 @@ impl Rows {
             from..from + span
         })
     }
+}
+
+/// How far apart neighbours lie along each side of an array without gaps, in bytes.
+pub(super) fn strides(shape: &[u64], element_bytes: u64) -> Vec<u64> {
+    let mut strides = vec![element_bytes; shape.len()];
+    for side in (1..shape.len()).rev() {
+        strides[side - 1] = strides[side] * shape[side];
+    }
+    strides
 }
 
 #[cfg(test)]
@@ -142,8 +162,8 @@ mod tests {
             let mut at = 0;
             while at < from.len() {
                 let end = random.usize(at + 1..=from.len());
-                rows.each(at as u64, &from[at..end], |to, part| {
-                    into[to as usize..][..part.len()].copy_from_slice(part)
+                rows.each(at as u64..end as u64, |source, target, bytes| {
+                    into[target as usize..][..bytes].copy_from_slice(&from[source as usize..][..bytes])
                 });
                 at = end;
             }

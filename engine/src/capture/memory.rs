@@ -1,0 +1,70 @@
+//! Where a region's bytes lie in the program's memory: in a row, or in rows with gaps between them, as the inside of
+//! an array with ghost cells does.
+//!
+//! What must hold: no byte is touched that is not the region's.
+
+use super::copy::copy;
+use crate::boxes::Rows;
+
+#[derive(Debug, Clone)]
+pub(super) struct Memory {
+    address: *mut u8,
+    bytes: u64,
+    rows: Rows,
+}
+
+// SAFETY: the address is used only inside calls that the owner of the memory makes (see `Region::new`).
+#[allow(unsafe_code)]
+unsafe impl Send for Memory {}
+// SAFETY: as above; while a restore fills regions from several threads, each byte has one writer.
+#[allow(unsafe_code)]
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    pub(super) fn in_a_row(address: *mut u8, bytes: u64) -> Memory {
+        Memory { address, bytes, rows: Rows::whole(bytes) }
+    }
+
+    /// The same bytes, where `rows` say: from all of them in a row to places behind the address.
+    pub(super) fn in_rows(self, rows: Rows) -> Memory {
+        Memory { rows, ..self }
+    }
+
+    pub(super) fn row(&self) -> Option<&[u8]> {
+        self.rows.alone().map(|at| self.at(at, self.bytes as usize))
+    }
+
+    /// Copies the bytes from `offset` on.
+    pub(super) fn copy_out(&self, offset: u64, into: &mut [u8]) {
+        self.rows.each(self.range(offset, into.len()), |from, at, bytes| {
+            copy(self.at(at, bytes), &mut into[(from - offset) as usize..][..bytes]);
+        });
+    }
+
+    /// Puts `from` where the bytes from `offset` on lie.
+    #[allow(unsafe_code)]
+    pub(super) fn copy_in(&self, offset: u64, from: &[u8]) {
+        self.rows.each(self.range(offset, from.len()), |source, at, bytes| {
+            // SAFETY: inside the region, which is writable and ours during the call (`Region::new`); other
+            // threads write other bytes of it.
+            let into = unsafe { std::slice::from_raw_parts_mut(self.address.add(at as usize), bytes) };
+            copy(&from[(source - offset) as usize..][..bytes], into);
+        });
+    }
+
+    fn range(&self, offset: u64, bytes: usize) -> std::ops::Range<u64> {
+        let end = offset + bytes as u64;
+        assert!(end <= self.bytes);
+        offset..end
+    }
+
+    /// Bytes of one row.
+    #[allow(unsafe_code)]
+    fn at(&self, at: u64, bytes: usize) -> &[u8] {
+        if bytes == 0 {
+            return &[];
+        }
+        // SAFETY: inside the region, which stays readable and unchanged during the call (`Region::new`).
+        unsafe { std::slice::from_raw_parts(self.address.add(at as usize), bytes) }
+    }
+}

@@ -1,0 +1,93 @@
+//! Tests: a portion of a file in memory.
+
+use crate::{
+    device::File,
+    space::{
+        LayoutFile, Portion, data_from,
+        format::{BLOCK, BLOCK_BYTES, HASH_BYTES, Header, PortionPlace, Run, hash, hash_blocks},
+    },
+};
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+/// Counts the bytes that are read from it.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    pub(super) bytes: Vec<u8>,
+    pub(super) read: AtomicU64,
+}
+
+impl File for Memory {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let from = &self.bytes[(offset as usize).min(self.bytes.len())..];
+        let bytes = from.len().min(buffer.len());
+        buffer[..bytes].copy_from_slice(&from[..bytes]);
+        self.read.fetch_add(bytes as u64, Ordering::Relaxed);
+        Ok(bytes)
+    }
+
+    fn write_at(&self, _: &[u8], _: u64) -> io::Result<usize> {
+        unreachable!("nothing is written")
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn bytes(&self) -> io::Result<u64> {
+        Ok(self.bytes.len() as u64)
+    }
+}
+
+const SLOT_STRIDE: u64 = 64 << 10;
+/// The portion begins here in its file.
+pub(super) const AT: u64 = 5 * BLOCK_BYTES;
+
+impl Memory {
+    /// A portion of runs of so many blocks, random bytes all over, each run's row of hashes behind all data
+    /// and on no block's border.
+    pub(super) fn of(blocks: &[u64], random: &mut fastrand::Rng) -> (Memory, Vec<Run>) {
+        let mut first_block = data_from(SLOT_STRIDE) / BLOCK_BYTES;
+        let all: u64 = blocks.iter().sum();
+        let end = (first_block + all + blocks.len() as u64) * BLOCK_BYTES;
+        let mut bytes: Vec<u8> = std::iter::repeat_with(|| random.u8(..)).take((AT + end) as usize).collect();
+        let mut runs = Vec::new();
+        for blocks in blocks {
+            // One block is left between runs.
+            first_block += 1;
+            let data = (AT + first_block * BLOCK_BYTES) as usize..(AT + (first_block + blocks) * BLOCK_BYTES) as usize;
+            let mut row = vec![0; *blocks as usize * HASH_BYTES];
+            hash_blocks(&bytes[data], &mut row);
+            bytes.extend_from_slice(&row[..5]);
+            let hashes_at = bytes.len() as u64 - AT;
+            bytes.extend_from_slice(&row);
+            runs.push(Run { first_block, blocks: *blocks, hashes_at, hashes_hash: hash(&row) });
+            first_block += blocks;
+        }
+        bytes.resize(bytes.len().next_multiple_of(BLOCK), 0);
+        (Memory { bytes, ..Memory::default() }, runs)
+    }
+}
+
+pub(super) fn portion(memory: &Arc<Memory>) -> Portion {
+    let place = PortionPlace { rank: 0, at: AT, bytes: memory.bytes.len() as u64 - AT };
+    let header = Header {
+        layout_id: [7; 16],
+        layout_number: 1,
+        ranks: 1,
+        created_unix_ns: 0,
+        slot_stride: SLOT_STRIDE,
+        file_bytes: memory.bytes.len() as u64,
+        holds_at: 0,
+        holds_bytes: 0,
+        portions: vec![place],
+    };
+    let (file, bytes) = (memory.clone(), header.file_bytes);
+    let layout = LayoutFile { name: "file".to_owned(), path: "file".into(), header, file, bytes };
+    Portion::new(&layout, place)
+}

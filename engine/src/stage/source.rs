@@ -1,0 +1,60 @@
+//! What is staged: bytes in a row, or a region whose rows lie apart.
+
+use crate::{
+    capture::{Region, copy},
+    error::Result,
+};
+
+/// Rows that lie apart are brought together in parts of this size, where they are not copied anyway.
+const PART_BYTES: usize = 1 << 20;
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Source<'a> {
+    Row(&'a [u8]),
+    Rows(&'a Region),
+}
+
+impl<'a> Source<'a> {
+    pub(super) fn of(region: &'a Region) -> Source<'a> {
+        region.row().map_or(Source::Rows(region), Source::Row)
+    }
+
+    pub(super) fn len(self) -> usize {
+        match self {
+            Source::Row(bytes) => bytes.len(),
+            Source::Rows(region) => region.description.bytes as usize,
+        }
+    }
+
+    /// The bytes, where they can be had without a copy.
+    pub(super) fn row(self) -> Option<&'a [u8]> {
+        match self {
+            Source::Row(bytes) => Some(bytes),
+            Source::Rows(_) => None,
+        }
+    }
+
+    /// Copies those from `from` on.
+    pub(super) fn copy(self, from: usize, into: &mut [u8]) {
+        match self {
+            Source::Row(bytes) => copy(&bytes[from..][..into.len()], into),
+            Source::Rows(region) => region.copy_out(from as u64, into),
+        }
+    }
+
+    /// Gives `write` all of them, from offset to offset.
+    pub(super) fn each(self, mut write: impl FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
+        if let Source::Row(bytes) = self {
+            return write(0, bytes);
+        }
+        let mut part = vec![0; PART_BYTES.min(self.len())];
+        let mut from = 0;
+        while from < self.len() {
+            let bytes = part.len().min(self.len() - from);
+            self.copy(from, &mut part[..bytes]);
+            write(from as u64, &part[..bytes])?;
+            from += bytes;
+        }
+        Ok(())
+    }
+}

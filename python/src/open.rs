@@ -1,0 +1,115 @@
+//! A session while it is open, and how its calls get at it: one at a time, without the interpreter.
+
+use crate::{
+    buffer::Buffer,
+    error::{detached, raise},
+    session::Session,
+    stream::{self, Files},
+};
+use mainstay_engine::{Error, Session as Engine};
+use pyo3::prelude::*;
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, MutexGuard, TryLockError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+pub(crate) struct Open {
+    /// Given up only to be closed or dropped.
+    pub(crate) engine: Option<Engine>,
+    /// What is protected: the engine's regions point into it, so it goes last.
+    pub(crate) held: HashMap<String, Buffer>,
+    pub(crate) files: Files,
+    /// Told to the group when all ranks end the session together.
+    pub(crate) ends: Arc<AtomicBool>,
+}
+
+impl Session {
+    /// Ours alone, for one call.
+    pub(crate) fn lock(&self) -> Result<MutexGuard<'_, Option<Open>>, Error> {
+        match self.open.try_lock() {
+            Ok(open) => Ok(open),
+            Err(TryLockError::Poisoned(open)) => Ok(open.into_inner()),
+            Err(TryLockError::WouldBlock) => Err(Error::argument(
+                "session",
+                "a call of it is under way in another thread; use a session from one thread at a time",
+            )),
+        }
+    }
+
+    pub(crate) fn local<T>(&self, py: Python<'_>, call: impl FnOnce(&mut Open) -> Result<T, Error>) -> PyResult<T> {
+        let called = self.lock().and_then(|mut open| call(open.as_mut().ok_or_else(closed)?));
+        called.map_err(|error| raise(py, &error))
+    }
+
+    /// Calls the engine without the interpreter.
+    pub(crate) fn call<T: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(&mut Engine) -> Result<T, Error> + Send,
+    ) -> PyResult<T> {
+        self.local(py, |open| {
+            let engine = open.engine()?;
+            detached(py, || call(engine))
+        })
+    }
+
+    /// A checkpoint begins or ends, or a restore: files that are open on streams are of no use any more.
+    pub(crate) fn turn(&self, py: Python<'_>) -> PyResult<()> {
+        self.local(py, |open| {
+            open.files.turn();
+            Ok(())
+        })
+    }
+
+    /// Has the files that are being written write out what they buffer.
+    pub(crate) fn flush(&self, py: Python<'_>) -> Result<(), Error> {
+        // Their own code calls this session.
+        let writers = self.lock()?.as_mut().map(|open| open.files.writers()).unwrap_or_default();
+        stream::flush(py, &writers)
+    }
+
+    /// As `call`, for what reads or fills the buffers: with an error if one is not where it was.
+    pub(crate) fn call_held<T: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(&mut Engine, Result<(), Error>) -> Result<T, Error> + Send,
+    ) -> PyResult<T> {
+        self.local(py, |open| {
+            let in_place = open.held.iter().try_for_each(|(name, buffer)| buffer.check(py, name));
+            let engine = open.engine()?;
+            detached(py, || call(engine, in_place))
+        })
+    }
+
+    /// Ends the session in order, together with the other ranks.
+    pub(crate) fn end(&self, py: Python<'_>) -> Result<(), Error> {
+        // Held to the end: until then other threads are told that a call is under way.
+        let mut state = self.lock()?;
+        let Some(mut open) = state.take() else { return Ok(()) };
+        open.ends.store(true, Ordering::Relaxed);
+        let Some(engine) = open.engine.take() else { return Ok(()) };
+        detached(py, || engine.close())
+    }
+}
+
+impl Open {
+    pub(crate) fn engine(&mut self) -> Result<&mut Engine, Error> {
+        self.engine.as_mut().ok_or_else(closed)
+    }
+}
+
+impl Drop for Open {
+    /// A session that was not closed waits for its own part of the last revision, without the interpreter.
+    fn drop(&mut self) {
+        if let Some(engine) = self.engine.take() {
+            Python::try_attach(|py| py.detach(|| drop(engine)));
+        }
+    }
+}
+
+fn closed() -> Error {
+    Error::argument("session", "it is closed; open another one")
+}
