@@ -109,7 +109,7 @@ def measure(o, program, place, processes, ways):
         # Pools of its own: what else starts on this machine would look into their spaces, and be counted.
         with tempfile.TemporaryDirectory(prefix="space-", dir=SHARED_MEMORY) as scratch:
             os.environ["MAINSTAY_POOL_DIRECTORY"] = scratch
-            words = [program, lists, bytes_each, o.rounds, *results.way_words(ways, int(of_node))]
+            words = [program, lists, bytes_each, o.rounds, *results.way_words(ways, len(folders), int(of_node))]
             mpi.converse(processes, words, scratch, LIMIT_S, told)
     finally:
         shutil.rmtree(folders[0])

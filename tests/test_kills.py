@@ -66,7 +66,7 @@ def folder(scratch, monkeypatch):
 class Board:
     """What each rank is doing, also after its death."""
 
-    CELL = struct.Struct("@IIQII40x")
+    CELL = struct.Struct("@IIQIII36x")
 
     def __init__(self, path):
         path.write_bytes(bytes(16 * self.CELL.size))
@@ -80,9 +80,13 @@ class Board:
 
     def signalled(self, rank):
         """The phases, of the program and of the I/O, in which a signal came."""
-        *_, program, io = self.CELL.unpack_from(self._map, rank * self.CELL.size)
+        *_, program, io, _ = self.CELL.unpack_from(self._map, rank * self.CELL.size)
         hit = [phase for number, phase in enumerate(PROGRAM) if program >> number & 1]
         return hit + [phase for number, phase in enumerate(IO) if io >> number & 1]
+
+    def writes(self, rank):
+        """To the space, since its first checkpoint began."""
+        return self.CELL.unpack_from(self._map, rank * self.CELL.size)[-1]
 
     def clear(self):
         self._map[:] = bytes(len(self._map))

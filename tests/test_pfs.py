@@ -157,7 +157,10 @@ def test_a_count_that_is_none_and_hints_out_of_range_are_refused_by_name(job):
     all_refused(job("hint:mainstay_keep:0", "open"), "open", "INVALID_ARGUMENT", "hint mainstay_keep: ", "1 to 1000")
     all_refused(job("hint:striping_factor:70000", "open"), "open", "INVALID_ARGUMENT", "hint striping_factor: ", "65536")
     all_refused(job("hint:striping_unit:1000", "open"), "open", "INVALID_ARGUMENT", "hint striping_unit: ", "64 KiB")
-    said = job("hint:striping_factor:4", "hint:striping_unit:65536", "hint:cb_nodes:4", "hint:no_such:x=y", "hint:mainstay_keep:2", "open", "write:1:10", "read", "close")
+    all_refused(job("hint:mainstay_kep:2", "open"), "open", "INVALID_ARGUMENT", "hint mainstay_kep: ", "did you mean keep?")
+    # What follows a line break is no hint.
+    broken = ["hint:no_such:x\nmainstay_keep=0", "hint:no\nmainstay_keep=0:x"]
+    said = job("hint:striping_factor:4", "hint:striping_unit:65536", "hint:cb_nodes:4", "hint:no_such:x=y", *broken, "hint:mainstay_keep:2", "open", "write:1:10", "read", "close")
     assert brought(said, "read") == [[(1, bytes, 1)] for bytes in sizes(10)]
 
 

@@ -34,6 +34,12 @@ def test_boxes_and_readers(scratch):
             "step": ("region", "<i8", (), None, None, 8),
             "log": ("stream", "|u1", (9,), None, None, 9),
         }
+        assert repr(shard) == "<mainstay.Shard: 0, 3 items>"
+        assert [repr(item) for item in shard.items] == [
+            "<mainstay.Item: stream log, bytes (9,), 9 bytes>",
+            "<mainstay.Item: region u, f32 (3, 5) at (1, 2) of (6, 8), 60 bytes>",
+            "<mainstay.Item: region step, i64 (), 8 bytes>",
+        ]
         assert reader.read(0, "u") == part.tobytes()
         assert reader.read(0, "log", 5, 99) == b"text" and reader.read(0, "log", 5, 2) == b"te"
         rest = bytearray(8)

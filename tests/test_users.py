@@ -8,7 +8,9 @@ import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy
 import pytest
+from command import MAINSTAY
 from jobs import run
 from library import LIBRARY
 from mpi import OPENMPI, SHARED_MEMORY
@@ -104,6 +106,72 @@ def test_a_planted_link_to_nowhere_makes_no_file(adopt, scratch):
     (space / "lock").symlink_to(scratch / "made")
     status, output = run(RANKS, [adopt, space, STEPS], scratch)
     assert status != 0 and not (scratch / "made").exists(), output
+
+
+# Of the command, for a space and a folder of who calls it: what only looks, and what would change the space.
+HOLDS = ["hold {}", "view {} --hdf5 {mine}/held.h5"]
+LOOKS = ["ls {}", "show {} --table", "verify {}", "export {} {mine}/files", "view {} --hdf5 {mine}/copy.h5 --copy",
+         "view {} --hdf5 {mine}/view.h5 --no-hold"]  # fmt: skip
+CHANGES = ["reserve {} --ranks 1 --per-rank 1MiB", "grow {} --per-rank 4MiB", "prune {} --keep-last 1", *HOLDS]
+
+
+def command(words, space, mine, user=OTHER, group=OTHER):
+    words = [MAINSTAY, *words.format(space, mine=mine).split()]
+    who = {"user": user, "group": user, "extra_groups": [group]}
+    return subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=60, **who)
+
+
+def of_the_other(home):
+    """A folder of the other user's own."""
+    mine = home / "mine"
+    mine.mkdir()
+    os.chown(mine, OTHER, OTHER)
+    return mine
+
+
+def all_denied(commands, space, mine, group=OTHER):
+    """Nothing changes, neither there nor at the caller's."""
+    before, made = snapshot(space), snapshot(mine)
+    for words in commands:
+        done = command(words, space, mine, group=group)
+        assert done.returncode == 4 and not done.stdout, (words, done)
+        told = done.stderr
+        assert str(space) in told and "Permission denied" in told and "give this user the right" in told, (words, told)
+    assert snapshot(space) == before and snapshot(mine) == made
+
+
+def test_another_user_neither_looks_at_a_space_nor_changes_it(faults, home):
+    space, mine = home / "space", of_the_other(home)
+    made = as_user(NOBODY, faults, "--solo", space, "open", "save:1", "wait", "close")
+    assert "= 0 close OK" in made.stdout, made
+    all_denied([*LOOKS, *CHANGES], space, mine)
+    read = as_user(OTHER, faults, "--solo", space, "read:1")
+    assert "= 0 open IO" in read.stdout and "Permission denied" in read.stdout, read
+    # Nor is one made at another's.
+    done = command(CHANGES[0], home / "new", mine)
+    assert done.returncode == 4 and "Permission denied" in done.stderr and not (home / "new").exists(), done
+    for words in [*LOOKS, *CHANGES]:
+        done = command(words, space, home, user=NOBODY)
+        assert done.returncode == 0 or "grow" in done.stderr, (words, done)
+
+
+def test_a_space_that_its_owner_opens_to_a_group_is_read_by_it_and_no_more(faults, home, pools):
+    """Also while a job is at work, which it cannot ask to hold anything."""
+    space, mine = home / "space", of_the_other(home)
+    with holding(faults, space, NOBODY):
+        space.chmod(0o750)
+        for path in space.iterdir():
+            path.chmod(0o640)
+        before = snapshot(space)
+        all_denied([*LOOKS, *CHANGES], space, mine)
+        for words in LOOKS:
+            done = command(words, space, mine, group=NOBODY)
+            assert done.returncode == 0, (words, done)
+        [step] = (mine / "files").rglob("step.npy")
+        assert numpy.load(step) == 1
+        all_denied(HOLDS, space, mine, group=NOBODY)
+    all_denied(CHANGES, space, mine, group=NOBODY)
+    assert snapshot(space) == before
 
 
 # What another user tries on a file of a pool: what came of each.

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from mpi import OPENMPI
 from paused import Paused
-from programs import build_c
+from programs import build_c, build_python
 from staged import pool_directory
 
 RANKS = 2
@@ -33,10 +33,16 @@ def processor_s(rank, job):
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
+@pytest.fixture(scope="module", params=["c", "python"])
+def faults(request):
+    if request.param == "python":
+        return build_python("faults.py", "faults-python")
+    return build_c(["faults.c"], "faults", "-Wno-misleading-indentation")
+
+
 @pytest.mark.parametrize("aggregators", [0, 1])
-def test_a_rank_that_waits_for_another_sleeps(shim, scratch, aggregators):
+def test_a_rank_that_waits_for_another_sleeps(faults, shim, scratch, aggregators):
     """It span in MPI, which on a full machine took as much of it as the writing."""
-    faults = build_c(["faults.c"], "faults", "-Wno-misleading-indentation")
     # Of two ranks the second waits for its aggregator, or the first for the other.
     late, waiting = (0, 1) if aggregators else (1, 0)
     space, held = scratch / "space", scratch / "held"

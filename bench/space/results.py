@@ -2,9 +2,10 @@
 
 from harness import rows
 
-# Settings of each, and whether it runs on the mounts that have lazy I/O.
+# Settings of each, and whether it runs on the mounts that have lazy I/O. {nodes}: how many nodes there are.
 DELEGATED = {
     "delegated_node": ("per=node", False),
+    "delegated_aggregators": ("per=node,aggregators={nodes}", False),
     "delegated_direct": ("per=node,stage=direct", False),  # waits for t3, as the paper's interface does
     "delegated_rank": ("per=rank", False),
     "delegated_app": ("per=app", False),
@@ -26,11 +27,11 @@ PUBLISHED_TIME = {
 PUBLISHED_REQUESTS = {"segmented": 0.2, "file": 0.3}  # one metadata server, any number of processes
 
 
-def way_words(ways, pool_bytes):
+def way_words(ways, nodes, pool_bytes):
     """The ways as the program takes them; each node has a pool of so much."""
 
     def settings(way):
-        return f"@{int(is_lazy(way))}:{DELEGATED[way][0]},pool_bytes={pool_bytes}"
+        return f"@{int(is_lazy(way))}:{DELEGATED[way][0].format(nodes=nodes)},pool_bytes={pool_bytes}"
 
     return [way + settings(way) if way in DELEGATED else way for way in ways]
 

@@ -155,7 +155,7 @@ impl Group for CGroup {
 
     #[allow(unsafe_code)]
     fn send(&self, to: usize, bytes: &[u8]) -> Result<()> {
-        let Some(send) = self.table.send else { return Err(null("send of the group, which aggregators need")) };
+        let Some(send) = self.table.send else { return Err(null("send")) };
         // SAFETY: pointer and length are those of the slice.
         let code = unsafe { send(self.table.context, to as u32, bytes.as_ptr().cast(), bytes.len()) };
         self.check(code, &format!("sending to rank {to}"))
@@ -164,7 +164,7 @@ impl Group for CGroup {
     #[allow(unsafe_code)]
     fn receive(&self, from: usize, into: &mut [u8]) -> Result<()> {
         let Some(receive) = self.table.receive else {
-            return Err(null("receive of the group, which aggregators need"));
+            return Err(null("receive"));
         };
         // SAFETY: pointer and length are those of the slice.
         let code = unsafe { receive(self.table.context, from as u32, into.as_mut_ptr().cast(), into.len()) };

@@ -167,9 +167,13 @@ fn a_space_that_is_used_grows_and_is_not_reserved() {
 #[test]
 fn what_grows_and_has_less_room_is_told() {
     let space = Space::with(1, 2);
-    for (bytes, is_small) in [("100KiB", true), (SHARD, false), ("1MiB", false)] {
-        let ran = space.mainstay(&["grow", "--per-rank", bytes]);
-        assert_eq!((ran.code, ran.err.contains("less room than 3 shards")), (0, is_small), "{bytes}: {ran:?}");
+    let path = space.path();
+    let [per_rank, like, path] = ["--per-rank", "--like", path.to_str().unwrap()];
+    for (how, value, is_small) in
+        [(per_rank, "100KiB", true), (per_rank, SHARD, false), (per_rank, "1MiB", false), (like, path, false)]
+    {
+        let ran = space.mainstay(&["grow", how, value]);
+        assert_eq!((ran.code, ran.err.contains("less room than 3 shards")), (0, is_small), "{value}: {ran:?}");
     }
 }
 

@@ -42,8 +42,8 @@ pub enum Error {
     )]
     PortionTooSmall { path: String, rank: u32, needed: u64, available: u64, kept: usize, held: usize },
 
-    #[error("no room on the file system: {doing} {path} ({source}); {}", room(source))]
-    DiskFull { doing: String, path: String, source: Arc<io::Error> },
+    #[error("no room on the file system: {doing} {path} ({source}){}; {}", lack(*needed, *available), room(source))]
+    DiskFull { doing: String, path: String, source: Arc<io::Error>, needed: Option<u64>, available: Option<u64> },
 
     #[error(
         "the pool, or what is recorded beside it, needs {needed} bytes more in {path}, where {available} bytes are free; \
@@ -215,7 +215,21 @@ impl Error {
     pub(crate) fn io(doing: &str, path: impl std::fmt::Display, source: io::Error) -> Self {
         let (doing, path, full) = (doing.to_owned(), path.to_string(), is_full(&source));
         let source = Arc::new(source);
-        if full { Self::DiskFull { doing, path, source } } else { Self::Io { doing, path, source } }
+        if full {
+            Self::DiskFull { doing, path, source, needed: None, available: None }
+        } else {
+            Self::Io { doing, path, source }
+        }
+    }
+
+    /// Of a full disk: how many bytes were to go there, and how many it has room for.
+    pub(crate) fn for_want_of(mut self, bytes: u64, room: impl FnOnce() -> Option<u64>) -> Self {
+        if let Self::DiskFull { source, needed, available, .. } = &mut self {
+            *needed = Some(bytes);
+            // Quotas and limits on sizes are not what the file system tells of.
+            *available = room().filter(|_| source.raw_os_error() == Some(libc::ENOSPC));
+        }
+        self
     }
 
     /// `InvalidArgument`: `what` as the caller knows it, and `why` it cannot be used, or what to give instead.
@@ -254,6 +268,11 @@ fn and_held(held: usize) -> String {
         0 => String::new(),
         held => format!(", {held} of them held: `mainstay release` lets those go"),
     }
+}
+
+fn lack(needed: Option<u64>, available: Option<u64>) -> String {
+    let needed = needed.map_or(String::new(), |needed| format!(": {needed} bytes were to go there"));
+    available.map_or(needed.clone(), |available| format!("{needed}, {available} are free"))
 }
 
 fn room(source: &io::Error) -> &'static str {

@@ -9,7 +9,8 @@ use mainstay_engine::{
     space::Per,
 };
 use std::{
-    io,
+    cell::RefCell,
+    fs, io,
     path::Path,
     sync::{
         Arc,
@@ -369,6 +370,105 @@ fn a_failure_of_any_operation_of_an_aggregator_loses_nothing_acknowledged() {
         let operations = (1..1000).take_while(|nth| fail_at(*nth, failure)).count();
         assert!(operations > 100, "{failure:?} in {operations} operations");
     }
+}
+
+/// A rank that sends its first whole piece again, so many times.
+struct Repeating {
+    group: Box<dyn Group>,
+    times: Arc<AtomicUsize>,
+    /// The word that a piece comes after: its length, and itself.
+    last: RefCell<[Vec<u8>; 2]>,
+}
+
+impl Group for Repeating {
+    fn rank(&self) -> usize {
+        self.group.rank()
+    }
+    fn size(&self) -> usize {
+        self.group.size()
+    }
+    fn ranks_here(&self) -> usize {
+        self.group.ranks_here()
+    }
+    fn all_max(&self, values: &mut [u64]) -> Result<()> {
+        self.group.all_max(values)
+    }
+    fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
+        self.group.all_gather(mine)
+    }
+    fn broadcast(&self, root: usize, bytes: &mut Vec<u8>) -> Result<()> {
+        self.group.broadcast(root, bytes)
+    }
+    fn send(&self, to: usize, bytes: &[u8]) -> Result<()> {
+        self.group.send(to, bytes)?;
+        if bytes.len() == 64 << 10 {
+            let [length, word] = &*self.last.borrow();
+            let again = |_| [&length[..], word, bytes].iter().try_for_each(|part| self.group.send(to, part));
+            return (0..self.times.swap(0, SeqCst)).try_for_each(again);
+        }
+        let mut last = self.last.borrow_mut();
+        last.rotate_left(1);
+        last[1] = bytes.to_vec();
+        Ok(())
+    }
+    fn receive(&self, from: usize, into: &mut [u8]) -> Result<()> {
+        self.group.receive(from, into)
+    }
+}
+
+/// A member that never ends takes no room that is not its own, and ends nobody's job.
+#[test]
+fn more_pieces_than_a_shard_can_have_are_refused() {
+    let folder = TempDir::new().unwrap();
+    run(3, |rank, group| {
+        let times = Arc::new(AtomicUsize::new(0));
+        let group = Repeating { group, times: times.clone(), last: RefCell::default() };
+        let device = Arc::new(Disk::make(folder.path()).unwrap());
+        let (mut session, mut mine) = saved(Box::new(group), device, &small(1), &[1]);
+        session.wait().unwrap();
+        times.store(if rank == 1 { 20 } else { 0 }, SeqCst);
+        filled(&mut mine, rank, 2);
+        session.checkpoint().unwrap();
+        let waited = session.wait();
+        assert_eq!(kind_of(&waited), Some(ErrorKind::Internal), "rank {rank}: {waited:?}");
+        let text = waited.unwrap_err().to_string();
+        assert!(text.contains("on rank 0: ") && text.contains("rank 1 sends more pieces than it can have"), "{text}");
+        filled(&mut mine, rank, 3);
+        session.checkpoint().unwrap();
+        session.wait().unwrap();
+        session.close().unwrap();
+    });
+    restores(3, folder.path(), &small(1), 3);
+}
+
+/// Those of all its members stay open: more than are left open otherwise. Whatever became of their names.
+#[test]
+fn an_aggregator_opens_no_file_of_a_member_again() {
+    const RANKS: usize = 12;
+    let (folder, moved, all) = (TempDir::new().unwrap(), TempDir::new().unwrap(), Meeting::of(RANKS));
+    let config = Config { per: Per::Rank, ..small(1) };
+    let layouts_to = |rank: usize, from: &Path, to: &Path| {
+        all.wait();
+        if rank == 0 {
+            let names = fs::read_dir(from).unwrap().map(|entry| entry.unwrap().file_name());
+            let layouts: Vec<_> = names.filter(|name| name.to_str().unwrap().starts_with("layout-")).collect();
+            assert_eq!(layouts.len(), RANKS);
+            layouts.iter().for_each(|name| fs::rename(from.join(name), to.join(name)).unwrap());
+        }
+        all.wait();
+    };
+    run(RANKS, |rank, group| {
+        let device = Arc::new(Disk::make(folder.path()).unwrap());
+        let (mut session, mut mine) = saved(group, device, &config, &[1]);
+        session.wait().unwrap();
+        layouts_to(rank, folder.path(), moved.path());
+        filled(&mut mine, rank, 2);
+        session.checkpoint().unwrap();
+        session.wait().unwrap();
+        layouts_to(rank, moved.path(), folder.path());
+        session.close().unwrap();
+    });
+    restores(RANKS, folder.path(), &config, 2);
 }
 
 /// What a rank gives up, alone or with all, leaves no message that nobody takes.

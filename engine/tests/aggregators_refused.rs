@@ -75,7 +75,7 @@ fn a_group_that_cannot_send_is_refused() {
     for told in open(1) {
         let (kind, text) = told.unwrap_err();
         assert!(
-            kind == ErrorKind::InvalidArgument && text.contains("aggregators: the group of ranks cannot"),
+            kind == ErrorKind::InvalidArgument && text.contains("aggregators: the group of this session has no send"),
             "{text}"
         );
     }

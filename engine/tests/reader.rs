@@ -9,7 +9,7 @@ mod support;
 use bytes::Layout;
 use mainstay_engine::{
     Config, ErrorKind, Reader, Region, Session, SpaceSurvey,
-    space::format::{ElementType, ItemKind},
+    space::format::{ElementType, Entry, ItemKind},
     tend,
 };
 use std::{
@@ -182,6 +182,41 @@ fn damage_is_told_and_the_rest_is_read() {
     let error = reader.read_box("u", &[rows.start, 0, 0], &[1, 1, 90], &mut line).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Damaged);
     reader.read_box("u", &[0, 0, 0], &[1, 1, 90], &mut line).unwrap();
+}
+
+/// What a shard consists of was read once, and verified: a box is filled without asking for it again.
+#[test]
+fn boxes_are_read_without_the_manifests_anew() {
+    let folder = saved(1, 1);
+    let mut layout = Layout::read(&layout(folder.path()));
+    let mut reader = Reader::open(folder.path(), None, "test").unwrap();
+    for shard in 0..3 {
+        layout.flip(layout.manifest_range(shard, 1).start + 70);
+    }
+    layout.write();
+    let mut into = vec![0; (GLOBAL.iter().product::<u64>() * 8) as usize];
+    reader.read_box("u", &[0; 3], &GLOBAL, &mut into).unwrap();
+    assert_eq!(Reader::open(folder.path(), None, "test").err().unwrap().kind(), ErrorKind::Damaged);
+}
+
+/// A root that lists a revision a second time, as one of fewer shards: the whole one is read.
+#[test]
+fn a_forged_count_of_shards_hides_nothing() {
+    let folder = saved(2, 2);
+    let mut layout = Layout::read(&layout(folder.path()));
+    let index = layout.newest_slot(0);
+    let (range, mut catalogue) = (layout.catalogue_range(0, index), layout.catalogue(0, index));
+    let (first, second) = (layout.entry(0, 1), layout.entry(0, 2));
+    let forged = Entry { shards: 2, ..second };
+    let place = catalogue.entries.iter_mut().find(|entry| entry.number == first.number).unwrap();
+    *place = forged;
+    layout.forge_catalogue(0, index, range, &catalogue.build());
+    layout.write();
+    for wanted in [None, Some(2)] {
+        let mut reader = Reader::open(folder.path(), wanted, "test").unwrap();
+        assert_eq!((reader.key().number, reader.shard_count()), (2, 3));
+        assert_eq!(reader.read(2, "step", 0, &mut [0; 8]).unwrap(), 8);
+    }
 }
 
 /// Where a job stops and waits to be told to go on; whoever fails drops `go`, and nobody waits for ever.

@@ -14,10 +14,18 @@ use pyo3::{
     prelude::*,
     types::{PyByteArray, PyDict},
 };
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
 };
+
+/// So long ranks are looked out for without sleep, and no sleep is longer than that.
+const INSTANT: Duration = Duration::from_micros(50);
+const PAUSE_MAX: Duration = Duration::from_micros(500);
 
 pub(crate) struct MpiGroup {
     /// The module `mpi4py.MPI`.
@@ -107,7 +115,8 @@ impl Group for MpiGroup {
             let shared = PyByteArray::new(py, &bytes);
             let (number, maximum) = (mpi.getattr(intern!(py, "UINT64_T"))?, mpi.getattr(intern!(py, "MAX"))?);
             let given = (mpi.getattr(intern!(py, "IN_PLACE"))?, [shared.as_any(), &number], maximum);
-            comm.call_method1(intern!(py, "Allreduce"), given)?;
+            let request = comm.call_method1(intern!(py, "Iallreduce"), given)?;
+            wait_asleep(&request, None)?;
             for (value, bytes) in values.iter_mut().zip(shared.to_vec().chunks_exact(8)) {
                 *value = u64::from_ne_bytes(bytes.try_into().unwrap_or_default());
             }
@@ -127,7 +136,7 @@ impl Group for MpiGroup {
         self.call("send", |py, mpi, comm| {
             let byte = mpi.getattr(intern!(py, "BYTE"))?;
             let sent = PyByteArray::new(py, bytes);
-            comm.call_method1(intern!(py, "Send"), ([sent.as_any(), &byte], to)).map(drop)
+            wait_asleep(&comm.call_method1(intern!(py, "Isend"), ([sent.as_any(), &byte], to))?, None)
         })
     }
 
@@ -136,7 +145,7 @@ impl Group for MpiGroup {
             let (byte, status) = (mpi.getattr(intern!(py, "BYTE"))?, mpi.call_method0(intern!(py, "Status"))?);
             let got = PyByteArray::new_with(py, into.len(), |_| Ok(()))?;
             let tag = mpi.getattr(intern!(py, "ANY_TAG"))?;
-            comm.call_method1(intern!(py, "Recv"), ([got.as_any(), &byte], from, tag, &status))?;
+            wait_asleep(&comm.call_method1(intern!(py, "Irecv"), ([got.as_any(), &byte], from, tag))?, Some(&status))?;
             let count: usize = status.call_method1(intern!(py, "Get_count"), (&byte,))?.extract()?;
             if count != into.len() {
                 return Err(PyValueError::new_err(format!("{count} bytes instead of {}", into.len())));
@@ -145,6 +154,18 @@ impl Group for MpiGroup {
             Ok(())
         })
     }
+}
+
+/// Waits for the other ranks, as `mainstay_mpi_await` does in C: they may still be writing, and MPI's own waiting would
+/// take the processors away from them. Other threads have the interpreter meanwhile.
+fn wait_asleep(request: &Bound<'_, PyAny>, status: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    let (py, since) = (request.py(), Instant::now());
+    while !request.call_method1(intern!(py, "Test"), (status,))?.is_truthy()? {
+        let waited = since.elapsed();
+        let pause = if waited > INSTANT { (waited / 16).min(PAUSE_MAX) } else { Duration::ZERO };
+        py.detach(|| thread::sleep(pause));
+    }
+    Ok(())
 }
 
 impl Drop for MpiGroup {

@@ -97,6 +97,26 @@ impl Item {
     }
 }
 
+#[pymethods]
+impl Shard {
+    fn __repr__(&self) -> String {
+        format!("<mainstay.Shard: {}, {} items>", self.number, self.items.len())
+    }
+}
+
+#[pymethods]
+impl Item {
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let Item { name, kind, element_type, shape, bytes, .. } = self;
+        let place = match (&self.offset, &self.global_shape) {
+            (Some(offset), Some(shape)) => format!(" at {} of {}", offset.bind(py).repr()?, shape.bind(py).repr()?),
+            _ => String::new(),
+        };
+        let shape = shape.bind(py).repr()?;
+        Ok(format!("<mainstay.Item: {kind} {name}, {element_type} {shape}{place}, {bytes} bytes>"))
+    }
+}
+
 impl Reader {
     /// Calls the engine without the interpreter.
     fn call<T: Send>(&self, py: Python<'_>, call: impl FnOnce(&mut Engine) -> Result<T, Error> + Send) -> PyResult<T> {

@@ -16,7 +16,8 @@ typedef struct cell {
     _Atomic uint32_t program, io;
     _Atomic uint64_t revision; /* the last that mainstay_checkpoint returned */
     _Atomic uint32_t program_hit, io_hit; /* phases in which a signal came, a bit each */
-    char rest[40];             /* a cache line for each rank */
+    _Atomic uint32_t writes; /* since its first checkpoint began */
+    char rest[36];           /* a cache line for each rank */
 } cell;
 
 _Static_assert(sizeof(cell) == 64, "one cache line");

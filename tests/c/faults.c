@@ -9,6 +9,8 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <grp.h>
+#include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,13 +96,34 @@ static mainstay_status open_space(mainstay_session **into) {
               : mainstay_open_mpi(MPI_COMM_WORLD, space, &options, into);
 }
 
-static void open_first(void) {
+static void opened(mainstay_status status) {
   uint64_t cells = CELLS, one = 1;
-  if (said("open", open_space(&session))) return;
+  if (said("open", status)) return;
   if (mainstay_protect_array(session, "field", field, MAINSTAY_F64, 1, &cells) ||
       mainstay_protect_array(session, "step", step, MAINSTAY_U64, 1, &one)) {
     said("protect", MAINSTAY_INTERNAL);
   }
+}
+
+/* With the table that mainstay_open_mpi fills in: whole, as an older header had it, or without a part. */
+static void open_table(const char *what) {
+  const size_t size = strcmp(what, "old") ? sizeof(mainstay_group) : offsetof(mainstay_group, send);
+  mainstay_mpi_context *context = (mainstay_mpi_context *)malloc(sizeof *context);
+  mainstay_group whole = alone(), *table = (mainstay_group *)malloc(size);
+  int ranks = 0;
+  MPI_Comm_dup(MPI_COMM_WORLD, &context->comm);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  whole.size = size, whole.context = context;
+  whole.rank = (uint32_t)rank, whole.ranks = (uint32_t)ranks;
+  whole.all_max = mainstay_mpi_all_max;
+  whole.all_gather = mainstay_mpi_all_gather;
+  whole.broadcast = mainstay_mpi_broadcast;
+  whole.release = mainstay_mpi_release;
+  if (strcmp(what, "no-send")) whole.send = mainstay_mpi_send;
+  if (strcmp(what, "no-receive")) whole.receive = mainstay_mpi_receive;
+  memcpy(table, &whole, size);
+  opened(mainstay_open(table, space, &options, &session));
+  free(table);
 }
 
 static void open_second(void) {
@@ -150,6 +173,7 @@ static void set(const char *what) {
   if (strncmp(what, "small=", 6) == 0) options.small_bytes = n;
   if (strncmp(what, "threshold=", 10) == 0) options.threshold_bytes = n;
   if (strncmp(what, "buffer=", 7) == 0) options.buffer_bytes = n;
+  if (strncmp(what, "aggregators=", 12) == 0) options.aggregators = (uint32_t)n;
   if (strncmp(what, "flush=", 6) == 0) options.flush_seconds = strtod(value, NULL);
 }
 
@@ -409,7 +433,8 @@ static void run(const char *command) {
   value = value ? value + 1 : "";
   if (length < sizeof name) memcpy(name, command, length);
 #define IS(NAME) (strcmp(name, NAME) == 0)
-  if (IS("open")) open_first();
+  if (IS("open")) opened(open_space(&session));
+  else if (IS("table")) open_table(value);
   else if (IS("second")) open_second();
   else if (IS("set")) set(value);
   else if (IS("fill")) fill(strtoull(value, NULL, 0));
@@ -434,6 +459,8 @@ static void run(const char *command) {
   else if (IS("cut")) truncate(output_file(), atoi(value)) ? say("cut", "WRONG", value) : (void)0;
   else if (IS("hold")) hold();
   else if (IS("pause")) pause_here();
+  else if (IS("meet")) meet();
+  else if (IS("die")) raise(SIGKILL);
   else if (IS("as")) drop_rights(value);
   else if (IS("ballast")) fill_up(value);
   else if (IS("make")) with_file(value, 1);

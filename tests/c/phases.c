@@ -45,6 +45,7 @@ ssize_t pwrite64(int file, const void *bytes, size_t count, off64_t at)
             board->io = DATA;
             pause = DATA_US;
         }
+        board->writes++;
         stretch(pause);
     }
     ssize_t written = syscall(SYS_pwrite64, file, bytes, count, at);

@@ -109,6 +109,18 @@ def group_of_another_size(stage):
 
 
 @scenario
+def group_cannot_send(stage):
+    few, all_write = "set:aggregators=1", f"set:aggregators={stage.ranks}"
+    stage.refused(few, "table:old", "table:no-send", "table:no-receive", times=3)
+    # Where each rank writes for itself nothing is missed.
+    own = [word for none in ("set:none=0", all_write) for word in (none, "table:old", "restore", "save:1", "wait", "close")]
+    stage.good(stage.run(*own))
+    for one in stage.check(stage.run(few, "@0:table:whole", "@1:table:old")):
+        assert one.rank == 1 or one.text.startswith("on rank 1: "), one
+    stage.good(stage.run(few, "table:whole", "restore", "holds:1", "save:2", "wait", "close"))
+
+
+@scenario
 def null_pointer(stage):
     said = stage.run("open", "nulls", "save:1", "wait", "restore", "holds:1", "close")
     told = [one for one in said if one.status not in ("OK", "1")]

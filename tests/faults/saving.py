@@ -6,17 +6,18 @@ import shutil
 import subprocess
 
 import pytest
+from staged import pool_directory
 
 from .stage import scenario
 
 
-def failed_save(stage, what, *tell, set_up=(), told=1):
+def failed_save(stage, what, *tell, set_up=(), told=1, variables=None, **inject):
     """Revision 1 is saved; then a fault comes and goes, and revision 3 is saved."""
     fault = stage.scratch / "fault"
-    rank = {"rank": stage.row["rank"]} if "rank" in stage.row else {}
+    inject = ({"rank": stage.row["rank"]} if "rank" in stage.row else {}) | inject
     begin = [*set_up, "open", "save:1", "wait", f"make:{fault}", "save:2"]
     end = ["holds:2", f"remove:{fault}", "save:3", "wait", "close"]
-    said = stage.run(*begin, *tell, *end, what=what, when=fault, **rank)
+    said = stage.run(*begin, *tell, *end, what=what, when=fault, variables=variables, **inject)
     # The rank that fails may know it already when the call that saves returns.
     early = [one for one in said if one.call == "checkpoint" and one.status != "OK"]
     if stage.row["call"] != "checkpoint":
@@ -71,6 +72,51 @@ def disk_full_of_node(stage):
 @scenario
 def disk_full_of_rank(stage):
     failed_saves(stage, "write:ENOSPC", RANK)
+
+
+AGGREGATOR = {"MAINSTAY_AGGREGATORS": "1"}
+
+
+def failed_for_a_member(stage, what):
+    """Rank 0 writes for both, and fails in the file of rank 1."""
+    per_rank = AGGREGATOR | {"MAINSTAY_PER": "rank"}
+    failed_save(stage, what, "wait", variables=per_rank, rank=0, files="/layout-000001-000001-")
+
+
+@scenario
+def io_error_of_aggregator(stage):
+    failed_for_a_member(stage, "write:EIO")
+
+
+@scenario
+def disk_full_of_aggregator(stage):
+    failed_for_a_member(stage, "write:ENOSPC")
+
+
+def killed_when_staged(stage):
+    """Revision 2 is staged, and nothing of it is written, when a rank is killed: mpiexec ends the others."""
+    held = stage.scratch / "held"
+    with pool_directory() as pools:
+        variables = AGGREGATOR | {"MAINSTAY_POOL_DIRECTORY": str(pools)}
+        # Open MPI's own segments go with the folder, whoever is killed.
+        variables["OMPI_MCA_btl_sm_backing_directory"] = str(stage.scratch)
+        begin = ["open", "save:1", "wait", f"make:{held}", "save:2", "meet"]
+        inject = {"what": "write:hold", "when": held}
+        done, said = stage.ended(*begin, f"@{stage.row['rank']}:die", "wait", variables=variables, **inject)
+        assert done.returncode != 0 and not any(one.call == "end" for one in said), done.stdout
+        held.unlink()
+        stage.good(stage.run("open", "restore", "holds:2", "save:3", "close", variables=variables))
+    stage.comes_back(3)
+
+
+@scenario
+def aggregator_killed(stage):
+    killed_when_staged(stage)
+
+
+@scenario
+def member_killed(stage):
+    killed_when_staged(stage)
 
 
 @scenario
@@ -150,7 +196,10 @@ def disk_full_at_layout(stage):
     within = own_disk(stage, 8)(f'head -c 6M /dev/zero > {ballast}; exec "$@"')
     commands = ["open", "save:1", "holds:1", f"remove:{ballast}", "save:2", "wait", "restore", "holds:2", "close"]
     for number in (1, 2, 3, 4):
-        stage.check(stage.run(f"set:stage={number}", *commands, within=within))
+        for one in stage.check(stage.run(f"set:stage={number}", *commands, within=within)):
+            wanted, free = map(int, re.search(r"(\d+) bytes were to go there, (\d+) are free", one.text).groups())
+            # For each rank three shards, and what lies beside them; the ballast left 2 MiB.
+            assert wanted > stage.ranks * 3 * 400_000 and 1 << 20 < free <= 2 << 20, one
 
 
 @scenario

@@ -51,6 +51,14 @@ class Stage:
 
     def run(self, *commands, ranks=None, space=None, within=(), variables=None, **inject):
         """What a job was told; it must come to its end on every rank."""
+        done, said = self.ended(*commands, ranks=ranks, space=space, within=within, variables=variables, **inject)
+        assert done.returncode == 0, done.stdout
+        assert "WRONG" not in done.stdout and "INTERNAL" not in done.stdout, done.stdout
+        assert sum(one.call == "end" for one in said) == (ranks or self.ranks), done.stdout
+        return said
+
+    def ended(self, *commands, ranks=None, space=None, within=(), variables=None, **inject):
+        """How a job ended, and what it was told."""
         ranks = ranks or self.ranks
         job = [self.program, "--solo"] if ranks == 1 else self.mpiexec(ranks)
         job = [*within, *job, self.space if space is None else space, *commands]
@@ -65,11 +73,7 @@ class Stage:
             errors="replace",
             timeout=LIMIT_S,
         )
-        said = [Said(int(rank), *rest) for rank, *rest in LINE.findall(done.stdout)]
-        assert done.returncode == 0, done.stdout
-        assert "WRONG" not in done.stdout and "INTERNAL" not in done.stdout, done.stdout
-        assert sum(one.call == "end" for one in said) == ranks, done.stdout
-        return said
+        return done, [Said(int(rank), *rest) for rank, *rest in LINE.findall(done.stdout)]
 
     def mpiexec(self, ranks):
         return OPENMPI.mpiexec(ranks, [self.program])
@@ -131,9 +135,9 @@ class Stage:
             if one.call == "restored":
                 self.check_text(one.text)
 
-    def refused(self, *commands, **more):
+    def refused(self, *commands, times=1, **more):
         """The opening is refused, and nothing else happens."""
-        told = self.check(self.run(*(commands or ["open"]), **more))
+        told = self.check(self.run(*(commands or ["open"]), **more), times=times)
         assert all(one.call == "open" for one in told), told
 
 

@@ -7,6 +7,7 @@
 import ctypes
 import os
 import re
+import signal
 import sys
 import time
 
@@ -203,6 +204,26 @@ class Program:
     def do_hold(self, _):
         self.say("hold", "OK")
         sys.stdin.read()
+
+    def meet(self):
+        """Waits for all ranks, and leaves the processors to others meanwhile."""
+        request = self.comm.Ibarrier() if self.comm else None
+        while request and not request.Test():
+            time.sleep(0.0005)
+
+    def do_meet(self, _):
+        self.meet()
+
+    def do_die(self, _):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def do_pause(self, _):
+        """All ranks wait for a line on the first one's standard input."""
+        self.meet()
+        self.say("pause", "OK")
+        if self.rank == 0 and not sys.stdin.readline():
+            self.say("pause", "WRONG", "no line")
+        self.meet()
 
     def do_as(self, user):
         """As another user, root's rights gone for good."""

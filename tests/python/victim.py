@@ -50,16 +50,27 @@ def wrong(what):
 class Watched(MPI.Intracomm):
     """The only all-reduce of the program is the one at t1. A session's duplicate of such a communicator is one."""
 
-    def Allreduce(self, *given):
-        at_t1 = board.program == SETTLING
-        if at_t1:
-            board.program = COMMUNICATION
-            PHASES.stretch(STRETCH_US)
-        super().Allreduce(*given)
-        if at_t1:
+    def Iallreduce(self, *given):
+        if board.program != SETTLING:
+            return super().Iallreduce(*given)
+        board.program = COMMUNICATION
+        PHASES.stretch(STRETCH_US)
+        return AtT1(super().Iallreduce(*given))
+
+
+class AtT1:
+    """The request of that all-reduce."""
+
+    def __init__(self, request):
+        self.request = request
+
+    def Test(self):
+        done = self.request.Test()
+        if done:
             PHASES.stretch(STRETCH_US)
             PHASES.phases_begin()  # what was on its way before has been settled
             board.program = STAGING
+        return done
 
 
 class State:

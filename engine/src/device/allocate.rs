@@ -6,6 +6,7 @@ use nix::{
     sys::{
         resource::{Resource, getrlimit},
         signal::{SigSet, SigmaskHow},
+        statvfs::fstatvfs,
     },
 };
 use std::{fs, io};
@@ -35,6 +36,12 @@ pub(crate) fn allocate_at(file: &fs::File, at: u64, bytes: u64) -> io::Result<()
     let allocated = posix_fallocate(file, at, length);
     mask.thread_set_mask()?;
     Ok(allocated?)
+}
+
+/// What the file system of `file` has room for, where it tells: a tmpfs without a limit (size=0) knows of no blocks.
+pub(crate) fn available(file: &fs::File) -> Option<u64> {
+    let room = fstatvfs(file).ok().filter(|room| room.blocks() > 0)?;
+    Some(room.blocks_available().saturating_mul(room.fragment_size()))
 }
 
 /// Refuses what ends past the process's limit (`ulimit -f`): asked for it, the kernel would end the

@@ -5,7 +5,7 @@
 use super::{
     Access, Device, File, FileSystem, LockFile, Room, Stripes,
     allocate::set_aside,
-    lazy,
+    available, lazy,
     lock::ByteLocks,
     on_demand::{OnDemand, Recent},
     status::known,
@@ -124,6 +124,10 @@ impl Device for Disk {
         FileSystem::of(&self.directory)
     }
 
+    fn available_bytes(&self) -> Option<u64> {
+        fs::File::open(&self.directory).ok().as_ref().and_then(available)
+    }
+
     fn stripe_bytes(&self, wanted: Stripes, probe: &str) -> io::Result<u64> {
         let file_system = self.file_system();
         match wanted.bytes {
@@ -225,6 +229,10 @@ impl File for DiskFile {
     fn allocated_bytes(&self) -> io::Result<u64> {
         const UNIT: u64 = 512;
         Ok(self.cached.metadata()?.blocks() * UNIT)
+    }
+
+    fn available_bytes(&self) -> Option<u64> {
+        available(&self.cached)
     }
 
     fn is_lazy(&self) -> bool {

@@ -87,7 +87,7 @@ impl LockFile for ByteLocks {
             Err(Errno::EAGAIN | Errno::EACCES) => Ok(LockOutcome::Busy),
             Err(Errno::ENOLCK | Errno::EOPNOTSUPP | Errno::ENOSYS) => Ok(LockOutcome::Unsupported),
             // Opened without the right to write, it can only be asked.
-            Err(Errno::EBADF) => Err(io::ErrorKind::PermissionDenied.into()),
+            Err(Errno::EBADF) => Err(Errno::EACCES.into()),
             Err(errno) => Err(errno.into()),
         }
     }

@@ -14,7 +14,7 @@ mod room;
 mod status;
 mod stripes;
 
-pub(crate) use allocate::{allocate_at, within_limit};
+pub(crate) use allocate::{allocate_at, available, within_limit};
 pub use disk::Disk;
 pub use file_system::FileSystem;
 pub(crate) use lock::{ByteLocks, forks};
@@ -53,6 +53,11 @@ pub trait Device: Send + Sync + fmt::Debug {
         FileSystem::Other
     }
 
+    /// Bytes that its file system has room for, where that can be told.
+    fn available_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// Bytes of a stripe of the files that are made with `stripes`; 0 where there are none. To find out, a file
     /// `probe` may be made and removed.
     fn stripe_bytes(&self, _stripes: Stripes, _probe: &str) -> io::Result<u64> {
@@ -79,6 +84,11 @@ pub trait File: Send + Sync + fmt::Debug {
     /// Bytes that it takes on the medium, as far as the file system tells (`FileSystem::sets_aside`).
     fn allocated_bytes(&self) -> io::Result<u64> {
         self.bytes()
+    }
+
+    /// Bytes that its file system has room for, where that can be told.
+    fn available_bytes(&self) -> Option<u64> {
+        None
     }
 
     /// Keeps it open until it is dropped: from now on its use asks for bytes alone.

@@ -105,6 +105,10 @@ impl File for OnDemand {
         self.opened()?.allocated_bytes()
     }
 
+    fn available_bytes(&self) -> Option<u64> {
+        self.opened().ok()?.available_bytes()
+    }
+
     fn is_lazy(&self) -> bool {
         self.opened().is_ok_and(|file| file.is_lazy())
     }

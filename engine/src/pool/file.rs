@@ -1,10 +1,10 @@
 //! The files of pools: their names, and who may open them.
 
 use crate::{
-    device::{allocate_at, within_limit},
+    device::{self, allocate_at, within_limit},
     error::{Error, Result},
 };
-use nix::{sys::statvfs::fstatvfs, unistd::geteuid};
+use nix::unistd::geteuid;
 use std::{
     fs::{File, OpenOptions, Permissions},
     io,
@@ -104,13 +104,9 @@ pub(super) fn take_memory_back(file: &File, at: u64, bytes: u64) {
     unsafe { libc::fallocate(file.as_raw_fd(), mode, at, bytes) };
 }
 
-/// What the file system of `file` has room for.
+/// What the file system of `file` has room for; without a limit if it tells of none.
 pub(super) fn available(file: &File) -> u64 {
-    match fstatvfs(file) {
-        // A tmpfs without a limit (size=0) tells of no blocks at all.
-        Ok(room) if room.blocks() > 0 => room.blocks_available().saturating_mul(room.fragment_size()),
-        _ => u64::MAX,
-    }
+    device::available(file).unwrap_or(u64::MAX)
 }
 
 pub(super) fn full(path: &Path, needed: u64, available: u64) -> Error {

@@ -159,10 +159,16 @@ pub(crate) fn create_layout(
     let path: Arc<str> = format!("{}/{name}", device.path()).into();
     let Making { allocate, stripes, .. } = *making;
     let room = Room { bytes: header.file_bytes, stretches: stretches(&header), allocate, stripes };
+    let wanted = room.stretches.iter().map(|stretch| stretch.end - stretch.start).fold(0, u64::saturating_add);
     let attempt = || -> Result<LayoutFile> {
-        let file = device.create(&unfinished, &room).map_err(|e| Error::io("making", &path, e))?;
+        let file = device
+            .create(&unfinished, &room)
+            .map_err(|e| Error::io("making", &path, e).for_want_of(wanted, || device.available_bytes()))?;
         if allocate == Allocate::Zero {
-            write_zeros(&*file, &room, making.progress).map_err(|e| Error::io("writing zeros to", &path, e))?;
+            // What it takes already is free again when it is removed.
+            let free = || Some(device.available_bytes()?.saturating_add(file.allocated_bytes().ok()?));
+            write_zeros(&*file, &room, making.progress)
+                .map_err(|e| Error::io("writing zeros to", &path, e).for_want_of(wanted, free))?;
         }
         let bytes = Aligned::holding(&header.build())
             .ok_or_else(|| Error::io("making", &path, io::ErrorKind::OutOfMemory.into()))?;

@@ -201,7 +201,9 @@ impl Portion {
     /// Writes `bytes` at offset `at`; returns how many writes it took.
     pub(crate) fn write(&self, at: u64, bytes: &[u8]) -> Result<u64> {
         assert!(at + bytes.len() as u64 <= self.place.bytes, "a write past the end of a portion");
-        device::write_full(&*self.file, bytes, self.place.at + at).map_err(|e| self.io_error("writing to", at, e))
+        device::write_full(&*self.file, bytes, self.place.at + at).map_err(|e| {
+            self.io_error("writing to", at, e).for_want_of(bytes.len() as u64, || self.file.available_bytes())
+        })
     }
 
     /// Writes `bytes` padded to whole blocks.

@@ -14,6 +14,8 @@ pub enum Fault {
     /// Making a file that has bytes in it fails with this number of the system.
     Create(i32),
     Write(i32),
+    /// Only writes from this offset of a file on.
+    WriteFrom(i32, u64),
     Sync(i32),
     Read(i32),
     /// A bug: writing panics.
@@ -75,6 +77,7 @@ impl Between for Faults {
         match self.now() {
             Fault::Panic => panic!("on demand"),
             Fault::Write(number) => failed(number),
+            Fault::WriteFrom(number, from) if offset >= from => failed(number),
             Fault::Short(most) => file.write_at(&bytes[..bytes.len().min(most)], offset),
             _ => file.write_at(bytes, offset),
         }

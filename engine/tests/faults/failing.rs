@@ -1,6 +1,7 @@
 //! The device fails, or has no room, while a job saves.
 
 use crate::{
+    bytes::Layout,
     device::{Fault, faulty},
     job::{Rank, Scene, run, small},
     support::filled,
@@ -13,16 +14,26 @@ use std::{
 
 /// A job saves revision 1; then, with `fault` on the row's rank (rank 0 if it names none), revision 2,
 /// and is told by `tell`. The memory is as it was; without the fault the job saves revision 3.
-fn failed_save(scene: &Scene, stage: Stage, fault: Fault, tell: impl Fn(&mut Rank) -> Error + Sync) {
+fn failed_save(scene: &Scene, config: Config, fault: Fault, tell: impl Fn(&mut Rank) -> Error + Sync) {
+    failed_save_at(scene, config, scene.row.rank.unwrap_or(0), &|| fault, tell);
+}
+
+/// As `failed_save`, with the fault on rank `failing`, as it is known after revision 1.
+fn failed_save_at(
+    scene: &Scene,
+    config: Config,
+    failing: usize,
+    fault: &(dyn Fn() -> Fault + Sync),
+    tell: impl Fn(&mut Rank) -> Error + Sync,
+) {
     let ranks = scene.row.rust;
     run(ranks, |rank, group| {
         let device = faulty(&scene.space(), true);
-        let config = Config { stage, ..small() };
-        let mut job = Rank::new(rank, Session::open_on(group, device.clone(), config).unwrap());
+        let mut job = Rank::new(rank, Session::open_on(group, device.clone(), config.clone()).unwrap());
         job.save(1).unwrap();
         job.session.wait().unwrap();
-        if rank == scene.row.rank.unwrap_or(0) {
-            device.between.set(fault);
+        if rank == failing {
+            device.between.set(fault());
         }
         // The rank that fails may know it at once; all learn of it in `tell`.
         let _ = job.save(2);
@@ -36,6 +47,10 @@ fn failed_save(scene: &Scene, stage: Stage, fault: Fault, tell: impl Fn(&mut Ran
     scene.comes_back(ranks, 3);
 }
 
+fn of(stage: Stage) -> Config {
+    Config { stage, ..small() }
+}
+
 fn by_wait(job: &mut Rank) -> Error {
     let told = job.session.wait().unwrap_err();
     // Told once: the next wait has nothing to wait for.
@@ -44,39 +59,53 @@ fn by_wait(job: &mut Rank) -> Error {
 }
 
 pub fn io_error_at_write(scene: &Scene) {
-    failed_save(scene, Stage::Pool, Fault::Write(libc::EIO), by_wait);
+    failed_save(scene, of(Stage::Pool), Fault::Write(libc::EIO), by_wait);
 }
 
 pub fn io_error_without_pool(scene: &Scene) {
-    failed_save(scene, Stage::Direct, Fault::Write(libc::EIO), by_wait);
+    failed_save(scene, of(Stage::Direct), Fault::Write(libc::EIO), by_wait);
 }
 
 pub fn io_error_of_node(scene: &Scene) {
-    failed_save(scene, Stage::Node, Fault::Write(libc::EIO), by_wait);
+    failed_save(scene, of(Stage::Node), Fault::Write(libc::EIO), by_wait);
 }
 
 pub fn io_error_of_rank(scene: &Scene) {
-    failed_save(scene, Stage::Rank, Fault::Write(libc::EIO), by_wait);
+    failed_save(scene, of(Stage::Rank), Fault::Write(libc::EIO), by_wait);
 }
 
 pub fn disk_full_of_node(scene: &Scene) {
-    failed_save(scene, Stage::Node, Fault::Write(libc::ENOSPC), by_wait);
+    failed_save(scene, of(Stage::Node), Fault::Write(libc::ENOSPC), by_wait);
 }
 
 pub fn disk_full_of_rank(scene: &Scene) {
-    failed_save(scene, Stage::Rank, Fault::Write(libc::ENOSPC), by_wait);
+    failed_save(scene, of(Stage::Rank), Fault::Write(libc::ENOSPC), by_wait);
 }
 
 pub fn disk_full_at_write(scene: &Scene) {
-    failed_save(scene, Stage::Pool, Fault::Write(libc::ENOSPC), by_wait);
+    failed_save(scene, of(Stage::Pool), Fault::Write(libc::ENOSPC), by_wait);
+}
+
+/// Rank 0 writes for both, and fails in the portion of rank 1.
+fn failed_for_a_member(scene: &Scene, number: i32) {
+    let fault = || Fault::WriteFrom(number, Layout::read(&scene.layout()).place(1).at);
+    failed_save_at(scene, Config { aggregators: 1, ..small() }, 0, &fault, by_wait);
+}
+
+pub fn io_error_of_aggregator(scene: &Scene) {
+    failed_for_a_member(scene, libc::EIO);
+}
+
+pub fn disk_full_of_aggregator(scene: &Scene) {
+    failed_for_a_member(scene, libc::ENOSPC);
 }
 
 pub fn io_error_not_asked_for(scene: &Scene) {
-    failed_save(scene, Stage::Pool, Fault::Write(libc::EIO), |job| job.session.checkpoint().unwrap_err());
+    failed_save(scene, of(Stage::Pool), Fault::Write(libc::EIO), |job| job.session.checkpoint().unwrap_err());
 }
 
 pub fn io_error_told_by_poll(scene: &Scene) {
-    failed_save(scene, Stage::Pool, Fault::Write(libc::EIO), |job| {
+    failed_save(scene, of(Stage::Pool), Fault::Write(libc::EIO), |job| {
         let deadline = Instant::now() + Duration::from_secs(30);
         loop {
             match job.session.poll() {

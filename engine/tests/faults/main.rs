@@ -41,6 +41,7 @@ scenarios! {
         settings_file_missing variable_out_of_range settings_differ;
     failing: portion_too_small disk_full_at_layout disk_full_at_write io_error_at_write io_error_without_pool
         io_error_of_node io_error_of_rank disk_full_of_node disk_full_of_rank
+        io_error_of_aggregator disk_full_of_aggregator
         io_error_not_asked_for io_error_told_at_close io_error_told_by_poll sync_fails sync_failed_before short_writes
         short_reads io_error_at_read late_writer;
     damage: file_cut_short both_slots_destroyed slot_changed catalogue_changed manifest_changed hashes_changed

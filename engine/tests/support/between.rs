@@ -106,6 +106,9 @@ impl<B: Between> Device for Watched<B> {
     fn file_system(&self) -> FileSystem {
         self.between.file_system(&self.disk)
     }
+    fn available_bytes(&self) -> Option<u64> {
+        self.disk.available_bytes()
+    }
     fn stripe_bytes(&self, stripes: Stripes, probe: &str) -> io::Result<u64> {
         self.between.stripe_bytes(&self.disk, stripes, probe)
     }
@@ -132,6 +135,9 @@ impl<B: Between> File for WatchedFile<B> {
     }
     fn allocated_bytes(&self) -> io::Result<u64> {
         self.file.allocated_bytes()
+    }
+    fn available_bytes(&self) -> Option<u64> {
+        self.file.available_bytes()
     }
     fn stay_open(&self) -> io::Result<()> {
         self.file.stay_open()

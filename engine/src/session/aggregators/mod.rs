@@ -128,8 +128,9 @@ fn aggregator_of(rank: usize, ranks: usize, aggregators: usize) -> usize {
 }
 
 fn check_can_send(group: &dyn Group) -> Result<()> {
-    let why = || "the group of ranks cannot send from one to another; give it `send` and `receive`, or leave it out";
-    if group.can_send() { Ok(()) } else { Err(Error::argument("aggregators", why())) }
+    let why = "the group of this session has no send and receive, which those use that write for others; give it both, \
+                or let each rank write for itself";
+    if group.can_send() { Ok(()) } else { Err(Error::argument("aggregators", why)) }
 }
 
 fn check_in_sight(rank: usize, aggregator: usize, domain: &Domain) -> Result<()> {
