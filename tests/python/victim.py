@@ -64,8 +64,8 @@ class AtT1:
     def __init__(self, request):
         self.request = request
 
-    def Test(self):
-        done = self.request.Test()
+    def Test(self, *given):
+        done = self.request.Test(*given)
         if done:
             PHASES.stretch(STRETCH_US)
             PHASES.phases_begin()  # what was on its way before has been settled
