@@ -11,7 +11,13 @@ from matplotlib import pyplot  # noqa: E402
 from .results import TOTALS, WAYS, metric, published_text  # noqa: E402
 
 # Told apart by all eyes (Okabe and Ito), and a grey.
-COLOURS = dict(zip(WAYS, ("#d55e00", "#e69f00", "#009e73", "#0072b2", "#cc79a7", "#56b4e9", "#000000", "#f0e442", "#999999")))
+COLOURS = dict(
+    zip(
+        WAYS,
+        ("#d55e00", "#e69f00", "#009e73", "#0072b2", "#cc79a7", "#56b4e9", "#000000", "#f0e442", "#999999"),
+        strict=True,
+    )
+)
 LABELS = {
     "segmented": "shared file, segmented",
     "strided": "shared file, strided",

@@ -174,7 +174,7 @@ static mainstay_status protect(mainstay_session *session, const char *name, cons
     static const uint64_t from[CFI_MAX_RANK + 1];
     uint64_t shape[CFI_MAX_RANK + 1] = {0}, memory[CFI_MAX_RANK + 1];
     size_t dimensions = shape_of(data, shape);
-    if (data->rank == 0 || CFI_is_contiguous(data))
+    if (data->rank == 0 || bytes_of(data) == 0 || CFI_is_contiguous(data))
         memcpy(memory, shape, sizeof memory);
     else if (!memory_of(data, memory))
         return refuse("region", name,

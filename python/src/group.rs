@@ -160,7 +160,9 @@ impl Group for MpiGroup {
 /// take the processors away from them. Other threads have the interpreter meanwhile.
 fn wait_asleep(request: &Bound<'_, PyAny>, status: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
     let (py, since) = (request.py(), Instant::now());
-    while !request.call_method1(intern!(py, "Test"), (status,))?.is_truthy()? {
+    let is_done = || request.call_method1(intern!(py, "Test"), (status,))?.is_truthy();
+    // What failed may be under way still, and has memory that must stay.
+    while !is_done().inspect_err(|_| std::mem::forget(request.clone()))? {
         let waited = since.elapsed();
         let pause = if waited > INSTANT { (waited / 16).min(PAUSE_MAX) } else { Duration::ZERO };
         py.detach(|| thread::sleep(pause));

@@ -264,7 +264,9 @@ contains
   subroutine within()
     type(mainstay_session) :: session
     integer(int64) :: cell(2, 3, 4)
+    integer(int64), allocatable :: none(:, :, :)
     integer :: i
+    allocate(none(0:3, 1:0, 1:3)) ! of a rank that has no part
     cell = reshape([(int(i, int64), i = 1, size(cell))], shape(cell))
     i64 = cell
     f64 = 1
@@ -272,6 +274,7 @@ contains
     call session%protect("inside", i64(:, 2:3, 2:3))
     call session%protect_box("f64", f64(1:3, 0:1), [9, 9], [6, 7])
     call session%protect_box("other", f64(0:0, ::2), [1, 2], [0, 0])
+    call session%protect_box("none", none(1:2, :, :), [2, 5, 3], [0, 0, 0])
     call session%checkpoint()
     call session%close()
     i64 = -1
@@ -280,6 +283,7 @@ contains
     call session%protect("inside", i64(:, 1:2, 3:4))
     call session%protect_box("f64", f64(1:3, 0:1), [9, 9], [6, 7])
     call session%protect_box("other", f64(0:0, ::2), [1, 2], [0, 0])
+    call session%protect_box("none", none(1:2, :, :), [2, 5, 3], [0, 0, 0])
     call session%restore()
     call session%close()
     call must(all(i64(:, 1:2, 3:4) == cell(:, 2:3, 2:3)) .and. count(i64 == -1) == 16, "the inside")

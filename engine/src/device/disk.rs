@@ -165,7 +165,7 @@ impl DiskFile {
         let direct = options.clone().create_new(false).custom_flags(libc::O_NOFOLLOW | libc::O_DIRECT).open(path);
         let direct = match direct {
             Ok(direct) => Some(direct),
-            Err(e) if matches!(e.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)) => None,
+            Err(e) if refuses_direct(&e) => None,
             // Without it the file would go through the cache, and nobody would know.
             Err(e) => return Err(e),
         };
@@ -173,8 +173,9 @@ impl DiskFile {
         let is_lazy = file_system
             .is_ok_and(|of| [Some(&cached), direct.as_ref()].iter().flatten().all(|file| lazy::ask(file, of)));
         let is_on_fuse = file_system == Ok(FUSE_SUPER_MAGIC);
-        if is_on_fuse {
-            pass_kernel_cache(&cached);
+        if is_on_fuse && direct.is_some() {
+            // Good for speed alone.
+            let _ = set_direct(&cached, true);
         }
         Ok(DiskFile { cached, direct, is_on_fuse, is_lazy, cached_writes: AtomicBool::new(false) })
     }
@@ -182,6 +183,17 @@ impl DiskFile {
     fn direct_for(&self, address: *const u8, bytes: usize, offset: u64) -> Option<&fs::File> {
         let aligned = (address.addr() | bytes | offset as usize).is_multiple_of(ALIGNMENT);
         self.direct.as_ref().filter(|_| aligned)
+    }
+
+    /// Has `transfer` done through the file system's cache; on FUSE past the kernel's, unless the process there refuses
+    /// that.
+    fn through_cache<T>(&self, mut transfer: impl FnMut(&fs::File) -> io::Result<T>) -> io::Result<T> {
+        match transfer(&self.cached) {
+            Err(e) if self.is_on_fuse && refuses_direct(&e) && set_direct(&self.cached, false).is_ok() => {
+                transfer(&self.cached)
+            }
+            done => done,
+        }
     }
 }
 
@@ -193,7 +205,7 @@ impl File for DiskFile {
         // What lies in the cache may be older than the medium (another mount) or a lie (a failed sync).
         let _ =
             posix_fadvise(&self.cached, offset as i64, buffer.len() as i64, PosixFadviseAdvice::POSIX_FADV_DONTNEED);
-        self.cached.read_at(buffer, offset)
+        self.through_cache(|cached| cached.read_at(buffer, offset))
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
@@ -204,7 +216,7 @@ impl File for DiskFile {
             return direct.write_at(bytes, offset);
         }
         self.cached_writes.store(true, Ordering::Release);
-        self.cached.write_at(bytes, offset)
+        self.through_cache(|cached| cached.write_at(bytes, offset))
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -244,10 +256,36 @@ impl File for DiskFile {
     }
 }
 
-/// Has what is written to a file on FUSE go from the program's memory to the file system's process without a copy in
-/// the kernel between. The process was not told of O_DIRECT when it opened the file, and may cache what it gets; no
-/// alignment is asked for. It is good for speed alone.
-fn pass_kernel_cache(file: &fs::File) {
-    let flags = fcntl(file, FcntlArg::F_GETFL).map(OFlag::from_bits_retain);
-    let _ = flags.and_then(|flags| fcntl(file, FcntlArg::F_SETFL(flags | OFlag::O_DIRECT)));
+/// With O_DIRECT, what is written to a file on FUSE goes from the program's memory to the file system's process without
+/// a copy in the kernel between. That process was not told of it when it opened the file, and may cache what it gets.
+fn set_direct(file: &fs::File, direct: bool) -> nix::Result<()> {
+    let mut flags = OFlag::from_bits_retain(fcntl(file, FcntlArg::F_GETFL)?);
+    flags.set(OFlag::O_DIRECT, direct);
+    fcntl(file, FcntlArg::F_SETFL(flags)).map(drop)
+}
+
+fn refuses_direct(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As a process behind FUSE may, a local file system refuses O_DIRECT for what is not aligned.
+    #[test]
+    fn what_refuses_to_be_written_past_the_cache_is_written_through_it() {
+        // Where it was built is no tmpfs, which would take it.
+        let built = std::env::current_exe().unwrap();
+        let folder = tempfile::tempdir_in(built.parent().unwrap()).unwrap();
+        let options = OpenOptions::new().read(true).write(true).create(true).truncate(true).clone();
+        let file = DiskFile { is_on_fuse: true, ..DiskFile::open(&folder.path().join("file"), &options).unwrap() };
+        set_direct(&file.cached, true).unwrap();
+        assert_eq!(file.write_at(b"odd", 1).unwrap(), 3);
+        set_direct(&file.cached, true).unwrap();
+        let mut read = [0; 3];
+        assert_eq!(file.read_at(&mut read, 1).unwrap(), 3);
+        assert_eq!(&read, b"odd");
+        file.sync().unwrap();
+    }
 }

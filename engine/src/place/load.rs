@@ -65,7 +65,7 @@ impl Load {
             if let Err(error) = self.saving.prepare() {
                 return self.saving.fail(error);
             }
-            self.let_others_copy();
+            self.let_others_copy(|| self.chunk.holds_up());
         }
         let turn = self.chunk.await_turn();
         // It may have been given up meanwhile: whoever waits for its end gets its blocks.
@@ -81,7 +81,7 @@ impl Load {
 
     /// Hashes it.
     pub(super) fn hash(&self) {
-        self.let_others_copy();
+        self.let_others_copy(|| false);
         if !self.saving.has_failed() {
             self.saving.hash(self.offset, self.filled());
             // Taken away meanwhile, it may have held something else.
@@ -93,15 +93,13 @@ impl Load {
     }
 
     /// Waits while ranks of this node copy, unless somebody waits for a chunk: what takes the processor, or the
-    /// memory's speed, would only take it from them.
-    fn let_others_copy(&self) {
-        while self.saving.is_copying() && !self.chunk.is_wanted() {
+    /// memory's speed, would only take it from them. Nor does it wait once `is_late`.
+    fn let_others_copy(&self, is_late: impl Fn() -> bool) {
+        let is_due = || self.chunk.is_wanted() || is_late();
+        while self.saving.is_copying() && !is_due() {
             self.saving.await_copied(LOOK_EVERY);
         }
-        while self.saving.is_staged_for_less_than(YIELD_TO_COPIES)
-            && self.chunk.pool().others_copy()
-            && !self.chunk.is_wanted()
-        {
+        while self.saving.is_staged_for_less_than(YIELD_TO_COPIES) && self.chunk.pool().others_copy() && !is_due() {
             thread::sleep(LOOK_EVERY);
         }
     }

@@ -56,6 +56,11 @@ impl Chunk {
         shared.control().freed.has_waiters() || free() < shared.chunk_entries().len() / 4
     }
 
+    /// Whether others wait for their turn to write, which may be after this one.
+    pub(crate) fn holds_up(&self) -> bool {
+        self.pool.shared.control().turn.has_waiters()
+    }
+
     pub(crate) fn pool(&self) -> &Pool {
         &self.pool
     }
