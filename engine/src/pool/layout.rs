@@ -70,7 +70,7 @@ pub(super) struct ChunkEntry {
 pub(super) struct MemberEntry {
     pub(super) joined: AtomicU32,
     pub(super) unused: AtomicU32,
-    /// Whether there is a sealed shard in a record of its: where to look, no more.
+    /// Whether a shard was sealed in a record of its: where to look, no more.
     pub(super) sealed: AtomicU32,
     /// Whether its program waits for a copy. A dead one may say so for ever.
     pub(super) copying: AtomicU32,

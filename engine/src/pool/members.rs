@@ -40,7 +40,7 @@ impl Pool {
         }
     }
 
-    /// Members that have ended, and hold chunks or have a sealed record.
+    /// Members that have ended, and hold chunks or had a sealed record.
     pub(crate) fn dead(&self) -> Vec<u32> {
         let shared = &*self.shared;
         let mut leaves: Vec<bool> =

@@ -82,7 +82,7 @@ impl Record {
         if let Some(latest) = self.latest.take() {
             latest.shared.over.store(true, Ordering::Release);
         }
-        unseal(&self.pool, &self.map);
+        unseal(&self.map);
         let too_large = || Error::argument("shard", format!("{meta_bytes} bytes of metadata are more than can be"));
         let parts = Parts::new(meta_bytes, segments_max).ok_or_else(too_large)?;
         if parts.plan_at > self.mapped {
@@ -119,7 +119,7 @@ impl Drop for Record {
         if let Some(latest) = self.latest.take() {
             latest.shared.over.store(true, Ordering::Release);
         }
-        unseal(&self.pool, &self.map);
+        unseal(&self.map);
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -199,7 +199,7 @@ impl ShardRecord {
     /// Nothing is under way any more: the shard is published, or has failed.
     pub(crate) fn clear(&self) {
         if !self.shared.over.swap(true, Ordering::AcqRel) {
-            unseal(&self.shared.pool, &self.shared.map);
+            unseal(&self.shared.map);
         }
     }
 }
@@ -273,8 +273,7 @@ impl SegmentEntry {
 }
 
 /// Takes the seal away before anything that it covers changes.
-fn unseal(pool: &Pool, map: &Mapping) {
-    pool.shared.member_entry().sealed.store(0, Ordering::Release);
+fn unseal(map: &Mapping) {
     let control: &ShardControl = map.shared(CONTROL_AT);
     control.sealed.store(0, Ordering::SeqCst);
     control.seal.iter().for_each(|half| half.store(0, Ordering::SeqCst));

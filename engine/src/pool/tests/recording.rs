@@ -250,6 +250,22 @@ fn survivors_find_the_shard_of_a_killed_member() {
     assert_eq!(take_all(&pool).len(), 3);
 }
 
+/// An aggregator has a record for each shard that it saves.
+#[test]
+fn a_sealed_record_is_looked_for_after_another_of_its_member_was_published() {
+    let directory = memory();
+    let pool = pool(&directory, 2, 3);
+    let mut records = [0, 1].map(|rank| Record::create(&pool, rank).unwrap());
+    let [first, _second] = records.each_mut().map(|record| {
+        let shard = stage(record, &take(&pool));
+        shard.seal(&plan()).unwrap();
+        shard
+    });
+    first.clear();
+    assert!(sealed(&pool, 0).is_none() && sealed(&pool, 1).is_some());
+    assert_eq!(pool.shared.member_entry().sealed.load(Ordering::SeqCst), 1);
+}
+
 #[test]
 fn a_record_goes_with_its_own_member_only() {
     let directory = memory();
