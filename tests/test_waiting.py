@@ -11,6 +11,7 @@ from programs import build_c, build_python
 from staged import pool_directory
 
 RANKS = 2
+CROWD = 32
 WAITED_S = 1
 PART_MAX = 0.25  # of that time, on a processor
 
@@ -20,8 +21,8 @@ def shim():
     return build_c(["inject.c"], "inject.so", "-shared", "-fPIC")
 
 
-def processor_s(rank, job):
-    """What the threads of `rank` have had of the processors since its start."""
+def process_of(rank, job):
+    """Its folder of /proc."""
     found = OPENMPI.ranks(job.process.pid)
     try:
         lines = Path(f"/proc/self/fdinfo/{found[rank]}").read_text().splitlines()
@@ -29,8 +30,19 @@ def processor_s(rank, job):
     finally:
         for pidfd in found.values():
             os.close(pidfd)
-    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return Path("/proc", pid)
+
+
+def processor_s(rank, job):
+    """What the threads of `rank` have had of the processors since its start."""
+    user, system = (process_of(rank, job) / "stat").read_text().rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def looks(rank, job):
+    """How often the program's own thread of `rank` has slept since its start."""
+    lines = (process_of(rank, job) / "status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches"))
 
 
 @pytest.fixture(scope="module", params=["c", "python"])
@@ -45,6 +57,19 @@ def test_a_rank_that_waits_for_another_sleeps(faults, shim, scratch, aggregators
     """It span in MPI, which on a full machine took as much of it as the writing."""
     # Of two ranks the second waits for its aggregator, or the first for the other.
     late, waiting = (0, 1) if aggregators else (1, 0)
+    spent = while_waiting(processor_s, faults, shim, scratch, RANKS, late, waiting, aggregators)
+    assert spent < PART_MAX * WAITED_S, f"{spent} s of {WAITED_S}"
+
+
+def test_many_ranks_on_few_processors_look_less_often(faults, shim, scratch):
+    """64 for each took half of it with looking out for one of them."""
+    looked = while_waiting(looks, faults, shim, scratch, CROWD, late=CROWD - 1, waiting=0)
+    pause_s = max(500e-6, 100e-6 * CROWD / os.cpu_count())
+    assert looked < 1.2 * WAITED_S / pause_s
+
+
+def while_waiting(count, faults, shim, scratch, ranks, late, waiting, aggregators=0):
+    """By how much the count of rank `waiting` rises while rank `late` keeps it waiting."""
     space, held = scratch / "space", scratch / "held"
     with pool_directory() as pools:
         # No sync of that rank returns before the file `held` is gone.
@@ -52,17 +77,17 @@ def test_a_rank_that_waits_for_another_sleeps(faults, shim, scratch, aggregators
         settings = {"MAINSTAY_POOL_DIRECTORY": pools, "MAINSTAY_AGGREGATORS": aggregators}
         variables = [f"{name}={value}" for name, value in {**shim, **settings}.items()]
         commands = ["open", "save:1", "wait", f"make:{held}", "save:2", "pause", "wait", "close"]
-        with Paused(RANKS, ["env", *variables, faults, space, *commands], scratch) as job:
+        with Paused(ranks, ["env", *variables, faults, space, *commands], scratch) as job:
             try:
                 job.until_all("pause")
                 job.go_on()
                 time.sleep(WAITED_S)
-                before = processor_s(waiting, job)
+                before = count(waiting, job)
                 time.sleep(WAITED_S)
-                spent = processor_s(waiting, job) - before
-                assert not job.has_said("wait", more_than=RANKS), job.said
+                risen = count(waiting, job) - before
+                assert not job.has_said("wait", more_than=ranks), job.said
             finally:
                 held.unlink(missing_ok=True)
             job.until_all("end")
     assert {status for _, _, status, _ in job.said} == {"OK"}, job.said
-    assert spent < PART_MAX * WAITED_S, f"{spent} s of {WAITED_S}"
+    return risen

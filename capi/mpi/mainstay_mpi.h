@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/select.h>
+#include <unistd.h>
 
 #include "mainstay.h"
 
@@ -29,6 +30,7 @@ extern "C" {
 
 typedef struct mainstay_mpi_context {
   MPI_Comm comm;
+  double pause_s_max;
 } mainstay_mpi_context;
 
 /* A session that is closed too late must not end the program. */
@@ -46,11 +48,18 @@ MAINSTAY_SHIM int mainstay_mpi_class(int code) {
   return error_class == MPI_SUCCESS ? MPI_ERR_OTHER : error_class;
 }
 
+/* The longest sleep between two looks for slower ranks: half a millisecond, or where ranks share processors a tenth of
+ * one for each of these. All that sleep then look out for less than a tenth of the time. */
+MAINSTAY_SHIM double mainstay_mpi_pause_max(int ranks_here) {
+  const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+  const double shared_s = 100e-6 * ranks_here / (double)(processors > 0 ? processors : 1);
+  return shared_s > 500e-6 ? shared_s : 500e-6;
+}
+
 /* Waits for the other ranks. They may still be writing, and MPI's own waiting would take the processors away from them:
- * after an instant this sleeps between looks, for a sixteenth of what has been waited so far, half a millisecond at
- * most. */
-MAINSTAY_SHIM int mainstay_mpi_await_with(MPI_Request *request, MPI_Status *status) {
-  const double instant_s = 50e-6, pause_s_max = 500e-6, since = MPI_Wtime();
+ * after an instant this sleeps between looks, for a sixteenth of what has been waited so far, `pause_s_max` at most. */
+MAINSTAY_SHIM int mainstay_mpi_await(MPI_Request *request, MPI_Status *status, double pause_s_max) {
+  const double instant_s = 50e-6, since = MPI_Wtime();
   int code, done = 0;
   while ((code = MPI_Test(request, &done, status)) == MPI_SUCCESS && !done) {
     const double waited_s = MPI_Wtime() - since, pause_s = waited_s / 16 < pause_s_max ? waited_s / 16 : pause_s_max;
@@ -61,16 +70,14 @@ MAINSTAY_SHIM int mainstay_mpi_await_with(MPI_Request *request, MPI_Status *stat
   return code;
 }
 
-MAINSTAY_SHIM int mainstay_mpi_await(MPI_Request *request) { return mainstay_mpi_await_with(request, MPI_STATUS_IGNORE); }
-
 MAINSTAY_SHIM int mainstay_mpi_all_max(void *context, uint64_t *values, size_t count) {
-  MPI_Comm comm = ((mainstay_mpi_context *)context)->comm;
+  const mainstay_mpi_context *mine = (const mainstay_mpi_context *)context;
   MPI_Request request;
   int code;
   if (mainstay_mpi_is_over()) return MPI_ERR_OTHER;
   if (count > INT_MAX) return MPI_ERR_COUNT;
-  code = MPI_Iallreduce(MPI_IN_PLACE, values, (int)count, MPI_UINT64_T, MPI_MAX, comm, &request);
-  return mainstay_mpi_class(code == MPI_SUCCESS ? mainstay_mpi_await(&request) : code);
+  code = MPI_Iallreduce(MPI_IN_PLACE, values, (int)count, MPI_UINT64_T, MPI_MAX, mine->comm, &request);
+  return mainstay_mpi_class(code == MPI_SUCCESS ? mainstay_mpi_await(&request, MPI_STATUS_IGNORE, mine->pause_s_max) : code);
 }
 
 MAINSTAY_SHIM int mainstay_mpi_all_gather(void *context, const void *mine, void *all, size_t bytes) {
@@ -88,24 +95,24 @@ MAINSTAY_SHIM int mainstay_mpi_broadcast(void *context, uint32_t root, void *dat
 }
 
 MAINSTAY_SHIM int mainstay_mpi_send(void *context, uint32_t to, const void *data, size_t bytes) {
-  MPI_Comm comm = ((mainstay_mpi_context *)context)->comm;
+  const mainstay_mpi_context *mine = (const mainstay_mpi_context *)context;
   MPI_Request request;
   int code;
   if (mainstay_mpi_is_over()) return MPI_ERR_OTHER;
   if (bytes > INT_MAX) return MPI_ERR_COUNT;
-  code = MPI_Isend(data, (int)bytes, MPI_BYTE, (int)to, 0, comm, &request);
-  return mainstay_mpi_class(code == MPI_SUCCESS ? mainstay_mpi_await(&request) : code);
+  code = MPI_Isend(data, (int)bytes, MPI_BYTE, (int)to, 0, mine->comm, &request);
+  return mainstay_mpi_class(code == MPI_SUCCESS ? mainstay_mpi_await(&request, MPI_STATUS_IGNORE, mine->pause_s_max) : code);
 }
 
 MAINSTAY_SHIM int mainstay_mpi_receive(void *context, uint32_t from, void *data, size_t bytes) {
-  MPI_Comm comm = ((mainstay_mpi_context *)context)->comm;
+  const mainstay_mpi_context *mine = (const mainstay_mpi_context *)context;
   MPI_Request request;
   MPI_Status status;
   int code, count = 0;
   if (mainstay_mpi_is_over()) return MPI_ERR_OTHER;
   if (bytes > INT_MAX) return MPI_ERR_COUNT;
-  code = MPI_Irecv(data, (int)bytes, MPI_BYTE, (int)from, 0, comm, &request);
-  if (code == MPI_SUCCESS) code = mainstay_mpi_await_with(&request, &status);
+  code = MPI_Irecv(data, (int)bytes, MPI_BYTE, (int)from, 0, mine->comm, &request);
+  if (code == MPI_SUCCESS) code = mainstay_mpi_await(&request, &status, mine->pause_s_max);
   if (code == MPI_SUCCESS) code = MPI_Get_count(&status, MPI_BYTE, &count);
   if (code == MPI_SUCCESS && count != (int)bytes) return MPI_ERR_TRUNCATE;
   return mainstay_mpi_class(code);
@@ -154,6 +161,7 @@ MAINSTAY_SHIM mainstay_status mainstay_open_mpi(MPI_Comm comm, const char *path,
     MPI_Comm_size(here, &ranks_here);
     MPI_Comm_free(&here);
   }
+  context->pause_s_max = mainstay_mpi_pause_max(ranks_here);
   memset(&group, 0, sizeof group);
   group.size = sizeof group;
   group.context = context;

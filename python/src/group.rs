@@ -23,9 +23,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// So long ranks are looked out for without sleep, and no sleep is longer than that.
+/// So long ranks are looked out for without sleep.
 const INSTANT: Duration = Duration::from_micros(50);
-const PAUSE_MAX: Duration = Duration::from_micros(500);
 
 pub(crate) struct MpiGroup {
     /// The module `mpi4py.MPI`.
@@ -35,6 +34,7 @@ pub(crate) struct MpiGroup {
     rank: usize,
     size: usize,
     ranks_here: usize,
+    pause_max: Duration,
     /// Whether all ranks end the session, and so free the communicator together.
     ends: Arc<AtomicBool>,
 }
@@ -55,7 +55,9 @@ impl MpiGroup {
         let here = comm.call_method1("Split_type", (mpi.getattr("COMM_TYPE_SHARED")?, rank))?;
         let ranks_here: usize = here.call_method0("Get_size")?.extract()?;
         here.call_method0("Free")?;
-        Ok(MpiGroup { mpi: mpi.clone().unbind(), comm: comm.unbind(), rank, size, ranks_here, ends })
+        let processors: Option<usize> = comm.py().import("os")?.call_method0("cpu_count")?.extract()?;
+        let pause_max = pause_max(ranks_here, processors.unwrap_or(1));
+        Ok(MpiGroup { mpi: mpi.clone().unbind(), comm: comm.unbind(), rank, size, ranks_here, pause_max, ends })
     }
 
     /// Calls MPI with the interpreter held; a session that is used too late is told so.
@@ -83,6 +85,20 @@ impl MpiGroup {
             comm.call_method1(intern!(py, "Allgather"), ([mine.as_any(), &byte], [all.as_any(), &byte]))?;
             Ok(all.to_vec())
         })
+    }
+
+    /// Waits for the other ranks, as `mainstay_mpi_await` does in C: they may still be writing, and MPI's own waiting would
+    /// take the processors away from them. Other threads have the interpreter meanwhile.
+    fn wait_asleep(&self, request: &Bound<'_, PyAny>, status: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let (py, since) = (request.py(), Instant::now());
+        let is_done = || request.call_method1(intern!(py, "Test"), (status,))?.is_truthy();
+        // What failed may be under way still, and has memory that must stay.
+        while !is_done().inspect_err(|_| std::mem::forget(request.clone()))? {
+            let waited = since.elapsed();
+            let pause = if waited > INSTANT { (waited / 16).min(self.pause_max) } else { Duration::ZERO };
+            py.detach(|| thread::sleep(pause));
+        }
+        Ok(())
     }
 
     fn broadcast_equal(&self, root: usize, bytes: &mut [u8]) -> Result<()> {
@@ -116,7 +132,7 @@ impl Group for MpiGroup {
             let (number, maximum) = (mpi.getattr(intern!(py, "UINT64_T"))?, mpi.getattr(intern!(py, "MAX"))?);
             let given = (mpi.getattr(intern!(py, "IN_PLACE"))?, [shared.as_any(), &number], maximum);
             let request = comm.call_method1(intern!(py, "Iallreduce"), given)?;
-            wait_asleep(&request, None)?;
+            self.wait_asleep(&request, None)?;
             for (value, bytes) in values.iter_mut().zip(shared.to_vec().chunks_exact(8)) {
                 *value = u64::from_ne_bytes(bytes.try_into().unwrap_or_default());
             }
@@ -136,7 +152,7 @@ impl Group for MpiGroup {
         self.call("send", |py, mpi, comm| {
             let byte = mpi.getattr(intern!(py, "BYTE"))?;
             let sent = PyByteArray::new(py, bytes);
-            wait_asleep(&comm.call_method1(intern!(py, "Isend"), ([sent.as_any(), &byte], to))?, None)
+            self.wait_asleep(&comm.call_method1(intern!(py, "Isend"), ([sent.as_any(), &byte], to))?, None)
         })
     }
 
@@ -145,7 +161,10 @@ impl Group for MpiGroup {
             let (byte, status) = (mpi.getattr(intern!(py, "BYTE"))?, mpi.call_method0(intern!(py, "Status"))?);
             let got = PyByteArray::new_with(py, into.len(), |_| Ok(()))?;
             let tag = mpi.getattr(intern!(py, "ANY_TAG"))?;
-            wait_asleep(&comm.call_method1(intern!(py, "Irecv"), ([got.as_any(), &byte], from, tag))?, Some(&status))?;
+            self.wait_asleep(
+                &comm.call_method1(intern!(py, "Irecv"), ([got.as_any(), &byte], from, tag))?,
+                Some(&status),
+            )?;
             let count: usize = status.call_method1(intern!(py, "Get_count"), (&byte,))?.extract()?;
             if count != into.len() {
                 return Err(PyValueError::new_err(format!("{count} bytes instead of {}", into.len())));
@@ -156,18 +175,10 @@ impl Group for MpiGroup {
     }
 }
 
-/// Waits for the other ranks, as `mainstay_mpi_await` does in C: they may still be writing, and MPI's own waiting would
-/// take the processors away from them. Other threads have the interpreter meanwhile.
-fn wait_asleep(request: &Bound<'_, PyAny>, status: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-    let (py, since) = (request.py(), Instant::now());
-    let is_done = || request.call_method1(intern!(py, "Test"), (status,))?.is_truthy();
-    // What failed may be under way still, and has memory that must stay.
-    while !is_done().inspect_err(|_| std::mem::forget(request.clone()))? {
-        let waited = since.elapsed();
-        let pause = if waited > INSTANT { (waited / 16).min(PAUSE_MAX) } else { Duration::ZERO };
-        py.detach(|| thread::sleep(pause));
-    }
-    Ok(())
+/// The longest sleep between two looks for slower ranks, as `mainstay_mpi_pause_max` in C.
+fn pause_max(ranks_here: usize, processors: usize) -> Duration {
+    let shared = Duration::from_micros((100 * ranks_here / processors.max(1)) as u64);
+    shared.max(Duration::from_micros(500))
 }
 
 impl Drop for MpiGroup {

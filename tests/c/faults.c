@@ -391,7 +391,7 @@ static void fill_up(const char *name) {
 /* Waits for all ranks, and leaves the processors to others meanwhile. */
 static void meet(void) {
   MPI_Request request;
-  if (!solo && MPI_Ibarrier(MPI_COMM_WORLD, &request) == MPI_SUCCESS) mainstay_mpi_await(&request);
+  if (!solo && MPI_Ibarrier(MPI_COMM_WORLD, &request) == MPI_SUCCESS) mainstay_mpi_await(&request, MPI_STATUS_IGNORE, 500e-6);
 }
 
 /* All ranks wait for a line on the first one's standard input. */
