@@ -29,7 +29,7 @@ PROCESSES = (16, 32, 64, 128)  # published
 SERVERS = (1, 4)  # of metadata: centralised and distributed
 MEMORY_PART = 0.6  # of what is free, that a case may take
 POOL_PART = 1.25  # of what the processes of a node save
-COPIES_OF_SPACE = 3 + POOL_PART  # of what all ranks have, in memory: revisions that there is room for, and the pool
+COPIES_OF_SPACE = 4 + POOL_PART  # of what all ranks have, in memory: revisions that there is room for, and the pool
 COPIES_OF_FILES = 2  # until what was removed is gone
 LAZY = "--client_force_lazyio=true"
 POOL_BYTES_MIN = 16 << 20
@@ -109,7 +109,7 @@ def measure(o, program, place, processes, ways):
         # Pools of its own: what else starts on this machine would look into their spaces, and be counted.
         with tempfile.TemporaryDirectory(prefix="space-", dir=SHARED_MEMORY) as scratch:
             os.environ["MAINSTAY_POOL_DIRECTORY"] = scratch
-            words = [program, lists, bytes_each, o.rounds, *results.way_words(ways, len(folders), int(of_node))]
+            words = [program, lists, bytes_each, o.rounds, *results.way_words(ways, len(folders), int(of_node), bytes_each)]
             mpi.converse(processes, words, scratch, LIMIT_S, told)
     finally:
         shutil.rmtree(folders[0])

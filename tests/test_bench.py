@@ -103,14 +103,15 @@ def test_what_was_asked_of_the_stages_has_a_target(staging_rows):
 
 
 def test_what_was_asked_of_a_space_has_a_target(space_rows):
-    assert targets(space_rows) == {"local, 4 x 1 MB": {"delegated_node", "delegated_node_to_slower"}}
+    asked = {f"{way}{to}" for way in ("delegated_node", "delegated_direct") for to in ("", "_to_slower")}
+    assert targets(space_rows) == {"local, 4 x 1 MB": asked}
 
 
 def test_every_way_to_save_is_measured(space_rows):
     found = {row["metric"] for row in space_rows}
     here = [way for way in results.WAYS if not results.is_lazy(way)]
     assert found >= set(here) | {f"{way}_perceived" for way in here if way in results.DELEGATED}
-    assert "aggregators=3" in results.way_words(["delegated_aggregators"], 3, 1)[0]
+    assert "aggregators=3" in results.way_words(["delegated_aggregators"], 3, 1, 1)[0]
 
 
 def test_a_restore_on_other_ranks_is_beside_a_raw_read_and_one_on_as_many(ranks_rows):

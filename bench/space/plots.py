@@ -14,7 +14,7 @@ from .results import TOTALS, WAYS, metric, published_text  # noqa: E402
 COLOURS = dict(
     zip(
         WAYS,
-        ("#d55e00", "#e69f00", "#009e73", "#0072b2", "#cc79a7", "#56b4e9", "#000000", "#f0e442", "#999999"),
+        ("#d55e00", "#e69f00", "#009e73", "#0072b2", "#cc79a7", "#56b4e9", "#000000", "#f0e442", "#999999", "#8c564b"),
         strict=True,
     )
 )
@@ -25,6 +25,7 @@ LABELS = {
     "delegated_node": "Mainstay, a file a node",
     "delegated_aggregators": "Mainstay, a file a node, one writer",
     "delegated_direct": "Mainstay, a file a node, no pool",
+    "delegated_roomy": "Mainstay, a file a node, room for one more",
     "delegated_rank": "Mainstay, a file a rank",
     "delegated_app": "Mainstay, one file",
     "delegated_lazy": "Mainstay, one file, lazy I/O",

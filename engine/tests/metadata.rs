@@ -88,6 +88,22 @@ fn a_checkpoint_after_the_first_asks_for_no_metadata() {
     }
 }
 
+/// With room for keep + 2 revisions every second checkpoint from the fourth on writes a root first, to free blocks; with
+/// room for one more none does.
+#[test]
+fn with_room_for_one_revision_more_a_checkpoint_writes_one_root() {
+    let to_free = (4..=CHECKPOINTS).step_by(2).count() as u64;
+    for (room, roots) in [(1, CHECKPOINTS - 1 + to_free), (2, CHECKPOINTS - 1)] {
+        let directory = tempfile::tempdir().unwrap();
+        let state = State::new();
+        let shard = ShardSize::of((size_of_val(&*state.field) + size_of_val(&state.step)) as u64, 0).unwrap();
+        reserve(directory.path(), &Reservation::for_shards(&[shard], room), &|_| ()).unwrap();
+        let [_, further] = counted(1, directory.path(), &config(Stage::Pool, Per::App));
+        // Before each root what it leads to is synced.
+        assert_eq!(further["sync"], 2 * roots, "room for keep of {room}: {further:?}");
+    }
+}
+
 /// In a space that was reserved the first checkpoint asks for none either: all is done at the opening.
 #[test]
 fn in_a_reserved_space_nothing_is_made_by_the_first_checkpoint() {
