@@ -248,7 +248,8 @@ typedef struct {
   // Bytes of the node's pool, which its ranks share; 64 MiB. With more than their shards a checkpoint costs
   // the program one copy.
   uint64_t pool_bytes;
-  // Bytes that are written at once, a multiple of 4096; 4 MiB.
+  // Bytes that are written at once, a multiple of 4096; 4 MiB, or less where the pool has not two such for each
+  // rank of the node.
   uint64_t chunk_bytes;
   // Threads of this rank that write, and as many that hash; also the most writes under way at once on the
   // node. 2, and 1 where the ranks of the node use all its processors.

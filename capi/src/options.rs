@@ -78,7 +78,8 @@ pub struct Options {
     /// Bytes of the node's pool, which its ranks share; 64 MiB. With more than their shards a checkpoint costs
     /// the program one copy.
     pub pool_bytes: u64,
-    /// Bytes that are written at once, a multiple of 4096; 4 MiB.
+    /// Bytes that are written at once, a multiple of 4096; 4 MiB, or less where the pool has not two such for each
+    /// rank of the node.
     pub chunk_bytes: u64,
     /// Threads of this rank that write, and as many that hash; also the most writes under way at once on the
     /// node. 2, and 1 where the ranks of the node use all its processors.
@@ -184,7 +185,7 @@ impl Options {
             stripe_bytes: set(self.stripe_bytes),
             keep: set(self.keep),
             pool_bytes: set(self.pool_bytes),
-            chunk_bytes: set(self.chunk_bytes),
+            chunk_bytes: set(self.chunk_bytes).map(Some),
             io_threads: set(self.io_threads),
             aggregators: set(self.aggregators),
             portion_bytes: set(self.portion_bytes),

@@ -33,7 +33,13 @@ const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
 
 fn small(aggregators: u32) -> Config {
-    Config { aggregators, pool_bytes: 512 << 10, chunk_bytes: 64 << 10, buffer_bytes: 64 << 10, ..Config::default() }
+    Config {
+        aggregators,
+        pool_bytes: 512 << 10,
+        chunk_bytes: Some(64 << 10),
+        buffer_bytes: 64 << 10,
+        ..Config::default()
+    }
 }
 
 /// Where ranks meet apart from their sessions.
@@ -324,7 +330,7 @@ fn a_sync_that_fails_in_an_aggregator_stops_its_member() {
 fn fail_at(nth: u64, failure: Failure) -> bool {
     let medium = Medium::new(true);
     let config =
-        Config { pool_bytes: 96 << 10, chunk_bytes: 16 << 10, portion_bytes: 1 << 20, io_threads: 1, ..small(1) };
+        Config { pool_bytes: 96 << 10, chunk_bytes: Some(16 << 10), portion_bytes: 1 << 20, io_threads: 1, ..small(1) };
     let views = [0; 3].map(|_| medium.view());
     views[0].fails_in(nth, failure);
     let told = run(3, |rank, group| {

@@ -7,7 +7,13 @@ use support::run;
 use tempfile::TempDir;
 
 fn small(aggregators: u32) -> Config {
-    Config { aggregators, pool_bytes: 512 << 10, chunk_bytes: 64 << 10, buffer_bytes: 64 << 10, ..Config::default() }
+    Config {
+        aggregators,
+        pool_bytes: 512 << 10,
+        chunk_bytes: Some(64 << 10),
+        buffer_bytes: 64 << 10,
+        ..Config::default()
+    }
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn config(keep: u32, stage: Stage, pools: &Path) -> Config {
         keep,
         stage,
         pool_bytes: 64 << 10,
-        chunk_bytes: 16 << 10,
+        chunk_bytes: Some(16 << 10),
         io_threads: 1,
         portion_bytes: 1 << 20,
         ..Config::default()

@@ -22,7 +22,7 @@ fn config(stage: Stage) -> Config {
     Config {
         stage,
         pool_bytes: 256 << 10,
-        chunk_bytes: 32 << 10,
+        chunk_bytes: Some(32 << 10),
         buffer_bytes: 16 << 10,
         threshold_bytes: Some(8 << 10),
         ..Config::default()
@@ -151,7 +151,7 @@ fn regions_and_exactly_announced_pieces_of_all_sizes_have_room() {
         let mut config = config(stage);
         if seed % 3 == 0 {
             // Nearly every region has some of its rest in one buffer and some in the next.
-            (config.chunk_bytes, config.buffer_bytes, config.threshold_bytes) = (4096, 4096, Some(4096));
+            (config.chunk_bytes, config.buffer_bytes, config.threshold_bytes) = (Some(4096), 4096, Some(4096));
         }
         let mut session = Session::open(Box::new(Solo), space.path(), config).unwrap();
         let sizes = [0, 8, 400, 511, 512, 3000, 4096, 4097, 8191, 8193, 40_000, 100_001];
@@ -270,7 +270,7 @@ impl Flushing {
         let config = Config {
             flush_every,
             pool_bytes: 8 << 20,
-            chunk_bytes: CHUNK as u64,
+            chunk_bytes: Some(CHUNK as u64),
             io_threads: 1,
             ..config(Stage::Node)
         };

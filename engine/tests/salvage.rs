@@ -115,7 +115,7 @@ impl Place {
 
 fn config(pools: &Path, pool_bytes: u64) -> Config {
     // As many chunks of the smaller pools as of the larger ones.
-    let chunk_bytes = (pool_bytes / 64).clamp(4 << 10, 256 << 10);
+    let chunk_bytes = Some((pool_bytes / 64).clamp(4 << 10, 256 << 10));
     Config { pool_directory: pools.into(), pool_bytes, chunk_bytes, ..Config::default() }
 }
 

@@ -53,7 +53,7 @@ impl Shape {
         Config {
             keep: self.keep,
             pool_bytes: self.pool_bytes,
-            chunk_bytes: 4 << 10,
+            chunk_bytes: Some(4 << 10),
             io_threads: 2,
             pool_directory: pools.into(),
             ..Config::default()

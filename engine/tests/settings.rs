@@ -103,7 +103,7 @@ fn a_file_sets_every_key() {
     let resolved = place.resolve(&Choice::default()).unwrap();
     let config = &resolved.config;
     assert_eq!((config.keep, config.stage, config.io_threads), (3, Stage::Direct, 4));
-    assert_eq!((config.pool_bytes, config.chunk_bytes, config.portion_bytes), (1 << 30, 1 << 20, 1 << 30));
+    assert_eq!((config.pool_bytes, config.chunk_bytes, config.portion_bytes), (1 << 30, Some(1 << 20), 1 << 30));
     assert_eq!((config.pool_held, config.small_bytes), (PoolHeld::Checkpoint, 0));
     assert_eq!((config.threshold_bytes, config.buffer_bytes), (Some(256 << 10), 1 << 20));
     assert_eq!(config.flush_every, Duration::from_millis(50));
@@ -126,7 +126,7 @@ fn the_program_goes_before_the_environment_that_before_the_file_that_before_the_
         .set("MAINSTAY_EVERY_STEPS", "");
     let resolved = place.resolve(&Choice { keep: Some(4), ..Choice::default() }).unwrap();
     let config = &resolved.config;
-    assert_eq!((config.keep, config.io_threads, config.every_steps, config.chunk_bytes), (4, 3, 2, 4 << 20));
+    assert_eq!((config.keep, config.io_threads, config.every_steps, config.chunk_bytes), (4, 3, 2, None));
     let source = |name| resolved.settings.iter().find(|setting| setting.key.name == name).unwrap().source.to_string();
     assert_eq!(source("keep"), "program");
     assert_eq!(source("io_threads"), "MAINSTAY_IO_THREADS");
@@ -136,9 +136,12 @@ fn the_program_goes_before_the_environment_that_before_the_file_that_before_the_
 
 #[test]
 fn a_program_can_set_what_is_the_default_anyway() {
-    let place = Place::with_file("stage = 'direct'\nthreshold_bytes = 65536\ncheckpoint_signal = 'USR1'\n");
+    let place = Place::with_file(
+        "stage = 'direct'\nchunk_bytes = 65536\nthreshold_bytes = 65536\ncheckpoint_signal = 'USR1'\n",
+    );
     let choice = Choice {
         stage: Some(Stage::Pool),
+        chunk_bytes: Some(None),
         threshold_bytes: Some(None),
         checkpoint_signal: Some(None),
         ..Choice::default()
@@ -165,6 +168,7 @@ fn the_environment_takes_what_the_file_takes() {
         .set("MAINSTAY_POOL_BYTES", "1 GiB")
         .set("MAINSTAY_STAGE", "node")
         .set("MAINSTAY_POOL_HELD", "checkpoint")
+        .set("MAINSTAY_CHUNK_BYTES", " auto ")
         .set("MAINSTAY_THRESHOLD_BYTES", " auto ")
         .set("MAINSTAY_BUFFER_BYTES", "8192")
         .set("MAINSTAY_FLUSH_SECONDS", "0.25")
@@ -174,7 +178,7 @@ fn the_environment_takes_what_the_file_takes() {
         .set("MAINSTAY_POOL_DIRECTORY", OsString::from_vec(b"/tmp/\xff".to_vec()));
     let config = place.config();
     assert_eq!((config.pool_bytes, config.stage), (1 << 30, Stage::Node));
-    assert_eq!((config.pool_held, config.threshold_bytes), (PoolHeld::Checkpoint, None));
+    assert_eq!((config.pool_held, config.chunk_bytes, config.threshold_bytes), (PoolHeld::Checkpoint, None, None));
     assert_eq!((config.buffer_bytes, config.flush_every), (8192, Duration::from_millis(250)));
     assert_eq!((config.every, config.agree_every), (Duration::from_secs(5400), Duration::from_millis(250)));
     assert_eq!(config.checkpoint_signal.map(|signal| signal.name()), Some("USR2"));
@@ -189,7 +193,9 @@ fn wrong_variables_are_named() {
         ("MAINSTAY_KEEP", "0", "0 is out of range"),
         ("MAINSTAY_KEEP", "-1", "-1 is out of range"),
         ("MAINSTAY_STAGE", "Pool", "it takes pool, node, rank or direct"),
-        ("MAINSTAY_CHUNK_BYTES", "6000", "6000 is out of range, it takes multiples of 4 KiB"),
+        ("MAINSTAY_CHUNK_BYTES", "6000", "6000 is out of range, it takes auto, or multiples of 4 KiB"),
+        ("MAINSTAY_CHUNK_BYTES", "0", "0 is out of range"),
+        ("MAINSTAY_CHUNK_BYTES", "Auto", "\"Auto\" is no size, it takes auto, or"),
         ("MAINSTAY_POOL_BYTES", "64 MeB", "no size"),
         ("MAINSTAY_POOL_HELD", "never", "it takes always or checkpoint"),
         ("MAINSTAY_SMALL_BYTES", "65537", "65537 is out of range, it takes 0 to 64 KiB"),
@@ -301,6 +307,8 @@ fn a_pool_smaller_than_two_chunks_names_both() {
         .refuses(&["pool_bytes, with chunk_bytes in {file}, line 1", "(128 MiB)"]);
     let place = Place::with_file("\nchunk_bytes = '64 MiB'").set("MAINSTAY_POOL_BYTES", "100 MiB");
     place.refuses(&["MAINSTAY_POOL_BYTES, with chunk_bytes in {file}, line 2: 100 MiB is out of range, it takes two"]);
+    // Chunks that nobody has set suit the pool.
+    assert_eq!(Place::with_file("pool_bytes = 8192").config().pool_bytes, 8192);
 }
 
 #[test]
@@ -347,13 +355,13 @@ fn variables_that_are_no_settings_are_found() {
 
 #[test]
 fn ranks_with_different_settings_are_refused() {
-    let small = Config { pool_bytes: 256 << 10, chunk_bytes: 64 << 10, ..Config::default() };
+    let small = Config { pool_bytes: 256 << 10, chunk_bytes: Some(64 << 10), ..Config::default() };
     let (second, seven) = (Duration::from_secs(1), Duration::from_secs(7));
     let different = [
         ("keep", "2", "1", Config { keep: 2, ..small.clone() }),
         ("stage", "direct", "pool", Config { stage: Stage::Direct, ..small.clone() }),
         ("pool_bytes", "512 KiB", "256 KiB", Config { pool_bytes: 512 << 10, ..small.clone() }),
-        ("chunk_bytes", "32 KiB", "64 KiB", Config { chunk_bytes: 32 << 10, ..small.clone() }),
+        ("chunk_bytes", "32 KiB", "64 KiB", Config { chunk_bytes: Some(32 << 10), ..small.clone() }),
         ("pool_held", "checkpoint", "always", Config { pool_held: PoolHeld::Checkpoint, ..small.clone() }),
         ("small_bytes", "1 KiB", "512", Config { small_bytes: 1 << 10, ..small.clone() }),
         ("threshold_bytes", "64 KiB", "auto", Config { threshold_bytes: Some(64 << 10), ..small.clone() }),

@@ -24,7 +24,7 @@ fn stages() -> [Config; 5] {
         stage,
         aggregators,
         pool_bytes: 512 << 10,
-        chunk_bytes: 64 << 10,
+        chunk_bytes: Some(64 << 10),
         buffer_bytes: 64 << 10,
         ..Config::default()
     };

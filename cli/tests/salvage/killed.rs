@@ -26,7 +26,13 @@ pub fn memory() -> TempDir {
 
 /// The pool has room for all that is staged.
 pub fn config(pools: &Path) -> Config {
-    Config { keep: 1, pool_bytes: 2 << 20, chunk_bytes: 64 << 10, pool_directory: pools.into(), ..Config::default() }
+    Config {
+        keep: 1,
+        pool_bytes: 2 << 20,
+        chunk_bytes: Some(64 << 10),
+        pool_directory: pools.into(),
+        ..Config::default()
+    }
 }
 
 /// A space whose job was killed when revision 1 was saved, and revision 2 staged by all ranks and not written.

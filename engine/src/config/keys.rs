@@ -93,12 +93,13 @@ keys! {
     }
     chunk_bytes {
         name: "chunk_bytes",
-        meaning: "size of one chunk of the pool: what is written at once",
-        takes: "multiples of 4 KiB up to 1 GiB",
+        meaning: "size of one chunk of the pool: what is written at once; auto: 4 MiB, or less where the pool has not two \
+                  such for each rank of the node",
+        takes: "auto, or multiples of 4 KiB up to 1 GiB",
         alike: true,
-        read: value::bytes,
-        show: shown::bytes,
-        in_range: |size: &u64| is_blocks(size, CHUNK_BYTES_MAX),
+        read: value::bytes_or_auto,
+        show: shown::bytes_or_auto,
+        in_range: |size: &Option<u64>| size.is_none_or(|size| is_blocks(&size, CHUNK_BYTES_MAX)),
     }
     pool_held {
         name: "pool_held",

@@ -41,8 +41,8 @@ pub struct Config {
     /// Bytes of the node's pool, which its ranks share; with more than their shards, the program waits only
     /// for a copy.
     pub pool_bytes: u64,
-    /// Bytes of one chunk: what is written at once. A multiple of 4 KiB.
-    pub chunk_bytes: u64,
+    /// Bytes of one chunk: what is written at once. A multiple of 4 KiB; `None`: as suits the ranks of the node.
+    pub chunk_bytes: Option<u64>,
     /// How long the pool's memory is held.
     pub pool_held: PoolHeld,
     /// Stage `node`: pieces of fewer bytes are gathered by each rank first.
@@ -110,7 +110,7 @@ impl Default for Config {
             keep: 1,
             stage: Stage::Pool,
             pool_bytes: 64 << 20,
-            chunk_bytes: 4 << 20,
+            chunk_bytes: None,
             pool_held: PoolHeld::default(),
             small_bytes: 512,
             threshold_bytes: None,
@@ -163,10 +163,12 @@ impl Config {
 
     /// One chunk to fill while another is written. The sizes themselves are in range.
     fn check_pool(&self) -> std::result::Result<(), String> {
-        if self.pool_bytes >= 2 * self.chunk_bytes {
-            return Ok(());
+        match self.chunk_bytes {
+            Some(chunk) if self.pool_bytes < 2 * chunk => {
+                let (pool, two) = (Shown::Bytes(self.pool_bytes), Shown::Bytes(2 * chunk));
+                Err(format!("{pool} is out of range, it takes two chunks ({two}) or more"))
+            }
+            _ => Ok(()),
         }
-        let (pool, two) = (Shown::Bytes(self.pool_bytes), Shown::Bytes(2 * self.chunk_bytes));
-        Err(format!("{pool} is out of range, it takes two chunks ({two}) or more"))
     }
 }

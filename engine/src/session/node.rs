@@ -6,6 +6,7 @@ use crate::{
     error::Result,
     group::{Group, agree, gather},
     pool::{Pool, Shape, is_in_sight},
+    space::format::BLOCK_BYTES,
 };
 use std::os::unix::ffi::OsStringExt;
 
@@ -61,9 +62,59 @@ impl Node {
 fn shape(config: &Config, members: usize) -> Shape {
     Shape {
         bytes: config.pool_bytes,
-        chunk_bytes: config.chunk_bytes,
+        chunk_bytes: config.chunk_bytes.unwrap_or_else(|| chunk_bytes_for(config.pool_bytes, members)),
         members: members as u32,
         held: config.pool_held,
         writes_max: config.writes_at_once(),
+    }
+}
+
+/// Bytes of a chunk where none are set: as published (000), or the power of two of which the pool has two for each rank.
+/// A rank's last chunk is seldom full, and the rest of it serves nobody: with large ones ranks wait although the pool is
+/// larger than all that they save.
+fn chunk_bytes_for(pool_bytes: u64, ranks: usize) -> u64 {
+    const PUBLISHED: u64 = 4 << 20;
+    /// Smaller writes cost more than the room is worth.
+    const LEAST: u64 = 256 << 10;
+    let share = (pool_bytes / (2 * ranks as u64)).clamp(LEAST, PUBLISHED);
+    // One to fill while another is written, also in a pool that is tiny.
+    (1 << share.ilog2()).min(pool_bytes / 2 / BLOCK_BYTES * BLOCK_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIB: u64 = 1 << 10;
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn the_pool_has_two_chunks_for_each_rank_where_none_are_set() {
+        let found = [
+            (64 * MIB, 1, 4 * MIB),
+            (64 * MIB, 8, 4 * MIB),
+            (64 * MIB, 9, 2 * MIB),
+            (64 * MIB - 1, 8, 2 * MIB),
+            (64 * MIB, 64, 512 * KIB),
+            (64 * MIB, 1000, 256 * KIB),
+            (80_000_000, 32, MIB),
+            (1 << 40, 64, 4 * MIB),
+            (u64::MAX, 1, 4 * MIB),
+            // Less than two of the smallest for each.
+            (512 * KIB, 4, 256 * KIB),
+            (300 * KIB, 1, 148 * KIB),
+            (2 * BLOCK_BYTES, 3, BLOCK_BYTES),
+            (3 * BLOCK_BYTES + 1, 1, BLOCK_BYTES),
+        ];
+        for (pool_bytes, ranks, expected) in found {
+            assert_eq!(chunk_bytes_for(pool_bytes, ranks), expected, "{ranks} ranks, a pool of {pool_bytes} bytes");
+        }
+    }
+
+    #[test]
+    fn what_is_set_counts() {
+        let config = Config { chunk_bytes: Some(32 * MIB), ..Config::default() };
+        assert_eq!(shape(&config, 64).chunk_bytes, 32 * MIB);
+        assert_eq!(shape(&Config::default(), 64).chunk_bytes, 512 * KIB);
     }
 }

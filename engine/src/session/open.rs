@@ -265,7 +265,8 @@ fn find_node(group: &dyn Group, config: &Config) -> Result<(usize, Option<Pool>)
     // Only for what is told of the node: the smallest there is, without memory, which goes at once.
     let chunk_bytes = format::BLOCK_BYTES;
     let pool_bytes = (group.ranks_here().max(1) as u64 + 1) * chunk_bytes;
-    let small = Config { pool_bytes, chunk_bytes, pool_held: PoolHeld::Checkpoint, ..config.clone() };
+    let small =
+        Config { pool_bytes, chunk_bytes: Some(chunk_bytes), pool_held: PoolHeld::Checkpoint, ..config.clone() };
     Ok((Node::find(group, &small).map_or(group.rank(), |node| node.leader), None))
 }
 

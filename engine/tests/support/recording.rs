@@ -49,7 +49,7 @@ impl Shape {
             keep: self.keep,
             stage: self.stage,
             pool_bytes: 64 << 10,
-            chunk_bytes: 16 << 10,
+            chunk_bytes: Some(16 << 10),
             io_threads: 1,
             portion_bytes: 1 << 20,
             aggregators: self.aggregators,
