@@ -55,8 +55,8 @@ impl Ledger {
     pub(crate) fn open(portion: Portion) -> Result<Opened> {
         let (mut damage, mut slots, mut lineage) = (Vec::new(), [None, None], None::<Lineage>);
         let mut torn = Vec::new();
-        for (place, found) in slots.iter_mut().zip(portion.read_slots()) {
-            let slot = match found {
+        for (index, place) in slots.iter_mut().enumerate() {
+            let slot = match portion.read_slot(index) {
                 Ok(slot) => slot,
                 Err(Error::Damaged { what }) => {
                     torn.extend(what);
@@ -292,8 +292,8 @@ impl Ledger {
     /// job has taken over.
     pub(super) fn check_slots(&mut self) -> Result<()> {
         self.check()?;
-        for (index, found) in self.portion.read_slots().into_iter().enumerate() {
-            let found = match found {
+        for index in 0..2 {
+            let found = match self.portion.read_slot(index) {
                 Ok(slot) => Some(slot),
                 Err(Error::Damaged { .. }) => None,
                 Err(error) => return Err(error),

@@ -121,7 +121,7 @@ impl ShardSurvey {
 
     /// Whether a slot still leads to the shard: if so, its blocks are as they were when it was found.
     fn is_kept(&self) -> Result<bool> {
-        if self.portion.read_slots()[0].as_ref().is_err_and(is_missing) {
+        if self.portion.read_slot(0).is_err_and(|error| is_missing(&error)) {
             return Ok(false);
         }
         for _ in 0..TRIES {
@@ -166,7 +166,7 @@ impl ShardSurvey {
 
 /// The two slots as they stand; `None` for one that cannot be read.
 pub(super) fn slots(portion: &Portion) -> [Option<Slot>; 2] {
-    portion.read_slots().map(Result::ok)
+    [0, 1].map(|index| portion.read_slot(index).ok())
 }
 
 /// Whether a job removed the layout meanwhile, as it held nothing more.

@@ -86,19 +86,10 @@ impl Portion {
         (data_from(self.slot_stride) / BLOCK_BYTES, self.place.bytes / BLOCK_BYTES)
     }
 
-    /// Both slots, each as it stands. At the usual distance one read has them, which costs less than two.
-    pub(crate) fn read_slots(&self) -> [Result<Slot>; 2] {
-        if self.slot_stride == SLOT_STRIDE
-            && let Ok(both) = self.read(0, SLOT_STRIDE + BLOCK_BYTES)
-        {
-            return [0, 1].map(|index| self.parse_slot(index, &both[SLOT_STRIDE as usize * index..]));
-        }
-        [0, 1].map(|index| self.parse_slot(index, &self.read(self.slot_stride * index as u64, BLOCK_BYTES)?))
-    }
-
-    /// Slot `index`, which `bytes` begin with.
-    fn parse_slot(&self, index: usize, bytes: &[u8]) -> Result<Slot> {
-        let block: &[u8; BLOCK] = bytes.first_chunk().ok_or_else(|| self.out_of_memory(BLOCK_BYTES))?;
+    pub(crate) fn read_slot(&self, index: usize) -> Result<Slot> {
+        let at = self.slot_stride * index as u64;
+        let block = self.read(at, BLOCK_BYTES)?;
+        let block: &[u8; BLOCK] = block[..BLOCK].try_into().map_err(|_| self.out_of_memory(BLOCK_BYTES))?;
         let of = format!("slot {index}");
         let slot = Slot::parse(block, self.layout_id, self.place.rank, self.place.bytes)
             .map_err(|refusal| self.refuse(refusal, &of))?;
