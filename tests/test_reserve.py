@@ -55,3 +55,11 @@ def test_what_was_reserved_for_nodes_serves_others(job, scratch):
     job("$((RANK % 2))", "set:per=2", "open", "save:1", "wait", "save:2", "wait", "close")
     assert layouts(space) == reserved
     job("$((RANK / 2))", "open", "restore", "holds:2", "close")
+
+
+def test_chunks_are_of_a_size_for_the_ranks_of_a_node(job, scratch):
+    """A pool of 16 MiB has two of 4 MiB for each of two ranks; for all four they would be smaller."""
+    job("$((RANK / 2)) MAINSTAY_POOL_BYTES=16MiB MAINSTAY_CHUNK_BYTES=auto", "open", "save:1", "wait", "close")
+    shown = subprocess.check_output([MAINSTAY, "show", scratch / "space", "--phases", "--json"], timeout=LIMIT_S)
+    nodes = json.loads(shown)["revision"]["nodes"]
+    assert [(node["pool_bytes"], node["chunk_bytes"]) for node in nodes] == [(16 << 20, 4 << 20)] * 2

@@ -8,14 +8,14 @@ DELEGATED = {
     "delegated_node": ("per=node", False),
     "delegated_aggregators": ("per=node,aggregators={nodes}", False),
     # Waits for t3, as the paper's interface does.
-    "delegated_direct": ("per=node,stage=direct,shard_bytes={roomy}", False),
-    "delegated_roomy": ("per=node,shard_bytes={roomy}", False),
+    "delegated_direct": ("per=node,stage=direct,keep=1,shard_bytes={roomy}", False),
+    "delegated_roomy": ("per=node,keep=1,shard_bytes={roomy}", False),
     "delegated_rank": ("per=rank", False),
     "delegated_app": ("per=app", False),
     "delegated_lazy": ("per=app", True),
 }
 ASKED = ("delegated_node", "delegated_direct")  # to be the faster
-ROOMS = 3  # for keep + 2 revisions
+ROOMS = 3  # for keep + 2 revisions, with keep = 1
 MARGIN_BYTES = 64 << 10  # for what is saved beside the field
 FILES = ("segmented", "strided", "file")
 WAYS = (*FILES, *DELEGATED)

@@ -49,7 +49,8 @@ MAINSTAY_SHIM int mainstay_mpi_class(int code) {
 }
 
 /* The longest sleep between two looks for slower ranks: half a millisecond, or where ranks share processors a tenth of
- * one for each of these. All that sleep then look out for less than a tenth of the time. */
+ * one for each of these: with 10 us a look, all that wait take a tenth of the processors at most. Counted are those of the
+ * machine: where each rank is bound to one of its own, it sees no other. */
 MAINSTAY_SHIM double mainstay_mpi_pause_max(int ranks_here) {
   const long processors = sysconf(_SC_NPROCESSORS_ONLN);
   const double shared_s = 100e-6 * ranks_here / (double)(processors > 0 ? processors : 1);

@@ -1,4 +1,4 @@
-//! What fits into the pool costs the program a copy: no rank waits for a write.
+//! Where the pool has room for what all ranks save and a chunk more for each, no rank waits for a write.
 
 mod support;
 
@@ -64,7 +64,7 @@ impl Between for Gate {
 
 /// In chunks of a ninth of the pool, of which there must be one for each rank and one more, these have no room.
 #[test]
-fn ranks_whose_shards_fit_into_the_pool_wait_for_no_write() {
+fn ranks_of_different_sizes_wait_for_no_write() {
     let shard = |rank: usize| if rank.is_multiple_of(2) { 640 << 10 } else { 160 << 10 };
     let config = Config { pool_bytes: 4 << 20, ..Config::default() };
     let shards: usize = (0..RANKS).map(shard).sum();

@@ -22,7 +22,8 @@ impl Node {
     pub(super) fn find(group: &dyn Group, config: &Config) -> Result<Node> {
         let (rank, size) = (group.rank(), group.size());
         let label = std::env::var_os("MAINSTAY_NODE").unwrap_or_default().into_vec();
-        let members = group.ranks_here().max(1);
+        let labels = gather(group, &label)?;
+        let members = labels.iter().filter(|theirs| **theirs == label).count().min(group.ranks_here().max(1));
         let mut mine: Option<(usize, [u8; 16], usize)> = None;
         let mut made = None;
         loop {
@@ -39,10 +40,11 @@ impl Node {
                 Ok(None)
             };
             let pool = agree(group, pool)?;
-            let told = pool.as_ref().map(|pool| (pool.id(), members, label.clone()));
+            let told = pool.as_ref().map(|pool| (pool.id(), members));
             let told = gather(group, &told)?.swap_remove(next);
-            let (id, members, theirs) = told.unwrap_or_default();
-            let sees = rank == next || (mine.is_none() && theirs == label && is_in_sight(&config.pool_directory, id));
+            let (id, members) = told.unwrap_or_default();
+            let is_like = mine.is_none() && labels[next] == label;
+            let sees = rank == next || (is_like && is_in_sight(&config.pool_directory, id));
             let index = gather(group, &sees)?[..rank].iter().filter(|sees| **sees).count();
             // More than were thought to be here: these have a pool of their own.
             if sees && index < members {
