@@ -20,27 +20,14 @@ use std::{
     time::{Duration, Instant},
 };
 use support::{
-    State,
+    State, aggregating,
     between::{Between, Watched},
-    faulty::{Failure, Faulty, Loss, Medium},
-    filled,
-    program::{Mark, Program},
-    run, whole,
+    filled, run,
 };
 use tempfile::TempDir;
 
 const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
-
-fn small(aggregators: u32) -> Config {
-    Config {
-        aggregators,
-        pool_bytes: 512 << 10,
-        chunk_bytes: Some(64 << 10),
-        buffer_bytes: 64 << 10,
-        ..Config::default()
-    }
-}
 
 /// Where ranks meet apart from their sessions.
 struct Meeting {
@@ -104,7 +91,7 @@ fn what_few_write_comes_back_bit_for_bit_to_all() {
             [(5, 1, Per::App, 1), (5, 2, Per::Rank, 2), (4, 3, Per::Node, 1), (3, 3, Per::App, 1), (3, 9, Per::App, 1)]
         {
             let folder = TempDir::new().unwrap();
-            let config = Config { stage, per, keep, ..small(aggregators) };
+            let config = Config { stage, per, keep, ..aggregating(aggregators) };
             run(ranks, |_, group| {
                 let device = Arc::new(Disk::make(folder.path()).unwrap());
                 let (session, _state) = saved(group, device, &config, &[1, 2, 3]);
@@ -138,7 +125,7 @@ fn what_few_write_comes_back_bit_for_bit_to_all() {
 fn streams_of_members_come_back() {
     for stage in [Stage::Pool, Stage::Node, Stage::Rank, Stage::Direct] {
         let folder = TempDir::new().unwrap();
-        let config = Config { stage, shard_bytes: 4 << 20, ..small(1) };
+        let config = Config { stage, shard_bytes: 4 << 20, ..aggregating(1) };
         let bytes = |rank: usize| {
             let mut random = fastrand::Rng::with_seed(rank as u64);
             std::iter::repeat_with(|| random.u8(..)).take(1_500_000 + 1234 * rank).collect::<Vec<u8>>()
@@ -218,7 +205,7 @@ fn only_aggregators_write_at_a_checkpoint_and_nobody_opens_a_file() {
     for stage in [Stage::Pool, Stage::Node, Stage::Rank, Stage::Direct] {
         for per in [Per::App, Per::Rank] {
             let (folder, all) = (TempDir::new().unwrap(), Meeting::of(5));
-            let config = Config { stage, per, keep: 2, ..small(2) };
+            let config = Config { stage, per, keep: 2, ..aggregating(2) };
             let counts = run(5, |rank, group| {
                 let device = Watched::new(Disk::make(folder.path()).unwrap(), One::default());
                 let (mut session, mut mine) = saved(group, Arc::new(device.clone()), &config, &[1]);
@@ -265,7 +252,7 @@ fn a_write_that_fails_in_an_aggregator_is_told_to_its_members() {
     for (number, kind) in [(EIO, ErrorKind::Io), (ENOSPC, ErrorKind::DiskFull)] {
         for stage in [Stage::Pool, Stage::Rank, Stage::Direct] {
             let (folder, all) = (TempDir::new().unwrap(), Meeting::of(3));
-            let config = Config { stage, ..small(1) };
+            let config = Config { stage, ..aggregating(1) };
             run(3, |rank, group| {
                 let device = Watched::new(Disk::make(folder.path()).unwrap(), One::default());
                 let (mut session, mut mine) = saved(group, Arc::new(device.clone()), &config, &[1]);
@@ -302,7 +289,7 @@ fn a_write_that_fails_in_an_aggregator_is_told_to_its_members() {
 #[test]
 fn a_sync_that_fails_in_an_aggregator_stops_its_member() {
     let (folder, all) = (TempDir::new().unwrap(), Meeting::of(3));
-    let config = Config { stage: Stage::Direct, ..small(1) };
+    let config = Config { stage: Stage::Direct, ..aggregating(1) };
     run(3, |rank, group| {
         let device = Watched::new(Disk::make(folder.path()).unwrap(), One::default());
         let (mut session, mut mine) = saved(group, Arc::new(device.clone()), &config, &[1]);
@@ -323,59 +310,6 @@ fn a_sync_that_fails_in_an_aggregator_stops_its_member() {
         assert_eq!(kind_of(&session.close()), Some(ErrorKind::SyncFailed));
     });
     restores(3, folder.path(), &config, 1);
-}
-
-/// A job in which the `nth` operation of the aggregator fails. What was promised is there after it, with and without
-/// the power. Returns whether there was such an operation.
-fn fail_at(nth: u64, failure: Failure) -> bool {
-    let medium = Medium::new(true);
-    let config =
-        Config { pool_bytes: 96 << 10, chunk_bytes: Some(16 << 10), portion_bytes: 1 << 20, io_threads: 1, ..small(1) };
-    let views = [0; 3].map(|_| medium.view());
-    views[0].fails_in(nth, failure);
-    let told = run(3, |rank, group| {
-        let mut program = Program::new(rank);
-        let opened = Session::open_on(group, Arc::new(Faulty(views[rank].clone())), config.clone());
-        let Ok(mut session) = opened else { return (true, None) };
-        program.protect(&mut session).unwrap();
-        let (mut floor, mut failed, mut in_doubt) = (None, false, false);
-        for step in 1..=4 {
-            let mark = Mark { run: 1, step };
-            program.fill(&mut session, mark, 50_000 * (1 + (rank + step as usize) % 3)).unwrap();
-            // It may fail on one rank alone: the others learn it when all wait.
-            let begun = session.checkpoint().map(drop);
-            let saved = session.wait().and(begun);
-            assert!(saved.is_err() || !in_doubt, "{mark:?} was saved after a failed sync");
-            match saved {
-                Ok(()) => floor = Some(mark),
-                Err(error) => (failed, in_doubt) = (true, in_doubt | (error.kind() == ErrorKind::SyncFailed)),
-            }
-        }
-        (session.close().is_err() | failed, floor)
-    });
-    assert!(told.iter().all(|(failed, floor)| (*failed, *floor) == told[0]), "the ranks were told {told:?}");
-    assert!(told[0].0 || !views[0].has_failed(), "something failed and nobody was told");
-    for loss in [Loss::Nothing, Loss::Everything, Loss::Seeded(nth)] {
-        let medium = medium.lose_power(loss);
-        whole::check(&medium.files()).unwrap();
-        let found = run(3, |rank, group| {
-            let mut program = Program::new(rank);
-            let device = Arc::new(Faulty(medium.view()));
-            let mut session = Session::open_on(group, device, config.clone()).unwrap();
-            program.protect(&mut session).unwrap();
-            program.restore(&mut session).unwrap()
-        });
-        assert!(found.iter().all(|mark| *mark == found[0] && *mark >= told[0].1), "{loss:?}: {found:?}, {told:?}");
-    }
-    views[0].has_failed()
-}
-
-#[test]
-fn a_failure_of_any_operation_of_an_aggregator_loses_nothing_acknowledged() {
-    for failure in [Failure::Io, Failure::Forgets] {
-        let operations = (1..1000).take_while(|nth| fail_at(*nth, failure)).count();
-        assert!(operations > 100, "{failure:?} in {operations} operations");
-    }
 }
 
 /// A rank that sends its first whole piece again, so many times.
@@ -430,7 +364,7 @@ fn more_pieces_than_a_shard_can_have_are_refused() {
         let times = Arc::new(AtomicUsize::new(0));
         let group = Repeating { group, times: times.clone(), last: RefCell::default() };
         let device = Arc::new(Disk::make(folder.path()).unwrap());
-        let (mut session, mut mine) = saved(Box::new(group), device, &small(1), &[1]);
+        let (mut session, mut mine) = saved(Box::new(group), device, &aggregating(1), &[1]);
         session.wait().unwrap();
         times.store(if rank == 1 { 20 } else { 0 }, SeqCst);
         filled(&mut mine, rank, 2);
@@ -444,7 +378,7 @@ fn more_pieces_than_a_shard_can_have_are_refused() {
         session.wait().unwrap();
         session.close().unwrap();
     });
-    restores(3, folder.path(), &small(1), 3);
+    restores(3, folder.path(), &aggregating(1), 3);
 }
 
 /// Those of all its members stay open: more than are left open otherwise. Whatever became of their names.
@@ -452,7 +386,7 @@ fn more_pieces_than_a_shard_can_have_are_refused() {
 fn an_aggregator_opens_no_file_of_a_member_again() {
     const RANKS: usize = 12;
     let (folder, moved, all) = (TempDir::new().unwrap(), TempDir::new().unwrap(), Meeting::of(RANKS));
-    let config = Config { per: Per::Rank, ..small(1) };
+    let config = Config { per: Per::Rank, ..aggregating(1) };
     let layouts_to = |rank: usize, from: &Path, to: &Path| {
         all.wait();
         if rank == 0 {
@@ -484,7 +418,7 @@ fn a_checkpoint_that_is_given_up_is_followed_by_one_that_is_not() {
     for unready in 0..3 {
         run(3, |rank, group| {
             let device = Arc::new(Disk::make(folder.path()).unwrap());
-            let config = Config { shard_bytes: 2 << 20, ..small(1) };
+            let config = Config { shard_bytes: 2 << 20, ..aggregating(1) };
             let (mut session, mut mine) = saved(group, device, &config, &[1]);
             filled(&mut mine, rank, 2);
             // Before it has begun: all are told.
@@ -510,7 +444,7 @@ fn a_checkpoint_that_is_given_up_is_followed_by_one_that_is_not() {
             session.checkpoint().unwrap();
             session.close().unwrap();
         });
-        restores(3, folder.path(), &small(1), 3);
+        restores(3, folder.path(), &aggregating(1), 3);
     }
 }
 
@@ -521,7 +455,7 @@ fn a_member_that_asks_learns_what_the_medium_shows() {
     let (folder, asked) = (TempDir::new().unwrap(), Meeting::of(3));
     run(3, |rank, group| {
         let device = Arc::new(Disk::make(folder.path()).unwrap());
-        let (mut session, mut mine) = saved(group, device, &small(1), &[]);
+        let (mut session, mut mine) = saved(group, device, &aggregating(1), &[]);
         for step in 1..=3 {
             filled(&mut mine, rank, step);
             session.begin(0).unwrap();
@@ -543,5 +477,5 @@ fn a_member_that_asks_learns_what_the_medium_shows() {
         }
         session.close().unwrap();
     });
-    restores(3, folder.path(), &small(1), 3);
+    restores(3, folder.path(), &aggregating(1), 3);
 }

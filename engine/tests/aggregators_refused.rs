@@ -2,26 +2,16 @@
 
 mod support;
 
-use mainstay_engine::{Config, ErrorKind, Result, Session, group::Group};
-use support::run;
+use mainstay_engine::{ErrorKind, Result, Session, group::Group};
+use support::{aggregating, run};
 use tempfile::TempDir;
-
-fn small(aggregators: u32) -> Config {
-    Config {
-        aggregators,
-        pool_bytes: 512 << 10,
-        chunk_bytes: Some(64 << 10),
-        buffer_bytes: 64 << 10,
-        ..Config::default()
-    }
-}
 
 #[test]
 fn an_aggregator_that_does_not_see_the_files_of_its_member_is_refused() {
     let folders = [TempDir::new().unwrap(), TempDir::new().unwrap()];
     let open = |aggregators| {
         run(4, |rank, group| {
-            let opened = Session::open(group, folders[rank / 2].path(), small(aggregators));
+            let opened = Session::open(group, folders[rank / 2].path(), aggregating(aggregators));
             opened.and_then(Session::close).map_err(|error| (error.kind(), error.to_string()))
         })
     };
@@ -74,7 +64,7 @@ fn a_group_that_cannot_send_is_refused() {
     let folder = TempDir::new().unwrap();
     let open = |aggregators| {
         run(3, |_, group| {
-            let opened = Session::open(Box::new(Mute(group)), folder.path(), small(aggregators));
+            let opened = Session::open(Box::new(Mute(group)), folder.path(), aggregating(aggregators));
             opened.and_then(Session::close).map_err(|error| (error.kind(), error.to_string()))
         })
     };

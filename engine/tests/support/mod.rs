@@ -30,6 +30,17 @@ use mainstay_engine::{
 use std::{path::Path, sync::Arc, thread};
 use tempfile::TempDir;
 
+/// A small job in which so many ranks write for all.
+pub fn aggregating(aggregators: u32) -> Config {
+    Config {
+        aggregators,
+        pool_bytes: 512 << 10,
+        chunk_bytes: Some(64 << 10),
+        buffer_bytes: 64 << 10,
+        ..Config::default()
+    }
+}
+
 /// Runs `work` once for each rank, on a thread of its own; what they returned, by rank.
 pub fn run<T: Send>(ranks: usize, work: impl Fn(usize, Box<dyn Group>) -> T + Sync) -> Vec<T> {
     thread::scope(|scope| {
