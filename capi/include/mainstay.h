@@ -245,8 +245,8 @@ typedef struct {
   uint32_t keep;
   // A mainstay_stage; MAINSTAY_STAGE_POOL.
   uint32_t stage;
-  // Bytes of the node's pool, which its ranks share; 64 MiB. With more than their shards a checkpoint costs
-  // the program one copy.
+  // Bytes of the node's pool, which its ranks share; 64 MiB. With room for their shards and a chunk more
+  // for each a checkpoint costs the program one copy.
   uint64_t pool_bytes;
   // Bytes that are written at once, a multiple of 4096; 4 MiB, or less where the pool has not two such for each
   // rank of the node.

@@ -75,8 +75,8 @@ pub struct Options {
     pub keep: u32,
     /// A mainstay_stage; MAINSTAY_STAGE_POOL.
     pub stage: u32,
-    /// Bytes of the node's pool, which its ranks share; 64 MiB. With more than their shards a checkpoint costs
-    /// the program one copy.
+    /// Bytes of the node's pool, which its ranks share; 64 MiB. With room for their shards and a chunk more
+    /// for each a checkpoint costs the program one copy.
     pub pool_bytes: u64,
     /// Bytes that are written at once, a multiple of 4096; 4 MiB, or less where the pool has not two such for each
     /// rank of the node.

@@ -83,8 +83,8 @@ keys! {
     }
     pool_bytes {
         name: "pool_bytes",
-        meaning: "size of the pool that the ranks of a node share; with more than their shards, a checkpoint costs them one \
-                  copy",
+        meaning: "size of the pool that the ranks of a node share; with room for their shards and a \
+                  chunk more for each, a checkpoint costs them one copy",
         takes: "two chunks or more: bytes, or a text such as \"64 MiB\"",
         alike: true,
         read: value::bytes,

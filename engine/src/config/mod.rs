@@ -38,8 +38,8 @@ pub struct Config {
     /// Complete revisions that are kept, at least 1. A space has room for two more.
     pub keep: u32,
     pub stage: Stage,
-    /// Bytes of the node's pool, which its ranks share; with more than their shards, the program waits only
-    /// for a copy.
+    /// Bytes of the node's pool, which its ranks share; with room for their shards and a chunk more for
+    /// each, the program waits only for a copy.
     pub pool_bytes: u64,
     /// Bytes of one chunk: what is written at once. A multiple of 4 KiB; `None`: as suits the ranks of the node.
     pub chunk_bytes: Option<u64>,
