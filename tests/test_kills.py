@@ -24,7 +24,7 @@ STEPS = 400  # of a job that nothing ends: far more than it takes to hit any pha
 LIMIT_S = 60  # of a job
 WATCH_S = 15  # for a phase to come
 LOOK_S = 0.0003  # between two looks at the board
-ROUNDS = 4  # tries for a phase that was missed
+ROUNDS = 4  # tries for a phase that was missed: the rank is stopped in it
 
 # As in c/board.h.
 PROGRAM = ["starting", "computing", "settling the last", "communication", "staging", "waiting", "writing pieces"]
@@ -156,13 +156,13 @@ class Space:
             assert not line.startswith("WRONG"), line
         raise AssertionError("the job restored nothing and ended:\n" + job.tail())
 
-    def killed(self, whom, kind, phase, rank=None):
-        """A job that restores, goes on, and is killed when one rank, or that one, is in `phase`."""
+    def killed(self, whom, kind, phase, rank=None, surely=False):
+        """A job that restores, goes on, and is killed when one rank, or that one, is in `phase`, or soon after."""
         rank, later = self.random.randrange(RANKS) if rank is None else rank, self.random.randrange(5)
-        pause_s = self.random.uniform(0, 0.004)
+        pause_s = 0 if surely else self.random.uniform(0, 0.004)
         with self.job(STEPS) as job:
             first = self.restored(job) + 1 + later
-            self.watch(job, rank, phase, lambda program, io: phase == (program if kind == "program" else io), first)
+            self.watch(job, rank, phase, lambda program, io: phase == (program if kind == "program" else io), first, surely)
             time.sleep(pause_s)
             job.kill(whom, rank)
             for line in job.lines():
@@ -179,13 +179,19 @@ class Space:
         # What a rank was saving when it died has one number more than the last that it knew of.
         self.newest = max(self.newest, *(self.board.read(rank)[2] + 1 for rank in range(RANKS)))
 
-    def watch(self, job, rank, phase, is_there, first):
-        """Returns when `rank` is in `phase`, at revision `first` or later."""
+    def watch(self, job, rank, phase, is_there, first, holds=False):
+        """Returns when `rank` is in `phase`, at revision `first` or later; if it `holds` it, the rank stands still."""
         deadline = time.monotonic() + WATCH_S
         while time.monotonic() < deadline and job.process.poll() is None:
             program, io, revision = self.board.read(rank)
             if revision >= first and is_there(program, io):
-                return
+                if not holds:
+                    return
+                job.send(rank, signal.SIGSTOP)
+                time.sleep(LOOK_S)
+                if is_there(*self.board.read(rank)[:2]):
+                    return
+                job.send(rank, signal.SIGCONT)  # it has passed
             time.sleep(LOOK_S)
         raise AssertionError(f"rank {rank} never came to {phase}:\n{job.tail()}")
 
@@ -221,10 +227,10 @@ def table(died, title):
     return "\n".join([*lines, "killed: " + ", ".join(f"{who} {n}" for who, n in sorted(whom.items()))])
 
 
-def kill_all_over(space, plan, capsys):
+def kill_all_over(space, plan, capsys, surely=False):
     """Carries out the plan; the last job ends in order."""
     for kill in plan:
-        space.killed(*kill)
+        space.killed(*kill, surely=surely)
     space.ends_well()
     with capsys.disabled():
         title = f"Where the kills hit, {space.mpi}, keep {space.keep}, stage {space.stage}:"
@@ -241,7 +247,7 @@ def test_kills_in_every_phase(victim, mpi, folder, capsys, keep, targets):
     kill_all_over(space, plan, capsys)
     for _ in range(ROUNDS):
         if again := missed(space.died, targets):
-            kill_all_over(space, [("one rank", *target) for target in again], capsys)
+            kill_all_over(space, [("one rank", *target) for target in again], capsys, surely=True)
     assert not missed(space.died, targets)
 
 

@@ -10,7 +10,6 @@ import collections
 import dataclasses
 import itertools
 import re
-import signal
 import tempfile
 import time
 from pathlib import Path
@@ -18,13 +17,12 @@ from pathlib import Path
 import pytest
 from mpi import MPICH, OPENMPI, SHARED_MEMORY
 from pool import STATES, Pool
-from test_kills import LOOK_S, RANKS, STEPS, Space, folder, victim_in_c  # noqa: F401
+from test_kills import RANKS, ROUNDS, STEPS, Space, folder, victim_in_c  # noqa: F401
 
 SURVIVING = dataclasses.replace(OPENMPI, oversubscribe=("--with-ft", "ulfm", *OPENMPI.oversubscribe))
 SURVIVED = re.compile(r"survived: rank (\d+), (.*)$")
 SURVIVAL_S = 30  # for survivors to end
 STARTING_S = 0.5  # an opening and a restore, at most
-ROUNDS = 4  # tries for a phase that was missed
 # Completed from the pool if the job dies after t2.
 SALVAGED = ("pool", "node")
 
@@ -76,21 +74,22 @@ class SharedSpace(Space):
         assert not (stay := self.left & set(self.pools.iterdir())), f"left by a dead job: {stay}"
         return revision
 
-    def killed_in(self, phase, whom):
-        """A job that restores and goes on is killed when one rank is in `phase`; its survivors end well."""
+    def killed_in(self, phase, whom, surely=False):
+        """A job that restores and goes on is killed when one rank is in `phase`, or soon after; its survivors end well."""
         rank, later = self.random.randrange(RANKS), self.random.randrange(4)
         with self.job(STEPS) as job:
             if phase == "starting":
                 job.hold_all(RANKS)
-                pause_s = self.random.uniform(0, self.starting_s)
+                pause_s = 0 if surely else self.random.uniform(0, self.starting_s)
             elif phase in CHUNKS:
                 first = self.restored(job) + 1 + later
-                self.watch(job, rank, phase, lambda *_: self.is_caught(job, rank, CHUNKS[phase]), first)
+                # They pass too fast to be hit.
+                self.watch(job, rank, phase, lambda *_: CHUNKS[phase].intersection(self.held_by(rank)), first, holds=True)
                 pause_s = 0
             else:
                 first = self.restored(job) + 1 + later
-                self.watch(job, rank, phase, PHASES[phase], first)
-                pause_s = self.random.uniform(0, 0.004)
+                self.watch(job, rank, phase, PHASES[phase], first, holds=surely)
+                pause_s = 0 if surely else self.random.uniform(0, 0.004)
             time.sleep(pause_s)
             job.kill(whom, rank)
             job.deadline = min(job.deadline, time.monotonic() + SURVIVAL_S)
@@ -104,17 +103,9 @@ class SharedSpace(Space):
         assert not wrong, wrong
         if self.mpi is SURVIVING:
             survived = {int(match[1]): match[2] for match in map(SURVIVED.match, said) if match}
-            assert survived == dict.fromkeys(set(range(RANKS)) - job.victims(whom, rank), "durable"), job.tail()
-
-    def is_caught(self, job, rank, states):
-        """Whether `rank` holds a chunk in one of `states`. Then it stands still: they pass too fast to be hit."""
-        if states.intersection(self.held_by(rank)):
-            job.send(rank, signal.SIGSTOP)
-            time.sleep(LOOK_S)
-            if states.intersection(self.held_by(rank)):
-                return True
-            job.send(rank, signal.SIGCONT)
-        return False
+            # On a busy machine a rank may see others die and end well before its own kill comes.
+            assert survived.keys() >= set(range(RANKS)) - job.victims(whom, rank), job.tail()
+            assert set(survived.values()) <= {"durable"}, job.tail()
 
     def note_chunks(self, rank):
         """What the dead rank holds, before others find out."""
@@ -158,7 +149,7 @@ def kill_all_over(space, count, capsys):
         space.killed_in(*kill)
     for _ in range(ROUNDS):
         for kill in space.missed():
-            space.killed_in(*kill)
+            space.killed_in(*kill, surely=True)
     space.ends_well()
     with capsys.disabled():
         print("\n" + space.told(), flush=True)
