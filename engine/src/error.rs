@@ -117,6 +117,12 @@ pub enum Error {
     #[error("revision {revision} was not saved, earlier ones are as they were: {cause}")]
     NotSaved { revision: u64, kind: ErrorKind, cause: String },
 
+    #[error(
+        "revision {revision}, shard {shard}: what was staged could not be completed in {path}: {cause}; the space was not \
+         opened, and what was staged stays in memory: when that is mended start again, or remove {pool} to give it up"
+    )]
+    NotCompleted { path: String, revision: u64, shard: u32, pool: String, kind: ErrorKind, cause: String },
+
     #[error("on rank {rank}: {message}")]
     OnRank { rank: usize, kind: ErrorKind, message: String },
 
@@ -207,7 +213,7 @@ impl Error {
             Self::OutOfSight { .. } => ErrorKind::OutOfSight,
             Self::OutputShort { .. } => ErrorKind::OutputShort,
             Self::RevisionMissing { .. } => ErrorKind::RevisionMissing,
-            Self::NotSaved { kind, .. } | Self::OnRank { kind, .. } => *kind,
+            Self::NotSaved { kind, .. } | Self::NotCompleted { kind, .. } | Self::OnRank { kind, .. } => *kind,
             Self::Internal { .. } => ErrorKind::Internal,
         }
     }

@@ -276,10 +276,13 @@ fn a_pool_that_is_refused_keeps_nobody_from_the_others() {
 /// The revision would tell of bytes that are not there.
 #[test]
 fn a_shard_whose_output_file_was_cut_is_lost() {
-    for (left, newest) in [(100, 2), (99, 1)] {
+    for (left, newest) in [(Some(100), 2), (Some(99), 1), (None, 1)] {
         let place = Place::new();
         place.kill_job(POOL, CELLS, SOME);
-        fs::OpenOptions::new().write(true).open(place.output()).unwrap().set_len(left).unwrap();
+        match left {
+            Some(left) => fs::File::options().write(true).open(place.output()).unwrap().set_len(left).unwrap(),
+            None => fs::remove_file(place.output()).unwrap(),
+        }
         assert_eq!(place.restore(&place.space(), RANKS, POOL, CELLS), Some(newest));
         assert_eq!(place.files(), [""; 0]);
     }

@@ -8,8 +8,8 @@
 mod support;
 
 use mainstay_engine::{
-    Config, ErrorKind, Session, SpaceSurvey, Stage, Verified,
-    device::RANK_BYTES,
+    Config, Error, ErrorKind, Session, SpaceSurvey, Stage, Verified,
+    device::{Device, RANK_BYTES},
     group::{Group, Solo, ThreadGroup},
     tend::{Holding, hold_on},
 };
@@ -340,6 +340,21 @@ fn a_start_elsewhere_ends_the_claim() {
     }
 }
 
+/// Has a byte of the pool in `pools`, as whoever is in it, until the file is dropped.
+fn take(pools: &Path, byte: u64) -> fs::File {
+    let name = names(pools).into_iter().find(|name| !name.contains('.')).unwrap();
+    let pool = fs::OpenOptions::new().read(true).write(true).open(pools.join(name)).unwrap();
+    let lock = libc::flock {
+        l_type: libc::F_WRLCK as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: byte as i64,
+        l_len: 1,
+        l_pid: 0,
+    };
+    fcntl(&pool, FcntlArg::F_OFD_SETLK(&lock)).unwrap();
+    pool
+}
+
 /// Of a job that has just been killed a process may be there for a moment after the space's locks are free;
 /// and a start of another job, which looks whether the pool is its own, may be at it.
 #[test]
@@ -347,16 +362,7 @@ fn whoever_is_at_the_pool_for_a_moment_is_waited_for() {
     let killed = Killed::after(SHAPE, Some(3)).unwrap();
     for byte in [0, RANK_BYTES] {
         let pools = pools_like(Some(killed.pools.path()));
-        let pool = names(pools.path()).into_iter().find(|name| !name.contains('.')).unwrap();
-        let pool = fs::OpenOptions::new().read(true).write(true).open(pools.path().join(pool)).unwrap();
-        let lock = libc::flock {
-            l_type: libc::F_WRLCK as libc::c_short,
-            l_whence: libc::SEEK_SET as libc::c_short,
-            l_start: byte as i64,
-            l_len: 1,
-            l_pid: 0,
-        };
-        fcntl(&pool, FcntlArg::F_OFD_SETLK(&lock)).unwrap();
+        let pool = take(pools.path(), byte);
         let step = thread::scope(|scope| {
             scope.spawn(move || {
                 thread::sleep(Duration::from_millis(300));
@@ -368,9 +374,9 @@ fn whoever_is_at_the_pool_for_a_moment_is_waited_for() {
     }
 }
 
-/// The opening says so, or goes on with the step before.
+/// Once and not again: the opening says so, unless all is complete by then, and the next one has the newest step.
 #[test]
-fn an_error_in_any_operation_of_a_salvage_mixes_nothing() {
+fn an_error_in_any_operation_of_a_salvage_costs_and_mixes_nothing() {
     let shape = Shape { ranks: 2, ..SHAPE };
     let killed = Killed::after(shape, Some(3)).unwrap();
     for failure in [Failure::Io, Failure::Full, Failure::Forgets] {
@@ -388,7 +394,7 @@ fn an_error_in_any_operation_of_a_salvage_mixes_nothing() {
             let told = opened.map(drop);
             for loss in [Loss::Nothing, Loss::Everything, Loss::Seeded(nth)] {
                 let medium = medium.lose_power(loss);
-                let step = killed.check_alone(&medium, LAST - 1);
+                let step = killed.check_alone(&medium, LAST - u64::from(told.is_err()));
                 let step =
                     step.unwrap_or_else(|why| panic!("{failure:?} in operation {nth}, {told:?}, {loss:?}: {why}"));
                 restored[(step + 1 - LAST) as usize] += 1;
@@ -397,7 +403,8 @@ fn an_error_in_any_operation_of_a_salvage_mixes_nothing() {
             let medium = medium.end_processes();
             let config = Config { stage: Stage::Direct, ..shape.config(pools.path()) };
             drop(Session::open_on(Box::new(Solo), Arc::new(Faulty(medium.view())), config).unwrap());
-            killed.check_alone(&medium.end_processes(), LAST - 1).unwrap();
+            let step = killed.check_alone(&medium.end_processes(), LAST);
+            step.unwrap_or_else(|why| panic!("after {failure:?} in operation {nth}, {told:?}: {why}"));
             assert_eq!(names(pools.path()), [""; 0]);
         }
         tell!(
@@ -407,4 +414,83 @@ fn an_error_in_any_operation_of_a_salvage_mixes_nothing() {
         );
         assert!(operations > 10 && restored[0] > 0 && restored[1] > 0);
     }
+}
+
+/// Opens the space with a rank for each folder in `pools`, as on so many nodes; the view of `hit` has no room for
+/// anything. What each rank is told.
+fn opened_by(medium: &Medium, shape: Shape, pools: &[&Path], hit: Option<usize>) -> Vec<Result<(), Error>> {
+    thread::scope(|scope| {
+        let ranks = ThreadGroup::new(pools.len()).into_iter().zip(pools).enumerate();
+        let ranks: Vec<_> = ranks
+            .map(|(rank, (group, pools))| {
+                let view = medium.view();
+                if hit == Some(rank) {
+                    // Not its probe: who sees whose files is found out before.
+                    (4..200).for_each(|nth| view.fails_in(nth, Failure::Full));
+                }
+                let config = Config { stage: Stage::Direct, ..shape.config(pools) };
+                scope.spawn(move || Session::open_on(Box::new(group), Arc::new(Faulty(view)), config).map(drop))
+            })
+            .collect();
+        ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+    })
+}
+
+/// One node completes what it has, the other cannot: all are told, and the next start completes the rest.
+#[test]
+fn a_start_without_room_is_refused_on_all_ranks_and_ends_no_claim() {
+    let shape = Shape { ranks: 2, ..LARGER };
+    let killed = Killed::after(shape, Some(3)).unwrap();
+    let (medium, nodes) = (killed.medium(), [0, 1].map(|_| pools_like(Some(killed.pools.path()))));
+    for (node, pools) in nodes.iter().enumerate() {
+        let others = names(pools.path()).into_iter().find(|name| name.ends_with(&format!(".{}", 1 - node)));
+        fs::remove_file(pools.path().join(others.unwrap())).unwrap();
+    }
+    let pools = nodes.each_ref().map(|pools| pools.path());
+    let left = names(pools[0]);
+    let pool = left.iter().find(|name| !name.contains('.')).unwrap();
+    let says = [
+        format!("revision {LAST}, shard 0: what was staged could not be completed in {}", medium_path(&medium)),
+        "bytes were to go there".to_owned(),
+        "start again".to_owned(),
+        format!("remove {}", pools[0].join(pool).display()),
+    ];
+    for _ in 0..2 {
+        for (rank, told) in opened_by(&medium, shape, &pools, Some(0)).into_iter().enumerate() {
+            let error = told.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::DiskFull, "rank {rank}: {error}");
+            assert!(says.iter().all(|what| error.to_string().contains(what)), "rank {rank}: {error}");
+        }
+        assert_eq!((names(pools[0]).len(), names(pools[1]).len()), (left.len(), 0));
+    }
+    assert!(opened_by(&medium, shape, &pools, None).iter().all(Result::is_ok));
+    assert_eq!(killed.check_alone(&medium.end_processes(), LAST), Ok(LAST));
+    assert!(pools.iter().all(|pools| names(pools).is_empty()));
+
+    // Or that revision is given up, as the message says.
+    let (medium, pools) = (killed.medium(), pools_like(Some(killed.pools.path())));
+    assert!(opened_by(&medium, shape, &[pools.path()], Some(0))[0].is_err());
+    fs::remove_file(pools.path().join(pool)).unwrap();
+    assert!(opened_by(&medium, shape, &[pools.path()], None)[0].is_ok());
+    assert_eq!(killed.check_alone(&medium.end_processes(), LAST - 1), Ok(LAST - 1));
+    assert_eq!(names(pools.path()), [""; 0]);
+}
+
+fn medium_path(medium: &Medium) -> String {
+    Faulty(medium.view()).path()
+}
+
+/// Whoever is at the pool may go, and then what is in it can be completed.
+#[test]
+fn a_pool_that_stays_taken_refuses_the_start() {
+    let killed = Killed::after(SHAPE, Some(3)).unwrap();
+    let (medium, pools) = (killed.medium(), pools_like(Some(killed.pools.path())));
+    let taken = take(pools.path(), 0);
+    for told in opened_by(&medium, SHAPE, &[pools.path(); 2], None) {
+        let error = told.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InUse);
+        assert!(error.to_string().contains("a process is in its pool still"), "{error}");
+    }
+    drop(taken);
+    assert_eq!(killed.restored(&medium.end_processes(), pools.path()), Ok(LAST));
 }

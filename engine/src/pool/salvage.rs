@@ -57,9 +57,13 @@ impl Dead {
         Contents { file: self.locks.file(), constants: &self.constants }
     }
 
-    /// The sealed shards in it, by rank.
+    /// The sealed shards in it, by rank. What this process cannot read may be one.
     pub(crate) fn sealed(&self) -> Result<Vec<Sealed>> {
-        sealed_of(&self.directory, self.id())
+        let records = records_of(&self.directory, self.id())?.into_iter();
+        let read = records.map(|rank| Sealed::open(&self.directory, self.id(), rank));
+        read.filter(|read| !matches!(read, Err(error) if !error.is_of_process()))
+            .filter_map(Result::transpose)
+            .collect()
     }
 
     pub(crate) fn remove(self) -> Result<()> {

@@ -105,6 +105,16 @@ impl Sealed {
         Ok(Some(Sealed { rank, member, plan, segments, meta_bytes, path: path.to_owned(), pool: id, tag }))
     }
 
+    /// The pool that it is in.
+    pub(crate) fn pool(&self) -> PathBuf {
+        file::path_of(self.path.parent().unwrap_or(&self.path), self.pool, None)
+    }
+
+    /// So many bytes are to be written to complete it, roots aside.
+    pub(crate) fn left_bytes(&self) -> u64 {
+        self.segments.iter().filter(|segment| !segment.done).map(|segment| segment.bytes).sum::<u64>() + self.meta_bytes
+    }
+
     /// The metadata: hashes of the segments that are done are in their rows. Read only where it is wanted: it
     /// is large.
     pub(crate) fn read_meta(&self) -> Result<Aligned> {

@@ -8,65 +8,109 @@ use super::{
 };
 use crate::{
     device::{Access, Device, Disk},
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     pool::{self, Dead, Sealed},
     space::names_layout,
 };
 use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt, path::Path};
 
+/// What an opening did not complete.
+#[derive(Debug, Default)]
+pub(crate) struct Left {
+    /// What can never be completed, and why.
+    lost: Vec<String>,
+    /// Pools that somebody else was at: another rank of this job, if all is well.
+    taken: Vec<[u8; 16]>,
+}
+
 /// Completes in the space on `device`, whose locks the job holds, what dead pools in `directory` hold for it;
 /// removes them, and those that nobody will claim. Where the space has no locks nothing is completed:
-/// `locked` is false. Returns what could not be completed, and why. Several ranks may do it at a time.
-pub(crate) fn at_opening(device: &dyn Device, directory: &Path, locked: bool) -> Vec<String> {
-    let mut failures = Vec::new();
-    for found in pool::list(directory).unwrap_or_default() {
+/// `locked` is false. An error: something could be completed another time, and a job that goes on would end the
+/// claim. Several ranks may do it at a time.
+pub(crate) fn at_opening(device: &dyn Device, directory: &Path, locked: bool) -> Result<Left> {
+    let (mut left, mut done) = (Left::default(), Ok(()));
+    let unlisted = |error: Error| if error.is_of_process() { Err(error) } else { Ok(Vec::new()) };
+    for found in pool::list(directory).or_else(unlisted)? {
         // What this opening does not complete it ends.
-        let has_ours = || pool::sealed_of(directory, found.id).is_ok_and(|all| any_is_ours(device, &all));
-        match open_dead(directory, found.id, || locked && has_ours()) {
-            Ok(Some(dead)) => {
-                if settle(device, &dead, locked, &mut failures).is_ok_and(|is_settled| is_settled) {
-                    let _ = dead.remove();
-                }
-            }
-            // A member is in it, or another rank is at it.
+        let has_ours = || locked && pool::sealed_of(directory, found.id).is_ok_and(|all| any_is_ours(device, &all));
+        match open_dead(directory, found.id, has_ours) {
+            Ok(Some(dead)) => match settle(device, &dead, locked, &mut left.lost) {
+                Ok(true) => drop(dead.remove()),
+                Ok(false) => {}
+                Err(error) => done = done.and(Err(error)),
+            },
             Ok(None) if found.has_pool => {
-                if locked && has_ours() {
-                    failures.push(IN_POOL.to_owned());
+                if has_ours() {
+                    left.taken.push(found.id);
                 }
             }
             // Records without their pool, and a pool that is damaged, can be claimed by nobody.
             Ok(None) | Err(Error::PoolRefused { .. }) => {
                 let _ = pool::remove(directory, found.id);
             }
-            // It may be another time.
+            Err(error) if error.is_of_process() || has_ours() => done = done.and(Err(error)),
             Err(_) => {}
         }
     }
-    failures
+    done.map(|()| left)
+}
+
+impl Left {
+    /// What is lost, once every rank has come so far: what another rank was at is complete by now. An error as of
+    /// `at_opening`.
+    pub(crate) fn lost(self, device: &dyn Device, directory: &Path) -> Result<Vec<String>> {
+        for id in self.taken {
+            let sealed = pool::sealed_of(directory, id)?;
+            if let Some(sealed) = sealed.iter().find(|sealed| is_ours(device, sealed) && is_open(device, sealed)) {
+                return Err(not_completed(device, sealed, ErrorKind::InUse, IN_POOL));
+            }
+        }
+        Ok(self.lost)
+    }
 }
 
 /// Whether nobody wants the pool any more.
-fn settle(device: &dyn Device, dead: &Dead, locked: bool, failures: &mut Vec<String>) -> Result<bool> {
-    let mut is_settled = true;
-    for sealed in dead.sealed()? {
-        let (number, rank) = (sealed.plan.key.number, sealed.rank);
-        let mut failed = |why: String| failures.push(format!("revision {number}, shard {rank}: {why}"));
-        if !is_ours(device, &sealed) {
-            is_settled &= !is_wanted(&sealed);
+fn settle(device: &dyn Device, dead: &Dead, locked: bool, lost: &mut Vec<String>) -> Result<bool> {
+    let (mut is_settled, mut bytes, mut first) = (true, 0, None);
+    let all = dead.sealed()?;
+    for sealed in &all {
+        let mut is_lost = |why: &str| {
+            lost.push(format!("revision {}, shard {}: {why}", sealed.plan.key.number, sealed.plan.portion));
+        };
+        if !is_ours(device, sealed) {
+            is_settled &= !is_wanted(sealed);
         } else if !locked {
-            failed("it was staged and is lost: this file system has no locks".to_owned());
+            is_lost("it was staged and is lost: this file system has no locks");
         } else {
-            match complete(device, &sealed, dead.contents()) {
-                Ok(Outcome::Lost(why)) => failed(why),
+            match complete(device, sealed, dead.contents()) {
+                Ok(Outcome::Lost(why)) => is_lost(&why),
                 Ok(_) => {}
                 Err(error) => {
-                    is_settled = false;
-                    failed(format!("what was staged could not be completed: {error}"));
+                    bytes += sealed.left_bytes();
+                    first.get_or_insert((sealed, error));
                 }
             }
         }
     }
-    Ok(is_settled)
+    match first {
+        None => Ok(is_settled),
+        Some((sealed, error)) => {
+            // Whoever frees some space frees enough for all of them.
+            let error = error.for_want_of(bytes, || device.available_bytes());
+            Err(not_completed(device, sealed, error.kind(), error))
+        }
+    }
+}
+
+fn not_completed(device: &dyn Device, sealed: &Sealed, kind: ErrorKind, cause: impl ToString) -> Error {
+    Error::NotCompleted {
+        path: device.path(),
+        revision: sealed.plan.key.number,
+        shard: sealed.plan.portion,
+        pool: sealed.pool().display().to_string(),
+        kind,
+        cause: cause.to_string(),
+    }
 }
 
 /// Whether any of them is. Of the shards of one space one tells: its job may be alive, and looking costs requests.

@@ -84,9 +84,10 @@ impl Inner {
         let domain = Domain::find(&*group, &*device)?;
         let (locks, locks_work) = take_locks(&*group, &*device, &domain)?;
 
-        let not_salvaged = salvage::at_opening(&*device, &config.pool_directory, locks_work);
-        // Nobody makes a pool, or looks for revisions, while another rank is at it still.
-        agree(&*group, Ok(()))?;
+        // Nobody makes a pool, or looks for revisions, while another rank is at it still; and nobody begins a lineage
+        // while something can be completed, now or another time: that would end the claim.
+        let left = agree(&*group, salvage::at_opening(&*device, &config.pool_directory, locks_work))?;
+        let lost = agree(&*group, left.lost(&*device, &config.pool_directory))?;
         let (node, pool) = find_node(&*group, &config)?;
         let policy = Policy::new(&config, || find_threshold_together(&*group, &*device, &config))?;
         let aggregators = Aggregators::find(&*group, &config, &domain, pool.as_ref())?;
@@ -94,7 +95,7 @@ impl Inner {
 
         let scan = scan(&*group, &*device, &domain, locks_work);
         let mut scan = agree(&*group, scan)?;
-        scan.sight.torn.extend(not_salvaged);
+        scan.sight.torn.extend(lost);
         let sights = gather(&*group, &scan.sight)?;
         let found = find(&sights, &device.path())?;
         let newest = gather(&*group, &scan.newest)?;
