@@ -279,10 +279,8 @@ fn a_shard_whose_output_file_was_cut_is_lost() {
     for (left, newest) in [(Some(100), 2), (Some(99), 1), (None, 1)] {
         let place = Place::new();
         place.kill_job(POOL, CELLS, SOME);
-        match left {
-            Some(left) => fs::File::options().write(true).open(place.output()).unwrap().set_len(left).unwrap(),
-            None => fs::remove_file(place.output()).unwrap(),
-        }
+        let cut = |left| fs::File::options().write(true).open(place.output()).unwrap().set_len(left);
+        left.map_or_else(|| fs::remove_file(place.output()), cut).unwrap();
         assert_eq!(place.restore(&place.space(), RANKS, POOL, CELLS), Some(newest));
         assert_eq!(place.files(), [""; 0]);
     }

@@ -4,6 +4,8 @@ import os
 import re
 import shutil
 import subprocess
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from staged import pool_directory
@@ -93,18 +95,25 @@ def disk_full_of_aggregator(stage):
     failed_for_a_member(stage, "write:ENOSPC")
 
 
-def killed_when_staged(stage):
-    """Revision 2 is staged, and nothing of it is written, when a rank is killed: mpiexec ends the others."""
+@contextmanager
+def staged(stage, rank, more):
+    """Revision 2 is staged, and nothing of it is written, when a rank is killed: mpiexec ends the others. What a start
+    needs that is to find it."""
     held = stage.scratch / "held"
     with pool_directory() as pools:
-        variables = AGGREGATOR | {"MAINSTAY_POOL_DIRECTORY": str(pools)}
         # Open MPI's own segments go with the folder, whoever is killed.
-        variables["OMPI_MCA_btl_sm_backing_directory"] = str(stage.scratch)
+        segments = {"OMPI_MCA_btl_sm_backing_directory": str(stage.scratch)}
+        variables = more | segments | {"MAINSTAY_POOL_DIRECTORY": str(pools)}
         begin = ["open", "save:1", "wait", f"make:{held}", "save:2", "meet"]
         inject = {"what": "write:hold", "when": held}
-        done, said = stage.ended(*begin, f"@{stage.row['rank']}:die", "wait", variables=variables, **inject)
+        done, said = stage.ended(*begin, f"@{rank}:die", "wait", variables=variables, **inject)
         assert done.returncode != 0 and not any(one.call == "end" for one in said), done.stdout
         held.unlink()
+        yield variables
+
+
+def killed_when_staged(stage):
+    with staged(stage, stage.row["rank"], AGGREGATOR) as variables:
         stage.good(stage.run("open", "restore", "holds:2", "save:3", "close", variables=variables))
     stage.comes_back(3)
 
@@ -117,6 +126,33 @@ def aggregator_killed(stage):
 @scenario
 def member_killed(stage):
     killed_when_staged(stage)
+
+
+def not_completed(stage, what):
+    """The start is refused, as often as it is made; the one after the fault has what was staged."""
+    with staged(stage, 0, {}) as variables:
+        (pool,) = (path for path in Path(variables["MAINSTAY_POOL_DIRECTORY"]).iterdir() if "." not in path.name)
+        for _ in range(2):
+            told = stage.check(stage.run("open", what=what, variables=variables))
+            assert all(one.call == "open" and f"remove {pool} " in one.text for one in told), told
+        stage.good(stage.run("open", "restore", "holds:2", "save:3", "close", variables=variables))
+        assert not pool.exists()
+    stage.comes_back(3)
+
+
+@scenario
+def disk_full_at_completion(stage):
+    not_completed(stage, "write:ENOSPC")
+
+
+@scenario
+def io_error_at_completion(stage):
+    not_completed(stage, "write:EIO")
+
+
+@scenario
+def sync_fails_at_completion(stage):
+    not_completed(stage, "sync:EIO")
 
 
 @scenario

@@ -14,7 +14,7 @@ use std::{
 const POOL_GRACE: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(10);
 /// Why a shard was not completed although nobody has its space.
-pub(crate) const IN_POOL: &str = "what was staged could not be looked at: a process is in its pool still";
+pub(crate) const IN_POOL: &str = "a process is in its pool still";
 
 /// As `Pool::open_dead`, and waits for the others while `is_wanted`.
 pub(crate) fn open_dead(directory: &Path, id: [u8; 16], mut is_wanted: impl FnMut() -> bool) -> Result<Option<Dead>> {

@@ -54,7 +54,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// Opens the space in the directory `path`, made if it is missing. Collective.
+    /// Opens the space in the directory `path`, made if it is missing. Refused while something that a killed job had
+    /// staged cannot be completed now, and could be another time. Collective.
     pub fn open(group: Box<dyn Group>, path: &Path, config: Config) -> Result<Session> {
         Inner::open(group, path, config).map(Self::of_this_process)
     }
