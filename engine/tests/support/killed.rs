@@ -1,0 +1,193 @@
+//! A job on a device in memory that is killed after t2 of its last step, with what lies in its pool then.
+
+use super::{
+    faulty::{Durable, Faulty, Gate, Loss, Medium},
+    program::{Mark, Program},
+    recording::{Checked, job_with},
+    whole,
+};
+use mainstay_engine::{
+    Config, Session, Stage,
+    group::{Group, ThreadGroup},
+};
+use nix::fcntl::{FcntlArg, fcntl};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::Path,
+    sync::{Arc, Barrier, Mutex},
+    thread,
+};
+use tempfile::TempDir;
+
+const MEMORY: &str = "/dev/shm";
+pub const BYTES: usize = 40_000;
+pub const LAST: u64 = 4;
+
+/// What kind of job it is.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    pub ranks: usize,
+    pub keep: u32,
+    /// Of the last step; a larger one needs room that two roots have to free.
+    pub bytes: usize,
+    /// Has room for all of it; or the job is held still only at t2.
+    pub pool_bytes: u64,
+}
+
+pub const SHAPE: Shape = Shape { ranks: 3, keep: 1, bytes: BYTES, pool_bytes: 256 << 10 };
+pub const LARGER: Shape = Shape { bytes: 130_000, pool_bytes: 512 << 10, ..SHAPE };
+
+impl Shape {
+    pub fn config(self, pools: &Path) -> Config {
+        Config {
+            keep: self.keep,
+            pool_bytes: self.pool_bytes,
+            chunk_bytes: Some(4 << 10),
+            io_threads: 2,
+            pool_directory: pools.into(),
+            ..Config::default()
+        }
+    }
+}
+
+/// A job that was killed as a whole after t2 of step `LAST`.
+pub struct Killed {
+    pub shape: Shape,
+    pub durable: Durable,
+    pub pools: TempDir,
+}
+
+/// A folder in memory for pools, empty or like `other`.
+pub fn pools_like(other: Option<&Path>) -> TempDir {
+    let made = tempfile::tempdir_in(MEMORY).unwrap();
+    other.into_iter().for_each(|other| copy_pools(other, made.path()));
+    made
+}
+
+/// Pools first: what a record says is done then is in the chunks, or on the medium, already.
+fn copy_pools(from: &Path, to: &Path) {
+    let mut names = names(from);
+    names.sort_by_key(|name| name.contains('.'));
+    for name in names {
+        fs::copy(from.join(&name), to.join(&name)).unwrap();
+    }
+}
+
+pub fn names(directory: &Path) -> Vec<String> {
+    fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+impl Killed {
+    /// Rank 0 has done `operations` operations on the device for the last step, and nobody does any more;
+    /// without a number the device stands still at t2. `None` if the step was complete before.
+    pub fn after(shape: Shape, operations: Option<u64>) -> Option<Killed> {
+        let (medium, gate, pools) = (Medium::new(true), Arc::new(Gate::new()), pools_like(None));
+        let together = Barrier::new(shape.ranks);
+        let left = Mutex::new(None);
+        thread::scope(|scope| {
+            for group in ThreadGroup::new(shape.ranks) {
+                let (medium, gate, pools, together, left) = (&medium, &gate, &pools, &together, &left);
+                scope.spawn(move || {
+                    let (rank, view) = (group.rank(), medium.gated_view(gate));
+                    let config = shape.config(pools.path());
+                    let device = Arc::new(Faulty(view.clone()));
+                    let mut session = Session::open_on(Box::new(group), device, config).unwrap();
+                    let mut program = Program::new(rank);
+                    program.protect(&mut session).unwrap();
+                    for step in 1..=LAST {
+                        let bytes = if step == LAST { shape.bytes } else { BYTES };
+                        program.fill(&mut session, Mark { run: 1, step }, bytes).unwrap();
+                        together.wait();
+                        match operations {
+                            Some(0) if rank == 0 && step == LAST => gate.close(),
+                            Some(operations) if rank == 0 && step == LAST => view.closes_gate_in(operations + 1),
+                            _ => {}
+                        }
+                        together.wait();
+                        session.checkpoint().unwrap();
+                        if step < LAST {
+                            session.wait().unwrap();
+                        }
+                    }
+                    together.wait();
+                    if rank == 0 {
+                        if operations.is_none() {
+                            gate.close();
+                        }
+                        while !gate.was_closed() && !session.poll().unwrap() {
+                            thread::yield_now();
+                        }
+                        if gate.was_closed() {
+                            let copied = pools_like(Some(pools.path()));
+                            *left.lock().unwrap() = Some((copied, medium.log()));
+                        }
+                        gate.open();
+                    }
+                    together.wait();
+                    session.close().unwrap();
+                });
+            }
+        });
+        assert_eq!(names(pools.path()), [""; 0]);
+        let (pools, log) = left.into_inner().unwrap()?;
+        let mut durable = Durable::default();
+        log.iter().for_each(|operation| durable.apply(operation));
+        Some(Killed { shape, durable: durable.orphaned(), pools })
+    }
+
+    pub fn medium(&self) -> Medium {
+        Medium::resume(self.durable.clone(), true)
+    }
+
+    /// What a job restores on `medium`, the same on all ranks.
+    pub fn restored(&self, medium: &Medium, pools: &Path) -> Checked<u64> {
+        let found = Mutex::new(BTreeSet::new());
+        let config = Config { stage: Stage::Direct, ..self.shape.config(pools) };
+        job_with(medium, self.shape.ranks, &config, |mut program, mut session| {
+            let restored = program.restore(&mut session)?;
+            found.lock().unwrap().insert(restored);
+            Ok(())
+        })?;
+        let found: Vec<Option<Mark>> = found.into_inner().unwrap().into_iter().collect();
+        match found[..] {
+            [Some(mark)] => Ok(mark.step),
+            _ => Err(format!("the ranks restored {found:?}")),
+        }
+    }
+
+    /// Without what is in memory: `at_least` or newer, whole.
+    pub fn check_alone(&self, medium: &Medium, at_least: u64) -> Checked<u64> {
+        whole::check(&medium.files())?;
+        let step = self.restored(medium, pools_like(None).path())?;
+        if step < at_least { Err(format!("step {step} was restored, not {at_least}")) } else { Ok(step) }
+    }
+
+    /// With it: the newest, and it stays there.
+    pub fn check_with_pool(&self, durable: &Durable) -> Checked<()> {
+        let (medium, pools) = (Medium::resume(durable.clone(), true), pools_like(Some(self.pools.path())));
+        match self.restored(&medium, pools.path())? {
+            LAST => {}
+            step => return Err(format!("step {step} was restored, with the pool")),
+        }
+        if !names(pools.path()).is_empty() {
+            return Err(format!("{:?} is left in memory", names(pools.path())));
+        }
+        self.check_alone(&medium.lose_power(Loss::Everything), LAST).map(drop)
+    }
+}
+
+/// Has a byte of the pool in `pools`, as whoever is in it, until the file is dropped.
+pub fn take(pools: &Path, byte: u64) -> fs::File {
+    let name = names(pools).into_iter().find(|name| !name.contains('.')).unwrap();
+    let pool = fs::OpenOptions::new().read(true).write(true).open(pools.join(name)).unwrap();
+    let lock = libc::flock {
+        l_type: libc::F_WRLCK as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: byte as i64,
+        l_len: 1,
+        l_pid: 0,
+    };
+    fcntl(&pool, FcntlArg::F_OFD_SETLK(&lock)).unwrap();
+    pool
+}
