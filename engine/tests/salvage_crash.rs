@@ -26,7 +26,6 @@ use support::{
     killed::{BYTES, Killed, LARGER, LAST, SHAPE, Shape, names, pools_like, take},
     program::{Mark, Program},
     recording::{job_with, losses},
-    whole,
 };
 
 /// A job opens the space, and saves one more step: at each point of that the power is lost, or the processes
