@@ -27,8 +27,7 @@ impl Inner {
     pub(super) fn begin(&mut self, announced: u64, ready: Result<()>) -> Result<u64> {
         let started = Instant::now();
         let t1_unix_ns = unix_ns();
-        // All ranks have begun it, or none.
-        self.check_not_begun("begin")?;
+        self.fail_unfinished();
         self.forget_reading();
         let previous = self.settle_together();
         let before = self.saving.as_ref().and_then(Attempt::key);
@@ -163,6 +162,25 @@ impl Inner {
             let error = Error::argument("begin", "the checkpoint that it began was not finished");
             self.with_hands(Way::Space, |hands| staging.abandon(hands, error));
             let _ = saving.wait();
+        }
+    }
+
+    /// What was begun and not finished has failed, as after a write that failed and took the program past
+    /// `checkpoint`. Perhaps on this rank alone: refused here, the others would wait for it for ever.
+    pub(super) fn fail_unfinished(&mut self) {
+        if let Some(Begun { staging, .. }) = self.begun.take() {
+            let why =
+                "the checkpoint before was not finished, and is given up; end each with checkpoint, or with abandon";
+            // Told by whatever settles it.
+            let _ = self.stage_together(staging, Err(Error::argument("begin", why)));
+        }
+    }
+
+    /// As `fail_unfinished`, if a write of it has failed.
+    pub(super) fn fail_if_failed(&mut self) {
+        let has_failed = |begun: &Begun| begun.staging.as_ref().map_or(true, |staging| staging.saving().has_failed());
+        if self.begun.as_ref().is_some_and(has_failed) {
+            self.fail_unfinished();
         }
     }
 
