@@ -8,7 +8,7 @@ use crate::{
     commit::{Allocation, Complete, RevisionKey},
     error::{Error, Result},
     group::agree,
-    place::{Meta, Plan, Saving, lock},
+    place::{Plan, Rows, Saving, lock},
     salvage::complete_dead,
     space::format::PhaseRecord,
     stage::{Hands, PoolInMaking, Staging, Way},
@@ -210,15 +210,15 @@ impl Inner {
     fn stage(&mut self, plan: Plan, phases: PhaseRecord) -> Result<Staging> {
         let current = self.current.as_ref().ok_or_else(lost_layout)?;
         let ledger = current.ledger.clone();
-        let meta = match &mut self.record {
+        let rows = match &mut self.record {
             Some(record) => {
                 let segments_max = Saving::segments_at_most(plan.size.bytes(), record.chunk_bytes());
                 let tag = plan.tag(self.group.rank() as u32);
-                Meta::Recorded(record.begin(plan.meta_bytes(), segments_max, tag)?)
+                Rows::Recorded(record.begin(plan.manifest_in_meta(), segments_max, tag)?)
             }
-            None => Meta::own(&plan).ok_or_else(|| lock(&ledger).portion().out_of_memory(plan.meta_bytes()))?,
+            None => Rows::own(&plan).ok_or_else(|| lock(&ledger).portion().out_of_memory(plan.manifest_in_meta()))?,
         };
-        Staging::new(Arc::new(Saving::new(plan, ledger, meta, phases)), self.policy)
+        Staging::new(Arc::new(Saving::new(plan, ledger, rows, phases)), self.policy)
     }
 
     pub(super) fn with_hands<T>(&self, way: Way<'_>, work: impl FnOnce(&Hands<'_>) -> T) -> T {
