@@ -90,6 +90,10 @@ fn rank_saves_and_reads(session: &mut Session, rank: u64, seed: u64, case: &str)
         small.fill(!step as u8);
         assert_eq!(session.begin(16 << 20).unwrap(), round, "{case}");
         wanted = pieces(step, |name, offset, piece| session.write(name, offset, piece).unwrap());
+        for name in ["a", "b/c", "d", "large"] {
+            let bytes = wanted.get(name).map_or(0, Vec::len) as u64;
+            assert_eq!(session.written_bytes(name).unwrap(), bytes, "{case}: {name}");
+        }
         assert_eq!(session.checkpoint().unwrap(), round, "{case}");
         // Whatever the program does now must not be found.
         large.fill(0xee);

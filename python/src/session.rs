@@ -254,7 +254,8 @@ impl Session {
 
     /// A stream as a binary file: with "wb" a writer of the revision that was begun, with "rb" a reader of the
     /// one that was restored. Local. A writer begins at offset 0 and cuts nothing off that was written there
-    /// before. checkpoint() flushes writers; after that, or another restore(), open anew.
+    /// before; seek(0, 2) goes behind all that was. checkpoint() flushes writers; after that, or another
+    /// restore(), open anew.
     #[pyo3(name = "open", signature = (name, mode="rb"))]
     fn open_stream<'py>(
         slf: &Bound<'py, Self>,
@@ -277,6 +278,15 @@ impl Session {
     #[getter]
     fn _moment(&self, py: Python<'_>) -> PyResult<u64> {
         self.local(py, |open| Ok(open.files.moment()))
+    }
+
+    /// For files: where the stream ends that is read, or so far the one that is written.
+    fn _end(&self, py: Python<'_>, name: &Bound<'_, PyString>, mode: &str) -> PyResult<u64> {
+        let name = name.to_string_lossy();
+        self.local(py, |open| match mode {
+            "wb" => open.engine()?.written_bytes(&name),
+            _ => open.engine()?.stream_bytes(&name),
+        })
     }
 
     /// Saves the bytes of `data`, any object with the buffer protocol, under `name`, with the protected buffers if

@@ -176,6 +176,16 @@ impl Inner {
         ))
     }
 
+    /// Where a stream of the checkpoint that has begun ends so far. Local.
+    pub(super) fn written_bytes(&self, name: &str) -> Result<u64> {
+        match &self.begun {
+            Some(Begun { staging, .. }) => {
+                staging.as_ref().map(|staging| staging.stream_bytes(name)).map_err(Error::clone)
+            }
+            None => Err(Error::argument("written_bytes", "no checkpoint has begun; call begin first, on all ranks")),
+        }
+    }
+
     /// A pool, and room in the portion beside what is `complete`. Local.
     fn find_room(&mut self, size: &Size, complete: &[Complete]) -> Result<Option<Allocation>> {
         self.own_pool().map_or(Ok(()), |pool| pool.get().map(drop))?;

@@ -159,6 +159,11 @@ impl Session {
         self.ours()?.write(name, offset, bytes)
     }
 
+    /// Where the stream `name` ends, as far as it was written since `begin`; 0 if nothing was. Local.
+    pub fn written_bytes(&mut self, name: &str) -> Result<u64> {
+        self.ours()?.written_bytes(name)
+    }
+
     /// Gives up the checkpoint that was begun. Collective: all ranks do, or none. Nothing of it is kept, and the
     /// revisions that all ranks have stay as they were. Its number is used up: the next checkpoint gets the one
     /// behind it. Whoever asked for a checkpoint from outside gets the next one.
