@@ -203,6 +203,18 @@ fn more_than_was_announced_is_refused_and_the_revision_before_stays() {
 }
 
 #[test]
+fn a_checkpoint_of_nothing_says_what_is_missing() {
+    let space = TempDir::new().unwrap();
+    let mut session = Session::open(Box::new(Solo), space.path(), config(Stage::Pool)).unwrap();
+    for told in [session.begin(0).unwrap_err(), session.checkpoint().unwrap_err()] {
+        assert_eq!(told.kind(), ErrorKind::InvalidArgument);
+        assert!(told.to_string().contains("give begin the bytes that will be written"), "{told}");
+    }
+    session.begin(1).unwrap();
+    session.close().unwrap();
+}
+
+#[test]
 fn calls_out_of_order_are_refused_and_harm_nothing() {
     let space = TempDir::new().unwrap();
     let mut session = Session::open(Box::new(Solo), space.path(), config(Stage::Pool)).unwrap();

@@ -70,7 +70,9 @@ impl Inner {
         };
         if !anything {
             // A layout made for nothing would have no room for what comes later.
-            return Err(Error::argument("checkpoint", "no rank protects anything; protect regions first"));
+            let why = "no rank protects anything, or has announced bytes to begin; protect regions first, or give begin \
+                       the bytes that will be written";
+            return Err(Error::argument("checkpoint", why));
         }
         if no_room {
             return agree(&*self.group, room.map(|_| 0));
