@@ -253,6 +253,8 @@ def test_a_piece_that_is_refused_fails_the_checkpoint_and_not_the_next(session):
     for call in (lambda: session.open("a b", "wb"), session.checkpoint, session.wait):
         with pytest.raises(mainstay.InvalidName):
             call()
+    # Told: nothing is under way any more.
+    assert session.wait() is None and session.poll()
     session.begin(ROOM)
     session.write("a", 0, b"y")
     come_back(session)

@@ -356,13 +356,15 @@ impl Session {
         self.call(py, |engine| engine.due(step))
     }
 
-    /// Waits until the last revision is complete: durable on all ranks. Collective.
+    /// Waits until the last revision is complete: durable on all ranks. Collective. That it failed is raised once on
+    /// all ranks, here or by checkpoint(); then nothing is under way, and this returns until the next checkpoint.
     fn wait(&self, py: Python<'_>) -> PyResult<()> {
         self.call(py, Engine::wait)
     }
 
     /// Whether this rank's part of the last revision is durable. Local, never waits. If another rank writes for
-    /// this one (aggregators), as the medium shows: that it failed is told by wait().
+    /// this one (aggregators), as the medium shows: that it failed is told by wait(). True also if nothing is under
+    /// way: nothing was saved yet, or all ranks were told that the last revision failed.
     fn poll(&self, py: Python<'_>) -> PyResult<bool> {
         self.local(py, |open| open.engine()?.poll())
     }
