@@ -89,8 +89,8 @@ impl SalvageFate {
 }
 
 /// Completes what dead pools in `directory` hold, of the space in `space` or of all spaces, and removes those
-/// that hold no more. `clean`: also those that are damaged, or whose space is not there. Errors: `directory` cannot be listed, `space`
-/// is none and nothing was staged for it; what went wrong with one shard is its fate.
+/// that hold no more. `clean`: also those that are damaged, or whose space is not there. Errors: `directory` cannot
+/// be listed, `space` is none and nothing was staged for it; what went wrong with one shard is its fate.
 pub fn salvage(directory: &Path, space: Option<&Path>, clean: bool) -> Result<Salvaged> {
     let only = space.map(|space| Disk::existing(&space.canonicalize().unwrap_or_else(|_| space.to_owned())));
     let mut visit = Visit { only, locks: BTreeMap::new(), shards: Vec::new(), saved: BTreeMap::new() };
@@ -136,7 +136,8 @@ pub fn salvage(directory: &Path, space: Option<&Path>, clean: bool) -> Result<Sa
 fn unusable(error: Error) -> String {
     match error {
         Error::PoolRefused { path, why } if pool::is_refused(Path::new(&path)) => format!(
-            "{why}, so that another user may have changed it; mend that if nobody has, or remove it by hand: {path}"
+            "{why}, so that another user may have changed it; mend that (a mode by chmod 600) if nobody has, or remove it \
+             by hand: {path}"
         ),
         Error::PoolRefused { why, .. } => format!("nothing in it can be used: {why}; --clean removes it"),
         error => error.to_string(),
