@@ -79,8 +79,8 @@ impl SalvageFate {
             SalvageFate::Completed | SalvageFate::WasComplete | SalvageFate::Lost(_) => None,
             SalvageFate::SpaceGone if clean => None,
             SalvageFate::SpaceGone => Some(format!(
-                "the space {space} is not there; if it was moved, name it: mainstay salvage SPACE; --clean gives up what \
-                 was staged for it"
+                "the space {space} is not there; if it was moved, name it: mainstay salvage SPACE; --clean gives up \
+                 what was staged for it"
             )),
             SalvageFate::InUse => Some(format!("a job has the space {space} open; salvage after its end")),
             SalvageFate::Failed(why) => Some(format!("a shard of {space} is not complete: {why}; salvage again then")),
@@ -136,8 +136,8 @@ pub fn salvage(directory: &Path, space: Option<&Path>, clean: bool) -> Result<Sa
 fn unusable(error: Error) -> String {
     match error {
         Error::PoolRefused { path, why } if pool::is_refused(Path::new(&path)) => format!(
-            "{why}, so that another user may have changed it; mend that (a mode by chmod 600) if nobody has, or remove it \
-             by hand: {path}"
+            "{why}, so that another user may have changed it; mend that (a mode by chmod 600) if nobody has, or \
+             remove it by hand: {path}"
         ),
         Error::PoolRefused { why, .. } => format!("nothing in it can be used: {why}; --clean removes it"),
         error => error.to_string(),
