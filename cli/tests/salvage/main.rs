@@ -333,8 +333,8 @@ fn what_another_user_can_get_at_is_left() {
     let set_mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     let why = |path: &Path| {
         format!(
-            "its mode is 644, not 600, so that another user may have changed it; mend that (a mode by chmod 600) if nobody has, or \
-             remove it by hand: {}",
+            "its mode is 644, not 600, so that another user may have changed it; mend that (a mode by chmod 600) if \
+             nobody has, or remove it by hand: {}",
             path.display()
         )
     };
