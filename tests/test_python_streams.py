@@ -145,6 +145,31 @@ def test_files_seek_tell_and_know_what_they_are(session):
     assert session.open("empty").read() == b""
 
 
+def test_the_end_is_that_of_the_stream_whoever_wrote_it(session):
+    session.begin(ROOM)
+    with session.open("a", "wb") as file:
+        file.write(b"x" * 1000)
+    session.write("b", 500, b"y" * 7)
+    with session.open("a", "wb") as again, session.open("b", "wb") as other, session.open("c", "wb") as new:
+        assert (again.tell(), again.seek(0, io.SEEK_END), other.seek(0, io.SEEK_END)) == (0, 1000, 507)
+        assert new.seek(0, io.SEEK_END) == 0
+        again.write(b"TAIL")
+        assert again.seek(-4, io.SEEK_END) == 1000 and again.write(b"tail") == 4
+        session.write("a", 2000, b"z")
+        assert again.seek(0, io.SEEK_END) == 2001
+    session.checkpoint()
+    # Of the checkpoint that has begun, not of the one before.
+    session.begin(ROOM)
+    with session.open("a", "wb") as file:
+        assert file.seek(0, io.SEEK_END) == 0
+        file.write(b"x" * 1000)
+    with session.open("a", "wb") as again:
+        again.seek(0, io.SEEK_END)
+        again.write(b"TAIL")
+    come_back(session)
+    assert session.read("a") == b"x" * 1000 + b"TAIL"
+
+
 def test_what_a_file_buffers_is_in_the_checkpoint(session):
     session.begin(ROOM)
     left, dropped, cycle = session.open("left", "wb"), session.open("dropped", "wb"), session.open("cycle", "wb")
@@ -234,6 +259,8 @@ def test_a_piece_that_is_refused_fails_the_checkpoint_and_not_the_next(session):
     for call in (lambda: session.open("a b", "wb"), session.checkpoint, session.wait):
         with pytest.raises(mainstay.InvalidName):
             call()
+    # Told: nothing is under way any more.
+    assert session.wait() is None and session.poll()
     session.begin(ROOM)
     session.write("a", 0, b"y")
     come_back(session)

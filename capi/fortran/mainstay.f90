@@ -597,14 +597,16 @@ contains
     call settle(c_stream_bytes(self%handle, to_c(name), bytes), stat)
   end function
 
-  ! Waits until the last revision is complete. Collective.
+  ! Waits until the last revision is complete. Collective. That it failed is told once on all ranks, here or by
+  ! `checkpoint`; then nothing is under way, and this returns at once until the next checkpoint.
   subroutine wait_until_complete(self, stat)
     class(mainstay_session), intent(in) :: self
     integer, intent(out), optional :: stat
     call settle(c_wait(self%handle), stat)
   end subroutine
 
-  ! Whether this rank's part of the last revision is durable.
+  ! Whether this rank's part of the last revision is durable; also if nothing is under way, because nothing was saved
+  ! yet, or all ranks were told that it failed.
   logical function poll(self, stat) result(durable)
     class(mainstay_session), intent(in) :: self
     integer, intent(out), optional :: stat

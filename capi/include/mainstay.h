@@ -339,11 +339,14 @@ mainstay_status mainstay_checkpoint(mainstay_session *session,
 
 // Waits until the last revision is complete: durable on all ranks. Collective. An error means that it
 // is not, and earlier revisions are as they were. After MAINSTAY_SYNC_FAILED and MAINSTAY_GROUP_FAILED
-// it may yet be found complete when the space is opened again.
+// it may yet be found complete when the space is opened again. All ranks are told of it once, here or by
+// mainstay_checkpoint. Then nothing is under way, and until the next checkpoint this returns MAINSTAY_OK at once:
+// the revision that failed is not there.
 mainstay_status mainstay_wait(mainstay_session *session);
 
 // Puts into `*durable` whether this rank's part of the last revision is durable. Local, never waits. If another
-// rank writes for this one (`aggregators`), as the medium shows: that it failed is told by `mainstay_wait`.
+// rank writes for this one (`aggregators`), as the medium shows: that it failed is told by `mainstay_wait`. 1 also
+// if nothing is under way: nothing was saved yet, or all ranks were told that the last revision failed.
 mainstay_status mainstay_poll(mainstay_session *session,
                               int *durable);
 

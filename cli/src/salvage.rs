@@ -2,7 +2,7 @@
 
 use crate::{
     arguments,
-    document::{self, Incomplete, Key, Missing, SalvagedShard},
+    document::{self, Incomplete, Key, Missing, PoolLeft, SalvagedShard},
     exit::{Exit, Failure},
     output,
     text::{self, Align},
@@ -27,10 +27,11 @@ pub fn salvage(wanted: &arguments::Salvage) -> Result<Exit, Failure> {
             shards,
             incomplete: salvaged.incomplete.iter().map(Incomplete::of).collect(),
             pools_removed: salvaged.removed,
-            pools_left: salvaged.left,
+            pools_left: salvaged.left.len(),
+            left: salvaged.left.iter().map(PoolLeft::of).collect(),
         })?;
     } else {
-        output::text(&page(&salvaged, wanted.clean))?;
+        output::text(&page(&salvaged))?;
     }
     Ok(exit(&salvaged))
 }
@@ -63,7 +64,7 @@ pub fn pool_directory() -> Result<PathBuf, Failure> {
     Ok(Config::resolve(&Choice::default())?.config.pool_directory)
 }
 
-fn page(salvaged: &Salvaged, clean: bool) -> String {
+fn page(salvaged: &Salvaged) -> String {
     let columns = [
         ("revision", Align::Right),
         ("lineage", Align::Right),
@@ -81,16 +82,14 @@ fn page(salvaged: &Salvaged, clean: bool) -> String {
         ]
     });
     let table = if salvaged.shards.is_empty() { String::new() } else { text::table(&columns, rows) + "\n" };
-    let left = match salvaged.left {
-        0 => String::new(),
-        left if clean => format!("; {} left", pools(left)),
-        left => format!(
-            "; {} left (where a space was moved, name it: mainstay salvage SPACE; --clean removes what nobody can claim)",
-            pools(left)
-        ),
-    };
     let incomplete: String = salvaged.incomplete.iter().map(lack).collect();
-    format!("{table}{incomplete}{} removed{left}\n", pools(salvaged.removed))
+    let left: String =
+        salvaged.left.iter().map(|left| format!("left: {}: {}\n", left.pool.display(), left.why)).collect();
+    let count = match salvaged.left.len() {
+        0 => String::new(),
+        count => format!("; {} left", pools(count)),
+    };
+    format!("{table}{incomplete}{left}{} removed{count}\n", pools(salvaged.removed))
 }
 
 fn lack(revision: &tend::Incomplete) -> String {
@@ -148,6 +147,12 @@ impl Incomplete {
             shards: revision.shard_count,
             missing: missing.collect(),
         }
+    }
+}
+
+impl PoolLeft {
+    fn of(left: &tend::PoolLeft) -> PoolLeft {
+        PoolLeft { pool: left.pool.display().to_string(), why: left.why.clone() }
     }
 }
 

@@ -47,7 +47,8 @@ pub enum Error {
 
     #[error(
         "the pool, or what is recorded beside it, needs {needed} bytes more in {path}, where {available} bytes are free; \
-         set a smaller pool_bytes or give {path} more memory"
+         set a smaller pool_bytes or give {path} more memory; where a killed job's pool fills it, `mainstay salvage` saves \
+         what is in it and frees the memory"
     )]
     PoolFull { path: String, needed: u64, available: u64 },
 

@@ -90,6 +90,10 @@ fn rank_saves_and_reads(session: &mut Session, rank: u64, seed: u64, case: &str)
         small.fill(!step as u8);
         assert_eq!(session.begin(16 << 20).unwrap(), round, "{case}");
         wanted = pieces(step, |name, offset, piece| session.write(name, offset, piece).unwrap());
+        for name in ["a", "b/c", "d", "large"] {
+            let bytes = wanted.get(name).map_or(0, Vec::len) as u64;
+            assert_eq!(session.written_bytes(name).unwrap(), bytes, "{case}: {name}");
+        }
         assert_eq!(session.checkpoint().unwrap(), round, "{case}");
         // Whatever the program does now must not be found.
         large.fill(0xee);
@@ -196,6 +200,18 @@ fn more_than_was_announced_is_refused_and_the_revision_before_stays() {
         check(&mut session, &BTreeMap::from([("a".to_owned(), vec![1; 100_000])]), "refused");
         session.close().unwrap();
     }
+}
+
+#[test]
+fn a_checkpoint_of_nothing_says_what_is_missing() {
+    let space = TempDir::new().unwrap();
+    let mut session = Session::open(Box::new(Solo), space.path(), config(Stage::Pool)).unwrap();
+    for told in [session.begin(0).unwrap_err(), session.checkpoint().unwrap_err()] {
+        assert_eq!(told.kind(), ErrorKind::InvalidArgument);
+        assert!(told.to_string().contains("give begin the bytes that will be written"), "{told}");
+    }
+    session.begin(1).unwrap();
+    session.close().unwrap();
 }
 
 #[test]

@@ -25,12 +25,11 @@ class Stream(io.RawIOBase):
     def __init__(self, session: Session, name: str, mode: str) -> None:
         self.name, self.mode = name, mode
         self._session, self._moment = session, session._moment  # type: ignore[attr-defined]
-        self._at = self._end = 0
+        self._at = 0
         if mode == "wb":
             session.write(name, 0, b"")  # it exists, also if nothing follows
         else:
             session.read(name, 0, 0)  # an error that says which streams there are
-            self._end = session.streams()[name]
 
     def readable(self) -> bool:
         return self.mode == "rb"
@@ -45,7 +44,6 @@ class Stream(io.RawIOBase):
         session, written = self._use("wb"), memoryview(data).nbytes
         session.write(self.name, self._at, data)
         self._at += written
-        self._end = max(self._end, self._at)
         return written
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
@@ -59,15 +57,18 @@ class Stream(io.RawIOBase):
         return rest
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """The end is that of what was read from, or written to, this file."""
-        self._use(self.mode)
-        if whence not in (io.SEEK_SET, io.SEEK_CUR, io.SEEK_END):
+        """The end is that of the stream: of a writer, as far as it was written since begin(), whoever did."""
+        session = self._use(self.mode)
+        if whence == io.SEEK_CUR:
+            offset += self._at
+        elif whence == io.SEEK_END:
+            offset += session._end(self.name, self.mode)  # type: ignore[attr-defined]
+        elif whence != io.SEEK_SET:
             raise ValueError(f"whence is {whence}")
-        at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._end}[whence]
-        if at < 0:
-            raise ValueError(f"{at} lies before the stream")
-        self._at = at
-        return at
+        if offset < 0:
+            raise ValueError(f"{offset} lies before the stream")
+        self._at = offset
+        return offset
 
     def _use(self, mode: str) -> Session:
         if self.closed:

@@ -254,7 +254,8 @@ impl Session {
 
     /// A stream as a binary file: with "wb" a writer of the revision that was begun, with "rb" a reader of the
     /// one that was restored. Local. A writer begins at offset 0 and cuts nothing off that was written there
-    /// before. checkpoint() flushes writers; after that, or another restore(), open anew.
+    /// before; seek(0, 2) goes behind all that was. checkpoint() flushes writers; after that, or another
+    /// restore(), open anew.
     #[pyo3(name = "open", signature = (name, mode="rb"))]
     fn open_stream<'py>(
         slf: &Bound<'py, Self>,
@@ -277,6 +278,15 @@ impl Session {
     #[getter]
     fn _moment(&self, py: Python<'_>) -> PyResult<u64> {
         self.local(py, |open| Ok(open.files.moment()))
+    }
+
+    /// For files: where the stream ends that is read, or so far the one that is written.
+    fn _end(&self, py: Python<'_>, name: &Bound<'_, PyString>, mode: &str) -> PyResult<u64> {
+        let name = name.to_string_lossy();
+        self.local(py, |open| match mode {
+            "wb" => open.engine()?.written_bytes(&name),
+            _ => open.engine()?.stream_bytes(&name),
+        })
     }
 
     /// Saves the bytes of `data`, any object with the buffer protocol, under `name`, with the protected buffers if
@@ -346,13 +356,15 @@ impl Session {
         self.call(py, |engine| engine.due(step))
     }
 
-    /// Waits until the last revision is complete: durable on all ranks. Collective.
+    /// Waits until the last revision is complete: durable on all ranks. Collective. That it failed is raised once on
+    /// all ranks, here or by checkpoint(); then nothing is under way, and this returns until the next checkpoint.
     fn wait(&self, py: Python<'_>) -> PyResult<()> {
         self.call(py, Engine::wait)
     }
 
     /// Whether this rank's part of the last revision is durable. Local, never waits. If another rank writes for
-    /// this one (aggregators), as the medium shows: that it failed is told by wait().
+    /// this one (aggregators), as the medium shows: that it failed is told by wait(). True also if nothing is under
+    /// way: nothing was saved yet, or all ranks were told that the last revision failed.
     fn poll(&self, py: Python<'_>) -> PyResult<bool> {
         self.local(py, |open| open.engine()?.poll())
     }

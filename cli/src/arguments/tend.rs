@@ -102,20 +102,20 @@ pub struct Prune {
 ///
 /// From the pools in this machine's memory, as the next start of each job does by itself: of SPACE, or of
 /// all spaces. A shard whose space went on without it is lost, and so is one with a byte missing; a space
-/// that a job has open is left to it. Pools that hold nothing more are removed.
+/// that a job has open is left to it. Pools that hold nothing more are removed; of those that stay it says why.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
   mainstay salvage                       all that this user's jobs left on this machine
   mainstay salvage /scratch/me/space     of one space
-  mainstay salvage --clean               and removes what nobody can claim
+  mainstay salvage --clean               and gives up what waits for a space that is gone
 
 {EXIT_CODES}"))]
 pub struct Salvage {
     /// The directory that a session was opened on
     #[arg(value_name = "SPACE")]
     pub space: Option<PathBuf>,
-    /// Removes also pools that are damaged, hold nothing, or whose space is not there
+    /// Removes also pools that are damaged, or whose space is not there: what was staged for it is lost
     #[arg(long)]
     pub clean: bool,
     /// Where the pools are, if not where pool_directory says

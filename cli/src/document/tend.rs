@@ -87,6 +87,14 @@ pub struct Salvage {
     pub incomplete: Vec<Incomplete>,
     pub pools_removed: usize,
     pub pools_left: usize,
+    pub left: Vec<PoolLeft>,
+}
+
+/// A dead pool that stays.
+#[derive(Serialize)]
+pub struct PoolLeft {
+    pub pool: String,
+    pub why: String,
 }
 
 /// A revision that lacks shards still.

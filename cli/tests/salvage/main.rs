@@ -54,8 +54,29 @@ fn tells(ran: &Ran, code: i32, space: &Space, what: &str, end: &str) {
     assert_eq!(lines.last(), Some(&end));
 }
 
+/// Why a pool of `space` is left that is not there.
+fn gone(space: &Space) -> String {
+    format!(
+        "the space {} is not there; if it was moved, name it: mainstay salvage SPACE; --clean gives up what was staged \
+         for it",
+        space.path().display()
+    )
+}
+
+/// Why a pool of `space` is left that a job has open.
+fn in_use(space: &Space) -> String {
+    format!("a job has the space {} open; salvage after its end", space.path().display())
+}
+
+/// Whether it is said that the pool at `path` is left, and why.
+#[track_caller]
+fn leaves(ran: &Ran, path: &Path, why: &str) {
+    let line = format!("left: {}: {why}", path.display());
+    assert!(ran.out.lines().any(|told| told == line), "no {line:?}: {}", ran.out);
+}
+
 /// The document that `--json` prints when each shard of `space` met with one fate.
-fn document(pools: &TempDir, space: &Space, fate: &str, why: Option<&str>, removed: u64, left: u64) -> Value {
+fn document(pools: &TempDir, space: &Space, fate: &str, why: Option<&str>, left: Option<&str>) -> Value {
     let listed = space.mainstay(&["ls", "--json"]).json();
     // The job that was killed saved revision 1 too.
     let saved = listed["revisions"].as_array().unwrap().iter().find(|r| r["revision"] == 1).unwrap();
@@ -64,7 +85,8 @@ fn document(pools: &TempDir, space: &Space, fate: &str, why: Option<&str>, remov
             "shard": shard, "fate": fate, "why": why})
     };
     json!({"pool_directory": pools.path(), "shards": (0..RANKS).map(shard).collect::<Vec<_>>(),
-        "incomplete": [], "pools_removed": removed, "pools_left": left})
+        "incomplete": [], "pools_removed": usize::from(left.is_none()), "pools_left": left.iter().count(),
+        "left": left.iter().map(|why| json!({"pool": pool_in(pools), "why": why})).collect::<Vec<_>>()})
 }
 
 #[test]
@@ -82,7 +104,7 @@ fn what_was_staged_is_completed_once() {
     tells(&salvage(&pools, &[]), 0, &space, "was complete", "1 pool removed");
     copy(&kept, &pools);
     let again = salvage(&pools, &["--json"]);
-    assert_eq!((again.code, again.json()), (0, document(&pools, &space, "was_complete", None, 1, 0)));
+    assert_eq!((again.code, again.json()), (0, document(&pools, &space, "was_complete", None, None)));
     assert_eq!((complete(&space), files(&pools).len()), (vec![2, 1], 0));
     holds_what_was_staged(&space);
 }
@@ -92,9 +114,9 @@ fn the_document_tells_of_each_shard() {
     let pools = memory();
     let space = killed(&pools);
     let ran = salvage(&pools, &["--json"]);
-    assert_eq!((ran.code, ran.json()), (0, document(&pools, &space, "completed", None, 1, 0)));
-    let nothing =
-        json!({"pool_directory": pools.path(), "shards": [], "incomplete": [], "pools_removed": 0, "pools_left": 0});
+    assert_eq!((ran.code, ran.json()), (0, document(&pools, &space, "completed", None, None)));
+    let nothing = json!({"pool_directory": pools.path(), "shards": [], "incomplete": [], "pools_removed": 0,
+        "pools_left": 0, "left": []});
     assert_eq!(salvage(&pools, &["--json"]).json(), nothing);
     holds_what_was_staged(&space);
 }
@@ -186,12 +208,17 @@ fn a_space_whose_name_is_no_text_is_salvaged_too() {
 fn another_spaces_pool_is_left_alone() {
     let pools = memory();
     let (space, other) = (killed(&pools), killed(&pools));
-    let end = "1 pool removed; 1 pool left (where a space was moved, name it: mainstay salvage SPACE; --clean removes what nobody can claim)";
-    tells(&salvage(&pools, &[space.path().to_str().unwrap()]), 0, &space, "completed", end);
+    let end = "1 pool removed; 1 pool left";
+    let ran = salvage(&pools, &[space.path().to_str().unwrap()]);
+    tells(&ran, 0, &space, "completed", end);
     assert_eq!((complete(&space), complete(&other)), (vec![2, 1], vec![1]));
     assert_eq!(files(&pools).len(), 1 + RANKS);
+    let why = format!("it holds a shard of another space, {}; salvage that", other.path().display());
+    leaves(&ran, &pool_in(&pools), &why);
     // Nobody can claim it but that space.
-    says(&salvage(&pools, &[space.path().to_str().unwrap(), "--clean"]), 0, "0 pools removed; 1 pool left\n");
+    let ran = salvage(&pools, &[space.path().to_str().unwrap(), "--clean"]);
+    let left = format!("left: {}: {why}\n0 pools removed; 1 pool left\n", pool_in(&pools).display());
+    says(&ran, 0, &left);
     assert_eq!((complete(&other), files(&pools).len()), (vec![1], 1 + RANKS));
     tells(&salvage(&pools, &[]), 0, &other, "completed", "1 pool removed");
     holds_what_was_staged(&space);
@@ -226,7 +253,7 @@ fn what_the_job_went_on_without_is_lost() {
     tells(&salvage(&pools, &[]), 1, &space, &format!("lost: {why}"), "1 pool removed");
     copy(&kept, &pools);
     let ran = salvage(&pools, &["--json"]);
-    assert_eq!((ran.code, ran.json()), (1, document(&pools, &space, "lost", Some(why), 1, 0)));
+    assert_eq!((ran.code, ran.json()), (1, document(&pools, &space, "lost", Some(why), None)));
     assert_eq!(files(&pools).len(), 0);
     space.run(|rank, session, state| {
         assert_eq!(session.restore().unwrap().unwrap().revision, 2);
@@ -238,60 +265,107 @@ fn what_the_job_went_on_without_is_lost() {
 fn a_space_that_is_not_there_may_come_back() {
     let (pools, kept) = (memory(), memory());
     let space = killed(&pools);
-    let expected = document(&pools, &space, "space_gone", None, 0, 1);
+    let expected = document(&pools, &space, "space_gone", None, Some(&gone(&space)));
     let away = space.directory.path().join("away");
     fs::rename(space.path(), &away).unwrap();
-    let what = "left: its space is not there";
-    let end = "0 pools removed; 1 pool left (where a space was moved, name it: mainstay salvage SPACE; --clean removes what nobody can claim)";
-    tells(&salvage(&pools, &[]), 0, &space, what, end);
+    let ran = salvage(&pools, &[]);
+    tells(&ran, 0, &space, "left: its space is not there", "0 pools removed; 1 pool left");
+    leaves(&ran, &pool_in(&pools), &gone(&space));
     let ran = salvage(&pools, &["--json"]);
     assert_eq!((ran.code, ran.json(), files(&pools).len()), (0, expected, 1 + RANKS));
     copy(&pools, &kept);
-    tells(&salvage(&pools, &["--clean"]), 0, &space, what, "1 pool removed");
+    let why = "its space is not there, and its pool was removed";
+    tells(&salvage(&pools, &["--clean"]), 1, &space, &format!("lost: {why}"), "1 pool removed");
     assert_eq!(files(&pools).len(), 0);
+    copy(&kept, &pools);
+    let ran = salvage(&pools, &["--clean", "--json"]);
+    let shard = &ran.json()["shards"][0];
+    assert_eq!((ran.code, &shard["fate"], &shard["why"]), (1, &json!("lost"), &json!(why)));
 
     fs::rename(&away, space.path()).unwrap();
     tells(&salvage(&kept, &["--clean"]), 0, &space, "completed", "1 pool removed");
     holds_what_was_staged(&space);
 }
 
-/// A pool that is damaged, one in which nothing is staged, one without a byte, and records without a pool; what
-/// somebody else could have put there is not even removed.
+/// A pool in which nothing is staged, and records without a pool.
 #[test]
-fn what_nobody_can_claim_is_left_until_it_is_cleaned_away() {
-    let (pools, others) = (memory(), memory());
-    let unstaged = killed_when(&pools, "saved");
-    // In a folder of its own: a start removes what is in the way.
-    let damaged = killed(&others);
-    fs::OpenOptions::new().write(true).open(pool_in(&others)).unwrap().write_all_at(&[0xff], 41).unwrap();
-    copy(&others, &pools);
-    for (id, (name, mode)) in [("", 0o600), (".3", 0o600), ("", 0o644)].into_iter().enumerate() {
-        let path = pools.path().join(format!("mainstay-pool-{id:032x}{name}"));
-        fs::write(&path, []).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-    }
+fn what_holds_nothing_is_removed() {
+    let pools = memory();
+    let space = killed_when(&pools, "saved");
+    says(&salvage(&pools, &[space.path().to_str().unwrap()]), 0, "1 pool removed\n");
+    kill_job(&space, &pools, "saved");
+    fs::rename(space.path(), space.directory.path().join("away")).unwrap();
+    let record = pools.path().join(format!("mainstay-pool-{:032x}.3", 1));
+    fs::write(&record, []).unwrap();
+    fs::set_permissions(&record, fs::Permissions::from_mode(0o600)).unwrap();
     fs::write(pools.path().join("something else"), []).unwrap();
-    let end = "0 pools removed; 5 pools left (where a space was moved, name it: mainstay salvage SPACE; --clean removes what nobody can claim)\n";
-    says(&salvage(&pools, &[]), 0, end);
-    let ran = salvage(&pools, &["--json"]).json();
-    assert_eq!((&ran["shards"], &ran["pools_removed"], &ran["pools_left"]), (&json!([]), &json!(0), &json!(5)));
-    assert_eq!(files(&pools).len(), 2 * (1 + RANKS) + 4);
-    says(&salvage(&pools, &["--clean"]), 0, "4 pools removed; 1 pool left\n");
-    assert_eq!(files(&pools).len(), 2);
-    assert_eq!((complete(&damaged), complete(&unstaged)), (vec![1], vec![1]));
+    says(&salvage(&pools, &[]), 0, "2 pools removed\n");
+    assert_eq!(files(&pools).len(), 1);
+}
+
+/// A pool that is damaged, and one without a byte.
+#[test]
+fn what_is_damaged_is_left_until_it_is_cleaned_away() {
+    let pools = memory();
+    let space = killed(&pools);
+    let damaged = pool_in(&pools);
+    fs::OpenOptions::new().write(true).open(&damaged).unwrap().write_all_at(&[0xff], 41).unwrap();
+    let empty = pools.path().join(format!("mainstay-pool-{:032x}", 1));
+    fs::write(&empty, []).unwrap();
+    fs::set_permissions(&empty, fs::Permissions::from_mode(0o600)).unwrap();
+    let ran = salvage(&pools, &[]);
+    let unusable = |why: &str| format!("nothing in it can be used: {why}; --clean removes it");
+    leaves(&ran, &damaged, &unusable("the checksum of its header does not match"));
+    leaves(&ran, &empty, &unusable("its header cannot be read (failed to fill whole buffer)"));
+    assert!(ran.code == 0 && ran.out.ends_with("0 pools removed; 2 pools left\n"), "{ran:?}");
+    assert_eq!(files(&pools).len(), 2 + RANKS);
+    says(&salvage(&pools, &["--clean"]), 0, "2 pools removed\n");
+    assert_eq!((complete(&space), files(&pools).len()), (vec![1], 0));
+}
+
+/// A file that somebody else could have put there, or got at, is left; and it is said what is the matter with it.
+#[test]
+fn what_another_user_can_get_at_is_left() {
+    let pools = memory();
+    let space = killed(&pools);
+    let record = files(&pools).into_iter().find(|path| path.extension().is_some()).unwrap();
+    let pool = pool_in(&pools);
+    let set_mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    let why = |path: &Path| {
+        format!(
+            "its mode is 644, not 600, so that another user may have changed it; mend that (a mode by chmod 600) if \
+             nobody has, or remove it by hand: {}",
+            path.display()
+        )
+    };
+    set_mode(&pool, 0o644);
+    for more in [&[][..], &["--clean"]] {
+        let ran = salvage(&pools, more);
+        says(&ran, 0, &format!("left: {}: {}\n0 pools removed; 1 pool left\n", pool.display(), why(&pool)));
+    }
+    set_mode(&pool, 0o600);
+    set_mode(&record, 0o644);
+    let ran = salvage(&pools, &[]);
+    leaves(&ran, &pool, &why(&record));
+    assert_eq!((complete(&space), files(&pools).len()), (vec![1], 1 + RANKS));
+    set_mode(&record, 0o600);
+    assert_eq!(salvage(&pools, &[]).code, 0);
+    holds_what_was_staged(&space);
 }
 
 #[test]
 fn beside_a_job_it_is_left_and_refused() {
     let (pools, elsewhere) = (memory(), memory());
     let mut space = killed(&pools);
-    let expected = document(&pools, &space, "in_use", None, 0, 1);
+    let expected = document(&pools, &space, "in_use", None, Some(&in_use(&space)));
     space.config = config(elsewhere.path());
     space.run(|rank, session, state| {
         if rank == 0 {
             let what = "left: a job has the space open";
-            let end = "0 pools removed; 1 pool left (where a space was moved, name it: mainstay salvage SPACE; --clean removes what nobody can claim)";
-            tells(&salvage(&pools, &[]), 4, &space, what, end);
+            let end = "0 pools removed; 1 pool left";
+            let ran = salvage(&pools, &[]);
+            tells(&ran, 4, &space, what, end);
+            leaves(&ran, &pool_in(&pools), &in_use(&space));
             tells(&salvage(&pools, &["--clean"]), 4, &space, what, "0 pools removed; 1 pool left");
             let ran = salvage(&pools, &["--json"]);
             assert_eq!((ran.code, ran.json()), (4, expected.clone()));
@@ -315,7 +389,7 @@ fn of_two_fates_the_one_that_can_be_tried_again_has_the_exit_code() {
     open.run(|rank, _, _| {
         if rank == 0 {
             let ran = salvage(&pools, &[]);
-            let end = "1 pool removed; 1 pool left (where a space was moved, name it: mainstay salvage SPACE; --clean removes what nobody can claim)";
+            let end = "1 pool removed; 1 pool left";
             tells(&ran, 4, &lost, "lost: the job went on without it, or another did", end);
             tells(&ran, 4, &open, "left: a job has the space open", end);
         }

@@ -117,6 +117,11 @@ impl Shard {
         Ok(Handed { item, offset, order: self.handed, alignment: 1 })
     }
 
+    /// How far the stream `name` was written; 0 if it is not there.
+    pub(crate) fn stream_bytes(&self, name: &str) -> u64 {
+        self.streams.get(name).map_or(0, |item| self.items[*item].bytes)
+    }
+
     /// Refuses if the list has no room for all pieces: what lay in a buffer was counted only when it left.
     pub(crate) fn check_parts(&self) -> Result<()> {
         let fits = self.streams.is_empty() || self.parts <= self.parts_max;

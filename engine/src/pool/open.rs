@@ -18,7 +18,7 @@ use std::{
     fs::{self, File},
     io,
     mem::ManuallyDrop,
-    os::unix::fs::{FileExt, MetadataExt},
+    os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, AtomicU32, Ordering},
     thread,
@@ -92,7 +92,16 @@ pub(super) fn absolute(directory: &Path) -> Result<PathBuf> {
 }
 
 fn check_room(directory: &Path, bytes: u64) -> Result<()> {
-    let there = File::open(directory).map_err(|e| Error::io("making the pool in", directory.display(), e))?;
+    let there = File::options().read(true).custom_flags(libc::O_DIRECTORY).open(directory);
+    let refused = |what: &str| {
+        let why = format!("{} {what}; make it on each node, or name another folder in memory", directory.display());
+        Error::argument("pool_directory", why)
+    };
+    let there = there.map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => refused("is not there"),
+        io::ErrorKind::NotADirectory => refused("is no directory"),
+        _ => Error::io("making the pool in", format!("{} (pool_directory)", directory.display()), e),
+    })?;
     let available = file::available(&there);
     if bytes > available { Err(file::full(&directory.join("pool"), bytes, available)) } else { Ok(()) }
 }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     device::{ByteLocks, LockFile, LockOutcome},
-    error::Result,
+    error::{Error, Result},
 };
 use nix::unistd::geteuid;
 use std::{
@@ -66,14 +66,30 @@ impl Dead {
             .collect()
     }
 
+    /// Why a record beside it cannot be opened, if there is such a one.
+    pub(crate) fn refused_record(&self) -> Option<Error> {
+        let records = records_of(&self.directory, self.id()).unwrap_or_default();
+        records.into_iter().find_map(|rank| Sealed::open(&self.directory, self.id(), rank).err())
+    }
+
     pub(crate) fn remove(self) -> Result<()> {
         remove_files(&self.directory, self.id())
     }
 }
 
+/// The file of the pool `id`.
+pub(crate) fn path(directory: &Path, id: [u8; 16]) -> PathBuf {
+    file::path_of(directory, id, None)
+}
+
+/// Whether a pool, or a record, is one that somebody else could have made, or can get at.
+pub(crate) fn is_refused(path: &Path) -> bool {
+    matches!(file::open(path), Err(Error::PoolRefused { .. }))
+}
+
 /// All pools of this user's in `directory`; none if it is not there.
 pub(crate) fn list(directory: &Path) -> Result<Vec<Found>> {
-    let failed = |e| crate::Error::io("listing", directory.display(), e);
+    let failed = |e| Error::io("listing", directory.display(), e);
     let mut found = BTreeMap::<[u8; 16], Found>::new();
     let entries = match fs::read_dir(directory) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -69,7 +69,9 @@ impl Inner {
         };
         if !anything {
             // A layout made for nothing would have no room for what comes later.
-            return Err(Error::argument("checkpoint", "no rank protects anything; protect regions first"));
+            let why = "no rank protects anything, or has announced bytes to begin; protect regions first, or give begin \
+                       the bytes that will be written";
+            return Err(Error::argument("checkpoint", why));
         }
         if no_room {
             return agree(&*self.group, room.map(|_| 0));
@@ -192,6 +194,16 @@ impl Inner {
             call,
             "a checkpoint has begun; finish it with checkpoint, or give it up with abandon, first",
         ))
+    }
+
+    /// Where a stream of the checkpoint that has begun ends so far. Local.
+    pub(super) fn written_bytes(&self, name: &str) -> Result<u64> {
+        match &self.begun {
+            Some(Begun { staging, .. }) => {
+                staging.as_ref().map(|staging| staging.stream_bytes(name)).map_err(Error::clone)
+            }
+            None => Err(Error::argument("written_bytes", "no checkpoint has begun; call begin first, on all ranks")),
+        }
     }
 
     /// A pool, and room in the portion beside what is `complete`. Local.

@@ -161,6 +161,11 @@ impl Session {
         self.ours()?.write(name, offset, bytes)
     }
 
+    /// Where the stream `name` ends, as far as it was written since `begin`; 0 if nothing was. Local.
+    pub fn written_bytes(&mut self, name: &str) -> Result<u64> {
+        self.ours()?.written_bytes(name)
+    }
+
     /// Gives up the checkpoint that was begun. Collective: all ranks do, or none. Nothing of it is kept, and the
     /// revisions that all ranks have stay as they were. Its number is used up: the next checkpoint gets the one
     /// behind it. Whoever asked for a checkpoint from outside gets the next one.
@@ -236,13 +241,16 @@ impl Session {
 
     /// Waits until the last revision is complete on all ranks. Collective. An error means that it is
     /// not, the same on every rank, and earlier revisions are as they were. After a failed sync, or a
-    /// failure of the group, it may yet be found complete when the space is opened again.
+    /// failure of the group, it may yet be found complete when the space is opened again. All ranks are told
+    /// once, here or by `checkpoint`. Then nothing is under way, and this is `Ok` until the next checkpoint: the
+    /// revision that failed is not there.
     pub fn wait(&mut self) -> Result<()> {
         self.ours()?.wait()
     }
 
     /// Whether this rank's part of the last revision is durable. Local, never waits. If another rank writes for this
-    /// one, as the medium shows: that it failed is told by `wait`.
+    /// one, as the medium shows: that it failed is told by `wait`. `true` also if nothing is under way: nothing was
+    /// saved yet, or all ranks were told that the last revision failed.
     pub fn poll(&mut self) -> Result<bool> {
         self.ours()?.poll()
     }

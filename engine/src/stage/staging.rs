@@ -104,6 +104,11 @@ impl Staging {
         put
     }
 
+    /// How far the stream `name` was written.
+    pub(crate) fn stream_bytes(&self, name: &str) -> u64 {
+        self.shard.stream_bytes(name)
+    }
+
     /// Stages what is left: the regions, whole, and zeros for what the streams skipped. Then nothing here
     /// refers to the program's memory any more.
     pub(crate) fn finish(mut self, hands: &Hands<'_>, regions: &[Region], profile: Profile) {

@@ -21,6 +21,6 @@ pub use prune::{Pruned, prune, prune_on};
 pub use request::Request;
 pub use reserve::{Reservation, Reserved, ReservedFile, grow, grow_on, reserve, reserve_on};
 pub use rules::{Fate, Reason, Rules, fates};
-pub use salvage::{Incomplete, SalvageFate, Salvaged, SalvagedShard, salvage};
+pub use salvage::{Incomplete, PoolLeft, SalvageFate, Salvaged, SalvagedShard, salvage};
 pub use sizing::ShardSize;
 pub use staged::{Staged, staged};

@@ -24,8 +24,15 @@ pub struct Salvaged {
     pub incomplete: Vec<Incomplete>,
     /// Pools that were removed, and their records with them.
     pub removed: usize,
-    /// Dead pools that are left: another space's, not completed yet, or good for nothing, which `clean` removes.
-    pub left: usize,
+    /// Dead pools that are left.
+    pub left: Vec<PoolLeft>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolLeft {
+    pub pool: PathBuf,
+    /// What keeps it, and what can be done.
+    pub why: String,
 }
 
 /// A shard that was staged whole.
@@ -65,32 +72,54 @@ pub enum SalvageFate {
 }
 
 impl SalvageFate {
-    fn is_final(&self) -> bool {
-        matches!(self, SalvageFate::Completed | SalvageFate::WasComplete | SalvageFate::Lost(_))
+    /// Why a pool stays that holds such a shard of `space`; `None` if it need not.
+    fn keeps(&self, space: &Path, clean: bool) -> Option<String> {
+        let space = space.display();
+        match self {
+            SalvageFate::Completed | SalvageFate::WasComplete | SalvageFate::Lost(_) => None,
+            SalvageFate::SpaceGone if clean => None,
+            SalvageFate::SpaceGone => Some(format!(
+                "the space {space} is not there; if it was moved, name it: mainstay salvage SPACE; --clean gives up \
+                 what was staged for it"
+            )),
+            SalvageFate::InUse => Some(format!("a job has the space {space} open; salvage after its end")),
+            SalvageFate::Failed(why) => Some(format!("a shard of {space} is not complete: {why}; salvage again then")),
+        }
     }
 }
 
 /// Completes what dead pools in `directory` hold, of the space in `space` or of all spaces, and removes those
-/// that hold no more. `clean`: also those that nobody can claim. Errors: `directory` cannot be listed, `space`
-/// is none and nothing was staged for it; what went wrong with one shard is its fate.
+/// that hold no more. `clean`: also those that are damaged, or whose space is not there. Errors: `directory` cannot
+/// be listed, `space` is none and nothing was staged for it; what went wrong with one shard is its fate.
 pub fn salvage(directory: &Path, space: Option<&Path>, clean: bool) -> Result<Salvaged> {
     let only = space.map(|space| Disk::existing(&space.canonicalize().unwrap_or_else(|_| space.to_owned())));
     let mut visit = Visit { only, locks: BTreeMap::new(), shards: Vec::new(), saved: BTreeMap::new() };
-    let (mut removed, mut left) = (0, 0);
+    let (mut removed, mut left) = (0, Vec::new());
     for found in pool::list(directory)? {
-        let goes = match open_dead(directory, found.id, || visit.is_free(directory, found.id)) {
+        let before = visit.shards.len();
+        let kept = match open_dead(directory, found.id, || visit.is_free(directory, found.id)) {
             Ok(Some(dead)) => visit.completes(&dead, clean)?,
             Ok(None) if found.has_pool => {
                 visit.passes_over(directory, found.id);
                 continue;
             }
-            Ok(None) | Err(_) => clean,
+            // Records without their pool can be claimed by nobody.
+            Ok(None) => None,
+            Err(_) if clean => None,
+            Err(error) => Some(unusable(error)),
         };
         // What is refused at removing is left too, and keeps nobody from the others.
-        if goes && pool::remove(directory, found.id).is_ok_and(|is_removed| is_removed) {
-            removed += 1;
-        } else {
-            left += 1;
+        let kept = kept.or_else(|| match pool::remove(directory, found.id) {
+            Ok(true) => None,
+            Ok(false) => Some("a process is in it; salvage after its end".to_owned()),
+            Err(error) => Some(unusable(error)),
+        });
+        match kept {
+            Some(why) => left.push(PoolLeft { pool: pool::path(directory, found.id), why }),
+            None => {
+                removed += 1;
+                visit.gone_since(before);
+            }
         }
     }
     if let Some(only) = visit.only.filter(|_| visit.shards.is_empty()) {
@@ -101,6 +130,18 @@ pub fn salvage(directory: &Path, space: Option<&Path>, clean: bool) -> Result<Sa
         incomplete.extend(incomplete_of(space, keys)?);
     }
     Ok(Salvaged { shards: visit.shards, incomplete, removed, left })
+}
+
+/// Why a pool stays that could not be opened, or removed, or has such a record.
+fn unusable(error: Error) -> String {
+    match error {
+        Error::PoolRefused { path, why } if pool::is_refused(Path::new(&path)) => format!(
+            "{why}, so that another user may have changed it; mend that (a mode by chmod 600) if nobody has, or \
+             remove it by hand: {path}"
+        ),
+        Error::PoolRefused { why, .. } => format!("nothing in it can be used: {why}; --clean removes it"),
+        error => error.to_string(),
+    }
 }
 
 /// Those of `keys` that a restore could bring back if it were not for shards that are missing.
@@ -156,19 +197,31 @@ impl Visit {
         self.shards.push(SalvagedShard { space, key, shard, fate });
     }
 
-    /// Whether the pool may go.
-    fn completes(&mut self, dead: &Dead, clean: bool) -> Result<bool> {
-        let sealed = dead.sealed()?;
-        let mut goes = clean || !sealed.is_empty();
-        for sealed in &sealed {
-            let Some(fate) = self.fate(sealed, dead) else {
-                goes = false;
-                continue;
+    /// Completes what is in it. Returns why the pool must stay, if it must.
+    fn completes(&mut self, dead: &Dead, clean: bool) -> Result<Option<String>> {
+        let mut kept = None;
+        for sealed in &dead.sealed()? {
+            let space = sealed.plan.space();
+            let keeps = match self.fate(sealed, dead) {
+                Some(fate) => {
+                    let keeps = fate.keeps(space, clean);
+                    self.note(sealed, fate);
+                    keeps
+                }
+                None => Some(format!("it holds a shard of another space, {}; salvage that", space.display())),
             };
-            goes &= fate.is_final() || (clean && fate == SalvageFate::SpaceGone);
-            self.note(sealed, fate);
+            kept = kept.or(keeps);
         }
-        Ok(goes)
+        // A record that cannot be opened may be of a shard that can be completed.
+        let refused = if clean { None } else { dead.refused_record() };
+        Ok(kept.or_else(|| refused.map(unusable)))
+    }
+
+    /// The pool is removed that held the shards from `first` on: what waited for its space is lost with it.
+    fn gone_since(&mut self, first: usize) {
+        for shard in self.shards[first..].iter_mut().filter(|shard| shard.fate == SalvageFate::SpaceGone) {
+            shard.fate = SalvageFate::Lost("its space is not there, and its pool was removed".to_owned());
+        }
     }
 
     /// `None`: it is of no space that was asked for.
