@@ -6,7 +6,8 @@
 //! slots is damage, and everything else is looked at again.
 
 use super::{
-    HoldState, HoldSurvey, PortionSurvey, Seen, ShardSurvey, Sight, Verified, find,
+    HoldState, HoldSurvey, PortionSurvey, Seen, ShardSurvey, Sight, Verified,
+    find::{find, gaps},
     shard::{TRIES, damage_of, is_missing, slots},
 };
 use crate::{
@@ -152,12 +153,9 @@ impl RevisionSurvey {
         self.shards.iter().map(|shard| shard.bytes).sum()
     }
 
-    /// Shards that were not found, ascending; as stretches, for how many there are is only said in a file.
+    /// Shards that were not found, ascending.
     pub fn missing(&self) -> Vec<Range<u32>> {
-        let found = self.shards.iter().map(|shard| shard.shard);
-        let ends = found.chain([self.shard_count]);
-        let gaps = ends.scan(0, |next, end| Some(std::mem::replace(next, end.saturating_add(1))..end));
-        gaps.filter(|gap| !gap.is_empty()).collect()
+        gaps(self.shards.iter().map(|shard| shard.shard), self.shard_count)
     }
 
     /// Whether the newest root of every portion leads to it. What only older roots lead to is on its way

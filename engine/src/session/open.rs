@@ -20,10 +20,10 @@ use crate::{
     group::{Group, agree, gather},
     place::{IoThreads, lock},
     pool::{Pool, Record},
-    restore::{Found, Seen, Sight, find},
+    restore::{Found, Seen, Sight, Unseen, find},
     salvage,
     space::{
-        LayoutFile, Locks, clear_away, draw_id,
+        LayoutFile, Locks, clear_away, draw_id, files_of_layout,
         format::{self, Lineage},
         layouts, probe_name,
     },
@@ -97,6 +97,11 @@ impl Inner {
         scan.sight.torn.extend(not_salvaged);
         let sights = gather(&*group, &scan.sight)?;
         let found = find(&sights, &device.path())?;
+        if let Some(Unseen { number, layout, shards }) = found.unseen {
+            // Before anything is written: a job that began anew would remove what is seen of it.
+            let (path, files) = (device.path(), files_of_layout(layout));
+            return Err(Error::LayoutOutOfSight { path, revision: number, shards, files });
+        }
         let newest = gather(&*group, &scan.newest)?;
         let goes_on = newest.iter().all(|other| other.writable && *other == newest[0]);
 
@@ -208,6 +213,7 @@ fn scan(group: &dyn Group, device: &dyn Device, domain: &Domain, locks_work: boo
         }
         for portion in layout.portions().filter(|p| domain.looks_after(rank, p.rank() as usize)) {
             let owner = portion.rank() as usize;
+            sight.portions.push((header.layout_id, portion.rank()));
             let found = Ledger::open(portion)?;
             if owner == rank {
                 // Without locks, a job that was not seen to end may still be writing here.
