@@ -112,7 +112,7 @@ pub enum Error {
         "revision {revision} in {path} is out of sight: no rank sees the files {files} that hold {} of it; bring them, \
          or the disk that they are on, back, or start the ranks where they are seen; to go on without that revision, \
          move the other files of this name away, on every node; nothing was changed",
-        numbered(.shards)
+        numbered("shard", .shards)
     )]
     LayoutOutOfSight { path: String, revision: u64, shards: Vec<Range<u32>>, files: String },
 
@@ -266,15 +266,15 @@ pub(crate) fn named<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String
     if there.is_empty() { "none".to_owned() } else { there.join(", ") }
 }
 
-/// Shards in a message.
-fn numbered(shards: &[Range<u32>]) -> String {
+/// Shards or ranks in a message, `what` they are.
+pub(crate) fn numbered(what: &str, parts: &[Range<u32>]) -> String {
     let text = |part: &Range<u32>| match part.len() {
         1 => part.start.to_string(),
         _ => format!("{} to {}", part.start, part.end - 1),
     };
-    let parts: Vec<String> = shards.iter().map(text).collect();
-    let word = if shards.iter().map(Range::len).sum::<usize>() == 1 { "shard" } else { "shards" };
-    format!("{word} {}", named(parts.iter().map(String::as_str)))
+    let texts: Vec<String> = parts.iter().map(text).collect();
+    let several = if parts.len() == 1 && parts[0].len() == 1 { "" } else { "s" };
+    format!("{what}{several} {}", named(texts.iter().map(String::as_str)))
 }
 
 /// The space of a layout's file.

@@ -2,11 +2,16 @@
 
 mod support;
 
-use mainstay_engine::{Config, Error, ErrorKind, Session, SpaceSurvey, space::Per};
+use mainstay_engine::{
+    Config, Error, ErrorKind, Session, SpaceSurvey, Verified,
+    space::Per,
+    tend::{Holding, hold},
+};
 use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
+    time::Duration,
 };
 use support::{Job, State, filled, run};
 use tempfile::TempDir;
@@ -67,6 +72,8 @@ fn a_file_that_nobody_sees_stops_every_job_and_nothing_changes() {
         let name = of_rank(&whole, missing);
         fs::rename(space.join(&name), &aside).unwrap();
         let before = files(&space);
+        let said = SpaceSurvey::open(&space).unwrap().not_here().concat();
+        assert!(said.ends_with(&format!("here has the portion of rank {missing}")), "{said}");
         let shard = format!("shard {missing} of it");
         let every = name.rsplit_once('-').unwrap().1;
         for ranks in [3, 2, 1, 4] {
@@ -76,6 +83,7 @@ fn a_file_that_nobody_sees_stops_every_job_and_nothing_changes() {
         }
         fs::rename(&aside, space.join(&name)).unwrap();
     }
+    assert!(SpaceSurvey::open(&space).unwrap().not_here().is_empty());
     job.run(|rank, session, state| {
         assert_eq!(session.restore().unwrap().unwrap().revision, 3);
         let mut saved = State::new();
@@ -139,4 +147,25 @@ fn an_older_layout_may_lack_files() {
     let second = files(&space).keys().find(|name| name.starts_with("layout-000002-000000")).unwrap().clone();
     fs::remove_file(space.join(second)).unwrap();
     job.run(|_, session, _| assert_eq!(session.restore().unwrap().unwrap().revision, 3));
+}
+
+/// A hold is in the file of the lowest rank of its layout; another one of it may be out of sight for a while.
+#[test]
+fn what_is_held_stays_where_files_of_it_are_out_of_sight() {
+    let mut job = job(3, 1);
+    job.run(|rank, session, state| save(rank, session, state, &[1]));
+    let space = job.directory.path().join("space");
+    let held = SpaceSurvey::open(&space).unwrap().newest().unwrap().key;
+    assert!(matches!(hold(&space, held, "a test", 0, Duration::ZERO).unwrap(), Holding::Counts(_)));
+    let first = files(&space);
+    job.ranks = 2;
+    job.run(|rank, session, state| save(rank, session, state, &[1, 2]));
+    let (name, aside) = (of_rank(&first, 2), job.directory.path().join("aside"));
+    fs::rename(space.join(&name), &aside).unwrap();
+    job.run(|rank, session, state| save(rank, session, state, &[3, 4]));
+    fs::rename(&aside, space.join(&name)).unwrap();
+    let survey = SpaceSurvey::open(&space).unwrap();
+    assert_eq!(survey.newest().unwrap().key.number, 5);
+    let revision = survey.complete(held).unwrap();
+    assert!(revision.held && revision.verify(&|_| ()).unwrap() == Verified::Whole, "{revision:?}");
 }

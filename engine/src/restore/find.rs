@@ -43,17 +43,30 @@ pub(crate) struct Found {
     pub(crate) number_max: u64,
     pub(crate) damage: Vec<String>,
     pub(crate) torn: Vec<String>,
-    /// A revision newer than all that are complete, which may be complete for somebody who sees more.
-    pub(crate) unseen: Option<Unseen>,
+    /// Newest first.
+    pub(crate) unseen: Vec<Unseen>,
 }
 
-/// A revision that is in every portion of its layout that any rank sees, and lacks others.
+/// A revision that is in every portion of its layout that any rank sees, and lacks others: it may be complete for
+/// somebody who sees more.
 #[derive(Debug)]
 pub(crate) struct Unseen {
-    pub(crate) number: u64,
-    pub(crate) layout: [u8; 16],
+    pub(crate) whole: Complete,
     /// The shards that nobody sees, ascending.
     pub(crate) shards: Vec<Range<u32>>,
+}
+
+impl Found {
+    /// The newest revision that nobody sees whole, if it is newer than all that are complete.
+    pub(crate) fn newest_unseen(&self) -> Option<&Unseen> {
+        let newest = self.complete.first().map(|complete| complete.key);
+        self.unseen.first().filter(|unseen| Some(unseen.whole.key) > newest)
+    }
+
+    /// What a hold may name: what is out of sight is there all the same.
+    pub(crate) fn holdable(&self) -> Vec<Complete> {
+        self.complete.iter().copied().chain(self.unseen.iter().map(|unseen| unseen.whole)).collect()
+    }
 }
 
 impl Seen {
@@ -83,6 +96,15 @@ pub(crate) fn find(sights: &[Sight], path: &str) -> Result<Found> {
         shards.entry((seen.key, seen.layout, seen.shards)).or_default().insert(seen.shard);
         found.number_max = found.number_max.max(seen.key.number);
     }
+    let unseen = shards.iter().rev().filter_map(|((key, layout, count), have)| {
+        // What a portion that is seen lacks was never complete, or was let go.
+        let lacks = |(of, rank): &([u8; 16], u32)| of == layout && rank < count && !have.contains(rank);
+        let whole = Complete { key: *key, shards: *count, layout: *layout };
+        let shards = gaps(have.iter().copied(), *count);
+        let is_unseen = !shards.is_empty() && !sights.iter().flat_map(|sight| &sight.portions).any(lacks);
+        is_unseen.then_some(Unseen { whole, shards })
+    });
+    found.unseen = unseen.collect();
     if mutant::is(Mutant::NoId) {
         // Without the id nothing ties a shard to the run that wrote it, layouts included.
         let mut merged: BTreeMap<(RevisionKey, [u8; 16], u32), BTreeSet<u32>> = BTreeMap::new();
@@ -98,15 +120,6 @@ pub(crate) fn find(sights: &[Sight], path: &str) -> Result<Found> {
     if mutant::is(Mutant::MinimumInsteadOfIntersection) {
         found.complete = minimum_of_newest(sights);
     }
-    let newest = found.complete.first().map(|complete| complete.key);
-    let mut newer = shards.iter().rev().take_while(|((key, _, _), _)| newest.is_none_or(|newest| *key > newest));
-    found.unseen = newer.find_map(|((key, layout, count), have)| {
-        // What a portion that is seen lacks was never complete.
-        let lacks = |(of, rank): &([u8; 16], u32)| of == layout && rank < count && !have.contains(rank);
-        let is_seen_to_lack = sights.iter().flat_map(|sight| &sight.portions).any(lacks);
-        let shards = gaps(have.iter().copied(), *count);
-        (!is_seen_to_lack).then_some(Unseen { number: key.number, layout: *layout, shards })
-    });
     found.damage = sights.iter().flat_map(|sight| sight.damage.iter().cloned()).collect();
     found.torn = sights.iter().flat_map(|sight| sight.torn.iter().cloned()).collect();
     Ok(found)
@@ -170,7 +183,8 @@ mod tests {
 
     #[test]
     fn what_lacks_only_portions_that_nobody_sees_is_unseen() {
-        let unseen = |sights: &[Sight]| find(sights, "space").unwrap().unseen.map(|unseen| unseen.number);
+        let unseen =
+            |sights: &[Sight]| find(sights, "space").unwrap().newest_unseen().map(|unseen| unseen.whole.key.number);
         // Shard 1 of 2 is nowhere.
         assert_eq!(unseen(&[sight(0, &[(1, 5), (1, 6)])]), Some(6));
         // Whoever holds the portion never had 6, or had it before 5 only.

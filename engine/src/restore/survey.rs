@@ -14,14 +14,20 @@ use crate::{
     clock::unix_ns,
     commit::{Ledger, RevisionKey},
     device::{Access, Device, Disk},
-    error::{Error, Result},
+    error::{Error, Result, numbered},
     space::{
-        HoldsRead, LOCK_FILE, Portion, contradictions,
+        HoldsRead, LOCK_FILE, Portion, contradictions, files_of_layout,
         format::{Header, Lineage, PhaseRecord, Slot},
         is_layout, list, open_layout,
     },
 };
-use std::{cmp::Reverse, collections::BTreeMap, io, ops::Range, path::Path};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    io,
+    ops::Range,
+    path::Path,
+};
 
 /// What a space holds, as far as it can be seen from here.
 #[derive(Debug)]
@@ -99,6 +105,21 @@ impl SpaceSurvey {
     /// Whether a job may be writing: it has the space open, or nothing says that it has not.
     pub fn is_at_work(&self) -> bool {
         self.in_use.unwrap_or(!self.clean)
+    }
+
+    /// Of which layouts files are missing here; where nodes have directories of their own they may be elsewhere.
+    pub fn not_here(&self) -> Vec<String> {
+        let mut ranks: BTreeMap<(u64, [u8; 16], u32), BTreeSet<u32>> = BTreeMap::new();
+        for LayoutSurvey { header, .. } in &self.layouts {
+            let here = ranks.entry((header.layout_number, header.layout_id, header.ranks)).or_default();
+            here.extend(header.portions.iter().map(|place| place.rank));
+        }
+        let missing = |((_, id, count), here): ((u64, [u8; 16], u32), BTreeSet<u32>)| {
+            let gaps = gaps(here.into_iter(), count);
+            let said = || format!("no {} here has the portion of {}", files_of_layout(id), numbered("rank", &gaps));
+            (!gaps.is_empty()).then(said)
+        };
+        ranks.into_iter().filter_map(missing).collect()
     }
 
     /// The newest complete revision.

@@ -20,7 +20,7 @@ use crate::{
     group::{Group, agree, gather},
     place::{IoThreads, lock},
     pool::{Pool, Record},
-    restore::{Found, Seen, Sight, Unseen, find},
+    restore::{Found, Seen, Sight, find},
     salvage,
     space::{
         LayoutFile, Locks, clear_away, draw_id, files_of_layout,
@@ -97,17 +97,18 @@ impl Inner {
         scan.sight.torn.extend(not_salvaged);
         let sights = gather(&*group, &scan.sight)?;
         let found = find(&sights, &device.path())?;
-        if let Some(Unseen { number, layout, shards }) = found.unseen {
+        if let Some(unseen) = found.newest_unseen() {
             // Before anything is written: a job that began anew would remove what is seen of it.
-            let (path, files) = (device.path(), files_of_layout(layout));
-            return Err(Error::LayoutOutOfSight { path, revision: number, shards, files });
+            let (path, files) = (device.path(), files_of_layout(unseen.whole.layout));
+            let (revision, shards) = (unseen.whole.key.number, unseen.shards.clone());
+            return Err(Error::LayoutOutOfSight { path, revision, shards, files });
         }
         let newest = gather(&*group, &scan.newest)?;
         let goes_on = newest.iter().all(|other| other.writable && *other == newest[0]);
 
         let lineage = next_lineage(&*group, found.lineage_max)?;
         // After the lock: whoever writes a hold before it is taken is read here, whoever does later sees it.
-        let holds = Holds::find(&*group, &scan.layouts, &found.complete)?;
+        let holds = Holds::find(&*group, &scan.layouts, &found.holdable())?;
         let held = holds.keys();
         let (current, others) = take_over(&*group, scan.opened, &newest[group.rank()], goes_on, lineage, &held)?;
         let io = agree(&*group, IoThreads::start(config.io_threads_for(group.ranks_here()), flush_every(&config)))?;
