@@ -518,7 +518,9 @@ mainstay_status mainstay_close(mainstay_session *session);
 // mainstay_checkpoint, which adds the protected regions and returns at t2, or mainstay_abandon. Collective;
 // mainstay_write and mainstay_checkpoint are local then. `bytes`: the most that this rank is going to write
 // in pieces; the first checkpoint of a space sizes the portions by it. `revision` may be NULL; else it gets
-// the number that the revision will have. Nothing of the revision before can be read any more.
+// the number that the revision will have. Nothing of the revision before can be read any more. Where a rank has left
+// the one before without mainstay_checkpoint or mainstay_abandon, that one is given up, and all ranks are told so here:
+// call it again.
 mainstay_status mainstay_begin(mainstay_session *session,
                                uint64_t bytes,
                                uint64_t *revision);

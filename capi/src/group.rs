@@ -3,7 +3,7 @@
 use crate::error::null;
 use mainstay_engine::{
     Error, Result,
-    group::{Group, broadcast_sized, gather_padded},
+    group::{Group, RANKS_MAX, broadcast_sized, gather_padded},
 };
 use std::{
     ffi::{CStr, c_char, c_int, c_void},
@@ -81,8 +81,11 @@ impl CGroup {
         if table.all_max.is_none() || table.all_gather.is_none() || table.broadcast.is_none() {
             return Err(null("a function of the group"));
         }
-        if table.rank >= table.ranks {
-            let why = format!("rank {} of {}", table.rank, table.ranks);
+        if table.rank >= table.ranks || table.ranks as usize > RANKS_MAX {
+            let why = format!(
+                "rank {} of {}; ranks count from 0, and there are at most {RANKS_MAX}",
+                table.rank, table.ranks
+            );
             return Err(Error::argument("group", why));
         }
         Ok(group)
@@ -203,35 +206,49 @@ mod tests {
         0
     }
 
+    fn table(size: usize, ranks: u32, both_ways: [bool; 2]) -> GroupTable {
+        let [sends, receives] = both_ways;
+        GroupTable {
+            size,
+            context: null_mut(),
+            rank: 0,
+            ranks,
+            ranks_here: 2,
+            all_max: Some(all_max as _),
+            all_gather: Some(all_gather as _),
+            broadcast: Some(broadcast as _),
+            explain: None,
+            release: None,
+            send: sends.then_some(send as _),
+            receive: receives.then_some(receive as _),
+        }
+    }
+
+    fn group(table: &GroupTable) -> Result<CGroup> {
+        // SAFETY: a table of at least as many bytes as it says.
+        #[allow(unsafe_code)]
+        unsafe {
+            CGroup::new(table)
+        }
+    }
+
     /// A program that was compiled with an older header has none of what came later, whatever lies there.
     #[test]
     fn only_a_table_with_both_ways_can_send() {
-        let can = |size, send, receive| {
-            let (context, all_max) = (null_mut(), Some(all_max as _));
-            let (all_gather, broadcast) = (Some(all_gather as _), Some(broadcast as _));
-            let (explain, release) = (None, None);
-            let (rank, ranks, ranks_here) = (0, 2, 2);
-            let table = GroupTable {
-                size,
-                context,
-                rank,
-                ranks,
-                ranks_here,
-                all_max,
-                all_gather,
-                broadcast,
-                explain,
-                release,
-                send,
-                receive,
-            };
-            // SAFETY: a table of at least as many bytes as it says.
-            #[allow(unsafe_code)]
-            let group = unsafe { CGroup::new(&table) };
-            group.unwrap().can_send()
-        };
-        assert!(can(SIZES[1], Some(send), Some(receive)));
-        assert!(!can(SIZES[1], Some(send), None) && !can(SIZES[1], None, Some(receive)));
-        assert!(!can(SIZES[0], Some(send), Some(receive)));
+        let can = |size, both_ways| group(&table(size, 2, both_ways)).unwrap().can_send();
+        assert!(can(SIZES[1], [true, true]));
+        assert!(!can(SIZES[1], [true, false]) && !can(SIZES[1], [false, true]));
+        assert!(!can(SIZES[0], [true, true]));
+    }
+
+    /// Memory is taken for each.
+    #[test]
+    fn more_ranks_than_any_job_has_are_refused() {
+        let with = |ranks| group(&table(SIZES[1], ranks, [false, false]));
+        assert!(with(RANKS_MAX as u32).is_ok());
+        for ranks in [0, RANKS_MAX as u32 + 1, u32::MAX] {
+            let error = with(ranks).map(drop).unwrap_err();
+            assert!(error.to_string().contains("at most 16777216"), "{error}");
+        }
     }
 }

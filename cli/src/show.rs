@@ -91,7 +91,7 @@ fn space(survey: &SpaceSurvey) -> String {
             false => format!("{} to {}", text::bytes(least), text::bytes(most)),
         };
         page += &format!(
-            "layout  {}: {here} portions of {of} ranks, {size} each, {} allocated, made {} (UTC), id {}\n",
+            "layout  {}: {here} portions of {of} ranks, {size} each, a file of {}, made {} (UTC), id {}\n",
             layout.file,
             text::bytes(header.file_bytes),
             text::when(header.created_unix_ns),

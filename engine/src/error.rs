@@ -80,7 +80,9 @@ pub enum Error {
     #[error("damaged: {}; nothing of it was handed out; `mainstay verify` lists what is readable", .what.join("; "))]
     Unreadable { what: Vec<String> },
 
-    #[error("{path} is in use by another job or session{holder}; wait for its end or give this job a space of its own")]
+    #[error(
+        "{path} is in use by another job or session{holder}; wait for its end, or take a space of its own for this"
+    )]
     InUse { path: String, holder: String },
 
     #[error(

@@ -3,6 +3,7 @@
 mod support;
 
 use mainstay_engine::{Config, ErrorKind, Session, SpaceSurvey, group::Solo};
+use std::{fs, os::unix::fs::MetadataExt};
 use support::{State, run};
 use tempfile::TempDir;
 
@@ -21,6 +22,25 @@ fn a_layout_larger_than_any_file_is_refused_by_name() {
         session.checkpoint().unwrap_err().kind()
     });
     assert_eq!(errors, [ErrorKind::DiskFull; 2]);
+}
+
+/// 16 bytes for each block that was announced, and the shard's list only as long as it became: not as it might have.
+#[test]
+fn the_record_beside_the_pool_is_as_small_as_the_guide_says() {
+    let (folder, pools) = (TempDir::new().unwrap(), TempDir::new_in("/dev/shm").unwrap());
+    let config = Config { pool_directory: pools.path().into(), ..small() };
+    let mut session = Session::open(Box::new(Solo), folder.path(), config).unwrap();
+    let announced = 64 << 20;
+    session.begin(announced).unwrap();
+    session.write("little", 0, &[1; 1000]).unwrap();
+    session.checkpoint().unwrap();
+    session.wait().unwrap();
+    let files = fs::read_dir(pools.path()).unwrap().map(|file| file.unwrap());
+    let records = files.filter(|file| file.path().extension().is_some());
+    let bytes: Vec<u64> = records.map(|record| record.metadata().unwrap().blocks() * 512).collect();
+    let [hashes, rest] = [announced / 4096 * 16, 64 << 10];
+    assert!(matches!(bytes[..], [one] if one >= hashes && one <= hashes + rest), "{bytes:?}, of {hashes}");
+    session.close().unwrap();
 }
 
 /// A job whose space was removed saves nothing, and said that it did.

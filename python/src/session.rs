@@ -183,16 +183,16 @@ impl Session {
     /// Begins a checkpoint that is written in pieces, at most `bytes` bytes on this rank: write() and open()
     /// add to it, and checkpoint() adds the protected buffers and ends it. Collective; the checkpoint() is local
     /// then. The first one of a space sizes the portions by `bytes`. Returns the number of the revision to
-    /// be. What was restored before can be read no more. `notes` as in checkpoint().
+    /// be. What was restored before can be read no more. `notes` as in checkpoint(). If a rank left the one before
+    /// without checkpoint() or abandon(), that one is given up, and all ranks are told so here: call it again.
     #[pyo3(signature = (bytes, notes=None))]
     fn begin(&self, py: Python<'_>, bytes: u64, notes: Option<&Bound<'_, PyMapping>>) -> PyResult<u64> {
         let notes = notes::notes(notes);
-        let number = self.call(py, |engine| {
+        self.turn(py)?;
+        self.call(py, |engine| {
             let ready = notes.and_then(|notes| notes::set(engine, &notes));
             engine.begin_if(bytes, ready)
-        })?;
-        self.turn(py)?;
-        Ok(number)
+        })
     }
 
     /// Gives up the checkpoint that was begun, in place of checkpoint(). Collective: all ranks do, or none. Nothing

@@ -3,6 +3,7 @@
 use super::{EXIT_CODES, Space};
 use bytesize::ByteSize;
 use clap::{ArgGroup, Args};
+use mainstay_engine::group::RANKS_MAX;
 use std::path::PathBuf;
 
 /// Reserves a space before the first checkpoint
@@ -59,7 +60,7 @@ pub struct Sizes {
     /// Ranks of the job
     #[arg(long, value_name = "N", value_parser = ranks)]
     pub ranks: Option<usize>,
-    /// Bytes that each rank saves ("20MiB")
+    /// Bytes that each rank saves ("20MiB"); with many regions add 4 KiB for each, with pieces say --pieces
     #[arg(long, value_name = "SIZE", group = "state", value_parser = size)]
     pub per_rank: Option<u64>,
     /// As large, rank by rank, as the newest complete revision of this space
@@ -106,7 +107,6 @@ pub fn size(text: &str) -> Result<u64, String> {
 }
 
 fn ranks(text: &str) -> Result<usize, String> {
-    const RANKS_MAX: usize = 1 << 24;
     let ranks = text.parse().ok().filter(|ranks| (1..=RANKS_MAX).contains(ranks));
     ranks.ok_or_else(|| format!("it takes 1 to {RANKS_MAX}"))
 }

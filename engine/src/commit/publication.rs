@@ -3,7 +3,10 @@
 use super::{Allocation, Kept, Ledger, RevisionKey};
 use crate::{
     error::{Error, Result},
-    space::format::{BLOCK_BYTES, Entry, Manifest, PhaseRecord, Run, blocks_for, hash},
+    space::{
+        Aligned,
+        format::{BLOCK_BYTES, Entry, Manifest, PhaseRecord, Run, blocks_for, hash},
+    },
 };
 
 /// A shard with all of its data in the portion.
@@ -30,8 +33,16 @@ impl Publication<'_> {
     }
 
     /// So many bytes of the metadata are written, in whole blocks: what was set aside may be more.
-    pub(crate) fn meta_bytes(&self, manifest: &[u8]) -> u64 {
+    fn meta_bytes(&self, manifest: &[u8]) -> u64 {
         blocks_for(self.manifest_in_meta + manifest.len() as u64) * BLOCK_BYTES
+    }
+
+    /// The metadata: the rows of hashes, and behind them the manifest. `None` where memory is short.
+    pub(crate) fn meta(&self, rows: &[u8], manifest: &[u8]) -> Option<Aligned> {
+        let mut meta = Aligned::zeroed(self.meta_bytes(manifest))?;
+        meta[..rows.len()].copy_from_slice(rows);
+        meta[self.manifest_in_meta as usize..][..manifest.len()].copy_from_slice(manifest);
+        Some(meta)
     }
 
     /// Publishes it, once `meta` (the rows of hashes, and behind them `manifest`) has been written in

@@ -11,6 +11,7 @@ use super::{
     status::known,
     stripes, within_limit,
 };
+use crate::error::{Error, Result};
 use nix::{
     fcntl::{FcntlArg, OFlag, PosixFadviseAdvice, fcntl, posix_fadvise},
     sys::statfs::{FUSE_SUPER_MAGIC, fstatfs},
@@ -43,10 +44,19 @@ impl Disk {
     }
 
     /// Makes the directory, for this user alone, if it is missing.
-    pub fn make(directory: &Path) -> io::Result<Disk> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    pub fn make(directory: &Path) -> Result<Disk> {
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
         // The program may change its working directory before the first file is made.
-        Ok(Disk::existing(&directory.canonicalize()?))
+        let found = made.and_then(|()| directory.canonicalize());
+        found.map(|directory| Disk::existing(&directory)).map_err(|e| match e.kind() {
+            io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
+                Error::NotASpace { path: directory.display().to_string(), why: "it is not a directory".to_owned() }
+            }
+            _ if directory.as_os_str().is_empty() => {
+                Error::argument("path", "it is empty; give the directory of the space")
+            }
+            _ => Error::io("making the directory", directory.display(), e),
+        })
     }
 
     /// A new file without a byte in it, striped as wished for.

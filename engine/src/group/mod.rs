@@ -16,6 +16,9 @@ pub use threads::ThreadGroup;
 
 use crate::error::Result;
 
+/// The most ranks that a job can have.
+pub const RANKS_MAX: usize = 1 << 24;
+
 /// The ranks of one job. The methods with a `Result` are collective, all ranks call the same methods in the same
 /// order; but for `send` and `receive`, which two ranks call. An error means that the group can no longer be relied
 /// on.

@@ -5,18 +5,18 @@
 //! beside the pool calls done is in the space.
 
 mod load;
-mod meta;
 mod order;
 mod plan;
 mod publish;
+mod rows;
 mod saving;
 mod sizing;
 mod threads;
 
 pub(crate) use load::Load;
-pub(crate) use meta::Meta;
 pub(crate) use order::Order;
 pub(crate) use plan::{Contents, Plan, Staged};
+pub(crate) use rows::Rows;
 pub(crate) use saving::{Saving, lock};
 pub(crate) use sizing::{RUNS, portion_blocks};
 pub(crate) use threads::{IoThreads, spawn, spawn_scoped};

@@ -70,12 +70,8 @@ impl Plan {
         self.key.number as u32 ^ shard << 16
     }
 
-    pub(crate) fn meta_bytes(&self) -> u64 {
-        self.allocation.meta.count * BLOCK_BYTES
-    }
-
-    /// Where in the metadata the manifest begins.
-    pub(super) fn manifest_in_meta(&self) -> u64 {
+    /// Where in the metadata the manifest begins: bytes of the rows of hashes.
+    pub(crate) fn manifest_in_meta(&self) -> u64 {
         hash_blocks_for(self.size.blocks()) * BLOCK_BYTES
     }
 }

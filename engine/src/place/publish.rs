@@ -31,7 +31,7 @@ impl Saving {
     }
 
     fn end(&self, result: Result<()>) {
-        if let Some(record) = self.meta.record() {
+        if let Some(record) = self.rows.record() {
             record.clear();
         }
         let number = self.plan.key.number;
@@ -47,7 +47,7 @@ impl Saving {
     /// t2: from here on another process can complete the shard if this one dies. Without it, for want of
     /// memory beside the pool, the shard is lost with the process, and is saved otherwise.
     pub(crate) fn seal(&self, contents: &Contents, staged: Staged) {
-        let Some(record) = self.meta.record() else { return };
+        let Some(record) = self.rows.record() else { return };
         let plan = &self.plan;
         let (sequence, held) = self.found.clone();
         let sealed = SealedPlan {
@@ -96,7 +96,7 @@ impl Saving {
             self.contents.get().ok_or_else(|| Error::Internal { what: "published before t2".to_owned() })?;
         let plan = &self.plan;
         let rows = plan.manifest_in_meta();
-        let mut manifest = self.meta.read(rows, |rows| self.manifest(contents, |row| hash(&rows[row])));
+        let mut manifest = self.rows.read(rows, |rows| self.manifest(contents, |row| hash(&rows[row])));
         let writes = *lock(&self.writes);
         let mut phases = *lock(&self.phases);
         (phases.writes, phases.written_bytes) = (writes.total().count, writes.total().bytes);
@@ -113,10 +113,9 @@ impl Saving {
             phases,
         };
         let manifest = publication.manifest_bytes()?;
-        self.meta.write(rows, &manifest);
-        let meta_at = plan.allocation.meta.first * BLOCK_BYTES;
-        let used = publication.meta_bytes(&manifest);
-        let writes = self.meta.read(used, |meta| self.portion.write(meta_at, meta))?;
+        let meta = self.rows.read(rows, |rows| publication.meta(rows, &manifest));
+        let meta = meta.ok_or_else(|| self.portion.out_of_memory(rows + manifest.len() as u64))?;
+        let writes = self.portion.write(plan.allocation.meta.first * BLOCK_BYTES, &meta)?;
         let mut ledger = lock(&self.ledger);
         let mut phases = publication.publish(&mut ledger, &manifest, writes)?;
         // t3

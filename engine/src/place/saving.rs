@@ -1,6 +1,6 @@
 //! One shard of one revision on its way from t1 to t3.
 
-use super::{Contents, Meta, Plan, Staged};
+use super::{Contents, Plan, Rows, Staged};
 use crate::{
     capture::{Piece, Size, pieces},
     commit::{Ledger, RevisionKey},
@@ -30,7 +30,7 @@ pub(crate) struct Saving {
     pub(super) ledger: Arc<Mutex<Ledger>>,
     /// The roots that free the blocks have been written, by whoever came first.
     prepared: OnceLock<Result<()>>,
-    pub(super) meta: Meta,
+    pub(super) rows: Rows,
     /// At t1: the sequence of the newest slot, and what others hold.
     pub(super) found: (u64, Vec<RevisionKey>),
     segments: AtomicU32,
@@ -51,7 +51,7 @@ pub(crate) struct Saving {
 }
 
 impl Saving {
-    pub(crate) fn new(plan: Plan, ledger: Arc<Mutex<Ledger>>, meta: Meta, phases: PhaseRecord) -> Saving {
+    pub(crate) fn new(plan: Plan, ledger: Arc<Mutex<Ledger>>, rows: Rows, phases: PhaseRecord) -> Saving {
         let (portion, found) = {
             let ledger = lock(&ledger);
             (ledger.portion().clone(), (ledger.position().0, ledger.held().to_vec()))
@@ -61,7 +61,7 @@ impl Saving {
             portion,
             ledger,
             prepared: OnceLock::new(),
-            meta,
+            rows,
             found,
             segments: AtomicU32::new(0),
             contents: OnceLock::new(),
@@ -185,7 +185,7 @@ impl Saving {
     /// this segment.
     pub(super) fn place(&self, chunk: &Chunk, offset: u64, bytes: u64) -> u32 {
         let segment = self.segments.fetch_add(1, Ordering::Relaxed);
-        if let Some(record) = self.meta.record() {
+        if let Some(record) = self.rows.record() {
             record.place(segment, offset, bytes, chunk.index());
         }
         segment
@@ -193,7 +193,7 @@ impl Saving {
 
     /// Says that a segment is written and hashed, before its chunk goes on to something else.
     pub(super) fn segment_done(&self, segment: u32) {
-        if let Some(record) = self.meta.record() {
+        if let Some(record) = self.rows.record() {
             record.done(segment);
         }
     }
@@ -214,7 +214,7 @@ impl Saving {
     pub(crate) fn hash(&self, offset: u64, bytes: &[u8]) {
         let mut hashes = vec![0; bytes.len() / BLOCK * HASH_BYTES];
         hash_blocks(bytes, &mut hashes);
-        self.meta.write(offset / BLOCK_BYTES * HASH_BYTES as u64, &hashes);
+        self.rows.write(offset / BLOCK_BYTES * HASH_BYTES as u64, &hashes);
     }
 
     /// Writes `bytes` of the log, from `offset` on.

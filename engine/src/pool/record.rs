@@ -54,8 +54,8 @@ struct Recorded {
     segments: AtomicU32,
     /// Another shard has its place now: nothing is recorded any more.
     over: AtomicBool,
-    /// So much of the metadata is being read, and changes no more.
-    meta_read: AtomicU64,
+    /// So much of the rows is being read, and changes no more.
+    rows_read: AtomicU64,
 }
 
 impl Record {
@@ -76,15 +76,15 @@ impl Record {
         self.pool.chunk_bytes()
     }
 
-    /// Makes room for a shard of at most `segments_max` segments, with `meta_bytes` of metadata, all zeros. What
+    /// Makes room for a shard of at most `segments_max` segments, with `rows_bytes` of hashes, all zeros. What
     /// was recorded of the one before is void from here on.
-    pub(crate) fn begin(&mut self, meta_bytes: u64, segments_max: u32, tag: u32) -> Result<ShardRecord> {
+    pub(crate) fn begin(&mut self, rows_bytes: u64, segments_max: u32, tag: u32) -> Result<ShardRecord> {
         if let Some(latest) = self.latest.take() {
             latest.shared.over.store(true, Ordering::Release);
         }
         unseal(&self.map);
-        let too_large = || Error::argument("shard", format!("{meta_bytes} bytes of metadata are more than can be"));
-        let parts = Parts::new(meta_bytes, segments_max).ok_or_else(too_large)?;
+        let too_large = || Error::argument("shard", format!("{rows_bytes} bytes of hashes are more than can be"));
+        let parts = Parts::new(rows_bytes, segments_max).ok_or_else(too_large)?;
         if parts.plan_at > self.mapped {
             let record = open_same(&self.path, self.identity)?;
             lengthen(&record, &self.path, parts.plan_at)?;
@@ -101,7 +101,7 @@ impl Record {
             tag,
             segments: AtomicU32::new(0),
             over: AtomicBool::new(false),
-            meta_read: AtomicU64::new(0),
+            rows_read: AtomicU64::new(0),
         };
         recorded.wipe();
         let begun = ShardRecord { shared: Arc::new(recorded) };
@@ -139,7 +139,7 @@ impl ShardRecord {
         recorded.segments.fetch_max(index + 1, Ordering::AcqRel);
     }
 
-    /// Records that a segment is written, and its hashes are in the metadata.
+    /// Records that a segment is written, and its hashes are in their rows.
     pub(crate) fn done(&self, index: u32) {
         if !self.shared.is_over() {
             // Whoever sees it sees the hashes.
@@ -147,17 +147,17 @@ impl ShardRecord {
         }
     }
 
-    /// Puts `bytes` into the metadata at `at`, a multiple of 8; zeros up to the next. Threads may write
+    /// Puts `bytes` into the rows at `at`, a multiple of 8; zeros up to the next. Threads may write
     /// different eights at the same time.
-    pub(crate) fn write_meta(&self, at: u64, bytes: &[u8]) {
+    pub(crate) fn write_rows(&self, at: u64, bytes: &[u8]) {
         let recorded = &*self.shared;
         let end = at.checked_add(bytes.len() as u64);
-        assert!(at.is_multiple_of(8) && end.is_some_and(|end| end <= recorded.parts.meta_bytes));
-        assert!(at >= recorded.meta_read.load(Ordering::Acquire), "metadata that is being read changes no more");
+        assert!(at.is_multiple_of(8) && end.is_some_and(|end| end <= recorded.parts.rows_bytes));
+        assert!(at >= recorded.rows_read.load(Ordering::Acquire), "rows that are being read change no more");
         if recorded.is_over() {
             return;
         }
-        let words = &recorded.meta_row()[at as usize / 8..];
+        let words = &recorded.rows()[at as usize / 8..];
         for (word, bytes) in words.iter().zip(bytes.chunks(8)) {
             let mut eight = [0; 8];
             eight[..bytes.len()].copy_from_slice(bytes);
@@ -165,17 +165,17 @@ impl ShardRecord {
         }
     }
 
-    /// The first `bytes` bytes of the metadata, aligned for the device. They change no more once they were
+    /// The first `bytes` bytes of the rows, aligned for the device. They change no more once they were
     /// asked for; so only when all segments are done.
     #[allow(unsafe_code)]
-    pub(crate) fn meta_bytes(&self, bytes: u64) -> &[u8] {
+    pub(crate) fn rows_bytes(&self, bytes: u64) -> &[u8] {
         let recorded = &*self.shared;
-        assert!(bytes <= recorded.parts.meta_bytes);
-        recorded.meta_read.fetch_max(bytes, Ordering::AcqRel);
+        assert!(bytes <= recorded.parts.rows_bytes);
+        recorded.rows_read.fetch_max(bytes, Ordering::AcqRel);
         let bytes = bytes as usize;
-        // SAFETY: inside the mapping, which lives as long as `self`; `write_meta` refuses from here on, and
+        // SAFETY: inside the mapping, which lives as long as `self`; `write_rows` refuses from here on, and
         // the next shard begins when this one has ended.
-        unsafe { std::slice::from_raw_parts(recorded.map.part(recorded.parts.meta_at() as usize, bytes), bytes) }
+        unsafe { std::slice::from_raw_parts(recorded.map.part(recorded.parts.rows_at() as usize, bytes), bytes) }
     }
 
     /// Makes the shard one that another process can complete: its plan, and then, last, the seal.
@@ -213,9 +213,9 @@ impl Recorded {
         self.map.shared(CONTROL_AT)
     }
 
-    fn meta_row(&self) -> &[AtomicU64] {
+    fn rows(&self) -> &[AtomicU64] {
         // Whole blocks are there.
-        self.map.shared_row(self.parts.meta_at() as usize, self.parts.meta_bytes.div_ceil(8) as usize)
+        self.map.shared_row(self.parts.rows_at() as usize, self.parts.rows_bytes.div_ceil(8) as usize)
     }
 
     fn table(&self) -> &[SegmentEntry] {
@@ -229,7 +229,7 @@ impl Recorded {
     /// Forgets the shard before, whose seal is gone already.
     #[allow(unsafe_code)]
     fn wipe(&self) {
-        let (from, to) = (self.parts.meta_at(), self.parts.plan_at);
+        let (from, to) = (self.parts.rows_at(), self.parts.plan_at);
         let bytes = (to - from) as usize;
         // SAFETY: inside the mapping; the shard before is over, and this one has begun nowhere else.
         unsafe { self.map.part(from as usize, bytes).write_bytes(0, bytes) };
@@ -241,7 +241,7 @@ impl Recorded {
             tag: self.tag,
             segments_max: self.parts.segments_max,
             segments: self.segments.load(Ordering::Acquire),
-            meta_bytes: self.parts.meta_bytes,
+            rows_bytes: self.parts.rows_bytes,
             plan_bytes: plan.len() as u64,
             seal: [0; 16],
             unused: [0; 16],
@@ -253,7 +253,7 @@ impl Recorded {
         control.tag.store(found.tag, Ordering::Relaxed);
         control.segments_max.store(found.segments_max, Ordering::Relaxed);
         control.segments.store(found.segments, Ordering::Relaxed);
-        control.meta_bytes.store(found.meta_bytes, Ordering::Relaxed);
+        control.rows_bytes.store(found.rows_bytes, Ordering::Relaxed);
         control.plan_bytes.store(found.plan_bytes, Ordering::Relaxed);
         control.seal[0].store((seal as u64).to_le(), Ordering::Relaxed);
         control.seal[1].store(((seal >> 64) as u64).to_le(), Ordering::Relaxed);

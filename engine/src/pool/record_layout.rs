@@ -12,7 +12,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 const MAGIC: [u8; 8] = *b"MSTYRCRD";
 const VERSION: u32 = 1;
 pub(super) const CONTROL_AT: usize = 1024;
-pub(super) const META_AT: u64 = BLOCK_BYTES;
+pub(super) const ROWS_AT: u64 = BLOCK_BYTES;
 
 /// Whose record it is. The file begins with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -36,7 +36,7 @@ pub(super) struct ShardControl {
     /// Room in the table of segments, and how much of it is used.
     pub(super) segments_max: AtomicU32,
     pub(super) segments: AtomicU32,
-    pub(super) meta_bytes: AtomicU64,
+    pub(super) rows_bytes: AtomicU64,
     pub(super) plan_bytes: AtomicU64,
     pub(super) seal: [AtomicU64; 2],
 }
@@ -49,7 +49,7 @@ pub(super) struct ShardFound {
     pub(super) tag: u32,
     pub(super) segments_max: u32,
     pub(super) segments: u32,
-    pub(super) meta_bytes: u64,
+    pub(super) rows_bytes: u64,
     pub(super) plan_bytes: u64,
     pub(super) seal: Hash,
     pub(super) unused: [u8; 16],
@@ -117,7 +117,7 @@ impl Owner {
 /// Where the parts lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Parts {
-    pub(super) meta_bytes: u64,
+    pub(super) rows_bytes: u64,
     pub(super) segments_max: u32,
     pub(super) table_at: u64,
     pub(super) done_at: u64,
@@ -126,15 +126,15 @@ pub(super) struct Parts {
 
 impl Parts {
     /// `None` if no file has so many bytes.
-    pub(super) fn new(meta_bytes: u64, segments_max: u32) -> Option<Parts> {
-        let table_at = META_AT.checked_add(meta_bytes)?.checked_next_multiple_of(BLOCK_BYTES)?;
+    pub(super) fn new(rows_bytes: u64, segments_max: u32) -> Option<Parts> {
+        let table_at = ROWS_AT.checked_add(rows_bytes)?.checked_next_multiple_of(BLOCK_BYTES)?;
         let done_at = table_at.checked_add(u64::from(segments_max) * size_of::<SegmentEntry>() as u64)?;
         let plan_at = done_at.checked_add(u64::from(segments_max))?.checked_next_multiple_of(BLOCK_BYTES)?;
-        (plan_at < 1 << 62).then_some(Parts { meta_bytes, segments_max, table_at, done_at, plan_at })
+        (plan_at < 1 << 62).then_some(Parts { rows_bytes, segments_max, table_at, done_at, plan_at })
     }
 
-    pub(super) fn meta_at(&self) -> u64 {
-        META_AT
+    pub(super) fn rows_at(&self) -> u64 {
+        ROWS_AT
     }
 }
 

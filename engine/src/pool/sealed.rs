@@ -6,7 +6,7 @@ use super::{
     Pool, file,
     layout::{ChunkEntry, Constants},
     plan::SealedPlan,
-    record_layout::{CONTROL_AT, META_AT, Owner, Parts, SEALED, SegmentFound, ShardFound, seal_of},
+    record_layout::{CONTROL_AT, Owner, Parts, ROWS_AT, SEALED, SegmentFound, ShardFound, seal_of},
     salvage::sealed_of,
     word::Found,
 };
@@ -30,7 +30,7 @@ pub(crate) struct Sealed {
     pub(crate) member: u32,
     pub(crate) plan: SealedPlan,
     pub(crate) segments: Vec<SealedSegment>,
-    pub(crate) meta_bytes: u64,
+    pub(crate) rows_bytes: u64,
     path: PathBuf,
     pool: [u8; 16],
     tag: u32,
@@ -42,7 +42,7 @@ pub(crate) struct SealedSegment {
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
     chunk: u32,
-    /// Written to the space, and its hashes are in the metadata.
+    /// Written to the space, and its hashes are in their rows.
     pub(crate) done: bool,
 }
 
@@ -84,7 +84,7 @@ impl Sealed {
         record.read_exact_at(&mut block, 0)?;
         let Some(owner) = Owner::parse(&block, id, rank) else { return Ok(None) };
         let Ok((shard, _)) = ShardFound::read_from_prefix(&block[CONTROL_AT..]) else { return Ok(None) };
-        let Some(parts) = Parts::new(shard.meta_bytes, shard.segments_max) else { return Ok(None) };
+        let Some(parts) = Parts::new(shard.rows_bytes, shard.segments_max) else { return Ok(None) };
         let fits = parts.plan_at.checked_add(shard.plan_bytes).is_some_and(|end| end <= there);
         if shard.sealed != SEALED || shard.segments > shard.segments_max || !fits {
             return Ok(None);
@@ -101,18 +101,18 @@ impl Sealed {
         let mut done = u8::new_vec_zeroed(shard.segments as usize).map_err(memory)?;
         record.read_exact_at(&mut done, parts.done_at)?;
         let segments = table.iter().zip(done).map(|(found, done)| found.segment(done == 1)).collect();
-        let (member, meta_bytes, tag) = (owner.member, shard.meta_bytes, shard.tag);
-        Ok(Some(Sealed { rank, member, plan, segments, meta_bytes, path: path.to_owned(), pool: id, tag }))
+        let (member, rows_bytes, tag) = (owner.member, shard.rows_bytes, shard.tag);
+        Ok(Some(Sealed { rank, member, plan, segments, rows_bytes, path: path.to_owned(), pool: id, tag }))
     }
 
-    /// The metadata: hashes of the segments that are done are in their rows. Read only where it is wanted: it
+    /// The rows: hashes of the segments that are done are in them. Read only where it is wanted: it
     /// is large.
-    pub(crate) fn read_meta(&self) -> Result<Aligned> {
+    pub(crate) fn read_rows(&self) -> Result<Aligned> {
         let failed = |e| file::failed("reading", &self.path, e);
         let record = file::open(&self.path)?.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
-        let mut meta = Aligned::zeroed(self.meta_bytes).ok_or_else(|| failed(io::ErrorKind::OutOfMemory.into()))?;
-        record.read_exact_at(&mut meta[..self.meta_bytes as usize], META_AT).map_err(failed)?;
-        Ok(meta)
+        let mut rows = Aligned::zeroed(self.rows_bytes).ok_or_else(|| failed(io::ErrorKind::OutOfMemory.into()))?;
+        record.read_exact_at(&mut rows[..self.rows_bytes as usize], ROWS_AT).map_err(failed)?;
+        Ok(rows)
     }
 
     /// What the chunk of a segment holds; `None` if it is in no chunk any more.

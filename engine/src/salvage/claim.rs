@@ -87,7 +87,7 @@ fn manifest_of(sealed: &Sealed, portion: &Portion) -> Option<Manifest> {
         && rows_end <= plan.manifest_in_meta
         && plan.manifest_in_meta.is_multiple_of(BLOCK_BYTES)
         && plan.manifest_in_meta <= meta_bytes
-        && sealed.meta_bytes == meta_bytes
+        && sealed.rows_bytes == plan.manifest_in_meta
         && sealed.segments.iter().all(in_log)
         && plan.outputs.len() == manifest.annex.outputs.len();
     fits.then_some(manifest)

@@ -44,7 +44,7 @@ pub(crate) fn complete(device: &dyn Device, sealed: &Sealed, chunks: Contents<'_
         Err(error @ Error::OutputShort { .. }) => return Ok(Outcome::Lost(error.to_string())),
         synced => synced?,
     }
-    let (plan, mut meta) = (&sealed.plan, sealed.read_meta()?);
+    let (plan, mut rows) = (&sealed.plan, sealed.read_rows()?);
     ledger.resume(plan.key.lineage)?;
     ledger.free(&allocation, &plan.retained)?;
     let mut written = Histogram::default();
@@ -53,8 +53,8 @@ pub(crate) fn complete(device: &dyn Device, sealed: &Sealed, chunks: Contents<'_
             return Err(Error::Internal { what: "a chunk of a pool that nobody is in has changed".to_owned() });
         };
         let (offset, length) = (sealed.segments[segment as usize].offset, sealed.segments[segment as usize].bytes);
-        let rows = (offset / BLOCK_BYTES) as usize * HASH_BYTES;
-        hash_blocks(&bytes, &mut meta[rows..rows + length as usize / BLOCK * HASH_BYTES]);
+        let row = (offset / BLOCK_BYTES) as usize * HASH_BYTES;
+        hash_blocks(&bytes, &mut rows[row..row + length as usize / BLOCK * HASH_BYTES]);
         for Piece { offset: from, bytes: count, at } in pieces(&allocation.data, offset, length) {
             let begun = Instant::now();
             portion.write(at, &bytes[(from - offset) as usize..][..count as usize])?;
@@ -63,7 +63,7 @@ pub(crate) fn complete(device: &dyn Device, sealed: &Sealed, chunks: Contents<'_
     }
 
     let blocks = manifest.runs.iter().map(|run| run.blocks).sum();
-    let manifest = Manifest { runs: allocation.runs(blocks, |row| hash(&meta[row])), ..manifest };
+    let manifest = Manifest { runs: allocation.runs(blocks, |row| hash(&rows[row])), ..manifest };
     let (mut phases, writes) = (plan.phases, written.total());
     (phases.writes, phases.written_bytes) = (writes.count, writes.bytes);
     let publication = Publication {
@@ -76,9 +76,8 @@ pub(crate) fn complete(device: &dyn Device, sealed: &Sealed, chunks: Contents<'_
         phases,
     };
     let manifest = publication.manifest_bytes()?;
-    meta[plan.manifest_in_meta as usize..][..manifest.len()].copy_from_slice(&manifest);
-    let used = publication.meta_bytes(&manifest) as usize;
-    let writes = portion.write(allocation.meta.first * BLOCK_BYTES, &meta[..used])?;
+    let meta = publication.meta(&rows, &manifest).ok_or_else(|| portion.out_of_memory(rows.len() as u64))?;
+    let writes = portion.write(allocation.meta.first * BLOCK_BYTES, &meta)?;
     publication.publish(&mut ledger, &manifest, writes)?;
     Ok(Outcome::Completed)
 }

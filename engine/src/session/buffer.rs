@@ -29,7 +29,7 @@ pub struct Got {
 
 impl Inner {
     pub(super) fn put(&mut self, name: &str, bytes: Result<&[u8]>) -> Result<u64> {
-        self.check_not_begun("put")?;
+        self.fail_unfinished();
         let added = bytes.and_then(|bytes| {
             // SAFETY: taken out below, and a checkpoint only reads it.
             #[allow(unsafe_code)]
@@ -87,8 +87,7 @@ impl Inner {
 
     /// What can be read: `revision`, or any if none was asked for. Collective.
     fn look<T>(&mut self, revision: Option<u64>, ready: Result<T>) -> Result<(Found, T)> {
-        self.check_not_begun("get")?;
-        let ready = agree(&*self.group, ready)?;
+        let ready = agree(&*self.group, self.check_not_begun("get").and(ready))?;
         let asked = gather(&*self.group, &revision)?;
         if let Some(rank) = asked.iter().position(|other| *other != asked[0]) {
             let [first, other] =

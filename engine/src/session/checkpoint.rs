@@ -8,7 +8,7 @@ use crate::{
     commit::{Allocation, Complete, RevisionKey},
     error::{Error, Result},
     group::agree,
-    place::{Meta, Plan, Saving, lock},
+    place::{Plan, Rows, Saving, lock},
     salvage::complete_dead,
     space::format::PhaseRecord,
     stage::{Hands, PoolInMaking, Staging, Way},
@@ -27,8 +27,7 @@ impl Inner {
     pub(super) fn begin(&mut self, announced: u64, ready: Result<()>) -> Result<u64> {
         let started = Instant::now();
         let t1_unix_ns = unix_ns();
-        // All ranks have begun it, or none.
-        self.check_not_begun("begin")?;
+        self.fail_unfinished();
         self.forget_reading();
         let previous = self.settle_together();
         let before = self.saving.as_ref().and_then(Attempt::key);
@@ -166,6 +165,25 @@ impl Inner {
         }
     }
 
+    /// What was begun and not finished has failed, as after a write that failed and took the program past
+    /// `checkpoint`. Perhaps on this rank alone: refused here, the others would wait for it for ever.
+    pub(super) fn fail_unfinished(&mut self) {
+        if let Some(Begun { staging, .. }) = self.begun.take() {
+            let why =
+                "the checkpoint before was not finished, and is given up; end each with checkpoint, or with abandon";
+            // Told by whatever settles it.
+            let _ = self.stage_together(staging, Err(Error::argument("begin", why)));
+        }
+    }
+
+    /// As `fail_unfinished`, if a write of it has failed.
+    pub(super) fn fail_if_failed(&mut self) {
+        let has_failed = |begun: &Begun| begun.staging.as_ref().map_or(true, |staging| staging.saving().has_failed());
+        if self.begun.as_ref().is_some_and(has_failed) {
+            self.fail_unfinished();
+        }
+    }
+
     pub(super) fn check_not_begun(&self, call: &str) -> Result<()> {
         if self.begun.is_none() {
             return Ok(());
@@ -192,15 +210,15 @@ impl Inner {
     fn stage(&mut self, plan: Plan, phases: PhaseRecord) -> Result<Staging> {
         let current = self.current.as_ref().ok_or_else(lost_layout)?;
         let ledger = current.ledger.clone();
-        let meta = match &mut self.record {
+        let rows = match &mut self.record {
             Some(record) => {
                 let segments_max = Saving::segments_at_most(plan.size.bytes(), record.chunk_bytes());
                 let tag = plan.tag(self.group.rank() as u32);
-                Meta::Recorded(record.begin(plan.meta_bytes(), segments_max, tag)?)
+                Rows::Recorded(record.begin(plan.manifest_in_meta(), segments_max, tag)?)
             }
-            None => Meta::own(&plan).ok_or_else(|| lock(&ledger).portion().out_of_memory(plan.meta_bytes()))?,
+            None => Rows::own(&plan).ok_or_else(|| lock(&ledger).portion().out_of_memory(plan.manifest_in_meta()))?,
         };
-        Staging::new(Arc::new(Saving::new(plan, ledger, meta, phases)), self.policy)
+        Staging::new(Arc::new(Saving::new(plan, ledger, rows, phases)), self.policy)
     }
 
     pub(super) fn with_hands<T>(&self, way: Way<'_>, work: impl FnOnce(&Hands<'_>) -> T) -> T {

@@ -32,7 +32,7 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{
     fs::OpenOptions,
-    io::{self, Write},
+    io::Write,
     os::unix::ffi::OsStrExt,
     path::Path,
     sync::{Arc, Mutex},
@@ -63,14 +63,7 @@ struct Scan {
 
 impl Inner {
     pub(super) fn open(group: Box<dyn Group>, path: &Path, config: Config) -> Result<Inner> {
-        let made = Disk::make(path).map_err(|e| match e.kind() {
-            io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
-                Error::NotASpace { path: path.display().to_string(), why: "it is not a directory".to_owned() }
-            }
-            _ if path.as_os_str().is_empty() => Error::argument("path", "it is empty; give the directory of the space"),
-            _ => Error::io("making the directory", path.display(), e),
-        });
-        let disk = agree(&*group, made)?;
+        let disk = agree(&*group, Disk::make(path))?;
         if group.rank() == 0 {
             tell_supervisor(path);
         }

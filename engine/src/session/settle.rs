@@ -27,9 +27,10 @@ impl Attempt {
 
 impl Inner {
     pub(super) fn wait(&mut self) -> Result<()> {
-        self.check_not_begun("wait")?;
+        self.fail_if_failed();
+        let ready = self.check_not_begun("wait");
         let mine = self.settle_together();
-        let agreed = agree(&*self.group, mine);
+        let agreed = agree(&*self.group, ready.and(mine));
         match self.saving.take() {
             Some(Attempt::Running(saving)) if agreed.is_ok() => {
                 self.complete = self.complete_with(Some(saving.key()));
@@ -69,6 +70,7 @@ impl Inner {
     }
 
     pub(super) fn close(mut self) -> Result<()> {
+        self.fail_if_failed();
         self.abandon_begun();
         let waited = self.wait();
         let ended = match (&self.current, &waited) {

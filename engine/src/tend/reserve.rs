@@ -136,7 +136,7 @@ pub fn reserve(directory: &Path, wanted: &Reservation, progress: &dyn Fn(u64)) -
     // Before anything is made.
     wanted.files(&FileSystem::Other)?;
     let was_there = directory.exists();
-    let made = Disk::make(directory).map_err(|e| Error::io("making the directory", directory.display(), e))?;
+    let made = Disk::make(directory)?;
     reserve_on(&made, wanted, progress).inspect_err(|_| {
         if !was_there {
             take_back(&made);

@@ -59,7 +59,7 @@ pub(super) fn stage(record: &mut Record, chunk: &Chunk) -> ShardRecord {
     let shard = record.begin(META, SEGMENTS_MAX, TAG).unwrap();
     shard.place(0, 0, CHUNK, chunk.index());
     shard.place(1, CHUNK, 4096, chunk.index() + 1);
-    shard.write_meta(256, &[3; 20]);
+    shard.write_rows(256, &[3; 20]);
     shard.done(1);
     chunk.fill(TAG, 0, CHUNK).unwrap();
     shard
@@ -92,10 +92,10 @@ fn a_sealed_shard_is_read_back() {
     assert_eq!(found.segments.len(), 2);
     assert_eq!(place(0), (0, CHUNK, false));
     assert_eq!(place(1), (CHUNK, 4096, true));
-    assert_eq!(found.read_meta().unwrap().len() as u64, META);
-    assert_eq!(&found.read_meta().unwrap()[248..288], [vec![0; 8], vec![3; 20], vec![0; 12]].concat());
-    assert_eq!(shard.meta_bytes(META), &found.read_meta().unwrap()[..]);
-    assert!(shard.meta_bytes(META).as_ptr().addr().is_multiple_of(4096));
+    assert_eq!(found.read_rows().unwrap().len() as u64, META);
+    assert_eq!(&found.read_rows().unwrap()[248..288], [vec![0; 8], vec![3; 20], vec![0; 12]].concat());
+    assert_eq!(shard.rows_bytes(META), &found.read_rows().unwrap()[..]);
+    assert!(shard.rows_bytes(META).as_ptr().addr().is_multiple_of(4096));
     assert!(found.chunk_of(pool.contents(), 0).unwrap().unwrap().iter().all(|&byte| byte == 9));
     for none in [1, 2] {
         assert!(found.chunk_of(pool.contents(), none).unwrap().is_none());
@@ -162,11 +162,11 @@ fn a_seal_never_covers_what_came_after_it() {
     // A larger one, for which the file grows.
     let larger = record.begin(100 * META, 5000, 1).unwrap();
     larger.place(4999, 0, 1, 1);
-    larger.write_meta(100 * META - 16, &[1; 16]);
+    larger.write_rows(100 * META - 16, &[1; 16]);
     larger.seal(&plan()).unwrap();
     let found = sealed(&pool, 0).unwrap();
     assert_eq!(
-        (found.segments.len(), found.read_meta().unwrap()[100 * META as usize - 1], found.read_meta().unwrap()[256]),
+        (found.segments.len(), found.read_rows().unwrap()[100 * META as usize - 1], found.read_rows().unwrap()[256]),
         (5000, 1, 0)
     );
     assert!(found.segments.iter().all(|segment| !segment.done));

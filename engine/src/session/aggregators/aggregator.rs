@@ -8,7 +8,7 @@ use crate::{
     device::{Access, Device},
     error::{Error, Result},
     group::{Group, hear, tell},
-    place::{Contents, IoThreads, Load, Meta, Order, Saving},
+    place::{Contents, IoThreads, Load, Order, Rows, Saving},
     pool::{Pool, Record},
     salvage::complete_dead,
     session::{inner::Inner, settle::Attempt},
@@ -198,14 +198,14 @@ impl Desk<'_> {
         let lost = || Error::Internal { what: format!("the portion of rank {} was not opened", member.rank) };
         let (portion, phases) = (member.portion.as_ref().ok_or_else(lost)?, order.phases);
         let (plan, ledger) = order.take_on(portion, self.device, self.started)?;
-        let meta = match &mut member.record {
+        let rows = match &mut member.record {
             Some(record) => {
                 let segments_max = Saving::segments_at_most(plan.size.bytes(), piece_bytes);
-                Meta::Recorded(record.begin(plan.meta_bytes(), segments_max, plan.tag(portion.rank()))?)
+                Rows::Recorded(record.begin(plan.manifest_in_meta(), segments_max, plan.tag(portion.rank()))?)
             }
-            None => Meta::own(&plan).ok_or_else(|| portion.out_of_memory(plan.meta_bytes()))?,
+            None => Rows::own(&plan).ok_or_else(|| portion.out_of_memory(plan.manifest_in_meta()))?,
         };
-        Ok(Arc::new(Saving::new(plan, Arc::new(Mutex::new(ledger)), meta, phases)))
+        Ok(Arc::new(Saving::new(plan, Arc::new(Mutex::new(ledger)), rows, phases)))
     }
 
     /// Takes a piece, and has it written. What nobody can use any more is taken all the same.
