@@ -18,7 +18,9 @@ pub fn ls(wanted: &arguments::Ls) -> Result<Exit, Failure> {
         output::json(&document::Ls { space: document::Space::of(&survey), holds, staged, revisions })?;
     } else {
         let revisions = if revisions.is_empty() { "no revision\n".to_owned() } else { table(&revisions) };
-        output::text(&(revisions + &hold::table(&survey.holds) + &staged::lines(&staged)))?;
+        output::text(
+            &(revisions + &text::lines(&survey.not_here()) + &hold::table(&survey.holds) + &staged::lines(&staged)),
+        )?;
     }
     survey.damage.iter().for_each(|what| say(what));
     Ok(if survey.damage.is_empty() { Exit::Good } else { Exit::Lost })

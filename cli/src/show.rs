@@ -98,7 +98,7 @@ fn space(survey: &SpaceSurvey) -> String {
             text::id(&header.layout_id),
         );
     }
-    page
+    page + &text::lines(&survey.not_here())
 }
 
 /// As paper 001 has it, of the newest layout last.

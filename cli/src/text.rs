@@ -24,6 +24,11 @@ pub fn duration(ns: u64) -> String {
     format!("{} {name}", number(ns as f64 / *unit as f64))
 }
 
+/// Each on a line of its own.
+pub fn lines(texts: &[String]) -> String {
+    texts.iter().map(|text| format!("{text}\n")).collect()
+}
+
 /// As `duration`, and `?` of what was not kept.
 pub fn duration_if_known(ns: Option<u64>) -> String {
     ns.map_or("?".to_owned(), duration)

@@ -2,7 +2,7 @@
 //! to do. An error never means that the program's state or an earlier revision was harmed, except
 //! where `restore` says that the regions are undefined.
 
-use std::{io, sync::Arc};
+use std::{io, ops::Range, sync::Arc};
 
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -30,7 +30,7 @@ pub enum Error {
 
     #[error(
         "damaged: {}; nothing was restored, and regions that were being restored are undefined; `mainstay verify` lists \
-         what is readable, and with the damaged file moved away a job begins anew", .what.join("; ")
+         what is readable, and with all files of the damaged layout moved away a job begins anew", .what.join("; ")
     )]
     Damaged { what: Vec<String> },
 
@@ -110,6 +110,14 @@ pub enum Error {
          where they ran"
     )]
     OutOfSight { path: String, revision: u64, shard: u32 },
+
+    #[error(
+        "revision {revision} in {path} is out of sight: no rank sees the files {files} that hold {} of it; bring them, \
+         or the disk that they are on, back, or start the ranks where they are seen; to go on without that revision, \
+         move the other files of this name away, on every node; nothing was changed",
+        numbered("shard", .shards)
+    )]
+    LayoutOutOfSight { path: String, revision: u64, shards: Vec<Range<u32>>, files: String },
 
     #[error(
         "the output file {path} has {now} bytes, and had {saved} when the revision was saved: it was cut, or is another \
@@ -213,7 +221,7 @@ impl Error {
             Self::SyncFailed { .. } => ErrorKind::SyncFailed,
             Self::GroupFailed { .. } => ErrorKind::GroupFailed,
             Self::LineageConflict { .. } => ErrorKind::LineageConflict,
-            Self::OutOfSight { .. } => ErrorKind::OutOfSight,
+            Self::OutOfSight { .. } | Self::LayoutOutOfSight { .. } => ErrorKind::OutOfSight,
             Self::OutputShort { .. } => ErrorKind::OutputShort,
             Self::RevisionMissing { .. } => ErrorKind::RevisionMissing,
             Self::NotSaved { kind, .. } | Self::NotCompleted { kind, .. } | Self::OnRank { kind, .. } => *kind,
@@ -265,6 +273,17 @@ pub(crate) fn named<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String
     let more = (names.len() > NAMES_MAX).then_some("and more");
     let there: Vec<&str> = names.take(NAMES_MAX).chain(more).collect();
     if there.is_empty() { "none".to_owned() } else { there.join(", ") }
+}
+
+/// Shards or ranks in a message, `what` they are.
+pub(crate) fn numbered(what: &str, parts: &[Range<u32>]) -> String {
+    let text = |part: &Range<u32>| match part.len() {
+        1 => part.start.to_string(),
+        _ => format!("{} to {}", part.start, part.end - 1),
+    };
+    let texts: Vec<String> = parts.iter().map(text).collect();
+    let several = if parts.len() == 1 && parts[0].len() == 1 { "" } else { "s" };
+    format!("{what}{several} {}", named(texts.iter().map(String::as_str)))
 }
 
 /// The space of a layout's file.

@@ -265,7 +265,8 @@ fn a_layout_that_was_removed_meanwhile_was_let_go() {
     assert_eq!(layouts(&directory).len(), 1);
     let newest = survey.newest().unwrap();
     assert_eq!(newest.verify(&|_| ()).unwrap(), Verified::LetGo);
-    assert_eq!(newest.shards[0].manifest().unwrap(), None);
+    // Which ones are open still depends on the order of the directory.
+    assert!(newest.shards.iter().any(|shard| shard.manifest().unwrap().is_none()));
 }
 
 #[test]

@@ -164,3 +164,15 @@ def io_error_at_open(stage):
     stage.save()
     stage.refused(what="read:EIO", rank=1)
     stage.comes_back(2)
+
+
+@scenario
+def layout_file_out_of_sight(stage):
+    saved = ("open", "save:1", "wait", "save:2", "wait", "close")
+    stage.good(stage.run(*saved, variables={"MAINSTAY_PER": "rank"}))
+    (there,) = stage.space.glob("layout-000001-000001-*")
+    away = there.rename(stage.scratch / "away")
+    stage.refused()
+    assert len(list(stage.space.glob("layout-*"))) == 1
+    away.rename(there)
+    stage.comes_back(2)

@@ -8,7 +8,10 @@ use crate::{
     space::format::{Entry, Lineage},
 };
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
 
 /// One shard that a rank sees.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +26,8 @@ pub(crate) struct Seen {
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Sight {
     pub(crate) shards: Vec<Seen>,
+    /// Layout and rank of every portion, whatever it holds.
+    pub(crate) portions: Vec<([u8; 16], u32)>,
     /// Of slots and revisions.
     pub(crate) lineages: Vec<Lineage>,
     pub(crate) damage: Vec<String>,
@@ -38,6 +43,30 @@ pub(crate) struct Found {
     pub(crate) number_max: u64,
     pub(crate) damage: Vec<String>,
     pub(crate) torn: Vec<String>,
+    /// Newest first.
+    pub(crate) unseen: Vec<Unseen>,
+}
+
+/// A revision that is in every portion of its layout that any rank sees, and lacks others: it may be complete for
+/// somebody who sees more.
+#[derive(Debug)]
+pub(crate) struct Unseen {
+    pub(crate) whole: Complete,
+    /// The shards that nobody sees, ascending.
+    pub(crate) shards: Vec<Range<u32>>,
+}
+
+impl Found {
+    /// The newest revision that nobody sees whole, if it is newer than all that are complete.
+    pub(crate) fn newest_unseen(&self) -> Option<&Unseen> {
+        let newest = self.complete.first().map(|complete| complete.key);
+        self.unseen.first().filter(|unseen| Some(unseen.whole.key) > newest)
+    }
+
+    /// What a hold may name: what is out of sight is there all the same.
+    pub(crate) fn holdable(&self) -> Vec<Complete> {
+        self.complete.iter().copied().chain(self.unseen.iter().map(|unseen| unseen.whole)).collect()
+    }
 }
 
 impl Seen {
@@ -67,6 +96,15 @@ pub(crate) fn find(sights: &[Sight], path: &str) -> Result<Found> {
         shards.entry((seen.key, seen.layout, seen.shards)).or_default().insert(seen.shard);
         found.number_max = found.number_max.max(seen.key.number);
     }
+    let unseen = shards.iter().rev().filter_map(|((key, layout, count), have)| {
+        // What a portion that is seen lacks was never complete, or was let go.
+        let lacks = |(of, rank): &([u8; 16], u32)| of == layout && rank < count && !have.contains(rank);
+        let whole = Complete { key: *key, shards: *count, layout: *layout };
+        let shards = gaps(have.iter().copied(), *count);
+        let is_unseen = !shards.is_empty() && !sights.iter().flat_map(|sight| &sight.portions).any(lacks);
+        is_unseen.then_some(Unseen { whole, shards })
+    });
+    found.unseen = unseen.collect();
     if mutant::is(Mutant::NoId) {
         // Without the id nothing ties a shard to the run that wrote it, layouts included.
         let mut merged: BTreeMap<(RevisionKey, [u8; 16], u32), BTreeSet<u32>> = BTreeMap::new();
@@ -85,6 +123,13 @@ pub(crate) fn find(sights: &[Sight], path: &str) -> Result<Found> {
     found.damage = sights.iter().flat_map(|sight| sight.damage.iter().cloned()).collect();
     found.torn = sights.iter().flat_map(|sight| sight.torn.iter().cloned()).collect();
     Ok(found)
+}
+
+/// What of 0 to `count` − 1 is not among `found`, which ascend; as stretches, for `count` is only said in a file.
+pub(super) fn gaps(found: impl Iterator<Item = u32>, count: u32) -> Vec<Range<u32>> {
+    let ends = found.chain([count]);
+    let gaps = ends.scan(0, |next, end| Some(std::mem::replace(next, end.saturating_add(1))..end));
+    gaps.filter(|gap| !gap.is_empty()).collect()
 }
 
 /// The mutant's choice: the lowest of the ranks' newest.
@@ -111,6 +156,7 @@ mod tests {
         let shards = revisions.iter().map(|r| Seen { key: key(r), shard, shards: 2, layout: [1; 16] }).collect();
         Sight {
             shards,
+            portions: vec![([1; 16], shard)],
             lineages: revisions.iter().map(|r| key(r).lineage).collect(),
             damage: Vec::new(),
             torn: Vec::new(),
@@ -133,6 +179,34 @@ mod tests {
     fn a_number_of_two_lineages_is_two_revisions() {
         let found = find(&[sight(0, &[(1, 5), (1, 6)]), sight(1, &[(1, 5), (2, 6)])], "space").unwrap();
         assert_eq!(numbers(&found), [(1, 5)]);
+    }
+
+    #[test]
+    fn what_lacks_only_portions_that_nobody_sees_is_unseen() {
+        let unseen =
+            |sights: &[Sight]| find(sights, "space").unwrap().newest_unseen().map(|unseen| unseen.whole.key.number);
+        // Shard 1 of 2 is nowhere.
+        assert_eq!(unseen(&[sight(0, &[(1, 5), (1, 6)])]), Some(6));
+        // Whoever holds the portion never had 6, or had it before 5 only.
+        assert_eq!(unseen(&[sight(0, &[(1, 5), (1, 6)]), sight(1, &[(1, 5)])]), None);
+        assert_eq!(unseen(&[sight(0, &[(1, 5), (1, 6)]), sight(1, &[])]), None);
+        // One that is complete in another layout is newer, or older.
+        let with = |l, number| {
+            let mut both = [sight(0, &[(1, 5), (l, number)]), sight(1, &[(l, number)])];
+            for sight in &mut both {
+                sight.shards.last_mut().unwrap().layout = [2; 16];
+                sight.portions = vec![([2; 16], 0), ([2; 16], 1)];
+            }
+            both[0].portions.push(([1; 16], 0));
+            unseen(&both)
+        };
+        assert_eq!((with(2, 3), with(1, 4)), (None, Some(5)));
+    }
+
+    #[test]
+    fn gaps_are_stretches() {
+        assert_eq!(gaps([0, 2, 3].into_iter(), u32::MAX), [1..2, 4..u32::MAX]);
+        assert!(gaps(0..3, 3).is_empty());
     }
 
     #[test]

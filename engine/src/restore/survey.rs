@@ -6,21 +6,28 @@
 //! slots is damage, and everything else is looked at again.
 
 use super::{
-    HoldState, HoldSurvey, PortionSurvey, Seen, ShardSurvey, Sight, Verified, find,
+    HoldState, HoldSurvey, PortionSurvey, Seen, ShardSurvey, Sight, Verified,
+    find::{find, gaps},
     shard::{TRIES, damage_of, is_missing, slots},
 };
 use crate::{
     clock::unix_ns,
     commit::{Ledger, RevisionKey},
     device::{Access, Device, Disk},
-    error::{Error, Result},
+    error::{Error, Result, numbered},
     space::{
-        HoldsRead, LOCK_FILE, Portion, contradictions,
+        HoldsRead, LOCK_FILE, Portion, contradictions, files_of_layout,
         format::{Header, Lineage, PhaseRecord, Slot},
         is_layout, list, open_layout,
     },
 };
-use std::{cmp::Reverse, collections::BTreeMap, io, ops::Range, path::Path};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    io,
+    ops::Range,
+    path::Path,
+};
 
 /// What a space holds, as far as it can be seen from here.
 #[derive(Debug)]
@@ -100,6 +107,21 @@ impl SpaceSurvey {
         self.in_use.unwrap_or(!self.clean)
     }
 
+    /// Of which layouts files are missing here; where nodes have directories of their own they may be elsewhere.
+    pub fn not_here(&self) -> Vec<String> {
+        let mut ranks: BTreeMap<(u64, [u8; 16], u32), BTreeSet<u32>> = BTreeMap::new();
+        for LayoutSurvey { header, .. } in &self.layouts {
+            let here = ranks.entry((header.layout_number, header.layout_id, header.ranks)).or_default();
+            here.extend(header.portions.iter().map(|place| place.rank));
+        }
+        let missing = |((_, id, count), here): ((u64, [u8; 16], u32), BTreeSet<u32>)| {
+            let gaps = gaps(here.into_iter(), count);
+            let said = || format!("no {} here has the portion of {}", files_of_layout(id), numbered("rank", &gaps));
+            (!gaps.is_empty()).then(said)
+        };
+        ranks.into_iter().filter_map(missing).collect()
+    }
+
     /// The newest complete revision.
     pub fn newest(&self) -> Option<&RevisionSurvey> {
         self.revisions.iter().find(|revision| revision.complete)
@@ -152,12 +174,9 @@ impl RevisionSurvey {
         self.shards.iter().map(|shard| shard.bytes).sum()
     }
 
-    /// Shards that were not found, ascending; as stretches, for how many there are is only said in a file.
+    /// Shards that were not found, ascending.
     pub fn missing(&self) -> Vec<Range<u32>> {
-        let found = self.shards.iter().map(|shard| shard.shard);
-        let ends = found.chain([self.shard_count]);
-        let gaps = ends.scan(0, |next, end| Some(std::mem::replace(next, end.saturating_add(1))..end));
-        gaps.filter(|gap| !gap.is_empty()).collect()
+        gaps(self.shards.iter().map(|shard| shard.shard), self.shard_count)
     }
 
     /// Whether the newest root of every portion leads to it. What only older roots lead to is on its way

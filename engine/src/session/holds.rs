@@ -40,13 +40,13 @@ pub(super) struct Holds {
 }
 
 impl Holds {
-    /// The holds that are there when a space is opened, of revisions that are `complete`. Collective.
-    pub(super) fn find(group: &dyn Group, layouts: &[LayoutFile], complete: &[Complete]) -> Result<Holds> {
+    /// The holds that are there when a space is opened, of revisions that are `holdable`. Collective.
+    pub(super) fn find(group: &dyn Group, layouts: &[LayoutFile], holdable: &[Complete]) -> Result<Holds> {
         // What cannot be read may be held, and the first root could let go of it.
         let mine = agree(group, if group.rank() == 0 { asked(layouts) } else { Ok(Vec::new()) })?;
         let asked = gather(group, &mine)?.swap_remove(0);
         let mut holds = Holds { acknowledged: asked.is_empty(), ..Holds::default() };
-        holds.answer(asked, complete);
+        holds.answer(asked, holdable);
         Ok(holds)
     }
 
@@ -58,25 +58,25 @@ impl Holds {
         &self.held
     }
 
-    fn answer(&mut self, asked: Vec<Asked>, complete: &[Complete]) {
-        let is_there = |asked: &Asked| complete.iter().any(|complete| complete.key == asked.key);
+    fn answer(&mut self, asked: Vec<Asked>, holdable: &[Complete]) {
+        let is_there = |asked: &Asked| holdable.iter().any(|there| there.key == asked.key);
         let answer = |asked| (asked, if is_there(&asked) { Answer::Counts } else { Answer::Gone });
         self.answers = asked.into_iter().map(answer).collect();
-        self.settle(complete);
+        self.settle(holdable);
     }
 
     /// Takes back what was granted to all but `before`; whether there was any.
     fn refuse_new(&mut self, before: &[Asked]) -> bool {
         let new = |(asked, answer): &&mut (Asked, Answer)| *answer == Answer::Counts && !before.contains(asked);
         let refused = self.answers.iter_mut().filter(new).map(|(_, answer)| *answer = Answer::NoRoom).count();
-        let complete = std::mem::take(&mut self.held);
-        self.settle(&complete);
+        let held = std::mem::take(&mut self.held);
+        self.settle(&held);
         refused > 0
     }
 
-    fn settle(&mut self, complete: &[Complete]) {
+    fn settle(&mut self, there: &[Complete]) {
         let counts = self.counting();
-        let held = complete.iter().filter(|complete| counts.iter().any(|asked| asked.key == complete.key));
+        let held = there.iter().filter(|there| counts.iter().any(|asked| asked.key == there.key));
         self.held = held.copied().collect();
     }
 
@@ -111,9 +111,9 @@ impl Inner {
     ) -> Result<(Result<Option<Allocation>>, bool)> {
         let asked = gather(&*self.group, &asked.unwrap_or_default())?.swap_remove(0);
         let sights = gather(&*self.group, &self.sight())?;
-        let complete = find(&sights, &self.device.path())?.complete;
+        let holdable = find(&sights, &self.device.path())?.holdable();
         let before = self.holds.counting();
-        self.holds.answer(asked, &complete);
+        self.holds.answer(asked, &holdable);
         self.holds.in_newest_roots_with = self.number_with_all_held()?;
         loop {
             if let Some(current) = &self.current {

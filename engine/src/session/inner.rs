@@ -139,6 +139,7 @@ impl Inner {
         let mut sight = Sight { damage: self.damage.clone(), torn: self.torn.clone(), ..Sight::default() };
         self.each_ledger(|ledger| {
             let layout = ledger.portion().layout_id();
+            sight.portions.push((layout, ledger.portion().rank()));
             for kept in ledger.found() {
                 sight.lineages.push(kept.entry.lineage);
                 sight.shards.push(Seen::of(&kept.entry, layout));

@@ -23,7 +23,7 @@ use crate::{
     restore::{Found, Seen, Sight, find},
     salvage,
     space::{
-        LayoutFile, Locks, clear_away, draw_id,
+        LayoutFile, Locks, clear_away, draw_id, files_of_layout,
         format::{self, Lineage},
         layouts, probe_name,
     },
@@ -91,12 +91,18 @@ impl Inner {
         scan.sight.torn.extend(lost);
         let sights = gather(&*group, &scan.sight)?;
         let found = find(&sights, &device.path())?;
+        if let Some(unseen) = found.newest_unseen() {
+            // Before anything is written: a job that began anew would remove what is seen of it.
+            let (path, files) = (device.path(), files_of_layout(unseen.whole.layout));
+            let (revision, shards) = (unseen.whole.key.number, unseen.shards.clone());
+            return Err(Error::LayoutOutOfSight { path, revision, shards, files });
+        }
         let newest = gather(&*group, &scan.newest)?;
         let goes_on = newest.iter().all(|other| other.writable && *other == newest[0]);
 
         let lineage = next_lineage(&*group, found.lineage_max)?;
         // After the lock: whoever writes a hold before it is taken is read here, whoever does later sees it.
-        let holds = Holds::find(&*group, &scan.layouts, &found.complete)?;
+        let holds = Holds::find(&*group, &scan.layouts, &found.holdable())?;
         let held = holds.keys();
         let (current, others) = take_over(&*group, scan.opened, &newest[group.rank()], goes_on, lineage, &held)?;
         let io = agree(&*group, IoThreads::start(config.io_threads_for(group.ranks_here()), flush_every(&config)))?;
@@ -202,6 +208,7 @@ fn scan(group: &dyn Group, device: &dyn Device, domain: &Domain, locks_work: boo
         }
         for portion in layout.portions().filter(|p| domain.looks_after(rank, p.rank() as usize)) {
             let owner = portion.rank() as usize;
+            sight.portions.push((header.layout_id, portion.rank()));
             let found = Ledger::open(portion)?;
             if owner == rank {
                 // Without locks, a job that was not seen to end may still be writing here.

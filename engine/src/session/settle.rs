@@ -32,7 +32,13 @@ impl Inner {
         let mine = self.settle_together();
         let agreed = agree(&*self.group, ready.and(mine));
         match self.saving.take() {
-            Some(Attempt::Running(saving)) if agreed.is_ok() => self.complete = self.complete_with(Some(saving.key())),
+            Some(Attempt::Running(saving)) if agreed.is_ok() => {
+                self.complete = self.complete_with(Some(saving.key()));
+                // Not only at the next checkpoint: a job may take but one.
+                if self.layouts.len() > 1 {
+                    self.drop_old_layouts();
+                }
+            }
             _ => {}
         }
         agreed

@@ -134,6 +134,11 @@ pub(crate) fn layout_name(number: u64, rank: usize, id: [u8; 16]) -> String {
     format!("layout-{number:06}-{rank:06}-{:08x}{SUFFIX}", short(id))
 }
 
+/// What all files of a layout are called, for a message.
+pub(crate) fn files_of_layout(id: [u8; 16]) -> String {
+    format!("layout-*-{:08x}{SUFFIX}", short(id))
+}
+
 /// Whether a file of the layout is there, by its name alone: opening it could make others wait who write to it.
 pub(crate) fn names_layout(device: &dyn Device, id: [u8; 16]) -> Result<bool> {
     let end = format!("-{:08x}{SUFFIX}", short(id));

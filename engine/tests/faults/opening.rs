@@ -9,7 +9,10 @@ use mainstay_engine::{
     Config, Session,
     device::{Device, LockOutcome},
     group::Solo,
-    space::format::{BLOCK, Header},
+    space::{
+        Per,
+        format::{BLOCK, Header},
+    },
 };
 use std::{fs, path::Path};
 
@@ -199,4 +202,23 @@ pub fn io_error_at_open(scene: &Scene) {
         let device: std::sync::Arc<dyn Device> = faulty(&scene.space(), true);
         Rank::new(rank, Session::open_on(group, device, small()).unwrap()).restores(2);
     });
+}
+
+pub fn layout_file_out_of_sight(scene: &Scene) {
+    run(2, |rank, group| {
+        let config = Config { per: Per::Rank, ..small() };
+        let mut job = Rank::new(rank, Session::open(group, &scene.space(), config).unwrap());
+        for step in [1, 2] {
+            job.save(step).unwrap();
+            job.session.wait().unwrap();
+        }
+        job.session.close().unwrap();
+    });
+    let names = scene.disk().list().unwrap();
+    let name = names.iter().find(|name| name.starts_with("layout-000001-000001-")).unwrap();
+    let (there, away) = (scene.space().join(name), scene.space().with_file_name("away"));
+    fs::rename(&there, &away).unwrap();
+    scene.refused(2);
+    fs::rename(&away, &there).unwrap();
+    scene.comes_back(2, 2);
 }
