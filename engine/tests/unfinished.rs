@@ -1,13 +1,35 @@
-//! A checkpoint that the program left before its end, as an exception does: on one rank, or on all.
+//! A checkpoint that the program left before its end, as an exception does: on one rank, on several, or on all.
 
 mod support;
 
-use mainstay_engine::{Config, ErrorKind, Result, Session, Stage};
-use support::{aggregating, in_sessions};
+use mainstay_engine::{Config, ErrorKind, Region, Result, Session, Stage};
+use std::path::Path;
+use support::{aggregating, in_sessions, run};
 use tempfile::TempDir;
 
 const RANKS: usize = 3;
 const BYTES: usize = 100_000;
+
+/// What the ranks do with a checkpoint that has begun: with rank 0 writing for all, or each for itself.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Way {
+    Finishes,
+    Leaves,
+    LeavesAfterFailedWrite,
+}
+use Way::{Finishes, Leaves, LeavesAfterFailedWrite};
+
+const MIXTURES: [[Way; RANKS]; 9] = [
+    [Finishes, Leaves, Finishes],
+    [Leaves, Finishes, Finishes],
+    [Finishes, LeavesAfterFailedWrite, Finishes],
+    [LeavesAfterFailedWrite, Finishes, Finishes],
+    [Leaves, LeavesAfterFailedWrite, Leaves],
+    [LeavesAfterFailedWrite, Leaves, Leaves],
+    [Finishes, Leaves, LeavesAfterFailedWrite],
+    [Leaves; RANKS],
+    [LeavesAfterFailedWrite; RANKS],
+];
 
 fn configs() -> Vec<Config> {
     let stages = [Stage::Pool, Stage::Node, Stage::Rank, Stage::Direct];
@@ -23,14 +45,17 @@ fn save(session: &mut Session, step: u8) -> Result<()> {
     session.wait()
 }
 
-/// As `save`, but that on this rank something is wrong with it.
-fn leave(session: &mut Session, write_fails: bool) -> Result<()> {
-    session.begin(BYTES as u64)?;
-    session.write("state", 0, &[99; BYTES / 2])?;
-    if write_fails {
-        assert_eq!(session.write("no name", 0, &[1]).unwrap_err().kind(), ErrorKind::InvalidName);
+fn go(session: &mut Session, way: Way) {
+    session.begin(BYTES as u64).unwrap();
+    session.write("state", 0, &[99; BYTES / 2]).unwrap();
+    match way {
+        Finishes => drop(session.checkpoint().unwrap()),
+        Leaves => assert!(!session.poll().unwrap()),
+        LeavesAfterFailedWrite => {
+            assert_eq!(session.write("no name", 0, &[1]).unwrap_err().kind(), ErrorKind::InvalidName);
+            assert_eq!(session.poll().unwrap_err().kind(), ErrorKind::InvalidName);
+        }
     }
-    Ok(())
 }
 
 fn reads(session: &mut Session, step: u8) {
@@ -40,25 +65,19 @@ fn reads(session: &mut Session, step: u8) {
     assert!(state.iter().all(|byte| *byte == step));
 }
 
-#[test]
-fn the_next_begin_tells_all_ranks_and_the_one_after_saves() {
+/// Whichever call comes next, all ranks learn it by that, and the checkpoint after it is saved.
+fn is_told_by(call: impl Fn(&mut Session) -> Result<()> + Sync) {
     for config in configs() {
-        for (who, write_fails) in [(0..1, true), (1..2, true), (1..2, false), (0..RANKS, true), (0..RANKS, false)] {
+        for ways in MIXTURES {
             let folder = TempDir::new().unwrap();
             in_sessions(folder.path(), RANKS, &config, |rank, session| {
-                let leaves = who.contains(&rank);
                 save(session, 1).unwrap();
-                if leaves {
-                    leave(session, write_fails).unwrap();
-                } else {
-                    session.begin(BYTES as u64).unwrap();
-                    session.write("state", 0, &[2; BYTES]).unwrap();
-                    session.checkpoint().unwrap();
-                }
-                let error = session.begin(BYTES as u64).unwrap_err();
-                if leaves {
-                    let kind = if write_fails { ErrorKind::InvalidName } else { ErrorKind::InvalidArgument };
-                    assert_eq!(error.kind(), kind, "{error}");
+                go(session, ways[rank]);
+                let error = call(session).unwrap_err();
+                match ways[rank] {
+                    Finishes => {}
+                    Leaves => assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}"),
+                    LeavesAfterFailedWrite => assert_eq!(error.kind(), ErrorKind::InvalidName, "{error}"),
                 }
                 save(session, 3).unwrap();
                 reads(session, 3);
@@ -68,39 +87,90 @@ fn the_next_begin_tells_all_ranks_and_the_one_after_saves() {
 }
 
 #[test]
-fn who_waits_is_told_of_a_write_that_failed_and_so_are_the_others() {
+fn the_next_begin_tells_all_ranks_and_the_one_after_saves() {
+    is_told_by(|session| session.begin(BYTES as u64).map(drop));
+}
+
+#[test]
+fn so_does_the_next_checkpoint() {
+    is_told_by(|session| session.put("state", &[7; BYTES]).map(drop));
+}
+
+#[test]
+fn who_waits_is_told_and_so_are_the_others() {
+    is_told_by(Session::wait);
+}
+
+#[test]
+fn a_restore_goes_back_behind_it() {
     for config in configs() {
-        let folder = TempDir::new().unwrap();
-        in_sessions(folder.path(), RANKS, &config, |rank, session| {
-            save(session, 1).unwrap();
-            if rank == 1 {
-                leave(session, true).unwrap();
-            } else {
-                session.begin(BYTES as u64).unwrap();
-                session.write("state", 0, &[2; BYTES]).unwrap();
-                session.checkpoint().unwrap();
-            }
-            session.wait().unwrap_err();
-            save(session, 3).unwrap();
-            reads(session, 3);
-        });
+        for ways in MIXTURES {
+            let folder = TempDir::new().unwrap();
+            in_sessions(folder.path(), RANKS, &config, |rank, session| {
+                save(session, 1).unwrap();
+                go(session, ways[rank]);
+                reads(session, 1);
+                save(session, 3).unwrap();
+                reads(session, 3);
+            });
+        }
     }
 }
 
-/// What is not finished because nobody had the time is given up; what failed is told.
 #[test]
-fn the_end_tells_of_a_write_that_failed() {
+fn the_end_tells_it() {
     for config in configs() {
-        for write_fails in [true, false] {
+        for ways in MIXTURES {
             let folder = TempDir::new().unwrap();
-            let told = support::run(RANKS, |_, group| {
+            run(RANKS, |rank, group| {
                 let mut session = Session::open(group, folder.path(), config.clone()).unwrap();
                 save(&mut session, 1).unwrap();
-                leave(&mut session, write_fails).unwrap();
-                session.close()
+                go(&mut session, ways[rank]);
+                session.close().unwrap_err();
             });
-            assert!(told.iter().all(|told| told.is_err() == write_fails), "{told:?}");
             in_sessions(folder.path(), RANKS, &config, |_, session| reads(session, 1));
+        }
+    }
+}
+
+#[allow(unsafe_code)]
+fn protect(session: &mut Session, memory: &mut [u8]) {
+    // SAFETY: the memory lives as long as the session.
+    session.protect(unsafe { Region::new("alike", memory.as_mut_ptr(), memory.len() as u64) }.unwrap()).unwrap();
+}
+
+/// The layout of the ranks before holds the only revision until one is complete in the new one.
+#[test]
+fn what_came_from_another_number_of_ranks_is_not_let_go_for_it() {
+    let restored = |space: &Path, config: &Config| {
+        in_sessions(space, RANKS, config, |_, session| {
+            let mut memory = vec![0; 1000];
+            protect(session, &mut memory);
+            (session.restore().unwrap().unwrap().revision, memory == [5; 1000])
+        })
+    };
+    for config in configs() {
+        for closes in [true, false] {
+            let folder = TempDir::new().unwrap();
+            in_sessions(folder.path(), 2, &config, |_, session| {
+                let mut memory = vec![5; 1000];
+                protect(session, &mut memory);
+                session.checkpoint().unwrap();
+            });
+            run(RANKS, |rank, group| {
+                let mut session = Session::open(group, folder.path(), config.clone()).unwrap();
+                let mut memory = vec![0; 1000];
+                protect(&mut session, &mut memory);
+                assert_eq!(session.restore().unwrap().unwrap().revision, 1);
+                go(&mut session, if rank == 1 { Leaves } else { Finishes });
+                if closes {
+                    session.close().unwrap_err();
+                } else {
+                    assert_eq!(session.restore().unwrap().unwrap().revision, 1);
+                    session.close().unwrap();
+                }
+            });
+            assert_eq!(restored(folder.path(), &config), [(1, true); RANKS]);
         }
     }
 }

@@ -163,7 +163,9 @@ pub(crate) fn sync_output(path: &Path, bytes: u64) -> Result<()> {
     let failed = |e| Error::io("syncing", format!("the output file {}", path.display()), e);
     let short = |now| Err(Error::OutputShort { path: path.display().to_string(), saved: bytes, now });
     let file = match OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return if bytes == 0 { Ok(()) } else { short(0) },
+        Err(e) if e.kind() == io::ErrorKind::NotFound && bytes == 0 => return Ok(()),
+        // Without its folder it may be on a file system that is not mounted yet.
+        Err(e) if e.kind() == io::ErrorKind::NotFound && path.parent().is_some_and(Path::is_dir) => return short(0),
         file => file.map_err(failed)?,
     };
     let now = file.metadata().map_err(failed)?.len();

@@ -115,8 +115,10 @@ impl Sealed {
 
     /// So many bytes are to be written to complete it, roots aside.
     pub(crate) fn left_bytes(&self) -> u64 {
-        let data: u64 = self.segments.iter().filter(|segment| !segment.done).map(|segment| segment.bytes).sum();
-        data + blocks_for(self.rows_bytes + self.plan.manifest.len() as u64) * BLOCK_BYTES
+        let left = self.segments.iter().filter(|segment| !segment.done);
+        let data = left.fold(0, |sum: u64, segment| sum.saturating_add(segment.bytes));
+        let meta = self.rows_bytes.saturating_add(self.plan.manifest.len() as u64);
+        data.saturating_add(blocks_for(meta).saturating_mul(BLOCK_BYTES))
     }
 
     /// The rows: hashes of the segments that are done are in them. Read only where it is wanted: it

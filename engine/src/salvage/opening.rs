@@ -45,7 +45,11 @@ pub(crate) fn at_opening(device: &dyn Device, directory: &Path, locked: bool) ->
                 }
             }
             // Records without their pool, and a pool that is damaged, can be claimed by nobody.
-            Ok(None) | Err(Error::PoolRefused { .. }) => {
+            Ok(None) => drop(pool::remove(directory, found.id)),
+            Err(error @ Error::PoolRefused { .. }) => {
+                if has_ours() {
+                    left.lost.push(format!("what was staged is lost: {error}"));
+                }
                 let _ = pool::remove(directory, found.id);
             }
             Err(error) if error.is_of_process() || has_ours() => done = done.and(Err(error)),
@@ -86,7 +90,7 @@ fn settle(device: &dyn Device, dead: &Dead, locked: bool, lost: &mut Vec<String>
                 Ok(Outcome::Lost(why)) => is_lost(&why),
                 Ok(_) => {}
                 Err(error) => {
-                    bytes += sealed.left_bytes();
+                    bytes = u64::saturating_add(bytes, sealed.left_bytes());
                     first.get_or_insert((sealed, error));
                 }
             }

@@ -1,7 +1,10 @@
 //! One checkpoint, from t1 to t2. What is left until t3 is the I/O threads'.
 
 use super::due::same_steps;
-use super::{inner::Inner, settle::Attempt};
+use super::{
+    inner::Inner,
+    settle::{Attempt, same_revision},
+};
 use crate::{
     capture::Size,
     clock::unix_ns,
@@ -20,6 +23,16 @@ pub(super) struct Begun {
     number: u64,
     /// Or why nothing of it can be saved here.
     staging: Result<Staging>,
+}
+
+impl Begun {
+    /// Why it cannot become a revision any more, if it cannot.
+    pub(super) fn failure(&self) -> Option<Error> {
+        match &self.staging {
+            Ok(staging) => staging.saving().failure().cloned(),
+            Err(error) => Some(error.clone()),
+        }
+    }
 }
 
 impl Inner {
@@ -48,15 +61,17 @@ impl Inner {
         let facts = [previous.is_err(), ready.is_err(), room.is_err(), no_layout, anything, holds.is_some()];
         let [a, b, c, d, e, f] = facts.map(u64::from);
         let [highest, lowest] = self.due.steps();
-        let mut numbers = [a, b, c, d, e, f, highest, lowest];
+        let [newest, oldest] = self.under_way();
+        let mut numbers = [a, b, c, d, e, f, highest, lowest, newest, oldest];
         self.group.all_max(&mut numbers)?;
-        let [facts @ .., highest, lowest] = numbers;
+        let [facts @ .., highest, lowest, newest, oldest] = numbers;
         let communication = asked.elapsed();
         let [previous_failed, not_ready, no_room, no_layout, anything, holds_changed] = facts.map(|fact| fact != 0);
         self.saving = None;
         if previous_failed {
             return agree(&*self.group, previous.map(|()| 0));
         }
+        same_revision([newest, oldest])?;
         self.complete = complete;
         same_steps([highest, lowest])?;
         if not_ready {
@@ -148,41 +163,30 @@ impl Inner {
         told
     }
 
-    /// As `abandon_begun`, at the program's wish. Collective: the revision would be there on some ranks only.
+    /// Gives up what was begun, and waits until nobody writes for it any more: what comes next may get the same blocks.
+    /// Collective: the revision would be there on some ranks only.
     pub(super) fn abandon(&mut self) -> Result<()> {
-        let begun = self.begun.as_ref().map(|_| ());
-        self.abandon_begun();
+        let begun = self.begun.take();
         let nothing = || Error::argument("abandon", "no checkpoint has begun; call begin first, on all ranks");
-        agree(&*self.group, begun.ok_or_else(nothing))
-    }
-
-    /// Gives up what was begun, and waits until nobody writes for it any more: what comes next may get the
-    /// same blocks. Local.
-    pub(super) fn abandon_begun(&mut self) {
-        if let Some(Begun { staging: Ok(staging), .. }) = self.begun.take() {
+        let given_up = begun.as_ref().map(|_| ()).ok_or_else(nothing);
+        if let Some(Begun { staging: Ok(staging), .. }) = begun {
             let saving = staging.saving().clone();
-            let error = Error::argument("begin", "the checkpoint that it began was not finished");
+            let error = Error::argument("begin", "the checkpoint that it began was given up");
             self.with_hands(Way::Space, |hands| staging.abandon(hands, error));
             let _ = saving.wait();
         }
+        agree(&*self.group, given_up)
     }
 
-    /// What was begun and not finished has failed, as after a write that failed and took the program past
-    /// `checkpoint`. Perhaps on this rank alone: refused here, the others would wait for it for ever.
+    /// What was begun and not finished has failed, as after an exception that took the program past `checkpoint`. Perhaps
+    /// on this rank alone: refused here, or dropped without a word, the others would wait for it, or take it for complete.
+    /// The ranks that have finished are through with this.
     pub(super) fn fail_unfinished(&mut self) {
         if let Some(Begun { staging, .. }) = self.begun.take() {
             let why =
                 "the checkpoint before was not finished, and is given up; end each with checkpoint, or with abandon";
             // Told by whatever settles it.
             let _ = self.stage_together(staging, Err(Error::argument("begin", why)));
-        }
-    }
-
-    /// As `fail_unfinished`, if a write of it has failed.
-    pub(super) fn fail_if_failed(&mut self) {
-        let has_failed = |begun: &Begun| begun.staging.as_ref().map_or(true, |staging| staging.saving().has_failed());
-        if self.begun.as_ref().is_some_and(has_failed) {
-            self.fail_unfinished();
         }
     }
 

@@ -48,7 +48,7 @@ impl Inner {
     }
 
     fn restore_newest(&mut self) -> Result<Option<Restored>> {
-        self.abandon_begun();
+        self.fail_unfinished();
         self.reading = Reading::default();
         let found = self.find_complete()?;
         // What could not be read at the opening may have been newer than any candidate.

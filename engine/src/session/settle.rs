@@ -27,26 +27,38 @@ impl Attempt {
 
 impl Inner {
     pub(super) fn wait(&mut self) -> Result<()> {
-        self.fail_if_failed();
-        let ready = self.check_not_begun("wait");
+        self.fail_unfinished();
         let mine = self.settle_together();
-        let agreed = agree(&*self.group, ready.and(mine));
-        match self.saving.take() {
-            Some(Attempt::Running(saving)) if agreed.is_ok() => {
-                self.complete = self.complete_with(Some(saving.key()));
-                // Not only at the next checkpoint: a job may take but one.
-                if self.layouts.len() > 1 {
-                    self.drop_old_layouts();
-                }
-            }
-            _ => {}
+        let [highest, lowest] = self.under_way();
+        let mut facts = [u64::from(mine.is_err()), highest, lowest];
+        let told = self.group.all_max(&mut facts);
+        let saving = self.saving.take();
+        told?;
+        let [failed, highest, lowest] = facts;
+        if failed != 0 {
+            return agree(&*self.group, mine);
         }
-        agreed
+        same_revision([highest, lowest])?;
+        if let Some(Attempt::Running(saving)) = saving {
+            self.complete = self.complete_with(Some(saving.key()));
+            // Not only at the next checkpoint: a job may take but one.
+            if self.layouts.len() > 1 {
+                self.drop_old_layouts();
+            }
+        }
+        Ok(())
+    }
+
+    /// What the ranks compare by a maximum: the number of the revision under way, 0 for none, and its complement, whose
+    /// maximum is the lowest number's.
+    pub(super) fn under_way(&self) -> [u64; 2] {
+        let number = self.saving.as_ref().and_then(Attempt::key).map_or(0, |key| key.number);
+        [number, !number]
     }
 
     pub(super) fn poll(&mut self) -> Result<bool> {
-        if self.begun.is_some() {
-            return Ok(false);
+        if let Some(begun) = &self.begun {
+            return begun.failure().map_or(Ok(false), Err);
         }
         match &self.saving {
             None => Ok(true),
@@ -70,8 +82,6 @@ impl Inner {
     }
 
     pub(super) fn close(mut self) -> Result<()> {
-        self.fail_if_failed();
-        self.abandon_begun();
         let waited = self.wait();
         let ended = match (&self.current, &waited) {
             (Some(current), Ok(())) => lock(&current.ledger).end(),
@@ -93,4 +103,15 @@ impl Inner {
             }
         }
     }
+}
+
+/// Ranks that keep different revisions would let go of the only complete one. What `under_way` came to over all ranks
+/// tells.
+pub(super) fn same_revision([highest, lowest]: [u64; 2]) -> Result<()> {
+    if highest == !lowest {
+        return Ok(());
+    }
+    let why = "the ranks have different revisions under way, or some have none; begin, end and give up each checkpoint on all \
+               ranks";
+    Err(Error::argument("checkpoint", why))
 }

@@ -105,7 +105,7 @@ pub fn salvage(directory: &Path, space: Option<&Path>, clean: bool) -> Result<Sa
             }
             // Records without their pool can be claimed by nobody.
             Ok(None) => None,
-            Err(_) if clean => None,
+            Err(Error::PoolRefused { .. }) if clean => None,
             Err(error) => Some(unusable(error)),
         };
         // What is refused at removing is left too, and keeps nobody from the others.
