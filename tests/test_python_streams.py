@@ -297,6 +297,8 @@ def test_what_is_given_up_leaves_nothing_but_its_number(session):
     assert session.restore().revision == first
     assert session.streams() == {"a": 1} and session.read("a") == b"x"
     assert session.begin(ROOM) == first + 2
+    with pytest.raises(mainstay.InvalidArgument, match="was not finished, and is given up"):
+        session.wait()
 
 
 def test_a_session_that_is_closed_has_no_files(scratch):
