@@ -23,7 +23,7 @@ use std::{
     sync::atomic::Ordering,
 };
 
-const META: u64 = 3 * 4096;
+const ROWS: u64 = 3 * 4096;
 const SEGMENTS_MAX: u32 = 5;
 /// As chunks have that hold nothing yet.
 const TAG: u32 = 0;
@@ -56,7 +56,7 @@ pub(super) fn plan() -> SealedPlan {
 
 /// Segment 0 is in a chunk; segment 1 is done, and its chunk went on.
 pub(super) fn stage(record: &mut Record, chunk: &Chunk) -> ShardRecord {
-    let shard = record.begin(META, SEGMENTS_MAX, TAG).unwrap();
+    let shard = record.begin(ROWS, SEGMENTS_MAX, TAG).unwrap();
     shard.place(0, 0, CHUNK, chunk.index());
     shard.place(1, CHUNK, 4096, chunk.index() + 1);
     shard.write_rows(256, &[3; 20]);
@@ -92,10 +92,10 @@ fn a_sealed_shard_is_read_back() {
     assert_eq!(found.segments.len(), 2);
     assert_eq!(place(0), (0, CHUNK, false));
     assert_eq!(place(1), (CHUNK, 4096, true));
-    assert_eq!(found.read_rows().unwrap().len() as u64, META);
+    assert_eq!(found.read_rows().unwrap().len() as u64, ROWS);
     assert_eq!(&found.read_rows().unwrap()[248..288], [vec![0; 8], vec![3; 20], vec![0; 12]].concat());
-    assert_eq!(shard.rows_bytes(META), &found.read_rows().unwrap()[..]);
-    assert!(shard.rows_bytes(META).as_ptr().addr().is_multiple_of(4096));
+    assert_eq!(shard.rows_bytes(ROWS), &found.read_rows().unwrap()[..]);
+    assert!(shard.rows_bytes(ROWS).as_ptr().addr().is_multiple_of(4096));
     assert!(found.chunk_of(pool.contents(), 0).unwrap().unwrap().iter().all(|&byte| byte == 9));
     for none in [1, 2] {
         assert!(found.chunk_of(pool.contents(), none).unwrap().is_none());
@@ -155,18 +155,18 @@ fn a_seal_never_covers_what_came_after_it() {
     new.clear();
     assert!(sealed(&pool, 0).is_none(), "cleared");
     // Nothing of this one is wiped that its seal covers.
-    record.begin(META, SEGMENTS_MAX, TAG).unwrap().seal(&plan()).unwrap();
+    record.begin(ROWS, SEGMENTS_MAX, TAG).unwrap().seal(&plan()).unwrap();
     assert!(sealed(&pool, 0).is_some());
-    record.begin(META, SEGMENTS_MAX, TAG).unwrap();
+    record.begin(ROWS, SEGMENTS_MAX, TAG).unwrap();
     assert!(sealed(&pool, 0).is_none(), "begun after an empty one");
     // A larger one, for which the file grows.
-    let larger = record.begin(100 * META, 5000, 1).unwrap();
+    let larger = record.begin(100 * ROWS, 5000, 1).unwrap();
     larger.place(4999, 0, 1, 1);
-    larger.write_rows(100 * META - 16, &[1; 16]);
+    larger.write_rows(100 * ROWS - 16, &[1; 16]);
     larger.seal(&plan()).unwrap();
     let found = sealed(&pool, 0).unwrap();
     assert_eq!(
-        (found.segments.len(), found.read_rows().unwrap()[100 * META as usize - 1], found.read_rows().unwrap()[256]),
+        (found.segments.len(), found.read_rows().unwrap()[100 * ROWS as usize - 1], found.read_rows().unwrap()[256]),
         (5000, 1, 0)
     );
     assert!(found.segments.iter().all(|segment| !segment.done));
@@ -180,7 +180,7 @@ fn no_byte_that_is_sealed_can_change() {
     let chunk = take(&pool);
     stage(&mut record, &chunk).seal(&plan()).unwrap();
     let file = file_of(&pool, 0);
-    let parts = Parts::new(META, SEGMENTS_MAX).unwrap();
+    let parts = Parts::new(ROWS, SEGMENTS_MAX).unwrap();
     let plan_bytes = postcard::to_stdvec(&plan()).unwrap().len();
     let (table, plan_at) = (parts.table_at as usize, parts.plan_at as usize);
     let covered = (0..size_of::<Owner>())
@@ -221,7 +221,7 @@ fn a_record_that_was_cut_short_is_none() {
     let mut record = Record::create(&pool, 0).unwrap();
     let chunk = take(&pool);
     stage(&mut record, &chunk).seal(&plan()).unwrap();
-    let (file, parts) = (file_of(&pool, 0), Parts::new(META, SEGMENTS_MAX).unwrap());
+    let (file, parts) = (file_of(&pool, 0), Parts::new(ROWS, SEGMENTS_MAX).unwrap());
     let ends = [file.metadata().unwrap().len() - 1, parts.plan_at, parts.done_at, parts.table_at, 4096, 4095, 1000, 0];
     // It is in use no more: its memory must not be touched where the file has ended.
     std::mem::forget(record);
