@@ -15,7 +15,7 @@ int main(int argc, char **argv) {
   mainstay_session *session;                                                       /* + */
   mainstay_restored restored;                                                      /* + */
   mainstay_options options = MAINSTAY_OPTIONS_INIT;                                /* + */
-  options.every_steps = 100;                                                       /* + or every_seconds, mtbf_seconds */
+  options.every_steps = 100;                                                       /* + or by time: every_seconds */
 
   MPI_Init(&argc, &argv);
   check(mainstay_open_mpi(MPI_COMM_WORLD, "space", &options, &session));           /* + */
