@@ -8,6 +8,9 @@ import sys
 import time
 
 import pytest
+from jobs import run
+from mpi import OPENMPI, ROOT
+from programs import build_c, build_cxx, build_fortran
 from test_run import MAINSTAY, RANKS, Run, children, jacobi3d, shell, show  # noqa: F401
 
 LIMIT_S = 60
@@ -222,3 +225,25 @@ def test_a_margin_beyond_the_time_limit_is_refused_and_the_usual_one_never_is():
     assert status == 2 and "5s" in output and "--margin" in output, output
     with Run("--time-limit", "8s", "--restarts", 0, *shell("sleep 1; exit 7")) as running:
         assert running.end()[0] == 7
+
+
+@pytest.mark.parametrize("language", ["c", "cxx", "fortran", "python"])
+def test_the_smallest_programs_ask_whether_a_checkpoint_is_due(language, scratch, monkeypatch):
+    """A newcomer copies them. One that decided by itself took no request: not at SIGTERM, not before a time limit."""
+    monkeypatch.setenv("MAINSTAY_MTBF_SECONDS", str(NEVER))  # its first checkpoint is due at once, its next never
+    monkeypatch.chdir(scratch)
+    status, output = run(1, smallest(language), scratch)
+    assert status == 0, output
+    assert newest("space") == 11, "it saves itself at its own ten steps alone"
+
+
+def smallest(language):
+    """The command that runs the smallest example in a language."""
+    source = ROOT / "examples" / "minimal" / "minimal"
+    if language == "python":
+        return [OPENMPI.command("python"), source.with_suffix(".py")]
+    if language == "c":
+        return [build_c([source.with_suffix(".c")], "minimal")]
+    if language == "cxx":
+        return [build_cxx(source.with_suffix(".cpp"), "minimal-cxx", "-O2")]
+    return [build_fortran(source.with_suffix(".f90"), "minimal-fortran", OPENMPI)]

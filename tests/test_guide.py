@@ -16,12 +16,14 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import guide
+import list_tests
 import pytest
 from jobs import RANKS
 from job import Job
 from mpi import OPENMPI, ROOT
 from programs import FORTRAN_SOURCES
 
+README = ROOT / "README.md"
 GUIDE = ROOT / "docs" / "guide"
 SOURCE = GUIDE / "src"
 BOOK = ROOT / "target" / "guide"
@@ -99,7 +101,7 @@ def test_every_link_in_the_book_leads_somewhere(book):
 
 
 def test_every_link_in_the_repositorys_pages_leads_somewhere():
-    folders = (ROOT / name for name in ("bench", "docs", "examples", "python"))
+    folders = (ROOT / name for name in ("bench", "docs", "examples", "python", "tests"))
     pages = [*ROOT.glob("*.md"), *(page for folder in folders for page in folder.rglob("*.md"))]
     lost = []
     for page in pages:
@@ -108,6 +110,36 @@ def test_every_link_in_the_repositorys_pages_leads_somewhere():
             if not parts.scheme and not (page.parent / unquote(parts.path)).exists():
                 lost.append(f"{page}: {link}")
     assert not lost, lost
+
+
+# ---- the repository's pages ----
+
+
+def test_the_list_of_tests_is_that_of_the_files():
+    text = list_tests.PAGE.read_text()
+    assert list_tests.renewed(text) == text, "files of tests came, went or say something else: run tools/list_tests.py"
+
+
+def test_the_readme_shows_the_smallest_programs():
+    for language, source in (("python", "minimal.py"), ("c", "minimal.c")):
+        (shown,) = (body for name, body in FENCE.findall(README.read_text()) if name == language)
+        assert shown == (EXAMPLES / "minimal" / source).read_text(), f"README.md shows another program than {source}"
+
+
+def test_the_readme_compares_as_the_guide_does():
+    """Its table is a part of the guide's, which says how each cell was found."""
+    rows = [row for row in README.read_text().splitlines() if "](docs/guide/src/compared.md#" in row]
+    assert len(rows) > 10
+    known = text_of("compared.md").splitlines()
+    assert not [row for row in rows if row.replace("](docs/guide/src/compared.md#", "](#") not in known]
+
+
+def test_the_readmes_commands_run(scratch):
+    (script,) = (body for language, body in FENCE.findall(README.read_text()) if language == "sh")
+    shutil.copytree(EXAMPLES / "minimal", scratch, dirs_exist_ok=True)
+    for command in script.splitlines():
+        done = run_command(command, scratch)
+        assert done.returncode == 0, f"$ {command}\n{done.stdout}"
 
 
 # ---- the programs ----
@@ -129,20 +161,26 @@ def test_the_commands_of_a_page_print_what_it_says(page, scratch):
     tools.mkdir()
     if "mpifort" in text_of(page):
         make_mpifort(tools)
+    for block in blocks(page, "console"):
+        for command, expected in re.findall(r"^\$ (.*)\n((?:[^$].*\n|\n)*)", block, re.MULTILINE):
+            done = run_command(command, scratch, tools)
+            assert done.returncode == 0, f"$ {command}\n{done.stdout}"
+            printed = done.stdout.replace(str(scratch), "/home/me/run")
+            assert matches(printed, expected), f"$ {command}\n{printed}\n{page} has:\n{expected}"
+
+
+def run_command(command, folder, tools=None):
+    """What a shell makes of a command, with Open MPI and Mainstay in its PATH, and before them the folder `tools`."""
+    tools = tools or folder
     environment = {
         **OPENMPI.environment(tools),
         "PATH": f"{tools}:{OPENMPI.home / 'bin'}:{os.environ['PATH']}",
         "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
     }
-    for block in blocks(page, "console"):
-        for command, expected in re.findall(r"^\$ (.*)\n((?:[^$].*\n|\n)*)", block, re.MULTILINE):
-            done = subprocess.run(
-                ["bash", "-c", command], cwd=scratch, env=environment, stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=LIMIT_S,
-            )  # fmt: skip
-            assert done.returncode == 0, f"$ {command}\n{done.stdout}"
-            printed = done.stdout.replace(str(scratch), "/home/me/run")
-            assert matches(printed, expected), f"$ {command}\n{printed}\n{page} has:\n{expected}"
+    return subprocess.run(
+        ["bash", "-c", command], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=LIMIT_S,
+    )  # fmt: skip
 
 
 def make_mpifort(folder):

@@ -1,4 +1,4 @@
-#include <mainstay_mpi.hpp>                                       // +
+#include <mainstay_mpi.hpp>                                         // +
 #include <cstdio>
 #include <vector>
 
@@ -6,27 +6,29 @@ static void run() {
   std::vector<double> field(1000000);
   int step = 0;
 
-  auto session = mainstay::open(MPI_COMM_WORLD, "space");         // + closes itself where its scope ends
-  session.protect("step", step);                                  // +
-  session.protect("field", field);                                // + the elements that it has now
-  if (auto restored = session.restore())                          // + nothing there: nothing done
+  mainstay::options options;                                        // +
+  options.every_steps = 100;                                        // + or every_seconds, mtbf_seconds
+  auto session = mainstay::open(MPI_COMM_WORLD, "space", options);  // + closes itself where its scope ends
+  session.protect("step", step);                                    // +
+  session.protect("field", field);                                  // + the elements that it has now
+  if (auto restored = session.restore())                            // + nothing there: nothing done
     std::printf("restored revision %llu at step %d\n", static_cast<unsigned long long>(restored.revision), step);
 
   while (step < 1000) {
     for (std::size_t i = 0; i < field.size(); i++) field[i] += 1.0 / static_cast<double>(1 + i + step);
     step++;
-    if (step % 100 == 0) session.checkpoint();                    // + returns after a copy
+    if (session.due(step)) session.checkpoint();                    // + the same on all ranks; returns after a copy
   }
   std::printf("step %d, field[1] = %.17g\n", step, field[1]);
 
-  session.close();                                                // + throws what went wrong
+  session.close();                                                  // + throws what went wrong
 }
 
 int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);
   try {
     run();
-  } catch (const mainstay::error &error) {                        // +
+  } catch (const mainstay::error &error) {                          // +
     std::fprintf(stderr, "%s: %s\n", error.status_name(), error.what());
     MPI_Abort(MPI_COMM_WORLD, 1);
   }

@@ -7,13 +7,15 @@ program minimal
   integer, target :: step = 0
   integer :: i, error
   type(mainstay_session) :: session                      ! +
+  type(mainstay_options) :: options                      ! +
   integer(int64) :: revision                             ! +
 
   call MPI_Init(error)
   allocate (field(1000000))
   field = 0
 
-  call session%open(MPI_COMM_WORLD, "space")             ! +
+  options%every_steps = 100                              ! + or every_seconds, mtbf_seconds
+  call session%open(MPI_COMM_WORLD, "space", options)    ! +
   call session%protect("step", step)                     ! +
   call session%protect("field", field)                   ! +
   call session%restore(revision)                         ! + 0: nothing there, nothing done
@@ -24,7 +26,7 @@ program minimal
       field(i) = field(i) + 1 / real(i + step, real64)
     end do
     step = step + 1
-    if (mod(step, 100) == 0) call session%checkpoint()   ! + returns after a copy
+    if (session%due(step)) call session%checkpoint()     ! + the same on all ranks; returns after a copy
   end do
   print "(a, i0, a, f0.14)", "step ", step, ", field(2) = ", field(2)
 

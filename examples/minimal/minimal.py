@@ -5,7 +5,7 @@ from mpi4py import MPI
 i = np.arange(100_000)
 field, step = np.zeros(i.size), np.zeros((), int)
 
-with mainstay.open("space", MPI.COMM_WORLD) as session:  # + closes itself
+with mainstay.open("space", MPI.COMM_WORLD, every_steps=100) as session:  # + closes itself
     session.protect("step", step)  # +
     session.protect("field", field)  # +
     if restored := session.restore():  # + nothing there: nothing done
@@ -14,6 +14,6 @@ with mainstay.open("space", MPI.COMM_WORLD) as session:  # + closes itself
     while step < 1000:
         field += 1.0 / (1 + i + step)
         step += 1
-        if step % 100 == 0:
+        if session.due(step):  # + the same on all ranks
             session.checkpoint()  # + returns after a copy
     print(f"step {step}, field[1] = {field[1]:.17g}", flush=True)
