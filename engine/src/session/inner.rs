@@ -1,8 +1,8 @@
 //! What a session consists of, and the parts of its work that the other files share.
 
 use super::{
-    Record, aggregators::Aggregators, checkpoint::Begun, domain::Domain, due::Due, holds::Holds, reading::Reading,
-    settle::Attempt,
+    Record, aggregators::Aggregators, checkpoint::Begun, domain::Domain, due::Due, entry::Ranks, holds::Holds,
+    reading::Reading, settle::Attempt,
 };
 use crate::{
     capture::{Notes, Outputs, Region, Regions},
@@ -10,7 +10,6 @@ use crate::{
     config::Config,
     device::Device,
     error::Result,
-    group::Group,
     place::{IoThreads, lock},
     pool,
     restore::{Seen, Sight},
@@ -64,7 +63,7 @@ pub(super) struct Inner {
     pub(super) reading: Reading,
     pub(super) due: Due,
     pub(super) device: Arc<dyn Device>,
-    pub(super) group: Box<dyn Group>,
+    pub(super) group: Ranks,
     pub(super) _locks: Locks,
 }
 

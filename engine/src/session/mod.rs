@@ -9,6 +9,7 @@ mod buffer;
 mod checkpoint;
 mod domain;
 mod due;
+mod entry;
 mod holds;
 mod inner;
 mod layout;
@@ -29,9 +30,10 @@ use crate::{
     config::Config,
     device::Device,
     error::{Error, Result},
-    group::{Group, agree},
+    group::Group,
     space::format::PhaseRecord,
 };
+use entry::Call;
 use inner::Inner;
 use std::{path::Path, process, sync::Arc};
 
@@ -107,15 +109,13 @@ impl Session {
     /// memory, or the root of the new lineage cannot be written, which comes last. Regions that do not fit, another number of ranks, a
     /// shard out of sight and a conflict of lineages are found before anything is filled.
     pub fn restore(&mut self) -> Result<Option<Restored>> {
-        self.ours()?.restore()
+        self.restore_if(Ok(()))
     }
 
     /// As `restore`, of a front that had something to do before: if that failed on any rank, all ranks are
     /// told so here, and nothing is filled.
     pub fn restore_if(&mut self, ready: Result<()>) -> Result<Option<Restored>> {
-        let inner = self.ours()?;
-        agree(&*inner.group, ready)?;
-        inner.restore()
+        self.ours()?.restore(ready)
     }
 
     /// Saves all protected regions as a new revision and returns its number at t2: the program may go
@@ -145,7 +145,7 @@ impl Session {
     /// As `begin`, of a front that had something to do before: if that failed on any rank, all ranks are told so
     /// here, and nothing has begun.
     pub fn begin_if(&mut self, bytes: u64, ready: Result<()>) -> Result<u64> {
-        self.ours()?.answering(|inner| inner.begin(bytes, ready))
+        self.ours()?.answering(|inner| inner.begin(Call::Begin, bytes, ready))
     }
 
     /// Whether a checkpoint has begun and not ended. Local.
