@@ -41,8 +41,7 @@ impl Inner {
     pub(super) fn begin(&mut self, call: Call, announced: u64, ready: Result<()>) -> Result<u64> {
         let started = Instant::now();
         let t1_unix_ns = unix_ns();
-        let arrival = self.arrive(call);
-        self.forget_reading();
+        let arrival = self.arrive(call)?;
         let before = self.saving.as_ref().and_then(Attempt::key);
         let (outputs, outputs_told) = match self.outputs.mark() {
             Ok(marked) => (marked, Ok(())),
@@ -52,7 +51,8 @@ impl Inner {
         // Holds if the other ranks' parts are durable too, as the all-reduce will tell.
         let complete = self.complete_with(before);
         let ready = ready.and(outputs_told);
-        let room = self.find_room(&size, &complete);
+        let read = self.check_read(call);
+        let room = if read.is_ok() { self.find_room(&size, &complete) } else { Ok(None) };
         let holds = self.changed_holds();
 
         let asked = Instant::now();
@@ -63,12 +63,14 @@ impl Inner {
         let (entry, told) = self.enter(arrival, [a, b, c, d, e, highest, lowest])?;
         let [facts @ .., highest, lowest] = told.facts;
         let communication = asked.elapsed();
+        self.forget_reading();
         let [not_ready, no_room, no_layout, anything, holds_changed] = facts.map(|fact| fact != 0);
         told.previous(self.group.with(&entry))?;
         same_steps([highest, lowest])?;
         if not_ready {
             return agree(self.group.with(&entry), ready.map(|()| 0));
         }
+        read?;
         let (room, no_room) = if holds_changed {
             self.renew_holds(&entry, holds, |session| session.find_room(&size, &session.complete.clone()))?
         } else {
@@ -164,7 +166,7 @@ impl Inner {
     /// Collective: the revision would be there on some ranks only.
     pub(super) fn abandon(&mut self) -> Result<()> {
         let had_begun = self.begun.is_some();
-        let arrival = self.arrive(Call::Abandon);
+        let arrival = self.arrive(Call::Abandon)?;
         let (entry, told) = self.enter(arrival, [u64::from(!had_begun), u64::from(had_begun), 0, 0, 0, 0, 0])?;
         let group = self.group.with(&entry);
         let [some_had_not, some_had, ..] = told.facts.map(|fact| fact != 0);

@@ -10,9 +10,10 @@ use super::{
     settle::{Attempt, same_revision},
 };
 use crate::{
-    error::Result,
-    group::{Group, agree},
+    error::{Error, Result, numbered},
+    group::{Group, agree, gather},
 };
+use std::{iter, ops::Range};
 
 /// What a call tells the others in the first all-reduce.
 const FACTS: usize = 7;
@@ -57,6 +58,22 @@ pub(super) enum Call {
 }
 
 impl Call {
+    /// As in Rust, Python, and behind `mainstay_` in C.
+    fn name(self) -> &'static str {
+        match self {
+            Call::Begin => "begin",
+            Call::Checkpoint => "checkpoint",
+            Call::Put => "put",
+            Call::Abandon => "abandon",
+            Call::Wait => "wait",
+            Call::Restore => "restore",
+            Call::Get => "get",
+            Call::GetBytes => "get_bytes",
+            Call::Due => "due",
+            Call::Close => "close",
+        }
+    }
+
     /// Whether it waits for the last revision. `due` is called at every step, and does not.
     fn settles(self) -> bool {
         self != Call::Due
@@ -101,10 +118,14 @@ impl Entry {
 
 impl Inner {
     /// Gives up what was begun and not finished, and waits for what is under way, if `call` does.
-    pub(super) fn arrive(&mut self, call: Call) -> Arrival {
+    /// An error is this rank's alone: the session is over.
+    pub(super) fn arrive(&mut self, call: Call) -> Result<Arrival> {
+        if let Some(over) = &self.over {
+            return Err(over.clone());
+        }
         self.fail_unfinished();
         let previous = if call.settles() { self.settle_together() } else { self.look_together() };
-        Arrival { call, previous }
+        Ok(Arrival { call, previous })
     }
 
     /// The first all-reduce of a call. An error is the same on all ranks, or the group's. Collective.
@@ -112,10 +133,15 @@ impl Inner {
         let Arrival { call, previous } = arrival;
         let [newest, oldest] = self.under_way();
         let [a, b, c, d, e, f, g] = facts;
-        let mut numbers = [u64::from(previous.is_err()), newest, oldest, a, b, c, d, e, f, g];
+        let code = call as u64;
+        let mut numbers = [code, !code, u64::from(previous.is_err()), newest, oldest, a, b, c, d, e, f, g];
         let told = self.group.0.all_max(&mut numbers);
         let entry = Entry(());
-        let [failed, newest, oldest, facts @ ..] = numbers;
+        let [highest, lowest, failed, newest, oldest, facts @ ..] = numbers;
+        if told.is_ok() && highest != !lowest {
+            // What is under way stays so: whatever call the ranks make together tells what became of it.
+            return Err(self.tell_apart(call));
+        }
         if !call.settles() {
             return told.map(|()| (entry, Told { failed: false, previous: Ok(()), facts }));
         }
@@ -137,7 +163,7 @@ impl Inner {
     /// the same named error. What became of the last revision is told first, but for `restore`, which goes back behind
     /// it. Collective.
     pub(super) fn enter_if<T>(&mut self, call: Call, ready: Result<T>) -> Result<(Entry, T)> {
-        let arrival = self.arrive(call);
+        let arrival = self.arrive(call)?;
         let (entry, told) = self.enter(arrival, [u64::from(ready.is_err()), 0, 0, 0, 0, 0, 0])?;
         let (group, is_ready) = (self.group.with(&entry), told.facts[0] == 0);
         if call != Call::Restore {
@@ -148,9 +174,56 @@ impl Inner {
     }
 }
 
+impl Inner {
+    /// The ranks have made different calls, and know it: they tell each other which. After a `close` among them the
+    /// session is over on all. Collective.
+    fn tell_apart(&mut self, call: Call) -> Error {
+        let names = match gather(&*self.group.0, &call.name().to_owned()) {
+            Ok(names) => names,
+            Err(error) => return error,
+        };
+        let is_over = names.iter().any(|name| name == Call::Close.name());
+        let error = Error::CallMismatch { calls: who_called_what(&names), is_over };
+        self.over = is_over.then(|| error.clone());
+        error
+    }
+}
+
+/// "rank 0 called checkpoint, ranks 1 to 3 close": each call once, in the order of the first rank that made it.
+fn who_called_what(names: &[String]) -> String {
+    let mut calls: Vec<(&str, Vec<Range<u32>>)> = Vec::new();
+    for (rank, name) in (0..).zip(names) {
+        let at = calls.iter().position(|(call, _)| call == name).unwrap_or_else(|| {
+            calls.push((name, Vec::new()));
+            calls.len() - 1
+        });
+        match calls[at].1.last_mut() {
+            Some(last) if last.end == rank => last.end += 1,
+            _ => calls[at].1.push(rank..rank + 1),
+        }
+    }
+    let verbs = iter::once(" called").chain(iter::repeat(""));
+    let text =
+        |((call, ranks), verb): (&(&str, Vec<Range<u32>>), &str)| format!("{}{verb} {call}", numbered("rank", ranks));
+    calls.iter().zip(verbs).map(text).collect::<Vec<_>>().join(", ")
+}
+
 impl Told {
     /// What became of the last revision, the same named error on all ranks. Collective where it failed.
     pub(super) fn previous(self, group: &dyn Group) -> Result<()> {
         if self.failed { agree(group, self.previous) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_call_is_told_once_with_its_ranks() {
+        let told = |names: &[&str]| who_called_what(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        assert_eq!(told(&["checkpoint", "close"]), "rank 0 called checkpoint, rank 1 close");
+        assert_eq!(told(&["wait", "put", "put", "put"]), "rank 0 called wait, ranks 1 to 3 put");
+        assert_eq!(told(&["get", "due", "get", "get"]), "ranks 0, 2 to 3 called get, rank 1 due");
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     commit::{Complete, Ledger, RevisionKey},
     config::Config,
     device::Device,
-    error::Result,
+    error::{Error, Result},
     place::{IoThreads, lock},
     pool,
     restore::{Seen, Sight},
@@ -62,6 +62,10 @@ pub(super) struct Inner {
     pub(super) last: Option<Record>,
     pub(super) reading: Reading,
     pub(super) due: Due,
+    /// Whether earlier jobs left something that this session has not read, and may not push out unread.
+    pub(super) unread: bool,
+    /// Why no collective call is possible any more: a rank has closed the session alone.
+    pub(super) over: Option<Error>,
     pub(super) device: Arc<dyn Device>,
     pub(super) group: Ranks,
     pub(super) _locks: Locks,

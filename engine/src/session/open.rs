@@ -15,7 +15,7 @@ use super::{
 use crate::{
     capture::{Notes, Outputs, Regions},
     commit::{Ledger, Opened, RevisionKey},
-    config::{Config, PoolHeld, check_alike},
+    config::{Config, PoolHeld, Start, check_alike},
     device::{Access, Device, Disk},
     error::{Error, Result},
     group::{Group, agree, gather},
@@ -124,6 +124,7 @@ impl Inner {
         let record = agree(&*group, recorded)?;
         let Found { mut complete, number_max, .. } = found;
         complete.truncate(config.keep as usize);
+        let unread = config.start == Start::Restored && !complete.is_empty();
         let mut session = Inner {
             io,
             begun: None,
@@ -151,6 +152,8 @@ impl Inner {
             last: None,
             reading: Reading::default(),
             due,
+            unread,
+            over: None,
             device,
             group: Ranks::new(group),
             _locks: locks,
