@@ -11,7 +11,7 @@ use tempfile::TempDir;
 const RANKS: usize = 2;
 
 fn config(keep: u32) -> Config {
-    Config { keep, ..aggregating(0) }
+    Config { keep, shard_bytes: 256 << 10, ..aggregating(0) }
 }
 
 #[allow(unsafe_code)]
