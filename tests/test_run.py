@@ -178,6 +178,12 @@ def test_a_job_that_makes_no_progress_is_given_up(jacobi3d, tmp_path):
     assert output.count("mainstay: start 3") == 0, output
 
 
+def test_only_the_first_start_is_fresh():
+    """A restart that forgot to restore would push out what the first start had saved."""
+    status, output = run("--fresh", *shell('echo "start is <$MAINSTAY_START>"; exit 9'))
+    assert status == 9 and re.findall("start is <(.*)>$", output, re.M) == ["fresh", ""], output
+
+
 def test_a_job_is_started_again_only_so_often(jacobi3d, tmp_path):
     """Each run saves something new and fails all the same."""
     count = tmp_path / "count"

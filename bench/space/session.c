@@ -11,9 +11,12 @@
 static void open_session(way *way)
 {
     char path[PATH_BYTES];
+    mainstay_options options = MAINSTAY_OPTIONS_INIT;
+    /* What an earlier round has saved is of no use. */
+    options.start = MAINSTAY_START_FRESH;
     snprintf(path, sizeof path, "%s/%s.space", way->directory, way->name);
     variables_set(way->settings);
-    must(mainstay_open_mpi(MPI_COMM_WORLD, path, NULL, &way->session), "open the space");
+    must(mainstay_open_mpi(MPI_COMM_WORLD, path, &options, &way->session), "open the space");
     variables_unset(way->settings);
     must(mainstay_protect(way->session, "field", way->data, way->bytes), "protect the field");
 }

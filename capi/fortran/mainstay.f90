@@ -129,6 +129,8 @@ module mainstay
   integer(c_int), parameter, public :: MAINSTAY_INTERNAL = 20
   integer(c_int), parameter, public :: MAINSTAY_OUTPUT_SHORT = 21
   integer(c_int), parameter, public :: MAINSTAY_REVISION_MISSING = 22
+  integer(c_int), parameter, public :: MAINSTAY_CALL_MISMATCH = 23
+  integer(c_int), parameter, public :: MAINSTAY_NOT_RESTORED = 24
 
   integer(c_int32_t), parameter, public :: MAINSTAY_STAGE_DEFAULT = 0
   integer(c_int32_t), parameter, public :: MAINSTAY_STAGE_POOL = 1
@@ -149,6 +151,10 @@ module mainstay
   integer(c_int32_t), parameter, public :: MAINSTAY_ALLOCATE_SPARSE = 1
   integer(c_int32_t), parameter, public :: MAINSTAY_ALLOCATE_BLOCKS = 2
   integer(c_int32_t), parameter, public :: MAINSTAY_ALLOCATE_ZERO = 3
+
+  integer(c_int64_t), parameter, public :: MAINSTAY_START_DEFAULT = 0
+  integer(c_int64_t), parameter, public :: MAINSTAY_START_RESTORED = 1
+  integer(c_int64_t), parameter, public :: MAINSTAY_START_FRESH = 2
 
   ! What the program sets; 0: the settings of the environment or of mainstay.toml, or the default.
   type, bind(C), public :: mainstay_options
@@ -174,6 +180,7 @@ module mainstay
     integer(c_int64_t) :: shard_bytes = 0
     type(c_ptr) :: hints = c_null_ptr  ! lines `name=value`, with a zero byte at the end
     integer(c_int32_t) :: aggregators = 0
+    integer(c_int64_t) :: start = MAINSTAY_START_DEFAULT
   end type
 
   ! What one checkpoint took on this rank; as in mainstay.h.

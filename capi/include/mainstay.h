@@ -17,7 +17,8 @@
 
 /* mainstay_options options = MAINSTAY_OPTIONS_INIT;  then set what the program wants its way. */
 #define MAINSTAY_OPTIONS_INIT { sizeof(mainstay_options), 0, MAINSTAY_STAGE_DEFAULT, 0, 0, 0, 0, 0, 0, 0, \
-    MAINSTAY_POOL_HELD_DEFAULT, 0, 0, 0, 0, MAINSTAY_PER_DEFAULT, MAINSTAY_ALLOCATE_DEFAULT, 0, 0, 0, 0, 0 }
+    MAINSTAY_POOL_HELD_DEFAULT, 0, 0, 0, 0, MAINSTAY_PER_DEFAULT, MAINSTAY_ALLOCATE_DEFAULT, 0, 0, 0, 0, 0, \
+    MAINSTAY_START_DEFAULT }
 
 // For mainstay_get: the newest revision that can be read whole.
 #define MAINSTAY_NEWEST UINT64_MAX
@@ -67,6 +68,10 @@ typedef enum {
   MAINSTAY_OUTPUT_SHORT,
   // There is no such revision, or it is incomplete, or the job at work let it go.
   MAINSTAY_REVISION_MISSING,
+  // The ranks have made different collective calls; the message says who called what.
+  MAINSTAY_CALL_MISMATCH,
+  // The space holds what an earlier job saved, and this one has not restored it: it would be pushed out.
+  MAINSTAY_NOT_RESTORED,
 } mainstay_status;
 
 // What a region's elements are. Tools show it, and a restore compares it.
@@ -136,6 +141,16 @@ typedef enum {
   // It is written with zeros.
   MAINSTAY_ALLOCATE_ZERO,
 } mainstay_allocate;
+
+// What a job makes of the revisions that earlier ones have left.
+typedef enum {
+  // What mainstay.toml or the environment say; else as MAINSTAY_START_RESTORED.
+  MAINSTAY_START_DEFAULT = 0,
+  // It is refused to push them out before it has restored one, or got something of it.
+  MAINSTAY_START_RESTORED,
+  // It may. A restore finds them all the same.
+  MAINSTAY_START_FRESH,
+} mainstay_start;
 
 // One revision of a space, opened to be read.
 typedef struct mainstay_reader mainstay_reader;
@@ -292,6 +307,8 @@ typedef struct {
   const char *hints;
   // So many ranks write for all; each writes for itself.
   uint32_t aggregators;
+  // A mainstay_start: what the job makes of revisions that are there; MAINSTAY_START_RESTORED.
+  uint64_t start;
 } mainstay_options;
 
 #ifdef __cplusplus

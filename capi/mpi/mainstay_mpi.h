@@ -123,7 +123,13 @@ MAINSTAY_SHIM void mainstay_mpi_explain(void *context, int code, char *text, siz
   char message[MPI_MAX_ERROR_STRING + 1];
   int length = 0;
   (void)context;
-  if (bytes == 0 || mainstay_mpi_is_over() || MPI_Error_string(code, message, &length) != MPI_SUCCESS || length < 0) return;
+  if (bytes == 0) return;
+  if (mainstay_mpi_is_over()) {
+    strncpy(text, "MPI was finalized; close sessions before MPI_Finalize", bytes - 1);
+    text[bytes - 1] = 0;
+    return;
+  }
+  if (MPI_Error_string(code, message, &length) != MPI_SUCCESS || length < 0) return;
   if ((size_t)length >= bytes) length = (int)bytes - 1;
   memcpy(text, message, (size_t)length);
   text[length] = 0;

@@ -54,6 +54,10 @@ pub enum Status {
     OutputShort,
     /// There is no such revision, or it is incomplete, or the job at work let it go.
     RevisionMissing,
+    /// The ranks have made different collective calls; the message says who called what.
+    CallMismatch,
+    /// The space holds what an earlier job saved, and this one has not restored it: it would be pushed out.
+    NotRestored,
 }
 
 impl From<ErrorKind> for Status {
@@ -81,6 +85,8 @@ impl From<ErrorKind> for Status {
             ErrorKind::Internal => Status::Internal,
             ErrorKind::OutputShort => Status::OutputShort,
             ErrorKind::RevisionMissing => Status::RevisionMissing,
+            ErrorKind::CallMismatch => Status::CallMismatch,
+            ErrorKind::NotRestored => Status::NotRestored,
         }
     }
 }
@@ -111,6 +117,8 @@ impl Status {
             Status::Internal => c"INTERNAL",
             Status::OutputShort => c"OUTPUT_SHORT",
             Status::RevisionMissing => c"REVISION_MISSING",
+            Status::CallMismatch => c"CALL_MISMATCH",
+            Status::NotRestored => c"NOT_RESTORED",
         }
     }
 }

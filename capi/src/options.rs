@@ -1,7 +1,7 @@
 //! The settings of a session.
 
 use crate::session::bytes_of;
-use mainstay_engine::{Choice, Config, Error, PoolHeld, Stage, Value, device::Allocate, space::Per};
+use mainstay_engine::{Choice, Config, Error, PoolHeld, Stage, Start, Value, device::Allocate, space::Per};
 use std::{ffi::c_char, mem::offset_of};
 
 /// Which way bytes leave the program.
@@ -64,6 +64,19 @@ pub enum AllocateCode {
     Zero,
 }
 
+/// What a job makes of the revisions that earlier ones have left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(dead_code, reason = "for the header only")]
+#[repr(C)]
+pub enum StartCode {
+    /// What mainstay.toml or the environment say; else as MAINSTAY_START_RESTORED.
+    Default = 0,
+    /// It is refused to push them out before it has restored one, or got something of it.
+    Restored,
+    /// It may. A restore finds them all the same.
+    Fresh,
+}
+
 /// What the program sets; 0: what the environment or mainstay.toml say, or else the default, which is
 /// given here.
 #[derive(Debug, Clone, Copy)]
@@ -122,14 +135,17 @@ pub struct Options {
     pub hints: *const c_char,
     /// So many ranks write for all; each writes for itself.
     pub aggregators: u32,
+    /// A mainstay_start: what the job makes of revisions that are there; MAINSTAY_START_RESTORED.
+    pub start: u64,
 }
 
 /// What the struct measured in each version of the header: it only grows, at its end.
-const SIZES: [usize; 5] = [
+const SIZES: [usize; 6] = [
     offset_of!(Options, pool_held),
     offset_of!(Options, per),
     offset_of!(Options, shard_bytes),
     offset_of!(Options, aggregators),
+    offset_of!(Options, start),
     size_of::<Options>(),
 ];
 
@@ -181,6 +197,7 @@ impl Options {
             pool_held: self.pool_held()?,
             per: self.per()?,
             allocate: self.allocate()?,
+            start: self.start()?,
             stripe_count: set(self.stripe_count),
             stripe_bytes: set(self.stripe_bytes),
             keep: set(self.keep),
@@ -229,6 +246,11 @@ impl Options {
     fn per(&self) -> Result<Option<Per>, Error> {
         let takes = "MAINSTAY_PER_APP, MAINSTAY_PER_NODE or MAINSTAY_PER_RANK";
         one_of("per", self.per, &[Per::App, Per::Node, Per::Rank], takes)
+    }
+
+    fn start(&self) -> Result<Option<Start>, Error> {
+        let takes = "MAINSTAY_START_RESTORED or MAINSTAY_START_FRESH";
+        one_of("start", u32::try_from(self.start).unwrap_or(u32::MAX), &[Start::Restored, Start::Fresh], takes)
     }
 
     fn allocate(&self) -> Result<Option<Allocate>, Error> {

@@ -100,6 +100,18 @@ pub enum Error {
     GroupFailed { what: String },
 
     #[error(
+        "the ranks have made different collective calls: {calls}; nothing came of any of them{}; let all ranks make the same \
+         calls in the same order", over(*is_over)
+    )]
+    CallMismatch { calls: String, is_over: bool },
+
+    #[error(
+        "this job would push out revision {revision} in {path}, which an earlier one saved, and has restored nothing: call restore first, or get what is there; to begin anew, set start = \"fresh\" \
+         (MAINSTAY_START=fresh, or `mainstay run --fresh` for the first start); nothing was saved or changed"
+    )]
+    NotRestored { path: String, revision: u64 },
+
+    #[error(
         "lineage {lineage} in {path} stands for two different runs ({first} and {second}): the files of one were out of \
          sight when the other started, or were copied here; move the files of one of the two away"
     )]
@@ -167,10 +179,12 @@ pub enum ErrorKind {
     Internal,
     OutputShort,
     RevisionMissing,
+    CallMismatch,
+    NotRestored,
 }
 
 impl ErrorKind {
-    pub const ALL: [ErrorKind; 22] = [
+    pub const ALL: [ErrorKind; 24] = [
         Self::InvalidArgument,
         Self::InvalidName,
         Self::DuplicateName,
@@ -193,6 +207,8 @@ impl ErrorKind {
         Self::Internal,
         Self::OutputShort,
         Self::RevisionMissing,
+        Self::CallMismatch,
+        Self::NotRestored,
     ];
 
     pub fn from_code(code: u32) -> Self {
@@ -224,6 +240,8 @@ impl Error {
             Self::OutOfSight { .. } | Self::LayoutOutOfSight { .. } => ErrorKind::OutOfSight,
             Self::OutputShort { .. } => ErrorKind::OutputShort,
             Self::RevisionMissing { .. } => ErrorKind::RevisionMissing,
+            Self::CallMismatch { .. } => ErrorKind::CallMismatch,
+            Self::NotRestored { .. } => ErrorKind::NotRestored,
             Self::NotSaved { kind, .. } | Self::NotCompleted { kind, .. } | Self::OnRank { kind, .. } => *kind,
             Self::Internal { .. } => ErrorKind::Internal,
         }
@@ -296,6 +314,10 @@ fn and_held(held: usize) -> String {
         0 => String::new(),
         held => format!(", {held} of them held: `mainstay release` lets those go"),
     }
+}
+
+fn over(is_over: bool) -> &'static str {
+    if is_over { " but that the session is over on all ranks, and can only be closed" } else { "" }
 }
 
 fn lack(needed: Option<u64>, available: Option<u64>) -> String {

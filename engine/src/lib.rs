@@ -30,7 +30,7 @@ pub use capture::{Region, check_name};
 pub use clock::unix_ns;
 pub use commit::RevisionKey;
 pub use config::{
-    Choice, Config, Interval, KEYS, Key, PoolHeld, Resolved, Setting, Shown, Signal, Source, Surroundings, Value,
+    Choice, Config, Interval, KEYS, Key, PoolHeld, Resolved, Setting, Shown, Signal, Source, Start, Surroundings, Value,
 };
 pub use error::{Error, ErrorKind, Result};
 #[cfg(feature = "mutants")]

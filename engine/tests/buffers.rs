@@ -181,8 +181,6 @@ fn a_stream_is_got_by_its_name_too() {
         assert_eq!(got(session, None), Some((1, buffer(rank, 4))));
         assert!(session.begin(1).is_ok());
         let error = session.get(None, "buffer", &mut []).unwrap_err();
-        assert!(error.to_string().contains("a checkpoint has begun"), "{error}");
-        let error = session.put("other", &[]).unwrap_err();
         assert!(error.to_string().contains("was not finished, and is given up"), "{error}");
         assert_eq!(session.put("other", &[]).unwrap(), 3);
     });

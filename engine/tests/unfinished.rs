@@ -3,8 +3,8 @@
 mod support;
 
 use mainstay_engine::{Config, ErrorKind, Region, Result, Session, Stage};
-use std::path::Path;
-use support::{aggregating, in_sessions, run};
+use std::{path::Path, time::Duration};
+use support::{aggregating, bounded, in_sessions, run};
 use tempfile::TempDir;
 
 const RANKS: usize = 3;
@@ -36,7 +36,8 @@ fn configs() -> Vec<Config> {
     let stages = [Stage::Pool, Stage::Node, Stage::Rank, Stage::Direct];
     let mut configs: Vec<Config> = stages.map(|stage| Config { stage, ..aggregating(0) }).into();
     configs.push(aggregating(1));
-    configs
+    // The ranks meet whenever `due` is called.
+    configs.into_iter().map(|config| Config { agree_every: Duration::ZERO, ..config }).collect()
 }
 
 fn save(session: &mut Session, step: u8) -> Result<()> {
@@ -71,14 +72,17 @@ fn reads(session: &mut Session, step: u8) {
 fn in_each_mixture(next: impl Fn(&mut Session, Way) + Sync) {
     for config in configs() {
         for ways in MIXTURES {
-            let folder = TempDir::new().unwrap();
-            in_sessions(folder.path(), RANKS, &config, |rank, session| {
-                save(session, 1).unwrap();
-                go(session, ways[rank]);
-                next(session, ways[rank]);
-                save(session, 3).unwrap();
-                reads(session, 3);
-            });
+            let (folder, what) = (TempDir::new().unwrap(), format!("{ways:?}, {config:?}"));
+            let job = || {
+                in_sessions(folder.path(), RANKS, &config, |rank, session| {
+                    save(session, 1).unwrap();
+                    go(session, ways[rank]);
+                    next(session, ways[rank]);
+                    save(session, 3).unwrap();
+                    reads(session, 3);
+                })
+            };
+            bounded(&what, job);
         }
     }
 }
@@ -113,6 +117,53 @@ fn who_waits_is_told_and_so_are_the_others() {
 #[test]
 fn a_restore_goes_back_behind_it() {
     in_each_mixture(|session, _| reads(session, 1));
+}
+
+/// The fronts say first whether they are ready: members had yet to tell their aggregator that they gave up, and waited
+/// for it in the agreement on that.
+#[test]
+fn so_does_a_restore_of_a_front() {
+    in_each_mixture(|session, _| assert_eq!(session.restore_if(Ok(())).unwrap().unwrap().revision, 1));
+}
+
+#[test]
+fn who_gets_is_told() {
+    is_told_by(|session| session.get(None, "state", &mut [0; BYTES]).map(drop));
+}
+
+#[test]
+fn who_asks_how_much_there_is_to_get_is_told() {
+    is_told_by(|session| session.get_bytes(None, "state").map(drop));
+}
+
+#[test]
+fn after_a_look_whether_one_is_due_the_next_call_tells_it() {
+    is_told_by(|session| {
+        assert!(!session.due(1).unwrap());
+        session.wait()
+    });
+}
+
+/// All gave it up or none did.
+#[test]
+fn to_abandon_what_others_have_ended_is_an_error() {
+    for config in configs() {
+        for ways in MIXTURES {
+            let (folder, what) = (TempDir::new().unwrap(), format!("{ways:?}, {config:?}"));
+            let job = || {
+                in_sessions(folder.path(), RANKS, &config, |rank, session| {
+                    save(session, 1).unwrap();
+                    go(session, ways[rank]);
+                    let abandoned = session.abandon();
+                    assert_eq!(abandoned.is_ok(), !ways.contains(&Finishes), "{what}: {abandoned:?}");
+                    session.wait().unwrap();
+                    save(session, 3).unwrap();
+                    reads(session, 3);
+                })
+            };
+            bounded(&what, job);
+        }
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 mod support;
 
 use mainstay_engine::{
-    Config, Error, ErrorKind, Session, SpaceSurvey, Verified,
+    Config, Error, ErrorKind, Session, SpaceSurvey, Start, Verified,
     space::Per,
     tend::{Holding, hold},
 };
@@ -17,7 +17,8 @@ use support::{Job, State, filled, run};
 use tempfile::TempDir;
 
 fn per_rank(keep: u32) -> Config {
-    Config { per: Per::Rank, keep, pool_bytes: 256 << 10, chunk_bytes: Some(64 << 10), ..Config::default() }
+    let start = Start::Fresh;
+    Config { per: Per::Rank, start, keep, pool_bytes: 256 << 10, chunk_bytes: Some(64 << 10), ..Config::default() }
 }
 
 fn job(ranks: usize, keep: u32) -> Job {

@@ -4,7 +4,7 @@
 mod support;
 
 use mainstay_engine::{
-    Config, Error, Region, Result, Session, Stage,
+    Config, Error, Region, Result, Session, Stage, Start,
     group::Solo,
     space::format::{ElementType, PlaceInWhole},
 };
@@ -122,8 +122,9 @@ fn cells_that_lie_apart_are_those_of_an_array_without_gaps() {
             strides.map_or(Ok(region.clone()), |strides| region.spread(strides)).unwrap()
         }
     };
+    let fresh = Config { start: Start::Fresh, ..Config::default() };
     let alone = |region: Region, work: &dyn Fn(&mut Session)| {
-        let mut session = Session::open(Box::new(Solo), folder.path(), Config::default()).unwrap();
+        let mut session = Session::open(Box::new(Solo), folder.path(), fresh.clone()).unwrap();
         session.protect(region).unwrap();
         work(&mut session);
         session.close().unwrap();

@@ -10,6 +10,7 @@ from _typeshed import ReadableBuffer, WriteableBuffer
 from mpi4py import MPI
 
 __all__ = [
+    "CallMismatch",
     "Damaged",
     "DiskFull",
     "DuplicateName",
@@ -26,6 +27,7 @@ __all__ = [
     "LineageConflict",
     "NewerVersion",
     "NotASpace",
+    "NotRestored",
     "OutOfSight",
     "OutputShort",
     "PoolFull",
@@ -75,6 +77,7 @@ def open(
     stripe_count: int | None = None,
     stripe_bytes: int | str | None = None,
     pool_directory: str | os.PathLike[str] | None = None,
+    start: Literal["restored", "fresh"] | None = None,
     every_steps: int | None = None,
     every_seconds: float | str | None = None,
     mtbf_seconds: float | str | None = None,
@@ -255,3 +258,5 @@ class OutOfSight(Error): ...
 class Internal(Error): ...
 class OutputShort(Error): ...
 class RevisionMissing(Error): ...
+class CallMismatch(Error): ...
+class NotRestored(Error): ...

@@ -174,6 +174,7 @@ static void set(const char *what) {
   if (strncmp(what, "threshold=", 10) == 0) options.threshold_bytes = n;
   if (strncmp(what, "buffer=", 7) == 0) options.buffer_bytes = n;
   if (strncmp(what, "aggregators=", 12) == 0) options.aggregators = (uint32_t)n;
+  if (strncmp(what, "start=", 6) == 0) options.start = n;
   if (strncmp(what, "flush=", 6) == 0) options.flush_seconds = strtod(value, NULL);
 }
 
@@ -444,6 +445,7 @@ static void run(const char *command) {
   else if (IS("poll")) poll_to_the_end();
   else if (IS("restore")) restore();
   else if (IS("close")) said("close", mainstay_close(session)), session = NULL;
+  else if (IS("finalize")) MPI_Finalize();
   else if (IS("protect")) said("protect", mainstay_protect(session, value, step, 8));
   else if (IS("unprotect")) said("unprotect", mainstay_unprotect(session, value));
   else if (IS("change")) change(value);
@@ -478,6 +480,6 @@ int main(int argc, char **argv) {
   space = argv[1 + solo];
   for (i = 2 + solo; i < argc; i++) run(argv[i]);
   say("end", "OK", "");
-  if (!solo) MPI_Finalize();
+  if (!solo && !mainstay_mpi_is_over()) MPI_Finalize();
   return 0;
 }

@@ -139,6 +139,7 @@ static void come_back(const std::string &space, const std::string &output) {
   now.particles.assign(5, particle{});
   now.protect(session);
   session.protect_output(output);
+  MUST(thrown([&] { session.due(1); }, "push out revision 1") == MAINSTAY_NOT_RESTORED);
   mainstay::restored restored = session.restore();
   MUST(restored && restored.revision == 1 && restored.skipped == 0 && restored.report.empty());
   MUST(session.restored_note("step") == "5" && !session.restored_note("stop"));

@@ -99,6 +99,51 @@ def allocate_unknown(stage):
 
 
 @scenario
+def start_unknown(stage):
+    stage.refused("set:start=77", "open")
+
+
+def told_at(stage, said, *calls):
+    """Each rank was told at its call, and at no other."""
+    told = [(one.rank, one.call) for one in said if one.status == stage.row["status"]]
+    assert sorted(told) == sorted(calls), said
+    for one in said:
+        if one.status not in ("OK", "1"):
+            stage.check_one(one)
+
+
+@scenario
+def calls_differ(stage):
+    for settings in ("set:none=0", "set:aggregators=1"):
+        # Both are in it, and know it: the job goes on.
+        said = stage.run(settings, "open", "restore", "save:1", "@0:save:2", "@1:wait", "save:3", "wait", "close")
+        told_at(stage, said, (0, "checkpoint"), (1, "wait"))
+    stage.comes_back(3)
+
+
+@scenario
+def closed_beside_a_call(stage):
+    said = stage.run("open", "save:1", "wait", "@0:save:2", "@1:close", "@0:wait", "@0:close")
+    told_at(stage, said, (0, "checkpoint"), (1, "close"), (0, "wait"), (0, "close"))
+    stage.comes_back(1)
+
+
+@scenario
+def closed_after_mpi(stage):
+    stage.check(stage.run("open", "save:1", "wait", "finalize", "close"))
+    stage.comes_back(1)
+
+
+@scenario
+def not_restored(stage):
+    stage.save()
+    stage.check(stage.run("open", "save:3", "close"))
+    stage.comes_back(2)
+    stage.good(stage.run("set:start=2", "open", "save:4", "close"))
+    stage.comes_back(4)
+
+
+@scenario
 def group_incomplete(stage):
     stage.check(stage.run("group:incomplete"), times=3)
 

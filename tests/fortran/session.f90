@@ -124,7 +124,7 @@ contains
     type(mainstay_session) :: session
     integer(int64) :: revision, skipped, bytes
     character(:), allocatable :: note
-    integer :: unit
+    integer :: unit, stat
     open (newunit=unit, file=output, position="append", status="old")
     write (unit, "(a)") "six, which is not saved"
     close (unit)
@@ -132,6 +132,8 @@ contains
     call session%open_solo(space)
     call protect_all(session)
     call session%protect_output(output)
+    call session%checkpoint(stat=stat)
+    call refused(stat, MAINSTAY_NOT_RESTORED, "push out revision 1")
     call session%restore(revision, skipped)
     call must(revision == 1 .and. skipped == 0, "restored")
     call must(session%report() == "", "the report")

@@ -17,6 +17,7 @@ import numpy as np
 CELLS, GROWN = 50001, 200000
 STAGES = {"1": "pool", "2": "direct", "3": "node", "4": "rank"}
 HELD = {"1": "always", "2": "checkpoint"}
+STARTS = {"1": "restored", "2": "fresh"}
 ALLOCATE = {"1": "sparse", "2": "blocks", "3": "zero"}
 # What the C options are called here.
 KEYS = {"pool": "pool_bytes", "chunk": "chunk_bytes", "threads": "io_threads", "portion": "portion_bytes",
@@ -73,6 +74,8 @@ class Program:
             self.settings["stage"] = STAGES.get(value, value)
         elif key == "held":
             self.settings["pool_held"] = HELD[value]
+        elif key == "start":
+            self.settings["start"] = STARTS[value]
         elif key == "allocate":
             self.settings["allocate"] = ALLOCATE[value]
         else:
@@ -112,6 +115,11 @@ class Program:
     def do_close(self, _):
         self.said("close", self.session.close)
         self.session = None
+
+    def do_finalize(self, _):
+        from mpi4py import MPI
+
+        MPI.Finalize()
 
     def do_protect(self, name):
         self.said("protect", self.session.protect, name, self.step[:1])

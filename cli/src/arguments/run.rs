@@ -34,6 +34,10 @@ pub struct Run {
     /// another machine than this: otherwise the job tells
     #[arg(long = "space", value_name = "SPACE")]
     pub spaces: Vec<PathBuf>,
+    /// The first start may push out what is saved already, without having restored it (MAINSTAY_START=fresh); later
+    /// starts of this run go on as usual
+    #[arg(long)]
+    pub fresh: bool,
     /// The job is asked to end before it has run for so long in all, after a last checkpoint ("90 min")
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub time_limit: Option<Duration>,

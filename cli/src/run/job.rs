@@ -48,10 +48,20 @@ pub struct Limits<'a> {
     pub grace: Duration,
 }
 
-pub fn run(command: &[OsString], report: &Report, signals: &mut Signals, limits: &Limits<'_>) -> Result<Ended, NotRun> {
+/// Runs `command`; `fresh`: it may push out what is saved already.
+pub fn run(
+    command: &[OsString],
+    fresh: bool,
+    report: &Report,
+    signals: &mut Signals,
+    limits: &Limits<'_>,
+) -> Result<Ended, NotRun> {
     let (program, arguments) = command.split_first().unwrap_or_else(|| unreachable!("clap asks for a command"));
     let mut command = Command::new(program);
     command.args(arguments).env(Report::VARIABLE, report.path());
+    if fresh {
+        command.env("MAINSTAY_START", "fresh");
+    }
     end_with_us(&mut command);
     let mut child = command.spawn().map_err(|e| NotRun {
         code: if e.kind() == io::ErrorKind::NotFound { 127 } else { 126 },

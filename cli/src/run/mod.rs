@@ -57,13 +57,14 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
     let mut start = 1;
     loop {
         say(&format!("start {start}: {name}"));
-        let Ended { status, asked } = match job::run(&wanted.command, &report, &mut signals, &limits) {
-            Ok(ended) => ended,
-            Err(failure) => {
-                say(&failure.message);
-                return Ok(failure.code);
-            }
-        };
+        let Ended { status, asked } =
+            match job::run(&wanted.command, wanted.fresh && start == 1, &report, &mut signals, &limits) {
+                Ok(ended) => ended,
+                Err(failure) => {
+                    say(&failure.message);
+                    return Ok(failure.code);
+                }
+            };
         let code = job::code(status);
         if code == 0 {
             return Ok(0);

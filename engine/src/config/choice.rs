@@ -1,6 +1,6 @@
 //! What one place sets: a file, the environment, or a program.
 
-use super::{Config, Interval, Key, PoolHeld, Signal, Value, value::shortened};
+use super::{Config, Interval, Key, PoolHeld, Signal, Start, Value, value::shortened};
 use crate::{
     device::Allocate,
     error::{Error, Result},
@@ -27,6 +27,7 @@ pub struct Choice {
     pub shard_bytes: Option<u64>,
     pub per: Option<Per>,
     pub allocate: Option<Allocate>,
+    pub start: Option<Start>,
     pub stripe_count: Option<u32>,
     pub stripe_bytes: Option<u64>,
     pub pool_directory: Option<PathBuf>,

@@ -234,6 +234,15 @@ keys! {
         show: shown::path,
         in_range: |path: &Path| !path.as_os_str().is_empty() && !path.as_os_str().as_bytes().contains(&0),
     }
+    start {
+        name: "start",
+        meaning: "restored: a job that has not restored what earlier ones saved is refused to push it out; fresh: it may",
+        takes: "restored or fresh",
+        alike: true,
+        read: value::word,
+        show: shown::word,
+        in_range: any,
+    }
     every_steps {
         name: "every_steps",
         meaning: "a checkpoint is due every so many steps; 0: not by steps",
@@ -358,7 +367,7 @@ mod tests {
     #[test]
     fn what_is_shown_can_be_set_again() {
         let others = "7, direct, 1 MiB, 8 KiB, checkpoint, 1 KiB, 64 KiB, 1 MiB, 0.5, 3, 2, 2 GiB, 20 MiB, rank, zero, 4, 1 MiB, \
-                      /tmp, 100, 600, 86400, young, 0.25, USR1";
+                      /tmp, fresh, 100, 600, 86400, young, 0.25, USR1";
         let others: Vec<_> = others.split(", ").collect();
         let (mut choice, mut config) = (Choice::default(), Config::default());
         for (key, other) in KEYS.iter().zip(others.iter().copied()) {

@@ -65,6 +65,8 @@ pub struct Config {
     pub shard_bytes: u64,
     /// Which ranks share a file of a new layout.
     pub per: Per,
+    /// What the job makes of revisions that are there already.
+    pub start: Start,
     /// How hard room is promised to a new layout.
     pub allocate: Allocate,
     /// Servers that a file of a new layout is striped over, where the file system has stripes; 0: as it does it.
@@ -85,6 +87,16 @@ pub struct Config {
     pub agree_every: Duration,
     /// With this signal the program is asked for a checkpoint.
     pub checkpoint_signal: Option<Signal>,
+}
+
+/// What a job makes of the revisions that earlier ones have left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Start {
+    /// It restores one, or gets something of it, before it saves anything.
+    #[default]
+    Restored,
+    /// It may push them out unread.
+    Fresh,
 }
 
 /// How long the memory of the pool is held.
@@ -121,6 +133,7 @@ impl Default for Config {
             portion_bytes: 0,
             shard_bytes: 0,
             per: Per::default(),
+            start: Start::default(),
             allocate: Allocate::default(),
             stripe_count: 0,
             stripe_bytes: 0,

@@ -1,6 +1,6 @@
 //! Values as places give them, read for what a key takes.
 
-use super::{Interval, PoolHeld, Signal};
+use super::{Interval, PoolHeld, Signal, Start};
 use crate::{device::Allocate, space::Per, stage::Stage};
 use bytesize::ByteSize;
 use std::{ffi::OsStr, fmt, path::PathBuf, time::Duration};
@@ -147,6 +147,10 @@ impl Word for Per {
 impl Word for Allocate {
     const ALL: &'static [(&'static str, Self)] =
         &[("sparse", Allocate::Sparse), ("blocks", Allocate::Blocks), ("zero", Allocate::Zero)];
+}
+
+impl Word for Start {
+    const ALL: &'static [(&'static str, Self)] = &[("restored", Start::Restored), ("fresh", Start::Fresh)];
 }
 
 impl Word for Interval {

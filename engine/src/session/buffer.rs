@@ -4,7 +4,11 @@
 //! What must hold: reading changes nothing of what is saved, so that the revisions go on as if nobody had read;
 //! the ranks read the same revision, or none.
 
-use super::{inner::Inner, restore::Attempted};
+use super::{
+    entry::{Call, Entry},
+    inner::Inner,
+    restore::Attempted,
+};
 use crate::{
     capture::Region,
     commit::Complete,
@@ -29,7 +33,6 @@ pub struct Got {
 
 impl Inner {
     pub(super) fn put(&mut self, name: &str, bytes: Result<&[u8]>) -> Result<u64> {
-        self.fail_unfinished();
         let added = bytes.and_then(|bytes| {
             // SAFETY: taken out below, and a checkpoint only reads it.
             #[allow(unsafe_code)]
@@ -37,21 +40,23 @@ impl Inner {
             self.regions.add(region?)
         });
         let is_in = added.is_ok();
-        let begun = self.checkpoint(added);
+        let begun = self.begin(Call::Put, 0, added);
+        let staged = begun.as_ref().map_or(Ok(0), |_| self.finish(Ok(())));
         if is_in {
             // At t2 nothing refers to the memory any more.
             self.regions.remove(name)?;
         }
-        // Also where it failed: the other ranks may have got further, and wait for this one.
-        self.wait()?;
-        begun
+        // What began, began on all ranks: where it failed the others may have got further, and wait for this one.
+        begun?;
+        self.wait_in(Call::Put)?;
+        staged
     }
 
     pub(super) fn get(&mut self, revision: Option<u64>, name: &str, into: Result<&mut [u8]>) -> Result<Option<Got>> {
-        let (found, into) = self.look(revision, into)?;
+        let (entry, found, into) = self.look(Call::Get, revision, into)?;
         let mut skipped = [found.damage, found.torn].concat();
         for (index, candidate) in found.complete.iter().enumerate() {
-            match self.get_one(candidate, name, into)? {
+            match self.get_one(&entry, candidate, name, into)? {
                 Ok(bytes) => {
                     if revision.is_none() {
                         // What was passed over is not worth keeping; what was read whole is.
@@ -67,17 +72,17 @@ impl Inner {
     }
 
     pub(super) fn get_bytes(&mut self, revision: Option<u64>, name: &str, ready: Result<()>) -> Result<Option<u64>> {
-        let (found, ()) = self.look(revision, ready)?;
+        let (entry, found, ()) = self.look(Call::GetBytes, revision, ready)?;
         let mut skipped = [found.damage, found.torn].concat();
         for candidate in &found.complete {
             self.check_ranks(candidate)?;
-            let (portion, manifest) = self.read_shard(candidate)?;
+            let (portion, manifest) = self.read_shard(&entry, candidate)?;
             let bytes = match &manifest {
                 Ok(manifest) => item_of(manifest, name, candidate).map(|item| item.bytes),
                 Err(_) => Ok(0),
             };
-            let bytes = agree(&*self.group, bytes)?;
-            match self.pour_together(&portion, &manifest, None)? {
+            let bytes = agree(self.group.with(&entry), bytes)?;
+            match self.pour_together(&entry, &portion, &manifest, None)? {
                 Ok(()) => return Ok(Some(bytes)),
                 Err(damage) => skipped.extend(damage),
             }
@@ -86,16 +91,16 @@ impl Inner {
     }
 
     /// What can be read: `revision`, or any if none was asked for. Collective.
-    fn look<T>(&mut self, revision: Option<u64>, ready: Result<T>) -> Result<(Found, T)> {
-        let ready = agree(&*self.group, self.check_not_begun("get").and(ready))?;
-        let asked = gather(&*self.group, &revision)?;
+    fn look<T>(&mut self, call: Call, revision: Option<u64>, ready: Result<T>) -> Result<(Entry, Found, T)> {
+        let (entry, ready) = self.enter_if(call, ready)?;
+        let asked = gather(self.group.with(&entry), &revision)?;
         if let Some(rank) = asked.iter().position(|other| *other != asked[0]) {
             let [first, other] =
                 [asked[0], asked[rank]].map(|asked| asked.map_or("the newest".into(), |r| r.to_string()));
             let why = format!("rank {rank} asks for {other} and rank 0 for {first}; all ranks read the same one");
             return Err(Error::argument("revision", why));
         }
-        let mut found = self.find_complete()?;
+        let mut found = self.find_complete(&entry)?;
         if let Some(revision) = revision {
             let there: Vec<u64> = found.complete.iter().map(|complete| complete.key.number).collect();
             found.complete.retain(|complete| complete.key.number == revision);
@@ -106,7 +111,7 @@ impl Inner {
                 });
             }
         }
-        Ok((found, ready))
+        Ok((entry, found, ready))
     }
 
     fn why_missing(&self, revision: u64, there: &[u64]) -> String {
@@ -137,16 +142,16 @@ impl Inner {
     }
 
     /// How many bytes this rank's part of `candidate` has, once `into` holds them.
-    fn get_one(&self, candidate: &Complete, name: &str, into: &mut [u8]) -> Result<Attempted<u64>> {
+    fn get_one(&self, entry: &Entry, candidate: &Complete, name: &str, into: &mut [u8]) -> Result<Attempted<u64>> {
         self.check_ranks(candidate)?;
-        let (portion, manifest) = self.read_shard(candidate)?;
+        let (portion, manifest) = self.read_shard(entry, candidate)?;
         let room = match &manifest {
             Ok(manifest) => room_for(manifest, name, candidate, into).map(Some),
             Err(_) => Ok(None),
         };
-        let room = agree(&*self.group, room)?;
+        let room = agree(self.group.with(entry), room)?;
         let targets = room.as_ref().map(|(item, region)| Targets::of(item, region));
-        let poured = self.pour_together(&portion, &manifest, targets.as_ref())?;
+        let poured = self.pour_together(entry, &portion, &manifest, targets.as_ref())?;
         Ok(poured.map(|()| room.map_or(0, |(item, _)| item.bytes)))
     }
 }

@@ -1,9 +1,10 @@
 //! One checkpoint, from t1 to t2. What is left until t3 is the I/O threads'.
 
-use super::due::same_steps;
 use super::{
+    due::same_steps,
+    entry::{Call, Entry},
     inner::Inner,
-    settle::{Attempt, same_revision},
+    settle::Attempt,
 };
 use crate::{
     capture::Size,
@@ -36,13 +37,11 @@ impl Begun {
 }
 
 impl Inner {
-    /// t1: the only communication of a checkpoint. Collective.
-    pub(super) fn begin(&mut self, announced: u64, ready: Result<()>) -> Result<u64> {
+    /// t1: the only communication of a checkpoint, which `call` begins. Collective.
+    pub(super) fn begin(&mut self, call: Call, announced: u64, ready: Result<()>) -> Result<u64> {
         let started = Instant::now();
         let t1_unix_ns = unix_ns();
-        self.fail_unfinished();
-        self.forget_reading();
-        let previous = self.settle_together();
+        let arrival = self.arrive(call)?;
         let before = self.saving.as_ref().and_then(Attempt::key);
         let (outputs, outputs_told) = match self.outputs.mark() {
             Ok(marked) => (marked, Ok(())),
@@ -52,33 +51,28 @@ impl Inner {
         // Holds if the other ranks' parts are durable too, as the all-reduce will tell.
         let complete = self.complete_with(before);
         let ready = ready.and(outputs_told);
-        let room = self.find_room(&size, &complete);
+        let read = self.check_read(call);
+        let room = if read.is_ok() { self.find_room(&size, &complete) } else { Ok(None) };
         let holds = self.changed_holds();
 
         let asked = Instant::now();
         let anything = !size.is_empty();
         let no_layout = matches!(room, Ok(None));
-        let facts = [previous.is_err(), ready.is_err(), room.is_err(), no_layout, anything, holds.is_some()];
-        let [a, b, c, d, e, f] = facts.map(u64::from);
+        let [a, b, c, d, e] = [ready.is_err(), room.is_err(), no_layout, anything, holds.is_some()].map(u64::from);
         let [highest, lowest] = self.due.steps();
-        let [newest, oldest] = self.under_way();
-        let mut numbers = [a, b, c, d, e, f, highest, lowest, newest, oldest];
-        self.group.all_max(&mut numbers)?;
-        let [facts @ .., highest, lowest, newest, oldest] = numbers;
+        let (entry, told) = self.enter(arrival, [a, b, c, d, e, highest, lowest])?;
+        let [facts @ .., highest, lowest] = told.facts;
         let communication = asked.elapsed();
-        let [previous_failed, not_ready, no_room, no_layout, anything, holds_changed] = facts.map(|fact| fact != 0);
-        self.saving = None;
-        if previous_failed {
-            return agree(&*self.group, previous.map(|()| 0));
-        }
-        same_revision([newest, oldest])?;
-        self.complete = complete;
+        self.forget_reading();
+        let [not_ready, no_room, no_layout, anything, holds_changed] = facts.map(|fact| fact != 0);
+        told.previous(self.group.with(&entry))?;
         same_steps([highest, lowest])?;
         if not_ready {
-            return agree(&*self.group, ready.map(|()| 0));
+            return agree(self.group.with(&entry), ready.map(|()| 0));
         }
+        read?;
         let (room, no_room) = if holds_changed {
-            self.renew_holds(holds, |session| session.find_room(&size, &session.complete.clone()))?
+            self.renew_holds(&entry, holds, |session| session.find_room(&size, &session.complete.clone()))?
         } else {
             (room, no_room)
         };
@@ -89,9 +83,9 @@ impl Inner {
             return Err(Error::argument("checkpoint", why));
         }
         if no_room {
-            return agree(&*self.group, room.map(|_| 0));
+            return agree(self.group.with(&entry), room.map(|_| 0));
         }
-        let allocation = if no_layout { self.make_room(&size)? } else { room?.ok_or_else(lost_layout)? };
+        let allocation = if no_layout { self.make_room(&entry, &size)? } else { room?.ok_or_else(lost_layout)? };
         if self.layouts.len() > 1 {
             self.drop_old_layouts();
         }
@@ -141,8 +135,13 @@ impl Inner {
     pub(super) fn checkpoint(&mut self, ready: Result<()>) -> Result<u64> {
         let ready = match self.begun {
             Some(_) => ready,
-            None => self.begin(0, ready).map(drop),
+            None => self.begin(Call::Checkpoint, 0, ready).map(drop),
         };
+        self.finish(ready)
+    }
+
+    /// Ends what was begun, if anything was.
+    pub(super) fn finish(&mut self, ready: Result<()>) -> Result<u64> {
         let Some(Begun { number, staging }) = self.begun.take() else { return ready.map(|()| 0) };
         self.stage_together(staging, ready).map(|()| number)
     }
@@ -166,16 +165,17 @@ impl Inner {
     /// Gives up what was begun, and waits until nobody writes for it any more: what comes next may get the same blocks.
     /// Collective: the revision would be there on some ranks only.
     pub(super) fn abandon(&mut self) -> Result<()> {
-        let begun = self.begun.take();
-        let nothing = || Error::argument("abandon", "no checkpoint has begun; call begin first, on all ranks");
-        let given_up = begun.as_ref().map(|_| ()).ok_or_else(nothing);
-        if let Some(Begun { staging: Ok(staging), .. }) = begun {
-            let saving = staging.saving().clone();
-            let error = Error::argument("begin", "the checkpoint that it began was given up");
-            self.with_hands(Way::Space, |hands| staging.abandon(hands, error));
-            let _ = saving.wait();
+        let had_begun = self.begun.is_some();
+        let arrival = self.arrive(Call::Abandon)?;
+        let (entry, told) = self.enter(arrival, [u64::from(!had_begun), u64::from(had_begun), 0, 0, 0, 0, 0])?;
+        let group = self.group.with(&entry);
+        let [some_had_not, some_had, ..] = told.facts.map(|fact| fact != 0);
+        if !some_had {
+            told.previous(group)?;
         }
-        agree(&*self.group, given_up)
+        let nothing = || Error::argument("abandon", "no checkpoint has begun; call begin first, on all ranks");
+        let given_up = if had_begun { Ok(()) } else { Err(nothing()) };
+        if some_had_not { agree(group, given_up) } else { Ok(()) }
     }
 
     /// What was begun and not finished has failed, as after an exception that took the program past `checkpoint`. Perhaps
@@ -217,10 +217,10 @@ impl Inner {
     }
 
     /// The first checkpoint sizes the portions. Collective.
-    fn make_room(&mut self, size: &Size) -> Result<Allocation> {
-        self.make_layout(size)?;
+    fn make_room(&mut self, entry: &Entry, size: &Size) -> Result<Allocation> {
+        self.make_layout(entry, size)?;
         let room = self.allocate(size, &self.complete).and_then(|room| room.ok_or_else(lost_layout));
-        agree(&*self.group, room)
+        agree(self.group.with(entry), room)
     }
 
     fn stage(&mut self, plan: Plan, phases: PhaseRecord) -> Result<Staging> {

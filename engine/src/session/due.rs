@@ -1,6 +1,7 @@
 //! Whether a checkpoint is due: by the schedule, by a signal, or because someone asks from outside.
 
 use super::{
+    entry::Call,
     inner::Inner,
     requests::Listener,
     schedule::{Facts, Schedule},
@@ -70,6 +71,7 @@ impl Inner {
         if !self.due.schedule.meets() {
             return Ok(by_steps);
         }
+        let arrival = self.arrive(Call::Due)?;
         let now = Instant::now();
         let signalled = self.due.signal.as_ref().is_some_and(|signal| signal.raised.load(Ordering::Relaxed));
         let asked = signalled | self.due.listener.as_mut().is_some_and(Listener::is_asked);
@@ -79,9 +81,9 @@ impl Inner {
         }
         let [a, b, c, d, e] = self.due.schedule.facts(asked, now).numbers();
         let [highest, lowest] = self.due.steps();
-        let mut numbers = [a, b, c, d, e, highest, lowest];
-        self.group.all_max(&mut numbers)?;
-        let [facts @ .., highest, lowest] = numbers;
+        let (_, told) = self.enter(arrival, [a, b, c, d, e, highest, lowest])?;
+        self.check_read(Call::Due)?;
+        let [facts @ .., highest, lowest] = told.facts;
         let is_due = self.due.schedule.decide(Facts::of(facts), Instant::now());
         same_steps([highest, lowest])?;
         Ok(is_due | by_steps)

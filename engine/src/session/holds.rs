@@ -5,7 +5,7 @@
 //! what is held stays in every root; nothing is acknowledged before the newest root of every rank leads to
 //! it: until then the next root goes over the only one that does, and may tear.
 
-use super::inner::Inner;
+use super::{entry::Entry, inner::Inner};
 use crate::{
     commit::{Allocation, Complete, RevisionKey},
     error::{Error, Result},
@@ -106,22 +106,23 @@ impl Inner {
     /// whether any rank has none. Collective.
     pub(super) fn renew_holds(
         &mut self,
+        entry: &Entry,
         asked: Option<Vec<Asked>>,
         room: impl Fn(&mut Inner) -> Result<Option<Allocation>>,
     ) -> Result<(Result<Option<Allocation>>, bool)> {
-        let asked = gather(&*self.group, &asked.unwrap_or_default())?.swap_remove(0);
-        let sights = gather(&*self.group, &self.sight())?;
+        let asked = gather(self.group.with(entry), &asked.unwrap_or_default())?.swap_remove(0);
+        let sights = gather(self.group.with(entry), &self.sight())?;
         let holdable = find(&sights, &self.device.path())?.holdable();
         let before = self.holds.counting();
         self.holds.answer(asked, &holdable);
-        self.holds.in_newest_roots_with = self.number_with_all_held()?;
+        self.holds.in_newest_roots_with = self.number_with_all_held(entry)?;
         loop {
             if let Some(current) = &self.current {
                 lock(&current.ledger).set_held(self.holds.keys());
             }
             let room = room(self);
             let mut lacking = [u64::from(room.is_err())];
-            self.group.all_max(&mut lacking)?;
+            self.group.with(entry).all_max(&mut lacking)?;
             if lacking == [1] && self.holds.refuse_new(&before) {
                 continue;
             }
@@ -133,10 +134,10 @@ impl Inner {
 
     /// The number of the revision that is in every rank's newest root together with all that is held.
     /// Collective.
-    fn number_with_all_held(&self) -> Result<u64> {
+    fn number_with_all_held(&self, entry: &Entry) -> Result<u64> {
         let missing = self.current.as_ref().is_some_and(|current| lock(&current.ledger).lacks(&self.holds.keys()));
         let mut missing = [u64::from(missing)];
-        self.group.all_max(&mut missing)?;
+        self.group.with(entry).all_max(&mut missing)?;
         Ok(if missing == [0] { 0 } else { self.next_number })
     }
 

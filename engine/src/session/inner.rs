@@ -1,16 +1,15 @@
 //! What a session consists of, and the parts of its work that the other files share.
 
 use super::{
-    Record, aggregators::Aggregators, checkpoint::Begun, domain::Domain, due::Due, holds::Holds, reading::Reading,
-    settle::Attempt,
+    Record, aggregators::Aggregators, checkpoint::Begun, domain::Domain, due::Due, entry::Ranks, holds::Holds,
+    reading::Reading, settle::Attempt,
 };
 use crate::{
     capture::{Notes, Outputs, Region, Regions},
     commit::{Complete, Ledger, RevisionKey},
     config::Config,
     device::Device,
-    error::Result,
-    group::Group,
+    error::{Error, Result},
     place::{IoThreads, lock},
     pool,
     restore::{Seen, Sight},
@@ -63,8 +62,12 @@ pub(super) struct Inner {
     pub(super) last: Option<Record>,
     pub(super) reading: Reading,
     pub(super) due: Due,
+    /// Whether earlier jobs left something that this session has not read, and may not push out unread.
+    pub(super) unread: bool,
+    /// Why no collective call is possible any more: a rank has closed the session alone.
+    pub(super) over: Option<Error>,
     pub(super) device: Arc<dyn Device>,
-    pub(super) group: Box<dyn Group>,
+    pub(super) group: Ranks,
     pub(super) _locks: Locks,
 }
 

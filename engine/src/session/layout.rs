@@ -1,6 +1,9 @@
 //! Making the layout of a space, and letting old ones go.
 
-use super::inner::{Current, Inner};
+use super::{
+    entry::Entry,
+    inner::{Current, Inner},
+};
 use crate::{
     capture::Size,
     commit::{Allocation, Complete, Ledger, RevisionKey},
@@ -18,11 +21,11 @@ use std::sync::{Arc, Mutex};
 impl Inner {
     /// Makes a layout for shards of `size`, a file for the ranks that are to share one and see each other's
     /// files. Collective.
-    pub(super) fn make_layout(&mut self, size: &Size) -> Result<()> {
-        let (group, device) = (&*self.group, &*self.device);
-        let files = self.files()?;
+    pub(super) fn make_layout(&mut self, entry: &Entry, size: &Size) -> Result<()> {
+        let (group, device) = (self.group.with(entry), &*self.device);
+        let files = self.files(entry)?;
         let sharers: Vec<usize> = (0..files.len()).filter(|rank| files[*rank] == files[group.rank()]).collect();
-        let arrangement = self.arrange(size)?;
+        let arrangement = self.arrange(entry, size)?;
         let (layout_id, layout_number) = (arrangement.layout_id, arrangement.layout_number);
         let first = |rank| Ledger::first_slot(layout_id, rank, self.lineage);
         let made = if group.rank() == sharers[0] {
@@ -58,11 +61,11 @@ impl Inner {
             return Ok(());
         }
         let opened = self.open_members(|rank| Some(layout_name(layout_number, files[rank], layout_id)));
-        agree(&*self.group, opened)
+        agree(self.group.with(entry), opened)
     }
 
     /// For each rank the lowest one that it shares a file with. Collective.
-    fn files(&self) -> Result<Vec<usize>> {
+    fn files(&self, entry: &Entry) -> Result<Vec<usize>> {
         let file_system = if self.config.per == Per::Auto { self.device.file_system() } else { FileSystem::Other };
         let of_file = match self.config.per {
             Per::Auto if !file_system.shares_badly() => self.domain.leader,
@@ -71,13 +74,13 @@ impl Inner {
             Per::Rank => self.group.rank(),
         };
         let mine = (self.domain.leader, of_file);
-        let all = gather(&*self.group, &mine)?;
+        let all = gather(self.group.with(entry), &mine)?;
         let lowest = |rank: usize| all.iter().position(|other| *other == all[rank]).unwrap_or(rank);
         Ok((0..all.len()).map(lowest).collect())
     }
 
     /// Opens the portions of the members in the layout that goes on. Collective.
-    pub(super) fn open_layout_of_members(&mut self) -> Result<()> {
+    pub(super) fn open_layout_of_members(&mut self, entry: &Entry) -> Result<()> {
         let current = self.current.as_ref().filter(|_| self.aggregators.are_used());
         let Some(layout_id) = current.map(|current| current.layout_id) else { return Ok(()) };
         let has = |layout: &LayoutFile, rank: usize| {
@@ -88,12 +91,12 @@ impl Inner {
             .map(|rank| self.layouts.iter().find(|layout| has(layout, rank)).map(|layout| layout.name.clone()))
             .collect();
         let opened = self.open_members(|rank| names[rank].clone());
-        agree(&*self.group, opened)
+        agree(self.group.with(entry), opened)
     }
 
     /// Where the portions of a new layout lie. Collective.
-    fn arrange(&self, size: &Size) -> Result<Arrangement> {
-        let (group, device) = (&*self.group, &*self.device);
+    fn arrange(&self, entry: &Entry, size: &Size) -> Result<Arrangement> {
+        let (group, device) = (self.group.with(entry), &*self.device);
         let stripe = if group.rank() == self.domain.leader {
             probe_name().and_then(|probe| {
                 let told = device.stripe_bytes(self.stripes(), &probe);

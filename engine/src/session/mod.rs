@@ -1,14 +1,16 @@
 //! A session: one job at work on one space. It ties the stages together and is the only part that
 //! talks to the group.
 //!
-//! What must hold: every rank calls the same collective methods in the same order, and every decision
-//! that ranks must share comes out of a collective, never out of what one rank sees.
+//! What must hold: every rank calls the same collective methods in the same order (`entry` tells them where they do not),
+//! and every decision that ranks must share comes out of a collective, never out of what one rank sees.
 
 mod aggregators;
 mod buffer;
 mod checkpoint;
 mod domain;
 mod due;
+mod earlier;
+mod entry;
 mod holds;
 mod inner;
 mod layout;
@@ -29,9 +31,10 @@ use crate::{
     config::Config,
     device::Device,
     error::{Error, Result},
-    group::{Group, agree},
+    group::Group,
     space::format::PhaseRecord,
 };
+use entry::Call;
 use inner::Inner;
 use std::{path::Path, process, sync::Arc};
 
@@ -107,15 +110,13 @@ impl Session {
     /// memory, or the root of the new lineage cannot be written, which comes last. Regions that do not fit, another number of ranks, a
     /// shard out of sight and a conflict of lineages are found before anything is filled.
     pub fn restore(&mut self) -> Result<Option<Restored>> {
-        self.ours()?.restore()
+        self.restore_if(Ok(()))
     }
 
     /// As `restore`, of a front that had something to do before: if that failed on any rank, all ranks are
     /// told so here, and nothing is filled.
     pub fn restore_if(&mut self, ready: Result<()>) -> Result<Option<Restored>> {
-        let inner = self.ours()?;
-        agree(&*inner.group, ready)?;
-        inner.restore()
+        self.ours()?.reading(|inner| inner.restore(ready))
     }
 
     /// Saves all protected regions as a new revision and returns its number at t2: the program may go
@@ -123,7 +124,9 @@ impl Session {
     /// taken or released a hold since the last one.
     ///
     /// An error of this revision that shows later is told by `wait`, `poll` and `close`, or else by
-    /// the next `checkpoint`, which then saves nothing: call it again.
+    /// the next `checkpoint`, which then saves nothing: call it again. Refused (`NotRestored`) where it would push out
+    /// what an earlier job has saved and this session has not read; so are `begin` and `due`, and `put` once something
+    /// has to go.
     pub fn checkpoint(&mut self) -> Result<u64> {
         self.checkpoint_if(Ok(()))
     }
@@ -145,7 +148,7 @@ impl Session {
     /// As `begin`, of a front that had something to do before: if that failed on any rank, all ranks are told so
     /// here, and nothing has begun.
     pub fn begin_if(&mut self, bytes: u64, ready: Result<()>) -> Result<u64> {
-        self.ours()?.answering(|inner| inner.begin(bytes, ready))
+        self.ours()?.answering(|inner| inner.begin(Call::Begin, bytes, ready))
     }
 
     /// Whether a checkpoint has begun and not ended. Local.
@@ -166,8 +169,8 @@ impl Session {
         self.ours()?.written_bytes(name)
     }
 
-    /// Gives up the checkpoint that was begun. Collective: all ranks do, or none. Nothing of it is kept, and the
-    /// revisions that all ranks have stay as they were. Its number is used up: the next checkpoint gets the one
+    /// Gives up the checkpoint that was begun. Collective: all ranks do, or none; an error where a rank has ended it
+    /// or none has begun. Nothing of it is kept, and the revisions that all ranks have stay as they were. Its number is used up: the next checkpoint gets the one
     /// behind it. Whoever asked for a checkpoint from outside gets the next one.
     pub fn abandon(&mut self) -> Result<()> {
         self.ours()?.abandon()
@@ -203,7 +206,8 @@ impl Session {
 
     /// Fills `into` from the beginning with what this rank saved under `name`, a region or a stream, in
     /// `revision`, or in the newest that can be read whole: older ones are tried together, as by `restore`.
-    /// `None` if nothing was saved yet. Collective; every block of the shard is verified.
+    /// `None` if nothing was saved yet. Collective; every block of the shard is verified. That the last revision failed,
+    /// or that a rank left it unfinished, is told in place of that, once: call it again.
     ///
     /// Nothing else changes: what is saved next goes on as if nobody had read. Too little room on any rank,
     /// a name that was not saved, a revision that is not there and another number of ranks are told before
@@ -214,7 +218,7 @@ impl Session {
 
     /// As `get`, of a front that may have no room to fill: then all ranks are told so.
     pub fn get_if(&mut self, revision: Option<u64>, name: &str, into: Result<&mut [u8]>) -> Result<Option<Got>> {
-        self.ours()?.get(revision, name, into)
+        self.ours()?.reading(|inner| inner.get(revision, name, into))
     }
 
     /// How many bytes `get` would fill in on this rank, if nothing is damaged. Collective.
@@ -225,7 +229,7 @@ impl Session {
     /// As `get_bytes`, of a front that had something to do before: if that failed on any rank, all ranks are
     /// told so here.
     pub fn get_bytes_if(&mut self, revision: Option<u64>, name: &str, ready: Result<()>) -> Result<Option<u64>> {
-        self.ours()?.get_bytes(revision, name, ready)
+        self.ours()?.reading(|inner| inner.get_bytes(revision, name, ready))
     }
 
     /// Whether a checkpoint should be taken now that the program has done `step` steps: `true` on all
@@ -234,7 +238,8 @@ impl Session {
     /// whoever asks from outside (`mainstay checkpoint`).
     ///
     /// Costs a count; about every `agree_every` it is collective, one small all-reduce
-    /// (`session/schedule.rs` says how the ranks know when).
+    /// (`session/schedule.rs` says how the ranks know when). Then it gives up a checkpoint that was begun and not ended,
+    /// as the next call tells. Refused, as what saves is, where the program has not restored (`Start::Restored`).
     pub fn due(&mut self, step: u64) -> Result<bool> {
         self.ours()?.due(step)
     }
@@ -261,7 +266,8 @@ impl Session {
     }
 
     /// Ends the session in order. Collective. Waits for the last revision; an error says that it, or
-    /// the end itself, failed, and the session is over all the same.
+    /// the end itself, failed, and the session is over all the same. So it is on the other ranks if those make another
+    /// call meanwhile (`CallMismatch`): all that is left to them is to close it.
     pub fn close(mut self) -> Result<()> {
         self.ours()?;
         self.inner.take().map_or(Ok(()), Inner::close)

@@ -4,6 +4,7 @@ use super::{
     aggregators::Aggregators,
     domain::Domain,
     due::{Due, SignalFlag},
+    entry::{Entry, Ranks},
     holds::Holds,
     inner::{Current, Inner},
     node::Node,
@@ -14,7 +15,7 @@ use super::{
 use crate::{
     capture::{Notes, Outputs, Regions},
     commit::{Ledger, Opened, RevisionKey},
-    config::{Config, PoolHeld, check_alike},
+    config::{Config, PoolHeld, Start, check_alike},
     device::{Access, Device, Disk},
     error::{Error, Result},
     group::{Group, agree, gather},
@@ -123,6 +124,7 @@ impl Inner {
         let record = agree(&*group, recorded)?;
         let Found { mut complete, number_max, .. } = found;
         complete.truncate(config.keep as usize);
+        let unread = config.start == Start::Restored && !complete.is_empty();
         let mut session = Inner {
             io,
             begun: None,
@@ -150,11 +152,13 @@ impl Inner {
             last: None,
             reading: Reading::default(),
             due,
+            unread,
+            over: None,
             device,
-            group,
+            group: Ranks::new(group),
             _locks: locks,
         };
-        session.open_layout_of_members()?;
+        session.open_layout_of_members(&Entry::opening())?;
         session.acknowledge();
         if session.complete.is_empty() {
             // With nothing to restore, a checkpoint comes next.
@@ -165,12 +169,12 @@ impl Inner {
 
     /// Begins a new lineage in the space that is open: what comes now never mixes with what this job
     /// saved before. Collective.
-    pub(super) fn begin_lineage(&mut self) -> Result<()> {
-        self.lineage = next_lineage(&*self.group, self.lineage.number)?;
+    pub(super) fn begin_lineage(&mut self, entry: &Entry) -> Result<()> {
+        self.lineage = next_lineage(self.group.with(entry), self.lineage.number)?;
         self.attempted = false;
         self.forget_acknowledgement();
         let begun = self.current.as_ref().map_or(Ok(()), |current| lock(&current.ledger).begin(self.lineage));
-        agree(&*self.group, begun)
+        agree(self.group.with(entry), begun)
     }
 }
 

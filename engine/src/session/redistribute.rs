@@ -4,6 +4,7 @@
 //! What must hold: nothing is filled before every rank knows where all of its bytes come from.
 
 use super::{
+    entry::Entry,
     inner::Inner,
     reading::Reading,
     restore::{Attempted, Back, split_damage},
@@ -29,8 +30,8 @@ struct Own {
 
 impl Inner {
     /// As `restore_one`, of a revision whose shards are not those of the ranks that there are. Collective.
-    pub(super) fn redistribute(&self, candidate: &Complete) -> Result<Attempted<Back>> {
-        let group = &*self.group;
+    pub(super) fn redistribute(&self, entry: &Entry, candidate: &Complete) -> Result<Attempted<Back>> {
+        let group = self.group.with(entry);
         let own = agree(group, split_damage(self.own_shards(candidate)))?;
         let told = own.as_ref().map(|own| own.iter().map(|own| own.saved.clone()).collect::<Vec<Saved>>());
         let mut shards = match united(gather(group, &told.map_err(Clone::clone))?) {
@@ -43,7 +44,7 @@ impl Inner {
         if let Some(shard) = (0..candidate.shards).find(|shard| !all(shard)) {
             return Err(Error::OutOfSight { path: self.device.path(), revision: candidate.key.number, shard });
         }
-        let contents = match self.contents(&shards, own.as_deref().unwrap_or_default())? {
+        let contents = match self.contents(entry, &shards, own.as_deref().unwrap_or_default())? {
             Ok(contents) => contents,
             Err(damage) => return Ok(Err(damage)),
         };
@@ -62,9 +63,9 @@ impl Inner {
 
         let (mut damage, mut failed) = (Vec::new(), Ok(()));
         for shard in share.regions.shards() {
-            let entry = &shards[shard as usize].entry;
+            let saved = &shards[shard as usize].entry;
             let pour = |portion: &Portion| {
-                let manifest = portion.read_manifest(entry)?;
+                let manifest = portion.read_manifest(saved)?;
                 share.regions.pour(portion, shard, &manifest, &mut HashRows::new(manifest.runs.len()))
             };
             // What cannot be read is as good as damaged.
@@ -101,8 +102,13 @@ impl Inner {
 
     /// Hashes of what all shards have without a place in a global array, where their number is another: the same
     /// bytes everywhere may come back everywhere. Collective.
-    fn contents(&self, shards: &[Saved], own: &[Own]) -> Result<Attempted<BTreeMap<(u32, String), Hash>>> {
-        let group = &*self.group;
+    fn contents(
+        &self,
+        entry: &Entry,
+        shards: &[Saved],
+        own: &[Own],
+    ) -> Result<Attempted<BTreeMap<(u32, String), Hash>>> {
+        let group = self.group.with(entry);
         if shards.len() == group.size() {
             return Ok(Ok(BTreeMap::new()));
         }

@@ -1,6 +1,10 @@
 //! Bringing the program back to the newest complete revision.
 
-use super::{inner::Inner, reading::Reading};
+use super::{
+    entry::{Call, Entry},
+    inner::Inner,
+    reading::Reading,
+};
 use crate::{
     commit::{Complete, Kept},
     error::{Error, Result},
@@ -38,8 +42,8 @@ pub(super) struct Back {
 }
 
 impl Inner {
-    pub(super) fn restore(&mut self) -> Result<Option<Restored>> {
-        let restored = self.restore_newest();
+    pub(super) fn restore(&mut self, ready: Result<()>) -> Result<Option<Restored>> {
+        let restored = self.restore_newest(ready);
         // What is saved is what was just read.
         self.due.schedule.begin(Instant::now());
         // Only now: making it would have slowed the reads down.
@@ -47,15 +51,16 @@ impl Inner {
         restored
     }
 
-    fn restore_newest(&mut self) -> Result<Option<Restored>> {
-        self.fail_unfinished();
+    fn restore_newest(&mut self, ready: Result<()>) -> Result<Option<Restored>> {
+        let (entry, ()) = self.enter_if(Call::Restore, ready)?;
+        let entry = &entry;
         self.reading = Reading::default();
-        let found = self.find_complete()?;
+        let found = self.find_complete(entry)?;
         // What could not be read at the opening may have been newer than any candidate.
         let mut skipped = [found.damage, found.torn].concat();
         let mut poured = false;
         for (index, candidate) in found.complete.iter().enumerate() {
-            match self.restore_one(candidate) {
+            match self.restore_one(entry, candidate) {
                 // The regions hold parts of what was passed over.
                 Err(error) if poured => skipped.push(format!("revision {}: {error}", candidate.key.number)),
                 Err(error) => return Err(error),
@@ -64,7 +69,7 @@ impl Inner {
                     self.complete = found.complete[index..].to_vec();
                     self.complete.truncate(self.config.keep as usize);
                     if self.attempted {
-                        self.begin_lineage()?;
+                        self.begin_lineage(entry)?;
                     }
                     if let Some((_, kept)) = self.my_shard(candidate) {
                         let [perceived, durable] =
@@ -89,10 +94,8 @@ impl Inner {
     }
 
     /// What all ranks see, the newest revision first. Collective.
-    pub(super) fn find_complete(&mut self) -> Result<Found> {
-        // What is still on its way counts if all ranks have it.
-        let _ = self.wait();
-        let sights = gather(&*self.group, &self.sight())?;
+    pub(super) fn find_complete(&self, entry: &Entry) -> Result<Found> {
+        let sights = gather(self.group.with(entry), &self.sight())?;
         let found = find(&sights, &self.device.path())?;
         if found.complete.is_empty() && !found.damage.is_empty() {
             return Err(Error::Damaged { what: found.damage });
@@ -102,16 +105,16 @@ impl Inner {
 
     /// The inner error is what was damaged, on whichever ranks; the outer one, the same on all ranks,
     /// ends the search.
-    fn restore_one(&self, candidate: &Complete) -> Result<Attempted<Back>> {
-        let group = &*self.group;
+    fn restore_one(&self, entry: &Entry, candidate: &Complete) -> Result<Attempted<Back>> {
+        let group = self.group.with(entry);
         if candidate.shards as usize != group.size() {
-            return self.redistribute(candidate);
+            return self.redistribute(entry, candidate);
         }
-        let (portion, manifest) = self.read_shard(candidate)?;
+        let (portion, manifest) = self.read_shard(entry, candidate)?;
         let mut moved = [u64::from(manifest.as_ref().is_ok_and(|manifest| has_moved(manifest, self.regions.all())))];
         group.all_max(&mut moved)?;
         if moved != [0] {
-            return self.redistribute(candidate);
+            return self.redistribute(entry, candidate);
         }
         let targets = match &manifest {
             Ok(manifest) => match_regions(manifest, self.regions.all(), candidate.key.number)
@@ -119,7 +122,7 @@ impl Inner {
             Err(_) => Ok(None),
         };
         let targets = agree(group, targets)?;
-        if let Err(damage) = self.pour_together(&portion, &manifest, targets.as_ref())? {
+        if let Err(damage) = self.pour_together(entry, &portion, &manifest, targets.as_ref())? {
             return Ok(Err(damage));
         }
         // Read whole on every rank: only now is it sure which lengths the files go back to.
@@ -133,8 +136,8 @@ impl Inner {
 
     /// This rank's shard of `candidate`, which as many ranks saved: where it lies, and its list of items or what is
     /// damaged of it. Collective.
-    pub(super) fn read_shard(&self, candidate: &Complete) -> Result<(Portion, Attempted<Manifest>)> {
-        let (group, rank) = (&*self.group, self.group.rank() as u32);
+    pub(super) fn read_shard(&self, entry: &Entry, candidate: &Complete) -> Result<(Portion, Attempted<Manifest>)> {
+        let (group, rank) = (self.group.with(entry), self.group.rank() as u32);
         let unseen = Error::OutOfSight { path: self.device.path(), revision: candidate.key.number, shard: rank };
         let (portion, kept) = agree(group, self.my_shard(candidate).ok_or(unseen))?;
         let manifest = agree(group, split_damage(portion.read_manifest(&kept.entry)))?;
@@ -145,6 +148,7 @@ impl Inner {
     /// inner error is what was damaged, of all ranks. Collective.
     pub(super) fn pour_together(
         &self,
+        entry: &Entry,
         portion: &Portion,
         manifest: &Attempted<Manifest>,
         targets: Option<&Targets<'_>>,
@@ -158,7 +162,8 @@ impl Inner {
                 split_damage(pour(portion, manifest, &sink))
             }
         };
-        let all = gather(&*self.group, &agree(&*self.group, mine)?.err())?;
+        let group = self.group.with(entry);
+        let all = gather(group, &agree(group, mine)?.err())?;
         if all.iter().all(Option::is_none) {
             return Ok(Ok(()));
         }

@@ -1,6 +1,10 @@
 //! What became of a revision that was begun: waiting for it, asking, and the end of the session.
 
-use super::{Record, inner::Inner};
+use super::{
+    Record,
+    entry::{Call, Entry},
+    inner::Inner,
+};
 use crate::{
     commit::RevisionKey,
     error::{Error, Result},
@@ -27,26 +31,12 @@ impl Attempt {
 
 impl Inner {
     pub(super) fn wait(&mut self) -> Result<()> {
-        self.fail_unfinished();
-        let mine = self.settle_together();
-        let [highest, lowest] = self.under_way();
-        let mut facts = [u64::from(mine.is_err()), highest, lowest];
-        let told = self.group.all_max(&mut facts);
-        let saving = self.saving.take();
-        told?;
-        let [failed, highest, lowest] = facts;
-        if failed != 0 {
-            return agree(&*self.group, mine);
-        }
-        same_revision([highest, lowest])?;
-        if let Some(Attempt::Running(saving)) = saving {
-            self.complete = self.complete_with(Some(saving.key()));
-            // Not only at the next checkpoint: a job may take but one.
-            if self.layouts.len() > 1 {
-                self.drop_old_layouts();
-            }
-        }
-        Ok(())
+        self.wait_in(Call::Wait).map(drop)
+    }
+
+    /// Waits until the last revision is complete, as a part of `call`. Collective.
+    pub(super) fn wait_in(&mut self, call: Call) -> Result<Entry> {
+        self.enter_if(call, Ok(())).map(|(entry, ())| entry)
     }
 
     /// What the ranks compare by a maximum: the number of the revision under way, 0 for none, and its complement, whose
@@ -82,13 +72,9 @@ impl Inner {
     }
 
     pub(super) fn close(mut self) -> Result<()> {
-        let waited = self.wait();
-        let ended = match (&self.current, &waited) {
-            (Some(current), Ok(())) => lock(&current.ledger).end(),
-            _ => Ok(()),
-        };
-        let ended = agree(&*self.group, ended);
-        waited.and(ended)
+        let entry = self.wait_in(Call::Close)?;
+        let ended = self.current.as_ref().map_or(Ok(()), |current| lock(&current.ledger).end());
+        agree(self.group.with(&entry), ended)
     }
 
     /// Waits for this rank's part of the last revision.

@@ -16,6 +16,7 @@ mod settings;
 #[path = "../support/mod.rs"]
 mod support;
 mod table;
+mod together;
 
 /// A test for each scenario, and the list that is compared with the table.
 macro_rules! scenarios {
@@ -36,6 +37,7 @@ scenarios! {
         layout_file_out_of_sight in_use_by_this_program in_use_by_a_half_dead_job shm_is_full io_error_at_open;
     arguments: option_out_of_range name_odd name_empty name_long name_leaves_its_folder name_twice name_unknown
         shape_overflows too_many_dimensions box_outside;
+    together: calls_differ closed_beside_a_call not_restored;
     outputs: output_shorter output_is_no_file;
     settings: time_out_of_range setting_unknown setting_ill_typed settings_no_toml settings_no_file
         settings_file_missing variable_out_of_range settings_differ;

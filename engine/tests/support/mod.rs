@@ -28,7 +28,13 @@ use mainstay_engine::{
     group::{Group, ThreadGroup},
     space::format::ElementType,
 };
-use std::{path::Path, sync::Arc, thread};
+use std::{
+    path::Path,
+    process,
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
+};
 use tempfile::TempDir;
 
 /// A small job in which so many ranks write for all.
@@ -40,6 +46,22 @@ pub fn aggregating(aggregators: u32) -> Config {
         buffer_bytes: 64 << 10,
         ..Config::default()
     }
+}
+
+/// Does `work`, and ends the whole test program where that comes to no end: ranks that wait for each other cannot be
+/// ended one by one.
+pub fn bounded<T>(what: &str, work: impl FnOnce() -> T) -> T {
+    let (done, told) = mpsc::channel::<()>();
+    let what = what.to_owned();
+    thread::spawn(move || {
+        if let Err(mpsc::RecvTimeoutError::Timeout) = told.recv_timeout(Duration::from_secs(60)) {
+            tell!("{what}: the ranks wait for ever");
+            process::abort();
+        }
+    });
+    let worked = work();
+    drop(done);
+    worked
 }
 
 /// Runs `work` once for each rank, on a thread of its own; what they returned, by rank.

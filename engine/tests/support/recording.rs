@@ -6,7 +6,7 @@ use super::{
     whole,
 };
 use mainstay_engine::{
-    Config, Error, ErrorKind, Session, Stage,
+    Config, Error, ErrorKind, Session, Stage, Start,
     group::{Group, Solo, ThreadGroup},
     space::format::BLOCK_BYTES,
 };
@@ -53,6 +53,8 @@ impl Shape {
             io_threads: 1,
             portion_bytes: 1 << 20,
             aggregators: self.aggregators,
+            // The jobs go on writing over what those before have left.
+            start: Start::Fresh,
             ..Config::default()
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{
     Part,
-    words::{Answer, Failed, Word},
+    words::{Answer, Failed, News, Word},
 };
 use crate::{
     device::{Access, Device},
@@ -89,7 +89,7 @@ impl Inner {
             _ => Instant::now(),
         };
         let desk = Desk {
-            group: &**group,
+            group: group.between_two(),
             device: &**device,
             threads: io,
             pool,
@@ -104,18 +104,22 @@ impl Inner {
         Ok(())
     }
 
-    /// Waits for what it has under way for its members, and tells each what became of it. Collective.
-    pub(super) fn answer(&mut self) -> Result<()> {
+    /// Tells its members what became of what it has under way for them; `waits`: once it has come to its end. Collective.
+    pub(super) fn tell_news(&mut self, waits: bool) -> Result<()> {
         let Part::Aggregator(duty) = &mut self.aggregators.part else { return Ok(()) };
-        for Served { rank, saving } in duty.served.drain(..) {
-            let answer = match saving {
+        for Served { rank, saving } in std::mem::take(&mut duty.served) {
+            let news = match saving {
+                Ok(saving) if !waits && saving.poll().is_none() => {
+                    duty.served.push(Served { rank, saving: Ok(saving) });
+                    News::UnderWay
+                }
                 Ok(saving) => {
                     let outcome = saving.wait().map_err(|error| Failed::of(&error));
-                    Answer { outcome, ledger: Some(saving.give_back()) }
+                    News::Ended(Answer { outcome, ledger: Some(saving.give_back()) })
                 }
-                Err(answer) => *answer,
+                Err(answer) => News::Ended(*answer),
             };
-            tell(&*self.group, rank, &answer)?;
+            tell(self.group.between_two(), rank, &news)?;
         }
         Ok(())
     }

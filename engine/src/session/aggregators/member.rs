@@ -2,7 +2,7 @@
 
 use super::{
     Part,
-    words::{Answer, Failed, Word},
+    words::{Answer, Failed, News, Word},
 };
 use crate::{
     error::{Error, Result},
@@ -40,13 +40,13 @@ impl Inner {
         match &handed {
             // Nobody listens.
             Ok(()) | Err(Error::GroupFailed { .. }) => {}
-            Err(error) => tell(&*self.group, aggregator, &Word::GivenUp(Failed::of(error)))?,
+            Err(error) => tell(self.group.between_two(), aggregator, &Word::GivenUp(Failed::of(error)))?,
         }
         handed
     }
 
     fn hand_over_all(&self, aggregator: usize, staging: Staging) -> Result<()> {
-        let (group, saving) = (&*self.group, staging.saving().clone());
+        let (group, saving) = (self.group.between_two(), staging.saving().clone());
         tell(group, aggregator, &Word::Order(Box::new(saving.order(aggregator))))?;
         let send = |mut at: u64, blocks: &[u8]| {
             for piece in blocks.chunks(self.aggregators.piece_bytes as usize) {
@@ -67,17 +67,22 @@ impl Inner {
         Ok(())
     }
 
-    /// What became of what was handed over, by the word of `aggregator`. Collective.
-    pub(super) fn hear_answer(&mut self, aggregator: usize) {
-        let outcome = hear(&*self.group, aggregator).and_then(|Answer { outcome, ledger }| {
-            if let (Some(ledger), Some(current)) = (ledger, &self.current) {
-                lock(&current.ledger).take_back(aggregator, ledger);
+    /// What `aggregator` knows of what was handed over; whether it has come to its end. Collective.
+    pub(super) fn hear_news(&mut self, aggregator: usize) -> bool {
+        let outcome = match hear(self.group.between_two(), aggregator) {
+            Ok(News::UnderWay) => return false,
+            Ok(News::Ended(Answer { outcome, ledger })) => {
+                if let (Some(ledger), Some(current)) = (ledger, &self.current) {
+                    lock(&current.ledger).take_back(aggregator, ledger);
+                }
+                outcome.map_err(|failed| failed.on(aggregator))
             }
-            outcome.map_err(|failed| failed.on(aggregator))
-        });
+            Err(error) => Err(error),
+        };
         if let Some(Attempt::Running(saving)) = &self.saving {
             saving.end_as_told(outcome);
         }
+        true
     }
 
     /// Whether the shard that was handed over is durable. Nobody says so before the next collective call; so the

@@ -103,17 +103,31 @@ impl Inner {
     /// Waits for this rank's part of the last revision, and for those that it has under way for others; all ranks
     /// learn what became of theirs. Collective.
     pub(super) fn settle_together(&mut self) -> Result<()> {
-        match &mut self.aggregators.part {
-            Part::Member { aggregator, waits } => {
-                if std::mem::take(waits) {
-                    let aggregator = *aggregator;
-                    self.hear_answer(aggregator);
-                }
-            }
-            Part::Alone => {}
-            Part::Aggregator(_) => self.answer()?,
+        self.exchange_news(true)?;
+        match &self.aggregators.part {
+            // Its aggregator is in a call that waits for nothing, as the all-reduce is going to tell.
+            Part::Member { waits: true, .. } => Ok(()),
+            _ => self.settle(),
         }
-        self.settle()
+    }
+
+    /// As `settle_together`, and waits for nothing. Collective.
+    pub(super) fn look_together(&mut self) -> Result<()> {
+        self.exchange_news(false)
+    }
+
+    fn exchange_news(&mut self, waits_for_all: bool) -> Result<()> {
+        match self.aggregators.part {
+            Part::Member { aggregator, waits: true } => {
+                let has_ended = self.hear_news(aggregator);
+                if let Part::Member { waits, .. } = &mut self.aggregators.part {
+                    *waits = !has_ended;
+                }
+                Ok(())
+            }
+            Part::Member { .. } | Part::Alone => Ok(()),
+            Part::Aggregator(_) => self.tell_news(waits_for_all),
+        }
     }
 }
 

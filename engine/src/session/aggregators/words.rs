@@ -25,7 +25,15 @@ pub(super) enum Word {
     GivenUp(Failed),
 }
 
-/// From the aggregator: what became of it.
+/// From the aggregator, in each collective call until it was told what became of it.
+#[derive(Serialize, Deserialize)]
+pub(super) enum News {
+    /// Nobody waits for it in this call.
+    UnderWay,
+    Ended(Answer),
+}
+
+/// What became of it.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Answer {
     pub(super) outcome: Result<PhaseRecord, Failed>,

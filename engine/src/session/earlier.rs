@@ -1,0 +1,39 @@
+//! What earlier jobs have saved is pushed out only by a job that has restored or read it, or that means it (`start`).
+//!
+//! What must hold: the answer follows from what all ranks know, so that it is the same on all of them.
+
+use super::{entry::Call, inner::Inner};
+use crate::{
+    commit::Complete,
+    error::{Error, ErrorKind, Result},
+};
+
+impl Inner {
+    /// A call that reads, `read`: once it has come to anything, or found nothing that can be read, the program knows what
+    /// is there.
+    pub(super) fn reading<T>(&mut self, read: impl FnOnce(&mut Inner) -> Result<T>) -> Result<T> {
+        let came = read(self);
+        if came.as_ref().err().is_none_or(|error| error.kind() == ErrorKind::Damaged) {
+            self.unread = false;
+        }
+        came
+    }
+
+    /// Refuses what `call` would begin where it pushes out what nobody has read. `put` alone may only add to what there
+    /// is, as a log does, and is refused once something has to go.
+    pub(super) fn check_read(&self, call: Call) -> Result<()> {
+        let is_earlier = |revision: &&Complete| revision.key.lineage != self.lineage;
+        let oldest = self.complete.iter().rfind(is_earlier);
+        match oldest {
+            Some(oldest) if self.unread && (call != Call::Put || self.is_full()) => {
+                Err(Error::NotRestored { path: self.device.path(), revision: oldest.key.number })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the next complete revision pushes one out.
+    fn is_full(&self) -> bool {
+        self.complete.len() >= self.config.keep as usize
+    }
+}

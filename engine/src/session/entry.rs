@@ -1,0 +1,229 @@
+//! The one way into a collective call. A call *arrives*: what it finds unfinished is given up, and what is under way
+//! is settled with the ranks that write for others. Then the ranks *enter*: the first all-reduce of the call, of one
+//! shape whatever the call is, tells all of them whether they make the same call and what became of the last revision.
+//!
+//! What must hold: nobody reaches the other ranks but with an [`Entry`], which `enter` alone hands out; before that
+//! ranks that make different calls wait for each other nowhere but in that all-reduce.
+
+use super::{
+    inner::Inner,
+    settle::{Attempt, same_revision},
+};
+use crate::{
+    error::{Error, Result, numbered},
+    group::{Group, agree, gather},
+};
+use std::{iter, ops::Range};
+
+/// What a call tells the others in the first all-reduce.
+const FACTS: usize = 7;
+
+/// The ranks of the session: who they are is known to all, and talking to them takes an [`Entry`].
+pub(super) struct Ranks(Box<dyn Group>);
+
+/// A call that has settled what was there before, and has still to meet the other ranks.
+#[must_use]
+pub(super) struct Arrival {
+    call: Call,
+    /// What became of this rank's part of the last revision; of calls that settle it.
+    previous: Result<()>,
+}
+
+/// All ranks are in the same call.
+pub(super) struct Entry(());
+
+/// What the ranks have told each other.
+pub(super) struct Told {
+    /// Whether the last revision failed on any rank.
+    failed: bool,
+    /// What became of it on this one.
+    previous: Result<()>,
+    /// Of each fact the highest.
+    pub(super) facts: [u64; FACTS],
+}
+
+/// A collective call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Call {
+    Begin,
+    Checkpoint,
+    Put,
+    Abandon,
+    Wait,
+    Restore,
+    Get,
+    GetBytes,
+    Due,
+    Close,
+}
+
+impl Call {
+    /// As in Rust, Python, and behind `mainstay_` in C.
+    fn name(self) -> &'static str {
+        match self {
+            Call::Begin => "begin",
+            Call::Checkpoint => "checkpoint",
+            Call::Put => "put",
+            Call::Abandon => "abandon",
+            Call::Wait => "wait",
+            Call::Restore => "restore",
+            Call::Get => "get",
+            Call::GetBytes => "get_bytes",
+            Call::Due => "due",
+            Call::Close => "close",
+        }
+    }
+
+    /// Whether it waits for the last revision. `due` is called at every step, and does not.
+    fn settles(self) -> bool {
+        self != Call::Due
+    }
+
+    /// Whether it begins a checkpoint.
+    fn begins(self) -> bool {
+        matches!(self, Call::Begin | Call::Checkpoint | Call::Put)
+    }
+}
+
+impl Ranks {
+    pub(super) fn new(group: Box<dyn Group>) -> Ranks {
+        Ranks(group)
+    }
+
+    pub(super) fn rank(&self) -> usize {
+        self.0.rank()
+    }
+
+    pub(super) fn size(&self) -> usize {
+        self.0.size()
+    }
+
+    /// All of them.
+    pub(super) fn with(&self, _: &Entry) -> &dyn Group {
+        &*self.0
+    }
+
+    /// For messages between a rank and the one that writes for it, never for a collective.
+    pub(super) fn between_two(&self) -> &dyn Group {
+        &*self.0
+    }
+}
+
+impl Entry {
+    /// At the opening all ranks are in that.
+    pub(super) fn opening() -> Entry {
+        Entry(())
+    }
+}
+
+impl Inner {
+    /// Gives up what was begun and not finished, and waits for what is under way, if `call` does.
+    /// An error is this rank's alone: the session is over.
+    pub(super) fn arrive(&mut self, call: Call) -> Result<Arrival> {
+        if let Some(over) = &self.over {
+            return Err(over.clone());
+        }
+        self.fail_unfinished();
+        let previous = if call.settles() { self.settle_together() } else { self.look_together() };
+        Ok(Arrival { call, previous })
+    }
+
+    /// The first all-reduce of a call. An error is the same on all ranks, or the group's. Collective.
+    pub(super) fn enter(&mut self, arrival: Arrival, facts: [u64; FACTS]) -> Result<(Entry, Told)> {
+        let Arrival { call, previous } = arrival;
+        let [newest, oldest] = self.under_way();
+        let [a, b, c, d, e, f, g] = facts;
+        let code = call as u64;
+        let mut numbers = [code, !code, u64::from(previous.is_err()), newest, oldest, a, b, c, d, e, f, g];
+        let told = self.group.0.all_max(&mut numbers);
+        let entry = Entry(());
+        let [highest, lowest, failed, newest, oldest, facts @ ..] = numbers;
+        if told.is_ok() && highest != !lowest {
+            // What is under way stays so: whatever call the ranks make together tells what became of it.
+            return Err(self.tell_apart(call));
+        }
+        if !call.settles() {
+            return told.map(|()| (entry, Told { failed: false, previous: Ok(()), facts }));
+        }
+        let saving = self.saving.take();
+        told?;
+        let previous = if failed == 0 { same_revision([newest, oldest]) } else { previous };
+        let failed = failed != 0 || previous.is_err();
+        if let (false, Some(key)) = (failed, saving.as_ref().and_then(Attempt::key)) {
+            self.complete = self.complete_with(Some(key));
+            // Not only at the next checkpoint: a job may take but one. That looks at new holds first.
+            if self.layouts.len() > 1 && !call.begins() {
+                self.drop_old_layouts();
+            }
+        }
+        Ok((entry, Told { failed, previous, facts }))
+    }
+
+    /// Arrives and enters, where no more is to be told than whether this rank is `ready`: if one is not, all ranks get
+    /// the same named error. What became of the last revision is told first, but for `restore`, which goes back behind
+    /// it. Collective.
+    pub(super) fn enter_if<T>(&mut self, call: Call, ready: Result<T>) -> Result<(Entry, T)> {
+        let arrival = self.arrive(call)?;
+        let (entry, told) = self.enter(arrival, [u64::from(ready.is_err()), 0, 0, 0, 0, 0, 0])?;
+        let (group, is_ready) = (self.group.with(&entry), told.facts[0] == 0);
+        if call != Call::Restore {
+            told.previous(group)?;
+        }
+        let ready = if is_ready { ready? } else { agree(group, ready)? };
+        Ok((entry, ready))
+    }
+}
+
+impl Inner {
+    /// The ranks have made different calls, and know it: they tell each other which. After a `close` among them the
+    /// session is over on all. Collective.
+    fn tell_apart(&mut self, call: Call) -> Error {
+        let names = match gather(&*self.group.0, &call.name().to_owned()) {
+            Ok(names) => names,
+            Err(error) => return error,
+        };
+        let is_over = names.iter().any(|name| name == Call::Close.name());
+        let error = Error::CallMismatch { calls: who_called_what(&names), is_over };
+        self.over = is_over.then(|| error.clone());
+        error
+    }
+}
+
+/// "rank 0 called checkpoint, ranks 1 to 3 close": each call once, in the order of the first rank that made it.
+fn who_called_what(names: &[String]) -> String {
+    let mut calls: Vec<(&str, Vec<Range<u32>>)> = Vec::new();
+    for (rank, name) in (0..).zip(names) {
+        let at = calls.iter().position(|(call, _)| call == name).unwrap_or_else(|| {
+            calls.push((name, Vec::new()));
+            calls.len() - 1
+        });
+        match calls[at].1.last_mut() {
+            Some(last) if last.end == rank => last.end += 1,
+            _ => calls[at].1.push(rank..rank + 1),
+        }
+    }
+    let verbs = iter::once(" called").chain(iter::repeat(""));
+    let text =
+        |((call, ranks), verb): (&(&str, Vec<Range<u32>>), &str)| format!("{}{verb} {call}", numbered("rank", ranks));
+    calls.iter().zip(verbs).map(text).collect::<Vec<_>>().join(", ")
+}
+
+impl Told {
+    /// What became of the last revision, the same named error on all ranks. Collective where it failed.
+    pub(super) fn previous(self, group: &dyn Group) -> Result<()> {
+        if self.failed { agree(group, self.previous) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_call_is_told_once_with_its_ranks() {
+        let told = |names: &[&str]| who_called_what(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        assert_eq!(told(&["checkpoint", "close"]), "rank 0 called checkpoint, rank 1 close");
+        assert_eq!(told(&["wait", "put", "put", "put"]), "rank 0 called wait, ranks 1 to 3 put");
+        assert_eq!(told(&["get", "due", "get", "get"]), "ranks 0, 2 to 3 called get, rank 1 due");
+    }
+}

@@ -1,0 +1,61 @@
+"""Ranks that make different collective calls, and a session that outlives MPI, with each MPI: all ranks are told by Mainstay's
+errors, where they ended in the MPI's own, about truncated messages, or waited for ever. Other languages: the fault table."""
+
+import subprocess
+
+import pytest
+from faults.stage import LINE
+from mpi import MPICH, OPENMPI
+from programs import build_c
+
+LIMIT_S = 60
+
+
+@pytest.fixture(params=[OPENMPI, MPICH], ids=str)
+def calls(request, scratch):
+    """Runs a job of three ranks that make calls; the statuses that were told, by rank and call."""
+    program = build_c(["faults.c"], "faults", "-Wno-misleading-indentation", mpi=request.param)
+
+    def run(*commands):
+        job = request.param.mpiexec(3, [program, scratch / "space", *commands])
+        done = subprocess.run(
+            job, cwd=scratch, env=request.param.environment(scratch), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, errors="replace", timeout=LIMIT_S,
+        )  # fmt: skip
+        said = [(int(rank), *rest) for rank, *rest in LINE.findall(done.stdout)]
+        assert done.returncode == 0 and sum(call == "end" for _, call, _, _ in said) == 3, done.stdout
+        return said
+
+    return run
+
+
+def told(said, status):
+    return sorted((rank, call) for rank, call, was, _ in said if was == status)
+
+
+@pytest.mark.parametrize("aggregators", [0, 1])
+def test_ranks_that_make_different_calls(calls, aggregators):
+    pairs = [("save:2", "checkpoint", "wait"), ("wait", "wait", "restore"), ("restore", "restore", "save:3")]
+    for first, name, second in pairs:
+        said = calls(
+            f"set:aggregators={aggregators}", "open", "restore", "save:1", f"@0:{first}", f"@1:{second}", f"@2:{first}",
+            "wait", "restore", "holds:1", "close",
+        )  # fmt: skip
+        other = "checkpoint" if second.startswith("save") else second
+        assert told(said, "CALL_MISMATCH") == [(0, name), (1, other), (2, name)], said
+        text = f"ranks 0, 2 called {name}, rank 1 {other};"
+        assert all(text in words for *_, was, words in said if was == "CALL_MISMATCH"), said
+
+
+def test_a_rank_that_closes_ends_the_session_for_all(calls):
+    said = calls("open", "save:1", "wait", "@0:save:2", "@1:close", "@2:restore", "@0:close", "@2:close")
+    assert told(said, "CALL_MISMATCH") == [(0, "checkpoint"), (0, "close"), (1, "close"), (2, "close"), (2, "restore")]
+    text = "rank 0 called checkpoint, rank 1 close, rank 2 restore;"
+    assert all(text in words for *_, was, words in said if was == "CALL_MISMATCH"), said
+    assert not [one for one in calls("open", "restore", "holds:1", "close") if one[2] == "WRONG"]
+
+
+def test_a_close_after_the_end_of_mpi_says_so(calls):
+    said = calls("open", "save:1", "wait", "finalize", "close")
+    assert told(said, "GROUP_FAILED") == [(0, "close"), (1, "close"), (2, "close")], said
+    assert all("MPI was finalized" in words for *_, was, words in said if was == "GROUP_FAILED"), said
