@@ -38,7 +38,9 @@ pub(super) struct Back {
 }
 
 impl Inner {
-    pub(super) fn restore(&mut self) -> Result<Option<Restored>> {
+    pub(super) fn restore(&mut self, ready: Result<()>) -> Result<Option<Restored>> {
+        let ready = ready.and_then(|()| self.regions.look_to_fill());
+        agree(&*self.group, ready)?;
         let restored = self.restore_newest();
         // What is saved is what was just read.
         self.due.schedule.begin(Instant::now());
