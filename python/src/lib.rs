@@ -7,6 +7,7 @@
 
 mod buffer;
 mod error;
+mod follow;
 mod got;
 mod group;
 mod notes;
