@@ -19,7 +19,11 @@ use std::ffi::{c_char, c_void};
 /// As said.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code)]
-pub unsafe extern "C" fn mainstay_follow(session: *mut Session, name: *const c_char, pointer: *mut *mut c_void) -> Status {
+pub unsafe extern "C" fn mainstay_follow(
+    session: *mut Session,
+    name: *const c_char,
+    pointer: *mut *mut c_void,
+) -> Status {
     guard(|| {
         // SAFETY: the caller's promises are passed on.
         let (session, name) = unsafe { (session_of(session)?, name_of(name)?) };
@@ -59,8 +63,8 @@ pub unsafe extern "C" fn mainstay_follow_call(
 }
 
 /// Has the region that is protected under `name` lie at `data` from now on, as after a realloc. `shape` holds
-/// `dimensions` numbers of elements, slowest first; 0 and NULL: the shape stays. So does all else that was said of it;
-/// of one in no shape (mainstay_protect) an element is a byte. A pointer that it follows points to `data` already.
+/// `dimensions` numbers of elements, slowest first (one number of bytes for a region of mainstay_protect); 0 and NULL:
+/// the shape stays. So does all else that was said of the region. A pointer that it follows points to `data` already.
 /// MAINSTAY_REGION_MISSING: no region has this name. Local.
 ///
 /// # Safety

@@ -4,7 +4,9 @@
 
 mod support;
 
-use mainstay_engine::{Config, Error, ErrorKind, Region, Result, Session, Stage, group::Solo, space::format::ElementType};
+use mainstay_engine::{
+    Config, Error, ErrorKind, Region, Result, Session, Stage, group::Solo, space::format::ElementType,
+};
 use std::{
     path::Path,
     sync::{
@@ -171,7 +173,10 @@ fn a_null_pointer_is_refused_on_all_ranks_by_name() {
             };
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
             let text = error.to_string();
-            assert!(text.contains("\"prev\": a null pointer") && (rank == 1 || text.starts_with("on rank 1: ")), "{text}");
+            assert!(
+                text.contains("\"prev\": a null pointer") && (rank == 1 || text.starts_with("on rank 1: ")),
+                "{text}"
+            );
             all.pointers[1].store(there, Ordering::Relaxed);
             all.hold(rank, 1);
         }

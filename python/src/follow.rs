@@ -4,7 +4,11 @@
 //! What must hold: what the function gave is held until the engine's call has ended, and no longer, so that a program
 //! keeps no array of an older step.
 
-use crate::{buffer::Buffer, open::{Open, closed}, session::Session};
+use crate::{
+    buffer::Buffer,
+    open::{Open, closed},
+    session::Session,
+};
 use mainstay_engine::{Error, Region, space::format::PlaceInWhole};
 use pyo3::prelude::*;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -58,9 +62,7 @@ impl Session {
             let of = |(name, followed): (&String, &Followed)| (name.clone(), followed.function.clone_ref(py));
             followed.map(|all| all.iter().map(of).collect()).unwrap_or_default()
         };
-        let given = |(name, function): (String, Py<PyAny>)| {
-            ask(&name, function.bind(py)).map(|buffer| (name, buffer))
-        };
+        let given = |(name, function): (String, Py<PyAny>)| ask(&name, function.bind(py)).map(|buffer| (name, buffer));
         functions.into_iter().map(given).collect()
     }
 }
@@ -88,7 +90,9 @@ impl Now {
     }
 
     fn get(&self) -> Result<Region, Error> {
-        self.lock().clone().ok_or_else(|| Error::Internal { what: "a followed region was asked for in no call".to_owned() })
+        self.lock()
+            .clone()
+            .ok_or_else(|| Error::Internal { what: "a followed region was asked for in no call".to_owned() })
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Region>> {

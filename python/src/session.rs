@@ -87,7 +87,13 @@ impl Session {
             let (path, config) = agree(&*group, checked)?;
             Ok((Engine::open(group, &path, config)?, path))
         })?;
-        let open = Open { engine: Some(engine), held: HashMap::new(), followed: HashMap::new(), files: Files::default(), ends };
+        let open = Open {
+            engine: Some(engine),
+            held: HashMap::new(),
+            followed: HashMap::new(),
+            files: Files::default(),
+            ends,
+        };
         Ok(Session { path, rank, size, open: Mutex::new(Some(open)) })
     }
 }
@@ -437,13 +443,16 @@ impl Session {
     /// A function of the program often holds the object that holds this session.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         match self.open.try_lock() {
-            Ok(open) => open.iter().flat_map(|open| open.followed.values()).try_for_each(|one| visit.call(&one.function)),
+            Ok(open) => {
+                open.iter().flat_map(|open| open.followed.values()).try_for_each(|one| visit.call(&one.function))
+            }
             Err(_) => Ok(()),
         }
     }
 
     fn __clear__(&self) {
-        let followed = self.open.try_lock().ok().and_then(|mut open| open.as_mut().map(|open| take(&mut open.followed)));
+        let followed =
+            self.open.try_lock().ok().and_then(|mut open| open.as_mut().map(|open| take(&mut open.followed)));
         // Their own code may run now.
         drop(followed);
     }
@@ -459,7 +468,11 @@ impl Session {
 }
 
 /// Where a box lies, if it is one.
-fn place_of(name: &str, global_shape: Option<Vec<u64>>, offset: Option<Vec<u64>>) -> Result<Option<PlaceInWhole>, Error> {
+fn place_of(
+    name: &str,
+    global_shape: Option<Vec<u64>>,
+    offset: Option<Vec<u64>>,
+) -> Result<Option<PlaceInWhole>, Error> {
     match (global_shape, offset) {
         (Some(global_shape), Some(offset)) => Ok(Some(PlaceInWhole { global_shape, offset })),
         (None, None) => Ok(None),

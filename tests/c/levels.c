@@ -67,6 +67,7 @@ int main(int argc, char **argv) {
 
   while (step < to) {
     for (i = 1; i < CELLS - 1; i++) next[i] = 2 * cur[i] - prev[i] + 0.25 * (cur[i - 1] - 2 * cur[i] + cur[i + 1]);
+    next[0] = cur[0], next[CELLS - 1] = cur[CELLS - 1];
     spare = prev, prev = cur, cur = next, next = spare;
     step++;
     list = grown(session, list, step);

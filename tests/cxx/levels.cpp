@@ -50,6 +50,7 @@ static void run(const char *space, std::uint64_t from, std::uint64_t to, bool fo
   while (step < to) {
     for (std::size_t i = 1; i < cells - 1; i++)
       next[i] = 2 * cur[i] - prev[i] + 0.25 * (cur[i - 1] - 2 * cur[i] + cur[i + 1]);
+    next.front() = cur.front(), next.back() = cur.back();
     std::swap(prev, cur), std::swap(cur, next);
     for (std::size_t i = 0; i < cells; i++) other[i] = owned[i] + cur[i];
     owned.swap(other);

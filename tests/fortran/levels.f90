@@ -70,6 +70,8 @@ program levels
   do while (step < to)
     next(2:cells - 1) = 2 * cur(2:cells - 1) - prev(2:cells - 1) &
                         + 0.25_real64 * (cur(:cells - 2) - 2 * cur(2:cells - 1) + cur(3:))
+    next(1) = cur(1)
+    next(cells) = cur(cells)
     spare => prev
     prev => cur
     cur => next

@@ -22,6 +22,7 @@ class Wave:
     def step(self, number):
         cur, prev = self.cur, self.prev
         self.next[1:-1] = 2 * cur[1:-1] - prev[1:-1] + 0.25 * (cur[:-2] - 2 * cur[1:-1] + cur[2:])
+        self.next[[0, -1]] = cur[[0, -1]]
         self.cur, self.prev, self.next = self.next, cur, prev
         self.fresh = self.fresh * 0.5 + number
         self.other_box[1:-1, 1:-1] = self.box[1:-1, 1:-1] + self.cur[:500].reshape(10, 50)

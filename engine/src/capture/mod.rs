@@ -15,9 +15,9 @@ mod shard;
 mod size;
 
 pub(crate) use copy::copy;
+pub(crate) use follow::Look;
 pub(crate) use notes::Notes;
 pub(crate) use output::{Marked, Outputs, sync_output};
-pub(crate) use follow::Look;
 pub(crate) use region::{Description, kind_of};
 pub use region::{Region, check_name};
 pub(crate) use regions::Regions;

@@ -153,7 +153,9 @@ impl Region {
             return Ok(Region { description: self.description.clone(), memory: self.memory.moved_to(address) });
         };
         if shape.is_empty() {
-            return Err(self.refused(format!("{count} elements, where it is protected as a single one without a shape")));
+            return Err(
+                self.refused(format!("{count} elements, where it is protected as a single one without a shape"))
+            );
         }
         // SAFETY: the caller's promise is passed on.
         unsafe { self.shaped(address, &[&[count], &shape[1..]].concat()) }
@@ -186,7 +188,9 @@ impl Region {
         let (now, was) = (&*self.description, &*old.description);
         if now.name != was.name || now.element != was.element {
             let (now, was) = (now.kind(), was.kind());
-            return Err(old.refused(format!("it was protected as {was} and would become {now}; unprotect it and protect it anew")));
+            return Err(old.refused(format!(
+                "it was protected as {was} and would become {now}; unprotect it and protect it anew"
+            )));
         }
         let Some(place) = was.place.clone().filter(|_| now.place.is_none()) else { return Ok(self) };
         if let Some(why) = place.refusal(now.element, &now.shape) {

@@ -105,7 +105,8 @@ impl Regions {
     }
 
     fn index(&self, name: &str) -> Result<usize> {
-        let found = self.names.contains(name).then(|| self.list.iter().position(|region| region.description.name == name));
+        let found =
+            self.names.contains(name).then(|| self.list.iter().position(|region| region.description.name == name));
         found.flatten().ok_or_else(|| {
             let why = "is not protected; give a name that is".to_owned();
             Error::RegionMissing { name: name.to_owned(), why }
