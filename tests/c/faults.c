@@ -346,7 +346,7 @@ static void nulls(void) {
   said("move(session)", mainstay_move(NULL, "step", step, 1, &one));
   said("move(name)", mainstay_move(session, NULL, step, 1, &one));
   said("move(data)", mainstay_move(session, "step", NULL, 1, &one));
-  said("move(data, no shape)", mainstay_move(session, "step", NULL, 0, NULL));
+  said("move(data-alone)", mainstay_move(session, "step", NULL, 0, NULL));
   said("move(shape)", mainstay_move(session, "step", step, 1, NULL));
   said("move_within(session)",
        mainstay_move_within(NULL, "step", step, MAINSTAY_U64, 1, &one, &one, &one, &one, &one));
