@@ -72,10 +72,10 @@ impl Levels {
     /// Every level holds its own step.
     #[track_caller]
     fn hold(&mut self, rank: usize, step: u64) {
-        for level in 0..self.pointers.len() {
+        for (level, name) in NAMES.iter().enumerate().take(self.pointers.len()) {
             let wanted = |cell| step.checked_sub(level as u64).map_or(0, |step| value_of(rank, step, cell));
             let wrong = self.level(level).iter().enumerate().position(|(cell, value)| *value != wanted(cell));
-            assert_eq!(wrong, None, "{} of rank {rank} is not that of step {step}", NAMES[level]);
+            assert_eq!(wrong, None, "{name} of rank {rank} is not that of step {step}");
         }
     }
 }

@@ -7,9 +7,11 @@ use super::region::Region;
 use crate::error::Result;
 use std::{fmt, ops::Range, sync::Arc};
 
+type Asked = dyn Fn(&Region) -> Result<Region> + Send + Sync;
+
 /// What a region is now, given what it was.
 #[derive(Clone)]
-pub(crate) struct Look(Arc<dyn Fn(&Region) -> Result<Region> + Send + Sync>);
+pub(crate) struct Look(Arc<Asked>);
 
 impl fmt::Debug for Look {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
