@@ -65,6 +65,9 @@ def test_every_type_and_call(scratch, compiler, standard):
         ("std::vector<std::string> v; s.read(\"v\", 0, v);", "only elements that memcpy copies"),
         ("const std::vector<int> v(2); s.read(\"v\", 0, v);", "const"),
         ("auto t = s;", "deleted"),
+        ("int v[2] = {}; s.follow(\"v\", &v[0]);", "error"),  # no variable that could point elsewhere
+        ("int v[2] = {}; s.follow(\"v\", v);", "error"),
+        ("std::vector<int *> v; s.move(\"v\", v);", "an address means nothing"),
         ("s.protect(\"v\", 1);", "error"),
     ],
 )  # fmt: skip

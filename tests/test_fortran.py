@@ -11,7 +11,7 @@ from mpi import ROOT
 from programs import FORTRAN_MODULE, FORTRAN_SOURCES, build_fortran
 
 RANKS = 3
-EVERY = 10
+EVERY = 11  # odd: the plate is in one array or the other
 KILL_AT = 60
 ENDLESS = 10**8  # steps: the job is killed long before
 FURTHER = 50  # steps after the last that the killed job told of

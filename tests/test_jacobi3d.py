@@ -16,7 +16,7 @@ from mpi import OPENMPI
 
 RANKS = 4
 CELLS = (40, 36, 20)
-EVERY = 10
+EVERY = 11  # odd: the field is in one array or the other
 KILL_AT = 60
 ENDLESS = 10**9  # steps: the job is killed long before
 FURTHER = 100  # steps after the last that the killed job told of

@@ -216,6 +216,8 @@ module mainstay
     procedure :: protect
     procedure, private :: protect_box_int32, protect_box_int64
     generic :: protect_box => protect_box_int32, protect_box_int64
+    procedure :: follow
+    procedure :: move
     procedure :: unprotect
     procedure :: protect_output
     procedure :: restore
@@ -238,6 +240,14 @@ module mainstay
     procedure :: last_record
     procedure :: close => close_session
   end type
+
+  ! Says where a region lies: c_loc of its first element, or c_null_ptr where there is none.
+  abstract interface
+    type(c_ptr) function mainstay_where() bind(C)
+      import :: c_ptr
+    end function
+  end interface
+  public :: mainstay_where
 
   interface
     function c_open_mpi(comm, path, options, session) bind(C, name="mainstay_fortran_open") result(status)
@@ -270,6 +280,20 @@ module mainstay
       type(*), dimension(..), intent(inout) :: data
       integer(c_int), value :: numbers
       integer(c_int64_t), intent(in) :: global_shape(*), offset(*)
+      integer(c_int) :: status
+    end function
+    function c_follow(session, name, where) bind(C, name="mainstay_fortran_follow") result(status)
+      import
+      type(c_ptr), value :: session
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_funptr), value :: where
+      integer(c_int) :: status
+    end function
+    function c_move(session, name, data) bind(C, name="mainstay_fortran_move") result(status)
+      import
+      type(c_ptr), value :: session
+      character(kind=c_char), intent(in) :: name(*)
+      type(*), dimension(..), intent(inout) :: data
       integer(c_int) :: status
     end function
     function c_unprotect(session, name) bind(C, name="mainstay_unprotect") result(status)
@@ -439,6 +463,28 @@ contains
     integer(c_int32_t), intent(in) :: global_shape(:), offset(:)
     integer, intent(out), optional :: stat
     call protect_box_int64(self, name, data, int(global_shape, c_int64_t), int(offset, c_int64_t), stat)
+  end subroutine
+
+  ! Has `where` say where the region `name` lies: once here, and once at each checkpoint and each restore. For programs
+  ! that swap pointers, or allocatables by move_alloc, whose regions would come back exchanged. `where` is a function of
+  ! a module, or of the main program: type(c_ptr) function where_cur() bind(C), with where_cur = c_loc(cur) for
+  ! protect("cur", cur), or c_loc(cur(1, 0)) for protect("cur", cur(1:n, 0:m)). The shape stays.
+  subroutine follow(self, name, where, stat)
+    class(mainstay_session), intent(in) :: self
+    character(*), intent(in) :: name
+    procedure(mainstay_where) :: where
+    integer, intent(out), optional :: stat
+    call settle(c_follow(self%handle, to_c(name), c_funloc(where)), stat)
+  end subroutine
+
+  ! What is protected under `name` lies in `data` from now on, also if that has another size: after an allocate, or a
+  ! move_alloc. A box of a global array stays the box at its offset.
+  subroutine move(self, name, data, stat)
+    class(mainstay_session), intent(in) :: self
+    character(*), intent(in) :: name
+    type(*), dimension(..), target, intent(inout) :: data
+    integer, intent(out), optional :: stat
+    call settle(c_move(self%handle, to_c(name), data), stat)
   end subroutine
 
   subroutine unprotect(self, name, stat)

@@ -167,8 +167,13 @@ static int memory_of(const CFI_cdesc_t *data, uint64_t memory[CFI_MAX_RANK + 1])
     return dimensions > 0;
 }
 
+/* mainstay_protect_within or mainstay_move_within. */
+typedef mainstay_status describe(mainstay_session *session, const char *name, void *data, uint32_t type, size_t dimensions,
+                                 const uint64_t *shape, const uint64_t *memory_shape, const uint64_t *memory_offset,
+                                 const uint64_t *global_shape, const uint64_t *offset);
+
 /* `global` and `offset` may be NULL. */
-static mainstay_status protect(mainstay_session *session, const char *name, const CFI_cdesc_t *data,
+static mainstay_status protect(describe *call, mainstay_session *session, const char *name, const CFI_cdesc_t *data,
                                const uint64_t *global, const uint64_t *offset)
 {
     static const uint64_t from[CFI_MAX_RANK + 1];
@@ -179,15 +184,39 @@ static mainstay_status protect(mainstay_session *session, const char *name, cons
     else if (!memory_of(data, memory))
         return refuse("region", name,
                       "neither contiguous in memory nor the inside of a larger array; pass a section whose bounds have no step");
-    return mainstay_protect_within(session, name, data->base_addr, type_of(data), dimensions, shape, memory, from, global,
-                                   offset);
+    return call(session, name, data->base_addr, type_of(data), dimensions, shape, memory, from, global, offset);
 }
 
 mainstay_status mainstay_fortran_protect(mainstay_session *session, const char *name, CFI_cdesc_t *data)
 {
     if (is_nowhere("region", name, data))
         return MAINSTAY_INVALID_ARGUMENT;
-    return protect(session, name, data, NULL, NULL);
+    return protect(mainstay_protect_within, session, name, data, NULL, NULL);
+}
+
+mainstay_status mainstay_fortran_move(mainstay_session *session, const char *name, CFI_cdesc_t *data)
+{
+    if (is_nowhere("region", name, data))
+        return MAINSTAY_INVALID_ARGUMENT;
+    return protect(mainstay_move_within, session, name, data, NULL, NULL);
+}
+
+typedef void *where_function(void);
+
+/* `context` is the function, of which ISO C makes no pointer to void but by its bytes. */
+static void *ask(void *context, uint64_t *count)
+{
+    where_function *where;
+    (void)count;
+    memcpy(&where, &context, sizeof where);
+    return where();
+}
+
+mainstay_status mainstay_fortran_follow(mainstay_session *session, const char *name, where_function *where)
+{
+    void *context;
+    memcpy(&context, &where, sizeof context);
+    return mainstay_follow_call(session, name, ask, context);
 }
 
 /* `numbers`: of `global` and of `offset`, one for each dimension of the array, in Fortran's order. */
@@ -204,7 +233,7 @@ mainstay_status mainstay_fortran_protect_box(mainstay_session *session, const ch
     shape_of(data, whole);
     if (!turn(global, numbers, whole) || !turn(offset, numbers, from))
         return refuse("region", name, "a negative number in global_shape or offset; the first cell has offset 0");
-    return protect(session, name, data, whole, from);
+    return protect(mainstay_protect_within, session, name, data, whole, from);
 }
 
 mainstay_status mainstay_fortran_begin(mainstay_session *session, int64_t bytes, int64_t *revision)

@@ -386,6 +386,49 @@ const char *mainstay_error_message(void);
 // The name of a status, without its prefix: "DISK_FULL". A number that is no status gives "UNKNOWN".
 const char *mainstay_status_name(uint32_t status);
 
+// Has the region that is protected under `name` read through a pointer variable of the program:
+// `mainstay_follow(session, "cur", (void **)&cur)`. For programs that swap pointers from step to step: protected by
+// address alone, two that were swapped come back exchanged. `*pointer` is read here, where it points to the region;
+// once at each checkpoint, at t1 (with mainstay_begin once more by the mainstay_checkpoint that ends it); and once at
+// each restore, which fills the memory that it points to then. Type, shape and box stay. NULL is an error of the
+// call on all ranks. A restore is refused while it and another region lie in the same memory. Local. The variable
+// stays where it is until the region is unprotected or the session is closed.
+mainstay_status mainstay_follow(mainstay_session *session,
+                                const char *name,
+                                void **pointer);
+
+// As mainstay_follow, where no variable holds the address: `where` is called in its place, with `context`. It returns
+// the address of the memory, and may set `*count`, which comes in as the number of elements along the slowest
+// dimension (1 where there is none), to what that is now. It calls nothing of this session.
+mainstay_status mainstay_follow_call(mainstay_session *session,
+                                     const char *name,
+                                     void *(*where)(void *context, uint64_t *count),
+                                     void *context);
+
+// Has the region that is protected under `name` lie at `data` from now on, as after a realloc. `shape` holds
+// `dimensions` numbers of elements, slowest first; 0 and NULL: the shape stays. So does all else that was said of it;
+// of one in no shape (mainstay_protect) an element is a byte. A pointer that it follows points to `data` already.
+// MAINSTAY_REGION_MISSING: no region has this name. Local.
+mainstay_status mainstay_move(mainstay_session *session,
+                              const char *name,
+                              void *data,
+                              size_t dimensions,
+                              const uint64_t *shape);
+
+// As mainstay_move, with all that mainstay_protect_within takes: `memory_shape` and `memory_offset` may both be NULL
+// (the elements follow one another), and so may `global_shape` and `offset` (the place in the global array stays).
+// The type is the one that was protected.
+mainstay_status mainstay_move_within(mainstay_session *session,
+                                     const char *name,
+                                     void *data,
+                                     uint32_t type,
+                                     size_t dimensions,
+                                     const uint64_t *shape,
+                                     const uint64_t *memory_shape,
+                                     const uint64_t *memory_offset,
+                                     const uint64_t *global_shape,
+                                     const uint64_t *offset);
+
 // Has every revision from now on carry the text `value` under `name`, until it is set anew: a step, a
 // version. Local. Names of up to 200 bytes, values of up to 64 KiB, both UTF-8. `mainstay show` prints
 // them. A checkpoint that was begun has its notes already: MAINSTAY_INVALID_ARGUMENT.

@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -121,6 +122,16 @@ template <class Elements> std::size_t bytes(const Elements &elements) {
   return std::size(elements) * sizeof(T);
 }
 
+/* Where a container has its elements, and how many: for mainstay_follow_call. */
+template <class T, class A> void *where_vector(void *context, std::uint64_t *count) {
+  auto &elements = *static_cast<std::vector<T, A> *>(context);
+  *count = elements.size();
+  return elements.data();
+}
+template <class Pointer> void *where_pointer(void *context, std::uint64_t *) {
+  return static_cast<Pointer *>(context)->get();
+}
+
 /* Not to be copied by memcpy, yet with protect() functions of their own. */
 template <class T> struct is_view : std::false_type {};
 #if __cplusplus >= 202002L
@@ -152,8 +163,8 @@ public:
   void protect(const std::string &name, T &value) {
     protect_elements(name, &value, {});
   }
-  /* The elements that the vector has now. Their address is taken here: what moves them (a push_back, a
-   * resize, an assignment) must be followed by unprotect and protect. */
+  /* The elements that the vector has now. Their address is taken here: where something moves them (a push_back, a
+   * resize, a swap), follow the vector too. */
   template <class T, class A> void protect(const std::string &name, std::vector<T, A> &elements) {
     static_assert(!std::is_same_v<T, bool>, "std::vector<bool> has no bytes of its own: use std::vector<char>");
     protect_elements(name, elements.data(), {elements.size()});
@@ -200,6 +211,30 @@ public:
     detail::check(mainstay_protect_within(handle_, detail::text(name), data, detail::element<T>::type, all.size(),
                                           all.data(), memory.data(), inside.data(), placed ? global.data() : nullptr,
                                           placed ? from.data() : nullptr));
+  }
+  /* Has the region that is protected under `name` read through a pointer variable: at each checkpoint what it points
+   * to then is saved, at each restore filled. For programs that swap pointers; mainstay_follow says more. The variable
+   * stays where it is for as long as the region is protected. */
+  template <class T> void follow(const std::string &name, T *&pointer) {
+    detail::check(mainstay_follow(handle_, detail::text(name), reinterpret_cast<void **>(&pointer)));
+  }
+  template <class T, class D> void follow(const std::string &name, std::unique_ptr<T[], D> &pointer) {
+    detail::check(mainstay_follow_call(handle_, detail::text(name),
+                                       detail::where_pointer<std::unique_ptr<T[], D>>, &pointer));
+  }
+  /* The elements that the vector has then, however many: it may be swapped, and grow. */
+  template <class T, class A> void follow(const std::string &name, std::vector<T, A> &elements) {
+    detail::check(mainstay_follow_call(handle_, detail::text(name), detail::where_vector<T, A>, &elements));
+  }
+  /* What is protected under `name` lies elsewhere from now on, or has another shape, as after a realloc. */
+  template <class T, class A> void move(const std::string &name, std::vector<T, A> &elements) {
+    move_elements(name, elements.data(), {elements.size()});
+  }
+  template <class T, class I> void move(const std::string &name, T *data, std::initializer_list<I> shape) {
+    move_elements(name, data, numbers(shape));
+  }
+  template <class T, class I> void move(const std::string &name, T *data, const std::vector<I> &shape) {
+    move_elements(name, data, numbers(shape));
   }
   /* `bytes` bytes at `data`, of no type. */
   void protect_bytes(const std::string &name, void *data, std::size_t bytes) {
@@ -323,6 +358,12 @@ private:
     element::shape(shape);
     const char *text = detail::text(name);
     detail::check(mainstay_protect_array(handle_, text, data, element::type, shape.size(), shape.data()));
+  }
+  template <class T> void move_elements(const std::string &name, T *data, std::vector<std::uint64_t> shape) {
+    using element = detail::element<T>;
+    element::shape(shape);
+    detail::check(mainstay_move_within(handle_, detail::text(name), data, element::type, shape.size(), shape.data(),
+                                       nullptr, nullptr, nullptr, nullptr));
   }
   /* With the dimensions of T itself behind. */
   template <class T> static std::vector<std::uint64_t> with_inner(std::vector<std::uint64_t> numbers) {

@@ -10,6 +10,7 @@ mod buffer;
 mod checkpoint;
 mod due;
 mod error;
+mod follow;
 mod group;
 mod memory;
 mod notes;

@@ -127,16 +127,8 @@ pub unsafe extern "C" fn mainstay_protect_within(
         let (element, shape) = (element_of(r#type)?, numbers_of(shape, dimensions, "shape")?);
         let memory_shape = numbers_of(memory_shape, dimensions, "memory_shape")?;
         let memory_offset = numbers_of(memory_offset, dimensions, "memory_offset")?;
-        let place = match (global_shape.is_null(), offset.is_null()) {
-            (true, true) => None,
-            _ => Some(place_of(global_shape, offset, dimensions)?),
-        };
         protect(session, name, |name| {
-            let region = match place {
-                Some(place) => Region::placed(name, data.cast(), element, shape, place),
-                None => Region::array(name, data.cast(), element, shape),
-            };
-            region?.within(memory_shape, memory_offset)
+            placed(name, data, element, shape, global_shape, offset)?.within(memory_shape, memory_offset)
         })
     })
 }
@@ -167,7 +159,30 @@ unsafe fn protect(
     session.engine.protect(region(&name)?)
 }
 
-fn element_of(code: u32) -> Result<ElementType, Error> {
+/// A region; `global_shape` and `offset` may both be null.
+///
+/// # Safety
+/// As for mainstay_protect_within.
+#[allow(unsafe_code)]
+pub(crate) unsafe fn placed(
+    name: &str,
+    data: *mut c_void,
+    element: ElementType,
+    shape: &[u64],
+    global_shape: *const u64,
+    offset: *const u64,
+) -> Result<Region, Error> {
+    // SAFETY: the caller's promises are passed on.
+    unsafe {
+        if global_shape.is_null() && offset.is_null() {
+            return Region::array(name, data.cast(), element, shape);
+        }
+        let place = place_of(global_shape, offset, shape.len())?;
+        Region::placed(name, data.cast(), element, shape, place)
+    }
+}
+
+pub(crate) fn element_of(code: u32) -> Result<ElementType, Error> {
     ElementType::from_code(code).ok_or_else(|| Error::argument("type", format!("{code} is no mainstay_type")))
 }
 

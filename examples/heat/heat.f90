@@ -9,12 +9,14 @@
 program heat
   use mpi
   use mainstay                                                                   ! saving
+  use, intrinsic :: iso_c_binding, only: c_loc, c_ptr                            ! saving
   use, intrinsic :: iso_fortran_env, only: int64, real64, output_unit
   implicit none
 
   real(real64), parameter :: diffusion = 0.2_real64
   real(real64), allocatable, target :: plate(:, :)  ! x, y: with a row of each neighbour, or the edge
-  real(real64), allocatable :: next(:, :)
+  real(real64), allocatable, target :: next(:, :)
+  real(real64), allocatable :: spare(:, :)
   integer, target :: step = 0
   integer :: n, first, rows, steps, rank, ranks, above, below, unit, error
   integer(int64) :: revision
@@ -43,6 +45,9 @@ program heat
   call session%protect("step", step)                                             ! saving
   call session%protect_box("plate", plate(:, 1:rows), [n + 2, n], [0, first])    ! saving
   ! ANCHOR_END: box
+  ! ANCHOR: follow
+  call session%follow("plate", where_plate)                                      ! saving: move_alloc swaps it
+  ! ANCHOR_END: follow
   call session%restore(revision)                                                 ! saving
   if (revision > 0 .and. rank == 0) print "(a, i0, a, i0)", "restored revision ", revision, ", step ", step
 
@@ -51,7 +56,9 @@ program heat
     next = plate
     next(1:n, 1:rows) = plate(1:n, 1:rows) + diffusion * (plate(:n - 1, 1:rows) + plate(2:, 1:rows) &
                         + plate(1:n, :rows - 1) + plate(1:n, 2:) - 4 * plate(1:n, 1:rows))
-    plate = next  ! not move_alloc: what is protected stays where it is
+    call move_alloc(plate, spare)
+    call move_alloc(next, plate)
+    call move_alloc(spare, next)
     step = step + 1
     if (session%due(step)) call session%checkpoint()                             ! saving
     if (rank == 0 .and. mod(step, 10) == 0) then
@@ -76,6 +83,13 @@ contains
     call get_command_argument(argument, word)
     read (word, *) number
   end function
+
+  ! ANCHOR: where
+  ! Where what is protected begins.                                              ! saving
+  type(c_ptr) function where_plate() bind(C)                                     ! saving
+    where_plate = c_loc(plate(0, 1))                                             ! saving
+  end function                                                                   ! saving
+  ! ANCHOR_END: where
 
   ! The rows at either side, which are those of the neighbours.
   subroutine exchange()

@@ -49,10 +49,10 @@ class Version:
         return scratch / self.language
 
 
-C = Version("C", (), False, cells=(176, 164, 88), steps=900, every=100, kill_at=560)
+C = Version("C", (), False, cells=(176, 164, 88), steps=1800, every=125, kill_at=960)
 PYTHON = Version(
     "Python", (OPENMPI.command("python"), HERE / "jacobi3d.py"), True,
-    cells=(112, 104, 56), steps=300, every=50, kill_at=190,
+    cells=(112, 104, 56), steps=600, every=75, kill_at=380,
 )  # fmt: skip
 
 CHECKPOINT = re.compile(r"checkpoint (\d+) of step (\d+): t1 ([\d.]+) s, t2-t1 ([\d.]+) ms, t3-t1 ([\d.]+) ms")

@@ -39,7 +39,7 @@ class Options(argparse.ArgumentParser):
         add("--dem", metavar="FILE", required=True, help="elevation model, made by dem.py")
         for side, default, way in (("nx", 128, "east"), ("ny", 128, "north"), ("nz", 96, "up")):
             add(f"--{side}", metavar="N", type=cells, default=default, help=f"cells of the grid {way} ({default})")
-        add("--steps", metavar="N", type=any_count, default=100, help="steps, of two sweeps each (100)")
+        add("--steps", metavar="N", type=any_count, default=100, help="steps, of a sweep each (100)")
         add("--out", metavar="FILE", help="write the final field: doubles [nx][ny][nz]")
         add("--first", metavar="FILE", help="write the field that the run begins with, restored or not")
         add("--progress", metavar="N", type=some, default=10, help="print a line every N steps (10)")
@@ -171,15 +171,16 @@ def run():
     means = Means(o.means, grid, ground.rock) if o.means else None
     if speaks:
         print(f"grid {o.nx} x {o.ny} x {o.nz} on {' x '.join(map(str, grid.blocks))} ranks, "
-              f"{field.nbytes / 1e6:.1f} MB a rank, {2 * ground.sweep_years:.1f} years a step")  # fmt: skip
+              f"{field.nbytes / 1e6:.1f} MB a rank, {ground.sweep_years:.1f} years a step")  # fmt: skip
 
     with opened(o, grid.comm) as session:
         restored = None
         if session:
             # ANCHOR: box
             session.protect("step", step)
-            # Without its ghosts, so that any number of ranks can share it out.
-            session.protect("temperature", field[INSIDE], global_shape=grid.cells, offset=grid.start)
+            # Which array that is, changes from step to step. Without its ghosts, so that any number of ranks can
+            # share it out.
+            session.protect("temperature", lambda: field[INSIDE], global_shape=grid.cells, offset=grid.start)
             # ANCHOR_END: box
             if means and speaks:
                 session.protect_output(o.means)  # one rank a file
@@ -197,9 +198,8 @@ def run():
             means.begin(goes_on=restored is not None)
 
         while step < o.steps:
-            # Two sweeps a step, so that the field always ends in the same array.
             ground.sweep(field, other)
-            ground.sweep(other, field)
+            field, other = other, field
             step += 1
             if step % o.progress == 0:
                 if means:
@@ -220,7 +220,7 @@ def run():
     if o.out:
         grid.write(field, o.out)
     if speaks:
-        print(f"done: {step} steps, {2 * ground.sweep_years * float(step):.0f} years")
+        print(f"done: {step} steps, {ground.sweep_years * float(step):.0f} years")
     return 3 if failures.count else 0
 
 

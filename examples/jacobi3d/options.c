@@ -17,7 +17,7 @@ static const char usage[] =
     "  --dem FILE        elevation model, made by dem.py\n"
     "  --nx N, --ny N, --nz N\n"
     "                    cells of the whole grid: east, north, up (128, 128, 96)\n"
-    "  --steps N         steps, of two sweeps each (100)\n"
+    "  --steps N         steps, of a sweep each (100)\n"
     "  --out FILE        write the final field: doubles [nx][ny][nz]\n"
     "  --first FILE      write the field that the run begins with, restored or not\n"
     "  --progress N      print a line every N steps (10)\n"

@@ -9,7 +9,7 @@
 typedef struct options {
     const char *dem;         /* elevation model, made by dem.py */
     size_t cells[3];         /* of the whole grid: east, north, up */
-    uint64_t steps;          /* each of two sweeps */
+    uint64_t steps;          /* each a sweep */
     uint64_t progress;       /* steps between two progress lines */
     const char *out;         /* where the final field goes, or NULL */
     const char *first;       /* where the field goes that the run begins with, or NULL */

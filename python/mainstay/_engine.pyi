@@ -2,7 +2,7 @@
 
 import io
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, ClassVar, Literal, Protocol, Self, SupportsFloat, SupportsIndex, final, overload, type_check_only
 
@@ -93,6 +93,13 @@ class Session:
     @property
     def size(self) -> int: ...
     def protect(
+        self,
+        name: str,
+        buffer: WriteableBuffer | _Array | Callable[[], WriteableBuffer | _Array],
+        global_shape: Sequence[SupportsIndex] | None = None,
+        offset: Sequence[SupportsIndex] | None = None,
+    ) -> None: ...
+    def move(
         self,
         name: str,
         buffer: WriteableBuffer | _Array,

@@ -2,11 +2,12 @@
 //!
 //! One noun a file. The interpreter is let go while the engine works; only the ranks' collectives
 //! (`group`) take it back. What must hold: memory that is protected is held as an exported buffer, so
-//! that nobody frees or moves it (`buffer`); no Python code runs inside a collective; no panic and no
+//! that nobody frees or moves it (`buffer`), or where a function gives it, during a call (`follow`); no Python code runs inside a collective; no panic and no
 //! error passes without a class of its own (`error`).
 
 mod buffer;
 mod error;
+mod follow;
 mod got;
 mod group;
 mod notes;

@@ -3,6 +3,7 @@
 use crate::{
     buffer::Buffer,
     error::{detached, raise},
+    follow::Followed,
     session::Session,
     stream::{self, Files},
 };
@@ -21,6 +22,8 @@ pub(crate) struct Open {
     pub(crate) engine: Option<Engine>,
     /// What is protected: the engine's regions point into it, so it goes last.
     pub(crate) held: HashMap<String, Buffer>,
+    /// What functions give, and the engine sees during a call alone.
+    pub(crate) followed: HashMap<String, Followed>,
     pub(crate) files: Files,
     /// Told to the group when all ranks end the session together.
     pub(crate) ends: Arc<AtomicBool>,
@@ -71,16 +74,20 @@ impl Session {
         stream::flush(py, &writers)
     }
 
-    /// As `call`, for what reads or fills the buffers: with an error if one is not where it was.
+    /// As `call`, for what reads or fills the buffers: with an error if one is not where it was, or is not given.
     pub(crate) fn call_held<T: Send>(
         &self,
         py: Python<'_>,
         call: impl FnOnce(&mut Engine, Result<(), Error>) -> Result<T, Error> + Send,
     ) -> PyResult<T> {
+        let given = self.ask_followed(py);
         self.local(py, |open| {
             let in_place = open.held.iter().try_for_each(|(name, buffer)| buffer.check(py, name));
+            let in_place = in_place.and_then(|()| open.show(&given));
             let engine = open.engine()?;
-            detached(py, || call(engine, in_place))
+            let called = detached(py, || call(engine, in_place));
+            open.hide();
+            called
         })
     }
 
@@ -110,6 +117,6 @@ impl Drop for Open {
     }
 }
 
-fn closed() -> Error {
+pub(crate) fn closed() -> Error {
     Error::argument("session", "it is closed; open another one")
 }

@@ -18,6 +18,7 @@ use mainstay_engine::{
     space::format::PlaceInWhole,
 };
 use pyo3::{
+    PyTraverseError, PyVisit,
     exceptions::PyBaseException,
     intern,
     prelude::*,
@@ -25,6 +26,7 @@ use pyo3::{
 };
 use std::{
     collections::HashMap,
+    mem::take,
     path::PathBuf,
     sync::{Arc, Mutex, atomic::AtomicBool},
 };
@@ -85,7 +87,13 @@ impl Session {
             let (path, config) = agree(&*group, checked)?;
             Ok((Engine::open(group, &path, config)?, path))
         })?;
-        let open = Open { engine: Some(engine), held: HashMap::new(), files: Files::default(), ends };
+        let open = Open {
+            engine: Some(engine),
+            held: HashMap::new(),
+            followed: HashMap::new(),
+            files: Files::default(),
+            ends,
+        };
         Ok(Session { path, rank, size, open: Mutex::new(Some(open)) })
     }
 }
@@ -99,6 +107,11 @@ impl Session {
     ///
     /// With `global_shape` and `offset` it is a box in a global array, which begins behind `offset` elements along
     /// each side: restore() on any number of ranks fills the boxes from those that were saved.
+    ///
+    /// A function in place of the buffer, `lambda: self.field`, is called here, at each checkpoint (with begin() there
+    /// and at the checkpoint() that ends it) and at each restore(), and gives the buffer of that moment, which is held
+    /// no longer than that: for programs that swap their arrays, or make new ones. What it raises, the call raises on
+    /// all ranks.
     #[pyo3(signature = (name, buffer, global_shape=None, offset=None))]
     fn protect(
         &self,
@@ -108,22 +121,45 @@ impl Session {
         global_shape: Option<Vec<u64>>,
         offset: Option<Vec<u64>>,
     ) -> PyResult<()> {
+        // What is no Unicode is refused with the other odd characters.
+        let name = name.to_string_lossy();
+        let place = place_of(&name, global_shape, offset);
+        if buffer.is_callable() {
+            let followed = place.and_then(|place| self.follow(&name, buffer, place));
+            return followed.map_err(|error| raise(py, &error));
+        }
         self.local(py, |open| {
-            // What is no Unicode is refused with the other odd characters.
-            let name = name.to_string_lossy();
-            let place = match (global_shape, offset) {
-                (Some(global_shape), Some(offset)) => Some(PlaceInWhole { global_shape, offset }),
-                (None, None) => None,
-                _ => {
-                    let why = "a box has both a global_shape and an offset; give the other one too";
-                    return Err(Error::argument(format!("region {name:?}"), why));
-                }
-            };
-            let buffer = Buffer::hold(&name, buffer)?;
-            open.engine()?.protect(buffer.region(&name, place)?)?;
-            open.held.insert(name.into_owned(), buffer);
+            let held = Buffer::hold(&name, buffer)?;
+            open.engine()?.protect(held.region(&name, place?)?)?;
+            open.held.insert(name.into_owned(), held);
             Ok(())
         })
+    }
+
+    /// Has the region that is protected under `name` lie in `buffer` from now on, also if that has another shape; the
+    /// one before is let go. Local. Arguments as of protect(); without `global_shape` and `offset` a box stays at its
+    /// offset. RegionMissing: no region has this name. One that a function gives moves by itself.
+    #[pyo3(name = "move", signature = (name, buffer, global_shape=None, offset=None))]
+    fn move_region(
+        &self,
+        py: Python<'_>,
+        name: &Bound<'_, PyString>,
+        buffer: &Bound<'_, PyAny>,
+        global_shape: Option<Vec<u64>>,
+        offset: Option<Vec<u64>>,
+    ) -> PyResult<()> {
+        let name = name.to_string_lossy();
+        let before = self.local(py, |open| {
+            if open.followed.contains_key(&*name) {
+                let why = "a function gives its buffer, at each checkpoint and restore; let that give another one";
+                return Err(Error::argument(format!("region {name:?}"), why));
+            }
+            let held = Buffer::hold(&name, buffer)?;
+            open.engine()?.move_region(held.region(&name, place_of(&name, global_shape, offset)?)?)?;
+            Ok(open.held.insert(name.into_owned(), held))
+        })?;
+        drop(before);
+        Ok(())
     }
 
     /// Takes a region out again and lets its memory go. Local. Revisions that hold it stay as they are.
@@ -131,7 +167,7 @@ impl Session {
         let held = self.local(py, |open| {
             let name = name.to_string_lossy();
             open.engine()?.unprotect(&name)?;
-            Ok(open.held.remove(&*name))
+            Ok((open.held.remove(&*name), open.followed.remove(&*name)))
         })?;
         drop(held);
         Ok(())
@@ -189,8 +225,8 @@ impl Session {
     fn begin(&self, py: Python<'_>, bytes: u64, notes: Option<&Bound<'_, PyMapping>>) -> PyResult<u64> {
         let notes = notes::notes(notes);
         self.turn(py)?;
-        self.call(py, |engine| {
-            let ready = notes.and_then(|notes| notes::set(engine, &notes));
+        self.call_held(py, |engine, in_place| {
+            let ready = in_place.and(notes).and_then(|notes| notes::set(engine, &notes));
             engine.begin_if(bytes, ready)
         })
     }
@@ -404,6 +440,23 @@ impl Session {
         Ok(())
     }
 
+    /// A function of the program often holds the object that holds this session.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match self.open.try_lock() {
+            Ok(open) => {
+                open.iter().flat_map(|open| open.followed.values()).try_for_each(|one| visit.call(&one.function))
+            }
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn __clear__(&self) {
+        let followed =
+            self.open.try_lock().ok().and_then(|mut open| open.as_mut().map(|open| take(&mut open.followed)));
+        // Their own code may run now.
+        drop(followed);
+    }
+
     fn __repr__(&self) -> String {
         let state = match self.open.try_lock() {
             Ok(open) if open.is_none() => "closed",
@@ -411,6 +464,22 @@ impl Session {
             Err(_) => "at work",
         };
         format!("<mainstay.Session on {:?}, rank {} of {}, {state}>", self.path, self.rank, self.size)
+    }
+}
+
+/// Where a box lies, if it is one.
+fn place_of(
+    name: &str,
+    global_shape: Option<Vec<u64>>,
+    offset: Option<Vec<u64>>,
+) -> Result<Option<PlaceInWhole>, Error> {
+    match (global_shape, offset) {
+        (Some(global_shape), Some(offset)) => Ok(Some(PlaceInWhole { global_shape, offset })),
+        (None, None) => Ok(None),
+        _ => {
+            let why = "a box has both a global_shape and an offset; give the other one too";
+            Err(Error::argument(format!("region {name:?}"), why))
+        }
     }
 }
 

@@ -27,6 +27,7 @@ static mainstay_session *session;
 static mainstay_options options = MAINSTAY_OPTIONS_INIT;
 static double field[CELLS], grown[GROWN];
 static uint64_t step[2];
+static double *pointer = grown;
 
 static void say(const char *call, const char *status, const char *text) {
   char line[8192];
@@ -211,6 +212,11 @@ static void read_revision(const char *number) {
   said("close", mainstay_reader_close(reader));
 }
 
+static void follow(const char *name) {
+  said("protect", mainstay_protect(session, name, pointer, 800));
+  said("follow", mainstay_follow(session, name, (void **)&pointer));
+}
+
 /* Shapes and types that cannot be. */
 static void odd(const char *what) {
   const uint64_t huge[2] = {1ull << 40, 1ull << 40};
@@ -220,6 +226,9 @@ static void odd(const char *what) {
   if (strcmp(what, "dimensions") == 0)
     said("protect", mainstay_protect_array(session, "deep", step, MAINSTAY_U64, 33, ones));
   if (strcmp(what, "type") == 0) said("protect", mainstay_protect_array(session, "odd", step, 99, 1, ones));
+  if (strcmp(what, "moved") == 0)
+    said("move", mainstay_move_within(session, "step", step, MAINSTAY_I64, 1, ones, NULL, NULL, NULL, NULL));
+  if (strcmp(what, "elsewhere") == 0) said("follow", mainstay_follow(session, "step", (void **)&pointer));
 }
 
 static void groups(const char *what) {
@@ -250,6 +259,11 @@ static void none_of(size_t *got) {
   *got = 1;
 }
 
+static void *whereabouts(void *context, uint64_t *count) {
+  (void)context, (void)count;
+  return step;
+}
+
 /* Every parameter of every function that takes no null pointer. */
 static void nulls(void) {
   const uint64_t one = 1;
@@ -262,6 +276,7 @@ static void nulls(void) {
   uint64_t length;
   size_t got;
   int durable;
+  void *place = step;
   said("open(group)", mainstay_open(NULL, space, NULL, &none));
   said("open(path)", mainstay_open(&group, NULL, NULL, &none));
   said("open(session)", mainstay_open(&group, space, NULL, NULL));
@@ -323,6 +338,27 @@ static void nulls(void) {
   said("protect_within(memory_offset)",
        mainstay_protect_within(session, "a", step, MAINSTAY_U64, 1, &one, &one, NULL, NULL, NULL));
   said("protect_within(offset)", mainstay_protect_within(session, "a", step, MAINSTAY_U64, 1, &one, &one, &one, &one, NULL));
+  said("follow(session)", mainstay_follow(NULL, "step", &place));
+  said("follow(name)", mainstay_follow(session, NULL, &place));
+  said("follow(pointer)", mainstay_follow(session, "step", NULL));
+  said("follow_call(session)", mainstay_follow_call(NULL, "step", whereabouts, NULL));
+  said("follow_call(name)", mainstay_follow_call(session, NULL, whereabouts, NULL));
+  said("follow_call(where)", mainstay_follow_call(session, "step", NULL, NULL));
+  said("move(session)", mainstay_move(NULL, "step", step, 1, &one));
+  said("move(name)", mainstay_move(session, NULL, step, 1, &one));
+  said("move(data)", mainstay_move(session, "step", NULL, 1, &one));
+  said("move(data-alone)", mainstay_move(session, "step", NULL, 0, NULL));
+  said("move(shape)", mainstay_move(session, "step", step, 1, NULL));
+  said("move_within(session)",
+       mainstay_move_within(NULL, "step", step, MAINSTAY_U64, 1, &one, &one, &one, &one, &one));
+  said("move_within(name)",
+       mainstay_move_within(session, NULL, step, MAINSTAY_U64, 1, &one, NULL, NULL, NULL, NULL));
+  said("move_within(shape)",
+       mainstay_move_within(session, "step", step, MAINSTAY_U64, 1, NULL, NULL, NULL, NULL, NULL));
+  said("move_within(memory_offset)",
+       mainstay_move_within(session, "step", step, MAINSTAY_U64, 1, &one, &one, NULL, NULL, NULL));
+  said("move_within(offset)",
+       mainstay_move_within(session, "step", step, MAINSTAY_U64, 1, &one, NULL, NULL, &one, NULL));
   said("reader_open(path)", mainstay_reader_open(NULL, 0, &reader));
   said("reader_open(reader)", mainstay_reader_open(space, 0, NULL));
   said("reader_item(reader)", mainstay_reader_item(NULL, 0, 0, &item));
@@ -434,6 +470,7 @@ static void run(const char *command) {
   value = value ? value + 1 : "";
   if (length < sizeof name) memcpy(name, command, length);
 #define IS(NAME) (strcmp(name, NAME) == 0)
+#define IS_VALUE(VALUE) (strcmp(value, VALUE) == 0)
   if (IS("open")) opened(open_space(&session));
   else if (IS("table")) open_table(value);
   else if (IS("second")) open_second();
@@ -448,6 +485,9 @@ static void run(const char *command) {
   else if (IS("finalize")) MPI_Finalize();
   else if (IS("protect")) said("protect", mainstay_protect(session, value, step, 8));
   else if (IS("unprotect")) said("unprotect", mainstay_unprotect(session, value));
+  else if (IS("move")) said("move", mainstay_move(session, value, grown, 0, NULL));
+  else if (IS("follow")) follow(value);
+  else if (IS("point")) pointer = IS_VALUE("null") ? NULL : IS_VALUE("field") ? field : grown;
   else if (IS("change")) change(value);
   else if (IS("grow")) said("grow", mainstay_protect(session, "grown", grown, sizeof grown));
   else if (IS("box")) box(value);

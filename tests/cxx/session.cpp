@@ -317,6 +317,49 @@ static void boxes(const std::string &space) {
   MUST(thrown([&] { mainstay::reader(space + "-boxes", 9); }, "no revision 9") == MAINSTAY_REVISION_MISSING);
 }
 
+/* Regions that follow variables, and such as are moved. */
+static void follow(const std::string &space) {
+  auto session = mainstay::open_solo(space + "-follow");
+  std::vector<std::array<double, 2>> points(3, {1, 2}), others(3, {3, 4});
+  auto owned = std::make_unique<float[]>(4), second = std::make_unique<float[]>(4);
+  int some[2][3] = {{1, 2, 3}, {4, 5, 6}}, more[2][3] = {{7, 8, 9}, {1, 2, 3}};
+  int *pointer = some[0], *elsewhere = more[0];
+  session.protect("points", points);
+  session.protect("owned", owned.get(), {4});
+  session.protect("some", pointer, {2, 3});
+  MUST(thrown([&] { session.follow("some", elsewhere); }, "points elsewhere") == MAINSTAY_INVALID_ARGUMENT);
+  MUST(thrown([&] { session.follow("none", pointer); }, "not protected") == MAINSTAY_REGION_MISSING);
+  session.follow("points", points);
+  session.follow("owned", owned);
+  session.follow("some", pointer);
+
+  std::swap(points, others), std::swap(owned, second), std::swap(pointer, elsewhere);
+  points.push_back({5, 6}), owned[3] = 9;
+  session.checkpoint();
+  std::swap(pointer, elsewhere), std::swap(owned, second), std::swap(points, others);
+  points.assign(4, {0, 0}), owned[3] = 0, some[1][2] = 0, more[1][2] = 0;
+  MUST(session.restore());
+  MUST(points[0][0] == 3 && points[3][1] == 6 && owned[3] == 9 && some[0][0] == 7 && some[1][2] == 3 && more[1][2] == 0);
+  second = std::move(owned);
+  MUST(thrown([&] { session.checkpoint(); }, "\"owned\": a null pointer") == MAINSTAY_INVALID_ARGUMENT);
+  MUST(thrown([&] { session.restore(); }, "\"owned\": a null pointer") == MAINSTAY_INVALID_ARGUMENT);
+  session.unprotect("owned");
+  MUST(session.checkpoint() == 2);
+
+  std::vector<int> list = {1, 2, 3}, longer = {4, 5, 6, 7};
+  session.protect("list", list);
+  session.move("list", longer);
+  session.move("list", longer.data(), {2, 2});
+  session.move("list", longer.data(), std::vector<int>{4});
+  MUST(thrown([&] { session.move("none", list); }, "not protected") == MAINSTAY_REGION_MISSING);
+  MUST(thrown([&] { session.move("list", others); }, "protected as i32 4") == MAINSTAY_INVALID_ARGUMENT);
+  MUST(session.checkpoint() == 3);
+  longer.assign(4, 0);
+  session.restore();
+  MUST(longer[3] == 7 && list[0] == 1);
+  session.close();
+}
+
 /* An exception closes the session on its way: what was saved is complete, and the space is free. */
 static void unwind(const std::string &space) {
   int value = 7;
@@ -344,6 +387,7 @@ int main(int argc, char **argv) {
   buffers(space);
   pieces(space);
   boxes(space);
+  follow(space);
   unwind(space);
   std::printf("done\n");
   return 0;

@@ -7,6 +7,7 @@ program session_test
   use mainstay
   use mpi
   use checks
+  use, intrinsic :: iso_c_binding, only: c_loc, c_null_ptr, c_ptr
   use, intrinsic :: iso_fortran_env
   implicit none
 
@@ -45,6 +46,7 @@ program session_test
   call pieces()
   call boxes()
   call within()
+  call following()
   call fail()
   print "(a)", "done"
   call MPI_Finalize(error)
@@ -231,6 +233,77 @@ contains
     call refused(stat, MAINSTAY_INVALID_ARGUMENT, "all")
     call session%read("gaps", 0, f64(::2, :), stat=stat)
     call refused(stat, MAINSTAY_INVALID_ARGUMENT, 'stream "gaps": not contiguous')
+    call session%close()
+  end subroutine
+
+  type(c_ptr) function where_view() bind(C)
+    where_view = c_null_ptr
+    if (associated(view)) where_view = c_loc(view)
+  end function
+
+  type(c_ptr) function where_f64() bind(C)
+    where_f64 = c_loc(f64(1, 0))
+  end function
+
+  ! Regions that follow what changes its place, and such as are moved.
+  subroutine following()
+    type(mainstay_session) :: session
+    real(real64), pointer :: kept(:)
+    real(real64), allocatable, target :: list(:), wider(:, :), other(:, :)
+    integer :: stat
+    kept => view
+    view = 1
+    call session%open_solo(trim(space) // "-follow")
+    call session%protect("view", view)
+    call session%protect("section", f64(1:3, 0:))
+    call session%follow("nobody", where_view, stat)
+    call refused(stat, MAINSTAY_REGION_MISSING, "not protected")
+    call session%follow("section", where_view, stat)
+    call refused(stat, MAINSTAY_INVALID_ARGUMENT, "points elsewhere")
+    call session%follow("view", where_view)
+    call session%follow("section", where_f64)
+    allocate (other(0:4, -1:1))
+    allocate (view(7))
+    view = 2
+    other = 7
+    call move_alloc(f64, wider)
+    call move_alloc(other, f64)
+    call session%checkpoint()
+    view = 0
+    f64 = 0
+    wider = -1
+    call session%restore()
+    call must(all(view == 2) .and. all(kept == 1), "what the pointer points to")
+    call must(all(f64(1:3, 0:) == 7) .and. sum(f64) == 6 * 7 .and. all(wider == -1), "what lies in the allocatable")
+    deallocate (view)
+    nullify (view)
+    call session%checkpoint(stat=stat)
+    call refused(stat, MAINSTAY_INVALID_ARGUMENT, '"view": a null pointer')
+    call session%restore(stat=stat)
+    call refused(stat, MAINSTAY_INVALID_ARGUMENT, '"view": a null pointer')
+    view => kept
+    call session%checkpoint()
+
+    list = [1.0_real64, 2.0_real64]
+    call session%protect("list", list)
+    list = [3.0_real64, 4.0_real64, 5.0_real64]
+    call session%move("list", list)
+    call session%move("nobody", list, stat)
+    call refused(stat, MAINSTAY_REGION_MISSING, "not protected")
+    call session%move("list", never, stat)
+    call refused(stat, MAINSTAY_INVALID_ARGUMENT, "not allocated")
+    call session%move("list", i32, stat)
+    call refused(stat, MAINSTAY_INVALID_ARGUMENT, "protected as f64 3")
+    call session%checkpoint()
+    list = 0
+    call session%restore()
+    call must(all(list == [3, 4, 5]), "the list")
+    call session%move("list", wider(1:2, -1:0))
+    wider = 8
+    call session%checkpoint()
+    wider = 0
+    call session%restore()
+    call must(sum(wider) == 4 * 8, "a section of another array")
     call session%close()
   end subroutine
 

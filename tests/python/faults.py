@@ -31,6 +31,7 @@ class Program:
         self.rank = comm.rank if comm else 0
         self.session, self.settings = None, {}
         self.field, self.grown, self.step = np.zeros(CELLS), np.zeros(GROWN), np.zeros(2, "u8")
+        self.given = self.grown[:100]
 
     def say(self, call, status, text=""):
         # One write a line: ranks share the terminal.
@@ -124,6 +125,19 @@ class Program:
     def do_protect(self, name):
         self.said("protect", self.session.protect, name, self.step[:1])
 
+    def do_move(self, name):
+        self.said("move", self.session.move, name, self.grown)
+
+    def do_follow(self, name):
+        self.said("protect", self.session.protect, name, lambda: self.given.view())
+
+    def do_point(self, where):
+        class Broken:
+            def view(self):
+                raise RuntimeError("no buffer today")
+
+        self.given = {"null": np.zeros(100, "O"), "field": self.field[:100], "error": Broken(), "back": self.grown[:100]}[where]
+
     def do_unprotect(self, name):
         self.said("unprotect", self.session.unprotect, name)
 
@@ -164,9 +178,13 @@ class Program:
                         (ctypes.c_char_p * 2)(b"text"), (ctypes.c_wchar_p * 2)("text")],
             "masked": [np.ma.masked_array(np.zeros(3), [0, 1, 0]), np.ma.zeros((2, 2))],
             "swapped": [np.zeros(3, ">f8"), np.zeros((2, 2), ">i4"), (ctypes.c_int32.__ctype_be__ * 3)()],
+            "moved": [self.step[:1].view("i8")],
             "no-buffer": [[1, 2], 5, "text", None, object()],
         }
         for buffer in odd[what]:
+            if what == "moved":
+                self.said("move", self.session.move, "step", buffer)
+                continue
             self.said("protect", self.session.protect, "deep" if what == "dimensions" else "odd", buffer)
 
     def do_comm(self, _):

@@ -68,6 +68,16 @@ impl Rows {
         self.sides.is_empty().then_some(self.target)
     }
 
+    /// Where the first one lies in the target.
+    pub(crate) fn first(&self) -> u64 {
+        self.target
+    }
+
+    /// How many bytes each has.
+    pub(crate) fn row_bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Where row `index` lies in the source and in the target.
     fn row(&self, mut index: u64) -> (u64, u64) {
         let (mut source, mut target) = (self.source, self.target);

@@ -30,6 +30,24 @@ impl Memory {
         Memory { rows, ..self }
     }
 
+    /// The same rows behind another address.
+    pub(super) fn moved_to(&self, address: *mut u8) -> Memory {
+        Memory { address, ..self.clone() }
+    }
+
+    pub(super) fn is_in_a_row(&self) -> bool {
+        self.rows.alone() == Some(0)
+    }
+
+    /// Where its first byte lies.
+    pub(super) fn begins_at(&self) -> usize {
+        self.address as usize + self.rows.first() as usize
+    }
+
+    pub(super) fn row_bytes(&self) -> u64 {
+        self.rows.row_bytes()
+    }
+
     pub(super) fn row(&self) -> Option<&[u8]> {
         self.rows.alone().map(|at| self.at(at, self.bytes as usize))
     }

@@ -5,17 +5,21 @@
 //! item cover each of its bytes exactly once, with what was handed over last.
 
 mod copy;
+mod follow;
 mod memory;
 mod notes;
 mod output;
 mod region;
+mod regions;
 mod shard;
 mod size;
 
 pub(crate) use copy::copy;
+pub(crate) use follow::Look;
 pub(crate) use notes::Notes;
 pub(crate) use output::{Marked, Outputs, sync_output};
-pub(crate) use region::{Description, Regions, kind_of};
+pub(crate) use region::{Description, kind_of};
 pub use region::{Region, check_name};
+pub(crate) use regions::Regions;
 pub(crate) use shard::{Handed, Piece, Shard, first_blocks, pieces};
 pub(crate) use size::Size;

@@ -56,12 +56,7 @@ impl Region {
         let Some(bytes) = product.filter(|bytes| i64::try_from(*bytes).is_ok()) else {
             return Err(Error::argument(format!("shape of {name:?}"), "more bytes than any memory has"));
         };
-        if address.is_null() && bytes > 0 {
-            return Err(Error::argument(
-                format!("address of {name:?}"),
-                "a null pointer, which only a region of 0 bytes takes",
-            ));
-        }
+        check_address(name, address, bytes)?;
         let description = Description { name: name.to_owned(), element, shape: shape.to_vec(), place: None, bytes };
         Ok(Region { description: Arc::new(description), memory: Memory::in_a_row(address, bytes) })
     }
@@ -145,7 +140,76 @@ impl Region {
         Ok(Region { memory: self.memory.in_rows(rows), ..self })
     }
 
-    fn refused(&self, why: String) -> Error {
+    /// The same region at another `address`, if given with so many elements along its slowest side. Where it is the
+    /// inside of a larger array, the address is where that begins, and the shape stays.
+    ///
+    /// # Safety
+    /// As for [`Region::new`].
+    #[allow(unsafe_code)]
+    pub unsafe fn at(&self, address: *mut u8, count: Option<u64>) -> Result<Region> {
+        let Description { name, shape, bytes, .. } = &*self.description;
+        let Some(count) = count.filter(|count| *count != self.count()) else {
+            check_address(name, address, *bytes)?;
+            return Ok(Region { description: self.description.clone(), memory: self.memory.moved_to(address) });
+        };
+        if shape.is_empty() {
+            return Err(
+                self.refused(format!("{count} elements, where it is protected as a single one without a shape"))
+            );
+        }
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.shaped(address, &[&[count], &shape[1..]].concat()) }
+    }
+
+    /// The same region at another `address` in another `shape`, in its place in the global array.
+    ///
+    /// # Safety
+    /// As for [`Region::new`].
+    #[allow(unsafe_code)]
+    pub(super) unsafe fn shaped(&self, address: *mut u8, shape: &[u64]) -> Result<Region> {
+        if !self.memory.is_in_a_row() {
+            let why = "it is the inside of a larger array, whose shape must change with its own; move it with that, or unprotect \
+                       it and protect it anew";
+            return Err(self.refused(why.to_owned()));
+        }
+        let Description { name, element, .. } = &*self.description;
+        // SAFETY: the caller's promise is passed on.
+        unsafe { Self::array(name, address, *element, shape) }?.in_place_of(self)
+    }
+
+    /// Elements along its slowest side; 1 where it has no sides.
+    pub fn count(&self) -> u64 {
+        self.description.shape.first().copied().unwrap_or(1)
+    }
+
+    /// As what now is `old`: of the same name and type, and where nothing is said of its place in a global array, in the
+    /// same.
+    pub(super) fn in_place_of(self, old: &Region) -> Result<Region> {
+        let (now, was) = (&*self.description, &*old.description);
+        if now.name != was.name || now.element != was.element {
+            let (now, was) = (now.kind(), was.kind());
+            return Err(old.refused(format!(
+                "it was protected as {was} and would become {now}; unprotect it and protect it anew"
+            )));
+        }
+        let Some(place) = was.place.clone().filter(|_| now.place.is_none()) else { return Ok(self) };
+        if let Some(why) = place.refusal(now.element, &now.shape) {
+            let why = format!("{why}; tell its box with the new shape, or unprotect it and protect it anew");
+            return Err(Error::argument(format!("box of {:?}", now.name), why));
+        }
+        let description = Description { place: Some(place), ..now.clone() };
+        Ok(Region { description: Arc::new(description), ..self })
+    }
+
+    pub(super) fn begins_at(&self) -> usize {
+        self.memory.begins_at()
+    }
+
+    pub(super) fn row_bytes(&self) -> usize {
+        self.memory.row_bytes() as usize
+    }
+
+    pub(super) fn refused(&self, why: String) -> Error {
         Error::argument(format!("memory of {:?}", self.description.name), why)
     }
 
@@ -185,6 +249,16 @@ impl Description {
     }
 }
 
+fn check_address(name: &str, address: *mut u8, bytes: u64) -> Result<()> {
+    if !address.is_null() || bytes == 0 {
+        return Ok(());
+    }
+    Err(Error::argument(
+        format!("address of {name:?}"),
+        "a null pointer, which only a region of 0 bytes takes; let it point to the region's memory, or unprotect the region",
+    ))
+}
+
 pub(crate) fn kind_of(element: ElementType, shape: &[u64], place: Option<&PlaceInWhole>, bytes: u64) -> String {
     let joined = |numbers: &[u64], by| numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(by);
     match place {
@@ -212,35 +286,6 @@ pub fn check_name(name: &str) -> Result<()> {
         return Ok(());
     };
     Err(Error::InvalidName { name: name.to_owned(), why })
-}
-
-/// The regions of a session, in the order in which they were protected.
-#[derive(Debug, Default)]
-pub(crate) struct Regions {
-    list: Vec<Region>,
-    names: std::collections::HashSet<String>,
-}
-
-impl Regions {
-    pub(crate) fn add(&mut self, region: Region) -> Result<()> {
-        if !self.names.insert(region.description.name.clone()) {
-            return Err(Error::DuplicateName { name: region.description.name.clone() });
-        }
-        self.list.push(region);
-        Ok(())
-    }
-
-    pub(crate) fn remove(&mut self, name: &str) -> Result<()> {
-        if !self.names.remove(name) {
-            return Err(Error::RegionMissing { name: name.to_owned(), why: "is not protected".to_owned() });
-        }
-        self.list.retain(|region| region.description.name != name);
-        Ok(())
-    }
-
-    pub(crate) fn all(&self) -> &[Region] {
-        &self.list
-    }
 }
 
 #[cfg(test)]

@@ -47,10 +47,11 @@ impl Inner {
             Ok(marked) => (marked, Ok(())),
             Err(error) => (Vec::new(), Err(error)),
         };
+        let looked = self.regions.look();
         let size = Size::new(self.regions.all(), announced, self.policy.small_below, self.notes.all(), &outputs);
         // Holds if the other ranks' parts are durable too, as the all-reduce will tell.
         let complete = self.complete_with(before);
-        let ready = ready.and(outputs_told);
+        let ready = ready.and(outputs_told).and(looked);
         let read = self.check_read(call);
         let room = if read.is_ok() { self.find_room(&size, &complete) } else { Ok(None) };
         let holds = self.changed_holds();
@@ -134,7 +135,8 @@ impl Inner {
     /// Saves the regions, after what was written in pieces; t2.
     pub(super) fn checkpoint(&mut self, ready: Result<()>) -> Result<u64> {
         let ready = match self.begun {
-            Some(_) => ready,
+            // The program has gone on since t1.
+            Some(_) => ready.and_then(|()| self.regions.look_again()),
             None => self.begin(Call::Checkpoint, 0, ready).map(drop),
         };
         self.finish(ready)

@@ -5,7 +5,7 @@ use super::{
     reading::Reading, settle::Attempt,
 };
 use crate::{
-    capture::{Notes, Outputs, Region, Regions},
+    capture::{Look, Notes, Outputs, Region, Regions},
     commit::{Complete, Ledger, RevisionKey},
     config::Config,
     device::Device,
@@ -94,6 +94,25 @@ impl Inner {
     pub(super) fn unprotect(&mut self, name: &str) -> Result<()> {
         self.check_not_begun("unprotect")?;
         self.regions.remove(name)
+    }
+
+    pub(super) fn move_region(&mut self, region: Region) -> Result<()> {
+        self.check_not_begun("move")?;
+        self.regions.replace(region)
+    }
+
+    /// # Safety
+    /// As for [`Region::new`].
+    #[allow(unsafe_code)]
+    pub(super) unsafe fn move_to(&mut self, name: &str, address: *mut u8, shape: Option<&[u64]>) -> Result<()> {
+        self.check_not_begun("move")?;
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.regions.move_to(name, address, shape) }
+    }
+
+    pub(super) fn follow(&mut self, name: &str, look: Look) -> Result<()> {
+        self.check_not_begun("follow")?;
+        self.regions.follow(name, look)
     }
 
     pub(super) fn note(&mut self, name: &str, value: &str) -> Result<()> {

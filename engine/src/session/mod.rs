@@ -27,7 +27,7 @@ pub use buffer::Got;
 pub use restore::Restored;
 
 use crate::{
-    capture::Region,
+    capture::{Look, Region},
     config::Config,
     device::Device,
     error::{Error, Result},
@@ -79,6 +79,38 @@ impl Session {
     /// Adds a region to what is saved and restored. Local.
     pub fn protect(&mut self, region: Region) -> Result<()> {
         self.ours()?.protect(region)
+    }
+
+    /// Puts `region` in place of the one that is protected under its name, after a `realloc` or a change of its size.
+    /// Local. Its type stays, and where the new one says nothing of it, its place in a global array. What no region has
+    /// for a name is REGION_MISSING. A region that is followed moves with what it follows, which points to the new
+    /// place already.
+    pub fn move_region(&mut self, region: Region) -> Result<()> {
+        self.ours()?.move_region(region)
+    }
+
+    /// Moves the region `name` to `address`; `shape`: its new one in elements, slowest dimension first, if it has
+    /// another. Errors as `move_region`. Local.
+    ///
+    /// # Safety
+    /// As for [`Region::new`].
+    #[allow(unsafe_code)]
+    pub unsafe fn move_to(&mut self, name: &str, address: *mut u8, shape: Option<&[u64]>) -> Result<()> {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.ours()?.move_to(name, address, shape) }
+    }
+
+    /// Has `look` say where the region `name` lies, given what it was before: for programs that swap pointers. Local.
+    /// It is asked once here, and must find the region where it is protected; once at t1 of each checkpoint (with
+    /// `begin` also at the `checkpoint` that ends it, whose size is the one at `begin`), and once at each restore. Its
+    /// error is that call's, on all ranks. A restore is refused while two regions lie in the same memory, one of
+    /// which is followed. In force until the region is unprotected.
+    pub fn follow(
+        &mut self,
+        name: &str,
+        look: impl Fn(&Region) -> Result<Region> + Send + Sync + 'static,
+    ) -> Result<()> {
+        self.ours()?.follow(name, Look::new(look))
     }
 
     /// Takes a region out again; revisions that hold it stay as they are. Local.

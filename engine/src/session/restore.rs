@@ -43,6 +43,7 @@ pub(super) struct Back {
 
 impl Inner {
     pub(super) fn restore(&mut self, ready: Result<()>) -> Result<Option<Restored>> {
+        let ready = ready.and_then(|()| self.regions.look_to_fill());
         let restored = self.restore_newest(ready);
         // What is saved is what was just read.
         self.due.schedule.begin(Instant::now());

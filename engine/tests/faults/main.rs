@@ -8,6 +8,7 @@ mod damage;
 mod device;
 mod failing;
 mod flips;
+mod following;
 mod job;
 mod opening;
 mod outputs;
@@ -38,6 +39,8 @@ scenarios! {
     arguments: option_out_of_range name_odd name_empty name_long name_leaves_its_folder name_twice name_unknown
         shape_overflows too_many_dimensions box_outside;
     together: calls_differ closed_beside_a_call not_restored;
+    following: move_unknown move_of_another_type follow_elsewhere pointer_null pointer_null_at_restore
+        pointers_to_the_same;
     outputs: output_shorter output_is_no_file;
     settings: time_out_of_range setting_unknown setting_ill_typed settings_no_toml settings_no_file
         settings_file_missing variable_out_of_range settings_differ;

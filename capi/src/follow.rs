@@ -1,0 +1,146 @@
+//! Regions that are asked where they lie: programs swap pointers, and grow what they point to.
+
+use crate::{
+    error::{Status, guard, null},
+    region::{element_of, name_of, numbers_of, placed},
+    session::{Session, session_of},
+};
+use std::ffi::{c_char, c_void};
+
+/// Has the region that is protected under `name` read through a pointer variable of the program:
+/// `mainstay_follow(session, "cur", (void **)&cur)`. For programs that swap pointers from step to step: protected by
+/// address alone, two that were swapped come back exchanged. `*pointer` is read here, where it points to the region;
+/// once at each checkpoint, at t1 (with mainstay_begin once more by the mainstay_checkpoint that ends it); and once at
+/// each restore, which fills the memory that it points to then. Type, shape and box stay. NULL is an error of the
+/// call on all ranks. A restore is refused while it and another region lie in the same memory. Local. The variable
+/// stays where it is until the region is unprotected or the session is closed.
+///
+/// # Safety
+/// As said.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_follow(
+    session: *mut Session,
+    name: *const c_char,
+    pointer: *mut *mut c_void,
+) -> Status {
+    guard(|| {
+        // SAFETY: the caller's promises are passed on.
+        let (session, name) = unsafe { (session_of(session)?, name_of(name)?) };
+        if pointer.is_null() {
+            return Err(null("pointer"));
+        }
+        let variable = Shared(pointer.cast());
+        // SAFETY: as the caller promised, for as long as the region is protected.
+        session.engine.follow(&name, move |region| unsafe { region.at(variable.read(), None) })
+    })
+}
+
+/// As mainstay_follow, where no variable holds the address: `where` is called in its place, with `context`. It returns
+/// the address of the memory, and may set `*count`, which comes in as the number of elements along the slowest
+/// dimension (1 where there is none), to what that is now. It calls nothing of this session.
+///
+/// # Safety
+/// As said.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_follow_call(
+    session: *mut Session,
+    name: *const c_char,
+    r#where: Option<unsafe extern "C" fn(context: *mut c_void, count: *mut u64) -> *mut c_void>,
+    context: *mut c_void,
+) -> Status {
+    guard(|| {
+        // SAFETY: the caller's promises are passed on.
+        let (session, name) = unsafe { (session_of(session)?, name_of(name)?) };
+        let (ask, context) = (r#where.ok_or_else(|| null("where"))?, Shared(context));
+        session.engine.follow(&name, move |region| {
+            let mut count = region.count();
+            // SAFETY: as the caller promised.
+            unsafe { region.at(ask(context.get(), &raw mut count).cast(), Some(count)) }
+        })
+    })
+}
+
+/// Has the region that is protected under `name` lie at `data` from now on, as after a realloc. `shape` holds
+/// `dimensions` numbers of elements, slowest first (one number of bytes for a region of mainstay_protect); 0 and NULL:
+/// the shape stays. So does all else that was said of the region. A pointer that it follows points to `data` already.
+/// MAINSTAY_REGION_MISSING: no region has this name. Local.
+///
+/// # Safety
+/// As for mainstay_protect.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_move(
+    session: *mut Session,
+    name: *const c_char,
+    data: *mut c_void,
+    dimensions: usize,
+    shape: *const u64,
+) -> Status {
+    // SAFETY: the caller's promises are passed on.
+    guard(|| unsafe {
+        let (session, name) = (session_of(session)?, name_of(name)?);
+        let given = (dimensions > 0).then(|| numbers_of(shape, dimensions, "shape")).transpose()?;
+        session.engine.move_to(&name, data.cast(), given)
+    })
+}
+
+/// As mainstay_move, with all that mainstay_protect_within takes: `memory_shape` and `memory_offset` may both be NULL
+/// (the elements follow one another), and so may `global_shape` and `offset` (the place in the global array stays).
+/// The type is the one that was protected.
+///
+/// # Safety
+/// As for mainstay_protect.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_move_within(
+    session: *mut Session,
+    name: *const c_char,
+    data: *mut c_void,
+    r#type: u32,
+    dimensions: usize,
+    shape: *const u64,
+    memory_shape: *const u64,
+    memory_offset: *const u64,
+    global_shape: *const u64,
+    offset: *const u64,
+) -> Status {
+    // SAFETY: the caller's promises are passed on.
+    guard(|| unsafe {
+        let (session, name) = (session_of(session)?, name_of(name)?);
+        let (element, shape) = (element_of(r#type)?, numbers_of(shape, dimensions, "shape")?);
+        let mut region = placed(&name, data, element, shape, global_shape, offset)?;
+        if !memory_shape.is_null() || !memory_offset.is_null() {
+            let memory_shape = numbers_of(memory_shape, dimensions, "memory_shape")?;
+            region = region.within(memory_shape, numbers_of(memory_offset, dimensions, "memory_offset")?)?;
+        }
+        session.engine.move_region(region)
+    })
+}
+
+/// An address that the caller keeps for as long as the region is protected.
+struct Shared(*mut c_void);
+
+// SAFETY: used only inside calls of the session, by the thread that makes them.
+#[allow(unsafe_code)]
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+#[allow(unsafe_code)]
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    /// The pointer that lies there.
+    ///
+    /// # Safety
+    /// It is the address of one.
+    #[allow(unsafe_code)]
+    unsafe fn read(&self) -> *mut u8 {
+        // SAFETY: as the caller promised. The program may write it between any two calls.
+        unsafe { self.0.cast::<*mut u8>().read_volatile() }
+    }
+
+    fn get(&self) -> *mut c_void {
+        self.0
+    }
+}

@@ -1,0 +1,115 @@
+//! The regions of a session: protected, moved, followed, and taken out again.
+
+use super::{
+    follow::{Look, check_apart},
+    region::Region,
+};
+use crate::error::{Error, Result};
+use std::collections::{HashMap, HashSet};
+
+/// In the order in which they were protected.
+#[derive(Debug, Default)]
+pub(crate) struct Regions {
+    list: Vec<Region>,
+    names: HashSet<String>,
+    /// How those are found that are asked where they lie.
+    followed: HashMap<String, Look>,
+}
+
+impl Regions {
+    pub(crate) fn add(&mut self, region: Region) -> Result<()> {
+        if !self.names.insert(region.description.name.clone()) {
+            return Err(Error::DuplicateName { name: region.description.name.clone() });
+        }
+        self.list.push(region);
+        Ok(())
+    }
+
+    pub(crate) fn remove(&mut self, name: &str) -> Result<()> {
+        let index = self.index(name)?;
+        self.list.remove(index);
+        self.names.remove(name);
+        self.followed.remove(name);
+        Ok(())
+    }
+
+    /// Puts `region` in place of the one of its name.
+    pub(crate) fn replace(&mut self, region: Region) -> Result<()> {
+        let name = region.description.name.clone();
+        let index = self.index(&name)?;
+        let region = region.in_place_of(&self.list[index])?;
+        self.followed.get(&name).map_or(Ok(()), |look| look.check(&region))?;
+        self.list[index] = region;
+        Ok(())
+    }
+
+    /// Moves the region of this name, with everything else as it was, or with another shape.
+    ///
+    /// # Safety
+    /// As for [`Region::new`].
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn move_to(&mut self, name: &str, address: *mut u8, shape: Option<&[u64]>) -> Result<()> {
+        let old = &self.list[self.index(name)?];
+        // SAFETY: the caller's promise is passed on.
+        let moved = unsafe {
+            match shape {
+                None => old.at(address, None),
+                Some(shape) => old.shaped(address, shape),
+            }
+        };
+        self.replace(moved?)
+    }
+
+    /// Has `look` say where the region of this name lies, from now on.
+    pub(crate) fn follow(&mut self, name: &str, look: Look) -> Result<()> {
+        look.check(&self.list[self.index(name)?])?;
+        self.followed.insert(name.to_owned(), look);
+        Ok(())
+    }
+
+    /// Finds out where all that is followed lies now.
+    pub(crate) fn look(&mut self) -> Result<()> {
+        if self.followed.is_empty() {
+            return Ok(());
+        }
+        let now = |region: &Region| match self.followed.get(&region.description.name) {
+            Some(look) => look.at(region),
+            None => Ok(region.clone()),
+        };
+        self.list = self.list.iter().map(now).collect::<Result<_>>()?;
+        Ok(())
+    }
+
+    /// The same once more, for the bytes of a checkpoint whose sizes the first look has told.
+    pub(crate) fn look_again(&mut self) -> Result<()> {
+        let before: Vec<_> = self.list.iter().map(|region| region.description.clone()).collect();
+        self.look()?;
+        let changed = self.list.iter().zip(before).find(|(now, before)| now.description != *before);
+        changed.map_or(Ok(()), |(now, before)| {
+            let why = format!("it was {} when the checkpoint began; its size stays until that ends", before.kind());
+            Err(now.refused(why))
+        })
+    }
+
+    /// The same before all are filled.
+    pub(crate) fn look_to_fill(&mut self) -> Result<()> {
+        self.look()?;
+        if self.followed.is_empty() {
+            return Ok(());
+        }
+        check_apart(&self.list, |region| self.followed.contains_key(&region.description.name))
+    }
+
+    pub(crate) fn all(&self) -> &[Region] {
+        &self.list
+    }
+
+    fn index(&self, name: &str) -> Result<usize> {
+        let found =
+            self.names.contains(name).then(|| self.list.iter().position(|region| region.description.name == name));
+        found.flatten().ok_or_else(|| {
+            let why = "is not protected; give a name that is".to_owned();
+            Error::RegionMissing { name: name.to_owned(), why }
+        })
+    }
+}
