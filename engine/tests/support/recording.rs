@@ -8,7 +8,7 @@ use super::{
 use mainstay_engine::{
     Config, Error, ErrorKind, Session, Stage,
     group::{Group, Solo, ThreadGroup},
-    space::format::BLOCK_BYTES,
+    space::{Per, format::BLOCK_BYTES},
 };
 use std::{
     collections::BTreeSet,
@@ -53,6 +53,8 @@ impl Shape {
             io_threads: 1,
             portion_bytes: 1 << 20,
             aggregators: self.aggregators,
+            // Those that keep two have a file for each rank.
+            per: if self.keep == 2 { Per::Rank } else { Per::App },
             ..Config::default()
         }
     }
