@@ -8,6 +8,7 @@ from pathlib import Path
 
 from job import Job
 from mpi import OPENMPI, SHARED_MEMORY
+from ways import WAYS, spread
 
 LIMIT_S = 60
 LINE = re.compile(r"= \d+ checkpoint OK")
@@ -22,8 +23,8 @@ def pool_directory():
 class Place:
     """A space, a program that makes the calls of c/faults.c, and what has its writes held."""
 
-    def __init__(self, folder, faults, shim):
-        self.folder, self.faults, self.shim = folder, faults, shim
+    def __init__(self, folder, faults, shim, way=WAYS[0]):
+        self.folder, self.faults, self.shim, self.way = folder, faults, shim, way
         self.space = folder / "space"
 
     def staged_and_killed(self, pools, ranks, *before):
@@ -44,7 +45,8 @@ class Place:
                     job.kill_rank(rank)
             job.process.wait(LIMIT_S)
         held.unlink()
-        assert len(list(pools.iterdir())) == 1 + ranks, "the pool, and a record for each rank"
+        left = self.way["nodes"] + ranks
+        assert len(list(pools.iterdir())) == left, "the pool of each node, and a record for each rank"
 
     def run(self, pools, ranks, *commands, wrong_is_told=False):
         """What a job says that must end in order: rank, call, status, text."""
@@ -60,7 +62,8 @@ class Place:
         # Open MPI's own segments go with the folder, whatever is killed.
         variables = {"MAINSTAY_POOL_DIRECTORY": pools, "OMPI_MCA_btl_sm_backing_directory": self.folder, **dict(more)}
         variables = [f"{name}={value}" for name, value in variables.items()]
-        return Job(ranks, ["env", *variables, self.faults, self.space, *commands], self.folder, LIMIT_S)
+        command = spread(self.way, ["env", *variables, self.faults, self.space, *commands])
+        return Job(ranks, command, self.folder, LIMIT_S)
 
 
 def ends_well(said):

@@ -18,6 +18,7 @@ import time
 import pytest
 from job import Job
 from programs import PYTHON, build_c
+from ways import WAYS, spread
 
 RANKS = 4
 STEPS = 400  # of a job that nothing ends: far more than it takes to hit any phase
@@ -131,6 +132,7 @@ class Space:
     def __init__(self, victim, mpi, folder, keep, stage):
         self.victim, self.mpi, self.folder, self.keep, self.stage = victim, mpi, folder, keep, stage
         self.random = random.Random(f"{keep} {stage}")
+        self.way = self.random.choice(WAYS)
         self.board = Board(folder / "board")
         self.acknowledged = folder / "acknowledged"
         self.newest = 0  # the highest revision that any rank can have begun
@@ -142,7 +144,7 @@ class Space:
         self.run += 1
         command = [*self.victim, self.folder / "space", self.folder / "board", self.acknowledged,
                    self.run, self.keep, self.stage, steps]  # fmt: skip
-        return VictimJob(RANKS, command, self.folder, LIMIT_S, self.mpi)
+        return VictimJob(RANKS, spread(self.way, command), self.folder, LIMIT_S, self.mpi)
 
     def restored(self, job):
         """Waits until the job has verified what it restored; its revision."""

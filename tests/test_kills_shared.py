@@ -61,6 +61,8 @@ class SharedSpace(Space):
     def __init__(self, mpi, folder, pools, stage):  # noqa: F811
         super().__init__(victim_in_c(mpi), mpi, folder, 1, stage)
         self.pools = pools
+        # One node: all share one pool.
+        self.way = {"per": self.random.choice(["app", "node", "rank"]), "nodes": 1}
         # Without I/O threads t2 is t3.
         self.plan = [(phase, whom) for phase, whom in PLAN if stage != "direct" or phase != "between t2 and t3"]
         self.starting_s = STARTING_S  # halved whenever a job was past it

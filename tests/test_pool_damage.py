@@ -40,9 +40,9 @@ def pool_in(folder):
 class Living(Paused):
     """A job of two ranks that saves revisions, and stops between them for as long as somebody does harm."""
 
-    def __init__(self, faults, scratch, *more):
+    def __init__(self, faults, scratch, *more, per=0):
         self.space = scratch / "space"
-        command = [faults, self.space, *SMALL, "open", *more, "save:1", "wait"]
+        command = [faults, self.space, *SMALL, f"set:per={per}", "open", *more, "save:1", "wait"]
         command += [word for n in REVISIONS[1:] for word in ("pause", f"save:{n}", "wait")] + ["close"]
         super().__init__(2, command, scratch)
 
@@ -79,10 +79,12 @@ def test_a_dead_pool_that_is_damaged(faults, scratch, pools):
         path, parts = choice.choice([(pool.path, list(pool.parts())), *((record, [part]) for part in (head, used, plan))])
         flip(path, parts, choice, choice.choice([1, 4, 40]))
         said = solo(faults, place.space, *SMALL, "open", "restore", "holds:1", "holds:2", "save:5", "wait", "close")
+        told = next(text for _, call, _, text in said if call == "restored")
         first, second = (status == "OK" for _, call, status, _ in said if call == "holds")
         revision = next(status for _, call, status, _ in said if call == "restored")
         assert (first, second) == (revision == "1", revision == "2"), f"seed {seed}: {said}"
         ends_well([line for line in said if line[1] != "holds"])
+        assert told or revision == "2", f"seed {seed}: revision 2 was lost without a word"
         came_back.add(revision)
         assert not list(pools.iterdir()), f"seed {seed}"
     assert came_back == {"1", "2"}
@@ -94,10 +96,10 @@ def saved_well(said):
     return [str(n) for n, told in reversed(list(enumerate(zip(*waits), 1))) if set(told) == {"OK"}]
 
 
-def harmed(faults, scratch, pools, harm, *more):
+def harmed(faults, scratch, pools, harm, *more, per=0):
     """A job whose pool is harmed between its checkpoints ends, each call with success or an error by name, and what
     it was told to be saved comes back."""
-    with Living(faults, scratch, *more) as job:
+    with Living(faults, scratch, *more, per=per) as job:
         pool = None
         for _ in REVISIONS[1:]:
             job.until_all("pause")
@@ -134,7 +136,8 @@ def test_a_living_pool_that_is_damaged(faults, scratch, pools, seeds):
             else:
                 flip(pool.path, list(pool.parts())[choice.choice([0, 1]) :], choice, choice.choice([1, 4, 100]))
 
-        harmed(faults, scratch, pools, harm)
+        # One file, one of the node, and one of each rank.
+        harmed(faults, scratch, pools, harm, per=1 + seed % 3)
 
 
 @pytest.mark.parametrize("member", [0, 1, 2, 77])

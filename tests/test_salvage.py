@@ -3,21 +3,27 @@
 import pytest
 from programs import build_c
 from staged import Place, ends_well, pool_directory
+from ways import WAYS, name_of
 
 RANKS = 2
 
 
-@pytest.fixture
-def place(scratch):
+@pytest.fixture(params=[WAYS[3]], ids=name_of)
+def place(request, scratch):
     faults = build_c(["faults.c"], "faults", "-Wno-misleading-indentation")
-    return Place(scratch, faults, build_c(["inject.c"], "inject.so", "-shared", "-fPIC"))
+    return Place(scratch, faults, build_c(["inject.c"], "inject.so", "-shared", "-fPIC"), request.param)
 
 
 # Only what is in the pool is not written before t2, and it is all of it.
 NODE = ["set:stage=3", f"set:threshold={1 << 20}", "set:small=1"]
 
 
-@pytest.mark.parametrize("settings", [["set:stage=1"], NODE], ids=["pool", "node"])
+@pytest.mark.parametrize(
+    ("place", "settings"),
+    [(way, settings) for way, settings in zip(WAYS, 3 * [["set:stage=1"], NODE])],
+    indirect=["place"],
+    ids=[f"{name_of(way)}-{stage}" for way, stage in zip(WAYS, 3 * ["pool", "node"])],
+)
 def test_a_start_completes_what_was_staged(place, settings):
     with pool_directory() as pools:
         place.staged_and_killed(pools, RANKS, *settings)

@@ -52,11 +52,24 @@ pub fn first(space: &Path) -> Result<(), Failure> {
     }
 }
 
-/// For a supervisor, between two starts: completes what can be completed here. The start does the rest.
-pub fn what_can_be(spaces: &[PathBuf]) {
-    if let Ok(directory) = pool_directory() {
-        spaces.iter().for_each(|space| drop(tend::salvage(&directory, Some(space), false)));
-    }
+/// For a supervisor, between two starts: completes what can be completed here. The start does the rest. What is lost, or
+/// damaged, a line each.
+pub fn what_can_be(spaces: &[PathBuf]) -> Vec<String> {
+    let Ok(directory) = pool_directory() else { return Vec::new() };
+    let salvaged = spaces.iter().filter_map(|space| tend::salvage(&directory, Some(space), false).ok());
+    salvaged.flat_map(|salvaged| losses(&salvaged)).collect()
+}
+
+fn losses(salvaged: &Salvaged) -> Vec<String> {
+    let shards = salvaged.shards.iter().filter_map(|shard| match &shard.fate {
+        SalvageFate::Lost(why) => {
+            let (number, space) = (shard.key.number, shard.space.display());
+            Some(format!("revision {number}, shard {} in {space}: what was staged is lost: {why}", shard.shard))
+        }
+        _ => None,
+    });
+    let pools = salvaged.left.iter().filter(|left| left.damaged);
+    shards.chain(pools.map(|left| format!("left: {}: {}", left.pool.display(), left.why))).collect()
 }
 
 /// Where a job of this user, started here, has its pools.

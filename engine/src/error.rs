@@ -131,6 +131,9 @@ pub enum Error {
     )]
     LayoutOutOfSight { path: String, revision: u64, shards: Vec<Range<u32>>, files: String },
 
+    #[error("no {files} in {path} has the portion of rank {rank}; bring that file, or the disk that it is on, back")]
+    PortionOutOfSight { path: String, rank: u32, files: String },
+
     #[error(
         "the output file {path} has {now} bytes, and had {saved} when the revision was saved: it was cut, or is another \
          file; put it back, or do not name it to this session"
@@ -237,7 +240,9 @@ impl Error {
             Self::SyncFailed { .. } => ErrorKind::SyncFailed,
             Self::GroupFailed { .. } => ErrorKind::GroupFailed,
             Self::LineageConflict { .. } => ErrorKind::LineageConflict,
-            Self::OutOfSight { .. } | Self::LayoutOutOfSight { .. } => ErrorKind::OutOfSight,
+            Self::OutOfSight { .. } | Self::LayoutOutOfSight { .. } | Self::PortionOutOfSight { .. } => {
+                ErrorKind::OutOfSight
+            }
             Self::OutputShort { .. } => ErrorKind::OutputShort,
             Self::RevisionMissing { .. } => ErrorKind::RevisionMissing,
             Self::CallMismatch { .. } => ErrorKind::CallMismatch,

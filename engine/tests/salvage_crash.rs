@@ -11,6 +11,7 @@ use mainstay_engine::{
     Config, Error, ErrorKind, Session, SpaceSurvey, Stage, Verified,
     device::{Device, RANK_BYTES},
     group::{Solo, ThreadGroup},
+    space::Per,
     tend::{Holding, hold_on},
 };
 use std::{
@@ -25,7 +26,8 @@ use support::{
     faulty::{Durable, Failure, Faulty, Loss, Medium},
     killed::{BYTES, Killed, LARGER, LAST, SHAPE, Shape, names, pools_like, take},
     program::{Mark, Program},
-    recording::{job_with, losses},
+    recording::{job_of, losses},
+    ways::{WAYS, Way, on_one_node},
 };
 
 /// A job opens the space, and saves one more step: at each point of that the power is lost, or the processes
@@ -35,7 +37,8 @@ fn everywhere(killed: &Killed, seeds: u64) {
     let (medium, pools) = (killed.medium(), pools_like(Some(killed.pools.path())));
     let (returned, saved) = (Mutex::new(0), Mutex::new(0));
     let together = Barrier::new(shape.ranks);
-    job_with(&medium, shape.ranks, &shape.config(pools.path()), |mut program, mut session| {
+    let config = |rank| shape.config_of(rank, pools.path());
+    job_of(&medium, shape.ranks, config, |mut program, mut session| {
         together.wait();
         *returned.lock().unwrap() = medium.operations();
         together.wait();
@@ -77,7 +80,8 @@ fn everywhere(killed: &Killed, seeds: u64) {
 #[test]
 fn a_crash_at_any_point_of_a_salvage_loses_nothing() {
     // With nothing done yet, and with the last root that frees written and not synced.
-    for (operations, shape) in [(0, SHAPE), (7, Shape { ranks: 2, ..LARGER })] {
+    let [one, two] = [Way { per: Per::Rank, nodes: 2 }, Way { per: Per::Node, nodes: 1 }];
+    for (operations, shape) in [(0, Shape { way: one, ..SHAPE }), (7, Shape { ranks: 2, way: two, ..LARGER })] {
         everywhere(&Killed::after(shape, Some(operations)).unwrap(), 1);
     }
 }
@@ -85,7 +89,9 @@ fn a_crash_at_any_point_of_a_salvage_loses_nothing() {
 /// Of the last step everything up to the last root of rank 0 may be there.
 #[test]
 fn whatever_was_done_before_the_kill_is_gone_on_with() {
-    for shape in [SHAPE, LARGER, Shape { keep: 2, ..SHAPE }, Shape { ranks: 1, ..LARGER }] {
+    let shapes = [SHAPE, LARGER, Shape { keep: 2, ..SHAPE }, Shape { ranks: 1, ..LARGER }, LARGER, SHAPE];
+    for (shape, way) in shapes.into_iter().zip(WAYS) {
+        let shape = Shape { way: Way { nodes: way.nodes.min(shape.ranks), ..way }, ..shape };
         let killed = (0..100).map_while(|operations| Killed::after(shape, Some(operations)));
         let count = killed.map(|killed| killed.check_with_pool(&killed.durable).unwrap()).count();
         tell!("{shape:?}: after {count} operations");
@@ -96,7 +102,7 @@ fn whatever_was_done_before_the_kill_is_gone_on_with() {
 /// What left the pool before t2 is in the space, and its hashes are in the record.
 #[test]
 fn a_shard_larger_than_the_pool_is_completed_from_both() {
-    let shape = Shape { pool_bytes: 48 << 10, ..SHAPE };
+    let shape = Shape { pool_bytes: 48 << 10, way: Way { per: Per::Rank, nodes: 1 }, ..SHAPE };
     let killed = Killed::after(shape, None).unwrap();
     killed.check_with_pool(&killed.durable).unwrap();
     everywhere(&killed, 1);
@@ -107,7 +113,8 @@ fn a_shard_larger_than_the_pool_is_completed_from_both() {
 #[test]
 fn what_is_held_after_the_kill_stays() {
     let mut restored = BTreeSet::new();
-    for shape in [SHAPE, LARGER, Shape { bytes: 10_000, ..SHAPE }] {
+    for (shape, way) in [SHAPE, LARGER, Shape { bytes: 10_000, ..SHAPE }].into_iter().zip(on_one_node()) {
+        let shape = Shape { way, ..shape };
         let killed = Killed::after(shape, Some(0)).unwrap();
         let medium = killed.medium();
         let device = Faulty(medium.view());
@@ -128,13 +135,19 @@ fn what_is_held_after_the_kill_stays() {
     assert_eq!(restored, BTreeSet::from([LAST - 1, LAST]), "with room for both, and without");
 }
 
-/// Although all of it may lie in the space and in the record.
+/// Although all of it may lie in the space and in the record: an operation fails, or finds the disk full, before or after
+/// t2, and then the job is killed.
 #[test]
 fn what_was_told_to_be_lost_does_not_come_back() {
+    does_not_come_back(Failure::Io, ErrorKind::Io, Per::Rank);
+    does_not_come_back(Failure::Full, ErrorKind::DiskFull, Per::App);
+}
+
+fn does_not_come_back(failure: Failure, kind: ErrorKind, per: Per) {
     let mut told = 0;
     for nth in 1.. {
         let (medium, pools) = (Medium::new(true), pools_like(None));
-        let shape = Shape { ranks: 1, ..SHAPE };
+        let shape = Shape { ranks: 1, way: Way { per, nodes: 1 }, ..SHAPE };
         let view = medium.view();
         let mut session =
             Session::open_on(Box::new(Solo), Arc::new(Faulty(view.clone())), shape.config(pools.path())).unwrap();
@@ -143,11 +156,11 @@ fn what_was_told_to_be_lost_does_not_come_back() {
         for step in 1..=LAST {
             program.fill(&mut session, Mark { run: 1, step }, BYTES).unwrap();
             if step == LAST {
-                view.fails_in(nth, Failure::Io);
+                view.fails_in(nth, failure);
             }
             let saved = session.checkpoint().map(drop).and(session.wait());
             assert!(saved.is_ok() || step == LAST);
-            if !saved.is_err_and(|error| error.kind() == ErrorKind::Io) {
+            if !saved.is_err_and(|error| error.kind() == kind) {
                 continue;
             }
             told += 1;
@@ -166,8 +179,8 @@ fn what_was_told_to_be_lost_does_not_come_back() {
 /// It need not have saved anything: what it does from there on belongs to another line.
 #[test]
 fn a_start_elsewhere_ends_the_claim() {
-    for operations in 0..8 {
-        let killed = Killed::after(LARGER, Some(operations)).unwrap();
+    for (operations, way) in (0..8).zip(on_one_node().cycle()) {
+        let killed = Killed::after(Shape { way, ..LARGER }, Some(operations)).unwrap();
         let medium = killed.medium();
         let solo = |pools: &Path| {
             let config = Config { stage: Stage::Direct, ..LARGER.config(pools) };
@@ -185,8 +198,8 @@ fn a_start_elsewhere_ends_the_claim() {
 /// and a start of another job, which looks whether the pool is its own, may be at it.
 #[test]
 fn whoever_is_at_the_pool_for_a_moment_is_waited_for() {
-    let killed = Killed::after(SHAPE, Some(3)).unwrap();
-    for byte in [0, RANK_BYTES] {
+    for (byte, way) in [0, RANK_BYTES, 0].into_iter().zip(on_one_node()) {
+        let killed = Killed::after(Shape { way, ..SHAPE }, Some(3)).unwrap();
         let pools = pools_like(Some(killed.pools.path()));
         let pool = take(pools.path(), byte);
         let step = thread::scope(|scope| {
@@ -203,9 +216,9 @@ fn whoever_is_at_the_pool_for_a_moment_is_waited_for() {
 /// Once and not again: the opening says so, unless all is complete by then, and the next one has the newest step.
 #[test]
 fn an_error_in_any_operation_of_a_salvage_costs_and_mixes_nothing() {
-    let shape = Shape { ranks: 2, ..SHAPE };
-    let killed = Killed::after(shape, Some(3)).unwrap();
-    for failure in [Failure::Io, Failure::Full, Failure::Forgets] {
+    for (failure, way) in [Failure::Io, Failure::Full, Failure::Forgets].into_iter().zip(on_one_node()) {
+        let shape = Shape { ranks: 2, way, ..SHAPE };
+        let killed = Killed::after(shape, Some(3)).unwrap();
         let (mut operations, mut restored) = (0, [0; 2]);
         for nth in 1.. {
             let (medium, pools) = (killed.medium(), pools_like(Some(killed.pools.path())));
@@ -265,40 +278,51 @@ fn opened_by(medium: &Medium, shape: Shape, pools: &[&Path], hit: Option<usize>)
 /// One node completes what it has, the other cannot: all are told, and the next start completes the rest.
 #[test]
 fn a_start_without_room_is_refused_on_all_ranks_and_ends_no_claim() {
-    let shape = Shape { ranks: 2, ..LARGER };
+    WAYS.into_iter().filter(|way| way.nodes == 2).for_each(without_room);
+    on_one_node().for_each(given_up);
+}
+
+fn without_room(way: Way) {
+    let shape = Shape { ranks: 2, way, ..LARGER };
     let killed = Killed::after(shape, Some(3)).unwrap();
-    let (medium, nodes) = (killed.medium(), [0, 1].map(|_| pools_like(Some(killed.pools.path()))));
-    for (node, pools) in nodes.iter().enumerate() {
-        let others = names(pools.path()).into_iter().find(|name| name.ends_with(&format!(".{}", 1 - node)));
-        fs::remove_file(pools.path().join(others.unwrap())).unwrap();
-    }
-    let pools = nodes.each_ref().map(|pools| pools.path());
+    let (medium, copied) = (killed.medium(), pools_like(Some(killed.pools.path())));
+    let nodes = way.all_pools(copied.path());
+    let pools = [&*nodes[0], &*nodes[1]];
     let left = names(pools[0]);
-    let pool = left.iter().find(|name| !name.contains('.')).unwrap();
-    let says = [
-        format!("revision {LAST}, shard 0: what was staged could not be completed in {}", medium_path(&medium)),
-        "bytes were to go there".to_owned(),
-        "start again".to_owned(),
-        format!("remove {}", pools[0].join(pool).display()),
-    ];
     for _ in 0..2 {
         for (rank, told) in opened_by(&medium, shape, &pools, Some(0)).into_iter().enumerate() {
-            let error = told.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::DiskFull, "rank {rank}: {error}");
-            assert!(says.iter().all(|what| error.to_string().contains(what)), "rank {rank}: {error}");
+            says_no_room(rank, &told.unwrap_err(), &medium, pools[0], &left);
         }
         assert_eq!((names(pools[0]).len(), names(pools[1]).len()), (left.len(), 0));
     }
     assert!(opened_by(&medium, shape, &pools, None).iter().all(Result::is_ok));
-    assert_eq!(killed.check_alone(&medium.end_processes(), LAST), Ok(LAST));
+    assert_eq!(killed.check_alone(&medium.end_processes(), LAST), Ok(LAST), "{way}");
     assert!(pools.iter().all(|pools| names(pools).is_empty()));
+}
 
-    // Or that revision is given up, as the message says.
+fn says_no_room(rank: usize, error: &Error, medium: &Medium, pools: &Path, left: &[String]) {
+    let pool = left.iter().find(|name| !name.contains('.')).unwrap();
+    let says = [
+        format!("revision {LAST}, shard 0: what was staged could not be completed in {}", medium_path(medium)),
+        "bytes were to go there".to_owned(),
+        "start again".to_owned(),
+        format!("remove {}", pools.join(pool).display()),
+    ];
+    assert_eq!(error.kind(), ErrorKind::DiskFull, "rank {rank}: {error}");
+    assert!(says.iter().all(|what| error.to_string().contains(what)), "rank {rank}: {error}");
+}
+
+/// Or that revision is given up, as the message says.
+fn given_up(way: Way) {
+    let shape = Shape { ranks: 2, way, ..LARGER };
+    let killed = Killed::after(shape, Some(3)).unwrap();
     let (medium, pools) = (killed.medium(), pools_like(Some(killed.pools.path())));
-    assert!(opened_by(&medium, shape, &[pools.path()], Some(0))[0].is_err());
-    fs::remove_file(pools.path().join(pool)).unwrap();
+    let left = names(pools.path());
+    let told = opened_by(&medium, shape, &[pools.path()], Some(0)).remove(0);
+    says_no_room(0, &told.unwrap_err(), &medium, pools.path(), &left);
+    fs::remove_file(pools.path().join(left.iter().find(|name| !name.contains('.')).unwrap())).unwrap();
     assert!(opened_by(&medium, shape, &[pools.path()], None)[0].is_ok());
-    assert_eq!(killed.check_alone(&medium.end_processes(), LAST - 1), Ok(LAST - 1));
+    assert_eq!(killed.check_alone(&medium.end_processes(), LAST - 1), Ok(LAST - 1), "{way}");
     assert_eq!(names(pools.path()), [""; 0]);
 }
 

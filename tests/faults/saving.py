@@ -141,6 +141,52 @@ def not_completed(stage, what):
 
 
 @scenario
+def file_out_of_sight_at_completion(stage):
+    with staged(stage, 0, {"MAINSTAY_PER": "rank"}) as variables:
+        (file,) = stage.space.glob("layout-*-000001-*")
+        away = file.rename(stage.scratch / "away")
+        for _ in range(2):
+            told = stage.check(stage.run("open", variables=variables))
+            assert all(one.call == "open" for one in told), told
+        away.rename(file)
+        stage.good(stage.run("open", "restore", "holds:2", "save:3", "close", variables=variables))
+    stage.comes_back(3)
+
+
+def without_its_record(stage, harm):
+    """What rank 1 had staged is lost, and every rank is told; once."""
+    with staged(stage, 0, {"MAINSTAY_PER": "rank"}) as variables:
+        pools = Path(variables["MAINSTAY_POOL_DIRECTORY"])
+        (record,) = pools.glob("*.1")
+        harm(record)
+        said = stage.run("open", "restore", "holds:1", "save:3", "close", variables=variables)
+        stage.good(said)
+        stage.check_report(said)
+        assert not list(pools.iterdir())
+    stage.comes_back(3)
+
+
+@scenario
+def record_damaged_at_completion(stage):
+    def flip(record):
+        changed = bytearray(record.read_bytes())
+        changed[1024 + 33] ^= 1
+        record.write_bytes(changed)
+
+    without_its_record(stage, flip)
+
+
+@scenario
+def record_of_another_mode_at_completion(stage):
+    without_its_record(stage, lambda record: record.chmod(0o640))
+
+
+@scenario
+def record_gone_at_completion(stage):
+    without_its_record(stage, Path.unlink)
+
+
+@scenario
 def disk_full_at_completion(stage):
     not_completed(stage, "write:ENOSPC")
 

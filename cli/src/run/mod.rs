@@ -76,7 +76,8 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
         }
         let spaces = known();
         say(&format!("start {start} failed: {how}"));
-        salvage::what_can_be(&spaces);
+        let lost = salvage::what_can_be(&spaces);
+        lost.iter().for_each(|line| say(line));
         let newest = Newest::of(&spaces);
         if start > wanted.restarts {
             say(&format!("giving up after {} restart(s) at {newest}", wanted.restarts));
@@ -104,7 +105,8 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
             }
         }
         // What its last ranks still published counts too, and what they had staged.
-        salvage::what_can_be(&spaces);
+        let more = salvage::what_can_be(&spaces);
+        more.iter().filter(|line| !lost.contains(line)).for_each(|line| say(line));
         let newest = Newest::of(&spaces);
         say(&format!("going on from {newest}"));
         before = Some(newest);

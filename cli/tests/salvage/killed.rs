@@ -4,7 +4,7 @@ use crate::{
     stuck::stuck,
     support::{RANKS, Space, field, region},
 };
-use mainstay_engine::{Config, Session, device::Disk, group::ThreadGroup};
+use mainstay_engine::{Config, Session, device::Disk, group::ThreadGroup, space::Per};
 use nix::sys::signal::{Signal, raise};
 use std::{
     env, fs,
@@ -24,10 +24,14 @@ pub fn memory() -> TempDir {
     tempfile::tempdir_in("/dev/shm").unwrap()
 }
 
-/// The pool has room for all that is staged.
+/// Which ranks share a file.
+pub const PERS: [Per; 3] = [Per::App, Per::Node, Per::Rank];
+
+/// The pool has room for all that is staged. Each rank has a file of its own, unless it is said otherwise.
 pub fn config(pools: &Path) -> Config {
     Config {
         keep: 1,
+        per: Per::Rank,
         pool_bytes: 2 << 20,
         chunk_bytes: Some(64 << 10),
         pool_directory: pools.into(),
@@ -41,7 +45,15 @@ pub fn killed(pools: &TempDir) -> Space {
 }
 
 pub fn killed_when(pools: &TempDir, when: &str) -> Space {
-    let space = Space { config: config(pools.path()), ..Space::new(1) };
+    killed_of(pools, when, Per::Rank)
+}
+
+pub fn killed_per(pools: &TempDir, per: Per) -> Space {
+    killed_of(pools, "staged", per)
+}
+
+fn killed_of(pools: &TempDir, when: &str, per: Per) -> Space {
+    let space = Space { config: Config { per, ..config(pools.path()) }, ..Space::new(1) };
     kill_job(&space, pools, when);
     assert_eq!(complete(&space), [1]);
     space
@@ -53,6 +65,7 @@ pub fn kill_job(space: &Space, pools: &TempDir, when: &str) {
         .env("SALVAGE_SPACE", space.path())
         .env("SALVAGE_POOLS", pools.path())
         .env("SALVAGE_WHEN", when)
+        .env("SALVAGE_PER", PERS.iter().position(|per| *per == space.config.per).unwrap().to_string())
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
@@ -74,7 +87,8 @@ pub fn kill_job(space: &Space, pools: &TempDir, when: &str) {
 fn job_that_is_killed() {
     let Some(space) = env::var_os("SALVAGE_SPACE") else { return };
     let is_staged = env::var("SALVAGE_WHEN").unwrap() == "staged";
-    let config = config(Path::new(&env::var_os("SALVAGE_POOLS").unwrap()));
+    let per = PERS[env::var("SALVAGE_PER").unwrap().parse::<usize>().unwrap()];
+    let config = Config { per, ..config(Path::new(&env::var_os("SALVAGE_POOLS").unwrap())) };
     let device = stuck(Disk::make(Path::new(&space)).unwrap());
     let all = Barrier::new(RANKS);
     thread::scope(|scope| {

@@ -11,9 +11,10 @@ mod stuck;
 mod support;
 
 use killed::{
-    complete, config, copy, files, holds_what_was_staged, holds_what_was_staged_as, kill_job, killed, killed_when,
-    memory, pool_in,
+    PERS, complete, config, copy, files, holds_what_was_staged, holds_what_was_staged_as, kill_job, killed, killed_per,
+    killed_when, memory, pool_in,
 };
+use mainstay_engine::space::Per;
 use serde_json::{Value, json};
 use std::{
     ffi::OsStr,
@@ -91,8 +92,12 @@ fn document(pools: &TempDir, space: &Space, fate: &str, why: Option<&str>, left:
 
 #[test]
 fn what_was_staged_is_completed_once() {
+    PERS.into_iter().for_each(is_completed_once);
+}
+
+fn is_completed_once(per: Per) {
     let (pools, kept) = (memory(), memory());
-    let space = killed(&pools);
+    let space = killed_per(&pools, per);
     copy(&pools, &kept);
     tells(&salvage(&pools, &[]), 0, &space, "completed", "1 pool removed");
     assert_eq!((complete(&space), files(&pools).len()), (vec![2, 1], 0));
@@ -121,36 +126,57 @@ fn the_document_tells_of_each_shard() {
     holds_what_was_staged(&space);
 }
 
-/// As where another node staged the shard of rank 1.
+/// A record is gone, or can be read no more: the rest is completed, and the pool is left until it is cleaned away.
+#[test]
+fn a_record_that_is_damaged_or_gone_is_told() {
+    fn changed(path: &Path, at: usize) {
+        let mut bytes = fs::read(path).unwrap();
+        bytes[at] ^= 1;
+        fs::write(path, bytes).unwrap();
+    }
+    let harms: [(fn(&Path), &str); 3] = [
+        (|path| changed(path, 1024 + 33), "its seal does not match"),
+        (|path| changed(path, 8), "it does not begin as a record"),
+        (|path| fs::remove_file(path).unwrap(), "a record beside it is gone"),
+    ];
+    for (per, (harm, why)) in PERS.into_iter().zip(harms) {
+        let pools = memory();
+        let space = killed_per(&pools, per);
+        let of_rank_1 = |path: &PathBuf| path.extension().is_some_and(|rank| rank == "1");
+        harm(&files(&pools).into_iter().find(of_rank_1).unwrap());
+        let is_left = |ran: &Ran| {
+            let line = ran.out.lines().find(|line| line.starts_with("left: ")).unwrap_or_default();
+            let says = ["revision 2, ", "what was staged is lost", why, "; --clean removes the pool"];
+            assert!(says.iter().all(|what| line.contains(what)), "{ran:?}");
+        };
+        for _ in 0..2 {
+            let ran = salvage(&pools, &[]);
+            is_left(&ran);
+            let missing = "is incomplete still: of 3 shards these are missing: 1; ";
+            assert!(ran.code == 1 && ran.out.contains(missing) && ran.err.is_empty(), "{ran:?}");
+            assert_eq!(complete(&space), [1]);
+        }
+        let ran = salvage(&pools, &["--clean"]);
+        assert!(ran.out.ends_with("1 pool removed\n") && files(&pools).is_empty(), "{ran:?}");
+    }
+}
+
+/// Of two nodes that staged it one is seen: here the record of rank 0 alone can be read.
 #[test]
 fn a_revision_that_lacks_shards_still_is_told_of() {
-    let (pools, kept) = (memory(), memory());
-    let space = killed(&pools);
-    copy(&pools, &kept);
-    let of_rank_1 = |path: &PathBuf| path.extension().is_some_and(|rank| rank == "1");
-    fs::remove_file(files(&pools).into_iter().find(of_rank_1).unwrap()).unwrap();
-    let ran = salvage(&pools, &[]);
-    let line = format!(
-        "revision 2 of lineage 1 in {} is incomplete still: of 3 shards these are missing: 1; \
-         if another node staged them, salvage there\n1 pool removed\n",
-        space.path().display()
-    );
-    assert!(ran.code == 1 && ran.out.ends_with(&line) && ran.err.is_empty(), "{ran:?}");
-    assert_eq!(complete(&space), [1]);
-
-    // On that node.
-    copy(&kept, &pools);
-    for path in files(&pools).into_iter().filter(|path| path.extension().is_some_and(|rank| rank != "1")) {
-        fs::remove_file(path).unwrap();
-    }
-    let ran = salvage(&pools, &["--json"]);
-    assert_eq!((ran.code, &ran.json()["incomplete"]), (0, &json!([])));
-    holds_what_was_staged(&space);
-
+    let pools = memory();
     let space = killed(&pools);
     for path in files(&pools).into_iter().filter(|path| path.extension().is_some_and(|rank| rank != "0")) {
         fs::remove_file(path).unwrap();
     }
+    let line = format!(
+        "revision 2 of lineage 1 in {} is incomplete still: of 3 shards these are missing: 1 to 2; \
+         if another node staged them, salvage there",
+        space.path().display()
+    );
+    let ran = salvage(&pools, &[]);
+    assert!(ran.code == 1 && ran.out.lines().any(|told| told == line) && ran.err.is_empty(), "{ran:?}");
+    assert_eq!(complete(&space), [1]);
     let ran = salvage(&pools, &["--json"]);
     let incomplete = &ran.json()["incomplete"][0];
     assert_eq!((ran.code, &incomplete["revision"], &incomplete["shards"]), (1, &json!(2), &json!(3)));
@@ -162,8 +188,12 @@ fn a_revision_that_lacks_shards_still_is_told_of() {
 
 #[test]
 fn who_looks_is_told_what_is_staged() {
+    PERS.into_iter().for_each(tells_what_is_staged);
+}
+
+fn tells_what_is_staged(per: Per) {
     let (pools, elsewhere) = (memory(), memory());
-    let mut space = killed(&pools);
+    let mut space = killed_per(&pools, per);
     let path = space.path();
     let path = path.to_str().unwrap();
     let line = "revision 2 of lineage 1: 3 of 3 shards are staged in memory here, not saved; the next start completes \

@@ -69,11 +69,15 @@ pub(super) struct ChunkEntry {
 #[repr(C, align(64))]
 pub(super) struct MemberEntry {
     pub(super) joined: AtomicU32,
-    pub(super) unused: AtomicU32,
-    /// Whether a shard was sealed in a record of its: where to look, no more.
+    /// How many of its records are sealed: never more than there are, whenever it dies.
     pub(super) sealed: AtomicU32,
+    pub(super) unused: AtomicU32,
     /// Whether its program waits for a copy. A dead one may say so for ever.
     pub(super) copying: AtomicU32,
+    /// The revision that was sealed last.
+    pub(super) number: AtomicU64,
+    /// Records that were sealed, and gone or damaged when others freed what it held.
+    pub(super) lost: AtomicU32,
 }
 
 const _: () = assert!(size_of::<ChunkEntry>() == 64 && size_of::<MemberEntry>() == 64);

@@ -55,12 +55,13 @@ impl Pool {
     }
 
     /// Frees what a dead member holds, whatever its state, and forgets its records: for when they were completed, or
-    /// found unsealed. Returns `false` and does nothing if the member lives.
+    /// found unsealed. Those that were sealed and cannot be read stay noted. Returns `false` and does nothing if the member lives.
     pub(crate) fn free_of(&self, dead: u32) -> bool {
         let shared = &*self.shared;
         if dead >= shared.constants.members || shared.is_alive(dead) {
             return false;
         }
+        shared.note_lost(dead, self.sealed(dead).len());
         shared.forget_records(dead);
         for (index, entry) in shared.chunk_entries().iter().enumerate() {
             let bits = entry.word.load(Ordering::Acquire);
@@ -108,7 +109,6 @@ impl Shared {
     }
 
     fn forget_records(&self, member: u32) {
-        self.member_entries()[member as usize].sealed.store(0, Ordering::Release);
         for rank in records_of(&self.directory, self.constants.id).unwrap_or_default() {
             let path = file::path_of(&self.directory, self.constants.id, Some(rank));
             if owner_of(&path, self.constants.id, rank) == Some(member) {

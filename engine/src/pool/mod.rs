@@ -22,6 +22,8 @@ mod record_layout;
 mod salvage;
 mod sealed;
 mod signal;
+mod space_note;
+mod staged;
 mod take;
 #[cfg(test)]
 mod tests;
@@ -34,6 +36,8 @@ pub(crate) use plan::SealedPlan;
 pub(crate) use record::{Record, ShardRecord};
 pub(crate) use salvage::{Dead, is_refused, list, path, remove, sealed_of};
 pub(crate) use sealed::{Contents, Sealed, SealedSegment};
+pub(crate) use space_note::SpaceNote;
+pub(crate) use staged::LostRecord;
 
 use crate::{config::PoolHeld, device::ByteLocks};
 use layout::{ChunkEntry, Constants, Control, MemberEntry};

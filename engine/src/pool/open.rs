@@ -3,12 +3,7 @@
 //! Whoever joins takes its byte and then looks for a cleaner; whoever cleans takes the cleaner's byte
 //! and then looks for members. Of two that meet, at least one sees the other and lets go.
 
-use super::{
-    Pool, Shape, Shared, file,
-    layout::Constants,
-    map::Mapping,
-    salvage::{remove_files, sealed_of},
-};
+use super::{Pool, Shape, Shared, file, layout::Constants, map::Mapping, salvage::remove_files};
 use crate::{
     device::{ByteLocks, LockFile, LockOutcome, RANK_BYTES, forks},
     error::{Error, Result},
@@ -175,7 +170,7 @@ pub(super) fn take_cleaner(locks: &ByteLocks) -> bool {
 
 impl Drop for Shared {
     /// Leaves; whoever leaves last removes the pool, unless a dead member's shard could be completed
-    /// from it still. In a forked child it does nothing: all of this is the parent's.
+    /// from it still, or was lost. In a forked child it does nothing: all of this is the parent's.
     fn drop(&mut self) {
         if forks() != self.forks {
             return;
@@ -185,7 +180,7 @@ impl Drop for Shared {
             let left = self.locks.unlock(u64::from(self.member));
             let last = left.is_ok() && self.locks.is_locked().is_ok_and(|others| !others);
             let id = self.constants.id;
-            if last && sealed_of(&self.directory, id).is_ok_and(|sealed| sealed.is_empty()) {
+            if last && !self.is_left_staged() {
                 // What cannot be removed is found by the next that cleans up.
                 let _ = remove_files(&self.directory, id);
             }

@@ -54,6 +54,8 @@ struct Recorded {
     segments: AtomicU32,
     /// Another shard has its place now: nothing is recorded any more.
     over: AtomicBool,
+    /// Sealed, and the pool says so.
+    counted: AtomicBool,
     /// So much of the rows is being read, and changes no more.
     rows_read: AtomicU64,
 }
@@ -80,7 +82,7 @@ impl Record {
     /// was recorded of the one before is void from here on.
     pub(crate) fn begin(&mut self, rows_bytes: u64, segments_max: u32, tag: u32) -> Result<ShardRecord> {
         if let Some(latest) = self.latest.take() {
-            latest.shared.over.store(true, Ordering::Release);
+            latest.shared.end();
         }
         unseal(&self.map);
         let too_large = || Error::argument("shard", format!("{rows_bytes} bytes of hashes are more than can be"));
@@ -101,6 +103,7 @@ impl Record {
             tag,
             segments: AtomicU32::new(0),
             over: AtomicBool::new(false),
+            counted: AtomicBool::new(false),
             rows_read: AtomicU64::new(0),
         };
         recorded.wipe();
@@ -117,7 +120,7 @@ impl Drop for Record {
             return;
         }
         if let Some(latest) = self.latest.take() {
-            latest.shared.over.store(true, Ordering::Release);
+            latest.shared.end();
         }
         unseal(&self.map);
         let _ = fs::remove_file(&self.path);
@@ -184,6 +187,8 @@ impl ShardRecord {
         if recorded.is_over() {
             return Err(Error::Internal { what: "a shard is sealed after the next one has begun".to_owned() });
         }
+        recorded.pool.shared.note_space(plan)?;
+        let number = plan.key.number;
         let plan = postcard::to_stdvec(plan)
             .map_err(|e| Error::Internal { what: format!("a plan could not be encoded: {e}") })?;
         // Written, not stored: where memory is short this is an error, and a store would be a SIGBUS.
@@ -192,13 +197,13 @@ impl ShardRecord {
         let written = record.write_all_at(&plan, recorded.parts.plan_at);
         written.map_err(|e| file::failed("writing to", &recorded.path, e))?;
         recorded.seal_over(&plan);
-        recorded.pool.shared.member_entry().sealed.store(1, Ordering::Release);
+        recorded.count(number);
         Ok(())
     }
 
     /// Nothing is under way any more: the shard is published, or has failed.
     pub(crate) fn clear(&self) {
-        if !self.shared.over.swap(true, Ordering::AcqRel) {
+        if !self.shared.end() {
             unseal(&self.shared.map);
         }
     }
@@ -207,6 +212,25 @@ impl ShardRecord {
 impl Recorded {
     fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire)
+    }
+
+    /// Has the pool say that it is sealed: only once it is, and no longer than it is, so that whoever finds fewer
+    /// records than the pool tells of knows that they are lost.
+    fn count(&self, number: u64) {
+        let entry = self.pool.shared.member_entry();
+        entry.number.store(number, Ordering::Relaxed);
+        self.counted.store(true, Ordering::Release);
+        entry.sealed.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Records no more; to be unsealed next. Whether it was over before.
+    fn end(&self) -> bool {
+        if self.counted.swap(false, Ordering::AcqRel) {
+            let sealed = &self.pool.shared.member_entry().sealed;
+            // Changed by another process, it stays what it is.
+            let _ = sealed.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |count| count.checked_sub(1));
+        }
+        self.over.swap(true, Ordering::AcqRel)
     }
 
     fn control(&self) -> &ShardControl {

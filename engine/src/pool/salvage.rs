@@ -5,6 +5,7 @@ use super::{
     layout::Constants,
     open::{CLEANER, absolute},
     sealed::{Contents, Sealed},
+    space_note::SpaceNote,
 };
 use crate::{
     device::{ByteLocks, LockFile, LockOutcome},
@@ -57,19 +58,13 @@ impl Dead {
         Contents { file: self.locks.file(), constants: &self.constants }
     }
 
-    /// The sealed shards in it, by rank. What this process cannot read may be one.
-    pub(crate) fn sealed(&self) -> Result<Vec<Sealed>> {
-        let records = records_of(&self.directory, self.id())?.into_iter();
-        let read = records.map(|rank| Sealed::open(&self.directory, self.id(), rank));
-        read.filter(|read| !matches!(read, Err(error) if !error.is_of_process()))
-            .filter_map(Result::transpose)
-            .collect()
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
     }
 
-    /// Why a record beside it cannot be opened, if there is such a one.
-    pub(crate) fn refused_record(&self) -> Option<Error> {
-        let records = records_of(&self.directory, self.id()).unwrap_or_default();
-        records.into_iter().find_map(|rank| Sealed::open(&self.directory, self.id(), rank).err())
+    /// The space of its job, if it is noted.
+    pub(crate) fn space(&self) -> Option<SpaceNote> {
+        SpaceNote::read(self.locks.file())
     }
 
     pub(crate) fn remove(self) -> Result<()> {
@@ -100,7 +95,9 @@ pub(crate) fn list(directory: &Path) -> Result<Vec<Found>> {
         let Some((id, rank)) = entry.file_name().to_str().and_then(file::parse_name) else { continue };
         // Gone meanwhile, or another's: none of ours.
         let Ok(metadata) = entry.path().symlink_metadata() else { continue };
-        if !metadata.is_file() || metadata.uid() != geteuid().as_raw() {
+        // A link in the place of a record is told of, and goes with it.
+        let is_kind = metadata.is_file() || (metadata.is_symlink() && rank.is_some());
+        if !is_kind || metadata.uid() != geteuid().as_raw() {
             continue;
         }
         let of_id = found.entry(id).or_insert(Found { id, has_pool: false, records: Vec::new() });

@@ -69,40 +69,49 @@ impl Pool {
 }
 
 impl Sealed {
-    /// The sealed shard of `rank` beside the pool `id`; `None` if there is none.
+    /// The sealed shard of `rank` beside the pool `id`; `None` if there is none. `PoolRefused`: the record is damaged, or
+    /// one that somebody else could have made.
     pub(crate) fn open(directory: &Path, id: [u8; 16], rank: u32) -> Result<Option<Sealed>> {
         let path = file::path_of(directory, id, Some(rank));
         let Some(record) = file::open(&path)? else { return Ok(None) };
-        Self::read(&record, &path, id, rank).map_err(|e| file::failed("reading", &path, e))
+        Self::read(&record, &path, id, rank)
     }
 
-    fn read(record: &File, path: &Path, id: [u8; 16], rank: u32) -> io::Result<Option<Sealed>> {
-        let found = record.metadata()?;
+    fn read(record: &File, path: &Path, id: [u8; 16], rank: u32) -> Result<Option<Sealed>> {
+        let failed = |e| file::failed("reading", path, e);
+        let damaged = |why: &str| Err(file::refused(path, why));
+        let found = record.metadata().map_err(failed)?;
         // A file can say that it is longer than any memory; what it holds is what counts.
         let there = found.len().min(found.blocks().saturating_mul(512));
         if there < BLOCK as u64 {
-            return Ok(None);
+            return damaged("it is cut short");
         }
         let mut block = [0; BLOCK];
-        record.read_exact_at(&mut block, 0)?;
-        let Some(owner) = Owner::parse(&block, id, rank) else { return Ok(None) };
-        let Ok((shard, _)) = ShardFound::read_from_prefix(&block[CONTROL_AT..]) else { return Ok(None) };
-        let Some(parts) = Parts::new(shard.rows_bytes, shard.segments_max) else { return Ok(None) };
+        record.read_exact_at(&mut block, 0).map_err(failed)?;
+        let Some(owner) = Owner::parse(&block, id, rank) else { return damaged("it does not begin as a record") };
+        let Ok((shard, _)) = ShardFound::read_from_prefix(&block[CONTROL_AT..]) else {
+            return damaged("it is cut short");
+        };
+        if shard.sealed == 0 {
+            return Ok(None);
+        }
+        let contradiction = "its numbers contradict each other";
+        let Some(parts) = Parts::new(shard.rows_bytes, shard.segments_max) else { return damaged(contradiction) };
         let fits = parts.plan_at.checked_add(shard.plan_bytes).is_some_and(|end| end <= there);
         if shard.sealed != SEALED || shard.segments > shard.segments_max || !fits {
-            return Ok(None);
+            return damaged(contradiction);
         }
-        let memory = |_| io::Error::from(io::ErrorKind::OutOfMemory);
+        let memory = |_| failed(io::ErrorKind::OutOfMemory.into());
         let mut table = SegmentFound::new_vec_zeroed(shard.segments as usize).map_err(memory)?;
-        record.read_exact_at(table.as_mut_bytes(), parts.table_at)?;
+        record.read_exact_at(table.as_mut_bytes(), parts.table_at).map_err(failed)?;
         let mut plan = u8::new_vec_zeroed(shard.plan_bytes as usize).map_err(memory)?;
-        record.read_exact_at(&mut plan, parts.plan_at)?;
+        record.read_exact_at(&mut plan, parts.plan_at).map_err(failed)?;
         if seal_of(&owner, &shard, table.as_bytes(), &plan) != shard.seal {
-            return Ok(None);
+            return damaged("its seal does not match");
         }
-        let Ok(plan) = postcard::from_bytes(&plan) else { return Ok(None) };
+        let Ok(plan) = postcard::from_bytes(&plan) else { return damaged("its plan cannot be read") };
         let mut done = u8::new_vec_zeroed(shard.segments as usize).map_err(memory)?;
-        record.read_exact_at(&mut done, parts.done_at)?;
+        record.read_exact_at(&mut done, parts.done_at).map_err(failed)?;
         let segments = table.iter().zip(done).map(|(found, done)| found.segment(done == 1)).collect();
         let (member, rows_bytes, tag) = (owner.member, shard.rows_bytes, shard.tag);
         Ok(Some(Sealed { rank, member, plan, segments, rows_bytes, path: path.to_owned(), pool: id, tag }))

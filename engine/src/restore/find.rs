@@ -31,7 +31,7 @@ pub(crate) struct Sight {
     /// Of slots and revisions.
     pub(crate) lineages: Vec<Lineage>,
     pub(crate) damage: Vec<String>,
-    /// Slots that a crash cut short, or that are damaged.
+    /// Slots that a crash cut short, or that are damaged; and what was staged and is lost.
     pub(crate) torn: Vec<String>,
 }
 
@@ -121,7 +121,10 @@ pub(crate) fn find(sights: &[Sight], path: &str) -> Result<Found> {
         found.complete = minimum_of_newest(sights);
     }
     found.damage = sights.iter().flat_map(|sight| sight.damage.iter().cloned()).collect();
-    found.torn = sights.iter().flat_map(|sight| sight.torn.iter().cloned()).collect();
+    // What was staged in a node's memory and is lost, each of its ranks tells.
+    let mut told = BTreeSet::new();
+    let torn = sights.iter().flat_map(|sight| &sight.torn).filter(|what| told.insert(*what));
+    found.torn = torn.cloned().collect();
     Ok(found)
 }
 

@@ -18,6 +18,8 @@ use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 pub(super) enum Standing {
     /// The layout that it belongs to is not in this space.
     Elsewhere,
+    /// Files of its layout are in this space, and none of them has its portion: that one may come back.
+    OutOfSight,
     /// It was published before.
     Published,
     /// It can never be completed: why.
@@ -35,15 +37,22 @@ pub(super) struct Claim {
     pub(super) manifest: Manifest,
 }
 
+const WENT_ON: &str = "the job went on without it, or another did";
+
 /// What becomes of the shard of `sealed` in the space on `device`. Only looks.
 pub(super) fn examine(device: &dyn Device, sealed: &Sealed, access: Access) -> Result<Standing> {
     let plan = &sealed.plan;
     let over = |why: &str| Ok(Standing::Over(why.to_owned()));
     let layouts = layouts(device, access)?;
-    let is_its = |file: &&LayoutFile| file.header.layout_id == plan.layout_id;
-    let Some(layout) = layouts.iter().find(is_its) else { return Ok(Standing::Elsewhere) };
-    let Some(portion) = layout.portions().find(|portion| portion.rank() == plan.portion) else {
+    let its: Vec<&LayoutFile> = layouts.iter().filter(|file| file.header.layout_id == plan.layout_id).collect();
+    let Some(first) = its.first() else { return Ok(Standing::Elsewhere) };
+    if plan.portion >= first.header.ranks {
         return over("its layout has no portion for it");
+    }
+    // A layout has several files; the portion is in one of them.
+    let Some(portion) = its.iter().flat_map(|file| file.portions()).find(|portion| portion.rank() == plan.portion)
+    else {
+        return if has_newer(&layouts, plan.key)? { over(WENT_ON) } else { Ok(Standing::OutOfSight) };
     };
     let mut ledger = Ledger::open(portion.clone())?.ledger;
     if ledger.found().iter().any(|kept| kept.key() == plan.key) {
@@ -54,7 +63,7 @@ pub(super) fn examine(device: &dyn Device, sealed: &Sealed, access: Access) -> R
     let (sequence, lineage) = ledger.position();
     let freed = if lineage == plan.key.lineage { sequence.checked_sub(plan.sequence) } else { None };
     let Some(left) = freed.and_then(|freed| plan.allocation.freeing.get(usize::try_from(freed).ok()?..)) else {
-        return over("the job went on without it, or another did");
+        return over(WENT_ON);
     };
     let allocation = Allocation { freeing: left.to_vec(), ..plan.allocation.clone() };
     // What was held since t1, too.
@@ -65,6 +74,16 @@ pub(super) fn examine(device: &dyn Device, sealed: &Sealed, access: Access) -> R
     }
     let Some(manifest) = manifest_of(sealed, &portion) else { return over("its record contradicts itself") };
     Ok(Standing::Open(Box::new(Claim { ledger, portion, allocation, manifest })))
+}
+
+/// Whether a job has begun in any of the portions that is newer than the one that saved `key`.
+fn has_newer(layouts: &[LayoutFile], key: RevisionKey) -> Result<bool> {
+    for portion in layouts.iter().flat_map(LayoutFile::portions) {
+        if Ledger::open(portion)?.lineage.is_some_and(|lineage| lineage.number > key.lineage.number) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The manifest, if the record's numbers fit one another: the log in its runs, the rows and the manifest in

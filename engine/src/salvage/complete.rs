@@ -7,7 +7,10 @@ use crate::{
     device::{Access, Device},
     error::{Error, Result},
     pool::{Contents, Sealed},
-    space::format::{BLOCK, BLOCK_BYTES, HASH_BYTES, Histogram, Manifest, hash, hash_blocks},
+    space::{
+        files_of_layout,
+        format::{BLOCK, BLOCK_BYTES, HASH_BYTES, Histogram, Manifest, hash, hash_blocks},
+    },
 };
 use std::time::Instant;
 
@@ -29,6 +32,10 @@ pub(crate) enum Outcome {
 pub(crate) fn complete(device: &dyn Device, sealed: &Sealed, chunks: Contents<'_>) -> Result<Outcome> {
     let Claim { mut ledger, portion, allocation, manifest } = match examine(device, sealed, Access::Write)? {
         Standing::Elsewhere => return Ok(Outcome::Elsewhere),
+        Standing::OutOfSight => {
+            let (path, rank) = (device.path(), sealed.plan.portion);
+            return Err(Error::PortionOutOfSight { path, rank, files: files_of_layout(sealed.plan.layout_id) });
+        }
         Standing::Published => return Ok(Outcome::WasComplete),
         Standing::Over(why) => return Ok(Outcome::Lost(why)),
         Standing::Open(claim) => *claim,

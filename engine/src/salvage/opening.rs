@@ -9,7 +9,7 @@ use super::{
 use crate::{
     device::{Access, Device, Disk},
     error::{Error, ErrorKind, Result},
-    pool::{self, Dead, Sealed},
+    pool::{self, Dead, LostRecord, Sealed, SpaceNote},
     space::names_layout,
 };
 use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt, path::Path};
@@ -19,12 +19,24 @@ use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt, path::Path};
 pub(crate) struct Left {
     /// What can never be completed, and why.
     lost: Vec<String>,
+    /// The pools that it is in, and nothing else that anybody could claim.
+    over: Vec<[u8; 16]>,
     /// Pools that somebody else was at: another rank of this job, if all is well.
     taken: Vec<[u8; 16]>,
 }
 
-/// Completes in the space on `device`, whose locks the job holds, what dead pools in `directory` hold for it;
-/// removes them, and those that nobody will claim. Where the space has no locks nothing is completed:
+/// What is to become of a pool.
+enum Fate {
+    /// All that was in it is complete, or nobody's.
+    Done,
+    /// Something of it is lost, and the rest is nobody's.
+    Over,
+    /// It waits for another space, or for another day.
+    Stays,
+}
+
+/// Completes in the space on `device`, whose locks the job holds, what dead pools in `directory` hold for it, and
+/// removes those that hold no more and that nobody will claim. Where the space has no locks nothing is completed:
 /// `locked` is false. An error: something could be completed another time, and a job that goes on would end the
 /// claim. Several ranks may do it at a time.
 pub(crate) fn at_opening(device: &dyn Device, directory: &Path, locked: bool) -> Result<Left> {
@@ -33,62 +45,90 @@ pub(crate) fn at_opening(device: &dyn Device, directory: &Path, locked: bool) ->
     for found in pool::list(directory).or_else(unlisted)? {
         // What this opening does not complete it ends.
         let has_ours = || locked && pool::sealed_of(directory, found.id).is_ok_and(|all| any_is_ours(device, &all));
-        match open_dead(directory, found.id, has_ours) {
-            Ok(Some(dead)) => match settle(device, &dead, locked, &mut left.lost) {
-                Ok(true) => drop(dead.remove()),
-                Ok(false) => {}
-                Err(error) => done = done.and(Err(error)),
-            },
+        let fate = match open_dead(directory, found.id, has_ours) {
+            Ok(Some(dead)) => settle(device, &dead, locked, &mut left.lost).inspect(|fate| {
+                if let Fate::Done = fate {
+                    let _ = dead.remove();
+                }
+            }),
             Ok(None) if found.has_pool => {
                 if has_ours() {
                     left.taken.push(found.id);
                 }
+                Ok(Fate::Stays)
             }
-            // Records without their pool, and a pool that is damaged, can be claimed by nobody.
-            Ok(None) => drop(pool::remove(directory, found.id)),
+            // Records without their pool, and a pool that is damaged, can be completed by nobody.
+            Ok(None) => Ok(unusable(device, directory, found.id, "its pool is gone", &mut left.lost)),
             Err(error @ Error::PoolRefused { .. }) => {
-                if has_ours() {
-                    left.lost.push(format!("what was staged is lost: {error}"));
-                }
-                let _ = pool::remove(directory, found.id);
+                Ok(unusable(device, directory, found.id, &error.to_string(), &mut left.lost))
             }
-            Err(error) if error.is_of_process() || has_ours() => done = done.and(Err(error)),
-            Err(_) => {}
+            Err(error) if error.is_of_process() || has_ours() => Err(error),
+            Err(_) => Ok(Fate::Stays),
+        };
+        match fate {
+            Ok(Fate::Over) => left.over.push(found.id),
+            Ok(Fate::Done | Fate::Stays) => {}
+            Err(error) => done = done.and(Err(error)),
         }
     }
     done.map(|()| left)
 }
 
 impl Left {
-    /// What is lost, once every rank has come so far: what another rank was at is complete by now. An error as of
-    /// `at_opening`.
-    pub(crate) fn lost(self, device: &dyn Device, directory: &Path) -> Result<Vec<String>> {
-        for id in self.taken {
-            let sealed = pool::sealed_of(directory, id)?;
+    /// Once every rank has come so far: what another rank was at is complete by now. An error as of `at_opening`.
+    pub(crate) fn check_taken(&self, device: &dyn Device, directory: &Path) -> Result<()> {
+        for id in &self.taken {
+            let sealed = pool::sealed_of(directory, *id)?;
             if let Some(sealed) = sealed.iter().find(|sealed| is_ours(device, sealed) && is_open(device, sealed)) {
                 return Err(not_completed(device, sealed, ErrorKind::InUse, IN_POOL));
             }
         }
-        Ok(self.lost)
+        Ok(())
+    }
+
+    pub(crate) fn lost(&self) -> &[String] {
+        &self.lost
+    }
+
+    /// Removes what is lost, once the start that tells of it is refused for nothing that was left.
+    pub(crate) fn give_up(self, directory: &Path) {
+        self.over.into_iter().for_each(|id| drop(pool::remove(directory, id)));
     }
 }
 
-/// Whether nobody wants the pool any more.
-fn settle(device: &dyn Device, dead: &Dead, locked: bool, lost: &mut Vec<String>) -> Result<bool> {
-    let (mut is_settled, mut bytes, mut first) = (true, 0, None);
-    let all = dead.sealed()?;
-    for sealed in &all {
+/// Of a pool that cannot be used: `why`. Removed where nobody need be told.
+fn unusable(device: &dyn Device, directory: &Path, id: [u8; 16], why: &str, lost: &mut Vec<String>) -> Fate {
+    let sealed = pool::sealed_of(directory, id).unwrap_or_default();
+    if any_is_ours(device, &sealed) {
+        lost.push(format!("what was staged is lost: {why}"));
+        Fate::Over
+    } else if sealed.iter().any(is_wanted) {
+        Fate::Stays
+    } else {
+        let _ = pool::remove(directory, id);
+        Fate::Done
+    }
+}
+
+/// Completes what is in a pool.
+fn settle(device: &dyn Device, dead: &Dead, locked: bool, lost: &mut Vec<String>) -> Result<Fate> {
+    let (mut stays, mut bytes, mut first) = (false, 0, None);
+    let staged = dead.staged()?;
+    let told = lost.len();
+    for sealed in &staged.sealed {
         let mut is_lost = |why: &str| {
             lost.push(format!("revision {}, shard {}: {why}", sealed.plan.key.number, sealed.plan.portion));
         };
         if !is_ours(device, sealed) {
-            is_settled &= !is_wanted(sealed);
+            stays |= is_wanted(sealed);
         } else if !locked {
             is_lost("it was staged and is lost: this file system has no locks");
         } else {
             match complete(device, sealed, dead.contents()) {
                 Ok(Outcome::Lost(why)) => is_lost(&why),
-                Ok(_) => {}
+                Ok(Outcome::Elsewhere) if is_wanted(sealed) => stays = true,
+                Ok(Outcome::Elsewhere) => is_lost("it was staged and is lost: its layout is in this space no longer"),
+                Ok(Outcome::Completed | Outcome::WasComplete) => {}
                 Err(error) => {
                     bytes = u64::saturating_add(bytes, sealed.left_bytes());
                     first.get_or_insert((sealed, error));
@@ -96,8 +136,20 @@ fn settle(device: &dyn Device, dead: &Dead, locked: bool, lost: &mut Vec<String>
             }
         }
     }
+    if !staged.lost.is_empty() {
+        // Whose it was, another shard in the pool tells, or what the pool notes.
+        let is_its = |note: &SpaceNote| is_same(&device.directory(), note.space());
+        if dead.space().as_ref().is_some_and(is_its) || any_is_ours(device, &staged.sealed) {
+            lost.extend(staged.lost.iter().map(LostRecord::to_string));
+        } else {
+            let may_be = |note: SpaceNote| note.space().exists() || !is_mounted(note.space(), note.file_system);
+            stays |= dead.space().is_some_and(may_be);
+        }
+    }
     match first {
-        None => Ok(is_settled),
+        None if stays => Ok(Fate::Stays),
+        None if lost.len() > told => Ok(Fate::Over),
+        None => Ok(Fate::Done),
         Some((sealed, error)) => {
             // Whoever frees some space frees enough for all of them.
             let error = error.for_want_of(bytes, || device.available_bytes());
@@ -155,17 +207,17 @@ fn its_own_space_has(sealed: &Sealed) -> bool {
 /// Whether the space that a record names can take it, now or when its file system is mounted again. In doubt
 /// it can.
 pub(super) fn is_wanted(sealed: &Sealed) -> bool {
-    match examine(&Disk::existing(sealed.plan.space()), sealed, Access::Read) {
-        Ok(Standing::Open(_)) => true,
+    let space = sealed.plan.space();
+    match examine(&Disk::existing(space), sealed, Access::Read) {
+        Ok(Standing::Open(_) | Standing::OutOfSight) => true,
         Ok(Standing::Published | Standing::Over(_)) => false,
-        Ok(Standing::Elsewhere) => !is_mounted(sealed),
-        Err(error) => !is_gone(&error) || !is_mounted(sealed),
+        Ok(Standing::Elsewhere) => !is_mounted(space, sealed.plan.file_system),
+        Err(error) => !is_gone(&error) || !is_mounted(space, sealed.plan.file_system),
     }
 }
 
-/// Whether the file system is there that the space was on: by the nearest folder on the way to it.
-fn is_mounted(sealed: &Sealed) -> bool {
-    let mut folders = sealed.plan.space().ancestors();
-    let nearest = folders.find_map(|folder| fs::metadata(folder).ok());
-    nearest.is_some_and(|found| found.dev() == sealed.plan.file_system)
+/// Whether the file system is there that a space was on: by the nearest folder on the way to it.
+fn is_mounted(space: &Path, file_system: u64) -> bool {
+    let nearest = space.ancestors().find_map(|folder| fs::metadata(folder).ok());
+    nearest.is_some_and(|found| found.dev() == file_system)
 }

@@ -81,15 +81,11 @@ impl Inner {
         // Nobody makes a pool, or looks for revisions, while another rank is at it still; and nobody begins a lineage
         // while something can be completed, now or another time: that would end the claim.
         let left = agree(&*group, salvage::at_opening(&*device, &config.pool_directory, locks_work))?;
-        let lost = agree(&*group, left.lost(&*device, &config.pool_directory))?;
-        let (node, pool) = find_node(&*group, &config)?;
-        let policy = Policy::new(&config, || find_threshold_together(&*group, &*device, &config))?;
-        let aggregators = Aggregators::find(&*group, &config, &domain, pool.as_ref())?;
-        let policy = if aggregators.is_member() { policy.handing_over(aggregators.piece_bytes()) } else { policy };
+        agree(&*group, left.check_taken(&*device, &config.pool_directory))?;
 
         let scan = scan(&*group, &*device, &domain, locks_work);
         let mut scan = agree(&*group, scan)?;
-        scan.sight.torn.extend(lost);
+        scan.sight.torn.extend_from_slice(left.lost());
         let sights = gather(&*group, &scan.sight)?;
         let found = find(&sights, &device.path())?;
         if let Some(unseen) = found.newest_unseen() {
@@ -98,7 +94,14 @@ impl Inner {
             let (revision, shards) = (unseen.whole.key.number, unseen.shards.clone());
             return Err(Error::LayoutOutOfSight { path, revision, shards, files });
         }
+        // Nothing that was staged refuses the start; and a new pool may need the memory, so all ranks are through with it
+        // before one makes that.
+        left.give_up(&config.pool_directory);
         let newest = gather(&*group, &scan.newest)?;
+        let (node, pool) = find_node(&*group, &config)?;
+        let policy = Policy::new(&config, || find_threshold_together(&*group, &*device, &config))?;
+        let aggregators = Aggregators::find(&*group, &config, &domain, pool.as_ref())?;
+        let policy = if aggregators.is_member() { policy.handing_over(aggregators.piece_bytes()) } else { policy };
         let goes_on = newest.iter().all(|other| other.writable && *other == newest[0]);
 
         let lineage = next_lineage(&*group, found.lineage_max)?;

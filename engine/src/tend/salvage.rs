@@ -5,7 +5,7 @@ use crate::{
     commit::RevisionKey,
     device::{Device, Disk},
     error::{Error, Result},
-    pool::{self, Dead, Sealed},
+    pool::{self, Dead, LostRecord, Sealed},
     restore::{RevisionSurvey, SpaceSurvey},
     salvage::{IN_POOL, Outcome, complete, has_layout_of, is_gone, is_ours, open_dead},
     space::Locks,
@@ -33,6 +33,8 @@ pub struct PoolLeft {
     pub pool: PathBuf,
     /// What keeps it, and what can be done.
     pub why: String,
+    /// It cannot be used, or a record of what was staged in it.
+    pub damaged: bool,
 }
 
 /// A shard that was staged whole.
@@ -96,9 +98,9 @@ pub fn salvage(directory: &Path, space: Option<&Path>, clean: bool) -> Result<Sa
     let mut visit = Visit { only, locks: BTreeMap::new(), shards: Vec::new(), saved: BTreeMap::new() };
     let (mut removed, mut left) = (0, Vec::new());
     for found in pool::list(directory)? {
-        let before = visit.shards.len();
+        let (before, mut damaged) = (visit.shards.len(), false);
         let kept = match open_dead(directory, found.id, || visit.is_free(directory, found.id)) {
-            Ok(Some(dead)) => visit.completes(&dead, clean)?,
+            Ok(Some(dead)) => visit.completes(&dead, clean, &mut damaged)?,
             Ok(None) if found.has_pool => {
                 visit.passes_over(directory, found.id);
                 continue;
@@ -106,7 +108,10 @@ pub fn salvage(directory: &Path, space: Option<&Path>, clean: bool) -> Result<Sa
             // Records without their pool can be claimed by nobody.
             Ok(None) => None,
             Err(Error::PoolRefused { .. }) if clean => None,
-            Err(error) => Some(unusable(error)),
+            Err(error) => {
+                damaged = true;
+                Some(unusable(error))
+            }
         };
         // What is refused at removing is left too, and keeps nobody from the others.
         let kept = kept.or_else(|| match pool::remove(directory, found.id) {
@@ -115,7 +120,7 @@ pub fn salvage(directory: &Path, space: Option<&Path>, clean: bool) -> Result<Sa
             Err(error) => Some(unusable(error)),
         });
         match kept {
-            Some(why) => left.push(PoolLeft { pool: pool::path(directory, found.id), why }),
+            Some(why) => left.push(PoolLeft { pool: pool::path(directory, found.id), why, damaged }),
             None => {
                 removed += 1;
                 visit.gone_since(before);
@@ -142,6 +147,14 @@ fn unusable(error: Error) -> String {
         Error::PoolRefused { why, .. } => format!("nothing in it can be used: {why}; --clean removes it"),
         error => error.to_string(),
     }
+}
+
+/// What is to be done with a pool that has no record any more of what was staged in it.
+fn lost_for_good(lost: LostRecord) -> String {
+    if pool::is_refused(&lost.path) {
+        return unusable(Error::PoolRefused { path: lost.path.display().to_string(), why: lost.why });
+    }
+    format!("{lost}; --clean removes the pool")
 }
 
 /// Those of `keys` that a restore could bring back if it were not for shards that are missing.
@@ -197,10 +210,11 @@ impl Visit {
         self.shards.push(SalvagedShard { space, key, shard, fate });
     }
 
-    /// Completes what is in it. Returns why the pool must stay, if it must.
-    fn completes(&mut self, dead: &Dead, clean: bool) -> Result<Option<String>> {
+    /// Completes what is in it. Returns why the pool must stay, if it must; `damaged`: it lacks records.
+    fn completes(&mut self, dead: &Dead, clean: bool, damaged: &mut bool) -> Result<Option<String>> {
         let mut kept = None;
-        for sealed in &dead.sealed()? {
+        let staged = dead.staged()?;
+        for sealed in &staged.sealed {
             let space = sealed.plan.space();
             let keeps = match self.fate(sealed, dead) {
                 Some(fate) => {
@@ -212,9 +226,10 @@ impl Visit {
             };
             kept = kept.or(keeps);
         }
-        // A record that cannot be opened may be of a shard that can be completed.
-        let refused = if clean { None } else { dead.refused_record() };
-        Ok(kept.or_else(|| refused.map(unusable)))
+        *damaged = !staged.lost.is_empty();
+        let lost = if clean { Vec::new() } else { staged.lost };
+        let lost: Vec<String> = lost.into_iter().map(lost_for_good).collect();
+        Ok(kept.into_iter().chain(lost).reduce(|one, next| format!("{one}; {next}")))
     }
 
     /// The pool is removed that held the shards from `first` on: what waited for its space is lost with it.

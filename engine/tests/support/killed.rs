@@ -3,7 +3,8 @@
 use super::{
     faulty::{Durable, Faulty, Gate, Loss, Medium},
     program::{Mark, Program},
-    recording::{Checked, job_with},
+    recording::{Checked, job_of},
+    ways::{ONE_FILE, Way},
     whole,
 };
 use mainstay_engine::{
@@ -33,15 +34,23 @@ pub struct Shape {
     pub bytes: usize,
     /// Has room for all of it; or the job is held still only at t2.
     pub pool_bytes: u64,
+    pub way: Way,
 }
 
-pub const SHAPE: Shape = Shape { ranks: 3, keep: 1, bytes: BYTES, pool_bytes: 256 << 10 };
+pub const SHAPE: Shape = Shape { ranks: 3, keep: 1, bytes: BYTES, pool_bytes: 256 << 10, way: ONE_FILE };
 pub const LARGER: Shape = Shape { bytes: 130_000, pool_bytes: 512 << 10, ..SHAPE };
 
 impl Shape {
+    /// Of a rank of it, and of any job on one node.
+    pub fn config_of(self, rank: usize, pools: &Path) -> Config {
+        self.way.all_pools(pools);
+        Config { pool_directory: self.way.pools_of(rank, pools), ..self.config(pools) }
+    }
+
     pub fn config(self, pools: &Path) -> Config {
         Config {
             keep: self.keep,
+            per: self.way.per,
             pool_bytes: self.pool_bytes,
             chunk_bytes: Some(4 << 10),
             io_threads: 2,
@@ -70,12 +79,24 @@ fn copy_pools(from: &Path, to: &Path) {
     let mut names = names(from);
     names.sort_by_key(|name| name.contains('.'));
     for name in names {
+        fs::create_dir_all(to.join(&name).parent().unwrap()).unwrap();
         fs::copy(from.join(&name), to.join(&name)).unwrap();
     }
 }
 
+/// Files in it, and in the folders of its nodes.
 pub fn names(directory: &Path) -> Vec<String> {
-    fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    let mut all = Vec::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        if entry.path().is_dir() {
+            all.extend(names(&entry.path()).into_iter().map(|below| format!("{name}/{below}")));
+        } else {
+            all.push(name);
+        }
+    }
+    all
 }
 
 impl Killed {
@@ -90,7 +111,7 @@ impl Killed {
                 let (medium, gate, pools, together, left) = (&medium, &gate, &pools, &together, &left);
                 scope.spawn(move || {
                     let (rank, view) = (group.rank(), medium.gated_view(gate));
-                    let config = shape.config(pools.path());
+                    let config = shape.config_of(rank, pools.path());
                     let device = Arc::new(Faulty(view.clone()));
                     let mut session = Session::open_on(Box::new(group), device, config).unwrap();
                     let mut program = Program::new(rank);
@@ -143,8 +164,8 @@ impl Killed {
     /// What a job restores on `medium`, the same on all ranks.
     pub fn restored(&self, medium: &Medium, pools: &Path) -> Checked<u64> {
         let found = Mutex::new(BTreeSet::new());
-        let config = Config { stage: Stage::Direct, ..self.shape.config(pools) };
-        job_with(medium, self.shape.ranks, &config, |mut program, mut session| {
+        let config = |rank| Config { stage: Stage::Direct, ..self.shape.config_of(rank, pools) };
+        job_of(medium, self.shape.ranks, config, |mut program, mut session| {
             let restored = program.restore(&mut session)?;
             found.lock().unwrap().insert(restored);
             Ok(())

@@ -20,6 +20,7 @@ pub mod recording;
 pub mod schedule;
 pub mod spread;
 pub mod stuck;
+pub mod ways;
 pub mod whole;
 
 use mainstay_engine::{

@@ -8,7 +8,7 @@ use super::{
 use mainstay_engine::{
     Config, Error, ErrorKind, Session, Stage, Start,
     group::{Group, Solo, ThreadGroup},
-    space::format::BLOCK_BYTES,
+    space::{Per, format::BLOCK_BYTES},
 };
 use std::{
     collections::BTreeSet,
@@ -55,6 +55,8 @@ impl Shape {
             aggregators: self.aggregators,
             // The jobs go on writing over what those before have left.
             start: Start::Fresh,
+            // Those that keep two have a file for each rank.
+            per: if self.keep == 2 { Per::Rank } else { Per::App },
             ..Config::default()
         }
     }
@@ -405,10 +407,20 @@ pub fn job_with(
     config: &Config,
     work: impl Fn(Program, Session) -> Result<(), Trouble> + Sync,
 ) -> Checked<()> {
+    job_of(medium, ranks, |_| config.clone(), work)
+}
+
+/// The same with settings of its own for each rank.
+pub fn job_of(
+    medium: &Medium,
+    ranks: usize,
+    config: impl Fn(usize) -> Config + Sync,
+    work: impl Fn(Program, Session) -> Result<(), Trouble> + Sync,
+) -> Checked<()> {
     let run = |group: Box<dyn Group>| -> Result<(), Trouble> {
         let device = Arc::new(Faulty(medium.view()));
-        let mut program = Program::new(group.rank());
-        let mut session = Session::open_on(group, device, config.clone())?;
+        let (rank, mut program) = (group.rank(), Program::new(group.rank()));
+        let mut session = Session::open_on(group, device, config(rank))?;
         program.protect(&mut session)?;
         work(program, session)
     };

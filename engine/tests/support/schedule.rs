@@ -8,7 +8,7 @@ use super::{
     whole,
 };
 use fastrand::Rng;
-use mainstay_engine::{Config, Error, ErrorKind, Session, Stage, group::ThreadGroup};
+use mainstay_engine::{Config, Error, ErrorKind, Session, Stage, group::ThreadGroup, space::Per};
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::AddAssign,
@@ -53,6 +53,7 @@ pub fn run(seed: u64) -> Checked<Tally> {
     let has_locks = random.bool();
     let ranks = random.usize(2..=4);
     let config = Config {
+        per: [Per::App, Per::Node, Per::Rank][(seed % 3) as usize],
         keep: random.u32(1..=2),
         stage: if random.bool() { Stage::Pool } else { Stage::Direct },
         pool_bytes: 64 << 10,

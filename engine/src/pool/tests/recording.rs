@@ -5,6 +5,7 @@ use super::{
         Record, Sealed, SealedPlan, ShardRecord, list,
         record_layout::{CONTROL_AT, Owner, Parts, SegmentFound, ShardFound},
         remove,
+        staged::Staged,
     },
     peer::Peer,
     *,
@@ -19,7 +20,8 @@ use crate::{
 use std::{
     fs::{self, File, OpenOptions},
     mem::offset_of,
-    os::unix::fs::FileExt,
+    os::unix::fs::{FileExt, PermissionsExt},
+    path::Path,
     sync::atomic::Ordering,
 };
 
@@ -66,7 +68,8 @@ pub(super) fn stage(record: &mut Record, chunk: &Chunk) -> ShardRecord {
 }
 
 fn sealed(pool: &Pool, rank: u32) -> Option<Sealed> {
-    Sealed::open(&pool.shared.directory, pool.id(), rank).unwrap()
+    // What is damaged is refused.
+    Sealed::open(&pool.shared.directory, pool.id(), rank).ok().flatten()
 }
 
 fn file_of(pool: &Pool, rank: u32) -> File {
@@ -302,13 +305,61 @@ fn what_the_last_leaves_sealed_is_found_and_then_removed() {
         let dead = Pool::open_dead(directory.path(), id).unwrap().unwrap();
         assert!(Pool::open_dead(directory.path(), id).unwrap().is_none(), "one salvager at a time");
         assert!(!remove(directory.path(), id).unwrap());
-        let shards = dead.sealed().unwrap();
+        let shards = dead.staged().unwrap().sealed;
         assert_eq!((shards.len(), shards[0].rank), (1, 1));
         assert_eq!(shards[0].chunk_of(dead.contents(), 0).unwrap().unwrap()[..], [9; CHUNK as usize]);
         dead.remove().unwrap();
         assert_eq!(files(directory.path()), [""; 0]);
         assert!(Pool::open_dead(directory.path(), id).unwrap().is_none());
         assert!(remove(directory.path(), id).unwrap(), "nothing left is nothing to do");
+    }
+}
+
+/// A record that is damaged, gone, or one that somebody else could have made: that a shard was staged, the pool knows.
+#[test]
+fn a_record_that_cannot_be_read_is_missed() {
+    let flip = |path: &Path| {
+        let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
+        file.write_all_at(&[0xff], CONTROL_AT as u64 + 40).unwrap();
+    };
+    let cut = |path: &Path| OpenOptions::new().write(true).open(path).unwrap().set_len(100).unwrap();
+    let link = |path: &Path| {
+        fs::rename(path, path.with_extension("away")).unwrap();
+        std::os::unix::fs::symlink(path.with_extension("away"), path).unwrap();
+    };
+    type Harm<'a> = &'a dyn Fn(&Path);
+    let harms: [(Harm<'_>, Option<&str>); 6] = [
+        (&|_| (), None),
+        (&flip, Some("its seal does not match")),
+        (&cut, Some("it is cut short")),
+        (&|path| fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap(), Some("its mode is 644")),
+        (&link, Some("it is a symbolic link")),
+        (&|path| fs::remove_file(path).unwrap(), Some("is gone")),
+    ];
+    for (harm, says) in harms {
+        for (is_sealed, is_survived) in [(true, false), (true, true), (false, false)] {
+            let directory = memory();
+            let pool = pool(&directory, 2, 3);
+            let mut other = Peer::start("record", &pool);
+            other.tell(if is_sealed { "seal" } else { "leave it" });
+            other.hear();
+            other.kill();
+            harm(&super::super::file::path_of(directory.path(), pool.id(), Some(1)));
+            if is_survived {
+                assert!(pool.free_of(1));
+            }
+            let id = pool.id();
+            drop(pool);
+            let Some(dead) = Pool::open_dead(directory.path(), id).unwrap() else {
+                assert!(!is_sealed || (is_survived && says.is_none()), "{says:?}");
+                continue;
+            };
+            let Staged { sealed, lost } = dead.staged().unwrap();
+            let told: Vec<String> = lost.iter().map(ToString::to_string).collect();
+            assert_eq!((sealed.len(), told.len()), if says.is_none() { (1, 0) } else { (0, 1) }, "{told:?}");
+            assert!(says.is_none_or(|says| told[0].starts_with("revision 8, ") && told[0].contains(says)), "{told:?}");
+            assert_eq!(dead.space().unwrap().space(), plan().space());
+        }
     }
 }
 

@@ -1,0 +1,55 @@
+//! Whose a pool is: the space of the job, noted in the pool's first block when a shard is sealed first. A record that is
+//! gone or damaged tells of it no more.
+
+use super::{Shared, file, plan::SealedPlan};
+use crate::{
+    error::Result,
+    space::format::{BLOCK_BYTES, HASH_BYTES, Hash, hash},
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    ffi::OsStr,
+    fs::File,
+    os::unix::{ffi::OsStrExt, fs::FileExt},
+    path::Path,
+};
+
+/// After the constants: its length in four bytes, its hash, and itself.
+const NOTE_AT: u64 = 1024;
+const HEAD: usize = 4 + HASH_BYTES;
+
+/// As the plan beside the pool has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SpaceNote {
+    space: Vec<u8>,
+    pub(crate) file_system: u64,
+}
+
+impl SpaceNote {
+    pub(crate) fn space(&self) -> &Path {
+        Path::new(OsStr::from_bytes(&self.space))
+    }
+
+    /// `None` if there is none that can be believed.
+    pub(super) fn read(pool: &File) -> Option<SpaceNote> {
+        let mut block = [0; (BLOCK_BYTES - NOTE_AT) as usize];
+        pool.read_exact_at(&mut block, NOTE_AT).ok()?;
+        let (length, rest) = block.split_first_chunk()?;
+        let (checksum, rest) = rest.split_first_chunk::<HASH_BYTES>()?;
+        let note = rest.get(..u32::from_le_bytes(*length) as usize)?;
+        (hash(note) == Hash::from(*checksum)).then(|| postcard::from_bytes(note).ok())?
+    }
+}
+
+impl Shared {
+    /// All members note the same. A path that is too long for it is not noted.
+    pub(super) fn note_space(&self, plan: &SealedPlan) -> Result<()> {
+        let note = SpaceNote { space: plan.space.clone(), file_system: plan.file_system };
+        let Ok(note) = postcard::to_stdvec(&note) else { return Ok(()) };
+        if note.len() + HEAD > (BLOCK_BYTES - NOTE_AT) as usize {
+            return Ok(());
+        }
+        let bytes = [&(note.len() as u32).to_le_bytes()[..], &hash(&note), &note].concat();
+        self.file().write_all_at(&bytes, NOTE_AT).map_err(|e| file::failed("writing to", self.path(), e))
+    }
+}

@@ -1,0 +1,133 @@
+//! What was staged in a dead pool: the shards whose records can be read, and what the pool tells of those that cannot.
+
+use super::{
+    Shared, file,
+    layout::{Constants, MemberEntry},
+    salvage::{Dead, records_of},
+    sealed::{Contents, Sealed},
+};
+use crate::error::{Error, Result};
+use std::{
+    fmt,
+    fs::File,
+    mem::offset_of,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    sync::atomic::Ordering,
+};
+
+#[derive(Debug, Default)]
+pub(crate) struct Staged {
+    /// By rank.
+    pub(crate) sealed: Vec<Sealed>,
+    pub(crate) lost: Vec<LostRecord>,
+}
+
+/// A record of a shard that was staged whole, and can be completed no more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LostRecord {
+    /// The revision that was sealed last.
+    number: u64,
+    /// `None` of a record that is gone.
+    rank: Option<u32>,
+    /// Of the record, or of the pool.
+    pub(crate) path: PathBuf,
+    pub(crate) why: String,
+}
+
+impl Dead {
+    /// What is staged in it. What this process cannot read may be more: an error.
+    pub(crate) fn staged(&self) -> Result<Staged> {
+        let Contents { file, constants } = self.contents();
+        Staged::find(self.directory(), constants, file)
+    }
+}
+
+impl Shared {
+    /// Whether a shard could be completed from the pool, or was lost: what the next start completes or tells.
+    pub(super) fn is_left_staged(&self) -> bool {
+        let staged = Staged::find(&self.directory, &self.constants, self.file());
+        !staged.is_ok_and(|staged| staged.sealed.is_empty() && staged.lost.is_empty())
+    }
+
+    /// Notes what is lost of a dead member, of which so many records can be read.
+    pub(super) fn note_lost(&self, dead: u32, readable: usize) {
+        let entry = &self.member_entries()[dead as usize];
+        let sealed = entry.sealed.swap(0, Ordering::AcqRel);
+        entry.lost.fetch_max(sealed.saturating_sub(readable as u32), Ordering::AcqRel);
+    }
+}
+
+impl Staged {
+    fn find(directory: &Path, constants: &Constants, pool: &File) -> Result<Staged> {
+        let (mut sealed, mut refused) = (Vec::new(), Vec::new());
+        for rank in records_of(directory, constants.id)? {
+            match Sealed::open(directory, constants.id, rank) {
+                Ok(found) => sealed.extend(found),
+                Err(error) if error.is_of_process() => return Err(error),
+                Err(error) => refused.push((rank, error)),
+            }
+        }
+        let (mut missing, mut number) = (0_u64, 0);
+        for member in 0..constants.members {
+            let told = Told::read(directory, constants, pool, member)?;
+            let readable = sealed.iter().filter(|sealed| sealed.member == member).count() as u32;
+            let lacks = told.sealed.saturating_sub(readable).saturating_add(told.lost);
+            if lacks > 0 {
+                (missing, number) = (missing + u64::from(lacks), told.number.max(number));
+            }
+        }
+        let mut lost = Vec::new();
+        // Where nothing is missing a record that holds nothing may look like anything.
+        if missing > 0 {
+            let path_of = |rank| file::path_of(directory, constants.id, rank);
+            let is_more = missing > refused.len() as u64;
+            let refused = refused.into_iter().map(|(rank, error)| (Some(rank), why(error)));
+            let gone = is_more.then(|| (None, "a record beside it is gone".to_owned()));
+            let all = refused.chain(gone);
+            lost.extend(all.map(|(rank, why)| LostRecord { number, rank, path: path_of(rank), why }));
+        }
+        Ok(Staged { sealed, lost })
+    }
+}
+
+fn why(error: Error) -> String {
+    match error {
+        Error::PoolRefused { why, .. } => why,
+        error => error.to_string(),
+    }
+}
+
+/// What the pool says of a member's records.
+struct Told {
+    sealed: u32,
+    lost: u32,
+    number: u64,
+}
+
+impl Told {
+    fn read(directory: &Path, constants: &Constants, pool: &File, member: u32) -> Result<Told> {
+        let failed = |e| file::failed("reading", &file::path_of(directory, constants.id, None), e);
+        let mut entry = [0; size_of::<MemberEntry>()];
+        let at = constants.member_table_at() + member as usize * entry.len();
+        pool.read_exact_at(&mut entry, at as u64).map_err(failed)?;
+        let word = |at: usize| u32::from_ne_bytes(std::array::from_fn(|byte| entry[at + byte]));
+        let number = offset_of!(MemberEntry, number);
+        Ok(Told {
+            sealed: word(offset_of!(MemberEntry, sealed)),
+            lost: word(offset_of!(MemberEntry, lost)),
+            number: u64::from_ne_bytes(std::array::from_fn(|byte| entry[number + byte])),
+        })
+    }
+}
+
+impl fmt::Display for LostRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LostRecord { number, rank, path, why } = self;
+        write!(f, "revision {number}, ")?;
+        match rank {
+            Some(rank) => write!(f, "shard {rank}: what was staged is lost: its record {}: {why}", path.display()),
+            None => write!(f, "a shard: what was staged is lost: {}: {why}", path.display()),
+        }
+    }
+}

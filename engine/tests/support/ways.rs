@@ -1,0 +1,55 @@
+//! The ways in which a job can be spread: over the files of its layout, and over nodes.
+
+use mainstay_engine::space::Per;
+use std::{
+    fmt, fs,
+    path::{Path, PathBuf},
+};
+
+/// Which ranks share a file, and on how many nodes they run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Way {
+    pub per: Per,
+    pub nodes: usize,
+}
+
+pub const ONE_FILE: Way = Way { per: Per::App, nodes: 1 };
+
+pub const WAYS: [Way; 6] = [
+    ONE_FILE,
+    Way { per: Per::Rank, nodes: 2 },
+    Way { per: Per::Node, nodes: 2 },
+    Way { per: Per::Rank, nodes: 1 },
+    Way { per: Per::App, nodes: 2 },
+    Way { per: Per::Node, nodes: 1 },
+];
+
+/// Those on one node, whose pool all ranks share.
+pub fn on_one_node() -> impl Iterator<Item = Way> + Clone {
+    WAYS.into_iter().filter(|way| way.nodes == 1)
+}
+
+impl Way {
+    /// The one whose number is `seed`, round and round.
+    pub fn of(seed: u64) -> Way {
+        WAYS[(seed % WAYS.len() as u64) as usize]
+    }
+
+    /// Where the pools of the node of `rank` are: rank 0 is alone on its node where there are two.
+    pub fn pools_of(self, rank: usize, pools: &Path) -> PathBuf {
+        if self.nodes == 1 { pools.to_owned() } else { pools.join(format!("node{}", rank.min(1))) }
+    }
+
+    /// Of each node, made if they are not there.
+    pub fn all_pools(self, pools: &Path) -> Vec<PathBuf> {
+        let all: Vec<PathBuf> = (0..self.nodes).map(|rank| self.pools_of(rank, pools)).collect();
+        all.iter().for_each(|node| fs::create_dir_all(node).unwrap());
+        all
+    }
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a file for each {:?}, {} node(s)", self.per, self.nodes)
+    }
+}

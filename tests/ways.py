@@ -1,0 +1,19 @@
+"""The ways in which a job can be spread: over the files of its layout, and over nodes."""
+
+from itertools import product
+
+# Which ranks share a file, and on how many nodes they are. Of two each second rank is on the other.
+WAYS = [{"per": per, "nodes": nodes} for per, nodes in product(["app", "node", "rank"], [1, 2])]
+NODE = 'MAINSTAY_NODE=$(( (${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}}) % NODES )) exec "$@"'
+
+
+def name_of(way):
+    return f"{way['per']}-{way['nodes']}"
+
+
+def spread(way, command):
+    """The command that runs each rank of `command` in that way."""
+    variables = ["env", f"MAINSTAY_PER={way['per']}"]
+    if way["nodes"] == 1:
+        return [*variables, *command]
+    return [*variables, "sh", "-c", NODE.replace("NODES", str(way["nodes"])), "sh", *command]
