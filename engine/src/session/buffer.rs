@@ -4,7 +4,10 @@
 //! What must hold: reading changes nothing of what is saved, so that the revisions go on as if nobody had read;
 //! the ranks read the same revision, or none.
 
-use super::{inner::Inner, restore::Attempted};
+use super::{
+    flaws::{Attempted, Flaws},
+    inner::Inner,
+};
 use crate::{
     capture::Region,
     commit::Complete,
@@ -23,7 +26,7 @@ pub struct Got {
     pub revision: u64,
     /// Bytes that this rank saved, and that were filled in.
     pub bytes: u64,
-    /// What was found damaged: parts of the space, and newer revisions that were passed over for this one.
+    /// What was found damaged, or could not be read: parts of the space, and newer revisions that were passed over for this one.
     pub skipped: Vec<String>,
 }
 
@@ -49,7 +52,7 @@ impl Inner {
 
     pub(super) fn get(&mut self, revision: Option<u64>, name: &str, into: Result<&mut [u8]>) -> Result<Option<Got>> {
         let (found, into) = self.look(revision, into)?;
-        let mut skipped = [found.damage, found.torn].concat();
+        let mut skipped = Flaws::found([found.damage, found.torn].concat());
         for (index, candidate) in found.complete.iter().enumerate() {
             match self.get_one(candidate, name, into)? {
                 Ok(bytes) => {
@@ -58,17 +61,18 @@ impl Inner {
                         self.complete = found.complete[index..].to_vec();
                         self.complete.truncate(self.config.keep as usize);
                     }
+                    let skipped = skipped.into_what();
                     return Ok(Some(Got { revision: candidate.key.number, bytes, skipped }));
                 }
-                Err(damage) => skipped.push(format!("revision {}: {}", candidate.key.number, damage.join("; "))),
+                Err(flaws) => skipped.pass_over(candidate.key.number, flaws),
             }
         }
-        none_left(found.complete.len(), skipped)
+        if found.complete.is_empty() { Ok(None) } else { Err(self.nothing_left(skipped)) }
     }
 
     pub(super) fn get_bytes(&mut self, revision: Option<u64>, name: &str, ready: Result<()>) -> Result<Option<u64>> {
         let (found, ()) = self.look(revision, ready)?;
-        let mut skipped = [found.damage, found.torn].concat();
+        let mut skipped = Flaws::found([found.damage, found.torn].concat());
         for candidate in &found.complete {
             self.check_ranks(candidate)?;
             let (portion, manifest) = self.read_shard(candidate)?;
@@ -79,10 +83,10 @@ impl Inner {
             let bytes = agree(&*self.group, bytes)?;
             match self.pour_together(&portion, &manifest, None)? {
                 Ok(()) => return Ok(Some(bytes)),
-                Err(damage) => skipped.extend(damage),
+                Err(flaws) => skipped.add(flaws),
             }
         }
-        none_left(found.complete.len(), skipped)
+        if found.complete.is_empty() { Ok(None) } else { Err(self.nothing_left(skipped)) }
     }
 
     /// What can be read: `revision`, or any if none was asked for. Collective.
@@ -177,12 +181,4 @@ fn room_for<'a>(
     #[allow(unsafe_code)]
     let region = unsafe { Region::new(name, into.as_mut_ptr(), item.bytes) };
     Ok((item, region?))
-}
-
-/// Nothing was there, or all of it is damaged.
-fn none_left<T>(candidates: usize, damage: Vec<String>) -> Result<Option<T>> {
-    match candidates {
-        0 => Ok(None),
-        _ => Err(Error::Damaged { what: damage }),
-    }
 }
