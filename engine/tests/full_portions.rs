@@ -223,7 +223,7 @@ fn one_way(seed: u64) -> [u64; 3] {
         assert!(there.damage.is_empty(), "{:?}", there.damage);
         let complete: Vec<_> = there.revisions.iter().filter(|revision| revision.complete).collect();
         match random.u32(0..12) {
-            0..=1 => drop(job.take().unwrap().close().unwrap()),
+            0..=1 => job.take().unwrap().close().unwrap(),
             2 => drop(job.take()),
             3..=5 => {
                 let revision = complete[random.usize(0..complete.len())];
