@@ -3,10 +3,11 @@
 mod support;
 
 use mainstay_engine::{
-    Config, ErrorKind, HoldState, RevisionKey, Session, SpaceSurvey, Verified,
+    Config, ErrorKind, HoldState, Reader, RevisionKey, Session, SpaceSurvey, Stage, Verified,
     device::{Device, Disk, File, LockOutcome, RANK_BYTES},
     group::{Solo, ThreadGroup},
-    tend::{Holding, hold, release},
+    space::Per,
+    tend::{Holding, Reservation, ShardSize, hold, hold_on, release, release_on, release_one, reserve_on},
 };
 use std::{
     collections::BTreeSet,
@@ -14,8 +15,8 @@ use std::{
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
     sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
     time::Duration,
@@ -23,7 +24,8 @@ use std::{
 use support::{
     State,
     between::{Between, Watched},
-    filled,
+    faulty::{Faulty, Medium},
+    filled, in_sessions_on,
 };
 use tempfile::TempDir;
 
@@ -259,13 +261,14 @@ fn a_job_that_grows_refuses_new_holds_and_names_old_ones() {
             release(path, None).unwrap();
             job.save();
         } else {
-            // What is kept for the job and for the hold is one revision, until there is a newer one.
+            // What is kept for the job and for the hold is one revision, until there is a newer one: there would be no
+            // room for the revision after that.
             grow(&mut job);
             job.save();
-            stays(path, 2);
+            assert_eq!(survey(path).holds[0].state, HoldState::NoRoom);
             release(path, None).unwrap();
-            assert!(matches!(take(path, 2), Holding::NoRoom));
-            forge(path, key(path, 2), 0);
+            assert!(matches!(take(path, 3), Holding::NoRoom));
+            forge(path, key(path, 3), 0);
             job.save();
             assert_eq!(survey(path).holds[0].state, HoldState::NoRoom);
         }
@@ -415,4 +418,146 @@ fn a_hold_makes_no_file() {
     take(path, 1);
     job.save();
     assert_eq!(names(), before);
+}
+
+/// A job whose shards keep their size, with room for `spare` more than it needs; holds come and go, a new job takes over.
+/// None of its checkpoints fails: a hold is refused instead, while it costs nothing yet.
+fn constant(seed: u64) -> [u64; 2] {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let (ranks, keep, spare) = (random.usize(1..=2), random.u32(1..=4), random.u32(0..3));
+    let per = if random.bool() { Per::App } else { Per::Rank };
+    let sizes: Vec<usize> = (0..ranks).map(|_| random.usize(1..60_000)).collect();
+    // Some write in pieces.
+    let announced = random.bool();
+    let medium = Medium::new(true);
+    let shards: Vec<ShardSize> = sizes
+        .iter()
+        .map(|bytes| ShardSize::of(*bytes as u64, if announced { *bytes as u64 } else { 0 }).unwrap())
+        .collect();
+    let device = Faulty(medium.view());
+    if spare > 0 {
+        reserve_on(&device, &Reservation { per, ..Reservation::for_shards(&shards, keep + spare) }, &|_| ()).unwrap();
+    }
+    let config = Config { keep, per, stage: Stage::Direct, ..Config::default() };
+    let device: Arc<dyn Device> = Arc::new(device);
+    let counts = Mutex::new([0, 0]);
+    for job in 0..3 {
+        let job_seed = random.u64(..);
+        in_sessions_on(&device, ranks, &config, |rank, session| {
+            let mut random = fastrand::Rng::with_seed(job_seed);
+            for step in 0..12 {
+                // What the others do next needs rank 0.
+                if rank == 0 && random.u32(0..4) > 0 {
+                    let survey = SpaceSurvey::open_on(&*device).unwrap();
+                    let there: Vec<_> = survey.revisions.iter().filter(|revision| revision.complete).collect();
+                    if random.u32(0..3) == 0 {
+                        let number = survey.holds.first().map(|held| held.hold.number);
+                        number.map(|number| release_on(&*device, Some(number)).unwrap());
+                    } else if !there.is_empty() {
+                        let key = there[random.usize(0..there.len())].key;
+                        let holding = hold_on(&*device, key, "", 0, NO_WAIT).unwrap();
+                        let mut counts = counts.lock().unwrap();
+                        counts[usize::from(holding == Holding::NoRoom)] += 1;
+                    }
+                }
+                let bytes = vec![step as u8; sizes[rank]];
+                let saved = if announced {
+                    session.begin(bytes.len() as u64).and_then(|_| {
+                        session.write("state", 0, &bytes)?;
+                        session.checkpoint()?;
+                        session.wait()
+                    })
+                } else {
+                    session.put("state", &bytes).map(drop)
+                };
+                let told = || format!("seed {seed}, keep {keep}, {ranks} ranks, spare {spare}, job {job}, step {step}");
+                saved.unwrap_or_else(|error| panic!("{}: {error}", told()));
+            }
+        });
+    }
+    for held in SpaceSurvey::open_on(&*device).unwrap().holds {
+        assert!(matches!(held.state, HoldState::Counts | HoldState::NoRoom | HoldState::Gone), "{held:?}");
+    }
+    counts.into_inner().unwrap()
+}
+
+fn constants(seeds: std::ops::Range<u64>) {
+    let seeds = match std::env::var("MAINSTAY_SEED") {
+        Ok(seed) => seed.parse().unwrap()..seed.parse::<u64>().unwrap() + 1,
+        Err(_) => seeds,
+    };
+    let all = seeds.map(constant).fold([0; 2], |sum, counts| [sum[0] + counts[0], sum[1] + counts[1]]);
+    assert!(all[0] > 0 && all[1] > 0, "{all:?}");
+}
+
+/// A hold on a revision that the job keeps anyway cost nothing when it was granted, and a whole shard later: every
+/// checkpoint failed then, until the hold was released.
+#[test]
+fn no_hold_that_was_granted_stops_a_job_of_constant_size() {
+    constants(0..60);
+}
+
+#[test]
+#[ignore = "long; make campaign runs it"]
+fn no_hold_of_very_many_stops_a_job_of_constant_size() {
+    constants(1_000..10_000);
+}
+
+/// A job that checkpoints without pause, beside those who hold and those who read.
+fn beside(checkpoints: u64) {
+    for keep in [1, 2, 3] {
+        let folder = TempDir::new().unwrap();
+        let (path, done) = (folder.path(), AtomicBool::new(false));
+        let mut job = One::open(path, keep);
+        job.save();
+        let [held, refused, read] = [(); 3].map(|()| AtomicU64::new(0));
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !done.load(Ordering::Relaxed) {
+                        let Some(key) = survey(path).newest().map(|revision| revision.key) else { continue };
+                        match hold(path, key, "", 0, Duration::from_millis(20)).unwrap() {
+                            Holding::Counts(hold) | Holding::Pending(hold) => {
+                                held.fetch_add(1, Ordering::Relaxed);
+                                thread::yield_now();
+                                release_one(path, &hold).unwrap();
+                            }
+                            _ => drop(refused.fetch_add(1, Ordering::Relaxed)),
+                        }
+                    }
+                });
+            }
+            scope.spawn(|| {
+                let mut bytes = vec![0; 400_008];
+                while !done.load(Ordering::Relaxed) {
+                    let reading = Reader::open(path, None, "a test");
+                    let told = reading.and_then(|mut reader| reader.read(0, "field", 0, &mut bytes));
+                    match told {
+                        Ok(_) => drop(read.fetch_add(1, Ordering::Relaxed)),
+                        // The job let it go before it took the hold on, or refused it.
+                        Err(error) => assert_eq!(error.kind(), ErrorKind::RevisionMissing, "{error}"),
+                    }
+                }
+            });
+            let saved = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                // And until each of them had his turn.
+                while job.save() < checkpoints || read.load(Ordering::Relaxed) < 3 || held.load(Ordering::Relaxed) < 3 {
+                }
+            }));
+            done.store(true, Ordering::Relaxed);
+            saved.unwrap();
+        });
+        job.session.close().unwrap();
+    }
+}
+
+#[test]
+fn no_checkpoint_fails_beside_holders_and_readers() {
+    beside(100);
+}
+
+#[test]
+#[ignore = "long; make campaign runs it"]
+fn no_checkpoint_of_very_many_fails_beside_holders_and_readers() {
+    beside(20_000);
 }

@@ -77,6 +77,33 @@ def io_error_at_read(stage):
     stage.comes_back(2)
 
 
+def failing_reads(stage, reads, step):
+    """The next reads fail of a job that comes back to `step`."""
+    stage.save()
+    fault = stage.scratch / "fault"
+    commands = ["open", f"make:{fault}", "restore", f"holds:{step}", "save:5", "close"]
+    said = stage.run(*commands, what=f"read:EIO:0:{reads}", when=fault)
+    stage.good(said)
+    told = [one for one in said if one.call == "restored"]
+    assert [one.status for one in told] == [str(step)] * stage.ranks
+    if step == 2:
+        assert not any(one.text.strip() for one in told), told
+    else:
+        stage.check_report(said)
+    stage.comes_back(5)
+
+
+@scenario
+def io_error_passes_at_read(stage):
+    failing_reads(stage, 2, 2)
+
+
+@scenario
+def io_error_of_newest(stage):
+    # The first that is read of a revision is its manifest.
+    failing_reads(stage, 4, 1)
+
+
 def refused_restore(stage, *change):
     """The restore is refused, the memory is as it was, and a job that is right comes back."""
     stage.save(ranks=2 if stage.row["status"] == "RANK_COUNT" else None)

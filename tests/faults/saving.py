@@ -226,6 +226,14 @@ def io_error_told_at_close(stage):
     stage.comes_back(1)
 
 
+@scenario
+def disk_full_at_close(stage):
+    fault = stage.scratch / "fault"
+    commands = ["open", "save:1", "wait", f"make:{fault}", "close"]
+    stage.good(stage.run(*commands, what="write:ENOSPC", when=fault))
+    stage.comes_back(1)
+
+
 def failed_sync(stage):
     fault = stage.scratch / "fault"
     begin = ["open", "save:1", "wait", f"make:{fault}", "save:2", "wait", f"remove:{fault}"]

@@ -21,6 +21,15 @@ pub(crate) struct Need {
     pub(crate) meta: u64,
 }
 
+impl Need {
+    /// Of a root alone.
+    pub(super) const ROOT: Need = Need { data: 0, meta: 0 };
+
+    pub(super) fn blocks(self) -> u64 {
+        self.data.saturating_add(self.meta)
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Allocation {
     /// Catalogues of the roots without what is to be freed, to be written before the first block.
@@ -70,6 +79,7 @@ impl Allocation {
 }
 
 /// What a slot refers to.
+#[derive(Clone, Copy)]
 pub(super) struct Referred<'a> {
     pub(super) sequence: u64,
     pub(super) kept: &'a [Arc<Kept>],
@@ -77,21 +87,32 @@ pub(super) struct Referred<'a> {
 }
 
 impl Referred<'_> {
-    fn blocks(&self) -> impl Iterator<Item = Blocks> + '_ {
+    pub(super) fn blocks(&self) -> impl Iterator<Item = Blocks> + '_ {
         self.kept.iter().flat_map(|kept| kept.blocks.iter().copied()).chain(self.catalogue)
     }
+
+    fn leads_to(&self, kept: &Kept) -> bool {
+        self.kept.iter().any(|other| other.key() == kept.key())
+    }
+}
+
+/// Blocks of a catalogue of so many revisions.
+pub(super) fn catalogue_blocks(revisions: usize) -> u64 {
+    blocks_for(Catalogue::bytes_for(revisions))
 }
 
 /// Finds room beside `retained`, in blocks `from..to`, with as few freeing roots as possible.
 /// Each freeing root overwrites the slot with the lower sequence, exactly as it will be written.
+///
+/// What must hold: a root can always be written. Two slots have two catalogues, and the next root needs a third
+/// place: so a slot without a catalogue of its own has one set aside, which no data gets.
 pub(super) fn allocate<'a>(
     (from, to): (u64, u64),
     mut slots: [Referred<'a>; 2],
     retained: &'a [Arc<Kept>],
     need: Need,
 ) -> Option<Allocation> {
-    let catalogue = blocks_for(Catalogue::bytes_for(retained.len() + 1));
-    let mut freeing = Vec::new();
+    let (mut freeing, mut freed) = (Vec::new(), 0);
     loop {
         let used: Vec<Blocks> = if mutant::is(Mutant::FreeTooEarly) {
             let of_retained = retained.iter().flat_map(|kept| kept.blocks.iter().copied());
@@ -100,20 +121,64 @@ pub(super) fn allocate<'a>(
             slots.iter().flat_map(Referred::blocks).collect()
         };
         let mut free = FreeMap::new(from, to, used);
-        let mut rest = free.clone();
-        if let Some(catalogue) = rest.take_high(catalogue)
-            && let Some(meta) = rest.take_high(need.meta)
-            && let Some(data) = rest.take_low(need.data)
-        {
+        let lower = usize::from(slots[1].sequence < slots[0].sequence);
+        let newest = slots[1 - lower];
+        if let Some((catalogue, meta, data)) = place(free.clone(), slots, newest, retained, need) {
             return Some(Allocation { freeing, catalogue, meta, data });
         }
-        if freeing.len() == 2 {
+        if freed == 2 {
             return None;
         }
-        let blocks = free.take_high(catalogue)?;
-        freeing.push(blocks);
-        let lower = usize::from(slots[1].sequence < slots[0].sequence);
-        let sequence = slots[1 - lower].sequence + 1;
-        slots[lower] = Referred { sequence, kept: retained, catalogue: Some(blocks) };
+        // Long enough for any root that follows; an older build set nothing aside.
+        let (long, short) = (catalogue_blocks(leading_to(newest, retained)), catalogue_blocks(retained.len()));
+        let (kept, catalogue) = match free.take_high(long).or_else(|| free.take_high(short)) {
+            Some(blocks) => (retained, blocks),
+            // What the newest root leads to once more, by the same catalogue, where that lets go of anything: a portion
+            // that an older build has filled to the last block has no room for another.
+            None => {
+                let is_in_both =
+                    slots[lower].catalogue == newest.catalogue && slots[lower].kept.len() == newest.kept.len();
+                let lacks = retained.iter().any(|kept| !newest.leads_to(kept));
+                (newest.kept, newest.catalogue.filter(|_| !is_in_both && !lacks)?)
+            }
+        };
+        freed += usize::from(kept.len() == retained.len());
+        freeing.push(catalogue);
+        slots[lower] = Referred { sequence: newest.sequence + 1, kept, catalogue: Some(catalogue) };
+    }
+}
+
+/// The catalogue of the root that publishes, metadata and data, beside the catalogues of the roots that follow.
+fn place(
+    mut free: FreeMap,
+    slots: [Referred<'_>; 2],
+    newest: Referred<'_>,
+    retained: &[Arc<Kept>],
+    need: Need,
+) -> Option<(Blocks, Blocks, Vec<Blocks>)> {
+    // The next root leads to no more than that.
+    let blocks = catalogue_blocks(leading_to(newest, retained) + 1);
+    // First what must lie in one stretch and is longest.
+    let meta = free.take_high(need.meta)?;
+    let catalogue = free.take_high(blocks)?;
+    for _ in 0..slots_without(slots, blocks) {
+        free.take_high(blocks)?;
+    }
+    let data = free.take_low(need.data)?;
+    Some((catalogue, meta, data))
+}
+
+/// How many revisions the newest root and `retained` are.
+fn leading_to(newest: Referred<'_>, retained: &[Arc<Kept>]) -> usize {
+    newest.kept.len() + retained.iter().filter(|kept| !newest.leads_to(kept)).count()
+}
+
+/// How many slots have no catalogue of their own of so many blocks.
+fn slots_without(slots: [Referred<'_>; 2], blocks: u64) -> usize {
+    let [one, other] = slots.map(|slot| slot.catalogue.filter(|catalogue| catalogue.count >= blocks));
+    match (one, other) {
+        (Some(one), Some(other)) => usize::from(one == other),
+        (None, None) => 2,
+        _ => 1,
     }
 }

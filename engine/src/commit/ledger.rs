@@ -2,7 +2,7 @@
 
 use super::{
     Kept, RevisionKey,
-    allocation::{Allocation, Need, Referred, allocate},
+    allocation::{Allocation, Need, Referred, allocate, catalogue_blocks},
 };
 use crate::{
     error::{Error, Result},
@@ -10,7 +10,7 @@ use crate::{
     space::{
         Portion,
         format::{BLOCK_BYTES, Catalogue, HASH_BYTES, Lineage, PhaseRecord, Slot, blocks_for, hash},
-        free::Blocks,
+        free::{Blocks, FreeMap},
     },
 };
 use std::sync::Arc;
@@ -163,12 +163,10 @@ impl Ledger {
         self.lineage = lineage;
         let staying = self.staying();
         if staying.len() == self.kept().len() {
-            return self.write_root(self.newest().cloned(), false);
+            return self.newest_root().and_then(|root| self.write_root(root, false));
         }
-        match self.room_for_catalogue(&staying) {
-            Some(blocks) => self.write_catalogue(staying, blocks, false),
-            None => Err(self.too_small(Need { data: 0, meta: 0 }, &staying)),
-        }
+        let blocks = self.room_for_root(&staying)?;
+        self.write_catalogue(staying, blocks, false)
     }
 
     /// Notes what a checkpoint took, for the next root that is written.
@@ -180,21 +178,40 @@ impl Ledger {
         }
     }
 
-    /// Ends in order: a root that says so, with the last phases in a catalogue of its own.
+    /// Ends in order: a root that says so, with the last phases in a catalogue of its own. Without room for it, in the
+    /// portion or on the disk, it ends as a job that is killed: what was saved is there.
     pub(crate) fn end(&mut self) -> Result<()> {
         self.check_slots()?;
         let staying = self.staying();
-        match self.room_for_catalogue(&staying) {
-            Some(blocks) => self.write_catalogue(staying, blocks, true),
-            None if staying.len() == self.kept().len() => self.write_root(self.newest().cloned(), true),
-            // What is held stands in the slot that the root would go to: it ends as a job that is killed.
-            None => Ok(()),
+        let is_in_newest = staying.len() == self.kept().len();
+        let written = match self.room_for_one_more(&staying) {
+            Some(blocks) => self.root_of(staying, blocks).map(Some),
+            None => Ok(None),
+        };
+        let root = match written {
+            Ok(Some(root)) => root,
+            Err(error) if !matches!(error, Error::DiskFull { .. }) => return Err(error),
+            // What is held stands only in the slot that the root would go to.
+            _ if !is_in_newest => return Ok(()),
+            _ => self.newest_root()?,
+        };
+        match self.put_root(root, true) {
+            Err(Error::DiskFull { .. }) => Ok(()),
+            ended => ended.map_err(|error| self.stop(error)),
         }
     }
 
-    /// Blocks for a catalogue of `kept` that no slot leads to, if there are any.
-    fn room_for_catalogue(&self, kept: &[Arc<Kept>]) -> Option<Blocks> {
-        let room = allocate(self.portion.data_blocks(), self.referred(), kept, Need { data: 0, meta: 0 })?;
+    /// Blocks for a catalogue of `kept` that neither slot refers to.
+    pub(super) fn room_for_root(&self, kept: &[Arc<Kept>]) -> Result<Blocks> {
+        let (from, to) = self.portion.data_blocks();
+        let used = self.referred().into_iter().flat_map(|slot| slot.blocks().collect::<Vec<_>>());
+        let need = Need { data: 0, meta: catalogue_blocks(kept.len()) };
+        FreeMap::new(from, to, used).take_high(need.meta).ok_or_else(|| self.too_small(need, kept, 0))
+    }
+
+    /// The same, if they leave what the next root needs.
+    fn room_for_one_more(&self, kept: &[Arc<Kept>]) -> Option<Blocks> {
+        let room = allocate(self.portion.data_blocks(), self.referred(), kept, Need::ROOT)?;
         room.freeing.is_empty().then_some(room.catalogue)
     }
 
@@ -202,28 +219,19 @@ impl Ledger {
     pub(crate) fn allocate(&self, need: Need, retained: &[RevisionKey]) -> Result<Allocation> {
         let kept = self.retained(retained);
         let room = allocate(self.portion.data_blocks(), self.referred(), &kept, need);
-        room.ok_or_else(|| self.too_small(need, &kept))
-    }
-
-    fn too_small(&self, need: Need, kept: &[Arc<Kept>]) -> Error {
-        let (from, to) = self.portion.data_blocks();
-        let taken: u64 = kept.iter().flat_map(|kept| &kept.blocks).map(|blocks| blocks.count).sum();
-        let catalogue = blocks_for(Catalogue::bytes_for(kept.len() + 1));
-        Error::PortionTooSmall {
-            path: self.portion.path().to_owned(),
-            rank: self.portion.rank(),
-            needed: (need.data + need.meta) * BLOCK_BYTES,
-            available: (to - from).saturating_sub(taken + 2 * catalogue) * BLOCK_BYTES,
-            kept: kept.len(),
-            held: kept.iter().filter(|kept| self.held.contains(&kept.key())).count(),
-        }
+        // So much may be there, and not in one stretch.
+        let less = || self.left_beside(&kept).min(need.blocks().saturating_sub(1));
+        room.ok_or_else(|| self.too_small(need, &kept, less()))
     }
 
     /// Writes the roots without what is to be freed. Before the first block of the allocation.
     pub(crate) fn free(&mut self, allocation: &Allocation, retained: &[RevisionKey]) -> Result<()> {
         for catalogue in &allocation.freeing {
             self.check_slots()?;
-            self.write_catalogue(self.retained(retained), *catalogue, false)?;
+            match self.newest().filter(|root| root.leads_by(*catalogue)) {
+                Some(root) => self.write_root(root.clone(), false)?,
+                None => self.write_catalogue(self.retained(retained), *catalogue, false)?,
+            }
         }
         Ok(())
     }
@@ -236,7 +244,13 @@ impl Ledger {
         self.write_catalogue(kept, allocation.catalogue, false)
     }
 
-    pub(super) fn write_catalogue(&mut self, mut kept: Vec<Arc<Kept>>, blocks: Blocks, clean: bool) -> Result<()> {
+    pub(super) fn write_catalogue(&mut self, kept: Vec<Arc<Kept>>, blocks: Blocks, clean: bool) -> Result<()> {
+        let root = self.root_of(kept, blocks)?;
+        self.write_root(root, clean)
+    }
+
+    /// A root that leads to `kept`, with its catalogue in `blocks`, durable.
+    fn root_of(&mut self, mut kept: Vec<Arc<Kept>>, blocks: Blocks) -> Result<Root> {
         kept.sort_by_key(|kept| kept.key());
         let bytes = Catalogue { entries: kept.iter().map(|kept| kept.entry.clone()).collect() }.build();
         let newest = self.newest().map(|root| root.slot.clone());
@@ -255,12 +269,21 @@ impl Ledger {
             // others through the same file, and the catalogue.
             self.sync()?;
         }
-        self.write_root(Some(Root { slot, kept, catalogue }), clean)
+        Ok(Root { slot, kept, catalogue })
+    }
+
+    fn newest_root(&self) -> Result<Root> {
+        let none = || Error::Internal { what: "a portion without a root is written".into() };
+        self.newest().cloned().ok_or_else(none)
     }
 
     /// Writes `root` over the slot with the lower sequence, and syncs.
-    fn write_root(&mut self, root: Option<Root>, clean: bool) -> Result<()> {
-        let mut root = root.ok_or_else(|| Error::Internal { what: "a portion without a root is written".into() })?;
+    fn write_root(&mut self, root: Root, clean: bool) -> Result<()> {
+        self.put_root(root, clean).map_err(|error| self.stop(error))
+    }
+
+    /// As `write_root`. After an error the slot is in doubt.
+    fn put_root(&mut self, mut root: Root, clean: bool) -> Result<()> {
         let sequences = self.slots.each_ref().map(|slot| slot.as_ref().map_or(0, |root| root.slot.sequence));
         root.slot.sequence = sequences[0].max(sequences[1]) + 1;
         root.slot.lineage = self.lineage;
@@ -270,8 +293,8 @@ impl Ledger {
             lower = (root.slot.sequence % 2) as usize;
         }
         // Once the write has begun, the slot is in doubt until the sync has returned.
-        self.portion.write_slot(lower, &root.slot).map_err(|error| self.stop(error))?;
-        self.sync()?;
+        self.portion.write_slot(lower, &root.slot)?;
+        self.portion.sync()?;
         self.slots[lower] = Some(root);
         Ok(())
     }
@@ -316,11 +339,11 @@ impl Ledger {
         Ok(())
     }
 
-    fn newest(&self) -> Option<&Root> {
+    pub(super) fn newest(&self) -> Option<&Root> {
         self.slots.iter().flatten().max_by_key(|root| root.slot.sequence)
     }
 
-    fn referred(&self) -> [Referred<'_>; 2] {
+    pub(super) fn referred(&self) -> [Referred<'_>; 2] {
         self.slots.each_ref().map(|slot| match slot {
             Some(root) => Referred { sequence: root.slot.sequence, kept: &root.kept, catalogue: root.catalogue },
             None => Referred { sequence: 0, kept: &[], catalogue: None },
@@ -329,6 +352,11 @@ impl Ledger {
 }
 
 impl Root {
+    /// Whether its catalogue lies there. Of what was read the length may be less than what was set aside.
+    pub(super) fn leads_by(&self, catalogue: Blocks) -> bool {
+        self.catalogue.is_some_and(|own| own.first == catalogue.first)
+    }
+
     fn read(portion: &Portion, slot: Slot, damage: &mut Vec<String>) -> Result<Root> {
         let mut kept = Vec::new();
         for entry in portion.read_catalogue(&slot)?.entries {

@@ -4,10 +4,12 @@
 //! - data, manifests and catalogue are durable before the slot that leads to them is written;
 //! - a new root overwrites the slot with the lower sequence, never the only valid one;
 //! - a block is written only when neither slot refers to it;
+//! - a root can always be written: its catalogue has room, whatever the shards take;
 //! - what all ranks last agreed to be complete stays in every root, and so does what is held.
 
 mod allocation;
 mod handing;
+mod lasting;
 mod ledger;
 mod publication;
 mod revision;
@@ -15,6 +17,7 @@ mod staying;
 
 pub(crate) use allocation::{Allocation, Need};
 pub(crate) use handing::Handed;
+pub(crate) use lasting::{Stays, lacking};
 pub(crate) use ledger::{Ledger, Opened};
 pub(crate) use publication::Publication;
 pub use revision::RevisionKey;

@@ -1,9 +1,10 @@
 //! What names a revision, and what one rank holds of it.
 
+use super::{Allocation, Need};
 use crate::{
     mutant::{self, Mutant},
     space::{
-        format::{Entry, Lineage},
+        format::{BLOCK_BYTES, Entry, Lineage, PhaseRecord},
         free::Blocks,
     },
 };
@@ -47,5 +48,34 @@ pub(crate) struct Kept {
 impl Kept {
     pub(crate) fn key(&self) -> RevisionKey {
         RevisionKey::of(&self.entry)
+    }
+
+    /// One that would lie there: newer than any that is.
+    pub(super) fn imagined(number: u64, place: &Allocation) -> Kept {
+        let entry = Entry {
+            lineage: Lineage { number: u64::MAX, id: [0; 16] },
+            number,
+            shards: 1,
+            shard: 0,
+            bytes: 0,
+            manifest_at: 0,
+            manifest_bytes: 0,
+            manifest_hash: [0; 16],
+            meta_at: 0,
+            meta_bytes: 0,
+            phases: PhaseRecord::default(),
+        };
+        Kept { entry, blocks: place.data.iter().copied().chain([place.meta]).collect() }
+    }
+
+    /// What its like needs.
+    pub(super) fn need(&self) -> Need {
+        let meta = self.entry.meta_bytes / BLOCK_BYTES;
+        Need { data: self.count().saturating_sub(meta), meta }
+    }
+
+    /// How many blocks it takes.
+    pub(crate) fn count(&self) -> u64 {
+        self.blocks.iter().map(|blocks| blocks.count).sum()
     }
 }

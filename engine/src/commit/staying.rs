@@ -1,13 +1,10 @@
 //! What stays in a portion: which shards the roots that are written from now on lead to.
 
-use super::{Allocation, Kept, Ledger, Need, RevisionKey};
-use crate::{
-    error::Result,
-    space::{
-        format::{Catalogue, blocks_for},
-        free::Blocks,
-    },
+use super::{
+    Allocation, Kept, Ledger, Need, RevisionKey,
+    allocation::{Referred, allocate, catalogue_blocks},
 };
+use crate::{error::Result, space::free::Blocks};
 use std::sync::Arc;
 
 impl Ledger {
@@ -27,9 +24,15 @@ impl Ledger {
         let staying = self.retained(retained);
         let taken = || staying.iter().flat_map(|kept| kept.blocks.iter());
         let is_free = |blocks: Blocks| taken().all(|taken| taken.end() <= blocks.first || blocks.end() <= taken.first);
-        let catalogue = blocks_for(Catalogue::bytes_for(staying.len() + 1));
-        let mut roots = allocation.freeing.iter().chain([&allocation.catalogue]);
-        roots.all(|root| root.count >= catalogue) && allocation.blocks().all(is_free)
+        let is_long = |root: &Blocks, revisions: usize| root.count >= catalogue_blocks(revisions);
+        // Where a root is written once more, it must lead to all of that.
+        let in_newest = |kept: &Arc<Kept>| self.kept().iter().any(|other| other.key() == kept.key());
+        let is_once_more = |first: &Blocks| self.newest().is_some_and(|root| root.leads_by(*first));
+        let is_enough = !allocation.freeing.first().is_some_and(is_once_more) || staying.iter().all(in_newest);
+        is_enough
+            && allocation.freeing.iter().all(|root| is_long(root, staying.len()))
+            && is_long(&allocation.catalogue, staying.len() + 1)
+            && allocation.blocks().all(is_free)
     }
 
     /// Whether any of `keys` is here and the newest root does not lead to it.
@@ -53,12 +56,23 @@ impl Ledger {
 
     /// Leaves only `keys` and what is held in both slots, and ends in order: whatever else was here is gone.
     pub(crate) fn keep_only(&mut self, keys: &[RevisionKey]) -> Result<()> {
-        for clean in [false, true] {
-            self.check_slots()?;
-            let allocation = self.allocate(Need { data: 0, meta: 0 }, keys)?;
-            self.free(&allocation, keys)?;
-            self.write_catalogue(self.retained(keys), allocation.catalogue, clean)?;
-        }
-        Ok(())
+        self.check_slots()?;
+        let allocation = self.allocate(Need::ROOT, keys)?;
+        self.free(&allocation, keys)?;
+        self.write_catalogue(self.retained(keys), allocation.catalogue, false)?;
+        self.end()
+    }
+
+    /// Whether `begin`, and `keep_only(keys)` after it, will find room; changes nothing.
+    pub(crate) fn can_keep_only(&self, keys: &[RevisionKey]) -> Result<()> {
+        let (staying, retained, mut slots) = (self.staying(), self.retained(keys), self.referred());
+        let lower = usize::from(slots[1].sequence < slots[0].sequence);
+        let newest = slots[1 - lower];
+        let catalogue =
+            if staying.len() == newest.kept.len() { newest.catalogue } else { Some(self.room_for_root(&staying)?) };
+        slots[lower] = Referred { sequence: newest.sequence + 1, kept: &staying, catalogue };
+        let need = Need { data: 0, meta: catalogue_blocks(retained.len()) };
+        let room = allocate(self.portion.data_blocks(), slots, &retained, Need::ROOT);
+        room.map(drop).ok_or_else(|| self.too_small(need, &retained, 0))
     }
 }

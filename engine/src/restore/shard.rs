@@ -42,13 +42,12 @@ pub enum Verified {
 impl ShardSurvey {
     pub(super) fn new(portion: &Portion, kept: &Kept, in_newest_root: bool) -> ShardSurvey {
         let entry = kept.entry.clone();
-        let blocks: u64 = kept.blocks.iter().map(|blocks| blocks.count).sum();
         ShardSurvey {
             shard: entry.shard,
             bytes: entry.bytes,
             phases: entry.phases,
             in_newest_root,
-            block_bytes: blocks * BLOCK_BYTES - entry.meta_bytes,
+            block_bytes: kept.count() * BLOCK_BYTES - entry.meta_bytes,
             entry,
             portion: portion.clone(),
         }

@@ -2,7 +2,7 @@
 //! checkpoint goes, and what the last one was.
 
 use crate::{
-    commit::{Kept, Ledger, Need, RevisionKey},
+    commit::{Ledger, Need, RevisionKey},
     space::format::{BLOCK_BYTES, Hash},
 };
 
@@ -55,9 +55,8 @@ impl PortionSurvey {
 fn next(ledger: &Ledger) -> Option<u64> {
     let kept = ledger.kept();
     let newest = kept.last();
-    let blocks = |kept: &Kept| kept.blocks.iter().map(|blocks| blocks.count).sum::<u64>();
     let meta = newest.map_or(0, |kept| kept.entry.meta_bytes / BLOCK_BYTES);
-    let data = newest.map_or(1, |kept| blocks(kept).saturating_sub(meta).max(1));
+    let data = newest.map_or(1, |kept| kept.count().saturating_sub(meta).max(1));
     let from = kept.len().saturating_sub(1).min(1);
     let retained: Vec<RevisionKey> = kept[from..].iter().map(|kept| kept.key()).collect();
     let allocation = ledger.allocate(Need { data, meta }, &retained).ok()?;

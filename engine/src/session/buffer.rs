@@ -6,8 +6,8 @@
 
 use super::{
     entry::{Call, Entry},
+    flaws::{Attempted, Flaws},
     inner::Inner,
-    restore::Attempted,
 };
 use crate::{
     capture::Region,
@@ -27,7 +27,7 @@ pub struct Got {
     pub revision: u64,
     /// Bytes that this rank saved, and that were filled in.
     pub bytes: u64,
-    /// What was found damaged: parts of the space, and newer revisions that were passed over for this one.
+    /// What was found damaged, or could not be read: parts of the space, and newer revisions that were passed over for this one.
     pub skipped: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ impl Inner {
 
     pub(super) fn get(&mut self, revision: Option<u64>, name: &str, into: Result<&mut [u8]>) -> Result<Option<Got>> {
         let (entry, found, into) = self.look(Call::Get, revision, into)?;
-        let mut skipped = [found.damage, found.torn].concat();
+        let mut skipped = Flaws::found([found.damage, found.torn].concat());
         for (index, candidate) in found.complete.iter().enumerate() {
             match self.get_one(&entry, candidate, name, into)? {
                 Ok(bytes) => {
@@ -63,17 +63,18 @@ impl Inner {
                         self.complete = found.complete[index..].to_vec();
                         self.complete.truncate(self.config.keep as usize);
                     }
+                    let skipped = skipped.into_what();
                     return Ok(Some(Got { revision: candidate.key.number, bytes, skipped }));
                 }
-                Err(damage) => skipped.push(format!("revision {}: {}", candidate.key.number, damage.join("; "))),
+                Err(flaws) => skipped.pass_over(candidate.key.number, flaws),
             }
         }
-        none_left(found.complete.len(), skipped)
+        if found.complete.is_empty() { Ok(None) } else { Err(self.nothing_left(skipped)) }
     }
 
     pub(super) fn get_bytes(&mut self, revision: Option<u64>, name: &str, ready: Result<()>) -> Result<Option<u64>> {
         let (entry, found, ()) = self.look(Call::GetBytes, revision, ready)?;
-        let mut skipped = [found.damage, found.torn].concat();
+        let mut skipped = Flaws::found([found.damage, found.torn].concat());
         for candidate in &found.complete {
             self.check_ranks(candidate)?;
             let (portion, manifest) = self.read_shard(&entry, candidate)?;
@@ -84,10 +85,10 @@ impl Inner {
             let bytes = agree(self.group.with(&entry), bytes)?;
             match self.pour_together(&entry, &portion, &manifest, None)? {
                 Ok(()) => return Ok(Some(bytes)),
-                Err(damage) => skipped.extend(damage),
+                Err(flaws) => skipped.add(flaws),
             }
         }
-        none_left(found.complete.len(), skipped)
+        if found.complete.is_empty() { Ok(None) } else { Err(self.nothing_left(skipped)) }
     }
 
     /// What can be read: `revision`, or any if none was asked for. Collective.
@@ -182,12 +183,4 @@ fn room_for<'a>(
     #[allow(unsafe_code)]
     let region = unsafe { Region::new(name, into.as_mut_ptr(), item.bytes) };
     Ok((item, region?))
-}
-
-/// Nothing was there, or all of it is damaged.
-fn none_left<T>(candidates: usize, damage: Vec<String>) -> Result<Option<T>> {
-    match candidates {
-        0 => Ok(None),
-        _ => Err(Error::Damaged { what: damage }),
-    }
 }

@@ -72,21 +72,25 @@ impl Inner {
             return agree(self.group.with(&entry), ready.map(|()| 0));
         }
         read?;
-        let (room, no_room) = if holds_changed {
-            self.renew_holds(&entry, holds, |session| session.find_room(&size, &session.complete.clone()))?
-        } else {
-            (room, no_room)
-        };
+        let (room, no_room) = if holds_changed { self.renew_holds(&entry, holds, &size)? } else { (room, no_room) };
         if !anything {
             // A layout made for nothing would have no room for what comes later.
             let why = "no rank protects anything, or has announced bytes to begin; protect regions first, or give begin \
                        the bytes that will be written";
             return Err(Error::argument("checkpoint", why));
         }
-        if no_room {
+        if no_room && !self.leaves_layout() {
             return agree(self.group.with(&entry), room.map(|_| 0));
         }
-        let allocation = if no_layout { self.make_room(&entry, &size)? } else { room?.ok_or_else(lost_layout)? };
+        let allocation = if no_room {
+            self.leave_layout(&entry, room)?;
+            self.make_room(&entry, &size)?
+        } else if no_layout {
+            self.make_room(&entry, &size)?
+        } else {
+            room?.ok_or_else(lost_layout)?
+        };
+        self.has_other_boxes = false;
         if self.layouts.len() > 1 {
             self.drop_old_layouts();
         }
@@ -213,7 +217,7 @@ impl Inner {
     }
 
     /// A pool, and room in the portion beside what is `complete`. Local.
-    fn find_room(&mut self, size: &Size, complete: &[Complete]) -> Result<Option<Allocation>> {
+    pub(super) fn find_room(&mut self, size: &Size, complete: &[Complete]) -> Result<Option<Allocation>> {
         self.own_pool().map_or(Ok(()), |pool| pool.get().map(drop))?;
         self.allocate(size, complete)
     }

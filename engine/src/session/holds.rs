@@ -7,6 +7,7 @@
 
 use super::{entry::Entry, inner::Inner};
 use crate::{
+    capture::Size,
     commit::{Allocation, Complete, RevisionKey},
     error::{Error, Result},
     group::{Group, agree, gather},
@@ -43,10 +44,15 @@ impl Holds {
     /// The holds that are there when a space is opened, of revisions that are `holdable`. Collective.
     pub(super) fn find(group: &dyn Group, layouts: &[LayoutFile], holdable: &[Complete]) -> Result<Holds> {
         // What cannot be read may be held, and the first root could let go of it.
-        let mine = agree(group, if group.rank() == 0 { asked(layouts) } else { Ok(Vec::new()) })?;
-        let asked = gather(group, &mine)?.swap_remove(0);
+        let read = || Ok((asked(layouts)?, refused(layouts)?));
+        let mine = agree(group, if group.rank() == 0 { read() } else { Ok(Default::default()) })?;
+        let (asked, refused) = gather(group, &mine)?.swap_remove(0);
         let mut holds = Holds { acknowledged: asked.is_empty(), ..Holds::default() };
-        holds.answer(asked, holdable);
+        holds.answer(asked.clone(), holdable);
+        // What the job before had no room for has not got any since.
+        for asked in asked.into_iter().filter(|asked| refused.contains(&asked.id)) {
+            holds.set(asked, Answer::NoRoom, holdable);
+        }
         Ok(holds)
     }
 
@@ -65,13 +71,14 @@ impl Holds {
         self.settle(holdable);
     }
 
-    /// Takes back what was granted to all but `before`; whether there was any.
-    fn refuse_new(&mut self, before: &[Asked]) -> bool {
-        let new = |(asked, answer): &&mut (Asked, Answer)| *answer == Answer::Counts && !before.contains(asked);
-        let refused = self.answers.iter_mut().filter(new).map(|(_, answer)| *answer = Answer::NoRoom).count();
-        let held = std::mem::take(&mut self.held);
-        self.settle(&held);
-        refused > 0
+    /// What is new since `before`, and would count.
+    fn new_since(&self, before: &[Asked]) -> Vec<Asked> {
+        self.counting().into_iter().filter(|asked| !before.contains(asked)).collect()
+    }
+
+    fn set(&mut self, asked: Asked, to: Answer, holdable: &[Complete]) {
+        self.answers.iter_mut().filter(|(other, _)| *other == asked).for_each(|(_, answer)| *answer = to);
+        self.settle(holdable);
     }
 
     fn settle(&mut self, there: &[Complete]) {
@@ -101,34 +108,46 @@ impl Inner {
         Some(asked)
     }
 
-    /// Has all ranks keep what is held now, and looks for `room` again. A new hold that leaves no room
-    /// for this revision is refused; one that counted before stays. Returns this rank's room, and
-    /// whether any rank has none. Collective.
+    /// Has all ranks keep what is held now, and looks for room for a shard of `size` again. A new hold counts if this
+    /// shard and all that follow of its size find room beside it, and is refused otherwise; one that counted before
+    /// stays. Returns this rank's room, and whether any rank has none. Collective.
     pub(super) fn renew_holds(
         &mut self,
         entry: &Entry,
         asked: Option<Vec<Asked>>,
-        room: impl Fn(&mut Inner) -> Result<Option<Allocation>>,
+        size: &Size,
     ) -> Result<(Result<Option<Allocation>>, bool)> {
         let asked = gather(self.group.with(entry), &asked.unwrap_or_default())?.swap_remove(0);
         let sights = gather(self.group.with(entry), &self.sight())?;
         let holdable = find(&sights, &self.device.path())?.holdable();
         let before = self.holds.counting();
         self.holds.answer(asked, &holdable);
-        self.holds.in_newest_roots_with = self.number_with_all_held(entry)?;
-        loop {
-            if let Some(current) = &self.current {
-                lock(&current.ledger).set_held(self.holds.keys());
-            }
-            let room = room(self);
-            let mut lacking = [u64::from(room.is_err())];
+        let new = self.holds.new_since(&before);
+        new.iter().for_each(|asked| self.holds.set(*asked, Answer::NoRoom, &holdable));
+        // One after the other: one that needs much keeps out no other.
+        for asked in new {
+            self.holds.set(asked, Answer::Counts, &holdable);
+            self.hold_known();
+            let mut lacking = [u64::from(!self.lasts_beside_held(size))];
             self.group.with(entry).all_max(&mut lacking)?;
-            if lacking == [1] && self.holds.refuse_new(&before) {
-                continue;
+            if lacking == [1] {
+                self.holds.set(asked, Answer::NoRoom, &holdable);
             }
-            self.holds.acknowledged = false;
-            self.acknowledge();
-            return Ok((room, lacking == [1]));
+        }
+        self.hold_known();
+        self.holds.in_newest_roots_with = self.number_with_all_held(entry)?;
+        let room = self.find_room(size, &self.complete.clone());
+        let mut lacking = [u64::from(room.is_err())];
+        self.group.with(entry).all_max(&mut lacking)?;
+        self.holds.acknowledged = false;
+        self.acknowledge();
+        Ok((room, lacking == [1]))
+    }
+
+    /// What is held stays in all roots from now on.
+    fn hold_known(&self) {
+        if let Some(current) = &self.current {
+            lock(&current.ledger).set_held(self.holds.keys());
         }
     }
 
@@ -167,6 +186,17 @@ impl Inner {
 fn asked(layouts: &[LayoutFile]) -> Result<Vec<Asked>> {
     let asked = |(id, hold): ([u8; 16], Hold)| Asked { id, key: RevisionKey::new(hold.lineage, hold.number) };
     Ok(holds_in(layouts)?.into_iter().map(asked).collect())
+}
+
+/// The holds that a job refused for want of room.
+fn refused(layouts: &[LayoutFile]) -> Result<Vec<[u8; 16]>> {
+    let mut refused = Vec::new();
+    for layout in layouts {
+        let answers = layout.read_holds()?.answers;
+        let list = answers.iter().flat_map(|answers| &answers.list);
+        refused.extend(list.filter(|(_, answer)| *answer == Answer::NoRoom).map(|(id, _)| *id));
+    }
+    Ok(refused)
 }
 
 /// Writes the acknowledgement into one file: of the holds that stand in it, if there ever were any.

@@ -39,6 +39,8 @@ pub(super) struct Inner {
     /// Lowest rank of this node.
     pub(super) node: u32,
     pub(super) current: Option<Current>,
+    /// What was restored was shared out to other boxes: its shards need other portions than theirs.
+    pub(super) has_other_boxes: bool,
     /// Portions that are only read: of older layouts, and of ranks that are not here.
     pub(super) others: Vec<Ledger>,
     pub(super) layouts: Vec<LayoutFile>,
@@ -138,6 +140,7 @@ impl Inner {
         Profile {
             node: self.node,
             stage: self.config.stage.code(),
+            keep: u16::try_from(self.config.keep).ok(),
             pool_bytes: pool.map_or(0, |pool| pool.bytes()),
             chunk_bytes: pool.map_or(0, |pool| pool.chunk_bytes()),
             threshold_bytes: self.policy.threshold(),

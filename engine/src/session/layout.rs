@@ -149,13 +149,39 @@ impl Inner {
         let ledger = lock(&current.ledger);
         ledger.check()?;
         let retained: Vec<RevisionKey> = complete.iter().map(|complete| complete.key).collect();
-        let mut runs = RUNS;
+        let (mut runs, keep) = (RUNS, self.config.keep as usize);
+        if self.leaves_layout() {
+            ledger.check_lasting(Plan::need(size, runs), &retained, keep)?;
+        }
         loop {
-            let allocation = ledger.allocate(Plan::need(size, runs), &retained)?;
+            let allocation = ledger.allocate_lasting(Plan::need(size, runs), &retained, keep)?;
             if allocation.data.len() <= runs {
                 return Ok(Some(allocation));
             }
             runs = 2 * allocation.data.len();
         }
+    }
+    /// Whether shards of `size` go on finding room here beside what is held.
+    pub(super) fn lasts_beside_held(&self, size: &Size) -> bool {
+        let Some(current) = &self.current else { return true };
+        let complete: Vec<RevisionKey> = self.complete.iter().map(|complete| complete.key).collect();
+        lock(&current.ledger).lasts_beside_held(Plan::need(size, RUNS), &complete, self.config.keep as usize)
+    }
+    /// Whether a checkpoint that finds no room goes to a new layout: what was restored is shared out to other boxes, so
+    /// that the portions are those of others. The same on all ranks.
+    pub(super) fn leaves_layout(&self) -> bool {
+        self.has_other_boxes && self.current.is_some() && self.config.portion_bytes == 0
+    }
+
+    /// Leaves the layout that this job went on in, for want of `room` alone; as one of another number of ranks it stays
+    /// until nothing in it is kept. Collective.
+    pub(super) fn leave_layout(&mut self, entry: &Entry, room: Result<Option<Allocation>>) -> Result<()> {
+        let other = room.err().filter(|error| !matches!(error, Error::PortionTooSmall { .. }));
+        agree(self.group.with(entry), other.map_or(Ok(()), Err))?;
+        let Some(current) = self.current.take() else { return Ok(()) };
+        let opened = Ledger::open(lock(&current.ledger).portion().clone());
+        let opened = agree(self.group.with(entry), opened)?;
+        self.others.push(opened.ledger);
+        Ok(())
     }
 }

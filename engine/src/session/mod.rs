@@ -11,6 +11,7 @@ mod domain;
 mod due;
 mod earlier;
 mod entry;
+mod flaws;
 mod holds;
 mod inner;
 mod layout;
@@ -137,8 +138,8 @@ impl Session {
     /// Fills the protected regions with the newest complete revision that can be read whole, the same
     /// on all ranks; `None` if the space holds none. Collective.
     ///
-    /// Damage is passed over, all ranks together, and told in `skipped`; if nothing is left it is an
-    /// error, and the regions are undefined. They are too if the group fails, a rank can have no more files or
+    /// Damage is passed over, all ranks together, and told in `skipped`; so is what a device still cannot read when it
+    /// was tried several times. If nothing is left it is an error, of the kind `Io` where nothing was damaged, and the regions are undefined. They are too if the group fails, a rank can have no more files or
     /// memory, or the root of the new lineage cannot be written, which comes last. Regions that do not fit, another number of ranks, a
     /// shard out of sight and a conflict of lineages are found before anything is filled.
     pub fn restore(&mut self) -> Result<Option<Restored>> {

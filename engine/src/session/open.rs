@@ -138,6 +138,7 @@ impl Inner {
             pool: pool.map(PoolInMaking::new),
             record,
             current,
+            has_other_boxes: false,
             others,
             layouts: scan.layouts,
             regions: Regions::default(),

@@ -5,9 +5,10 @@
 
 use super::{
     entry::Entry,
+    flaws::{Attempted, Flaws, split_flaws},
     inner::Inner,
     reading::Reading,
-    restore::{Attempted, Back, split_damage},
+    restore::Back,
 };
 use crate::{
     commit::Complete,
@@ -32,11 +33,11 @@ impl Inner {
     /// As `restore_one`, of a revision whose shards are not those of the ranks that there are. Collective.
     pub(super) fn redistribute(&self, entry: &Entry, candidate: &Complete) -> Result<Attempted<Back>> {
         let group = self.group.with(entry);
-        let own = agree(group, split_damage(self.own_shards(candidate)))?;
+        let own = agree(group, split_flaws(self.own_shards(candidate)))?;
         let told = own.as_ref().map(|own| own.iter().map(|own| own.saved.clone()).collect::<Vec<Saved>>());
         let mut shards = match united(gather(group, &told.map_err(Clone::clone))?) {
             Ok(shards) => shards,
-            Err(damage) => return Ok(Err(damage)),
+            Err(flaws) => return Ok(Err(flaws)),
         };
         shards.sort_by_key(|saved| saved.entry.shard);
         shards.dedup_by_key(|saved| saved.entry.shard);
@@ -46,7 +47,7 @@ impl Inner {
         }
         let contents = match self.contents(entry, &shards, own.as_deref().unwrap_or_default())? {
             Ok(contents) => contents,
-            Err(damage) => return Ok(Err(damage)),
+            Err(flaws) => return Ok(Err(flaws)),
         };
         let portions = self.portions(candidate);
         let sharing = Sharing {
@@ -61,24 +62,23 @@ impl Inner {
         let share = share_of(&sharing, self.regions.all(), &self.outputs.names());
         let share = agree(group, share.and_then(|share| self.outputs.check(&share.outputs).map(|()| share)))?;
 
-        let (mut damage, mut failed) = (Vec::new(), Ok(()));
+        let (mut flaws, mut failed) = (Flaws::default(), Ok(()));
         for shard in share.regions.shards() {
             let saved = &shards[shard as usize].entry;
             let pour = |portion: &Portion| {
                 let manifest = portion.read_manifest(saved)?;
                 share.regions.pour(portion, shard, &manifest, &mut HashRows::new(manifest.runs.len()))
             };
-            // What cannot be read is as good as damaged.
-            match portions.get(&shard).map(pour).map_or(Ok(Ok(())), split_damage) {
+            match portions.get(&shard).map(pour).map_or(Ok(Ok(())), split_flaws) {
                 Ok(Ok(())) => {}
-                Ok(Err(what)) => damage.extend(what.into_iter().map(|what| format!("shard {shard}: {what}"))),
+                Ok(Err(what)) => flaws.add(what.of(&format!("shard {shard}"))),
                 Err(error) => failed = Err(error),
             }
         }
         agree(group, failed)?;
-        let damage: Vec<String> = gather(group, &damage)?.into_iter().flatten().collect();
-        if !damage.is_empty() {
-            return Ok(Err(damage));
+        let flaws = Flaws::united(gather(group, &flaws)?);
+        if !flaws.is_empty() {
+            return Ok(Err(flaws));
         }
         agree(group, self.outputs.cut(&share.outputs))?;
         Ok(Ok(self.back(&sharing, own.unwrap_or_default())))
@@ -131,7 +131,7 @@ impl Inner {
             }
             Ok(hashes)
         };
-        let mine = agree(group, split_damage(mine()))?;
+        let mine = agree(group, split_flaws(mine()))?;
         Ok(united(gather(group, &mine)?).map(|all| all.into_iter().collect()))
     }
 
@@ -144,25 +144,24 @@ impl Inner {
     fn back(&self, sharing: &Sharing<'_>, own: Vec<Own>) -> Back {
         if !sharing.same_ranks() {
             let notes = sharing.shards.first().map(|saved| saved.notes.clone()).unwrap_or_default();
-            return Back { notes, reading: Reading::OfOtherRanks(sharing.shards.len()) };
+            return Back { notes, reading: Reading::OfOtherRanks(sharing.shards.len()), has_other_boxes: false };
         }
-        match own.into_iter().find(|own| own.saved.entry.shard == sharing.rank) {
-            Some(own) => {
-                Back { notes: own.saved.notes, reading: Reading::of(sharing.revision, own.portion, own.manifest) }
-            }
-            None => Back { notes: Vec::new(), reading: Reading::Nothing },
-        }
+        let (notes, reading) = match own.into_iter().find(|own| own.saved.entry.shard == sharing.rank) {
+            Some(own) => (own.saved.notes, Reading::of(sharing.revision, own.portion, own.manifest)),
+            None => (Vec::new(), Reading::Nothing),
+        };
+        Back { notes, reading, has_other_boxes: true }
     }
 }
 
-/// What all ranks told, or all damage that any told of.
+/// What all ranks told, or all flaws that any told of.
 fn united<T>(told: Vec<Attempted<Vec<T>>>) -> Attempted<Vec<T>> {
-    let (mut all, mut damage) = (Vec::new(), Vec::new());
+    let (mut all, mut flaws) = (Vec::new(), Flaws::default());
     for told in told {
         match told {
             Ok(part) => all.extend(part),
-            Err(what) => damage.extend(what),
+            Err(what) => flaws.add(what),
         }
     }
-    if damage.is_empty() { Ok(all) } else { Err(damage) }
+    if flaws.is_empty() { Ok(all) } else { Err(flaws) }
 }

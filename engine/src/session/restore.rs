@@ -2,6 +2,7 @@
 
 use super::{
     entry::{Call, Entry},
+    flaws::{Attempted, Flaws, split_flaws},
     inner::Inner,
     reading::Reading,
 };
@@ -26,19 +27,19 @@ use std::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
     pub revision: u64,
-    /// What was found damaged: parts of the space, and newer revisions that were passed over for it.
+    /// What was found damaged, or could not be read: parts of the space, and newer revisions that were passed over for
+    /// it.
     pub skipped: Vec<String>,
     /// What this rank's program noted, by name; of a revision of another number of ranks, what rank 0's did.
     pub notes: BTreeMap<String, String>,
 }
 
-/// What came of trying a revision; the error is what was damaged.
-pub(super) type Attempted<T> = std::result::Result<T, Vec<String>>;
-
 /// What comes back besides regions and output files.
 pub(super) struct Back {
     pub(super) notes: Vec<Note>,
     pub(super) reading: Reading,
+    /// As many ranks have other boxes than saved.
+    pub(super) has_other_boxes: bool,
 }
 
 impl Inner {
@@ -58,14 +59,17 @@ impl Inner {
         self.reading = Reading::default();
         let found = self.find_complete(entry)?;
         // What could not be read at the opening may have been newer than any candidate.
-        let mut skipped = [found.damage, found.torn].concat();
+        let mut skipped = Flaws::found([found.damage, found.torn].concat());
         let mut poured = false;
         for (index, candidate) in found.complete.iter().enumerate() {
             match self.restore_one(entry, candidate) {
                 // The regions hold parts of what was passed over.
-                Err(error) if poured => skipped.push(format!("revision {}: {error}", candidate.key.number)),
+                Err(error) if poured => {
+                    skipped.pass_over(candidate.key.number, Flaws::found(vec![error.to_string()]));
+                }
                 Err(error) => return Err(error),
                 Ok(Ok(back)) => {
+                    self.has_other_boxes = back.has_other_boxes;
                     // What was passed over is not worth keeping; what was read whole is.
                     self.complete = found.complete[index..].to_vec();
                     self.complete.truncate(self.config.keep as usize);
@@ -79,16 +83,17 @@ impl Inner {
                     }
                     let notes = back.notes.into_iter().map(|note| (note.name, note.value)).collect();
                     self.reading = back.reading;
+                    let skipped = skipped.into_what();
                     return Ok(Some(Restored { revision: candidate.key.number, skipped, notes }));
                 }
-                Ok(Err(damage)) => {
+                Ok(Err(flaws)) => {
                     poured = true;
-                    skipped.push(format!("revision {}: {}", candidate.key.number, damage.join("; ")));
+                    skipped.pass_over(candidate.key.number, flaws);
                 }
             }
         }
         if !found.complete.is_empty() {
-            return Err(Error::Damaged { what: skipped });
+            return Err(self.nothing_left(skipped));
         }
         self.reading = Reading::Nothing;
         Ok(None)
@@ -104,7 +109,7 @@ impl Inner {
         Ok(found)
     }
 
-    /// The inner error is what was damaged, on whichever ranks; the outer one, the same on all ranks,
+    /// The inner error is why it is passed over, on whichever ranks; the outer one, the same on all ranks,
     /// ends the search.
     fn restore_one(&self, entry: &Entry, candidate: &Complete) -> Result<Attempted<Back>> {
         let group = self.group.with(entry);
@@ -123,15 +128,15 @@ impl Inner {
             Err(_) => Ok(None),
         };
         let targets = agree(group, targets)?;
-        if let Err(damage) = self.pour_together(entry, &portion, &manifest, targets.as_ref())? {
-            return Ok(Err(damage));
+        if let Err(flaws) = self.pour_together(entry, &portion, &manifest, targets.as_ref())? {
+            return Ok(Err(flaws));
         }
         // Read whole on every rank: only now is it sure which lengths the files go back to.
         let cut = manifest.as_ref().map_or(Ok(()), |manifest| self.outputs.cut(&manifest.annex.outputs));
         agree(group, cut)?;
         Ok(manifest.map(|manifest| {
             let notes = manifest.annex.notes.clone();
-            Back { notes, reading: Reading::of(candidate.key.number, portion, manifest) }
+            Back { notes, reading: Reading::of(candidate.key.number, portion, manifest), has_other_boxes: false }
         }))
     }
 
@@ -141,7 +146,7 @@ impl Inner {
         let (group, rank) = (self.group.with(entry), self.group.rank() as u32);
         let unseen = Error::OutOfSight { path: self.device.path(), revision: candidate.key.number, shard: rank };
         let (portion, kept) = agree(group, self.my_shard(candidate).ok_or(unseen))?;
-        let manifest = agree(group, split_damage(portion.read_manifest(&kept.entry)))?;
+        let manifest = agree(group, split_flaws(portion.read_manifest(&kept.entry)))?;
         Ok((portion, manifest))
     }
 
@@ -155,12 +160,12 @@ impl Inner {
         targets: Option<&Targets<'_>>,
     ) -> Result<Attempted<()>> {
         let mine = match (manifest, targets) {
-            (Err(damage), _) => Ok(Err(damage.clone())),
+            (Err(flaws), _) => Ok(Err(flaws.clone())),
             (Ok(_), None) => Ok(Ok(())),
             (Ok(manifest), Some(targets)) => {
                 let sink = |at: u64, bytes: &[u8]| targets.fill(at, bytes);
-                // What cannot be read is as good as damaged.
-                split_damage(pour(portion, manifest, &sink))
+                // What cannot be read, however often it is tried, may be there in another revision.
+                split_flaws(pour(portion, manifest, &sink))
             }
         };
         let group = self.group.with(entry);
@@ -168,7 +173,7 @@ impl Inner {
         if all.iter().all(Option::is_none) {
             return Ok(Ok(()));
         }
-        Ok(Err(all.into_iter().flatten().flatten().collect()))
+        Ok(Err(Flaws::united(all.into_iter().flatten())))
     }
 
     pub(super) fn my_shard(&self, candidate: &Complete) -> Option<(Portion, Arc<Kept>)> {
@@ -184,22 +189,5 @@ impl Inner {
             found = found.take().or(ours.map(|kept| (ledger.portion().clone(), kept)));
         });
         found
-    }
-}
-
-/// Damage apart from errors that no other revision would mend, or that are not the medium's.
-pub(super) fn split_damage<T>(result: Result<T>) -> Result<Attempted<T>> {
-    match result {
-        Ok(value) => Ok(Ok(value)),
-        Err(error) if error.is_of_process() => Err(error),
-        Err(error @ (Error::Damaged { .. } | Error::Io { .. })) => Ok(Err(damage_of(error))),
-        Err(error) => Err(error),
-    }
-}
-
-fn damage_of(error: Error) -> Vec<String> {
-    match error {
-        Error::Damaged { what } => what,
-        other => vec![other.to_string()],
     }
 }

@@ -43,9 +43,10 @@ impl FreeMap {
         self.stretches.iter().map(|s| s.count).sum()
     }
 
-    /// Takes `count` blocks in one stretch from the high end, where the small things go.
+    /// Takes `count` blocks in one stretch from the high end, where the small things go: out of the shortest that is
+    /// long enough, so that long ones stay whole.
     pub(crate) fn take_high(&mut self, count: u64) -> Option<Blocks> {
-        let stretch = self.stretches.iter_mut().rev().find(|s| s.count >= count)?;
+        let stretch = self.stretches.iter_mut().rev().filter(|s| s.count >= count).min_by_key(|s| s.count)?;
         stretch.count -= count;
         let taken = Blocks { first: stretch.end(), count };
         self.stretches.retain(|s| s.count > 0);
@@ -104,5 +105,7 @@ mod tests {
         assert_eq!(map.take_high(3), Some(blocks(97, 3)));
         assert_eq!(map.take_high(3), Some(blocks(92, 3)));
         assert_eq!(map.take_high(93), None);
+        let mut map = FreeMap::new(0, 100, [blocks(50, 10), blocks(62, 30)]);
+        assert_eq!([1, 1, 1].map(|count| map.take_high(count)), [61, 60, 99].map(|first| Some(blocks(first, 1))));
     }
 }

@@ -15,10 +15,15 @@ use std::{
     fmt, io,
     ops::{Deref, Range},
     sync::Arc,
+    thread,
+    time::Duration,
 };
 
 /// Slots of new layouts lie so far apart, so that one torn or misdirected write never takes both.
 pub(crate) const SLOT_STRIDE: u64 = 64 << 10;
+
+/// How long to wait before what a device failed to read is read again.
+const READ_AGAIN_AFTER_MS: [u64; 3] = [10, 40, 160];
 
 /// Where data begins in a portion.
 pub(crate) const fn data_from(slot_stride: u64) -> u64 {
@@ -190,12 +195,24 @@ impl Portion {
         Ok(buffer)
     }
 
-    /// Fills `buffer` from offset `at`.
+    /// Fills `buffer` from offset `at`. What a device fails to read is tried again before it is told.
     pub(crate) fn read_into(&self, at: u64, buffer: &mut [u8]) -> Result<()> {
-        device::read_full(&*self.file, buffer, self.place.at + at).map_err(|e| match e.kind() {
-            io::ErrorKind::UnexpectedEof => self.truncated(at, self.file.bytes().unwrap_or(0)),
-            _ => self.io_error("reading", at, e),
-        })
+        let mut tries = 1;
+        loop {
+            let error = match device::read_full(&*self.file, buffer, self.place.at + at) {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            match READ_AGAIN_AFTER_MS.get(tries - 1).filter(|_| may_pass(&error)) {
+                Some(pause_ms) => thread::sleep(Duration::from_millis(*pause_ms)),
+                None if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    return Err(self.truncated(at, self.file.bytes().unwrap_or(0)));
+                }
+                None if tries > 1 => return Err(self.io_error(&format!("reading {tries} times"), at, error)),
+                None => return Err(self.io_error("reading", at, error)),
+            }
+            tries += 1;
+        }
     }
 
     /// Writes `bytes` at offset `at`; returns how many writes it took.
@@ -248,6 +265,11 @@ impl fmt::Display for Portion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} (portion of rank {})", self.path, self.place.rank)
     }
+}
+
+/// Whether the same read may succeed the next time.
+fn may_pass(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EIO | libc::EREMOTEIO | libc::ETIMEDOUT | libc::EAGAIN))
 }
 
 /// A refusal of bytes read at `place`, as an error.

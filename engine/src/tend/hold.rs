@@ -170,7 +170,8 @@ fn root_again(device: &dyn Device) -> Result<bool> {
     let survey = SpaceSurvey::open_on(device)?;
     let wanted = survey.holds.iter().filter(|held| held.state != HoldState::Expired);
     let wanted: Vec<RevisionKey> = wanted.map(|held| held.key()).collect();
-    opening::take_over(&layouts(device, Access::Write)?, &[], &wanted)?;
+    let (mut ledgers, lineage) = opening::open_usable(&layouts(device, Access::Write)?, &[], &wanted)?;
+    opening::begin_all(&mut ledgers, lineage)?;
     Ok(true)
 }
 

@@ -9,20 +9,25 @@ use crate::{
 };
 use std::time::Duration;
 
-/// Puts a new lineage into every portion of `files`, by a root that leads to `stay` besides what the newest
-/// one led to. `others` are files that are only looked at for their lineages.
-pub(super) fn take_over(files: &[LayoutFile], others: &[LayoutFile], stay: &[RevisionKey]) -> Result<Vec<Ledger>> {
+/// The portions of `files` as a job finds them, with the lineage that a job would draw. What `stay` names stays besides
+/// what the newest roots lead to. `others` are files that are only looked at for their lineages. Writes nothing.
+pub(super) fn open_usable(
+    files: &[LayoutFile],
+    others: &[LayoutFile],
+    stay: &[RevisionKey],
+) -> Result<(Vec<Ledger>, Lineage)> {
     let (writable, others) = (open_all(files)?, open_all(others)?);
     let lineage = lineage_after(writable.iter().chain(&others))?;
     // One without a valid slot is damaged, and left as it is.
     let usable = writable.into_iter().filter(|opened| opened.usable);
     let mut ledgers: Vec<Ledger> = usable.map(|opened| opened.ledger).collect();
-    // All of them first: a job thought dead that still writes finds the lineage and stops.
-    for ledger in &mut ledgers {
-        ledger.set_held(stay.to_vec());
-        ledger.begin(lineage)?;
-    }
-    Ok(ledgers)
+    ledgers.iter_mut().for_each(|ledger| ledger.set_held(stay.to_vec()));
+    Ok((ledgers, lineage))
+}
+
+/// Puts `lineage` into every portion. All of them first: a job thought dead that still writes finds it and stops.
+pub(super) fn begin_all(ledgers: &mut [Ledger], lineage: Lineage) -> Result<()> {
+    ledgers.iter_mut().try_for_each(|ledger| ledger.begin(lineage))
 }
 
 /// What all portions of `files` hold.

@@ -3,11 +3,12 @@
 //!
 //! What must hold: after every write a valid slot of every portion leads to the newest complete revision
 //! and to all that stay and that the newest roots led to. What only older roots lead to is kept too where it
-//! is wanted, unless the power fails in the one write that goes over them.
+//! is wanted, unless the power fails in the one write that goes over them. Where a portion has no room for the
+//! roots, nothing is written to any.
 
 use super::{
     emptied::{holds_nothing, remove},
-    opening::{lock, take_over},
+    opening::{begin_all, lock, open_usable},
     rules::{Fate, Rules, fates},
 };
 use crate::{
@@ -59,7 +60,11 @@ pub fn prune_on(device: &dyn Device, rules: &Rules, progress: &dyn Fn(u64)) -> R
     }
 
     let stay: Vec<RevisionKey> = fates.iter().filter(|fate| !fate.goes()).map(|fate| fate.key).collect();
-    for ledger in &mut take_over(&files, &empty, &stay)? {
+    let (mut ledgers, lineage) = open_usable(&files, &empty, &stay)?;
+    // All of them before anything is written: what one portion has let go of and another has not is gone.
+    ledgers.iter().try_for_each(|ledger| ledger.can_keep_only(&stay))?;
+    begin_all(&mut ledgers, lineage)?;
+    for ledger in &mut ledgers {
         ledger.keep_only(&stay)?;
         progress(1);
     }

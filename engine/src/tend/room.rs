@@ -1,33 +1,52 @@
-//! Whether a space has room for the next revision beside what is held.
+//! Whether the checkpoints to come find room beside what is held, as far as the space tells without the job.
 
 use crate::{
-    commit::RevisionKey,
+    commit::{RevisionKey, Stays, lacking},
     restore::{RevisionSurvey, SpaceSurvey},
-    space::format::{Catalogue, blocks_for},
+    space::format::ItemKind,
 };
 
-/// Whether the next revision of a job like the last one finds room, in every portion of the newest
-/// layout, once all of `held` are older than what the job keeps.
+/// Whether a job like the last one goes on finding room, in every portion of the newest layout, while all of `held`
+/// are held.
 pub(super) fn is_left(survey: &SpaceSurvey, held: &[RevisionKey]) -> bool {
     let Some(newest) = survey.newest() else { return true };
-    let keep = keep(survey, newest.layout);
-    let of_layout = |revision: &&RevisionSurvey| revision.complete && revision.layout == newest.layout;
-    let held = |revision: &&RevisionSurvey| held.contains(&revision.key);
-    let held: Vec<&RevisionSurvey> = survey.revisions.iter().filter(of_layout).filter(held).collect();
+    let (keep, ends) = (keep(survey, newest), ends(newest));
+    let complete: Vec<&RevisionSurvey> = survey.revisions.iter().filter(|revision| revision.complete).collect();
+    let (kept, older) = complete.split_at(keep.min(complete.len()));
     newest.shards.iter().all(|shard| {
-        let of_rank = held.iter().flat_map(|revision| &revision.shards).filter(|other| other.shard == shard.shard);
-        let taken: u64 = of_rank.map(|other| other.blocks()).sum();
-        // Two roots in the slots and two on the way, as at the making of a portion.
-        let catalogues = 4 * blocks_for(Catalogue::bytes_for(keep + 2 + held.len()));
-        taken + (keep as u64 + 1) * shard.blocks() + catalogues <= shard.portion_blocks()
+        // What lies in another layout takes nothing here.
+        let blocks = |revision: &RevisionSurvey| {
+            let mut shards = revision.shards.iter().filter(|_| revision.layout == newest.layout);
+            shards.find(|other| other.shard == shard.shard).map_or(0, |other| other.blocks())
+        };
+        let is_held = |revision: &RevisionSurvey| held.contains(&revision.key);
+        let stays = |revision: &&RevisionSurvey| Stays { blocks: blocks(revision), held: is_held(revision) };
+        let kept: Vec<Stays> = kept.iter().map(stays).collect();
+        let besides: Vec<u64> = older.iter().filter(|revision| is_held(revision)).map(|other| blocks(other)).collect();
+        let largest = kept.iter().map(|stays| stays.blocks).max().unwrap_or(0) + ends;
+        lacking(shard.portion_blocks(), &kept, &besides, keep, [largest; 2]) == 0
     })
 }
 
-/// How many revisions the last job kept: its last root led to those and to the one that it published, and
-/// to older ones that were held.
-fn keep(survey: &SpaceSurvey, layout: [u8; 16]) -> usize {
-    let in_root =
-        |revision: &&RevisionSurvey| revision.layout == layout && revision.complete && revision.is_in_newest_roots();
+/// Blocks that a job sets aside for a shard beyond those that are used: what is written in pieces may end on a block, or
+/// not.
+fn ends(newest: &RevisionSurvey) -> u64 {
+    const ENDS: u64 = 3;
+    let manifests = newest.shards.iter().filter_map(|shard| shard.manifest().ok().flatten());
+    let is_in_pieces = manifests.flat_map(|manifest| manifest.items).any(|item| item.kind == ItemKind::File);
+    if is_in_pieces { ENDS } else { 0 }
+}
+
+/// How many revisions the last job kept. Of a build that did not tell: its last root led to those and to the one that
+/// it published, and to older ones that were held.
+fn keep(survey: &SpaceSurvey, newest: &RevisionSurvey) -> usize {
+    let manifest = newest.shards.first().and_then(|shard| shard.manifest().ok().flatten());
+    if let Some(keep) = manifest.and_then(|manifest| manifest.annex.profile?.keep) {
+        return keep.into();
+    }
+    let in_root = |revision: &&RevisionSurvey| {
+        revision.layout == newest.layout && revision.complete && revision.is_in_newest_roots()
+    };
     let in_root: Vec<&RevisionSurvey> = survey.revisions.iter().filter(in_root).collect();
     // Older than all that are not held are those that stay for the holds alone.
     in_root.iter().rposition(|revision| !revision.held).unwrap_or(0).max(1)

@@ -18,6 +18,8 @@ pub enum Fault {
     WriteFrom(i32, u64),
     Sync(i32),
     Read(i32),
+    /// Only the next so many reads.
+    Reads(i32, u32),
     /// A bug: writing panics.
     Panic,
     /// At most so many bytes at once.
@@ -63,6 +65,13 @@ impl Between for Faults {
     }
 
     fn read_at(&self, file: &dyn File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut fault = self.fault.lock().unwrap();
+        if let Fault::Reads(number, left) = &mut *fault {
+            let (number, now) = (*number, *left > 0);
+            *left -= u32::from(now);
+            return if now { failed(number) } else { file.read_at(buffer, offset) };
+        }
+        drop(fault);
         match self.now() {
             Fault::Read(number) => failed(number),
             Fault::Short(most) => {

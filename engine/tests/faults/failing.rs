@@ -254,6 +254,49 @@ pub fn io_error_at_read(scene: &Scene) {
     scene.comes_back(1, 2);
 }
 
+/// The next `reads` fail of a job that comes back to `step`.
+fn failing_reads(scene: &Scene, reads: u32, step: u64) {
+    scene.save(1);
+    let device = faulty(&scene.space(), true);
+    let mut job = Rank::new(0, Session::open_on(Box::new(Solo), device.clone(), small()).unwrap());
+    device.between.set(Fault::Reads(libc::EIO, reads));
+    let restored = job.restores(step);
+    if step == 2 {
+        assert_eq!(restored.skipped, [""; 0]);
+    } else {
+        scene.check_report(&restored);
+    }
+    job.save(5).unwrap();
+    job.session.close().unwrap();
+    scene.comes_back(1, 5);
+}
+
+pub fn io_error_passes_at_read(scene: &Scene) {
+    failing_reads(scene, 2, 2);
+}
+
+/// The first that is read of a revision is its manifest.
+pub fn io_error_of_newest(scene: &Scene) {
+    failing_reads(scene, 4, 1);
+}
+
+/// After a checkpoint, and after a restore alone.
+pub fn disk_full_at_close(scene: &Scene) {
+    for saves in [true, false] {
+        let device = faulty(&scene.space(), true);
+        let mut job = Rank::new(0, Session::open_on(Box::new(Solo), device.clone(), small()).unwrap());
+        if saves {
+            job.save(1).unwrap();
+            job.session.wait().unwrap();
+        } else {
+            job.restores(1);
+        }
+        device.between.set(Fault::Write(libc::ENOSPC));
+        job.session.close().unwrap();
+    }
+    scene.comes_back(1, 1);
+}
+
 pub fn late_writer(scene: &Scene) {
     let open = || Session::open_on(Box::new(Solo), faulty(&scene.space(), false), small()).unwrap();
     let mut late = Rank::new(0, open());

@@ -5,7 +5,7 @@ use super::{Refusal, damaged, sections::Sections};
 use std::time::Duration;
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
-    little_endian::{U32, U64},
+    little_endian::{U16, U32, U64},
 };
 
 /// Classes of sizes.
@@ -24,7 +24,8 @@ struct ClassRecord {
 struct ProfileRecord {
     node: U32,
     stage: u8,
-    reserved: [u8; 3],
+    reserved: u8,
+    keep: U16,
     pool_bytes: U64,
     chunk_bytes: U64,
     threshold_bytes: U64,
@@ -105,6 +106,8 @@ pub struct Profile {
     pub node: u32,
     /// `Stage` as a number.
     pub stage: u8,
+    /// Complete revisions that the job kept; `None` of builds that did not tell.
+    pub keep: Option<u16>,
     /// The pool of the node, and its chunks.
     pub pool_bytes: u64,
     pub chunk_bytes: u64,
@@ -131,7 +134,8 @@ impl Profile {
         let record = ProfileRecord {
             node: self.node.into(),
             stage: self.stage,
-            reserved: [0; 3],
+            reserved: 0,
+            keep: self.keep.unwrap_or(0).into(),
             pool_bytes: self.pool_bytes.into(),
             chunk_bytes: self.chunk_bytes.into(),
             threshold_bytes: self.threshold_bytes.unwrap_or(0).into(),
@@ -150,6 +154,7 @@ impl Profile {
         Ok(Profile {
             node: r.node.get(),
             stage: r.stage,
+            keep: Some(r.keep.get()).filter(|keep| *keep > 0),
             pool_bytes: r.pool_bytes.get(),
             chunk_bytes: r.chunk_bytes.get(),
             threshold_bytes: Some(r.threshold_bytes.get()).filter(|bytes| *bytes > 0),

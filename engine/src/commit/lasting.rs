@@ -1,0 +1,184 @@
+//! Whether checkpoints go on finding room: not this one alone, but those that follow.
+//!
+//! What must hold: what was saved once can be saved again, whatever came between; beside what is held, shards of the
+//! same size always find room.
+
+use super::{
+    Kept, Ledger, Need, RevisionKey,
+    allocation::{Allocation, Referred, allocate, catalogue_blocks},
+};
+use crate::{
+    error::{Error, Result},
+    space::format::BLOCK_BYTES,
+};
+use std::sync::Arc;
+
+/// Checkpoints that are tried out beside what is held, at most.
+const REHEARSED_MAX: usize = 32;
+
+/// A revision that stays, by its blocks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stays {
+    pub(crate) blocks: u64,
+    pub(crate) held: bool,
+}
+
+/// Whether a portion of `blocks` blocks has room for a shard of `first` blocks, and then for as many of `then` blocks as
+/// it takes until only those are kept; else how many blocks it lacks. `complete`: what is complete, newest first;
+/// `held`: what is held besides. A hold costs room only once its revision leaves `keep`.
+pub(crate) fn lacking(blocks: u64, complete: &[Stays], held: &[u64], keep: usize, [first, then]: [u64; 2]) -> u64 {
+    let at = |step: usize| {
+        let stays = complete.iter().enumerate().filter(|(index, stays)| stays.held || *index < keep - step);
+        let stay = stays.map(|(_, stays)| stays.blocks).chain(held.iter().copied()).fold(first, u64::saturating_add);
+        stay.saturating_add(then.saturating_mul(step as u64))
+    };
+    let most = (0..=keep).map(at).max().unwrap_or(0);
+    let held = complete.iter().filter(|stays| stays.held).count() + held.len();
+    most.saturating_add(root_blocks(keep + held + 2)).saturating_sub(blocks)
+}
+
+/// Blocks of the catalogues of so many revisions: those of the two slots, and that of the root on its way.
+fn root_blocks(revisions: usize) -> u64 {
+    3 * catalogue_blocks(revisions)
+}
+
+impl Ledger {
+    /// Finds room for a shard beside what is `complete`, newest first, and what is held, if the smallest of them all
+    /// can be saved again after it.
+    pub(crate) fn allocate_lasting(&self, need: Need, complete: &[RevisionKey], keep: usize) -> Result<Allocation> {
+        let found = self.found();
+        let needs = found.iter().filter(|kept| complete.contains(&kept.key())).map(|kept| kept.need());
+        let smallest = needs.chain([need]).min_by_key(|need| need.blocks()).unwrap_or(need);
+        self.check_room(need, complete, keep, [need.blocks(), smallest.blocks()])?;
+        let allocation = self.allocate(need, complete)?;
+        // What is held lies where it lies: what is left may be many blocks and no stretch.
+        if !self.held.is_empty()
+            && smallest.blocks() < need.blocks()
+            && !self.rehearse([need, smallest], complete, keep)
+        {
+            return Err(self.too_small(need, &self.retained(complete), need.blocks().saturating_sub(1)));
+        }
+        Ok(allocation)
+    }
+
+    /// Whether shards of this size find room for as long as they come.
+    pub(crate) fn check_lasting(&self, need: Need, complete: &[RevisionKey], keep: usize) -> Result<()> {
+        self.check_room(need, complete, keep, [need.blocks(); 2])
+    }
+
+    fn check_room(&self, need: Need, complete: &[RevisionKey], keep: usize, sizes: [u64; 2]) -> Result<()> {
+        match self.lacking(complete, keep, sizes) {
+            0 => Ok(()),
+            lacking => Err(self.too_small(need, &self.retained(complete), need.blocks().saturating_sub(lacking))),
+        }
+    }
+
+    /// Whether shards as large as the largest of this one and what is complete find room for as long as what is held
+    /// stays: by their number of blocks, and where they would lie.
+    pub(crate) fn lasts_beside_held(&self, need: Need, complete: &[RevisionKey], keep: usize) -> bool {
+        let sizes = self.staying_of(complete).into_iter().map(|stays| stays.blocks);
+        let largest = sizes.fold(need.blocks(), u64::max);
+        self.lacking(complete, keep, [largest; 2]) == 0 && self.rehearse([need; 2], complete, keep)
+    }
+
+    /// Whether a shard, and such as come after it, find their places, one after the other, as they would be saved.
+    fn rehearse(&self, [first, then]: [Need; 2], complete: &[RevisionKey], keep: usize) -> bool {
+        let mut slots = self.referred().map(|slot| (slot.sequence, slot.kept.to_vec(), slot.catalogue));
+        let mut complete = complete.to_vec();
+        // Until all that is kept lies where such shards go, and once more.
+        (0..REHEARSED_MAX.min(2 * (keep + 2))).all(|step| {
+            let stays = |kept: &&Arc<Kept>| complete.contains(&kept.key()) || self.held.contains(&kept.key());
+            let mut retained: Vec<Arc<Kept>> = slots.iter().flat_map(|slot| &slot.1).filter(stays).cloned().collect();
+            retained.sort_by_key(|kept| kept.key());
+            retained.dedup_by_key(|kept| kept.key());
+            let referred =
+                slots.each_ref().map(|(sequence, kept, at)| Referred { sequence: *sequence, kept, catalogue: *at });
+            let need = if step == 0 { first } else { then };
+            let Some(room) = allocate(self.portion.data_blocks(), referred, &retained, need) else { return false };
+            let imagined = Arc::new(Kept::imagined(step as u64, &room));
+            complete.insert(0, imagined.key());
+            complete.truncate(keep);
+            let published = [&retained[..], &[imagined]].concat();
+            // Roots that lead by the newest catalogue once more are rare, and free no less.
+            let roots = room.freeing.iter().map(|at| (retained.clone(), *at)).chain([(published, room.catalogue)]);
+            for (kept, at) in roots {
+                let lower = usize::from(slots[1].0 < slots[0].0);
+                slots[lower] = (slots[1 - lower].0 + 1, kept, Some(at));
+            }
+            true
+        })
+    }
+
+    fn lacking(&self, complete: &[RevisionKey], keep: usize, sizes: [u64; 2]) -> u64 {
+        let (from, to) = self.portion.data_blocks();
+        let found = self.found();
+        let besides = found.iter().filter(|kept| self.held.contains(&kept.key()) && !complete.contains(&kept.key()));
+        let besides: Vec<u64> = besides.map(|kept| kept.count()).collect();
+        lacking(to - from, &self.staying_of(complete), &besides, keep, sizes)
+    }
+
+    /// What `complete` takes here: nothing where it lies in another layout.
+    fn staying_of(&self, complete: &[RevisionKey]) -> Vec<Stays> {
+        let found = self.found();
+        let blocks = |key| found.iter().find(|kept| kept.key() == key).map_or(0, |kept| kept.count());
+        complete.iter().map(|key| Stays { blocks: blocks(*key), held: self.held.contains(key) }).collect()
+    }
+
+    /// Blocks beside `kept` and the roots that lead to it.
+    pub(super) fn left_beside(&self, kept: &[Arc<Kept>]) -> u64 {
+        let (from, to) = self.portion.data_blocks();
+        let taken: u64 = kept.iter().map(|kept| kept.count()).sum();
+        (to - from).saturating_sub(taken + root_blocks(kept.len() + 1))
+    }
+
+    /// With `available` blocks.
+    pub(super) fn too_small(&self, need: Need, kept: &[Arc<Kept>], available: u64) -> Error {
+        Error::PortionTooSmall {
+            path: self.portion.path().to_owned(),
+            rank: self.portion.rank(),
+            needed: need.blocks().saturating_mul(BLOCK_BYTES),
+            available: available * BLOCK_BYTES,
+            kept: kept.len(),
+            held: kept.iter().filter(|kept| self.held.contains(&kept.key())).count(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Revisions of so many blocks; a minus says that it is held.
+    fn revisions(blocks: &[i64]) -> Vec<Stays> {
+        blocks.iter().map(|blocks| Stays { blocks: blocks.unsigned_abs(), held: *blocks < 0 }).collect()
+    }
+
+    #[test]
+    fn room_is_needed_until_what_is_complete_has_left() {
+        let lacks = |complete: &[i64], held: &[u64], keep, sizes| lacking(103, &revisions(complete), held, keep, sizes);
+        // Nothing complete yet: keep + 1 of them.
+        assert_eq!(lacks(&[], &[], 1, [50, 50]), 0);
+        assert_eq!(lacks(&[], &[], 1, [51, 51]), 2);
+        assert_eq!(lacks(&[], &[], 3, [25, 25]), 0);
+        // One fills the portion, and the smaller one that leaves makes room for its like.
+        assert_eq!(lacks(&[30], &[], 1, [70, 30]), 0);
+        assert_eq!(lacks(&[30], &[], 1, [71, 30]), 1);
+        // With keep of 2 nothing leaves yet.
+        assert_eq!(lacks(&[30], &[], 2, [70, 30]), 30);
+        assert_eq!(lacks(&[30, 30], &[], 2, [40, 30]), 0);
+        // A hold costs nothing inside keep, and a shard once its revision has left.
+        assert_eq!(lacks(&[25, 25], &[], 2, [25, 25]), 0);
+        assert_eq!(lacks(&[-25, 25], &[], 2, [25, 25]), 0);
+        assert_eq!(lacks(&[-25, -25], &[], 2, [25, 25]), 25);
+        assert_eq!(lacks(&[25, 25], &[25], 2, [25, 25]), 0);
+        assert_eq!(lacks(&[25, 25], &[26], 2, [25, 25]), 1);
+        // Elsewhere they take nothing.
+        assert_eq!(lacks(&[0, 0], &[], 2, [33, 33]), 0);
+        assert_eq!(lacks(&[0, 0], &[], 2, [34, 34]), 2);
+    }
+
+    #[test]
+    fn no_number_overflows() {
+        assert!(lacking(100, &revisions(&[1]), &[1], 1000, [u64::MAX; 2]) > 1 << 60);
+    }
+}

@@ -1,0 +1,74 @@
+//! Why a revision is passed over at a restore.
+
+use super::inner::Inner;
+use crate::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::io;
+
+/// What came of trying a revision; the error is why it is passed over.
+pub(super) type Attempted<T> = std::result::Result<T, Flaws>;
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct Flaws {
+    what: Vec<String>,
+    /// Bytes were there and were not what was written; else they could not be read.
+    is_damage: bool,
+}
+
+impl Flaws {
+    /// What was found at the opening.
+    pub(super) fn found(what: Vec<String>) -> Flaws {
+        Flaws { is_damage: !what.is_empty(), what }
+    }
+
+    pub(super) fn united(all: impl IntoIterator<Item = Flaws>) -> Flaws {
+        let mut united = Flaws::default();
+        all.into_iter().for_each(|flaws| united.add(flaws));
+        united
+    }
+
+    pub(super) fn add(&mut self, other: Flaws) {
+        self.what.extend(other.what);
+        self.is_damage |= other.is_damage;
+    }
+
+    /// The same, said of `what`, each.
+    pub(super) fn of(self, whose: &str) -> Flaws {
+        Flaws { what: self.what.into_iter().map(|what| format!("{whose}: {what}")).collect(), ..self }
+    }
+
+    /// Adds why `revision` is passed over.
+    pub(super) fn pass_over(&mut self, revision: u64, other: Flaws) {
+        let what = format!("revision {revision}: {}", other.what.join("; "));
+        self.add(Flaws { what: vec![what], ..other });
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.what.is_empty()
+    }
+
+    pub(super) fn into_what(self) -> Vec<String> {
+        self.what
+    }
+}
+
+impl Inner {
+    /// Nothing is left that could be read: damage, or a device that fails.
+    pub(super) fn nothing_left(&self, flaws: Flaws) -> Error {
+        if flaws.is_damage {
+            return Error::Damaged { what: flaws.what };
+        }
+        Error::io("restoring from", self.device.path(), io::Error::other(flaws.what.join("; ")))
+    }
+}
+
+/// What another revision may not have, apart from errors that no other would mend, or that are not the medium's.
+pub(super) fn split_flaws<T>(result: Result<T>) -> Result<Attempted<T>> {
+    match result {
+        Ok(value) => Ok(Ok(value)),
+        Err(error) if error.is_of_process() => Err(error),
+        Err(Error::Damaged { what }) => Ok(Err(Flaws { what, is_damage: true })),
+        Err(error @ Error::Io { .. }) => Ok(Err(Flaws { what: vec![error.to_string()], is_damage: false })),
+        Err(error) => Err(error),
+    }
+}
