@@ -467,8 +467,8 @@ contains
 
   ! Has `where` say where the region `name` lies: once here, and once at each checkpoint and each restore. For programs
   ! that swap pointers, or allocatables by move_alloc, whose regions would come back exchanged. `where` is a function of
-  ! a module, or of the main program: type(c_ptr) function where_cur() bind(C), with where_cur = c_loc(cur) for
-  ! protect("cur", cur), or c_loc(cur(1, 0)) for protect("cur", cur(1:n, 0:m)). The shape stays.
+  ! a module: type(c_ptr) function where_cur() bind(C), with where_cur = c_loc(cur) for protect("cur", cur), or
+  ! c_loc(cur(1, 0)) for protect("cur", cur(1:n, 0:m)). The shape stays.
   subroutine follow(self, name, where, stat)
     class(mainstay_session), intent(in) :: self
     character(*), intent(in) :: name

@@ -6,15 +6,28 @@
 ! Saves a revision to SPACE every EVERY steps, and in the end writes each rank's part of the N x N plate, as
 ! it lies in memory, to OUT.0, OUT.1, and so on. Any number of ranks goes on with what another has saved. All
 ! that has to do with saving is marked.
+module plates
+  use, intrinsic :: iso_c_binding, only: c_loc, c_ptr                            ! saving
+  use, intrinsic :: iso_fortran_env, only: real64
+  implicit none
+  real(real64), allocatable, target :: plate(:, :)  ! x, y: with a row of each neighbour, or the edge
+contains
+  ! ANCHOR: where
+  ! Where what is protected begins.                                              ! saving
+  type(c_ptr) function where_plate() bind(C)                                     ! saving
+    where_plate = c_loc(plate(0, 1))                                             ! saving
+  end function                                                                   ! saving
+  ! ANCHOR_END: where
+end module
+
 program heat
+  use plates
   use mpi
   use mainstay                                                                   ! saving
-  use, intrinsic :: iso_c_binding, only: c_loc, c_ptr                            ! saving
   use, intrinsic :: iso_fortran_env, only: int64, real64, output_unit
   implicit none
 
   real(real64), parameter :: diffusion = 0.2_real64
-  real(real64), allocatable, target :: plate(:, :)  ! x, y: with a row of each neighbour, or the edge
   real(real64), allocatable, target :: next(:, :)
   real(real64), allocatable :: spare(:, :)
   integer, target :: step = 0
@@ -83,13 +96,6 @@ contains
     call get_command_argument(argument, word)
     read (word, *) number
   end function
-
-  ! ANCHOR: where
-  ! Where what is protected begins.                                              ! saving
-  type(c_ptr) function where_plate() bind(C)                                     ! saving
-    where_plate = c_loc(plate(0, 1))                                             ! saving
-  end function                                                                   ! saving
-  ! ANCHOR_END: where
 
   ! The rows at either side, which are those of the neighbours.
   subroutine exchange()

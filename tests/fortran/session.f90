@@ -3,11 +3,28 @@
 !     session SPACE OUTPUT
 !
 ! Saves values of every type and rank, changes them, restores them in a later session; then what goes wrong.
+module followed
+  use, intrinsic :: iso_c_binding, only: c_loc, c_null_ptr, c_ptr
+  use, intrinsic :: iso_fortran_env, only: real64
+  implicit none
+  real(real64), allocatable, target :: f64(:, :)
+  real(real64), pointer :: view(:)
+contains
+  type(c_ptr) function where_view() bind(C)
+    where_view = c_null_ptr
+    if (associated(view)) where_view = c_loc(view)
+  end function
+
+  type(c_ptr) function where_f64() bind(C)
+    where_f64 = c_loc(f64(1, 0))
+  end function
+end module
+
 program session_test
+  use followed
   use mainstay
   use mpi
   use checks
-  use, intrinsic :: iso_c_binding, only: c_loc, c_null_ptr, c_ptr
   use, intrinsic :: iso_fortran_env
   implicit none
 
@@ -22,7 +39,6 @@ program session_test
   integer(int32), target :: i32(2, 3)
   integer(int64), target :: i64(2, 3, 4)
   real(real32), target :: f32
-  real(real64), allocatable, target :: f64(:, :)
   real(extended), target :: f80(2)
   complex(real32), target :: c64
   complex(real64), target :: c128(3)
@@ -32,7 +48,7 @@ program session_test
   type(point), target :: points(4)
   real(real64), target :: empty(0, 3), deep(1, 1, 1, 1, 1, 1, 1, 2)
   real(real64), allocatable, target :: never(:)
-  real(real64), pointer :: view(:), nowhere(:, :) => null()
+  real(real64), pointer :: nowhere(:, :) => null()
   character(1000) :: space, output
   integer :: error
 
@@ -235,15 +251,6 @@ contains
     call refused(stat, MAINSTAY_INVALID_ARGUMENT, 'stream "gaps": not contiguous')
     call session%close()
   end subroutine
-
-  type(c_ptr) function where_view() bind(C)
-    where_view = c_null_ptr
-    if (associated(view)) where_view = c_loc(view)
-  end function
-
-  type(c_ptr) function where_f64() bind(C)
-    where_f64 = c_loc(f64(1, 0))
-  end function
 
   ! Regions that follow what changes its place, and such as are moved.
   subroutine following()
