@@ -45,7 +45,12 @@ impl Pool {
             if let Some(taken) = self.take_now() {
                 return taken;
             }
-            match self.shared.control().freed.wait(|| self.take_now()) {
+            let look = || {
+                // Those who hold back until the programs have copied see it wait.
+                self.tell_copied();
+                self.take_now()
+            };
+            match self.shared.control().freed.wait(look) {
                 Waited::Ready(taken) => return taken,
                 Waited::Woken => {}
                 Waited::TimedOut => {

@@ -170,6 +170,7 @@ impl Desk<'_> {
                         match contents_of(&manifest, portion, saving) {
                             Ok(contents) => {
                                 conclude(saving, contents, staged, self.publisher, self.threads);
+                                self.pool.inspect(|pool| pool.tell_copied());
                             }
                             Err(error) => self.give_up(saving, error),
                         }
