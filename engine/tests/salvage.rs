@@ -113,10 +113,17 @@ impl Place {
     }
 }
 
+/// As `pool_bytes`: the pool sizes itself, and has grown before the job is killed.
+const AUTO: u64 = 0;
+
 fn config(pools: &Path, pool_bytes: u64) -> Config {
+    if pool_bytes == AUTO {
+        // The first revision is small.
+        return Config { pool_directory: pools.into(), shard_bytes: 64 << 20, ..Config::default() };
+    }
     // As many chunks of the smaller pools as of the larger ones.
     let chunk_bytes = Some((pool_bytes / 64).clamp(4 << 10, 256 << 10));
-    Config { pool_directory: pools.into(), pool_bytes, chunk_bytes, ..Config::default() }
+    Config { pool_directory: pools.into(), pool_bytes: Some(pool_bytes), chunk_bytes, ..Config::default() }
 }
 
 fn newest(space: &Path) -> Option<u64> {
@@ -148,8 +155,16 @@ fn job_that_is_killed() {
         state.field = vec![0.0; number("SALVAGE_CELLS") as usize];
         state.protect(&mut session);
         filled(&mut state, rank, 1);
+        let grows = config.pool_bytes.is_none();
+        if grows {
+            session.unprotect("field").unwrap();
+        }
         session.checkpoint().unwrap();
         session.wait().unwrap();
+        if grows {
+            ["step", "empty"].into_iter().for_each(|name| session.unprotect(name).unwrap());
+            state.protect(&mut session);
+        }
         staged.wait();
         device.between.sticks_after(number("SALVAGE_WRITES"));
         filled(&mut state, rank, 2);
@@ -166,8 +181,8 @@ fn job_that_is_killed() {
 
 #[test]
 fn the_next_start_completes_what_was_staged() {
-    // With room for all of it, and for a part.
-    for (pool_bytes, cells) in [(64 << 20, 2 << 20), (4 << 20, 3_000_001)] {
+    // With room for all of it, for a part, and in a pool that was made for a few bytes.
+    for (pool_bytes, cells) in [(64 << 20, 2 << 20), (4 << 20, 3_000_001), (AUTO, 2 << 20), (AUTO, 100_001)] {
         let place = Place::new();
         place.kill_job(pool_bytes, cells, ALL);
         assert_eq!(place.restore(&place.space(), RANKS, pool_bytes, cells), Some(2));

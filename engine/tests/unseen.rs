@@ -17,7 +17,7 @@ use support::{Job, State, filled, run};
 use tempfile::TempDir;
 
 fn per_rank(keep: u32) -> Config {
-    Config { per: Per::Rank, keep, pool_bytes: 256 << 10, chunk_bytes: Some(64 << 10), ..Config::default() }
+    Config { per: Per::Rank, keep, pool_bytes: Some(256 << 10), chunk_bytes: Some(64 << 10), ..Config::default() }
 }
 
 fn job(ranks: usize, keep: u32) -> Job {

@@ -60,6 +60,7 @@ impl Pool {
     /// Members that have ended, and hold chunks or had a sealed record.
     pub(crate) fn dead(&self) -> Vec<u32> {
         let shared = &*self.shared;
+        shared.see();
         let mut leaves: Vec<bool> =
             shared.member_entries().iter().map(|entry| entry.sealed.load(Ordering::Acquire) != 0).collect();
         for entry in shared.chunk_entries() {

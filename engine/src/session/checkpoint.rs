@@ -62,9 +62,10 @@ impl Inner {
         let [a, b, c, d, e, f] = facts.map(u64::from);
         let [highest, lowest] = self.due.steps();
         let [newest, oldest] = self.under_way();
-        let mut numbers = [a, b, c, d, e, f, highest, lowest, newest, oldest];
+        let [shard, chunk] = self.chunk_facts();
+        let mut numbers = [a, b, c, d, e, f, highest, lowest, newest, oldest, shard, chunk];
         self.group.all_max(&mut numbers)?;
-        let [facts @ .., highest, lowest, newest, oldest] = numbers;
+        let [facts @ .., highest, lowest, newest, oldest, shard, chunk] = numbers;
         let communication = asked.elapsed();
         let [previous_failed, not_ready, no_room, no_layout, anything, holds_changed] = facts.map(|fact| fact != 0);
         self.saving = None;
@@ -113,7 +114,8 @@ impl Inner {
             started,
         };
         // From here on the ranks go their own ways: what fails is remembered for all to learn.
-        self.begun = Some(Begun { number: key.number, staging: self.stage(plan, phases) });
+        let staging = self.fit_pool([shard, chunk]).and_then(|()| self.stage(plan, phases));
+        self.begun = Some(Begun { number: key.number, staging });
         Ok(key.number)
     }
 
@@ -212,7 +214,7 @@ impl Inner {
 
     /// A pool, and room in the portion beside what is `complete`. Local.
     fn find_room(&mut self, size: &Size, complete: &[Complete]) -> Result<Option<Allocation>> {
-        self.own_pool().map_or(Ok(()), |pool| pool.get().map(drop))?;
+        self.find_pool(size)?;
         self.allocate(size, complete)
     }
 

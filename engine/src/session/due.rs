@@ -70,6 +70,7 @@ impl Inner {
         if !self.due.schedule.meets() {
             return Ok(by_steps);
         }
+        self.tend_pool();
         let now = Instant::now();
         let signalled = self.due.signal.as_ref().is_some_and(|signal| signal.raised.load(Ordering::Relaxed));
         let asked = signalled | self.due.listener.as_mut().is_some_and(Listener::is_asked);

@@ -42,7 +42,7 @@ impl Shape {
     pub fn config(self, pools: &Path) -> Config {
         Config {
             keep: self.keep,
-            pool_bytes: self.pool_bytes,
+            pool_bytes: Some(self.pool_bytes),
             chunk_bytes: Some(4 << 10),
             io_threads: 2,
             pool_directory: pools.into(),

@@ -146,7 +146,7 @@ fn who_holds_back_is_woken_by_the_last_that_copies_and_by_who_needs_a_chunk() {
             assert_ne!(copied.sequence(), before, "it was found at a time-out only");
         });
     };
-    [&second, &third].map(|pool| pool.set_copying(true));
+    [&second, &third].into_iter().for_each(|pool| pool.set_copying(true));
     let others_copy = || first.others_copy();
     second.set_copying(false);
     held_back_until(&others_copy, &|| third.set_copying(false));
