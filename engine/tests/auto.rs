@@ -150,11 +150,14 @@ fn with_default_settings_no_rank_waits_for_a_write() {
                     // All have waited, and none goes past the next agreement before all are here.
                     disk.between.state.lock().unwrap().shut = true;
                 }
-                if pieces {
-                    session.begin(2 * field.len() as u64).unwrap();
-                    session.write("stream", 5, &field).unwrap();
-                }
-                with_field(session, "field", &mut field, |session| session.checkpoint().unwrap());
+                let bytes = field.clone();
+                with_field(session, "field", &mut field, |session| {
+                    if pieces {
+                        session.begin(2 * bytes.len() as u64).unwrap();
+                        session.write("stream", 5, &bytes).unwrap();
+                    }
+                    session.checkpoint().unwrap()
+                });
                 if round == 2 {
                     let mut state = disk.between.state.lock().unwrap();
                     state.come += 1;

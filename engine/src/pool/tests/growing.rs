@@ -122,7 +122,9 @@ fn it_gives_back_what_others_need_but_no_chunk_that_is_in_use() {
     last.await_turn().unwrap();
     last.written().unwrap();
     drop((last, of_second));
-    assert_eq!((take_all(&second).len(), take_all(&first).len()), (6, 6), "what was in use is taken no more");
+    for pool in [&first, &second] {
+        assert_eq!(take_all(pool).len(), 6, "what was in use is taken no more");
+    }
 
     free(&first, AMPLE);
     first.want(17 * CHUNK, 0);
