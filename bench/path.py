@@ -15,6 +15,7 @@ from harness import machine, mpi, rows
 HERE = Path(__file__).resolve().parent
 MIB = 2**20
 SHAPES = ((1, 1024), (4, 256))  # ranks, MiB a rank
+SMALL = (4, 4096)  # ranks, bytes a rank: what a checkpoint costs besides its bytes
 POOL_MIB = 64  # of the node
 QUICK_PART = 8
 RATIO_MAX = 1.15
@@ -54,9 +55,13 @@ def cases(o):
         size, small = mib * MIB // o.part, POOL_MIB * MIB // o.part
         chunk = min(o.chunk_mib * MIB, small // 2)
         shape = f"{ranks} x {size // MIB} MiB"
+        yield f"{shape}, default settings", ranks, size, {}
         yield f"{shape}, large pool", ranks, size, {"pool_bytes": ranks * holding(size, chunk), "chunk_bytes": chunk}
         yield f"{shape}, pool {small // MIB} MiB", ranks, size, {"pool_bytes": small, "chunk_bytes": chunk}
         yield f"{shape}, direct", ranks, size, {"direct": 1, "pool_bytes": small, "chunk_bytes": chunk}
+    ranks, size = SMALL
+    for way, settings in (("default settings", {}), ("direct", {"direct": 1})):
+        yield f"{ranks} x {size // 1024} KiB, {way}", ranks, size, settings
 
 
 def need_room(o):
@@ -81,8 +86,9 @@ def measure(o, name, ranks, size, settings, program):
         saved = mpi.Measured(mpi.run(ranks, [program, "save", *words], scratch, LIMIT_S))
         restarted = mpi.Measured(mpi.run(ranks, [program, "restart", *words], scratch, LIMIT_S))
     direct = "direct" in settings
-    pool = 0 if direct else settings["pool_bytes"]
-    target = None if direct else RATIO_MAX
+    pool = 0 if direct else settings.get("pool_bytes", ranks * holding(size, o.chunk_mib * MIB))
+    # Of a few KiB the bytes cost nothing.
+    target = None if direct or size < MIB else RATIO_MAX
     return [
         *save_rows(name, saved, target, perceived_target=target if pool > ranks * size else None),
         *restart_rows(name, restarted, ranks * size, target),

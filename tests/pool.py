@@ -2,9 +2,10 @@
 
 import struct
 
-CONSTANTS = 80
+CONSTANTS = 88
 CONTROL, CONTROL_BYTES = 4096, 384
-CHUNK_TABLE = 8192
+MEMBER_TABLE = 8192
+BLOCK = 4096
 ENTRY = 64
 STATES = ["free", "filling", "full", "writing", "written"]  # of a chunk
 
@@ -14,7 +15,9 @@ class Pool:
         self.path = path
         with open(path, "rb") as file:
             self.chunks, self.members = struct.unpack_from("=II", file.read(80), 40)
-            file.seek(CHUNK_TABLE)
+            end = MEMBER_TABLE + ENTRY * self.members
+            self.chunk_table = -(-end // BLOCK) * BLOCK
+            file.seek(self.chunk_table)
             self.table = file.read(ENTRY * self.chunks)
 
     def held(self):
@@ -26,11 +29,10 @@ class Pool:
 
     def parts(self):
         """Where everything but the chunks lies: constants, control block, tables of chunks and members."""
-        members = CHUNK_TABLE + ENTRY * self.chunks
         yield range(CONSTANTS)
         yield range(CONTROL, CONTROL + CONTROL_BYTES)
-        yield range(CHUNK_TABLE, members)
-        yield range(members, members + ENTRY * self.members)
+        yield range(self.chunk_table, self.chunk_table + ENTRY * self.chunks)
+        yield range(MEMBER_TABLE, MEMBER_TABLE + ENTRY * self.members)
 
     def overwrite(self, at, data):
         with open(self.path, "r+b") as file:
@@ -40,7 +42,7 @@ class Pool:
     def claim_all(self, state, member):
         """Has every chunk say that it is in `state` and `member`'s."""
         for index in range(self.chunks):
-            self.overwrite(CHUNK_TABLE + ENTRY * index, struct.pack("=HHI", STATES.index(state), member, 1))
+            self.overwrite(self.chunk_table + ENTRY * index, struct.pack("=HHI", STATES.index(state), member, 1))
 
 
 def flip(path, parts, random, count):

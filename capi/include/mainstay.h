@@ -260,11 +260,12 @@ typedef struct {
   uint32_t keep;
   // A mainstay_stage; MAINSTAY_STAGE_POOL.
   uint32_t stage;
-  // Bytes of the node's pool, which its ranks share; 64 MiB. With room for their shards and a chunk more
-  // for each a checkpoint costs the program one copy.
+  // Bytes of the node's pool, which its ranks share; what they save, within a quarter of the memory that is free
+  // and half of pool_directory. With room for their shards and a chunk more for each a checkpoint costs the program
+  // one copy.
   uint64_t pool_bytes;
   // Bytes that are written at once, a multiple of 4096; 4 MiB, or less where the pool has not two such for each
-  // rank of the node.
+  // rank of the node, or with a pool that sizes itself no shard has two.
   uint64_t chunk_bytes;
   // Threads of this rank that write, and as many that hash; also the most writes under way at once on the
   // node. 2, and 1 where the ranks of the node use all its processors.

@@ -88,11 +88,12 @@ pub struct Options {
     pub keep: u32,
     /// A mainstay_stage; MAINSTAY_STAGE_POOL.
     pub stage: u32,
-    /// Bytes of the node's pool, which its ranks share; 64 MiB. With room for their shards and a chunk more
-    /// for each a checkpoint costs the program one copy.
+    /// Bytes of the node's pool, which its ranks share; what they save, within a quarter of the memory that is free
+    /// and half of pool_directory. With room for their shards and a chunk more for each a checkpoint costs the program
+    /// one copy.
     pub pool_bytes: u64,
     /// Bytes that are written at once, a multiple of 4096; 4 MiB, or less where the pool has not two such for each
-    /// rank of the node.
+    /// rank of the node, or with a pool that sizes itself no shard has two.
     pub chunk_bytes: u64,
     /// Threads of this rank that write, and as many that hash; also the most writes under way at once on the
     /// node. 2, and 1 where the ranks of the node use all its processors.
@@ -201,7 +202,7 @@ impl Options {
             stripe_count: set(self.stripe_count),
             stripe_bytes: set(self.stripe_bytes),
             keep: set(self.keep),
-            pool_bytes: set(self.pool_bytes),
+            pool_bytes: set(self.pool_bytes).map(Some),
             chunk_bytes: set(self.chunk_bytes).map(Some),
             io_threads: set(self.io_threads),
             aggregators: set(self.aggregators),

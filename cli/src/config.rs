@@ -6,7 +6,7 @@ use crate::{
     flags, output,
     text::{self, Align},
 };
-use mainstay_engine::{Choice, Config, Resolved, Setting, Shown, Source, Surroundings};
+use mainstay_engine::{Choice, Config, Resolved, Setting, Shown, Source, Stage, Surroundings, pool_limit};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -22,13 +22,15 @@ pub fn config(wanted: &arguments::Config) -> Result<Exit, Failure> {
     let resolved = Config::resolve_in(&Choice::default(), &surroundings)?;
     if wanted.json {
         let file = resolved.file.as_ref().map(|file| file.display().to_string());
-        output::json(&Document { file, settings: resolved.settings.iter().map(ShownSetting::of).collect() })?;
+        let settings = resolved.settings.iter().map(ShownSetting::of).collect();
+        output::json(&Document { file, settings, pool: Pool::of(&resolved.config) })?;
     } else {
         let file = match &resolved.file {
             Some(file) => file.display().to_string(),
             None => format!("none: there is no {}", surroundings.file().0.display()),
         };
-        output::text(&format!("file  {file}\n\n{}", table(&resolved)))?;
+        let pool = Pool::of(&resolved.config).map(|pool| format!("\n{}", pool.told())).unwrap_or_default();
+        output::text(&format!("file  {file}\n\n{}{pool}", table(&resolved)))?;
     }
     Ok(Exit::Good)
 }
@@ -47,6 +49,31 @@ fn table(resolved: &Resolved) -> String {
 struct Document {
     file: Option<String>,
     settings: Vec<ShownSetting>,
+    /// Where `pool_bytes` is auto and the stage has a pool.
+    pool: Option<Pool>,
+}
+
+/// What a pool that sizes itself may take now.
+#[derive(Serialize)]
+struct Pool {
+    bytes_max: u64,
+    /// What keeps it from taking more.
+    bound: &'static str,
+}
+
+impl Pool {
+    fn of(config: &Config) -> Option<Pool> {
+        let is_auto = config.pool_bytes.is_none() && matches!(config.stage, Stage::Pool | Stage::Node);
+        is_auto.then(|| {
+            let (bytes_max, bound) = pool_limit(&config.pool_directory);
+            Pool { bytes_max, bound: bound.why() }
+        })
+    }
+
+    fn told(&self) -> String {
+        let (bytes, bound) = (text::bytes(self.bytes_max), self.bound);
+        format!("pool_bytes = auto: what the ranks of a node save; here and now at most {bytes}, {bound}\n")
+    }
 }
 
 #[derive(Serialize)]

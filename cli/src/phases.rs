@@ -5,6 +5,8 @@ use crate::{
     document::{Node, Phases, ShownRevision},
     text::{self, Align},
 };
+use std::collections::BTreeSet;
+
 use mainstay_engine::space::format::{Histogram, SizeClass};
 
 pub fn page(shown: &ShownRevision) -> String {
@@ -15,6 +17,7 @@ pub fn page(shown: &ShownRevision) -> String {
             + "\nno profile was kept with this revision: who shared a node, and how large pieces and writes were\n";
     };
     page += &format!("\n{}", node_table(nodes, first));
+    page += &pools(nodes);
     let profiled = nodes.iter().map(|node| node.ranks.len()).sum::<usize>();
     if profiled < shown.list.len() {
         page += &format!("\nprofiles of {profiled} of {} shards were kept\n", shown.list.len());
@@ -86,6 +89,14 @@ fn node_table(nodes: &[Node], first: u64) -> String {
     table_of(&heads, rows)
 }
 
+/// Why the pools were not larger, where they size themselves: what is the same on several nodes once.
+fn pools(nodes: &[Node]) -> String {
+    let sized = nodes.iter().filter(|node| node.profile.pool_bytes > 0 && node.profile.pool_is_auto);
+    let why: BTreeSet<_> = sized.map(|node| (node.profile.pool_bound, node.profile.pool_bytes)).collect();
+    let line = |(bound, bytes): &(&str, u64)| format!("pool of {} (auto): {bound}\n", text::bytes(*bytes));
+    why.iter().map(line).collect()
+}
+
 /// Classes in which there is anything, and all together.
 fn class_table(name: &str, sum: &Histogram, processes: usize, nodes: usize) -> String {
     let heads = [name, "number", "%", "data", "%", "time", "%", "number a node", "data a node"];
@@ -128,6 +139,7 @@ fn percent(part: u64, of: u64) -> String {
 mod tests {
     use super::*;
     use crate::nodes::{nodes, tests::part};
+    use mainstay_engine::PoolBound;
 
     fn rows(table: &str) -> Vec<Vec<String>> {
         let words = |line: &str| line.split("  ").map(|w| w.trim().to_owned()).filter(|w| !w.is_empty()).collect();
@@ -159,6 +171,18 @@ mod tests {
         let expected = [&["0", "2", "1"], &times[..], &["pool", "64 MiB", "1 MiB", "–"]].concat();
         assert_eq!(rows[1], expected);
         assert_eq!(rows[2][..3], ["2", "1", "2"]);
+    }
+
+    #[test]
+    fn why_a_pool_that_sizes_itself_was_not_larger_is_told_once() {
+        let with = |bound| {
+            let mut parts = [0, 1, 2, 3].map(part);
+            parts.iter_mut().for_each(|part| part.profile.pool_bound = bound);
+            pools(&nodes(parts).iter().map(Node::of).collect::<Vec<_>>())
+        };
+        assert_eq!(with(PoolBound::Needed), "pool of 64 MiB (auto): all that its ranks save\n");
+        assert_eq!(with(PoolBound::Memory), "pool of 64 MiB (auto): a quarter of the free memory\n");
+        assert_eq!(with(PoolBound::Set), "");
     }
 
     #[test]

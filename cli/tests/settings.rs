@@ -35,6 +35,16 @@ fn config_says_what_is_in_force_and_where_it_comes_from() {
         bare.out
     );
 
+    // The pool sizes itself: how far it may is told.
+    let told = "pool_bytes = auto: what the ranks of a node save; here and now at most ";
+    assert!(bare.out.lines().last().unwrap().starts_with(told), "{}", bare.out);
+    let pool = |variables: &[_]| mainstay(&path, variables, &["config", "--json"]).json()["pool"].clone();
+    assert!(pool(&[])["bytes_max"].as_u64().unwrap() > 0 && pool(&[])["bound"].is_string());
+    for none in [("MAINSTAY_POOL_BYTES", "1 GiB"), ("MAINSTAY_STAGE", "direct")] {
+        assert!(pool(&[none]).is_null(), "{none:?}");
+        assert!(!mainstay(&path, &[none], &["config"]).out.contains(told), "{none:?}");
+    }
+
     fs::write(path.join("mainstay.toml"), "keep = 3\nevery_seconds = '10 min'\n").unwrap();
     let variables = [("MAINSTAY_POOL_BYTES", "1 GiB"), ("MAINSTAY_KEEP", "")];
     let table = mainstay(&path, &variables, &["config"]);

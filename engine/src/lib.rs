@@ -35,6 +35,7 @@ pub use config::{
 pub use error::{Error, ErrorKind, Result};
 #[cfg(feature = "mutants")]
 pub use mutant::{Mutant, activate};
+pub use pool::{PoolBound, pool_limit};
 pub use reader::Reader;
 pub use restore::{
     HoldState, HoldSurvey, LayoutSurvey, NewestShard, PortionSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey, Verified,

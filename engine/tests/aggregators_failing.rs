@@ -16,7 +16,7 @@ use support::{
 fn fail_at(nth: u64, failure: Failure) -> bool {
     let medium = Medium::new(true);
     let config = Config {
-        pool_bytes: 96 << 10,
+        pool_bytes: Some(96 << 10),
         chunk_bytes: Some(16 << 10),
         portion_bytes: 1 << 20,
         io_threads: 1,

@@ -11,7 +11,7 @@ use std::{
 use support::{Job, filled};
 
 fn job(ranks: usize, keep: u32) -> Job {
-    Job::new(ranks, Config { keep, pool_bytes: 256 << 10, chunk_bytes: Some(64 << 10), ..Config::default() })
+    Job::new(ranks, Config { keep, pool_bytes: Some(256 << 10), chunk_bytes: Some(64 << 10), ..Config::default() })
 }
 
 fn append(path: &Path, text: &str) {

@@ -7,7 +7,7 @@ use support::{Job, in_sessions};
 use tempfile::TempDir;
 
 fn small() -> Config {
-    Config { pool_bytes: 256 << 10, chunk_bytes: Some(64 << 10), keep: 2, ..Config::default() }
+    Config { pool_bytes: Some(256 << 10), chunk_bytes: Some(64 << 10), keep: 2, ..Config::default() }
 }
 
 /// Other bytes, and other many, for each rank and step; rank 0 has none at each third.

@@ -27,7 +27,7 @@ use support::{
 use tempfile::TempDir;
 
 fn small() -> Config {
-    Config { pool_bytes: 256 << 10, chunk_bytes: Some(64 << 10), ..Config::default() }
+    Config { pool_bytes: Some(256 << 10), chunk_bytes: Some(64 << 10), ..Config::default() }
 }
 
 fn bytes_region(name: &str, memory: &mut [u8]) -> Region {

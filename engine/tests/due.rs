@@ -17,7 +17,7 @@ use support::{Job, State, filled};
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn job(ranks: usize, config: Config) -> Job {
-    Job::new(ranks, Config { pool_bytes: 256 << 10, chunk_bytes: Some(64 << 10), ..config })
+    Job::new(ranks, Config { pool_bytes: Some(256 << 10), chunk_bytes: Some(64 << 10), ..config })
 }
 
 fn space(job: &Job) -> PathBuf {

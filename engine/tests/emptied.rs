@@ -24,7 +24,12 @@ const BLOCK: u64 = 4096;
 const KEEP_ONE: Rules = Rules { keep_last: Some(1), keep_every: None, older_than_unix_ns: None };
 
 fn config(pools: &Path) -> Config {
-    Config { pool_directory: pools.into(), pool_bytes: 512 << 10, chunk_bytes: Some(64 << 10), ..Config::default() }
+    Config {
+        pool_directory: pools.into(),
+        pool_bytes: Some(512 << 10),
+        chunk_bytes: Some(64 << 10),
+        ..Config::default()
+    }
 }
 
 fn room() -> Reservation {

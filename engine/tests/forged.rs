@@ -19,7 +19,7 @@ use std::{
 use tempfile::TempDir;
 
 fn small() -> Config {
-    Config { pool_bytes: 256 << 10, chunk_bytes: Some(64 << 10), ..Config::default() }
+    Config { pool_bytes: Some(256 << 10), chunk_bytes: Some(64 << 10), ..Config::default() }
 }
 
 fn layout_of(space: &Path) -> PathBuf {

@@ -20,7 +20,7 @@ const RANKS: usize = 2;
 const REVISIONS: u64 = 3;
 
 fn job() -> Job {
-    Job::new(RANKS, Config { keep: 2, pool_bytes: 128 << 10, chunk_bytes: Some(64 << 10), ..Config::default() })
+    Job::new(RANKS, Config { keep: 2, pool_bytes: Some(128 << 10), chunk_bytes: Some(64 << 10), ..Config::default() })
 }
 
 /// A state of a few blocks, so that the archive is small.

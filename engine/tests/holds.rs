@@ -33,7 +33,7 @@ const NO_WAIT: Duration = Duration::ZERO;
 const LONG: Duration = Duration::from_secs(30);
 
 fn small(keep: u32) -> Config {
-    Config { keep, pool_bytes: 256 << 10, chunk_bytes: Some(64 << 10), ..Config::default() }
+    Config { keep, pool_bytes: Some(256 << 10), chunk_bytes: Some(64 << 10), ..Config::default() }
 }
 
 /// A job of one rank that can be looked at between its steps.

@@ -65,7 +65,7 @@ fn counted(ranks: usize, directory: &Path, config: &Config) -> [Counts; 2] {
 }
 
 fn config(stage: Stage, per: Per) -> Config {
-    Config { stage, per, pool_bytes: 512 << 10, chunk_bytes: Some(64 << 10), ..Config::default() }
+    Config { stage, per, pool_bytes: Some(512 << 10), chunk_bytes: Some(64 << 10), ..Config::default() }
 }
 
 /// Also with more to keep, so that several roots are written for one checkpoint.

@@ -17,7 +17,7 @@ use support::{
 use tempfile::TempDir;
 
 fn small() -> Config {
-    Config { pool_bytes: 256 << 10, chunk_bytes: Some(64 << 10), ..Config::default() }
+    Config { pool_bytes: Some(256 << 10), chunk_bytes: Some(64 << 10), ..Config::default() }
 }
 
 /// Runs `work` as so many ranks on the space; what each returned.
@@ -323,7 +323,7 @@ fn jobs_of_ever_other_numbers_go_on_in_one_space() {
 fn larger_boxes_on_as_many_ranks_go_to_a_new_layout() {
     for aggregators in [0, 1] {
         let folder = TempDir::new().unwrap();
-        let config = Config { aggregators, buffer_bytes: 64 << 10, pool_bytes: 512 << 10, ..small() };
+        let config = Config { aggregators, buffer_bytes: 64 << 10, pool_bytes: Some(512 << 10), ..small() };
         let layouts = || {
             let names =
                 fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());

@@ -26,7 +26,7 @@ fn config(keep: u32, stage: Stage, pools: &Path) -> Config {
         pool_directory: pools.to_owned(),
         keep,
         stage,
-        pool_bytes: 64 << 10,
+        pool_bytes: Some(64 << 10),
         chunk_bytes: Some(16 << 10),
         io_threads: 1,
         portion_bytes: 1 << 20,

@@ -21,7 +21,7 @@ const STAGES: [Stage; 4] = [Stage::Pool, Stage::Node, Stage::Rank, Stage::Direct
 fn config(stage: Stage) -> Config {
     Config {
         stage,
-        pool_bytes: 256 << 10,
+        pool_bytes: Some(256 << 10),
         chunk_bytes: Some(32 << 10),
         buffer_bytes: 16 << 10,
         threshold_bytes: Some(8 << 10),
@@ -284,7 +284,7 @@ impl Flushing {
         let disk = stuck(Disk::make(space.path()).unwrap());
         let config = Config {
             flush_every,
-            pool_bytes: 8 << 20,
+            pool_bytes: Some(8 << 20),
             chunk_bytes: Some(CHUNK as u64),
             io_threads: 1,
             ..config(Stage::Node)

@@ -17,7 +17,7 @@ use support::between::{Between, Watched};
 use tempfile::TempDir;
 
 fn small() -> Config {
-    Config { pool_bytes: 256 << 10, chunk_bytes: Some(64 << 10), ..Config::default() }
+    Config { pool_bytes: Some(256 << 10), chunk_bytes: Some(64 << 10), ..Config::default() }
 }
 
 /// A disk on which probes cannot be opened, or are gone when they are removed.

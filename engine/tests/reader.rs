@@ -24,7 +24,7 @@ use tempfile::TempDir;
 const GLOBAL: [u64; 3] = [7, 50, 90];
 
 fn small() -> Config {
-    Config { pool_bytes: 256 << 10, chunk_bytes: Some(64 << 10), ..Config::default() }
+    Config { pool_bytes: Some(256 << 10), chunk_bytes: Some(64 << 10), ..Config::default() }
 }
 
 /// What rank `rank` writes into its stream.

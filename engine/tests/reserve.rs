@@ -19,7 +19,7 @@ use tempfile::TempDir;
 const MIB: u64 = 1 << 20;
 
 fn config() -> Config {
-    Config { pool_bytes: 512 << 10, chunk_bytes: Some(64 << 10), ..Config::default() }
+    Config { pool_bytes: Some(512 << 10), chunk_bytes: Some(64 << 10), ..Config::default() }
 }
 
 fn shards(bytes: &[u64]) -> Vec<ShardSize> {

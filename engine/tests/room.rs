@@ -66,9 +66,9 @@ impl Between for Gate {
 #[test]
 fn ranks_of_different_sizes_wait_for_no_write() {
     let shard = |rank: usize| if rank.is_multiple_of(2) { 640 << 10 } else { 160 << 10 };
-    let config = Config { pool_bytes: 4 << 20, ..Config::default() };
+    let config = Config { pool_bytes: Some(4 << 20), ..Config::default() };
     let shards: usize = (0..RANKS).map(shard).sum();
-    assert!(shards as u64 * 5 / 4 <= config.pool_bytes);
+    assert!(shards as u64 * 5 / 4 <= config.pool_bytes.unwrap());
     let folder = TempDir::new().unwrap();
     let disk = Watched::new(Disk::make(folder.path()).unwrap(), Gate::default());
     let device: Arc<dyn Device> = Arc::new(disk.clone());

@@ -169,11 +169,19 @@ impl Place {
     }
 }
 
+/// As `pool_bytes`: the pool sizes itself, and has grown before the job is killed.
+const AUTO: u64 = 0;
+
 fn config(way: Way, rank: usize, pools: &Path, pool_bytes: u64) -> Config {
     way.all_pools(pools);
+    let config = Config { pool_directory: way.pools_of(rank, pools), per: way.per, ..Config::default() };
+    if pool_bytes == AUTO {
+        // The first revision is small.
+        return Config { shard_bytes: 64 << 20, ..config };
+    }
     // As many chunks of the smaller pools as of the larger ones.
     let chunk_bytes = Some((pool_bytes / 64).clamp(4 << 10, 256 << 10));
-    Config { pool_directory: way.pools_of(rank, pools), per: way.per, pool_bytes, chunk_bytes, ..Config::default() }
+    Config { pool_bytes: Some(pool_bytes), chunk_bytes, ..config }
 }
 
 /// The way that a process of its own is told.
@@ -213,8 +221,16 @@ fn job_that_is_killed() {
         state.field = vec![0.0; number("SALVAGE_CELLS") as usize];
         state.protect(&mut session);
         filled(&mut state, rank, 1);
+        let grows = number("SALVAGE_POOL_BYTES") == AUTO;
+        if grows {
+            session.unprotect("field").unwrap();
+        }
         session.checkpoint().unwrap();
         session.wait().unwrap();
+        if grows {
+            ["step", "empty"].into_iter().for_each(|name| session.unprotect(name).unwrap());
+            state.protect(&mut session);
+        }
         staged.wait();
         device.between.sticks_after(number("SALVAGE_WRITES"));
         filled(&mut state, rank, 2);
@@ -231,8 +247,8 @@ fn job_that_is_killed() {
 
 #[test]
 fn the_next_start_completes_what_was_staged() {
-    // With room for all of it, and for a part.
-    let sizes = [(64 << 20, 2 << 20, ALL), (4 << 20, 3_000_001, ALL)];
+    // With room for all of it, for a part, and in a pool that was made for a few bytes.
+    let sizes = [(64 << 20, 2 << 20, ALL), (4 << 20, 3_000_001, ALL), (AUTO, 2 << 20, ALL), (AUTO, 100_001, ALL)];
     let few = |way| (way, (POOL, CELLS, SOME));
     for (way, (pool_bytes, cells, writes)) in sizes.map(|size| (ONE_FILE, size)).into_iter().chain(WAYS.map(few)) {
         let place = Place::new(way);

@@ -103,7 +103,7 @@ fn a_file_sets_every_key() {
     let resolved = place.resolve(&Choice::default()).unwrap();
     let config = &resolved.config;
     assert_eq!((config.keep, config.stage, config.io_threads), (3, Stage::Direct, 4));
-    assert_eq!((config.pool_bytes, config.chunk_bytes, config.portion_bytes), (1 << 30, Some(1 << 20), 1 << 30));
+    assert_eq!((config.pool_bytes, config.chunk_bytes, config.portion_bytes), (Some(1 << 30), Some(1 << 20), 1 << 30));
     assert_eq!((config.pool_held, config.small_bytes), (PoolHeld::Checkpoint, 0));
     assert_eq!((config.threshold_bytes, config.buffer_bytes), (Some(256 << 10), 1 << 20));
     assert_eq!(config.flush_every, Duration::from_millis(50));
@@ -177,7 +177,7 @@ fn the_environment_takes_what_the_file_takes() {
         .set("MAINSTAY_CHECKPOINT_SIGNAL", "SIGUSR2")
         .set("MAINSTAY_POOL_DIRECTORY", OsString::from_vec(b"/tmp/\xff".to_vec()));
     let config = place.config();
-    assert_eq!((config.pool_bytes, config.stage), (1 << 30, Stage::Node));
+    assert_eq!((config.pool_bytes, config.stage), (Some(1 << 30), Stage::Node));
     assert_eq!((config.pool_held, config.chunk_bytes, config.threshold_bytes), (PoolHeld::Checkpoint, None, None));
     assert_eq!((config.buffer_bytes, config.flush_every), (8192, Duration::from_millis(250)));
     assert_eq!((config.every, config.agree_every), (Duration::from_secs(5400), Duration::from_millis(250)));
@@ -308,7 +308,7 @@ fn a_pool_smaller_than_two_chunks_names_both() {
     let place = Place::with_file("\nchunk_bytes = '64 MiB'").set("MAINSTAY_POOL_BYTES", "100 MiB");
     place.refuses(&["MAINSTAY_POOL_BYTES, with chunk_bytes in {file}, line 2: 100 MiB is out of range, it takes two"]);
     // Chunks that nobody has set suit the pool.
-    assert_eq!(Place::with_file("pool_bytes = 8192").config().pool_bytes, 8192);
+    assert_eq!(Place::with_file("pool_bytes = 8192").config().pool_bytes, Some(8192));
 }
 
 #[test]
@@ -355,12 +355,12 @@ fn variables_that_are_no_settings_are_found() {
 
 #[test]
 fn ranks_with_different_settings_are_refused() {
-    let small = Config { pool_bytes: 256 << 10, chunk_bytes: Some(64 << 10), ..Config::default() };
+    let small = Config { pool_bytes: Some(256 << 10), chunk_bytes: Some(64 << 10), ..Config::default() };
     let (second, seven) = (Duration::from_secs(1), Duration::from_secs(7));
     let different = [
         ("keep", "2", "1", Config { keep: 2, ..small.clone() }),
         ("stage", "direct", "pool", Config { stage: Stage::Direct, ..small.clone() }),
-        ("pool_bytes", "512 KiB", "256 KiB", Config { pool_bytes: 512 << 10, ..small.clone() }),
+        ("pool_bytes", "512 KiB", "256 KiB", Config { pool_bytes: Some(512 << 10), ..small.clone() }),
         ("chunk_bytes", "32 KiB", "64 KiB", Config { chunk_bytes: Some(32 << 10), ..small.clone() }),
         ("pool_held", "checkpoint", "always", Config { pool_held: PoolHeld::Checkpoint, ..small.clone() }),
         ("small_bytes", "1 KiB", "512", Config { small_bytes: 1 << 10, ..small.clone() }),

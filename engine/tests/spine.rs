@@ -15,7 +15,7 @@ use std::time::Duration;
 use support::{Job, State, filled};
 
 fn small() -> Config {
-    Config { pool_bytes: 256 << 10, chunk_bytes: Some(64 << 10), ..Config::default() }
+    Config { pool_bytes: Some(256 << 10), chunk_bytes: Some(64 << 10), ..Config::default() }
 }
 
 #[test]

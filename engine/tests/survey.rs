@@ -85,7 +85,7 @@ impl Between for Looking {
 #[test]
 fn what_is_let_go_while_it_is_read_is_not_damage() {
     let directory = tempfile::TempDir::new().unwrap();
-    let config = Config { pool_bytes: 256 << 10, chunk_bytes: Some(64 << 10), ..Config::default() };
+    let config = Config { pool_bytes: Some(256 << 10), chunk_bytes: Some(64 << 10), ..Config::default() };
     let session = Session::open(Box::new(Solo), directory.path(), config).unwrap();
     let job = Arc::new(Job { reads: AtomicI64::new(-1), work: Mutex::new((session, State::new())) });
     {

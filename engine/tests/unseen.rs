@@ -17,8 +17,8 @@ use support::{Job, State, filled, run};
 use tempfile::TempDir;
 
 fn per_rank(keep: u32) -> Config {
-    let start = Start::Fresh;
-    Config { per: Per::Rank, start, keep, pool_bytes: 256 << 10, chunk_bytes: Some(64 << 10), ..Config::default() }
+    let (start, pool_bytes) = (Start::Fresh, Some(256 << 10));
+    Config { per: Per::Rank, start, keep, pool_bytes, chunk_bytes: Some(64 << 10), ..Config::default() }
 }
 
 fn job(ranks: usize, keep: u32) -> Job {

@@ -23,7 +23,7 @@ fn stages() -> [Config; 5] {
     let of = |stage, aggregators| Config {
         stage,
         aggregators,
-        pool_bytes: 512 << 10,
+        pool_bytes: Some(512 << 10),
         chunk_bytes: Some(64 << 10),
         buffer_bytes: 64 << 10,
         ..Config::default()

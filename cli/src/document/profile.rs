@@ -2,7 +2,10 @@
 
 use super::{Key, Space};
 use crate::nodes::Node as Measured;
-use mainstay_engine::space::format::{Histogram, PhaseRecord, Profile as Kept};
+use mainstay_engine::{
+    PoolBound,
+    space::format::{Histogram, PhaseRecord, Profile as Kept},
+};
 use serde::{Serialize, Serializer};
 
 #[derive(Serialize)]
@@ -29,6 +32,9 @@ pub struct Profile {
     pub node: u32,
     pub stage: &'static str,
     pub pool_bytes: u64,
+    /// Whether it sized itself, and why it was not larger.
+    pub pool_is_auto: bool,
+    pub pool_bound: &'static str,
     pub chunk_bytes: u64,
     /// `None` of a stage without, and where it was not kept.
     pub threshold_bytes: Option<u64>,
@@ -122,6 +128,8 @@ impl Profile {
             node: profile.node,
             stage: profile.stage_name(),
             pool_bytes: profile.pool_bytes,
+            pool_is_auto: profile.pool_bound != PoolBound::Set,
+            pool_bound: profile.pool_bound.why(),
             chunk_bytes: profile.chunk_bytes,
             threshold_bytes: profile.threshold_bytes,
             pieces: profile.pieces,

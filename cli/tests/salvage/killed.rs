@@ -32,7 +32,7 @@ pub fn config(pools: &Path) -> Config {
     Config {
         keep: 1,
         per: Per::Rank,
-        pool_bytes: 2 << 20,
+        pool_bytes: Some(2 << 20),
         chunk_bytes: Some(64 << 10),
         pool_directory: pools.into(),
         ..Config::default()

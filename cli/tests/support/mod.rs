@@ -33,7 +33,7 @@ pub fn field(rank: usize, step: u64) -> Vec<f64> {
 
 impl Space {
     pub fn new(keep: u32) -> Space {
-        let config = Config { keep, pool_bytes: 256 << 10, chunk_bytes: Some(64 << 10), ..Config::default() };
+        let config = Config { keep, pool_bytes: Some(256 << 10), chunk_bytes: Some(64 << 10), ..Config::default() };
         Space { directory: TempDir::new().unwrap(), config, name: "space".into() }
     }
 

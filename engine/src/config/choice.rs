@@ -14,7 +14,7 @@ use std::{path::PathBuf, time::Duration};
 pub struct Choice {
     pub keep: Option<u32>,
     pub stage: Option<Stage>,
-    pub pool_bytes: Option<u64>,
+    pub pool_bytes: Option<Option<u64>>,
     pub chunk_bytes: Option<Option<u64>>,
     pub pool_held: Option<PoolHeld>,
     pub small_bytes: Option<u64>,

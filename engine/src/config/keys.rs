@@ -83,18 +83,19 @@ keys! {
     }
     pool_bytes {
         name: "pool_bytes",
-        meaning: "size of the pool that the ranks of a node share; with room for their shards and a \
-                  chunk more for each, a checkpoint costs them one copy",
-        takes: "two chunks or more: bytes, or a text such as \"64 MiB\"",
+        meaning: "size of the pool that the ranks of a node share; auto: what they save, within a quarter of the memory that \
+                  is free and half of pool_directory; with room for their shards and a chunk more for each, a checkpoint \
+                  costs them one copy",
+        takes: "auto, or two chunks or more: bytes, or a text such as \"64 MiB\"",
         alike: true,
-        read: value::bytes,
-        show: shown::bytes,
-        in_range: |size: &u64| (2 * BLOCK_BYTES..=FILE_BYTES_MAX).contains(size),
+        read: value::bytes_or_auto,
+        show: shown::bytes_or_auto,
+        in_range: |size: &Option<u64>| size.is_none_or(|size| (2 * BLOCK_BYTES..=FILE_BYTES_MAX).contains(&size)),
     }
     chunk_bytes {
         name: "chunk_bytes",
         meaning: "size of one chunk of the pool: what is written at once; auto: 4 MiB, or less where the pool has not two \
-                  such for each rank of the node",
+                  such for each rank of the node, or with pool_bytes = auto no shard has two",
         takes: "auto, or multiples of 4 KiB up to 1 GiB",
         alike: true,
         read: value::bytes_or_auto,

@@ -38,9 +38,10 @@ pub struct Config {
     /// Complete revisions that are kept, at least 1. A space has room for two more.
     pub keep: u32,
     pub stage: Stage,
-    /// Bytes of the node's pool, which its ranks share; with room for their shards and a chunk more for
-    /// each, the program waits only for a copy.
-    pub pool_bytes: u64,
+    /// Bytes of the node's pool, which its ranks share; `None`: what they save, within a quarter of the memory that is
+    /// free and half of `pool_directory`. With room for their shards and a chunk more for each, the program waits only
+    /// for a copy.
+    pub pool_bytes: Option<u64>,
     /// Bytes of one chunk: what is written at once. A multiple of 4 KiB; `None`: as suits the ranks of the node.
     pub chunk_bytes: Option<u64>,
     /// How long the pool's memory is held.
@@ -121,7 +122,7 @@ impl Default for Config {
         Config {
             keep: 1,
             stage: Stage::Pool,
-            pool_bytes: 64 << 20,
+            pool_bytes: None,
             chunk_bytes: None,
             pool_held: PoolHeld::default(),
             small_bytes: 512,
@@ -176,9 +177,9 @@ impl Config {
 
     /// One chunk to fill while another is written. The sizes themselves are in range.
     fn check_pool(&self) -> std::result::Result<(), String> {
-        match self.chunk_bytes {
-            Some(chunk) if self.pool_bytes < 2 * chunk => {
-                let (pool, two) = (Shown::Bytes(self.pool_bytes), Shown::Bytes(2 * chunk));
+        match (self.chunk_bytes, self.pool_bytes) {
+            (Some(chunk), Some(pool)) if pool < 2 * chunk => {
+                let (pool, two) = (Shown::Bytes(pool), Shown::Bytes(2 * chunk));
                 Err(format!("{pool} is out of range, it takes two chunks ({two}) or more"))
             }
             _ => Ok(()),

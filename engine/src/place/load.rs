@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-/// How often those who hold back look whether somebody waits for a chunk.
+/// How often what is held back for the next flush looks whether somebody waits for a chunk.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// How long after its own t2 a rank lets others copy before it hashes. One of them may be dead, or far behind.
 const YIELD_TO_COPIES: Duration = Duration::from_millis(250);
@@ -95,13 +95,9 @@ impl Load {
     /// Waits while ranks of this node copy, unless somebody waits for a chunk: what takes the processor, or the
     /// memory's speed, would only take it from them. Nor does it wait once `is_late`.
     fn let_others_copy(&self, is_late: impl Fn() -> bool) {
-        let is_due = || self.chunk.is_wanted() || is_late();
-        while self.saving.is_copying() && !is_due() {
-            self.saving.await_copied(LOOK_EVERY);
-        }
-        while self.saving.is_staged_for_less_than(YIELD_TO_COPIES) && self.chunk.pool().others_copy() && !is_due() {
-            thread::sleep(LOOK_EVERY);
-        }
+        let others = || self.saving.is_staged_for_less_than(YIELD_TO_COPIES) && self.chunk.pool().others_copy();
+        let hold = || (self.saving.is_copying() || others()) && !self.chunk.is_wanted() && !is_late();
+        self.chunk.pool().hold_while(hold);
     }
 
     fn end(&self, part: u8) {

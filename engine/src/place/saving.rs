@@ -132,13 +132,6 @@ impl Saving {
         !self.has_failed() && (self.copying.load(Ordering::Acquire) || between_pieces())
     }
 
-    /// Waits for t2, or for so long.
-    pub(super) fn await_copied(&self, at_most: Duration) {
-        let outcome = lock(&self.outcome);
-        let copying = |outcome: &mut Option<Result<()>>| outcome.is_none() && self.is_copying();
-        drop(self.changed.wait_timeout_while(outcome, at_most, copying));
-    }
-
     pub(super) fn is_staged_for_less_than(&self, time: Duration) -> bool {
         self.contents.get().is_some_and(|(_, staged)| staged.elapsed() < time)
     }

@@ -46,14 +46,15 @@ impl Chunk {
 
     fn range(&self) -> (*mut u8, usize) {
         let (shared, bytes) = (&self.pool.shared, self.pool.chunk_bytes() as usize);
-        (shared.map.part(shared.constants.chunk_at(self.index) as usize, bytes), bytes)
+        (shared.map.part(shared.chunk_at(self.index) as usize, bytes), bytes)
     }
 
-    /// Whether somebody waits for a chunk, or soon will: fewer than a quarter are free.
+    /// Whether somebody waits for a chunk, or soon will: fewer than a quarter are free, and not all shards have room.
     pub(crate) fn is_wanted(&self) -> bool {
         let shared = &self.pool.shared;
-        let free = || shared.chunk_entries().iter().filter(|entry| entry.word.load(Ordering::Relaxed) == FREE).count();
-        shared.control().freed.has_waiters() || free() < shared.chunk_entries().len() / 4
+        let (entries, open) = (shared.chunk_entries(), shared.open_chunks());
+        let free = || entries.iter().take(open).filter(|entry| entry.word.load(Ordering::Relaxed) == FREE).count();
+        shared.control().freed.has_waiters() || (!shared.holds_all() && free() < open / 4)
     }
 
     /// Whether others wait for their turn to write, which may be after this one.

@@ -16,11 +16,11 @@ use std::{
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 const MAGIC: [u8; 8] = *b"MSTYPOOL";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// A chunk's word has sixteen bits for it.
 pub(super) const MEMBERS_MAX: u32 = 1 << 16;
 const CONTROL_AT: usize = BLOCK_BYTES as usize;
-const CHUNK_TABLE_AT: usize = 2 * BLOCK_BYTES as usize;
+const MEMBER_TABLE_AT: usize = 2 * BLOCK_BYTES as usize;
 
 /// The file begins with it. In the order of this machine's bytes: nobody else ever reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -30,26 +30,34 @@ pub(super) struct Constants {
     version: u32,
     held: u32,
     pub(super) id: [u8; 16],
+    /// The least that a chunk ever has, and so many of those.
     pub(super) chunk_bytes: u64,
     pub(super) chunks: u32,
     pub(super) members: u32,
     chunks_at: u64,
     pub(super) writes_max: u32,
-    reserved: u32,
+    /// Whether it sizes itself: then its tables are for the largest that it can become.
+    grows: u32,
+    /// The most that a chunk has.
+    pub(super) chunk_bytes_max: u64,
     checksum: Hash,
 }
 
 /// One for the pool.
 #[repr(C, align(64))]
 pub(super) struct Control {
-    /// How far the chunks' memory is made, and by whom.
+    /// Who makes the chunks' memory, or how that ended.
     pub(super) making: AtomicU64,
+    /// How far it is made, from the first chunk on.
+    pub(super) made_bytes: AtomicU64,
     pub(super) full_needed: AtomicU64,
     pub(super) full_available: AtomicU64,
     pub(super) made: Signal,
     pub(super) freed: Signal,
     pub(super) next_ticket: Line<AtomicU64>,
     pub(super) turn: Signal,
+    /// Told when no program copies any more, and when somebody begins to wait for a chunk.
+    pub(super) copied: Signal,
 }
 
 /// A cache line of its own.
@@ -76,12 +84,15 @@ pub(super) struct MemberEntry {
     pub(super) copying: AtomicU32,
     /// The revision that was sealed last.
     pub(super) number: AtomicU64,
+    /// What its next shard takes: bytes, and room in so many chunks besides.
+    pub(super) wanted_bytes: AtomicU64,
+    pub(super) wanted_chunks: AtomicU32,
     /// Records that were sealed, and gone or damaged when others freed what it held.
     pub(super) lost: AtomicU32,
 }
 
 const _: () = assert!(size_of::<ChunkEntry>() == 64 && size_of::<MemberEntry>() == 64);
-const _: () = assert!(size_of::<Constants>() <= CONTROL_AT && size_of::<Control>() <= CHUNK_TABLE_AT - CONTROL_AT);
+const _: () = assert!(size_of::<Constants>() <= CONTROL_AT && size_of::<Control>() <= MEMBER_TABLE_AT - CONTROL_AT);
 
 // SAFETY: atomics only, here and below.
 #[allow(unsafe_code)]
@@ -129,7 +140,8 @@ impl Constants {
             members,
             chunks_at,
             writes_max,
-            reserved: 0,
+            grows: shape.grows.into(),
+            chunk_bytes_max: shape.chunk_bytes_max.max(chunk_bytes),
             checksum,
         };
         constants.checksum = constants.sum();
@@ -160,7 +172,10 @@ impl Constants {
             && found.chunk_bytes.checked_mul(u64::from(found.chunks)).is_some_and(|bytes| bytes < 1 << 62)
             && found.chunks_at == chunks_at(found.chunks, found.members)
             && found.writes_max > 0
-            && found.held <= 1;
+            && found.held <= 1
+            && found.grows <= 1
+            && found.chunk_bytes_max >= found.chunk_bytes
+            && found.chunk_bytes_max.is_multiple_of(BLOCK_BYTES);
         if !sound {
             return Err("its header says what cannot be".to_owned());
         }
@@ -184,7 +199,11 @@ impl Constants {
         if self.held == 0 { PoolHeld::Always } else { PoolHeld::Checkpoint }
     }
 
-    /// Bytes of all chunks.
+    pub(super) fn grows(&self) -> bool {
+        self.grows != 0
+    }
+
+    /// Bytes of all chunks, if all have memory.
     pub(super) fn bytes(&self) -> u64 {
         self.chunk_bytes * u64::from(self.chunks)
     }
@@ -193,17 +212,13 @@ impl Constants {
         self.chunks_at
     }
 
-    pub(super) fn chunk_at(&self, index: u32) -> u64 {
-        self.chunks_at + u64::from(index) * self.chunk_bytes
-    }
-
     pub(super) fn file_bytes(&self) -> u64 {
         self.chunks_at + self.bytes()
     }
 
-    /// What it takes when all chunks have memory: between tables and chunks there is none.
-    pub(super) fn memory_bytes(&self) -> u64 {
-        self.tables_end().next_multiple_of(BLOCK_BYTES) + self.bytes()
+    /// What it takes when the first `bytes` of the chunks have memory: between tables and chunks there is none.
+    pub(super) fn memory_bytes(&self, bytes: u64) -> u64 {
+        self.tables_bytes(bytes).next_multiple_of(BLOCK_BYTES) + bytes
     }
 
     pub(super) fn control_at(&self) -> usize {
@@ -211,23 +226,33 @@ impl Constants {
     }
 
     pub(super) fn chunk_table_at(&self) -> usize {
-        CHUNK_TABLE_AT
+        chunk_table_at(self.members) as usize
     }
 
     pub(super) fn member_table_at(&self) -> usize {
-        CHUNK_TABLE_AT + self.chunks as usize * size_of::<ChunkEntry>()
+        MEMBER_TABLE_AT
     }
 
     /// End of what comes before the chunks.
+    #[cfg(test)]
     pub(super) fn tables_end(&self) -> u64 {
         tables_end(self.chunks, self.members)
     }
+
+    /// End of what is used of it while the first `bytes` of the chunks have memory.
+    pub(super) fn tables_bytes(&self, bytes: u64) -> u64 {
+        let chunks = (bytes / self.chunk_bytes).min(self.chunks.into());
+        tables_end(chunks as u32, self.members)
+    }
+}
+
+fn chunk_table_at(members: u32) -> u64 {
+    let end = MEMBER_TABLE_AT as u64 + u64::from(members) * size_of::<MemberEntry>() as u64;
+    end.next_multiple_of(BLOCK_BYTES)
 }
 
 fn tables_end(chunks: u32, members: u32) -> u64 {
-    let entries =
-        u64::from(chunks) * size_of::<ChunkEntry>() as u64 + u64::from(members) * size_of::<MemberEntry>() as u64;
-    CHUNK_TABLE_AT as u64 + entries
+    chunk_table_at(members) + u64::from(chunks) * size_of::<ChunkEntry>() as u64
 }
 
 /// Where huge pages fit.

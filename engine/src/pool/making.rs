@@ -1,11 +1,17 @@
-//! Gives the chunks their memory. It takes a while, so that whoever comes first does it and the others
-//! wait; if it dies, another one goes on.
+//! Gives the chunks their memory, and takes it back. It takes a while, so that whoever comes first does it and the
+//! others wait; if it dies, another one goes on.
 
-use super::{Pool, Shared, file, layout::Constants, map::HUGE_PAGE, signal::Waited};
+use super::{
+    Pool, Shared, file,
+    map::HUGE_PAGE,
+    signal::Waited,
+    size::{Aim, LOOK_AGAIN},
+    word::{FREE, State, Word},
+};
 use crate::{config::PoolHeld, error::Result};
 use std::{os::unix::fs::MetadataExt, sync::atomic::Ordering};
 
-/// How far the making has come: 0, one of these, or beyond them the member that is at it.
+/// Who is at it: 0, one of these, or beyond them the member.
 const MADE: u64 = 1;
 /// There was no room. Told to those who waited; the next one tries again.
 const FULL: u64 = 2;
@@ -16,33 +22,45 @@ const MAKERS: u64 = 1 << 32;
 const TIME_OUTS_MAX: u32 = 500;
 
 impl Pool {
-    /// Has the memory of all chunks made, by this member or another, and at hand. Without it a copy would
-    /// meet page faults, or a full /dev/shm. A pool that is held only for checkpoints makes nothing yet.
+    /// Has the memory of the chunks made, by this member or another, and at hand: of all, or, of a pool that grows, of
+    /// those that its members want, within what is free. Without it a copy would meet page faults, or a full /dev/shm.
+    /// A pool that is held only for checkpoints makes nothing yet.
     pub(crate) fn prepare(&self) -> Result<()> {
         let shared = &*self.shared;
-        if shared.prepared.load(Ordering::Acquire) {
+        let aim = shared.aim(LOOK_AGAIN);
+        if shared.open_bytes() >= aim.target {
             return Ok(());
         }
-        if shared.constants.held() == PoolHeld::Always {
-            shared.make_once()?;
-            let (at, bytes) = shared.chunk_range();
-            shared.map.populate(at, bytes);
+        shared.make_once(aim)?;
+        let (from, to) = (shared.sizes.at_hand.load(Ordering::Acquire), shared.made());
+        shared.sizes.seen.fetch_max(to, Ordering::AcqRel);
+        if from < to {
+            if shared.keeps_memory() {
+                shared.map.populate(shared.constants.chunks_at() as usize + from as usize, (to - from) as usize);
+            }
+            shared.sizes.at_hand.store(to, Ordering::Release);
+            shared.begin_at_own_place();
         }
-        shared.prepared.store(true, Ordering::Release);
         Ok(())
+    }
+
+    /// As `prepare`, of a pool that others may have made smaller, or say so. One of a set size never is.
+    pub(super) fn prepare_anew(&self) -> Result<()> {
+        if self.shared.constants.grows() { self.prepare() } else { Ok(()) }
     }
 }
 
 impl Shared {
-    fn make_once(&self) -> Result<()> {
+    fn make_once(&self, aim: Aim) -> Result<()> {
         let control = self.control();
         let (mut waited, mut time_outs) = (false, 0);
         loop {
             let found = control.making.load(Ordering::Acquire);
+            // The words alone are not believed: without its memory a copy would end the program.
+            let made = self.made();
             match found {
-                // The word alone is not believed: without its memory a copy would end the program.
-                MADE if self.has_memory() => return Ok(()),
-                FULL if waited => {
+                _ if made >= aim.target => return Ok(()),
+                FULL if waited && made < aim.least => {
                     let [needed, available] =
                         [&control.full_needed, &control.full_available].map(|n| n.load(Ordering::Acquire));
                     return Err(file::full(self.path(), needed, available));
@@ -59,7 +77,7 @@ impl Shared {
                 _ => {
                     if control.making.compare_exchange(found, self.mine(), Ordering::AcqRel, Ordering::Relaxed).is_ok()
                     {
-                        return self.make();
+                        return self.make(aim);
                     }
                 }
             }
@@ -81,8 +99,8 @@ impl Shared {
         (member < self.constants.members).then_some(member)
     }
 
-    fn make(&self) -> Result<()> {
-        let made = self.make_memory();
+    fn make(&self, aim: Aim) -> Result<()> {
+        let made = self.make_memory(aim);
         let told = match &made {
             Ok(()) => MADE,
             Err(crate::Error::PoolFull { needed, available, .. }) => {
@@ -92,39 +110,108 @@ impl Shared {
             }
             Err(_) => FAILED,
         };
-        // Who took over from us knows better.
-        let _ = self.control().making.compare_exchange(self.mine(), told, Ordering::SeqCst, Ordering::Relaxed);
-        self.control().made.wake_all();
+        self.end_making(told);
         made
     }
 
-    /// Huge pages first: asked for before the rest is allocated they are made at once, else small pages are
-    /// made first and then copied. Changes no contents: it may come twice.
-    fn make_memory(&self) -> Result<()> {
-        let constants: &Constants = &self.constants;
-        let (from, bytes) = (constants.chunks_at(), constants.bytes());
+    fn end_making(&self, told: u64) {
+        // Who took over from us knows better.
+        let _ = self.control().making.compare_exchange(self.mine(), told, Ordering::SeqCst, Ordering::Relaxed);
+        self.control().made.wake_all();
+    }
+
+    /// As much as `aim` says; where there is less room, what there is, but not less than the least. Changes no
+    /// contents: it may come twice.
+    fn make_memory(&self, aim: Aim) -> Result<()> {
+        let (constants, from) = (&self.constants, self.made());
         // Another one may have begun.
-        let missing = constants.memory_bytes().saturating_sub(self.memory());
-        let available = file::available(self.file());
-        if missing > available {
-            return Err(file::full(self.path(), missing, available));
+        let of_chunks = |bytes: u64| if self.keeps_memory() { bytes } else { 0 };
+        let needed = |to: u64| constants.memory_bytes(to) - to + of_chunks(to);
+        let (memory, available) = (self.memory(), file::available(self.file()));
+        let missing = |to: u64| needed(to).saturating_sub(memory);
+        let mut to = aim.target;
+        if missing(to) > available {
+            // What the chunks beyond the least take, more or less.
+            let beyond = missing(to).saturating_sub(available).next_multiple_of(HUGE_PAGE as u64);
+            to = to.saturating_sub(beyond).max(aim.least).max(from);
         }
-        let page = 4096;
-        let begun = (0..bytes).step_by(HUGE_PAGE).try_for_each(|at| {
+        if missing(to) > available {
+            return Err(file::full(self.path(), missing(to), available));
+        }
+        let made = self.make_stretch(from, to);
+        match made {
+            // Others were faster to take it.
+            Err(crate::Error::PoolFull { .. }) if from >= aim.least => Ok(()),
+            Err(crate::Error::PoolFull { .. }) if to > aim.least => {
+                self.make_stretch(from, aim.least).map(|()| self.tell_made(aim.least))
+            }
+            made => made.map(|()| self.tell_made(to)),
+        }
+    }
+
+    /// The chunks from `from` to `to`, and what the tables say of them. Huge pages first: asked for before the rest is
+    /// allocated they are made at once, else small pages are made first and then copied.
+    fn make_stretch(&self, from: u64, to: u64) -> Result<()> {
+        let constants = &self.constants;
+        let table_from = constants.tables_bytes(0);
+        file::give_memory(self.file(), self.path(), table_from, constants.tables_bytes(to) - table_from)?;
+        self.sizes.seen.fetch_max(to, Ordering::AcqRel);
+        if !self.keeps_memory() || from >= to {
+            return Ok(());
+        }
+        let (at, bytes, page) = (constants.chunks_at() + from, to - from, 4096);
+        let begun = (0..bytes).step_by(HUGE_PAGE).try_for_each(|behind| {
             // Only what holds a page already becomes a huge one.
-            file::give_memory(self.file(), self.path(), from + at, page.min(bytes - at))
+            file::give_memory(self.file(), self.path(), at + behind, page.min(bytes - behind))
         });
         let made = begun.and_then(|()| {
-            let (at, bytes) = self.chunk_range();
-            self.map.collapse(at, bytes);
-            file::give_memory(self.file(), self.path(), constants.chunks_at(), constants.bytes())
+            self.map.collapse(at as usize, bytes as usize);
+            file::give_memory(self.file(), self.path(), at, bytes)
         });
         made.inspect_err(|_| {
-            // Not from under one who took over.
+            // Not from under one who took over, nor what somebody holds still since it was made smaller.
             if self.control().making.load(Ordering::SeqCst) == self.mine() {
-                file::take_memory_back(self.file(), from, bytes);
+                self.take_free_memory_back(from);
             }
         })
+    }
+
+    fn tell_made(&self, bytes: u64) {
+        self.control().made_bytes.store(bytes, Ordering::SeqCst);
+    }
+
+    /// Has chunks from `to` on taken no more, and takes the memory of those back that are free, unless another one
+    /// makes or takes memory. A chunk that is being taken meanwhile is given back, or stays with its memory.
+    pub(super) fn shrink(&self, to: u64) {
+        let found = self.control().making.load(Ordering::Acquire);
+        let is_busy = self.maker(found).is_some_and(|maker| self.is_another(maker));
+        let making = &self.control().making;
+        if is_busy || making.compare_exchange(found, self.mine(), Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            return;
+        }
+        self.see();
+        if to < self.made() {
+            self.control().made_bytes.store(to, Ordering::SeqCst);
+            self.take_free_memory_back(to);
+        }
+        self.end_making(MADE);
+    }
+
+    /// Of chunks from `from` on, whoever made them.
+    fn take_free_memory_back(&self, from: u64) {
+        let (chunk, entries) = (self.chunk_bytes(), self.chunk_entries());
+        let mine = Word { state: State::Filling, member: self.member_bits(), tag: 0 }.bits();
+        for index in from.div_ceil(chunk) as usize..entries.len() {
+            if self.held[index].swap(true, Ordering::Acquire) {
+                continue;
+            }
+            let word = &entries[index].word;
+            if word.compare_exchange(FREE, mine, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+                self.take_chunk_memory_back(index as u32);
+                let _ = word.compare_exchange(mine, FREE, Ordering::SeqCst, Ordering::Relaxed);
+            }
+            self.held[index].store(false, Ordering::Release);
+        }
     }
 
     /// What the file has been given.
@@ -132,20 +219,42 @@ impl Shared {
         self.file().metadata().map_or(0, |found| found.blocks().saturating_mul(512))
     }
 
-    fn has_memory(&self) -> bool {
-        self.memory() >= self.constants.memory_bytes()
+    /// How far the chunks have their memory: as the pool's word says, if the file has been given so much.
+    pub(super) fn made(&self) -> u64 {
+        let made = self.control().made_bytes.load(Ordering::SeqCst);
+        if made > self.constants.bytes() {
+            return 0;
+        }
+        let of_chunks = if self.keeps_memory() { made } else { 0 };
+        let needed = self.constants.memory_bytes(made) - made + of_chunks;
+        if self.memory() >= needed { made } else { 0 }
     }
 
-    fn chunk_range(&self) -> (usize, usize) {
-        (self.constants.chunks_at() as usize, self.constants.bytes() as usize)
+    /// Looks how far other members have made it.
+    pub(super) fn see(&self) {
+        self.sizes.seen.fetch_max(self.made(), Ordering::AcqRel);
+    }
+
+    /// Whether chunks have memory that nobody has anything in.
+    pub(super) fn keeps_memory(&self) -> bool {
+        self.constants.held() == PoolHeld::Always
+    }
+
+    /// Members begin at different places, and rarely want the same chunk.
+    fn begin_at_own_place(&self) {
+        let (member, members) = (u64::from(self.member), u64::from(self.constants.members));
+        self.cursor.store((self.open_chunks() as u64 * member / members) as u32, Ordering::Relaxed);
+    }
+
+    pub(super) fn chunk_at(&self, index: u32) -> u64 {
+        self.constants.chunks_at() + u64::from(index) * self.chunk_bytes()
     }
 
     pub(super) fn give_chunk_memory(&self, index: u32) -> Result<()> {
-        let (at, bytes) = (self.constants.chunk_at(index), self.constants.chunk_bytes);
-        file::give_memory(self.file(), self.path(), at, bytes)
+        file::give_memory(self.file(), self.path(), self.chunk_at(index), self.chunk_bytes())
     }
 
     pub(super) fn take_chunk_memory_back(&self, index: u32) {
-        file::take_memory_back(self.file(), self.constants.chunk_at(index), self.constants.chunk_bytes);
+        file::take_memory_back(self.file(), self.chunk_at(index), self.chunk_bytes());
     }
 }

@@ -22,13 +22,30 @@ impl Pool {
 
     /// Says whether this member's program waits for a copy.
     pub(crate) fn set_copying(&self, copying: bool) {
-        self.shared.member_entry().copying.store(copying.into(), Ordering::Release);
+        let was = self.shared.member_entry().copying.swap(copying.into(), Ordering::SeqCst);
+        // Of several that end at the same time, the last one at least sees that nobody is left.
+        if was != 0 && !copying && !self.others_copy() {
+            self.shared.control().copied.wake_all();
+        }
     }
 
     /// Whether the program of any other member says so.
     pub(crate) fn others_copy(&self) -> bool {
         let mut others = (0..).zip(self.shared.member_entries()).filter(|(member, _)| *member != self.member());
-        others.any(|(_, entry)| entry.copying.load(Ordering::Acquire) != 0)
+        others.any(|(_, entry)| entry.copying.load(Ordering::SeqCst) != 0)
+    }
+
+    /// Sleeps while `hold` says so: until the programs of all members have copied, this one's shard is staged
+    /// (`tell_copied`), or somebody waits for a chunk; looks again every 20 ms.
+    pub(crate) fn hold_while(&self, hold: impl Fn() -> bool) {
+        while hold() {
+            self.shared.control().copied.wait(|| (!hold()).then_some(()));
+        }
+    }
+
+    /// Has those look again that hold back.
+    pub(crate) fn tell_copied(&self) {
+        self.shared.control().copied.wake_all();
     }
 
     /// Has `work` done for the dead, unless another member is at it.
@@ -43,6 +60,7 @@ impl Pool {
     /// Members that have ended, and hold chunks or had a sealed record.
     pub(crate) fn dead(&self) -> Vec<u32> {
         let shared = &*self.shared;
+        shared.see();
         let mut leaves: Vec<bool> =
             shared.member_entries().iter().map(|entry| entry.sealed.load(Ordering::Acquire) != 0).collect();
         for entry in shared.chunk_entries() {

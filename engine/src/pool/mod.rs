@@ -19,9 +19,11 @@ mod open;
 mod plan;
 mod record;
 mod record_layout;
+mod room;
 mod salvage;
 mod sealed;
 mod signal;
+mod size;
 mod space_note;
 mod staged;
 mod take;
@@ -34,6 +36,8 @@ pub(crate) use chunk::Chunk;
 pub(crate) use open::is_in_sight;
 pub(crate) use plan::SealedPlan;
 pub(crate) use record::{Record, ShardRecord};
+pub(crate) use room::ceiling;
+pub use room::{PoolBound, pool_limit};
 pub(crate) use salvage::{Dead, is_refused, list, path, remove, sealed_of};
 pub(crate) use sealed::{Contents, Sealed, SealedSegment};
 pub(crate) use space_note::SpaceNote;
@@ -42,23 +46,27 @@ pub(crate) use staged::LostRecord;
 use crate::{config::PoolHeld, device::ByteLocks};
 use layout::{ChunkEntry, Constants, Control, MemberEntry};
 use map::Mapping;
+use size::Sizes;
 use std::{
     fs::File,
     mem::ManuallyDrop,
     path::{Path, PathBuf},
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU32},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
 };
 
 /// What a pool is to be like.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
-    /// Of all chunks.
+    /// Of all chunks; of one that grows, the most that they can become.
     pub(crate) bytes: u64,
-    /// The most; they are smaller where there would be fewer than one a member and one more.
+    pub(crate) grows: bool,
+    /// They are smaller where there would be fewer than one a member and one more.
     pub(crate) chunk_bytes: u64,
+    /// Chunks of a pool that grows have up to so much, as suits the shards.
+    pub(crate) chunk_bytes_max: u64,
     pub(crate) members: u32,
     pub(crate) held: PoolHeld,
     /// Chunks that are written at a time.
@@ -86,8 +94,7 @@ struct Shared {
     held: Box<[AtomicBool]>,
     /// Where to look first for a free chunk.
     cursor: AtomicU32,
-    /// The chunks have their memory, and this process has it at hand.
-    prepared: AtomicBool,
+    sizes: Sizes,
 }
 
 impl Pool {
@@ -99,13 +106,19 @@ impl Pool {
         self.shared.member
     }
 
-    /// Of all chunks.
+    /// Of all chunks; of a pool that grows, of those that have memory now, whoever made it.
+    pub(crate) fn made_bytes(&self) -> u64 {
+        if self.shared.constants.grows() { self.shared.made() } else { self.shared.constants.bytes() }
+    }
+
+    /// Of all chunks that this process can take.
+    #[cfg(test)]
     pub(crate) fn bytes(&self) -> u64 {
-        self.shared.constants.chunk_bytes * u64::from(self.shared.constants.chunks)
+        if self.shared.constants.grows() { self.shared.open_bytes() } else { self.shared.constants.bytes() }
     }
 
     pub(crate) fn chunk_bytes(&self) -> u64 {
-        self.shared.constants.chunk_bytes
+        self.shared.chunk_bytes()
     }
 
     #[cfg(test)]
@@ -123,8 +136,10 @@ impl Shared {
         self.map.shared(self.constants.control_at())
     }
 
+    /// Of all chunks that this process has seen the memory of.
     fn chunk_entries(&self) -> &[ChunkEntry] {
-        self.map.shared_row(self.constants.chunk_table_at(), self.constants.chunks as usize)
+        let seen = self.sizes.seen.load(Ordering::Acquire) / self.chunk_bytes();
+        self.map.shared_row(self.constants.chunk_table_at(), seen as usize)
     }
 
     fn member_entries(&self) -> &[MemberEntry] {

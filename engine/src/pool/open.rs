@@ -3,7 +3,13 @@
 //! Whoever joins takes its byte and then looks for a cleaner; whoever cleans takes the cleaner's byte
 //! and then looks for members. Of two that meet, at least one sees the other and lets go.
 
-use super::{Pool, Shape, Shared, file, layout::Constants, map::Mapping, salvage::remove_files};
+use super::{
+    Pool, Shape, Shared, file,
+    layout::Constants,
+    map::Mapping,
+    salvage::remove_files,
+    size::Sizes,
+};
 use crate::{
     device::{ByteLocks, LockFile, LockOutcome, RANK_BYTES, forks},
     error::{Error, Result},
@@ -36,7 +42,7 @@ impl Pool {
     /// there is no room for them.
     pub(crate) fn create(directory: &Path, shape: &Shape) -> Result<Pool> {
         let directory = absolute(directory)?;
-        check_room(&directory, shape.bytes)?;
+        check_room(&directory, if shape.grows { 0 } else { shape.bytes })?;
         let mut attempts = 1..ATTEMPTS;
         loop {
             match create_once(&directory, shape) {
@@ -101,22 +107,22 @@ fn check_room(directory: &Path, bytes: u64) -> Result<()> {
     if bytes > available { Err(file::full(&directory.join("pool"), bytes, available)) } else { Ok(()) }
 }
 
-/// Header and tables; asks first whether there is room for all: taking it until it ends would take the
+/// Header and tables, of one that grows those of its members; asks first whether there is room for all: taking it until it ends would take the
 /// memory away from everyone for a while.
 fn make(made: &File, path: &Path, constants: &Constants) -> Result<()> {
-    let (needed, available) = (constants.memory_bytes(), file::available(made));
+    let bytes = if constants.grows() { 0 } else { constants.bytes() };
+    let (needed, available) = (constants.memory_bytes(bytes), file::available(made));
     if needed > available {
         return Err(file::full(path, needed, available));
     }
     file::set_length(made, path, constants.file_bytes())?;
-    file::give_memory(made, path, 0, constants.tables_end())?;
+    file::give_memory(made, path, 0, constants.tables_bytes(bytes))?;
     made.write_all_at(constants.as_bytes(), 0).map_err(|e| file::failed("making", path, e))
 }
 
 fn join(directory: PathBuf, path: PathBuf, locks: ByteLocks, constants: Constants, member: u32) -> Result<Pool> {
     let for_mapping = file::open_again(&path, locks.file())?;
     let map = Mapping::new(&for_mapping, constants.file_bytes()).map_err(|e| file::failed("mapping", &path, e))?;
-    let chunks = constants.chunks;
     let shared = Shared {
         directory,
         path,
@@ -125,10 +131,10 @@ fn join(directory: PathBuf, path: PathBuf, locks: ByteLocks, constants: Constant
         member,
         locks: ManuallyDrop::new(locks),
         forks: forks(),
-        held: (0..chunks).map(|_| AtomicBool::new(false)).collect(),
+        held: (0..constants.chunks).map(|_| AtomicBool::new(false)).collect(),
         // Members begin at different places, and rarely want the same chunk.
-        cursor: AtomicU32::new((u64::from(chunks) * u64::from(member) / u64::from(constants.members)) as u32),
-        prepared: AtomicBool::new(false),
+        cursor: AtomicU32::new((u64::from(constants.chunks) * u64::from(member) / u64::from(constants.members)) as u32),
+        sizes: Sizes::new(&constants),
     };
     // A member that died is not taken for one that came later.
     if shared.member_entries()[member as usize].joined.swap(1, Ordering::AcqRel) != 0 {

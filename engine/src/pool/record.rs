@@ -139,6 +139,9 @@ impl ShardRecord {
         entry.offset.store(offset, Ordering::Relaxed);
         entry.bytes.store(bytes, Ordering::Relaxed);
         entry.chunk.store(chunk, Ordering::Relaxed);
+        // Fits: a chunk has at most 1 GiB.
+        let chunk_blocks = (recorded.pool.chunk_bytes() / BLOCK_BYTES) as u32;
+        entry.chunk_blocks.store(chunk_blocks, Ordering::Relaxed);
         recorded.segments.fetch_max(index + 1, Ordering::AcqRel);
     }
 
@@ -291,7 +294,7 @@ impl SegmentEntry {
             offset: self.offset.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
             chunk: self.chunk.load(Ordering::Relaxed),
-            unused: 0,
+            chunk_blocks: self.chunk_blocks.load(Ordering::Relaxed),
         }
     }
 }

@@ -63,7 +63,8 @@ pub(super) struct SegmentEntry {
     pub(super) offset: AtomicU64,
     pub(super) bytes: AtomicU64,
     pub(super) chunk: AtomicU32,
-    unused: AtomicU32,
+    /// Of 4 KiB, that each chunk has.
+    pub(super) chunk_blocks: AtomicU32,
 }
 
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -72,7 +73,7 @@ pub(super) struct SegmentFound {
     pub(super) offset: u64,
     pub(super) bytes: u64,
     pub(super) chunk: u32,
-    pub(super) unused: u32,
+    pub(super) chunk_blocks: u32,
 }
 
 const _: () = assert!(size_of::<ShardControl>() == size_of::<ShardFound>());

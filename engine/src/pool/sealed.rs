@@ -45,6 +45,7 @@ pub(crate) struct SealedSegment {
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
     chunk: u32,
+    chunk_blocks: u32,
     /// Written to the space, and its hashes are in their rows.
     pub(crate) done: bool,
 }
@@ -145,9 +146,12 @@ impl Sealed {
         let path = || format!("segment {segment} of rank {} in the pool", self.rank);
         let failed = |e| crate::Error::io("reading", path(), e);
         let sealed = self.segments.get(segment as usize);
-        let Some(SealedSegment { bytes, chunk, .. }) = sealed else { return Ok(None) };
+        let Some(SealedSegment { bytes, chunk, chunk_blocks, .. }) = sealed else { return Ok(None) };
         let Contents { file, constants } = contents;
-        if constants.id != self.pool || *chunk >= constants.chunks || *bytes > constants.chunk_bytes {
+        let chunk_bytes = u64::from(*chunk_blocks) * BLOCK_BYTES;
+        let in_chunks = u64::from(*chunk).saturating_mul(chunk_bytes);
+        let is_inside = *chunk < constants.chunks && in_chunks.saturating_add(chunk_bytes) <= constants.bytes();
+        if constants.id != self.pool || !is_inside || *bytes > chunk_bytes {
             return Ok(None);
         }
         let mut entry = [0; size_of::<ChunkEntry>()];
@@ -164,7 +168,7 @@ impl Sealed {
             return Ok(None);
         }
         let mut held = Aligned::zeroed(*bytes).ok_or_else(|| failed(io::ErrorKind::OutOfMemory.into()))?;
-        file.read_exact_at(&mut held[..*bytes as usize], constants.chunk_at(*chunk)).map_err(failed)?;
+        file.read_exact_at(&mut held[..*bytes as usize], constants.chunks_at() + in_chunks).map_err(failed)?;
         // Freed meanwhile it may be another's; and what a dead member said never comes back.
         let mut after = [0; size_of::<ChunkEntry>()];
         file.read_exact_at(&mut after, entry_at as u64).map_err(failed)?;
@@ -174,8 +178,8 @@ impl Sealed {
 
 impl SegmentFound {
     fn segment(&self, done: bool) -> SealedSegment {
-        let Self { offset, bytes, chunk, .. } = *self;
-        SealedSegment { offset, bytes, chunk, done }
+        let Self { offset, bytes, chunk, chunk_blocks } = *self;
+        SealedSegment { offset, bytes, chunk, chunk_blocks, done }
     }
 }
 

@@ -11,11 +11,17 @@ use std::sync::atomic::Ordering;
 impl Pool {
     /// A free chunk, if there is one. An error if it cannot have its memory.
     pub(crate) fn take_now(&self) -> Option<Result<Chunk>> {
-        if let Err(error) = self.prepare() {
+        let shared = &*self.shared;
+        if shared.open_bytes() == 0
+            && let Err(error) = self.prepare()
+        {
             return Some(Err(error));
         }
-        let shared = &*self.shared;
-        let entries = shared.chunk_entries();
+        let (entries, open) = (shared.chunk_entries(), shared.open_chunks());
+        let entries = &entries[..open.min(entries.len())];
+        if entries.is_empty() {
+            return None;
+        }
         let mine = Word { state: State::Filling, member: shared.member_bits(), tag: 0 }.bits();
         let from = shared.cursor.load(Ordering::Relaxed) as usize % entries.len();
         for index in (from..entries.len()).chain(0..from) {
@@ -29,6 +35,10 @@ impl Pool {
             }
             shared.cursor.store(index as u32 + 1, Ordering::Relaxed);
             let chunk = Chunk::new(self.clone(), index as u32, mine);
+            // Made smaller meanwhile: given back, and whoever makes it smaller sees that.
+            if index >= shared.open_chunks() {
+                continue;
+            }
             // Dropped with an error it is free again.
             let memory = match self.held() {
                 PoolHeld::Always => Ok(()),
@@ -45,11 +55,17 @@ impl Pool {
             if let Some(taken) = self.take_now() {
                 return taken;
             }
-            match self.shared.control().freed.wait(|| self.take_now()) {
+            let look = || {
+                // Those who hold back until the programs have copied see it wait.
+                self.tell_copied();
+                self.take_now()
+            };
+            match self.shared.control().freed.wait(look) {
                 Waited::Ready(taken) => return taken,
                 Waited::Woken => {}
                 Waited::TimedOut => {
                     self.repair();
+                    self.prepare_anew()?;
                     reclaim();
                 }
             }
@@ -61,6 +77,7 @@ impl Pool {
     /// a chunk itself while others do.
     pub(crate) fn repair(&self) {
         let shared = &*self.shared;
+        shared.see();
         for (index, entry) in shared.chunk_entries().iter().enumerate() {
             let bits = entry.word.load(Ordering::Acquire);
             let nobodys = match Found::of(bits, shared.constants.members) {

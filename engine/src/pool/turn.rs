@@ -21,7 +21,12 @@ impl Chunk {
     pub(crate) fn await_turn(&self) -> Result<()> {
         let (since, mut dead) = (Instant::now(), Vec::new());
         while since.elapsed() < TURN_AT_MOST && !self.is_next(&dead) {
-            match self.pool().shared.control().turn.wait(|| self.is_next(&dead).then_some(())) {
+            let look = || {
+                // What holds back until the programs have copied may be what this one waits for.
+                self.pool().tell_copied();
+                self.is_next(&dead).then_some(())
+            };
+            match self.pool().shared.control().turn.wait(look) {
                 Waited::Ready(()) => break,
                 Waited::Woken => {}
                 // Theirs are written by whoever reclaims them.

@@ -61,8 +61,9 @@ impl Inner {
         let no_layout = matches!(room, Ok(None));
         let [a, b, c, d, e] = [ready.is_err(), room.is_err(), no_layout, anything, holds.is_some()].map(u64::from);
         let [highest, lowest] = self.due.steps();
-        let (entry, told) = self.enter(arrival, [a, b, c, d, e, highest, lowest])?;
-        let [facts @ .., highest, lowest] = told.facts;
+        let [shard, chunk] = self.chunk_facts();
+        let (entry, told) = self.enter(arrival, [a, b, c, d, e, highest, lowest, shard, chunk])?;
+        let [facts @ .., highest, lowest, shard, chunk] = told.facts;
         let communication = asked.elapsed();
         self.forget_reading();
         let [not_ready, no_room, no_layout, anything, holds_changed] = facts.map(|fact| fact != 0);
@@ -112,7 +113,8 @@ impl Inner {
             started,
         };
         // From here on the ranks go their own ways: what fails is remembered for all to learn.
-        self.begun = Some(Begun { number: key.number, staging: self.stage(plan, phases) });
+        let staging = self.fit_pool([shard, chunk]).and_then(|()| self.stage(plan, phases));
+        self.begun = Some(Begun { number: key.number, staging });
         Ok(key.number)
     }
 
@@ -173,7 +175,7 @@ impl Inner {
     pub(super) fn abandon(&mut self) -> Result<()> {
         let had_begun = self.begun.is_some();
         let arrival = self.arrive(Call::Abandon)?;
-        let (entry, told) = self.enter(arrival, [u64::from(!had_begun), u64::from(had_begun), 0, 0, 0, 0, 0])?;
+        let (entry, told) = self.enter(arrival, [u64::from(!had_begun), u64::from(had_begun), 0, 0, 0, 0, 0, 0, 0])?;
         let group = self.group.with(&entry);
         let [some_had_not, some_had, ..] = told.facts.map(|fact| fact != 0);
         if !some_had {
@@ -218,7 +220,7 @@ impl Inner {
 
     /// A pool, and room in the portion beside what is `complete`. Local.
     pub(super) fn find_room(&mut self, size: &Size, complete: &[Complete]) -> Result<Option<Allocation>> {
-        self.own_pool().map_or(Ok(()), |pool| pool.get().map(drop))?;
+        self.find_pool(size)?;
         self.allocate(size, complete)
     }
 

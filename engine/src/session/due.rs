@@ -72,6 +72,7 @@ impl Inner {
             return Ok(by_steps);
         }
         let arrival = self.arrive(Call::Due)?;
+        self.tend_pool();
         let now = Instant::now();
         let signalled = self.due.signal.as_ref().is_some_and(|signal| signal.raised.load(Ordering::Relaxed));
         let asked = signalled | self.due.listener.as_mut().is_some_and(Listener::is_asked);
@@ -81,9 +82,9 @@ impl Inner {
         }
         let [a, b, c, d, e] = self.due.schedule.facts(asked, now).numbers();
         let [highest, lowest] = self.due.steps();
-        let (_, told) = self.enter(arrival, [a, b, c, d, e, highest, lowest])?;
+        let (_, told) = self.enter(arrival, [a, b, c, d, e, highest, lowest, 0, 0])?;
         self.check_read(Call::Due)?;
-        let [facts @ .., highest, lowest] = told.facts;
+        let [facts @ .., highest, lowest, _, _] = told.facts;
         let is_due = self.due.schedule.decide(Facts::of(facts), Instant::now());
         same_steps([highest, lowest])?;
         Ok(is_due | by_steps)

@@ -16,7 +16,7 @@ use crate::{
 use std::{iter, ops::Range};
 
 /// What a call tells the others in the first all-reduce.
-const FACTS: usize = 7;
+const FACTS: usize = 9;
 
 /// The ranks of the session: who they are is known to all, and talking to them takes an [`Entry`].
 pub(super) struct Ranks(Box<dyn Group>);
@@ -132,9 +132,9 @@ impl Inner {
     pub(super) fn enter(&mut self, arrival: Arrival, facts: [u64; FACTS]) -> Result<(Entry, Told)> {
         let Arrival { call, previous } = arrival;
         let [newest, oldest] = self.under_way();
-        let [a, b, c, d, e, f, g] = facts;
+        let [a, b, c, d, e, f, g, h, i] = facts;
         let code = call as u64;
-        let mut numbers = [code, !code, u64::from(previous.is_err()), newest, oldest, a, b, c, d, e, f, g];
+        let mut numbers = [code, !code, u64::from(previous.is_err()), newest, oldest, a, b, c, d, e, f, g, h, i];
         let told = self.group.0.all_max(&mut numbers);
         let entry = Entry(());
         let [highest, lowest, failed, newest, oldest, facts @ ..] = numbers;
@@ -164,7 +164,7 @@ impl Inner {
     /// it. Collective.
     pub(super) fn enter_if<T>(&mut self, call: Call, ready: Result<T>) -> Result<(Entry, T)> {
         let arrival = self.arrive(call)?;
-        let (entry, told) = self.enter(arrival, [u64::from(ready.is_err()), 0, 0, 0, 0, 0, 0])?;
+        let (entry, told) = self.enter(arrival, [u64::from(ready.is_err()), 0, 0, 0, 0, 0, 0, 0, 0])?;
         let (group, is_ready) = (self.group.with(&entry), told.facts[0] == 0);
         if call != Call::Restore {
             told.previous(group)?;

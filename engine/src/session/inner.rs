@@ -11,7 +11,7 @@ use crate::{
     device::Device,
     error::{Error, Result},
     place::{IoThreads, lock},
-    pool,
+    pool::{self, Pool, PoolBound},
     restore::{Seen, Sight},
     space::{
         LayoutFile, Locks,
@@ -32,6 +32,8 @@ pub(super) struct Inner {
     pub(super) saving: Option<Attempt>,
     /// `None` with a stage that has no buffer of the node.
     pub(super) pool: Option<PoolInMaking>,
+    /// A checkpoint is what comes next: the pool's memory is made while the program does something else.
+    pub(super) pool_is_foreseen: bool,
     /// From which another process could complete a shard; where there is a pool.
     pub(super) record: Option<pool::Record>,
     pub(super) aggregators: Aggregators,
@@ -90,7 +92,10 @@ impl Inner {
 
     pub(super) fn protect(&mut self, region: Region) -> Result<()> {
         self.check_not_begun("protect")?;
-        self.regions.add(region)
+        let bytes = self.pooled_bytes_of(&region);
+        self.regions.add(region)?;
+        self.foresee(bytes);
+        Ok(())
     }
 
     pub(super) fn unprotect(&mut self, name: &str) -> Result<()> {
@@ -141,22 +146,12 @@ impl Inner {
             node: self.node,
             stage: self.config.stage.code(),
             keep: u16::try_from(self.config.keep).ok(),
-            pool_bytes: pool.map_or(0, |pool| pool.bytes()),
+            pool_bytes: pool.map_or(0, Pool::made_bytes),
+            pool_bound: pool.map_or(PoolBound::default(), |pool| pool.bound()),
             chunk_bytes: pool.map_or(0, |pool| pool.chunk_bytes()),
             threshold_bytes: self.policy.threshold(),
             ..Profile::default()
         }
-    }
-
-    pub(super) fn begin_pool(&mut self) {
-        if let Some(pool) = self.own_pool() {
-            pool.begin();
-        }
-    }
-
-    /// The pool, if this rank puts anything into it.
-    pub(super) fn own_pool(&mut self) -> Option<&mut PoolInMaking> {
-        self.pool.as_mut().filter(|_| !self.aggregators.is_member())
     }
 
     /// All that this rank sees.

@@ -17,6 +17,7 @@ mod inner;
 mod layout;
 mod node;
 mod open;
+mod pooling;
 mod reading;
 mod redistribute;
 mod requests;

@@ -5,7 +5,7 @@ use crate::{
     config::Config,
     error::Result,
     group::{Group, agree, gather},
-    pool::{Pool, Shape, is_in_sight},
+    pool::{Pool, Shape, ceiling, is_in_sight},
     space::format::BLOCK_BYTES,
 };
 use std::os::unix::ffi::OsStringExt;
@@ -35,7 +35,7 @@ impl Node {
             }
             let next = size - lowest[0] as usize;
             let pool = if rank == next {
-                Pool::create(&config.pool_directory, &shape(config, members)).map(Some)
+                Pool::create(&config.pool_directory, &shape(config, members, size)).map(Some)
             } else {
                 Ok(None)
             };
@@ -61,26 +61,35 @@ impl Node {
     }
 }
 
-fn shape(config: &Config, members: usize) -> Shape {
+/// `members` ranks of a job of `size` share it.
+fn shape(config: &Config, members: usize, size: usize) -> Shape {
+    let bytes = config.pool_bytes.unwrap_or_else(|| ceiling(&config.pool_directory));
+    let suits = config.chunk_bytes.unwrap_or_else(|| chunk_bytes_for(bytes, members));
+    let grows = config.pool_bytes.is_none();
+    // Those who write for others are sent whole chunks, from the beginning on.
+    let is_fixed = !grows || config.chunk_bytes.is_some() || (1..size).contains(&(config.aggregators as usize));
     Shape {
-        bytes: config.pool_bytes,
-        chunk_bytes: config.chunk_bytes.unwrap_or_else(|| chunk_bytes_for(config.pool_bytes, members)),
+        bytes,
+        grows,
+        chunk_bytes: if is_fixed { suits } else { suits.min(CHUNK_LEAST) },
+        chunk_bytes_max: suits,
         members: members as u32,
         held: config.pool_held,
         writes_max: config.writes_at_once(),
     }
 }
 
+/// Smaller writes cost more than the room is worth.
+const CHUNK_LEAST: u64 = 256 << 10;
+
 /// Bytes of a chunk where none are set: as published (000), or the power of two of which the pool has two for each rank.
 /// A rank's last chunk is seldom full, and the rest of it serves nobody: with large ones ranks wait although the pool is
 /// larger than all that they save.
 fn chunk_bytes_for(pool_bytes: u64, ranks: usize) -> u64 {
     const PUBLISHED: u64 = 4 << 20;
-    /// Smaller writes cost more than the room is worth.
-    const LEAST: u64 = 256 << 10;
-    let share = (pool_bytes / (2 * ranks as u64)).clamp(LEAST, PUBLISHED);
+    let share = (pool_bytes / (2 * ranks as u64)).clamp(CHUNK_LEAST, PUBLISHED);
     // One to fill while another is written, also in a pool that is tiny.
-    (1 << share.ilog2()).min(pool_bytes / 2 / BLOCK_BYTES * BLOCK_BYTES)
+    (1 << share.ilog2()).min(pool_bytes / 2 / BLOCK_BYTES * BLOCK_BYTES).max(BLOCK_BYTES)
 }
 
 #[cfg(test)]
@@ -115,8 +124,24 @@ mod tests {
 
     #[test]
     fn what_is_set_counts() {
-        let config = Config { chunk_bytes: Some(32 * MIB), ..Config::default() };
-        assert_eq!(shape(&config, 64).chunk_bytes, 32 * MIB);
-        assert_eq!(shape(&Config::default(), 64).chunk_bytes, 512 * KIB);
+        let set = Config { pool_bytes: Some(64 * MIB), ..Config::default() };
+        let chunk = |config: &Config| {
+            let shape = shape(config, 64, 64);
+            (shape.chunk_bytes, shape.chunk_bytes_max)
+        };
+        assert_eq!(chunk(&set), (512 * KIB, 512 * KIB));
+        for pool_bytes in [set.pool_bytes, None] {
+            let config = Config { chunk_bytes: Some(32 * MIB), pool_bytes, ..Config::default() };
+            assert_eq!(chunk(&config), (32 * MIB, 32 * MIB));
+        }
+    }
+
+    #[test]
+    fn chunks_of_a_pool_that_sizes_itself_fit_the_shards_unless_ranks_write_for_others() {
+        let chunks = |aggregators| {
+            let shape = shape(&Config { aggregators, ..Config::default() }, 1, 4);
+            (shape.grows, shape.chunk_bytes == shape.chunk_bytes_max)
+        };
+        assert_eq!([0, 1, 3, 4].map(chunks), [(true, false), (true, true), (true, true), (true, false)]);
     }
 }

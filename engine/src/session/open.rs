@@ -136,6 +136,7 @@ impl Inner {
             policy,
             node: node as u32,
             pool: pool.map(PoolInMaking::new),
+            pool_is_foreseen: false,
             record,
             current,
             has_other_boxes: false,
@@ -274,8 +275,12 @@ fn find_node(group: &dyn Group, config: &Config) -> Result<(usize, Option<Pool>)
     // Only for what is told of the node: the smallest there is, without memory, which goes at once.
     let chunk_bytes = format::BLOCK_BYTES;
     let pool_bytes = (group.ranks_here().max(1) as u64 + 1) * chunk_bytes;
-    let small =
-        Config { pool_bytes, chunk_bytes: Some(chunk_bytes), pool_held: PoolHeld::Checkpoint, ..config.clone() };
+    let small = Config {
+        pool_bytes: Some(pool_bytes),
+        chunk_bytes: Some(chunk_bytes),
+        pool_held: PoolHeld::Checkpoint,
+        ..config.clone()
+    };
     Ok((Node::find(group, &small).map_or(group.rank(), |node| node.leader), None))
 }
 

@@ -6,25 +6,27 @@ use crate::{
     place::spawn,
     pool::Pool,
 };
-use std::thread::JoinHandle;
+use std::{
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+/// Less than this is made when it is needed: it takes no longer than a thread.
+const FEW_BYTES: u64 = 512 << 10;
+/// How often a pool that sizes itself looks between checkpoints whether others need its memory.
+const ADAPT_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) struct PoolInMaking {
     pool: Pool,
-    state: State,
-}
-
-#[derive(Debug)]
-enum State {
-    Wanted,
-    Begun(JoinHandle<Result<()>>),
-    Made,
+    begun: Option<JoinHandle<Result<()>>>,
+    adapted: Instant,
 }
 
 impl PoolInMaking {
     /// Makes nothing yet.
     pub(crate) fn new(pool: Pool) -> PoolInMaking {
-        PoolInMaking { pool, state: State::Wanted }
+        PoolInMaking { pool, begun: None, adapted: Instant::now() }
     }
 
     /// The pool, whose memory may not be there yet.
@@ -32,36 +34,54 @@ impl PoolInMaking {
         &self.pool
     }
 
-    /// Has the memory made by a thread of its own.
+    /// Has what is lacking made by a thread of its own.
     pub(crate) fn begin(&mut self) {
-        if matches!(self.state, State::Wanted) {
-            let pool = self.pool.clone();
+        if self.pool.lacks() >= FEW_BYTES {
             // Without a thread it is made when it is needed.
-            if let Ok(thread) = spawn("mainstay-pool".to_owned(), move || pool.prepare()) {
-                self.state = State::Begun(thread);
-            }
+            self.spawn(|pool| pool.prepare());
+        }
+    }
+
+    /// Foresees `bytes` more for the next shard, and begins to make them.
+    pub(crate) fn foresee(&mut self, bytes: u64) {
+        self.pool.want_more(bytes);
+        self.begin();
+    }
+
+    /// Between checkpoints: has a thread give back, now and then, what others need.
+    pub(crate) fn adapt(&mut self) {
+        if self.adapted.elapsed() >= ADAPT_EVERY {
+            self.adapted = Instant::now();
+            self.spawn(|pool| {
+                pool.adapt();
+                Ok(())
+            });
         }
     }
 
     /// The pool with its memory, waited for or made, and without chunks that wrongly say they are this
     /// member's. After a failure the next call tries again.
     pub(crate) fn get(&mut self) -> Result<&Pool> {
-        if !matches!(self.state, State::Made) {
-            match std::mem::replace(&mut self.state, State::Wanted) {
-                State::Begun(thread) => thread.join().unwrap_or_else(|_| Err(panicked())),
-                _ => self.pool.prepare(),
-            }?;
-            self.state = State::Made;
+        if let Some(thread) = self.begun.take() {
+            thread.join().unwrap_or_else(|_| Err(panicked()))?;
         }
+        self.pool.prepare()?;
         self.pool.repair();
         Ok(&self.pool)
+    }
+
+    fn spawn(&mut self, work: impl FnOnce(&Pool) -> Result<()> + Send + 'static) {
+        if self.begun.as_ref().is_none_or(JoinHandle::is_finished) {
+            let pool = self.pool.clone();
+            self.begun = spawn("mainstay-pool".to_owned(), move || work(&pool)).ok();
+        }
     }
 }
 
 impl Drop for PoolInMaking {
     /// Waits for the thread: what it makes would outlive the session, and add up over many.
     fn drop(&mut self) {
-        if let State::Begun(thread) = std::mem::replace(&mut self.state, State::Wanted) {
+        if let Some(thread) = self.begun.take() {
             let _ = thread.join();
         }
     }

@@ -113,8 +113,9 @@ impl Staging {
     /// refers to the program's memory any more.
     pub(crate) fn finish(mut self, hands: &Hands<'_>, regions: &[Region], profile: Profile) {
         let contents = self.stage_all(hands, regions, profile);
-        hands.set_copying(false);
         conclude(&self.saving, contents, self.staged, self.policy.publisher, hands.threads);
+        // Only now: it wakes what was held back until this shard was staged too.
+        hands.set_copying(false);
     }
 
     /// As `finish`, of a shard that another rank publishes: what that has to know besides the bytes.

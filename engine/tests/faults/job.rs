@@ -28,7 +28,7 @@ pub struct Rank {
 }
 
 pub fn small() -> Config {
-    Config { pool_bytes: 256 << 10, chunk_bytes: Some(64 << 10), ..Config::default() }
+    Config { pool_bytes: Some(256 << 10), chunk_bytes: Some(64 << 10), ..Config::default() }
 }
 
 impl Scene {

@@ -184,7 +184,7 @@ pub fn in_use_by_a_half_dead_job(scene: &Scene) {
 
 pub fn shm_is_full(scene: &Scene) {
     scene.save(1);
-    let config = Config { pool_bytes: 1 << 50, ..small() };
+    let config = Config { pool_bytes: Some(1 << 50), ..small() };
     let error = Session::open(Box::new(Solo), &scene.space(), config).err().unwrap();
     scene.check(0, "open", &error);
     scene.comes_back(1, 2);

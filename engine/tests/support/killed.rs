@@ -51,7 +51,7 @@ impl Shape {
         Config {
             keep: self.keep,
             per: self.way.per,
-            pool_bytes: self.pool_bytes,
+            pool_bytes: Some(self.pool_bytes),
             chunk_bytes: Some(4 << 10),
             io_threads: 2,
             pool_directory: pools.into(),

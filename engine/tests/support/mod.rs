@@ -42,7 +42,7 @@ use tempfile::TempDir;
 pub fn aggregating(aggregators: u32) -> Config {
     Config {
         aggregators,
-        pool_bytes: 512 << 10,
+        pool_bytes: Some(512 << 10),
         chunk_bytes: Some(64 << 10),
         buffer_bytes: 64 << 10,
         ..Config::default()

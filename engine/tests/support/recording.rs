@@ -48,7 +48,7 @@ impl Shape {
         Config {
             keep: self.keep,
             stage: self.stage,
-            pool_bytes: 64 << 10,
+            pool_bytes: Some(64 << 10),
             chunk_bytes: Some(16 << 10),
             io_threads: 1,
             portion_bytes: 1 << 20,

@@ -56,7 +56,7 @@ pub fn run(seed: u64) -> Checked<Tally> {
         per: [Per::App, Per::Node, Per::Rank][(seed % 3) as usize],
         keep: random.u32(1..=2),
         stage: if random.bool() { Stage::Pool } else { Stage::Direct },
-        pool_bytes: 64 << 10,
+        pool_bytes: Some(64 << 10),
         chunk_bytes: Some(16 << 10),
         // One thread, so that the order of a rank's operations is the seed's.
         io_threads: 1,

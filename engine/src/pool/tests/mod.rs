@@ -1,3 +1,4 @@
+mod growing;
 mod hostile;
 mod opening;
 mod peer;
@@ -11,7 +12,15 @@ use tempfile::TempDir;
 const CHUNK: u64 = 64 << 10;
 
 fn shape(members: u32, chunks: u32) -> Shape {
-    Shape { bytes: u64::from(chunks) * CHUNK, chunk_bytes: CHUNK, members, held: PoolHeld::Always, writes_max: 1 }
+    Shape {
+        bytes: u64::from(chunks) * CHUNK,
+        grows: false,
+        chunk_bytes: CHUNK,
+        chunk_bytes_max: CHUNK,
+        members,
+        held: PoolHeld::Always,
+        writes_max: 1,
+    }
 }
 
 fn memory() -> TempDir {

@@ -83,6 +83,11 @@ fn told_by_another_process() {
         "pass" => pass(&joined()),
         "fork" => fork(joined()),
         "hold" => hold(&joined()),
+        "grow" => {
+            let pool = joined();
+            pool.prepare().unwrap();
+            hold(&pool);
+        }
         "record" => record(&joined()),
         "stranger" => stranger(directory, id.to_be_bytes()),
         _ => panic!("no such task: {task}"),

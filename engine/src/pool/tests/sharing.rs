@@ -127,6 +127,41 @@ fn a_chunk_that_is_dropped_unwritten_gives_up_its_turn() {
     });
 }
 
+/// Hashing slept 5 ms at a time: a checkpoint of a few KiB took three times as long as one without a pool.
+#[test]
+fn who_holds_back_is_woken_by_the_last_that_copies_and_by_who_needs_a_chunk() {
+    let directory = memory();
+    let first = pool(&directory, 3, 4);
+    let [second, third] = [1, 2].map(|member| Pool::join(directory.path(), first.id(), member).unwrap());
+    let copied = &first.shared.control().copied;
+    let held_back_until = |hold: &(dyn Fn() -> bool + Sync), end: &dyn Fn()| {
+        thread::scope(|scope| {
+            let holding = scope.spawn(|| first.hold_while(hold));
+            while copied.waiters() == 0 {
+                thread::yield_now();
+            }
+            let before = copied.sequence();
+            end();
+            holding.join().unwrap();
+            assert_ne!(copied.sequence(), before, "it was found at a time-out only");
+        });
+    };
+    [&second, &third].into_iter().for_each(|pool| pool.set_copying(true));
+    let others_copy = || first.others_copy();
+    second.set_copying(false);
+    held_back_until(&others_copy, &|| third.set_copying(false));
+
+    third.set_copying(true);
+    let all = take_all(&second);
+    thread::scope(|scope| {
+        let nobody_waits = || !first.shared.control().freed.has_waiters();
+        let waiting = std::cell::OnceCell::new();
+        held_back_until(&nobody_waits, &|| drop(waiting.set(scope.spawn(|| third.take(&|| {})))));
+        drop(all);
+        waiting.into_inner().unwrap().join().unwrap().unwrap();
+    });
+}
+
 #[test]
 fn there_is_a_chunk_for_each_member_and_one_more() {
     let directory = memory();

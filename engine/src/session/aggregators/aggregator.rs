@@ -56,6 +56,10 @@ impl Duty {
         let piece = Aligned::zeroed(piece_bytes).ok_or_else(no_memory)?;
         Ok(Duty { members: members.iter().map(member).collect::<Result<_>>()?, served: Vec::new(), piece })
     }
+
+    pub(super) fn members(&self) -> u64 {
+        self.members.len() as u64
+    }
 }
 
 impl Inner {
@@ -174,6 +178,7 @@ impl Desk<'_> {
                         match contents_of(&manifest, portion, saving) {
                             Ok(contents) => {
                                 conclude(saving, contents, staged, self.publisher, self.threads);
+                                self.pool.inspect(|pool| pool.tell_copied());
                             }
                             Err(error) => self.give_up(saving, error),
                         }

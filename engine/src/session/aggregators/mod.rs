@@ -75,6 +75,14 @@ impl Aggregators {
         matches!(self.part, Part::Member { .. })
     }
 
+    /// How many shards this rank saves: its own, and those of its members, which are taken to be like it.
+    pub(super) fn shards(&self) -> u64 {
+        match &self.part {
+            Part::Aggregator(duty) => 1 + duty.members(),
+            Part::Alone | Part::Member { .. } => 1,
+        }
+    }
+
     pub(super) fn are_used(&self) -> bool {
         self.are_used
     }

@@ -2,6 +2,7 @@
 //! paper 000, Figure 2.
 
 use super::{Refusal, damaged, sections::Sections};
+use crate::pool::PoolBound;
 use std::time::Duration;
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
@@ -24,7 +25,7 @@ struct ClassRecord {
 struct ProfileRecord {
     node: U32,
     stage: u8,
-    reserved: u8,
+    pool_bound: u8,
     keep: U16,
     pool_bytes: U64,
     chunk_bytes: U64,
@@ -111,6 +112,8 @@ pub struct Profile {
     /// The pool of the node, and its chunks.
     pub pool_bytes: u64,
     pub chunk_bytes: u64,
+    /// Why the pool was not larger.
+    pub pool_bound: PoolBound,
     /// From which size on pieces went straight through; `None` of a stage without, and of builds that kept none.
     pub threshold_bytes: Option<u64>,
     /// What the program handed over: its calls of `write`, and its regions.
@@ -134,7 +137,7 @@ impl Profile {
         let record = ProfileRecord {
             node: self.node.into(),
             stage: self.stage,
-            reserved: 0,
+            pool_bound: self.pool_bound.code(),
             keep: self.keep.unwrap_or(0).into(),
             pool_bytes: self.pool_bytes.into(),
             chunk_bytes: self.chunk_bytes.into(),
@@ -157,6 +160,7 @@ impl Profile {
             keep: Some(r.keep.get()).filter(|keep| *keep > 0),
             pool_bytes: r.pool_bytes.get(),
             chunk_bytes: r.chunk_bytes.get(),
+            pool_bound: PoolBound::of_code(r.pool_bound),
             threshold_bytes: Some(r.threshold_bytes.get()).filter(|bytes| *bytes > 0),
             pieces: Histogram::of(&r.pieces),
             writes: Histogram::of(&r.writes),

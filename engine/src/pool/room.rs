@@ -1,0 +1,294 @@
+//! How large a pool may become that sizes itself: what is free of the machine's memory, of the control group's,
+//! and of the directory that it lies in.
+
+use nix::sys::{
+    resource::{Resource, getrlimit},
+    statvfs::statvfs,
+};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Of the memory that is free, so much is the pool's; the rest is the program's and the page cache's.
+const MEMORY_SHARE: u64 = 4;
+/// Of its directory's size. Others have pools there, and MPI its buffers.
+const DIRECTORY_SHARE: u64 = 2;
+
+/// What keeps a pool from being larger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PoolBound {
+    /// `pool_bytes` says how large it is.
+    #[default]
+    Set,
+    /// It holds all that the ranks of its node save.
+    Needed,
+    /// A quarter of the machine's memory that is free.
+    Memory,
+    /// A quarter of what the control group has left.
+    ControlGroup,
+    /// Half of `pool_directory`, or what is free there.
+    Directory,
+}
+
+impl PoolBound {
+    const ALL: [PoolBound; 5] =
+        [PoolBound::Set, PoolBound::Needed, PoolBound::Memory, PoolBound::ControlGroup, PoolBound::Directory];
+
+    /// As it stands in a profile.
+    pub(crate) fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// One that a newer build has is none that is known.
+    pub(crate) fn of_code(code: u8) -> PoolBound {
+        Self::ALL.get(usize::from(code)).copied().unwrap_or_default()
+    }
+
+    /// Completes "so many bytes: ".
+    pub fn why(self) -> &'static str {
+        match self {
+            PoolBound::Set => "as set",
+            PoolBound::Needed => "all that its ranks save",
+            PoolBound::Memory => "a quarter of the free memory",
+            PoolBound::ControlGroup => "a quarter of the control group's free memory",
+            PoolBound::Directory => "half of pool_directory, or what is free there",
+        }
+    }
+}
+
+/// What is free, in bytes; `u64::MAX` where nothing is told, or there is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Room {
+    pub(crate) memory_free: u64,
+    pub(crate) group_free: u64,
+    pub(crate) directory_bytes: u64,
+    pub(crate) directory_free: u64,
+}
+
+impl Room {
+    /// What is free now, for a pool in `directory`.
+    pub(crate) fn look(directory: &Path) -> Room {
+        let (directory_bytes, directory_free) = directory_room(directory);
+        Room {
+            memory_free: meminfo(Path::new("/proc/meminfo"), "MemAvailable:"),
+            group_free: groups(Path::new("/")).iter().map(|group| group.free).min().unwrap_or(u64::MAX),
+            directory_bytes,
+            directory_free,
+        }
+    }
+
+    /// How large a pool may be that holds `held` bytes already, and what keeps it from being larger.
+    pub(crate) fn limit(&self, held: u64) -> (u64, PoolBound) {
+        let share = |free: u64| free.saturating_add(held) / MEMORY_SHARE;
+        // The ranks' records lie there too.
+        let free = self.directory_free.saturating_add(held);
+        let directory = (self.directory_bytes / DIRECTORY_SHARE).min(free - free / 8);
+        let bounds = [
+            (share(self.memory_free), PoolBound::Memory),
+            (share(self.group_free), PoolBound::ControlGroup),
+            (directory, PoolBound::Directory),
+        ];
+        bounds.into_iter().min_by_key(|(bytes, _)| *bytes).unwrap_or_default()
+    }
+
+    /// Whether less memory is free than a pool of `held` bytes takes: others need some of it.
+    pub(crate) fn is_short(&self, held: u64) -> bool {
+        self.memory_free.min(self.group_free) < held
+    }
+}
+
+/// How many bytes a pool in `directory` that sizes itself (`pool_bytes = "auto"`) may take now, at most, and what keeps
+/// it from taking more. It takes what its ranks save, within that.
+pub fn pool_limit(directory: &Path) -> (u64, PoolBound) {
+    let (now, bound) = Room::look(directory).limit(0);
+    (now.min(ceiling(directory)), bound)
+}
+
+/// How large a pool in `directory` can ever become: what its file and its tables are laid out for.
+pub(crate) fn ceiling(directory: &Path) -> u64 {
+    let total = meminfo(Path::new("/proc/meminfo"), "MemTotal:");
+    let group = groups(Path::new("/")).iter().map(|group| group.limit).min().unwrap_or(u64::MAX);
+    let (bytes, _) = directory_room(directory);
+    let limit = |resource| getrlimit(resource).map_or(u64::MAX, |(limit, _)| limit);
+    // Of a limited address space the program needs most.
+    let limits = [total.min(group) / MEMORY_SHARE, limit(Resource::RLIMIT_FSIZE) / 2, limit(Resource::RLIMIT_AS) / 8];
+    limits.into_iter().fold(bytes / DIRECTORY_SHARE, u64::min).min(1 << 46)
+}
+
+/// Size and free bytes; of one that tells of no limit (a tmpfs of size=0) there is none.
+fn directory_room(directory: &Path) -> (u64, u64) {
+    match statvfs(directory) {
+        Ok(room) if room.blocks() > 0 => {
+            let bytes = |blocks: u64| blocks.saturating_mul(room.fragment_size());
+            (bytes(room.blocks()), bytes(room.blocks_available()))
+        }
+        _ => (u64::MAX, u64::MAX),
+    }
+}
+
+fn meminfo(path: &Path, name: &str) -> u64 {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let kib = text.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_suffix("kB")?.trim().parse().ok());
+    kib.map_or(u64::MAX, |kib: u64| kib.saturating_mul(1024))
+}
+
+/// What one control group that this process is in may use, and has left.
+struct Group {
+    limit: u64,
+    free: u64,
+}
+
+/// Those with a limit on memory: its own, and those above it. `root`: where /proc and /sys are.
+fn groups(root: &Path) -> Vec<Group> {
+    let of_process = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
+    let mounted = root.join("sys/fs/cgroup");
+    let folders = of_process.lines().filter_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (fields.next()?, fields.next()?);
+        let (version, hierarchy) = match controllers {
+            "" if mounted.join("unified").is_dir() => (&VERSION_2, mounted.join("unified")),
+            "" => (&VERSION_2, mounted.clone()),
+            named if named.split(',').any(|name| name == "memory") => (&VERSION_1, mounted.join("memory")),
+            _ => return None,
+        };
+        Some((version, hierarchy, PathBuf::from(path.trim_start_matches('/'))))
+    });
+    folders
+        .flat_map(|(version, hierarchy, path)| {
+            // A container may see its own group as the root, under the name that it has outside.
+            let above: Vec<PathBuf> = path.ancestors().map(|path| hierarchy.join(path)).collect();
+            above.into_iter().filter_map(|folder| version.read(&folder))
+        })
+        .collect()
+}
+
+/// The files of a version of control groups.
+struct Version {
+    limit: &'static str,
+    used: &'static str,
+    /// In memory.stat: what goes as soon as memory is short.
+    cached: &'static str,
+}
+
+const VERSION_1: Version =
+    Version { limit: "memory.limit_in_bytes", used: "memory.usage_in_bytes", cached: "total_inactive_file" };
+const VERSION_2: Version = Version { limit: "memory.max", used: "memory.current", cached: "inactive_file" };
+
+impl Version {
+    fn read(&self, folder: &Path) -> Option<Group> {
+        let number = |name| fs::read_to_string(folder.join(name)).ok()?.trim().parse::<u64>().ok();
+        // "max" is no number, and version 1 has one that no machine has.
+        let limit = number(self.limit).filter(|limit| *limit < 1 << 60)?;
+        let stat = fs::read_to_string(folder.join("memory.stat")).unwrap_or_default();
+        let cached = stat.lines().find_map(|line| line.strip_prefix(self.cached)?.trim().parse::<u64>().ok());
+        let used = number(self.used).unwrap_or(0).saturating_sub(cached.unwrap_or(0));
+        Some(Group { limit, free: limit.saturating_sub(used) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+    const AMPLE: Room =
+        Room { memory_free: u64::MAX, group_free: u64::MAX, directory_bytes: u64::MAX, directory_free: u64::MAX };
+
+    #[test]
+    fn the_scarcest_bounds_it() {
+        let rows = [
+            (Room { memory_free: 400 * MIB, ..AMPLE }, 0, 100, PoolBound::Memory),
+            // What it holds was free before.
+            (Room { memory_free: 300 * MIB, ..AMPLE }, 100, 100, PoolBound::Memory),
+            (Room { group_free: 40 * MIB, memory_free: 400 * MIB, ..AMPLE }, 0, 10, PoolBound::ControlGroup),
+            (Room { directory_bytes: 64 * MIB, directory_free: 64 * MIB, ..AMPLE }, 0, 32, PoolBound::Directory),
+            (Room { directory_bytes: 64 * MIB, directory_free: 8 * MIB, ..AMPLE }, 0, 7, PoolBound::Directory),
+            (Room { directory_bytes: 64 * MIB, directory_free: 0, ..AMPLE }, 32, 28, PoolBound::Directory),
+            (Room { directory_bytes: 0, directory_free: 0, ..AMPLE }, 0, 0, PoolBound::Directory),
+        ];
+        for (room, held, expected, bound) in rows {
+            assert_eq!(room.limit(held * MIB), (expected * MIB, bound), "{room:?}, {held} held");
+        }
+        AMPLE.limit(u64::MAX);
+    }
+
+    #[test]
+    fn it_is_short_when_less_is_free_than_it_holds() {
+        let room = Room { memory_free: 300, group_free: 200, ..AMPLE };
+        assert!(room.is_short(201) && !room.is_short(200));
+        // Cut down to its share it is not short any more: it does not go up and down.
+        let (held, _) = Room { memory_free: 100, ..AMPLE }.limit(300);
+        assert_eq!((held, Room { memory_free: 300, ..AMPLE }.is_short(held)), (100, false));
+    }
+
+    fn write(root: &Path, files: &[(&str, &str)]) {
+        for (path, text) in files {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+    }
+
+    fn found(files: &[(&str, &str)]) -> (u64, u64) {
+        let root = tempfile::tempdir().unwrap();
+        write(root.path(), files);
+        let of = |of: fn(&Group) -> u64| groups(root.path()).iter().map(of).min().unwrap_or(u64::MAX);
+        (of(|group| group.limit), of(|group| group.free))
+    }
+
+    #[test]
+    fn the_control_group_and_those_above_it_count() {
+        let two = [
+            ("proc/self/cgroup", "0::/job/step\n"),
+            ("sys/fs/cgroup/job/memory.max", "1000\n"),
+            ("sys/fs/cgroup/job/memory.current", "700\n"),
+            ("sys/fs/cgroup/job/memory.stat", "anon 100\ninactive_file 50\nactive_file 9\n"),
+            ("sys/fs/cgroup/job/step/memory.max", "max\n"),
+            ("sys/fs/cgroup/job/step/memory.current", "600\n"),
+        ];
+        assert_eq!(found(&two), (1000, 350));
+        let one = [
+            ("proc/self/cgroup", "5:cpu,cpuacct:/\n4:memory:/job\n0::/\n"),
+            ("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "500\n"),
+            ("sys/fs/cgroup/memory/job/memory.usage_in_bytes", "600\n"),
+            ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
+        ];
+        assert_eq!(found(&one), (500, 0));
+        // In a container: the name is the one outside, and the group itself is the root.
+        let inside = [
+            ("proc/self/cgroup", "4:memory:/docker/abc\n"),
+            ("sys/fs/cgroup/memory/memory.limit_in_bytes", "800\n"),
+            ("sys/fs/cgroup/memory/memory.usage_in_bytes", "200\n"),
+            ("sys/fs/cgroup/memory/memory.stat", "total_inactive_file 100\n"),
+        ];
+        assert_eq!(found(&inside), (800, 700));
+        assert_eq!(found(&[]), (u64::MAX, u64::MAX));
+        assert_eq!(found(&[("proc/self/cgroup", "garbage\n::\n7\n")]), (u64::MAX, u64::MAX));
+    }
+
+    #[test]
+    fn memory_is_read_in_kib() {
+        let root = tempfile::tempdir().unwrap();
+        write(root.path(), &[("meminfo", "MemTotal:       2000 kB\nMemAvailable:    1000 kB\n")]);
+        let path = root.path().join("meminfo");
+        assert_eq!(meminfo(&path, "MemAvailable:"), 1000 * 1024);
+        assert_eq!(meminfo(&path, "MemFree:"), u64::MAX);
+        assert_eq!(meminfo(&root.path().join("missing"), "MemTotal:"), u64::MAX);
+    }
+
+    #[test]
+    fn this_machine_tells() {
+        let room = Room::look(Path::new("/dev/shm"));
+        assert!(room.memory_free < u64::MAX && room.directory_bytes < u64::MAX, "{room:?}");
+        assert!(ceiling(Path::new("/dev/shm")) < u64::MAX / 2);
+    }
+
+    #[test]
+    fn bounds_have_numbers() {
+        for bound in PoolBound::ALL {
+            assert_eq!(PoolBound::of_code(bound.code()), bound);
+        }
+        assert_eq!(PoolBound::of_code(200), PoolBound::Set);
+    }
+}

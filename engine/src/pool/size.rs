@@ -1,0 +1,224 @@
+//! The size of a pool that sizes itself: what its members want, within what is free.
+//!
+//! Each member says in a word of its own what its next shard takes. Their sum is needed; `making` gives it memory.
+//! Nobody decides for the others: whoever finds the pool too small makes it larger. The size of a chunk comes out of
+//! the all-reduce at t1, when nobody has a chunk of this job, so that all members have the same.
+
+use super::{Pool, PoolBound, Shared, layout::Constants, map::HUGE_PAGE, room::Room};
+use crate::space::format::BLOCK_BYTES;
+use std::{
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+/// What is free is looked at again after so long, or when more is needed.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// What this process knows of the pool's size.
+#[derive(Debug)]
+pub(super) struct Sizes {
+    /// Of one chunk, the same on all members.
+    pub(super) chunk_bytes: AtomicU64,
+    /// From the first chunk on, so many bytes have their memory, as was checked, and are at hand.
+    pub(super) at_hand: AtomicU64,
+    /// The most that ever had memory: chunks beyond are nobody's.
+    pub(super) seen: AtomicU64,
+    /// The last look at what is free.
+    looked: Mutex<Option<Look>>,
+    /// What is free, as a test has it.
+    #[cfg(test)]
+    pub(super) room: Mutex<Option<Room>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Look {
+    at: Instant,
+    /// At that time.
+    needed: u64,
+    limit: (u64, PoolBound),
+}
+
+/// What the pool is to hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Aim {
+    pub(super) target: u64,
+    /// With less, members could wait for each other for ever.
+    pub(super) least: u64,
+}
+
+impl Sizes {
+    pub(super) fn new(constants: &Constants) -> Sizes {
+        // The tables of one that grows get their memory with its chunks.
+        let seen = if constants.grows() { 0 } else { constants.bytes() };
+        Sizes {
+            chunk_bytes: constants.chunk_bytes.into(),
+            at_hand: 0.into(),
+            seen: seen.into(),
+            looked: Mutex::new(None),
+            #[cfg(test)]
+            room: Mutex::new(None),
+        }
+    }
+}
+
+impl Pool {
+    /// Says what the next shard of this member takes: `bytes`, and room in so many chunks besides.
+    pub(crate) fn want(&self, bytes: u64, chunks: u32) {
+        let entry = self.shared.member_entry();
+        entry.wanted_bytes.store(bytes, Ordering::SeqCst);
+        entry.wanted_chunks.store(chunks, Ordering::SeqCst);
+    }
+
+    /// And `bytes` more.
+    pub(crate) fn want_more(&self, bytes: u64) {
+        let wanted = &self.shared.member_entry().wanted_bytes;
+        wanted.store(wanted.load(Ordering::SeqCst).saturating_add(bytes), Ordering::SeqCst);
+    }
+
+    /// So many bytes are needed and not there.
+    pub(crate) fn lacks(&self) -> u64 {
+        let shared = &*self.shared;
+        let needed = if shared.constants.grows() { shared.needed() } else { shared.constants.bytes() };
+        needed.saturating_sub(shared.sizes.at_hand.load(Ordering::Acquire))
+    }
+
+    /// What the members compare by a maximum at t1: the largest shard, and the complement of the largest chunk that
+    /// the pool has room for.
+    pub(crate) fn chunk_facts(&self) -> [u64; 2] {
+        let shared = &*self.shared;
+        if !shared.constants.grows() {
+            return [0, !u64::MAX];
+        }
+        let room = shared.limit(shared.needed(), Duration::MAX).0.max(shared.open_bytes());
+        let largest = room / (2 * u64::from(shared.constants.members));
+        [shared.member_entry().wanted_bytes.load(Ordering::SeqCst), !largest]
+    }
+
+    /// Gives chunks the size that suits what `chunk_facts` came to over all members: of which the largest shard has
+    /// two, within what the pool takes. Only where no member has a chunk.
+    pub(crate) fn set_chunk(&self, [shard, room]: [u64; 2]) {
+        let shared = &*self.shared;
+        let constants = &shared.constants;
+        if !constants.grows() {
+            return;
+        }
+        let suits = (shard / 2).min(!room).max(BLOCK_BYTES);
+        let chunk = (1 << suits.ilog2()).clamp(constants.chunk_bytes, constants.chunk_bytes_max);
+        shared.sizes.chunk_bytes.store(chunk, Ordering::Release);
+    }
+
+    /// How large it is, and why not larger.
+    pub(crate) fn bound(&self) -> PoolBound {
+        let shared = &*self.shared;
+        if !shared.constants.grows() {
+            return PoolBound::Set;
+        }
+        if shared.holds_all() {
+            return PoolBound::Needed;
+        }
+        shared.looked().map_or(PoolBound::Needed, |look| look.limit.1)
+    }
+
+    /// Lets go of memory that others need, or nobody any more. Between checkpoints; chunks that somebody has stay.
+    pub(crate) fn adapt(&self) {
+        let shared = &*self.shared;
+        if !shared.constants.grows() || !shared.keeps_memory() {
+            return;
+        }
+        let (made, aim) = (shared.made(), shared.aim(Duration::ZERO));
+        let room = shared.room();
+        let to = match () {
+            () if room.is_short(made) => room.limit(made).0.min(aim.target),
+            () if aim.target <= made / 2 => aim.target,
+            () => return,
+        };
+        let to = shared.rounded(to.max(aim.least));
+        if to < made {
+            shared.shrink(to);
+        }
+    }
+}
+
+impl Shared {
+    pub(super) fn chunk_bytes(&self) -> u64 {
+        self.sizes.chunk_bytes.load(Ordering::Acquire)
+    }
+
+    /// Bytes of the chunks that may be taken.
+    pub(super) fn open_bytes(&self) -> u64 {
+        let at_hand = self.sizes.at_hand.load(Ordering::Acquire);
+        // Another member may have made it smaller since.
+        if self.constants.grows() { at_hand.min(self.control().made_bytes.load(Ordering::SeqCst)) } else { at_hand }
+    }
+
+    pub(super) fn open_chunks(&self) -> usize {
+        (self.open_bytes() / self.chunk_bytes()) as usize
+    }
+
+    /// Whether no member waits for another's chunk.
+    pub(super) fn holds_all(&self) -> bool {
+        self.constants.grows() && self.needed() <= self.open_bytes()
+    }
+
+    /// What all members want, in whole chunks. Their words may say anything.
+    fn needed(&self) -> u64 {
+        let chunk = self.chunk_bytes();
+        let wanted = self.member_entries().iter().map(|entry| {
+            let chunks = u64::from(entry.wanted_chunks.load(Ordering::SeqCst));
+            let wanted = entry.wanted_bytes.load(Ordering::SeqCst).div_ceil(chunk).saturating_add(chunks);
+            wanted.saturating_mul(chunk)
+        });
+        wanted.fold(0, u64::saturating_add)
+    }
+
+    /// What it is to hold. `look_age`: how old a look at what is free may be, if no more is needed since.
+    pub(super) fn aim(&self, look_age: Duration) -> Aim {
+        if !self.constants.grows() {
+            let all = self.constants.bytes();
+            return Aim { target: all, least: all };
+        }
+        let least = self.rounded((u64::from(self.constants.members) + 1).saturating_mul(self.chunk_bytes()));
+        let needed = self.needed().max(least);
+        let made = self.made();
+        let within = if needed <= made { needed } else { needed.min(self.limit(needed, look_age).0.max(made)) };
+        Aim { target: self.rounded(within).max(least), least }
+    }
+
+    /// Whole chunks, and whole huge pages where it has any.
+    fn rounded(&self, bytes: u64) -> u64 {
+        let chunks = bytes.checked_next_multiple_of(self.chunk_bytes()).unwrap_or(bytes);
+        let huge = HUGE_PAGE as u64;
+        let whole = if chunks >= huge { chunks.checked_next_multiple_of(huge).unwrap_or(chunks) } else { chunks };
+        whole.min(self.constants.bytes())
+    }
+
+    fn room(&self) -> Room {
+        #[cfg(test)]
+        if let Some(room) = *self.sizes.room.lock().unwrap() {
+            return room;
+        }
+        Room::look(&self.directory)
+    }
+
+    fn looked(&self) -> Option<Look> {
+        *self.sizes.looked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How large it may be. Looks where more than at the last look is `needed`, or that is older than `age_max`.
+    fn limit(&self, needed: u64, age_max: Duration) -> (u64, PoolBound) {
+        if let Some(look) = self.looked()
+            && needed <= look.needed
+            && look.at.elapsed() <= age_max
+        {
+            return look.limit;
+        }
+        let held = if self.keeps_memory() { self.made() } else { 0 };
+        let limit = self.room().limit(held);
+        let look = Look { at: Instant::now(), needed, limit };
+        *self.sizes.looked.lock().unwrap_or_else(PoisonError::into_inner) = Some(look);
+        limit
+    }
+}

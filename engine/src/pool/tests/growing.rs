@@ -1,0 +1,348 @@
+//! Pools that size themselves.
+
+use super::{
+    super::{PoolBound, Record, room::Room, word::State},
+    peer::Peer,
+    *,
+};
+use std::{
+    os::unix::fs::MetadataExt,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
+
+const AMPLE: Room =
+    Room { memory_free: 1 << 40, group_free: 1 << 40, directory_bytes: 1 << 40, directory_free: 1 << 40 };
+
+fn growing(directory: &TempDir, members: u32) -> Pool {
+    let shape = Shape { grows: true, chunk_bytes_max: 4 * CHUNK, ..shape(members, 1024) };
+    let pool = Pool::create(directory.path(), &shape).unwrap();
+    free(&pool, AMPLE);
+    pool
+}
+
+fn joined(directory: &TempDir, pool: &Pool, member: u32) -> Pool {
+    let joined = Pool::join(directory.path(), pool.id(), member).unwrap();
+    free(&joined, AMPLE);
+    joined
+}
+
+/// What `pool` finds free from now on.
+fn free(pool: &Pool, room: Room) {
+    *pool.shared.sizes.room.lock().unwrap() = Some(room);
+}
+
+/// Memory of the chunks.
+fn memory(pool: &Pool) -> u64 {
+    let constants = &pool.shared.constants;
+    let tables = constants.memory_bytes(pool.bytes()) - pool.bytes();
+    (pool.shared.file().metadata().unwrap().blocks() * 512).saturating_sub(tables)
+}
+
+#[test]
+fn it_takes_what_its_members_want_and_grows_with_them() {
+    let directory = super::memory();
+    let first = growing(&directory, 2);
+    let second = joined(&directory, &first, 1);
+    assert_eq!((first.bytes(), memory(&first)), (0, 0), "nothing is wanted");
+    first.want(3 * CHUNK, 0);
+    second.want(CHUNK + 1, 1);
+    first.prepare().unwrap();
+    second.prepare().unwrap();
+    assert_eq!((first.bytes(), second.bytes(), memory(&first)), (6 * CHUNK, 6 * CHUNK, 6 * CHUNK));
+    let chunks = take_all(&second);
+    assert_eq!((chunks.len(), first.bound()), (6, PoolBound::Needed));
+    // While all of it is in use.
+    first.want(10 * CHUNK, 0);
+    first.prepare().unwrap();
+    assert_eq!((first.bytes(), second.bytes(), take_all(&first).len()), (13 * CHUNK, 6 * CHUNK, 7));
+    second.prepare().unwrap();
+    assert_eq!(second.bytes(), 13 * CHUNK);
+    drop(chunks);
+    assert_eq!(take_all(&second).len(), 13);
+    // What is wanted no more stays for the next time.
+    first.want(CHUNK, 0);
+    first.prepare().unwrap();
+    assert_eq!(first.bytes(), 13 * CHUNK);
+    drop((first, second));
+    assert_eq!(files(directory.path()), [""; 0]);
+}
+
+#[test]
+fn it_takes_no_more_than_its_share_of_what_is_free_and_no_less_than_lets_all_go_on() {
+    let rows = [
+        (Room { memory_free: 40 * CHUNK, ..AMPLE }, 10, PoolBound::Memory),
+        (Room { group_free: 24 * CHUNK, ..AMPLE }, 6, PoolBound::ControlGroup),
+        (Room { directory_bytes: 16 * CHUNK, ..AMPLE }, 8, PoolBound::Directory),
+        // One for each member and one more.
+        (Room { memory_free: 0, ..AMPLE }, 4, PoolBound::Memory),
+        (Room { directory_bytes: 0, directory_free: 0, ..AMPLE }, 4, PoolBound::Directory),
+    ];
+    for (room, chunks, bound) in rows {
+        let directory = super::memory();
+        let pool = growing(&directory, 3);
+        free(&pool, room);
+        pool.want(100 * CHUNK, 0);
+        pool.prepare().unwrap();
+        assert_eq!((pool.bytes(), pool.bound()), (chunks * CHUNK, bound), "{room:?}");
+        assert_eq!(take_all(&pool).len() as u64, chunks);
+    }
+    // And never more than its file was laid out for.
+    let directory = super::memory();
+    let pool = growing(&directory, 1);
+    pool.want(u64::MAX, u32::MAX);
+    pool.prepare().unwrap();
+    assert_eq!(pool.bytes(), 1024 * CHUNK);
+}
+
+#[test]
+fn it_gives_back_what_others_need_but_no_chunk_that_is_in_use() {
+    let directory = super::memory();
+    let first = growing(&directory, 2);
+    let second = joined(&directory, &first, 1);
+    first.want(16 * CHUNK, 0);
+    [&first, &second].into_iter().for_each(|pool| pool.prepare().unwrap());
+    first.adapt();
+    assert_eq!(first.bytes(), 16 * CHUNK, "nobody needs it");
+
+    let mut chunks = take_all(&second);
+    let mut last = chunks.pop().unwrap();
+    let mut of_second = take_highest(&mut chunks);
+    [&mut last, &mut of_second].into_iter().for_each(|chunk| chunk.bytes_mut().fill(7));
+    drop(chunks);
+    let indices = [last.index(), of_second.index()];
+    free(&first, Room { memory_free: 8 * CHUNK, ..AMPLE });
+    first.adapt();
+    // A quarter of what was free and what it had.
+    assert_eq!((first.bytes(), second.bytes()), (6 * CHUNK, 6 * CHUNK));
+    let kept = indices.iter().filter(|index| **index >= 6).count() as u64;
+    assert!(kept > 0 && memory(&first) == (6 + kept) * CHUNK, "{kept} {}", memory(&first));
+    assert!([&last, &of_second].iter().all(|chunk| chunk.bytes().iter().all(|byte| *byte == 7)));
+    last.fill(1, 0, CHUNK).unwrap();
+    last.await_turn().unwrap();
+    last.written().unwrap();
+    drop((last, of_second));
+    for pool in [&first, &second] {
+        assert_eq!(take_all(pool).len(), 6, "what was in use is taken no more");
+    }
+
+    free(&first, AMPLE);
+    first.want(17 * CHUNK, 0);
+    [&first, &second].into_iter().for_each(|pool| pool.prepare().unwrap());
+    assert_eq!((take_all(&second).len(), memory(&first)), (17, 17 * CHUNK));
+    // Nor is what nobody wants any more kept for ever.
+    first.want(2 * CHUNK, 0);
+    first.adapt();
+    assert_eq!((first.bytes(), memory(&first)), (3 * CHUNK, 3 * CHUNK));
+}
+
+fn take_highest(chunks: &mut Vec<Chunk>) -> Chunk {
+    let highest = (0..chunks.len()).max_by_key(|at| chunks[*at].index()).unwrap();
+    chunks.remove(highest)
+}
+
+#[test]
+fn chunks_suit_the_largest_shard_and_the_room() {
+    let directory = super::memory();
+    let pool = growing(&directory, 2);
+    let ample = !u64::MAX;
+    let rows = [
+        ([0, ample], 1),
+        ([3 * CHUNK, ample], 1),
+        ([4 * CHUNK, ample], 2),
+        ([100 * CHUNK, ample], 4),
+        ([100 * CHUNK, !(3 * CHUNK)], 2),
+        ([100 * CHUNK, !0], 1),
+    ];
+    for (facts, chunks) in rows {
+        pool.set_chunk(facts);
+        assert_eq!(pool.chunk_bytes(), chunks * CHUNK, "{facts:?}");
+    }
+    pool.want(64 * CHUNK, 0);
+    free(&pool, Room { memory_free: 32 * CHUNK, ..AMPLE });
+    assert_eq!(pool.chunk_facts(), [64 * CHUNK, !(2 * CHUNK)]);
+}
+
+#[test]
+fn a_shard_is_completed_whatever_size_chunks_had_and_the_pool_has_now() {
+    let directory = super::memory();
+    let first = growing(&directory, 2);
+    first.set_chunk([8 * CHUNK, !u64::MAX]);
+    first.want(12 * CHUNK, 0);
+    first.prepare().unwrap();
+    let mut record = Record::create(&first, 0).unwrap();
+    let mut chunks = take_all(&first);
+    let mut chunk = take_highest(&mut chunks);
+    assert_eq!((chunk.index(), chunk.bytes().len() as u64), (2, 4 * CHUNK));
+    chunk.bytes_mut().fill(9);
+    let shard = recording::stage(&mut record, &chunk);
+    shard.seal(&recording::plan()).unwrap();
+    drop(chunks);
+    let complete = |sealed: &[super::super::Sealed], contents| {
+        let held = sealed[0].chunk_of(contents, 0).unwrap().unwrap();
+        assert!(held.iter().all(|byte| *byte == 9));
+    };
+    complete(&first.sealed(0), first.contents());
+    first.want(0, 0);
+    free(&first, Room { memory_free: 0, ..AMPLE });
+    first.adapt();
+    assert!(first.bytes() <= 12 * CHUNK);
+    // A killed member leaves all as it is.
+    let id = first.id();
+    let copy = tempfile::tempdir_in("/dev/shm").unwrap();
+    for name in files(directory.path()) {
+        std::fs::copy(directory.path().join(&name), copy.path().join(&name)).unwrap();
+    }
+    let dead = Pool::open_dead(copy.path(), id).unwrap().unwrap();
+    complete(&dead.staged().unwrap().sealed, dead.contents());
+}
+
+#[test]
+fn what_a_killed_member_made_and_held_is_found_though_nobody_else_had_seen_it() {
+    let directory = super::memory();
+    let first = growing(&directory, 2);
+    first.want(CHUNK, 0);
+    first.prepare().unwrap();
+    let before = take_all(&first);
+    assert_eq!(before.len(), 3);
+    first.shared.member_entries()[1].wanted_bytes.store(8 * CHUNK, Ordering::SeqCst);
+    let mut other = Peer::start("grow", &first);
+    let indices: Vec<u32> = (0..6)
+        .map(|_| {
+            other.tell(&format!("{:?}", State::Full));
+            other.hear().parse().unwrap()
+        })
+        .collect();
+    assert!(indices.iter().all(|index| (3..9).contains(index)), "{indices:?}");
+    assert_eq!(first.bytes(), 3 * CHUNK);
+    other.kill();
+    assert_eq!(first.dead(), [1]);
+    assert!(first.free_of(1) && first.dead().is_empty());
+    first.prepare().unwrap();
+    assert_eq!(take_all(&first).len(), 6);
+    drop(before);
+}
+
+#[test]
+fn who_died_making_or_taking_memory_holds_up_nobody() {
+    for (making, made) in [((1 << 32) + 1, 5 * CHUNK), ((1 << 32) + 1, 0), (2, u64::MAX), (3, 400 * CHUNK)] {
+        let directory = super::memory();
+        let pool = growing(&directory, 2);
+        pool.want(5 * CHUNK, 0);
+        pool.prepare().unwrap();
+        let mut chunks = take_all(&pool);
+        chunks.iter_mut().for_each(|chunk| chunk.bytes_mut().fill(3));
+        let control = pool.shared.control();
+        control.making.store(making, Ordering::SeqCst);
+        control.made_bytes.store(made, Ordering::SeqCst);
+        pool.want(9 * CHUNK, 0);
+        pool.prepare().unwrap();
+        assert!(chunks.iter().all(|chunk| chunk.bytes().iter().all(|byte| *byte == 3)), "{making:#x} {made}");
+        assert_eq!((pool.bytes(), take_all(&pool).len()), (9 * CHUNK, 4));
+    }
+}
+
+/// As fast as they can, for a bounded number of rounds.
+#[test]
+fn members_that_fill_chunks_meet_others_that_make_the_pool_larger_and_smaller() {
+    let directory = super::memory();
+    let first = growing(&directory, 3);
+    let others = [1, 2].map(|member| joined(&directory, &first, member));
+    let ended = AtomicBool::new(false);
+    first.want(3 * CHUNK, 0);
+    thread::scope(|scope| {
+        let filling = others.each_ref().map(|pool| {
+            scope.spawn(move || {
+                for round in 0..1500_u32 {
+                    pool.want(u64::from(round % 7) * CHUNK, 0);
+                    pool.prepare().unwrap();
+                    let mut taken: Vec<Chunk> =
+                        (0..1 + round % 2).map_while(|_| pool.take_now()).map(Result::unwrap).collect();
+                    let mark = (round as u8) ^ (pool.member() as u8) << 7;
+                    taken.iter_mut().for_each(|chunk| chunk.bytes_mut().fill(mark));
+                    assert!(taken.iter().all(|chunk| chunk.bytes().iter().all(|byte| *byte == mark)), "lost or shared");
+                }
+            })
+        });
+        let (first, ended) = (&first, &ended);
+        scope.spawn(move || {
+            while !ended.load(Ordering::Relaxed) {
+                free(first, Room { memory_free: 0, ..AMPLE });
+                first.adapt();
+                free(first, AMPLE);
+                first.prepare().unwrap();
+            }
+        });
+        let done = filling.map(|thread| thread.join());
+        ended.store(true, Ordering::Relaxed);
+        done.into_iter().for_each(|done| done.unwrap());
+    });
+    drop((first, others));
+    assert_eq!(files(directory.path()), [""; 0]);
+}
+
+#[test]
+fn one_for_checkpoints_alone_has_memory_only_for_chunks_in_use() {
+    let directory = super::memory();
+    let shape = Shape { grows: true, held: PoolHeld::Checkpoint, ..shape(2, 64) };
+    let pool = Pool::create(directory.path(), &shape).unwrap();
+    free(&pool, AMPLE);
+    pool.want(8 * CHUNK, 0);
+    pool.prepare().unwrap();
+    assert_eq!((pool.bytes(), memory(&pool)), (8 * CHUNK, 0));
+    let chunks = take_all(&pool);
+    assert_eq!((chunks.len(), memory(&pool)), (8, 8 * CHUNK));
+    drop(chunks);
+    pool.adapt();
+    assert_eq!((pool.bytes(), memory(&pool)), (8 * CHUNK, 0));
+}
+
+#[test]
+fn it_takes_what_a_small_file_system_has_and_refuses_only_if_that_is_nothing() {
+    let Some(small) = SmallMemory::mount("1m") else { return };
+    let shape = Shape { grows: true, bytes: 512 << 10, ..shape(3, 8) };
+    let pool = Pool::create(&small.path, &shape).unwrap();
+    pool.want(64 << 20, 0);
+    pool.prepare().unwrap();
+    assert_eq!((pool.bytes(), pool.bound()), (512 << 10, PoolBound::Directory));
+    drop(pool);
+
+    // Others have taken nearly all.
+    let pool = Pool::create(&small.path, &shape).unwrap();
+    std::fs::write(small.path.join("others"), vec![1; 700 << 10]).unwrap();
+    pool.want(64 << 20, 0);
+    pool.prepare().unwrap();
+    assert_eq!(pool.bytes(), 4 * CHUNK);
+    drop(pool);
+    let pool = Pool::create(&small.path, &shape).unwrap();
+    std::fs::write(small.path.join("others"), vec![1; 900 << 10]).unwrap();
+    pool.want(64 << 20, 0);
+    let error = pool.prepare().unwrap_err();
+    assert!(matches!(error, crate::Error::PoolFull { .. }), "{error}");
+    std::fs::remove_file(small.path.join("others")).unwrap();
+    pool.prepare().unwrap();
+    assert!(pool.bytes() >= 4 * CHUNK);
+}
+
+/// A tmpfs of its own; `None` for who may not mount one.
+struct SmallMemory {
+    path: std::path::PathBuf,
+    _directory: TempDir,
+}
+
+impl SmallMemory {
+    fn mount(size: &str) -> Option<SmallMemory> {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("memory");
+        std::fs::create_dir(&path).unwrap();
+        let words = ["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"];
+        let mounted = std::process::Command::new("mount").args(words).arg(&path).output();
+        mounted.is_ok_and(|output| output.status.success()).then_some(SmallMemory { path, _directory: directory })
+    }
+}
+
+impl Drop for SmallMemory {
+    fn drop(&mut self) {
+        std::process::Command::new("umount").arg(&self.path).status().unwrap();
+    }
+}
