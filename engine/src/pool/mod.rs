@@ -32,7 +32,7 @@ pub(crate) use chunk::Chunk;
 pub(crate) use open::is_in_sight;
 pub(crate) use plan::SealedPlan;
 pub(crate) use record::{Record, ShardRecord};
-pub(crate) use salvage::{Dead, is_refused, list, path, remove, sealed_of};
+pub(crate) use salvage::{Dead, is_refused, is_removable, list, path, remove, sealed_of};
 pub(crate) use sealed::{Contents, Sealed, SealedSegment};
 
 use crate::{config::PoolHeld, device::ByteLocks};

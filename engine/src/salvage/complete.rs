@@ -33,17 +33,11 @@ pub(crate) fn complete(device: &dyn Device, sealed: &Sealed, chunks: Contents<'_
         Standing::Over(why) => return Ok(Outcome::Lost(why)),
         Standing::Open(claim) => *claim,
     };
-    let left: Vec<u32> = (0..).zip(&sealed.segments).filter(|(_, segment)| !segment.done).map(|(i, _)| i).collect();
     // Before a root lets go of anything: what cannot be completed leaves the space as it is.
-    for &segment in &left {
-        if sealed.chunk_of(chunks, segment)?.is_none() {
-            return Ok(Outcome::Lost("some of its bytes are in the pool no longer".to_owned()));
-        }
+    if let Some(why) = lacks(sealed, &manifest, chunks)? {
+        return Ok(Outcome::Lost(why));
     }
-    match sync_outputs(&sealed.plan, &manifest) {
-        Err(error @ Error::OutputShort { .. }) => return Ok(Outcome::Lost(error.to_string())),
-        synced => synced?,
-    }
+    let left = left(sealed);
     let (plan, mut rows) = (&sealed.plan, sealed.read_rows()?);
     ledger.resume(plan.key.lineage)?;
     ledger.free(&allocation, &plan.retained)?;
@@ -80,4 +74,33 @@ pub(crate) fn complete(device: &dyn Device, sealed: &Sealed, chunks: Contents<'_
     let writes = portion.write(allocation.meta.first * BLOCK_BYTES, &meta)?;
     publication.publish(&mut ledger, &manifest, writes)?;
     Ok(Outcome::Completed)
+}
+
+/// What `complete` would make of it now, `Completed` included. Changes nothing.
+pub(crate) fn prospect(device: &dyn Device, sealed: &Sealed, chunks: Contents<'_>) -> Result<Outcome> {
+    Ok(match examine(device, sealed, Access::Read)? {
+        Standing::Elsewhere => Outcome::Elsewhere,
+        Standing::Published => Outcome::WasComplete,
+        Standing::Over(why) => Outcome::Lost(why),
+        Standing::Open(claim) => lacks(sealed, &claim.manifest, chunks)?.map_or(Outcome::Completed, Outcome::Lost),
+    })
+}
+
+/// The segments that are not in the space yet.
+fn left(sealed: &Sealed) -> Vec<u32> {
+    (0..).zip(&sealed.segments).filter(|(_, segment)| !segment.done).map(|(index, _)| index).collect()
+}
+
+/// Why it can never be completed, if something is missing: a chunk, or bytes of an output file, which it makes
+/// durable.
+fn lacks(sealed: &Sealed, manifest: &Manifest, chunks: Contents<'_>) -> Result<Option<String>> {
+    for segment in left(sealed) {
+        if sealed.chunk_of(chunks, segment)?.is_none() {
+            return Ok(Some("some of its bytes are in the pool no longer".to_owned()));
+        }
+    }
+    match sync_outputs(&sealed.plan, manifest) {
+        Err(error @ Error::OutputShort { .. }) => Ok(Some(error.to_string())),
+        synced => synced.map(|()| None),
+    }
 }
