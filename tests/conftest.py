@@ -85,7 +85,7 @@ def left_in_shared_memory(before):
     """
     deadline = time.monotonic() + END_LIMIT_S
     while True:
-        subprocess.run([MAINSTAY, "salvage", "--clean"], stdout=subprocess.DEVNULL, timeout=END_LIMIT_S)
+        subprocess.run([MAINSTAY, "salvage", "--all", "--clean"], stdout=subprocess.DEVNULL, timeout=END_LIMIT_S)
         if not (new := unused_shared_memory() - before) or time.monotonic() > deadline:
             return new
         time.sleep(0.1)

@@ -13,7 +13,7 @@ from mpi import OPENMPI, ROOT
 from programs import build_c, build_cxx, build_fortran
 from test_run import MAINSTAY, RANKS, Run, children, jacobi3d, shell, show  # noqa: F401
 
-LIMIT_S = 60
+LIMIT_S = 300  # for what hangs
 NEVER = 10**9  # steps
 
 
@@ -49,7 +49,7 @@ def test_mainstay_checkpoint_has_a_running_job_save_itself_and_go_on(jacobi3d, t
     with Run("--", *jacobi3d(space, NEVER, "--every", NEVER, "--progress", 10)) as running:
         running.until(r"step 20$")
         for revision in (1, 2):
-            asked = mainstay("checkpoint", space)
+            asked = mainstay("checkpoint", space, "--timeout", "4min")
             assert (asked.returncode, asked.stdout) == (0, f"revision {revision} is complete\n"), asked.stderr
             assert newest(space) == revision
             running.until(r"step \d+$")
@@ -151,8 +151,8 @@ def test_a_second_warning_does_not_end_the_job(tmp_path):
         for _ in range(3):
             running.process.send_signal(signal.SIGUSR1)
             time.sleep(0.2)
-        running.until("^saved$")
-        running.until(r"revision 1 of .* is complete")
+        # It may be seen complete before the program comes to say so.
+        running.until_all("^saved$", r"revision \d+ of .* is complete")
         running.process.send_signal(signal.SIGUSR1)
         running.until("^saved$")
 
@@ -193,11 +193,15 @@ def test_a_time_limit_beyond_all_clocks_is_none(arguments):
 
 
 def test_a_job_saves_itself_before_the_time_limit(jacobi3d, tmp_path):  # noqa: F811
-    space = tmp_path / "space"
-    command = jacobi3d(space, NEVER, "--every", NEVER, "--progress", 1)
-    with Run("--time-limit", "22s", "--margin", "20s", "--", *command) as running:
-        running.until(r"step \d+$")
-        status, output = last_checkpoint(running, space)
+    """It failed where the machine was so busy that the job had not begun when its time was over."""
+    command = jacobi3d(tmp_path / "space", NEVER, "--every", NEVER, "--progress", 1)
+    for seconds in (2, 8, 32, 128):
+        with Run("--time-limit", f"{100 + seconds}s", "--margin", "100s", "--", *command) as running:
+            came_first = running.until(r"step \d+$|the time limit comes near").string
+            if came_first.startswith("step"):
+                status, output = last_checkpoint(running, tmp_path / "space")
+                break
+            running.end()
     assert status != 0 and "the time limit comes near: the job is asked for a last checkpoint" in output, output
     assert "not starting it again" in output and output.count("mainstay: start ") == 1, output
 
@@ -223,7 +227,7 @@ def test_a_margin_beyond_the_time_limit_is_refused_and_the_usual_one_never_is():
     with Run("--time-limit", "5s", "--margin", "5s", *shell("exit 0")) as running:
         status, output = running.end()
     assert status == 2 and "5s" in output and "--margin" in output, output
-    with Run("--time-limit", "8s", "--restarts", 0, *shell("sleep 1; exit 7")) as running:
+    with Run("--time-limit", "100s", "--restarts", 0, *shell("exit 7")) as running:
         assert running.end()[0] == 7
 
 

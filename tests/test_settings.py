@@ -89,6 +89,17 @@ def test_a_file_elsewhere_is_named_by_the_environment(job, scratch):
     assert portion == 8 * MIB
 
 
+@pytest.mark.parametrize("rule", [{}, {"MAINSTAY_EVERY_STEPS": "10"}])
+def test_what_cannot_be_refused_is_told_once(program, scratch, rule):
+    words = [program, "--solo", scratch / "space", *["open", "due:1", "due:2", "close"] * 2]
+    environment = {**os.environ, "MAINSTAY_ROOT": "/opt/mainstay", **rule}
+    done = subprocess.run(words, cwd=scratch, env=environment, capture_output=True, text=True, timeout=LIMIT_S)
+    told = [line for line in done.stderr.splitlines() if line.startswith("mainstay: ")]
+    passed_over, *no_rule = told
+    assert passed_over.startswith("mainstay: MAINSTAY_ROOT is no setting and is passed over"), told
+    assert len(no_rule) == (not rule) and all("no setting says when" in line for line in no_rule), told
+
+
 def test_the_command_shows_what_the_program_is_given(job, scratch):
     (scratch / "mainstay.toml").write_text('portion_bytes = "8 MiB"\n')
     environment = {**os.environ, "MAINSTAY_STAGE": "direct"}

@@ -160,7 +160,7 @@ def test_a_space_that_its_owner_opens_to_a_group_is_read_by_it_and_no_more(fault
     space, mine = home / "space", of_the_other(home)
     with holding(faults, space, NOBODY):
         space.chmod(0o750)
-        for path in space.iterdir():
+        for path in space.glob("layout-*"):
             path.chmod(0o640)
         before = snapshot(space)
         all_denied([*LOOKS, *CHANGES], space, mine)
@@ -172,6 +172,46 @@ def test_a_space_that_its_owner_opens_to_a_group_is_read_by_it_and_no_more(fault
         all_denied(HOLDS, space, mine, group=NOBODY)
     all_denied(CHANGES, space, mine, group=NOBODY)
     assert snapshot(space) == before
+
+
+# Locks a file that it may read, says so, and keeps the lock.
+KEEP_LOCK = """
+import fcntl, os, struct, sys, time
+user = int(sys.argv[1])
+os.setgroups([int(sys.argv[3])]), os.setresgid(user, user, user), os.setresuid(user, user, user)
+lock = os.open(sys.argv[2], os.O_RDONLY)
+fcntl.fcntl(lock, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_RDLCK, 0, 0, 1 << 40, 0))
+print("locked", flush=True)
+time.sleep(60)
+"""
+
+
+def test_who_may_only_look_cannot_keep_a_job_from_starting(faults, home, pools):
+    """The lock file could be read like the others, and locked by whoever may read it."""
+    space = home / "space"
+    assert "= 0 close OK" in as_user(NOBODY, faults, "--solo", space, "open", "save:1", "wait", "close").stdout
+    space.chmod(0o750)
+    for path in space.iterdir():
+        path.chmod(0o640)
+    keep = [sys.executable, "-c", KEEP_LOCK, str(OTHER), space / "lock", str(NOBODY)]
+    with subprocess.Popen(keep, stdout=subprocess.PIPE, text=True) as keeper:
+        try:
+            assert keeper.stdout.readline() == "locked\n"
+            refused = as_user(NOBODY, faults, "--solo", space, "open")
+            told = f"holds a lock for reading on {space}/lock; end it, and take that right away (chmod 600 {space}/lock)"
+            assert "= 0 open IN_USE" in refused.stdout and told in refused.stdout, refused
+            listed = as_user(NOBODY, MAINSTAY, "ls", space, "--json")
+            assert '"in_use": false' in listed.stdout, listed
+        finally:
+            keeper.kill()
+    # Whoever starts takes the right away by itself, and looking needs none.
+    opened = as_user(NOBODY, faults, "--solo", space, "open", "restore", "holds:1", "close")
+    assert "= 0 close OK" in opened.stdout, opened
+    assert modes(space).pop("lock") == "0o600"
+    keep = subprocess.run(keep, capture_output=True, text=True, timeout=60)
+    assert "PermissionError" in keep.stderr and not keep.stdout, keep
+    looked = command("ls {}", space, home, group=NOBODY)
+    assert looked.returncode == 0 and "newest" in looked.stdout, looked
 
 
 # What another user tries on a file of a pool: what came of each.

@@ -2,12 +2,14 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import zipfile
 from pathlib import Path
 
+import maturin
 import pytest
 from jobs import run
 from mpi import ROOT
@@ -95,9 +97,45 @@ def test_the_types_travel(wheel):
     assert {"mainstay/py.typed", "mainstay/_engine.pyi", "mainstay/__init__.py"} <= set(names)
 
 
+def clone(folder):
+    """The repository as it would be cloned with what is in it now, times included: cargo finds nothing changed."""
+    for name in said(["git", "ls-files", "-z"], cwd=ROOT).split("\0"):
+        if name and (ROOT / name).exists():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+    return folder
+
+
+def installs_in(home, folder, *options, **more):
+    said([sys.executable, "-m", "venv", home])
+    pip = [home / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install"]
+    said([*pip, *options, folder / "python"], **more)
+
+
+def test_pip_install_of_a_fresh_clone(scratch):
+    """It ended with "No such data directory": the wheel's metadata is asked for before anything is laid out.
+
+    What cargo has built is shared; the rest is as it comes.
+    """
+    fresh = clone(scratch / "clone")
+    (fresh / "target").mkdir()
+    (fresh / "target" / "release").symlink_to(ROOT / "target" / "release")
+    built = (ROOT / "target" / "release" / "mainstay").stat()
+    # The build backend of this environment, in place of another download of it.
+    (scratch / "packages").mkdir()
+    for path in Path(maturin.__file__).parent, *Path(maturin.__file__).parents[1].glob("maturin-*.dist-info"):
+        (scratch / "packages" / path.name).symlink_to(path)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PYTHONPATH": str(scratch / "packages"), "PATH": path}
+    installs_in(scratch / "home", fresh, "--no-build-isolation", "--no-deps", env=environment)
+    assert said([scratch / "home" / "bin" / "python", "-I", "-c", PROGRAM], cwd=scratch) == "None\n1.0\n"
+    said([scratch / "home" / "bin" / "mainstay", "ls", scratch / "space"])
+    again = (ROOT / "target" / "release" / "mainstay").stat()
+    assert (again.st_ino, again.st_mtime_ns) == (built.st_ino, built.st_mtime_ns), "it was all built again"
+
+
 @pytest.mark.campaign
-def test_pip_install_of_the_folder(scratch):
-    """As a user would, with pip's isolated build."""
-    said([sys.executable, "-m", "venv", scratch / "home"])
-    said([scratch / "home" / "bin" / "python", "-m", "pip", "install", ROOT / "python"], env=os.environ)
+def test_pip_install_of_a_fresh_clone_all_by_itself(scratch):
+    """As a user would, with pip's isolated build and nothing built before."""
+    installs_in(scratch / "home", clone(scratch / "clone"))
     assert said([scratch / "home" / "bin" / "python", "-I", "-c", PROGRAM], cwd=scratch) == "None\n1.0\n"

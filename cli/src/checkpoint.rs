@@ -7,7 +7,7 @@ use crate::{
     exit::{Exit, Failure},
     output,
 };
-use mainstay_engine::SpaceSurvey;
+use mainstay_engine::{SpaceSurvey, printable_path};
 use std::{
     thread,
     time::{Duration, Instant},
@@ -16,7 +16,7 @@ use std::{
 const POLL: Duration = Duration::from_millis(20);
 
 pub fn checkpoint(wanted: &arguments::Checkpoint) -> Result<Exit, Failure> {
-    let space = wanted.space.path.display();
+    let space = printable_path(&wanted.space.path);
     if SpaceSurvey::is_in_use(&wanted.space.path)? == Some(false) {
         return Err(Failure::lost(format!("no job has {space} open: there is nobody to ask for a checkpoint")));
     }

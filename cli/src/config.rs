@@ -6,7 +6,9 @@ use crate::{
     flags, output,
     text::{self, Align},
 };
-use mainstay_engine::{Choice, Config, Resolved, Setting, Shown, Source, Stage, Surroundings, pool_limit};
+use mainstay_engine::{
+    Choice, Config, Resolved, Setting, Shown, Source, Stage, Surroundings, UnknownVariable, pool_limit, printable_path,
+};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -15,19 +17,19 @@ pub fn config(wanted: &arguments::Config) -> Result<Exit, Failure> {
         return flags::flags(wanted);
     }
     let surroundings = Surroundings::here();
-    for (variable, nearest) in surroundings.unknown() {
-        let meant = nearest.map(|nearest| format!("; did you mean {nearest}?")).unwrap_or_default();
-        say(&format!("{variable} is no setting{meant}"));
-    }
     let resolved = Config::resolve_in(&Choice::default(), &surroundings)?;
+    for UnknownVariable { name, nearest, .. } in surroundings.unknown() {
+        let meant = nearest.map(|nearest| format!("; did you mean {nearest}?")).unwrap_or_default();
+        say(&format!("{name} is no setting and is passed over{meant}"));
+    }
     if wanted.json {
-        let file = resolved.file.as_ref().map(|file| file.display().to_string());
+        let file = resolved.file.as_ref().map(|file| file.to_string_lossy().into_owned());
         let settings = resolved.settings.iter().map(ShownSetting::of).collect();
         output::json(&Document { file, settings, pool: Pool::of(&resolved.config) })?;
     } else {
         let file = match &resolved.file {
-            Some(file) => file.display().to_string(),
-            None => format!("none: there is no {}", surroundings.file().0.display()),
+            Some(file) => printable_path(file),
+            None => format!("none: there is no {}", printable_path(&surroundings.file().0)),
         };
         let pool = Pool::of(&resolved.config).map(|pool| format!("\n{}", pool.told())).unwrap_or_default();
         output::text(&format!("file  {file}\n\n{}{pool}", table(&resolved)))?;

@@ -1,6 +1,6 @@
 //! How the command ends: exit codes that scripts can rely on, and messages.
 
-use mainstay_engine::{Error, ErrorKind};
+use mainstay_engine::{Error, ErrorKind, printable};
 use std::{
     io::{self, Write},
     process::ExitCode,
@@ -67,5 +67,5 @@ impl From<io::Error> for Failure {
 /// A line for people, apart from the output. Nobody to read it is no reason to fail.
 pub fn say(message: &str) {
     // In one write: a job that is watched may print to the same place.
-    let _ = io::stderr().write_all(format!("mainstay: {message}\n").as_bytes());
+    let _ = io::stderr().write_all(format!("mainstay: {}\n", printable(message)).as_bytes());
 }

@@ -6,6 +6,7 @@ use crate::{
     exit::{Exit, Failure},
     output,
 };
+use mainstay_engine::printable_path;
 use std::{
     env,
     os::unix::ffi::OsStrExt,
@@ -46,8 +47,8 @@ fn prefix() -> Result<PathBuf, Failure> {
         return Err(failed(format!(
             "there is no include/mainstay.h or no lib/libmainstay.so in {}: this command ({}) was not installed \
              together with the library; use an installed one (`make install`)",
-            prefix.display(),
-            own.display()
+            printable_path(&prefix),
+            printable_path(&own)
         )));
     }
     Ok(prefix.to_owned())

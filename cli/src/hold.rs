@@ -21,6 +21,9 @@ const TRIES: usize = 10;
 
 pub fn hold(wanted: &arguments::Hold) -> Result<Exit, Failure> {
     let expires = wanted.time.map_or(0, expiry);
+    if wanted.dry_run {
+        return would_hold(wanted, expires);
+    }
     // What a killed job had staged counts as well, and may not be completed any more beside a hold.
     salvage::first(&wanted.space.path)?;
     for _ in 0..TRIES {
@@ -43,6 +46,27 @@ pub fn hold(wanted: &arguments::Hold) -> Result<Exit, Failure> {
         "the job that has the space open let go of each revision before the hold counted; nothing is held, try again"
             .to_owned(),
     ))
+}
+
+/// Which revision would be held, and whether there is room for that. What a job at work will say is not known.
+fn would_hold(wanted: &arguments::Hold, expires_unix_ns: u64) -> Result<Exit, Failure> {
+    let survey = SpaceSurvey::open(&wanted.space.path)?;
+    let key = chosen(&survey, wanted.revision)?;
+    if !tend::has_room_for(&wanted.space.path, key)? {
+        return Err(Failure::refused(no_room(&survey, key)));
+    }
+    let counts = !survey.is_at_work();
+    if wanted.space.json {
+        let (space, key) = (survey.path.as_str(), Key::of(key));
+        output::json(&document::Held { space, dry_run: true, counts, hold: None, key })?;
+    } else {
+        let when = if counts { "" } else { ", from the next checkpoint of the job that has the space open on" };
+        let (number, lineage, until) = (key.number, key.lineage.number, in_words(expires_unix_ns));
+        output::text(&format!(
+            "revision {number} (lineage {lineage}) would be held {until}{when}; nothing was changed\n"
+        ))?;
+    }
+    Ok(Exit::Good)
 }
 
 /// The hold that was taken on the revision `key`, and whether it counts already; `None` if the revision was let go
@@ -79,7 +103,7 @@ fn chosen(survey: &SpaceSurvey, number: Option<u64>) -> Result<RevisionKey, Fail
     Ok(revision.key)
 }
 
-fn no_room(survey: &SpaceSurvey, key: RevisionKey) -> String {
+pub fn no_room(survey: &SpaceSurvey, key: RevisionKey) -> String {
     let held: Vec<String> = survey.holds.iter().map(|held| held.hold.number.to_string()).collect();
     let way_out = match held.is_empty() {
         true => String::new(),
@@ -95,7 +119,9 @@ fn no_room(survey: &SpaceSurvey, key: RevisionKey) -> String {
 
 fn tell(wanted: &arguments::Hold, path: &str, hold: &Hold, counts: bool) -> Result<(), Failure> {
     if wanted.space.json {
-        output::json(&document::Held { space: path, counts, hold: document::Hold::of(hold) })?;
+        let key = Key::of(RevisionKey { lineage: hold.lineage, number: hold.number });
+        let hold = Some(document::Hold::of(hold));
+        output::json(&document::Held { space: path, dry_run: false, counts, hold, key })?;
         return Ok(());
     }
     let until = until(hold);
@@ -113,14 +139,24 @@ fn tell(wanted: &arguments::Hold, path: &str, hold: &Hold, counts: bool) -> Resu
 
 /// How long it is to last, in words.
 pub fn until(hold: &Hold) -> String {
-    match hold.expires_unix_ns {
+    in_words(hold.expires_unix_ns)
+}
+
+fn in_words(expires_unix_ns: u64) -> String {
+    match expires_unix_ns {
         0 => "until it is released".to_owned(),
         ns => format!("until {} (UTC)", text::when(ns)),
     }
 }
 
 pub fn release(wanted: &arguments::Release) -> Result<Exit, Failure> {
-    let released = tend::release(&wanted.space.path, wanted.revision)?;
+    let released = match wanted.dry_run {
+        false => tend::release(&wanted.space.path, wanted.revision)?,
+        true => {
+            let holds = SpaceSurvey::open(&wanted.space.path)?.holds.into_iter().map(|held| held.hold);
+            holds.filter(|hold| wanted.revision.is_none_or(|number| hold.number == number)).collect()
+        }
+    };
     if let (Some(number), true) = (wanted.revision, released.is_empty()) {
         let survey = SpaceSurvey::open(&wanted.space.path)?;
         let held: Vec<String> = survey.holds.iter().map(|held| held.hold.number.to_string()).collect();
@@ -128,16 +164,18 @@ pub fn release(wanted: &arguments::Release) -> Result<Exit, Failure> {
         return Err(Failure::lost(format!("nobody holds revision {number} in {}; {held}", survey.path)));
     }
     if wanted.space.json {
-        let path = wanted.space.path.display().to_string();
+        let path = wanted.space.path.to_string_lossy().into_owned();
         output::json(&document::Released {
             space: &path,
+            dry_run: wanted.dry_run,
             released: released.iter().map(document::Hold::of).collect(),
         })?;
     } else if released.is_empty() {
         output::text("nothing was held\n")?;
     } else {
-        let lines = released.iter().map(|hold| format!("revision {} is released{}\n", hold.number, quoted(&hold.note)));
-        output::text(&lines.collect::<String>())?;
+        let is = if wanted.dry_run { "would be" } else { "is" };
+        let line = |hold: &Hold| format!("revision {} {is} released{}\n", hold.number, quoted(&hold.note));
+        output::text(&released.iter().map(line).collect::<String>())?;
     }
     Ok(Exit::Good)
 }

@@ -35,15 +35,30 @@ mod view;
 
 use arguments::{Arguments, Command};
 use clap::Parser;
+use mainstay_engine::is_seen;
 use std::{
+    env,
     process::ExitCode,
     sync::{Arc, atomic::AtomicBool},
 };
 
+/// Wrong usage, or a wish for help. What was typed may be the name of somebody else's file.
+fn refused(error: &clap::Error) -> ExitCode {
+    if env::args_os().all(|word| word.to_str().is_some_and(|word| word.chars().all(is_seen))) {
+        error.exit();
+    }
+    exit::say(error.to_string().trim_end());
+    exit::Exit::Usage.into()
+}
+
 fn main() -> ExitCode {
     // A limit on the size of files is then an error of the write, and what was begun is cleared away.
     let _ = signal_hook::flag::register(nix::libc::SIGXFSZ, Arc::new(AtomicBool::new(false)));
-    let done = match Arguments::parse().command {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return refused(&error),
+    };
+    let done = match arguments.command {
         Command::Ls(wanted) => ls::ls(&wanted),
         Command::Show(wanted) => show::show(&wanted),
         Command::Verify(wanted) => verify::verify(&wanted),

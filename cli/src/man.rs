@@ -6,6 +6,7 @@ use crate::{
     output,
 };
 use clap::{Command, CommandFactory};
+use mainstay_engine::printable_path;
 use std::{fs, io, path::Path};
 
 pub fn man(wanted: &arguments::Man) -> Result<Exit, Failure> {
@@ -16,7 +17,7 @@ pub fn man(wanted: &arguments::Man) -> Result<Exit, Failure> {
         None => output::bytes(&page(&command)?)?,
         Some(directory) => write(&command, directory).map_err(|e| Failure {
             exit: Exit::System,
-            message: format!("writing the manual pages to {} failed: {e}", directory.display()),
+            message: format!("writing the manual pages to {} failed: {e}", printable_path(directory)),
         })?,
     }
     Ok(Exit::Good)

@@ -1,21 +1,38 @@
 //! Writing to standard output. A reader that went away (`mainstay ls | head -1`) has what it wanted.
+//!
+//! What must hold: whatever a space, a file or its name holds, a terminal is only ever given what can be seen.
 
+use mainstay_engine::{is_seen, printable};
 use serde::Serialize;
 use std::io::{self, Write};
 
+/// A page: lines as they are meant, and no other character that does not show.
 pub fn text(text: &str) -> io::Result<()> {
-    ignore_gone(write_all(text.as_bytes()))
+    let lines: Vec<_> = text.split('\n').map(printable).collect();
+    ignore_gone(write_all(lines.join("\n").as_bytes()))
 }
 
-/// Bytes as they are, such as a path of any characters.
+/// Bytes as they are, such as a path of any characters, for the program that reads them.
 pub fn bytes(bytes: &[u8]) -> io::Result<()> {
     ignore_gone(write_all(bytes))
 }
 
 pub fn json(document: &impl Serialize) -> io::Result<()> {
-    let mut bytes = serde_json::to_vec_pretty(document)?;
-    bytes.push(b'\n');
-    ignore_gone(write_all(&bytes))
+    let text = serde_json::to_string_pretty(document)?;
+    ignore_gone(write_all((json_seen(&text) + "\n").as_bytes()))
+}
+
+/// The same document. What does not show is inside its texts, where JSON has an escape for each character.
+fn json_seen(document: &str) -> String {
+    let mut seen = String::with_capacity(document.len());
+    for c in document.chars() {
+        match c {
+            '\n' => seen.push(c),
+            _ if is_seen(c) => seen.push(c),
+            _ => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| seen += &format!("\\u{unit:04x}")),
+        }
+    }
+    seen
 }
 
 fn write_all(bytes: &[u8]) -> io::Result<()> {
@@ -28,5 +45,20 @@ fn ignore_gone(written: io::Result<()>) -> io::Result<()> {
     match written {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_stays_the_same_and_shows_all_its_characters() {
+        let text = "\u{1b}[31m \u{7} \u{7f}\n\u{202e}\u{200b} \u{e0001} \"größe\" \u{9b}";
+        let document = serde_json::to_string_pretty(&[text]).unwrap();
+        let seen = json_seen(&document);
+        assert!(seen.chars().all(|c| c == '\n' || is_seen(c)), "{seen:?}");
+        assert!(seen.contains("\\u202e\\u200b \\udb40\\udc01 \\\"größe\\\""), "{seen}");
+        assert_eq!(serde_json::from_str::<Vec<String>>(&seen).unwrap(), [text]);
     }
 }

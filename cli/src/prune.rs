@@ -4,11 +4,11 @@ use crate::{
     arguments,
     document::{self, Key, PrunedRevision},
     exit::{Exit, Failure, say},
-    output, progress, salvage,
+    output, progress, salvage, staged,
     text::{self, Align},
 };
 use mainstay_engine::{
-    SpaceSurvey,
+    SpaceSurvey, printable,
     tend::{self, Fate, Pruned, Reason, Rules},
     unix_ns,
 };
@@ -26,8 +26,9 @@ pub fn prune(wanted: &arguments::Prune) -> Result<Exit, Failure> {
     }
     let survey = SpaceSurvey::open(&wanted.space.path)?;
     survey.damage.iter().for_each(|what| say(what));
+    let staged = if wanted.dry_run { staged::of(&survey, &wanted.space.path) } else { Vec::new() };
     let Pruned { fates, layouts_removed } = if wanted.dry_run {
-        Pruned { fates: tend::fates(&survey, &rules), layouts_removed: Vec::new() }
+        tend::prunable(&survey, &rules)
     } else {
         let bar = progress::of_count(survey.portions.len() as u64);
         bar.set_message("portions");
@@ -41,8 +42,9 @@ pub fn prune(wanted: &arguments::Prune) -> Result<Exit, Failure> {
         output::json(&document::Prune { space, dry_run, revisions, layouts_removed })?;
     } else {
         let page = if fates.is_empty() { "no revision\n".to_owned() } else { page(wanted.dry_run, &fates) };
-        let removed = layouts_removed.iter().map(|file| format!("{file} was empty and is removed\n"));
-        output::text(&(page + &removed.collect::<String>()))?;
+        let is = if wanted.dry_run { "would be empty and" } else { "was empty and is" };
+        let removed = layouts_removed.iter().map(|file| format!("{} {is} removed\n", printable(file)));
+        output::text(&(staged::lines(&staged) + &removed.collect::<String>() + &page))?;
     }
     Ok(Exit::Good)
 }

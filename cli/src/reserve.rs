@@ -10,6 +10,7 @@ use crate::{
 use mainstay_engine::{
     Choice, Config, SpaceSurvey, Value,
     device::{Allocate, FileSystem, Stripes},
+    printable, printable_path,
     tend::{self, Reservation, Reserved, ShardSize},
 };
 use std::{ffi::OsStr, fs, path::Path};
@@ -24,8 +25,12 @@ pub fn reserve(arguments::Reserve { room: wanted }: &arguments::Reserve) -> Resu
         return Err(usage("say how large the shards are: --per-rank, --like, --sizes or --sizes-from"));
     };
     let reservation = placed(reservation, &wanted.placing, &config);
-    let reserved = with_bar(&reservation, |progress| tend::reserve(&wanted.space.path, &reservation, progress))?;
-    tell(&wanted.space, &reservation, &reserved)
+    let path = &wanted.space.path;
+    let reserved = match wanted.dry_run {
+        true => tend::reservable(path, &reservation)?,
+        false => with_bar(&reservation, |progress| tend::reserve(path, &reservation, progress))?,
+    };
+    tell(wanted, &reservation, &reserved)
 }
 
 pub fn grow(arguments::Grow { room: wanted }: &arguments::Grow) -> Result<Exit, Failure> {
@@ -39,12 +44,17 @@ pub fn grow(arguments::Grow { room: wanted }: &arguments::Grow) -> Result<Exit, 
             return Err(usage("say what is to grow: --ranks, --per-rank, --like, --sizes or --sizes-from"));
         }
     };
-    // What a killed job had staged counts too: without it an old layout may seem to hold nothing.
-    salvage::first(path)?;
+    if !wanted.dry_run {
+        // What a killed job had staged counts too: without it an old layout may seem to hold nothing.
+        salvage::first(path)?;
+    }
     let reservation = placed(reservation, &wanted.placing, &config);
     tell_small(path, &reservation, config.keep);
-    let reserved = with_bar(&reservation, |progress| tend::grow(path, &reservation, progress))?;
-    tell(&wanted.space, &reservation, &reserved)
+    let reserved = match wanted.dry_run {
+        true => tend::growable(path, &reservation)?,
+        false => with_bar(&reservation, |progress| tend::grow(path, &reservation, progress))?,
+    };
+    tell(wanted, &reservation, &reserved)
 }
 
 /// Says which portion will have less room than shards like the newest need. The state may have shrunk.
@@ -139,7 +149,7 @@ fn sized(
 
 /// Sizes, apart by white space or commas.
 fn read_list(path: &Path) -> Result<Vec<u64>, Failure> {
-    let failed = |why: String| usage(&format!("{}: {why}", path.display()));
+    let failed = |why: String| usage(&format!("{}: {why}", printable_path(path)));
     let length = fs::metadata(path).map_err(|e| failed(e.to_string()))?.len();
     if length > LIST_BYTES_MAX {
         return Err(failed(format!("{length} bytes are too long for a list of sizes")));
@@ -160,26 +170,31 @@ fn with_bar<T>(reservation: &Reservation, work: impl FnOnce(&dyn Fn(u64)) -> T) 
     done
 }
 
-fn tell(space: &arguments::Space, wanted: &Reservation, reserved: &Reserved) -> Result<Exit, Failure> {
-    let path = space.path.display().to_string();
+fn tell(room: &arguments::Room, wanted: &Reservation, reserved: &Reserved) -> Result<Exit, Failure> {
+    let (space, dry_run) = (&room.space, room.dry_run);
+    let path = space.path.to_string_lossy().into_owned();
     if space.json {
         output::json(&document::Reserve {
             space: &path,
+            dry_run,
             file_system: reserved.file_system.name(),
             stripe_bytes: reserved.stripe_bytes,
             stripes_in_effect: wanted.stripes.is_chosen().then(|| reserved.file_system.has_stripes()),
-            lazy_io: reserved.is_lazy(),
+            lazy_io: (!dry_run).then(|| reserved.is_lazy()),
             files: reserved.files.iter().map(ReservedFile::of).collect(),
             layouts_removed: &reserved.removed,
         })?;
     } else {
-        output::text(&page(&path, reserved))?;
+        output::text(&page(&path, reserved, dry_run))?;
+    }
+    if dry_run {
+        return Ok(Exit::Good);
     }
     remarks(wanted, reserved).iter().for_each(|remark| say(remark));
     Ok(Exit::Good)
 }
 
-fn page(path: &str, reserved: &Reserved) -> String {
+fn page(path: &str, reserved: &Reserved, dry_run: bool) -> String {
     let columns = [
         ("file", Align::Left),
         ("ranks", Align::Right),
@@ -196,7 +211,7 @@ fn page(path: &str, reserved: &Reserved) -> String {
             file.allocated_bytes.map_or("?".to_owned(), text::bytes),
         ]
     });
-    let mut page = format!("space   {path}\n");
+    let mut page = format!("space   {}\n", printable(path));
     if reserved.stripe_bytes > 0 {
         let stripe = text::bytes(reserved.stripe_bytes);
         page += &format!("stripe  {stripe}: portions and slots begin on one each\n");
@@ -206,7 +221,11 @@ fn page(path: &str, reserved: &Reserved) -> String {
     }
     page += "\n";
     page += &text::table(&columns, rows);
-    reserved.removed.iter().for_each(|file| page += &format!("{file} held nothing and is removed\n"));
+    let removed = if dry_run { "holds nothing and would be removed" } else { "held nothing and is removed" };
+    reserved.removed.iter().for_each(|file| page += &format!("{} {removed}\n", printable(file)));
+    if dry_run {
+        page += "nothing was changed, and the file system was not asked whether it grants so much\n";
+    }
     page
 }
 

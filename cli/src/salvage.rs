@@ -8,7 +8,7 @@ use crate::{
     text::{self, Align},
 };
 use mainstay_engine::{
-    Choice, Config,
+    Choice, Config, printable_path,
     tend::{self, SalvageFate, Salvaged},
 };
 use std::path::{Path, PathBuf};
@@ -18,12 +18,16 @@ pub fn salvage(wanted: &arguments::Salvage) -> Result<Exit, Failure> {
         Some(directory) => directory.clone(),
         None => pool_directory()?,
     };
-    let salvaged = tend::salvage(&directory, wanted.space.as_deref(), wanted.clean)?;
+    // Whoever names no space is told of all before any is written to.
+    let dry_run = wanted.dry_run || (wanted.space.is_none() && !wanted.all);
+    let go_over = if dry_run { tend::salvageable } else { tend::salvage };
+    let salvaged = go_over(&directory, wanted.space.as_deref(), wanted.clean)?;
     if wanted.json {
-        let shards = salvaged.shards.iter().map(SalvagedShard::of).collect();
-        let pool_directory = directory.display().to_string();
+        let shards = salvaged.shards.iter().map(|shard| SalvagedShard::of(shard, dry_run)).collect();
+        let pool_directory = directory.to_string_lossy().into_owned();
         output::json(&document::Salvage {
             pool_directory,
+            dry_run,
             shards,
             incomplete: salvaged.incomplete.iter().map(Incomplete::of).collect(),
             pools_removed: salvaged.removed,
@@ -31,9 +35,12 @@ pub fn salvage(wanted: &arguments::Salvage) -> Result<Exit, Failure> {
             left: salvaged.left.iter().map(PoolLeft::of).collect(),
         })?;
     } else {
-        output::text(&page(&salvaged))?;
+        output::text(&page(&salvaged, dry_run))?;
+        if dry_run && !salvaged.shards.is_empty() | (salvaged.removed > 0) {
+            output::text(&how_to(wanted))?;
+        }
     }
-    Ok(exit(&salvaged))
+    Ok(if dry_run { Exit::Good } else { exit(&salvaged) })
 }
 
 /// For commands whose new lineage would end the claim: completes what can be completed in `space`. Refuses if
@@ -77,32 +84,39 @@ pub fn pool_directory() -> Result<PathBuf, Failure> {
     Ok(Config::resolve(&Choice::default())?.config.pool_directory)
 }
 
-fn page(salvaged: &Salvaged) -> String {
+fn how_to(wanted: &arguments::Salvage) -> String {
+    let of = wanted.space.as_ref().map_or("--all".to_owned(), |space| printable_path(space));
+    let clean = if wanted.clean { " --clean" } else { "" };
+    format!("nothing was changed: mainstay salvage {of}{clean}\n")
+}
+
+fn page(salvaged: &Salvaged, dry_run: bool) -> String {
     let columns = [
         ("revision", Align::Right),
         ("lineage", Align::Right),
         ("shard", Align::Right),
         ("space", Align::Left),
-        ("what became of it", Align::Left),
+        (if dry_run { "what would become of it" } else { "what became of it" }, Align::Left),
     ];
     let rows = salvaged.shards.iter().map(|shard| {
         vec![
             shard.key.number.to_string(),
             shard.key.lineage.number.to_string(),
             shard.shard.to_string(),
-            shard.space.display().to_string(),
-            words(&shard.fate),
+            printable_path(&shard.space),
+            words(&shard.fate, dry_run),
         ]
     });
     let table = if salvaged.shards.is_empty() { String::new() } else { text::table(&columns, rows) + "\n" };
     let incomplete: String = salvaged.incomplete.iter().map(lack).collect();
     let left: String =
-        salvaged.left.iter().map(|left| format!("left: {}: {}\n", left.pool.display(), left.why)).collect();
+        salvaged.left.iter().map(|left| format!("left: {}: {}\n", printable_path(&left.pool), left.why)).collect();
     let count = match salvaged.left.len() {
         0 => String::new(),
         count => format!("; {} left", pools(count)),
     };
-    format!("{table}{incomplete}{left}{} removed{count}\n", pools(salvaged.removed))
+    let removed = if dry_run { "would be removed" } else { "removed" };
+    format!("{table}{incomplete}{left}{} {removed}{count}\n", pools(salvaged.removed))
 }
 
 fn lack(revision: &tend::Incomplete) -> String {
@@ -119,7 +133,7 @@ fn lack(revision: &tend::Incomplete) -> String {
          if another node staged them, salvage there\n",
         revision.key.number,
         revision.key.lineage.number,
-        revision.space.display(),
+        printable_path(&revision.space),
         revision.shard_count,
         missing.join(", ")
     )
@@ -129,8 +143,9 @@ fn pools(count: usize) -> String {
     if count == 1 { "1 pool".to_owned() } else { format!("{count} pools") }
 }
 
-fn words(fate: &SalvageFate) -> String {
+fn words(fate: &SalvageFate, dry_run: bool) -> String {
     match fate {
+        SalvageFate::Completed if dry_run => "can be completed".to_owned(),
         SalvageFate::Completed => "completed".to_owned(),
         SalvageFate::WasComplete => "was complete".to_owned(),
         SalvageFate::Lost(why) => format!("lost: {why}"),
@@ -155,7 +170,7 @@ impl Incomplete {
     fn of(revision: &tend::Incomplete) -> Incomplete {
         let missing = revision.missing.iter().map(|missing| Missing { from: missing.start, below: missing.end });
         Incomplete {
-            space: revision.space.display().to_string(),
+            space: revision.space.to_string_lossy().into_owned(),
             key: Key::of(revision.key),
             shards: revision.shard_count,
             missing: missing.collect(),
@@ -165,13 +180,14 @@ impl Incomplete {
 
 impl PoolLeft {
     fn of(left: &tend::PoolLeft) -> PoolLeft {
-        PoolLeft { pool: left.pool.display().to_string(), why: left.why.clone() }
+        PoolLeft { pool: left.pool.to_string_lossy().into_owned(), why: left.why.clone() }
     }
 }
 
 impl SalvagedShard {
-    fn of(shard: &tend::SalvagedShard) -> SalvagedShard {
+    fn of(shard: &tend::SalvagedShard, dry_run: bool) -> SalvagedShard {
         let (fate, why) = match &shard.fate {
+            SalvageFate::Completed if dry_run => ("completable", None),
             SalvageFate::Completed => ("completed", None),
             SalvageFate::WasComplete => ("was_complete", None),
             SalvageFate::Lost(why) => ("lost", Some(why.clone())),
@@ -180,7 +196,7 @@ impl SalvagedShard {
             SalvageFate::Failed(why) => ("failed", Some(why.clone())),
         };
         SalvagedShard {
-            space: shard.space.display().to_string(),
+            space: shard.space.to_string_lossy().into_owned(),
             key: Key::of(shard.key),
             shard: shard.shard,
             fate,

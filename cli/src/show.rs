@@ -9,7 +9,7 @@ use crate::{
     output, phases, staged,
     text::{self, Align},
 };
-use mainstay_engine::{RevisionSurvey, SpaceSurvey};
+use mainstay_engine::{RevisionSurvey, SpaceSurvey, printable};
 
 /// How often the space is looked at again when a running job lets go of what is being read.
 const TRIES: usize = 10;
@@ -80,7 +80,7 @@ fn space(survey: &SpaceSurvey) -> String {
         (Some(false), false) => "not closed in order: the last job died, or was stopped",
         (None, _) => "not known, for lack of the right to read its lock",
     };
-    let mut page = format!("space   {}\nstate   {state}\n", survey.path);
+    let mut page = format!("space   {}\nstate   {state}\n", printable(&survey.path));
     for layout in &survey.layouts {
         let header = &layout.header;
         let (here, of) = (header.portions.len(), header.ranks);
@@ -92,7 +92,7 @@ fn space(survey: &SpaceSurvey) -> String {
         };
         page += &format!(
             "layout  {}: {here} portions of {of} ranks, {size} each, a file of {}, made {} (UTC), id {}\n",
-            layout.file,
+            printable(&layout.file),
             text::bytes(header.file_bytes),
             text::when(header.created_unix_ns),
             text::id(&header.layout_id),

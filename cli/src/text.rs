@@ -1,6 +1,7 @@
 //! Numbers, times and tables as people read them.
 
 use comfy_table::{CellAlignment, Table, presets};
+use mainstay_engine::printable;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -68,17 +69,10 @@ pub fn id(id: &[u8; 16]) -> String {
     crate::document::hex(id)[..8].to_owned()
 }
 
-/// A text from a space in one line: a control character could do anything to a terminal.
+/// The beginning of a text from a space, in one line.
 pub fn line(text: &str) -> String {
     const CHARACTERS_MAX: usize = 100;
-    let mut line: String = text
-        .chars()
-        .take(CHARACTERS_MAX)
-        .flat_map(|c| match c.is_control() {
-            true => c.escape_default().collect::<Vec<_>>(),
-            false => vec![c],
-        })
-        .collect();
+    let mut line = printable(&text.chars().take(CHARACTERS_MAX).collect::<String>()).into_owned();
     if text.chars().nth(CHARACTERS_MAX).is_some() {
         line.push('…');
     }
@@ -94,6 +88,7 @@ pub enum Align {
 /// Lines of a table below its head, each indented.
 pub fn table(columns: &[(&str, Align)], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
+    let rows = rows.into_iter().map(|row| row.into_iter().map(|cell| printable(&cell).into_owned()));
     table.load_style(presets::NOTHING).set_header(columns.iter().map(|(name, _)| *name)).add_rows(rows);
     for (column, (_, align)) in table.column_iter_mut().zip(columns) {
         column.set_padding((1, 1)).set_cell_alignment(match align {

@@ -1,7 +1,7 @@
 //! Files that appear whole or not at all: written in a folder beside their place, and named at the end.
 
 use crate::exit::{Exit, Failure};
-use mainstay_engine::{SpaceSurvey, space, unix_ns};
+use mainstay_engine::{SpaceSurvey, printable_path, space, unix_ns};
 use std::{
     collections::BTreeSet,
     ffi::OsStr,
@@ -19,7 +19,7 @@ pub struct Unfinished {
 }
 
 fn failed(doing: &str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
-    let what = format!("{doing} {}", path.display());
+    let what = format!("{doing} {}", printable_path(path));
     move |error| Failure { exit: Exit::System, message: format!("{what} failed: {error}") }
 }
 
@@ -80,11 +80,11 @@ impl Unfinished {
 /// An error if one of `names` is there already, unless it may be replaced, or is one of a space's own files.
 pub fn refuse_existing(target: &Path, names: &[PathBuf], force: bool) -> Result<(), Failure> {
     if let Some(path) = names.iter().map(|name| target.join(name)).find(|path| is_of_space(path)) {
-        return Err(Failure::refused(format!("{} is a file of the space that lies there", path.display())));
+        return Err(Failure::refused(format!("{} is a file of the space that lies there", printable_path(&path))));
     }
     let there = names.iter().map(|name| target.join(name)).find(|path| !force && path.symlink_metadata().is_ok());
     there.map_or(Ok(()), |path| {
-        Err(Failure::refused(format!("{} is there already; --force replaces such files", path.display())))
+        Err(Failure::refused(format!("{} is there already; --force replaces such files", printable_path(&path))))
     })
 }
 

@@ -88,11 +88,22 @@ fn config_refuses_what_a_session_refuses() {
 #[test]
 fn config_names_variables_that_are_no_settings() {
     let folder = TempDir::new().unwrap();
-    let ran = mainstay(folder.path(), &[("MAINSTAY_KEEPS", "3"), ("MAINSTAY_MY_OWN", "x")], &["config"]);
+    let ran = mainstay(folder.path(), &[("MAINSTAY_PORT", "3"), ("MAINSTAY_MY_OWN", "x")], &["config"]);
     assert_eq!(ran.code, 0);
-    let expected = "mainstay: MAINSTAY_KEEPS is no setting; did you mean MAINSTAY_KEEP?\n\
-                    mainstay: MAINSTAY_MY_OWN is no setting\n";
+    let expected = "mainstay: MAINSTAY_MY_OWN is no setting and is passed over\n\
+                    mainstay: MAINSTAY_PORT is no setting and is passed over; did you mean MAINSTAY_PORTION_BYTES?\n";
     assert_eq!(ran.err, expected);
+}
+
+#[test]
+fn a_misspelt_variable_is_refused_by_config_and_before_a_job_is_run() {
+    let folder = TempDir::new().unwrap();
+    let misspelt = [("MAINSTAY_EVERY_SECOND", "10")];
+    let words = ["MAINSTAY_EVERY_SECOND: ", "did you mean MAINSTAY_EVERY_SECONDS?"];
+    mainstay(folder.path(), &misspelt, &["config"]).refused(2, &words);
+    let ran = mainstay(folder.path(), &misspelt, &["run", "--", "touch", "started"]);
+    ran.refused(2, &words);
+    assert!(!folder.path().join("started").exists());
 }
 
 /// The command as if it had been installed to `prefix`.

@@ -2,6 +2,7 @@
 //! to do. An error never means that the program's state or an earlier revision was harmed, except
 //! where `restore` says that the regions are undefined.
 
+use crate::printable::printable;
 use std::{io, ops::Range, sync::Arc};
 
 pub type Result<T> = std::result::Result<T, Error>;
@@ -47,13 +48,13 @@ pub enum Error {
 
     #[error(
         "the pool, or what is recorded beside it, needs {needed} bytes more in {path}, where {available} bytes are free; \
-         set a smaller pool_bytes or give {path} more memory; where a killed job's pool fills it, `mainstay salvage` saves \
-         what is in it and frees the memory"
+         set a smaller pool_bytes or give {path} more memory; where a killed job's pool fills it, `mainstay salvage --all` \
+         saves what is in it and frees the memory"
     )]
     PoolFull { path: String, needed: u64, available: u64 },
 
     #[error(
-        "the pool {path} cannot be used: {why}; end the job and start it again; `mainstay salvage --clean` removes what \
+        "the pool {path} cannot be used: {why}; end the job and start it again; `mainstay salvage --all --clean` removes what \
          is left of it"
     )]
     PoolRefused { path: String, why: String },
@@ -295,7 +296,7 @@ pub(crate) fn named<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String
     const NAMES_MAX: usize = 10;
     let more = (names.len() > NAMES_MAX).then_some("and more");
     let there: Vec<&str> = names.take(NAMES_MAX).chain(more).collect();
-    if there.is_empty() { "none".to_owned() } else { there.join(", ") }
+    if there.is_empty() { "none".to_owned() } else { printable(&there.join(", ")).into_owned() }
 }
 
 /// Shards or ranks in a message, `what` they are.

@@ -18,7 +18,9 @@ pub mod model;
 mod mutant;
 mod place;
 mod pool;
+mod printable;
 mod reader;
+mod remark;
 mod restore;
 mod salvage;
 mod session;
@@ -30,12 +32,14 @@ pub use capture::{Region, check_name};
 pub use clock::unix_ns;
 pub use commit::RevisionKey;
 pub use config::{
-    Choice, Config, Interval, KEYS, Key, PoolHeld, Resolved, Setting, Shown, Signal, Source, Start, Surroundings, Value,
+    Choice, Config, Interval, KEYS, Key, PoolHeld, Resolved, Setting, Shown, Signal, Source, Start, Surroundings,
+    UnknownVariable, Value,
 };
 pub use error::{Error, ErrorKind, Result};
 #[cfg(feature = "mutants")]
 pub use mutant::{Mutant, activate};
 pub use pool::{PoolBound, pool_limit};
+pub use printable::{is_seen, printable, printable_path};
 pub use reader::Reader;
 pub use restore::{
     HoldState, HoldSurvey, LayoutSurvey, NewestShard, PortionSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey, Verified,

@@ -343,14 +343,55 @@ fn what_is_no_readable_file_is_refused() {
 #[test]
 fn variables_that_are_no_settings_are_found() {
     let place = Place::new()
-        .set("MAINSTAY_KEEPS", "3")
+        .set("MAINSTAY_PORT", "3")
         .set("MAINSTAY_OWN", "mine")
+        .set("MAINSTAY_EMPTY", "")
         .set("MAINSTAY_CONFIG", "")
+        .set("MAINSTAY_NODE", "a")
         .set("MAINSTAY_RUN_REPORT", "/tmp/report")
         .set("MAINSTAY_KEEP", "3");
     assert_eq!(place.config().keep, 3);
-    let expected = [("MAINSTAY_KEEPS", Some("MAINSTAY_KEEP".to_owned())), ("MAINSTAY_OWN", None)];
-    assert_eq!(place.surroundings.unknown(), expected);
+    let found: Vec<(&str, Option<String>)> =
+        place.surroundings.unknown().into_iter().map(|unknown| (unknown.name, unknown.nearest)).collect();
+    assert_eq!(found, [("MAINSTAY_OWN", None), ("MAINSTAY_PORT", Some("MAINSTAY_PORTION_BYTES".to_owned()))]);
+}
+
+/// It counted for nothing, and the job ran without a checkpoint.
+#[test]
+fn a_variable_that_must_be_meant_as_a_setting_is_refused() {
+    for (wrong, meant) in [
+        ("EVERY_SECOND", "EVERY_SECONDS"),
+        ("EVERY_STEP", "EVERY_STEPS"),
+        ("EVREY_SECONDS", "EVERY_SECONDS"),
+        ("EVERY", "EVERY_STEPS"),
+        ("every_seconds", "EVERY_SECONDS"),
+        ("KEEPS", "KEEP"),
+        ("POOL_SIZE", "POOL_BYTES"),
+        ("POOL_DIR", "POOL_DIRECTORY"),
+        ("THREADS", "IO_THREADS"),
+        ("MTBF", "MTBF_SECONDS"),
+        ("CHECKPOINT_SIG", "CHECKPOINT_SIGNAL"),
+        ("CONF", "CONFIG"),
+        ("NODE_", "NODE"),
+    ] {
+        let meant = format!("did you mean MAINSTAY_{meant}?");
+        let variable = format!("MAINSTAY_{wrong}");
+        Place::new().set(&variable, "1").refuses(&[&variable, "no such setting", &meant, "Unset it"]);
+        assert_eq!(Place::new().set(&variable, "").config(), Config::default(), "an empty variable is none");
+    }
+}
+
+/// What module systems and other programs set is none of ours.
+#[test]
+fn variables_of_others_are_no_reason_to_refuse() {
+    let names = "ROOT HOME DIR BASE PREFIX BIN LIB LIB64 LIBDIR LIBRARIES INC INCLUDE INCLUDE_DIR VERSION PATH MAN DOC SHARE \
+                 SRC INSTALL INSTALL_DIR MODULE MODULEFILE MODULE_PATH MPI COMPILER ARCH DEBUG VERBOSE LOG LOGFILE LEVEL \
+                 LICENSE CFLAGS LDFLAGS PKGCONFIG PYTHON_PATH CMAKE_DIR USER GROUP PROJECT PARTITION ACCOUNT QUEUE JOBID \
+                 DATA TEST SEED SITE STACK ENV HOST PORT NAME TITLE TYPE MODE SIZE TARGET BUILD RELEASE SCRATCH WORK";
+    let names: Vec<String> = names.split_whitespace().map(|name| format!("MAINSTAY_{name}")).collect();
+    let place = names.iter().fold(Place::new(), |place, name| place.set(name, "/opt"));
+    assert_eq!(place.config(), Config::default());
+    assert_eq!(place.surroundings.unknown().len(), names.len());
 }
 
 #[test]

@@ -478,6 +478,7 @@ static void run(const char *command) {
   else if (IS("fill")) fill(strtoull(value, NULL, 0));
   else if (IS("holds")) holds(strtoull(value, NULL, 0));
   else if (IS("save")) fill(strtoull(value, NULL, 0)), said("checkpoint", mainstay_checkpoint(session, NULL));
+  else if (IS("due")) said("due", mainstay_due(session, strtoull(value, NULL, 0), &(int){0}));
   else if (IS("wait")) said("wait", mainstay_wait(session));
   else if (IS("poll")) poll_to_the_end();
   else if (IS("restore")) restore();

@@ -67,6 +67,12 @@ def variable_out_of_range(stage):
 
 
 @scenario
+def variable_misspelt(stage):
+    """It counted for nothing: the job ran for hours without a checkpoint."""
+    stage.refused(variables={"MAINSTAY_EVERY_SECOND": "10"})
+
+
+@scenario
 def settings_differ(stage):
     stage.save()
     stage.refused("@1:set:keep=2", "open")

@@ -153,6 +153,25 @@ def in_use_by_a_half_dead_job(stage):
 
 
 @scenario
+def lock_read_by_another(stage):
+    stage.save()
+    with open(stage.space / "lock", "rb") as reader:
+        fcntl.fcntl(reader, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, 0, 1 << 40, 0))
+        stage.refused()
+    stage.comes_back(2)
+
+
+@scenario
+def layout_of_an_odd_name(stage):
+    stage.save()
+    odd = stage.space / "layout-\x1b[31m\x07\n\u202e\u200b.mainstay"
+    odd.write_bytes(b"x" * 9000)
+    stage.refused()
+    odd.unlink()
+    stage.comes_back(2)
+
+
+@scenario
 def shm_is_full(stage):
     stage.save()
     stage.refused(f"set:pool={1 << 50}", "open")

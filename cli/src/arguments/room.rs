@@ -51,6 +51,9 @@ pub struct Room {
     pub sizes: Sizes,
     #[command(flatten)]
     pub placing: Placing,
+    /// Only says what would be done; changes nothing
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 /// How large the shards are going to be.

@@ -38,6 +38,9 @@ pub struct Export {
     /// Replaces files that are there already
     #[arg(long)]
     pub force: bool,
+    /// Only says what would be done; reads no block and changes nothing
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -88,4 +91,7 @@ pub struct View {
     /// Replaces a file that is there already
     #[arg(long)]
     pub force: bool,
+    /// Only says what would be done; reads no block and changes nothing
+    #[arg(long)]
+    pub dry_run: bool,
 }

@@ -44,6 +44,9 @@ pub struct Hold {
     /// How long to wait for a job at work to take it on
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
     pub wait: Duration,
+    /// Only says what would be done; changes nothing
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 fn note(text: &str) -> Result<String, String> {
@@ -67,6 +70,9 @@ pub struct Release {
     /// Every revision that is held
     #[arg(long)]
     pub all: bool,
+    /// Only says what would be done; changes nothing
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 /// Lets go of revisions that nobody wants
@@ -93,31 +99,40 @@ pub struct Prune {
     /// Only what was saved longer ago goes: 90s, 30m, 12h, 7d, 2w
     #[arg(long, value_name = "AGE", group = "rule", value_parser = humantime::parse_duration)]
     pub older_than: Option<Duration>,
-    /// Only says what would go
+    /// Only says what would be done; changes nothing
     #[arg(long)]
     pub dry_run: bool,
 }
 
 /// Completes what killed jobs had staged and not yet written
 ///
-/// From the pools in this machine's memory, as the next start of each job does by itself: of SPACE, or of
-/// all spaces. A shard whose space went on without it is lost, and so is one with a byte missing; a space
-/// that a job has open is left to it. Pools that hold nothing more are removed; of those that stay it says why.
+/// From the pools in this machine's memory, as the next start of each job does by itself: of SPACE, or with
+/// --all of all spaces of this user. With neither it lists what there is and changes nothing. A shard whose space
+/// went on without it is lost, and so is one with a byte missing; a space that a job has open is left to it. Pools
+/// that hold nothing more are removed; of those that stay it says why. What only lists ends with 0, whatever it
+/// finds.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\
 Examples:
-  mainstay salvage                       all that this user's jobs left on this machine
-  mainstay salvage /scratch/me/space     of one space
-  mainstay salvage --clean               and gives up what waits for a space that is gone
+  mainstay salvage                       what this user's jobs left on this machine
+  mainstay salvage /scratch/me/space     completes that of one space
+  mainstay salvage --all                 and of all
+  mainstay salvage --all --clean         and gives up what waits for a space that is gone
 
 {EXIT_CODES}"))]
 pub struct Salvage {
     /// The directory that a session was opened on
     #[arg(value_name = "SPACE")]
     pub space: Option<PathBuf>,
+    /// Of all spaces of this user that something was staged for on this machine
+    #[arg(long, conflicts_with = "space")]
+    pub all: bool,
     /// Removes also pools that are damaged, or whose space is not there: what was staged for it is lost
     #[arg(long)]
     pub clean: bool,
+    /// Only says what would be done; changes nothing
+    #[arg(long)]
+    pub dry_run: bool,
     /// Where the pools are, if not where pool_directory says
     #[arg(long, value_name = "DIR")]
     pub pool_directory: Option<PathBuf>,

@@ -69,6 +69,7 @@ pub struct ListedHold {
 #[derive(Serialize)]
 pub struct Export<'a> {
     pub space: &'a str,
+    pub dry_run: bool,
     pub directory: String,
     #[serde(flatten)]
     pub key: Key,
@@ -91,6 +92,7 @@ pub struct ExportedFile {
 #[derive(Serialize)]
 pub struct View<'a> {
     pub space: &'a str,
+    pub dry_run: bool,
     pub file: String,
     #[serde(flatten)]
     pub key: Key,

@@ -14,14 +14,19 @@ pub struct Checkpoint<'a> {
 #[derive(Serialize)]
 pub struct Held<'a> {
     pub space: &'a str,
+    pub dry_run: bool,
     /// Otherwise from the job's next checkpoint on, if the revision is still there then.
     pub counts: bool,
-    pub hold: Hold,
+    /// `None` of a dry run.
+    pub hold: Option<Hold>,
+    #[serde(flatten)]
+    pub key: Key,
 }
 
 #[derive(Serialize)]
 pub struct Released<'a> {
     pub space: &'a str,
+    pub dry_run: bool,
     pub released: Vec<Hold>,
 }
 
@@ -58,13 +63,14 @@ pub struct PrunedRevision {
 #[derive(Serialize)]
 pub struct Reserve<'a> {
     pub space: &'a str,
+    pub dry_run: bool,
     pub file_system: &'static str,
     /// 0 where there are none.
     pub stripe_bytes: u64,
     /// `None` if none were asked for.
     pub stripes_in_effect: Option<bool>,
-    /// Whether lazy I/O was asked for and granted.
-    pub lazy_io: bool,
+    /// Whether lazy I/O was asked for and granted; `None` of a dry run.
+    pub lazy_io: Option<bool>,
     pub files: Vec<ReservedFile<'a>>,
     pub layouts_removed: &'a [String],
 }
@@ -83,6 +89,7 @@ pub struct ReservedFile<'a> {
 #[derive(Serialize)]
 pub struct Salvage {
     pub pool_directory: String,
+    pub dry_run: bool,
     pub shards: Vec<SalvagedShard>,
     pub incomplete: Vec<Incomplete>,
     pub pools_removed: usize,
@@ -129,7 +136,7 @@ pub struct SalvagedShard {
     #[serde(flatten)]
     pub key: Key,
     pub shard: u32,
-    /// `completed`, `was_complete`, `lost`, `space_gone`, `in_use` or `failed`.
+    /// `completed` (in a dry run `completable`), `was_complete`, `lost`, `space_gone`, `in_use` or `failed`.
     pub fate: &'static str,
     /// Why it is lost, or failed.
     pub why: Option<String>,

@@ -7,7 +7,7 @@ mod npy;
 
 use crate::{
     arguments::{self, Format},
-    array,
+    array, chosen,
     document::{self, ExportedFile, Key},
     exit::{Exit, Failure, say},
     output, progress, text,
@@ -15,7 +15,7 @@ use crate::{
 };
 use indicatif::ProgressBar;
 use mainstay_engine::{
-    Error, Reader, check_name,
+    Error, Reader, RevisionKey, check_name, printable_path,
     space::format::{ElementType, Item, ItemKind},
 };
 use std::{
@@ -42,23 +42,43 @@ struct Target {
 }
 
 pub fn export(wanted: &arguments::Export) -> Result<Exit, Failure> {
+    if wanted.dry_run {
+        return would_export(wanted);
+    }
     let start = Instant::now();
     loop {
         let reader = Reader::open(&wanted.space.path, wanted.revision, "mainstay export")?;
         if wanted.revision.is_none() {
             reader.damage().iter().for_each(|what| say(what));
         }
-        let parts = parts(wanted, &reader)?;
+        let (key, shards) = (reader.key(), reader.shard_count());
+        let parts = parts(wanted, key.number, shards, |shard| Ok(reader.shard(shard)?.items.clone()))?;
         match write(wanted, &reader, &parts) {
             Err(Stopped::LetGo(_)) if wanted.revision.is_none() && start.elapsed() < TRY => {}
             Err(Stopped::LetGo(error)) => return Err(Failure::lost(format!("{error}; nothing was exported"))),
             Err(Stopped::Failed(failure)) => return Err(failure),
             Ok(()) => {
-                tell(wanted, &reader, &parts)?;
+                tell(wanted, reader.path(), key, &parts)?;
                 return Ok(Exit::Good);
             }
         }
     }
+}
+
+/// Which files would be made. A reader would hold the revision: here it is only looked at.
+fn would_export(wanted: &arguments::Export) -> Result<Exit, Failure> {
+    chosen::read(&wanted.space.path, wanted.revision, |survey, revision| {
+        let (number, shards) = (revision.key.number, revision.shard_count);
+        let mut manifests = Vec::new();
+        for shard in &revision.shards {
+            let Some(manifest) = shard.manifest()? else { return Ok(None) };
+            manifests.push(manifest);
+        }
+        let parts = parts(wanted, number, shards, |shard| Ok(manifests[shard as usize].items.clone()))?;
+        refuse_existing(&wanted.directory, &names(&parts), wanted.force)?;
+        tell(wanted, &survey.path, revision.key, &parts)?;
+        Ok(Some(Exit::Good))
+    })
 }
 
 /// Why the files were not made.
@@ -74,16 +94,20 @@ impl From<Failure> for Stopped {
     }
 }
 
-/// What is wanted of each shard.
-fn parts(wanted: &arguments::Export, reader: &Reader) -> Result<Vec<Part>, Failure> {
-    let number = reader.key().number;
+/// What is wanted of each shard of the revision `number`; `items_of` tells what is in one.
+fn parts(
+    wanted: &arguments::Export,
+    number: u64,
+    shards: u32,
+    items_of: impl Fn(u32) -> Result<Vec<Item>, Failure>,
+) -> Result<Vec<Part>, Failure> {
     let mut parts = Vec::new();
-    if let Some(shard) = wanted.shards.iter().find(|shard| **shard >= reader.shard_count()) {
-        let last = reader.shard_count() - 1;
+    if let Some(shard) = wanted.shards.iter().find(|shard| **shard >= shards) {
+        let last = shards - 1;
         return Err(Failure::lost(format!("revision {number} has no shard {shard}; there are 0 to {last}")));
     }
-    for shard in (0..reader.shard_count()).filter(|shard| wanted.shards.is_empty() || wanted.shards.contains(shard)) {
-        let mut items = reader.shard(shard)?.items.clone();
+    for shard in (0..shards).filter(|shard| wanted.shards.is_empty() || wanted.shards.contains(shard)) {
+        let mut items = items_of(shard)?;
         items.retain(|item| wanted.items.is_empty() || wanted.items.contains(&item.name));
         let files = items.iter().map(|item| target(wanted.format, shard, item)).collect::<Result<_, _>>()?;
         parts.push(Part { shard, items, files });
@@ -111,9 +135,14 @@ fn target(format: Format, shard: u32, item: &Item) -> Result<Target, Failure> {
     Ok(Target { name, head, element, shape })
 }
 
+/// Of the files of all `parts`, in the directory.
+fn names(parts: &[Part]) -> Vec<PathBuf> {
+    parts.iter().flat_map(|part| part.files.iter().map(|file| file.name.clone())).collect()
+}
+
 /// Makes the files of all `parts`, whole or not at all.
 fn write(wanted: &arguments::Export, reader: &Reader, parts: &[Part]) -> Result<(), Stopped> {
-    let names: Vec<PathBuf> = parts.iter().flat_map(|part| part.files.iter().map(|file| file.name.clone())).collect();
+    let names = names(parts);
     refuse_existing(&wanted.directory, &names, wanted.force)?;
     let unfinished = Unfinished::begin(&wanted.directory)?;
     let bar = progress::of_bytes(parts.iter().flat_map(|part| &part.items).map(|item| item.bytes).sum());
@@ -149,7 +178,7 @@ fn write_part(part: &Part, reader: &Reader, unfinished: &Unfinished, bar: &Progr
     })
 }
 
-fn tell(wanted: &arguments::Export, reader: &Reader, parts: &[Part]) -> Result<(), Failure> {
+fn tell(wanted: &arguments::Export, space: &str, key: RevisionKey, parts: &[Part]) -> Result<(), Failure> {
     let npy = |item: &Item| wanted.format == Format::Npy && item.kind != ItemKind::File;
     let all = || parts.iter().flat_map(|part| part.files.iter().zip(&part.items).map(|(f, i)| (part.shard, f, i)));
     if all().any(|(_, file, item)| npy(item) && file.element == ElementType::BF16) {
@@ -159,24 +188,26 @@ fn tell(wanted: &arguments::Export, reader: &Reader, parts: &[Part]) -> Result<(
         let file = |(shard, file, item): (u32, &Target, &Item)| ExportedFile {
             shard,
             item: item.name.clone(),
-            file: file.name.display().to_string(),
+            file: file.name.to_string_lossy().into_owned(),
             bytes: item.bytes,
             element_type: item.element.name(),
             shape: if npy(item) { file.shape.clone() } else { item.shape.clone() },
             dtype: npy(item).then(|| file.element.numpy()),
         };
         output::json(&document::Export {
-            space: reader.path(),
-            directory: wanted.directory.display().to_string(),
-            key: Key::of(reader.key()),
+            space,
+            dry_run: wanted.dry_run,
+            directory: wanted.directory.to_string_lossy().into_owned(),
+            key: Key::of(key),
             files: all().map(file).collect(),
         })?;
     } else {
         let (count, bytes) = (all().count(), all().map(|(_, _, item)| item.bytes).sum());
-        let (number, lineage) = (reader.key().number, reader.key().lineage.number);
-        let (files, directory) = (if count == 1 { "file" } else { "files" }, wanted.directory.display());
+        let (number, lineage) = (key.number, key.lineage.number);
+        let how = if wanted.dry_run { "would be written, to" } else { "verified, in" };
+        let (files, directory) = (if count == 1 { "file" } else { "files" }, printable_path(&wanted.directory));
         output::text(&format!(
-            "revision {number} (lineage {lineage}): {count} {files}, {}, verified, in {directory}\n",
+            "revision {number} (lineage {lineage}): {count} {files}, {}, {how} {directory}\n",
             text::bytes(bytes)
         ))?;
     }

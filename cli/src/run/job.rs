@@ -6,6 +6,7 @@ use super::{
     spaces::Report,
 };
 use crate::exit::say;
+use mainstay_engine::printable_path;
 use nix::{
     errno::Errno,
     sys::{
@@ -18,7 +19,7 @@ use std::{
     ffi::OsString,
     io,
     os::unix::process::{CommandExt, ExitStatusExt},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, ExitStatus},
     time::{Duration, Instant},
 };
@@ -65,7 +66,7 @@ pub fn run(
     end_with_us(&mut command);
     let mut child = command.spawn().map_err(|e| NotRun {
         code: if e.kind() == io::ErrorKind::NotFound { 127 } else { 126 },
-        message: format!("{} cannot be started: {e}; check the name and PATH", program.display()),
+        message: format!("{} cannot be started: {e}; check the name and PATH", printable_path(Path::new(program))),
     })?;
     follow(&mut child, signals, limits)
         .map_err(|e| NotRun { code: 4, message: format!("waiting for the job failed: {e}") })

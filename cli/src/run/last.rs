@@ -5,6 +5,7 @@ use crate::{
     asking::{Asking, Progress},
     exit::say,
 };
+use mainstay_engine::printable_path;
 use std::{
     path::PathBuf,
     time::{Duration, Instant},
@@ -45,18 +46,18 @@ impl LastCheckpoint {
     pub fn is_over(&mut self) -> bool {
         self.asking.retain(|asking| match asking.progress() {
             Progress::Complete(revision) => {
-                say(&format!("revision {revision} of {} is complete", asking.space().display()));
+                say(&format!("revision {revision} of {} is complete", printable_path(asking.space())));
                 false
             }
             Progress::Waiting if is_free(asking.space()) => {
-                say(&format!("{} was closed without another checkpoint", asking.space().display()));
+                say(&format!("{} was closed without another checkpoint", printable_path(asking.space())));
                 false
             }
             _ => true,
         });
         if self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
             for asking in self.asking.drain(..) {
-                say(&format!("no checkpoint of {} within the time given", asking.space().display()));
+                say(&format!("no checkpoint of {} within the time given", printable_path(asking.space())));
                 asking.withdraw();
             }
         }

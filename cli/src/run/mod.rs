@@ -14,6 +14,7 @@ use crate::{
     salvage,
 };
 use job::{Ended, Limits};
+use mainstay_engine::{Surroundings, printable_path};
 use signals::Signals;
 use spaces::{Newest, Report};
 use std::{
@@ -45,6 +46,8 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
         let what = what.to_owned();
         move |e| Failure { exit: Exit::System, message: format!("{what} failed: {e}") }
     };
+    // The job would be refused the same way, after it has started.
+    Surroundings::here().check()?;
     let margin = margin(wanted)?;
     let mut signals = Signals::catch().map_err(system("catching signals"))?;
     let report = Report::new().map_err(system("making the report that the job writes to"))?;
@@ -67,11 +70,13 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
             };
         let code = job::code(status);
         if code == 0 {
+            tell_if_nothing_was_saved(&known());
             return Ok(0);
         }
         let how = job::describe(status);
         if let Some(signal) = asked {
             say(&format!("the job ended after {signal} ({how}); not starting it again"));
+            tell_if_nothing_was_saved(&known());
             return Ok(code);
         }
         let spaces = known();
@@ -94,7 +99,7 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
             Free::No(space) => {
                 say(&format!(
                     "giving up: {} is still in use {} s after the failure; end the ranks that are left",
-                    space.display(),
+                    printable_path(&space),
                     GONE_LIMIT.as_secs()
                 ));
                 return Ok(code);
@@ -111,6 +116,17 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
         say(&format!("going on from {newest}"));
         before = Some(newest);
         start += 1;
+    }
+}
+
+/// A job that saves nothing loses nothing that anybody would notice, until it fails.
+fn tell_if_nothing_was_saved(spaces: &[PathBuf]) {
+    const RULES: &str = "`mainstay config` shows whether a setting makes one due";
+    if spaces.is_empty() {
+        say("the job saved nothing: it opened no space (or its rank 0 ran on another machine; then give --space)");
+    }
+    for space in spaces.iter().filter(|space| spaces::is_without_revision(space)) {
+        say(&format!("the job saved nothing: no checkpoint was taken in {}; {RULES}", printable_path(space)));
     }
 }
 
@@ -152,7 +168,7 @@ fn wait_until_free(spaces: &[PathBuf], signals: &mut Signals) -> Free {
             return Free::No(space.clone());
         }
         if !told {
-            say(&format!("waiting for the last ranks to leave {}", space.display()));
+            say(&format!("waiting for the last ranks to leave {}", printable_path(space)));
             told = true;
         }
         std::thread::sleep(GONE_POLL);

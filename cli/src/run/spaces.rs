@@ -1,7 +1,7 @@
 //! Which spaces the job saves to, and how far it has come.
 
 use crate::exit::say;
-use mainstay_engine::{Error, RevisionKey, SpaceSurvey};
+use mainstay_engine::{Error, RevisionKey, SpaceSurvey, printable_path};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::{
     collections::BTreeMap,
@@ -73,7 +73,7 @@ impl fmt::Display for Newest {
             return f.write_str("no complete revision");
         }
         let all = self.0.iter().map(|(space, key)| {
-            format!("revision {} (lineage {}) of {}", key.number, key.lineage.number, space.display())
+            format!("revision {} (lineage {}) of {}", key.number, key.lineage.number, printable_path(space))
         });
         f.write_str(&all.collect::<Vec<_>>().join(", "))
     }
@@ -87,4 +87,12 @@ pub fn is_in_use(space: &Path) -> bool {
 /// Whether it is sure that no job has it open.
 pub fn is_free(space: &Path) -> bool {
     matches!(SpaceSurvey::is_in_use(space), Ok(Some(false)))
+}
+
+/// Whether it is sure that nothing is saved there: neither a shard that can be seen nor one that cannot be read.
+pub fn is_without_revision(space: &Path) -> bool {
+    match SpaceSurvey::open(space) {
+        Ok(survey) => survey.revisions.is_empty() && survey.damage.is_empty() && survey.not_here().is_empty(),
+        Err(error) => matches!(error, Error::NotASpace { .. }),
+    }
 }

@@ -1,6 +1,7 @@
 //! How the file names the layout's files that it points to.
 
 use crate::exit::Failure;
+use mainstay_engine::printable_path;
 use std::path::{Component, Path, PathBuf};
 
 /// Has HDF5 look for relative names from the folder of the file; without it, it looks in the working directory.
@@ -13,7 +14,7 @@ pub fn name(file: &Path, from: Option<&Path>) -> Result<String, Failure> {
     path.into_os_string().into_string().map_err(|path| {
         Failure::refused(format!(
             "HDF5 names files in UTF-8, which {} is not; with --copy the file stands alone",
-            path.display()
+            printable_path(Path::new(&path))
         ))
     })
 }

@@ -24,7 +24,7 @@ use crate::{
 use contents::{Contents, contents};
 use file::File;
 use mainstay_engine::{
-    RevisionSurvey, SpaceSurvey, Verified,
+    RevisionSurvey, SpaceSurvey, Verified, printable_path,
     space::format::{Hold, NOTE_BYTES_MAX},
     tend::{self, Holding},
 };
@@ -52,6 +52,9 @@ struct Target {
 pub fn view(wanted: &arguments::View) -> Result<Exit, Failure> {
     let target = Target::of(&wanted.hdf5)?;
     refuse_existing(&target.directory, std::slice::from_ref(&target.name), wanted.force)?;
+    if wanted.dry_run {
+        return would_view(wanted, &target);
+    }
     // A copy is held while it is made, by whoever reads it.
     let holds = !wanted.copy && !wanted.no_hold;
     if holds {
@@ -79,13 +82,26 @@ pub fn view(wanted: &arguments::View) -> Result<Exit, Failure> {
     })
 }
 
+/// What the file would show. Whether it could be held is asked too, but not whether the blocks can be read.
+fn would_view(wanted: &arguments::View, target: &Target) -> Result<Exit, Failure> {
+    chosen::read(&wanted.space.path, wanted.revision, |survey, revision| {
+        let Some(contents) = contents(&wanted.space.path, survey, revision, !wanted.copy)? else { return Ok(None) };
+        let holds = !wanted.copy && !wanted.no_hold;
+        if holds && !tend::has_room_for(&wanted.space.path, revision.key)? {
+            return Err(or_without_hold(Failure::refused(hold::no_room(survey, revision.key))));
+        }
+        report::tell(wanted, &target.path(), survey, revision, &contents, None)?;
+        Ok(Some(Exit::Good))
+    })
+}
+
 impl Target {
     fn of(path: &Path) -> Result<Target, Failure> {
-        let failed = |error: io::Error| Failure::refused(format!("{}: {error}", path.display()));
+        let failed = |error: io::Error| Failure::refused(format!("{}: {error}", printable_path(path)));
         let whole = absolute(path).map_err(failed)?;
         match (whole.parent(), whole.file_name()) {
             (Some(directory), Some(name)) => Ok(Target { directory: directory.to_owned(), name: name.into() }),
-            _ => Err(Failure::refused(format!("{} is no name for a file", path.display()))),
+            _ => Err(Failure::refused(format!("{} is no name for a file", printable_path(path)))),
         }
     }
 
@@ -95,12 +111,8 @@ impl Target {
 
     /// What a hold for it says.
     fn note(&self) -> String {
-        let note = format!("mainstay view {}", self.path().display());
-        let plain: String = note.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
-        match plain.len() <= NOTE_BYTES_MAX {
-            true => plain,
-            false => NOTE_SHORT.to_owned(),
-        }
+        let note = format!("mainstay view {}", printable_path(&self.path()));
+        if note.len() <= NOTE_BYTES_MAX { note } else { NOTE_SHORT.to_owned() }
     }
 }
 
@@ -158,7 +170,7 @@ fn write<'a>(
     }
     let unfinished = Unfinished::begin(&target.directory)?;
     let path = unfinished.path(&target.name);
-    let mut file = File::create(&path, &contents.space.display().to_string(), revision)?;
+    let mut file = File::create(&path, &contents.space.to_string_lossy(), revision)?;
     if in_place {
         file.show(&contents.shards, &names(wanted, target, &contents)?)?;
     } else if !copy::copy(&wanted.space.path, revision, &contents, &mut file)? {
@@ -170,7 +182,8 @@ fn write<'a>(
         // Who opened it for writing would write into the checkpoint.
         let mode = fs::metadata(&path).map(|found| found.permissions().mode() & 0o444);
         let sealed = mode.and_then(|mode| fs::set_permissions(&path, Permissions::from_mode(mode)));
-        sealed.map_err(|error| Failure::refused(format!("making {} read-only failed: {error}", path.display())))?;
+        sealed
+            .map_err(|error| Failure::refused(format!("making {} read-only failed: {error}", printable_path(&path))))?;
     }
     unfinished.finish(std::slice::from_ref(&target.name), wanted.force)?;
     Ok(Some(contents))
@@ -182,7 +195,7 @@ fn names(
     target: &Target,
     contents: &Contents<'_>,
 ) -> Result<HashMap<PathBuf, String>, Failure> {
-    let failed = |error| Failure::refused(format!("{}: {error}", target.directory.display()));
+    let failed = |error| Failure::refused(format!("{}: {error}", printable_path(&target.directory)));
     let from = if wanted.relative { Some(fs::canonicalize(&target.directory).map_err(failed)?) } else { None };
     let files = contents.shards.iter().map(|shard| &shard.file).collect::<BTreeSet<_>>();
     files.into_iter().map(|file| Ok((file.clone(), link::name(file, from.as_deref())?))).collect()

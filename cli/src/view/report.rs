@@ -7,7 +7,7 @@ use crate::{
     exit::{Failure, say},
     hold, output, text,
 };
-use mainstay_engine::{RevisionSurvey, SpaceSurvey, space::format::Hold};
+use mainstay_engine::{RevisionSurvey, SpaceSurvey, printable_path, space::format::Hold};
 use std::path::Path;
 
 /// So many are told of one by one.
@@ -29,6 +29,15 @@ pub fn tell(
         say(&format!("and {} more are left out (--json lists them)", more + 1));
     }
     let number = revision.key.number;
+    if wanted.dry_run && !wanted.space.json {
+        let (count, bytes) = sum(contents);
+        let (what, size) = (shown(count, contents.arrays.len()), text::bytes(bytes));
+        return Ok(output::text(&format!(
+            "revision {number} (lineage {}): {what}, {size}, would be shown by {}; nothing was changed\n",
+            revision.key.lineage.number,
+            printable_path(file),
+        ))?);
+    }
     if let Some((hold, false)) = hold {
         say(&format!(
             "revision {number} is to be held {}: that counts from the next checkpoint of the job that has the space \
@@ -39,8 +48,7 @@ pub fn tell(
     if wanted.space.json {
         return Ok(output::json(&document(wanted, file, survey, revision, contents, hold))?);
     }
-    let datasets = contents.shards.iter().flat_map(|shard| &shard.datasets);
-    let (count, bytes) = (datasets.clone().count(), datasets.map(|dataset| dataset.item.bytes).sum());
+    let (count, bytes) = sum(contents);
     let verified = if wanted.no_verify && !wanted.copy { "not verified" } else { "verified" };
     let how = if wanted.copy { "copied into" } else { "to be read in place by" };
     let mut page = format!(
@@ -48,7 +56,7 @@ pub fn tell(
         revision.key.lineage.number,
         shown(count, contents.arrays.len()),
         text::bytes(bytes),
-        file.display(),
+        printable_path(file),
     );
     if !wanted.copy {
         page += "damage to the space from now on is not seen through it: `mainstay verify` sees it\n";
@@ -59,13 +67,19 @@ pub fn tell(
     match hold.filter(|_| !wanted.copy) {
         Some((hold, true)) => {
             let until = hold::until(hold);
-            page += &format!("held {until}: mainstay release {} {number}\n", wanted.space.path.display());
+            page += &format!("held {until}: mainstay release {} {number}\n", printable_path(&wanted.space.path));
         }
         Some((_, false)) => {}
         None if wanted.copy => {}
         None => page += "not held: a job may overwrite what the file shows\n",
     }
     Ok(output::text(&page)?)
+}
+
+/// How many items, and of how many bytes.
+fn sum(contents: &Contents<'_>) -> (usize, u64) {
+    let datasets = contents.shards.iter().flat_map(|shard| &shard.datasets);
+    (datasets.clone().count(), datasets.map(|dataset| dataset.item.bytes).sum())
 }
 
 fn shown(items: usize, arrays: usize) -> String {
@@ -106,10 +120,11 @@ fn document<'a>(
     let left_out = contents.left_out.iter();
     document::View {
         space: &survey.path,
-        file: file.display().to_string(),
+        dry_run: wanted.dry_run,
+        file: file.to_string_lossy().into_owned(),
         key: Key::of(revision.key),
         copied: wanted.copy,
-        verified: wanted.copy || !wanted.no_verify,
+        verified: !wanted.dry_run && (wanted.copy || !wanted.no_verify),
         hold: hold.map(|(hold, counts)| document::ViewHold { counts: *counts, hold: document::Hold::of(hold) }),
         datasets: items.chain(arrays).collect(),
         left_out: left_out

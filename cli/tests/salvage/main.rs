@@ -36,7 +36,9 @@ fn beside(pools: &TempDir, arguments: &[&str]) -> Ran {
 }
 
 fn salvage(pools: &TempDir, more: &[&str]) -> Ran {
-    beside(pools, &[&["salvage"], more].concat())
+    let names_a_space = more.first().is_some_and(|word| word.starts_with('/'));
+    let of: &[&str] = if names_a_space { &[] } else { &["--all"] };
+    beside(pools, &[&["salvage"], of, more].concat())
 }
 
 #[track_caller]
@@ -85,7 +87,7 @@ fn document(pools: &TempDir, space: &Space, fate: &str, why: Option<&str>, left:
         json!({"space": space.path(), "revision": 2, "lineage": saved["lineage"], "lineage_id": saved["lineage_id"],
             "shard": shard, "fate": fate, "why": why})
     };
-    json!({"pool_directory": pools.path(), "shards": (0..RANKS).map(shard).collect::<Vec<_>>(),
+    json!({"pool_directory": pools.path(), "dry_run": false, "shards": (0..RANKS).map(shard).collect::<Vec<_>>(),
         "incomplete": [], "pools_removed": usize::from(left.is_none()), "pools_left": left.iter().count(),
         "left": left.iter().map(|why| json!({"pool": pool_in(pools), "why": why})).collect::<Vec<_>>()})
 }
@@ -120,7 +122,7 @@ fn the_document_tells_of_each_shard() {
     let space = killed(&pools);
     let ran = salvage(&pools, &["--json"]);
     assert_eq!((ran.code, ran.json()), (0, document(&pools, &space, "completed", None, None)));
-    let nothing = json!({"pool_directory": pools.path(), "shards": [], "incomplete": [], "pools_removed": 0,
+    let nothing = json!({"pool_directory": pools.path(), "dry_run": false, "shards": [], "incomplete": [], "pools_removed": 0,
         "pools_left": 0, "left": []});
     assert_eq!(salvage(&pools, &["--json"]).json(), nothing);
     holds_what_was_staged(&space);
@@ -159,6 +161,66 @@ fn a_record_that_is_damaged_or_gone_is_told() {
         let ran = salvage(&pools, &["--clean"]);
         assert!(ran.out.ends_with("1 pool removed\n") && files(&pools).is_empty(), "{ran:?}");
     }
+}
+
+/// Bare `mainstay salvage` wrote into every space of the user on the machine.
+#[test]
+fn without_a_space_it_only_lists_what_there_is() {
+    let (pools, kept) = (memory(), memory());
+    let spaces = [killed(&pools), killed(&pools)];
+    copy(&pools, &kept);
+    let all = || [contents(&spaces[0].path()), contents(&spaces[1].path()), contents(pools.path())];
+    let before = all();
+    let ran = beside(&pools, &["salvage"]);
+    let lines = |text: &str| ran.out.lines().filter(|line| line.trim_end().ends_with(text)).count();
+    assert_eq!((ran.code, lines("can be completed"), lines("what would become of it")), (0, 2 * RANKS, 1), "{ran:?}");
+    let end = "\n2 pools would be removed\nnothing was changed: mainstay salvage --all\n";
+    assert!(ran.out.ends_with(end) && ran.err.is_empty(), "{ran:?}");
+    let path = spaces[0].path();
+    let path = path.to_str().unwrap();
+    for more in [&["--json"][..], &["--all", "--dry-run", "--json"], &["--clean", "--json"]] {
+        let document = beside(&pools, &[&["salvage"], more].concat()).json();
+        let shards = document["shards"].as_array().unwrap();
+        assert!(shards.iter().all(|shard| shard["fate"] == "completable"), "{document}");
+        assert_eq!((shards.len(), &document["pools_removed"]), (2 * RANKS, &json!(2)));
+        assert_eq!((&document["dry_run"], &document["incomplete"]), (&json!(true), &json!([])));
+    }
+    let ran = beside(&pools, &["salvage", "--dry-run", path]);
+    let end = format!("nothing was changed: mainstay salvage {path}\n");
+    assert!(ran.code == 0 && ran.out.ends_with(&end), "{ran:?}");
+    assert!(all() == before, "a dry run changed something");
+    beside(&pools, &["salvage", "--all", path]).refused_usage();
+
+    // Without a record of each; and with the space of one away.
+    for path in files(&pools).into_iter().filter(|path| path.extension().is_some_and(|rank| rank == "1")) {
+        fs::remove_file(path).unwrap();
+    }
+    let document = beside(&pools, &["salvage", "--json"]).json();
+    let missing: Vec<&Value> = document["incomplete"].as_array().unwrap().iter().map(|one| &one["missing"]).collect();
+    let rank_1 = json!([{"from": 1, "below": 2}]);
+    assert_eq!(missing, [&rank_1, &rank_1]);
+    let away = spaces[0].directory.path().join("away");
+    fs::rename(spaces[0].path(), &away).unwrap();
+    let ran = beside(&pools, &["salvage"]);
+    assert!(ran.code == 0 && ran.out.contains("left: its space is not there"), "{ran:?}");
+    assert!(ran.out.contains("1 pool would be removed; 1 pool left"), "{ran:?}");
+    let ran = beside(&pools, &["salvage", "--clean"]);
+    assert!(ran.out.contains("lost: its space is not there") && ran.out.contains("salvage --all --clean"), "{ran:?}");
+    fs::rename(&away, spaces[0].path()).unwrap();
+
+    files(&pools).iter().for_each(|path| fs::remove_file(path).unwrap());
+    copy(&kept, &pools);
+    assert!(all() == before);
+    let ran = beside(&pools, &["salvage", "--all"]);
+    assert!(ran.code == 0 && ran.out.ends_with("2 pools removed\n"), "{ran:?}");
+    spaces.iter().for_each(holds_what_was_staged);
+}
+
+fn contents(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut all: Vec<_> = paths.map(|path| (path.clone(), fs::read(path).unwrap())).collect();
+    all.sort();
+    all
 }
 
 /// Of two nodes that staged it one is seen: here the record of rank 0 alone can be read.
@@ -440,7 +502,7 @@ fn where_the_pools_are_is_said_on_the_line_or_in_the_environment() {
     assert_eq!((complete(&space), files(&pools).len()), (vec![2, 1], 0));
 
     let file = space.layout();
-    let ran = mainstay(&["salvage", "--pool-directory"], &file);
+    let ran = mainstay(&["salvage", "--all", "--pool-directory"], &file);
     ran.refused(4, &["listing", file.to_str().unwrap()]);
 }
 

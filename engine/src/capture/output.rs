@@ -6,6 +6,7 @@
 
 use crate::{
     error::{Error, Result},
+    printable::printable_path,
     space::format::OutputLength,
 };
 use std::{
@@ -54,11 +55,11 @@ impl Outputs {
                 format!("its path has {} bytes, 1 to {} can be", name.len(), libc::PATH_MAX),
             ));
         }
-        let path = std::path::absolute(path).map_err(|e| Error::io("finding", path.display(), e))?;
+        let path = std::path::absolute(path).map_err(|e| Error::io("finding", printable_path(path), e))?;
         if self.list.iter().any(|output| output.path == path) {
             return Err(Error::argument(
                 "output file",
-                format!("{} is named already; name each file once, on one rank", path.display()),
+                format!("{} is named already; name each file once, on one rank", printable_path(&path)),
             ));
         }
         let mut output = Output { name, path, file: None };
@@ -81,7 +82,7 @@ impl Outputs {
     pub(crate) fn check(&self, lengths: &[OutputLength]) -> Result<()> {
         self.known(lengths).try_for_each(|(output, saved)| {
             let now = output.bytes()?;
-            let path = || output.path.display().to_string();
+            let path = || printable_path(&output.path);
             if now < saved { Err(Error::OutputShort { path: path(), saved, now }) } else { Ok(()) }
         })
     }
@@ -95,7 +96,7 @@ impl Outputs {
             }
             // Cut by another rank meanwhile: it would grow by zeros.
             if now < saved {
-                return Err(Error::OutputShort { path: output.path.display().to_string(), saved, now });
+                return Err(Error::OutputShort { path: printable_path(&output.path), saved, now });
             }
             let file = OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(&output.path);
             file.and_then(|file| file.set_len(saved)).map_err(|e| output.failed("cutting back", e))
@@ -149,19 +150,22 @@ impl Output {
     }
 
     fn failed(&self, doing: &str, source: io::Error) -> Error {
-        Error::io(doing, format!("the output file {}", self.path.display()), source)
+        Error::io(doing, format!("the output file {}", printable_path(&self.path)), source)
     }
 
     fn no_file(&self) -> Error {
-        Error::argument("output file", format!("{} is not a regular file, and cannot be cut back", self.path.display()))
+        Error::argument(
+            "output file",
+            format!("{} is not a regular file, and cannot be cut back", printable_path(&self.path)),
+        )
     }
 }
 
 /// Makes what a revision knows of an output file durable, for a process that has died: its first `bytes`
 /// bytes. A file that is shorter, or gone, is an error.
 pub(crate) fn sync_output(path: &Path, bytes: u64) -> Result<()> {
-    let failed = |e| Error::io("syncing", format!("the output file {}", path.display()), e);
-    let short = |now| Err(Error::OutputShort { path: path.display().to_string(), saved: bytes, now });
+    let failed = |e| Error::io("syncing", format!("the output file {}", printable_path(path)), e);
+    let short = |now| Err(Error::OutputShort { path: printable_path(path), saved: bytes, now });
     let file = match OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound && bytes == 0 => return Ok(()),
         // Without its folder it may be on a file system that is not mounted yet.
@@ -188,7 +192,7 @@ impl Marked {
     /// Makes what was in the file at t1 durable.
     pub(crate) fn sync(&self) -> Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
-        let failed = |e| Error::io("syncing", format!("the output file {}", self.path.display()), e);
+        let failed = |e| Error::io("syncing", format!("the output file {}", printable_path(&self.path)), e);
         file.sync_data().map_err(failed)
     }
 }

@@ -1,6 +1,6 @@
 //! What surrounds the program: its environment and its working directory.
 
-use super::{Choice, KEYS, Key, Value};
+use super::{Choice, KEYS, Key, Value, keys::is_meant};
 use crate::error::{Error, Result};
 use std::{
     collections::BTreeMap,
@@ -11,8 +11,21 @@ use std::{
 
 pub(super) const FILE_VARIABLE: &str = "MAINSTAY_CONFIG";
 const FILE_NAME: &str = "mainstay.toml";
-/// Variables that are no settings.
-const OTHER_VARIABLES: &[&str] = &[FILE_VARIABLE, "MAINSTAY_RUN_REPORT"];
+const PREFIX: &str = "MAINSTAY_";
+/// Variables that are no settings and count all the same.
+const OTHER_VARIABLES: &[&str] = &[FILE_VARIABLE, "MAINSTAY_NODE"];
+/// Begin the variables with which `mainstay run`, and our tests, speak to their own processes.
+const OWN_PREFIXES: &[&str] = &["MAINSTAY_RUN_", "MAINSTAY_TEST_"];
+
+/// A variable that begins as settings do, and is none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownVariable<'a> {
+    pub name: &'a str,
+    /// The variable that is most like it, if any is.
+    pub nearest: Option<String>,
+    /// They are so much alike that nothing else can have been meant.
+    pub is_misspelt: bool,
+}
 
 /// Where settings are looked for that the program does not give.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,16 +42,37 @@ impl Surroundings {
         Surroundings {
             // Without one (it was removed) there is no file in it either.
             directory: env::current_dir().unwrap_or_default(),
-            variables: env::vars_os().filter_map(ours).filter(|(name, _)| name.starts_with("MAINSTAY_")).collect(),
+            variables: env::vars_os().filter_map(ours).filter(|(name, _)| name.starts_with(PREFIX)).collect(),
         }
     }
 
-    /// Variables that look like settings and are none, each with the one that may have been meant.
-    pub fn unknown(&self) -> Vec<(&str, Option<String>)> {
-        let known = |name: &str| OTHER_VARIABLES.contains(&name) || KEYS.iter().any(|key| key.variable() == name);
-        let nearest = |name: &str| Key::nearest(name.trim_start_matches("MAINSTAY_")).and_then(Key::named);
-        let names = self.variables.keys().map(String::as_str).filter(|name| !known(name));
-        names.map(|name| (name, nearest(name).map(Key::variable))).collect()
+    /// Variables that begin as settings do, and are none. Programs and module systems may have their own.
+    pub fn unknown(&self) -> Vec<UnknownVariable<'_>> {
+        let is_known = |name: &str| {
+            OTHER_VARIABLES.contains(&name)
+                || OWN_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+                || KEYS.iter().any(|key| key.variable() == name)
+        };
+        let names = self.variables.keys().map(String::as_str);
+        let unknown = |name| {
+            let key = Key::nearest(name_of(name));
+            let other = OTHER_VARIABLES.iter().find(|other| is_meant(name_of(name), name_of(other)));
+            let is_misspelt = other.is_some() || key.is_some_and(|key| is_meant(name_of(name), key));
+            let nearest = other.map(|other| (*other).to_owned()).or(key.and_then(Key::named).map(Key::variable));
+            UnknownVariable { name, nearest, is_misspelt }
+        };
+        names.filter(|name| !is_known(name) && self.variable(name).is_some()).map(unknown).collect()
+    }
+
+    /// Refuses a variable that must have been meant to be a setting: without it the program would run on with
+    /// another one.
+    pub fn check(&self) -> Result<()> {
+        let misspelt = self.unknown().into_iter().find(|unknown| unknown.is_misspelt);
+        misspelt.map_or(Ok(()), |UnknownVariable { name, nearest, .. }| {
+            let meant = nearest.unwrap_or_default();
+            let why = format!("there is no such setting; did you mean {meant}? Unset it if it is not Mainstay's");
+            Err(Error::argument(name, why))
+        })
     }
 
     /// The file to read, and whether it must be there.
@@ -48,6 +82,7 @@ impl Surroundings {
     }
 
     pub(super) fn choice(&self) -> Result<Choice> {
+        self.check()?;
         let mut choice = Choice::default();
         for key in KEYS {
             let variable = key.variable();
@@ -62,4 +97,18 @@ impl Surroundings {
     fn variable(&self, name: &str) -> Option<&OsStr> {
         self.variables.get(name).map(OsString::as_os_str).filter(|value| !value.is_empty())
     }
+}
+
+/// As in the file, but for the case of its letters.
+fn name_of(variable: &str) -> &str {
+    variable.strip_prefix(PREFIX).unwrap_or(variable)
+}
+
+/// What to say of variables that are passed over; `None` if there are none.
+pub(crate) fn passed_over(surroundings: &Surroundings) -> Option<String> {
+    let unknown = surroundings.unknown();
+    let names: Vec<&str> = unknown.iter().map(|unknown| unknown.name).collect();
+    let is = if names.len() == 1 { "is no setting and is" } else { "are no settings and are" };
+    (!names.is_empty())
+        .then(|| format!("{} {is} passed over; `mainstay config` shows which settings are in force", names.join(", ")))
 }

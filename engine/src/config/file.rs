@@ -1,7 +1,10 @@
 //! The file `mainstay.toml`. Whatever lies there is hostile until it has been read to its end.
 
 use super::{Choice, Key, Value, value::shortened};
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    printable::{printable, printable_path},
+};
 use std::{
     collections::BTreeMap,
     fs::{self, OpenOptions},
@@ -46,7 +49,7 @@ fn text_of(path: &Path) -> io::Result<Result<Vec<u8>>> {
 
 fn parse(path: &Path, bytes: &[u8]) -> Result<Settings> {
     let line_at = |at: usize| 1 + bytes[..at.min(bytes.len())].iter().filter(|byte| **byte == b'\n').count();
-    let at_line = |line: usize, why: String| Error::argument(format!("{}, line {line}", path.display()), why);
+    let at_line = |line: usize, why: String| Error::argument(format!("{}, line {line}", printable_path(path)), why);
     let text = std::str::from_utf8(bytes).map_err(|e| {
         at_line(line_at(e.valid_up_to()), "a byte that is not UTF-8; save the file as UTF-8".to_owned())
     })?;
@@ -58,7 +61,7 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Settings> {
                 let name = text.get(span).unwrap_or_default();
                 Error::argument(place(name, path, line), "the key is there a second time; leave one")
             }
-            other => at_line(line, format!("this is no TOML: {other}")),
+            other => at_line(line, format!("this is no TOML: {}", printable(other))),
         }
     })?;
 
@@ -93,9 +96,9 @@ fn given<'a>(value: &'a DeValue) -> Value<'a> {
 
 /// `keep in /home/me/mainstay.toml, line 3`; a name may hold any character.
 pub(super) fn place(name: &str, path: &Path, line: usize) -> String {
-    format!("{} in {}, line {line}", shortened(name).escape_debug(), path.display())
+    format!("{} in {}, line {line}", shortened(name).escape_debug(), printable_path(path))
 }
 
 fn wrong(path: &Path, why: impl Into<String>) -> Error {
-    Error::argument(path.display().to_string(), why)
+    Error::argument(printable_path(path), why)
 }

@@ -330,8 +330,7 @@ impl Key {
     /// The name of the key that `name` was most likely meant to be.
     pub fn nearest(name: &str) -> Option<&'static str> {
         const LIKENESS_MIN: f64 = 0.75;
-        let name = value::shortened(name).to_lowercase().replace('-', "_");
-        let likeness = |key: &&Key| strsim::jaro_winkler(&name, key.name);
+        let likeness = |key: &&Key| likeness(name, key.name);
         let nearest = KEYS.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
         (likeness(&nearest) >= LIKENESS_MIN).then_some(nearest.name)
     }
@@ -354,6 +353,18 @@ impl Key {
         }
         Err(self.refusal(&format!("{} is out of range", (self.show)(config))))
     }
+}
+
+/// 0 to 1: the same but for case and dashes.
+fn likeness(name: &str, other: &str) -> f64 {
+    let name = value::shortened(name).to_lowercase().replace('-', "_");
+    strsim::jaro_winkler(&name, &other.to_lowercase())
+}
+
+/// Whether `name` is so much like `other` that nothing else can be meant: above what a module system or another
+/// program calls its own (root, prefix, install, share, port), below what slips of the pen make of settings.
+pub(super) fn is_meant(name: &str, other: &str) -> bool {
+    likeness(name, other) >= 0.865
 }
 
 #[cfg(test)]

@@ -18,7 +18,8 @@ mod value;
 
 pub(crate) use alike::check_alike;
 pub use choice::Choice;
-pub use environment::Surroundings;
+pub(crate) use environment::passed_over;
+pub use environment::{Surroundings, UnknownVariable};
 pub use keys::{KEYS, Key};
 pub use resolve::{Resolved, Setting, Source};
 pub use shown::Shown;

@@ -2,7 +2,10 @@
 //! environment, that before the file, and that before the default.
 
 use super::{Choice, Config, KEYS, Key, Shown, Surroundings, file};
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    printable::printable_path,
+};
 use std::{fmt, path::PathBuf};
 
 /// Where a value came from.
@@ -18,7 +21,7 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
             Source::Default => f.write_str("default"),
-            Source::File { path, line } => write!(f, "{}, line {line}", path.display()),
+            Source::File { path, line } => write!(f, "{}, line {line}", printable_path(path)),
             Source::Environment { variable } => f.write_str(variable),
             Source::Program => f.write_str("program"),
         }

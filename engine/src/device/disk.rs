@@ -11,7 +11,10 @@ use super::{
     status::known,
     stripes, within_limit,
 };
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    printable::printable_path,
+};
 use nix::{
     fcntl::{FcntlArg, OFlag, PosixFadviseAdvice, fcntl, posix_fadvise},
     sys::statfs::{FUSE_SUPER_MAGIC, fstatfs},
@@ -50,12 +53,12 @@ impl Disk {
         let found = made.and_then(|()| directory.canonicalize());
         found.map(|directory| Disk::existing(&directory)).map_err(|e| match e.kind() {
             io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
-                Error::NotASpace { path: directory.display().to_string(), why: "it is not a directory".to_owned() }
+                Error::NotASpace { path: printable_path(directory), why: "it is not a directory".to_owned() }
             }
             _ if directory.as_os_str().is_empty() => {
                 Error::argument("path", "it is empty; give the directory of the space")
             }
-            _ => Error::io("making the directory", directory.display(), e),
+            _ => Error::io("making the directory", printable_path(directory), e),
         })
     }
 
@@ -81,7 +84,7 @@ impl Disk {
 
 impl Device for Disk {
     fn path(&self) -> String {
-        self.directory.display().to_string()
+        printable_path(&self.directory)
     }
 
     fn directory(&self) -> PathBuf {

@@ -1,17 +1,18 @@
 //! Byte locks of the kernel (open file description locks): freed when the process dies, however it
 //! dies, and closed in forked children, so that a child never keeps its dead parent's lock alive.
 
-use super::{LockFile, LockOutcome, RANK_BYTES};
+use super::{LockFile, LockOutcome, LockReader, RANK_BYTES};
 use nix::{
     errno::Errno,
     fcntl::{FcntlArg, fcntl},
+    unistd::geteuid,
 };
 use std::{
     fs::{self, OpenOptions},
     io,
     os::{
         fd::{AsRawFd, RawFd},
-        unix::fs::OpenOptionsExt,
+        unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
     },
     path::Path,
     sync::{
@@ -55,12 +56,18 @@ impl ByteLocks {
         Ok(())
     }
 
-    /// Whether anyone else holds a lock on one of `bytes` bytes from `from` on.
+    /// Whether anyone else holds one of `bytes` bytes from `from` on as `try_lock` does. A lock of the other kind, for
+    /// reading, can be taken by whoever may read the file, and says nothing.
     pub(crate) fn is_locked_in(&self, from: u64, bytes: u64) -> io::Result<bool> {
-        let mut found = range(from, bytes);
-        match fcntl(&self.file, FcntlArg::F_OFD_GETLK(&mut found)) {
-            Ok(_) => Ok(found.l_type != libc::F_UNLCK as libc::c_short),
-            Err(Errno::ENOLCK | Errno::EOPNOTSUPP | Errno::ENOSYS) => Ok(false),
+        let shared = libc::flock { l_type: libc::F_RDLCK as libc::c_short, ..range(from, bytes) };
+        Ok(self.in_the_way_of(shared)?.is_some())
+    }
+
+    /// A lock of someone else's that `wanted` would meet with.
+    fn in_the_way_of(&self, mut wanted: libc::flock) -> io::Result<Option<libc::flock>> {
+        match fcntl(&self.file, FcntlArg::F_OFD_GETLK(&mut wanted)) {
+            Ok(_) => Ok(Some(wanted).filter(|found| found.l_type != libc::F_UNLCK as libc::c_short)),
+            Err(Errno::ENOLCK | Errno::EOPNOTSUPP | Errno::ENOSYS) => Ok(None),
             Err(errno) => Err(errno.into()),
         }
     }
@@ -94,6 +101,20 @@ impl LockFile for ByteLocks {
 
     fn is_locked(&self) -> io::Result<bool> {
         self.is_locked_in(0, RANK_BYTES)
+    }
+
+    fn reader_of(&self, byte: u64) -> Option<LockReader> {
+        let found = self.in_the_way_of(range(byte, 1)).ok().flatten()?;
+        let is_reader = found.l_type == libc::F_RDLCK as libc::c_short;
+        is_reader.then(|| LockReader { process: u32::try_from(found.l_pid).ok().filter(|pid| *pid > 0) })
+    }
+
+    fn make_private(&self) -> io::Result<()> {
+        let found = self.file.metadata()?;
+        if found.uid() != geteuid().as_raw() || found.mode() & 0o077 == 0 {
+            return Ok(());
+        }
+        self.file.set_permissions(fs::Permissions::from_mode(found.mode() & 0o700))
     }
 }
 

@@ -25,9 +25,9 @@ use std::{fmt, io, path::PathBuf, sync::Arc};
 
 /// A directory that holds the files of one space.
 pub trait Device: Send + Sync + fmt::Debug {
-    /// Where it is, for messages.
+    /// Where it is, as messages have it: printable.
     fn path(&self) -> String;
-    /// The same for opening it again: its name need not be text.
+    /// The same for opening it again: its name need not be printable, nor text.
     fn directory(&self) -> PathBuf {
         self.path().into()
     }
@@ -116,6 +116,21 @@ pub trait LockFile: Send + Sync + fmt::Debug {
     fn try_lock(&self, byte: u64) -> io::Result<LockOutcome>;
     /// Whether anyone else holds a lock on any of the first `RANK_BYTES` bytes.
     fn is_locked(&self) -> io::Result<bool>;
+    /// Who keeps `try_lock` from the byte with a lock for reading, which none of ours is.
+    fn reader_of(&self, _byte: u64) -> Option<LockReader> {
+        None
+    }
+    /// Leaves nobody but its owner the right to open the file, if it is this user's.
+    fn make_private(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A process that has locked what it may only read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LockReader {
+    /// `None` where the kernel does not tell.
+    pub process: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! Stripes of a new file on a parallel file system: chosen while the file is empty, and never after.
 
 use super::{FileSystem, Stripes};
+use crate::printable::printable;
 use nix::unistd::geteuid;
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
 use std::{
@@ -101,7 +102,7 @@ fn run(command: &mut Command) -> io::Result<String> {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let why = String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or("it said nothing").to_owned();
-    Err(io::Error::other(format!("lfs failed ({}): {why}", output.status)))
+    Err(io::Error::other(format!("lfs failed ({}): {}", output.status, printable(&why))))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use crate::{
     device::{self, allocate_at, within_limit},
     error::{Error, Result},
+    printable::printable_path,
 };
 use nix::unistd::geteuid;
 use std::{
@@ -111,13 +112,13 @@ pub(super) fn available(file: &File) -> u64 {
 
 pub(super) fn full(path: &Path, needed: u64, available: u64) -> Error {
     let directory = path.parent().unwrap_or(path);
-    Error::PoolFull { path: directory.display().to_string(), needed, available }
+    Error::PoolFull { path: printable_path(directory), needed, available }
 }
 
 pub(super) fn failed(doing: &str, path: &Path, error: io::Error) -> Error {
-    Error::io(doing, format!("the pool {}", path.display()), error)
+    Error::io(doing, format!("the pool {}", printable_path(path)), error)
 }
 
 pub(super) fn refused(path: &Path, why: impl Into<String>) -> Error {
-    Error::PoolRefused { path: path.display().to_string(), why: why.into() }
+    Error::PoolRefused { path: printable_path(path), why: why.into() }
 }

@@ -3,16 +3,11 @@
 //! Whoever joins takes its byte and then looks for a cleaner; whoever cleans takes the cleaner's byte
 //! and then looks for members. Of two that meet, at least one sees the other and lets go.
 
-use super::{
-    Pool, Shape, Shared, file,
-    layout::Constants,
-    map::Mapping,
-    salvage::remove_files,
-    size::Sizes,
-};
+use super::{Pool, Shape, Shared, file, layout::Constants, map::Mapping, salvage::remove_files, size::Sizes};
 use crate::{
     device::{ByteLocks, LockFile, LockOutcome, RANK_BYTES, forks},
     error::{Error, Result},
+    printable::printable_path,
     space::draw_id,
 };
 use std::{
@@ -89,19 +84,20 @@ pub(crate) fn is_in_sight(directory: &Path, id: [u8; 16]) -> bool {
 
 pub(super) fn absolute(directory: &Path) -> Result<PathBuf> {
     // The program may change its working directory before it leaves.
-    std::path::absolute(directory).map_err(|e| Error::io("finding", directory.display(), e))
+    std::path::absolute(directory).map_err(|e| Error::io("finding", printable_path(directory), e))
 }
 
 fn check_room(directory: &Path, bytes: u64) -> Result<()> {
     let there = File::options().read(true).custom_flags(libc::O_DIRECTORY).open(directory);
     let refused = |what: &str| {
-        let why = format!("{} {what}; make it on each node, or name another folder in memory", directory.display());
+        let why =
+            format!("{} {what}; make it on each node, or name another folder in memory", printable_path(directory));
         Error::argument("pool_directory", why)
     };
     let there = there.map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => refused("is not there"),
         io::ErrorKind::NotADirectory => refused("is no directory"),
-        _ => Error::io("making the pool in", format!("{} (pool_directory)", directory.display()), e),
+        _ => Error::io("making the pool in", format!("{} (pool_directory)", printable_path(directory)), e),
     })?;
     let available = file::available(&there);
     if bytes > available { Err(file::full(&directory.join("pool"), bytes, available)) } else { Ok(()) }

@@ -10,6 +10,7 @@ use super::{
 use crate::{
     device::{ByteLocks, LockFile, LockOutcome},
     error::{Error, Result},
+    printable::printable_path,
 };
 use nix::unistd::geteuid;
 use std::{
@@ -84,7 +85,7 @@ pub(crate) fn is_refused(path: &Path) -> bool {
 
 /// All pools of this user's in `directory`; none if it is not there.
 pub(crate) fn list(directory: &Path) -> Result<Vec<Found>> {
-    let failed = |e| Error::io("listing", directory.display(), e);
+    let failed = |e| Error::io("listing", printable_path(directory), e);
     let mut found = BTreeMap::<[u8; 16], Found>::new();
     let entries = match fs::read_dir(directory) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -109,6 +110,12 @@ pub(crate) fn list(directory: &Path) -> Result<Vec<Found>> {
     let mut found: Vec<Found> = found.into_values().collect();
     found.iter_mut().for_each(|found| found.records.sort_unstable());
     Ok(found)
+}
+
+/// Whether `remove` would remove it now.
+pub(crate) fn is_removable(directory: &Path, id: [u8; 16]) -> Result<bool> {
+    let path = file::path_of(&absolute(directory)?, id, None);
+    Ok(lock_dead(&path)?.is_some() || path.symlink_metadata().is_err())
 }
 
 /// Removes a pool and its records, sealed or not, damaged or not. `false` if a member is still in it, or

@@ -4,6 +4,7 @@ use super::{Guard, Reader};
 use crate::{
     device::{Device, Disk},
     error::{Error, Result},
+    printable::printable,
     restore::{RevisionSurvey, Saved, ShardSurvey, SpaceSurvey},
     space::format::Manifest,
 };
@@ -60,7 +61,7 @@ impl Reader {
 
 /// The index of the revision that is wanted.
 fn chosen(survey: &SpaceSurvey, wanted: Option<u64>) -> Result<usize> {
-    let missing = |why: String| Error::RevisionMissing { path: survey.path.clone(), why };
+    let missing = |why: String| Error::RevisionMissing { path: printable(&survey.path).into_owned(), why };
     let found = match wanted {
         None => survey.newest().ok_or_else(|| match &survey.damage[..] {
             [] => missing("no complete revision".to_owned()),

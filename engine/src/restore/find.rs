@@ -129,7 +129,7 @@ pub(crate) fn find(sights: &[Sight], path: &str) -> Result<Found> {
 }
 
 /// What of 0 to `count` − 1 is not among `found`, which ascend; as stretches, for `count` is only said in a file.
-pub(super) fn gaps(found: impl Iterator<Item = u32>, count: u32) -> Vec<Range<u32>> {
+pub(crate) fn gaps(found: impl Iterator<Item = u32>, count: u32) -> Vec<Range<u32>> {
     let ends = found.chain([count]);
     let gaps = ends.scan(0, |next, end| Some(std::mem::replace(next, end.saturating_add(1))..end));
     gaps.filter(|gap| !gap.is_empty()).collect()

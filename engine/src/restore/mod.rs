@@ -19,7 +19,7 @@ mod survey;
 mod table;
 
 pub(crate) use blocks::Blocks;
-pub(crate) use find::{Found, Seen, Sight, find};
+pub(crate) use find::{Found, Seen, Sight, find, gaps};
 pub(crate) use hash_rows::HashRows;
 pub use holds::{HoldState, HoldSurvey};
 pub(crate) use pour::pour;

@@ -32,6 +32,7 @@ use std::{
 /// What a space holds, as far as it can be seen from here.
 #[derive(Debug)]
 pub struct SpaceSurvey {
+    /// As it is: `printable` before it is printed.
     pub path: String,
     /// Oldest first.
     pub layouts: Vec<LayoutSurvey>,
@@ -311,7 +312,7 @@ fn look(device: &dyn Device) -> Result<(SpaceSurvey, bool)> {
     });
     let mut revisions: Vec<RevisionSurvey> = revisions.collect();
     revisions.sort_by_key(|revision| Reverse(revision.key));
-    let path = device.path();
+    let path = device.directory().to_string_lossy().into_owned();
     let (portions, none) = (Vec::new(), Vec::new());
     let mut survey = SpaceSurvey { path, layouts: seen, revisions, portions, holds: none, in_use, clean, damage };
     survey.judge(&holds, lineage);

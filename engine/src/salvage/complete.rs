@@ -32,25 +32,16 @@ pub(crate) enum Outcome {
 pub(crate) fn complete(device: &dyn Device, sealed: &Sealed, chunks: Contents<'_>) -> Result<Outcome> {
     let Claim { mut ledger, portion, allocation, manifest } = match examine(device, sealed, Access::Write)? {
         Standing::Elsewhere => return Ok(Outcome::Elsewhere),
-        Standing::OutOfSight => {
-            let (path, rank) = (device.path(), sealed.plan.portion);
-            return Err(Error::PortionOutOfSight { path, rank, files: files_of_layout(sealed.plan.layout_id) });
-        }
+        Standing::OutOfSight => return Err(out_of_sight(device, sealed)),
         Standing::Published => return Ok(Outcome::WasComplete),
         Standing::Over(why) => return Ok(Outcome::Lost(why)),
         Standing::Open(claim) => *claim,
     };
-    let left: Vec<u32> = (0..).zip(&sealed.segments).filter(|(_, segment)| !segment.done).map(|(i, _)| i).collect();
     // Before a root lets go of anything: what cannot be completed leaves the space as it is.
-    for &segment in &left {
-        if sealed.chunk_of(chunks, segment)?.is_none() {
-            return Ok(Outcome::Lost("some of its bytes are in the pool no longer".to_owned()));
-        }
+    if let Some(why) = lacks(sealed, &manifest, chunks)? {
+        return Ok(Outcome::Lost(why));
     }
-    match sync_outputs(&sealed.plan, &manifest) {
-        Err(error @ Error::OutputShort { .. }) => return Ok(Outcome::Lost(error.to_string())),
-        synced => synced?,
-    }
+    let left = left(sealed);
     let (plan, mut rows) = (&sealed.plan, sealed.read_rows()?);
     ledger.resume(plan.key.lineage)?;
     ledger.free(&allocation, &plan.retained)?;
@@ -87,4 +78,39 @@ pub(crate) fn complete(device: &dyn Device, sealed: &Sealed, chunks: Contents<'_
     let writes = portion.write(allocation.meta.first * BLOCK_BYTES, &meta)?;
     publication.publish(&mut ledger, &manifest, writes)?;
     Ok(Outcome::Completed)
+}
+
+/// What `complete` would make of it now, `Completed` included. Changes nothing.
+pub(crate) fn prospect(device: &dyn Device, sealed: &Sealed, chunks: Contents<'_>) -> Result<Outcome> {
+    Ok(match examine(device, sealed, Access::Read)? {
+        Standing::Elsewhere => Outcome::Elsewhere,
+        Standing::OutOfSight => return Err(out_of_sight(device, sealed)),
+        Standing::Published => Outcome::WasComplete,
+        Standing::Over(why) => Outcome::Lost(why),
+        Standing::Open(claim) => lacks(sealed, &claim.manifest, chunks)?.map_or(Outcome::Completed, Outcome::Lost),
+    })
+}
+
+fn out_of_sight(device: &dyn Device, sealed: &Sealed) -> Error {
+    let (path, rank) = (device.path(), sealed.plan.portion);
+    Error::PortionOutOfSight { path, rank, files: files_of_layout(sealed.plan.layout_id) }
+}
+
+/// The segments that are not in the space yet.
+fn left(sealed: &Sealed) -> Vec<u32> {
+    (0..).zip(&sealed.segments).filter(|(_, segment)| !segment.done).map(|(index, _)| index).collect()
+}
+
+/// Why it can never be completed, if something is missing: a chunk, or bytes of an output file, which it makes
+/// durable.
+fn lacks(sealed: &Sealed, manifest: &Manifest, chunks: Contents<'_>) -> Result<Option<String>> {
+    for segment in left(sealed) {
+        if sealed.chunk_of(chunks, segment)?.is_none() {
+            return Ok(Some("some of its bytes are in the pool no longer".to_owned()));
+        }
+    }
+    match sync_outputs(&sealed.plan, manifest) {
+        Err(error @ Error::OutputShort { .. }) => Ok(Some(error.to_string())),
+        synced => synced.map(|()| None),
+    }
 }

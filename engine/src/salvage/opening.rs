@@ -10,6 +10,7 @@ use crate::{
     device::{Access, Device, Disk},
     error::{Error, ErrorKind, Result},
     pool::{self, Dead, LostRecord, Sealed, SpaceNote},
+    printable::printable_path,
     space::names_layout,
 };
 use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt, path::Path};
@@ -163,7 +164,7 @@ fn not_completed(device: &dyn Device, sealed: &Sealed, kind: ErrorKind, cause: i
         path: device.path(),
         revision: sealed.plan.key.number,
         shard: sealed.plan.portion,
-        pool: sealed.pool().display().to_string(),
+        pool: printable_path(&sealed.pool()),
         kind,
         cause: cause.to_string(),
     }

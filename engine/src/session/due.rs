@@ -6,7 +6,10 @@ use super::{
     requests::Listener,
     schedule::{Facts, Schedule},
 };
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    remark::Remark,
+};
 use signal_hook::{SigId, flag, low_level};
 use std::{
     sync::{
@@ -15,6 +18,11 @@ use std::{
     },
     time::{Duration, Instant},
 };
+
+static NO_RULE: Remark = Remark::new();
+const NO_RULE_TEXT: &str = "no setting says when a checkpoint is due (every_steps, every_seconds, mtbf_seconds, \
+                            checkpoint_signal): one is taken only where the program decides so itself, or when \
+                            `mainstay checkpoint` or `mainstay run` asks for it";
 
 /// What makes a checkpoint due.
 pub(super) struct Due {
@@ -48,6 +56,11 @@ impl Drop for SignalFlag {
 }
 
 impl Due {
+    /// Whether a setting makes one due at all.
+    fn has_rule(&self) -> bool {
+        self.signal.is_some() || self.schedule.has_rule()
+    }
+
     /// What the ranks compare by a maximum: the step, and its complement, whose maximum is the lowest step's.
     pub(super) fn steps(&self) -> [u64; 2] {
         [self.step, !self.step]
@@ -67,6 +80,9 @@ impl Inner {
     /// `true` on all ranks, or on none.
     pub(super) fn due(&mut self, step: u64) -> Result<bool> {
         self.due.step = step;
+        if !self.due.has_rule() {
+            NO_RULE.make(self.group.rank(), || Some(NO_RULE_TEXT.to_owned()));
+        }
         let by_steps = self.due.schedule.by_steps(step);
         if !self.due.schedule.meets() {
             return Ok(by_steps);

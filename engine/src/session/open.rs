@@ -15,12 +15,13 @@ use super::{
 use crate::{
     capture::{Notes, Outputs, Regions},
     commit::{Ledger, Opened, RevisionKey},
-    config::{Config, PoolHeld, Start, check_alike},
+    config::{Config, PoolHeld, Start, Surroundings, check_alike, passed_over},
     device::{Access, Device, Disk},
     error::{Error, Result},
     group::{Group, agree, gather},
     place::{IoThreads, lock},
     pool::{Pool, Record},
+    remark::Remark,
     restore::{Found, Seen, Sight, find},
     salvage,
     space::{
@@ -45,6 +46,8 @@ const LOCK_GRACE: Duration = Duration::from_secs(2);
 /// Where `mainstay run` asks to be told which space its job uses.
 const RUN_REPORT: &str = "MAINSTAY_RUN_REPORT";
 
+static PASSED_OVER: Remark = Remark::new();
+
 /// What a rank found in the newest layout that it sees.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Newest {
@@ -68,6 +71,7 @@ impl Inner {
         if group.rank() == 0 {
             tell_supervisor(path);
         }
+        PASSED_OVER.make(group.rank(), || passed_over(&Surroundings::here()));
         Self::open_on(group, Arc::new(disk), config)
     }
 

@@ -83,6 +83,12 @@ impl Schedule {
         }
     }
 
+    /// Whether steps or time make one due at all.
+    pub(super) fn has_rule(&self) -> bool {
+        let Rules { every_steps, every, mtbf, .. } = &self.rules;
+        *every_steps > 0 || !every.is_zero() || !mtbf.is_zero()
+    }
+
     /// Whether the steps alone make a checkpoint due.
     pub(super) fn by_steps(&self, step: u64) -> bool {
         self.rules.every_steps > 0 && step > 0 && step.is_multiple_of(self.rules.every_steps)

@@ -9,6 +9,7 @@ use super::{
 use crate::{
     device::{self, Access, Allocate, Device, File, Room, Stripes},
     error::{Error, Result},
+    printable::printable,
 };
 use std::{collections::BTreeMap, io, sync::Arc};
 
@@ -79,6 +80,11 @@ pub(crate) fn contradictions(layouts: &[LayoutFile]) -> Vec<String> {
     what
 }
 
+/// A file of the space, for messages: anybody may have made up its name.
+fn path_of(device: &dyn Device, name: &str) -> String {
+    format!("{}/{}", device.path(), printable(name))
+}
+
 /// The names of all files of a space.
 pub(crate) fn list(device: &dyn Device) -> Result<Vec<String>> {
     let not_a_space = |why: &str| Error::NotASpace { path: device.path(), why: why.to_owned() };
@@ -99,7 +105,7 @@ pub fn is_of_space(name: &str) -> bool {
 }
 
 pub(crate) fn open_layout(device: &dyn Device, name: String, access: Access) -> Result<LayoutFile> {
-    let path: Arc<str> = format!("{}/{name}", device.path()).into();
+    let path: Arc<str> = path_of(device, &name).into();
     let failed = |e: io::Error| match e.kind() {
         io::ErrorKind::UnexpectedEof => Error::damaged(format!("{path}: cut short in its header")),
         _ => Error::io("reading", &path, e),
@@ -134,6 +140,11 @@ pub(crate) fn layout_name(number: u64, rank: usize, id: [u8; 16]) -> String {
     format!("layout-{number:06}-{rank:06}-{:08x}{SUFFIX}", short(id))
 }
 
+/// What the same would be called, whatever its id.
+pub(crate) fn layout_pattern(number: u64, rank: usize) -> String {
+    format!("layout-{number:06}-{rank:06}-*{SUFFIX}")
+}
+
 /// What all files of a layout are called, for a message.
 pub(crate) fn files_of_layout(id: [u8; 16]) -> String {
     format!("layout-*-{:08x}{SUFFIX}", short(id))
@@ -161,7 +172,7 @@ pub(crate) fn create_layout(
     let lowest = header.portions.first().map_or(0, |place| place.rank as usize);
     let name = layout_name(header.layout_number, lowest, header.layout_id);
     let unfinished = format!("{name}{UNFINISHED}");
-    let path: Arc<str> = format!("{}/{name}", device.path()).into();
+    let path: Arc<str> = path_of(device, &name).into();
     let Making { allocate, stripes, .. } = *making;
     let room = Room { bytes: header.file_bytes, stretches: stretches(&header), allocate, stripes };
     let wanted = room.stretches.iter().map(|stretch| stretch.end - stretch.start).fold(0, u64::saturating_add);
@@ -214,7 +225,7 @@ pub(crate) fn remove_layout(device: &dyn Device, layout: &LayoutFile) -> Result<
 pub(crate) fn remove_layouts_of(device: &dyn Device, number: u64, id: [u8; 16]) -> Result<()> {
     let (begin, end) = (format!("layout-{number:06}-"), format!("-{:08x}{SUFFIX}", short(id)));
     for name in list(device)?.iter().filter(|name| name.starts_with(&begin) && name.ends_with(&end)) {
-        device.remove(name).map_err(|e| Error::io("removing", format!("{}/{name}", device.path()), e))?;
+        device.remove(name).map_err(|e| Error::io("removing", path_of(device, name), e))?;
     }
     Ok(())
 }
@@ -241,7 +252,7 @@ fn remove_unfinished(device: &dyn Device) -> Result<()> {
         match device.remove(name) {
             // Named, or removed, by its maker meanwhile.
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            removed => removed.map_err(|e| Error::io("removing", format!("{}/{name}", device.path()), e))?,
+            removed => removed.map_err(|e| Error::io("removing", path_of(device, name), e))?,
         }
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use super::LOCK_FILE;
 use crate::{
-    device::{Device, LockFile, LockOutcome},
+    device::{Device, LockFile, LockOutcome, LockReader},
     error::{Error, Result},
 };
 use std::{
@@ -20,10 +20,13 @@ pub(crate) struct Locks {
 }
 
 impl Locks {
-    /// Opens the lock file, made if it is missing; locks nothing yet.
+    /// Opens the lock file, made if it is missing; locks nothing yet. From then on nobody but its user may open it: who
+    /// may read it can lock it.
     pub(crate) fn open(device: &dyn Device) -> Result<Locks> {
         let space = device.path();
         let file = device.lock_file(LOCK_FILE).map_err(|e| failed(&space, e))?;
+        // Where that cannot be had the lock counts all the same.
+        let _ = file.make_private();
         Ok(Locks { file, space })
     }
 
@@ -44,13 +47,26 @@ impl Locks {
     pub(crate) fn lock_rank(&self, rank: u64) -> Result<bool> {
         match self.try_lock(rank)? {
             LockOutcome::Held => Ok(true),
-            LockOutcome::Busy => Err(self.in_use()),
+            LockOutcome::Busy => {
+                Err(self.file.reader_of(rank).map_or_else(|| self.in_use(), |reader| self.read(reader)))
+            }
             LockOutcome::Unsupported => Ok(false),
         }
     }
 
     pub(crate) fn try_lock(&self, byte: u64) -> Result<LockOutcome> {
         self.file.try_lock(byte).map_err(|e| failed(&self.space, e))
+    }
+
+    /// Nobody saves there, and nobody else can.
+    fn read(&self, reader: LockReader) -> Error {
+        let process = reader.process.map_or("a process".to_owned(), |process| format!("process {process}"));
+        let holder = format!(
+            ": {process} that may only read it holds a lock for reading on {0}/{LOCK_FILE}; end it, and take that right \
+             away (chmod 600 {0}/{LOCK_FILE}), for readers need no lock",
+            self.space
+        );
+        Error::InUse { path: self.space.clone(), holder }
     }
 
     pub(crate) fn in_use(&self) -> Error {

@@ -49,6 +49,19 @@ pub fn hold(directory: &Path, key: RevisionKey, note: &str, expires_unix_ns: u64
     hold_on(&Disk::existing(directory), key, note, expires_unix_ns, wait)
 }
 
+/// Whether `hold` would find room for the next checkpoint beside the revision `key`, held, of the space in
+/// `directory`; `false` too if that is not there. Changes nothing.
+pub fn has_room_for(directory: &Path, key: RevisionKey) -> Result<bool> {
+    let survey = SpaceSurvey::open(directory)?;
+    Ok(survey.complete(key).is_some() && leaves_room(&survey, key))
+}
+
+fn leaves_room(survey: &SpaceSurvey, key: RevisionKey) -> bool {
+    let counted = survey.holds.iter().filter(|held| matches!(held.state, HoldState::Counts | HoldState::Pending));
+    let held: Vec<RevisionKey> = counted.map(|held| held.key()).chain([key]).collect();
+    room::is_left(survey, &held)
+}
+
 /// As `hold`, on `device`.
 pub fn hold_on(
     device: &dyn Device,
@@ -67,9 +80,7 @@ pub fn hold_on(
     let (locks, locks_work) = lock(device)?;
     let survey = SpaceSurvey::open_on(device)?;
     let Some(revision) = survey.complete(key) else { return Ok(Holding::Gone) };
-    let counted = survey.holds.iter().filter(|held| matches!(held.state, HoldState::Counts | HoldState::Pending));
-    let held: Vec<RevisionKey> = counted.map(|held| held.key()).chain([key]).collect();
-    if !room::is_left(&survey, &held) {
+    if !leaves_room(&survey, key) {
         return Ok(Holding::NoRoom);
     }
     // In the file of the layout that the revision lies in that has room for holds: where the one is, the other is

@@ -18,7 +18,7 @@ use crate::{
     restore::{RevisionSurvey, SpaceSurvey},
     space::{LayoutFile, layouts},
 };
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path};
 
 /// What was done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +38,25 @@ pub fn prune(directory: &Path, rules: &Rules, progress: &dyn Fn(u64)) -> Result<
     prune_on(&Disk::existing(directory), rules, progress)
 }
 
+/// What `prune` would do now in the space of `survey`, told as if it were done. Changes nothing.
+pub fn prunable(survey: &SpaceSurvey, rules: &Rules) -> Pruned {
+    let fates = fates(survey, rules);
+    let empty = emptied(survey, &fates);
+    let files = survey.layouts.iter().filter(|file| empty.contains(&file.header.layout_id));
+    Pruned { layouts_removed: files.map(|file| file.file.clone()).collect(), fates }
+}
+
+/// The layouts, but for the newest, that hold nothing once the revisions are gone that go.
+fn emptied(survey: &SpaceSurvey, fates: &[Fate]) -> BTreeSet<[u8; 16]> {
+    let goes = |revision: &RevisionSurvey| {
+        let is_its = |fate: &&Fate| (fate.key, fate.layout) == (revision.key, revision.layout);
+        fates.iter().filter(is_its).all(Fate::goes)
+    };
+    let newest = survey.layouts.last().map(|file| file.header.layout_id);
+    let ids = survey.layouts.iter().map(|file| file.header.layout_id);
+    ids.filter(|id| Some(*id) != newest && holds_nothing(survey, *id, goes)).collect()
+}
+
 /// As `prune`, on `device`.
 pub fn prune_on(device: &dyn Device, rules: &Rules, progress: &dyn Fn(u64)) -> Result<Pruned> {
     let _locks = lock(device)?;
@@ -45,15 +64,8 @@ pub fn prune_on(device: &dyn Device, rules: &Rules, progress: &dyn Fn(u64)) -> R
     let survey = SpaceSurvey::open_on(device)?;
     let fates = fates(&survey, rules);
     let files = layouts(device, Access::Write)?;
-    let newest = files.last().map(|file| file.header.layout_id);
-    let goes = |revision: &RevisionSurvey| {
-        let is_its = |fate: &&Fate| (fate.key, fate.layout) == (revision.key, revision.layout);
-        fates.iter().filter(is_its).all(Fate::goes)
-    };
-    let is_empty = |file: &LayoutFile| {
-        let id = file.header.layout_id;
-        Some(id) != newest && holds_nothing(&survey, id, goes)
-    };
+    let empty = emptied(&survey, &fates);
+    let is_empty = |file: &LayoutFile| empty.contains(&file.header.layout_id);
     let (empty, files): (Vec<LayoutFile>, Vec<LayoutFile>) = files.into_iter().partition(is_empty);
     if empty.is_empty() && !fates.iter().any(Fate::goes) {
         return Ok(Pruned { fates, layouts_removed: Vec::new() });

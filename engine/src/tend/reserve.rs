@@ -7,17 +7,18 @@
 use super::{
     ShardSize,
     emptied::{holds_nothing, remove},
-    opening::{lineage_after, lock, open_all},
+    opening::{lineage_after, lock, open_all, see_free},
 };
 use crate::{
     commit::{Ledger, Opened},
     device::{Access, Allocate, Device, Disk, FileSystem, Stripes},
     error::{Error, Result},
+    printable::printable,
     restore::SpaceSurvey,
     space::{
         Arrangement, LOCK_FILE, LayoutFile, Making, Per, create_layout, data_from, draw_id,
-        format::{BLOCK_BYTES, Lineage, Slot},
-        layouts, probe_name, remove_layouts_of, stretches,
+        format::{BLOCK_BYTES, Header, Lineage, Slot},
+        layout_pattern, layouts, probe_name, remove_layouts_of, stretches,
     },
 };
 use std::{fs, path::Path};
@@ -87,7 +88,10 @@ impl Reservation {
             header.portions.iter().map(|place| (place.bytes - data_from(header.slot_stride)) / BLOCK_BYTES)
         });
         let Some(largest) = blocks.max() else {
-            return Err(Error::NotASpace { path: survey.path, why: "there is no layout in it".to_owned() });
+            return Err(Error::NotASpace {
+                path: printable(&survey.path).into_owned(),
+                why: "there is no layout in it".to_owned(),
+            });
         };
         Ok(Self::of_blocks(vec![largest; ranks]))
     }
@@ -152,21 +156,45 @@ fn take_back(made: &Disk) {
     }
 }
 
+/// What `reserve` would make now, or why it would be refused. Changes nothing; what the file system grants is not known
+/// before it is asked.
+pub fn reservable(directory: &Path, wanted: &Reservation) -> Result<Reserved> {
+    if directory.as_os_str().is_empty() {
+        return Err(Error::argument("path", "it is empty; give the directory of the space"));
+    }
+    let there = directory.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("."));
+    if there != directory {
+        return planned(&Disk::existing(there), wanted, &[], &[]);
+    }
+    let device = Disk::existing(directory);
+    see_free(&device)?;
+    let before = layouts(&device, Access::Read)?;
+    refuse_used(&device, &before)?;
+    planned(&device, wanted, &before, &before)
+}
+
 /// As `reserve`, on `device`.
 pub fn reserve_on(device: &dyn Device, wanted: &Reservation, progress: &dyn Fn(u64)) -> Result<Reserved> {
     let _locks = lock(device)?;
     let before = layouts(device, Access::Read)?;
-    if !before.is_empty() {
-        let survey = SpaceSurvey::open_on(device)?;
-        if !survey.damage.is_empty() {
-            return Err(Error::Damaged { what: survey.damage });
-        }
-        if !before.iter().all(|file| holds_nothing(&survey, file.header.layout_id, |_| false)) {
-            let why = "a job has saved to it, or begun to; `mainstay grow` gives a space more room";
-            return Err(Error::argument(device.path(), why));
-        }
-    }
+    refuse_used(device, &before)?;
     make(device, wanted, &before, &before, progress)
+}
+
+/// Refuses a space in which somebody's revisions are, or may come to be.
+fn refuse_used(device: &dyn Device, before: &[LayoutFile]) -> Result<()> {
+    if before.is_empty() {
+        return Ok(());
+    }
+    let survey = SpaceSurvey::open_on(device)?;
+    if !survey.damage.is_empty() {
+        return Err(Error::Damaged { what: survey.damage });
+    }
+    if before.iter().all(|file| holds_nothing(&survey, file.header.layout_id, |_| false)) {
+        return Ok(());
+    }
+    let why = "a job has saved to it, or begun to; `mainstay grow` gives a space more room";
+    Err(Error::argument(device.path(), why))
 }
 
 /// Gives the space in `directory` another layout beside the one that it has, for the next job. The old one goes
@@ -178,17 +206,61 @@ pub fn grow(directory: &Path, wanted: &Reservation, progress: &dyn Fn(u64)) -> R
     grow_on(&Disk::existing(directory), wanted, progress)
 }
 
+/// What `grow` would make now, or why it would be refused. Changes nothing, as `reservable`.
+pub fn growable(directory: &Path, wanted: &Reservation) -> Result<Reserved> {
+    let device = Disk::existing(directory);
+    see_free(&device)?;
+    let (before, empty) = of_grown(&device)?;
+    planned(&device, wanted, &before, &empty)
+}
+
 /// As `grow`, on `device`.
 pub fn grow_on(device: &dyn Device, wanted: &Reservation, progress: &dyn Fn(u64)) -> Result<Reserved> {
     let _locks = lock(device)?;
+    let (before, empty) = of_grown(device)?;
+    make(device, wanted, &before, &empty, progress)
+}
+
+/// The layouts that are there, and those of them that hold nothing.
+fn of_grown(device: &dyn Device) -> Result<(Vec<LayoutFile>, Vec<LayoutFile>)> {
     let survey = SpaceSurvey::open_on(device)?;
     let before = layouts(device, Access::Read)?;
     if before.is_empty() {
         return Err(Error::NotASpace { path: device.path(), why: "there is no layout in it".to_owned() });
     }
     let is_empty = |file: &&LayoutFile| holds_nothing(&survey, file.header.layout_id, |_| false);
-    let empty: Vec<LayoutFile> = before.iter().filter(is_empty).cloned().collect();
-    make(device, wanted, &before, &empty, progress)
+    let empty = before.iter().filter(is_empty).cloned().collect();
+    Ok((before, empty))
+}
+
+/// What `make` would make, as far as nobody has to be asked for it.
+fn planned(device: &dyn Device, wanted: &Reservation, before: &[LayoutFile], empty: &[LayoutFile]) -> Result<Reserved> {
+    let file_system = device.file_system();
+    let stripe_bytes = if file_system.has_stripes() { wanted.stripes.bytes } else { 0 };
+    let arrangement = arrangement([0; 16], wanted, before, stripe_bytes);
+    let file = |ranks: Vec<usize>| {
+        let header = arrangement.header(&ranks, ranks[0] == 0);
+        ReservedFile {
+            name: layout_pattern(header.layout_number, ranks[0]),
+            ranks: ranks.iter().map(|rank| *rank as u32).collect(),
+            bytes: header.file_bytes,
+            used_bytes: used_bytes(&header),
+            allocated_bytes: None,
+            is_lazy: false,
+        }
+    };
+    let files = wanted.files(&file_system)?.into_iter().map(file).collect();
+    let removed = empty.iter().map(|file| file.name.clone()).collect();
+    Ok(Reserved { files, file_system, stripe_bytes, removed })
+}
+
+fn arrangement(id: [u8; 16], wanted: &Reservation, before: &[LayoutFile], stripe_bytes: u64) -> Arrangement {
+    let layout_number = before.last().map_or(0, |file| file.header.layout_number) + 1;
+    Arrangement { layout_id: id, layout_number, stripe_bytes, blocks: wanted.blocks.clone() }
+}
+
+fn used_bytes(header: &Header) -> u64 {
+    stretches(header).iter().map(|stretch| stretch.end - stretch.start).sum()
 }
 
 /// Makes a layout that is newer than those of `before`, and then removes those of `empty`; before, what a
@@ -204,12 +276,7 @@ fn make(
     let files = wanted.files(&file_system)?;
     let stripe_bytes = device.stripe_bytes(wanted.stripes, &probe_name()?);
     let stripe_bytes = stripe_bytes.map_err(|e| Error::io("asking for the stripes of files in", device.path(), e))?;
-    let arrangement = Arrangement {
-        layout_id: draw_id()?,
-        layout_number: before.last().map_or(0, |file| file.header.layout_number) + 1,
-        stripe_bytes,
-        blocks: wanted.blocks.clone(),
-    };
+    let arrangement = arrangement(draw_id()?, wanted, before, stripe_bytes);
     let opened = open_all(before)?;
     let lineage = lineage_after(&opened)?;
     // The new one must not lack the room that they take.
@@ -258,7 +325,7 @@ fn told(file: &LayoutFile, tells: bool) -> Result<ReservedFile> {
         name: file.name.clone(),
         ranks: file.header.portions.iter().map(|place| place.rank).collect(),
         bytes: file.header.file_bytes,
-        used_bytes: stretches(&file.header).iter().map(|stretch| stretch.end - stretch.start).sum(),
+        used_bytes: used_bytes(&file.header),
         allocated_bytes: if tells { Some(file.allocated_bytes()?) } else { None },
         is_lazy: file.is_lazy(),
     })

@@ -1,13 +1,14 @@
 //! Completing by hand what killed jobs had staged, as the next start of theirs would.
 
-use super::opening::lock;
+use super::opening::{lock, see_free};
 use crate::{
     commit::RevisionKey,
     device::{Device, Disk},
     error::{Error, Result},
     pool::{self, Dead, LostRecord, Sealed},
-    restore::{RevisionSurvey, SpaceSurvey},
-    salvage::{IN_POOL, Outcome, complete, has_layout_of, is_gone, is_ours, open_dead},
+    printable::printable_path,
+    restore::{SpaceSurvey, gaps},
+    salvage::{IN_POOL, Outcome, complete, has_layout_of, is_gone, is_ours, open_dead, prospect},
     space::Locks,
 };
 use std::{
@@ -76,7 +77,7 @@ pub enum SalvageFate {
 impl SalvageFate {
     /// Why a pool stays that holds such a shard of `space`; `None` if it need not.
     fn keeps(&self, space: &Path, clean: bool) -> Option<String> {
-        let space = space.display();
+        let space = printable_path(space);
         match self {
             SalvageFate::Completed | SalvageFate::WasComplete | SalvageFate::Lost(_) => None,
             SalvageFate::SpaceGone if clean => None,
@@ -94,8 +95,19 @@ impl SalvageFate {
 /// that hold no more. `clean`: also those that are damaged, or whose space is not there. Errors: `directory` cannot
 /// be listed, `space` is none and nothing was staged for it; what went wrong with one shard is its fate.
 pub fn salvage(directory: &Path, space: Option<&Path>, clean: bool) -> Result<Salvaged> {
+    go_over(directory, space, clean, false)
+}
+
+/// What `salvage` would do now, told as if it were done: shards that it would complete are `Completed`, pools that it
+/// would remove `removed`. Changes nothing, in the pools or in the spaces.
+pub fn salvageable(directory: &Path, space: Option<&Path>, clean: bool) -> Result<Salvaged> {
+    go_over(directory, space, clean, true)
+}
+
+fn go_over(directory: &Path, space: Option<&Path>, clean: bool, dry_run: bool) -> Result<Salvaged> {
     let only = space.map(|space| Disk::existing(&space.canonicalize().unwrap_or_else(|_| space.to_owned())));
-    let mut visit = Visit { only, locks: BTreeMap::new(), shards: Vec::new(), saved: BTreeMap::new() };
+    let mut visit = Visit { only, dry_run, locks: BTreeMap::new(), shards: Vec::new(), saved: BTreeMap::new() };
+    let remove = if dry_run { pool::is_removable } else { pool::remove };
     let (mut removed, mut left) = (0, Vec::new());
     for found in pool::list(directory)? {
         let (before, mut damaged) = (visit.shards.len(), false);
@@ -114,7 +126,7 @@ pub fn salvage(directory: &Path, space: Option<&Path>, clean: bool) -> Result<Sa
             }
         };
         // What is refused at removing is left too, and keeps nobody from the others.
-        let kept = kept.or_else(|| match pool::remove(directory, found.id) {
+        let kept = kept.or_else(|| match remove(directory, found.id) {
             Ok(true) => None,
             Ok(false) => Some("a process is in it; salvage after its end".to_owned()),
             Err(error) => Some(unusable(error)),
@@ -131,8 +143,8 @@ pub fn salvage(directory: &Path, space: Option<&Path>, clean: bool) -> Result<Sa
         SpaceSurvey::open_on(&only)?;
     }
     let mut incomplete = Vec::new();
-    for (space, keys) in &visit.saved {
-        incomplete.extend(incomplete_of(space, keys)?);
+    for (space, saved) in &visit.saved {
+        incomplete.extend(incomplete_of(space, saved)?);
     }
     Ok(Salvaged { shards: visit.shards, incomplete, removed, left })
 }
@@ -152,23 +164,30 @@ fn unusable(error: Error) -> String {
 /// What is to be done with a pool that has no record any more of what was staged in it.
 fn lost_for_good(lost: LostRecord) -> String {
     if pool::is_refused(&lost.path) {
-        return unusable(Error::PoolRefused { path: lost.path.display().to_string(), why: lost.why });
+        return unusable(Error::PoolRefused { path: printable_path(&lost.path), why: lost.why });
     }
     format!("{lost}; --clean removes the pool")
 }
 
-/// Those of `keys` that a restore could bring back if it were not for shards that are missing.
-fn incomplete_of(space: &Path, keys: &BTreeSet<RevisionKey>) -> Result<Vec<Incomplete>> {
+/// Those of `saved` that a restore could bring back if it were not for shards that are missing.
+fn incomplete_of(space: &Path, saved: &BTreeMap<RevisionKey, Present>) -> Result<Vec<Incomplete>> {
     let survey = SpaceSurvey::open(space)?;
     let newest = survey.newest().map(|revision| revision.key);
-    let lacks = |revision: &&RevisionSurvey| keys.contains(&revision.key) && Some(revision.key) > newest;
-    let found = survey.revisions.iter().filter(lacks).map(|revision| Incomplete {
-        space: space.to_owned(),
-        key: revision.key,
-        shard_count: revision.shard_count,
-        missing: revision.missing(),
-    });
-    Ok(found.collect())
+    let lack = |(key, saved): (&RevisionKey, &Present)| {
+        let in_space = survey.revisions.iter().find(|revision| revision.key == *key);
+        let mut there = saved.shards.clone();
+        there.extend(in_space.into_iter().flat_map(|revision| revision.shards.iter().map(|shard| shard.shard)));
+        let missing = gaps(there.into_iter(), saved.shard_count);
+        let is_lacking = Some(*key) > newest && !missing.is_empty();
+        is_lacking.then(|| Incomplete { space: space.to_owned(), key: *key, shard_count: saved.shard_count, missing })
+    };
+    Ok(saved.iter().rev().filter_map(lack).collect())
+}
+
+/// Of a revision, the shards that were in a pool and are in its space now, or would be.
+struct Present {
+    shard_count: u32,
+    shards: BTreeSet<u32>,
 }
 
 /// Where a shard belongs.
@@ -182,11 +201,11 @@ enum Of {
 
 struct Visit {
     only: Option<Disk>,
-    /// By space, once for all of its pools.
-    locks: BTreeMap<PathBuf, Result<Locks>>,
+    dry_run: bool,
+    /// By space, once for all of its pools; a dry run takes none.
+    locks: BTreeMap<PathBuf, Result<Option<Locks>>>,
     shards: Vec<SalvagedShard>,
-    /// By space, the revisions of which a shard is in it that was in a pool.
-    saved: BTreeMap<PathBuf, BTreeSet<RevisionKey>>,
+    saved: BTreeMap<PathBuf, BTreeMap<RevisionKey, Present>>,
 }
 
 impl Visit {
@@ -222,7 +241,7 @@ impl Visit {
                     self.note(sealed, fate);
                     keeps
                 }
-                None => Some(format!("it holds a shard of another space, {}; salvage that", space.display())),
+                None => Some(format!("it holds a shard of another space, {}; salvage that", printable_path(space))),
             };
             kept = kept.or(keeps);
         }
@@ -250,9 +269,12 @@ impl Visit {
             Err(Error::InUse { .. }) => SalvageFate::InUse,
             Err(error) if is_gone(error) => SalvageFate::SpaceGone,
             Err(error) => SalvageFate::Failed(error.to_string()),
-            Ok(_) => match complete(&device, sealed, dead.contents()) {
+            Ok(_) => match (if self.dry_run { prospect } else { complete })(&device, sealed, dead.contents()) {
                 Ok(outcome @ (Outcome::Completed | Outcome::WasComplete)) => {
-                    self.saved.entry(device.directory()).or_default().insert(sealed.plan.key);
+                    let plan = &sealed.plan;
+                    let of_space = self.saved.entry(device.directory()).or_default();
+                    let none = Present { shard_count: plan.shards, shards: BTreeSet::new() };
+                    of_space.entry(plan.key).or_insert(none).shards.insert(plan.portion);
                     if outcome == Outcome::Completed { SalvageFate::Completed } else { SalvageFate::WasComplete }
                 }
                 Ok(Outcome::Lost(why)) => SalvageFate::Lost(why),
@@ -272,7 +294,9 @@ impl Visit {
         }
     }
 
-    fn lock(&mut self, device: &Disk) -> &Result<Locks> {
-        self.locks.entry(device.directory()).or_insert_with(|| lock(device))
+    fn lock(&mut self, device: &Disk) -> &Result<Option<Locks>> {
+        let dry_run = self.dry_run;
+        let take = || if dry_run { see_free(device).map(|()| None) } else { lock(device).map(Some) };
+        self.locks.entry(device.directory()).or_insert_with(take)
     }
 }

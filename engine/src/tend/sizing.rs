@@ -4,6 +4,7 @@ use crate::{
     capture::Size,
     error::{Error, Result},
     place::portion_blocks,
+    printable::printable,
     restore::SpaceSurvey,
 };
 use std::path::Path;
@@ -31,9 +32,14 @@ impl ShardSize {
     /// Of shards with the items of the newest complete revision of the space in `directory`, rank by rank.
     pub fn like(directory: &Path) -> Result<Vec<ShardSize>> {
         let survey = SpaceSurvey::open(directory)?;
-        let gone = || Error::argument(&survey.path, "its newest complete revision went while it was read; try again");
+        let gone = || {
+            Error::argument(printable(&survey.path), "its newest complete revision went while it was read; try again")
+        };
         let Some(newest) = survey.newest() else {
-            return Err(Error::argument(&survey.path, "it has no complete revision from which to learn the sizes"));
+            return Err(Error::argument(
+                printable(&survey.path),
+                "it has no complete revision from which to learn the sizes",
+            ));
         };
         let size = |shard: &crate::restore::ShardSurvey| {
             let manifest = shard.manifest()?.ok_or_else(gone)?;

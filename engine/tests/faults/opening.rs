@@ -6,7 +6,7 @@ use crate::{
     job::{Rank, Scene, run, small},
 };
 use mainstay_engine::{
-    Config, Session,
+    Config, Session, SpaceSurvey,
     device::{Device, LockOutcome},
     group::Solo,
     space::{
@@ -14,6 +14,7 @@ use mainstay_engine::{
         format::{BLOCK, Header},
     },
 };
+use nix::fcntl::{FcntlArg, fcntl};
 use std::{fs, path::Path};
 
 pub fn path_is_a_file(scene: &Scene) {
@@ -180,6 +181,33 @@ pub fn in_use_by_a_half_dead_job(scene: &Scene) {
     scene.refused(scene.row.rust);
     drop(alive);
     scene.comes_back(2, 2);
+}
+
+/// Such a lock kept a job from starting, and nobody told by whom.
+pub fn lock_read_by_another(scene: &Scene) {
+    scene.save(1);
+    let reader = fs::File::open(scene.space().join("lock")).unwrap();
+    let lock = libc::flock {
+        l_type: libc::F_RDLCK as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: 0,
+        l_len: 1 << 40,
+        l_pid: 0,
+    };
+    fcntl(&reader, FcntlArg::F_OFD_SETLK(&lock)).unwrap();
+    assert_eq!(SpaceSurvey::is_in_use(&scene.space()).unwrap(), Some(false), "a reader is no job");
+    scene.refused(1);
+    drop(reader);
+    scene.comes_back(1, 2);
+}
+
+pub fn layout_of_an_odd_name(scene: &Scene) {
+    scene.save(1);
+    let odd = scene.space().join("layout-\x1b[31m\x07\n\u{202e}\u{200b}.mainstay");
+    fs::write(&odd, vec![b'x'; 9000]).unwrap();
+    scene.refused(1);
+    fs::remove_file(&odd).unwrap();
+    scene.comes_back(1, 2);
 }
 
 pub fn shm_is_full(scene: &Scene) {

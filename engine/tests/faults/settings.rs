@@ -63,6 +63,10 @@ pub fn variable_out_of_range(scene: &Scene) {
     refused(scene, &[("MAINSTAY_KEEP", "1001")]);
 }
 
+pub fn variable_misspelt(scene: &Scene) {
+    refused(scene, &[("MAINSTAY_EVERY_SECOND", "10")]);
+}
+
 pub fn settings_differ(scene: &Scene) {
     scene.save(2);
     run(2, |rank, group| {

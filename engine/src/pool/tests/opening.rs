@@ -217,7 +217,7 @@ fn a_pool_that_does_not_fit_leaves_nothing() {
     in_small_directory(1 << 20, |directory| {
         let error = Pool::create(directory.path(), &shape(1, 32)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::PoolFull);
-        assert!(error.to_string().contains("`mainstay salvage`"), "{error}");
+        assert!(error.to_string().contains("`mainstay salvage --all`"), "{error}");
         assert_eq!(files(directory.path()), [""; 0]);
     });
 }

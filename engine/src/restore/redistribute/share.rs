@@ -5,10 +5,16 @@ use crate::{
     boxes::{Cells, Rows, Uncovered, cover},
     capture::Region,
     error::{Error, Result},
+    printable::printable_path,
     restore::regions::{is_same, saved_as},
     space::format::{Hash, Item, ItemKind, OutputLength},
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::Path,
+};
 
 /// A revision as one rank sees it.
 pub(crate) struct Sharing<'a> {
@@ -233,7 +239,7 @@ impl<'s> Sharing<'s> {
                     let (path, saved, now) = (self.path.to_owned(), self.shards.len() as u32, self.ranks);
                     let why = format!(
                         "several ranks knew the output file {}, of {} bytes and of {}; name each file on one rank",
-                        String::from_utf8_lossy(&output.name),
+                        printable_path(Path::new(OsStr::from_bytes(&output.name))),
                         known.bytes,
                         output.bytes
                     );
