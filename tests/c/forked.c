@@ -53,6 +53,11 @@ int forked_meet(void)
     return 0;
 }
 
+int forked_is_broken(void)
+{
+    return (int)atomic_load(&shared->gone);
+}
+
 static int all_gather(void *context, const void *mine, void *all, size_t bytes)
 {
     (void)context;

@@ -15,4 +15,7 @@ mainstay_group forked_group(void);
 /* Waits for all ranks; 0, or 1 if one of them is gone. */
 int forked_meet(void);
 
+/* Whether a rank is gone. */
+int forked_is_broken(void);
+
 #endif

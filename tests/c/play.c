@@ -318,10 +318,10 @@ static void killed_after(long us)
         say("WRONG: no timer");
 }
 
-/* Until the file is there. */
+/* Until the file is there, or a rank is gone. */
 static void pause_for(const char *file)
 {
-    for (int looks = 0; access(file, F_OK) && looks < 60000; looks++)
+    for (int looks = 0; access(file, F_OK) && looks < 60000 && !(forked && forked_is_broken()); looks++)
         sleep_us(1000);
     meet();
 }

@@ -7,6 +7,7 @@ interface goes where its call is, in `_CALL`; what a rank may be told besides, i
 import re
 from dataclasses import replace
 
+from . import known
 from .comes_back import REFUSED, restored
 from .content import content
 from .play import PANIC
@@ -134,7 +135,8 @@ class JudgedJob:
             return
         told = self.alike(*self.after_left(OK))
         self.settled(told)
-        if self.all_ok():
+        layout = self.space.layout
+        if self.all_ok() and not (known.CLOSED_BY_OTHERS_IS_UNCLEAN and layout and layout.ranks != self.ranks):
             self.space.clean = True
         if told is not None or self.all_began():
             if told is None and self.in_flight:
@@ -233,10 +235,9 @@ class JudgedJob:
         refused = set()
         if not any(shard.regions or shard.announced for shard in shards):
             refused.add(INVALID)
-        layout = self.space.layout
-        if layout and layout.ranks == self.ranks and not (
-            not self.space.was_held and layout.has_room(shards, self.keep, self.stage)
-        ):
+        layout, retained = self.space.layout, self.space.retained()
+        has_room = layout and not self.space.was_held and layout.has_room(shards, retained, self.keep, self.stage)
+        if layout and layout.ranks == self.ranks and not has_room:
             refused.add(SMALL)
         return refused
 
@@ -246,7 +247,7 @@ class JudgedJob:
         if layout is None or layout.ranks != self.ranks:
             known = is_made and self.ranks not in self.space.ranks_seen
             self.space.ranks_seen.add(self.ranks)
-            self.space.layout = Layout(self.ranks, self.keep, shards if known else None, None, self.stage)
+            self.space.layout = Layout(self.ranks, self.keep, shards if known else None, self.stage)
 
     def number_told(self, attempt):
         numbers = {int(re.match(r"R=(\d+)", text)[1]) for text in self.texts()}
@@ -277,6 +278,7 @@ class JudgedJob:
             self.makes_layout(shards, attempt.at_t2)
 
     def do_begin(self):
+        self.leaves()
         shards = [self.shard(rank) for rank in range(self.ranks)]
         for rank in range(self.ranks):
             shards[rank].announced = self.words(rank)[0]

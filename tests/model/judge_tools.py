@@ -23,13 +23,19 @@ def judge_tool(space, ended, stage, session=None):
     if not space.exists:
         demand(ended.status in (NO_SPACE, NOTHING, GOOD, REFUSED), what)
         return
-    demand(ended.status != USAGE, what)
+    # Without a layout a space does not know for how many ranks it is to grow.
+    demand(ended.status != USAGE or (name == "grow" and not space.layout), what)
     allowed = {"ls": {GOOD}, "show": {GOOD}, "verify": {GOOD}, "advise": {GOOD, NOTHING}}.get(name)
     if allowed and (space.must_stay() or name == "advise"):
         demand(ended.status in allowed | ({NO_SPACE} if not space.must_stay() else set()), what)
     judge = globals().get("judge_" + name)
     if judge:
         judge(space, ended, stage, session, what)
+
+
+def may_be(status, session):
+    """Of a command that wants the space for itself."""
+    return status == (REFUSED if session else GOOD) or (session and session.doomed and status == GOOD)
 
 
 def nothing_may_be_there(space):
@@ -106,9 +112,7 @@ def judge_view(space, ended, stage, session, what):
 
 
 def judge_prune(space, ended, stage, session, what):
-    if session:
-        return demand(ended.status == REFUSED, what)
-    demand(ended.status == GOOD or nothing_may_be_there(space), what)
+    demand(may_be(ended.status, session) or nothing_may_be_there(space), what)
     if ended.status == GOOD and "--dry-run" not in ended.words:
         stay = int(ended.words[ended.words.index("--keep-last") + 1])
         space.kept = space.kept[-stay:]
@@ -131,8 +135,6 @@ def judge_reserve(space, ended, stage, session, what):
 
 
 def judge_grow(space, ended, stage, session, what):
-    if session:
-        return demand(ended.status == REFUSED, what)
-    demand(ended.status == GOOD or nothing_may_be_there(space), what)
+    demand(may_be(ended.status, session) or nothing_may_be_there(space) or (ended.status == USAGE and not space.layout), what)
     if ended.status == GOOD:
         space.layout = Layout(space.layout.ranks if space.layout else 0)

@@ -41,7 +41,19 @@ class Shard:
     announced: int = 0
 
     def blocks(self):
+        """Of its data, at least."""
         return sum(-(-text.bytes // BLOCK) for text in self.regions.values()) + -(-self.announced // BLOCK)
+
+    def blocks_most(self):
+        """With its hashes and its list of items, at most."""
+        pieces = 40 + self.announced // 2000 if self.announced else 0
+        return self.blocks() + self.blocks() // 200 + 2 * len(self.regions) + 4 + pieces
+
+    def dominates(self, other):
+        """Whether each item of the other one has its like here, as large or larger."""
+        mine = self.regions
+        fits = all(name in mine and text.bytes <= mine[name].bytes for name, text in other.regions.items())
+        return fits and other.announced <= self.announced
 
     def items(self):
         """Length and checksum of each item by name."""
@@ -75,24 +87,20 @@ class Layout:
     ranks: int
     keep: int = 0
     shards: list | None = None  # None: nobody knows
-    blocks: int | None = None  # of each rank, where it was reserved
     stage: str = ""
 
-    def has_room(self, shards, keep, stage):
-        """Whether it must have room for them, whatever is kept."""
-        if len(shards) != self.ranks or keep > self.keep:
+    def has_room(self, shards, retained, keep, stage):
+        """Whether it must have room for `shards`, where at most `keep` of the attempts `retained` stay besides."""
+        if len(shards) != self.ranks or keep > self.keep or self.shards is None:
             return False
-        if self.blocks is not None:
-            return all(not s.announced and len(s.regions) <= 8 and s.blocks() <= self.blocks for s in shards)
-        return self.shards is not None and all(map(self._fits, shards, self.shards, [stage] * len(shards)))
+        histories = [[attempt.shards[rank] for attempt in retained if len(attempt.shards) == self.ranks] for rank in range(self.ranks)]
+        return all(map(self._has_room, shards, self.shards, histories, [keep] * self.ranks, [stage] * self.ranks))
 
-    def _fits(self, new, first, stage):
-        if new.announced > first.announced:
-            return False
-        larger = (name not in first.regions or text.bytes > first.regions[name].bytes for name, text in new.regions.items())
-        if stage == self.stage and not any(larger):
+    def _has_room(self, new, first, history, keep, stage):
+        if stage == self.stage and all(first.dominates(shard) for shard in (new, *history)):
             return True
-        return new.blocks() + 2 * len(new.regions) + 6 <= first.blocks()
+        largest = sorted(shard.blocks_most() for shard in history)[-keep:]
+        return sum(largest) + new.blocks_most() <= (self.keep + 2) * first.blocks()
 
 
 class Space:
@@ -146,6 +154,10 @@ class Space:
             later.fate = DEAD
         if attempt:
             self.complete(attempt, keep)
+
+    def retained(self):
+        """What may be kept beside what comes next, and more."""
+        return [attempt for attempt in self.attempts if attempt.fate != DEAD][-8:]
 
     def numbered(self, number):
         """What may be under this number."""
