@@ -217,10 +217,11 @@ class Generator:
         return [{"call": "put", "each": [[name, size, tag] for name, size, _ in each]}]
 
     def fills_it(self):
-        """The largest that fits, and then a small one, which must fit too."""
+        """The largest that fits beside a usual one, and then a small one, which must fit too."""
+        usual = {"call": "put", "words": [self.buffer(), self.random.choice([60000, 100000, 100000]), self.next_tag()]}
         most, less = self.random.choice([400000, 700000, 1500000]), self.random.choice([4096, 10000])
-        largest = {"call": "put_largest", "words": [self.buffer(), most, less, self.next_tag()], "calm": True}
-        return [largest, {"call": "put", "words": [self.buffer(), self.random.choice([0, 1, 5000]), self.next_tag()]}]
+        largest = {"call": "put_largest", "words": [self.buffer(), most, less, self.next_tag()]}
+        return [usual, largest, {"call": "put", "words": [self.buffer(), self.random.choice([0, 1, 5000]), self.next_tag()]}]
 
     def gets(self):
         return [self.get(self.random.choice([0, 0, self.random.randint(1, 12)]))]

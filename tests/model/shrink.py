@@ -89,7 +89,11 @@ def is_sound_job(job):
                 return False
             is_open = True
         elif call in ("close", "leave"):
+            if left and call == "leave":
+                return False
             is_open = False
+        elif left and call in ("meet", "die", "pause"):
+            return False  # ranks may wait for each other until a call of the session settles it
         elif call in ("meet", "die", "alarm", "sleep", "pause", "reader"):
             continue
         elif not is_open or ("ranks" in step and not (begun and call in ("checkpoint", "write", "poll"))):
@@ -102,4 +106,4 @@ def is_sound_job(job):
             left = False
         if call not in ("write", "poll"):
             begun = call == "begin"
-    return not is_open or has_deaths(job)
+    return not left and (not is_open or has_deaths(job))

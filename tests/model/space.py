@@ -47,7 +47,7 @@ class Shard:
     def blocks_most(self):
         """With its hashes and its list of items, at most."""
         pieces = 40 + self.announced // 2000 if self.announced else 0
-        return self.blocks() + self.blocks() // 200 + 2 * len(self.regions) + 4 + pieces
+        return self.blocks() + self.blocks() // 256 + len(self.regions) // 8 + 4 + pieces
 
     def dominates(self, other):
         """Whether each item of the other one has its like here, as large or larger."""
@@ -100,7 +100,8 @@ class Layout:
         if stage == self.stage and all(first.dominates(shard) for shard in (new, *history)):
             return True
         largest = sorted(shard.blocks_most() for shard in history)[-keep:]
-        return sum(largest) + new.blocks_most() <= (self.keep + 2) * first.blocks()
+        # Beside the data of each there are hashes, items and notes, and four catalogues.
+        return sum(largest) + new.blocks_most() <= (self.keep + 2) * (first.blocks() + 2) + 4
 
 
 class Space:
