@@ -205,7 +205,9 @@ class Generator:
             return [*steps, self.get(0), {"call": "wait"}]
         if next_one == "put":
             return [*steps, *(self.puts() if self.kind == "buffers" else [{"call": "wait"}])]
-        return [*steps, {"call": next_one, "words": [100] if next_one == "begin" else []}]
+        if next_one == "begin":
+            return [*steps, {"call": "begin", "words": [100]}, {"call": "wait"}]
+        return [*steps, {"call": next_one}]
 
     def some_ranks(self, most):
         return sorted(self.random.sample(range(self.ranks), self.random.randint(1, most)))

@@ -287,7 +287,7 @@ class JudgedJob:
         before, refused = self.left, self.refusals(shards)
         ok = () if INVALID in refused else (OK,)
         status = self.alike(*(self.after_left() if before == YES else self.after_left(*ok, *refused)))
-        self.settled(OK if before == NO else status)
+        self.settled(OK if before == NO and status is not None else status)
         self.refused = status not in (OK, None)
         if status in (OK, None):
             self.begun = self.new_attempt(shards)
@@ -350,7 +350,7 @@ class JudgedJob:
             shard.regions[name] = Text(tag, rank + 1, name, 0, count)
         before, refused = self.left, {SMALL} if smaller else self.refusals(shards)
         status = self.alike(*(self.after_left() if before == YES else self.after_left(OK, *refused)))
-        self.settled(OK if before == NO else status)
+        self.settled(OK if before == NO and status is not None else status)
         if status in (OK, None):
             attempt = self.new_attempt(shards)
             attempt.notes_known = False

@@ -114,8 +114,7 @@ def judge_view(space, ended, stage, session, what):
 def judge_prune(space, ended, stage, session, what):
     demand(may_be(ended.status, session) or nothing_may_be_there(space), what)
     if ended.status == GOOD and "--dry-run" not in ended.words:
-        stay = int(ended.words[ended.words.index("--keep-last") + 1])
-        space.kept = space.kept[-stay:]
+        space.pruned(int(ended.words[ended.words.index("--keep-last") + 1]))
 
 
 def judge_salvage(space, ended, stage, session, what):

@@ -9,7 +9,6 @@
 
 import argparse
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -20,6 +19,10 @@ from model import generate, play, program  # noqa: E402
 from model.hold_against import why_wrong  # noqa: E402
 from model.shrink import shrink  # noqa: E402
 
+# Where programs that have failed are put.
+FAILED = ROOT / "target" / "tests" / "failed"
+SHRINK_S = 120
+
 # The world of a seed: starting under an MPI takes as long as ten programs without.
 TURN = ["forked"] * 12 + ["openmpi", "mpich", "python-openmpi", "forked", "forked", "openmpi", "python-mpich", "mpich"]
 
@@ -28,15 +31,14 @@ def world_of(seed):
     return TURN[seed % len(TURN)]
 
 
-def failure(one, why, commands, shrinks=200):
+def failure(one, why, commands, shrink_s=SHRINK_S):
     """What to tell of a program that failed: the smallest that does, and how to play it again."""
-    small, why = shrink(one, commands, why, shrinks) if shrinks else (one, why)
-    file = tempfile.NamedTemporaryFile("w", suffix=".json", prefix="mainstay-program-", delete=False)
-    file.close()
-    program.write(small, file.name)
-    where = f"seed {one['seed']}, {one['world']}" if "seed" in one else one["world"]
-    again = f".venv/bin/python tests/model/run.py --seed {one.get('seed')} --shrunk {file.name}"
-    return f"{where}: {why}\nagain: {again}\n{Path(file.name).read_text() if shrinks else ''}"
+    small, why = shrink(one, commands, why, shrink_s) if shrink_s else (one, why)
+    FAILED.mkdir(parents=True, exist_ok=True)
+    file = FAILED / f"{one.get('seed', 'file')}-{one['world']}.json"
+    program.write(small, file)
+    again = f".venv/bin/python tests/model/run.py --seed {one.get('seed', 0)} --shrunk {file}"
+    return f"seed {one.get('seed')}, {one['world']}: {why}\nagain: {again}\n{file.read_text() if shrink_s else ''}"
 
 
 class Campaign:
@@ -49,12 +51,12 @@ class Campaign:
         self.played = {world: 0 for world in worlds}
         self.failures = []
 
-    def run(self, failures_max=1, shrinks=200):
+    def run(self, failures_max=1, shrink_s=SHRINK_S):
         while time.monotonic() < self.end and len(self.failures) < failures_max:
             world = self.world or world_of(self.seed)
             one = generate.program(self.seed, world)
             if why := why_wrong(one, self.commands):
-                self.failures.append(failure(one, why, self.commands, shrinks))
+                self.failures.append(failure(one, why, self.commands, shrink_s))
                 print(self.failures[-1], flush=True)
             self.played[world] += 1
             self.seed += 1
@@ -72,7 +74,7 @@ def main():
     options.add_argument("--print", action="store_true", help="print the program and play nothing")
     given = options.parse_args()
     if given.seconds:
-        campaign = Campaign(given.seed, given.seconds, given.world).run(given.failures, 0 if given.no_shrink else 200)
+        campaign = Campaign(given.seed, given.seconds, given.world).run(given.failures, 0 if given.no_shrink else SHRINK_S)
         print(f"{campaign.played}, seeds {given.seed} to {campaign.seed - 1}: {len(campaign.failures)} failed")
         sys.exit(bool(campaign.failures))
     one = program.read(given.shrunk) if given.shrunk else generate.program(given.seed, given.world or world_of(given.seed))
@@ -81,7 +83,7 @@ def main():
         return
     commands = {one["world"]: play.builds(one["world"])}
     why = why_wrong(one, commands)
-    print(why and failure(one, why, commands, 0 if given.no_shrink or given.shrunk else 200) or "well", flush=True)
+    print(why and failure(one, why, commands, 0 if given.no_shrink or given.shrunk else SHRINK_S) or "well", flush=True)
     sys.exit(bool(why))
 
 

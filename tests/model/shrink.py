@@ -2,6 +2,7 @@
 
 import copy
 import re
+import time
 
 from .hold_against import why_wrong
 from .program import has_deaths
@@ -15,14 +16,14 @@ def sort_of(why):
     return match and match.groups()
 
 
-def shrink(program, commands, why, most=200):
-    """The smallest that was found, and why it is wrong; plays at most `most` programs."""
-    left, sort = [most], sort_of(why)
-    while left[0] > 0:
+def shrink(program, commands, why, seconds):
+    """The smallest that was found in so much time, and why it is wrong."""
+    end, sort = time.monotonic() + seconds, sort_of(why)
+    while time.monotonic() < end:
         for smaller in smaller_ones(program):
-            if left[0] <= 0:
+            if time.monotonic() > end:
                 break
-            if is_sound(smaller) and (found := fails(smaller, commands, sort, left)):
+            if is_sound(smaller) and (found := fails(smaller, commands, sort)):
                 program, why = smaller, found
                 break
         else:
@@ -30,10 +31,9 @@ def shrink(program, commands, why, most=200):
     return program, why
 
 
-def fails(program, commands, sort, left):
+def fails(program, commands, sort):
     dies = any("job" in act and has_deaths(act["job"]) for act in program["acts"])
     for _ in range(TRIES if dies else 1):
-        left[0] -= 1
         why = why_wrong(program, commands)
         if why and sort_of(why) == sort:
             return why

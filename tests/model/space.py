@@ -4,6 +4,7 @@ import zlib
 from dataclasses import dataclass, field
 from functools import cache
 
+from . import known
 from .content import content
 
 BLOCK = 4096
@@ -155,6 +156,19 @@ class Space:
             later.fate = DEAD
         if attempt:
             self.complete(attempt, keep)
+
+    def unknown(self):
+        """What was begun after what is known to be complete, and may be complete too."""
+        last = self.attempts.index(self.kept[-1]) + 1 if self.kept else 0
+        return [attempt for attempt in self.attempts[last:] if attempt.fate in (BEGUN, STAGED)]
+
+    def pruned(self, stay):
+        """To the `stay` newest. What nobody knows to be complete may be among them."""
+        stay -= len(self.unknown())
+        self.kept = self.kept[-stay:] if stay > 0 else []
+        if known.PRUNE_SEES_ONE_NODE:
+            for attempt in self.unknown():
+                attempt.fate = BEGUN
 
     def retained(self):
         """What may be kept beside what comes next, and more."""
