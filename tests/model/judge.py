@@ -32,6 +32,7 @@ class JudgedJob:
         self.ranks, self.doomed = job["ranks"], has_deaths(job)
         settings = {key.removeprefix("MAINSTAY_").lower(): value for key, value in job["settings"].items()}
         self.keep, self.stage = int(settings.get("keep", 1)), settings.get("stage", "pool")
+        self.is_sized = "portion_bytes" in settings or "shard_bytes" in settings
         self.every_steps = int(settings.get("every_steps", 0))
         self.outputs = [None] * self.ranks  # bytes of the file, by rank
         self.end_session()
@@ -245,9 +246,10 @@ class JudgedJob:
         """The first checkpoint of so many ranks makes one."""
         layout = self.space.layout
         if layout is None or layout.ranks != self.ranks:
-            known = is_made and self.ranks not in self.space.ranks_seen
+            # Settings of its size are no promise of keep + 2.
+            known_size = is_made and self.ranks not in self.space.ranks_seen and not self.is_sized
             self.space.ranks_seen.add(self.ranks)
-            self.space.layout = Layout(self.ranks, self.keep, shards if known else None, self.stage)
+            self.space.layout = Layout(self.ranks, self.keep, shards if known_size else None, self.stage)
 
     def number_told(self, attempt):
         numbers = {int(re.match(r"R=(\d+)", text)[1]) for text in self.texts()}
@@ -437,7 +439,7 @@ class JudgedJob:
 
     def check_restored(self, attempt, rank, back, text):
         skipped = int(re.search(r"skipped=(\d+)", text)[1])
-        demand(skipped == 0 or self.space.damaged, self.told("something was passed over"))
+        demand(skipped == 0 or self.space.damaged or self.space.gave_up, self.told("something was passed over"))
         regions = dict(re.findall(r" r:(\S+?):(\d+:\w+)", text))
         demand(regions == {name: f"{one.bytes}:{one.crc:08x}" for name, one in back.items()},
                self.told(f"rank {rank}: wrong bytes, {attempt} has {back}"))  # fmt: skip

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -21,7 +22,7 @@ PLAY_PYTHON = ROOT / "tests" / "python" / "play.py"
 TOOL_LIMIT_S = 60
 LOOK_S = 0.003
 # A job in which nothing happens for so long hangs. Its ranks write a few KiB, and every call leaves a line.
-QUIET_S = float(os.environ.get("MAINSTAY_MODEL_QUIET_SECONDS", 30))
+QUIET_S = float(os.environ.get("MAINSTAY_MODEL_QUIET_SECONDS", 60))
 MPI_BY_NAME = {"openmpi": OPENMPI, "mpich": MPICH}
 PANIC = re.compile(r"panicked|Traceback|[Ss]egmentation fault|signal (?:11|7|6|4)\b|ERROR: AddressSanitizer")
 
@@ -66,9 +67,8 @@ class Stage:
         self.jobs = 0
 
     def __enter__(self):
-        self._open = contextlib.ExitStack()
-        self.folder = Path(self._open.enter_context(tempfile.TemporaryDirectory(prefix="mainstay-model-")))
-        pools = self._open.enter_context(tempfile.TemporaryDirectory(dir=SHARED_MEMORY, prefix="mainstay-model-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="mainstay-model-"))
+        pools = self.in_memory = tempfile.mkdtemp(dir=SHARED_MEMORY, prefix="mainstay-model-")
         self.space, self.out = self.folder / "space", self.folder / "out"
         self.pools = [Path(pools) / f"node{node}" for node in range(2)]
         for path in self.pools:
@@ -76,7 +76,8 @@ class Stage:
         return self
 
     def __exit__(self, *_):
-        self._open.close()
+        remove(self.folder)
+        remove(self.in_memory)
 
     def said(self, word):
         """A word of a program as this stage has it."""
@@ -157,7 +158,7 @@ class Stage:
             yield process
         finally:
             if process.poll() is None:
-                process.kill()
+                os.killpg(process.pid, signal.SIGKILL)  # with its children, whatever they have come to
             process.wait(TOOL_LIMIT_S)
             end_ranks(log, job["ranks"])
             if self.mpi:
@@ -180,6 +181,15 @@ class Stage:
                 since = time.monotonic()
             time.sleep(LOOK_S)
         return True
+
+
+def remove(folder):
+    """Daemons of an MPI may still be removing what they had made there."""
+    deadline = time.monotonic() + TOOL_LIMIT_S
+    while os.path.exists(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+        assert time.monotonic() < deadline, f"{folder} cannot be removed"
+        time.sleep(LOOK_S)
 
 
 def clean(environment):

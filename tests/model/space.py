@@ -118,6 +118,7 @@ class Space:
         self.exists = False
         self.clean = None  # whether the last job has closed it; None: nobody knows
         self.damaged = False
+        self.gave_up = False  # what was staged on some node: a restore may tell that it passed over that
 
     def candidates(self, pools):
         """What may come back as the newest revision, the newest first; None: nothing at all. `pools`: the nodes whose
@@ -136,7 +137,7 @@ class Space:
         self.exists, self.clean = True, None
         for attempt in self.attempts:
             if attempt.fate == STAGED and not attempt.pools <= set(pools):
-                attempt.fate = BEGUN
+                attempt.fate, self.gave_up = BEGUN, True
         self.kept = self.kept[-keep:]
 
     def complete(self, attempt, keep):
@@ -168,7 +169,7 @@ class Space:
         self.kept = self.kept[-stay:] if stay > 0 else []
         if known.PRUNE_SEES_ONE_NODE:
             for attempt in self.unknown():
-                attempt.fate = BEGUN
+                attempt.fate, self.gave_up = BEGUN, True
 
     def retained(self):
         """What may be kept beside what comes next, and more."""
