@@ -25,7 +25,8 @@ help:
 	@echo "make wheel                    the Python package with the command and the C library, in dist"
 	@echo "make header                   writes capi/include/mainstay.h anew"
 	@echo "make lint                     formatting and lints, as the tests have them"
-	@echo "make campaign                 the long versions of the crash and kill tests"
+	@echo "make campaign                 the long versions of the crash and kill tests; random programs for an hour,"
+	@echo "                              or MAINSTAY_CAMPAIGN_SECONDS=..., from MAINSTAY_CAMPAIGN_SEED=... if given"
 	@echo "make clean                    removes what all these made"
 	@echo
 	@echo "PYTHON=... names the Python (3.10 or newer) that .venv and .venv-mpich are made from."

@@ -1,0 +1,183 @@
+"""What is in a space, as far as anybody can know who was told what its calls came to."""
+
+import zlib
+from dataclasses import dataclass, field
+from functools import cache
+
+from . import known
+from .content import content
+
+BLOCK = 4096
+
+
+@cache
+def crc_of(tag, salt, name, start, count):
+    return zlib.crc32(content(tag, salt, name, start, count))
+
+
+@dataclass(frozen=True)
+class Text:
+    """The bytes of a region: content(...)."""
+
+    tag: int
+    salt: int
+    name: str
+    start: int
+    bytes: int
+    box: tuple = ()  # rows and columns of the global array, first row, rows
+
+    @property
+    def crc(self):
+        return crc_of(self.tag, self.salt, self.name, self.start, self.bytes)
+
+
+@dataclass
+class Shard:
+    """What one rank saves."""
+
+    regions: dict = field(default_factory=dict)  # by name: Text
+    streams: dict = field(default_factory=dict)  # by name: bytearray
+    notes: dict = field(default_factory=dict)
+    output: int | None = None  # bytes of its file
+    announced: int = 0
+
+    def blocks(self):
+        """Of its data, at least."""
+        return sum(-(-text.bytes // BLOCK) for text in self.regions.values()) + -(-self.announced // BLOCK)
+
+    def blocks_most(self):
+        """With its hashes and its list of items, at most."""
+        pieces = 40 + self.announced // 2000 if self.announced else 0
+        return self.blocks() + self.blocks() // 256 + len(self.regions) // 8 + 4 + pieces
+
+    def dominates(self, other):
+        """Whether each item of the other one has its like here, as large or larger."""
+        mine = self.regions
+        fits = all(name in mine and text.bytes <= mine[name].bytes for name, text in other.regions.items())
+        return fits and other.announced <= self.announced
+
+    def items(self):
+        """Length and checksum of each item by name."""
+        items = {name: (text.bytes, text.crc) for name, text in self.regions.items()}
+        return items | {name: (len(data), zlib.crc32(data)) for name, data in self.streams.items()}
+
+
+# What became of a revision that was begun.
+BEGUN, STAGED, COMPLETE, DEAD = "begun", "staged", "complete", "dead"
+
+
+@dataclass
+class Attempt:
+    """A revision that was begun; `number` is None where no rank lived to tell it."""
+
+    number: int | None
+    shards: list
+    fate: str = BEGUN
+    at_t2: bool = False  # on all ranks
+    pools: frozenset = frozenset()  # nodes in whose memory it lies, if it is STAGED
+    notes_known: bool = True
+
+    def __str__(self):
+        return f"revision {self.number} ({self.fate})"
+
+
+@dataclass
+class Layout:
+    """What the portions of the newest layout have room for: keep + 2 shards as large as these."""
+
+    ranks: int
+    keep: int = 0
+    shards: list | None = None  # None: nobody knows
+    stage: str = ""
+
+    def has_room(self, shards, retained, keep, stage):
+        """Whether it must have room for `shards`, where at most `keep` of the attempts `retained` stay besides."""
+        if len(shards) != self.ranks or keep > self.keep or self.shards is None:
+            return False
+        histories = [[attempt.shards[rank] for attempt in retained if len(attempt.shards) == self.ranks] for rank in range(self.ranks)]
+        return all(map(self._has_room, shards, self.shards, histories, [keep] * self.ranks, [stage] * self.ranks))
+
+    def _has_room(self, new, first, history, keep, stage):
+        if stage == self.stage and all(first.dominates(shard) for shard in (new, *history)):
+            return True
+        largest = sorted(shard.blocks_most() for shard in history)[-keep:]
+        # Beside the data of each there are hashes, items and notes, and four catalogues.
+        return sum(largest) + new.blocks_most() <= (self.keep + 2) * (first.blocks() + 2) + 4
+
+
+class Space:
+    """One space, over all jobs and tools."""
+
+    def __init__(self):
+        self.attempts = []  # in the order in which they were begun
+        self.kept = []  # those of COMPLETE that must still be there, the newest last
+        self.held = []  # those that somebody holds
+        self.was_held = False  # or read beside a job: holds may take room
+        self.layout = None
+        self.ranks_seen = set()  # numbers of ranks that layouts were made for
+        self.exists = False
+        self.clean = None  # whether the last job has closed it; None: nobody knows
+        self.damaged = False
+        self.gave_up = False  # what was staged on some node: a restore may tell that it passed over that
+
+    def candidates(self, pools):
+        """What may come back as the newest revision, the newest first; None: nothing at all. `pools`: the nodes whose
+        memory is looked at."""
+        found = []
+        for attempt in reversed(self.attempts):
+            if attempt.fate == DEAD:
+                continue
+            found.append(attempt)
+            if not self.damaged and (attempt.fate == COMPLETE or (attempt.fate == STAGED and attempt.pools <= set(pools))):
+                return found
+        return [*found, None]
+
+    def opened(self, pools, keep):
+        """By a job that looks at the memory of these nodes: what lies on others is given up."""
+        self.exists, self.clean = True, None
+        for attempt in self.attempts:
+            if attempt.fate == STAGED and not attempt.pools <= set(pools):
+                attempt.fate, self.gave_up = BEGUN, True
+        self.kept = self.kept[-keep:]
+
+    def complete(self, attempt, keep):
+        """All know that it is."""
+        attempt.fate = COMPLETE
+        if attempt in self.kept:
+            self.kept = self.kept[: self.kept.index(attempt) + 1]
+        else:
+            self.kept.append(attempt)
+        self.kept = self.kept[-keep:]
+
+    def came_back(self, attempt, keep):
+        """It is the newest: what was begun after it is lost."""
+        if self.damaged:
+            return
+        for later in self.attempts[self.attempts.index(attempt) + 1 :] if attempt else self.attempts:
+            later.fate = DEAD
+        if attempt:
+            self.complete(attempt, keep)
+
+    def unknown(self):
+        """What was begun after what is known to be complete, and may be complete too."""
+        last = self.attempts.index(self.kept[-1]) + 1 if self.kept else 0
+        return [attempt for attempt in self.attempts[last:] if attempt.fate in (BEGUN, STAGED)]
+
+    def pruned(self, stay):
+        """To the `stay` newest. What nobody knows to be complete may be among them."""
+        stay -= len(self.unknown())
+        self.kept = self.kept[-stay:] if stay > 0 else []
+        if known.PRUNE_SEES_ONE_NODE:
+            for attempt in self.unknown():
+                attempt.fate, self.gave_up = BEGUN, True
+
+    def retained(self):
+        """What may be kept beside what comes next, and more."""
+        return [attempt for attempt in self.attempts if attempt.fate != DEAD][-8:]
+
+    def numbered(self, number):
+        """What may be under this number."""
+        return [attempt for attempt in self.attempts if attempt.fate != DEAD and attempt.number in (number, None)]
+
+    def must_stay(self):
+        return [*self.held, *(attempt for attempt in self.kept if attempt not in self.held)]

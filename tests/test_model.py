@@ -1,0 +1,46 @@
+"""Random programs over the whole interface, held against a model of what must come back: tests/model.
+
+The seeds are the same in each run, so that what fails fails again; the campaign takes others each time. The programs in
+tests/model/once are those that failed once, made as small as they go.
+"""
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+from model import play, program
+from model.hold_against import why_wrong
+from model.run import Campaign
+
+SECONDS, SEED = 60, 1
+ONCE = sorted((Path(__file__).parent / "model" / "once").glob("*.json"))
+
+
+def told(campaign):
+    return f"{campaign.played}, up to seed {campaign.seed - 1}"
+
+
+def test_random_programs(capsys):
+    campaign = Campaign(SEED, SECONDS).run()
+    with capsys.disabled():
+        print(f"\nRandom programs: {told(campaign)}", flush=True)
+    assert not campaign.failures, campaign.failures[0]
+
+
+@pytest.mark.parametrize("world", ["forked", "openmpi", "python-mpich"])
+@pytest.mark.parametrize("path", ONCE, ids=lambda path: path.stem)
+def test_programs_that_failed_once(path, world):
+    one = {**program.read(path), "world": world}
+    assert not (why := why_wrong(one, {world: play.builds(world)})), why
+
+
+@pytest.mark.campaign
+def test_random_programs_for_hours(capsys):
+    seed = int(os.environ.get("MAINSTAY_CAMPAIGN_SEED", random.SystemRandom().randrange(1 << 40)))
+    seconds = float(os.environ.get("MAINSTAY_CAMPAIGN_SECONDS", 3600))
+    with capsys.disabled():
+        print(f"\nRandom programs for {seconds:.0f} s from seed {seed}", flush=True)
+        campaign = Campaign(seed, seconds).run(failures_max=20)
+        print(f"Random programs: {told(campaign)}", flush=True)
+    assert not campaign.failures, "\n\n".join(campaign.failures)
