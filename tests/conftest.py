@@ -16,30 +16,53 @@ sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "examples" / "jacobi3d")]
 
 from mpi import MPIS, SHARED_MEMORY, is_ours, mapped  # noqa: E402
 
-# Every process that a test starts, and its children, carry this in their environment.
-MARK = f"MAINSTAY_TEST_SESSION={uuid.uuid4()}"
+# Every process that tests start, and their children, carry this in their environment: those of all workers the same.
+MARK_NAME = "MAINSTAY_TEST_SESSION"
+MARK = f"{MARK_NAME}={os.environ.setdefault(MARK_NAME, str(uuid.uuid4()))}"
 END_LIMIT_S = 10
 MAINSTAY = ROOT / "target" / "release" / "mainstay"
+STARTED = pytest.StashKey()
+
+
+def pytest_sessionstart(session):
+    """Once, also where tests run side by side in workers."""
+    if not is_worker(session.config):
+        for mpi in MPIS:
+            mpi.found()
+        session.stash[STARTED] = unused_shared_memory()
+
+
+@pytest.hookimpl(trylast=True)  # once workers are gone
+def pytest_sessionfinish(session):
+    """Once all workers are through: no process of the tests is alive, and none of their files is in /dev/shm."""
+    if STARTED not in session.stash:
+        return
+    left = []
+    if alive := processes(besides=os.getpid()):
+        left.append(f"the tests left processes behind: {alive}")
+    if new := left_in_shared_memory(session.stash[STARTED]):
+        left.append(f"the tests left files in /dev/shm: {sorted(map(str, new))}")
+    if left:
+        print("", *left, sep="\n")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def is_worker(config):
+    return hasattr(config, "workerinput")
 
 
 @pytest.fixture(scope="session", autouse=True)
 def no_leftovers():
-    """At the end: no process of the tests is alive, none of their files is in /dev/shm, nothing temporary is left."""
-    before = unused_shared_memory()
-    name, value = MARK.split("=")
-    os.environ[name] = value
+    """At the end nothing temporary is left of this process's tests."""
     # All that is temporary lies below one folder, also what programs make of their own accord.
     folder = Path(tempfile.mkdtemp(prefix="mainstay-tests-"))
     folder.chmod(0o711)  # one test works as another user
     usual, tempfile.tempdir = tempfile.tempdir, str(folder)
     yield
     tempfile.tempdir = usual
-    new = left_in_shared_memory(before)
     # What pytest's own tmp_path keeps goes with the folder.
     left = sorted(path.name for path in folder.iterdir() if not path.name.startswith("pytest-of-"))
     shutil.rmtree(folder)
-    assert not (alive := processes()), f"the tests left processes behind: {alive}"
-    assert not new, f"the tests left files in /dev/shm: {sorted(map(str, new))}"
     assert not left, f"the tests left files behind: {left}"
 
 
@@ -85,6 +108,8 @@ def left_in_shared_memory(before):
     """
     deadline = time.monotonic() + END_LIMIT_S
     while True:
+        for mpi in MPIS:
+            mpi.clear()
         subprocess.run([MAINSTAY, "salvage", "--all", "--clean"], stdout=subprocess.DEVNULL, timeout=END_LIMIT_S)
         if not (new := unused_shared_memory() - before) or time.monotonic() > deadline:
             return new
@@ -104,18 +129,18 @@ def pool_of(path):
     return path.with_suffix("")
 
 
-def processes():
-    """Processes of this session, but for this one; they get a moment to disappear."""
+def processes(besides):
+    """Processes of this session, but for one; they get a moment to disappear."""
     deadline = time.monotonic() + END_LIMIT_S
-    while (found := marked()) and time.monotonic() < deadline:
+    while (found := marked(besides)) and time.monotonic() < deadline:
         time.sleep(0.1)
     return found
 
 
-def marked():
+def marked(besides):
     found = []
     for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
+        if entry.name.isdigit() and int(entry.name) != besides:
             try:
                 if MARK.encode() in (entry / "environ").read_bytes().split(b"\0"):
                     found.append(f"{entry.name} {(entry / 'comm').read_text().strip()}")

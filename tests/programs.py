@@ -1,5 +1,6 @@
 """Builds the tests' programs, against the library in target/release or one that was installed."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,8 @@ CXX_SOURCES = SOURCES.with_name("cxx")
 PYTHON = SOURCES.with_name("python")
 FORTRAN_SOURCES = SOURCES.with_name("fortran")
 FORTRAN_MODULE = ROOT / "capi" / "fortran"
-BUILT = ROOT / "target" / "tests"
+# A worker of tests that run side by side builds its own.
+BUILT = ROOT / "target" / "tests" / os.environ.get("PYTEST_XDIST_WORKER", "")
 LIMIT_S = 300
 
 

@@ -147,9 +147,9 @@ def jacobi3d(tmp_path_factory, mpi):
         variables = (f"{name}={value}" for name, value in mpi.variables)
         return ["env", *variables, *mpi.mpiexec(RANKS, [*program, "--space", space, "--steps", steps, *more])]
 
-    before = mpi.shared()
+    mpi.found()
     yield command
-    mpi.clear(before)
+    mpi.clear()
 
 
 def test_a_job_whose_ranks_are_killed_is_started_again(jacobi3d, mpi, tmp_path):

@@ -4,6 +4,7 @@ What differs between them is here and nowhere else: where the commands are, how 
 its ranks are found, and what is left in /dev/shm when they are killed.
 """
 
+import functools
 import os
 import time
 from dataclasses import dataclass
@@ -11,8 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED_MEMORY = Path("/dev/shm")
-SETTLE_S = 0.02
-CLEAR_LIMIT_S = 1
+MAPPED_WITHIN_S = 2  # of being made, also on a busy machine
 
 
 @dataclass(frozen=True)
@@ -66,22 +66,30 @@ class Mpi:
         return {path for pattern in self.segments for path in SHARED_MEMORY.glob(pattern) if is_ours(path)}
 
     def left_in_shared_memory(self):
-        """Those of its segments that no process has mapped."""
-        if found := self.shared():
-            time.sleep(SETTLE_S)  # what a job has made by now it has also mapped
+        """Those of its segments that no process has mapped, nor is about to map."""
+        found = {path for path in self.shared() if age_s(path) > MAPPED_WITHIN_S}
         return found - mapped(found)
 
-    def clear(self, before):
-        """Removes the segments that have come since `before`, a `shared()`, once no process uses them.
+    @functools.cache
+    def found(self):
+        """Its segments that were there when this was first called: not of jobs that came later."""
+        return self.shared()
 
-        mpiexec can end before its ranks do. Segments that stay in use are those of other jobs.
+    def clear(self):
+        """Removes the segments that have come since `found`, and that no process uses.
+
+        One that is too young to tell, as another job may be about to map it, goes with one of the next calls.
         """
-        deadline = time.monotonic() + CLEAR_LIMIT_S
-        while True:
-            for path in self.left_in_shared_memory() - before:
-                path.unlink(missing_ok=True)
-            if not self.shared() - before or time.monotonic() > deadline:
-                return
+        for path in self.left_in_shared_memory() - self.found():
+            path.unlink(missing_ok=True)
+
+
+def age_s(path):
+    """How long ago a file was made; 0 if it is gone."""
+    try:
+        return time.time() - path.lstat().st_mtime
+    except FileNotFoundError:
+        return 0
 
 
 def processes():

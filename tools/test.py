@@ -9,6 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SKIPPED = []
+WORKERS = 4  # most tests wait, for a disk or for a time to pass
 RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed;")
 
 
@@ -49,7 +50,8 @@ def cargo_test(*which):
 def pytest():
     with tempfile.TemporaryDirectory(prefix="mainstay-test-") as folder:
         report = Path(folder) / "report.xml"
-        command = [sys.executable, "-m", "pytest", "tests", "-rs", f"--junit-xml={report}"]
+        side_by_side = ["-n", str(WORKERS), "--dist", "loadgroup"]
+        command = [sys.executable, "-m", "pytest", "tests", "-rs", *side_by_side, f"--junit-xml={report}"]
         say(command)
         status = subprocess.run(command, cwd=ROOT).returncode
         cases = list(ElementTree.parse(report).iter("testcase")) if report.exists() else []

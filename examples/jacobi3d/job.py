@@ -22,7 +22,7 @@ class Job:
         self._ranks = {}  # rank: pidfd, which means this very process for as long as it is open
         self._lines = queue.Queue()
         self._mpi = mpi
-        self._shared = mpi.shared()
+        mpi.found()
         self.process = subprocess.Popen(
             mpi.mpiexec(ranks, command),
             stdin=subprocess.DEVNULL,
@@ -52,7 +52,7 @@ class Job:
         for pidfd in self._ranks.values():
             os.close(pidfd)
         self._ranks.clear()
-        self._mpi.clear(self._shared)
+        self._mpi.clear()
 
     def lines(self):
         """What the job prints, as it comes, until it ends."""
