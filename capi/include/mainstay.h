@@ -407,8 +407,8 @@ mainstay_status mainstay_follow_call(mainstay_session *session,
                                      void *context);
 
 // Has the region that is protected under `name` lie at `data` from now on, as after a realloc. `shape` holds
-// `dimensions` numbers of elements, slowest first; 0 and NULL: the shape stays. So does all else that was said of it;
-// of one in no shape (mainstay_protect) an element is a byte. A pointer that it follows points to `data` already.
+// `dimensions` numbers of elements, slowest first (one number of bytes for a region of mainstay_protect); 0 and NULL:
+// the shape stays. So does all else that was said of the region. A pointer that it follows points to `data` already.
 // MAINSTAY_REGION_MISSING: no region has this name. Local.
 mainstay_status mainstay_move(mainstay_session *session,
                               const char *name,
