@@ -306,11 +306,12 @@ fn wrong_lines_of_a_file_are_named() {
 
 #[test]
 fn a_pool_smaller_than_two_chunks_names_both() {
-    Place::with_file("chunk_bytes = '64 MiB'")
-        .refuses(&["pool_bytes, with chunk_bytes in {file}, line 1", "(128 MiB)"]);
+    Place::with_file("chunk_bytes = '64 MiB'\npool_bytes = '64 MiB'")
+        .refuses(&["pool_bytes in {file}, line 2, with chunk_bytes in {file}, line 1", "(128 MiB)"]);
     let place = Place::with_file("\nchunk_bytes = '64 MiB'").set("MAINSTAY_POOL_BYTES", "100 MiB");
     place.refuses(&["MAINSTAY_POOL_BYTES, with chunk_bytes in {file}, line 2: 100 MiB is out of range, it takes two"]);
-    // Chunks that nobody has set suit the pool.
+    // A pool that nobody has set suits the chunks, and they suit the pool.
+    assert_eq!(Place::with_file("chunk_bytes = '64 MiB'").config().pool_bytes, None);
     assert_eq!(Place::with_file("pool_bytes = 8192").config().pool_bytes, Some(8192));
 }
 
