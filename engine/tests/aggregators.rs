@@ -3,7 +3,7 @@
 mod support;
 
 use mainstay_engine::{
-    Config, Error, ErrorKind, Result, Session, SpaceSurvey, Stage,
+    Config, Error, ErrorKind, Result, Session, SpaceSurvey, Stage, Start,
     device::{Device, Disk, File},
     group::Group,
     space::Per,
@@ -59,10 +59,10 @@ fn state(rank: usize, step: u64) -> State {
     state
 }
 
-/// Saves `steps` in one session and gives it back with its state.
+/// Saves `steps` in one session, whatever is in the space, and gives it back with its state.
 fn saved(group: Box<dyn Group>, device: Arc<dyn Device>, config: &Config, steps: &[u64]) -> (Session, Box<State>) {
     let rank = group.rank();
-    let mut session = Session::open_on(group, device, config.clone()).unwrap();
+    let mut session = Session::open_on(group, device, Config { start: Start::Fresh, ..config.clone() }).unwrap();
     let mut mine = Box::new(state(rank, 0));
     mine.protect(&mut session);
     for step in steps {

@@ -117,6 +117,7 @@ fn a_checkpoint_that_fails_removes_nothing() {
     let mut session = Session::open_on(Box::new(Solo), device.clone(), small()).unwrap();
     let mut step = vec![0; 10_000];
     session.protect(bytes_region("step", &mut step)).unwrap();
+    session.restore().unwrap();
     session.begin(0).unwrap();
     device.between.0.store(true, Ordering::Relaxed);
     session.checkpoint().unwrap();

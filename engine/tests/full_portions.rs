@@ -8,7 +8,7 @@
 mod support;
 
 use mainstay_engine::{
-    Config, Error, ErrorKind, Session, SpaceSurvey, Stage, Verified,
+    Config, Error, ErrorKind, Session, SpaceSurvey, Stage, Start, Verified,
     device::{Allocate, Device, Room, Stripes},
     group::Solo,
     tend::{Rules, hold_on, prune, prune_on, release_on},
@@ -24,8 +24,9 @@ use tempfile::TempDir;
 
 const BLOCK: usize = 4096;
 
+/// Whether there is room is asked of every session, also of one that has read nothing.
 fn config(keep: u32) -> Config {
-    Config { keep, stage: Stage::Direct, ..Config::default() }
+    Config { keep, start: Start::Fresh, stage: Stage::Direct, ..Config::default() }
 }
 
 fn put(session: &mut Session, bytes: usize) -> Result<u64, Error> {

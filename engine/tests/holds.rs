@@ -3,7 +3,7 @@
 mod support;
 
 use mainstay_engine::{
-    Config, ErrorKind, HoldState, Reader, RevisionKey, Session, SpaceSurvey, Stage, Verified,
+    Config, ErrorKind, HoldState, Reader, RevisionKey, Session, SpaceSurvey, Stage, Start, Verified,
     device::{Device, Disk, File, LockOutcome, RANK_BYTES},
     group::{Solo, ThreadGroup},
     space::Per,
@@ -32,8 +32,10 @@ use tempfile::TempDir;
 const NO_WAIT: Duration = Duration::ZERO;
 const LONG: Duration = Duration::from_secs(30);
 
+/// A job may push out what earlier ones saved: what stays does so because it is held.
 fn small(keep: u32) -> Config {
-    Config { keep, pool_bytes: Some(256 << 10), chunk_bytes: Some(64 << 10), ..Config::default() }
+    let start = Start::Fresh;
+    Config { keep, start, pool_bytes: Some(256 << 10), chunk_bytes: Some(64 << 10), ..Config::default() }
 }
 
 /// A job of one rank that can be looked at between its steps.
@@ -438,7 +440,7 @@ fn constant(seed: u64) -> [u64; 2] {
     if spare > 0 {
         reserve_on(&device, &Reservation { per, ..Reservation::for_shards(&shards, keep + spare) }, &|_| ()).unwrap();
     }
-    let config = Config { keep, per, stage: Stage::Direct, ..Config::default() };
+    let config = Config { per, stage: Stage::Direct, ..small(keep) };
     let device: Arc<dyn Device> = Arc::new(device);
     let counts = Mutex::new([0, 0]);
     for job in 0..3 {

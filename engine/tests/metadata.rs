@@ -4,7 +4,7 @@
 mod support;
 
 use mainstay_engine::{
-    Config, Session, Stage,
+    Config, Session, Stage, Start,
     device::{Disk, File, FileSystem},
     group::{Solo, ThreadGroup},
     space::Per,
@@ -24,6 +24,7 @@ use std::{
 use support::{
     State,
     between::{Between, Watched},
+    bounded,
     counting::counting,
     filled,
 };
@@ -139,7 +140,7 @@ fn a_start_beside_a_job_that_saves_opens_no_more_than_alone() {
     let directory = tempfile::tempdir().unwrap();
     let pool_directory = directory.path().join("pools");
     std::fs::create_dir(&pool_directory).unwrap();
-    let config = Config { pool_directory, ..Config::default() };
+    let config = Config { pool_directory, start: Start::Fresh, ..Config::default() };
     let start = || {
         let device = counting(Disk::make(&directory.path().join("starts")).unwrap(), FileSystem::Other, 0);
         let mut session = Session::open_on(Box::new(Solo), Arc::new(device.clone()), config.clone()).unwrap();
@@ -165,17 +166,20 @@ fn a_start_beside_a_job_that_saves_opens_no_more_than_alone() {
         session.close().unwrap();
     };
     start();
-    let [alone, beside] = thread::scope(|scope| {
-        ThreadGroup::new(RANKS).into_iter().for_each(|group| drop(scope.spawn(|| job(group))));
-        all.wait();
-        let alone = start();
-        saving.between.is_closed.store(true, Ordering::SeqCst);
-        all.wait();
-        all.wait();
-        let beside = start();
-        saving.between.is_closed.store(false, Ordering::SeqCst);
-        [alone, beside]
-    });
+    let starts = || {
+        thread::scope(|scope| {
+            ThreadGroup::new(RANKS).into_iter().for_each(|group| drop(scope.spawn(|| job(group))));
+            all.wait();
+            let alone = start();
+            saving.between.is_closed.store(true, Ordering::SeqCst);
+            all.wait();
+            all.wait();
+            let beside = start();
+            saving.between.is_closed.store(false, Ordering::SeqCst);
+            [alone, beside]
+        })
+    };
+    let [alone, beside] = bounded("starts beside a job that saves", starts);
     // To know whether to wait for the pool, and afterwards: by names.
     assert_eq!(beside["list"], alone["list"] + 2, "{beside:?}");
     let rest = |mut counts: Counts| counts.remove("list").map(|_| counts);

@@ -1,7 +1,8 @@
 //! Settings: the file, the environment, which goes before which, and what is told about wrong ones.
 
 use mainstay_engine::{
-    Choice, Config, ErrorKind, Interval, KEYS, PoolHeld, Resolved, Result, Session, Source, Stage, Surroundings, Value,
+    Choice, Config, ErrorKind, Interval, KEYS, PoolHeld, Resolved, Result, Session, Source, Stage, Start, Surroundings,
+    Value,
     device::Allocate,
     group::{Group, ThreadGroup},
     space::Per,
@@ -92,6 +93,7 @@ fn a_file_sets_every_key() {
         stripe_count = 4
         stripe_bytes = "1 MiB"
         pool_directory = "/tmp"
+        start = "fresh"
         every_steps = 1_000
         every_seconds = "10 min"
         mtbf_seconds = 86400
@@ -111,6 +113,7 @@ fn a_file_sets_every_key() {
     assert_eq!((config.stripe_count, config.stripe_bytes, config.aggregators), (4, 1 << 20, 2));
     assert_eq!((config.pool_directory.to_str(), config.every_steps), (Some("/tmp"), 1000));
     assert_eq!((config.every, config.mtbf), (Duration::from_secs(600), Duration::from_secs(86_400)));
+    assert_eq!(config.start, Start::Fresh);
     assert_eq!((config.interval, config.agree_every), (Interval::Young, Duration::from_millis(500)));
     assert_eq!(config.checkpoint_signal.map(|signal| signal.name()), Some("USR1"));
     for (at, setting) in resolved.settings.iter().enumerate() {
@@ -303,11 +306,12 @@ fn wrong_lines_of_a_file_are_named() {
 
 #[test]
 fn a_pool_smaller_than_two_chunks_names_both() {
-    Place::with_file("chunk_bytes = '64 MiB'")
-        .refuses(&["pool_bytes, with chunk_bytes in {file}, line 1", "(128 MiB)"]);
+    Place::with_file("chunk_bytes = '64 MiB'\npool_bytes = '64 MiB'")
+        .refuses(&["pool_bytes in {file}, line 2, with chunk_bytes in {file}, line 1", "(128 MiB)"]);
     let place = Place::with_file("\nchunk_bytes = '64 MiB'").set("MAINSTAY_POOL_BYTES", "100 MiB");
     place.refuses(&["MAINSTAY_POOL_BYTES, with chunk_bytes in {file}, line 2: 100 MiB is out of range, it takes two"]);
-    // Chunks that nobody has set suit the pool.
+    // A pool that nobody has set suits the chunks, and they suit the pool.
+    assert_eq!(Place::with_file("chunk_bytes = '64 MiB'").config().pool_bytes, None);
     assert_eq!(Place::with_file("pool_bytes = 8192").config().pool_bytes, Some(8192));
 }
 
@@ -413,6 +417,7 @@ fn ranks_with_different_settings_are_refused() {
         ("allocate", "zero", "blocks", Config { allocate: Allocate::Zero, ..small.clone() }),
         ("stripe_count", "4", "0", Config { stripe_count: 4, ..small.clone() }),
         ("stripe_bytes", "1 MiB", "0", Config { stripe_bytes: 1 << 20, ..small.clone() }),
+        ("start", "fresh", "restored", Config { start: Start::Fresh, ..small.clone() }),
         ("every_steps", "5", "0", Config { every_steps: 5, ..small.clone() }),
         ("every_seconds", "1", "0", Config { every: second, ..small.clone() }),
         ("mtbf_seconds", "1", "0", Config { mtbf: second, ..small.clone() }),

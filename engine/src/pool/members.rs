@@ -4,7 +4,7 @@ use super::{
     Pool, Shared, file,
     open::SURVIVOR,
     salvage::records_of,
-    sealed::owner_of,
+    sealed::{Sealed, owner_of},
     word::{FREE, Found, State, Word},
 };
 use crate::{
@@ -126,10 +126,13 @@ impl Shared {
         }
     }
 
+    /// One that cannot be read stays until the pool goes: it tells the next start why its shard is lost.
     fn forget_records(&self, member: u32) {
-        for rank in records_of(&self.directory, self.constants.id).unwrap_or_default() {
-            let path = file::path_of(&self.directory, self.constants.id, Some(rank));
-            if owner_of(&path, self.constants.id, rank) == Some(member) {
+        let id = self.constants.id;
+        for rank in records_of(&self.directory, id).unwrap_or_default() {
+            let path = file::path_of(&self.directory, id, Some(rank));
+            let is_readable = Sealed::open(&self.directory, id, rank).is_ok();
+            if is_readable && owner_of(&path, id, rank) == Some(member) {
                 let _ = fs::remove_file(path);
             }
         }
