@@ -47,7 +47,7 @@ fn prefix() -> Result<PathBuf, Failure> {
         return Err(failed(format!(
             "there is no include/mainstay.h or no lib/libmainstay.so in {}: this command ({}) was not installed \
              together with the library; use an installed one (`make install`)",
-            printable_path(&prefix),
+            printable_path(prefix),
             printable_path(&own)
         )));
     }

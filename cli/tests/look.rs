@@ -213,7 +213,7 @@ fn looking_needs_no_right_to_write_and_changes_nothing() {
 
     // The command, and all on the way to the space, where any user may read it.
     let binary = space.directory.path().join("mainstay");
-    fs::copy(MAINSTAY, &binary).unwrap();
+    copied(&binary);
     let files = fs::read_dir(space.path()).unwrap().map(|entry| entry.unwrap().path());
     for file in files {
         fs::set_permissions(file, fs::Permissions::from_mode(0o444)).unwrap();
@@ -236,6 +236,12 @@ fn looking_needs_no_right_to_write_and_changes_nothing() {
     assert!(contents(&space) == before);
 }
 
+/// The command, where another user may run it. Copied by a process of its own: a child that another test starts meanwhile
+/// would have a copy made here open for writing, and the system runs no such file.
+fn copied(to: &Path) {
+    assert!(Command::new("cp").arg(MAINSTAY).arg(to).status().unwrap().success());
+}
+
 /// Root may read and write anything: it becomes somebody else.
 fn drop_root(run: &mut Command) {
     if fs::metadata("/proc/self").unwrap().uid() == 0 {
@@ -255,7 +261,7 @@ fn contents(space: &Space) -> Vec<(String, Vec<u8>)> {
 fn a_directory_without_the_right_to_read_is_the_systems_refusal() {
     let space = Space::with(1, 1);
     let binary = space.directory.path().join("mainstay");
-    fs::copy(MAINSTAY, &binary).unwrap();
+    copied(&binary);
     fs::set_permissions(space.directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
     fs::set_permissions(space.path(), fs::Permissions::from_mode(0o000)).unwrap();
     let mut run = Command::new(&binary);

@@ -136,7 +136,8 @@ fn a_record_that_is_damaged_or_gone_is_told() {
         bytes[at] ^= 1;
         fs::write(path, bytes).unwrap();
     }
-    let harms: [(fn(&Path), &str); 3] = [
+    type Harm = fn(&Path);
+    let harms: [(Harm, &str); 3] = [
         (|path| changed(path, 1024 + 33), "its seal does not match"),
         (|path| changed(path, 8), "it does not begin as a record"),
         (|path| fs::remove_file(path).unwrap(), "a record beside it is gone"),

@@ -209,7 +209,7 @@ impl Shared {
     fn take_free_memory_back(&self, from: u64) {
         let (chunk, entries) = (self.chunk_bytes(), self.chunk_entries());
         let mine = Word { state: State::Filling, member: self.member_bits(), tag: 0 }.bits();
-        for index in from.div_ceil(chunk) as usize..entries.len() {
+        for (index, entry) in entries.iter().enumerate().skip(from.div_ceil(chunk) as usize) {
             // Somebody took over, and may have made it by now.
             if self.control().making.load(Ordering::SeqCst) != self.mine() {
                 return;
@@ -217,7 +217,7 @@ impl Shared {
             if self.held[index].swap(true, Ordering::Acquire) {
                 continue;
             }
-            let word = &entries[index].word;
+            let word = &entry.word;
             if word.compare_exchange(FREE, mine, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
                 self.take_chunk_memory_back(index as u32);
                 let _ = word.compare_exchange(mine, FREE, Ordering::SeqCst, Ordering::Relaxed);
