@@ -199,13 +199,13 @@ impl Shared {
 
     /// Of chunks from `from` on, whoever made them.
     fn take_free_memory_back(&self, from: u64) {
-        let (chunk, entries) = (self.chunk_bytes(), self.chunk_entries());
+        let first = from.div_ceil(self.chunk_bytes()) as usize;
         let mine = Word { state: State::Filling, member: self.member_bits(), tag: 0 }.bits();
-        for index in from.div_ceil(chunk) as usize..entries.len() {
+        for (index, entry) in self.chunk_entries().iter().enumerate().skip(first) {
             if self.held[index].swap(true, Ordering::Acquire) {
                 continue;
             }
-            let word = &entries[index].word;
+            let word = &entry.word;
             if word.compare_exchange(FREE, mine, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
                 self.take_chunk_memory_back(index as u32);
                 let _ = word.compare_exchange(mine, FREE, Ordering::SeqCst, Ordering::Relaxed);

@@ -119,9 +119,9 @@ impl Inner {
                 }
                 Ok(saving) => {
                     let outcome = saving.wait().map_err(|error| Failed::of(&error));
-                    News::Ended(Answer { outcome, ledger: Some(saving.give_back()) })
+                    News::Ended(Box::new(Answer { outcome, ledger: Some(saving.give_back()) }))
                 }
-                Err(answer) => News::Ended(*answer),
+                Err(answer) => News::Ended(answer),
             };
             tell(self.group.between_two(), rank, &news)?;
         }

@@ -71,7 +71,8 @@ impl Inner {
     pub(super) fn hear_news(&mut self, aggregator: usize) -> bool {
         let outcome = match hear(self.group.between_two(), aggregator) {
             Ok(News::UnderWay) => return false,
-            Ok(News::Ended(Answer { outcome, ledger })) => {
+            Ok(News::Ended(answer)) => {
+                let Answer { outcome, ledger } = *answer;
                 if let (Some(ledger), Some(current)) = (ledger, &self.current) {
                     lock(&current.ledger).take_back(aggregator, ledger);
                 }

@@ -30,7 +30,7 @@ pub(super) enum Word {
 pub(super) enum News {
     /// Nobody waits for it in this call.
     UnderWay,
-    Ended(Answer),
+    Ended(Box<Answer>),
 }
 
 /// What became of it.
