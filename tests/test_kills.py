@@ -153,7 +153,6 @@ class Space:
                 revision = int(match[1])
                 assert revision <= self.newest, f"revision {revision} was never begun, {self.newest} was the last"
                 assert int(match[2]) < self.run
-                assert job.ranks_held() == RANKS
                 return revision
             assert not line.startswith("WRONG"), line
         raise AssertionError("the job restored nothing and ended:\n" + job.tail())
@@ -183,6 +182,8 @@ class Space:
 
     def watch(self, job, rank, phase, is_there, first, holds=False):
         """Returns when `rank` is in `phase`, at revision `first` or later; if it `holds` it, the rank stands still."""
+        # Here, as a job of few steps may have ended in order before anybody looks.
+        assert job.ranks_held() == RANKS, job.tail()
         deadline = time.monotonic() + WATCH_S
         while time.monotonic() < deadline and job.process.poll() is None:
             program, io, revision = self.board.read(rank)

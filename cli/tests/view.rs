@@ -20,8 +20,12 @@ use std::{
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::PathBuf,
     process::Command,
+    time::{Duration, Instant},
 };
 use support::{CELLS, MAINSTAY, RANKS, Ran, Space, field};
+
+/// More than a job takes that goes on: without it a job that has failed is waited for forever.
+const LIMIT: Duration = Duration::from_secs(60);
 
 fn view(space: &Space, arguments: &[&str]) -> Ran {
     let mut command = Command::new(MAINSTAY);
@@ -280,7 +284,10 @@ fn beside_a_running_job_a_view_stays_as_it_was() {
             assert_eq!(document["hold"]["counts"], true, "the job has saved since: {ran:?}");
             let shown = document["revision"].as_u64().unwrap();
             // Long enough for its place to have been used again.
-            while space.mainstay(&["ls", "--json"]).json()["revisions"][0]["revision"].as_u64().unwrap() < shown + 8 {}
+            let since = Instant::now();
+            while space.mainstay(&["ls", "--json"]).json()["revisions"][0]["revision"].as_u64().unwrap() < shown + 8 {
+                assert!(since.elapsed() < LIMIT, "round {round}: the job saves no more");
+            }
             for rank in 0..RANKS {
                 let found = numbers(&space, &format!("shard/000{rank}/field"));
                 assert!(found == field(rank, shown), "round {round}: rank {rank} is not of revision {shown}");

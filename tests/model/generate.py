@@ -104,6 +104,8 @@ class Generator:
             settings["pool_bytes"] = pick([1 << 20, 4 << 20])
         settings["pool_held"] = pick(["always", "checkpoint"])
         settings["io_threads"] = pick([0, 1, 3])
+        if self.chance(0.1):
+            settings["start"] = "fresh"
         if settings["stage"] in ("node", "rank"):
             settings["threshold_bytes"] = pick([4096, 65536])
             settings["buffer_bytes"] = pick([4096, 65536])
@@ -147,9 +149,11 @@ class Generator:
         return {"call": "box", "each": [["b", rows, columns, ends[r], ends[r + 1] - ends[r]] for r in range(self.ranks)]}
 
     def restores(self):
+        """How a session begins: seldom without, which is refused where there is something to restore."""
         if self.kind == "buffers":
-            return [self.get(0)]
-        return [{"call": "restore"}]
+            return [] if self.chance(0.25) else [self.get(0)]
+        # How long the output file is, a program without would not know.
+        return [] if not self.has_output and self.chance(0.08) else [{"call": "restore"}]
 
     def get(self, revision):
         name = self.buffer() if self.kind == "buffers" else self.random.choice(["b" if self.kind == "elastic" else "r0", "s0"])

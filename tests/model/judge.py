@@ -15,7 +15,7 @@ from .program import has_deaths, nodes_of, ranks_of, words_of
 from .space import BEGUN, DEAD, STAGED, Attempt, Layout, Shard, Text
 from .verdict import Wrong, demand
 
-OK, INVALID, SMALL = "OK", "INVALID_ARGUMENT", "PORTION_TOO_SMALL"
+OK, INVALID, SMALL, UNREAD = "OK", "INVALID_ARGUMENT", "PORTION_TOO_SMALL", "NOT_RESTORED"
 OUTLIVES = ("pool", "node")  # stages whose staged shards outlive the job
 NO, MAYBE, YES = range(3)
 
@@ -34,6 +34,7 @@ class JudgedJob:
         self.keep, self.stage = int(settings.get("keep", 1)), settings.get("stage", "pool")
         self.is_sized = "portion_bytes" in settings or "shard_bytes" in settings
         self.every_steps = int(settings.get("every_steps", 0))
+        self.starts_fresh = settings.get("start") == "fresh"
         self.outputs = [None] * self.ranks  # bytes of the file, by rank
         self.end_session()
 
@@ -46,6 +47,8 @@ class JudgedJob:
         self.begun = None  # attempt between begin and t2
         self.refused = False  # a begin was; what belongs to it is passed over
         self.left = NO  # whether ranks have left a checkpoint and nobody was told
+        self.unread = NO  # whether earlier sessions have saved something, and this one has read nothing of it
+        self.earlier = []  # what they have saved, as far as all know
 
     # What came of the job as a whole.
 
@@ -90,8 +93,8 @@ class JudgedJob:
         """Errors that some call explains."""
         if self.space.damaged:
             return {"DAMAGED", "IO", "NOT_A_SPACE", "NEWER_VERSION", "OUT_OF_SIGHT", "LINEAGE_CONFLICT", "REVISION_MISSING",
-                    "FENCED", "IN_USE", INVALID, SMALL, *REFUSED}  # fmt: skip
-        return {INVALID, SMALL, "REVISION_MISSING", "DUPLICATE_NAME", *REFUSED}
+                    "FENCED", "IN_USE", INVALID, SMALL, UNREAD, *REFUSED}  # fmt: skip
+        return {INVALID, SMALL, UNREAD, "REVISION_MISSING", "DUPLICATE_NAME", *REFUSED}
 
     def statuses(self):
         return {status for status, _ in self.done.values() if status != "GROUP_FAILED"}
@@ -128,6 +131,9 @@ class JudgedJob:
             return
         self.open = True
         self.space.opened(nodes_of(self.job), self.keep)
+        self.earlier = list(self.space.kept)
+        if not self.starts_fresh and self.space.possible():
+            self.unread = YES if self.earlier else MAYBE
         status = self.alike(OK)
         self.passed = status not in (OK, None)
 
@@ -231,6 +237,20 @@ class JudgedJob:
             self.in_flight = None
             self.left = NO
 
+    def saving(self, *statuses, adds=False):
+        """What a call that saves may come to: refused where earlier sessions have saved what this one has not read. One
+        that only adds to what is there, only where something has to go."""
+        unread = self.unread
+        if adds and unread != NO and len(self.space.possible()) < self.keep:
+            unread = NO
+        elif adds and (len(self.space.kept) < self.keep or not any(one in self.earlier for one in self.space.kept)):
+            unread = min(unread, MAYBE)
+        return {NO: statuses, MAYBE: (*statuses, UNREAD), YES: (UNREAD,)}[unread]
+
+    def has_read(self, status):
+        if status == OK:
+            self.unread = NO
+
     def refusals(self, shards):
         """Errors that a new revision of these shards may meet at t1."""
         refused = set()
@@ -267,7 +287,8 @@ class JudgedJob:
             return
         before, refused = self.left, self.refusals(shards)
         must_fail = INVALID in refused
-        status = self.alike(*(self.after_left() if before == YES else self.after_left(*(() if must_fail else (OK,)), *refused)))
+        ok = () if must_fail else (OK,)
+        status = self.alike(*(self.after_left() if before == YES else self.after_left(*self.saving(*ok, *refused))))
         if before == NO or status != INVALID:
             self.settled(OK if status in (OK, SMALL) or (status == INVALID and must_fail) else status)
         else:
@@ -288,7 +309,7 @@ class JudgedJob:
             return
         before, refused = self.left, self.refusals(shards)
         ok = () if INVALID in refused else (OK,)
-        status = self.alike(*(self.after_left() if before == YES else self.after_left(*ok, *refused)))
+        status = self.alike(*(self.after_left() if before == YES else self.after_left(*self.saving(*ok, *refused))))
         self.settled(OK if before == NO and status is not None else status)
         self.refused = status not in (OK, None)
         if status in (OK, None):
@@ -351,7 +372,8 @@ class JudgedJob:
                 count = int(found[1])
             shard.regions[name] = Text(tag, rank + 1, name, 0, count)
         before, refused = self.left, {SMALL} if smaller else self.refusals(shards)
-        status = self.alike(*(self.after_left() if before == YES else self.after_left(OK, *refused)))
+        statuses = self.saving(OK, *refused, adds=True)
+        status = self.alike(*(self.after_left() if before == YES else self.after_left(*statuses)))
         self.settled(OK if before == NO and status is not None else status)
         if status in (OK, None):
             attempt = self.new_attempt(shards)
@@ -376,7 +398,7 @@ class JudgedJob:
         demand(self.statuses() <= {OK, *((INVALID,) if self.left or self.begun else ())}, self.told("poll"))
 
     def do_due(self):
-        self.alike(OK)
+        self.alike(*self.saving(OK))
         demand(len(set(self.texts())) <= 1, self.told("the ranks were told different things"))
         if self.every_steps and self.texts():
             demand(self.texts()[0] == str(int(self.words(0)[0] % self.every_steps == 0)), self.told("due by steps"))
@@ -395,6 +417,7 @@ class JudgedJob:
             return
         candidates = self.newest()
         status = self.alike(OK, *REFUSED)
+        self.has_read(status)
         numbers = {int(re.match(r"R=(\d+)", text)[1]) for text in self.texts()}
         demand(len(numbers) <= 1, self.told("the ranks have different revisions"))
         if status == OK:
@@ -464,6 +487,7 @@ class JudgedJob:
             return
         found = self.looked_up(revision)
         status = self.alike(OK, INVALID, "REGION_MISSING", "RANK_COUNT", "REVISION_MISSING")
+        self.has_read(status)
         if status == OK:
             numbers = {int(re.match(r"R=(\d+)", text)[1]) for text in self.texts()}
             demand(len(numbers) == 1, self.told("the ranks have different revisions"))
@@ -523,6 +547,7 @@ class JudgedJob:
             return
         found = self.looked_up(revision)
         status = self.alike(OK, INVALID, "REGION_MISSING", "RANK_COUNT", "REVISION_MISSING")
+        self.has_read(status)
         if status == OK and not self.space.damaged:
             for rank, (one, text) in self.done.items():
                 lengths = {0 if it is None else it.shards[rank].items().get(name, (-1,))[0]

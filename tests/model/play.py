@@ -151,7 +151,8 @@ class Stage:
             words = self.mpi.mpiexec(ranks, words)
             environment = clean(self.mpi.environment(self.folder)) | environment | dict(self.mpi.variables)
             environment["TMPDIR"] = str(self.folder)
-        shared = self.mpi.shared() if self.mpi else set()
+        if self.mpi:
+            self.mpi.found()  # what is not this job's
         process = subprocess.Popen(list(map(str, words)), cwd=self.folder, env=environment, stdin=subprocess.DEVNULL,
                                    stdout=output, stderr=subprocess.STDOUT, start_new_session=True)  # fmt: skip
         try:
@@ -162,7 +163,7 @@ class Stage:
             process.wait(TOOL_LIMIT_S)
             end_ranks(log, job["ranks"])
             if self.mpi:
-                self.mpi.clear(shared)
+                self.mpi.clear()
 
     def follow(self, process, job, log, played):
         """Until it has ended: whether it did by itself. Runs the tools of its pauses meanwhile."""

@@ -171,6 +171,10 @@ class Space:
             for attempt in self.unknown():
                 attempt.fate, self.gave_up = BEGUN, True
 
+    def possible(self):
+        """What may be complete in it."""
+        return [attempt for attempt in self.attempts if attempt.fate != DEAD]
+
     def retained(self):
         """What may be kept beside what comes next, and more."""
         return [attempt for attempt in self.attempts if attempt.fate != DEAD][-8:]

@@ -4,7 +4,7 @@ use crate::{
     stuck::stuck,
     support::{RANKS, Space, field, region},
 };
-use mainstay_engine::{Config, Session, device::Disk, group::ThreadGroup, space::Per};
+use mainstay_engine::{Config, Session, Start, device::Disk, group::ThreadGroup, space::Per};
 use nix::sys::signal::{Signal, raise};
 use std::{
     env, fs,
@@ -35,6 +35,8 @@ pub fn config(pools: &Path) -> Config {
         pool_bytes: Some(2 << 20),
         chunk_bytes: Some(64 << 10),
         pool_directory: pools.into(),
+        // What becomes of what a killed job staged is tested, not whether the job had restored.
+        start: Start::Fresh,
         ..Config::default()
     }
 }

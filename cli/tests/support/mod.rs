@@ -1,7 +1,7 @@
 //! Spaces written by jobs whose ranks are threads, and the command run on them.
 #![allow(dead_code, reason = "each test uses its part of this")]
 
-use mainstay_engine::{Config, Region, Session, group::ThreadGroup, space::format::ElementType};
+use mainstay_engine::{Config, Region, Session, Start, group::ThreadGroup, space::format::ElementType};
 use serde_json::Value;
 use std::{
     ffi::OsString,
@@ -33,7 +33,9 @@ pub fn field(rank: usize, step: u64) -> Vec<f64> {
 
 impl Space {
     pub fn new(keep: u32) -> Space {
-        let config = Config { keep, pool_bytes: Some(256 << 10), chunk_bytes: Some(64 << 10), ..Config::default() };
+        // What is tested is what the command makes of what jobs left, not whether they have restored.
+        let (pool_bytes, chunk_bytes) = (Some(256 << 10), Some(64 << 10));
+        let config = Config { keep, pool_bytes, chunk_bytes, start: Start::Fresh, ..Config::default() };
         Space { directory: TempDir::new().unwrap(), config, name: "space".into() }
     }
 

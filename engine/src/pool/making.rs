@@ -53,9 +53,13 @@ impl Pool {
 impl Shared {
     fn make_once(&self, aim: Aim) -> Result<()> {
         let control = self.control();
-        let (mut waited, mut time_outs) = (false, 0);
+        let (mut waited, mut time_outs, mut before) = (false, 0, None);
         loop {
             let found = control.making.load(Ordering::Acquire);
+            // Each maker gets its time.
+            if before.replace(found) != Some(found) {
+                time_outs = 0;
+            }
             // The words alone are not believed: without its memory a copy would end the program.
             let made = self.made();
             match found {
@@ -65,7 +69,9 @@ impl Shared {
                         [&control.full_needed, &control.full_available].map(|n| n.load(Ordering::Acquire));
                     return Err(file::full(self.path(), needed, available));
                 }
-                FAILED if waited => return Err(file::refused(self.path(), "another rank could not make it")),
+                FAILED if waited && made < aim.least => {
+                    return Err(file::refused(self.path(), "another rank could not make it"));
+                }
                 _ if time_outs < TIME_OUTS_MAX && self.maker(found).is_some_and(|maker| self.is_another(maker)) => {
                     waited = true;
                     let changed = || (control.making.load(Ordering::SeqCst) != found).then_some(());
@@ -140,8 +146,8 @@ impl Shared {
         }
         let made = self.make_stretch(from, to);
         match made {
-            // Others were faster to take it.
-            Err(crate::Error::PoolFull { .. }) if from >= aim.least => Ok(()),
+            // Others were faster to take it, or the system gives no more.
+            Err(_) if from >= aim.least => Ok(()),
             Err(crate::Error::PoolFull { .. }) if to > aim.least => {
                 self.make_stretch(from, aim.least).map(|()| self.tell_made(aim.least))
             }
@@ -171,7 +177,8 @@ impl Shared {
         made.inspect_err(|_| {
             // Not from under one who took over, nor what somebody holds still since it was made smaller.
             if self.control().making.load(Ordering::SeqCst) == self.mine() {
-                self.take_free_memory_back(from);
+                // One whose time was over may have made some of it, and said so.
+                self.take_free_memory_back(from.max(self.control().made_bytes.load(Ordering::SeqCst)));
             }
         })
     }
@@ -190,7 +197,8 @@ impl Shared {
             return;
         }
         self.see();
-        if to < self.made() {
+        // As small already, it may have memory still of chunks that somebody had then.
+        if to <= self.made() {
             self.control().made_bytes.store(to, Ordering::SeqCst);
             self.take_free_memory_back(to);
         }
@@ -202,6 +210,10 @@ impl Shared {
         let first = from.div_ceil(self.chunk_bytes()) as usize;
         let mine = Word { state: State::Filling, member: self.member_bits(), tag: 0 }.bits();
         for (index, entry) in self.chunk_entries().iter().enumerate().skip(first) {
+            // Somebody took over, and may have made it by now.
+            if self.control().making.load(Ordering::SeqCst) != self.mine() {
+                return;
+            }
             if self.held[index].swap(true, Ordering::Acquire) {
                 continue;
             }
@@ -212,6 +224,12 @@ impl Shared {
             }
             self.held[index].store(false, Ordering::Release);
         }
+    }
+
+    /// Whether chunks beyond those that are made have memory still.
+    pub(super) fn has_more_than(&self, made: u64) -> bool {
+        let tables = self.constants.memory_bytes(self.constants.bytes()) - self.constants.bytes();
+        self.memory() > made.saturating_add(tables).saturating_add(HUGE_PAGE as u64)
     }
 
     /// What the file has been given.

@@ -7,7 +7,7 @@ use super::{
     layout::{ChunkEntry, Constants},
     plan::SealedPlan,
     record_layout::{CONTROL_AT, Owner, Parts, ROWS_AT, SEALED, SegmentFound, ShardFound, seal_of},
-    salvage::sealed_of,
+    salvage::records_of,
     word::Found,
 };
 use crate::{
@@ -63,9 +63,22 @@ impl Pool {
     }
 
     /// The sealed shards of a member: its own, and those that it has of others.
+    /// Errors: the process can have no more files or memory, so that a record may be there and could not be read.
+    pub(crate) fn read_sealed(&self, member: u32) -> Result<Vec<Sealed>> {
+        let (directory, id) = (&self.shared.directory, self.id());
+        let mut found = Vec::new();
+        for rank in records_of(directory, id)? {
+            match Sealed::open(directory, id, rank) {
+                Err(error) if error.is_of_process() => return Err(error),
+                read => found.extend(read.ok().flatten().filter(|sealed| sealed.member == member)),
+            }
+        }
+        Ok(found)
+    }
+
+    /// As `read_sealed`, those that can be read.
     pub(crate) fn sealed(&self, member: u32) -> Vec<Sealed> {
-        let all = sealed_of(&self.shared.directory, self.id()).unwrap_or_default();
-        all.into_iter().filter(|sealed| sealed.member == member).collect()
+        self.read_sealed(member).unwrap_or_default()
     }
 }
 

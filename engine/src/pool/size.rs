@@ -78,6 +78,12 @@ impl Pool {
         wanted.store(wanted.load(Ordering::SeqCst).saturating_add(bytes), Ordering::SeqCst);
     }
 
+    /// And `bytes` less.
+    pub(crate) fn want_less(&self, bytes: u64) {
+        let wanted = &self.shared.member_entry().wanted_bytes;
+        wanted.store(wanted.load(Ordering::SeqCst).saturating_sub(bytes), Ordering::SeqCst);
+    }
+
     /// So many bytes are needed and not there.
     pub(crate) fn lacks(&self) -> u64 {
         let shared = &*self.shared;
@@ -133,10 +139,11 @@ impl Pool {
         let to = match () {
             () if room.is_short(made) => room.limit(made).0.min(aim.target),
             () if aim.target <= made / 2 => aim.target,
-            () => return,
+            () => made,
         };
-        let to = shared.rounded(to.max(aim.least));
-        if to < made {
+        let to = shared.rounded(to.max(aim.least)).min(made);
+        // What was in use when it was made smaller has its memory still.
+        if to < made || shared.has_more_than(made) {
             shared.shrink(to);
         }
     }

@@ -2,10 +2,14 @@
 
 use super::{
     Chunk, Pool,
+    layout::ChunkEntry,
     signal::Waited,
     word::{FREE, Found, State, Word},
 };
-use crate::{config::PoolHeld, error::Result};
+use crate::{
+    config::PoolHeld,
+    error::{Error, Result},
+};
 use std::sync::atomic::Ordering;
 
 impl Pool {
@@ -39,12 +43,20 @@ impl Pool {
             if index >= shared.open_chunks() {
                 continue;
             }
+            let is_under_way = |entry: &ChunkEntry| {
+                let found = Found::of(entry.word.load(Ordering::Relaxed), shared.constants.members);
+                matches!(found, Found::Taken(word) if word.state != State::Filling)
+            };
             // Dropped with an error it is free again.
             let memory = match self.held() {
                 PoolHeld::Always => Ok(()),
                 PoolHeld::Checkpoint => shared.give_chunk_memory(index as u32),
             };
-            return Some(memory.map(|()| chunk));
+            return match memory {
+                // There is memory once one that is under way has been written.
+                Err(Error::PoolFull { .. }) if entries.iter().any(is_under_way) => None,
+                memory => Some(memory.map(|()| chunk)),
+            };
         }
         None
     }

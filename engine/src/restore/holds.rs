@@ -35,7 +35,7 @@ impl HoldSurvey {
 
 impl HoldState {
     /// What `hold` is worth where `found` is its complete revision, `at_work` says whether a job may have
-    /// the space open, and `answer` is that job's.
+    /// the space open, and `answer` is what counts of those that jobs gave.
     pub(super) fn of(
         hold: &Hold,
         now_unix_ns: u64,
@@ -43,7 +43,7 @@ impl HoldState {
         at_work: bool,
         answer: Option<Answer>,
     ) -> Self {
-        match answer.filter(|_| at_work) {
+        match answer {
             _ if hold.has_expired(now_unix_ns) => Self::Expired,
             Some(Answer::NoRoom) => Self::NoRoom,
             _ if found.is_none() => Self::Gone,

@@ -17,7 +17,7 @@ use crate::{
     error::{Error, Result, numbered},
     space::{
         HoldsRead, LOCK_FILE, Portion, contradictions, files_of_layout,
-        format::{Header, Lineage, PhaseRecord, Slot},
+        format::{Answer, Header, Lineage, PhaseRecord, Slot},
         is_layout, list, open_layout,
     },
 };
@@ -136,14 +136,16 @@ impl SpaceSurvey {
 }
 
 impl SpaceSurvey {
-    /// Says what each hold is worth. Only what the job of the newest `lineage` acknowledged counts.
+    /// Says what each hold is worth. Of what jobs answered that of the newest `lineage` counts while it is at work; and that
+    /// there is no room, by which the next job goes too.
     fn judge(&mut self, read: &[HoldsRead], lineage: Option<Lineage>) {
         let (now, at_work) = (unix_ns(), self.is_at_work());
         for file in read {
-            let answers = file.answers.as_ref().filter(|answers| Some(answers.lineage) == lineage);
+            let is_of_job = file.answers.as_ref().is_some_and(|answers| Some(answers.lineage) == lineage && at_work);
             for (_, hold) in file.holds() {
                 let key = RevisionKey::new(hold.lineage, hold.number);
-                let answer = answers.and_then(|answers| answers.to(&hold.id));
+                let answer = file.answers.as_ref().and_then(|answers| answers.to(&hold.id));
+                let answer = answer.filter(|answer| is_of_job || *answer == Answer::NoRoom);
                 let state = HoldState::of(hold, now, self.complete(key), at_work, answer);
                 self.holds.push(HoldSurvey { hold: hold.clone(), state });
             }

@@ -14,7 +14,12 @@ pub(crate) fn complete_dead(device: &dyn Device, pool: &Pool) {
     // Another survivor may be at it.
     pool.look_after_dead(|| {
         for member in pool.dead() {
-            for sealed in pool.sealed(member) {
+            // For want of files or memory nothing is known of it: another time.
+            let sealed = match pool.read_sealed(member) {
+                Err(error) if error.is_of_process() => continue,
+                read => read.unwrap_or_default(),
+            };
+            for sealed in sealed {
                 // Held until it is complete.
                 let locks = Locks::open(device);
                 let locked = locks.as_ref().map(|locks| locks.try_lock(sealed.plan.portion.into()));

@@ -76,6 +76,16 @@ pub(crate) fn at_opening(device: &dyn Device, directory: &Path, locked: bool) ->
 }
 
 impl Left {
+    /// The pools of which this rank has settled all, though something is lost.
+    pub(crate) fn over(&self) -> &[[u8; 16]] {
+        &self.over
+    }
+
+    /// Another rank has settled these: nobody is in them.
+    pub(crate) fn forget_taken(&mut self, settled: &[[u8; 16]]) {
+        self.taken.retain(|id| !settled.contains(id));
+    }
+
     /// Once every rank has come so far: what another rank was at is complete by now. An error as of `at_opening`.
     pub(crate) fn check_taken(&self, device: &dyn Device, directory: &Path) -> Result<()> {
         for id in &self.taken {

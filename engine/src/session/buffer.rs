@@ -58,8 +58,8 @@ impl Inner {
         for (index, candidate) in found.complete.iter().enumerate() {
             match self.get_one(&entry, candidate, name, into)? {
                 Ok(bytes) => {
-                    if revision.is_none() {
-                        // What was passed over is not worth keeping; what was read whole is.
+                    if revision.is_none() && !skipped.is_unread() {
+                        // What was damaged is not worth keeping; what was read whole is.
                         self.complete = found.complete[index..].to_vec();
                         self.complete.truncate(self.config.keep as usize);
                     }

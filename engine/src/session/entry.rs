@@ -13,7 +13,7 @@ use crate::{
     error::{Error, Result, numbered},
     group::{Group, agree, gather},
 };
-use std::{iter, ops::Range};
+use std::{iter, ops::Range, time::Instant};
 
 /// What a call tells the others in the first all-reduce.
 const FACTS: usize = 9;
@@ -182,6 +182,8 @@ impl Inner {
             Ok(names) => names,
             Err(error) => return error,
         };
+        // Some may have counted a call of `due`, and others not: the next one is a meeting for all.
+        self.due.schedule.meet_next(Instant::now());
         let is_over = names.iter().any(|name| name == Call::Close.name());
         let error = Error::CallMismatch { calls: who_called_what(&names), is_over };
         self.over = is_over.then(|| error.clone());

@@ -11,14 +11,14 @@ pub(super) type Attempted<T> = std::result::Result<T, Flaws>;
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Flaws {
     what: Vec<String>,
-    /// Bytes were there and were not what was written; else they could not be read.
-    is_damage: bool,
+    /// Something could not be read, and may be whole; else bytes were there and were not what was written.
+    is_unread: bool,
 }
 
 impl Flaws {
-    /// What was found at the opening.
+    /// What was found, and read.
     pub(super) fn found(what: Vec<String>) -> Flaws {
-        Flaws { is_damage: !what.is_empty(), what }
+        Flaws { what, is_unread: false }
     }
 
     pub(super) fn united(all: impl IntoIterator<Item = Flaws>) -> Flaws {
@@ -29,7 +29,7 @@ impl Flaws {
 
     pub(super) fn add(&mut self, other: Flaws) {
         self.what.extend(other.what);
-        self.is_damage |= other.is_damage;
+        self.is_unread |= other.is_unread;
     }
 
     /// The same, said of `what`, each.
@@ -43,6 +43,11 @@ impl Flaws {
         self.add(Flaws { what: vec![what], ..other });
     }
 
+    /// Whether some of it is what could not be read, and may be whole.
+    pub(super) fn is_unread(&self) -> bool {
+        self.is_unread
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.what.is_empty()
     }
@@ -53,9 +58,10 @@ impl Flaws {
 }
 
 impl Inner {
-    /// Nothing is left that could be read: damage, or a device that fails.
+    /// Nothing is left that could be read: damage, or a device that fails. Where it failed for one revision alone, that one
+    /// may be whole, and nobody may take it for lost.
     pub(super) fn nothing_left(&self, flaws: Flaws) -> Error {
-        if flaws.is_damage {
+        if !flaws.is_unread {
             return Error::Damaged { what: flaws.what };
         }
         Error::io("restoring from", self.device.path(), io::Error::other(flaws.what.join("; ")))
@@ -67,8 +73,8 @@ pub(super) fn split_flaws<T>(result: Result<T>) -> Result<Attempted<T>> {
     match result {
         Ok(value) => Ok(Ok(value)),
         Err(error) if error.is_of_process() => Err(error),
-        Err(Error::Damaged { what }) => Ok(Err(Flaws { what, is_damage: true })),
-        Err(error @ Error::Io { .. }) => Ok(Err(Flaws { what: vec![error.to_string()], is_damage: false })),
+        Err(Error::Damaged { what }) => Ok(Err(Flaws::found(what))),
+        Err(error @ Error::Io { .. }) => Ok(Err(Flaws { what: vec![error.to_string()], is_unread: true })),
         Err(error) => Err(error),
     }
 }

@@ -100,7 +100,15 @@ impl Inner {
 
     pub(super) fn unprotect(&mut self, name: &str) -> Result<()> {
         self.check_not_begun("unprotect")?;
-        self.regions.remove(name)
+        let bytes = self
+            .regions
+            .all()
+            .iter()
+            .find(|region| region.description.name == name)
+            .map(|region| self.pooled_bytes_of(region));
+        self.regions.remove(name)?;
+        self.foresee_less(bytes.unwrap_or(0));
+        Ok(())
     }
 
     pub(super) fn move_region(&mut self, region: Region) -> Result<()> {

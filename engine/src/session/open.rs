@@ -84,7 +84,8 @@ impl Inner {
 
         // Nobody makes a pool, or looks for revisions, while another rank is at it still; and nobody begins a lineage
         // while something can be completed, now or another time: that would end the claim.
-        let left = agree(&*group, salvage::at_opening(&*device, &config.pool_directory, locks_work))?;
+        let mut left = agree(&*group, salvage::at_opening(&*device, &config.pool_directory, locks_work))?;
+        left.forget_taken(&gather(&*group, &left.over().to_vec())?.concat());
         agree(&*group, left.check_taken(&*device, &config.pool_directory))?;
 
         let scan = scan(&*group, &*device, &domain, locks_work);

@@ -35,6 +35,14 @@ impl Inner {
         }
     }
 
+    /// A region is protected no longer of which the pool would have held `bytes`.
+    pub(super) fn foresee_less(&mut self, bytes: u64) {
+        let shards = self.aggregators.shards();
+        if let Some(pool) = self.own_pool() {
+            pool.pool().want_less(bytes.saturating_mul(shards));
+        }
+    }
+
     /// Between checkpoints: the program computes, and others may need the pool's memory.
     pub(super) fn tend_pool(&mut self) {
         if !self.pool_is_foreseen {

@@ -102,6 +102,11 @@ impl Schedule {
         self.calls_until_meeting == 0
     }
 
+    /// The ranks meet at the next call, wherever each of them was.
+    pub(super) fn meet_next(&mut self, now: Instant) {
+        (self.calls_since_meeting, self.calls_until_meeting, self.last_meeting) = (0, 1, now);
+    }
+
     pub(super) fn facts(&self, asked: bool, now: Instant) -> Facts {
         Facts {
             asked,
