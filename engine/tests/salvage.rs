@@ -405,8 +405,11 @@ fn a_shard_whose_output_file_was_cut_is_lost() {
     }
 }
 
+/// What is done to a file, and what is told of it.
+type Harm = (fn(&Path), &'static str);
+
 /// What harm a record of rank 1 can come to, and what is said of it.
-fn harms() -> Vec<(fn(&Path), &'static str)> {
+fn harms() -> Vec<Harm> {
     fn changed(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
         let mut bytes = fs::read(path).unwrap();
         change(&mut bytes);
@@ -479,7 +482,7 @@ fn the_only_record_that_is_damaged_or_gone_is_told() {
 /// Another start removed it, and its own was told nothing; so was one whose pool is gone.
 #[test]
 fn a_pool_that_is_damaged_or_gone_is_told_by_its_own_space() {
-    let harms: [(fn(&Path), &str); 3] = [
+    let harms: [Harm; 3] = [
         (|path| fs::write(path, [0; 4096]).unwrap(), "it does not begin as a pool"),
         (|path| fs::set_permissions(path, fs::Permissions::from_mode(0o640)).unwrap(), "its mode is 640"),
         (|path| fs::remove_file(path).unwrap(), "its pool is gone"),

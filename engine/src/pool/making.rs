@@ -207,9 +207,9 @@ impl Shared {
 
     /// Of chunks from `from` on, whoever made them.
     fn take_free_memory_back(&self, from: u64) {
-        let (chunk, entries) = (self.chunk_bytes(), self.chunk_entries());
+        let first = from.div_ceil(self.chunk_bytes()) as usize;
         let mine = Word { state: State::Filling, member: self.member_bits(), tag: 0 }.bits();
-        for (index, entry) in entries.iter().enumerate().skip(from.div_ceil(chunk) as usize) {
+        for (index, entry) in self.chunk_entries().iter().enumerate().skip(first) {
             // Somebody took over, and may have made it by now.
             if self.control().making.load(Ordering::SeqCst) != self.mine() {
                 return;
