@@ -31,7 +31,7 @@ class Place:
         """Revision 1 is saved; revision 2 is staged by all ranks, nothing of it is written, and all are killed."""
         held = self.folder / "held"
         shim = {"LD_PRELOAD": self.shim, "INJECT": "write:hold", "INJECT_WHEN": held, "INJECT_SPACE": self.space}
-        commands = [*before, "open", "save:1", "wait", f"make:{held}", "save:2", "poll"]
+        commands = [*before, "open", "restore", "save:1", "wait", f"make:{held}", "save:2", "poll"]
         with self.job(pools, ranks, commands, shim) as job:
             told = 0
             for line in job.lines():

@@ -25,14 +25,15 @@ def job(program, scratch):
     def run(*own, **variables):
         space = scratch / "space"
         done = subprocess.run(
-            [program, "--solo", space, *own, "open", "save:1", "wait", "close"],
+            [program, "--solo", space, *own, "open", "restore", "save:1", "wait", "close"],
             cwd=scratch,
             env={**os.environ, **variables},
             stdout=subprocess.PIPE,
             text=True,
             timeout=LIMIT_S,
         )
-        statuses = [line.split()[3] for line in done.stdout.splitlines() if line.startswith("= ")]
+        said = [line.split()[2:4] for line in done.stdout.splitlines() if line.startswith("= ")]
+        statuses = [status for call, status in said if call != "restored"]
         assert done.returncode == 0 and set(statuses) == {"OK"}, done.stdout
         shown = json.loads(subprocess.check_output([MAINSTAY, "show", space, "--json"], timeout=LIMIT_S))
         return shown["layouts"][0]["portions"][0]["bytes"], shown["revision"]["shard_list"][0]["phases"]["chunks"]

@@ -258,7 +258,10 @@ class JudgedJob:
             refused.add(INVALID)
         layout, retained = self.space.layout, self.space.retained()
         has_room = layout and not self.space.was_held and layout.has_room(shards, retained, self.keep, self.stage)
-        if layout and layout.ranks == self.ranks and not has_room:
+        is_there = layout and layout.ranks == self.ranks
+        # What sizes a layout before its first checkpoint may give too little room for keep + 1 of these.
+        is_sized = self.is_sized or self.space.reserved_ranks == self.ranks
+        if (is_there and not has_room) or (not is_there and is_sized):
             refused.add(SMALL)
         return refused
 

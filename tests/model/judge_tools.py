@@ -131,6 +131,8 @@ def judge_salvage(space, ended, stage, session, what):
 
 def judge_reserve(space, ended, stage, session, what):
     demand(ended.status == GOOD or session or space.attempts, what)
+    if ended.status == GOOD:
+        space.reserved_ranks = int(ended.words[ended.words.index("--ranks") + 1])
 
 
 def judge_grow(space, ended, stage, session, what):

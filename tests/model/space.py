@@ -115,6 +115,7 @@ class Space:
         self.was_held = False  # or read beside a job: holds may take room
         self.layout = None
         self.ranks_seen = set()  # numbers of ranks that layouts were made for
+        self.reserved_ranks = 0  # that a layout was made for before the first checkpoint: for shards that nobody knew
         self.exists = False
         self.clean = None  # whether the last job has closed it; None: nobody knows
         self.damaged = False
