@@ -242,6 +242,8 @@ def pools(monkeypatch):
     with tempfile.TemporaryDirectory(dir=SHARED_MEMORY, prefix="mainstay-test-") as folder:
         Path(folder).chmod(0o1777)
         monkeypatch.setenv("MAINSTAY_POOL_DIRECTORY", folder)
+        # Pools are read and copied as a whole here: the file of one that takes what it needs is as long as memory.
+        monkeypatch.setenv("MAINSTAY_POOL_BYTES", "4MiB")
         yield Path(folder)
 
 
