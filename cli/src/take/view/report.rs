@@ -5,7 +5,9 @@ use crate::{
     arguments,
     document::{self, Key, ShownDataset, item_kind},
     exit::{Failure, say},
-    hold, output, text,
+    output,
+    space::holds,
+    text,
 };
 use mainstay_engine::{RevisionSurvey, SpaceSurvey, printable_path, space::format::Hold};
 use std::path::Path;
@@ -42,7 +44,7 @@ pub fn tell(
         say(&format!(
             "revision {number} is to be held {}: that counts from the next checkpoint of the job that has the space \
              open; until then it may overwrite what the file shows (`mainstay ls` tells what became of it)",
-            hold::until(hold)
+            holds::until(hold)
         ));
     }
     if wanted.space.json {
@@ -66,7 +68,7 @@ pub fn tell(
     }
     match hold.filter(|_| !wanted.copy) {
         Some((hold, true)) => {
-            let until = hold::until(hold);
+            let until = holds::until(hold);
             page += &format!("held {until}: mainstay release {} {number}\n", printable_path(&wanted.space.path));
         }
         Some((_, false)) => {}

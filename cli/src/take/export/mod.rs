@@ -5,13 +5,17 @@
 
 mod npy;
 
+use super::{
+    array,
+    unfinished::{Unfinished, refuse_existing},
+};
 use crate::{
     arguments::{self, Format},
-    array, chosen,
     document::{self, ExportedFile, Key},
     exit::{Exit, Failure, say},
-    output, progress, text,
-    unfinished::{Unfinished, refuse_existing},
+    output, progress,
+    space::revision,
+    text,
 };
 use indicatif::ProgressBar;
 use mainstay_engine::{
@@ -67,7 +71,7 @@ pub fn export(wanted: &arguments::Export) -> Result<Exit, Failure> {
 
 /// Which files would be made. A reader would hold the revision: here it is only looked at.
 fn would_export(wanted: &arguments::Export) -> Result<Exit, Failure> {
-    chosen::read(&wanted.space.path, wanted.revision, |survey, revision| {
+    revision::read(&wanted.space.path, wanted.revision, |survey, revision| {
         let (number, shards) = (revision.key.number, revision.shard_count);
         let mut manifests = Vec::new();
         for shard in &revision.shards {

@@ -138,7 +138,7 @@ fn percent(part: u64, of: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nodes::{nodes, tests::part};
+    use crate::document::nodes::{nodes, tests::part};
     use mainstay_engine::PoolBound;
 
     fn rows(table: &str) -> Vec<Vec<String>> {

@@ -14,12 +14,16 @@ mod link;
 mod pieces;
 mod report;
 
+use super::unfinished::{Unfinished, refuse_existing};
 use crate::{
-    arguments, chosen,
+    arguments,
     exit::{Exit, Failure},
-    hold::{self, expiry},
-    progress, salvage,
-    unfinished::{Unfinished, refuse_existing},
+    progress,
+    space::{
+        completing,
+        holds::{self, expiry},
+        revision,
+    },
 };
 use contents::{Contents, contents};
 use file::File;
@@ -58,9 +62,9 @@ pub fn view(wanted: &arguments::View) -> Result<Exit, Failure> {
     // A copy is held while it is made, by whoever reads it.
     let holds = !wanted.copy && !wanted.no_hold;
     if holds {
-        salvage::first(&wanted.space.path)?;
+        completing::first(&wanted.space.path)?;
     }
-    chosen::read(&wanted.space.path, wanted.revision, |survey, revision| {
+    revision::read(&wanted.space.path, wanted.revision, |survey, revision| {
         let hold = match holds {
             false => None,
             true => match take(wanted, &target, survey, revision)? {
@@ -84,11 +88,11 @@ pub fn view(wanted: &arguments::View) -> Result<Exit, Failure> {
 
 /// What the file would show. Whether it could be held is asked too, but not whether the blocks can be read.
 fn would_view(wanted: &arguments::View, target: &Target) -> Result<Exit, Failure> {
-    chosen::read(&wanted.space.path, wanted.revision, |survey, revision| {
+    revision::read(&wanted.space.path, wanted.revision, |survey, revision| {
         let Some(contents) = contents(&wanted.space.path, survey, revision, !wanted.copy)? else { return Ok(None) };
         let holds = !wanted.copy && !wanted.no_hold;
         if holds && !tend::has_room_for(&wanted.space.path, revision.key)? {
-            return Err(or_without_hold(Failure::refused(hold::no_room(survey, revision.key))));
+            return Err(or_without_hold(Failure::refused(holds::no_room(survey, revision.key))));
         }
         report::tell(wanted, &target.path(), survey, revision, &contents, None)?;
         Ok(Some(Exit::Good))
@@ -130,7 +134,7 @@ fn take(
     if matches!(holding, Holding::NoRoom) && wanted.force && release_replaced(wanted, target, survey, None) {
         holding = hold()?;
     }
-    hold::taken(survey, revision.key, holding).map_err(or_without_hold)
+    holds::taken(survey, revision.key, holding).map_err(or_without_hold)
 }
 
 fn or_without_hold(failure: Failure) -> Failure {

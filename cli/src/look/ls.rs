@@ -4,7 +4,8 @@ use crate::{
     arguments,
     document::{self, ListedHold, Revision, State},
     exit::{Exit, Failure, say},
-    hold, output, staged,
+    output,
+    space::{holds, staged},
     text::{self, Align},
 };
 use mainstay_engine::SpaceSurvey;
@@ -19,7 +20,7 @@ pub fn ls(wanted: &arguments::Ls) -> Result<Exit, Failure> {
     } else {
         let revisions = if revisions.is_empty() { "no revision\n".to_owned() } else { table(&revisions) };
         output::text(
-            &(revisions + &text::lines(&survey.not_here()) + &hold::table(&survey.holds) + &staged::lines(&staged)),
+            &(revisions + &text::lines(&survey.not_here()) + &holds::table(&survey.holds) + &staged::lines(&staged)),
         )?;
     }
     survey.damage.iter().for_each(|what| say(what));

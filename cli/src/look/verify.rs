@@ -5,7 +5,7 @@ use crate::{
     document::{self, Key, Verdict, VerifiedRevision},
     exit::{Exit, Failure, say},
     output, progress,
-    show::missing,
+    space::revision::missing,
     text::{self, Align},
 };
 use indicatif::ProgressBar;

@@ -2,9 +2,11 @@
 
 use crate::{
     arguments,
-    document::{self, Advise, ExpectedPool, Key, MeasuredNode},
+    document::{
+        self, Advise, ExpectedPool, Key, MeasuredNode,
+        nodes::{Node, Part, nodes},
+    },
     exit::{Exit, Failure, say},
-    nodes::{Node, Part, nodes},
     output,
     text::{self, Align},
 };
@@ -201,7 +203,7 @@ fn rate(bytes: u64, time_ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nodes::tests::part;
+    use crate::document::nodes::tests::part;
 
     const MS: Duration = Duration::from_millis(1);
 

@@ -4,7 +4,8 @@ use crate::{
     arguments,
     document::{self, Key, PrunedRevision},
     exit::{Exit, Failure, say},
-    output, progress, salvage, staged,
+    output, progress,
+    space::{completing, staged},
     text::{self, Align},
 };
 use mainstay_engine::{
@@ -22,7 +23,7 @@ pub fn prune(wanted: &arguments::Prune) -> Result<Exit, Failure> {
     };
     if !wanted.dry_run {
         // What a killed job had staged counts as well, and could not be completed any more afterwards.
-        salvage::first(&wanted.space.path)?;
+        completing::first(&wanted.space.path)?;
     }
     let survey = SpaceSurvey::open(&wanted.space.path)?;
     survey.damage.iter().for_each(|what| say(what));

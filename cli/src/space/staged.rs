@@ -1,9 +1,7 @@
 //! What a killed job had staged for a space in the memory of this node, told by those who look.
 
-use crate::{
-    document::{Key, Staged},
-    salvage::pool_directory,
-};
+use super::completing::pool_directory;
+use crate::document::{Key, Staged};
 use mainstay_engine::{SpaceSurvey, tend};
 use std::path::Path;
 

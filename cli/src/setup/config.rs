@@ -1,9 +1,10 @@
 //! `mainstay config`: the settings in force, and where each comes from.
 
+use super::flags;
 use crate::{
     arguments,
     exit::{Exit, Failure, say},
-    flags, output,
+    output,
     text::{self, Align},
 };
 use mainstay_engine::{

@@ -1,12 +1,15 @@
 //! `mainstay show`: what a space is, and what one revision consists of.
 
+use super::phases;
 use crate::{
     arguments,
-    document::{self, Layout, ListedHold, Node, Revision, ShownRevision, ShownShard, TableRow},
+    document::{
+        self, Layout, ListedHold, Node, Revision, ShownRevision, ShownShard, TableRow,
+        nodes::{Part, nodes},
+    },
     exit::{Exit, Failure, say},
-    hold,
-    nodes::{Part, nodes},
-    output, phases, staged,
+    output,
+    space::{holds, revision::missing, staged},
     text::{self, Align},
 };
 use mainstay_engine::{RevisionSurvey, SpaceSurvey, printable};
@@ -25,7 +28,7 @@ pub fn show(wanted: &arguments::Show) -> Result<Exit, Failure> {
     } else if wanted.table {
         output::text(&format!("{}\n{}", space(&survey), table(&survey)))?;
     } else {
-        let mut page = space(&survey) + &hold::table(&survey.holds) + &staged::lines(&staged);
+        let mut page = space(&survey) + &holds::table(&survey.holds) + &staged::lines(&staged);
         match &revision {
             Some(shown) => page += &revision_page(shown, wanted.phases),
             None => page += "\nno complete revision\n",
@@ -53,12 +56,6 @@ fn read(wanted: &arguments::Show) -> Result<(SpaceSurvey, Option<ShownRevision>)
     Err(Failure::lost(
         "the job that has the space open let go of each revision while it was read; try again".to_owned(),
     ))
-}
-
-pub fn missing(survey: &SpaceSurvey, number: u64) -> Failure {
-    let there: Vec<String> = survey.revisions.iter().map(|revision| revision.key.number.to_string()).collect();
-    let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
-    Failure::lost(format!("there is no revision {number} in {}; there are: {there}", survey.path))
 }
 
 /// `None` if the revision was let go meanwhile.

@@ -6,7 +6,7 @@ use super::{
     global::{self, Global},
     pieces::{PIECES_MAX, Piece, pieces},
 };
-use crate::{array, exit::Failure};
+use crate::{exit::Failure, take::array};
 use mainstay_engine::{
     RevisionSurvey, ShardSurvey, SpaceSurvey, check_name,
     space::format::{ElementType, Item, Manifest},

@@ -1,9 +1,6 @@
 //! The revision that a command reads, beside a job that may let it go.
 
-use crate::{
-    exit::{Failure, say},
-    show::missing,
-};
+use crate::exit::{Failure, say};
 use mainstay_engine::{RevisionSurvey, SpaceSurvey};
 use std::{
     path::Path,
@@ -49,4 +46,11 @@ fn chosen(survey: &SpaceSurvey, number: Option<u64>) -> Result<&RevisionSurvey, 
         return Err(Failure::lost(format!("revision {number} is incomplete: {found} of {of} shards were found")));
     }
     Ok(revision)
+}
+
+/// Nothing there has this number; names those that have one.
+pub fn missing(survey: &SpaceSurvey, number: u64) -> Failure {
+    let there: Vec<String> = survey.revisions.iter().map(|revision| revision.key.number.to_string()).collect();
+    let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
+    Failure::lost(format!("there is no revision {number} in {}; there are: {there}", survey.path))
 }

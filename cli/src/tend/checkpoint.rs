@@ -1,11 +1,10 @@
 //! `mainstay checkpoint`: has a running job save itself.
 
 use crate::{
-    arguments,
-    asking::{Asking, Progress},
-    document,
+    arguments, document,
     exit::{Exit, Failure},
     output,
+    space::asking::{Asking, Progress},
 };
 use mainstay_engine::{SpaceSurvey, printable_path};
 use std::{
