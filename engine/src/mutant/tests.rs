@@ -1,25 +1,34 @@
 //! Wrong variants of the commit protocol, each of which the crash test or the seeded test must catch,
 //! in a bounded number of cases; with no mutant the same cases find nothing.
 //!
-//! cargo test -p mainstay-engine --release --features mutants --test mutants
+//! cargo test -p mainstay-engine --release --lib mutant
 
-#[macro_use]
-mod support;
-
-use mainstay_engine::{Mutant, Stage, activate};
-use support::{
+use super::{Mutant, activate};
+use crate::support::{
     recording::{Recording, Shape},
     schedule,
 };
+use std::{env, process::Command};
 
 const SHAPE: Shape = Shape { ranks: 2, ..Shape::ALONE };
 const LOSSES: u64 = 3;
 const CASES_MAX: u64 = 1200;
 const SCHEDULES_MAX: u64 = 1000;
 
-/// The switch is one for the process, so that all of them take turns in one test.
+/// The switch is one for the process: they are in one of their own.
 #[test]
 fn every_mutant_is_caught() {
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--exact", "mutant::tests::all_take_turns", "--ignored", "--nocapture"]);
+    let ran = command.output().unwrap();
+    let told = String::from_utf8_lossy(&ran.stdout);
+    tell!("{told}");
+    assert!(ran.status.success() && told.contains("1 passed"), "{}", String::from_utf8_lossy(&ran.stderr));
+}
+
+#[test]
+#[ignore = "run by the other test"]
+fn all_take_turns() {
     let mutants = [
         Mutant::SlotBeforeSync,
         Mutant::SlotByParity,
