@@ -79,7 +79,7 @@ def timed(step, *arguments):
 def main():
     steps = [
         timed(check, "cargo", "fmt", "--all", "--check"),
-        timed(check, "cargo", "clippy", "--release", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"),
+        timed(check, "cargo", "clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"),
         timed(check, *CARGO_TEST, "--no-run"),
     ]
     with ThreadPoolExecutor() as beside:
