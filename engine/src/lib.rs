@@ -32,8 +32,8 @@ pub use capture::{Region, check_name};
 pub use clock::unix_ns;
 pub use commit::RevisionKey;
 pub use config::{
-    Choice, Config, Interval, KEYS, Key, PoolHeld, Resolved, Setting, Shown, Signal, Source, Start, Surroundings,
-    UnknownVariable, Value,
+    Choice, Config, Interval, KEYS, Key, PoolHeld, Resolved, Setting, Shown, Signal, Source, Stage, Start,
+    Surroundings, UnknownVariable, Value,
 };
 pub use error::{Error, ErrorKind, Result};
 #[cfg(feature = "mutants")]
@@ -45,4 +45,3 @@ pub use restore::{
     HoldState, HoldSurvey, LayoutSurvey, NewestShard, PortionSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey, Verified,
 };
 pub use session::{Got, Record, Restored, Session};
-pub use stage::Stage;

@@ -32,14 +32,24 @@ mod switch {
     pub(crate) fn is(mutant: Mutant) -> bool {
         ACTIVE.load(Ordering::SeqCst) == mutant as u8
     }
+
+    /// Whether any is active.
+    pub(crate) fn is_any() -> bool {
+        !is(Mutant::None)
+    }
 }
 
 #[cfg(feature = "mutants")]
 pub use switch::activate;
 #[cfg(feature = "mutants")]
-pub(crate) use switch::is;
+pub(crate) use switch::{is, is_any};
 
 #[cfg(not(feature = "mutants"))]
 pub(crate) const fn is(_mutant: Mutant) -> bool {
+    false
+}
+
+#[cfg(not(feature = "mutants"))]
+pub(crate) const fn is_any() -> bool {
     false
 }

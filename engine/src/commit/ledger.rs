@@ -3,13 +3,14 @@
 use super::{
     Kept, RevisionKey,
     allocation::{Allocation, Need, Referred, allocate, catalogue_blocks},
+    protocol::{check_freed, check_overwritten, check_unreferred},
 };
 use crate::{
     error::{Error, Result},
     mutant::{self, Mutant},
     space::{
         Portion,
-        format::{BLOCK_BYTES, Catalogue, HASH_BYTES, Lineage, PhaseRecord, Slot, blocks_for, hash},
+        format::{BLOCK_BYTES, Catalogue, Lineage, PhaseRecord, Slot, blocks_for, hash},
         free::{Blocks, FreeMap},
     },
 };
@@ -233,15 +234,24 @@ impl Ledger {
                 None => self.write_catalogue(self.retained(retained), *catalogue, false)?,
             }
         }
-        Ok(())
+        self.check_freed(allocation)
     }
 
     /// Publishes a shard whose data and manifest have been written, beside `retained`.
     pub(crate) fn publish(&mut self, shard: Kept, allocation: &Allocation, retained: &[RevisionKey]) -> Result<()> {
         self.check_slots()?;
+        self.check_freed(allocation)?;
         let mut kept = self.retained(retained);
         kept.push(Arc::new(shard));
         self.write_catalogue(kept, allocation.catalogue, false)
+    }
+
+    /// Whether the blocks of `allocation` may be written, as `free` has made them.
+    fn check_freed(&mut self, allocation: &Allocation) -> Result<()> {
+        let written = allocation.data.iter().chain([&allocation.meta]).copied();
+        check_freed(allocation, self.newest().and_then(|root| root.catalogue))
+            .and_then(|()| check_unreferred(self.portion.data_blocks(), self.referred(), written))
+            .map_err(|error| self.stop(error))
     }
 
     pub(super) fn write_catalogue(&mut self, kept: Vec<Arc<Kept>>, blocks: Blocks, clean: bool) -> Result<()> {
@@ -262,6 +272,8 @@ impl Ledger {
         };
         let catalogue = (!bytes.is_empty()).then_some(blocks);
         if !bytes.is_empty() {
+            let lies = Blocks { count: blocks_for(bytes.len() as u64), ..blocks };
+            check_unreferred(self.portion.data_blocks(), self.referred(), [lies]).map_err(|error| self.stop(error))?;
             self.portion.write_padded(blocks.first * BLOCK_BYTES, &bytes)?;
         }
         if !mutant::is(Mutant::SlotBeforeSync) {
@@ -292,6 +304,7 @@ impl Ledger {
         if mutant::is(Mutant::SlotByParity) {
             lower = (root.slot.sequence % 2) as usize;
         }
+        check_overwritten(sequences, lower, root.slot.sequence)?;
         // Once the write has begun, the slot is in doubt until the sync has returned.
         self.portion.write_slot(lower, &root.slot)?;
         self.portion.sync()?;
@@ -361,20 +374,7 @@ impl Root {
         let mut kept = Vec::new();
         for entry in portion.read_catalogue(&slot)?.entries {
             match portion.read_manifest(&entry) {
-                Ok(manifest) => {
-                    let mut blocks = Vec::with_capacity(2 * manifest.runs.len() + 1);
-                    for run in &manifest.runs {
-                        blocks.push(Blocks { first: run.first_block, count: run.blocks });
-                        // A row may lie outside this revision's metadata.
-                        let row = run.hashes_at..run.hashes_at + run.blocks * HASH_BYTES as u64;
-                        if row.start < entry.meta_at || row.end > entry.meta_at + entry.meta_bytes {
-                            let first = row.start / BLOCK_BYTES;
-                            blocks.push(Blocks { first, count: blocks_for(row.end) - first });
-                        }
-                    }
-                    blocks.push(Blocks { first: entry.meta_at / BLOCK_BYTES, count: entry.meta_bytes / BLOCK_BYTES });
-                    kept.push(Arc::new(Kept { entry, blocks }));
-                }
+                Ok(manifest) => kept.push(Arc::new(Kept::of(entry, &manifest))),
                 // A shard without its manifest is lost; the others are not.
                 Err(Error::Damaged { what }) => damage.extend(what),
                 Err(error) => return Err(error),

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     capture::{Notes, Outputs, Regions},
     commit::{Ledger, Opened, RevisionKey},
-    config::{Config, PoolHeld, Start, Surroundings, check_alike, passed_over},
+    config::{Config, PoolHeld, Stage, Start, Surroundings, check_alike, passed_over},
     device::{Access, Device, Disk},
     error::{Error, Result},
     group::{Group, agree, gather},
@@ -29,7 +29,7 @@ use crate::{
         format::{self, Lineage},
         layouts, probe_name,
     },
-    stage::{Policy, PoolInMaking, Stage, find_threshold},
+    stage::{Policy, PoolInMaking, find_threshold},
 };
 use serde::{Deserialize, Serialize};
 use std::{
