@@ -169,6 +169,11 @@ impl Ledger {
         self.write_catalogue(staying, blocks, false)
     }
 
+    /// Whether this job has put a lineage of its own into the portion.
+    pub(crate) fn is_begun(&self) -> bool {
+        self.lineage.number > 0
+    }
+
     /// Notes what a checkpoint took, for the next root that is written.
     pub(crate) fn note(&mut self, key: RevisionKey, phases: PhaseRecord) {
         for kept in self.slots.iter_mut().flatten().flat_map(|root| &mut root.kept) {
