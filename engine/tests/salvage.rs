@@ -8,7 +8,7 @@ use mainstay_engine::{
     device::Disk,
     group::ThreadGroup,
     space::Per,
-    tend::{self, SalvageFate, SalvagedShard},
+    tend::{self, GoneOver, SalvageFate, SalvagedShard, Unseen},
 };
 use std::{
     env, fs,
@@ -542,6 +542,28 @@ fn what_another_version_staged_is_left_to_it() {
         assert_eq!(place.files().len(), left);
         fs::write(&pool, &ours).unwrap();
         assert_eq!(place.restore(&place.space(), RANKS, POOL, CELLS), Some(2));
+    }
+}
+
+/// A prune between the kill and the next start ended the claims of nodes whose memory it does not see.
+#[test]
+fn claims_that_are_out_of_sight_are_known_of() {
+    for way in WAYS {
+        let place = Place::new(way);
+        place.kill_job(POOL, CELLS, SOME);
+        let check = |seen: &GoneOver| {
+            Unseen::Waits(seen).check(&SpaceSurvey::open(&place.space()).unwrap()).map_err(|told| told.to_string())
+        };
+        let told = check(&GoneOver::default()).unwrap_err();
+        assert!(told.contains("ranks 0 to 2 staged") && told.contains("--give-up-staged"), "{told}");
+        let seen = tend::salvage(&way.pools_of(0, place.pools.path()), Some(&place.space()), false).unwrap().gone_over;
+        match way.nodes {
+            1 => check(&seen).unwrap(),
+            _ => assert!(check(&seen).unwrap_err().contains("ranks 1 to 2 staged"), "{way}"),
+        }
+        Unseen::GivenUp.check(&SpaceSurvey::open(&place.space()).unwrap()).unwrap();
+        assert_eq!(place.restore(&place.space(), RANKS, POOL, CELLS), Some(2), "{way}");
+        check(&GoneOver::default()).unwrap();
     }
 }
 

@@ -142,6 +142,11 @@ impl Ledger {
         self.newest().map_or((0, self.lineage), |root| (root.slot.sequence, root.slot.lineage))
     }
 
+    /// Whether whoever wrote the newest root ended in order.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.newest().is_some_and(|root| root.slot.clean)
+    }
+
     /// Whether there is nothing but its first root.
     pub(crate) fn is_unused(&self) -> bool {
         matches!(&self.slots, [Some(root), None] if root.slot.sequence == 1)

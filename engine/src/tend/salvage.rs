@@ -1,6 +1,9 @@
 //! Completing by hand what killed jobs had staged, as the next start of theirs would.
 
-use super::opening::{lock, see_free};
+use super::{
+    GoneOver,
+    opening::{lock, see_free},
+};
 use crate::{
     commit::RevisionKey,
     device::{Device, Disk},
@@ -8,7 +11,7 @@ use crate::{
     pool::{self, Dead, LostRecord, Sealed},
     printable::printable_path,
     restore::{SpaceSurvey, gaps},
-    salvage::{IN_POOL, Outcome, complete, has_layout_of, is_gone, is_ours, open_dead, prospect, to_mend},
+    salvage::{IN_POOL, Outcome, complete, has_layout_of, is_gone, is_ours, is_same, open_dead, prospect, to_mend},
     space::Locks,
 };
 use std::{
@@ -27,6 +30,8 @@ pub struct Salvaged {
     pub removed: usize,
     /// Dead pools that are left.
     pub left: Vec<PoolLeft>,
+    /// Of the space that was asked for: ranks of whose memory nothing is left.
+    pub gone_over: GoneOver,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,14 +111,27 @@ pub fn salvageable(directory: &Path, space: Option<&Path>, clean: bool) -> Resul
 
 fn go_over(directory: &Path, space: Option<&Path>, clean: bool, dry_run: bool) -> Result<Salvaged> {
     let only = space.map(|space| Disk::existing(&space.canonicalize().unwrap_or_else(|_| space.to_owned())));
-    let mut visit = Visit { only, dry_run, locks: BTreeMap::new(), shards: Vec::new(), saved: BTreeMap::new() };
+    let mut visit = Visit {
+        only,
+        dry_run,
+        locks: BTreeMap::new(),
+        shards: Vec::new(),
+        saved: BTreeMap::new(),
+        gone_over: GoneOver::default(),
+    };
     let remove = if dry_run { pool::is_removable } else { pool::remove };
     let (mut removed, mut left) = (0, Vec::new());
     for found in pool::list(directory)? {
         let (before, mut damaged) = (visit.shards.len(), false);
         let path = pool::path(directory, found.id);
         let kept = match open_dead(directory, found.id, || visit.is_free(directory, found.id)) {
-            Ok(Some(dead)) => visit.completes(&dead, clean, &mut damaged)?,
+            Ok(Some(dead)) => {
+                let kept = visit.completes(&dead, clean, &mut damaged)?;
+                if kept.is_none() {
+                    visit.goes_over(&dead, &found.records);
+                }
+                kept
+            }
             Ok(None) if found.has_pool => {
                 visit.passes_over(directory, found.id);
                 continue;
@@ -147,7 +165,7 @@ fn go_over(directory: &Path, space: Option<&Path>, clean: bool, dry_run: bool) -
     for (space, saved) in &visit.saved {
         incomplete.extend(incomplete_of(space, saved)?);
     }
-    Ok(Salvaged { shards: visit.shards, incomplete, removed, left })
+    Ok(Salvaged { shards: visit.shards, incomplete, removed, left, gone_over: visit.gone_over })
 }
 
 /// Why a pool stays that could not be opened, or removed.
@@ -207,6 +225,7 @@ struct Visit {
     locks: BTreeMap<PathBuf, Result<Option<Locks>>>,
     shards: Vec<SalvagedShard>,
     saved: BTreeMap<PathBuf, BTreeMap<RevisionKey, Present>>,
+    gone_over: GoneOver,
 }
 
 impl Visit {
@@ -250,6 +269,14 @@ impl Visit {
         let lost = if clean { Vec::new() } else { staged.lost };
         let lost: Vec<String> = lost.into_iter().map(lost_for_good).collect();
         Ok(kept.into_iter().chain(lost).reduce(|one, next| format!("{one}; {next}")))
+    }
+
+    /// Nothing waits in it any more, in the pool or in the records of these ranks.
+    fn goes_over(&mut self, dead: &Dead, ranks: &[u32]) {
+        let is_ours = |space: &Path| self.only.as_ref().is_some_and(|only| is_same(&only.directory(), space));
+        if let Some(note) = dead.space().filter(|note| is_ours(note.space())) {
+            self.gone_over.add(note.lineage, ranks);
+        }
     }
 
     /// The pool is removed that held the shards from `first` on: what waited for its space is lost with it.
