@@ -245,7 +245,9 @@ fn what_was_refused_counts_once_the_space_has_grown() {
     let folder = TempDir::new().unwrap();
     let path = folder.path();
     let mut job = One::open(path, 2);
-    (0..4).for_each(|_| drop(job.save()));
+    for _ in 0..4 {
+        job.save();
+    }
     assert!(matches!(take(path, 4), Holding::Pending(_)));
     job.save();
     forge_in(1, path, key(path, 5), 0);
@@ -261,7 +263,9 @@ fn what_was_refused_counts_once_the_space_has_grown() {
     assert_eq!((state(4), state(5)), (Some(HoldState::Counts), Some(HoldState::Counts)));
     assert!(matches!(take(path, 6), Holding::Counts(_)));
     let mut job = One::open(path, 2);
-    (0..5).for_each(|_| drop(job.save()));
+    for _ in 0..5 {
+        job.save();
+    }
     [4, 5, 6].into_iter().for_each(|number| {
         stays(path, number);
         assert_eq!(state(number), Some(HoldState::Counts));

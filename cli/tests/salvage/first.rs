@@ -35,7 +35,9 @@ fn a_prune_leaves_what_may_wait_where_it_does_not_see() {
         let (pools, elsewhere) = (memory(), memory());
         let space = Space { config: Config { keep: 3, per, ..config(pools.path()) }, ..Space::new(3) };
         space.run(|_, session, _| {
-            (0..3).for_each(|_| drop(session.checkpoint().unwrap()));
+            for _ in 0..3 {
+                session.checkpoint().unwrap();
+            }
             session.wait().unwrap();
         });
         kill_job(&space, &pools, "staged");
