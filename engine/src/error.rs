@@ -136,6 +136,14 @@ pub enum Error {
     PortionOutOfSight { path: String, rank: u32, files: String },
 
     #[error(
+        "the job that had {path} last did not end in order: what {} staged may wait in memory that is not seen here, and \
+         would be lost; start it again, which completes it, or call `mainstay salvage {path}` on each of its nodes; then, or \
+         where there is nothing to save, --give-up-staged goes on without it; nothing was changed",
+        numbered("rank", .ranks)
+    )]
+    StagedOutOfSight { path: String, ranks: Vec<Range<u32>> },
+
+    #[error(
         "the output file {path} has {now} bytes, and had {saved} when the revision was saved: it was cut, or is another \
          file; put it back, or do not name it to this session"
     )]
@@ -241,9 +249,10 @@ impl Error {
             Self::SyncFailed { .. } => ErrorKind::SyncFailed,
             Self::GroupFailed { .. } => ErrorKind::GroupFailed,
             Self::LineageConflict { .. } => ErrorKind::LineageConflict,
-            Self::OutOfSight { .. } | Self::LayoutOutOfSight { .. } | Self::PortionOutOfSight { .. } => {
-                ErrorKind::OutOfSight
-            }
+            Self::OutOfSight { .. }
+            | Self::LayoutOutOfSight { .. }
+            | Self::PortionOutOfSight { .. }
+            | Self::StagedOutOfSight { .. } => ErrorKind::OutOfSight,
             Self::OutputShort { .. } => ErrorKind::OutputShort,
             Self::RevisionMissing { .. } => ErrorKind::RevisionMissing,
             Self::CallMismatch { .. } => ErrorKind::CallMismatch,

@@ -178,7 +178,15 @@ def record_damaged_at_completion(stage):
 
 @scenario
 def record_of_another_mode_at_completion(stage):
-    without_its_record(stage, lambda record: record.chmod(0o640))
+    with staged(stage, 0, {"MAINSTAY_PER": "rank"}) as variables:
+        (record,) = Path(variables["MAINSTAY_POOL_DIRECTORY"]).glob("*.1")
+        record.chmod(0o640)
+        for _ in range(2):
+            told = stage.check(stage.run("open", variables=variables))
+            assert all(one.call == "open" for one in told), told
+        record.chmod(0o600)
+        stage.good(stage.run("open", "restore", "holds:2", "save:3", "close", variables=variables))
+    stage.comes_back(3)
 
 
 @scenario

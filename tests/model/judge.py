@@ -7,7 +7,6 @@ interface goes where its call is, in `_CALL`; what a rank may be told besides, i
 import re
 from dataclasses import replace
 
-from . import known
 from .comes_back import REFUSED, restored
 from .content import content
 from .play import PANIC
@@ -142,8 +141,7 @@ class JudgedJob:
             return
         told = self.alike(*self.after_left(OK))
         self.settled(told)
-        layout = self.space.layout
-        if self.all_ok() and not (known.CLOSED_BY_OTHERS_IS_UNCLEAN and layout and layout.ranks != self.ranks):
+        if self.all_ok():
             self.space.clean = True
         if told is not None or self.all_began():
             if told is None and self.in_flight:

@@ -143,6 +143,11 @@ impl Ledger {
         self.newest().map_or((0, self.lineage), |root| (root.slot.sequence, root.slot.lineage))
     }
 
+    /// Whether whoever wrote the newest root ended in order.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.newest().is_some_and(|root| root.slot.clean)
+    }
+
     /// Whether there is nothing but its first root.
     pub(crate) fn is_unused(&self) -> bool {
         matches!(&self.slots, [Some(root), None] if root.slot.sequence == 1)
@@ -168,6 +173,11 @@ impl Ledger {
         }
         let blocks = self.room_for_root(&staying)?;
         self.write_catalogue(staying, blocks, false)
+    }
+
+    /// Whether this job has put a lineage of its own into the portion.
+    pub(crate) fn is_begun(&self) -> bool {
+        self.lineage.number > 0
     }
 
     /// Notes what a checkpoint took, for the next root that is written.

@@ -179,9 +179,11 @@ impl Inner {
         let other = room.err().filter(|error| !matches!(error, Error::PortionTooSmall { .. }));
         agree(self.group.with(entry), other.map_or(Ok(()), Err))?;
         let Some(current) = self.current.take() else { return Ok(()) };
-        let opened = Ledger::open(lock(&current.ledger).portion().clone());
-        let opened = agree(self.group.with(entry), opened)?;
-        self.others.push(opened.ledger);
+        let left = Ledger::open(lock(&current.ledger).portion().clone()).and_then(|opened| {
+            let mut ledger = opened.ledger;
+            ledger.resume(self.lineage).map(|()| ledger)
+        });
+        self.others.push(agree(self.group.with(entry), left)?);
         Ok(())
     }
 }

@@ -129,7 +129,8 @@ impl Inner {
             .filter(|_| !aggregators.is_member())
             .map(|pool| Record::create(pool, group.rank() as u32))
             .transpose();
-        let record = agree(&*group, recorded)?;
+        let noted = pool.as_ref().map_or(Ok(()), |pool| pool.note_space(&*device, lineage));
+        let record = agree(&*group, recorded.and_then(|record| noted.map(|()| record)))?;
         let Found { mut complete, number_max, .. } = found;
         complete.truncate(config.keep as usize);
         let unread = config.start == Start::Restored && !complete.is_empty();
