@@ -592,9 +592,9 @@ mainstay_status mainstay_begin(mainstay_session *session,
 
 // Writes `bytes` bytes at `offset` of the stream `name`, which begins to exist in the revision that was
 // begun, and grows. Any order, any size; what is written twice is what was written last, what was skipped
-// is zero, and counts towards the bytes announced to mainstay_begin. Local; the memory is the program's again when it returns. An error is told by
-// mainstay_checkpoint too, which then saves nothing. Names are those of regions, and no region may have
-// this one.
+// is zero, and counts towards the bytes announced to mainstay_begin. Local; the memory is the program's again when
+// it returns. An error is told by mainstay_checkpoint too, which then saves nothing. Names are those of regions, and
+// no region may have this one.
 mainstay_status mainstay_write(mainstay_session *session,
                                const char *name,
                                uint64_t offset,

@@ -35,9 +35,9 @@ pub unsafe extern "C" fn mainstay_begin(session: *mut Session, bytes: u64, revis
 
 /// Writes `bytes` bytes at `offset` of the stream `name`, which begins to exist in the revision that was
 /// begun, and grows. Any order, any size; what is written twice is what was written last, what was skipped
-/// is zero, and counts towards the bytes announced to mainstay_begin. Local; the memory is the program's again when it returns. An error is told by
-/// mainstay_checkpoint too, which then saves nothing. Names are those of regions, and no region may have
-/// this one.
+/// is zero, and counts towards the bytes announced to mainstay_begin. Local; the memory is the program's again when
+/// it returns. An error is told by mainstay_checkpoint too, which then saves nothing. Names are those of regions, and
+/// no region may have this one.
 ///
 /// # Safety
 /// `session` is open, `name` ends with a zero byte, `data` points to `bytes` bytes, or is null if that is 0.
