@@ -37,11 +37,22 @@ pub enum Error {
 
     #[error(
         "the portion of rank {rank} in {path} is too small: this shard needs {needed} bytes, {available} are available \
-         beside the {kept} kept revision(s){}; with no job at work `mainstay grow {} --per-rank {needed}` gives each rank room \
-         for keep+2 such shards (with --keep as the job has it); or lower keep",
+         beside the {kept} kept revision(s){}; keep + 1 = {revisions} revisions like it need a portion of {room} bytes; with no \
+         job at work `mainstay grow {} --per-rank {needed}` gives each rank room for one more than that (with --keep as the \
+         job has it); or lower keep",
         and_held(*.held), directory_of(.path)
     )]
-    PortionTooSmall { path: String, rank: u32, needed: u64, available: u64, kept: usize, held: usize },
+    PortionTooSmall {
+        path: String,
+        rank: u32,
+        needed: u64,
+        available: u64,
+        kept: usize,
+        held: usize,
+        /// So many shards like this one, beside what is held, find room in a portion of `room` bytes.
+        revisions: usize,
+        room: u64,
+    },
 
     #[error("no room on the file system: {doing} {path} ({source}){}; {}", lack(*needed, *available), room(source))]
     DiskFull { doing: String, path: String, source: Arc<io::Error>, needed: Option<u64>, available: Option<u64> },

@@ -4,19 +4,11 @@ mod support;
 
 use mainstay_engine::{
     Config, PoolBound, PoolHeld, Region, Session, SpaceSurvey, Stage, Value,
-    device::{Device, Disk, File},
+    device::{Device, Disk},
     pool_limit,
 };
-use std::{
-    fs, io,
-    path::Path,
-    sync::{Arc, Condvar, Mutex},
-    time::Duration,
-};
-use support::{
-    between::{Between, Watched},
-    in_sessions, in_sessions_on, run,
-};
+use std::{fs, path::Path, sync::Arc};
+use support::{between::Watched, gate::Gate, in_sessions, in_sessions_on, run};
 use tempfile::TempDir;
 
 const KIB: usize = 1 << 10;
@@ -102,35 +94,7 @@ fn it_grows_with_the_state_on_each_node() {
     }
 }
 
-/// Holds writes back until so many ranks have come; after `LONGEST` it lets them go anyway, and tells.
-#[derive(Debug, Default)]
-struct Gate {
-    state: Mutex<State>,
-    opened: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    shut: bool,
-    come: usize,
-    forced: bool,
-}
-
 const RANKS: usize = 4;
-
-impl Between for Gate {
-    fn write_at(&self, file: &dyn File, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        const LONGEST: Duration = Duration::from_secs(60);
-        let state = self.state.lock().unwrap();
-        let (mut state, waited) = self.opened.wait_timeout_while(state, LONGEST, |state| state.shut).unwrap();
-        if waited.timed_out() {
-            (state.shut, state.forced) = (false, true);
-            self.opened.notify_all();
-        }
-        drop(state);
-        file.write_at(bytes, offset)
-    }
-}
 
 /// With the old default of 64 MiB the program waited for the disk.
 #[test]
@@ -140,7 +104,7 @@ fn with_default_settings_no_rank_waits_for_a_write() {
     let shard = |rank: usize, round: u64| if round == 1 { 1000 } else { (13 << 20) + rank * (3 << 20) + 777 };
     for pieces in [false, true] {
         let space = TempDir::new().unwrap();
-        let disk = Watched::new(Disk::make(space.path()).unwrap(), Gate::default());
+        let disk = Watched::new(Disk::make(space.path()).unwrap(), Gate::new(RANKS));
         let device: Arc<dyn Device> = Arc::new(disk.clone());
         in_sessions_on(&device, RANKS, &config, |rank, session| {
             session.restore().unwrap();
@@ -148,7 +112,7 @@ fn with_default_settings_no_rank_waits_for_a_write() {
                 let mut field = vec![rank as u8; shard(rank, round)];
                 if round == 2 {
                     // All have waited, and none goes past the next agreement before all are here.
-                    disk.between.state.lock().unwrap().shut = true;
+                    disk.between.shut();
                 }
                 let bytes = field.clone();
                 with_field(session, "field", &mut field, |session| {
@@ -159,18 +123,12 @@ fn with_default_settings_no_rank_waits_for_a_write() {
                     session.checkpoint().unwrap()
                 });
                 if round == 2 {
-                    let mut state = disk.between.state.lock().unwrap();
-                    state.come += 1;
-                    if state.come == RANKS {
-                        state.shut = false;
-                        disk.between.opened.notify_all();
-                    }
+                    disk.between.come();
                 }
                 session.wait().unwrap();
             }
         });
-        let state = disk.between.state.lock().unwrap();
-        assert_eq!((state.come, state.forced), (RANKS, false), "somebody waited for a write");
+        disk.between.nobody_waited();
     }
 }
 
@@ -195,6 +153,24 @@ fn it_works_with_aggregators_and_with_memory_for_checkpoints_alone() {
             assert!(field.iter().all(|byte| *byte == rank as u8 + 1));
         });
     }
+}
+
+/// A program that protects in turn what it does not keep had a pool for all of it.
+#[test]
+fn what_is_protected_no_longer_takes_no_room() {
+    let (space, pools_in) = (TempDir::new().unwrap(), memory());
+    let path = space.path().join("space");
+    in_sessions(&path, 1, &here(&pools_in), |_, session| {
+        let mut field = vec![1; 100 * KIB];
+        with_field(session, "field", &mut field, |session| session.checkpoint().unwrap());
+        let mut passing = vec![2; 8 << 20];
+        for _ in 0..200 {
+            with_field(session, "passing", &mut passing, |_| std::thread::yield_now());
+        }
+        with_field(session, "field", &mut field, |session| session.checkpoint().unwrap());
+        session.wait().unwrap();
+    });
+    assert!(pools(&path).iter().all(|(bytes, ..)| *bytes < 16 << 20), "{:?}", pools(&path));
 }
 
 #[test]

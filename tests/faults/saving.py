@@ -278,6 +278,18 @@ def portion_too_small(stage):
     stage.comes_back(3)
 
 
+@scenario
+def first_shard_too_large(stage):
+    said = stage.run(f"set:portion={3 << 20}", "open", "grow", "save:1", "holds:1", "restore", "holds:1", "close")
+    (told,) = stage.check(said)
+    needed, room = map(int, re.search(r"needs (\d+) bytes.* a portion of (\d+) bytes", told.text).groups())
+    assert 3 << 20 < 2 * needed < room < 2 * needed + (64 << 10), told
+    shutil.rmtree(stage.space)
+    saves = ["save:1", "save:2", "unprotect:grown", "save:3"]
+    stage.good(stage.run(f"set:portion={room}", "open", "grow", *saves, "close"))
+    stage.comes_back(3)
+
+
 def own_disk(stage, megabytes, folder=None):
     """A small file system on the space, or on `folder`, which only the job sees."""
     folder = folder or stage.space

@@ -217,7 +217,7 @@ impl Ledger {
         let (from, to) = self.portion.data_blocks();
         let used = self.referred().into_iter().flat_map(|slot| slot.blocks().collect::<Vec<_>>());
         let need = Need { data: 0, meta: catalogue_blocks(kept.len()) };
-        FreeMap::new(from, to, used).take_high(need.meta).ok_or_else(|| self.too_small(need, kept, 0))
+        FreeMap::new(from, to, used).take_high(need.meta).ok_or_else(|| self.too_small(need, kept, 0, kept.len()))
     }
 
     /// The same, if they leave what the next root needs.
@@ -229,10 +229,15 @@ impl Ledger {
     /// Finds room for a shard beside `retained` and what is held.
     pub(crate) fn allocate(&self, need: Need, retained: &[RevisionKey]) -> Result<Allocation> {
         let kept = self.retained(retained);
-        let room = allocate(self.portion.data_blocks(), self.referred(), &kept, need);
+        self.allocate_beside(need, &kept, kept.len())
+    }
+
+    /// The same beside `kept`, for a job that keeps so many revisions.
+    pub(super) fn allocate_beside(&self, need: Need, kept: &[Arc<Kept>], keep: usize) -> Result<Allocation> {
+        let room = allocate(self.portion.data_blocks(), self.referred(), kept, need);
         // So much may be there, and not in one stretch.
-        let less = || self.left_beside(&kept).min(need.blocks().saturating_sub(1));
-        room.ok_or_else(|| self.too_small(need, &kept, less()))
+        let less = || self.left_beside(kept).min(need.blocks().saturating_sub(1));
+        room.ok_or_else(|| self.too_small(need, kept, less(), keep))
     }
 
     /// Writes the roots without what is to be freed. Before the first block of the allocation.

@@ -161,12 +161,14 @@ impl Inner {
             runs = 2 * allocation.data.len();
         }
     }
+
     /// Whether shards of `size` go on finding room here beside what is held.
     pub(super) fn lasts_beside_held(&self, size: &Size) -> bool {
         let Some(current) = &self.current else { return true };
         let complete: Vec<RevisionKey> = self.complete.iter().map(|complete| complete.key).collect();
         lock(&current.ledger).lasts_beside_held(Plan::need(size, RUNS), &complete, self.config.keep as usize)
     }
+
     /// Whether a checkpoint that finds no room goes to a new layout: what was restored is shared out to other boxes, so
     /// that the portions are those of others. The same on all ranks.
     pub(super) fn leaves_layout(&self) -> bool {

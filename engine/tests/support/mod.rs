@@ -13,6 +13,7 @@ macro_rules! tell {
 pub mod between;
 pub mod counting;
 pub mod faulty;
+pub mod gate;
 pub mod killed;
 pub mod processes;
 pub mod program;
