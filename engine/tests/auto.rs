@@ -8,7 +8,7 @@ use mainstay_engine::{
     pool_limit,
 };
 use std::{fs, path::Path, sync::Arc};
-use support::{between::Watched, gate::Gate, in_sessions, in_sessions_on, run};
+use support::{between::Watched, bounded, gate::Gate, in_sessions, in_sessions_on, run};
 use tempfile::TempDir;
 
 const KIB: usize = 1 << 10;
@@ -61,7 +61,7 @@ fn it_grows_with_the_state_on_each_node() {
         let path = space.path().join("space");
         let config = |rank: usize| Config { stage, threshold_bytes: Some(1 << 30), ..here(&memories[rank % nodes]) };
         let sizes = |rank: usize| [4 * KIB, (2 + rank) << 20, 100 * KIB, 9 << 20];
-        run(RANKS, |rank, group| {
+        let job = |rank, group| {
             let mut session = Session::open(group, &path, config(rank)).unwrap();
             for (round, bytes) in sizes(rank).into_iter().enumerate() {
                 let mut field = vec![(round * RANKS + rank) as u8; bytes];
@@ -81,7 +81,9 @@ fn it_grows_with_the_state_on_each_node() {
                 session.wait().unwrap();
             }
             session.close().unwrap();
-        });
+        };
+        // Ranks that wait for chunks that nobody makes wait for ever.
+        bounded("pools that grow", || run(RANKS, job));
         run(RANKS, |rank, group| {
             let mut session = Session::open(group, &path, config(rank)).unwrap();
             let mut field = vec![0; 9 << 20];
@@ -139,13 +141,14 @@ fn it_works_with_aggregators_and_with_memory_for_checkpoints_alone() {
         let (space, pools_in) = (TempDir::new().unwrap(), memory());
         let path = space.path().join("space");
         let config = Config { aggregators, pool_held, ..here(&pools_in) };
-        in_sessions(&path, 3, &config, |rank, session| {
+        let job = |rank: usize, session: &mut Session| {
             for bytes in [300 * KIB, 3 << 20] {
                 let mut field = vec![rank as u8 + 1; bytes];
                 with_field(session, "field", &mut field, |session| session.checkpoint().unwrap());
                 session.wait().unwrap();
             }
-        });
+        };
+        bounded("pools of those who write for others", || in_sessions(&path, 3, &config, job));
         assert!(pools(&path).iter().all(|(bytes, ..)| *bytes >= 9 << 20), "{:?}", pools(&path));
         in_sessions(&path, 3, &config, |rank, session| {
             let mut field = vec![0; 3 << 20];
@@ -177,5 +180,7 @@ fn what_is_protected_no_longer_takes_no_room() {
 fn what_it_may_take_is_told() {
     let (bytes, bound) = pool_limit(Path::new("/dev/shm"));
     assert!(bytes > 0 && bound != PoolBound::Set && bound != PoolBound::Needed, "{bytes}, {bound:?}");
-    assert_eq!(pool_limit(Path::new("/nowhere/at/all")).1, pool_limit(Path::new("/nowhere/at/all")).1);
+    // Nothing is known of a directory that is not there: it bounds nothing.
+    let (bytes, bound) = pool_limit(Path::new("/nowhere/at/all"));
+    assert!(bytes > 0 && bound != PoolBound::Directory, "{bytes}, {bound:?}");
 }
