@@ -6,6 +6,15 @@
 //! a `session` ties them together; `config` has its settings and `model` what theory says of them; `tend` looks
 //! after spaces from outside a job; a `reader` reads one revision from there.
 
+// The device that loses and the schedules by seed, for the tests of `mutant`. Other tests have them from outside, and so
+// they call the engine by its name.
+#[cfg(test)]
+#[macro_use]
+#[path = "../tests/support/mod.rs"]
+mod support;
+#[cfg(test)]
+extern crate self as mainstay_engine;
+
 mod boxes;
 mod capture;
 mod clock;
@@ -36,8 +45,6 @@ pub use config::{
     Surroundings, UnknownVariable, Value,
 };
 pub use error::{Error, ErrorKind, Result};
-#[cfg(feature = "mutants")]
-pub use mutant::{Mutant, activate};
 pub use pool::{PoolBound, pool_limit};
 pub use printable::{is_seen, printable, printable_path};
 pub use reader::Reader;

@@ -11,6 +11,7 @@ macro_rules! tell {
 }
 
 pub mod between;
+pub mod bytes;
 pub mod counting;
 pub mod faulty;
 pub mod gate;
