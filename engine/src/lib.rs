@@ -41,8 +41,8 @@ pub use capture::{Region, check_name};
 pub use clock::unix_ns;
 pub use commit::RevisionKey;
 pub use config::{
-    Choice, Config, Interval, KEYS, Key, PoolHeld, Resolved, Setting, Shown, Signal, Source, Start, Surroundings,
-    UnknownVariable, Value,
+    Choice, Config, Interval, KEYS, Key, PoolHeld, Resolved, Setting, Shown, Signal, Source, Stage, Start,
+    Surroundings, UnknownVariable, Value,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use pool::{PoolBound, pool_limit};
@@ -52,4 +52,3 @@ pub use restore::{
     HoldState, HoldSurvey, LayoutSurvey, NewestShard, PortionSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey, Verified,
 };
 pub use session::{Got, Record, Restored, Session};
-pub use stage::Stage;

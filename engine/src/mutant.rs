@@ -32,6 +32,11 @@ mod switch {
     pub(crate) fn is(mutant: Mutant) -> bool {
         ACTIVE.load(Ordering::SeqCst) == mutant as u8
     }
+
+    /// Whether any is active.
+    pub(crate) fn is_any() -> bool {
+        !is(Mutant::None)
+    }
 }
 #[cfg(test)]
 mod tests;
@@ -39,9 +44,14 @@ mod tests;
 #[cfg(test)]
 use switch::activate;
 #[cfg(test)]
-pub(crate) use switch::is;
+pub(crate) use switch::{is, is_any};
 
 #[cfg(not(test))]
 pub(crate) const fn is(_mutant: Mutant) -> bool {
+    false
+}
+
+#[cfg(not(test))]
+pub(crate) const fn is_any() -> bool {
     false
 }

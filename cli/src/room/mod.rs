@@ -38,6 +38,7 @@ pub fn grow(arguments::Grow { room: wanted }: &arguments::Grow) -> Result<Exit, 
     let config = settings(&wanted.placing)?;
     let path = &wanted.space.path;
     let survey = SpaceSurvey::open(path)?;
+    tend::can_grow(path)?;
     let reservation = match (sized(&wanted.sizes, config.keep, || ranks_of(&survey))?, wanted.sizes.ranks) {
         (Some(reservation), _) => reservation,
         (None, Some(ranks)) => Reservation::as_before(path, ranks)?,

@@ -3,13 +3,13 @@
 use crate::exit::Failure;
 use mainstay_engine::{
     Choice, Config,
-    tend::{self, SalvageFate, Salvaged},
+    tend::{self, GoneOver, SalvageFate, Salvaged},
 };
 use std::path::{Path, PathBuf};
 
 /// For commands whose new lineage would end the claim: completes what can be completed in `space`. Refuses if
-/// some of it could be another time.
-pub fn first(space: &Path) -> Result<(), Failure> {
+/// some of it could be another time. Returns whose memory it has gone over.
+pub fn first(space: &Path) -> Result<GoneOver, Failure> {
     let salvaged = tend::salvage(&pool_directory()?, Some(space), false)?;
     let failed = |shard: &tend::SalvagedShard| match &shard.fate {
         SalvageFate::Failed(why) => Some(format!("revision {}, shard {}: {why}", shard.key.number, shard.shard)),
@@ -19,8 +19,14 @@ pub fn first(space: &Path) -> Result<(), Failure> {
         Some(why) => Err(Failure::refused(format!(
             "what a killed job had staged could not be completed, and would be lost: {why}; try again when that is mended"
         ))),
-        None => Ok(()),
+        None => Ok(salvaged.gone_over),
     }
+}
+
+/// As `first` would return it now. Changes nothing.
+pub fn would_go_over(space: &Path) -> GoneOver {
+    let salvaged = pool_directory().ok().and_then(|pools| tend::salvageable(&pools, Some(space), false).ok());
+    salvaged.map(|salvaged| salvaged.gone_over).unwrap_or_default()
 }
 
 /// For a supervisor, between two starts: completes what can be completed here. The start does the rest. What is lost, or

@@ -92,8 +92,8 @@ fn tell(wanted: &arguments::Hold, path: &str, hold: &Hold, counts: bool) -> Resu
         output::text(&format!("revision {} (lineage {}) is held {until}\n", hold.number, hold.lineage.number))?;
     } else {
         say(&format!(
-            "revision {} (lineage {}) is to be held {until}: that counts from the next checkpoint of the job that has \
-             the space open; until then it may let the revision go (`mainstay ls` shows what became of it)",
+            "revision {} (lineage {}) is to be held {until}: that counts from the job's next checkpoint, or its next \
+             start, on; until then it may let the revision go (`mainstay ls` shows what became of it)",
             hold.number, hold.lineage.number
         ));
     }

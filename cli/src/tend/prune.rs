@@ -10,7 +10,7 @@ use crate::{
 };
 use mainstay_engine::{
     SpaceSurvey, printable,
-    tend::{self, Fate, Pruned, Reason, Rules},
+    tend::{self, Fate, Pruned, Reason, Rules, Unseen},
     unix_ns,
 };
 use std::time::Duration;
@@ -21,19 +21,25 @@ pub fn prune(wanted: &arguments::Prune) -> Result<Exit, Failure> {
         keep_every: wanted.keep_every,
         older_than_unix_ns: wanted.older_than.map(ago),
     };
-    if !wanted.dry_run {
-        // What a killed job had staged counts as well, and could not be completed any more afterwards.
-        completing::first(&wanted.space.path)?;
-    }
-    let survey = SpaceSurvey::open(&wanted.space.path)?;
+    let path = &wanted.space.path;
+    // What a killed job had staged counts as well, and could not be completed any more afterwards.
+    let gone_over = if wanted.dry_run { completing::would_go_over(path) } else { completing::first(path)? };
+    let unseen = if wanted.give_up_staged { Unseen::GivenUp } else { Unseen::Waits(&gone_over) };
+    let survey = SpaceSurvey::open(path)?;
     survey.damage.iter().for_each(|what| say(what));
-    let staged = if wanted.dry_run { staged::of(&survey, &wanted.space.path) } else { Vec::new() };
+    let staged = if wanted.dry_run { staged::of(&survey, path) } else { Vec::new() };
+    if wanted.dry_run
+        && !survey.is_at_work()
+        && let Err(error) = unseen.check(&survey)
+    {
+        say(&error.to_string());
+    }
     let Pruned { fates, layouts_removed } = if wanted.dry_run {
         tend::prunable(&survey, &rules)
     } else {
         let bar = progress::of_count(survey.portions.len() as u64);
         bar.set_message("portions");
-        let pruned = tend::prune(&wanted.space.path, &rules, &|portions| bar.inc(portions));
+        let pruned = tend::prune(path, &rules, unseen, &|portions| bar.inc(portions));
         bar.finish_and_clear();
         pruned?
     };

@@ -118,7 +118,10 @@ fn exit(salvaged: &Salvaged) -> Exit {
     let is = |wanted: fn(&SalvageFate) -> bool| salvaged.shards.iter().any(|shard| wanted(&shard.fate));
     if is(|fate| matches!(fate, SalvageFate::Failed(_) | SalvageFate::InUse)) {
         Exit::System
-    } else if is(|fate| matches!(fate, SalvageFate::Lost(_))) || !salvaged.incomplete.is_empty() {
+    } else if is(|fate| matches!(fate, SalvageFate::Lost(_)))
+        || !salvaged.incomplete.is_empty()
+        || salvaged.left.iter().any(|left| left.damaged)
+    {
         Exit::Lost
     } else {
         Exit::Good

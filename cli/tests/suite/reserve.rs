@@ -162,6 +162,20 @@ fn a_space_that_is_used_grows_and_is_not_reserved() {
     assert_eq!(ran.json()["files"][0]["ranks"].as_array().unwrap().len(), 5);
 }
 
+/// Beside a job that has not saved yet it said that portions are elsewhere, as wrong usage.
+#[test]
+fn without_a_layout_there_is_nothing_to_grow() {
+    let space = Space::new(1);
+    let ways =
+        [&["grow", "--per-rank", "1MiB"][..], &["grow", "--per-rank", "1MiB", "--dry-run"], &["grow", "--ranks", "3"]];
+    space.run(|rank, _, _| {
+        if rank == 0 {
+            ways.iter().for_each(|words| space.mainstay(words).refused(4, &["in use"]));
+        }
+    });
+    ways.iter().for_each(|words| space.mainstay(words).refused(3, &["no layout"]));
+}
+
 #[test]
 fn what_grows_and_has_less_room_is_told() {
     let space = Space::with(1, 2);

@@ -161,12 +161,14 @@ impl Inner {
             runs = 2 * allocation.data.len();
         }
     }
+
     /// Whether shards of `size` go on finding room here beside what is held.
     pub(super) fn lasts_beside_held(&self, size: &Size) -> bool {
         let Some(current) = &self.current else { return true };
         let complete: Vec<RevisionKey> = self.complete.iter().map(|complete| complete.key).collect();
         lock(&current.ledger).lasts_beside_held(Plan::need(size, RUNS), &complete, self.config.keep as usize)
     }
+
     /// Whether a checkpoint that finds no room goes to a new layout: what was restored is shared out to other boxes, so
     /// that the portions are those of others. The same on all ranks.
     pub(super) fn leaves_layout(&self) -> bool {
@@ -179,9 +181,11 @@ impl Inner {
         let other = room.err().filter(|error| !matches!(error, Error::PortionTooSmall { .. }));
         agree(self.group.with(entry), other.map_or(Ok(()), Err))?;
         let Some(current) = self.current.take() else { return Ok(()) };
-        let opened = Ledger::open(lock(&current.ledger).portion().clone());
-        let opened = agree(self.group.with(entry), opened)?;
-        self.others.push(opened.ledger);
+        let left = Ledger::open(lock(&current.ledger).portion().clone()).and_then(|opened| {
+            let mut ledger = opened.ledger;
+            ledger.resume(self.lineage).map(|()| ledger)
+        });
+        self.others.push(agree(self.group.with(entry), left)?);
         Ok(())
     }
 }

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     capture::{Notes, Outputs, Regions},
     commit::{Ledger, Opened, RevisionKey},
-    config::{Config, PoolHeld, Start, Surroundings, check_alike, passed_over},
+    config::{Config, PoolHeld, Stage, Start, Surroundings, check_alike, passed_over},
     device::{Access, Device, Disk},
     error::{Error, Result},
     group::{Group, agree, gather},
@@ -29,7 +29,7 @@ use crate::{
         format::{self, Lineage},
         layouts, probe_name,
     },
-    stage::{Policy, PoolInMaking, Stage, find_threshold},
+    stage::{Policy, PoolInMaking, find_threshold},
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -129,7 +129,8 @@ impl Inner {
             .filter(|_| !aggregators.is_member())
             .map(|pool| Record::create(pool, group.rank() as u32))
             .transpose();
-        let record = agree(&*group, recorded)?;
+        let noted = pool.as_ref().map_or(Ok(()), |pool| pool.note_space(&*device, lineage));
+        let record = agree(&*group, recorded.and_then(|record| noted.map(|()| record)))?;
         let Found { mut complete, number_max, .. } = found;
         complete.truncate(config.keep as usize);
         let unread = config.start == Start::Restored && !complete.is_empty();

@@ -79,7 +79,7 @@ impl Inner {
         match self.own_pool() {
             Some(pool) => {
                 pool.pool().set_chunk(facts);
-                pool.pool().prepare()
+                pool.pool().fit()
             }
             None => Ok(()),
         }

@@ -6,7 +6,7 @@ use super::{
     inner::Inner,
 };
 use crate::{
-    commit::RevisionKey,
+    commit::{Ledger, RevisionKey},
     error::{Error, Result},
     group::agree,
     place::{Saving, lock},
@@ -74,6 +74,8 @@ impl Inner {
     pub(super) fn close(mut self) -> Result<()> {
         let entry = self.wait_in(Call::Close)?;
         let ended = self.current.as_ref().map_or(Ok(()), |current| lock(&current.ledger).end());
+        let ended =
+            ended.and_then(|()| self.others.iter_mut().filter(|other| other.is_begun()).try_for_each(Ledger::end));
         agree(self.group.with(&entry), ended)
     }
 

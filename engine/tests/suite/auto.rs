@@ -1,20 +1,12 @@
 //! Pools that size themselves (`pool_bytes = "auto"`): with the default settings no rank waits for a write.
 
-use crate::support::{
-    between::{Between, Watched},
-    in_sessions, in_sessions_on, run,
-};
+use crate::support::{between::Watched, bounded, gate::Gate, in_sessions, in_sessions_on, run};
 use mainstay_engine::{
     Config, PoolBound, PoolHeld, Region, Session, SpaceSurvey, Stage, Value,
-    device::{Device, Disk, File},
+    device::{Device, Disk},
     pool_limit,
 };
-use std::{
-    fs, io,
-    path::Path,
-    sync::{Arc, Condvar, Mutex},
-    time::Duration,
-};
+use std::{fs, path::Path, sync::Arc};
 use tempfile::TempDir;
 
 const KIB: usize = 1 << 10;
@@ -67,7 +59,7 @@ fn it_grows_with_the_state_on_each_node() {
         let path = space.path().join("space");
         let config = |rank: usize| Config { stage, threshold_bytes: Some(1 << 30), ..here(&memories[rank % nodes]) };
         let sizes = |rank: usize| [4 * KIB, (2 + rank) << 20, 100 * KIB, 9 << 20];
-        run(RANKS, |rank, group| {
+        let job = |rank, group| {
             let mut session = Session::open(group, &path, config(rank)).unwrap();
             for (round, bytes) in sizes(rank).into_iter().enumerate() {
                 let mut field = vec![(round * RANKS + rank) as u8; bytes];
@@ -87,7 +79,9 @@ fn it_grows_with_the_state_on_each_node() {
                 session.wait().unwrap();
             }
             session.close().unwrap();
-        });
+        };
+        // Ranks that wait for chunks that nobody makes wait for ever.
+        bounded("pools that grow", || run(RANKS, job));
         run(RANKS, |rank, group| {
             let mut session = Session::open(group, &path, config(rank)).unwrap();
             let mut field = vec![0; 9 << 20];
@@ -100,35 +94,7 @@ fn it_grows_with_the_state_on_each_node() {
     }
 }
 
-/// Holds writes back until so many ranks have come; after `LONGEST` it lets them go anyway, and tells.
-#[derive(Debug, Default)]
-struct Gate {
-    state: Mutex<State>,
-    opened: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    shut: bool,
-    come: usize,
-    forced: bool,
-}
-
 const RANKS: usize = 4;
-
-impl Between for Gate {
-    fn write_at(&self, file: &dyn File, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        const LONGEST: Duration = Duration::from_secs(60);
-        let state = self.state.lock().unwrap();
-        let (mut state, waited) = self.opened.wait_timeout_while(state, LONGEST, |state| state.shut).unwrap();
-        if waited.timed_out() {
-            (state.shut, state.forced) = (false, true);
-            self.opened.notify_all();
-        }
-        drop(state);
-        file.write_at(bytes, offset)
-    }
-}
 
 /// With the old default of 64 MiB the program waited for the disk.
 #[test]
@@ -138,7 +104,7 @@ fn with_default_settings_no_rank_waits_for_a_write() {
     let shard = |rank: usize, round: u64| if round == 1 { 1000 } else { (13 << 20) + rank * (3 << 20) + 777 };
     for pieces in [false, true] {
         let space = TempDir::new().unwrap();
-        let disk = Watched::new(Disk::make(space.path()).unwrap(), Gate::default());
+        let disk = Watched::new(Disk::make(space.path()).unwrap(), Gate::new(RANKS));
         let device: Arc<dyn Device> = Arc::new(disk.clone());
         in_sessions_on(&device, RANKS, &config, |rank, session| {
             session.restore().unwrap();
@@ -146,7 +112,7 @@ fn with_default_settings_no_rank_waits_for_a_write() {
                 let mut field = vec![rank as u8; shard(rank, round)];
                 if round == 2 {
                     // All have waited, and none goes past the next agreement before all are here.
-                    disk.between.state.lock().unwrap().shut = true;
+                    disk.between.shut();
                 }
                 let bytes = field.clone();
                 with_field(session, "field", &mut field, |session| {
@@ -157,18 +123,12 @@ fn with_default_settings_no_rank_waits_for_a_write() {
                     session.checkpoint().unwrap()
                 });
                 if round == 2 {
-                    let mut state = disk.between.state.lock().unwrap();
-                    state.come += 1;
-                    if state.come == RANKS {
-                        state.shut = false;
-                        disk.between.opened.notify_all();
-                    }
+                    disk.between.come();
                 }
                 session.wait().unwrap();
             }
         });
-        let state = disk.between.state.lock().unwrap();
-        assert_eq!((state.come, state.forced), (RANKS, false), "somebody waited for a write");
+        disk.between.nobody_waited();
     }
 }
 
@@ -179,13 +139,14 @@ fn it_works_with_aggregators_and_with_memory_for_checkpoints_alone() {
         let (space, pools_in) = (TempDir::new().unwrap(), memory());
         let path = space.path().join("space");
         let config = Config { aggregators, pool_held, ..here(&pools_in) };
-        in_sessions(&path, 3, &config, |rank, session| {
+        let job = |rank: usize, session: &mut Session| {
             for bytes in [300 * KIB, 3 << 20] {
                 let mut field = vec![rank as u8 + 1; bytes];
                 with_field(session, "field", &mut field, |session| session.checkpoint().unwrap());
                 session.wait().unwrap();
             }
-        });
+        };
+        bounded("pools of those who write for others", || in_sessions(&path, 3, &config, job));
         assert!(pools(&path).iter().all(|(bytes, ..)| *bytes >= 9 << 20), "{:?}", pools(&path));
         in_sessions(&path, 3, &config, |rank, session| {
             let mut field = vec![0; 3 << 20];
@@ -195,9 +156,29 @@ fn it_works_with_aggregators_and_with_memory_for_checkpoints_alone() {
     }
 }
 
+/// A program that protects in turn what it does not keep had a pool for all of it.
+#[test]
+fn what_is_protected_no_longer_takes_no_room() {
+    let (space, pools_in) = (TempDir::new().unwrap(), memory());
+    let path = space.path().join("space");
+    in_sessions(&path, 1, &here(&pools_in), |_, session| {
+        let mut field = vec![1; 100 * KIB];
+        with_field(session, "field", &mut field, |session| session.checkpoint().unwrap());
+        let mut passing = vec![2; 8 << 20];
+        for _ in 0..200 {
+            with_field(session, "passing", &mut passing, |_| std::thread::yield_now());
+        }
+        with_field(session, "field", &mut field, |session| session.checkpoint().unwrap());
+        session.wait().unwrap();
+    });
+    assert!(pools(&path).iter().all(|(bytes, ..)| *bytes < 16 << 20), "{:?}", pools(&path));
+}
+
 #[test]
 fn what_it_may_take_is_told() {
     let (bytes, bound) = pool_limit(Path::new("/dev/shm"));
     assert!(bytes > 0 && bound != PoolBound::Set && bound != PoolBound::Needed, "{bytes}, {bound:?}");
-    assert_eq!(pool_limit(Path::new("/nowhere/at/all")).1, pool_limit(Path::new("/nowhere/at/all")).1);
+    // Nothing is known of a directory that is not there: it bounds nothing.
+    let (bytes, bound) = pool_limit(Path::new("/nowhere/at/all"));
+    assert!(bytes > 0 && bound != PoolBound::Directory, "{bytes}, {bound:?}");
 }

@@ -117,3 +117,21 @@ fn a_checkpoint_that_was_ended_by_another_call_on_one_rank_is_told_by_the_next()
         });
     }
 }
+
+/// Some ranks have counted calls of `due` that others have not: the counts agree again, where the ranks met at different
+/// calls from then on.
+#[test]
+fn after_calls_that_differ_the_ranks_meet_at_the_same_call_of_due() {
+    let config = Config { agree_every: Duration::from_millis(20), ..aggregating(0) };
+    let folder = TempDir::new().unwrap();
+    bounded("due", || {
+        in_sessions(folder.path(), RANKS, &config, |rank, session| {
+            // As many as the ranks count until they meet: rank 0 is ahead of the others.
+            (0..300).for_each(|step| assert!(!session.due(step).unwrap()));
+            let ahead = if rank == 0 { (300..303).try_for_each(|step| session.due(step).map(drop)) } else { Ok(()) };
+            let differs = ahead.and_then(|()| if rank == 0 { session.wait() } else { session.checkpoint().map(drop) });
+            assert_eq!(differs.unwrap_err().kind(), ErrorKind::CallMismatch);
+            (303..100_000).for_each(|step| assert!(!session.due(step).unwrap()));
+        })
+    });
+}

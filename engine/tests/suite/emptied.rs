@@ -6,7 +6,7 @@ use mainstay_engine::{
     Config, ErrorKind, Session, SpaceSurvey,
     device::Disk,
     group::Solo,
-    tend::{Reservation, Rules, ShardSize, grow, prune, reserve, salvage},
+    tend::{Reservation, Rules, ShardSize, Unseen, grow, prune, reserve, salvage},
 };
 use std::{
     env,
@@ -75,7 +75,7 @@ fn a_layout_that_a_pool_elsewhere_has_something_for_stays() {
     let second = layouts(space).remove(1);
     assert_eq!(grow(space, &room(), &|_| ()).unwrap().removed, [second]);
     assert_eq!(reserve(space, &room(), &|_| ()).unwrap_err().kind(), ErrorKind::InvalidArgument);
-    assert_eq!(prune(space, &KEEP_ONE, &|_| ()).unwrap().layouts_removed, none);
+    assert_eq!(prune(space, &KEEP_ONE, Unseen::GivenUp, &|_| ()).unwrap().layouts_removed, none);
     assert!(layouts(space).contains(&staged_for));
 
     salvage(pools.path(), Some(space), false).unwrap();
@@ -105,7 +105,7 @@ fn a_layout_that_cannot_be_read_stays() {
         let mut before = vec![0; bytes as usize];
         file.read_exact_at(&mut before, place.at + at).unwrap();
         file.write_all_at(&vec![0xff; bytes as usize], place.at + at).unwrap();
-        let removed = prune(space, &KEEP_ONE, &|_| ()).unwrap().layouts_removed;
+        let removed = prune(space, &KEEP_ONE, Unseen::GivenUp, &|_| ()).unwrap().layouts_removed;
         assert_eq!(removed, Vec::<String>::new(), "{bytes} bytes at {at}");
         damaged += usize::from(!SpaceSurvey::open(space).unwrap().damage.is_empty());
         if bytes == BLOCK {
@@ -137,5 +137,5 @@ fn a_layout_of_which_all_goes_is_removed() {
     grow(space, &room(), &|_| ()).unwrap();
     save(2);
     assert!(layouts(space).contains(&first));
-    assert_eq!(prune(space, &KEEP_ONE, &|_| ()).unwrap().layouts_removed, [first]);
+    assert_eq!(prune(space, &KEEP_ONE, Unseen::GivenUp, &|_| ()).unwrap().layouts_removed, [first]);
 }

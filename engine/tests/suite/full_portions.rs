@@ -14,7 +14,7 @@ use mainstay_engine::{
     Config, Error, ErrorKind, Session, SpaceSurvey, Stage, Start, Verified,
     device::{Allocate, Device, Room, Stripes},
     group::Solo,
-    tend::{Rules, hold_on, prune, prune_on, release_on},
+    tend::{Rules, Unseen, hold_on, prune, prune_on, release_on},
 };
 use std::{ops::Range, path::Path, process::Command, sync::Arc, time::Duration};
 use tempfile::TempDir;
@@ -62,7 +62,7 @@ fn a_shard_that_fills_its_portion_is_no_end() {
             let mut session = open(&medium, keep);
             put(&mut session, 100_000).unwrap();
             session.close().unwrap();
-            prune_on(&Faulty(medium.view()), &Rules::default(), &|_| ()).unwrap();
+            prune_on(&Faulty(medium.view()), &Rules::default(), Unseen::GivenUp, &|_| ()).unwrap();
             assert_eq!((survey(&medium).revisions.len(), survey(&medium).clean), (1, true));
         }
         assert!(granted > 0 && refused > 0, "keep {keep}: {granted} fitted, {refused} did not");
@@ -115,7 +115,7 @@ fn a_space_that_was_wedged_takes_checkpoints_again() {
 fn a_space_that_was_wedged_is_pruned() {
     let folder = wedged();
     let path = folder.path().join("wedged");
-    prune(&path, &Rules::default(), &|_| ()).unwrap();
+    prune(&path, &Rules::default(), Unseen::GivenUp, &|_| ()).unwrap();
     let survey = SpaceSurvey::open(&path).unwrap();
     assert_eq!((survey.revisions.len(), survey.clean), (1, true));
     assert_eq!(survey.newest().unwrap().verify(&|_| ()).unwrap(), Verified::Whole);
@@ -153,7 +153,7 @@ fn a_prune_of_a_full_space_that_is_cut_off_can_be_ended() {
     let mut durable = Durable::default();
     before.log().iter().for_each(|operation| durable.apply(operation));
     let (mut durable, medium) = (durable.clone(), Medium::resume(durable, true));
-    prune_on(&Faulty(medium.view()), &Rules::default(), &|_| ()).unwrap();
+    prune_on(&Faulty(medium.view()), &Rules::default(), Unseen::GivenUp, &|_| ()).unwrap();
     let mut cases = 0;
     for (point, operation) in medium.log().iter().enumerate() {
         durable.apply(operation);
@@ -162,7 +162,7 @@ fn a_prune_of_a_full_space_that_is_cut_off_can_be_ended() {
             whole::check(&medium.files()).unwrap();
             for _ in 0..2 {
                 assert_eq!(survey(&medium).newest().unwrap().key.number, 2, "after {point}, {loss:?}");
-                prune_on(&Faulty(medium.view()), &Rules::default(), &|_| ()).unwrap();
+                prune_on(&Faulty(medium.view()), &Rules::default(), Unseen::GivenUp, &|_| ()).unwrap();
             }
             assert_eq!(survey(&medium).revisions.len(), 1);
             cases += 1;
@@ -232,7 +232,7 @@ fn one_way(seed: u64) -> [u64; 3] {
             8 => {
                 job = None;
                 let rules = Rules { keep_last: Some(random.u64(0..3)), ..Rules::default() };
-                prune_on(&device, &rules, &|_| ()).unwrap();
+                prune_on(&device, &rules, Unseen::GivenUp, &|_| ()).unwrap();
             }
             _ => {}
         }

@@ -10,8 +10,8 @@ use mainstay_engine::{
     Config, ErrorKind, HoldState, Reader, RevisionKey, Session, SpaceSurvey, Stage, Start, Verified,
     device::{Device, Disk, File, LockOutcome, RANK_BYTES},
     group::{Solo, ThreadGroup},
-    space::Per,
-    tend::{Holding, Reservation, ShardSize, hold, hold_on, release, release_on, release_one, reserve_on},
+    space::{Per, format::BLOCK_BYTES},
+    tend::{self, Holding, Reservation, ShardSize, hold, hold_on, release, release_on, release_one, reserve_on},
 };
 use std::{
     collections::BTreeSet,
@@ -148,9 +148,10 @@ fn who_waits_is_told_that_it_counts() {
     stays(path, 1);
 }
 
-/// The oldest revision may stand in the older slot alone, which the next job's first root goes over.
+/// The oldest revision may stand in the older slot alone, which the next job's first root goes over. After a kill no other
+/// root is written for it, which would end the claim of what was staged: the next start reads the hold first.
 #[test]
-fn a_hold_without_a_job_counts_at_once_even_in_the_older_slot() {
+fn a_hold_after_a_kill_keeps_what_stands_in_the_older_slot_alone() {
     for keep in [1, 2] {
         let folder = TempDir::new().unwrap();
         let path = folder.path();
@@ -160,7 +161,7 @@ fn a_hold_without_a_job_counts_at_once_even_in_the_older_slot() {
         }
         drop(job.session); // as a job that is killed
         let oldest = survey(path).revisions.last().unwrap().key.number;
-        assert!(matches!(take(path, oldest), Holding::Counts(_)));
+        assert!(matches!(take(path, oldest), Holding::Pending(_)));
         let mut job = One::open(path, keep);
         stays(path, oldest);
         for _ in 0..4 {
@@ -194,6 +195,11 @@ fn a_revision_that_is_gone_cannot_be_held() {
 
 /// Writes a hold without asking anybody.
 fn forge(path: &Path, key: RevisionKey, expires_unix_ns: u64) -> mainstay_engine::space::format::Hold {
+    forge_in(0, path, key, expires_unix_ns)
+}
+
+/// In the block of this number.
+fn forge_in(block: u64, path: &Path, key: RevisionKey, expires_unix_ns: u64) -> mainstay_engine::space::format::Hold {
     let hold = mainstay_engine::space::format::Hold {
         id: [9; 16],
         lineage: key.lineage,
@@ -202,7 +208,7 @@ fn forge(path: &Path, key: RevisionKey, expires_unix_ns: u64) -> mainstay_engine
         expires_unix_ns,
         note: String::new(),
     };
-    write_area(path, 0, &hold.build());
+    write_area(path, block * BLOCK_BYTES, &hold.build());
     hold
 }
 
@@ -230,6 +236,39 @@ fn a_hold_that_would_leave_no_room_is_refused() {
     }
     stays(path, 4);
     assert_eq!(survey(path).holds.len(), 1);
+}
+
+/// It stayed refused until a revision was complete in the new layout, and so did new ones.
+#[test]
+fn what_was_refused_counts_once_the_space_has_grown() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let mut job = One::open(path, 2);
+    for _ in 0..4 {
+        job.save();
+    }
+    assert!(matches!(take(path, 4), Holding::Pending(_)));
+    job.save();
+    forge_in(1, path, key(path, 5), 0);
+    job.save();
+    job.session.close().unwrap();
+    let state = |number| {
+        let holds = survey(path).holds;
+        holds.iter().find(|held| held.hold.number == number).map(|held| held.state)
+    };
+    assert_eq!((state(4), state(5)), (Some(HoldState::Counts), Some(HoldState::NoRoom)));
+    assert_eq!(take(path, 6), Holding::NoRoom);
+    tend::grow(path, &Reservation::as_before(path, 1).unwrap(), &|_| ()).unwrap();
+    assert_eq!((state(4), state(5)), (Some(HoldState::Counts), Some(HoldState::Counts)));
+    assert!(matches!(take(path, 6), Holding::Counts(_)));
+    let mut job = One::open(path, 2);
+    for _ in 0..5 {
+        job.save();
+    }
+    [4, 5, 6].into_iter().for_each(|number| {
+        stays(path, number);
+        assert_eq!(state(number), Some(HoldState::Counts));
+    });
 }
 
 /// What nobody could foresee: the next revision is larger. A hold that the job has not taken on gives way,
@@ -270,6 +309,9 @@ fn a_job_that_grows_refuses_new_holds_and_names_old_ones() {
             assert!(matches!(take(path, 3), Holding::NoRoom));
             forge(path, key(path, 3), 0);
             job.save();
+            assert_eq!(survey(path).holds[0].state, HoldState::NoRoom);
+            // It was said to count once that job was at its end; the next one keeps nothing for it.
+            drop(job.session);
             assert_eq!(survey(path).holds[0].state, HoldState::NoRoom);
         }
     }

@@ -8,8 +8,9 @@ use crate::support::{
     spread::{Part, value},
 };
 use mainstay_engine::{
-    Config, Error, ErrorKind, Region, Session,
+    Config, Error, ErrorKind, Region, Session, SpaceSurvey,
     device::{Access, Device},
+    space::Per,
 };
 use std::{fs, ops::Range, path::Path, sync::Arc};
 use tempfile::TempDir;
@@ -40,6 +41,28 @@ fn cut(whole: Vec<Range<u64>>, count: usize, random: &mut fastrand::Rng) -> Vec<
         boxes.extend([low, high]);
     }
     boxes
+}
+
+/// `ls` said that the last job had died: the portions of the older layout had its lineage, and nobody ended them.
+#[test]
+fn a_job_of_another_number_of_ranks_that_saves_nothing_ends_in_order() {
+    for per in [Per::App, Per::Node, Per::Rank] {
+        let folder = TempDir::new().unwrap();
+        let config = Config { per, ..small() };
+        let mut states = [[1_u8; 5000]; 3];
+        let states = states.each_mut().map(|state| std::sync::Mutex::new(state));
+        in_sessions(folder.path(), 3, &config, |rank, session| {
+            session.protect(bytes_region("state", &mut states[rank].lock().unwrap()[..])).unwrap();
+            session.checkpoint().unwrap();
+            session.wait().unwrap();
+        });
+        for ranks in [2, 4, 3] {
+            in_sessions(folder.path(), ranks, &config, |_, _| ());
+            let survey = SpaceSurvey::open(folder.path()).unwrap();
+            assert!(survey.clean && survey.layouts.iter().all(|layout| layout.clean), "{per:?}, {ranks} ranks");
+            assert!(survey.newest().is_some());
+        }
+    }
 }
 
 /// Whatever boxes a global array was saved in, and whatever it is asked for in: every cell comes back. Some

@@ -16,7 +16,7 @@ use mainstay_engine::{
         Per,
         format::{Answer, Answers, BLOCK},
     },
-    tend::{Holding, Reason, Reservation, Rules, ShardSize, fates, grow_on, hold_on, prune_on, reserve_on},
+    tend::{Holding, Reason, Reservation, Rules, ShardSize, Unseen, fates, grow_on, hold_on, prune_on, reserve_on},
 };
 use std::{sync::Mutex, time::Duration};
 
@@ -106,11 +106,11 @@ fn ended(medium: &Medium) -> (Durable, Medium) {
 fn prune_everywhere(medium: &Medium, shape: Shape, rules: Rules, left: &[u64], newest: Mark) {
     let (before, medium) = ended(medium);
     let stay: Vec<RevisionKey> = left.iter().map(|number| key(&device(&medium), *number)).collect();
-    let pruned = prune_on(&device(&medium), &rules, &|_| ()).unwrap();
+    let pruned = prune_on(&device(&medium), &rules, Unseen::GivenUp, &|_| ()).unwrap();
     assert_eq!(complete(&device(&medium)), left, "{pruned:?}");
     let cases = everywhere(before, &medium.log(), 0, |medium, _| {
         check(medium, &stay)?;
-        prune_on(&device(medium), &rules, &|_| ()).map_err(|error| error.to_string())?;
+        prune_on(&device(medium), &rules, Unseen::GivenUp, &|_| ()).map_err(|error| error.to_string())?;
         check(medium, &stay)?;
         assert_eq!(complete(&device(medium)), left);
         job(medium, shape, |mut program, mut session| {
@@ -249,12 +249,12 @@ fn what_is_incomplete_goes_once_something_newer_is_complete() {
         fates.into_iter().find(|fate| fate.key.number == number).unwrap().reasons
     };
     assert_eq!(reasons(3), [Reason::Unfinished]);
-    prune_on(&device(&medium), &rules, &|_| ()).unwrap();
+    prune_on(&device(&medium), &rules, Unseen::GivenUp, &|_| ()).unwrap();
     assert_eq!(reasons(3), [Reason::Unfinished]);
     saves(&medium, shape, 3, 4..=4, false);
     if survey().revision(3).is_some() {
         assert_eq!(reasons(3), []);
-        prune_on(&device(&medium), &rules, &|_| ()).unwrap();
+        prune_on(&device(&medium), &rules, Unseen::GivenUp, &|_| ()).unwrap();
     }
     assert!(survey().revision(3).is_none());
     assert_eq!(complete(&device(&medium)), [4, 2, 1]);

@@ -14,6 +14,7 @@ pub mod between;
 pub mod bytes;
 pub mod counting;
 pub mod faulty;
+pub mod gate;
 pub mod killed;
 pub mod processes;
 pub mod program;

@@ -2,10 +2,14 @@
 
 use super::{
     beside,
-    killed::{complete, files, holds_what_was_staged, killed, memory, pool_in},
+    killed::{
+        PERS, complete, config, files, holds_what_was_staged, holds_what_was_staged_as, kill_job, killed, memory,
+        pool_in,
+    },
     salvage,
 };
-use crate::support::RANKS;
+use crate::support::{RANKS, Space};
+use mainstay_engine::Config;
 use std::{fs, thread, time::Duration};
 use tempfile::TempDir;
 
@@ -22,6 +26,44 @@ fn a_prune_completes_first_what_was_staged() {
     assert!(ran.code == 0 && ran.out.ends_with("1 went\n"), "{ran:?}");
     assert_eq!((complete(&space), files(&pools).len()), (vec![2], 0));
     holds_what_was_staged(&space);
+}
+
+/// Where it sees another node's memory alone it would end the claim of what was staged.
+#[test]
+fn a_prune_leaves_what_may_wait_where_it_does_not_see() {
+    for per in PERS {
+        let (pools, elsewhere) = (memory(), memory());
+        let space = Space { config: Config { keep: 3, per, ..config(pools.path()) }, ..Space::new(3) };
+        space.run(|_, session, _| {
+            for _ in 0..3 {
+                session.checkpoint().unwrap();
+            }
+            session.wait().unwrap();
+        });
+        kill_job(&space, &pools, "staged");
+        let before = complete(&space);
+        let path = space.path();
+        let prune = |pools: &TempDir, more: &[&str]| {
+            beside(pools, &[&["prune", path.to_str().unwrap(), "--keep-last", "1"], more].concat())
+        };
+        let says = ["did not end in order", "ranks 0 to 2 staged", "mainstay salvage", "--give-up-staged"];
+        let dry = prune(&elsewhere, &["--dry-run"]);
+        assert!(dry.code == 0 && says.iter().all(|says| dry.err.contains(says)), "{dry:?}");
+        prune(&elsewhere, &[]).refused(4, &says);
+        assert_eq!(complete(&space), before);
+        let ran = prune(&pools, &[]);
+        assert_eq!((ran.code, complete(&space)), (0, vec![before[0] + 1]), "{ran:?}");
+        holds_what_was_staged_as(&space, before[0] + 1);
+
+        // Killed while it computed, and then with something staged that is given up.
+        kill_job(&space, &pools, "saved");
+        assert_eq!(prune(&pools, &[]).code, 0);
+        kill_job(&space, &pools, "staged");
+        let newest = complete(&space)[0];
+        assert_eq!(prune(&elsewhere, &["--give-up-staged"]).code, 0);
+        assert_eq!(complete(&space), [newest]);
+        salvage(&pools, &["--clean"]);
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::{
     job::{Rank, Scene, run, small},
 };
 use crate::support::{bytes::Layout, filled};
-use mainstay_engine::{Config, Error, Session, Stage, group::Solo};
+use mainstay_engine::{Config, Error, ErrorKind, Session, Stage, group::Solo};
 use std::{
     thread,
     time::{Duration, Instant},
@@ -210,6 +210,36 @@ pub fn portion_too_small(scene: &Scene) {
     scene.comes_back(2, 2);
 }
 
+/// What the message says is enough, and no block less.
+pub fn first_shard_too_large(scene: &Scene) {
+    let mut memory = vec![7.5_f64; 200_000];
+    let mut open = |bytes| {
+        let config = Config { portion_bytes: bytes, ..small() };
+        let mut job = Rank::new(0, Session::open(Box::new(Solo), &scene.space(), config).unwrap());
+        grow(&mut job, &mut memory);
+        job
+    };
+    let mut job = open(3 << 20);
+    let error = job.save(1).unwrap_err();
+    scene.check(0, "checkpoint", &error);
+    job.holds(1);
+    assert_eq!(job.session.restore().unwrap().map(|back| back.revision), None);
+    drop(job);
+    let Error::PortionTooSmall { room, needed, .. } = error else { panic!("{error}") };
+    assert!((2 * needed..2 * needed + (64 << 10)).contains(&room), "{needed} {room}");
+    for (bytes, fits) in [(room - 4096, false), (room, true)] {
+        std::fs::remove_dir_all(scene.space()).unwrap();
+        let mut job = open(bytes);
+        assert_eq!((1..4).all(|step| job.save(step).is_ok()), fits, "{bytes}");
+        if fits {
+            job.session.unprotect("grown").unwrap();
+            job.save(4).unwrap();
+        }
+        job.session.close().unwrap();
+    }
+    scene.comes_back(1, 4);
+}
+
 #[expect(unsafe_code, reason = "a region is memory of the program")]
 fn grow(job: &mut Rank, memory: &mut Vec<f64>) {
     let bytes = (memory.len() * 8) as u64;
@@ -277,6 +307,57 @@ pub fn io_error_passes_at_read(scene: &Scene) {
 /// The first that is read of a revision is its manifest.
 pub fn io_error_of_newest(scene: &Scene) {
     failing_reads(scene, 4, 1);
+    what_could_not_be_read_is_kept();
+    what_could_not_be_read_is_not_taken_for_read();
+}
+
+fn put(session: &mut Session, number: u8) {
+    session.put("buffer", &[number; 9000]).unwrap();
+}
+
+/// Revisions 1 and 2, full of their numbers.
+fn two_buffers() -> (tempfile::TempDir, Config) {
+    let (folder, config) = (tempfile::TempDir::new().unwrap(), Config { keep: 2, ..small() });
+    let mut session = Session::open(Box::new(Solo), folder.path(), config.clone()).unwrap();
+    [1, 2].into_iter().for_each(|number| put(&mut session, number));
+    session.close().unwrap();
+    (folder, config)
+}
+
+/// A `get` that passed it over let the next checkpoint push it out, though it was whole.
+fn what_could_not_be_read_is_kept() {
+    let (folder, config) = two_buffers();
+    let device = faulty(folder.path(), true);
+    let mut session = Session::open_on(Box::new(Solo), device.clone(), config).unwrap();
+    let mut into = [0; 9000];
+    device.between.set(Fault::Reads(libc::EIO, 4));
+    let got = session.get(None, "buffer", &mut into).unwrap().unwrap();
+    assert_eq!((got.revision, got.skipped.len(), into), (1, 1, [1; 9000]));
+    put(&mut session, 3);
+    session.get(Some(2), "buffer", &mut into).unwrap();
+    assert_eq!(into, [2; 9000]);
+    session.close().unwrap();
+}
+
+/// Beside one that was damaged it was told as damage, and the program could push it out.
+fn what_could_not_be_read_is_not_taken_for_read() {
+    let (folder, config) = two_buffers();
+    let layout = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+    let layout = layout.into_iter().find(|path| path.extension().is_some_and(|end| end == "mainstay")).unwrap();
+    let mut bytes = std::fs::read(&layout).unwrap();
+    let at = bytes.chunks(4096).position(|block| *block == [1; 4096]).unwrap() * 4096;
+    bytes[at] = 0;
+    std::fs::write(&layout, bytes).unwrap();
+    let device = faulty(folder.path(), true);
+    let mut session = Session::open_on(Box::new(Solo), device.clone(), config).unwrap();
+    let mut into = [0; 9000];
+    device.between.set(Fault::Reads(libc::EIO, 4));
+    let error = session.get(None, "buffer", &mut into).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+    assert_eq!(session.put("buffer", &[3]).unwrap_err().kind(), ErrorKind::NotRestored);
+    assert_eq!(session.get(None, "buffer", &mut into).unwrap().unwrap().revision, 2);
+    put(&mut session, 3);
+    session.close().unwrap();
 }
 
 /// After a checkpoint, and after a restore alone.
