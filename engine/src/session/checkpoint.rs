@@ -1,6 +1,7 @@
 //! One checkpoint, from t1 to t2. What is left until t3 is the I/O threads'.
 
 use super::{
+    agreement::{Agreement, Alike},
     due::same_steps,
     entry::{Call, Entry},
     inner::Inner,
@@ -57,18 +58,22 @@ impl Inner {
         let holds = self.changed_holds();
 
         let asked = Instant::now();
-        let anything = !size.is_empty();
-        let no_layout = matches!(room, Ok(None));
-        let [a, b, c, d, e] = [ready.is_err(), room.is_err(), no_layout, anything, holds.is_some()].map(u64::from);
-        let [highest, lowest] = self.due.steps();
-        let [shard, chunk] = self.chunk_facts();
-        let (entry, told) = self.enter(arrival, [a, b, c, d, e, highest, lowest, shard, chunk])?;
-        let [facts @ .., highest, lowest, shard, chunk] = told.facts;
+        let mine = Agreement {
+            step: Alike::of(self.due.step),
+            not_ready: ready.is_err(),
+            no_room: room.is_err(),
+            no_layout: matches!(room, Ok(None)),
+            anything: !size.is_empty(),
+            holds_changed: holds.is_some(),
+            chunk: self.chunk_facts(),
+            ..Agreement::default()
+        };
+        let (entry, told) = self.enter(arrival, mine)?;
+        let Agreement { step, not_ready, no_room, no_layout, anything, holds_changed, chunk, .. } = told.all;
         let communication = asked.elapsed();
         self.forget_reading();
-        let [not_ready, no_room, no_layout, anything, holds_changed] = facts.map(|fact| fact != 0);
         told.previous(self.group.with(&entry))?;
-        same_steps([highest, lowest])?;
+        same_steps(step)?;
         if not_ready {
             return agree(self.group.with(&entry), ready.map(|()| 0));
         }
@@ -113,7 +118,7 @@ impl Inner {
             started,
         };
         // From here on the ranks go their own ways: what fails is remembered for all to learn.
-        let staging = self.fit_pool([shard, chunk]).and_then(|()| self.stage(plan, phases));
+        let staging = self.fit_pool(chunk).and_then(|()| self.stage(plan, phases));
         self.begun = Some(Begun { number: key.number, staging });
         Ok(key.number)
     }
@@ -175,15 +180,16 @@ impl Inner {
     pub(super) fn abandon(&mut self) -> Result<()> {
         let had_begun = self.begun.is_some();
         let arrival = self.arrive(Call::Abandon)?;
-        let (entry, told) = self.enter(arrival, [u64::from(!had_begun), u64::from(had_begun), 0, 0, 0, 0, 0, 0, 0])?;
+        let mine = Agreement { had_begun, had_not_begun: !had_begun, ..Agreement::default() };
+        let (entry, told) = self.enter(arrival, mine)?;
         let group = self.group.with(&entry);
-        let [some_had_not, some_had, ..] = told.facts.map(|fact| fact != 0);
-        if !some_had {
+        let all = told.all;
+        if !all.had_begun {
             told.previous(group)?;
         }
         let nothing = || Error::argument("abandon", "no checkpoint has begun; call begin first, on all ranks");
         let given_up = if had_begun { Ok(()) } else { Err(nothing()) };
-        if some_had_not { agree(group, given_up) } else { Ok(()) }
+        if all.had_not_begun { agree(group, given_up) } else { Ok(()) }
     }
 
     /// What was begun and not finished has failed, as after an exception that took the program past `checkpoint`. Perhaps

@@ -1,10 +1,11 @@
 //! Whether a checkpoint is due: by the schedule, by a signal, or because someone asks from outside.
 
 use super::{
+    agreement::{Agreement, Alike},
     entry::Call,
     inner::Inner,
     requests::Listener,
-    schedule::{Facts, Schedule},
+    schedule::Schedule,
 };
 use crate::{
     error::{Error, Result},
@@ -60,19 +61,15 @@ impl Due {
     fn has_rule(&self) -> bool {
         self.signal.is_some() || self.schedule.has_rule()
     }
-
-    /// What the ranks compare by a maximum: the step, and its complement, whose maximum is the lowest step's.
-    pub(super) fn steps(&self) -> [u64; 2] {
-        [self.step, !self.step]
-    }
 }
 
-/// Ranks at different steps would save a mixture. What `steps` came to over all ranks tells.
-pub(super) fn same_steps([highest, lowest]: [u64; 2]) -> Result<()> {
-    if highest == !lowest {
+/// Ranks at different steps would save a mixture.
+pub(super) fn same_steps(step: Alike) -> Result<()> {
+    if step.is_so() {
         return Ok(());
     }
-    let why = format!("the ranks call it with steps {} to {highest}; call it on all ranks at the same step", !lowest);
+    let Alike { highest, lowest } = step;
+    let why = format!("the ranks call it with steps {lowest} to {highest}; call it on all ranks at the same step");
     Err(Error::argument("due", why))
 }
 
@@ -96,13 +93,11 @@ impl Inner {
             let ns = Duration::from_nanos;
             self.due.schedule.learn(ns(record.phases.perceived_ns), ns(record.phases.durable_ns));
         }
-        let [a, b, c, d, e] = self.due.schedule.facts(asked, now).numbers();
-        let [highest, lowest] = self.due.steps();
-        let (_, told) = self.enter(arrival, [a, b, c, d, e, highest, lowest, 0, 0])?;
+        let meeting = self.due.schedule.facts(asked, now);
+        let (_, told) = self.enter(arrival, Agreement { meeting, step: Alike::of(step), ..Agreement::default() })?;
         self.check_read(Call::Due)?;
-        let [facts @ .., highest, lowest, _, _] = told.facts;
-        let is_due = self.due.schedule.decide(Facts::of(facts), Instant::now());
-        same_steps([highest, lowest])?;
+        let is_due = self.due.schedule.decide(told.all.meeting, Instant::now());
+        same_steps(told.all.step)?;
         Ok(is_due | by_steps)
     }
 

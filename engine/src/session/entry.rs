@@ -6,6 +6,7 @@
 //! ranks that make different calls wait for each other nowhere but in that all-reduce.
 
 use super::{
+    agreement::{Agreement, Alike},
     inner::Inner,
     settle::{Attempt, same_revision},
 };
@@ -14,9 +15,6 @@ use crate::{
     group::{Group, agree, gather},
 };
 use std::{iter, ops::Range, time::Instant};
-
-/// What a call tells the others in the first all-reduce.
-const FACTS: usize = 9;
 
 /// The ranks of the session: who they are is known to all, and talking to them takes an [`Entry`].
 pub(super) struct Ranks(Box<dyn Group>);
@@ -34,12 +32,9 @@ pub(super) struct Entry(());
 
 /// What the ranks have told each other.
 pub(super) struct Told {
-    /// Whether the last revision failed on any rank.
-    failed: bool,
-    /// What became of it on this one.
+    pub(super) all: Agreement,
+    /// What became of the last revision on this one.
     previous: Result<()>,
-    /// Of each fact the highest.
-    pub(super) facts: [u64; FACTS],
 }
 
 /// A collective call.
@@ -129,34 +124,31 @@ impl Inner {
     }
 
     /// The first all-reduce of a call. An error is the same on all ranks, or the group's. Collective.
-    pub(super) fn enter(&mut self, arrival: Arrival, facts: [u64; FACTS]) -> Result<(Entry, Told)> {
+    pub(super) fn enter(&mut self, arrival: Arrival, mine: Agreement) -> Result<(Entry, Told)> {
         let Arrival { call, previous } = arrival;
-        let [newest, oldest] = self.under_way();
-        let [a, b, c, d, e, f, g, h, i] = facts;
-        let code = call as u64;
-        let mut numbers = [code, !code, u64::from(previous.is_err()), newest, oldest, a, b, c, d, e, f, g, h, i];
-        let told = self.group.0.all_max(&mut numbers);
+        let (call_code, under_way) = (Alike::of(call as u64), Alike::of(self.under_way()));
+        let mine = Agreement { call: call_code, failed: previous.is_err(), under_way, ..mine };
+        let told = mine.reach(&*self.group.0);
         let entry = Entry(());
-        let [highest, lowest, failed, newest, oldest, facts @ ..] = numbers;
-        if told.is_ok() && highest != !lowest {
+        if told.as_ref().is_ok_and(|all| !all.call.is_so()) {
             // What is under way stays so: whatever call the ranks make together tells what became of it.
             return Err(self.tell_apart(call));
         }
         if !call.settles() {
-            return told.map(|()| (entry, Told { failed: false, previous: Ok(()), facts }));
+            return told.map(|all| (entry, Told { all: Agreement { failed: false, ..all }, previous: Ok(()) }));
         }
         let saving = self.saving.take();
-        told?;
-        let previous = if failed == 0 { same_revision([newest, oldest]) } else { previous };
-        let failed = failed != 0 || previous.is_err();
-        if let (false, Some(key)) = (failed, saving.as_ref().and_then(Attempt::key)) {
+        let mut all = told?;
+        let previous = if all.failed { previous } else { same_revision(all.under_way) };
+        all.failed |= previous.is_err();
+        if let (false, Some(key)) = (all.failed, saving.as_ref().and_then(Attempt::key)) {
             self.complete = self.complete_with(Some(key));
             // Not only at the next checkpoint: a job may take but one. That looks at new holds first.
             if self.layouts.len() > 1 && !call.begins() {
                 self.drop_old_layouts();
             }
         }
-        Ok((entry, Told { failed, previous, facts }))
+        Ok((entry, Told { all, previous }))
     }
 
     /// Arrives and enters, where no more is to be told than whether this rank is `ready`: if one is not, all ranks get
@@ -164,8 +156,8 @@ impl Inner {
     /// it. Collective.
     pub(super) fn enter_if<T>(&mut self, call: Call, ready: Result<T>) -> Result<(Entry, T)> {
         let arrival = self.arrive(call)?;
-        let (entry, told) = self.enter(arrival, [u64::from(ready.is_err()), 0, 0, 0, 0, 0, 0, 0, 0])?;
-        let (group, is_ready) = (self.group.with(&entry), told.facts[0] == 0);
+        let (entry, told) = self.enter(arrival, Agreement { not_ready: ready.is_err(), ..Agreement::default() })?;
+        let (group, is_ready) = (self.group.with(&entry), !told.all.not_ready);
         if call != Call::Restore {
             told.previous(group)?;
         }
@@ -213,7 +205,7 @@ fn who_called_what(names: &[String]) -> String {
 impl Told {
     /// What became of the last revision, the same named error on all ranks. Collective where it failed.
     pub(super) fn previous(self, group: &dyn Group) -> Result<()> {
-        if self.failed { agree(group, self.previous) } else { Ok(()) }
+        if self.all.failed { agree(group, self.previous) } else { Ok(()) }
     }
 }
 

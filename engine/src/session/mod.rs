@@ -5,6 +5,7 @@
 //! and every decision that ranks must share comes out of a collective, never out of what one rank sees.
 
 mod aggregators;
+mod agreement;
 mod buffer;
 mod checkpoint;
 mod domain;

@@ -39,30 +39,13 @@ struct Rules {
 }
 
 /// What the ranks tell each other; of each the highest counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Facts {
     pub(super) asked: bool,
-    since_checkpoint: Duration,
-    since_meeting: Duration,
+    pub(super) since_checkpoint: Duration,
+    pub(super) since_meeting: Duration,
     /// Perceived and durable time of the last checkpoint; zero: unknown.
-    cost: (Duration, Duration),
-}
-
-impl Facts {
-    pub(super) fn numbers(&self) -> [u64; 5] {
-        let ns = |duration: Duration| duration.as_nanos() as u64;
-        let (perceived, durable) = self.cost;
-        [self.asked.into(), ns(self.since_checkpoint), ns(self.since_meeting), ns(perceived), ns(durable)]
-    }
-
-    pub(super) fn of([asked, since_checkpoint, since_meeting, perceived, durable]: [u64; 5]) -> Facts {
-        Facts {
-            asked: asked != 0,
-            since_checkpoint: Duration::from_nanos(since_checkpoint),
-            since_meeting: Duration::from_nanos(since_meeting),
-            cost: (Duration::from_nanos(perceived), Duration::from_nanos(durable)),
-        }
-    }
+    pub(super) cost: (Duration, Duration),
 }
 
 impl Schedule {

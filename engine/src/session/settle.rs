@@ -2,6 +2,7 @@
 
 use super::{
     Record,
+    agreement::Alike,
     entry::{Call, Entry},
     inner::Inner,
 };
@@ -39,11 +40,9 @@ impl Inner {
         self.enter_if(call, Ok(())).map(|(entry, ())| entry)
     }
 
-    /// What the ranks compare by a maximum: the number of the revision under way, 0 for none, and its complement, whose
-    /// maximum is the lowest number's.
-    pub(super) fn under_way(&self) -> [u64; 2] {
-        let number = self.saving.as_ref().and_then(Attempt::key).map_or(0, |key| key.number);
-        [number, !number]
+    /// The number of the revision under way; 0: none is.
+    pub(super) fn under_way(&self) -> u64 {
+        self.saving.as_ref().and_then(Attempt::key).map_or(0, |key| key.number)
     }
 
     pub(super) fn poll(&mut self) -> Result<bool> {
@@ -91,10 +90,9 @@ impl Inner {
     }
 }
 
-/// Ranks that keep different revisions would let go of the only complete one. What `under_way` came to over all ranks
-/// tells.
-pub(super) fn same_revision([highest, lowest]: [u64; 2]) -> Result<()> {
-    if highest == !lowest {
+/// Ranks that keep different revisions would let go of the only complete one.
+pub(super) fn same_revision(under_way: Alike) -> Result<()> {
+    if under_way.is_so() {
         return Ok(());
     }
     let why = "the ranks have different revisions under way, or some have none; begin, end and give up each checkpoint on all \
