@@ -6,7 +6,7 @@
 //! ranks that make different calls wait for each other nowhere but in that all-reduce.
 
 use super::{
-    agreement::{Agreement, Alike},
+    agreement::{Agreement, Alike, Flag},
     inner::Inner,
     settle::{Attempt, same_revision},
 };
@@ -115,7 +115,7 @@ impl Inner {
     /// Gives up what was begun and not finished, and waits for what is under way, if `call` does.
     /// An error is this rank's alone: the session is over.
     pub(super) fn arrive(&mut self, call: Call) -> Result<Arrival> {
-        if let Some(over) = &self.over {
+        if let Some(over) = &self.epoch.over {
             return Err(over.clone());
         }
         self.fail_unfinished();
@@ -126,26 +126,29 @@ impl Inner {
     /// The first all-reduce of a call. An error is the same on all ranks, or the group's. Collective.
     pub(super) fn enter(&mut self, arrival: Arrival, mine: Agreement) -> Result<(Entry, Told)> {
         let Arrival { call, previous } = arrival;
-        let (call_code, under_way) = (Alike::of(call as u64), Alike::of(self.under_way()));
-        let mine = Agreement { call: call_code, failed: previous.is_err(), under_way, ..mine };
-        let told = mine.reach(&*self.group.0);
+        let (call_code, under_way) = (Alike::of(call as u64), Alike::of(self.levels.nearest().under_way()));
+        let mine = Agreement { call: call_code, failed: previous.is_err().into(), under_way, ..mine };
+        let told = mine.reach(&*self.epoch.group.0);
         let entry = Entry(());
         if told.as_ref().is_ok_and(|all| !all.call.is_so()) {
             // What is under way stays so: whatever call the ranks make together tells what became of it.
             return Err(self.tell_apart(call));
         }
         if !call.settles() {
-            return told.map(|all| (entry, Told { all: Agreement { failed: false, ..all }, previous: Ok(()) }));
+            return told
+                .map(|all| (entry, Told { all: Agreement { failed: Flag::default(), ..all }, previous: Ok(()) }));
         }
-        let saving = self.saving.take();
+        let ended: Vec<_> = self.levels.iter_mut().map(|level| level.saving.take()).collect();
         let mut all = told?;
-        let previous = if all.failed { previous } else { same_revision(all.under_way) };
-        all.failed |= previous.is_err();
-        if let (false, Some(key)) = (all.failed, saving.as_ref().and_then(Attempt::key)) {
-            self.complete = self.complete_with(Some(key));
+        let previous = if all.failed.is_set() { previous } else { same_revision(all.under_way) };
+        let has_failed = all.failed.is_set() || previous.is_err();
+        all.failed = has_failed.into();
+        for (level, ended) in self.levels.iter_mut().zip(ended) {
+            let Some(key) = ended.as_ref().and_then(Attempt::key).filter(|_| !has_failed) else { continue };
+            level.complete = level.complete_with(Some(key), self.epoch.group.size());
             // Not only at the next checkpoint: a job may take but one. That looks at new holds first.
-            if self.layouts.len() > 1 && !call.begins() {
-                self.drop_old_layouts();
+            if !call.begins() {
+                level.drop_old_layouts(self.epoch.group.rank());
             }
         }
         Ok((entry, Told { all, previous }))
@@ -156,8 +159,9 @@ impl Inner {
     /// it. Collective.
     pub(super) fn enter_if<T>(&mut self, call: Call, ready: Result<T>) -> Result<(Entry, T)> {
         let arrival = self.arrive(call)?;
-        let (entry, told) = self.enter(arrival, Agreement { not_ready: ready.is_err(), ..Agreement::default() })?;
-        let (group, is_ready) = (self.group.with(&entry), !told.all.not_ready);
+        let (entry, told) =
+            self.enter(arrival, Agreement { not_ready: ready.is_err().into(), ..Agreement::default() })?;
+        let (group, is_ready) = (self.epoch.group.with(&entry), !told.all.not_ready.is_set());
         if call != Call::Restore {
             told.previous(group)?;
         }
@@ -170,15 +174,15 @@ impl Inner {
     /// The ranks have made different calls, and know it: they tell each other which. After a `close` among them the
     /// session is over on all. Collective.
     fn tell_apart(&mut self, call: Call) -> Error {
-        let names = match gather(&*self.group.0, &call.name().to_owned()) {
+        let names = match gather(&*self.epoch.group.0, &call.name().to_owned()) {
             Ok(names) => names,
             Err(error) => return error,
         };
         // Some may have counted a call of `due`, and others not: the next one is a meeting for all.
-        self.due.schedule.meet_next(Instant::now());
+        self.program.due.schedule.meet_next(Instant::now());
         let is_over = names.iter().any(|name| name == Call::Close.name());
         let error = Error::CallMismatch { calls: who_called_what(&names), is_over };
-        self.over = is_over.then(|| error.clone());
+        self.epoch.over = is_over.then(|| error.clone());
         error
     }
 }
@@ -205,7 +209,7 @@ fn who_called_what(names: &[String]) -> String {
 impl Told {
     /// What became of the last revision, the same named error on all ranks. Collective where it failed.
     pub(super) fn previous(self, group: &dyn Group) -> Result<()> {
-        if self.all.failed { agree(group, self.previous) } else { Ok(()) }
+        if self.all.failed.is_set() { agree(group, self.previous) } else { Ok(()) }
     }
 }
 

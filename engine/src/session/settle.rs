@@ -5,6 +5,7 @@ use super::{
     agreement::Alike,
     entry::{Call, Entry},
     inner::Inner,
+    level::Level,
 };
 use crate::{
     commit::RevisionKey,
@@ -40,26 +41,32 @@ impl Inner {
         self.enter_if(call, Ok(())).map(|(entry, ())| entry)
     }
 
-    /// The number of the revision under way; 0: none is.
-    pub(super) fn under_way(&self) -> u64 {
-        self.saving.as_ref().and_then(Attempt::key).map_or(0, |key| key.number)
-    }
-
     pub(super) fn poll(&mut self) -> Result<bool> {
-        if let Some(begun) = &self.begun {
+        if let Some(begun) = &self.program.begun {
             return begun.failure().map_or(Ok(false), Err);
         }
-        match &self.saving {
+        let level = self.levels.nearest_mut();
+        match &level.saving {
             None => Ok(true),
             Some(Attempt::Failed(error)) => Err(error.clone()),
             Some(Attempt::Running(saving)) => match saving.poll() {
-                None => self.is_seen_durable(),
-                Some(Ok(())) => self.settle().map(|()| true),
+                None => self.epoch.aggregators.is_seen_durable(level),
+                Some(Ok(())) => level.settle().map(|()| true),
                 Some(Err(error)) => Err(error),
             },
         }
     }
 
+    pub(super) fn close(mut self) -> Result<()> {
+        let entry = self.wait_in(Call::Close)?;
+        let end = |level: &Level| level.current.as_ref().map_or(Ok(()), |current| lock(&current.ledger).end());
+        // Each of them, whatever became of the others.
+        let ended = self.levels.iter().map(end).fold(Ok(()), Result::and);
+        agree(self.epoch.group.with(&entry), ended)
+    }
+}
+
+impl Level {
     pub(super) fn last_record(&mut self) -> Option<Record> {
         if let Some(Attempt::Running(saving)) = &self.saving
             && matches!(saving.poll(), Some(Ok(())))
@@ -68,12 +75,6 @@ impl Inner {
             let _ = self.settle();
         }
         self.last
-    }
-
-    pub(super) fn close(mut self) -> Result<()> {
-        let entry = self.wait_in(Call::Close)?;
-        let ended = self.current.as_ref().map_or(Ok(()), |current| lock(&current.ledger).end());
-        agree(self.group.with(&entry), ended)
     }
 
     /// Waits for this rank's part of the last revision.
