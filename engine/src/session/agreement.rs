@@ -47,7 +47,7 @@ impl From<bool> for Flag {
     }
 }
 
-/// Whether a value is the same on all ranks: the highest, and the complement of the lowest, which is the highest one.
+/// A value that ranks may have to share: the highest of all ranks, and the highest complement, which is the lowest's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub(super) struct Alike([u64; 2]);

@@ -6,7 +6,7 @@
 
 use super::{
     entry::{Call, Entry},
-    flaws::{Attempted, Flaws},
+    flaws::Attempted,
     inner::Inner,
     level::Level,
     restore::pour_together,
@@ -57,28 +57,20 @@ impl Inner {
     pub(super) fn get(&mut self, revision: Option<u64>, name: &str, into: Result<&mut [u8]>) -> Result<Option<Got>> {
         let (entry, found, into) = self.look(Call::Get, revision, into)?;
         let (group, level) = (self.epoch.group.with(&entry), self.levels.nearest_mut());
-        let mut skipped = Flaws::found([found.damage, found.torn].concat());
-        for (index, candidate) in found.complete.iter().enumerate() {
-            match level.get_one(group, candidate, name, into)? {
-                Ok(bytes) => {
-                    if revision.is_none() && !skipped.is_unread() {
-                        // What was damaged is not worth keeping; what was read whole is.
-                        level.go_back_to(&found.complete[index..]);
-                    }
-                    let skipped = skipped.into_what();
-                    return Ok(Some(Got { revision: candidate.key.number, bytes, skipped }));
-                }
-                Err(flaws) => skipped.pass_over(candidate.key.number, flaws),
-            }
+        let (came, skipped) = level.newest(&found, |candidate| level.get_one(group, candidate, name, into))?;
+        let Some((index, bytes)) = came else { return Ok(None) };
+        if revision.is_none() && !skipped.is_unread() {
+            // What was damaged is not worth keeping; what was read whole is.
+            level.go_back_to(&found.complete[index..]);
         }
-        if found.complete.is_empty() { Ok(None) } else { Err(skipped.nothing_left(level.device.path())) }
+        let revision = found.complete[index].key.number;
+        Ok(Some(Got { revision, bytes, skipped: skipped.into_what() }))
     }
 
     pub(super) fn get_bytes(&mut self, revision: Option<u64>, name: &str, ready: Result<()>) -> Result<Option<u64>> {
         let (entry, found, ()) = self.look(Call::GetBytes, revision, ready)?;
         let (group, level) = (self.epoch.group.with(&entry), self.levels.nearest());
-        let mut skipped = Flaws::found([found.damage, found.torn].concat());
-        for candidate in &found.complete {
+        let (came, _) = level.newest(&found, |candidate| {
             level.check_ranks(group, candidate)?;
             let (portion, manifest) = level.read_shard(group, candidate)?;
             let bytes = match &manifest {
@@ -86,12 +78,9 @@ impl Inner {
                 Err(_) => Ok(0),
             };
             let bytes = agree(group, bytes)?;
-            match pour_together(group, &portion, &manifest, None)? {
-                Ok(()) => return Ok(Some(bytes)),
-                Err(flaws) => skipped.add(flaws),
-            }
-        }
-        if found.complete.is_empty() { Ok(None) } else { Err(skipped.nothing_left(level.device.path())) }
+            Ok(pour_together(group, &portion, &manifest, None)?.map(|()| bytes))
+        })?;
+        Ok(came.map(|(_, bytes)| bytes))
     }
 
     /// What can be read: `revision`, or any if none was asked for. Collective.

@@ -119,7 +119,7 @@ impl Inner {
             return Err(over.clone());
         }
         self.fail_unfinished();
-        let previous = if call.settles() { self.settle_together() } else { self.look_together() };
+        let previous = if call.settles() { self.settle_together() } else { self.exchange_news(false) };
         Ok(Arrival { call, previous })
     }
 

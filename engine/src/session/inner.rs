@@ -20,14 +20,6 @@ pub(super) struct Inner {
 }
 
 impl Inner {
-    pub(super) fn rank(&self) -> usize {
-        self.epoch.group.rank()
-    }
-
-    pub(super) fn size(&self) -> usize {
-        self.epoch.group.size()
-    }
-
     pub(super) fn protect(&mut self, region: Region) -> Result<()> {
         let bytes = self.means.pooled_bytes_of(&region);
         self.program.not_begun("protect")?.regions.add(region)?;

@@ -75,11 +75,11 @@ impl Session {
     }
 
     pub fn rank(&self) -> usize {
-        self.inner.as_ref().map_or(0, Inner::rank)
+        self.inner.as_ref().map_or(0, |inner| inner.epoch.group.rank())
     }
 
     pub fn size(&self) -> usize {
-        self.inner.as_ref().map_or(0, Inner::size)
+        self.inner.as_ref().map_or(0, |inner| inner.epoch.group.size())
     }
 
     /// Adds a region to what is saved and restored. Local.
@@ -288,7 +288,7 @@ impl Session {
     /// once, here or by `checkpoint`. Then nothing is under way, and this is `Ok` until the next checkpoint: the
     /// revision that failed is not there.
     pub fn wait(&mut self) -> Result<()> {
-        self.ours()?.wait()
+        self.ours()?.wait_in(Call::Wait).map(drop)
     }
 
     /// Whether this rank's part of the last revision is durable. Local, never waits. If another rank writes for this

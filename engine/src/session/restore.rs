@@ -12,7 +12,7 @@ use crate::{
     commit::Complete,
     error::{Error, Result},
     group::{Group, agree, gather},
-    restore::{Targets, has_moved, match_regions, pour},
+    restore::{Found, Targets, has_moved, match_regions, pour},
     space::{
         Portion,
         format::{Manifest, Note},
@@ -58,48 +58,57 @@ impl Inner {
         self.program.reading = Reading::default();
         let (group, level) = (self.epoch.group.with(&entry), self.levels.nearest_mut());
         let found = level.find_complete(group)?;
-        // What could not be read at the opening may have been newer than any candidate.
-        let mut skipped = Flaws::found([found.damage, found.torn].concat());
         let mut poured = false;
-        for (index, candidate) in found.complete.iter().enumerate() {
-            match level.restore_one(group, &self.program, candidate) {
+        let (came, skipped) =
+            level.newest(&found, |candidate| match level.restore_one(group, &self.program, candidate) {
                 // The regions hold parts of what was passed over.
-                Err(error) if poured => {
-                    skipped.pass_over(candidate.key.number, Flaws::found(vec![error.to_string()]));
-                }
-                Err(error) => return Err(error),
-                Ok(Ok(back)) => {
-                    level.has_other_boxes = back.has_other_boxes;
-                    // What was passed over is not worth keeping; what was read whole is.
-                    level.go_back_to(&found.complete[index..]);
-                    if let Some((_, kept)) = level.shard(group.rank() as u32, candidate) {
-                        let [perceived, durable] =
-                            [kept.entry.phases.perceived_ns, kept.entry.phases.durable_ns].map(Duration::from_nanos);
-                        self.program.due.schedule.learn(perceived, durable);
-                    }
-                    if self.epoch.attempted {
-                        self.begin_lineage(&entry)?;
-                    }
-                    let notes = back.notes.into_iter().map(|note| (note.name, note.value)).collect();
-                    self.program.reading = back.reading;
-                    let skipped = skipped.into_what();
-                    return Ok(Some(Restored { revision: candidate.key.number, skipped, notes }));
-                }
-                Ok(Err(flaws)) => {
+                Err(error) if poured => Ok(Err(Flaws::found(vec![error.to_string()]))),
+                came => {
                     poured = true;
-                    skipped.pass_over(candidate.key.number, flaws);
+                    came
                 }
-            }
+            })?;
+        let Some((index, back)) = came else {
+            self.program.reading = Reading::Nothing;
+            return Ok(None);
+        };
+        let revision = found.complete[index];
+        level.has_other_boxes = back.has_other_boxes;
+        // What was passed over is not worth keeping; what was read whole is.
+        level.go_back_to(&found.complete[index..]);
+        if let Some((_, kept)) = level.shard(group.rank() as u32, &revision) {
+            let phases = kept.entry.phases;
+            let [perceived, durable] = [phases.perceived_ns, phases.durable_ns].map(Duration::from_nanos);
+            self.program.due.schedule.learn(perceived, durable);
         }
-        if !found.complete.is_empty() {
-            return Err(skipped.nothing_left(level.device.path()));
+        if self.epoch.attempted {
+            self.begin_lineage(&entry)?;
         }
-        self.program.reading = Reading::Nothing;
-        Ok(None)
+        let notes = back.notes.into_iter().map(|note| (note.name, note.value)).collect();
+        self.program.reading = back.reading;
+        Ok(Some(Restored { revision: revision.key.number, skipped: skipped.into_what(), notes }))
     }
 }
 
 impl Level {
+    /// The newest of the revisions `found` that `read` has whole: which one, with what was read; and what was passed over
+    /// for it. `None` if there are none. What no other revision would mend ends the search. Collective.
+    pub(super) fn newest<T>(
+        &self,
+        found: &Found,
+        mut read: impl FnMut(&Complete) -> Result<Attempted<T>>,
+    ) -> Result<(Option<(usize, T)>, Flaws)> {
+        // What could not be read at the opening may have been newer than any candidate.
+        let mut skipped = Flaws::found([found.damage.as_slice(), &found.torn].concat());
+        for (index, candidate) in found.complete.iter().enumerate() {
+            match read(candidate)? {
+                Ok(came) => return Ok((Some((index, came)), skipped)),
+                Err(flaws) => skipped.pass_over(candidate.key.number, flaws),
+            }
+        }
+        if found.complete.is_empty() { Ok((None, skipped)) } else { Err(skipped.nothing_left(self.device.path())) }
+    }
+
     /// The inner error is why it is passed over, on whichever ranks; the outer one, the same on all ranks,
     /// ends the search.
     fn restore_one(&self, group: &dyn Group, program: &Program, candidate: &Complete) -> Result<Attempted<Back>> {

@@ -32,10 +32,6 @@ impl Attempt {
 }
 
 impl Inner {
-    pub(super) fn wait(&mut self) -> Result<()> {
-        self.wait_in(Call::Wait).map(drop)
-    }
-
     /// Waits until the last revision is complete, as a part of `call`. Collective.
     pub(super) fn wait_in(&mut self, call: Call) -> Result<Entry> {
         self.enter_if(call, Ok(())).map(|(entry, ())| entry)

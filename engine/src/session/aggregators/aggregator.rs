@@ -22,14 +22,14 @@ use std::{
 
 /// What an aggregator does for others.
 pub(super) struct Duty {
-    members: Vec<Member>,
+    pub(super) members: Vec<Member>,
     /// What it has under way for them.
     served: Vec<Served>,
     /// For pieces that go to no chunk.
     piece: Aligned,
 }
 
-struct Member {
+pub(super) struct Member {
     rank: usize,
     /// By a file of its own: of two that sync one file the first is told of an error, and both must be.
     portion: Option<Portion>,
@@ -54,10 +54,6 @@ impl Duty {
         let no_memory = || Error::io("allocating", "room for the pieces of others", io::ErrorKind::OutOfMemory.into());
         let piece = Aligned::zeroed(piece_bytes).ok_or_else(no_memory)?;
         Ok(Duty { members: members.iter().map(member).collect::<Result<_>>()?, served: Vec::new(), piece })
-    }
-
-    pub(super) fn members(&self) -> u64 {
-        self.members.len() as u64
     }
 
     /// Opens the portions of the members. `file_of`: the file that a rank's portion lies in.

@@ -79,7 +79,7 @@ impl Aggregators {
     /// How many shards this rank puts into its pool: its own, and those of its members, which are taken to be like it.
     pub(super) fn shards(&self) -> u64 {
         match &self.part {
-            Part::Aggregator(duty) => 1 + duty.members(),
+            Part::Aggregator(duty) => 1 + duty.members.len() as u64,
             Part::Alone => 1,
             Part::Member { .. } => 0,
         }
@@ -131,12 +131,8 @@ impl Inner {
         }
     }
 
-    /// As `settle_together`, and waits for nothing. Collective.
-    pub(super) fn look_together(&mut self) -> Result<()> {
-        self.exchange_news(false)
-    }
-
-    fn exchange_news(&mut self, waits_for_all: bool) -> Result<()> {
+    /// Who was served learns what became of it; `waits_for_all`: once it has come to its end. Collective.
+    pub(super) fn exchange_news(&mut self, waits_for_all: bool) -> Result<()> {
         match self.epoch.aggregators.part {
             Part::Member { aggregator, waits: true } => {
                 let has_ended = self.hear_news(aggregator);
