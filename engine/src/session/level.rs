@@ -1,6 +1,6 @@
 //! A level: one space on one device, as this rank has it open. A session has a list of them, of one today.
 //!
-//! What must hold: what is complete, held and kept is known alike on all ranks; only the current ledger is written.
+//! What must hold: what is complete, held and kept is known alike on all ranks; revisions go to the current ledger alone.
 
 use super::{Record, domain::Domain, holds::Holds, settle::Attempt};
 use crate::{
