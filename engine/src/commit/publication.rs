@@ -5,7 +5,7 @@ use crate::{
     error::{Error, Result},
     space::{
         Aligned,
-        format::{BLOCK_BYTES, Entry, Manifest, PhaseRecord, Run, blocks_for, hash},
+        format::{BLOCK_BYTES, Entry, Manifest, PhaseRecord, blocks_for, hash},
     },
 };
 
@@ -66,8 +66,7 @@ impl Publication<'_> {
             meta_bytes: meta.count * BLOCK_BYTES,
             phases,
         };
-        let blocks = self.manifest.runs.iter().map(Run::stretch).chain([meta]).collect();
-        ledger.publish(Kept { entry, blocks }, self.allocation, self.retained)?;
+        ledger.publish(Kept::of(entry, &self.manifest), self.allocation, self.retained)?;
         Ok(phases)
     }
 }

@@ -97,7 +97,7 @@ impl Inner {
             return agree(group, room.map(|_| 0));
         }
         let allocation = if no_room {
-            level.leave_layout(group, room)?;
+            level.leave_layout(&self.epoch, &entry, room)?;
             self.make_room(&entry, &size)?
         } else if all.no_layout.is_set() {
             self.make_room(&entry, &size)?

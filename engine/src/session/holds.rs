@@ -48,13 +48,16 @@ impl Holds {
     /// The holds that are there when a space is opened, of revisions that are `holdable`. Collective.
     pub(super) fn find(group: &dyn Group, layouts: &[LayoutFile], holdable: &[Complete]) -> Result<Holds> {
         // What cannot be read may be held, and the first root could let go of it.
-        let read = || Ok((asked(layouts)?, refused(layouts)?));
+        let newest = layouts.last().map(|layout| layout.header.layout_id);
+        let read = || Ok((asked(layouts)?, refused(layouts)?, newest));
         let mine = agree(group, if group.rank() == 0 { read() } else { Ok(Default::default()) })?;
-        let (asked, refused) = gather(group, &mine)?.swap_remove(0);
+        let (asked, refused, newest) = gather(group, &mine)?.swap_remove(0);
         let mut holds = Holds { acknowledged: asked.is_empty(), ..Holds::default() };
         holds.answer(asked.clone(), holdable);
-        // What the job before had no room for has not got any since.
-        for asked in asked.into_iter().filter(|asked| refused.contains(&asked.id)) {
+        // What the job before had no room for has not got any since, unless what comes next goes to another layout.
+        let takes_room =
+            |asked: &Asked| holdable.iter().any(|there| there.key == asked.key && Some(there.layout) == newest);
+        for asked in asked.into_iter().filter(|asked| refused.contains(&asked.id) && takes_room(asked)) {
             holds.set(asked, Answer::NoRoom, holdable);
         }
         Ok(holds)

@@ -154,12 +154,14 @@ impl Level {
             runs = 2 * allocation.data.len();
         }
     }
+
     /// Whether shards of `size` go on finding room here beside what is held.
     pub(super) fn lasts_beside_held(&self, size: &Size) -> bool {
         let Some(current) = &self.current else { return true };
         let complete: Vec<RevisionKey> = self.complete.iter().map(|complete| complete.key).collect();
         lock(&current.ledger).lasts_beside_held(Plan::need(size, RUNS), &complete, self.keep())
     }
+
     /// Whether a checkpoint that finds no room goes to a new layout: what was restored is shared out to other boxes, so
     /// that the portions are those of others. The same on all ranks.
     pub(super) fn leaves_layout(&self) -> bool {
@@ -168,13 +170,21 @@ impl Level {
 
     /// Leaves the layout that this job went on in, for want of `room` alone; as one of another number of ranks it stays
     /// until nothing in it is kept. Collective.
-    pub(super) fn leave_layout(&mut self, group: &dyn Group, room: Result<Option<Allocation>>) -> Result<()> {
+    pub(super) fn leave_layout(
+        &mut self,
+        epoch: &Epoch,
+        entry: &Entry,
+        room: Result<Option<Allocation>>,
+    ) -> Result<()> {
+        let group = epoch.group.with(entry);
         let other = room.err().filter(|error| !matches!(error, Error::PortionTooSmall { .. }));
         agree(group, other.map_or(Ok(()), Err))?;
         let Some(current) = self.current.take() else { return Ok(()) };
-        let opened = Ledger::open(lock(&current.ledger).portion().clone());
-        let opened = agree(group, opened)?;
-        self.others.push(opened.ledger);
+        let left = Ledger::open(lock(&current.ledger).portion().clone()).and_then(|opened| {
+            let mut ledger = opened.ledger;
+            ledger.resume(epoch.lineage).map(|()| ledger)
+        });
+        self.others.push(agree(group, left)?);
         Ok(())
     }
 }

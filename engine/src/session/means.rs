@@ -99,7 +99,7 @@ impl Means {
         match self.own_pool() {
             Some(pool) => {
                 pool.pool().set_chunk(facts);
-                pool.pool().prepare()
+                pool.pool().fit()
             }
             None => Ok(()),
         }

@@ -176,9 +176,10 @@ impl Session {
     }
 
     /// t1 of a checkpoint that the program writes in pieces: `write` them, then `checkpoint` adds the
-    /// regions and returns at t2. Collective. `bytes`: the most that this rank is going to write in pieces;
-    /// the first checkpoint of a space sizes the portions by it. Returns the number that the revision gets. If a rank
-    /// left the one before without `checkpoint` or `abandon`, that one is given up, and all are told so: call it again.
+    /// regions and returns at t2. Collective. `bytes`: the most that this rank is going to write in pieces, and what lies
+    /// in the gaps between them; the first checkpoint of a space sizes the portions by it. Returns the number that the
+    /// revision gets. If a rank left the one before without `checkpoint` or `abandon`, that one is given up, and all are
+    /// told so: call it again.
     pub fn begin(&mut self, bytes: u64) -> Result<u64> {
         self.begin_if(bytes, Ok(()))
     }

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     capture::{Notes, Outputs, Regions},
     commit::{Ledger, Opened},
-    config::{Config, PoolHeld, Start, Surroundings, check_alike, passed_over},
+    config::{Config, PoolHeld, Stage, Start, Surroundings, check_alike, passed_over},
     device::{Access, Device, Disk},
     error::{Error, Result},
     group::{Group, agree, gather},
@@ -33,7 +33,7 @@ use crate::{
         format::{self, Lineage},
         layouts, probe_name,
     },
-    stage::{Policy, PoolInMaking, Stage, find_threshold},
+    stage::{Policy, PoolInMaking, find_threshold},
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -116,7 +116,8 @@ impl Inner {
         // A member has no record of its own: its aggregator keeps one for it.
         let shards = aggregators.shards();
         let recorded = pool.as_ref().filter(|_| shards > 0).map(|pool| Record::create(pool, group.rank() as u32));
-        let record = agree(&*group, recorded.transpose())?;
+        let noted = pool.as_ref().map_or(Ok(()), |pool| pool.note_space(&*level.device, lineage));
+        let record = agree(&*group, recorded.transpose().and_then(|record| noted.map(|()| record)))?;
         let mut session = Inner {
             program: Program {
                 begun: None,

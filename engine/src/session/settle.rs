@@ -8,7 +8,7 @@ use super::{
     level::Level,
 };
 use crate::{
-    commit::RevisionKey,
+    commit::{Ledger, RevisionKey},
     error::{Error, Result},
     group::agree,
     place::{Saving, lock},
@@ -55,9 +55,8 @@ impl Inner {
 
     pub(super) fn close(mut self) -> Result<()> {
         let entry = self.wait_in(Call::Close)?;
-        let end = |level: &Level| level.current.as_ref().map_or(Ok(()), |current| lock(&current.ledger).end());
         // Each of them, whatever became of the others.
-        let ended = self.levels.iter().map(end).fold(Ok(()), Result::and);
+        let ended = self.levels.iter_mut().map(Level::end).fold(Ok(()), Result::and);
         agree(self.epoch.group.with(&entry), ended)
     }
 }
@@ -71,6 +70,12 @@ impl Level {
             let _ = self.settle();
         }
         self.last
+    }
+
+    /// The session ends in order.
+    fn end(&mut self) -> Result<()> {
+        self.current.as_ref().map_or(Ok(()), |current| lock(&current.ledger).end())?;
+        self.others.iter_mut().filter(|other| other.is_begun()).try_for_each(Ledger::end)
     }
 
     /// Waits for this rank's part of the last revision.
