@@ -35,6 +35,7 @@ mod salvage;
 mod session;
 pub mod space;
 mod stage;
+mod survey;
 pub mod tend;
 
 pub use capture::{Region, check_name};
@@ -48,7 +49,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use pool::{PoolBound, pool_limit};
 pub use printable::{is_seen, printable, printable_path};
 pub use reader::Reader;
-pub use restore::{
+pub use session::{Got, Record, Restored, Session};
+pub use survey::{
     HoldState, HoldSurvey, LayoutSurvey, NewestShard, PortionSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey, Verified,
 };
-pub use session::{Got, Record, Restored, Session};

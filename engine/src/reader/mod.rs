@@ -11,8 +11,9 @@ use crate::{
     capture::Region,
     commit::RevisionKey,
     error::{Error, Result, named},
-    restore::{Blocks, HashRows, RevisionSurvey, Saved, ShardSurvey, Sharing, Stored, Verified, box_of},
+    restore::{Blocks, HashRows, Saved, Sharing, Stored, box_of},
     space::format::{ElementType, Item, Manifest, PlaceInWhole},
+    survey::{RevisionSurvey, ShardSurvey, Verified},
 };
 use guard::Guard;
 use std::collections::BTreeMap;

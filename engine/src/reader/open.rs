@@ -5,8 +5,9 @@ use crate::{
     device::{Device, Disk},
     error::{Error, Result},
     printable::printable,
-    restore::{RevisionSurvey, Saved, ShardSurvey, SpaceSurvey},
+    restore::Saved,
     space::format::Manifest,
+    survey::{RevisionSurvey, ShardSurvey, SpaceSurvey},
 };
 use std::{
     collections::BTreeMap,

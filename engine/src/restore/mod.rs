@@ -6,26 +6,19 @@
 mod blocks;
 mod find;
 mod hash_rows;
-mod holds;
 #[cfg(test)]
 mod in_memory;
 mod pour;
 mod redistribute;
 mod regions;
 mod scatter;
-mod shard;
 mod stored;
-mod survey;
-mod table;
 
 pub(crate) use blocks::Blocks;
 pub(crate) use find::{Found, Seen, Sight, find, gaps};
 pub(crate) use hash_rows::HashRows;
-pub use holds::{HoldState, HoldSurvey};
 pub(crate) use pour::pour;
 pub(crate) use redistribute::{Saved, Sharing, box_of, share_of};
 pub(crate) use regions::{Targets, has_moved, match_regions};
-pub use shard::{ShardSurvey, Verified};
+pub(crate) use scatter::Scatter;
 pub(crate) use stored::Stored;
-pub use survey::{LayoutSurvey, RevisionSurvey, SpaceSurvey};
-pub use table::{NewestShard, PortionSurvey};

@@ -6,8 +6,8 @@
 use crate::{
     device::Device,
     error::{Error, Result},
-    restore::{RevisionSurvey, SpaceSurvey},
     space::{LayoutFile, remove_layout},
+    survey::{RevisionSurvey, SpaceSurvey},
 };
 
 /// Whether each portion of the layout of this id that is here is whole, was closed in order and holds no revision

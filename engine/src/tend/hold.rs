@@ -9,12 +9,12 @@ use crate::{
     commit::RevisionKey,
     device::{Access, Device, Disk, LockOutcome, RANK_BYTES},
     error::{Error, Result},
-    restore::{HoldState, SpaceSurvey},
     space::{
         LayoutFile, Locks, draw_id,
         format::{Hold, HoldBlock, is_note},
         is_layout, layouts, list,
     },
+    survey::{HoldState, SpaceSurvey},
 };
 use std::{
     path::Path,

@@ -4,8 +4,8 @@ use crate::{
     commit::{Ledger, Opened, RevisionKey},
     device::{Access, Device, Disk},
     error::{Error, Result},
-    restore::SpaceSurvey,
     space::{LayoutFile, Locks, clear_away, draw_id, format::Lineage, layouts},
+    survey::SpaceSurvey,
 };
 use std::time::Duration;
 

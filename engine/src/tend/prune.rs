@@ -16,8 +16,8 @@ use crate::{
     commit::RevisionKey,
     device::{Access, Device, Disk},
     error::Result,
-    restore::{RevisionSurvey, SpaceSurvey},
     space::{LayoutFile, layouts},
+    survey::{RevisionSurvey, SpaceSurvey},
 };
 use std::{collections::BTreeSet, path::Path};
 

@@ -14,12 +14,12 @@ use crate::{
     device::{Access, Allocate, Device, Disk, FileSystem, Stripes},
     error::{Error, Result},
     printable::printable,
-    restore::SpaceSurvey,
     space::{
         Arrangement, LOCK_FILE, LayoutFile, Making, Per, create_layout, data_from, draw_id,
         format::{BLOCK_BYTES, Header, Lineage, Slot},
         layout_pattern, layouts, probe_name, remove_layouts_of, stretches,
     },
+    survey::SpaceSurvey,
 };
 use std::{fs, path::Path};
 

@@ -2,8 +2,8 @@
 
 use crate::{
     commit::{RevisionKey, Stays, lacking},
-    restore::{RevisionSurvey, SpaceSurvey},
     space::format::ItemKind,
+    survey::{RevisionSurvey, SpaceSurvey},
 };
 
 /// Whether a job like the last one goes on finding room, in every portion of the newest layout, while all of `held`

@@ -2,7 +2,7 @@
 
 use crate::{
     commit::RevisionKey,
-    restore::{HoldState, RevisionSurvey, SpaceSurvey},
+    survey::{HoldState, RevisionSurvey, SpaceSurvey},
 };
 
 /// What is wanted. Without a single rule only the newest complete revision and held ones stay.

@@ -10,9 +10,10 @@ use crate::{
     error::{Error, Result},
     pool::{self, Dead, LostRecord, Sealed},
     printable::printable_path,
-    restore::{SpaceSurvey, gaps},
+    restore::gaps,
     salvage::{IN_POOL, Outcome, complete, has_layout_of, is_gone, is_ours, is_same, open_dead, prospect, to_mend},
     space::Locks,
+    survey::SpaceSurvey,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -5,7 +5,7 @@ use crate::{
     error::{Error, Result},
     place::portion_blocks,
     printable::printable,
-    restore::SpaceSurvey,
+    survey::SpaceSurvey,
 };
 use std::path::Path;
 
@@ -41,7 +41,7 @@ impl ShardSize {
                 "it has no complete revision from which to learn the sizes",
             ));
         };
-        let size = |shard: &crate::restore::ShardSurvey| {
+        let size = |shard: &crate::survey::ShardSurvey| {
             let manifest = shard.manifest()?.ok_or_else(gone)?;
             Ok(ShardSize(Size::of_items(manifest.items, manifest.annex)))
         };

@@ -6,8 +6,8 @@
 use crate::{
     error::{Error, Result},
     printable::printable,
-    restore::{PortionSurvey, SpaceSurvey},
     space::format::Lineage,
+    survey::{PortionSurvey, SpaceSurvey},
 };
 use std::{collections::BTreeSet, ops::Range};
 

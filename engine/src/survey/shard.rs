@@ -1,9 +1,9 @@
 //! One shard in a space, for those who only look: reading it, and verifying it, beside a job that may write.
 
-use super::{Blocks, pour, scatter::Scatter};
 use crate::{
     commit::{Kept, RevisionKey},
     error::{Error, Result},
+    restore::{Blocks, Scatter, pour},
     space::{
         Portion,
         format::{BLOCK_BYTES, Entry, Item, Manifest, PhaseRecord, Slot},

@@ -1,0 +1,176 @@
+//! One look at a space, beside a job that may write.
+
+use super::{
+    HoldState, HoldSurvey, LayoutSurvey, PortionSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey,
+    shard::{TRIES, damage_of, is_missing, slots},
+};
+use crate::{
+    clock::unix_ns,
+    commit::{Ledger, Opened, RevisionKey},
+    device::{Access, Device},
+    error::{Error, Result},
+    restore::{Seen, Sight, find},
+    space::{
+        HoldsRead, LOCK_FILE, Portion, contradictions,
+        format::{Answer, Lineage, Slot},
+        is_layout, list, open_layout,
+    },
+};
+use std::{cmp::Reverse, collections::BTreeMap, io};
+
+/// One look at all that is there, and whether any of it changed meanwhile.
+pub(super) fn look(device: &dyn Device) -> Result<(SpaceSurvey, bool)> {
+    let names = list(device)?;
+    if !names.iter().any(|name| is_layout(name) || name == LOCK_FILE) {
+        return Err(Error::NotASpace { path: device.path(), why: "there is no layout in it".to_owned() });
+    }
+    let in_use = in_use(device, &names)?;
+    let (mut layouts, mut damage, mut foreign, mut changed) = (Vec::new(), Vec::new(), None, false);
+    for name in names.into_iter().filter(|name| is_layout(name)) {
+        match open_layout(device, name, Access::Read) {
+            Ok(layout) => layouts.push(layout),
+            Err(error) if is_missing(&error) => changed = true,
+            Err(Error::Damaged { what }) => damage.extend(what),
+            Err(error @ Error::NotASpace { .. }) => foreign = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    match foreign {
+        Some(error) if layouts.is_empty() && damage.is_empty() => return Err(error),
+        other => damage.extend(other.map(|error| error.to_string())),
+    }
+    layouts.sort_by_key(|layout| (layout.header.layout_number, layout.name.clone()));
+    damage.extend(contradictions(&layouts));
+
+    let newest_layout = layouts.last().map(|layout| layout.header.layout_id);
+    let (mut clean, mut sight, mut read, mut holds) = (true, Sight::default(), Vec::new(), Vec::new());
+    let (mut lineage, mut ledgers, mut seen) = (None, Vec::new(), Vec::new());
+    let mut shards: BTreeMap<_, BTreeMap<u32, ShardSurvey>> = BTreeMap::new();
+    for layout in layouts {
+        let (damage_before, mut layout_clean) = (damage.len(), true);
+        match layout.read_holds() {
+            Ok(read) => holds.push(read),
+            Err(error) if is_missing(&error) => {
+                changed = true;
+                continue;
+            }
+            Err(error) => damage.extend(damage_of(&error).ok_or(error)?),
+        }
+        for portion in layout.portions() {
+            let (slots, opened) = match read_portion(&portion) {
+                Err(error) if is_missing(&error) => {
+                    changed = true;
+                    continue;
+                }
+                read => read?,
+            };
+            read.push((portion.clone(), slots));
+            let Some(opened) = opened.map_err(|what| damage.extend(what)).ok() else { continue };
+            let usable = opened.usable;
+            damage.extend(opened.damage.into_iter().chain(opened.torn));
+            sight.lineages.extend(opened.lineage);
+            lineage = lineage.max(opened.lineage);
+            layout_clean &= opened.clean;
+            for kept in opened.ledger.found() {
+                let seen = Seen::of(&kept.entry, layout.header.layout_id);
+                let revision = shards.entry((seen.key, seen.layout, seen.shards)).or_default();
+                let in_newest = opened.ledger.kept().iter().any(|other| other.key() == seen.key);
+                revision.insert(seen.shard, ShardSurvey::new(&portion, &kept, in_newest));
+            }
+            sight.add(&opened.ledger);
+            ledgers.extend(usable.then(|| (layout.name.clone(), opened.ledger)));
+        }
+        clean &= layout_clean || Some(layout.header.layout_id) != newest_layout;
+        let whole = damage.len() == damage_before;
+        seen.push(LayoutSurvey { file: layout.name, header: layout.header, whole, clean: layout_clean });
+    }
+    changed |= read.iter().any(|(portion, before)| slots(portion) != *before);
+
+    let complete = find(&[sight], &device.path())?.complete;
+    let is_complete = |key, layout| complete.iter().any(|c| c.key == key && c.layout == layout);
+    let revisions = shards.into_iter().map(|((key, layout, shard_count), shards)| RevisionSurvey {
+        key,
+        layout,
+        held: false,
+        shard_count,
+        complete: is_complete(key, layout) && shards.len() as u64 == u64::from(shard_count),
+        shards: shards.into_values().collect(),
+    });
+    let mut revisions: Vec<RevisionSurvey> = revisions.collect();
+    revisions.sort_by_key(|revision| Reverse(revision.key));
+    let path = device.directory().to_string_lossy().into_owned();
+    let (portions, none) = (Vec::new(), Vec::new());
+    let mut survey = SpaceSurvey { path, layouts: seen, revisions, portions, holds: none, in_use, clean, damage };
+    survey.judge(&holds, lineage);
+    survey.look_at_portions(ledgers);
+    Ok((survey, changed))
+}
+
+type Read<T> = std::result::Result<T, Vec<String>>;
+
+/// Reads a portion until what is damaged in it is damaged for good. What cannot be read is as good as
+/// damaged: the other portions are worth a look.
+fn read_portion(portion: &Portion) -> Result<([Option<Slot>; 2], Read<Opened>)> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let before = slots(portion);
+        let opened = match Ledger::open(portion.clone()) {
+            Ok(opened) => Ok(opened),
+            Err(error) if is_missing(&error) => return Err(error),
+            Err(error) => Err(damage_of(&error).ok_or(error)?),
+        };
+        let is_whole = opened.as_ref().is_ok_and(|opened| opened.damage.is_empty());
+        if is_whole || tries == TRIES || slots(portion) == before {
+            return Ok((before, opened));
+        }
+    }
+}
+
+pub(super) fn in_use(device: &dyn Device, names: &[String]) -> Result<Option<bool>> {
+    // Opening it would make it.
+    if !names.iter().any(|name| name == LOCK_FILE) {
+        return Ok(Some(false));
+    }
+    match device.lock_file(LOCK_FILE).and_then(|lock| lock.is_locked()) {
+        Ok(locked) => Ok(Some(locked)),
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Ok(None),
+        Err(e) => Err(Error::io("asking who holds", format!("{}/{LOCK_FILE}", device.path()), e)),
+    }
+}
+
+impl SpaceSurvey {
+    /// Says what each hold is worth. Of what jobs answered that of the newest `lineage` counts while it is at work; and that
+    /// there is no room, by which the next job goes too where it saves to the layout that the revision lies in.
+    fn judge(&mut self, read: &[HoldsRead], lineage: Option<Lineage>) {
+        let (now, at_work) = (unix_ns(), self.is_at_work());
+        let newest = self.layouts.last().map(|layout| layout.header.layout_id);
+        for file in read {
+            let is_of_job = file.answers.as_ref().is_some_and(|answers| Some(answers.lineage) == lineage && at_work);
+            for (_, hold) in file.holds() {
+                let key = RevisionKey::new(hold.lineage, hold.number);
+                let answer = file.answers.as_ref().and_then(|answers| answers.to(&hold.id));
+                let takes_room = || self.complete(key).is_some_and(|revision| Some(revision.layout) == newest);
+                let answer = answer.filter(|answer| is_of_job || (*answer == Answer::NoRoom && takes_room()));
+                let state = HoldState::of(hold, now, self.complete(key), at_work, answer);
+                self.holds.push(HoldSurvey { hold: hold.clone(), state });
+            }
+        }
+        self.holds.sort_by_key(|held| (held.hold.created_unix_ns, held.hold.id));
+        let counts = |held: &&HoldSurvey| held.state == HoldState::Counts;
+        for held in self.holds.iter().filter(counts) {
+            let of_key = |revision: &&mut RevisionSurvey| revision.key == held.key() && revision.complete;
+            self.revisions.iter_mut().filter(of_key).for_each(|revision| revision.held = true);
+        }
+    }
+
+    fn look_at_portions(&mut self, ledgers: Vec<(String, Ledger)>) {
+        let held = self.holds.iter().filter(|held| matches!(held.state, HoldState::Counts | HoldState::Pending));
+        let held: Vec<RevisionKey> = held.map(|held| held.key()).collect();
+        let portions = ledgers.into_iter().map(|(file, mut ledger)| {
+            ledger.set_held(held.clone());
+            PortionSurvey::of(&file, &ledger)
+        });
+        self.portions = portions.collect();
+    }
+}

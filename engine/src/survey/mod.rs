@@ -1,0 +1,19 @@
+//! What a space holds, for those who only look: no group, no lock, no right to write.
+//!
+//! A job may be writing meanwhile. A reader holds nothing back: what it is about to read may be let
+//! go and overwritten. What must hold: nothing is called damaged that was only let go. A block is
+//! used again only when neither slot refers to it, so damage found between two equal readings of the
+//! slots is damage, and everything else is looked at again.
+
+mod hold;
+mod look;
+mod portion;
+mod revision;
+mod shard;
+mod space;
+
+pub use hold::{HoldState, HoldSurvey};
+pub use portion::{NewestShard, PortionSurvey};
+pub use revision::RevisionSurvey;
+pub use shard::{ShardSurvey, Verified};
+pub use space::{LayoutSurvey, SpaceSurvey};

@@ -1,0 +1,110 @@
+//! A space, as it was found.
+
+use super::{
+    HoldSurvey, PortionSurvey, RevisionSurvey,
+    look::{in_use, look},
+    shard::TRIES,
+};
+use crate::{
+    commit::RevisionKey,
+    device::{Device, Disk},
+    error::{Result, numbered},
+    restore::gaps,
+    space::{files_of_layout, format::Header, list},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
+
+/// What a space holds, as far as it can be seen from here.
+#[derive(Debug)]
+pub struct SpaceSurvey {
+    /// As it is: `printable` before it is printed.
+    pub path: String,
+    /// Oldest first.
+    pub layouts: Vec<LayoutSurvey>,
+    /// Newest first.
+    pub revisions: Vec<RevisionSurvey>,
+    /// By layout, file and rank; those that cannot be read are missing.
+    pub portions: Vec<PortionSurvey>,
+    /// In the order in which they were taken.
+    pub holds: Vec<HoldSurvey>,
+    /// Whether a job has it open; `None` where that cannot be told.
+    pub in_use: Option<bool>,
+    /// Whether the last job closed it in order.
+    pub clean: bool,
+    /// What could not be read; block data is read by `verify` only.
+    pub damage: Vec<String>,
+}
+
+/// One file of a layout.
+#[derive(Debug)]
+pub struct LayoutSurvey {
+    pub file: String,
+    pub header: Header,
+    /// Nothing in it is damaged; block data is read by `verify` only.
+    pub whole: bool,
+    /// The job that had it last closed each of its portions in order.
+    pub clean: bool,
+}
+
+impl SpaceSurvey {
+    pub fn open(directory: &Path) -> Result<SpaceSurvey> {
+        Self::open_on(&Disk::existing(directory))
+    }
+
+    /// Looks at the space on `device`, again if it changed before anything complete was found.
+    pub fn open_on(device: &dyn Device) -> Result<SpaceSurvey> {
+        let (mut survey, mut changed) = look(device)?;
+        for _ in 1..TRIES {
+            if !changed || survey.newest().is_some() {
+                break;
+            }
+            (survey, changed) = look(device)?;
+        }
+        Ok(survey)
+    }
+
+    /// Whether a job has the space in `directory` open; `None` where that cannot be told.
+    pub fn is_in_use(directory: &Path) -> Result<Option<bool>> {
+        let device = Disk::existing(directory);
+        in_use(&device, &list(&device)?)
+    }
+
+    /// The complete revision of this key.
+    pub fn complete(&self, key: RevisionKey) -> Option<&RevisionSurvey> {
+        self.revisions.iter().find(|revision| revision.key == key && revision.complete)
+    }
+
+    /// Whether a job may be writing: it has the space open, or nothing says that it has not.
+    pub fn is_at_work(&self) -> bool {
+        self.in_use.unwrap_or(!self.clean)
+    }
+
+    /// Of which layouts files are missing here; where nodes have directories of their own they may be elsewhere.
+    pub fn not_here(&self) -> Vec<String> {
+        let mut ranks: BTreeMap<(u64, [u8; 16], u32), BTreeSet<u32>> = BTreeMap::new();
+        for LayoutSurvey { header, .. } in &self.layouts {
+            let here = ranks.entry((header.layout_number, header.layout_id, header.ranks)).or_default();
+            here.extend(header.portions.iter().map(|place| place.rank));
+        }
+        let missing = |((_, id, count), here): ((u64, [u8; 16], u32), BTreeSet<u32>)| {
+            let gaps = gaps(here.into_iter(), count);
+            let said = || format!("no {} here has the portion of {}", files_of_layout(id), numbered("rank", &gaps));
+            (!gaps.is_empty()).then(said)
+        };
+        ranks.into_iter().filter_map(missing).collect()
+    }
+
+    /// The newest complete revision.
+    pub fn newest(&self) -> Option<&RevisionSurvey> {
+        self.revisions.iter().find(|revision| revision.complete)
+    }
+
+    /// The revision of this number: numbers only grow, but a run may have left one incomplete.
+    pub fn revision(&self, number: u64) -> Option<&RevisionSurvey> {
+        let of_number = || self.revisions.iter().filter(|revision| revision.key.number == number);
+        of_number().find(|revision| revision.complete).or_else(|| of_number().next())
+    }
+}
