@@ -6,6 +6,9 @@
 //! a `session` ties them together; `config` has its settings and `model` what theory says of them; `tend` looks
 //! after spaces from outside a job; a `reader` reads one revision from there.
 
+#[cfg(test)]
+extern crate self as mainstay_engine;
+
 mod boxes;
 mod capture;
 mod clock;

@@ -1,7 +1,7 @@
 //! Whose a pool is: the space of the job, noted in the pool's first block when a shard is sealed first. A record that is
 //! gone or damaged tells of it no more.
 
-use super::{Shared, file, plan::SealedPlan};
+use super::{Shared, file, plan::SealedTarget};
 use crate::{
     error::Result,
     space::format::{BLOCK_BYTES, HASH_BYTES, Hash, hash},
@@ -18,7 +18,7 @@ use std::{
 const NOTE_AT: u64 = 1024;
 const HEAD: usize = 4 + HASH_BYTES;
 
-/// As the plan beside the pool has it.
+/// As a target of the plan beside the pool has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SpaceNote {
     space: Vec<u8>,
@@ -43,8 +43,8 @@ impl SpaceNote {
 
 impl Shared {
     /// All members note the same. A path that is too long for it is not noted.
-    pub(super) fn note_space(&self, plan: &SealedPlan) -> Result<()> {
-        let note = SpaceNote { space: plan.space.clone(), file_system: plan.file_system };
+    pub(super) fn note_space(&self, target: &SealedTarget) -> Result<()> {
+        let note = SpaceNote { space: target.space.clone(), file_system: target.file_system };
         let Ok(note) = postcard::to_stdvec(&note) else { return Ok(()) };
         if note.len() + HEAD > (BLOCK_BYTES - NOTE_AT) as usize {
             return Ok(());

@@ -12,12 +12,12 @@ use crate::{
     commit::{Allocation, Complete, RevisionKey},
     error::{Error, Result},
     group::agree,
-    place::{Plan, Rows, Saving, lock},
+    place::{Intent, Shard, Target},
     salvage::complete_dead,
     space::format::PhaseRecord,
     stage::{Hands, PoolInMaking, Staging, Way},
 };
-use std::{sync::Arc, time::Instant};
+use std::time::Instant;
 
 /// A revision between t1 and t2.
 pub(super) struct Begun {
@@ -30,7 +30,7 @@ impl Begun {
     /// Why it cannot become a revision any more, if it cannot.
     pub(super) fn failure(&self) -> Option<Error> {
         match &self.staging {
-            Ok(staging) => staging.saving().failure().cloned(),
+            Ok(staging) => staging.shard().failure().cloned(),
             Err(error) => Some(error.clone()),
         }
     }
@@ -101,19 +101,10 @@ impl Inner {
         self.attempted = true;
         let phases =
             PhaseRecord { t1_unix_ns, communication_ns: communication.as_nanos() as u64, ..PhaseRecord::default() };
-        let plan = Plan {
-            key,
-            shards: self.group.size() as u32,
-            size,
-            outputs,
-            allocation,
-            retained: self.complete.iter().map(|complete| complete.key).collect(),
-            space: self.device.directory(),
-            file_system: self.device.device_number(),
-            started,
-        };
+        let (shards, rank) = (self.group.size() as u32, self.group.rank() as u32);
+        let intent = Intent { key, shards, shard: rank, size, outputs, started };
         // From here on the ranks go their own ways: what fails is remembered for all to learn.
-        let staging = self.fit_pool([shard, chunk]).and_then(|()| self.stage(plan, phases));
+        let staging = self.fit_pool([shard, chunk]).and_then(|()| self.stage(intent, allocation, phases));
         self.begun = Some(Begun { number: key.number, staging });
         Ok(key.number)
     }
@@ -132,7 +123,7 @@ impl Inner {
             Err(error) => Err(error.clone()),
         };
         if let (Err(error), Ok(staging)) = (&written, &begun.staging) {
-            staging.saving().fail(error.clone());
+            staging.shard().fail(error.clone());
         }
         self.begun = Some(begun);
         written
@@ -157,7 +148,7 @@ impl Inner {
     /// Stages what is left, for the I/O threads of this rank. Local.
     pub(super) fn stage_here(&mut self, staging: Result<Staging>, ready: Result<()>) -> Result<()> {
         let staging = staging.inspect_err(|error| self.saving = Some(Attempt::Failed(error.clone())))?;
-        let saving = staging.saving().clone();
+        let saving = staging.shard().clone();
         self.with_hands(Way::Space, |hands| match ready {
             Ok(()) => staging.finish(hands, self.regions.all(), self.profile()),
             Err(error) => staging.abandon(hands, error),
@@ -231,25 +222,22 @@ impl Inner {
         agree(self.group.with(entry), room)
     }
 
-    fn stage(&mut self, plan: Plan, phases: PhaseRecord) -> Result<Staging> {
-        let current = self.current.as_ref().ok_or_else(lost_layout)?;
-        let ledger = current.ledger.clone();
-        let rows = match &mut self.record {
-            Some(record) => {
-                let segments_max = Saving::segments_at_most(plan.size.bytes(), record.chunk_bytes());
-                let tag = plan.tag(self.group.rank() as u32);
-                Rows::Recorded(record.begin(plan.manifest_in_meta(), segments_max, tag)?)
-            }
-            None => Rows::own(&plan).ok_or_else(|| lock(&ledger).portion().out_of_memory(plan.manifest_in_meta()))?,
-        };
-        Staging::new(Arc::new(Saving::new(plan, ledger, rows, phases)), self.policy)
+    fn stage(&mut self, intent: Intent, allocation: Allocation, phases: PhaseRecord) -> Result<Staging> {
+        let ledger = self.current.as_ref().ok_or_else(lost_layout)?.ledger.clone();
+        let retained = self.complete.iter().map(|complete| complete.key).collect();
+        let target = Target::new(&*self.device, ledger, allocation, retained);
+        let record = self.record.as_mut().map(|record| {
+            let bytes = record.chunk_bytes();
+            (record, bytes)
+        });
+        Staging::new(Shard::new(intent, vec![target], record, phases)?, self.policy)
     }
 
     pub(super) fn with_hands<T>(&self, way: Way<'_>, work: impl FnOnce(&Hands<'_>) -> T) -> T {
         let pool = self.pool.as_ref().map(PoolInMaking::pool);
         let reclaim = || {
             if let Some(pool) = pool {
-                complete_dead(&*self.device, pool);
+                complete_dead(&[&*self.device], pool);
             }
         };
         work(&Hands { threads: &self.io, pool, reclaim: &reclaim, way })

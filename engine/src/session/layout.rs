@@ -6,11 +6,11 @@ use super::{
 };
 use crate::{
     capture::Size,
-    commit::{Allocation, Complete, Ledger, RevisionKey},
+    commit::{Allocation, Complete, Ledger, Need, RevisionKey},
     device::{Access, FileSystem, Stripes},
     error::{Error, Result},
     group::{agree, gather},
-    place::{Plan, RUNS, lock, portion_blocks},
+    place::{RUNS, lock, portion_blocks},
     space::{
         Arrangement, LayoutFile, Making, Per, blocks_in, create_layout, draw_id, layout_name, open_layout, probe_name,
         remove_layout, remove_layouts_of,
@@ -151,10 +151,10 @@ impl Inner {
         let retained: Vec<RevisionKey> = complete.iter().map(|complete| complete.key).collect();
         let (mut runs, keep) = (RUNS, self.config.keep as usize);
         if self.leaves_layout() {
-            ledger.check_lasting(Plan::need(size, runs), &retained, keep)?;
+            ledger.check_lasting(Need::of(size, runs), &retained, keep)?;
         }
         loop {
-            let allocation = ledger.allocate_lasting(Plan::need(size, runs), &retained, keep)?;
+            let allocation = ledger.allocate_lasting(Need::of(size, runs), &retained, keep)?;
             if allocation.data.len() <= runs {
                 return Ok(Some(allocation));
             }
@@ -165,7 +165,7 @@ impl Inner {
     pub(super) fn lasts_beside_held(&self, size: &Size) -> bool {
         let Some(current) = &self.current else { return true };
         let complete: Vec<RevisionKey> = self.complete.iter().map(|complete| complete.key).collect();
-        lock(&current.ledger).lasts_beside_held(Plan::need(size, RUNS), &complete, self.config.keep as usize)
+        lock(&current.ledger).lasts_beside_held(Need::of(size, RUNS), &complete, self.config.keep as usize)
     }
     /// Whether a checkpoint that finds no room goes to a new layout: what was restored is shared out to other boxes, so
     /// that the portions are those of others. The same on all ranks.
