@@ -6,7 +6,8 @@ use super::{
     map::Mapping,
     plan::SealedPlan,
     record_layout::{
-        CONTROL_AT, HASHED, Owner, Parts, SEALED, SegmentEntry, SegmentFound, ShardControl, ShardFound, seal_of,
+        CONTROL_AT, HASHED, Owner, Parts, SEALED, SegmentEntry, SegmentFound, ShardControl, ShardFound, ended_with,
+        seal_of,
     },
 };
 use crate::{
@@ -167,7 +168,8 @@ impl ShardRecord {
     /// Records that target number `target` has come to its end: the shard is published there, or is not going to be.
     pub(crate) fn target_ended(&self, target: usize) {
         if !self.shared.is_over() {
-            self.shared.control().ended.fetch_or(1 << target, Ordering::AcqRel);
+            let with = |ended| Some(ended_with(ended, target));
+            let _ = self.shared.control().ended.fetch_update(Ordering::AcqRel, Ordering::Acquire, with);
         }
     }
 
@@ -291,7 +293,7 @@ impl Recorded {
             plan_bytes: plan.len() as u64,
             seal: [0; 16],
             ended: 0,
-            unused: [0; 12],
+            unused: [0; 8],
         };
         let segments: Vec<SegmentFound> =
             self.table()[..found.segments as usize].iter().map(SegmentEntry::read).collect();

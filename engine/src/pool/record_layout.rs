@@ -40,8 +40,8 @@ pub(super) struct ShardControl {
     pub(super) rows_bytes: AtomicU64,
     pub(super) plan_bytes: AtomicU64,
     pub(super) seal: [AtomicU64; 2],
-    /// One bit for each target that has come to its end; not under the seal.
-    pub(super) ended: AtomicU32,
+    /// Which targets have come to their end (`ended_in`); not under the seal.
+    pub(super) ended: AtomicU64,
 }
 
 /// As it is read back.
@@ -55,8 +55,8 @@ pub(super) struct ShardFound {
     pub(super) rows_bytes: u64,
     pub(super) plan_bytes: u64,
     pub(super) seal: Hash,
-    pub(super) ended: u32,
-    pub(super) unused: [u8; 12],
+    pub(super) ended: u64,
+    pub(super) unused: [u8; 8],
 }
 
 pub(super) const SEALED: u32 = 0x5EA1_ED01;
@@ -126,6 +126,18 @@ impl Owner {
     fn sum(&self) -> Hash {
         hash(&self.as_bytes()[..offset_of!(Owner, checksum)])
     }
+}
+
+/// A bit for each target that has ended, and before it the complement of all: garbled, the word tells of none.
+pub(super) fn ended_in(word: u64) -> u32 {
+    let (complement, ended) = ((word >> 32) as u32, word as u32);
+    if complement == !ended { ended } else { 0 }
+}
+
+/// The same, once target number `target` has ended.
+pub(super) fn ended_with(word: u64, target: usize) -> u64 {
+    let ended = ended_in(word) | 1 << target;
+    u64::from(!ended) << 32 | u64::from(ended)
 }
 
 /// Where the parts lie.

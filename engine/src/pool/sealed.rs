@@ -7,7 +7,7 @@ use super::{
     layout::{ChunkEntry, Constants},
     plan::{SealedPlan, SealedTarget},
     record_layout::{
-        CONTROL_AT, HASHED, Owner, Parts, ROWS_AT, SEALED, SegmentFound, ShardFound, TARGETS_MAX, seal_of,
+        CONTROL_AT, HASHED, Owner, Parts, ROWS_AT, SEALED, SegmentFound, ShardFound, TARGETS_MAX, ended_in, seal_of,
     },
     salvage::records_of,
     word::Found,
@@ -150,7 +150,7 @@ impl Sealed {
         record.read_exact_at(&mut done, parts.done_at).map_err(failed)?;
         let segments = table.iter().zip(done).map(|(found, done)| found.segment(done)).collect();
         let ShardFound { rows_bytes, tag, ended, .. } = shard;
-        let (member, path) = (owner.member, path.to_owned());
+        let (member, path, ended) = (owner.member, path.to_owned(), ended_in(ended));
         Ok(Some(Sealed { rank, member, plan, segments, rows_bytes, ended, path, pool: id, tag }))
     }
 

@@ -129,6 +129,16 @@ fn each_target_is_owed_what_it_does_not_have() {
     assert_eq!(left(), [(5, vec![0]), (6, vec![])]);
     shard.target_ended(0);
     assert_eq!(left(), [(6, vec![])]);
+    // What says so is under no seal: garbled, it says nothing.
+    let (file, at) = (file_of(&pool, 0), (CONTROL_AT + offset_of!(ShardFound, ended)) as u64);
+    for bit in 0..64 {
+        let mut word = [0; 8];
+        file.read_exact_at(&mut word, at).unwrap();
+        let flipped = u64::from_ne_bytes(word) ^ 1 << bit;
+        file.write_all_at(&flipped.to_ne_bytes(), at).unwrap();
+        assert_eq!(left().len(), 2, "bit {bit}");
+        file.write_all_at(&word, at).unwrap();
+    }
     shard.target_ended(1);
     assert_eq!(left(), []);
     // The next shard owes all of its targets everything again.
