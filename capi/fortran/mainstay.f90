@@ -568,8 +568,8 @@ contains
     if (present(revision)) revision = number
   end subroutine
 
-  ! Begins a checkpoint that is written in pieces, of at most `bytes` bytes on this rank; `checkpoint` ends
-  ! it. Collective. `revision`: the number that it will have.
+  ! Begins a checkpoint that is written in pieces, of at most `bytes` bytes on this rank, gaps in a stream
+  ! included; `checkpoint` ends it. Collective. `revision`: the number that it will have.
   subroutine begin_int64(self, bytes, revision, stat)
     class(mainstay_session), intent(in) :: self
     integer(c_int64_t), intent(in) :: bytes

@@ -581,7 +581,8 @@ mainstay_status mainstay_close(mainstay_session *session);
 // t1 of a checkpoint that the program writes in pieces: any number of mainstay_write, then
 // mainstay_checkpoint, which adds the protected regions and returns at t2, or mainstay_abandon. Collective;
 // mainstay_write and mainstay_checkpoint are local then. `bytes`: the most that this rank is going to write
-// in pieces; the first checkpoint of a space sizes the portions by it. `revision` may be NULL; else it gets
+// in pieces, and what lies in the gaps between them, as each stream is saved from its first byte to its last; the first
+// checkpoint of a space sizes the portions by it. `revision` may be NULL; else it gets
 // the number that the revision will have. Nothing of the revision before can be read any more. Where a rank has left
 // the one before without mainstay_checkpoint or mainstay_abandon, that one is given up, and all ranks are told so here:
 // call it again.
@@ -591,9 +592,9 @@ mainstay_status mainstay_begin(mainstay_session *session,
 
 // Writes `bytes` bytes at `offset` of the stream `name`, which begins to exist in the revision that was
 // begun, and grows. Any order, any size; what is written twice is what was written last, what was skipped
-// is zero. Local; the memory is the program's again when it returns. An error is told by
-// mainstay_checkpoint too, which then saves nothing. Names are those of regions, and no region may have
-// this one.
+// is zero, and counts towards the bytes announced to mainstay_begin. Local; the memory is the program's again when
+// it returns. An error is told by mainstay_checkpoint too, which then saves nothing. Names are those of regions, and
+// no region may have this one.
 mainstay_status mainstay_write(mainstay_session *session,
                                const char *name,
                                uint64_t offset,

@@ -271,8 +271,8 @@ public:
     return revision;
   }
 
-  /* t1 of a checkpoint that is written in pieces, at most `bytes` bytes on this rank; checkpoint() ends it.
-   * The number that the revision will have. */
+  /* t1 of a checkpoint that is written in pieces, at most `bytes` bytes on this rank, gaps in a stream included;
+   * checkpoint() ends it. The number that the revision will have. */
   std::uint64_t begin(std::uint64_t bytes) {
     std::uint64_t revision = 0;
     detail::check(mainstay_begin(handle_, bytes, &revision));

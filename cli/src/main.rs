@@ -1,37 +1,22 @@
 //! The command `mainstay`: looks into spaces and after them, starts a job again that failed, and tells what
 //! is in force.
 //!
-//! One command a file; `document` is what `--json` prints, `text` what people read.
+//! A folder is what a user means to do, as in `arguments`: `look`, `take`, `tend`, `room`, `run`, `setup`. `document` is
+//! what `--json` prints, `text` what people read, and `space` what the commands on a space share.
 
-mod advise;
 mod arguments;
-mod array;
-mod asking;
-mod checkpoint;
-mod chosen;
-mod completions;
-mod config;
 mod document;
 mod exit;
-mod export;
-mod flags;
-mod hold;
-mod ls;
-mod man;
-mod nodes;
+mod look;
 mod output;
-mod phases;
 mod progress;
-mod prune;
-mod reserve;
+mod room;
 mod run;
-mod salvage;
-mod show;
-mod staged;
+mod setup;
+mod space;
+mod take;
+mod tend;
 mod text;
-mod unfinished;
-mod verify;
-mod view;
 
 use arguments::{Arguments, Command};
 use clap::Parser;
@@ -59,23 +44,23 @@ fn main() -> ExitCode {
         Err(error) => return refused(&error),
     };
     let done = match arguments.command {
-        Command::Ls(wanted) => ls::ls(&wanted),
-        Command::Show(wanted) => show::show(&wanted),
-        Command::Verify(wanted) => verify::verify(&wanted),
-        Command::Advise(wanted) => advise::advise(&wanted),
-        Command::Checkpoint(wanted) => checkpoint::checkpoint(&wanted),
-        Command::Config(wanted) => config::config(&wanted),
-        Command::Completions(wanted) => completions::completions(&wanted),
-        Command::Man(wanted) => man::man(&wanted),
-        Command::Export(wanted) => export::export(&wanted),
-        Command::Hold(wanted) => hold::hold(&wanted),
-        Command::Release(wanted) => hold::release(&wanted),
-        Command::Prune(wanted) => prune::prune(&wanted),
-        Command::Reserve(wanted) => reserve::reserve(&wanted),
-        Command::Grow(wanted) => reserve::grow(&wanted),
+        Command::Ls(wanted) => look::ls(&wanted),
+        Command::Show(wanted) => look::show(&wanted),
+        Command::Verify(wanted) => look::verify(&wanted),
+        Command::Advise(wanted) => look::advise(&wanted),
+        Command::Checkpoint(wanted) => tend::checkpoint(&wanted),
+        Command::Config(wanted) => setup::config(&wanted),
+        Command::Completions(wanted) => setup::completions(&wanted),
+        Command::Man(wanted) => setup::man(&wanted),
+        Command::Export(wanted) => take::export(&wanted),
+        Command::Hold(wanted) => tend::hold(&wanted),
+        Command::Release(wanted) => tend::release(&wanted),
+        Command::Prune(wanted) => tend::prune(&wanted),
+        Command::Reserve(wanted) => room::reserve(&wanted),
+        Command::Grow(wanted) => room::grow(&wanted),
         Command::Run(wanted) => return run::run(&wanted),
-        Command::Salvage(wanted) => salvage::salvage(&wanted),
-        Command::View(wanted) => view::view(&wanted),
+        Command::Salvage(wanted) => tend::salvage(&wanted),
+        Command::View(wanted) => take::view(&wanted),
     };
     match done {
         Ok(exit) => exit.into(),

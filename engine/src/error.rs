@@ -37,11 +37,22 @@ pub enum Error {
 
     #[error(
         "the portion of rank {rank} in {path} is too small: this shard needs {needed} bytes, {available} are available \
-         beside the {kept} kept revision(s){}; with no job at work `mainstay grow {} --per-rank {needed}` gives each rank room \
-         for keep+2 such shards (with --keep as the job has it); or lower keep",
+         beside the {kept} kept revision(s){}; keep + 1 = {revisions} revisions like it need a portion of {room} bytes; with no \
+         job at work `mainstay grow {} --per-rank {needed}` gives each rank room for one more than that (with --keep as the \
+         job has it); or lower keep",
         and_held(*.held), directory_of(.path)
     )]
-    PortionTooSmall { path: String, rank: u32, needed: u64, available: u64, kept: usize, held: usize },
+    PortionTooSmall {
+        path: String,
+        rank: u32,
+        needed: u64,
+        available: u64,
+        kept: usize,
+        held: usize,
+        /// So many shards like this one, beside what is held, find room in a portion of `room` bytes.
+        revisions: usize,
+        room: u64,
+    },
 
     #[error("no room on the file system: {doing} {path} ({source}){}; {}", lack(*needed, *available), room(source))]
     DiskFull { doing: String, path: String, source: Arc<io::Error>, needed: Option<u64>, available: Option<u64> },
@@ -134,6 +145,14 @@ pub enum Error {
 
     #[error("no {files} in {path} has the portion of rank {rank}; bring that file, or the disk that it is on, back")]
     PortionOutOfSight { path: String, rank: u32, files: String },
+
+    #[error(
+        "the job that had {path} last did not end in order: what {} staged may wait in memory that is not seen here, and \
+         would be lost; start it again, which completes it, or call `mainstay salvage {path}` on each of its nodes; then, or \
+         where there is nothing to save, --give-up-staged goes on without it; nothing was changed",
+        numbered("rank", .ranks)
+    )]
+    StagedOutOfSight { path: String, ranks: Vec<Range<u32>> },
 
     #[error(
         "the output file {path} has {now} bytes, and had {saved} when the revision was saved: it was cut, or is another \
@@ -241,9 +260,10 @@ impl Error {
             Self::SyncFailed { .. } => ErrorKind::SyncFailed,
             Self::GroupFailed { .. } => ErrorKind::GroupFailed,
             Self::LineageConflict { .. } => ErrorKind::LineageConflict,
-            Self::OutOfSight { .. } | Self::LayoutOutOfSight { .. } | Self::PortionOutOfSight { .. } => {
-                ErrorKind::OutOfSight
-            }
+            Self::OutOfSight { .. }
+            | Self::LayoutOutOfSight { .. }
+            | Self::PortionOutOfSight { .. }
+            | Self::StagedOutOfSight { .. } => ErrorKind::OutOfSight,
             Self::OutputShort { .. } => ErrorKind::OutputShort,
             Self::RevisionMissing { .. } => ErrorKind::RevisionMissing,
             Self::CallMismatch { .. } => ErrorKind::CallMismatch,

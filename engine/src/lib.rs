@@ -6,6 +6,12 @@
 //! a `session` ties them together; `config` has its settings and `model` what theory says of them; `tend` looks
 //! after spaces from outside a job; a `reader` reads one revision from there.
 
+// The device that loses and the schedules by seed, for the tests of `mutant`. Other tests have them from outside, and so
+// they call the engine by its name.
+#[cfg(test)]
+#[macro_use]
+#[path = "../tests/support/mod.rs"]
+mod support;
 #[cfg(test)]
 extern crate self as mainstay_engine;
 
@@ -35,12 +41,10 @@ pub use capture::{Region, check_name};
 pub use clock::unix_ns;
 pub use commit::RevisionKey;
 pub use config::{
-    Choice, Config, Interval, KEYS, Key, PoolHeld, Resolved, Setting, Shown, Signal, Source, Start, Surroundings,
-    UnknownVariable, Value,
+    Choice, Config, Interval, KEYS, Key, PoolHeld, Resolved, Setting, Shown, Signal, Source, Stage, Start,
+    Surroundings, UnknownVariable, Value,
 };
 pub use error::{Error, ErrorKind, Result};
-#[cfg(feature = "mutants")]
-pub use mutant::{Mutant, activate};
 pub use pool::{PoolBound, pool_limit};
 pub use printable::{is_seen, printable, printable_path};
 pub use reader::Reader;
@@ -48,4 +52,3 @@ pub use restore::{
     HoldState, HoldSurvey, LayoutSurvey, NewestShard, PortionSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey, Verified,
 };
 pub use session::{Got, Record, Restored, Session};
-pub use stage::Stage;

@@ -111,7 +111,7 @@ fn more_files_than_may_be_open() {
     that_none_can_be_opened_is_no_damage(&saved);
     job(&saved, 2, Some(2), 1, false);
     job(&saved, 1, Some(3), 0, false);
-    tend::prune(&saved, &Rules { keep_last: Some(1), ..Rules::default() }, &|_| ()).unwrap();
+    tend::prune(&saved, &Rules { keep_last: Some(1), ..Rules::default() }, tend::Unseen::GivenUp, &|_| ()).unwrap();
     job(&saved, 1, Some(3), 2, false);
     assert!(layouts(&saved) < RANKS);
     past_the_cache_or_not_at_all(&saved);

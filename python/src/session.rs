@@ -216,9 +216,9 @@ impl Session {
         })
     }
 
-    /// Begins a checkpoint that is written in pieces, at most `bytes` bytes on this rank: write() and open()
-    /// add to it, and checkpoint() adds the protected buffers and ends it. Collective; the checkpoint() is local
-    /// then. The first one of a space sizes the portions by `bytes`. Returns the number of the revision to
+    /// Begins a checkpoint that is written in pieces, at most `bytes` bytes on this rank, with what lies in the gaps
+    /// between them: write() and open() add to it, and checkpoint() adds the protected buffers and ends it. Collective; the
+    /// checkpoint() is local then. The first one of a space sizes the portions by `bytes`. Returns the number of the revision to
     /// be. What was restored before can be read no more. `notes` as in checkpoint(). If a rank left the one before
     /// without checkpoint() or abandon(), that one is given up, and all ranks are told so here: call it again.
     #[pyo3(signature = (bytes, notes=None))]
@@ -240,7 +240,7 @@ impl Session {
 
     /// Writes the bytes of `data`, any object with the buffer protocol, at `offset` of the stream `name`, which
     /// exists from then on in the revision that was begun. Local. Any order, any size: what is written twice
-    /// is what was written last, what was skipped is zero. An error is raised by checkpoint() too, which then
+    /// is what was written last, what was skipped is zero, and counts towards the bytes announced to begin(). An error is raised by checkpoint() too, which then
     /// saves nothing.
     fn write(&self, py: Python<'_>, name: &Bound<'_, PyString>, offset: u64, data: &Bound<'_, PyAny>) -> PyResult<()> {
         let name = name.to_string_lossy();

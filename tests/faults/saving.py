@@ -178,7 +178,15 @@ def record_damaged_at_completion(stage):
 
 @scenario
 def record_of_another_mode_at_completion(stage):
-    without_its_record(stage, lambda record: record.chmod(0o640))
+    with staged(stage, 0, {"MAINSTAY_PER": "rank"}) as variables:
+        (record,) = Path(variables["MAINSTAY_POOL_DIRECTORY"]).glob("*.1")
+        record.chmod(0o640)
+        for _ in range(2):
+            told = stage.check(stage.run("open", variables=variables))
+            assert all(one.call == "open" for one in told), told
+        record.chmod(0o600)
+        stage.good(stage.run("open", "restore", "holds:2", "save:3", "close", variables=variables))
+    stage.comes_back(3)
 
 
 @scenario
@@ -267,6 +275,18 @@ def portion_too_small(stage):
     for one in told:
         needed, available = map(int, re.search(r"needs (\d+) bytes, (\d+) are available", one.text).groups())
         assert needed >= 1_600_000 + 400_000 and 0 < available < needed, one
+    stage.comes_back(3)
+
+
+@scenario
+def first_shard_too_large(stage):
+    said = stage.run(f"set:portion={3 << 20}", "open", "grow", "save:1", "holds:1", "restore", "holds:1", "close")
+    (told,) = stage.check(said)
+    needed, room = map(int, re.search(r"needs (\d+) bytes.* a portion of (\d+) bytes", told.text).groups())
+    assert 3 << 20 < 2 * needed < room < 2 * needed + (64 << 10), told
+    shutil.rmtree(stage.space)
+    saves = ["save:1", "save:2", "unprotect:grown", "save:3"]
+    stage.good(stage.run(f"set:portion={room}", "open", "grow", *saves, "close"))
     stage.comes_back(3)
 
 

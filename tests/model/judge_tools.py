@@ -23,8 +23,7 @@ def judge_tool(space, ended, stage, session=None):
     if not space.exists:
         demand(ended.status in (NO_SPACE, NOTHING, GOOD, REFUSED), what)
         return
-    # Without a layout a space does not know for how many ranks it is to grow.
-    demand(ended.status != USAGE or (name == "grow" and not space.layout), what)
+    demand(ended.status != USAGE, what)
     allowed = {"ls": {GOOD}, "show": {GOOD}, "verify": {GOOD}, "advise": {GOOD, NOTHING}}.get(name)
     if allowed and (space.must_stay() or name == "advise"):
         demand(ended.status in allowed | ({NO_SPACE} if not space.must_stay() else set()), what)
@@ -112,7 +111,9 @@ def judge_view(space, ended, stage, session, what):
 
 
 def judge_prune(space, ended, stage, session, what):
-    demand(may_be(ended.status, session) or nothing_may_be_there(space), what)
+    # What a job that did not end in order has staged may be where it does not see.
+    waits = ended.status == REFUSED and not space.clean and "--give-up-staged" in ended.err
+    demand(may_be(ended.status, session) or waits or nothing_may_be_there(space), what)
     if ended.status == GOOD and "--dry-run" not in ended.words:
         space.pruned(int(ended.words[ended.words.index("--keep-last") + 1]))
 
@@ -136,6 +137,6 @@ def judge_reserve(space, ended, stage, session, what):
 
 
 def judge_grow(space, ended, stage, session, what):
-    demand(may_be(ended.status, session) or nothing_may_be_there(space) or (ended.status == USAGE and not space.layout), what)
+    demand(may_be(ended.status, session) or nothing_may_be_there(space), what)
     if ended.status == GOOD:
         space.layout = Layout(space.layout.ranks if space.layout else 0)

@@ -4,7 +4,6 @@ import zlib
 from dataclasses import dataclass, field
 from functools import cache
 
-from . import known
 from .content import content
 
 BLOCK = 4096
@@ -168,9 +167,6 @@ class Space:
         """To the `stay` newest. What nobody knows to be complete may be among them."""
         stay -= len(self.unknown())
         self.kept = self.kept[-stay:] if stay > 0 else []
-        if known.PRUNE_SEES_ONE_NODE:
-            for attempt in self.unknown():
-                attempt.fate, self.gave_up = BEGUN, True
 
     def possible(self):
         """What may be complete in it."""

@@ -1,4 +1,7 @@
-"""How a program is found wrong."""
+"""How a program is found wrong, and the statuses that rules speak of."""
+
+OK, INVALID, SMALL, UNREAD = "OK", "INVALID_ARGUMENT", "PORTION_TOO_SMALL", "NOT_RESTORED"
+NO, MAYBE, YES = range(3)
 
 
 class Wrong(Exception):

@@ -78,7 +78,8 @@ pub struct Release {
 /// Lets go of revisions that nobody wants
 ///
 /// A revision stays if any rule names it, if it is held, or if it is the newest complete one. Incomplete
-/// ones go if they are older than that. Refused while a job has the space open.
+/// ones go if they are older than that. Refused while a job has the space open, and where one that was killed may
+/// have staged a revision in memory that is not seen here.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("rule").required(true).multiple(true))]
 #[command(after_help = format!("\
@@ -99,6 +100,9 @@ pub struct Prune {
     /// Only what was saved longer ago goes: 90s, 30m, 12h, 7d, 2w
     #[arg(long, value_name = "AGE", group = "rule", value_parser = humantime::parse_duration)]
     pub older_than: Option<Duration>,
+    /// Goes on where a killed job may have staged a revision in the memory of other nodes: that is lost
+    #[arg(long)]
+    pub give_up_staged: bool,
     /// Only says what would be done; changes nothing
     #[arg(long)]
     pub dry_run: bool,

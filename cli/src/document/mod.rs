@@ -3,6 +3,7 @@
 
 mod key;
 mod look;
+pub mod nodes;
 mod profile;
 mod tend;
 

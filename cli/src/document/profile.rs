@@ -1,7 +1,6 @@
 //! How a checkpoint went: what `show` tells of it, and `advise`.
 
-use super::{Key, Space};
-use crate::nodes::Node as Measured;
+use super::{Key, Space, nodes::Node as Measured};
 use mainstay_engine::{
     PoolBound,
     space::format::{Histogram, PhaseRecord, Profile as Kept},

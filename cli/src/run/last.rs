@@ -2,8 +2,8 @@
 
 use super::spaces::is_free;
 use crate::{
-    asking::{Asking, Progress},
     exit::say,
+    space::asking::{Asking, Progress},
 };
 use mainstay_engine::printable_path;
 use std::{

@@ -11,7 +11,7 @@ mod spaces;
 use crate::{
     arguments,
     exit::{Exit, Failure, say},
-    salvage,
+    space::completing,
 };
 use job::{Ended, Limits};
 use mainstay_engine::{Surroundings, printable_path};
@@ -81,7 +81,7 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
         }
         let spaces = known();
         say(&format!("start {start} failed: {how}"));
-        let lost = salvage::what_can_be(&spaces);
+        let lost = completing::what_can_be(&spaces);
         lost.iter().for_each(|line| say(line));
         let newest = Newest::of(&spaces);
         if start > wanted.restarts {
@@ -110,7 +110,7 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
             }
         }
         // What its last ranks still published counts too, and what they had staged.
-        let more = salvage::what_can_be(&spaces);
+        let more = completing::what_can_be(&spaces);
         more.iter().filter(|line| !lost.contains(line)).for_each(|line| say(line));
         let newest = Newest::of(&spaces);
         say(&format!("going on from {newest}"));

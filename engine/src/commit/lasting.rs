@@ -50,13 +50,13 @@ impl Ledger {
         let needs = found.iter().filter(|kept| complete.contains(&kept.key())).map(|kept| kept.need());
         let smallest = needs.chain([need]).min_by_key(|need| need.blocks()).unwrap_or(need);
         self.check_room(need, complete, keep, [need.blocks(), smallest.blocks()])?;
-        let allocation = self.allocate(need, complete)?;
+        let allocation = self.allocate_beside(need, &self.retained(complete), keep)?;
         // What is held lies where it lies: what is left may be many blocks and no stretch.
         if !self.held.is_empty()
             && smallest.blocks() < need.blocks()
             && !self.rehearse([need, smallest], complete, keep)
         {
-            return Err(self.too_small(need, &self.retained(complete), need.blocks().saturating_sub(1)));
+            return Err(self.too_small(need, &self.retained(complete), need.blocks().saturating_sub(1), keep));
         }
         Ok(allocation)
     }
@@ -69,7 +69,7 @@ impl Ledger {
     fn check_room(&self, need: Need, complete: &[RevisionKey], keep: usize, sizes: [u64; 2]) -> Result<()> {
         match self.lacking(complete, keep, sizes) {
             0 => Ok(()),
-            lacking => Err(self.too_small(need, &self.retained(complete), need.blocks().saturating_sub(lacking))),
+            lacking => Err(self.too_small(need, &self.retained(complete), need.blocks().saturating_sub(lacking), keep)),
         }
     }
 
@@ -132,14 +132,20 @@ impl Ledger {
     }
 
     /// With `available` blocks.
-    pub(super) fn too_small(&self, need: Need, kept: &[Arc<Kept>], available: u64) -> Error {
+    pub(super) fn too_small(&self, need: Need, kept: &[Arc<Kept>], available: u64, keep: usize) -> Error {
+        let held: Vec<u64> =
+            kept.iter().filter(|kept| self.held.contains(&kept.key())).map(|kept| kept.count()).collect();
+        // What a portion of no blocks lacks is all that such shards need.
+        let room = lacking(0, &[], &held, keep, [need.blocks(); 2]);
         Error::PortionTooSmall {
             path: self.portion.path().to_owned(),
             rank: self.portion.rank(),
             needed: need.blocks().saturating_mul(BLOCK_BYTES),
             available: available * BLOCK_BYTES,
             kept: kept.len(),
-            held: kept.iter().filter(|kept| self.held.contains(&kept.key())).count(),
+            held: held.len(),
+            revisions: keep + 1,
+            room: room.saturating_mul(BLOCK_BYTES),
         }
     }
 }

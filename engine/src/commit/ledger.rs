@@ -3,13 +3,14 @@
 use super::{
     Kept, RevisionKey,
     allocation::{Allocation, Need, Referred, allocate, catalogue_blocks},
+    protocol::{check_freed, check_overwritten, check_unreferred},
 };
 use crate::{
     error::{Error, Result},
     mutant::{self, Mutant},
     space::{
         Portion,
-        format::{BLOCK_BYTES, Catalogue, HASH_BYTES, Lineage, PhaseRecord, Slot, blocks_for, hash},
+        format::{BLOCK_BYTES, Catalogue, Lineage, PhaseRecord, Slot, blocks_for, hash},
         free::{Blocks, FreeMap},
     },
 };
@@ -142,6 +143,11 @@ impl Ledger {
         self.newest().map_or((0, self.lineage), |root| (root.slot.sequence, root.slot.lineage))
     }
 
+    /// Whether whoever wrote the newest root ended in order.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.newest().is_some_and(|root| root.slot.clean)
+    }
+
     /// Whether there is nothing but its first root.
     pub(crate) fn is_unused(&self) -> bool {
         matches!(&self.slots, [Some(root), None] if root.slot.sequence == 1)
@@ -167,6 +173,11 @@ impl Ledger {
         }
         let blocks = self.room_for_root(&staying)?;
         self.write_catalogue(staying, blocks, false)
+    }
+
+    /// Whether this job has put a lineage of its own into the portion.
+    pub(crate) fn is_begun(&self) -> bool {
+        self.lineage.number > 0
     }
 
     /// Notes what a checkpoint took, for the next root that is written.
@@ -206,7 +217,7 @@ impl Ledger {
         let (from, to) = self.portion.data_blocks();
         let used = self.referred().into_iter().flat_map(|slot| slot.blocks().collect::<Vec<_>>());
         let need = Need { data: 0, meta: catalogue_blocks(kept.len()) };
-        FreeMap::new(from, to, used).take_high(need.meta).ok_or_else(|| self.too_small(need, kept, 0))
+        FreeMap::new(from, to, used).take_high(need.meta).ok_or_else(|| self.too_small(need, kept, 0, kept.len()))
     }
 
     /// The same, if they leave what the next root needs.
@@ -218,10 +229,15 @@ impl Ledger {
     /// Finds room for a shard beside `retained` and what is held.
     pub(crate) fn allocate(&self, need: Need, retained: &[RevisionKey]) -> Result<Allocation> {
         let kept = self.retained(retained);
-        let room = allocate(self.portion.data_blocks(), self.referred(), &kept, need);
+        self.allocate_beside(need, &kept, kept.len())
+    }
+
+    /// The same beside `kept`, for a job that keeps so many revisions.
+    pub(super) fn allocate_beside(&self, need: Need, kept: &[Arc<Kept>], keep: usize) -> Result<Allocation> {
+        let room = allocate(self.portion.data_blocks(), self.referred(), kept, need);
         // So much may be there, and not in one stretch.
-        let less = || self.left_beside(&kept).min(need.blocks().saturating_sub(1));
-        room.ok_or_else(|| self.too_small(need, &kept, less()))
+        let less = || self.left_beside(kept).min(need.blocks().saturating_sub(1));
+        room.ok_or_else(|| self.too_small(need, kept, less(), keep))
     }
 
     /// Writes the roots without what is to be freed. Before the first block of the allocation.
@@ -233,15 +249,24 @@ impl Ledger {
                 None => self.write_catalogue(self.retained(retained), *catalogue, false)?,
             }
         }
-        Ok(())
+        self.check_freed(allocation)
     }
 
     /// Publishes a shard whose data and manifest have been written, beside `retained`.
     pub(crate) fn publish(&mut self, shard: Kept, allocation: &Allocation, retained: &[RevisionKey]) -> Result<()> {
         self.check_slots()?;
+        self.check_freed(allocation)?;
         let mut kept = self.retained(retained);
         kept.push(Arc::new(shard));
         self.write_catalogue(kept, allocation.catalogue, false)
+    }
+
+    /// Whether the blocks of `allocation` may be written, as `free` has made them.
+    fn check_freed(&mut self, allocation: &Allocation) -> Result<()> {
+        let written = allocation.data.iter().chain([&allocation.meta]).copied();
+        check_freed(allocation, self.newest().and_then(|root| root.catalogue))
+            .and_then(|()| check_unreferred(self.portion.data_blocks(), self.referred(), written))
+            .map_err(|error| self.stop(error))
     }
 
     pub(super) fn write_catalogue(&mut self, kept: Vec<Arc<Kept>>, blocks: Blocks, clean: bool) -> Result<()> {
@@ -262,6 +287,8 @@ impl Ledger {
         };
         let catalogue = (!bytes.is_empty()).then_some(blocks);
         if !bytes.is_empty() {
+            let lies = Blocks { count: blocks_for(bytes.len() as u64), ..blocks };
+            check_unreferred(self.portion.data_blocks(), self.referred(), [lies]).map_err(|error| self.stop(error))?;
             self.portion.write_padded(blocks.first * BLOCK_BYTES, &bytes)?;
         }
         if !mutant::is(Mutant::SlotBeforeSync) {
@@ -292,6 +319,7 @@ impl Ledger {
         if mutant::is(Mutant::SlotByParity) {
             lower = (root.slot.sequence % 2) as usize;
         }
+        check_overwritten(sequences, lower, root.slot.sequence)?;
         // Once the write has begun, the slot is in doubt until the sync has returned.
         self.portion.write_slot(lower, &root.slot)?;
         self.portion.sync()?;
@@ -361,20 +389,7 @@ impl Root {
         let mut kept = Vec::new();
         for entry in portion.read_catalogue(&slot)?.entries {
             match portion.read_manifest(&entry) {
-                Ok(manifest) => {
-                    let mut blocks = Vec::with_capacity(2 * manifest.runs.len() + 1);
-                    for run in &manifest.runs {
-                        blocks.push(Blocks { first: run.first_block, count: run.blocks });
-                        // A row may lie outside this revision's metadata.
-                        let row = run.hashes_at..run.hashes_at + run.blocks * HASH_BYTES as u64;
-                        if row.start < entry.meta_at || row.end > entry.meta_at + entry.meta_bytes {
-                            let first = row.start / BLOCK_BYTES;
-                            blocks.push(Blocks { first, count: blocks_for(row.end) - first });
-                        }
-                    }
-                    blocks.push(Blocks { first: entry.meta_at / BLOCK_BYTES, count: entry.meta_bytes / BLOCK_BYTES });
-                    kept.push(Arc::new(Kept { entry, blocks }));
-                }
+                Ok(manifest) => kept.push(Arc::new(Kept::of(entry, &manifest))),
                 // A shard without its manifest is lost; the others are not.
                 Err(Error::Damaged { what }) => damage.extend(what),
                 Err(error) => return Err(error),

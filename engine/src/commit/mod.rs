@@ -11,6 +11,7 @@ mod allocation;
 mod handing;
 mod lasting;
 mod ledger;
+mod protocol;
 mod publication;
 mod revision;
 mod staying;

@@ -5,7 +5,7 @@ use crate::{
     error::{Error, Result},
     space::{
         Aligned, Portion,
-        format::{BLOCK_BYTES, Entry, Hash, Manifest, PhaseRecord, Run, blocks_for, hash},
+        format::{BLOCK_BYTES, Entry, Hash, Manifest, PhaseRecord, blocks_for, hash},
     },
 };
 
@@ -74,8 +74,7 @@ impl Described<'_> {
             meta_bytes: meta.count * BLOCK_BYTES,
             phases,
         };
-        let blocks = manifest.runs.iter().map(Run::stretch).chain([meta]).collect();
-        ledger.publish(Kept { entry, blocks }, allocation, retained)?;
+        ledger.publish(Kept::of(entry, &manifest), allocation, retained)?;
         Ok(phases)
     }
 }

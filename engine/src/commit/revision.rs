@@ -4,7 +4,7 @@ use super::{Allocation, Need};
 use crate::{
     mutant::{self, Mutant},
     space::{
-        format::{BLOCK_BYTES, Entry, Lineage, PhaseRecord},
+        format::{BLOCK_BYTES, Entry, HASH_BYTES, Lineage, Manifest, PhaseRecord, blocks_for},
         free::Blocks,
     },
 };
@@ -46,6 +46,23 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
+    /// The shard that `entry` leads to, whose manifest is this.
+    pub(crate) fn of(entry: Entry, manifest: &Manifest) -> Kept {
+        let own = entry.meta_at..entry.meta_at + entry.meta_bytes;
+        let mut blocks = Vec::with_capacity(2 * manifest.runs.len() + 1);
+        for run in &manifest.runs {
+            blocks.push(run.stretch());
+            // A row may lie outside this revision's metadata.
+            let row = run.hashes_at..run.hashes_at + run.blocks * HASH_BYTES as u64;
+            if row.start < own.start || row.end > own.end {
+                let first = row.start / BLOCK_BYTES;
+                blocks.push(Blocks { first, count: blocks_for(row.end) - first });
+            }
+        }
+        blocks.push(Blocks { first: own.start / BLOCK_BYTES, count: entry.meta_bytes / BLOCK_BYTES });
+        Kept { entry, blocks }
+    }
+
     pub(crate) fn key(&self) -> RevisionKey {
         RevisionKey::of(&self.entry)
     }

@@ -73,6 +73,6 @@ impl Ledger {
         slots[lower] = Referred { sequence: newest.sequence + 1, kept: &staying, catalogue };
         let need = Need { data: 0, meta: catalogue_blocks(retained.len()) };
         let room = allocate(self.portion.data_blocks(), slots, &retained, Need::ROOT);
-        room.map(drop).ok_or_else(|| self.too_small(need, &retained, 0))
+        room.map(drop).ok_or_else(|| self.too_small(need, &retained, 0, retained.len()))
     }
 }

@@ -1,11 +1,10 @@
 //! What one place sets: a file, the environment, or a program.
 
-use super::{Config, Interval, Key, PoolHeld, Signal, Start, Value, value::shortened};
+use super::{Config, Interval, Key, PoolHeld, Signal, Stage, Start, Value, value::shortened};
 use crate::{
     device::Allocate,
     error::{Error, Result},
     space::Per,
-    stage::Stage,
 };
 use std::{path::PathBuf, time::Duration};
 

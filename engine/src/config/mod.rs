@@ -14,6 +14,7 @@ mod keys;
 mod resolve;
 mod shown;
 mod signal;
+mod stage;
 mod value;
 
 pub(crate) use alike::check_alike;
@@ -24,13 +25,13 @@ pub use keys::{KEYS, Key};
 pub use resolve::{Resolved, Setting, Source};
 pub use shown::Shown;
 pub use signal::Signal;
+pub use stage::Stage;
 pub use value::Value;
 
 use crate::{
     device::Allocate,
     error::{Error, Result},
     space::Per,
-    stage::Stage,
 };
 use std::{path::PathBuf, thread, time::Duration};
 

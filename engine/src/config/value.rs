@@ -1,7 +1,7 @@
 //! Values as places give them, read for what a key takes.
 
-use super::{Interval, PoolHeld, Signal, Start};
-use crate::{device::Allocate, space::Per, stage::Stage};
+use super::{Interval, PoolHeld, Signal, Stage, Start};
+use crate::{device::Allocate, space::Per};
 use bytesize::ByteSize;
 use std::{ffi::OsStr, fmt, path::PathBuf, time::Duration};
 

@@ -1,37 +1,25 @@
-//! A directory of the file system. Aligned transfers go past the page cache (O_DIRECT) where the
-//! file system allows it; the rest, and file systems without it, go through the cache. On FUSE writes go past the
-//! kernel's cache alone: it takes them in small requests, of which each would else have to be durable before the next.
+//! A directory of the file system.
 
 use super::{
     Access, Device, File, FileSystem, LockFile, Room, Stripes,
     allocate::set_aside,
-    available, lazy,
+    available,
+    disk_file::DiskFile,
     lock::ByteLocks,
     on_demand::{OnDemand, Recent},
-    status::known,
-    stripes, within_limit,
+    stripes,
 };
 use crate::{
     error::{Error, Result},
     printable::printable_path,
 };
-use nix::{
-    fcntl::{FcntlArg, OFlag, PosixFadviseAdvice, fcntl, posix_fadvise},
-    sys::statfs::{FUSE_SUPER_MAGIC, fstatfs},
-};
 use std::{
     fs::{self, OpenOptions},
     io,
-    os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     path::{self, Path, PathBuf},
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, OnceLock},
 };
-
-/// What O_DIRECT may ask of addresses, offsets and lengths on any device in use.
-const ALIGNMENT: usize = 4096;
 
 #[derive(Debug)]
 pub struct Disk {
@@ -154,151 +142,5 @@ impl Device for Disk {
             }
             chosen => Ok(chosen),
         }
-    }
-}
-
-/// A file that is open, with a handle past the page cache where there can be one.
-#[derive(Debug)]
-pub(super) struct DiskFile {
-    cached: fs::File,
-    direct: Option<fs::File>,
-    is_on_fuse: bool,
-    is_lazy: bool,
-    cached_writes: AtomicBool,
-}
-
-impl DiskFile {
-    pub(super) fn open(path: &Path, options: &OpenOptions) -> io::Result<DiskFile> {
-        // A pipe that lies there must not hold us.
-        let cached = options.clone().custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
-        if !cached.metadata()?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
-        }
-        // The file exists by now: the second handle must not create, only go past the cache.
-        let direct = options.clone().create_new(false).custom_flags(libc::O_NOFOLLOW | libc::O_DIRECT).open(path);
-        let direct = match direct {
-            Ok(direct) => Some(direct),
-            Err(e) if refuses_direct(&e) => None,
-            // Without it the file would go through the cache, and nobody would know.
-            Err(e) => return Err(e),
-        };
-        let file_system = fstatfs(&cached).map(|found| found.filesystem_type());
-        let is_lazy = file_system
-            .is_ok_and(|of| [Some(&cached), direct.as_ref()].iter().flatten().all(|file| lazy::ask(file, of)));
-        let is_on_fuse = file_system == Ok(FUSE_SUPER_MAGIC);
-        if is_on_fuse && direct.is_some() {
-            // Good for speed alone.
-            let _ = set_direct(&cached, true);
-        }
-        Ok(DiskFile { cached, direct, is_on_fuse, is_lazy, cached_writes: AtomicBool::new(false) })
-    }
-
-    fn direct_for(&self, address: *const u8, bytes: usize, offset: u64) -> Option<&fs::File> {
-        let aligned = (address.addr() | bytes | offset as usize).is_multiple_of(ALIGNMENT);
-        self.direct.as_ref().filter(|_| aligned)
-    }
-
-    /// Has `transfer` done through the file system's cache; on FUSE past the kernel's, unless the process there refuses
-    /// that.
-    fn through_cache<T>(&self, mut transfer: impl FnMut(&fs::File) -> io::Result<T>) -> io::Result<T> {
-        match transfer(&self.cached) {
-            Err(e) if self.is_on_fuse && refuses_direct(&e) && set_direct(&self.cached, false).is_ok() => {
-                transfer(&self.cached)
-            }
-            done => done,
-        }
-    }
-}
-
-impl File for DiskFile {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        if let Some(direct) = self.direct_for(buffer.as_ptr(), buffer.len(), offset) {
-            return direct.read_at(buffer, offset);
-        }
-        // What lies in the cache may be older than the medium (another mount) or a lie (a failed sync).
-        let _ =
-            posix_fadvise(&self.cached, offset as i64, buffer.len() as i64, PosixFadviseAdvice::POSIX_FADV_DONTNEED);
-        self.through_cache(|cached| cached.read_at(buffer, offset))
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        within_limit(offset.saturating_add(bytes.len() as u64))?;
-        if !self.is_on_fuse
-            && let Some(direct) = self.direct_for(bytes.as_ptr(), bytes.len(), offset)
-        {
-            return direct.write_at(bytes, offset);
-        }
-        self.cached_writes.store(true, Ordering::Release);
-        self.through_cache(|cached| cached.write_at(bytes, offset))
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        // Each descriptor reports the write errors that came since it was opened: sync what wrote, and nothing
-        // else, for a sync may wait for all that other processes have written to the file meanwhile.
-        let direct = self.direct.as_ref().filter(|_| !self.is_on_fuse);
-        if self.cached_writes.load(Ordering::Acquire) || direct.is_none() {
-            self.cached.sync_data()?;
-        }
-        direct.map_or(Ok(()), fs::File::sync_data)?;
-        // Nobody would ever find what lies in a file without a name.
-        if known(&self.cached)?.links == 0 {
-            return Err(io::Error::new(io::ErrorKind::NotFound, "the file was removed meanwhile"));
-        }
-        Ok(())
-    }
-
-    fn bytes(&self) -> io::Result<u64> {
-        Ok(known(&self.cached)?.bytes)
-    }
-
-    fn allocated_bytes(&self) -> io::Result<u64> {
-        const UNIT: u64 = 512;
-        Ok(self.cached.metadata()?.blocks() * UNIT)
-    }
-
-    fn available_bytes(&self) -> Option<u64> {
-        available(&self.cached)
-    }
-
-    fn is_lazy(&self) -> bool {
-        self.is_lazy
-    }
-
-    fn takes_processor(&self) -> bool {
-        self.is_on_fuse
-    }
-}
-
-/// With O_DIRECT, what is written to a file on FUSE goes from the program's memory to the file system's process without
-/// a copy in the kernel between. That process was not told of it when it opened the file, and may cache what it gets.
-fn set_direct(file: &fs::File, direct: bool) -> nix::Result<()> {
-    let mut flags = OFlag::from_bits_retain(fcntl(file, FcntlArg::F_GETFL)?);
-    flags.set(OFlag::O_DIRECT, direct);
-    fcntl(file, FcntlArg::F_SETFL(flags)).map(drop)
-}
-
-fn refuses_direct(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// As a process behind FUSE may, a local file system refuses O_DIRECT for what is not aligned.
-    #[test]
-    fn what_refuses_to_be_written_past_the_cache_is_written_through_it() {
-        // Where it was built is no tmpfs, which would take it.
-        let built = std::env::current_exe().unwrap();
-        let folder = tempfile::tempdir_in(built.parent().unwrap()).unwrap();
-        let options = OpenOptions::new().read(true).write(true).create(true).truncate(true).clone();
-        let file = DiskFile { is_on_fuse: true, ..DiskFile::open(&folder.path().join("file"), &options).unwrap() };
-        set_direct(&file.cached, true).unwrap();
-        assert_eq!(file.write_at(b"odd", 1).unwrap(), 3);
-        set_direct(&file.cached, true).unwrap();
-        let mut read = [0; 3];
-        assert_eq!(file.read_at(&mut read, 1).unwrap(), 3);
-        assert_eq!(&read, b"odd");
-        file.sync().unwrap();
     }
 }

@@ -6,6 +6,7 @@
 
 mod allocate;
 mod disk;
+mod disk_file;
 mod file_system;
 mod lazy;
 mod lock;

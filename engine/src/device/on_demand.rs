@@ -3,7 +3,7 @@
 //! What must hold: a descriptor that wrote stays until it is synced, for it is the one that is told what became of
 //! its writes; and a file that is to stay open is never opened again.
 
-use super::{Access, File, disk::DiskFile};
+use super::{Access, File, disk_file::DiskFile};
 use std::{
     collections::VecDeque,
     fs::OpenOptions,

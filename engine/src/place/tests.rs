@@ -1,9 +1,5 @@
 //! One staged shard that goes to two spaces, each on a device in memory that fails as real ones do.
 
-#[path = "../../tests/support/faulty/mod.rs"]
-#[allow(dead_code, unused_imports, reason = "a part of it")]
-mod faulty;
-
 use super::*;
 use crate::{
     capture::{Contents, Size},
@@ -20,8 +16,8 @@ use crate::{
         },
         layouts,
     },
+    support::faulty::{Failure, Faulty, Gate, Medium, View},
 };
-use faulty::{Failure, Faulty, Gate, Medium, View};
 use std::{
     sync::{Arc, Mutex},
     thread,

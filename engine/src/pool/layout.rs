@@ -16,7 +16,10 @@ use std::{
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 const MAGIC: [u8; 8] = *b"MSTYPOOL";
-const VERSION: u32 = 2;
+/// Of the pool and of the records beside it: what another version has staged is left to that.
+const VERSION: u32 = 3;
+/// A number beyond it is damage.
+const VERSIONS_MAX: u32 = 1 << 10;
 /// A chunk's word has sixteen bits for it.
 pub(super) const MEMBERS_MAX: u32 = 1 << 16;
 const CONTROL_AT: usize = BLOCK_BYTES as usize;
@@ -148,6 +151,17 @@ impl Constants {
         Ok(constants)
     }
 
+    /// Whether the file is a pool that another version of Mainstay made, and not one of this version's that is damaged
+    /// there.
+    pub(super) fn are_of_another_version(file: &File) -> bool {
+        let mut bytes = [0; size_of::<Constants>()];
+        let read = file.read_exact_at(&mut bytes, 0).ok().and_then(|()| Constants::read_from_bytes(&bytes).ok());
+        let is_damaged = |found: Constants| Constants { version: VERSION, ..found }.sum() == found.checksum;
+        read.is_some_and(|found| {
+            found.magic == MAGIC && found.version != VERSION && found.version <= VERSIONS_MAX && !is_damaged(found)
+        })
+    }
+
     /// Reads and checks them; the reason if they cannot be believed.
     pub(super) fn read(file: &File, id: [u8; 16]) -> std::result::Result<Constants, String> {
         let mut bytes = [0; size_of::<Constants>()];
@@ -157,7 +171,11 @@ impl Constants {
             return Err("it does not begin as a pool".to_owned());
         }
         if found.version != VERSION {
-            return Err(format!("it was made by another version of Mainstay (version {})", found.version));
+            return Err(format!(
+                "it was made by another version of Mainstay (version {}), whose `mainstay salvage` completes what is staged \
+                 in it",
+                found.version
+            ));
         }
         if found.checksum != found.sum() {
             return Err("the checksum of its header does not match".to_owned());

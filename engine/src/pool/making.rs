@@ -50,16 +50,32 @@ impl Pool {
     }
 }
 
+/// How long one who waits has waited for the maker that it found. Each maker gets its time.
+#[derive(Debug, Default)]
+struct Patience {
+    maker: u64,
+    time_outs: u32,
+}
+
+impl Patience {
+    fn meets(&mut self, maker: u64) {
+        if self.maker != maker {
+            *self = Patience { maker, time_outs: 0 };
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.time_outs >= TIME_OUTS_MAX
+    }
+}
+
 impl Shared {
     fn make_once(&self, aim: Aim) -> Result<()> {
         let control = self.control();
-        let (mut waited, mut time_outs, mut before) = (false, 0, None);
+        let (mut waited, mut patience) = (false, Patience::default());
         loop {
             let found = control.making.load(Ordering::Acquire);
-            // Each maker gets its time.
-            if before.replace(found) != Some(found) {
-                time_outs = 0;
-            }
+            patience.meets(found);
             // The words alone are not believed: without its memory a copy would end the program.
             let made = self.made();
             match found {
@@ -72,12 +88,12 @@ impl Shared {
                 FAILED if waited && made < aim.least => {
                     return Err(file::refused(self.path(), "another rank could not make it"));
                 }
-                _ if time_outs < TIME_OUTS_MAX && self.maker(found).is_some_and(|maker| self.is_another(maker)) => {
+                _ if !patience.is_over() && self.maker(found).is_some_and(|maker| self.is_another(maker)) => {
                     waited = true;
                     let changed = || (control.making.load(Ordering::SeqCst) != found).then_some(());
                     // After a time-out the maker may have died.
                     if control.made.wait(changed) == Waited::TimedOut {
-                        time_outs += 1;
+                        patience.time_outs += 1;
                     }
                 }
                 _ => {
@@ -174,6 +190,8 @@ impl Shared {
             self.map.collapse(at as usize, bytes as usize);
             file::give_memory(self.file(), self.path(), at, bytes)
         });
+        #[cfg(test)]
+        let made = made.and_then(|()| self.sizes.fails.lock().unwrap().map_or(Ok(()), |fails| Err(fails(self))));
         made.inspect_err(|_| {
             // Not from under one who took over, nor what somebody holds still since it was made smaller.
             if self.control().making.load(Ordering::SeqCst) == self.mine() {
@@ -200,13 +218,15 @@ impl Shared {
         // As small already, it may have memory still of chunks that somebody had then.
         if to <= self.made() {
             self.control().made_bytes.store(to, Ordering::SeqCst);
-            self.take_free_memory_back(to);
+            if self.keeps_memory() {
+                self.take_free_memory_back(to);
+            }
         }
         self.end_making(MADE);
     }
 
     /// Of chunks from `from` on, whoever made them.
-    fn take_free_memory_back(&self, from: u64) {
+    pub(super) fn take_free_memory_back(&self, from: u64) {
         let first = from.div_ceil(self.chunk_bytes()) as usize;
         let mine = Word { state: State::Filling, member: self.member_bits(), tag: 0 }.bits();
         for (index, entry) in self.chunk_entries().iter().enumerate().skip(first) {
@@ -235,6 +255,12 @@ impl Shared {
     /// What the file has been given.
     fn memory(&self) -> u64 {
         self.file().metadata().map_or(0, |found| found.blocks().saturating_mul(512))
+    }
+
+    /// That of the chunks, more or less, where only those in use have any.
+    pub(super) fn memory_in_use(&self) -> u64 {
+        let made = self.made();
+        self.memory().saturating_sub(self.constants.memory_bytes(made) - made)
     }
 
     /// How far the chunks have their memory: as the pool's word says, if the file has been given so much.
@@ -274,5 +300,22 @@ impl Shared {
 
     pub(super) fn take_chunk_memory_back(&self, index: u32) {
         file::take_memory_back(self.file(), self.chunk_at(index), self.chunk_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_maker_gets_its_time() {
+        let mut patience = Patience::default();
+        let mut wait_for = |maker| {
+            patience.meets(maker);
+            patience.time_outs += 1;
+            patience.is_over()
+        };
+        assert_eq!((0..2 * TIME_OUTS_MAX).filter(|round| wait_for(MAKERS + u64::from(round % 2))).count(), 0);
+        assert_eq!((1..).find(|_| wait_for(MAKERS)), Some(TIME_OUTS_MAX));
     }
 }

@@ -39,7 +39,9 @@ pub(crate) use record::{Record, ShardRecord};
 pub(crate) use record_layout::TARGETS_MAX;
 pub(crate) use room::ceiling;
 pub use room::{PoolBound, pool_limit};
-pub(crate) use salvage::{Dead, is_refused, is_removable, list, path, remove, sealed_of};
+pub(crate) use salvage::{
+    Dead, has_unreadable, is_of_another_version, is_refused, is_removable, list, path, remove, sealed_of, space_of,
+};
 pub(crate) use sealed::{Contents, Owed, Sealed, SealedSegment};
 pub(crate) use space_note::SpaceNote;
 pub(crate) use staged::LostRecord;

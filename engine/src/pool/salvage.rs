@@ -63,6 +63,10 @@ impl Dead {
         &self.directory
     }
 
+    pub(crate) fn path(&self) -> PathBuf {
+        path(&self.directory, self.id())
+    }
+
     /// The space of its job, if it is noted.
     pub(crate) fn space(&self) -> Option<SpaceNote> {
         SpaceNote::read(self.locks.file())
@@ -81,6 +85,17 @@ pub(crate) fn path(directory: &Path, id: [u8; 16]) -> PathBuf {
 /// Whether a pool, or a record, is one that somebody else could have made, or can get at.
 pub(crate) fn is_refused(path: &Path) -> bool {
     matches!(file::open(path), Err(Error::PoolRefused { .. }))
+}
+
+/// Whether another version of Mainstay made the pool `id`: what is in it, that build can complete.
+pub(crate) fn is_of_another_version(directory: &Path, id: [u8; 16]) -> bool {
+    let found = file::open(&file::path_of(directory, id, None)).ok().flatten();
+    found.is_some_and(|found| Constants::are_of_another_version(&found))
+}
+
+/// The space of the job whose pool it is, if that is noted, whether the pool can be used or not.
+pub(crate) fn space_of(directory: &Path, id: [u8; 16]) -> Option<SpaceNote> {
+    SpaceNote::read(&file::open(&file::path_of(directory, id, None)).ok()??)
 }
 
 /// All pools of this user's in `directory`; none if it is not there.
@@ -134,6 +149,12 @@ pub(crate) fn remove(directory: &Path, id: [u8; 16]) -> Result<bool> {
 pub(crate) fn sealed_of(directory: &Path, id: [u8; 16]) -> Result<Vec<Sealed>> {
     let records = records_of(directory, id)?.into_iter();
     Ok(records.filter_map(|rank| Sealed::open(directory, id, rank).ok().flatten()).collect())
+}
+
+/// Whether a record beside the pool `id` cannot be read, so that it may hold anything.
+pub(crate) fn has_unreadable(directory: &Path, id: [u8; 16]) -> bool {
+    let is_unreadable = |rank: &u32| Sealed::open(directory, id, *rank).is_err();
+    records_of(directory, id).is_ok_and(|records| records.iter().any(is_unreadable))
 }
 
 /// Ranks whose records lie beside the pool `id`.

@@ -5,7 +5,9 @@
 //! the all-reduce at t1, when nobody has a chunk of this job, so that all members have the same.
 
 use super::{Pool, PoolBound, Shared, layout::Constants, map::HUGE_PAGE, room::Room};
-use crate::space::format::BLOCK_BYTES;
+#[cfg(test)]
+use crate::error::Error;
+use crate::{error::Result, space::format::BLOCK_BYTES};
 use std::{
     sync::{
         Mutex, PoisonError,
@@ -31,6 +33,9 @@ pub(super) struct Sizes {
     /// What is free, as a test has it.
     #[cfg(test)]
     pub(super) room: Mutex<Option<Room>>,
+    /// What making memory comes to, as a test has it.
+    #[cfg(test)]
+    pub(super) fails: Mutex<Option<fn(&Shared) -> Error>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -60,6 +65,8 @@ impl Sizes {
             looked: Mutex::new(None),
             #[cfg(test)]
             room: Mutex::new(None),
+            #[cfg(test)]
+            fails: Mutex::new(None),
         }
     }
 }
@@ -98,7 +105,12 @@ impl Pool {
         if !shared.constants.grows() {
             return [0, !u64::MAX];
         }
-        let room = shared.limit(shared.needed(), Duration::MAX).0.max(shared.open_bytes());
+        // Memory that was made is there; what is made only when it is used may be others' by now.
+        let (age_max, there) = match shared.keeps_memory() {
+            true => (Duration::MAX, shared.open_bytes()),
+            false => (Duration::ZERO, 0),
+        };
+        let room = shared.limit(shared.needed(), age_max).0.max(there);
         let largest = room / (2 * u64::from(shared.constants.members));
         [shared.member_entry().wanted_bytes.load(Ordering::SeqCst), !largest]
     }
@@ -114,6 +126,20 @@ impl Pool {
         let suits = (shard / 2).min(!room).max(BLOCK_BYTES);
         let chunk = (1 << suits.ilog2()).clamp(constants.chunk_bytes, constants.chunk_bytes_max);
         shared.sizes.chunk_bytes.store(chunk, Ordering::Release);
+    }
+
+    /// At t1, when all members have said what they want, and before they take chunks: as `prepare`; and one that has memory
+    /// only for chunks in use opens no more of them than what is free now has room for.
+    pub(crate) fn fit(&self) -> Result<()> {
+        let shared = &*self.shared;
+        if shared.constants.grows() && !shared.keeps_memory() {
+            let (made, least) = (shared.made(), shared.aim(LOOK_AGAIN).least);
+            let to = shared.rounded(shared.limit(shared.needed(), LOOK_AGAIN).0.max(least));
+            if to < made {
+                shared.shrink(to);
+            }
+        }
+        self.prepare()
     }
 
     /// How large it is, and why not larger.
@@ -222,7 +248,7 @@ impl Shared {
         {
             return look.limit;
         }
-        let held = if self.keeps_memory() { self.made() } else { 0 };
+        let held = if self.keeps_memory() { self.made() } else { self.memory_in_use() };
         let limit = self.room().limit(held);
         let look = Look { at: Instant::now(), needed, limit };
         *self.sizes.looked.lock().unwrap_or_else(PoisonError::into_inner) = Some(look);

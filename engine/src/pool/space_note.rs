@@ -1,10 +1,15 @@
-//! Whose a pool is: the space of the job, noted in the pool's first block when a shard is sealed first. A record that is
+//! Whose a pool is: the space of the job, noted in the pool's first block when the space is opened, and with each shard
+//! that is sealed. A record that is
 //! gone or damaged tells of it no more.
 
-use super::{Shared, file, plan::SealedTarget};
+use super::{
+    Pool, Shared, file,
+    plan::{SealedPlan, SealedTarget},
+};
 use crate::{
+    device::Device,
     error::Result,
-    space::format::{BLOCK_BYTES, HASH_BYTES, Hash, hash},
+    space::format::{BLOCK_BYTES, HASH_BYTES, Hash, Lineage, hash},
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -23,6 +28,8 @@ const HEAD: usize = 4 + HASH_BYTES;
 pub(crate) struct SpaceNote {
     space: Vec<u8>,
     pub(crate) file_system: u64,
+    /// Under which the job writes.
+    pub(crate) lineage: Lineage,
 }
 
 impl SpaceNote {
@@ -41,11 +48,27 @@ impl SpaceNote {
     }
 }
 
+impl Pool {
+    /// Notes whose it is, before anything is staged.
+    pub(crate) fn note_space(&self, device: &dyn Device, lineage: Lineage) -> Result<()> {
+        let space = device.directory().as_os_str().as_bytes().to_vec();
+        self.shared.note(&SpaceNote { space, file_system: device.device_number(), lineage })
+    }
+}
+
 impl Shared {
+    /// Of several spaces the nearest.
+    pub(super) fn note_space_of(&self, plan: &SealedPlan) -> Result<()> {
+        let note = |target: &SealedTarget| {
+            let (space, file_system) = (target.space.clone(), target.file_system);
+            self.note(&SpaceNote { space, file_system, lineage: plan.key.lineage })
+        };
+        plan.targets.first().map_or(Ok(()), note)
+    }
+
     /// All members note the same. A path that is too long for it is not noted.
-    pub(super) fn note_space(&self, target: &SealedTarget) -> Result<()> {
-        let note = SpaceNote { space: target.space.clone(), file_system: target.file_system };
-        let Ok(note) = postcard::to_stdvec(&note) else { return Ok(()) };
+    fn note(&self, note: &SpaceNote) -> Result<()> {
+        let Ok(note) = postcard::to_stdvec(note) else { return Ok(()) };
         if note.len() + HEAD > (BLOCK_BYTES - NOTE_AT) as usize {
             return Ok(());
         }

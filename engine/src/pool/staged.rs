@@ -27,9 +27,9 @@ pub(crate) struct Staged {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LostRecord {
     /// The revision that was sealed last.
-    number: u64,
+    pub(crate) number: u64,
     /// `None` of a record that is gone.
-    rank: Option<u32>,
+    pub(crate) rank: Option<u32>,
     /// Of the record, or of the pool.
     pub(crate) path: PathBuf,
     pub(crate) why: String,

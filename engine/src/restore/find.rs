@@ -2,7 +2,7 @@
 //! to count−1. A minimum over the ranks' newest would not do: ranks may have kept different ones.
 
 use crate::{
-    commit::{Complete, RevisionKey},
+    commit::{Complete, Ledger, RevisionKey},
     error::{Error, Result},
     mutant::{self, Mutant},
     space::format::{Entry, Lineage},
@@ -66,6 +66,18 @@ impl Found {
     /// What a hold may name: what is out of sight is there all the same.
     pub(crate) fn holdable(&self) -> Vec<Complete> {
         self.complete.iter().copied().chain(self.unseen.iter().map(|unseen| unseen.whole)).collect()
+    }
+}
+
+impl Sight {
+    /// What the ledger of a portion leads to.
+    pub(crate) fn add(&mut self, ledger: &Ledger) {
+        let portion = ledger.portion();
+        self.portions.push((portion.layout_id(), portion.rank()));
+        for kept in ledger.found() {
+            self.lineages.push(kept.entry.lineage);
+            self.shards.push(Seen::of(&kept.entry, portion.layout_id()));
+        }
     }
 }
 

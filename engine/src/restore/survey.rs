@@ -137,15 +137,17 @@ impl SpaceSurvey {
 
 impl SpaceSurvey {
     /// Says what each hold is worth. Of what jobs answered that of the newest `lineage` counts while it is at work; and that
-    /// there is no room, by which the next job goes too.
+    /// there is no room, by which the next job goes too where it saves to the layout that the revision lies in.
     fn judge(&mut self, read: &[HoldsRead], lineage: Option<Lineage>) {
         let (now, at_work) = (unix_ns(), self.is_at_work());
+        let newest = self.layouts.last().map(|layout| layout.header.layout_id);
         for file in read {
             let is_of_job = file.answers.as_ref().is_some_and(|answers| Some(answers.lineage) == lineage && at_work);
             for (_, hold) in file.holds() {
                 let key = RevisionKey::new(hold.lineage, hold.number);
                 let answer = file.answers.as_ref().and_then(|answers| answers.to(&hold.id));
-                let answer = answer.filter(|answer| is_of_job || *answer == Answer::NoRoom);
+                let takes_room = || self.complete(key).is_some_and(|revision| Some(revision.layout) == newest);
+                let answer = answer.filter(|answer| is_of_job || (*answer == Answer::NoRoom && takes_room()));
                 let state = HoldState::of(hold, now, self.complete(key), at_work, answer);
                 self.holds.push(HoldSurvey { hold: hold.clone(), state });
             }

@@ -3,7 +3,7 @@
 
 use crate::{
     commit::{Ledger, Need, RevisionKey},
-    space::format::{BLOCK_BYTES, Hash},
+    space::format::{BLOCK_BYTES, Hash, Lineage},
 };
 
 /// A row of the table. Offsets are those of the file.
@@ -13,6 +13,10 @@ pub struct PortionSurvey {
     /// Id of the layout.
     pub layout: [u8; 16],
     pub rank: u32,
+    /// That its newest root was written under.
+    pub lineage: Lineage,
+    /// The job that had it last ended in order.
+    pub clean: bool,
     pub offset_start: u64,
     pub offset_end: u64,
     /// Where the data of a next shard as large as the last one begins; `None`: there is no room for it.
@@ -39,6 +43,8 @@ impl PortionSurvey {
             file: file.to_owned(),
             layout: portion.layout_id(),
             rank: place.rank,
+            lineage: ledger.position().1,
+            clean: ledger.is_clean(),
             offset_start: place.at,
             offset_end: place.at + place.bytes,
             offset_next: next(ledger).map(|at| place.at + at),

@@ -60,6 +60,9 @@ pub(crate) fn at_opening(device: &dyn Device, directory: &Path, locked: bool) ->
             }
             // Records without their pool, and a pool that is damaged, can be completed by nobody.
             Ok(None) => Ok(unusable(device, directory, found.id, "its pool is gone", &mut left.lost)),
+            Err(error @ Error::PoolRefused { .. }) if locked && may_be_mended(directory, found.id) => {
+                left_to_mend(device, directory, found.id, error, &mut left.lost)
+            }
             Err(error @ Error::PoolRefused { .. }) => {
                 Ok(unusable(device, directory, found.id, &error.to_string(), &mut left.lost))
             }
@@ -108,6 +111,42 @@ impl Left {
     }
 }
 
+/// Whether a pool that is refused could be used another time: once its mode is mended, or by the build that made it.
+fn may_be_mended(directory: &Path, id: [u8; 16]) -> bool {
+    pool::is_refused(&pool::path(directory, id)) || pool::is_of_another_version(directory, id)
+}
+
+/// What becomes of such a pool: it is left. An error if something of this space waits in it, or may.
+fn left_to_mend(
+    device: &dyn Device,
+    directory: &Path,
+    id: [u8; 16],
+    error: Error,
+    lost: &mut Vec<String>,
+) -> Result<Fate> {
+    let Error::PoolRefused { why, .. } = &error else { return Err(error) };
+    let sealed = pool::sealed_of(directory, id)?;
+    if let Some(ours) =
+        sealed.iter().flat_map(Sealed::owed).find(|owed| is_ours(device, *owed) && is_open(device, *owed))
+    {
+        let why = to_mend(&pool::path(directory, id), why).unwrap_or_else(|| why.clone());
+        return Err(not_completed(device, ours, error.kind(), format!("its pool: {why}")));
+    }
+    // What a record holds that this build cannot read, only the pool tells whose it is.
+    if pool::has_unreadable(directory, id) {
+        let is_noted = pool::space_of(directory, id).is_some_and(|note| is_same(&device.directory(), note.space()));
+        return if is_noted { Err(error) } else { Ok(Fate::Stays) };
+    }
+    Ok(unusable(device, directory, id, &error.to_string(), lost))
+}
+
+/// What is to be done about a pool or a record at `path` that is refused for `why`, and can be used once that is mended;
+/// `None` of what is damaged.
+pub(crate) fn to_mend(path: &Path, why: &str) -> Option<String> {
+    let mend = "so that another user may have changed it; mend that (a mode by chmod 600) if nobody has";
+    pool::is_refused(path).then(|| format!("{why}, {mend}"))
+}
+
 /// Of a pool that cannot be used: `why`. Removed where nobody need be told.
 fn unusable(device: &dyn Device, directory: &Path, id: [u8; 16], why: &str, lost: &mut Vec<String>) -> Fate {
     let sealed = pool::sealed_of(directory, id).unwrap_or_default();
@@ -153,6 +192,11 @@ fn settle(device: &dyn Device, dead: &Dead, locked: bool, lost: &mut Vec<String>
         // Whose it was, another shard in the pool tells, or what the pool notes.
         let is_its = |note: &SpaceNote| is_same(&device.directory(), note.space());
         if dead.space().as_ref().is_some_and(is_its) || any_is_ours(device, &staged.sealed) {
+            if let Some(waits) =
+                staged.lost.iter().filter(|_| locked).find_map(|lost| record_to_mend(device, dead, lost))
+            {
+                return Err(waits);
+            }
             lost.extend(staged.lost.iter().map(LostRecord::to_string));
         } else {
             let may_be = |note: SpaceNote| note.space().exists() || !is_mounted(note.space(), note.file_system);
@@ -169,6 +213,19 @@ fn settle(device: &dyn Device, dead: &Dead, locked: bool, lost: &mut Vec<String>
             Err(not_completed(device, owed, error.kind(), error))
         }
     }
+}
+
+/// Of a record that can be read once its mode is mended: why the start waits for that.
+fn record_to_mend(device: &dyn Device, dead: &Dead, lost: &LostRecord) -> Option<Error> {
+    let cause = format!("its record {}: {}", printable_path(&lost.path), to_mend(&lost.path, &lost.why)?);
+    Some(Error::NotCompleted {
+        path: device.path(),
+        revision: lost.number,
+        shard: lost.rank?,
+        pool: printable_path(&dead.path()),
+        kind: ErrorKind::Damaged,
+        cause,
+    })
 }
 
 fn not_completed(device: &dyn Device, owed: Owed<'_>, kind: ErrorKind, cause: impl ToString) -> Error {
@@ -195,7 +252,7 @@ pub(crate) fn is_ours(device: &dyn Device, owed: Owed<'_>) -> bool {
 }
 
 /// Whether both are paths of one directory: it may be mounted twice.
-fn is_same(one: &Path, other: &Path) -> bool {
+pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
     let identity = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
     one == other || identity(one).is_some_and(|one| identity(other) == Some(one))
 }

@@ -6,14 +6,16 @@
 
 use super::{
     entry::{Call, Entry},
-    flaws::{Attempted, Flaws},
+    flaws::Attempted,
     inner::Inner,
+    level::Level,
+    restore::pour_together,
 };
 use crate::{
     capture::Region,
     commit::Complete,
     error::{Error, Result, named},
-    group::{agree, gather},
+    group::{Group, agree, gather},
     restore::{Found, Targets},
     space::format::{Item, Manifest},
 };
@@ -37,14 +39,14 @@ impl Inner {
             // SAFETY: taken out below, and a checkpoint only reads it.
             #[allow(unsafe_code)]
             let region = unsafe { Region::new(name, bytes.as_ptr().cast_mut(), bytes.len() as u64) };
-            self.regions.add(region?)
+            self.program.regions.add(region?)
         });
         let is_in = added.is_ok();
         let begun = self.begin(Call::Put, 0, added);
         let staged = begun.as_ref().map_or(Ok(0), |_| self.finish(Ok(())));
         if is_in {
             // At t2 nothing refers to the memory any more.
-            self.regions.remove(name)?;
+            self.program.regions.remove(name)?;
         }
         // What began, began on all ranks: where it failed the others may have got further, and wait for this one.
         begun?;
@@ -54,60 +56,51 @@ impl Inner {
 
     pub(super) fn get(&mut self, revision: Option<u64>, name: &str, into: Result<&mut [u8]>) -> Result<Option<Got>> {
         let (entry, found, into) = self.look(Call::Get, revision, into)?;
-        let mut skipped = Flaws::found([found.damage, found.torn].concat());
-        for (index, candidate) in found.complete.iter().enumerate() {
-            match self.get_one(&entry, candidate, name, into)? {
-                Ok(bytes) => {
-                    if revision.is_none() && !skipped.is_unread() {
-                        // What was damaged is not worth keeping; what was read whole is.
-                        self.complete = found.complete[index..].to_vec();
-                        self.complete.truncate(self.config.keep as usize);
-                    }
-                    let skipped = skipped.into_what();
-                    return Ok(Some(Got { revision: candidate.key.number, bytes, skipped }));
-                }
-                Err(flaws) => skipped.pass_over(candidate.key.number, flaws),
-            }
+        let (group, level) = (self.epoch.group.with(&entry), self.levels.nearest_mut());
+        let (came, skipped) = level.newest(&found, |candidate| level.get_one(group, candidate, name, into))?;
+        let Some((index, bytes)) = came else { return Ok(None) };
+        if revision.is_none() && !skipped.is_unread() {
+            // What was damaged is not worth keeping; what was read whole is.
+            level.go_back_to(&found.complete[index..]);
         }
-        if found.complete.is_empty() { Ok(None) } else { Err(self.nothing_left(skipped)) }
+        let revision = found.complete[index].key.number;
+        Ok(Some(Got { revision, bytes, skipped: skipped.into_what() }))
     }
 
     pub(super) fn get_bytes(&mut self, revision: Option<u64>, name: &str, ready: Result<()>) -> Result<Option<u64>> {
         let (entry, found, ()) = self.look(Call::GetBytes, revision, ready)?;
-        let mut skipped = Flaws::found([found.damage, found.torn].concat());
-        for candidate in &found.complete {
-            self.check_ranks(candidate)?;
-            let (portion, manifest) = self.read_shard(&entry, candidate)?;
+        let (group, level) = (self.epoch.group.with(&entry), self.levels.nearest());
+        let (came, _) = level.newest(&found, |candidate| {
+            level.check_ranks(group, candidate)?;
+            let (portion, manifest) = level.read_shard(group, candidate)?;
             let bytes = match &manifest {
                 Ok(manifest) => item_of(manifest, name, candidate).map(|item| item.bytes),
                 Err(_) => Ok(0),
             };
-            let bytes = agree(self.group.with(&entry), bytes)?;
-            match self.pour_together(&entry, &portion, &manifest, None)? {
-                Ok(()) => return Ok(Some(bytes)),
-                Err(flaws) => skipped.add(flaws),
-            }
-        }
-        if found.complete.is_empty() { Ok(None) } else { Err(self.nothing_left(skipped)) }
+            let bytes = agree(group, bytes)?;
+            Ok(pour_together(group, &portion, &manifest, None)?.map(|()| bytes))
+        })?;
+        Ok(came.map(|(_, bytes)| bytes))
     }
 
     /// What can be read: `revision`, or any if none was asked for. Collective.
     fn look<T>(&mut self, call: Call, revision: Option<u64>, ready: Result<T>) -> Result<(Entry, Found, T)> {
         let (entry, ready) = self.enter_if(call, ready)?;
-        let asked = gather(self.group.with(&entry), &revision)?;
+        let (group, level) = (self.epoch.group.with(&entry), self.levels.nearest());
+        let asked = gather(group, &revision)?;
         if let Some(rank) = asked.iter().position(|other| *other != asked[0]) {
             let [first, other] =
                 [asked[0], asked[rank]].map(|asked| asked.map_or("the newest".into(), |r| r.to_string()));
             let why = format!("rank {rank} asks for {other} and rank 0 for {first}; all ranks read the same one");
             return Err(Error::argument("revision", why));
         }
-        let mut found = self.find_complete(&entry)?;
+        let mut found = level.find_complete(group)?;
         if let Some(revision) = revision {
             let there: Vec<u64> = found.complete.iter().map(|complete| complete.key.number).collect();
             found.complete.retain(|complete| complete.key.number == revision);
             if found.complete.is_empty() {
                 return Err(Error::RevisionMissing {
-                    path: self.device.path(),
+                    path: level.device.path(),
                     why: self.why_missing(revision, &there),
                 });
             }
@@ -118,10 +111,10 @@ impl Inner {
     fn why_missing(&self, revision: u64, there: &[u64]) -> String {
         let why = if revision == 0 {
             "is none, numbers begin at 1".to_owned()
-        } else if revision >= self.next_number {
+        } else if revision >= self.epoch.next_number {
             "has not been written yet".to_owned()
         } else {
-            format!("is gone, as keep is {}, or was never complete", self.config.keep)
+            format!("is gone, as keep is {}, or was never complete", self.levels.nearest().keep())
         };
         let mut numbers: Vec<String> = there.iter().rev().take(REVISIONS_MAX).map(u64::to_string).collect();
         if there.len() > REVISIONS_MAX {
@@ -130,10 +123,12 @@ impl Inner {
         let numbers = if numbers.is_empty() { "none yet".to_owned() } else { numbers.join(", ") };
         format!("revision {revision} {why}; there are: {numbers}")
     }
+}
 
+impl Level {
     /// The same on all ranks.
-    fn check_ranks(&self, candidate: &Complete) -> Result<()> {
-        let (saved, now, revision) = (candidate.shards, self.group.size() as u32, candidate.key.number);
+    fn check_ranks(&self, group: &dyn Group, candidate: &Complete) -> Result<()> {
+        let (saved, now, revision) = (candidate.shards, group.size() as u32, candidate.key.number);
         if saved == now {
             return Ok(());
         }
@@ -143,16 +138,16 @@ impl Inner {
     }
 
     /// How many bytes this rank's part of `candidate` has, once `into` holds them.
-    fn get_one(&self, entry: &Entry, candidate: &Complete, name: &str, into: &mut [u8]) -> Result<Attempted<u64>> {
-        self.check_ranks(candidate)?;
-        let (portion, manifest) = self.read_shard(entry, candidate)?;
+    fn get_one(&self, group: &dyn Group, candidate: &Complete, name: &str, into: &mut [u8]) -> Result<Attempted<u64>> {
+        self.check_ranks(group, candidate)?;
+        let (portion, manifest) = self.read_shard(group, candidate)?;
         let room = match &manifest {
             Ok(manifest) => room_for(manifest, name, candidate, into).map(Some),
             Err(_) => Ok(None),
         };
-        let room = agree(self.group.with(entry), room)?;
+        let room = agree(group, room)?;
         let targets = room.as_ref().map(|(item, region)| Targets::of(item, region));
-        let poured = self.pour_together(entry, &portion, &manifest, targets.as_ref())?;
+        let poured = pour_together(group, &portion, &manifest, targets.as_ref())?;
         Ok(poured.map(|()| room.map_or(0, |(item, _)| item.bytes)))
     }
 }

@@ -1,21 +1,23 @@
 //! One checkpoint, from t1 to t2. What is left until t3 is the I/O threads'.
 
 use super::{
+    agreement::{Agreement, Alike},
     due::same_steps,
     entry::{Call, Entry},
+    holds::Asked,
     inner::Inner,
+    reading::Reading,
     settle::Attempt,
 };
 use crate::{
     capture::Size,
     clock::unix_ns,
-    commit::{Allocation, Complete, RevisionKey},
+    commit::{Allocation, Complete},
     error::{Error, Result},
     group::agree,
-    place::{Intent, Shard, Target},
-    salvage::complete_dead,
+    place::Intent,
     space::format::PhaseRecord,
-    stage::{Hands, PoolInMaking, Staging, Way},
+    stage::{Staging, Way},
 };
 use std::time::Instant;
 
@@ -23,7 +25,7 @@ use std::time::Instant;
 pub(super) struct Begun {
     number: u64,
     /// Or why nothing of it can be saved here.
-    staging: Result<Staging>,
+    pub(super) staging: Result<Staging>,
 }
 
 impl Begun {
@@ -42,98 +44,109 @@ impl Inner {
         let started = Instant::now();
         let t1_unix_ns = unix_ns();
         let arrival = self.arrive(call)?;
-        let before = self.saving.as_ref().and_then(Attempt::key);
-        let (outputs, outputs_told) = match self.outputs.mark() {
+        let Inner { program, means, epoch, levels } = self;
+        let level = levels.nearest_mut();
+        let before = level.saving.as_ref().and_then(Attempt::key);
+        let (outputs, outputs_told) = match program.outputs.mark() {
             Ok(marked) => (marked, Ok(())),
             Err(error) => (Vec::new(), Err(error)),
         };
-        let looked = self.regions.look();
-        let size = Size::new(self.regions.all(), announced, self.policy.small_below, self.notes.all(), &outputs);
+        let looked = program.regions.look();
+        let size = Size::new(program.regions.all(), announced, means.policy.small_below, program.notes.all(), &outputs);
         // Holds if the other ranks' parts are durable too, as the all-reduce will tell.
-        let complete = self.complete_with(before);
+        let complete = level.complete_with(before, epoch.group.size());
         let ready = ready.and(outputs_told).and(looked);
         let read = self.check_read(call);
         let room = if read.is_ok() { self.find_room(&size, &complete) } else { Ok(None) };
-        let holds = self.changed_holds();
+        let holds = self.levels.nearest_mut().changed_holds(&self.epoch);
 
         let asked = Instant::now();
-        let anything = !size.is_empty();
-        let no_layout = matches!(room, Ok(None));
-        let [a, b, c, d, e] = [ready.is_err(), room.is_err(), no_layout, anything, holds.is_some()].map(u64::from);
-        let [highest, lowest] = self.due.steps();
-        let [shard, chunk] = self.chunk_facts();
-        let (entry, told) = self.enter(arrival, [a, b, c, d, e, highest, lowest, shard, chunk])?;
-        let [facts @ .., highest, lowest, shard, chunk] = told.facts;
+        let mine = Agreement {
+            step: Alike::of(self.program.due.step),
+            not_ready: ready.is_err().into(),
+            no_room: room.is_err().into(),
+            no_layout: matches!(room, Ok(None)).into(),
+            anything: (!size.is_empty()).into(),
+            holds_changed: holds.is_some().into(),
+            chunk: self.means.chunk_facts(),
+            ..Agreement::default()
+        };
+        let (entry, told) = self.enter(arrival, mine)?;
+        let all = told.all;
         let communication = asked.elapsed();
-        self.forget_reading();
-        let [not_ready, no_room, no_layout, anything, holds_changed] = facts.map(|fact| fact != 0);
-        told.previous(self.group.with(&entry))?;
-        same_steps([highest, lowest])?;
-        if not_ready {
-            return agree(self.group.with(&entry), ready.map(|()| 0));
+        self.program.reading = Reading::Over;
+        told.previous(self.epoch.group.with(&entry))?;
+        same_steps(all.step)?;
+        if all.not_ready.is_set() {
+            return agree(self.epoch.group.with(&entry), ready.map(|()| 0));
         }
         read?;
-        let (room, no_room) = if holds_changed { self.renew_holds(&entry, holds, &size)? } else { (room, no_room) };
-        if !anything {
+        let (room, no_room) = if all.holds_changed.is_set() {
+            self.renew_holds(&entry, holds, &size)?
+        } else {
+            (room, all.no_room.is_set())
+        };
+        if !all.anything.is_set() {
             // A layout made for nothing would have no room for what comes later.
             let why = "no rank protects anything, or has announced bytes to begin; protect regions first, or give begin \
                        the bytes that will be written";
             return Err(Error::argument("checkpoint", why));
         }
-        if no_room && !self.leaves_layout() {
-            return agree(self.group.with(&entry), room.map(|_| 0));
+        let (group, level) = (self.epoch.group.with(&entry), self.levels.nearest_mut());
+        if no_room && !level.leaves_layout() {
+            return agree(group, room.map(|_| 0));
         }
         let allocation = if no_room {
-            self.leave_layout(&entry, room)?;
+            level.leave_layout(&self.epoch, &entry, room)?;
             self.make_room(&entry, &size)?
-        } else if no_layout {
+        } else if all.no_layout.is_set() {
             self.make_room(&entry, &size)?
         } else {
             room?.ok_or_else(lost_layout)?
         };
-        self.has_other_boxes = false;
-        if self.layouts.len() > 1 {
-            self.drop_old_layouts();
-        }
+        let level = self.levels.nearest_mut();
+        level.has_other_boxes = false;
+        level.drop_old_layouts(self.epoch.group.rank());
 
-        let key = RevisionKey::new(self.lineage, self.next_number);
-        self.next_number += 1;
-        self.attempted = true;
+        let key = self.epoch.next();
         let phases =
             PhaseRecord { t1_unix_ns, communication_ns: communication.as_nanos() as u64, ..PhaseRecord::default() };
-        let (shards, rank) = (self.group.size() as u32, self.group.rank() as u32);
+        let (shards, rank) = (self.epoch.group.size() as u32, self.epoch.group.rank() as u32);
         let intent = Intent { key, shards, shard: rank, size, outputs, started };
         // From here on the ranks go their own ways: what fails is remembered for all to learn.
-        let staging = self.fit_pool([shard, chunk]).and_then(|()| self.stage(intent, allocation, phases));
-        self.begun = Some(Begun { number: key.number, staging });
+        let target = level.target(allocation).ok_or_else(lost_layout);
+        let staging = self.means.fit_pool(all.chunk).and_then(|()| self.means.stage(intent, vec![target?], phases));
+        self.program.begun = Some(Begun { number: key.number, staging });
         Ok(key.number)
     }
 
     /// One piece of a stream. Local.
     pub(super) fn write(&mut self, name: &str, offset: u64, bytes: &[u8]) -> Result<()> {
-        let Some(mut begun) = self.begun.take() else {
+        let Some(mut begun) = self.program.begun.take() else {
             return Err(Error::argument("write", "no checkpoint has begun; call begin first, on all ranks"));
         };
         let written = match &mut begun.staging {
             Ok(staging) => {
                 // Local: the rank that writes for this one does not listen.
-                let way = if self.aggregators.is_member() { Way::RankLater } else { Way::Space };
-                self.with_hands(way, |hands| staging.write(hands, name, offset, bytes, self.regions.all()))
+                let way = if self.epoch.aggregators.is_member() { Way::RankLater } else { Way::Space };
+                self.means.with_hands(&self.levels, way, |hands| {
+                    staging.write(hands, name, offset, bytes, self.program.regions.all())
+                })
             }
             Err(error) => Err(error.clone()),
         };
         if let (Err(error), Ok(staging)) = (&written, &begun.staging) {
             staging.shard().fail(error.clone());
         }
-        self.begun = Some(begun);
+        self.program.begun = Some(begun);
         written
     }
 
     /// Saves the regions, after what was written in pieces; t2.
     pub(super) fn checkpoint(&mut self, ready: Result<()>) -> Result<u64> {
-        let ready = match self.begun {
+        let ready = match self.program.begun {
             // The program has gone on since t1.
-            Some(_) => ready.and_then(|()| self.regions.look_again()),
+            Some(_) => ready.and_then(|()| self.program.regions.look_again()),
             None => self.begin(Call::Checkpoint, 0, ready).map(drop),
         };
         self.finish(ready)
@@ -141,47 +154,50 @@ impl Inner {
 
     /// Ends what was begun, if anything was.
     pub(super) fn finish(&mut self, ready: Result<()>) -> Result<u64> {
-        let Some(Begun { number, staging }) = self.begun.take() else { return ready.map(|()| 0) };
+        let Some(Begun { number, staging }) = self.program.begun.take() else { return ready.map(|()| 0) };
         self.stage_together(staging, ready).map(|()| number)
     }
 
     /// Stages what is left, for the I/O threads of this rank. Local.
     pub(super) fn stage_here(&mut self, staging: Result<Staging>, ready: Result<()>) -> Result<()> {
-        let staging = staging.inspect_err(|error| self.saving = Some(Attempt::Failed(error.clone())))?;
+        let staging =
+            staging.inspect_err(|error| self.levels.nearest_mut().saving = Some(Attempt::Failed(error.clone())))?;
         let saving = staging.shard().clone();
-        self.with_hands(Way::Space, |hands| match ready {
-            Ok(()) => staging.finish(hands, self.regions.all(), self.profile()),
+        self.means.with_hands(&self.levels, Way::Space, |hands| match ready {
+            Ok(()) => staging.finish(hands, self.program.regions.all(), self.profile()),
             Err(error) => staging.abandon(hands, error),
         });
         let told = match saving.failure() {
             Some(error) => Err(error.clone()),
             None => saving.poll().unwrap_or(Ok(())),
         };
-        self.saving = Some(Attempt::Running(saving));
+        self.levels.nearest_mut().saving = Some(Attempt::Running(saving));
         told
     }
 
     /// Gives up what was begun, and waits until nobody writes for it any more: what comes next may get the same blocks.
     /// Collective: the revision would be there on some ranks only.
     pub(super) fn abandon(&mut self) -> Result<()> {
-        let had_begun = self.begun.is_some();
+        let had_begun = self.program.begun.is_some();
         let arrival = self.arrive(Call::Abandon)?;
-        let (entry, told) = self.enter(arrival, [u64::from(!had_begun), u64::from(had_begun), 0, 0, 0, 0, 0, 0, 0])?;
-        let group = self.group.with(&entry);
-        let [some_had_not, some_had, ..] = told.facts.map(|fact| fact != 0);
-        if !some_had {
+        let mine =
+            Agreement { had_begun: had_begun.into(), had_not_begun: (!had_begun).into(), ..Agreement::default() };
+        let (entry, told) = self.enter(arrival, mine)?;
+        let group = self.epoch.group.with(&entry);
+        let all = told.all;
+        if !all.had_begun.is_set() {
             told.previous(group)?;
         }
         let nothing = || Error::argument("abandon", "no checkpoint has begun; call begin first, on all ranks");
         let given_up = if had_begun { Ok(()) } else { Err(nothing()) };
-        if some_had_not { agree(group, given_up) } else { Ok(()) }
+        if all.had_not_begun.is_set() { agree(group, given_up) } else { Ok(()) }
     }
 
     /// What was begun and not finished has failed, as after an exception that took the program past `checkpoint`. Perhaps
     /// on this rank alone: refused here, or dropped without a word, the others would wait for it, or take it for complete.
     /// The ranks that have finished are through with this.
     pub(super) fn fail_unfinished(&mut self) {
-        if let Some(Begun { staging, .. }) = self.begun.take() {
+        if let Some(Begun { staging, .. }) = self.program.begun.take() {
             let why =
                 "the checkpoint before was not finished, and is given up; end each with checkpoint, or with abandon";
             // Told by whatever settles it.
@@ -189,58 +205,38 @@ impl Inner {
         }
     }
 
-    pub(super) fn check_not_begun(&self, call: &str) -> Result<()> {
-        if self.begun.is_none() {
-            return Ok(());
-        }
-        Err(Error::argument(
-            call,
-            "a checkpoint has begun; finish it with checkpoint, or give it up with abandon, first",
-        ))
-    }
-
-    /// Where a stream of the checkpoint that has begun ends so far. Local.
-    pub(super) fn written_bytes(&self, name: &str) -> Result<u64> {
-        match &self.begun {
-            Some(Begun { staging, .. }) => {
-                staging.as_ref().map(|staging| staging.stream_bytes(name)).map_err(Error::clone)
-            }
-            None => Err(Error::argument("written_bytes", "no checkpoint has begun; call begin first, on all ranks")),
-        }
-    }
-
     /// A pool, and room in the portion beside what is `complete`. Local.
-    pub(super) fn find_room(&mut self, size: &Size, complete: &[Complete]) -> Result<Option<Allocation>> {
-        self.find_pool(size)?;
-        self.allocate(size, complete)
+    fn find_room(&mut self, size: &Size, complete: &[Complete]) -> Result<Option<Allocation>> {
+        self.means.find_pool(size, &self.program.regions)?;
+        self.levels.nearest().allocate(size, complete)
+    }
+
+    /// Has all ranks keep what is held now, and looks for room for a shard of `size` again. Returns this rank's room, and
+    /// whether any rank has none. Collective.
+    fn renew_holds(
+        &mut self,
+        entry: &Entry,
+        asked: Option<Vec<Asked>>,
+        size: &Size,
+    ) -> Result<(Result<Option<Allocation>>, bool)> {
+        let (group, level) = (self.epoch.group.with(entry), self.levels.nearest_mut());
+        level.renew_holds(group, self.epoch.next_number, asked, size)?;
+        let complete = level.complete.clone();
+        let room = self.find_room(size, &complete);
+        let mut lacking = [u64::from(room.is_err())];
+        self.epoch.group.with(entry).all_max(&mut lacking)?;
+        self.levels.nearest_mut().acknowledge(&self.epoch);
+        Ok((room, lacking == [1]))
     }
 
     /// The first checkpoint sizes the portions. Collective.
     fn make_room(&mut self, entry: &Entry, size: &Size) -> Result<Allocation> {
-        self.make_layout(entry, size)?;
-        let room = self.allocate(size, &self.complete).and_then(|room| room.ok_or_else(lost_layout));
-        agree(self.group.with(entry), room)
-    }
-
-    fn stage(&mut self, intent: Intent, allocation: Allocation, phases: PhaseRecord) -> Result<Staging> {
-        let ledger = self.current.as_ref().ok_or_else(lost_layout)?.ledger.clone();
-        let retained = self.complete.iter().map(|complete| complete.key).collect();
-        let target = Target::new(&*self.device, ledger, allocation, retained);
-        let record = self.record.as_mut().map(|record| {
-            let bytes = record.chunk_bytes();
-            (record, bytes)
-        });
-        Staging::new(Shard::new(intent, vec![target], record, phases)?, self.policy)
-    }
-
-    pub(super) fn with_hands<T>(&self, way: Way<'_>, work: impl FnOnce(&Hands<'_>) -> T) -> T {
-        let pool = self.pool.as_ref().map(PoolInMaking::pool);
-        let reclaim = || {
-            if let Some(pool) = pool {
-                complete_dead(&[&*self.device], pool);
-            }
-        };
-        work(&Hands { threads: &self.io, pool, reclaim: &reclaim, way })
+        let (epoch, level) = (&mut self.epoch, self.levels.nearest_mut());
+        let files = level.make_layout(epoch, entry, size)?;
+        let group = epoch.group.with(entry);
+        epoch.aggregators.open(group, &*level.device, |rank| files.get(rank).cloned())?;
+        let room = level.allocate(size, &level.complete).and_then(|room| room.ok_or_else(lost_layout));
+        agree(group, room)
     }
 }
 

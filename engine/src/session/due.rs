@@ -1,10 +1,11 @@
 //! Whether a checkpoint is due: by the schedule, by a signal, or because someone asks from outside.
 
 use super::{
+    agreement::{Agreement, Alike},
     entry::Call,
     inner::Inner,
     requests::Listener,
-    schedule::{Facts, Schedule},
+    schedule::Schedule,
 };
 use crate::{
     error::{Error, Result},
@@ -60,64 +61,61 @@ impl Due {
     fn has_rule(&self) -> bool {
         self.signal.is_some() || self.schedule.has_rule()
     }
-
-    /// What the ranks compare by a maximum: the step, and its complement, whose maximum is the lowest step's.
-    pub(super) fn steps(&self) -> [u64; 2] {
-        [self.step, !self.step]
-    }
 }
 
-/// Ranks at different steps would save a mixture. What `steps` came to over all ranks tells.
-pub(super) fn same_steps([highest, lowest]: [u64; 2]) -> Result<()> {
-    if highest == !lowest {
+/// Ranks at different steps would save a mixture.
+pub(super) fn same_steps(step: Alike) -> Result<()> {
+    if step.is_so() {
         return Ok(());
     }
-    let why = format!("the ranks call it with steps {} to {highest}; call it on all ranks at the same step", !lowest);
+    let (highest, lowest) = (step.highest(), step.lowest());
+    let why = format!("the ranks call it with steps {lowest} to {highest}; call it on all ranks at the same step");
     Err(Error::argument("due", why))
 }
 
 impl Inner {
     /// `true` on all ranks, or on none.
     pub(super) fn due(&mut self, step: u64) -> Result<bool> {
-        self.due.step = step;
-        if !self.due.has_rule() {
-            NO_RULE.make(self.group.rank(), || Some(NO_RULE_TEXT.to_owned()));
+        let due = &mut self.program.due;
+        due.step = step;
+        if !due.has_rule() {
+            NO_RULE.make(self.epoch.group.rank(), || Some(NO_RULE_TEXT.to_owned()));
         }
-        let by_steps = self.due.schedule.by_steps(step);
-        if !self.due.schedule.meets() {
+        let by_steps = due.schedule.by_steps(step);
+        if !due.schedule.meets() {
             return Ok(by_steps);
         }
         let arrival = self.arrive(Call::Due)?;
-        self.tend_pool();
-        let now = Instant::now();
-        let signalled = self.due.signal.as_ref().is_some_and(|signal| signal.raised.load(Ordering::Relaxed));
-        let asked = signalled | self.due.listener.as_mut().is_some_and(Listener::is_asked);
-        if let Some(record) = self.last_record() {
+        self.means.tend_pool(&self.program.regions);
+        let (due, now) = (&mut self.program.due, Instant::now());
+        let signalled = due.signal.as_ref().is_some_and(|signal| signal.raised.load(Ordering::Relaxed));
+        let asked = signalled | due.listener.as_mut().is_some_and(Listener::is_asked);
+        if let Some(record) = self.levels.nearest_mut().last_record() {
             let ns = Duration::from_nanos;
-            self.due.schedule.learn(ns(record.phases.perceived_ns), ns(record.phases.durable_ns));
+            due.schedule.learn(ns(record.phases.perceived_ns), ns(record.phases.durable_ns));
         }
-        let [a, b, c, d, e] = self.due.schedule.facts(asked, now).numbers();
-        let [highest, lowest] = self.due.steps();
-        let (_, told) = self.enter(arrival, [a, b, c, d, e, highest, lowest, 0, 0])?;
+        let meeting = due.schedule.facts(asked, now);
+        let (_, told) = self.enter(arrival, Agreement { meeting, step: Alike::of(step), ..Agreement::default() })?;
         self.check_read(Call::Due)?;
-        let [facts @ .., highest, lowest, _, _] = told.facts;
-        let is_due = self.due.schedule.decide(Facts::of(facts), Instant::now());
-        same_steps([highest, lowest])?;
+        let is_due = self.program.due.schedule.decide(told.all.meeting, Instant::now());
+        same_steps(told.all.step)?;
         Ok(is_due | by_steps)
     }
 
     /// A checkpoint as `due` and those who ask for one see it: `save` it, and tell them.
     pub(super) fn answering(&mut self, save: impl FnOnce(&mut Inner) -> Result<u64>) -> Result<u64> {
         let started = Instant::now();
-        self.due.schedule.begin(started);
-        let raised = self.due.signal.as_ref().map(|signal| signal.raised.clone());
+        let due = &mut self.program.due;
+        due.schedule.begin(started);
+        let raised = due.signal.as_ref().map(|signal| signal.raised.clone());
         // Signals from here on are for the next one.
         let signalled = raised.as_ref().is_some_and(|raised| raised.swap(false, Ordering::Relaxed));
         let saved = save(self);
         // t3 comes later, and is learnt then. One that failed has its cost too, and the next its time.
-        self.due.schedule.learn(started.elapsed(), Duration::ZERO);
-        match (&saved, &mut self.due.listener) {
-            (Ok(number), Some(listener)) => listener.answer(self.lineage, *number),
+        let due = &mut self.program.due;
+        due.schedule.learn(started.elapsed(), Duration::ZERO);
+        match (&saved, &mut due.listener) {
+            (Ok(number), Some(listener)) => listener.answer(self.epoch.lineage, *number),
             (Err(_), _) if signalled => raised.iter().for_each(|raised| raised.store(true, Ordering::Relaxed)),
             _ => {}
         }

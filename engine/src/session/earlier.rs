@@ -2,7 +2,7 @@
 //!
 //! What must hold: the answer follows from what all ranks know, so that it is the same on all of them.
 
-use super::{entry::Call, inner::Inner};
+use super::{entry::Call, inner::Inner, level::Level};
 use crate::{
     commit::Complete,
     error::{Error, ErrorKind, Result},
@@ -14,7 +14,7 @@ impl Inner {
     pub(super) fn reading<T>(&mut self, read: impl FnOnce(&mut Inner) -> Result<T>) -> Result<T> {
         let came = read(self);
         if came.as_ref().err().is_none_or(|error| error.kind() == ErrorKind::Damaged) {
-            self.unread = false;
+            self.program.unread = false;
         }
         came
     }
@@ -22,18 +22,21 @@ impl Inner {
     /// Refuses what `call` would begin where it pushes out what nobody has read. `put` alone may only add to what there
     /// is, as a log does, and is refused once something has to go.
     pub(super) fn check_read(&self, call: Call) -> Result<()> {
-        let is_earlier = |revision: &&Complete| revision.key.lineage != self.lineage;
-        let oldest = self.complete.iter().rfind(is_earlier);
+        let is_earlier = |revision: &&Complete| revision.key.lineage != self.epoch.lineage;
+        let level = self.levels.nearest();
+        let oldest = level.complete.iter().rfind(is_earlier);
         match oldest {
-            Some(oldest) if self.unread && (call != Call::Put || self.is_full()) => {
-                Err(Error::NotRestored { path: self.device.path(), revision: oldest.key.number })
+            Some(oldest) if self.program.unread && (call != Call::Put || level.is_full()) => {
+                Err(Error::NotRestored { path: level.device.path(), revision: oldest.key.number })
             }
             _ => Ok(()),
         }
     }
+}
 
+impl Level {
     /// Whether the next complete revision pushes one out.
     fn is_full(&self) -> bool {
-        self.complete.len() >= self.config.keep as usize
+        self.complete.len() >= self.keep()
     }
 }

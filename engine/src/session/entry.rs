@@ -6,6 +6,7 @@
 //! ranks that make different calls wait for each other nowhere but in that all-reduce.
 
 use super::{
+    agreement::{Agreement, Alike, Flag},
     inner::Inner,
     settle::{Attempt, same_revision},
 };
@@ -14,9 +15,6 @@ use crate::{
     group::{Group, agree, gather},
 };
 use std::{iter, ops::Range, time::Instant};
-
-/// What a call tells the others in the first all-reduce.
-const FACTS: usize = 9;
 
 /// The ranks of the session: who they are is known to all, and talking to them takes an [`Entry`].
 pub(super) struct Ranks(Box<dyn Group>);
@@ -34,12 +32,9 @@ pub(super) struct Entry(());
 
 /// What the ranks have told each other.
 pub(super) struct Told {
-    /// Whether the last revision failed on any rank.
-    failed: bool,
-    /// What became of it on this one.
+    pub(super) all: Agreement,
+    /// What became of the last revision on this one.
     previous: Result<()>,
-    /// Of each fact the highest.
-    pub(super) facts: [u64; FACTS],
 }
 
 /// A collective call.
@@ -120,43 +115,43 @@ impl Inner {
     /// Gives up what was begun and not finished, and waits for what is under way, if `call` does.
     /// An error is this rank's alone: the session is over.
     pub(super) fn arrive(&mut self, call: Call) -> Result<Arrival> {
-        if let Some(over) = &self.over {
+        if let Some(over) = &self.epoch.over {
             return Err(over.clone());
         }
         self.fail_unfinished();
-        let previous = if call.settles() { self.settle_together() } else { self.look_together() };
+        let previous = if call.settles() { self.settle_together() } else { self.exchange_news(false) };
         Ok(Arrival { call, previous })
     }
 
     /// The first all-reduce of a call. An error is the same on all ranks, or the group's. Collective.
-    pub(super) fn enter(&mut self, arrival: Arrival, facts: [u64; FACTS]) -> Result<(Entry, Told)> {
+    pub(super) fn enter(&mut self, arrival: Arrival, mine: Agreement) -> Result<(Entry, Told)> {
         let Arrival { call, previous } = arrival;
-        let [newest, oldest] = self.under_way();
-        let [a, b, c, d, e, f, g, h, i] = facts;
-        let code = call as u64;
-        let mut numbers = [code, !code, u64::from(previous.is_err()), newest, oldest, a, b, c, d, e, f, g, h, i];
-        let told = self.group.0.all_max(&mut numbers);
+        let (call_code, under_way) = (Alike::of(call as u64), Alike::of(self.levels.nearest().under_way()));
+        let mine = Agreement { call: call_code, failed: previous.is_err().into(), under_way, ..mine };
+        let told = mine.reach(&*self.epoch.group.0);
         let entry = Entry(());
-        let [highest, lowest, failed, newest, oldest, facts @ ..] = numbers;
-        if told.is_ok() && highest != !lowest {
+        if told.as_ref().is_ok_and(|all| !all.call.is_so()) {
             // What is under way stays so: whatever call the ranks make together tells what became of it.
             return Err(self.tell_apart(call));
         }
         if !call.settles() {
-            return told.map(|()| (entry, Told { failed: false, previous: Ok(()), facts }));
+            return told
+                .map(|all| (entry, Told { all: Agreement { failed: Flag::default(), ..all }, previous: Ok(()) }));
         }
-        let saving = self.saving.take();
-        told?;
-        let previous = if failed == 0 { same_revision([newest, oldest]) } else { previous };
-        let failed = failed != 0 || previous.is_err();
-        if let (false, Some(key)) = (failed, saving.as_ref().and_then(Attempt::key)) {
-            self.complete = self.complete_with(Some(key));
+        let ended: Vec<_> = self.levels.iter_mut().map(|level| level.saving.take()).collect();
+        let mut all = told?;
+        let previous = if all.failed.is_set() { previous } else { same_revision(all.under_way) };
+        let has_failed = all.failed.is_set() || previous.is_err();
+        all.failed = has_failed.into();
+        for (level, ended) in self.levels.iter_mut().zip(ended) {
+            let Some(key) = ended.as_ref().and_then(Attempt::key).filter(|_| !has_failed) else { continue };
+            level.complete = level.complete_with(Some(key), self.epoch.group.size());
             // Not only at the next checkpoint: a job may take but one. That looks at new holds first.
-            if self.layouts.len() > 1 && !call.begins() {
-                self.drop_old_layouts();
+            if !call.begins() {
+                level.drop_old_layouts(self.epoch.group.rank());
             }
         }
-        Ok((entry, Told { failed, previous, facts }))
+        Ok((entry, Told { all, previous }))
     }
 
     /// Arrives and enters, where no more is to be told than whether this rank is `ready`: if one is not, all ranks get
@@ -164,8 +159,9 @@ impl Inner {
     /// it. Collective.
     pub(super) fn enter_if<T>(&mut self, call: Call, ready: Result<T>) -> Result<(Entry, T)> {
         let arrival = self.arrive(call)?;
-        let (entry, told) = self.enter(arrival, [u64::from(ready.is_err()), 0, 0, 0, 0, 0, 0, 0, 0])?;
-        let (group, is_ready) = (self.group.with(&entry), told.facts[0] == 0);
+        let (entry, told) =
+            self.enter(arrival, Agreement { not_ready: ready.is_err().into(), ..Agreement::default() })?;
+        let (group, is_ready) = (self.epoch.group.with(&entry), !told.all.not_ready.is_set());
         if call != Call::Restore {
             told.previous(group)?;
         }
@@ -178,15 +174,15 @@ impl Inner {
     /// The ranks have made different calls, and know it: they tell each other which. After a `close` among them the
     /// session is over on all. Collective.
     fn tell_apart(&mut self, call: Call) -> Error {
-        let names = match gather(&*self.group.0, &call.name().to_owned()) {
+        let names = match gather(&*self.epoch.group.0, &call.name().to_owned()) {
             Ok(names) => names,
             Err(error) => return error,
         };
         // Some may have counted a call of `due`, and others not: the next one is a meeting for all.
-        self.due.schedule.meet_next(Instant::now());
+        self.program.due.schedule.meet_next(Instant::now());
         let is_over = names.iter().any(|name| name == Call::Close.name());
         let error = Error::CallMismatch { calls: who_called_what(&names), is_over };
-        self.over = is_over.then(|| error.clone());
+        self.epoch.over = is_over.then(|| error.clone());
         error
     }
 }
@@ -213,7 +209,7 @@ fn who_called_what(names: &[String]) -> String {
 impl Told {
     /// What became of the last revision, the same named error on all ranks. Collective where it failed.
     pub(super) fn previous(self, group: &dyn Group) -> Result<()> {
-        if self.failed { agree(group, self.previous) } else { Ok(()) }
+        if self.all.failed.is_set() { agree(group, self.previous) } else { Ok(()) }
     }
 }
 

@@ -1,6 +1,5 @@
 //! Why a revision is passed over at a restore.
 
-use super::inner::Inner;
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -55,16 +54,14 @@ impl Flaws {
     pub(super) fn into_what(self) -> Vec<String> {
         self.what
     }
-}
 
-impl Inner {
-    /// Nothing is left that could be read: damage, or a device that fails. Where it failed for one revision alone, that one
-    /// may be whole, and nobody may take it for lost.
-    pub(super) fn nothing_left(&self, flaws: Flaws) -> Error {
-        if !flaws.is_unread {
-            return Error::Damaged { what: flaws.what };
+    /// Nothing is left that could be read at `path`: damage, or a device that fails. Where it failed for one revision
+    /// alone, that one may be whole, and nobody may take it for lost.
+    pub(super) fn nothing_left(self, path: String) -> Error {
+        if !self.is_unread {
+            return Error::Damaged { what: self.what };
         }
-        Error::io("restoring from", self.device.path(), io::Error::other(flaws.what.join("; ")))
+        Error::io("restoring from", path, io::Error::other(self.what.join("; ")))
     }
 }
 

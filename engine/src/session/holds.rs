@@ -5,14 +5,13 @@
 //! what is held stays in every root; nothing is acknowledged before the newest root of every rank leads to
 //! it: until then the next root goes over the only one that does, and may tear.
 
-use super::{entry::Entry, inner::Inner};
+use super::{epoch::Epoch, level::Level};
 use crate::{
     capture::Size,
-    commit::{Allocation, Complete, RevisionKey},
+    commit::{Complete, RevisionKey},
     error::{Error, Result},
     group::{Group, agree, gather},
     place::lock,
-    restore::find,
     space::{
         LayoutFile,
         format::{Answer, Answers, HOLDS, Hold, Lineage},
@@ -41,16 +40,24 @@ pub(super) struct Holds {
 }
 
 impl Holds {
+    /// The lineage has changed: what an older one acknowledged says nothing.
+    pub(super) fn forget_acknowledgement(&mut self) {
+        self.acknowledged = self.answers.is_empty();
+    }
+
     /// The holds that are there when a space is opened, of revisions that are `holdable`. Collective.
     pub(super) fn find(group: &dyn Group, layouts: &[LayoutFile], holdable: &[Complete]) -> Result<Holds> {
         // What cannot be read may be held, and the first root could let go of it.
-        let read = || Ok((asked(layouts)?, refused(layouts)?));
+        let newest = layouts.last().map(|layout| layout.header.layout_id);
+        let read = || Ok((asked(layouts)?, refused(layouts)?, newest));
         let mine = agree(group, if group.rank() == 0 { read() } else { Ok(Default::default()) })?;
-        let (asked, refused) = gather(group, &mine)?.swap_remove(0);
+        let (asked, refused, newest) = gather(group, &mine)?.swap_remove(0);
         let mut holds = Holds { acknowledged: asked.is_empty(), ..Holds::default() };
         holds.answer(asked.clone(), holdable);
-        // What the job before had no room for has not got any since.
-        for asked in asked.into_iter().filter(|asked| refused.contains(&asked.id)) {
+        // What the job before had no room for has not got any since, unless what comes next goes to another layout.
+        let takes_room =
+            |asked: &Asked| holdable.iter().any(|there| there.key == asked.key && Some(there.layout) == newest);
+        for asked in asked.into_iter().filter(|asked| refused.contains(&asked.id) && takes_room(asked)) {
             holds.set(asked, Answer::NoRoom, holdable);
         }
         Ok(holds)
@@ -93,33 +100,33 @@ impl Holds {
     }
 }
 
-impl Inner {
+impl Level {
     /// On rank 0, at t1: the holds, if they are others than those known. Where they cannot be read,
     /// what is known goes on: nothing that is held is freed for it.
-    pub(super) fn changed_holds(&mut self) -> Option<Vec<Asked>> {
-        if self.group.rank() != 0 {
+    pub(super) fn changed_holds(&mut self, epoch: &Epoch) -> Option<Vec<Asked>> {
+        if epoch.group.rank() != 0 {
             return None;
         }
         let asked = asked(&self.layouts).ok()?;
         if asked.iter().eq(self.holds.answers.iter().map(|(asked, _)| asked)) {
-            self.acknowledge();
+            self.acknowledge(epoch);
             return None;
         }
         Some(asked)
     }
 
-    /// Has all ranks keep what is held now, and looks for room for a shard of `size` again. A new hold counts if this
-    /// shard and all that follow of its size find room beside it, and is refused otherwise; one that counted before
-    /// stays. Returns this rank's room, and whether any rank has none. Collective.
+    /// Has all ranks keep what is held now. A new hold counts if a shard of `size` and all that follow of its size find
+    /// room beside it, and is refused otherwise; one that counted before stays. `next`: the number of the next revision.
+    /// Collective.
     pub(super) fn renew_holds(
         &mut self,
-        entry: &Entry,
+        group: &dyn Group,
+        next: u64,
         asked: Option<Vec<Asked>>,
         size: &Size,
-    ) -> Result<(Result<Option<Allocation>>, bool)> {
-        let asked = gather(self.group.with(entry), &asked.unwrap_or_default())?.swap_remove(0);
-        let sights = gather(self.group.with(entry), &self.sight())?;
-        let holdable = find(&sights, &self.device.path())?.holdable();
+    ) -> Result<()> {
+        let asked = gather(group, &asked.unwrap_or_default())?.swap_remove(0);
+        let holdable = self.find(group)?.holdable();
         let before = self.holds.counting();
         self.holds.answer(asked, &holdable);
         let new = self.holds.new_since(&before);
@@ -129,19 +136,15 @@ impl Inner {
             self.holds.set(asked, Answer::Counts, &holdable);
             self.hold_known();
             let mut lacking = [u64::from(!self.lasts_beside_held(size))];
-            self.group.with(entry).all_max(&mut lacking)?;
+            group.all_max(&mut lacking)?;
             if lacking == [1] {
                 self.holds.set(asked, Answer::NoRoom, &holdable);
             }
         }
         self.hold_known();
-        self.holds.in_newest_roots_with = self.number_with_all_held(entry)?;
-        let room = self.find_room(size, &self.complete.clone());
-        let mut lacking = [u64::from(room.is_err())];
-        self.group.with(entry).all_max(&mut lacking)?;
+        self.holds.in_newest_roots_with = self.number_with_all_held(group, next)?;
         self.holds.acknowledged = false;
-        self.acknowledge();
-        Ok((room, lacking == [1]))
+        Ok(())
     }
 
     /// What is held stays in all roots from now on.
@@ -153,26 +156,21 @@ impl Inner {
 
     /// The number of the revision that is in every rank's newest root together with all that is held.
     /// Collective.
-    fn number_with_all_held(&self, entry: &Entry) -> Result<u64> {
+    fn number_with_all_held(&self, group: &dyn Group, next: u64) -> Result<u64> {
         let missing = self.current.as_ref().is_some_and(|current| lock(&current.ledger).lacks(&self.holds.keys()));
         let mut missing = [u64::from(missing)];
-        self.group.with(entry).all_max(&mut missing)?;
-        Ok(if missing == [0] { 0 } else { self.next_number })
-    }
-
-    /// The lineage has changed: what an older one acknowledged says nothing.
-    pub(super) fn forget_acknowledgement(&mut self) {
-        self.holds.acknowledged = self.holds.answers.is_empty();
+        group.all_max(&mut missing)?;
+        Ok(if missing == [0] { 0 } else { next })
     }
 
     /// Tells those who hold what became of it, if they have not been told. On rank 0; local. Tried
     /// again at the next t1 where it fails.
-    pub(super) fn acknowledge(&mut self) {
+    pub(super) fn acknowledge(&mut self, epoch: &Epoch) {
         let complete = self.complete.first().map_or(0, |complete| complete.key.number);
-        if self.group.rank() != 0 || self.holds.acknowledged || complete < self.holds.in_newest_roots_with {
+        if epoch.group.rank() != 0 || self.holds.acknowledged || complete < self.holds.in_newest_roots_with {
             return;
         }
-        let told = self.layouts.iter().map(|layout| tell(layout, self.lineage, &self.holds.answers));
+        let told = self.layouts.iter().map(|layout| tell(layout, epoch.lineage, &self.holds.answers));
         let told: Vec<Result<()>> = told.collect();
         self.holds.acknowledged = told.iter().all(Result::is_ok);
         if let (Some(current), Some(Err(error @ Error::SyncFailed { .. }))) =

@@ -2,32 +2,33 @@
 
 use super::{
     entry::Entry,
-    inner::{Current, Inner},
+    epoch::{Epoch, same_id},
+    level::{Current, Level},
 };
 use crate::{
     capture::Size,
     commit::{Allocation, Complete, Ledger, Need, RevisionKey},
     device::{Access, FileSystem, Stripes},
     error::{Error, Result},
-    group::{agree, gather},
+    group::{Group, agree, gather},
     place::{RUNS, lock, portion_blocks},
     space::{
-        Arrangement, LayoutFile, Making, Per, blocks_in, create_layout, draw_id, layout_name, open_layout, probe_name,
+        Arrangement, LayoutFile, Making, Per, blocks_in, create_layout, layout_name, open_layout, probe_name,
         remove_layout, remove_layouts_of,
     },
 };
 use std::sync::{Arc, Mutex};
 
-impl Inner {
+impl Level {
     /// Makes a layout for shards of `size`, a file for the ranks that are to share one and see each other's
-    /// files. Collective.
-    pub(super) fn make_layout(&mut self, entry: &Entry, size: &Size) -> Result<()> {
-        let (group, device) = (self.group.with(entry), &*self.device);
-        let files = self.files(entry)?;
+    /// files. Returns the file of each rank. Collective.
+    pub(super) fn make_layout(&mut self, epoch: &Epoch, entry: &Entry, size: &Size) -> Result<Vec<String>> {
+        let (group, device) = (epoch.group.with(entry), &*self.device);
+        let files = self.files(group, epoch.node)?;
         let sharers: Vec<usize> = (0..files.len()).filter(|rank| files[*rank] == files[group.rank()]).collect();
-        let arrangement = self.arrange(entry, size)?;
+        let arrangement = self.arrange(group, size)?;
         let (layout_id, layout_number) = (arrangement.layout_id, arrangement.layout_number);
-        let first = |rank| Ledger::first_slot(layout_id, rank, self.lineage);
+        let first = |rank| Ledger::first_slot(layout_id, rank, epoch.lineage);
         let made = if group.rank() == sharers[0] {
             let header = arrangement.header(&sharers, sharers[0] == self.domain.leader);
             let making = Making { allocate: self.config.allocate, stripes: self.stripes(), progress: &|_| () };
@@ -57,46 +58,37 @@ impl Inner {
         debug_assert!(self.current.is_none(), "a layout is made only where there is none to go on with");
         self.current = Some(Current { layout_id, ledger: Arc::new(Mutex::new(ledger)) });
         self.layouts.push(layout);
-        if !self.aggregators.are_used() {
-            return Ok(());
-        }
-        let opened = self.open_members(|rank| Some(layout_name(layout_number, files[rank], layout_id)));
-        agree(self.group.with(entry), opened)
+        Ok(files.into_iter().map(|file| layout_name(layout_number, file, layout_id)).collect())
     }
 
-    /// For each rank the lowest one that it shares a file with. Collective.
-    fn files(&self, entry: &Entry) -> Result<Vec<usize>> {
+    /// For each rank the lowest one that it shares a file with; `node`: the lowest rank of this rank's node. Collective.
+    fn files(&self, group: &dyn Group, node: u32) -> Result<Vec<usize>> {
         let file_system = if self.config.per == Per::Auto { self.device.file_system() } else { FileSystem::Other };
         let of_file = match self.config.per {
             Per::Auto if !file_system.shares_badly() => self.domain.leader,
-            Per::Auto | Per::Node => self.node as usize,
+            Per::Auto | Per::Node => node as usize,
             Per::App => self.domain.leader,
-            Per::Rank => self.group.rank(),
+            Per::Rank => group.rank(),
         };
         let mine = (self.domain.leader, of_file);
-        let all = gather(self.group.with(entry), &mine)?;
+        let all = gather(group, &mine)?;
         let lowest = |rank: usize| all.iter().position(|other| *other == all[rank]).unwrap_or(rank);
         Ok((0..all.len()).map(lowest).collect())
     }
 
-    /// Opens the portions of the members in the layout that goes on. Collective.
-    pub(super) fn open_layout_of_members(&mut self, entry: &Entry) -> Result<()> {
-        let current = self.current.as_ref().filter(|_| self.aggregators.are_used());
-        let Some(layout_id) = current.map(|current| current.layout_id) else { return Ok(()) };
-        let has = |layout: &LayoutFile, rank: usize| {
+    /// The file in which the portion of `rank` lies in the layout that is written, if it is in sight.
+    pub(super) fn file_of(&self, rank: usize) -> Option<String> {
+        let layout_id = self.current.as_ref()?.layout_id;
+        let has = |layout: &&LayoutFile| {
             let mut portions = layout.header.portions.iter();
             layout.header.layout_id == layout_id && portions.any(|place| place.rank as usize == rank)
         };
-        let names: Vec<_> = (0..self.group.size())
-            .map(|rank| self.layouts.iter().find(|layout| has(layout, rank)).map(|layout| layout.name.clone()))
-            .collect();
-        let opened = self.open_members(|rank| names[rank].clone());
-        agree(self.group.with(entry), opened)
+        self.layouts.iter().find(has).map(|layout| layout.name.clone())
     }
 
     /// Where the portions of a new layout lie. Collective.
-    fn arrange(&self, entry: &Entry, size: &Size) -> Result<Arrangement> {
-        let (group, device) = (self.group.with(entry), &*self.device);
+    fn arrange(&self, group: &dyn Group, size: &Size) -> Result<Arrangement> {
+        let device = &*self.device;
         let stripe = if group.rank() == self.domain.leader {
             probe_name().and_then(|probe| {
                 let told = device.stripe_bytes(self.stripes(), &probe);
@@ -112,9 +104,7 @@ impl Inner {
             0 => portion_blocks(&size.at_least(self.config.shard_bytes), self.config.keep),
             configured => blocks_in(configured),
         };
-        let mut id = agree(group, draw_id())?.to_vec();
-        group.broadcast(0, &mut id)?;
-        let layout_id = id.try_into().map_err(|_| Error::GroupFailed { what: "an id of another length".to_owned() })?;
+        let layout_id = same_id(group)?;
         let [layout_number, stripe_bytes] = numbers;
         Ok(Arrangement { layout_id, layout_number, stripe_bytes, blocks: gather(group, &blocks)? })
     }
@@ -124,7 +114,10 @@ impl Inner {
     }
 
     /// Removes older layouts once they hold nothing that is kept. Decided alike on all ranks.
-    pub(super) fn drop_old_layouts(&mut self) {
+    pub(super) fn drop_old_layouts(&mut self, rank: usize) {
+        if self.layouts.len() < 2 {
+            return;
+        }
         let Some(current) = self.current.as_ref().map(|current| current.layout_id) else { return };
         if self.complete.iter().all(|complete| complete.layout != current) {
             return;
@@ -136,7 +129,7 @@ impl Inner {
         let (old, rest): (Vec<LayoutFile>, _) =
             self.layouts.drain(..).partition(|layout| is_old(&layout.header.layout_id));
         self.layouts = rest;
-        if self.group.rank() == self.domain.leader {
+        if rank == self.domain.leader {
             // One that stays is found at the next opening, and tried again then.
             old.iter().for_each(|layout| drop(remove_layout(&*self.device, layout)));
         }
@@ -149,7 +142,7 @@ impl Inner {
         let ledger = lock(&current.ledger);
         ledger.check()?;
         let retained: Vec<RevisionKey> = complete.iter().map(|complete| complete.key).collect();
-        let (mut runs, keep) = (RUNS, self.config.keep as usize);
+        let (mut runs, keep) = (RUNS, self.keep());
         if self.leaves_layout() {
             ledger.check_lasting(Need::of(size, runs), &retained, keep)?;
         }
@@ -161,12 +154,14 @@ impl Inner {
             runs = 2 * allocation.data.len();
         }
     }
+
     /// Whether shards of `size` go on finding room here beside what is held.
     pub(super) fn lasts_beside_held(&self, size: &Size) -> bool {
         let Some(current) = &self.current else { return true };
         let complete: Vec<RevisionKey> = self.complete.iter().map(|complete| complete.key).collect();
-        lock(&current.ledger).lasts_beside_held(Need::of(size, RUNS), &complete, self.config.keep as usize)
+        lock(&current.ledger).lasts_beside_held(Need::of(size, RUNS), &complete, self.keep())
     }
+
     /// Whether a checkpoint that finds no room goes to a new layout: what was restored is shared out to other boxes, so
     /// that the portions are those of others. The same on all ranks.
     pub(super) fn leaves_layout(&self) -> bool {
@@ -175,13 +170,21 @@ impl Inner {
 
     /// Leaves the layout that this job went on in, for want of `room` alone; as one of another number of ranks it stays
     /// until nothing in it is kept. Collective.
-    pub(super) fn leave_layout(&mut self, entry: &Entry, room: Result<Option<Allocation>>) -> Result<()> {
+    pub(super) fn leave_layout(
+        &mut self,
+        epoch: &Epoch,
+        entry: &Entry,
+        room: Result<Option<Allocation>>,
+    ) -> Result<()> {
+        let group = epoch.group.with(entry);
         let other = room.err().filter(|error| !matches!(error, Error::PortionTooSmall { .. }));
-        agree(self.group.with(entry), other.map_or(Ok(()), Err))?;
+        agree(group, other.map_or(Ok(()), Err))?;
         let Some(current) = self.current.take() else { return Ok(()) };
-        let opened = Ledger::open(lock(&current.ledger).portion().clone());
-        let opened = agree(self.group.with(entry), opened)?;
-        self.others.push(opened.ledger);
+        let left = Ledger::open(lock(&current.ledger).portion().clone()).and_then(|opened| {
+            let mut ledger = opened.ledger;
+            ledger.resume(epoch.lineage).map(|()| ledger)
+        });
+        self.others.push(agree(group, left)?);
         Ok(())
     }
 }

@@ -5,19 +5,23 @@
 //! and every decision that ranks must share comes out of a collective, never out of what one rank sees.
 
 mod aggregators;
+mod agreement;
 mod buffer;
 mod checkpoint;
 mod domain;
 mod due;
 mod earlier;
 mod entry;
+mod epoch;
 mod flaws;
 mod holds;
 mod inner;
 mod layout;
+mod level;
+mod means;
 mod node;
 mod open;
-mod pooling;
+mod program;
 mod reading;
 mod redistribute;
 mod requests;
@@ -71,11 +75,11 @@ impl Session {
     }
 
     pub fn rank(&self) -> usize {
-        self.inner.as_ref().map_or(0, Inner::rank)
+        self.inner.as_ref().map_or(0, |inner| inner.epoch.group.rank())
     }
 
     pub fn size(&self) -> usize {
-        self.inner.as_ref().map_or(0, Inner::size)
+        self.inner.as_ref().map_or(0, |inner| inner.epoch.group.size())
     }
 
     /// Adds a region to what is saved and restored. Local.
@@ -88,7 +92,7 @@ impl Session {
     /// for a name is REGION_MISSING. A region that is followed moves with what it follows, which points to the new
     /// place already.
     pub fn move_region(&mut self, region: Region) -> Result<()> {
-        self.ours()?.move_region(region)
+        self.ours()?.program.not_begun("move")?.regions.replace(region)
     }
 
     /// Moves the region `name` to `address`; `shape`: its new one in elements, slowest dimension first, if it has
@@ -99,7 +103,7 @@ impl Session {
     #[allow(unsafe_code)]
     pub unsafe fn move_to(&mut self, name: &str, address: *mut u8, shape: Option<&[u64]>) -> Result<()> {
         // SAFETY: the caller's promise is passed on.
-        unsafe { self.ours()?.move_to(name, address, shape) }
+        unsafe { self.ours()?.program.not_begun("move")?.regions.move_to(name, address, shape) }
     }
 
     /// Has `look` say where the region `name` lies, given what it was before: for programs that swap pointers. Local.
@@ -112,7 +116,7 @@ impl Session {
         name: &str,
         look: impl Fn(&Region) -> Result<Region> + Send + Sync + 'static,
     ) -> Result<()> {
-        self.ours()?.follow(name, Look::new(look))
+        self.ours()?.program.not_begun("follow")?.regions.follow(name, Look::new(look))
     }
 
     /// Takes a region out again; revisions that hold it stay as they are. Local.
@@ -124,7 +128,7 @@ impl Session {
     /// to 200 bytes, values of up to 64 KiB, 1000 notes. Each rank's restore gives back its own. A checkpoint
     /// that was begun has its notes already: an error.
     pub fn note(&mut self, name: &str, value: &str) -> Result<()> {
-        self.ours()?.note(name, value)
+        self.ours()?.program.not_begun("note")?.notes.set(name, value)
     }
 
     /// Names a file that the program appends to; one rank a file. Local. It is synced before a revision
@@ -133,7 +137,7 @@ impl Session {
     /// yet counts as empty. A file that is shorter than it was is an error of `restore`, found before
     /// anything is filled; files that this session has not named stay as they are.
     pub fn protect_output(&mut self, path: &Path) -> Result<()> {
-        self.ours()?.protect_output(path)
+        self.ours()?.program.not_begun("protect_output")?.outputs.add(path)
     }
 
     /// Fills the protected regions with the newest complete revision that can be read whole, the same
@@ -172,9 +176,10 @@ impl Session {
     }
 
     /// t1 of a checkpoint that the program writes in pieces: `write` them, then `checkpoint` adds the
-    /// regions and returns at t2. Collective. `bytes`: the most that this rank is going to write in pieces;
-    /// the first checkpoint of a space sizes the portions by it. Returns the number that the revision gets. If a rank
-    /// left the one before without `checkpoint` or `abandon`, that one is given up, and all are told so: call it again.
+    /// regions and returns at t2. Collective. `bytes`: the most that this rank is going to write in pieces, and what lies
+    /// in the gaps between them; the first checkpoint of a space sizes the portions by it. Returns the number that the
+    /// revision gets. If a rank left the one before without `checkpoint` or `abandon`, that one is given up, and all are
+    /// told so: call it again.
     pub fn begin(&mut self, bytes: u64) -> Result<u64> {
         self.begin_if(bytes, Ok(()))
     }
@@ -187,7 +192,7 @@ impl Session {
 
     /// Whether a checkpoint has begun and not ended. Local.
     pub fn has_begun(&mut self) -> Result<bool> {
-        Ok(self.ours()?.begun.is_some())
+        Ok(self.ours()?.program.begun.is_some())
     }
 
     /// Writes `bytes` at `offset` of the stream `name`: an item that exists in the revision that was begun,
@@ -200,7 +205,7 @@ impl Session {
 
     /// Where the stream `name` ends, as far as it was written since `begin`; 0 if nothing was. Local.
     pub fn written_bytes(&mut self, name: &str) -> Result<u64> {
-        self.ours()?.written_bytes(name)
+        self.ours()?.program.written_bytes(name)
     }
 
     /// Gives up the checkpoint that was begun. Collective: all ranks do, or none; an error where a rank has ended it
@@ -213,17 +218,17 @@ impl Session {
     /// Reads from the stream `name` of the revision that the last `restore` brought back, verified; returns
     /// how many bytes, fewer than asked for only at its end. Local; until the next checkpoint begins.
     pub fn read(&mut self, name: &str, offset: u64, into: &mut [u8]) -> Result<usize> {
-        self.ours()?.read(name, offset, into)
+        self.ours()?.program.reading.read(name, offset, into)
     }
 
     /// The streams of this rank in the revision that the last `restore` brought back: names and bytes.
     pub fn streams(&mut self) -> Result<Vec<(String, u64)>> {
-        self.ours()?.streams()
+        self.ours()?.program.reading.streams()
     }
 
     /// The length of the stream `name`, as `streams` has it.
     pub fn stream_bytes(&mut self, name: &str) -> Result<u64> {
-        self.ours()?.stream_bytes(name)
+        self.ours()?.program.reading.stream_bytes(name)
     }
 
     /// Saves `bytes` under `name`, with the protected regions if there are any, as the next revision, and waits
@@ -284,7 +289,7 @@ impl Session {
     /// once, here or by `checkpoint`. Then nothing is under way, and this is `Ok` until the next checkpoint: the
     /// revision that failed is not there.
     pub fn wait(&mut self) -> Result<()> {
-        self.ours()?.wait()
+        self.ours()?.wait_in(Call::Wait).map(drop)
     }
 
     /// Whether this rank's part of the last revision is durable. Local, never waits. If another rank writes for this
@@ -296,7 +301,7 @@ impl Session {
 
     /// What the last checkpoint took whose part of this rank is durable. Local, never waits.
     pub fn last_record(&mut self) -> Result<Option<Record>> {
-        Ok(self.ours()?.last_record())
+        Ok(self.ours()?.levels.nearest_mut().last_record())
     }
 
     /// Ends the session in order. Collective. Waits for the last revision; an error says that it, or

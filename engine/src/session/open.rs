@@ -5,31 +5,35 @@ use super::{
     domain::Domain,
     due::{Due, SignalFlag},
     entry::{Entry, Ranks},
+    epoch::{Epoch, next_lineage},
     holds::Holds,
-    inner::{Current, Inner},
+    inner::Inner,
+    level::{Current, Level, Levels},
+    means::Means,
     node::Node,
+    program::Program,
     reading::Reading,
     requests::Listener,
     schedule::Schedule,
 };
 use crate::{
     capture::{Notes, Outputs, Regions},
-    commit::{Ledger, Opened, RevisionKey},
-    config::{Config, PoolHeld, Start, Surroundings, check_alike, passed_over},
+    commit::{Ledger, Opened},
+    config::{Config, PoolHeld, Stage, Start, Surroundings, check_alike, passed_over},
     device::{Access, Device, Disk},
     error::{Error, Result},
     group::{Group, agree, gather},
-    place::{IoThreads, lock},
+    place::IoThreads,
     pool::{Pool, Record},
     remark::Remark,
-    restore::{Found, Seen, Sight, find},
+    restore::{Found, Sight, find},
     salvage,
     space::{
-        LayoutFile, Locks, clear_away, draw_id, files_of_layout,
+        LayoutFile, Locks, clear_away, files_of_layout,
         format::{self, Lineage},
         layouts, probe_name,
     },
-    stage::{Policy, PoolInMaking, Stage, find_threshold},
+    stage::{Policy, PoolInMaking, find_threshold},
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -65,6 +69,18 @@ struct Scan {
     sight: Sight,
 }
 
+/// A space that is locked, in which this job has written nothing yet.
+struct Looked {
+    scan: Scan,
+    /// The newest layout is one for these ranks.
+    goes_on: bool,
+    found: Found,
+    config: Config,
+    domain: Domain,
+    device: Arc<dyn Device>,
+    locks: Locks,
+}
+
 impl Inner {
     pub(super) fn open(group: Box<dyn Group>, path: &Path, config: Config) -> Result<Inner> {
         let disk = agree(&*group, Disk::make(path))?;
@@ -79,19 +95,83 @@ impl Inner {
         let checked = config.check();
         agree(&*group, checked)?;
         check_alike(&*group, &config)?;
-        let domain = Domain::find(&*group, &*device)?;
-        let (locks, locks_work) = take_locks(&*group, &*device, &domain)?;
+        let looked = Looked::at(&*group, device, config.clone())?;
+        let (node, pool) = find_node(&*group, &config)?;
+        let policy = Policy::new(&config, || find_threshold_together(&*group, &*looked.device, &config))?;
+        let aggregators = Aggregators::find(&*group, &config, &looked.domain, pool.as_ref())?;
+        let policy = if aggregators.is_member() { policy.handing_over(aggregators.piece_bytes()) } else { policy };
+
+        let lineage = next_lineage(&*group, looked.found.lineage_max)?;
+        let next_number = looked.found.number_max + 1;
+        let level = looked.take_over(&*group, lineage)?;
+        let io = agree(&*group, IoThreads::start(config.io_threads_for(group.ranks_here()), flush_every(&config)))?;
+        let signal = config.checkpoint_signal.map(|signal| SignalFlag::new(signal.number())).transpose();
+        let due = Due {
+            schedule: Schedule::new(&config, Instant::now()),
+            listener: if group.rank() == 0 { Listener::new(&*level.device, lineage) } else { None },
+            signal: agree(&*group, signal)?,
+            step: 0,
+        };
+
+        // A member has no record of its own: its aggregator keeps one for it.
+        let shards = aggregators.shards();
+        let recorded = pool.as_ref().filter(|_| shards > 0).map(|pool| Record::create(pool, group.rank() as u32));
+        let noted = pool.as_ref().map_or(Ok(()), |pool| pool.note_space(&*level.device, lineage));
+        let record = agree(&*group, recorded.transpose().and_then(|record| noted.map(|()| record)))?;
+        let mut session = Inner {
+            program: Program {
+                begun: None,
+                regions: Regions::default(),
+                notes: Notes::default(),
+                outputs: Outputs::default(),
+                due,
+                reading: Reading::default(),
+                unread: config.start == Start::Restored && !level.complete.is_empty(),
+                config,
+            },
+            means: Means { io, pool: pool.map(PoolInMaking::new), pool_is_foreseen: false, shards, record, policy },
+            epoch: Epoch {
+                aggregators,
+                node: node as u32,
+                lineage,
+                attempted: false,
+                next_number,
+                over: None,
+                group: Ranks::new(group),
+            },
+            levels: Levels::new(level),
+        };
+        let Inner { program, means, epoch, levels } = &mut session;
+        let (group, level) = (epoch.group.with(&Entry::opening()), levels.nearest_mut());
+        if level.current.is_some() {
+            epoch.aggregators.open(group, &*level.device, |rank| level.file_of(rank))?;
+        }
+        level.acknowledge(epoch);
+        if level.complete.is_empty() {
+            // With nothing to restore, a checkpoint comes next.
+            means.begin_pool(&program.regions);
+        }
+        Ok(session)
+    }
+}
+
+impl Looked {
+    /// Locks the space on `device`, completes what a killed job left, and looks at what is there. Refused while something
+    /// cannot be completed now, and could be another time. Collective.
+    fn at(group: &dyn Group, device: Arc<dyn Device>, config: Config) -> Result<Looked> {
+        let domain = Domain::find(group, &*device)?;
+        let (locks, locks_work) = take_locks(group, &*device, &domain)?;
 
         // Nobody makes a pool, or looks for revisions, while another rank is at it still; and nobody begins a lineage
         // while something can be completed, now or another time: that would end the claim.
-        let mut left = agree(&*group, salvage::at_opening(&*device, &config.pool_directory, locks_work))?;
-        left.forget_taken(&gather(&*group, &left.over().to_vec())?.concat());
-        agree(&*group, left.check_taken(&*device, &config.pool_directory))?;
+        let mut left = agree(group, salvage::at_opening(&*device, &config.pool_directory, locks_work))?;
+        left.forget_taken(&gather(group, &left.over().to_vec())?.concat());
+        agree(group, left.check_taken(&*device, &config.pool_directory))?;
 
-        let scan = scan(&*group, &*device, &domain, locks_work);
-        let mut scan = agree(&*group, scan)?;
+        let scan = scan(group, &*device, &domain, locks_work);
+        let mut scan = agree(group, scan)?;
         scan.sight.torn.extend_from_slice(left.lost());
-        let sights = gather(&*group, &scan.sight)?;
+        let sights = gather(group, &scan.sight)?;
         let found = find(&sights, &device.path())?;
         if let Some(unseen) = found.newest_unseen() {
             // Before anything is written: a job that began anew would remove what is seen of it.
@@ -102,99 +182,52 @@ impl Inner {
         // Nothing that was staged refuses the start; and a new pool may need the memory, so all ranks are through with it
         // before one makes that.
         left.give_up(&config.pool_directory);
-        let newest = gather(&*group, &scan.newest)?;
-        let (node, pool) = find_node(&*group, &config)?;
-        let policy = Policy::new(&config, || find_threshold_together(&*group, &*device, &config))?;
-        let aggregators = Aggregators::find(&*group, &config, &domain, pool.as_ref())?;
-        let policy = if aggregators.is_member() { policy.handing_over(aggregators.piece_bytes()) } else { policy };
+        let newest = gather(group, &scan.newest)?;
         let goes_on = newest.iter().all(|other| other.writable && *other == newest[0]);
+        Ok(Looked { scan, goes_on, found, config, domain, device, locks })
+    }
 
-        let lineage = next_lineage(&*group, found.lineage_max)?;
+    /// Puts the new lineage into every portion of the newest layout: a job thought dead that still writes there finds it
+    /// and stops. Collective.
+    fn take_over(self, group: &dyn Group, lineage: Lineage) -> Result<Level> {
+        let Looked { scan: Scan { layouts, opened, newest, sight }, goes_on, found, config, domain, device, locks } =
+            self;
         // After the lock: whoever writes a hold before it is taken is read here, whoever does later sees it.
-        let holds = Holds::find(&*group, &scan.layouts, &found.holdable())?;
-        let held = holds.keys();
-        let (current, others) = take_over(&*group, scan.opened, &newest[group.rank()], goes_on, lineage, &held)?;
-        let io = agree(&*group, IoThreads::start(config.io_threads_for(group.ranks_here()), flush_every(&config)))?;
-        let signal = config.checkpoint_signal.map(|signal| SignalFlag::new(signal.number())).transpose();
-        let due = Due {
-            schedule: Schedule::new(&config, Instant::now()),
-            listener: if group.rank() == 0 { Listener::new(&*device, lineage) } else { None },
-            signal: agree(&*group, signal)?,
-            step: 0,
-        };
-
-        // That of a member is its aggregator's.
-        let recorded = pool
-            .as_ref()
-            .filter(|_| !aggregators.is_member())
-            .map(|pool| Record::create(pool, group.rank() as u32))
-            .transpose();
-        let record = agree(&*group, recorded)?;
-        let Found { mut complete, number_max, .. } = found;
+        let holds = Holds::find(group, &layouts, &found.holdable())?;
+        let (mut current, mut others, mut begun) = (None, Vec::new(), Ok(()));
+        for Opened { mut ledger, usable, .. } in opened {
+            ledger.set_held(holds.keys());
+            let in_newest = ledger.portion().layout_id() == newest.layout_id;
+            if in_newest && usable {
+                begun = begun.and(ledger.begin(lineage));
+            }
+            if goes_on && in_newest && ledger.portion().rank() as usize == group.rank() {
+                begun = begun.and_then(|()| ledger.portion().stay_open());
+                current = Some(Current { layout_id: newest.layout_id, ledger: Arc::new(Mutex::new(ledger)) });
+            } else {
+                others.push(ledger);
+            }
+        }
+        agree(group, begun)?;
+        let Found { mut complete, .. } = found;
         complete.truncate(config.keep as usize);
-        let unread = config.start == Start::Restored && !complete.is_empty();
-        let mut session = Inner {
-            io,
-            begun: None,
+        Ok(Level {
             saving: None,
-            aggregators,
-            policy,
-            node: node as u32,
-            pool: pool.map(PoolInMaking::new),
-            pool_is_foreseen: false,
-            record,
             current,
             has_other_boxes: false,
             others,
-            layouts: scan.layouts,
-            regions: Regions::default(),
-            notes: Notes::default(),
-            outputs: Outputs::default(),
-            config,
-            domain,
-            lineage,
-            attempted: false,
-            next_number: number_max + 1,
+            layouts,
             complete,
             holds,
-            damage: scan.sight.damage,
-            torn: scan.sight.torn,
+            damage: sight.damage,
+            torn: sight.torn,
             last: None,
-            reading: Reading::default(),
-            due,
-            unread,
-            over: None,
+            config,
+            domain,
             device,
-            group: Ranks::new(group),
             _locks: locks,
-        };
-        session.open_layout_of_members(&Entry::opening())?;
-        session.acknowledge();
-        if session.complete.is_empty() {
-            // With nothing to restore, a checkpoint comes next.
-            session.begin_pool();
-        }
-        Ok(session)
+        })
     }
-
-    /// Begins a new lineage in the space that is open: what comes now never mixes with what this job
-    /// saved before. Collective.
-    pub(super) fn begin_lineage(&mut self, entry: &Entry) -> Result<()> {
-        self.lineage = next_lineage(self.group.with(entry), self.lineage.number)?;
-        self.attempted = false;
-        self.forget_acknowledgement();
-        let begun = self.current.as_ref().map_or(Ok(()), |current| lock(&current.ledger).begin(self.lineage));
-        agree(self.group.with(entry), begun)
-    }
-}
-
-/// A lineage after `before`, with an id drawn by rank 0.
-fn next_lineage(group: &dyn Group, before: u64) -> Result<Lineage> {
-    let drawn = agree(group, draw_id())?;
-    let mut id = drawn.to_vec();
-    group.broadcast(0, &mut id)?;
-    let id = id.try_into().map_err(|_| Error::GroupFailed { what: "an id of another length".to_owned() })?;
-    Ok(Lineage { number: before + 1, id })
 }
 
 /// Locks this rank's byte; and whether the file system has locks at all.
@@ -222,7 +255,6 @@ fn scan(group: &dyn Group, device: &dyn Device, domain: &Domain, locks_work: boo
         }
         for portion in layout.portions().filter(|p| domain.looks_after(rank, p.rank() as usize)) {
             let owner = portion.rank() as usize;
-            sight.portions.push((header.layout_id, portion.rank()));
             let found = Ledger::open(portion)?;
             if owner == rank {
                 // Without locks, a job that was not seen to end may still be writing here.
@@ -232,43 +264,11 @@ fn scan(group: &dyn Group, device: &dyn Device, domain: &Domain, locks_work: boo
             sight.damage.extend(found.damage.iter().cloned());
             sight.torn.extend(found.torn.iter().cloned());
             sight.lineages.extend(found.lineage);
-            for kept in found.ledger.found() {
-                sight.lineages.push(kept.entry.lineage);
-                sight.shards.push(Seen::of(&kept.entry, header.layout_id));
-            }
+            sight.add(&found.ledger);
             opened.push(found);
         }
     }
     Ok(Scan { layouts, opened, newest, sight })
-}
-
-/// Puts the new lineage into every portion of the newest layout: a job thought dead that still writes
-/// there finds it and stops.
-fn take_over(
-    group: &dyn Group,
-    opened: Vec<Opened>,
-    newest: &Newest,
-    goes_on: bool,
-    lineage: Lineage,
-    held: &[RevisionKey],
-) -> Result<(Option<Current>, Vec<Ledger>)> {
-    let (mut current, mut others, mut begun) = (None, Vec::new(), Ok(()));
-    for found in opened {
-        let mut ledger = found.ledger;
-        ledger.set_held(held.to_vec());
-        let in_newest = ledger.portion().layout_id() == newest.layout_id;
-        if in_newest && found.usable {
-            begun = begun.and(ledger.begin(lineage));
-        }
-        if goes_on && in_newest && ledger.portion().rank() as usize == group.rank() {
-            begun = begun.and_then(|()| ledger.portion().stay_open());
-            current = Some(Current { layout_id: newest.layout_id, ledger: Arc::new(Mutex::new(ledger)) });
-        } else {
-            others.push(ledger);
-        }
-    }
-    agree(group, begun)?;
-    Ok((current, others))
 }
 
 /// The lowest rank of this node, and the node's pool, if the stage has one. Collective.

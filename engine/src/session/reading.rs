@@ -2,7 +2,6 @@
 //!
 //! What must hold: nothing is read once a checkpoint has begun, whose root may free these blocks.
 
-use super::inner::Inner;
 use crate::{
     error::{Error, Result, named},
     restore::{Blocks, Stored},
@@ -44,9 +43,7 @@ impl Reading {
         let list = streams.map(|item| Stream { stored: Stored::of(&item), name: item.name }).collect();
         Reading::Restored(Box::new(Streams { revision, list, blocks: Blocks::new(portion, manifest.runs) }))
     }
-}
 
-impl Inner {
     pub(super) fn read(&mut self, name: &str, offset: u64, into: &mut [u8]) -> Result<usize> {
         let (stream, blocks) = self.stream("read", name)?;
         stream.stored.read(offset, into, blocks)
@@ -62,11 +59,6 @@ impl Inner {
         Ok(all.map(|stream| (stream.name.clone(), stream.stored.bytes)).collect())
     }
 
-    /// A checkpoint begins.
-    pub(super) fn forget_reading(&mut self) {
-        self.reading = Reading::Over;
-    }
-
     fn stream(&mut self, call: &str, name: &str) -> Result<(&Stream, &mut Blocks)> {
         let Some(streams) = self.restored(call)? else {
             return Err(Error::argument(call, "the last restore found nothing that could be read"));
@@ -79,7 +71,7 @@ impl Inner {
 
     /// What came back; `None` if there was nothing.
     fn restored(&mut self, call: &str) -> Result<Option<&mut Streams>> {
-        let why = match &mut self.reading {
+        let why = match self {
             Reading::Restored(streams) => return Ok(Some(streams)),
             Reading::Nothing => return Ok(None),
             Reading::OfOtherRanks(saved) => format!(

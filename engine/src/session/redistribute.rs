@@ -4,16 +4,16 @@
 //! What must hold: nothing is filled before every rank knows where all of its bytes come from.
 
 use super::{
-    entry::Entry,
     flaws::{Attempted, Flaws, split_flaws},
-    inner::Inner,
+    level::Level,
+    program::Program,
     reading::Reading,
     restore::Back,
 };
 use crate::{
     commit::Complete,
     error::{Error, Result},
-    group::{agree, gather},
+    group::{Group, agree, gather},
     restore::{Blocks, HashRows, Saved, Sharing, share_of},
     space::{
         Portion,
@@ -29,10 +29,15 @@ struct Own {
     saved: Saved,
 }
 
-impl Inner {
+impl Level {
     /// As `restore_one`, of a revision whose shards are not those of the ranks that there are. Collective.
-    pub(super) fn redistribute(&self, entry: &Entry, candidate: &Complete) -> Result<Attempted<Back>> {
-        let group = self.group.with(entry);
+    pub(super) fn redistribute(
+        &self,
+        group: &dyn Group,
+        program: &Program,
+        candidate: &Complete,
+    ) -> Result<Attempted<Back>> {
+        let (regions, outputs) = (program.regions.all(), &program.outputs);
         let own = agree(group, split_flaws(self.own_shards(candidate)))?;
         let told = own.as_ref().map(|own| own.iter().map(|own| own.saved.clone()).collect::<Vec<Saved>>());
         let mut shards = match united(gather(group, &told.map_err(Clone::clone))?) {
@@ -45,7 +50,7 @@ impl Inner {
         if let Some(shard) = (0..candidate.shards).find(|shard| !all(shard)) {
             return Err(Error::OutOfSight { path: self.device.path(), revision: candidate.key.number, shard });
         }
-        let contents = match self.contents(entry, &shards, own.as_deref().unwrap_or_default())? {
+        let contents = match contents(group, &shards, own.as_deref().unwrap_or_default())? {
             Ok(contents) => contents,
             Err(flaws) => return Ok(Err(flaws)),
         };
@@ -59,8 +64,8 @@ impl Inner {
             rank: group.rank() as u32,
             ranks: group.size() as u32,
         };
-        let share = share_of(&sharing, self.regions.all(), &self.outputs.names());
-        let share = agree(group, share.and_then(|share| self.outputs.check(&share.outputs).map(|()| share)))?;
+        let share = share_of(&sharing, regions, &outputs.names());
+        let share = agree(group, share.and_then(|share| outputs.check(&share.outputs).map(|()| share)))?;
 
         let (mut flaws, mut failed) = (Flaws::default(), Ok(()));
         for shard in share.regions.shards() {
@@ -80,8 +85,8 @@ impl Inner {
         if !flaws.is_empty() {
             return Ok(Err(flaws));
         }
-        agree(group, self.outputs.cut(&share.outputs))?;
-        Ok(Ok(self.back(&sharing, own.unwrap_or_default())))
+        agree(group, outputs.cut(&share.outputs))?;
+        Ok(Ok(back(&sharing, own.unwrap_or_default())))
     }
 
     /// The shards of `candidate` in the portions that this rank looks after.
@@ -100,58 +105,52 @@ impl Inner {
         found.into_iter().map(read).collect()
     }
 
-    /// Hashes of what all shards have without a place in a global array, where their number is another: the same
-    /// bytes everywhere may come back everywhere. Collective.
-    fn contents(
-        &self,
-        entry: &Entry,
-        shards: &[Saved],
-        own: &[Own],
-    ) -> Result<Attempted<BTreeMap<(u32, String), Hash>>> {
-        let group = self.group.with(entry);
-        if shards.len() == group.size() {
-            return Ok(Ok(BTreeMap::new()));
-        }
-        let is_common = |name: &str, bytes: u64| {
-            let alike = |saved: &Saved| {
-                saved
-                    .item(name)
-                    .is_some_and(|item| item.kind != ItemKind::File && item.place.is_none() && item.bytes == bytes)
-            };
-            bytes > 0 && shards.iter().all(alike)
-        };
-        let mine = || -> Result<Vec<((u32, String), Hash)>> {
-            let mut hashes = Vec::new();
-            for own in own {
-                let mut blocks = Blocks::new(own.portion.clone(), own.manifest.runs.clone());
-                for item in own.manifest.items.iter().filter(|item| is_common(&item.name, item.bytes)) {
-                    let hash = blocks.hash(&item.extents)?;
-                    hashes.push(((own.saved.entry.shard, item.name.clone()), hash));
-                }
-            }
-            Ok(hashes)
-        };
-        let mine = agree(group, split_flaws(mine()))?;
-        Ok(united(gather(group, &mine)?).map(|all| all.into_iter().collect()))
-    }
-
     /// All portions of the layout of `candidate` that this rank sees, by shard.
     fn portions(&self, candidate: &Complete) -> BTreeMap<u32, Portion> {
         let layouts = self.layouts.iter().filter(|layout| layout.header.layout_id == candidate.layout);
         layouts.flat_map(|layout| layout.portions()).map(|portion| (portion.rank(), portion)).collect()
     }
+}
 
-    fn back(&self, sharing: &Sharing<'_>, own: Vec<Own>) -> Back {
-        if !sharing.same_ranks() {
-            let notes = sharing.shards.first().map(|saved| saved.notes.clone()).unwrap_or_default();
-            return Back { notes, reading: Reading::OfOtherRanks(sharing.shards.len()), has_other_boxes: false };
-        }
-        let (notes, reading) = match own.into_iter().find(|own| own.saved.entry.shard == sharing.rank) {
-            Some(own) => (own.saved.notes, Reading::of(sharing.revision, own.portion, own.manifest)),
-            None => (Vec::new(), Reading::Nothing),
-        };
-        Back { notes, reading, has_other_boxes: true }
+/// Hashes of what all shards have without a place in a global array, where their number is another: the same
+/// bytes everywhere may come back everywhere. Collective.
+fn contents(group: &dyn Group, shards: &[Saved], own: &[Own]) -> Result<Attempted<BTreeMap<(u32, String), Hash>>> {
+    if shards.len() == group.size() {
+        return Ok(Ok(BTreeMap::new()));
     }
+    let is_common = |name: &str, bytes: u64| {
+        let alike = |saved: &Saved| {
+            saved
+                .item(name)
+                .is_some_and(|item| item.kind != ItemKind::File && item.place.is_none() && item.bytes == bytes)
+        };
+        bytes > 0 && shards.iter().all(alike)
+    };
+    let mine = || -> Result<Vec<((u32, String), Hash)>> {
+        let mut hashes = Vec::new();
+        for own in own {
+            let mut blocks = Blocks::new(own.portion.clone(), own.manifest.runs.clone());
+            for item in own.manifest.items.iter().filter(|item| is_common(&item.name, item.bytes)) {
+                let hash = blocks.hash(&item.extents)?;
+                hashes.push(((own.saved.entry.shard, item.name.clone()), hash));
+            }
+        }
+        Ok(hashes)
+    };
+    let mine = agree(group, split_flaws(mine()))?;
+    Ok(united(gather(group, &mine)?).map(|all| all.into_iter().collect()))
+}
+
+fn back(sharing: &Sharing<'_>, own: Vec<Own>) -> Back {
+    if !sharing.same_ranks() {
+        let notes = sharing.shards.first().map(|saved| saved.notes.clone()).unwrap_or_default();
+        return Back { notes, reading: Reading::OfOtherRanks(sharing.shards.len()), has_other_boxes: false };
+    }
+    let (notes, reading) = match own.into_iter().find(|own| own.saved.entry.shard == sharing.rank) {
+        Some(own) => (own.saved.notes, Reading::of(sharing.revision, own.portion, own.manifest)),
+        None => (Vec::new(), Reading::Nothing),
+    };
+    Back { notes, reading, has_other_boxes: true }
 }
 
 /// What all ranks told, or all flaws that any told of.

@@ -1,17 +1,18 @@
 //! Bringing the program back to the newest complete revision.
 
 use super::{
-    entry::{Call, Entry},
+    entry::Call,
     flaws::{Attempted, Flaws, split_flaws},
     inner::Inner,
+    level::Level,
+    program::Program,
     reading::Reading,
 };
 use crate::{
-    commit::{Complete, Kept},
+    commit::Complete,
     error::{Error, Result},
-    group::{agree, gather},
-    mutant::{self, Mutant},
-    restore::{Found, Targets, find, has_moved, match_regions, pour},
+    group::{Group, agree, gather},
+    restore::{Found, Targets, has_moved, match_regions, pour},
     space::{
         Portion,
         format::{Manifest, Note},
@@ -19,7 +20,6 @@ use crate::{
 };
 use std::{
     collections::BTreeMap,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -44,95 +44,95 @@ pub(super) struct Back {
 
 impl Inner {
     pub(super) fn restore(&mut self, ready: Result<()>) -> Result<Option<Restored>> {
-        let ready = ready.and_then(|()| self.regions.look_to_fill());
+        let ready = ready.and_then(|()| self.program.regions.look_to_fill());
         let restored = self.restore_newest(ready);
         // What is saved is what was just read.
-        self.due.schedule.begin(Instant::now());
+        self.program.due.schedule.begin(Instant::now());
         // Only now: making it would have slowed the reads down.
-        self.begin_pool();
+        self.means.begin_pool(&self.program.regions);
         restored
     }
 
     fn restore_newest(&mut self, ready: Result<()>) -> Result<Option<Restored>> {
         let (entry, ()) = self.enter_if(Call::Restore, ready)?;
-        let entry = &entry;
-        self.reading = Reading::default();
-        let found = self.find_complete(entry)?;
-        // What could not be read at the opening may have been newer than any candidate.
-        let mut skipped = Flaws::found([found.damage, found.torn].concat());
+        self.program.reading = Reading::default();
+        let (group, level) = (self.epoch.group.with(&entry), self.levels.nearest_mut());
+        let found = level.find_complete(group)?;
         let mut poured = false;
-        for (index, candidate) in found.complete.iter().enumerate() {
-            match self.restore_one(entry, candidate) {
+        let (came, skipped) =
+            level.newest(&found, |candidate| match level.restore_one(group, &self.program, candidate) {
                 // The regions hold parts of what was passed over.
-                Err(error) if poured => {
-                    skipped.pass_over(candidate.key.number, Flaws::found(vec![error.to_string()]));
-                }
-                Err(error) => return Err(error),
-                Ok(Ok(back)) => {
-                    self.has_other_boxes = back.has_other_boxes;
-                    // What was passed over is not worth keeping; what was read whole is.
-                    self.complete = found.complete[index..].to_vec();
-                    self.complete.truncate(self.config.keep as usize);
-                    if self.attempted {
-                        self.begin_lineage(entry)?;
-                    }
-                    if let Some((_, kept)) = self.my_shard(candidate) {
-                        let [perceived, durable] =
-                            [kept.entry.phases.perceived_ns, kept.entry.phases.durable_ns].map(Duration::from_nanos);
-                        self.due.schedule.learn(perceived, durable);
-                    }
-                    let notes = back.notes.into_iter().map(|note| (note.name, note.value)).collect();
-                    self.reading = back.reading;
-                    let skipped = skipped.into_what();
-                    return Ok(Some(Restored { revision: candidate.key.number, skipped, notes }));
-                }
-                Ok(Err(flaws)) => {
+                Err(error) if poured => Ok(Err(Flaws::found(vec![error.to_string()]))),
+                came => {
                     poured = true;
-                    skipped.pass_over(candidate.key.number, flaws);
+                    came
                 }
+            })?;
+        let Some((index, back)) = came else {
+            self.program.reading = Reading::Nothing;
+            return Ok(None);
+        };
+        let revision = found.complete[index];
+        level.has_other_boxes = back.has_other_boxes;
+        // What was passed over is not worth keeping; what was read whole is.
+        level.go_back_to(&found.complete[index..]);
+        if let Some((_, kept)) = level.shard(group.rank() as u32, &revision) {
+            let phases = kept.entry.phases;
+            let [perceived, durable] = [phases.perceived_ns, phases.durable_ns].map(Duration::from_nanos);
+            self.program.due.schedule.learn(perceived, durable);
+        }
+        if self.epoch.attempted {
+            self.begin_lineage(&entry)?;
+        }
+        let notes = back.notes.into_iter().map(|note| (note.name, note.value)).collect();
+        self.program.reading = back.reading;
+        Ok(Some(Restored { revision: revision.key.number, skipped: skipped.into_what(), notes }))
+    }
+}
+
+impl Level {
+    /// The newest of the revisions `found` that `read` has whole: which one, with what was read; and what was passed over
+    /// for it. `None` if there are none. What no other revision would mend ends the search. Collective.
+    pub(super) fn newest<T>(
+        &self,
+        found: &Found,
+        mut read: impl FnMut(&Complete) -> Result<Attempted<T>>,
+    ) -> Result<(Option<(usize, T)>, Flaws)> {
+        // What could not be read at the opening may have been newer than any candidate.
+        let mut skipped = Flaws::found([found.damage.as_slice(), &found.torn].concat());
+        for (index, candidate) in found.complete.iter().enumerate() {
+            match read(candidate)? {
+                Ok(came) => return Ok((Some((index, came)), skipped)),
+                Err(flaws) => skipped.pass_over(candidate.key.number, flaws),
             }
         }
-        if !found.complete.is_empty() {
-            return Err(self.nothing_left(skipped));
-        }
-        self.reading = Reading::Nothing;
-        Ok(None)
-    }
-
-    /// What all ranks see, the newest revision first. Collective.
-    pub(super) fn find_complete(&self, entry: &Entry) -> Result<Found> {
-        let sights = gather(self.group.with(entry), &self.sight())?;
-        let found = find(&sights, &self.device.path())?;
-        if found.complete.is_empty() && !found.damage.is_empty() {
-            return Err(Error::Damaged { what: found.damage });
-        }
-        Ok(found)
+        if found.complete.is_empty() { Ok((None, skipped)) } else { Err(skipped.nothing_left(self.device.path())) }
     }
 
     /// The inner error is why it is passed over, on whichever ranks; the outer one, the same on all ranks,
     /// ends the search.
-    fn restore_one(&self, entry: &Entry, candidate: &Complete) -> Result<Attempted<Back>> {
-        let group = self.group.with(entry);
+    fn restore_one(&self, group: &dyn Group, program: &Program, candidate: &Complete) -> Result<Attempted<Back>> {
         if candidate.shards as usize != group.size() {
-            return self.redistribute(entry, candidate);
+            return self.redistribute(group, program, candidate);
         }
-        let (portion, manifest) = self.read_shard(entry, candidate)?;
-        let mut moved = [u64::from(manifest.as_ref().is_ok_and(|manifest| has_moved(manifest, self.regions.all())))];
+        let (regions, outputs) = (program.regions.all(), &program.outputs);
+        let (portion, manifest) = self.read_shard(group, candidate)?;
+        let mut moved = [u64::from(manifest.as_ref().is_ok_and(|manifest| has_moved(manifest, regions)))];
         group.all_max(&mut moved)?;
         if moved != [0] {
-            return self.redistribute(entry, candidate);
+            return self.redistribute(group, program, candidate);
         }
         let targets = match &manifest {
-            Ok(manifest) => match_regions(manifest, self.regions.all(), candidate.key.number)
-                .and_then(|targets| self.outputs.check(&manifest.annex.outputs).map(|()| Some(targets))),
+            Ok(manifest) => match_regions(manifest, regions, candidate.key.number)
+                .and_then(|targets| outputs.check(&manifest.annex.outputs).map(|()| Some(targets))),
             Err(_) => Ok(None),
         };
         let targets = agree(group, targets)?;
-        if let Err(flaws) = self.pour_together(entry, &portion, &manifest, targets.as_ref())? {
+        if let Err(flaws) = pour_together(group, &portion, &manifest, targets.as_ref())? {
             return Ok(Err(flaws));
         }
         // Read whole on every rank: only now is it sure which lengths the files go back to.
-        let cut = manifest.as_ref().map_or(Ok(()), |manifest| self.outputs.cut(&manifest.annex.outputs));
+        let cut = manifest.as_ref().map_or(Ok(()), |manifest| outputs.cut(&manifest.annex.outputs));
         agree(group, cut)?;
         Ok(manifest.map(|manifest| {
             let notes = manifest.annex.notes.clone();
@@ -142,52 +142,35 @@ impl Inner {
 
     /// This rank's shard of `candidate`, which as many ranks saved: where it lies, and its list of items or what is
     /// damaged of it. Collective.
-    pub(super) fn read_shard(&self, entry: &Entry, candidate: &Complete) -> Result<(Portion, Attempted<Manifest>)> {
-        let (group, rank) = (self.group.with(entry), self.group.rank() as u32);
+    pub(super) fn read_shard(&self, group: &dyn Group, candidate: &Complete) -> Result<(Portion, Attempted<Manifest>)> {
+        let rank = group.rank() as u32;
         let unseen = Error::OutOfSight { path: self.device.path(), revision: candidate.key.number, shard: rank };
-        let (portion, kept) = agree(group, self.my_shard(candidate).ok_or(unseen))?;
+        let (portion, kept) = agree(group, self.shard(rank, candidate).ok_or(unseen))?;
         let manifest = agree(group, split_flaws(portion.read_manifest(&kept.entry)))?;
         Ok((portion, manifest))
     }
+}
 
-    /// Verifies each rank's shard, and fills its `targets`; without any, only its list of items counts. The
-    /// inner error is what was damaged, of all ranks. Collective.
-    pub(super) fn pour_together(
-        &self,
-        entry: &Entry,
-        portion: &Portion,
-        manifest: &Attempted<Manifest>,
-        targets: Option<&Targets<'_>>,
-    ) -> Result<Attempted<()>> {
-        let mine = match (manifest, targets) {
-            (Err(flaws), _) => Ok(Err(flaws.clone())),
-            (Ok(_), None) => Ok(Ok(())),
-            (Ok(manifest), Some(targets)) => {
-                let sink = |at: u64, bytes: &[u8]| targets.fill(at, bytes);
-                // What cannot be read, however often it is tried, may be there in another revision.
-                split_flaws(pour(portion, manifest, &sink))
-            }
-        };
-        let group = self.group.with(entry);
-        let all = gather(group, &agree(group, mine)?.err())?;
-        if all.iter().all(Option::is_none) {
-            return Ok(Ok(()));
+/// Verifies each rank's shard, and fills its `targets`; without any, only its list of items counts. The
+/// inner error is what was damaged, of all ranks. Collective.
+pub(super) fn pour_together(
+    group: &dyn Group,
+    portion: &Portion,
+    manifest: &Attempted<Manifest>,
+    targets: Option<&Targets<'_>>,
+) -> Result<Attempted<()>> {
+    let mine = match (manifest, targets) {
+        (Err(flaws), _) => Ok(Err(flaws.clone())),
+        (Ok(_), None) => Ok(Ok(())),
+        (Ok(manifest), Some(targets)) => {
+            let sink = |at: u64, bytes: &[u8]| targets.fill(at, bytes);
+            // What cannot be read, however often it is tried, may be there in another revision.
+            split_flaws(pour(portion, manifest, &sink))
         }
-        Ok(Err(Flaws::united(all.into_iter().flatten())))
+    };
+    let all = gather(group, &agree(group, mine)?.err())?;
+    if all.iter().all(Option::is_none) {
+        return Ok(Ok(()));
     }
-
-    pub(super) fn my_shard(&self, candidate: &Complete) -> Option<(Portion, Arc<Kept>)> {
-        let rank = self.group.rank() as u32;
-        let mut found = None;
-        self.each_ledger(|ledger| {
-            let mut shards = ledger.found().into_iter().filter(|kept| kept.entry.shard == rank);
-            let ours = if mutant::is(Mutant::MinimumInsteadOfIntersection) {
-                shards.filter(|kept| kept.key() <= candidate.key).max_by_key(|kept| kept.key())
-            } else {
-                shards.find(|kept| kept.key() == candidate.key)
-            };
-            found = found.take().or(ours.map(|kept| (ledger.portion().clone(), kept)));
-        });
-        found
-    }
+    Ok(Err(Flaws::united(all.into_iter().flatten())))
 }

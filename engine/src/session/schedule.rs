@@ -8,11 +8,13 @@
 //! What must hold: every answer follows from the settings, which are alike, from the number of calls and
 //! from what a meeting gave: never from what one rank sees.
 
+use super::agreement::Flag;
 use crate::{
     config::{Config, Interval},
     model::{daly, young},
 };
 use std::time::{Duration, Instant};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Calls between two meetings, at most, unless so many take less than a hundredth of `agree_every`.
 const CALLS_FEW: u64 = 100;
@@ -39,30 +41,15 @@ struct Rules {
 }
 
 /// What the ranks tell each other; of each the highest counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
 pub(super) struct Facts {
-    pub(super) asked: bool,
-    since_checkpoint: Duration,
-    since_meeting: Duration,
-    /// Perceived and durable time of the last checkpoint; zero: unknown.
-    cost: (Duration, Duration),
-}
-
-impl Facts {
-    pub(super) fn numbers(&self) -> [u64; 5] {
-        let ns = |duration: Duration| duration.as_nanos() as u64;
-        let (perceived, durable) = self.cost;
-        [self.asked.into(), ns(self.since_checkpoint), ns(self.since_meeting), ns(perceived), ns(durable)]
-    }
-
-    pub(super) fn of([asked, since_checkpoint, since_meeting, perceived, durable]: [u64; 5]) -> Facts {
-        Facts {
-            asked: asked != 0,
-            since_checkpoint: Duration::from_nanos(since_checkpoint),
-            since_meeting: Duration::from_nanos(since_meeting),
-            cost: (Duration::from_nanos(perceived), Duration::from_nanos(durable)),
-        }
-    }
+    asked: Flag,
+    since_checkpoint_ns: u64,
+    since_meeting_ns: u64,
+    /// Of the last checkpoint; zero: unknown.
+    perceived_ns: u64,
+    durable_ns: u64,
 }
 
 impl Schedule {
@@ -108,11 +95,14 @@ impl Schedule {
     }
 
     pub(super) fn facts(&self, asked: bool, now: Instant) -> Facts {
+        let ns = |duration: Duration| duration.as_nanos() as u64;
+        let (perceived, durable) = self.cost.unwrap_or_default();
         Facts {
-            asked,
-            since_checkpoint: now - self.last_checkpoint,
-            since_meeting: now - self.last_meeting,
-            cost: self.cost.unwrap_or_default(),
+            asked: asked.into(),
+            since_checkpoint_ns: ns(now - self.last_checkpoint),
+            since_meeting_ns: ns(now - self.last_meeting),
+            perceived_ns: ns(perceived),
+            durable_ns: ns(durable),
         }
     }
 
@@ -120,23 +110,24 @@ impl Schedule {
     pub(super) fn decide(&mut self, facts: Facts, now: Instant) -> bool {
         let calls = std::mem::take(&mut self.calls_since_meeting).max(1);
         self.last_meeting = now;
-        let call = facts.since_meeting.as_nanos() / u128::from(calls);
+        let since_checkpoint = Duration::from_nanos(facts.since_checkpoint_ns);
+        let call = u128::from(facts.since_meeting_ns / calls);
         let calls_in = |time: Duration| u64::try_from(time.as_nanos() / call.max(1)).unwrap_or(u64::MAX);
 
-        let target = self.target(facts.cost);
+        let target = self.target(Duration::from_nanos(facts.perceived_ns), Duration::from_nanos(facts.durable_ns));
         // Now, if the next call would come later than half a step after the time.
-        let due = target.is_some_and(|target| facts.since_checkpoint.as_nanos() + call / 2 >= target.as_nanos());
-        let left = target.map(|target| if due { target } else { target - facts.since_checkpoint });
+        let due = target.is_some_and(|target| since_checkpoint.as_nanos() + call / 2 >= target.as_nanos());
+        let left = target.map(|target| if due { target } else { target - since_checkpoint });
         // Steps may become slower, and nobody can call for a meeting in between: so many calls as were
         // just seen twice over, and few enough that slow ones come to an end.
         let few = calls_in(self.rules.agree_every / 100).max(CALLS_FEW);
         let until = calls_in(self.rules.agree_every).min(2 * calls).min(few);
         self.calls_until_meeting = until.min(left.map_or(u64::MAX, calls_in)).max(1);
-        due || facts.asked
+        due || facts.asked.is_set()
     }
 
     /// Time from t1 to t1; `None` without a rule of time.
-    fn target(&self, (perceived, durable): (Duration, Duration)) -> Option<Duration> {
+    fn target(&self, perceived: Duration, durable: Duration) -> Option<Duration> {
         let rules = &self.rules;
         let by_formula = || match rules.interval {
             // The first one is due at once: it tells what they cost.

@@ -2,11 +2,13 @@
 
 use super::{
     Record,
+    agreement::Alike,
     entry::{Call, Entry},
     inner::Inner,
+    level::Level,
 };
 use crate::{
-    commit::RevisionKey,
+    commit::{Ledger, RevisionKey},
     error::{Error, Result},
     group::agree,
     place::{Shard, lock},
@@ -30,37 +32,36 @@ impl Attempt {
 }
 
 impl Inner {
-    pub(super) fn wait(&mut self) -> Result<()> {
-        self.wait_in(Call::Wait).map(drop)
-    }
-
     /// Waits until the last revision is complete, as a part of `call`. Collective.
     pub(super) fn wait_in(&mut self, call: Call) -> Result<Entry> {
         self.enter_if(call, Ok(())).map(|(entry, ())| entry)
     }
 
-    /// What the ranks compare by a maximum: the number of the revision under way, 0 for none, and its complement, whose
-    /// maximum is the lowest number's.
-    pub(super) fn under_way(&self) -> [u64; 2] {
-        let number = self.saving.as_ref().and_then(Attempt::key).map_or(0, |key| key.number);
-        [number, !number]
-    }
-
     pub(super) fn poll(&mut self) -> Result<bool> {
-        if let Some(begun) = &self.begun {
+        if let Some(begun) = &self.program.begun {
             return begun.failure().map_or(Ok(false), Err);
         }
-        match &self.saving {
+        let level = self.levels.nearest_mut();
+        match &level.saving {
             None => Ok(true),
             Some(Attempt::Failed(error)) => Err(error.clone()),
             Some(Attempt::Running(saving)) => match saving.poll() {
-                None => self.is_seen_durable(),
-                Some(Ok(())) => self.settle().map(|()| true),
+                None => self.epoch.aggregators.is_seen_durable(level),
+                Some(Ok(())) => level.settle().map(|()| true),
                 Some(Err(error)) => Err(error),
             },
         }
     }
 
+    pub(super) fn close(mut self) -> Result<()> {
+        let entry = self.wait_in(Call::Close)?;
+        // Each of them, whatever became of the others.
+        let ended = self.levels.iter_mut().map(Level::end).fold(Ok(()), Result::and);
+        agree(self.epoch.group.with(&entry), ended)
+    }
+}
+
+impl Level {
     pub(super) fn last_record(&mut self) -> Option<Record> {
         if let Some(Attempt::Running(saving)) = &self.saving
             && matches!(saving.poll(), Some(Ok(())))
@@ -71,10 +72,10 @@ impl Inner {
         self.last
     }
 
-    pub(super) fn close(mut self) -> Result<()> {
-        let entry = self.wait_in(Call::Close)?;
-        let ended = self.current.as_ref().map_or(Ok(()), |current| lock(&current.ledger).end());
-        agree(self.group.with(&entry), ended)
+    /// The session ends in order.
+    fn end(&mut self) -> Result<()> {
+        self.current.as_ref().map_or(Ok(()), |current| lock(&current.ledger).end())?;
+        self.others.iter_mut().filter(|other| other.is_begun()).try_for_each(Ledger::end)
     }
 
     /// Waits for this rank's part of the last revision.
@@ -91,10 +92,9 @@ impl Inner {
     }
 }
 
-/// Ranks that keep different revisions would let go of the only complete one. What `under_way` came to over all ranks
-/// tells.
-pub(super) fn same_revision([highest, lowest]: [u64; 2]) -> Result<()> {
-    if highest == !lowest {
+/// Ranks that keep different revisions would let go of the only complete one.
+pub(super) fn same_revision(under_way: Alike) -> Result<()> {
+    if under_way.is_so() {
         return Ok(());
     }
     let why = "the ranks have different revisions under way, or some have none; begin, end and give up each checkpoint on all \

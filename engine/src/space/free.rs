@@ -39,6 +39,14 @@ impl FreeMap {
         FreeMap { stretches }
     }
 
+    /// Whether all of `blocks` are free.
+    pub(crate) fn has(&self, blocks: Blocks) -> bool {
+        let behind = self.stretches.partition_point(|stretch| stretch.first <= blocks.first);
+        let stretch = behind.checked_sub(1).map(|index| self.stretches[index]);
+        let end = blocks.first.checked_add(blocks.count);
+        stretch.is_some_and(|stretch| end.is_some_and(|end| end <= stretch.end()))
+    }
+
     pub(crate) fn count(&self) -> u64 {
         self.stretches.iter().map(|s| s.count).sum()
     }

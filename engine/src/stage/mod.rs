@@ -15,7 +15,6 @@ mod threshold;
 
 pub(crate) use making::PoolInMaking;
 use policy::Owner;
-pub use policy::Stage;
 pub(crate) use policy::{Policy, Publisher};
 pub(crate) use staging::{Hands, Staging, Way, conclude};
 pub(crate) use threshold::find_threshold;

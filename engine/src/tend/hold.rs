@@ -3,7 +3,7 @@
 //! A hold is written before anybody asks whether a job is at work, and a job reads the holds after it
 //! has locked the space: so either the job reads it, or it is seen here that there is a job.
 
-use super::{opening, room};
+use super::{GoneOver, Unseen, opening, room};
 use crate::{
     clock::unix_ns,
     commit::RevisionKey,
@@ -164,7 +164,12 @@ fn settle(device: &dyn Device, hold: &Hold, wait: Duration, locks_work: bool) ->
             Some(HoldState::NoRoom) => return Ok(Holding::NoRoom),
             Some(HoldState::Gone) | None => return Ok(Holding::Gone),
             // Only older roots lead to it, and the next job's first root would go over them.
-            Some(HoldState::Pending) if !at_work && root_again(device)? => {}
+            Some(HoldState::Pending) if !at_work => match root_again(device) {
+                Ok(true) => {}
+                // New ones would end the claim of what that job may have staged; its next start reads the hold first.
+                Err(Error::StagedOutOfSight { .. }) => return Ok(Holding::Pending(hold.clone())),
+                other => drop(other?),
+            },
             _ if Instant::now() >= deadline => return Ok(Holding::Pending(hold.clone())),
             _ => thread::sleep(POLL),
         }
@@ -179,6 +184,7 @@ fn root_again(device: &dyn Device) -> Result<bool> {
         Err(error) => return Err(error),
     };
     let survey = SpaceSurvey::open_on(device)?;
+    Unseen::Waits(&GoneOver::default()).check(&survey)?;
     let wanted = survey.holds.iter().filter(|held| held.state != HoldState::Expired);
     let wanted: Vec<RevisionKey> = wanted.map(|held| held.key()).collect();
     let (mut ledgers, lineage) = opening::open_usable(&layouts(device, Access::Write)?, &[], &wanted)?;

@@ -15,12 +15,16 @@ mod rules;
 mod salvage;
 mod sizing;
 mod staged;
+mod unseen;
 
 pub use hold::{Holding, has_room_for, hold, hold_on, release, release_on, release_one, release_one_on};
 pub use prune::{Pruned, prunable, prune, prune_on};
 pub use request::Request;
-pub use reserve::{Reservation, Reserved, ReservedFile, grow, grow_on, growable, reservable, reserve, reserve_on};
+pub use reserve::{
+    Reservation, Reserved, ReservedFile, can_grow, grow, grow_on, growable, reservable, reserve, reserve_on,
+};
 pub use rules::{Fate, Reason, Rules, fates};
 pub use salvage::{Incomplete, PoolLeft, SalvageFate, Salvaged, SalvagedShard, salvage, salvageable};
 pub use sizing::ShardSize;
 pub use staged::{Staged, staged};
+pub use unseen::{GoneOver, Unseen};

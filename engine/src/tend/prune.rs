@@ -10,6 +10,7 @@ use super::{
     emptied::{holds_nothing, remove},
     opening::{begin_all, lock, open_usable},
     rules::{Fate, Rules, fates},
+    unseen::Unseen,
 };
 use crate::{
     commit::RevisionKey,
@@ -30,12 +31,12 @@ pub struct Pruned {
 }
 
 /// Lets go of all revisions of the space in `directory` that `rules` do not keep. The newest complete one
-/// and those that are held always stay. Refused as in use while a job has the space open. `progress` is told how
-/// many more portions are done.
-pub fn prune(directory: &Path, rules: &Rules, progress: &dyn Fn(u64)) -> Result<Pruned> {
+/// and those that are held always stay. Refused as in use while a job has the space open, and as out of sight where one
+/// that did not end in order may have staged what is `unseen`. `progress` is told how many more portions are done.
+pub fn prune(directory: &Path, rules: &Rules, unseen: Unseen<'_>, progress: &dyn Fn(u64)) -> Result<Pruned> {
     // A survey first: what is no space gets no lock file.
     SpaceSurvey::open(directory)?;
-    prune_on(&Disk::existing(directory), rules, progress)
+    prune_on(&Disk::existing(directory), rules, unseen, progress)
 }
 
 /// What `prune` would do now in the space of `survey`, told as if it were done. Changes nothing.
@@ -58,7 +59,7 @@ fn emptied(survey: &SpaceSurvey, fates: &[Fate]) -> BTreeSet<[u8; 16]> {
 }
 
 /// As `prune`, on `device`.
-pub fn prune_on(device: &dyn Device, rules: &Rules, progress: &dyn Fn(u64)) -> Result<Pruned> {
+pub fn prune_on(device: &dyn Device, rules: &Rules, unseen: Unseen<'_>, progress: &dyn Fn(u64)) -> Result<Pruned> {
     let _locks = lock(device)?;
     // After the lock, as a job does: no hold is missed.
     let survey = SpaceSurvey::open_on(device)?;
@@ -70,6 +71,7 @@ pub fn prune_on(device: &dyn Device, rules: &Rules, progress: &dyn Fn(u64)) -> R
     if empty.is_empty() && !fates.iter().any(Fate::goes) {
         return Ok(Pruned { fates, layouts_removed: Vec::new() });
     }
+    unseen.check(&survey)?;
 
     let stay: Vec<RevisionKey> = fates.iter().filter(|fate| !fate.goes()).map(|fate| fate.key).collect();
     let (mut ledgers, lineage) = open_usable(&files, &empty, &stay)?;

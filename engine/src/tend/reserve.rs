@@ -206,6 +206,13 @@ pub fn grow(directory: &Path, wanted: &Reservation, progress: &dyn Fn(u64)) -> R
     grow_on(&Disk::existing(directory), wanted, progress)
 }
 
+/// Whether `grow` would be refused now, whatever the layout: a job has the space open, or it has none to grow from.
+/// Changes nothing.
+pub fn can_grow(directory: &Path) -> Result<()> {
+    let device = Disk::existing(directory);
+    see_free(&device).and_then(|()| of_grown(&device)).map(drop)
+}
+
 /// What `grow` would make now, or why it would be refused. Changes nothing, as `reservable`.
 pub fn growable(directory: &Path, wanted: &Reservation) -> Result<Reserved> {
     let device = Disk::existing(directory);

@@ -7,9 +7,12 @@ use crate::{
 };
 
 /// Whether a job like the last one goes on finding room, in every portion of the newest layout, while all of `held`
-/// are held.
+/// are held. What lies in an older layout takes nothing of that.
 pub(super) fn is_left(survey: &SpaceSurvey, held: &[RevisionKey]) -> bool {
     let Some(newest) = survey.newest() else { return true };
+    if survey.layouts.last().is_some_and(|layout| layout.header.layout_id != newest.layout) {
+        return true;
+    }
     let (keep, ends) = (keep(survey, newest), ends(newest));
     let complete: Vec<&RevisionSurvey> = survey.revisions.iter().filter(|revision| revision.complete).collect();
     let (kept, older) = complete.split_at(keep.min(complete.len()));

@@ -1,6 +1,9 @@
 //! Completing by hand what killed jobs had staged, as the next start of theirs would.
 
-use super::opening::{lock, see_free};
+use super::{
+    GoneOver,
+    opening::{lock, see_free},
+};
 use crate::{
     commit::RevisionKey,
     device::{Device, Disk},
@@ -8,7 +11,7 @@ use crate::{
     pool::{self, Dead, LostRecord, Owed, Sealed},
     printable::printable_path,
     restore::{SpaceSurvey, gaps},
-    salvage::{IN_POOL, Outcome, complete, has_layout_of, is_gone, is_ours, open_dead, prospect},
+    salvage::{IN_POOL, Outcome, complete, has_layout_of, is_gone, is_ours, is_same, open_dead, prospect, to_mend},
     space::Locks,
 };
 use std::{
@@ -27,6 +30,8 @@ pub struct Salvaged {
     pub removed: usize,
     /// Dead pools that are left.
     pub left: Vec<PoolLeft>,
+    /// Of the space that was asked for: ranks of whose memory nothing is left.
+    pub gone_over: GoneOver,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,13 +111,27 @@ pub fn salvageable(directory: &Path, space: Option<&Path>, clean: bool) -> Resul
 
 fn go_over(directory: &Path, space: Option<&Path>, clean: bool, dry_run: bool) -> Result<Salvaged> {
     let only = space.map(|space| Disk::existing(&space.canonicalize().unwrap_or_else(|_| space.to_owned())));
-    let mut visit = Visit { only, dry_run, locks: BTreeMap::new(), shards: Vec::new(), saved: BTreeMap::new() };
+    let mut visit = Visit {
+        only,
+        dry_run,
+        locks: BTreeMap::new(),
+        shards: Vec::new(),
+        saved: BTreeMap::new(),
+        gone_over: GoneOver::default(),
+    };
     let remove = if dry_run { pool::is_removable } else { pool::remove };
     let (mut removed, mut left) = (0, Vec::new());
     for found in pool::list(directory)? {
         let (before, mut damaged) = (visit.shards.len(), false);
+        let path = pool::path(directory, found.id);
         let kept = match open_dead(directory, found.id, || visit.is_free(directory, found.id)) {
-            Ok(Some(dead)) => visit.completes(&dead, clean, &mut damaged)?,
+            Ok(Some(dead)) => {
+                let kept = visit.completes(&dead, clean, &mut damaged)?;
+                if kept.is_none() {
+                    visit.goes_over(&dead, &found.records);
+                }
+                kept
+            }
             Ok(None) if found.has_pool => {
                 visit.passes_over(directory, found.id);
                 continue;
@@ -122,51 +141,51 @@ fn go_over(directory: &Path, space: Option<&Path>, clean: bool, dry_run: bool) -
             Err(Error::PoolRefused { .. }) if clean => None,
             Err(error) => {
                 damaged = true;
-                Some(unusable(error))
+                Some(unusable(error, &path))
             }
         };
         // What is refused at removing is left too, and keeps nobody from the others.
         let kept = kept.or_else(|| match remove(directory, found.id) {
             Ok(true) => None,
             Ok(false) => Some("a process is in it; salvage after its end".to_owned()),
-            Err(error) => Some(unusable(error)),
+            Err(error) => Some(unusable(error, &path)),
         });
         match kept {
-            Some(why) => left.push(PoolLeft { pool: pool::path(directory, found.id), why, damaged }),
+            Some(why) => left.push(PoolLeft { pool: path, why, damaged }),
             None => {
                 removed += 1;
                 visit.gone_since(before);
             }
         }
     }
-    if let Some(only) = visit.only.filter(|_| visit.shards.is_empty()) {
-        SpaceSurvey::open_on(&only)?;
+    if let Some(only) = visit.only.as_ref().filter(|_| visit.shards.is_empty()) {
+        SpaceSurvey::open_on(only)?;
     }
     let mut incomplete = Vec::new();
     for (space, saved) in &visit.saved {
         incomplete.extend(incomplete_of(space, saved)?);
     }
-    Ok(Salvaged { shards: visit.shards, incomplete, removed, left })
+    Ok(Salvaged { shards: visit.shards, incomplete, removed, left, gone_over: visit.gone_over })
 }
 
-/// Why a pool stays that could not be opened, or removed, or has such a record.
-fn unusable(error: Error) -> String {
+/// Why a pool stays that could not be opened, or removed.
+fn unusable(error: Error, path: &Path) -> String {
     match error {
-        Error::PoolRefused { path, why } if pool::is_refused(Path::new(&path)) => format!(
-            "{why}, so that another user may have changed it; mend that (a mode by chmod 600) if nobody has, or \
-             remove it by hand: {path}"
-        ),
-        Error::PoolRefused { why, .. } => format!("nothing in it can be used: {why}; --clean removes it"),
+        Error::PoolRefused { why, .. } => {
+            by_hand(path, &why).unwrap_or_else(|| format!("nothing in it can be used: {why}; --clean removes it"))
+        }
         error => error.to_string(),
     }
 }
 
 /// What is to be done with a pool that has no record any more of what was staged in it.
 fn lost_for_good(lost: LostRecord) -> String {
-    if pool::is_refused(&lost.path) {
-        return unusable(Error::PoolRefused { path: printable_path(&lost.path), why: lost.why });
-    }
-    format!("{lost}; --clean removes the pool")
+    by_hand(&lost.path, &lost.why).unwrap_or_else(|| format!("{lost}; --clean removes the pool"))
+}
+
+/// What is to be done about a pool or a record at `path` that is nobody's to remove unasked.
+fn by_hand(path: &Path, why: &str) -> Option<String> {
+    to_mend(path, why).map(|mend| format!("{mend}, or remove it by hand: {}", printable_path(path)))
 }
 
 /// Those of `saved` that a restore could bring back if it were not for shards that are missing.
@@ -206,6 +225,7 @@ struct Visit {
     locks: BTreeMap<PathBuf, Result<Option<Locks>>>,
     shards: Vec<SalvagedShard>,
     saved: BTreeMap<PathBuf, BTreeMap<RevisionKey, Present>>,
+    gone_over: GoneOver,
 }
 
 impl Visit {
@@ -252,6 +272,14 @@ impl Visit {
         let lost = if clean { Vec::new() } else { staged.lost };
         let lost: Vec<String> = lost.into_iter().map(lost_for_good).collect();
         Ok(kept.into_iter().chain(lost).reduce(|one, next| format!("{one}; {next}")))
+    }
+
+    /// Nothing waits in it any more, in the pool or in the records of these ranks.
+    fn goes_over(&mut self, dead: &Dead, ranks: &[u32]) {
+        let is_ours = |space: &Path| self.only.as_ref().is_some_and(|only| is_same(&only.directory(), space));
+        if let Some(note) = dead.space().filter(|note| is_ours(note.space())) {
+            self.gone_over.add(note.lineage, ranks);
+        }
     }
 
     /// The pool is removed that held the shards from `first` on: what waited for its space is lost with it.

@@ -11,8 +11,10 @@ macro_rules! tell {
 }
 
 pub mod between;
+pub mod bytes;
 pub mod counting;
 pub mod faulty;
+pub mod gate;
 pub mod killed;
 pub mod processes;
 pub mod program;

@@ -1,7 +1,7 @@
 //! Pools that size themselves.
 
 use super::{
-    super::{PoolBound, Record, room::Room, word::State},
+    super::{PoolBound, Record, Shared, room::Room, word::State},
     peer::Peer,
     *,
 };
@@ -295,6 +295,152 @@ fn one_for_checkpoints_alone_has_memory_only_for_chunks_in_use() {
     drop(chunks);
     pool.adapt();
     assert_eq!((pool.bytes(), memory(&pool)), (8 * CHUNK, 0));
+}
+
+/// What was free was looked at once: a pool that had been large then filled memory that others had taken since.
+#[test]
+fn one_for_checkpoints_alone_is_as_large_as_there_is_room_at_each_checkpoint() {
+    let directory = super::memory();
+    let shape = Shape { grows: true, held: PoolHeld::Checkpoint, ..shape(2, 64) };
+    let first = Pool::create(directory.path(), &shape).unwrap();
+    let second = joined(&directory, &first, 1);
+    let pools = [&first, &second];
+    pools.iter().for_each(|pool| pool.want(8 * CHUNK, 0));
+    let scarce = |chunks: u64| Room { memory_free: 4 * chunks * CHUNK, ..AMPLE };
+    for (room, chunks) in [(AMPLE, 16), (scarce(6), 6), (scarce(0), 3), (AMPLE, 16), (scarce(9), 9)] {
+        pools.iter().for_each(|pool| free(pool, room));
+        // As each rank does at t1: before the ranks have met, and after.
+        for pool in pools {
+            pool.prepare().unwrap();
+            let expected = if room == AMPLE { 1 << 40 } else { room.memory_free };
+            assert_eq!(pool.chunk_facts(), [8 * CHUNK, !(expected / 4 / 4)], "{room:?}");
+        }
+        pools.iter().for_each(|pool| pool.fit().unwrap());
+        let taken = take_all(&second);
+        assert_eq!((first.bytes(), second.bytes(), taken.len() as u64), (chunks * CHUNK, chunks * CHUNK, chunks));
+        assert_eq!(memory(&first), chunks * CHUNK);
+        let bound = if room == AMPLE { PoolBound::Needed } else { PoolBound::Memory };
+        assert_eq!(pools.map(Pool::bound), [bound; 2], "{room:?}");
+        // What chunks in use take was free before.
+        if let Some(left) = room.memory_free.checked_sub(chunks * CHUNK) {
+            free(&first, Room { memory_free: left, ..room });
+            assert!(!first.chunk_facts()[1] >= room.memory_free / 4 / 4, "{room:?}");
+        }
+    }
+}
+
+/// Without it one whose chunks were in use when it was made smaller kept their memory to its end.
+#[test]
+fn what_was_in_use_when_it_was_made_smaller_is_given_back_afterwards() {
+    let directory = super::memory();
+    let pool = growing(&directory, 1);
+    pool.want(128 * CHUNK, 0);
+    pool.prepare().unwrap();
+    let chunks = take_all(&pool);
+    free(&pool, Room { memory_free: 0, ..AMPLE });
+    pool.adapt();
+    assert_eq!((pool.bytes(), memory(&pool)), (32 * CHUNK, 128 * CHUNK));
+    drop(chunks);
+    // Nobody else needs any by now.
+    free(&pool, AMPLE);
+    pool.want(32 * CHUNK, 0);
+    pool.adapt();
+    assert_eq!((pool.bytes(), memory(&pool)), (32 * CHUNK, 32 * CHUNK));
+}
+
+#[test]
+fn who_takes_memory_back_stops_once_another_has_taken_over() {
+    let directory = super::memory();
+    let pool = growing(&directory, 2);
+    pool.want(8 * CHUNK, 0);
+    pool.prepare().unwrap();
+    let making = &pool.shared.control().making;
+    let made = making.load(Ordering::SeqCst);
+    making.store((1 << 32) + 1, Ordering::SeqCst);
+    pool.shared.take_free_memory_back(0);
+    assert_eq!(memory(&pool), 8 * CHUNK);
+    making.store(made, Ordering::SeqCst);
+    assert_eq!(take_all(&pool).len(), 8);
+}
+
+/// What there is lets all go on.
+#[test]
+fn where_the_system_gives_no_more_it_stays_as_large_as_it_is() {
+    let directory = super::memory();
+    let pool = growing(&directory, 2);
+    pool.want(4 * CHUNK, 0);
+    pool.prepare().unwrap();
+    let no_memory = |_: &Shared| crate::Error::io("making", "the pool", std::io::ErrorKind::OutOfMemory.into());
+    *pool.shared.sizes.fails.lock().unwrap() = Some(no_memory);
+    pool.want(8 * CHUNK, 0);
+    pool.prepare().unwrap();
+    assert_eq!((pool.bytes(), memory(&pool), take_all(&pool).len()), (4 * CHUNK, 4 * CHUNK, 4));
+    // Nor does what another was slow to make go from under it.
+    let made_by_another = |shared: &Shared| {
+        shared.control().made_bytes.store(6 * CHUNK, Ordering::SeqCst);
+        crate::Error::io("making", "the pool", std::io::ErrorKind::OutOfMemory.into())
+    };
+    *pool.shared.sizes.fails.lock().unwrap() = Some(made_by_another);
+    pool.prepare().unwrap();
+    assert_eq!((pool.bytes(), memory(&pool), take_all(&pool).len()), (6 * CHUNK, 6 * CHUNK, 6));
+}
+
+/// It was refused what it could have made itself, or done without.
+#[test]
+fn who_waited_for_one_that_failed_goes_on_with_what_there_is() {
+    let directory = super::memory();
+    let first = growing(&directory, 2);
+    let _second = joined(&directory, &first, 1);
+    first.want(4 * CHUNK, 0);
+    first.prepare().unwrap();
+    let control = first.shared.control();
+    control.making.store((1 << 32) + 1, Ordering::SeqCst);
+    first.want(8 * CHUNK, 0);
+    thread::scope(|scope| {
+        let preparing = scope.spawn(|| first.prepare());
+        while control.made.waiters() == 0 {
+            thread::yield_now();
+        }
+        control.making.store(3, Ordering::SeqCst);
+        control.made.wake_all();
+        preparing.join().unwrap().unwrap();
+    });
+    assert_eq!(first.bytes(), 8 * CHUNK);
+}
+
+/// It was told to a program that only had to wait.
+#[test]
+fn a_full_file_system_has_room_again_once_a_chunk_is_written() {
+    let Some(small) = SmallMemory::mount("1m") else { return };
+    let shape = Shape { grows: true, held: PoolHeld::Checkpoint, ..shape(1, 8) };
+    let pool = Pool::create(&small.path, &shape).unwrap();
+    free(&pool, AMPLE);
+    pool.want(8 * CHUNK, 0);
+    pool.prepare().unwrap();
+    std::fs::write(small.path.join("others"), vec![1; 700 << 10]).unwrap();
+    let chunk = take(&pool);
+    let mut more = take_while_there_is_room(&pool);
+    chunk.fill(1, 0, CHUNK).unwrap();
+    assert!(pool.take_now().is_none(), "one is under way: there will be room");
+    chunk.await_turn().unwrap();
+    chunk.written().unwrap();
+    drop(chunk);
+    more.push(take(&pool));
+    drop(more);
+}
+
+/// Until the file system is full, with none under way.
+fn take_while_there_is_room(pool: &Pool) -> Vec<Chunk> {
+    let mut taken = Vec::new();
+    loop {
+        match pool.take_now().expect("not all are taken") {
+            Ok(chunk) => taken.push(chunk),
+            Err(error) => {
+                assert!(matches!(error, crate::Error::PoolFull { .. }), "{error}");
+                return taken;
+            }
+        }
+    }
 }
 
 #[test]

@@ -89,6 +89,7 @@ fn told_by_another_process() {
             hold(&pool);
         }
         "record" => record(&joined()),
+        "descriptors" => without_descriptors(&joined()),
         "stranger" => stranger(directory, id.to_be_bytes()),
         _ => panic!("no such task: {task}"),
     }
@@ -153,6 +154,26 @@ fn record(pool: &Pool) {
     }
     say("staged");
     told();
+}
+
+/// Seals a shard, and looks for it when the process may open no more files.
+fn without_descriptors(pool: &Pool) {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let mut record = Record::create(pool, 1).unwrap();
+    let chunk = take(pool);
+    recording::stage(&mut record, &chunk).seal(&recording::plan()).unwrap();
+    let next = std::fs::File::open("/dev/null").map(|file| std::os::fd::AsRawFd::as_raw_fd(&file) as u64).unwrap();
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    for more in 0..3 {
+        setrlimit(Resource::RLIMIT_NOFILE, next + more, hard).unwrap();
+        let read = pool.read_sealed(1);
+        setrlimit(Resource::RLIMIT_NOFILE, soft, hard).unwrap();
+        say(match read {
+            Err(error) if error.is_of_process() => "refused".to_owned(),
+            Err(error) => error.to_string(),
+            Ok(sealed) => sealed.len().to_string(),
+        });
+    }
 }
 
 /// As another user.

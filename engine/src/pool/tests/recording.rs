@@ -453,3 +453,14 @@ fn pools_that_are_made_while_others_clean_up_are_not_cleaned_up() {
     });
     assert_eq!(files(directory.path()), [""; 0]);
 }
+
+/// It was taken for nothing, and the chunks that held it were freed.
+#[test]
+fn a_shard_that_a_process_without_descriptors_cannot_look_for_is_not_missed() {
+    let directory = memory();
+    let pool = pool(&directory, 2, 3);
+    let mut other = Peer::start("descriptors", &pool);
+    let heard: Vec<String> = (0..3).map(|_| other.hear()).collect();
+    other.end();
+    assert!(heard.contains(&"refused".to_owned()) && !heard.contains(&"0".to_owned()), "{heard:?}");
+}

@@ -9,25 +9,24 @@ use crate::{
     device::{Access, Device},
     error::{Error, Result},
     group::{Group, hear, tell},
-    place::{IoThreads, Load, Order, Shard, segments_at_most},
+    place::{Load, Order, Shard, segments_at_most},
     pool::{Pool, Record},
-    salvage::complete_dead,
-    session::{inner::Inner, settle::Attempt},
+    session::{epoch::Epoch, inner::Inner, settle::Attempt},
     space::{Aligned, Portion, format::BLOCK_BYTES, open_layout},
-    stage::{PoolInMaking, Publisher, conclude},
+    stage::{Hands, Publisher, Way, conclude},
 };
 use std::{io, sync::Arc, time::Instant};
 
 /// What an aggregator does for others.
 pub(super) struct Duty {
-    members: Vec<Member>,
+    pub(super) members: Vec<Member>,
     /// What it has under way for them.
     served: Vec<Served>,
     /// For pieces that go to no chunk.
     piece: Aligned,
 }
 
-struct Member {
+pub(super) struct Member {
     rank: usize,
     /// By a file of its own: of two that sync one file the first is told of an error, and both must be.
     portion: Option<Portion>,
@@ -54,18 +53,11 @@ impl Duty {
         Ok(Duty { members: members.iter().map(member).collect::<Result<_>>()?, served: Vec::new(), piece })
     }
 
-    pub(super) fn members(&self) -> u64 {
-        self.members.len() as u64
-    }
-}
-
-impl Inner {
     /// Opens the portions of the members. `file_of`: the file that a rank's portion lies in.
-    pub(in crate::session) fn open_members(&mut self, file_of: impl Fn(usize) -> Option<String>) -> Result<()> {
-        let Part::Aggregator(duty) = &mut self.aggregators.part else { return Ok(()) };
-        for member in &mut duty.members {
+    pub(super) fn open(&mut self, device: &dyn Device, file_of: impl Fn(usize) -> Option<String>) -> Result<()> {
+        for member in &mut self.members {
             let missing = || Error::Internal { what: format!("a layout without rank {}", member.rank) };
-            let layout = open_layout(&*self.device, file_of(member.rank).ok_or_else(missing)?, Access::Write)?;
+            let layout = open_layout(device, file_of(member.rank).ok_or_else(missing)?, Access::Write)?;
             let portion = layout.portions().find(|portion| portion.rank() as usize == member.rank);
             let portion = portion.ok_or_else(missing)?;
             portion.stay_open()?;
@@ -73,41 +65,33 @@ impl Inner {
         }
         Ok(())
     }
+}
 
+impl Inner {
     /// Takes what the members hand over, if this is an aggregator. An error is one of the group: what fails of a
     /// member's shard is told to the member. Collective.
     pub(super) fn serve(&mut self) -> Result<()> {
-        let Inner { group, io, pool, aggregators, device, policy, saving, .. } = self;
+        let Inner { means, epoch: Epoch { group, aggregators, .. }, levels, .. } = self;
         let Part::Aggregator(duty) = &mut aggregators.part else { return Ok(()) };
-        let pool = pool.as_ref().map(PoolInMaking::pool);
-        let reclaim = || {
-            if let Some(pool) = pool {
-                complete_dead(&[&**device], pool);
-            }
-        };
-        let started = match saving {
+        let level = levels.nearest();
+        let started = match &level.saving {
             Some(Attempt::Running(saving)) => saving.started(),
             _ => Instant::now(),
         };
-        let desk = Desk {
-            group: group.between_two(),
-            device: &**device,
-            threads: io,
-            pool,
-            reclaim: &reclaim,
-            publisher: policy.publisher,
-            started,
-        };
-        for member in &mut duty.members {
-            let saving = desk.serve(member, &mut duty.piece)?;
-            duty.served.push(Served { rank: member.rank, saving });
-        }
-        Ok(())
+        let (group, device, publisher) = (group.between_two(), &*level.device, means.policy.publisher);
+        means.with_hands(levels, Way::Space, |hands| {
+            let desk = Desk { group, device, hands, publisher, started };
+            for member in &mut duty.members {
+                let saving = desk.serve(member, &mut duty.piece)?;
+                duty.served.push(Served { rank: member.rank, saving });
+            }
+            Ok(())
+        })
     }
 
     /// Tells its members what became of what it has under way for them; `waits`: once it has come to its end. Collective.
     pub(super) fn tell_news(&mut self, waits: bool) -> Result<()> {
-        let Part::Aggregator(duty) = &mut self.aggregators.part else { return Ok(()) };
+        let Part::Aggregator(duty) = &mut self.epoch.aggregators.part else { return Ok(()) };
         for Served { rank, saving } in std::mem::take(&mut duty.served) {
             let news = match saving {
                 Ok(saving) if !waits && saving.poll().is_none() => {
@@ -120,7 +104,7 @@ impl Inner {
                 }
                 Err(answer) => News::Ended(answer),
             };
-            tell(self.group.between_two(), rank, &news)?;
+            tell(self.epoch.group.between_two(), rank, &news)?;
         }
         Ok(())
     }
@@ -130,9 +114,7 @@ impl Inner {
 struct Desk<'a> {
     group: &'a dyn Group,
     device: &'a dyn Device,
-    threads: &'a IoThreads,
-    pool: Option<&'a Pool>,
-    reclaim: &'a dyn Fn(),
+    hands: &'a Hands<'a>,
     publisher: Publisher,
     /// t1.
     started: Instant,
@@ -174,8 +156,8 @@ impl Desk<'_> {
                     if let Some(saving) = saving {
                         match Contents::decode(&contents, saving.size().blocks()) {
                             Some(contents) => {
-                                conclude(saving, contents, staged, self.publisher, self.threads);
-                                self.pool.inspect(|pool| pool.tell_copied());
+                                conclude(saving, contents, staged, self.publisher, self.hands.threads);
+                                self.hands.pool.inspect(|pool| pool.tell_copied());
                             }
                             None => {
                                 let what = format!("rank {from} tells of what cannot have been staged");
@@ -228,8 +210,8 @@ impl Desk<'_> {
             told => told,
         };
         let saving = saving.filter(|saving| !saving.has_failed());
-        let chunk = match (saving.map(fits), self.pool) {
-            (Some(Ok(())), Some(pool)) => Some(pool.take(self.reclaim)).transpose(),
+        let chunk = match (saving.map(fits), self.hands.pool) {
+            (Some(Ok(())), Some(pool)) => Some(pool.take(self.hands.reclaim)).transpose(),
             (Some(Err(error)), _) => Err(error),
             _ => Ok(None),
         };
@@ -237,7 +219,7 @@ impl Desk<'_> {
             self.group.receive(from, &mut chunk.bytes_mut()[..bytes as usize])?;
             if let Some(saving) = saving {
                 match Load::new(chunk, saving.clone(), at, bytes) {
-                    Ok(load) => self.threads.carry(load),
+                    Ok(load) => self.hands.threads.carry(load),
                     Err(error) => saving.fail(error),
                 }
             }
@@ -254,6 +236,6 @@ impl Desk<'_> {
 
     fn give_up(&self, saving: &Arc<Shard>, error: Error) {
         saving.fail(error);
-        self.threads.all_staged(saving);
+        self.hands.threads.all_staged(saving);
     }
 }

@@ -1,14 +1,14 @@
 //! A member: hands over what it saves, and learns what became of it.
 
 use super::{
-    Part,
+    Aggregators, Part,
     words::{Answer, Failed, News, Word},
 };
 use crate::{
     error::{Error, Result},
     group::{hear, tell},
     place::lock,
-    session::{inner::Inner, settle::Attempt},
+    session::{inner::Inner, level::Level, settle::Attempt},
     stage::{Staging, Way},
 };
 use std::time::Instant;
@@ -22,42 +22,43 @@ impl Inner {
                 let handed = match ready {
                     Ok(()) => self.hand_over_all(aggregator, staging),
                     Err(error) => {
-                        self.with_hands(Way::Space, |hands| staging.abandon(hands, error.clone()));
+                        self.means.with_hands(&self.levels, Way::Space, |hands| staging.abandon(hands, error.clone()));
                         Err(error)
                     }
                 };
                 if let Err(error) = &handed {
                     saving.fail(error.clone());
                 }
-                self.saving = Some(Attempt::Running(saving));
+                self.levels.nearest_mut().saving = Some(Attempt::Running(saving));
                 handed
             }
             Err(error) => {
-                self.saving = Some(Attempt::Failed(error.clone()));
+                self.levels.nearest_mut().saving = Some(Attempt::Failed(error.clone()));
                 Err(error)
             }
         };
         match &handed {
             // Nobody listens.
             Ok(()) | Err(Error::GroupFailed { .. }) => {}
-            Err(error) => tell(self.group.between_two(), aggregator, &Word::GivenUp(Failed::of(error)))?,
+            Err(error) => tell(self.epoch.group.between_two(), aggregator, &Word::GivenUp(Failed::of(error)))?,
         }
         handed
     }
 
     fn hand_over_all(&self, aggregator: usize, staging: Staging) -> Result<()> {
-        let (group, saving) = (self.group.between_two(), staging.shard().clone());
+        let (group, saving) = (self.epoch.group.between_two(), staging.shard().clone());
         tell(group, aggregator, &Word::Order(Box::new(saving.order(aggregator))))?;
         let send = |mut at: u64, blocks: &[u8]| {
-            for piece in blocks.chunks(self.aggregators.piece_bytes as usize) {
+            for piece in blocks.chunks(self.epoch.aggregators.piece_bytes as usize) {
                 tell(group, aggregator, &Word::Piece { at, bytes: piece.len() as u64 })?;
                 group.send(aggregator, piece)?;
                 at += piece.len() as u64;
             }
             Ok(())
         };
-        let (regions, profile) = (self.regions.all(), self.profile());
-        let staged = self.with_hands(Way::Rank(&send), |hands| staging.hand_over(hands, regions, profile));
+        let (regions, profile) = (self.program.regions.all(), self.profile());
+        let staged =
+            self.means.with_hands(&self.levels, Way::Rank(&send), |hands| staging.hand_over(hands, regions, profile));
         let (contents, staged) = staged?;
         let staged_at = Instant::now();
         saving.sync_outputs()?;
@@ -69,28 +70,31 @@ impl Inner {
 
     /// What `aggregator` knows of what was handed over; whether it has come to its end. Collective.
     pub(super) fn hear_news(&mut self, aggregator: usize) -> bool {
-        let outcome = match hear(self.group.between_two(), aggregator) {
+        let level = self.levels.nearest();
+        let outcome = match hear(self.epoch.group.between_two(), aggregator) {
             Ok(News::UnderWay) => return false,
             Ok(News::Ended(answer)) => {
                 let Answer { outcome, ledger } = *answer;
-                if let (Some(ledger), Some(current)) = (ledger, &self.current) {
+                if let (Some(ledger), Some(current)) = (ledger, &level.current) {
                     lock(&current.ledger).take_back(aggregator, ledger);
                 }
                 outcome.map_err(|failed| failed.on(aggregator))
             }
             Err(error) => Err(error),
         };
-        if let Some(Attempt::Running(saving)) = &self.saving {
+        if let Some(Attempt::Running(saving)) = &level.saving {
             saving.end_as_told(outcome);
         }
         true
     }
+}
 
+impl Aggregators {
     /// Whether the shard that was handed over is durable. Nobody says so before the next collective call; so the
     /// medium is asked. Local.
-    pub(in crate::session) fn is_seen_durable(&self) -> Result<bool> {
+    pub(in crate::session) fn is_seen_durable(&self, level: &Level) -> Result<bool> {
         let (Part::Member { waits: true, .. }, Some(Attempt::Running(saving)), Some(current)) =
-            (&self.aggregators.part, &self.saving, &self.current)
+            (&self.part, &level.saving, &level.current)
         else {
             return Ok(false);
         };

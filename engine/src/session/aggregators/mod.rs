@@ -8,9 +8,10 @@ mod aggregator;
 mod member;
 mod words;
 
-use super::{domain::Domain, inner::Inner};
+use super::{domain::Domain, inner::Inner, level::Level};
 use crate::{
     config::Config,
+    device::Device,
     error::{Error, Result},
     group::{Group, agree},
     pool::Pool,
@@ -75,20 +76,31 @@ impl Aggregators {
         matches!(self.part, Part::Member { .. })
     }
 
-    /// How many shards this rank saves: its own, and those of its members, which are taken to be like it.
+    /// How many shards this rank puts into its pool: its own, and those of its members, which are taken to be like it.
     pub(super) fn shards(&self) -> u64 {
         match &self.part {
-            Part::Aggregator(duty) => 1 + duty.members(),
-            Part::Alone | Part::Member { .. } => 1,
+            Part::Aggregator(duty) => 1 + duty.members.len() as u64,
+            Part::Alone => 1,
+            Part::Member { .. } => 0,
         }
-    }
-
-    pub(super) fn are_used(&self) -> bool {
-        self.are_used
     }
 
     pub(super) fn piece_bytes(&self) -> u64 {
         self.piece_bytes
+    }
+
+    /// Opens the portions of the members in a layout. `file_of`: the file that a rank's portion lies in. Collective.
+    pub(super) fn open(
+        &mut self,
+        group: &dyn Group,
+        device: &dyn Device,
+        file_of: impl Fn(usize) -> Option<String>,
+    ) -> Result<()> {
+        let opened = match &mut self.part {
+            Part::Aggregator(duty) => duty.open(device, file_of),
+            _ => Ok(()),
+        };
+        if self.are_used { agree(group, opened) } else { Ok(()) }
     }
 }
 
@@ -96,7 +108,7 @@ impl Inner {
     /// Has what was begun saved, by this rank or by the one that writes for it, and takes what others hand over.
     /// Collective.
     pub(super) fn stage_together(&mut self, staging: Result<Staging>, ready: Result<()>) -> Result<()> {
-        let told = match &mut self.aggregators.part {
+        let told = match &mut self.epoch.aggregators.part {
             Part::Member { aggregator, waits } => {
                 *waits = true;
                 let aggregator = *aggregator;
@@ -112,23 +124,19 @@ impl Inner {
     /// learn what became of theirs. Collective.
     pub(super) fn settle_together(&mut self) -> Result<()> {
         self.exchange_news(true)?;
-        match &self.aggregators.part {
+        match &self.epoch.aggregators.part {
             // Its aggregator is in a call that waits for nothing, as the all-reduce is going to tell.
             Part::Member { waits: true, .. } => Ok(()),
-            _ => self.settle(),
+            _ => self.levels.iter_mut().map(Level::settle).fold(Ok(()), Result::and),
         }
     }
 
-    /// As `settle_together`, and waits for nothing. Collective.
-    pub(super) fn look_together(&mut self) -> Result<()> {
-        self.exchange_news(false)
-    }
-
-    fn exchange_news(&mut self, waits_for_all: bool) -> Result<()> {
-        match self.aggregators.part {
+    /// Who was served learns what became of it; `waits_for_all`: once it has come to its end. Collective.
+    pub(super) fn exchange_news(&mut self, waits_for_all: bool) -> Result<()> {
+        match self.epoch.aggregators.part {
             Part::Member { aggregator, waits: true } => {
                 let has_ended = self.hear_news(aggregator);
-                if let Part::Member { waits, .. } = &mut self.aggregators.part {
+                if let Part::Member { waits, .. } = &mut self.epoch.aggregators.part {
                     *waits = !has_ended;
                 }
                 Ok(())

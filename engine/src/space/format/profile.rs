@@ -171,7 +171,7 @@ impl Profile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::Stage;
+    use crate::config::Stage;
 
     #[test]
     fn a_size_belongs_to_one_class() {

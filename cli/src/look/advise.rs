@@ -1,0 +1,251 @@
+//! `mainstay advise`: how large a pool is worth having, from what a checkpoint took.
+
+use crate::{
+    arguments,
+    document::{
+        self, Advise, ExpectedPool, Key, MeasuredNode,
+        nodes::{Node, Part, nodes},
+    },
+    exit::{Exit, Failure, say},
+    output,
+    text::{self, Align},
+};
+use mainstay_engine::{
+    RevisionSurvey, SpaceSurvey,
+    model::{Staging, smallest_near_best},
+};
+use std::time::Duration;
+
+const MIB: u64 = 1 << 20;
+/// The pools that are compared.
+const POOLS: [u64; 6] = [16 * MIB, 32 * MIB, 64 * MIB, 128 * MIB, 256 * MIB, 512 * MIB];
+
+/// How often the space is looked at again when a running job lets go of what is being read.
+const TRIES: usize = 10;
+
+pub fn advise(wanted: &arguments::Advise) -> Result<Exit, Failure> {
+    for _ in 0..TRIES {
+        let survey = SpaceSurvey::open(&wanted.space.path)?;
+        if let Some((revision, nodes)) = measured(&survey)? {
+            return tell(wanted, &survey, revision, &nodes);
+        }
+    }
+    Err(Failure::lost(
+        "the job that has the space open let go of each revision while it was read; try again".to_owned(),
+    ))
+}
+
+fn tell(
+    wanted: &arguments::Advise,
+    survey: &SpaceSurvey,
+    revision: &RevisionSurvey,
+    nodes: &[Node],
+) -> Result<Exit, Failure> {
+    let staged: Vec<Staging> = nodes.iter().map(staging).collect();
+    let expected = POOLS.map(|pool| (pool, slowest(&staged, pool)));
+    let advised = smallest_near_best(&expected).unwrap_or(POOLS[0]);
+    let advice = Advise {
+        space: document::Space::of(survey),
+        key: Key::of(revision.key),
+        t1_unix_ns: revision.t1_unix_ns(),
+        nodes: nodes.iter().zip(&staged).map(|(node, staging)| measured_node(node, staging)).collect(),
+        pools: expected.map(|(pool_bytes, time)| ExpectedPool { pool_bytes, expected_ns: ns(time) }).into(),
+        advised_pool_bytes: advised,
+        setting: format!("pool_bytes = \"{}\"", text::bytes(advised)),
+    };
+    match wanted.space.json {
+        true => output::json(&advice)?,
+        false => output::text(&page(&advice))?,
+    }
+    survey.damage.iter().for_each(|what| say(what));
+    Ok(if survey.damage.is_empty() { Exit::Good } else { Exit::Lost })
+}
+
+/// The newest complete revision that tells how it went through a pool, and its nodes; `None` if one was let
+/// go while it was read.
+fn measured(survey: &SpaceSurvey) -> Result<Option<(&RevisionSurvey, Vec<Node>)>, Failure> {
+    let mut why_not = Vec::new();
+    for revision in survey.revisions.iter().filter(|revision| revision.complete) {
+        let Some(parts) = parts(revision)? else { return Ok(None) };
+        match unfit(&parts) {
+            None => return Ok(Some((revision, nodes(parts.into_iter().flatten())))),
+            Some(why) => why_not.push(format!("revision {} {why}", revision.key.number)),
+        }
+    }
+    let Some(newest) = why_not.first() else {
+        survey.damage.iter().for_each(|what| say(what));
+        return Err(Failure::lost(format!("there is no complete revision in {}", survey.path)));
+    };
+    Err(Failure::lost(format!(
+        "no complete revision in {} tells what a pool took: {newest}; \
+         save one with stage = \"pool\", and let the job close the space",
+        survey.path
+    )))
+}
+
+/// What each shard tells, `None` for one without a profile; `None` if the revision was let go meanwhile.
+fn parts(revision: &RevisionSurvey) -> Result<Option<Vec<Option<Part>>>, Failure> {
+    let mut parts = Vec::new();
+    for shard in &revision.shards {
+        let Some(manifest) = shard.manifest()? else { return Ok(None) };
+        let part = |profile| Part { shard: shard.shard, phases: shard.phases, profile };
+        parts.push(manifest.annex.profile.map(part));
+    }
+    Ok(Some(parts))
+}
+
+/// Why nothing can be told from these.
+fn unfit(parts: &[Option<Part>]) -> Option<String> {
+    let Some(parts) = parts.iter().map(Option::as_ref).collect::<Option<Vec<&Part>>>() else {
+        return Some("keeps no profile".to_owned());
+    };
+    if let Some(other) = parts.iter().find(|part| part.profile.stage_name() != "pool") {
+        return Some(format!("was saved with the stage {}", other.profile.stage_name()));
+    }
+    if parts.iter().any(|part| part.phases.durable_ns == 0) {
+        return Some("does not say when it was durable".to_owned());
+    }
+    let empty = parts.iter().all(|part| part.profile.pieces.total().bytes == 0);
+    empty.then(|| "holds no data".to_owned())
+}
+
+/// The ranks of a node copy side by side, so that the one that copied the longest tells how long all took;
+/// writes begin when the first has left phase 1, and end when the last is durable.
+fn staging(node: &Node) -> Staging {
+    let each = || node.parts.iter().map(|part| &part.phases);
+    let copy_ns = each().map(|p| p.copy_ns).max().unwrap_or(0);
+    let begin = each().map(|p| p.t1_unix_ns.saturating_add(p.communication_ns)).min().unwrap_or(0);
+    let end = each().map(|p| p.t1_unix_ns.saturating_add(p.durable_ns)).max().unwrap_or(0);
+    let slowest = node.slowest().phases;
+    let rest_ns = slowest.perceived_ns.saturating_sub(slowest.buffer_wait_ns).saturating_sub(slowest.copy_ns);
+    Staging {
+        bytes: node.pieces().total().bytes,
+        copy: Duration::from_nanos(copy_ns),
+        write: Duration::from_nanos(end.saturating_sub(begin)),
+        rest: Duration::from_nanos(rest_ns),
+    }
+}
+
+/// A job goes on when its slowest node does.
+fn slowest(staged: &[Staging], pool_bytes: u64) -> Duration {
+    staged.iter().map(|staging| staging.perceived(pool_bytes)).max().unwrap_or(Duration::ZERO)
+}
+
+fn ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn measured_node(node: &Node, staging: &Staging) -> MeasuredNode {
+    MeasuredNode {
+        node: node.node,
+        ranks: node.ranks(),
+        bytes: staging.bytes,
+        copy_ns: ns(staging.copy),
+        write_ns: ns(staging.write),
+        rest_ns: ns(staging.rest),
+        pool_bytes: node.pool_bytes(),
+        perceived_ns: node.phases().perceived_ns,
+        expected_ns: ns(staging.perceived(node.pool_bytes())),
+        flattens_at_bytes: staging.flattens_at(),
+    }
+}
+
+fn page(advice: &Advise<'_>) -> String {
+    let mut page = format!(
+        "measured in revision {} of lineage {}, saved {} (UTC)\n\n{}\n{}\n",
+        advice.key.revision,
+        advice.key.lineage,
+        text::when(advice.t1_unix_ns),
+        node_table(&advice.nodes),
+        pool_table(advice),
+    );
+    let flat = advice.nodes.iter().map(|node| node.flattens_at_bytes).max().unwrap_or(0);
+    if flat > POOLS[POOLS.len() - 1] {
+        page += &format!("larger pools would gain up to {}\n", text::bytes(flat));
+    }
+    page + &format!("for mainstay.toml:\n{}\n", advice.setting)
+}
+
+fn node_table(nodes: &[MeasuredNode]) -> String {
+    let heads = ["node", "ranks", "data", "copied at", "written at", "pool", "t2−t1", "expected", "gains up to"];
+    let rows = nodes.iter().map(|node| {
+        vec![
+            node.node.to_string(),
+            node.ranks.len().to_string(),
+            text::bytes(node.bytes),
+            rate(node.bytes, node.copy_ns),
+            rate(node.bytes, node.write_ns),
+            text::bytes(node.pool_bytes),
+            text::duration(node.perceived_ns),
+            text::duration(node.expected_ns),
+            text::bytes(node.flattens_at_bytes),
+        ]
+    });
+    text::table(&heads.map(|name| (name, Align::Right)), rows)
+}
+
+fn pool_table(advice: &Advise<'_>) -> String {
+    let columns = [("pool", Align::Right), ("expected t2−t1", Align::Right), ("", Align::Left)];
+    let rows = advice.pools.iter().map(|pool| {
+        let mark = if pool.pool_bytes == advice.advised_pool_bytes { "the gain flattens here" } else { "" };
+        vec![text::bytes(pool.pool_bytes), text::duration(pool.expected_ns), mark.to_owned()]
+    });
+    text::table(&columns, rows)
+}
+
+fn rate(bytes: u64, time_ns: u64) -> String {
+    match time_ns {
+        0 => "?".to_owned(),
+        time_ns => format!("{}/s", text::bytes((bytes as f64 * 1e9 / time_ns as f64) as u64)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::nodes::tests::part;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn what_is_measured_spans_the_ranks_of_a_node() {
+        let mut parts = [part(0), part(1)];
+        let t1 = parts[0].phases.t1_unix_ns;
+        parts[1].phases.t1_unix_ns = t1 + 1_000_000;
+        let staging = staging(&nodes(parts)[0]);
+        assert_eq!(staging.bytes, 4 * MIB);
+        // Rank 1 copied longer; rank 0 left phase 1 first, after 1 ms, and rank 1 was durable last, after 31 ms.
+        assert_eq!((staging.copy, staging.write), (6 * MS, 30 * MS));
+        assert_eq!(staging.rest, 10 * MS);
+    }
+
+    #[test]
+    fn the_job_is_as_slow_as_its_slowest_node() {
+        let node = |mib: u64, ms: u32| Staging { bytes: mib * MIB, copy: MS, write: ms * MS, rest: Duration::ZERO };
+        let staged = [node(32, 400), node(1024, 500)];
+        assert_eq!(slowest(&staged, 16 * MIB), Duration::from_nanos(492_187_500));
+        assert_eq!(slowest(&staged, 0), 500 * MS);
+        assert_eq!(slowest(&staged, 2048 * MIB), MS);
+    }
+
+    #[test]
+    fn rates_read_well() {
+        assert_eq!((rate(184 * MIB, 500_000_000), rate(1, 0)), ("368 MiB/s".to_owned(), "?".to_owned()));
+    }
+
+    #[test]
+    fn what_tells_nothing_is_told() {
+        let why = |change: fn(&mut Part)| {
+            let mut changed = part(1);
+            change(&mut changed);
+            unfit(&[Some(part(0)), Some(changed)])
+        };
+        assert_eq!(why(|_| {}), None);
+        assert!(why(|part| part.profile.stage = 1).unwrap().contains("the stage direct"));
+        assert!(why(|part| part.phases.durable_ns = 0).unwrap().contains("durable"));
+        assert_eq!(unfit(&[Some(part(0)), None]).unwrap(), "keeps no profile");
+        let mut empty = part(0);
+        empty.profile.pieces = Default::default();
+        assert_eq!(unfit(&[Some(empty)]).unwrap(), "holds no data");
+    }
+}

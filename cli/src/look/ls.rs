@@ -1,0 +1,58 @@
+//! `mainstay ls`: one line a revision.
+
+use crate::{
+    arguments,
+    document::{self, ListedHold, Revision, State},
+    exit::{Exit, Failure, say},
+    output,
+    space::{holds, staged},
+    text::{self, Align},
+};
+use mainstay_engine::SpaceSurvey;
+
+pub fn ls(wanted: &arguments::Ls) -> Result<Exit, Failure> {
+    let survey = SpaceSurvey::open(&wanted.space.path)?;
+    let revisions: Vec<Revision> = survey.revisions.iter().map(|r| Revision::of(&survey, r)).collect();
+    let staged = staged::of(&survey, &wanted.space.path);
+    if wanted.space.json {
+        let holds = survey.holds.iter().map(ListedHold::of).collect();
+        output::json(&document::Ls { space: document::Space::of(&survey), holds, staged, revisions })?;
+    } else {
+        let revisions = if revisions.is_empty() { "no revision\n".to_owned() } else { table(&revisions) };
+        output::text(
+            &(revisions + &text::lines(&survey.not_here()) + &holds::table(&survey.holds) + &staged::lines(&staged)),
+        )?;
+    }
+    survey.damage.iter().for_each(|what| say(what));
+    Ok(if survey.damage.is_empty() { Exit::Good } else { Exit::Lost })
+}
+
+fn table(revisions: &[Revision]) -> String {
+    let columns = [
+        ("revision", Align::Right),
+        ("lineage", Align::Right),
+        ("state", Align::Left),
+        ("shards", Align::Right),
+        ("size", Align::Right),
+        ("saved (UTC)", Align::Left),
+        ("perceived", Align::Right),
+        ("durable", Align::Right),
+    ];
+    let row = |r: &Revision| {
+        let shards = match r.state {
+            State::Incomplete => format!("{} of {}", r.shards_found, r.shards),
+            _ => r.shards.to_string(),
+        };
+        vec![
+            r.key.revision.to_string(),
+            r.key.lineage.to_string(),
+            r.state_name(),
+            shards,
+            text::bytes(r.bytes),
+            text::when(r.t1_unix_ns),
+            text::duration_if_known(r.perceived_ns),
+            text::duration_if_known(r.durable_ns),
+        ]
+    };
+    text::table(&columns, revisions.iter().map(row))
+}

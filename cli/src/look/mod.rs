@@ -1,0 +1,12 @@
+//! Looking into a space.
+
+mod advise;
+mod ls;
+mod phases;
+mod show;
+mod verify;
+
+pub use advise::advise;
+pub use ls::ls;
+pub use show::show;
+pub use verify::verify;

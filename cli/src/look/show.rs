@@ -1,0 +1,210 @@
+//! `mainstay show`: what a space is, and what one revision consists of.
+
+use super::phases;
+use crate::{
+    arguments,
+    document::{
+        self, Layout, ListedHold, Node, Revision, ShownRevision, ShownShard, TableRow,
+        nodes::{Part, nodes},
+    },
+    exit::{Exit, Failure, say},
+    output,
+    space::{holds, revision::missing, staged},
+    text::{self, Align},
+};
+use mainstay_engine::{RevisionSurvey, SpaceSurvey, printable};
+
+/// How often the space is looked at again when a running job lets go of what is being read.
+const TRIES: usize = 10;
+
+pub fn show(wanted: &arguments::Show) -> Result<Exit, Failure> {
+    let (survey, revision) = read(wanted)?;
+    let staged = staged::of(&survey, &wanted.space.path);
+    if wanted.space.json {
+        let layouts = survey.layouts.iter().map(Layout::of).collect();
+        let holds = survey.holds.iter().map(ListedHold::of).collect();
+        let table = survey.portions.iter().map(TableRow::of).collect();
+        output::json(&document::Show { space: document::Space::of(&survey), holds, staged, layouts, table, revision })?;
+    } else if wanted.table {
+        output::text(&format!("{}\n{}", space(&survey), table(&survey)))?;
+    } else {
+        let mut page = space(&survey) + &holds::table(&survey.holds) + &staged::lines(&staged);
+        match &revision {
+            Some(shown) => page += &revision_page(shown, wanted.phases),
+            None => page += "\nno complete revision\n",
+        }
+        output::text(&page)?;
+    }
+    survey.damage.iter().for_each(|what| say(what));
+    Ok(if survey.damage.is_empty() { Exit::Good } else { Exit::Lost })
+}
+
+fn read(wanted: &arguments::Show) -> Result<(SpaceSurvey, Option<ShownRevision>), Failure> {
+    for _ in 0..TRIES {
+        let survey = SpaceSurvey::open(&wanted.space.path)?;
+        let revision = match wanted.revision {
+            Some(number) => Some(survey.revision(number).ok_or_else(|| missing(&survey, number))?),
+            None => survey.newest(),
+        };
+        match revision.map(|revision| shown(&survey, revision)) {
+            None => return Ok((survey, None)),
+            Some(Ok(Some(shown))) => return Ok((survey, Some(shown))),
+            Some(Ok(None)) => {}
+            Some(Err(failure)) => return Err(failure),
+        }
+    }
+    Err(Failure::lost(
+        "the job that has the space open let go of each revision while it was read; try again".to_owned(),
+    ))
+}
+
+/// `None` if the revision was let go meanwhile.
+fn shown(survey: &SpaceSurvey, revision: &RevisionSurvey) -> Result<Option<ShownRevision>, Failure> {
+    let (mut list, mut parts) = (Vec::new(), Vec::new());
+    for shard in &revision.shards {
+        let Some(manifest) = shard.manifest()? else { return Ok(None) };
+        parts.extend(manifest.annex.profile.map(|profile| Part { shard: shard.shard, phases: shard.phases, profile }));
+        list.push(ShownShard::of(shard, manifest));
+    }
+    let nodes = (!parts.is_empty()).then(|| nodes(parts).iter().map(Node::of).collect());
+    Ok(Some(ShownRevision { revision: Revision::of(survey, revision), list, nodes }))
+}
+
+fn space(survey: &SpaceSurvey) -> String {
+    let state = match (survey.in_use, survey.clean) {
+        (Some(true), _) => "a job has it open",
+        (Some(false), true) => "closed in order",
+        (Some(false), false) => "not closed in order: the last job died, or was stopped",
+        (None, _) => "not known, for lack of the right to read its lock",
+    };
+    let mut page = format!("space   {}\nstate   {state}\n", printable(&survey.path));
+    for layout in &survey.layouts {
+        let header = &layout.header;
+        let (here, of) = (header.portions.len(), header.ranks);
+        let portions = header.portions.iter().map(|portion| portion.bytes);
+        let (least, most) = (portions.clone().min().unwrap_or(0), portions.max().unwrap_or(0));
+        let size = match least == most {
+            true => text::bytes(most),
+            false => format!("{} to {}", text::bytes(least), text::bytes(most)),
+        };
+        page += &format!(
+            "layout  {}: {here} portions of {of} ranks, {size} each, a file of {}, made {} (UTC), id {}\n",
+            printable(&layout.file),
+            text::bytes(header.file_bytes),
+            text::when(header.created_unix_ns),
+            text::id(&header.layout_id),
+        );
+    }
+    page + &text::lines(&survey.not_here())
+}
+
+/// As paper 001 has it, of the newest layout last.
+fn table(survey: &SpaceSurvey) -> String {
+    let several = survey.layouts.len() > 1;
+    let columns = [
+        ("rank", Align::Right),
+        ("offset_start", Align::Right),
+        ("offset_end", Align::Right),
+        ("offset_next", Align::Right),
+        ("revision", Align::Right),
+        ("checksum", Align::Left),
+        ("file", Align::Left),
+    ];
+    let shown = columns.len() - usize::from(!several);
+    let rows = survey.portions.iter().map(TableRow::of).map(|row| {
+        let number = |number: Option<u64>| number.map_or("-".to_owned(), |number| number.to_string());
+        let checksum = row.checksum.unwrap_or("-".to_owned());
+        let mut cells = vec![
+            row.rank.to_string(),
+            row.offset_start.to_string(),
+            row.offset_end.to_string(),
+            number(row.offset_next),
+            number(row.revision),
+            checksum,
+            row.file.to_owned(),
+        ];
+        cells.truncate(shown);
+        cells
+    });
+    text::table(&columns[..shown], rows)
+}
+
+fn revision_page(shown: &ShownRevision, with_phases: bool) -> String {
+    let r = &shown.revision;
+    let mut page = format!(
+        "\nrevision {} of lineage {} (id {}), {}: {} of {} shards, {}, saved {} (UTC)\n\n",
+        r.key.revision,
+        r.key.lineage,
+        &r.key.lineage_id[..8],
+        r.state_name(),
+        r.shards_found,
+        r.shards,
+        text::bytes(r.bytes),
+        text::when(r.t1_unix_ns),
+    );
+    page += &items(&shown.list);
+    if shown.list.iter().any(|shard| !shard.notes.is_empty()) {
+        page += "\n";
+        page += &notes(&shown.list);
+    }
+    if shown.list.iter().any(|shard| !shard.outputs.is_empty()) {
+        page += "\n";
+        page += &outputs(&shown.list);
+    }
+    if with_phases {
+        page += "\n";
+        page += &phases::page(shown);
+    }
+    page
+}
+
+fn items(shards: &[ShownShard]) -> String {
+    let columns = [
+        ("shard", Align::Right),
+        ("item", Align::Left),
+        ("kind", Align::Left),
+        ("type", Align::Left),
+        ("shape", Align::Left),
+        ("size", Align::Right),
+    ];
+    let rows = shards.iter().flat_map(|shard| {
+        shard.items.iter().map(|item| {
+            let joined = |numbers: &[u64], by| numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(by);
+            let mut shape = joined(&item.shape, " × ");
+            if let (Some(global), Some(offset)) = (&item.global_shape, &item.offset) {
+                shape += &format!(" at {} of {}", joined(offset, ", "), joined(global, " × "));
+            }
+            vec![
+                shard.shard.to_string(),
+                item.name.clone(),
+                item.kind.to_owned(),
+                item.element_type.to_owned(),
+                shape,
+                text::bytes(item.bytes),
+            ]
+        })
+    });
+    text::table(&columns, rows)
+}
+
+/// What all ranks noted alike is said once.
+fn notes(shards: &[ShownShard]) -> String {
+    let columns = [("shard", Align::Right), ("note", Align::Left), ("value", Align::Left)];
+    let alike = shards.len() > 1 && shards.iter().all(|shard| shard.notes == shards[0].notes);
+    let rows = shards.iter().take(if alike { 1 } else { shards.len() }).flat_map(|shard| {
+        let of = if alike { "all".to_owned() } else { shard.shard.to_string() };
+        shard.notes.iter().map(move |(name, value)| vec![of.clone(), text::line(name), text::line(value)])
+    });
+    text::table(&columns, rows)
+}
+
+fn outputs(shards: &[ShownShard]) -> String {
+    let columns = [("shard", Align::Right), ("output file", Align::Left), ("length", Align::Right)];
+    let rows = shards.iter().flat_map(|shard| {
+        let row = |output: &document::Output| {
+            vec![shard.shard.to_string(), text::line(&output.path), text::bytes(output.bytes)]
+        };
+        shard.outputs.iter().map(row)
+    });
+    text::table(&columns, rows)
+}

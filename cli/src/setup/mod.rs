@@ -1,0 +1,10 @@
+//! What is set and installed.
+
+mod completions;
+mod config;
+mod flags;
+mod man;
+
+pub use completions::completions;
+pub use config::config;
+pub use man::man;

@@ -1,0 +1,55 @@
+//! What killed jobs had staged, completed before other work on a space goes on.
+
+use crate::exit::Failure;
+use mainstay_engine::{
+    Choice, Config,
+    tend::{self, GoneOver, SalvageFate, Salvaged},
+};
+use std::path::{Path, PathBuf};
+
+/// For commands whose new lineage would end the claim: completes what can be completed in `space`. Refuses if
+/// some of it could be another time. Returns whose memory it has gone over.
+pub fn first(space: &Path) -> Result<GoneOver, Failure> {
+    let salvaged = tend::salvage(&pool_directory()?, Some(space), false)?;
+    let failed = |shard: &tend::SalvagedShard| match &shard.fate {
+        SalvageFate::Failed(why) => Some(format!("revision {}, shard {}: {why}", shard.key.number, shard.shard)),
+        _ => None,
+    };
+    match salvaged.shards.iter().find_map(failed) {
+        Some(why) => Err(Failure::refused(format!(
+            "what a killed job had staged could not be completed, and would be lost: {why}; try again when that is mended"
+        ))),
+        None => Ok(salvaged.gone_over),
+    }
+}
+
+/// As `first` would return it now. Changes nothing.
+pub fn would_go_over(space: &Path) -> GoneOver {
+    let salvaged = pool_directory().ok().and_then(|pools| tend::salvageable(&pools, Some(space), false).ok());
+    salvaged.map(|salvaged| salvaged.gone_over).unwrap_or_default()
+}
+
+/// For a supervisor, between two starts: completes what can be completed here. The start does the rest. What is lost, or
+/// damaged, a line each.
+pub fn what_can_be(spaces: &[PathBuf]) -> Vec<String> {
+    let Ok(directory) = pool_directory() else { return Vec::new() };
+    let salvaged = spaces.iter().filter_map(|space| tend::salvage(&directory, Some(space), false).ok());
+    salvaged.flat_map(|salvaged| losses(&salvaged)).collect()
+}
+
+fn losses(salvaged: &Salvaged) -> Vec<String> {
+    let shards = salvaged.shards.iter().filter_map(|shard| match &shard.fate {
+        SalvageFate::Lost(why) => {
+            let (number, space) = (shard.key.number, shard.space.display());
+            Some(format!("revision {number}, shard {} in {space}: what was staged is lost: {why}", shard.shard))
+        }
+        _ => None,
+    });
+    let pools = salvaged.left.iter().filter(|left| left.damaged);
+    shards.chain(pools.map(|left| format!("left: {}: {}", left.pool.display(), left.why))).collect()
+}
+
+/// Where a job of this user, started here, has its pools.
+pub fn pool_directory() -> Result<PathBuf, Failure> {
+    Ok(Config::resolve(&Choice::default())?.config.pool_directory)
+}

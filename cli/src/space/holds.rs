@@ -1,0 +1,117 @@
+//! Holds: taking one, and what people and scripts read of them.
+
+use crate::{
+    document::{self, Key, hex},
+    exit::Failure,
+    text::{self, Align},
+};
+use mainstay_engine::{HoldState, HoldSurvey, RevisionKey, SpaceSurvey, space::format::Hold, tend::Holding, unix_ns};
+use std::time::Duration;
+
+/// The hold that was taken on the revision `key`, and whether it counts already; `None` if the revision was let go
+/// before.
+pub fn taken(survey: &SpaceSurvey, key: RevisionKey, holding: Holding) -> Result<Option<(Hold, bool)>, Failure> {
+    match holding {
+        Holding::Counts(hold) => Ok(Some((hold, true))),
+        Holding::Pending(hold) => Ok(Some((hold, false))),
+        Holding::Gone => Ok(None),
+        Holding::NoRoom => Err(Failure::refused(no_room(survey, key))),
+        Holding::NoPlace => Err(Failure::refused(format!(
+            "{} has as many holds as it can have; release one first (`mainstay ls` lists them)",
+            survey.path
+        ))),
+    }
+}
+
+/// When a hold of so long a time ends, in nanoseconds since 1970.
+pub fn expiry(time: Duration) -> u64 {
+    unix_ns().saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+}
+
+pub fn no_room(survey: &SpaceSurvey, key: RevisionKey) -> String {
+    let held: Vec<String> = survey.holds.iter().map(|held| held.hold.number.to_string()).collect();
+    let way_out = match held.is_empty() {
+        true => String::new(),
+        false => format!("release another (held: {}), ", held.join(", ")),
+    };
+    format!(
+        "with revision {} held there would be no room for the job's next checkpoint in {}; {way_out}copy it out with \
+         `mainstay export`, or, with no job at work, `mainstay grow` the space (what was released counts until the job's \
+         next checkpoint: try again then)",
+        key.number, survey.path
+    )
+}
+
+/// How long it is to last, in words.
+pub fn until(hold: &Hold) -> String {
+    in_words(hold.expires_unix_ns)
+}
+
+pub fn in_words(expires_unix_ns: u64) -> String {
+    match expires_unix_ns {
+        0 => "until it is released".to_owned(),
+        ns => format!("until {} (UTC)", text::when(ns)),
+    }
+}
+
+/// The table of all holds; nothing without any.
+pub fn table(holds: &[HoldSurvey]) -> String {
+    if holds.is_empty() {
+        return String::new();
+    }
+    let columns = [
+        ("held", Align::Right),
+        ("lineage", Align::Right),
+        ("since (UTC)", Align::Left),
+        ("until (UTC)", Align::Left),
+        ("counts", Align::Left),
+        ("note", Align::Left),
+    ];
+    let row = |held: &HoldSurvey| {
+        let hold = &held.hold;
+        vec![
+            hold.number.to_string(),
+            hold.lineage.number.to_string(),
+            text::when(hold.created_unix_ns),
+            if hold.expires_unix_ns == 0 { "released".to_owned() } else { text::when(hold.expires_unix_ns) },
+            words(held.state).to_owned(),
+            hold.note.clone(),
+        ]
+    };
+    format!("\n{}", text::table(&columns, holds.iter().map(row)))
+}
+
+fn words(state: HoldState) -> &'static str {
+    match state {
+        HoldState::Counts => "yes",
+        HoldState::Pending => "from the job's next checkpoint on",
+        HoldState::Gone => "no, the revision is not there any more",
+        HoldState::NoRoom => "no, there is no room for it",
+        HoldState::Expired => "no, its time is over",
+    }
+}
+
+impl document::Hold {
+    pub fn of(hold: &Hold) -> document::Hold {
+        document::Hold {
+            id: hex(&hold.id),
+            key: Key::of(RevisionKey { lineage: hold.lineage, number: hold.number }),
+            created_unix_ns: hold.created_unix_ns,
+            expires_unix_ns: Some(hold.expires_unix_ns).filter(|ns| *ns > 0),
+            note: hold.note.clone(),
+        }
+    }
+}
+
+impl document::ListedHold {
+    pub fn of(held: &HoldSurvey) -> document::ListedHold {
+        let state = match held.state {
+            HoldState::Counts => "counts",
+            HoldState::Pending => "pending",
+            HoldState::Gone => "gone",
+            HoldState::NoRoom => "no_room",
+            HoldState::Expired => "expired",
+        };
+        document::ListedHold { hold: document::Hold::of(&held.hold), state }
+    }
+}

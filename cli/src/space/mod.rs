@@ -1,0 +1,7 @@
+//! What commands that work on a space share.
+
+pub mod asking;
+pub mod completing;
+pub mod holds;
+pub mod revision;
+pub mod staged;

@@ -1,0 +1,56 @@
+//! The revision that a command reads, beside a job that may let it go.
+
+use crate::exit::{Failure, say};
+use mainstay_engine::{RevisionSurvey, SpaceSurvey};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+/// How long another newest revision is tried when a running job lets go of each.
+const TRY: Duration = Duration::from_secs(5);
+
+/// What `attempt` makes of the revision of this number, or of the newest complete one. It gives `None` if the
+/// job let the revision go meanwhile.
+pub fn read<T>(
+    space: &Path,
+    number: Option<u64>,
+    mut attempt: impl FnMut(&SpaceSurvey, &RevisionSurvey) -> Result<Option<T>, Failure>,
+) -> Result<T, Failure> {
+    let start = Instant::now();
+    while start.elapsed() < TRY {
+        let survey = SpaceSurvey::open(space)?;
+        match attempt(&survey, chosen(&survey, number)?)? {
+            Some(made) => return Ok(made),
+            None if number.is_some() => break,
+            None => {}
+        }
+    }
+    Err(Failure::lost(
+        "the job that has the space open let the revision go while it was read; nothing was written, try again, or \
+         `mainstay hold` it first"
+            .to_owned(),
+    ))
+}
+
+fn chosen(survey: &SpaceSurvey, number: Option<u64>) -> Result<&RevisionSurvey, Failure> {
+    let revision = match number {
+        Some(number) => survey.revision(number).ok_or_else(|| missing(survey, number))?,
+        None => {
+            survey.damage.iter().for_each(|what| say(what));
+            survey.newest().ok_or_else(|| Failure::lost(format!("no complete revision in {}", survey.path)))?
+        }
+    };
+    if !revision.complete {
+        let (number, found, of) = (revision.key.number, revision.shards.len(), revision.shard_count);
+        return Err(Failure::lost(format!("revision {number} is incomplete: {found} of {of} shards were found")));
+    }
+    Ok(revision)
+}
+
+/// Nothing there has this number; names those that have one.
+pub fn missing(survey: &SpaceSurvey, number: u64) -> Failure {
+    let there: Vec<String> = survey.revisions.iter().map(|revision| revision.key.number.to_string()).collect();
+    let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
+    Failure::lost(format!("there is no revision {number} in {}; there are: {there}", survey.path))
+}

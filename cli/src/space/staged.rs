@@ -1,0 +1,36 @@
+//! What a killed job had staged for a space in the memory of this node, told by those who look.
+
+use super::completing::pool_directory;
+use crate::document::{Key, Staged};
+use mainstay_engine::{SpaceSurvey, tend};
+use std::path::Path;
+
+/// Nothing while a job has the space open: what is staged then is its own business. What cannot be looked at is not
+/// told of either: it is no part of the space.
+pub fn of(survey: &SpaceSurvey, space: &Path) -> Vec<Staged> {
+    if survey.in_use != Some(false) {
+        return Vec::new();
+    }
+    let staged = pool_directory().ok().and_then(|directory| tend::staged(&directory, space).ok());
+    staged.unwrap_or_default().iter().map(Staged::of).collect()
+}
+
+pub fn lines(staged: &[Staged]) -> String {
+    let line = |revision: &Staged| {
+        format!(
+            "revision {} of lineage {}: {} of {} shards are staged in memory here, not saved; the next start \
+             completes them, or mainstay salvage\n",
+            revision.key.revision,
+            revision.key.lineage,
+            revision.shards_staged.len(),
+            revision.shards
+        )
+    };
+    staged.iter().map(line).collect()
+}
+
+impl Staged {
+    fn of(revision: &tend::Staged) -> Staged {
+        Staged { key: Key::of(revision.key), shards: revision.shard_count, shards_staged: revision.shards.clone() }
+    }
+}

@@ -1,0 +1,9 @@
+//! Taking a revision out of a space.
+
+mod array;
+mod export;
+mod unfinished;
+mod view;
+
+pub use export::export;
+pub use view::view;

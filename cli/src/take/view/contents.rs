@@ -1,0 +1,146 @@
+//! What a view shows of a revision, under which names, and what it leaves out.
+//!
+//! What must hold: no element reads as a value that was not saved. Names come from the space, whoever wrote it.
+
+use super::{
+    global::{self, Global},
+    pieces::{PIECES_MAX, Piece, pieces},
+};
+use crate::{exit::Failure, take::array};
+use mainstay_engine::{
+    RevisionSurvey, ShardSurvey, SpaceSurvey, check_name,
+    space::format::{ElementType, Item, Manifest},
+};
+use std::{
+    collections::HashSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// The group of all shards.
+const SHARDS: &str = "shard";
+
+pub struct Contents<'a> {
+    /// Its canonical path.
+    pub space: PathBuf,
+    pub shards: Vec<Shard<'a>>,
+    /// The placed items, each as one array.
+    pub arrays: Vec<Global>,
+    pub left_out: Vec<LeftOut>,
+}
+
+pub struct Shard<'a> {
+    pub survey: &'a ShardSurvey,
+    /// The group of its datasets.
+    pub path: String,
+    /// The layout's file that it lies in.
+    pub file: PathBuf,
+    pub datasets: Vec<Dataset>,
+}
+
+pub struct Dataset {
+    pub path: String,
+    pub item: Item,
+    pub element: ElementType,
+    pub shape: Vec<u64>,
+    /// Where its bytes are in the layout's file.
+    pub pieces: Vec<Piece>,
+}
+
+pub struct LeftOut {
+    /// `None` of an array of all shards.
+    pub shard: Option<u32>,
+    pub item: String,
+    pub why: String,
+}
+
+/// What there is to show of a revision of the space at `path`, with `in_place` of it what HDF5 can read where it is;
+/// `None` if the job let the revision go.
+pub fn contents<'a>(
+    path: &Path,
+    survey: &SpaceSurvey,
+    revision: &'a RevisionSurvey,
+    in_place: bool,
+) -> Result<Option<Contents<'a>>, Failure> {
+    let space = fs::canonicalize(path).map_err(|error| Failure::refused(format!("{}: {error}", survey.path)))?;
+    let digits = (revision.shard_count - 1).to_string().len().max(4);
+    let (mut shards, mut left_out) = (Vec::new(), Vec::new());
+    for shard in &revision.shards {
+        let Some(Manifest { items, .. }) = shard.manifest()? else { return Ok(None) };
+        let (file, portion_at) = home(survey, revision, shard.shard, &space)?;
+        let path = format!("{SHARDS}/{:0digits$}", shard.shard);
+        let (mut datasets, mut names) = (Vec::new(), Names::default());
+        for item in items {
+            let path = format!("{path}/{}", item.name);
+            let pieces = pieces(&item, portion_at);
+            let many = in_place && pieces.len() > PIECES_MAX;
+            let why = check_name(&item.name).err().map(|error| error.to_string());
+            let why = why.or_else(|| many.then(|| too_many(pieces.len()))).or_else(|| names.take(&path).err());
+            match why {
+                Some(why) => left_out.push(LeftOut { shard: Some(shard.shard), item: item.name, why }),
+                None => {
+                    let (element, shape) = array::of(&item);
+                    datasets.push(Dataset { path, item, element, shape, pieces });
+                }
+            }
+        }
+        shards.push(Shard { survey: shard, path, file, datasets });
+    }
+    let (mut arrays, of_arrays) = global::arrays(&shards, &left_out);
+    left_out.extend(of_arrays);
+    let mut names = Names::default();
+    // Not an array either: whoever looks there finds shards, and nothing else.
+    let of_shards = |name: &str| name == SHARDS || name.starts_with(&format!("{SHARDS}/"));
+    let mut take = |name: &str| match of_shards(name) {
+        true => Err(format!("the shards are in the group /{SHARDS}")),
+        false => names.take(name),
+    };
+    arrays.retain(|array| match take(&array.name) {
+        Ok(()) => true,
+        Err(why) => {
+            left_out.push(LeftOut { shard: None, item: array.name.clone(), why });
+            false
+        }
+    });
+    Ok(Some(Contents { space, shards, arrays, left_out }))
+}
+
+fn too_many(pieces: usize) -> String {
+    format!("it lies in {pieces} pieces, and HDF5 reads at most {PIECES_MAX} in place (--copy takes them together)")
+}
+
+/// The layout's file that a shard lies in, and where its portion begins there.
+fn home(survey: &SpaceSurvey, revision: &RevisionSurvey, shard: u32, space: &Path) -> Result<(PathBuf, u64), Failure> {
+    let of_layout = survey.layouts.iter().filter(|layout| layout.header.layout_id == revision.layout);
+    let mut places = of_layout.flat_map(|layout| layout.header.portions.iter().map(move |place| (layout, place)));
+    let (layout, place) = places
+        .find(|(_, place)| place.rank == shard)
+        .ok_or_else(|| Failure::lost(format!("no portion of rank {shard} in {}", survey.path)))?;
+    Ok((space.join(&layout.file), place.at))
+}
+
+/// What stands for what, within one group.
+#[derive(Default)]
+struct Names {
+    groups: HashSet<String>,
+    datasets: HashSet<String>,
+}
+
+impl Names {
+    /// Takes the name of a dataset, and those of the groups above it.
+    fn take(&mut self, path: &str) -> Result<(), String> {
+        let above = || path.match_indices('/').map(|(at, _)| &path[..at]);
+        if self.datasets.contains(path) {
+            return Err("another item has its name".to_owned());
+        }
+        if self.groups.contains(path) {
+            return Err(format!("a group is called /{path}"));
+        }
+        if let Some(dataset) = above().find(|above| self.datasets.contains(*above)) {
+            return Err(format!("/{dataset} is an array and no group"));
+        }
+        self.groups.extend(above().map(str::to_owned));
+        self.datasets.insert(path.to_owned());
+        Ok(())
+    }
+}

@@ -1,0 +1,219 @@
+//! `mainstay view`: a revision as an HDF5 file, which points into the space or is a copy of what lies there.
+//!
+//! What must hold: nothing is written to the space but a hold; what the file points to was verified before the
+//! file got its name, and is held from then on.
+
+mod chunks;
+mod contents;
+mod copy;
+mod cover;
+mod element;
+mod file;
+mod global;
+mod link;
+mod pieces;
+mod report;
+
+use super::unfinished::{Unfinished, refuse_existing};
+use crate::{
+    arguments,
+    exit::{Exit, Failure},
+    progress,
+    space::{
+        completing,
+        holds::{self, expiry},
+        revision,
+    },
+};
+use contents::{Contents, contents};
+use file::File;
+use mainstay_engine::{
+    RevisionSurvey, SpaceSurvey, Verified, printable_path,
+    space::format::{Hold, NOTE_BYTES_MAX},
+    tend::{self, Holding},
+};
+use std::{
+    collections::{BTreeSet, HashMap},
+    fs::{self, Permissions},
+    io,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf, absolute},
+    time::Duration,
+};
+
+/// How long to wait for a job at work to take on the hold.
+const WAIT: Duration = Duration::from_secs(10);
+
+/// Of a hold for a file whose path is too long to be told.
+const NOTE_SHORT: &str = "mainstay view";
+
+/// The file that is to be.
+struct Target {
+    directory: PathBuf,
+    name: PathBuf,
+}
+
+pub fn view(wanted: &arguments::View) -> Result<Exit, Failure> {
+    let target = Target::of(&wanted.hdf5)?;
+    refuse_existing(&target.directory, std::slice::from_ref(&target.name), wanted.force)?;
+    if wanted.dry_run {
+        return would_view(wanted, &target);
+    }
+    // A copy is held while it is made, by whoever reads it.
+    let holds = !wanted.copy && !wanted.no_hold;
+    if holds {
+        completing::first(&wanted.space.path)?;
+    }
+    revision::read(&wanted.space.path, wanted.revision, |survey, revision| {
+        let hold = match holds {
+            false => None,
+            true => match take(wanted, &target, survey, revision)? {
+                Some(taken) => Some(taken),
+                None => return Ok(None),
+            },
+        };
+        let written = write(wanted, &target, survey, revision);
+        match (&written, &hold) {
+            (Ok(Some(contents)), hold) => {
+                let _ = release_replaced(wanted, &target, survey, hold.as_ref());
+                report::tell(wanted, &target.path(), survey, revision, contents, hold.as_ref())?;
+            }
+            // It would hold for nothing.
+            (_, Some((hold, _))) => drop(tend::release_one(&wanted.space.path, hold)),
+            (_, None) => {}
+        }
+        Ok(written?.map(|_| Exit::Good))
+    })
+}
+
+/// What the file would show. Whether it could be held is asked too, but not whether the blocks can be read.
+fn would_view(wanted: &arguments::View, target: &Target) -> Result<Exit, Failure> {
+    revision::read(&wanted.space.path, wanted.revision, |survey, revision| {
+        let Some(contents) = contents(&wanted.space.path, survey, revision, !wanted.copy)? else { return Ok(None) };
+        let holds = !wanted.copy && !wanted.no_hold;
+        if holds && !tend::has_room_for(&wanted.space.path, revision.key)? {
+            return Err(or_without_hold(Failure::refused(holds::no_room(survey, revision.key))));
+        }
+        report::tell(wanted, &target.path(), survey, revision, &contents, None)?;
+        Ok(Some(Exit::Good))
+    })
+}
+
+impl Target {
+    fn of(path: &Path) -> Result<Target, Failure> {
+        let failed = |error: io::Error| Failure::refused(format!("{}: {error}", printable_path(path)));
+        let whole = absolute(path).map_err(failed)?;
+        match (whole.parent(), whole.file_name()) {
+            (Some(directory), Some(name)) => Ok(Target { directory: directory.to_owned(), name: name.into() }),
+            _ => Err(Failure::refused(format!("{} is no name for a file", printable_path(path)))),
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.join(&self.name)
+    }
+
+    /// What a hold for it says.
+    fn note(&self) -> String {
+        let note = format!("mainstay view {}", printable_path(&self.path()));
+        if note.len() <= NOTE_BYTES_MAX { note } else { NOTE_SHORT.to_owned() }
+    }
+}
+
+/// Holds what the file is to show; `None` if the job let it go before.
+fn take(
+    wanted: &arguments::View,
+    target: &Target,
+    survey: &SpaceSurvey,
+    revision: &RevisionSurvey,
+) -> Result<Option<(Hold, bool)>, Failure> {
+    let (note, expires) = (target.note(), wanted.time.map_or(0, expiry));
+    let hold = || tend::hold(&wanted.space.path, revision.key, &note, expires, WAIT);
+    let mut holding = hold()?;
+    // What takes the room may be held for the very file that this one replaces.
+    if matches!(holding, Holding::NoRoom) && wanted.force && release_replaced(wanted, target, survey, None) {
+        holding = hold()?;
+    }
+    holds::taken(survey, revision.key, holding).map_err(or_without_hold)
+}
+
+fn or_without_hold(failure: Failure) -> Failure {
+    let message = format!(
+        "{}; with --copy the file needs no hold once it is written, and with --no-hold a job may overwrite what the \
+         file shows",
+        failure.message
+    );
+    Failure { message, ..failure }
+}
+
+/// Nobody needs what the file showed that is replaced. Whether anything was held for it.
+fn release_replaced(
+    wanted: &arguments::View,
+    target: &Target,
+    survey: &SpaceSurvey,
+    hold: Option<&(Hold, bool)>,
+) -> bool {
+    let note = target.note();
+    let is_old = |old: &&Hold| old.note == note && note != NOTE_SHORT && hold.is_none_or(|(hold, _)| hold.id != old.id);
+    // What cannot be released can be by hand.
+    let release = |old: &Hold| tend::release_one(&wanted.space.path, old).is_ok();
+    survey.holds.iter().map(|held| &held.hold).filter(is_old).filter(|old| release(old)).count() > 0
+}
+
+/// What the file shows; `None` if the job let the revision go meanwhile.
+fn write<'a>(
+    wanted: &arguments::View,
+    target: &Target,
+    survey: &SpaceSurvey,
+    revision: &'a RevisionSurvey,
+) -> Result<Option<Contents<'a>>, Failure> {
+    let in_place = !wanted.copy;
+    let Some(contents) = contents(&wanted.space.path, survey, revision, in_place)? else { return Ok(None) };
+    if in_place && !wanted.no_verify && !verify(revision)? {
+        return Ok(None);
+    }
+    let unfinished = Unfinished::begin(&target.directory)?;
+    let path = unfinished.path(&target.name);
+    let mut file = File::create(&path, &contents.space.to_string_lossy(), revision)?;
+    if in_place {
+        file.show(&contents.shards, &names(wanted, target, &contents)?)?;
+    } else if !copy::copy(&wanted.space.path, revision, &contents, &mut file)? {
+        return Ok(None);
+    }
+    file.join(&contents.arrays)?;
+    file.close()?;
+    if in_place {
+        // Who opened it for writing would write into the checkpoint.
+        let mode = fs::metadata(&path).map(|found| found.permissions().mode() & 0o444);
+        let sealed = mode.and_then(|mode| fs::set_permissions(&path, Permissions::from_mode(mode)));
+        sealed
+            .map_err(|error| Failure::refused(format!("making {} read-only failed: {error}", printable_path(&path))))?;
+    }
+    unfinished.finish(std::slice::from_ref(&target.name), wanted.force)?;
+    Ok(Some(contents))
+}
+
+/// What the file calls each layout's file.
+fn names(
+    wanted: &arguments::View,
+    target: &Target,
+    contents: &Contents<'_>,
+) -> Result<HashMap<PathBuf, String>, Failure> {
+    let failed = |error| Failure::refused(format!("{}: {error}", printable_path(&target.directory)));
+    let from = if wanted.relative { Some(fs::canonicalize(&target.directory).map_err(failed)?) } else { None };
+    let files = contents.shards.iter().map(|shard| &shard.file).collect::<BTreeSet<_>>();
+    files.into_iter().map(|file| Ok((file.clone(), link::name(file, from.as_deref())?))).collect()
+}
+
+/// Whether all of it could be read; otherwise the job let it go.
+fn verify(revision: &RevisionSurvey) -> Result<bool, Failure> {
+    let bar = progress::of_bytes(revision.block_bytes());
+    bar.set_message("verifying");
+    let verified = revision.verify(&|bytes| bar.inc(bytes));
+    bar.finish_and_clear();
+    match verified? {
+        Verified::Whole => Ok(true),
+        Verified::LetGo => Ok(false),
+        Verified::Damaged { what } => Err(Failure::lost(format!("{}; nothing was written", what.join("; ")))),
+    }
+}

@@ -1,0 +1,133 @@
+//! `hold` and `release`, and what `ls` and `show` say of them.
+
+use crate::support::{MAINSTAY, Ran, Space, field, mainstay};
+use std::{
+    fs::{self, File},
+    os::unix::fs::FileExt,
+    process::Command,
+    thread,
+    time::Duration,
+};
+
+#[test]
+fn without_a_job_a_hold_counts_at_once_and_is_listed() {
+    let space = Space::with(2, 5);
+    let ran = space.mainstay(&["hold", "--revision", "4", "--note", "the good one", "--for", "2h"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    assert!(ran.out.starts_with("revision 4 (lineage 1) is held until 2"), "{}", ran.out);
+
+    let document = space.mainstay(&["ls", "--json"]).json();
+    let hold = &document["holds"][0];
+    assert_eq!(
+        (&hold["revision"], &hold["note"], &hold["state"]),
+        (&4.into(), &"the good one".into(), &"counts".into())
+    );
+    let (from, until) = (hold["created_unix_ns"].as_u64().unwrap(), hold["expires_unix_ns"].as_u64().unwrap());
+    assert!((until - from) / 1_000_000_000 >= 7199, "{hold}");
+    let held: Vec<bool> = document["revisions"].as_array().unwrap().iter().map(|r| r["held"] == true).collect();
+    assert_eq!(held[..3], [false, true, false]);
+    for command in ["ls", "show"] {
+        let page = space.mainstay(&[command]).out;
+        assert!(page.contains("the good one") && page.contains("yes"), "{page}");
+    }
+    assert!(space.mainstay(&["ls"]).out.contains("complete, held"));
+    assert!(space.mainstay(&["show", "--revision", "4"]).out.contains("complete, held"));
+
+    space.mainstay(&["release", "--json"]).refused_usage();
+    release(&space, "5").refused(1, &["nobody holds revision 5", "held: 4"]);
+    let ran = release(&space, "4");
+    assert_eq!((ran.code, ran.out.as_str()), (0, "revision 4 is released (it was held: the good one)\n"));
+    release(&space, "4").refused(1, &["nothing is held"]);
+    assert_eq!(space.mainstay(&["release", "--all"]).out, "nothing was held\n");
+}
+
+fn release(space: &Space, number: &str) -> Ran {
+    Command::new(MAINSTAY).arg("release").arg(space.path()).arg(number).output().map(Ran::of).unwrap()
+}
+
+#[test]
+fn beside_a_job_it_is_told_from_when_on_it_counts() {
+    let space = Space::new(1);
+    space.run(|rank, session, state| {
+        let mut save = |step: u64| {
+            state.copy_from_slice(&field(rank, step));
+            session.checkpoint().unwrap();
+            session.wait().unwrap();
+        };
+        save(1);
+        if rank == 0 {
+            let ran = space.mainstay(&["hold", "--wait", "0s"]);
+            assert_eq!((ran.code, ran.out.as_str()), (0, ""));
+            assert!(ran.err.contains("from the next checkpoint of the job"), "{ran:?}");
+            assert!(space.mainstay(&["ls"]).out.contains("from the job's next checkpoint on"));
+        }
+        save(2);
+        if rank == 0 {
+            let page = space.mainstay(&["ls"]).out;
+            assert!(page.contains("complete, held") && page.contains("yes"), "{page}");
+        }
+        for step in 3..7 {
+            save(step);
+        }
+        if rank == 0 {
+            let ran = space.mainstay(&["verify", "--revision", "1"]);
+            assert_eq!(ran.code, 0, "{ran:?}");
+        }
+    });
+    assert_eq!(space.mainstay(&["release", "--all", "--json"]).json()["released"][0]["revision"], 1);
+}
+
+#[test]
+fn who_waits_is_told_when_it_counts() {
+    let space = Space::new(1);
+    thread::scope(|scope| {
+        space.run(|rank, session, state| {
+            let mut save = |step: u64| {
+                state.copy_from_slice(&field(rank, step));
+                session.checkpoint().unwrap();
+                session.wait().unwrap();
+            };
+            save(1);
+            let holder = (rank == 0).then(|| scope.spawn(|| space.mainstay(&["hold", "--wait", "50s", "--json"])));
+            while space.mainstay(&["ls", "--json"]).json()["holds"].as_array().unwrap().is_empty() {
+                thread::sleep(Duration::from_millis(5));
+            }
+            save(2);
+            if let Some(holder) = holder {
+                let ran = holder.join().unwrap();
+                assert_eq!((ran.code, &ran.json()["counts"]), (0, &true.into()), "{ran:?}");
+            }
+        });
+    });
+}
+
+#[test]
+fn what_cannot_be_held_is_refused() {
+    let space = Space::with(1, 4);
+    space.mainstay(&["hold", "--revision", "77"]).refused(1, &["no revision 77", "4, 3"]);
+    assert_eq!(space.mainstay(&["hold"]).code, 0);
+    // Room for keep+2, so that one can stay besides.
+    let before = fs::read(space.layout()).unwrap();
+    space.mainstay(&["hold", "--revision", "3"]).refused(4, &["no room", "release another (held: 4)", "export"]);
+    assert!(fs::read(space.layout()).unwrap() == before, "a hold that was refused left something");
+    for arguments in [&["--for", "3"][..], &["--note", "a\nb"], &["--revision", "x"], &["--wait", "soon"]] {
+        space.mainstay(&[&["hold"], arguments].concat()).refused_usage();
+    }
+    let nowhere = space.directory.path().join("nowhere");
+    for command in [&["hold"][..], &["release", "--all"]] {
+        mainstay(command, &nowhere).refused(3, &["no such directory"]);
+    }
+    assert!(!nowhere.exists());
+}
+
+/// Text that would move a terminal's cursor is no note, whoever wrote it.
+#[test]
+fn noise_in_the_holds_is_no_hold() {
+    let space = Space::with(1, 2);
+    space.mainstay(&["hold", "--note", "x"]);
+    let at = space.holds_at();
+    let file = File::options().write(true).open(space.layout()).unwrap();
+    file.write_all_at(b"\x1b", at + 88).unwrap();
+    let ran = space.mainstay(&["ls", "--json"]);
+    assert_eq!((ran.code, ran.json()["holds"].as_array().unwrap().len()), (0, 0));
+}

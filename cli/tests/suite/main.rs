@@ -1,0 +1,24 @@
+//! All tests of the command, as one program: it is compiled and linked once.
+
+#[path = "../../../engine/tests/support/between.rs"]
+mod between;
+#[path = "../../../engine/tests/support/bytes.rs"]
+#[allow(dead_code, reason = "the engine's tests use the rest")]
+mod bytes;
+#[path = "../../../engine/tests/support/stuck.rs"]
+#[allow(dead_code, reason = "the engine's tests use the rest")]
+mod stuck;
+#[path = "../support/mod.rs"]
+mod support;
+
+mod dry;
+mod export;
+mod hold;
+mod look;
+mod printed;
+mod profile;
+mod prune;
+mod reserve;
+mod salvage;
+mod settings;
+mod view;

@@ -1,0 +1,67 @@
+//! Wrong variants of the commit protocol, each of which the crash test or the seeded test must catch,
+//! in a bounded number of cases; with no mutant the same cases find nothing.
+//!
+//! cargo test -p mainstay-engine --release --lib mutant
+
+use super::{Mutant, activate};
+use crate::support::{
+    recording::{Recording, Shape},
+    schedule,
+};
+use std::{env, process::Command};
+
+const SHAPE: Shape = Shape { ranks: 2, ..Shape::ALONE };
+const LOSSES: u64 = 3;
+const CASES_MAX: u64 = 1200;
+const SCHEDULES_MAX: u64 = 1000;
+
+/// The switch is one for the process: they are in one of their own.
+#[test]
+fn every_mutant_is_caught() {
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--exact", "mutant::tests::all_take_turns", "--ignored", "--nocapture"]);
+    let ran = command.output().unwrap();
+    let told = String::from_utf8_lossy(&ran.stdout);
+    tell!("{told}");
+    assert!(ran.status.success() && told.contains("1 passed"), "{}", String::from_utf8_lossy(&ran.stderr));
+}
+
+#[test]
+#[ignore = "run by the other test"]
+fn all_take_turns() {
+    let mutants = [
+        Mutant::SlotBeforeSync,
+        Mutant::SlotByParity,
+        Mutant::NoId,
+        Mutant::MinimumInsteadOfIntersection,
+        Mutant::FreeTooEarly,
+    ];
+    let (mut escaped, mut schedules_needed) = (Vec::new(), 0);
+    for mutant in mutants {
+        activate(mutant);
+        let (crash, seeded) = (crash_test(), seeded_test(SCHEDULES_MAX));
+        activate(Mutant::None);
+        let escape = format!("escapes {CASES_MAX} cases");
+        tell!("{mutant:?}, crash test: {}", crash.as_ref().unwrap_or(&escape));
+        match &seeded {
+            Some((schedules, why)) => tell!("{mutant:?}, seeded test: caught by schedule {schedules}: {why}"),
+            None => tell!("{mutant:?}, seeded test: escapes {SCHEDULES_MAX} schedules"),
+        }
+        schedules_needed = seeded.as_ref().map_or(0, |(schedules, _)| *schedules).max(schedules_needed);
+        if crash.is_none() && seeded.is_none() {
+            escaped.push(mutant);
+        }
+    }
+    assert_eq!(escaped, [], "no test caught them");
+    assert_eq!((crash_test(), seeded_test(schedules_needed)), (None, None), "with no mutant");
+    tell!("no mutant: nothing found by the crash test, nor by {schedules_needed} schedules");
+}
+
+fn crash_test() -> Option<String> {
+    Recording::of(SHAPE).and_then(|recording| recording.crash_everywhere(LOSSES, false, CASES_MAX)).err()
+}
+
+/// How many schedules it took, and what came out.
+fn seeded_test(schedules_max: u64) -> Option<(u64, String)> {
+    (0..schedules_max).find_map(|seed| schedule::run(seed).err().map(|why| (seed + 1, why)))
+}

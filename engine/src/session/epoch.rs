@@ -1,0 +1,55 @@
+//! An epoch: what is so until a rank fails or the program goes back: the ranks, and what they have agreed to be.
+
+use super::{
+    aggregators::Aggregators,
+    entry::{Entry, Ranks},
+};
+use crate::{
+    commit::RevisionKey,
+    error::{Error, Result},
+    group::{Group, agree},
+    space::{draw_id, format::Lineage},
+};
+
+pub(super) struct Epoch {
+    /// Who writes for whom.
+    pub(super) aggregators: Aggregators,
+    /// Lowest rank of this node.
+    pub(super) node: u32,
+    pub(super) lineage: Lineage,
+    /// Whether this lineage has begun a revision.
+    pub(super) attempted: bool,
+    pub(super) next_number: u64,
+    /// Why no collective call is possible any more: a rank has closed the session alone.
+    pub(super) over: Option<Error>,
+    pub(super) group: Ranks,
+}
+
+impl Epoch {
+    /// The next revision of this lineage.
+    pub(super) fn next(&mut self) -> RevisionKey {
+        let key = RevisionKey::new(self.lineage, self.next_number);
+        self.next_number += 1;
+        self.attempted = true;
+        key
+    }
+
+    /// What comes now never mixes with what was saved before. Collective.
+    pub(super) fn renew(&mut self, entry: &Entry) -> Result<()> {
+        self.lineage = next_lineage(self.group.with(entry), self.lineage.number)?;
+        self.attempted = false;
+        Ok(())
+    }
+}
+
+/// A lineage after `before`, with an id drawn by rank 0. Collective.
+pub(super) fn next_lineage(group: &dyn Group, before: u64) -> Result<Lineage> {
+    Ok(Lineage { number: before + 1, id: same_id(group)? })
+}
+
+/// An id that rank 0 has drawn. Collective.
+pub(super) fn same_id(group: &dyn Group) -> Result<[u8; 16]> {
+    let mut id = agree(group, draw_id())?.to_vec();
+    group.broadcast(0, &mut id)?;
+    id.try_into().map_err(|_| Error::GroupFailed { what: "an id of another length".to_owned() })
+}

@@ -1,0 +1,131 @@
+//! What a rank saves with: I/O threads, the node's pool, the record beside it. What the pool is to hold of this rank,
+//! and when its memory is made: from when a checkpoint is what comes next.
+
+use super::level::Levels;
+use crate::{
+    capture::{Region, Regions, Size},
+    error::Result,
+    place::{Intent, IoThreads, Shard, Target},
+    pool::Record,
+    salvage::complete_dead,
+    space::format::{BLOCK_BYTES, PhaseRecord},
+    stage::{Hands, Policy, PoolInMaking, Staging, Way},
+};
+
+pub(super) struct Means {
+    // Fields end in this order: the threads write what lies in the pool.
+    pub(super) io: IoThreads,
+    /// `None` with a stage that has no buffer of the node.
+    pub(super) pool: Option<PoolInMaking>,
+    /// A checkpoint is what comes next: the pool's memory is made while the program does something else.
+    pub(super) pool_is_foreseen: bool,
+    /// How many shards this rank puts into the pool.
+    pub(super) shards: u64,
+    /// From which another process could complete a shard; where there is a pool.
+    pub(super) record: Option<Record>,
+    pub(super) policy: Policy,
+}
+
+impl Means {
+    /// The pool, if this rank puts anything into it.
+    fn own_pool(&mut self) -> Option<&mut PoolInMaking> {
+        self.pool.as_mut().filter(|_| self.shards > 0)
+    }
+
+    /// From here on the pool's memory is made for what is protected.
+    pub(super) fn begin_pool(&mut self, regions: &Regions) {
+        let bytes = regions.all().iter().fold(0, |sum: u64, region| sum + self.pooled_bytes_of(region));
+        let shards = self.shards;
+        self.pool_is_foreseen = true;
+        if let Some(pool) = self.own_pool() {
+            pool.pool().want(bytes.saturating_mul(shards), 0);
+            pool.begin();
+        }
+    }
+
+    /// A region is protected of which the pool will hold `bytes`.
+    pub(super) fn foresee(&mut self, bytes: u64) {
+        let shards = self.shards;
+        if self.pool_is_foreseen
+            && let Some(pool) = self.own_pool()
+        {
+            pool.foresee(bytes.saturating_mul(shards));
+        }
+    }
+
+    /// A region is protected no longer of which the pool would have held `bytes`.
+    pub(super) fn foresee_less(&mut self, bytes: u64) {
+        let shards = self.shards;
+        if let Some(pool) = self.own_pool() {
+            pool.pool().want_less(bytes.saturating_mul(shards));
+        }
+    }
+
+    /// Between checkpoints: the program computes, and others may need the pool's memory.
+    pub(super) fn tend_pool(&mut self, regions: &Regions) {
+        if !self.pool_is_foreseen {
+            self.begin_pool(regions);
+        } else if let Some(pool) = self.own_pool() {
+            pool.adapt();
+        }
+    }
+
+    /// A pool with memory for a shard of `size` and for what the other ranks of the node have said so far, or as much
+    /// as there is. Local.
+    pub(super) fn find_pool(&mut self, size: &Size, regions: &Regions) -> Result<()> {
+        let straight = regions.all().iter().map(|region| region.description.bytes - self.pooled_bytes_of(region));
+        let bytes = size.bytes().saturating_sub(straight.sum()).max(BLOCK_BYTES);
+        let shards = self.shards;
+        // Streams and what they skip end in chunks of their own.
+        let ends = if size.announced > 0 { shards as u32 } else { 0 };
+        match self.own_pool() {
+            Some(pool) => {
+                pool.pool().want(bytes.saturating_mul(shards), ends);
+                pool.get().map(drop)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// What the ranks compare by a maximum at t1 (`Pool::chunk_facts`).
+    pub(super) fn chunk_facts(&mut self) -> [u64; 2] {
+        self.own_pool().map_or([0, 0], |pool| pool.pool().chunk_facts())
+    }
+
+    /// After t1, when all ranks have said what they save: the pool for it. Local.
+    pub(super) fn fit_pool(&mut self, facts: [u64; 2]) -> Result<()> {
+        match self.own_pool() {
+            Some(pool) => {
+                pool.pool().set_chunk(facts);
+                pool.pool().fit()
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// So much of a region goes through the pool: all, or with stage `node` the smaller ones and ends of blocks.
+    pub(super) fn pooled_bytes_of(&self, region: &Region) -> u64 {
+        let bytes = region.description.bytes;
+        if bytes < self.policy.straight_from { bytes } else { bytes % BLOCK_BYTES }
+    }
+
+    /// Begins to stage a shard for `targets`, nearest first.
+    pub(super) fn stage(&mut self, intent: Intent, targets: Vec<Target>, phases: PhaseRecord) -> Result<Staging> {
+        let record = self.record.as_mut().map(|record| {
+            let bytes = record.chunk_bytes();
+            (record, bytes)
+        });
+        Staging::new(Shard::new(intent, targets, record, phases)?, self.policy)
+    }
+
+    /// What staging and serving take, for shards of `levels`.
+    pub(super) fn with_hands<T>(&self, levels: &Levels, way: Way<'_>, work: impl FnOnce(&Hands<'_>) -> T) -> T {
+        let pool = self.pool.as_ref().map(PoolInMaking::pool);
+        let reclaim = || {
+            if let Some(pool) = pool {
+                complete_dead(&levels.iter().map(|level| &*level.device).collect::<Vec<_>>(), pool);
+            }
+        };
+        work(&Hands { threads: &self.io, pool, reclaim: &reclaim, way })
+    }
+}

@@ -1,0 +1,71 @@
+//! What a job that did not end in order may have staged where nobody here sees it.
+//!
+//! What must hold: a root of another lineage ends the claim of what was staged for its portion. So none is written from
+//! outside a job while such a claim may lie in the memory of another node, unless the user gives it up.
+
+use crate::{
+    error::{Error, Result},
+    printable::printable,
+    restore::{PortionSurvey, SpaceSurvey},
+    space::format::Lineage,
+};
+use std::{collections::BTreeSet, ops::Range};
+
+/// The ranks of killed jobs of which nothing waits any more: their records were gone over.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GoneOver(BTreeSet<(Lineage, u32)>);
+
+impl GoneOver {
+    pub(super) fn add(&mut self, lineage: Lineage, ranks: &[u32]) {
+        self.0.extend(ranks.iter().map(|rank| (lineage, *rank)));
+    }
+}
+
+/// What is to become of what the last job may have staged out of sight.
+#[derive(Debug, Clone, Copy)]
+pub enum Unseen<'a> {
+    /// It can be completed still. Of the ranks that were gone over there is none.
+    Waits(&'a GoneOver),
+    /// It is given up.
+    GivenUp,
+}
+
+impl Unseen<'_> {
+    /// Whether roots of another lineage may be written in the space of `survey`; `OutOfSight` if that could end a claim.
+    pub fn check(self, survey: &SpaceSurvey) -> Result<()> {
+        let Unseen::Waits(gone_over) = self else { return Ok(()) };
+        let left = || survey.portions.iter().filter(|portion| !portion.clean);
+        let Some(lineage) = left().map(|portion| portion.lineage).max() else { return Ok(()) };
+        let of_job = || left().filter(|portion| portion.lineage == lineage);
+        // Layouts come oldest first. A job that made one has put its lineage into the one before, too.
+        let layout = of_job().last().map(|portion| portion.layout);
+        let waits = |portion: &&PortionSurvey| {
+            Some(portion.layout) == layout && !gone_over.0.contains(&(lineage, portion.rank))
+        };
+        let ranks: BTreeSet<u32> = of_job().filter(waits).map(|portion| portion.rank).collect();
+        if ranks.is_empty() || had_no_pool(survey, lineage) {
+            return Ok(());
+        }
+        Err(Error::StagedOutOfSight { path: printable(&survey.path).into_owned(), ranks: ranges(&ranks) })
+    }
+}
+
+/// Whether the job of `lineage` staged nothing in memory that outlives it, as its newest revision tells.
+fn had_no_pool(survey: &SpaceSurvey, lineage: Lineage) -> bool {
+    let Some(newest) = survey.newest().filter(|newest| newest.key.lineage == lineage) else { return false };
+    newest.shards.iter().all(|shard| {
+        let profile = shard.manifest().ok().flatten().and_then(|manifest| manifest.annex.profile);
+        profile.is_some_and(|profile| profile.pool_bytes == 0)
+    })
+}
+
+fn ranges(ranks: &BTreeSet<u32>) -> Vec<Range<u32>> {
+    let mut ranges: Vec<Range<u32>> = Vec::new();
+    for &rank in ranks {
+        match ranges.last_mut().filter(|range| range.end == rank) {
+            Some(range) => range.end += 1,
+            None => ranges.push(rank..rank + 1),
+        }
+    }
+    ranges
+}

@@ -1,0 +1,196 @@
+//! What a revision carries besides memory: the program's notes, and how long its output files were.
+
+use crate::support::{Job, filled};
+use mainstay_engine::{Config, ErrorKind, Session, SpaceSurvey};
+use std::{
+    fs::{self, OpenOptions},
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+fn job(ranks: usize, keep: u32) -> Job {
+    Job::new(ranks, Config { keep, pool_bytes: Some(256 << 10), chunk_bytes: Some(64 << 10), ..Config::default() })
+}
+
+fn append(path: &Path, text: &str) {
+    OpenOptions::new().append(true).create(true).open(path).unwrap().write_all(text.as_bytes()).unwrap();
+}
+
+fn output(job: &Job, rank: usize) -> PathBuf {
+    job.directory.path().join(format!("out-{rank}.csv"))
+}
+
+#[test]
+fn each_rank_gets_its_notes_back_and_tools_see_them() {
+    let job = job(2, 2);
+    job.run(|rank, session, state| {
+        for step in 1..=2 {
+            filled(state, rank, step);
+            session.note("step", &step.to_string()).unwrap();
+            session.note("rank", &rank.to_string()).unwrap();
+            session.checkpoint().unwrap();
+        }
+    });
+    job.run(|rank, session, _| {
+        let restored = session.restore().unwrap().unwrap();
+        let expected = [("rank", rank.to_string()), ("step", "2".to_owned())];
+        assert_eq!(restored.notes, expected.map(|(name, value)| (name.to_owned(), value)).into());
+    });
+    let survey = SpaceSurvey::open(&job.directory.path().join("space")).unwrap();
+    let manifest = survey.revision(1).unwrap().shards[1].manifest().unwrap().unwrap();
+    let notes: Vec<_> = manifest.annex.notes.iter().map(|n| (n.name.as_str(), n.value.as_str())).collect();
+    assert_eq!(notes, [("rank", "1"), ("step", "1")]);
+}
+
+#[test]
+fn notes_that_cannot_be_kept_are_refused() {
+    job(1, 1).run(|_, session, _| {
+        let long = "x".repeat(201);
+        let large = "x".repeat((64 << 10) + 1);
+        for (name, value) in [("", "1"), (&*long, "1"), ("step", &large), ("step", "a\0b"), ("st\0ep", "1")] {
+            let refused = session.note(name, value).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
+        }
+        (0..1000).for_each(|index| session.note(&index.to_string(), "").unwrap());
+        session.note("7", "again").unwrap();
+        assert!(session.note("one more", "").unwrap_err().to_string().contains("1000"));
+    });
+}
+
+/// Notes that come only after the space was sized must not be what it has no room for.
+#[test]
+fn notes_may_come_after_the_first_checkpoint() {
+    job(1, 1).run(|rank, session, state| {
+        for step in 1..=5 {
+            filled(state, rank, step);
+            if step > 1 {
+                session.note("what", &"x".repeat(2000)).unwrap();
+            }
+            session.checkpoint().unwrap();
+        }
+        session.wait().unwrap();
+    });
+}
+
+#[test]
+fn output_files_are_cut_back_to_the_revision_and_no_other_file_is() {
+    let job = job(2, 1);
+    let other = job.directory.path().join("other.csv");
+    append(&other, "not named");
+    job.run(|rank, session, state| {
+        let path = output(&job, rank);
+        // Not there yet: it counts as empty.
+        session.protect_output(&path).unwrap();
+        append(&path, "one\n");
+        filled(state, rank, 1);
+        session.checkpoint().unwrap();
+        session.wait().unwrap();
+        append(&path, "lost\n");
+        append(&other, "!");
+    });
+    job.run(|rank, session, _| {
+        let path = output(&job, rank);
+        session.protect_output(&path).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "one\nlost\n", "cut before the restore");
+        session.restore().unwrap().unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "one\n");
+    });
+    assert_eq!(fs::read_to_string(&other).unwrap(), "not named!!");
+    append(&output(&job, 0), "later\n");
+    job.run(|_, session, _| drop(session.restore().unwrap()));
+    assert_eq!(fs::read_to_string(output(&job, 0)).unwrap(), "one\nlater\n", "a file was cut that nobody named");
+}
+
+#[test]
+fn a_shorter_output_file_is_an_error_on_all_ranks_and_changes_nothing() {
+    let job = job(2, 1);
+    job.run(|rank, session, state| {
+        session.protect_output(&output(&job, rank)).unwrap();
+        append(&output(&job, rank), "0123456789");
+        filled(state, rank, 1);
+        session.checkpoint().unwrap();
+    });
+    append(&output(&job, 0), "more");
+    fs::write(output(&job, 1), "short").unwrap();
+    job.run(|rank, session, state| {
+        session.protect_output(&output(&job, rank)).unwrap();
+        let before = state.clone();
+        let error = session.restore().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutputShort);
+        let text = error.to_string();
+        assert!(text.contains("out-1.csv") && text.contains("5 bytes") && text.contains("10"), "{text}");
+        assert!(*state == before);
+    });
+    assert_eq!(fs::read_to_string(output(&job, 0)).unwrap(), "0123456789more");
+    fs::remove_file(output(&job, 1)).unwrap();
+    job.run(|rank, session, _| {
+        session.protect_output(&output(&job, rank)).unwrap();
+        assert_eq!(session.restore().unwrap_err().kind(), ErrorKind::OutputShort);
+    });
+}
+
+/// A log that was rotated: the length is that of the file that has the name at t1.
+#[test]
+fn an_output_file_that_was_replaced_is_the_new_one() {
+    let job = job(1, 1);
+    let path = output(&job, 0);
+    job.run(|rank, session, state| {
+        append(&path, "a long first file");
+        session.protect_output(&path).unwrap();
+        fs::rename(&path, path.with_extension("old")).unwrap();
+        append(&path, "new");
+        filled(state, rank, 1);
+        session.checkpoint().unwrap();
+    });
+    append(&path, " tail");
+    job.run(|_, session, _| {
+        session.protect_output(&path).unwrap();
+        session.restore().unwrap();
+    });
+    assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+}
+
+/// One file had become two outputs by a link: the second was cut back to more than the first had left, and
+/// the file grew by zeros.
+#[test]
+fn an_output_file_never_grows_by_a_restore() {
+    let job = job(1, 1);
+    let (path, other) = (output(&job, 0), output(&job, 1));
+    let name_both = |session: &mut Session| [&path, &other].map(|path| session.protect_output(path).unwrap());
+    append(&path, "one\n");
+    append(&other, "one\ntwo\n");
+    job.run(|rank, session, state| {
+        name_both(session);
+        filled(state, rank, 1);
+        session.checkpoint().unwrap();
+    });
+    fs::remove_file(&path).unwrap();
+    fs::hard_link(&other, &path).unwrap();
+    append(&path, "three\n");
+    job.run(|_, session, _| {
+        name_both(session);
+        assert_eq!(session.restore().unwrap_err().kind(), ErrorKind::OutputShort);
+    });
+    assert_eq!(fs::read_to_string(&path).unwrap(), "one\n");
+}
+
+#[test]
+fn what_cannot_be_cut_back_is_no_output_file() {
+    let job = job(1, 1);
+    job.run(|rank, session, state| {
+        for (path, says) in [("/dev/null", "/dev/null"), ("", "has 0 bytes"), ("/", "/")] {
+            let error = session.protect_output(Path::new(path)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+            assert!(error.to_string().contains(says), "{error}");
+        }
+        let path = output(&job, 0);
+        session.protect_output(&path).unwrap();
+        assert!(session.protect_output(&path).unwrap_err().to_string().contains("already"));
+        // It becomes something else later: the checkpoint is refused, and the next one is not.
+        fs::create_dir(&path).unwrap();
+        filled(state, rank, 1);
+        assert_eq!(session.checkpoint().unwrap_err().kind(), ErrorKind::InvalidArgument);
+        fs::remove_dir(&path).unwrap();
+        session.checkpoint().unwrap();
+    });
+}

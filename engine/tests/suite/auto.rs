@@ -1,0 +1,184 @@
+//! Pools that size themselves (`pool_bytes = "auto"`): with the default settings no rank waits for a write.
+
+use crate::support::{between::Watched, bounded, gate::Gate, in_sessions, in_sessions_on, run};
+use mainstay_engine::{
+    Config, PoolBound, PoolHeld, Region, Session, SpaceSurvey, Stage, Value,
+    device::{Device, Disk},
+    pool_limit,
+};
+use std::{fs, path::Path, sync::Arc};
+use tempfile::TempDir;
+
+const KIB: usize = 1 << 10;
+
+/// `work` with `bytes` protected under `name`.
+fn with_field<T>(session: &mut Session, name: &str, field: &mut Vec<u8>, work: impl FnOnce(&mut Session) -> T) -> T {
+    // SAFETY: unprotected before it goes.
+    #[allow(unsafe_code)]
+    let region = unsafe { Region::new(name, field.as_mut_ptr(), field.len() as u64) };
+    session.protect(region.unwrap()).unwrap();
+    let done = work(session);
+    session.unprotect(name).unwrap();
+    done
+}
+
+/// The pool of each shard of the newest revision: its bytes, those of a chunk, and why it is not larger.
+fn pools(space: &Path) -> Vec<(u64, u64, PoolBound)> {
+    let survey = SpaceSurvey::open(space).unwrap();
+    let profile = |shard: &mainstay_engine::ShardSurvey| shard.manifest().unwrap().unwrap().annex.profile.unwrap();
+    let shards = &survey.newest().unwrap().shards;
+    shards.iter().map(profile).map(|profile| (profile.pool_bytes, profile.chunk_bytes, profile.pool_bound)).collect()
+}
+
+fn here(pools: &TempDir) -> Config {
+    Config { pool_directory: pools.path().into(), shard_bytes: 32 << 20, ..Config::default() }
+}
+
+fn memory() -> TempDir {
+    tempfile::tempdir_in("/dev/shm").unwrap()
+}
+
+#[test]
+fn it_is_the_default_and_a_word_like_others() {
+    assert_eq!(Config::default().pool_bytes, None);
+    let mut choice = mainstay_engine::Choice::default();
+    for (word, bytes) in [("64 MiB", Some(64 << 20)), ("auto", None)] {
+        choice.set("pool_bytes", Value::Text(word)).unwrap();
+        assert_eq!(choice.pool_bytes, Some(bytes));
+    }
+    let refused = choice.set("pool_bytes", Value::Text("Auto")).unwrap_err().to_string();
+    assert!(refused.contains("it takes auto, or two chunks or more"), "{refused}");
+}
+
+/// The state grows, shrinks and grows again; with one node and with two, and both stages that have a pool.
+#[test]
+fn it_grows_with_the_state_on_each_node() {
+    const RANKS: usize = 3;
+    for (stage, nodes) in [(Stage::Pool, 1), (Stage::Pool, 2), (Stage::Node, 2)] {
+        let (space, memories) = (TempDir::new().unwrap(), [memory(), memory()]);
+        let path = space.path().join("space");
+        let config = |rank: usize| Config { stage, threshold_bytes: Some(1 << 30), ..here(&memories[rank % nodes]) };
+        let sizes = |rank: usize| [4 * KIB, (2 + rank) << 20, 100 * KIB, 9 << 20];
+        let job = |rank, group| {
+            let mut session = Session::open(group, &path, config(rank)).unwrap();
+            for (round, bytes) in sizes(rank).into_iter().enumerate() {
+                let mut field = vec![(round * RANKS + rank) as u8; bytes];
+                with_field(&mut session, "field", &mut field, |session| {
+                    session.checkpoint().unwrap();
+                    session.wait().unwrap();
+                });
+                for (rank, (pool, chunk, bound)) in pools(&path).into_iter().enumerate() {
+                    let mates = (0..RANKS).filter(|mate| mate % nodes == rank % nodes);
+                    let needed: usize = mates.map(|mate| sizes(mate)[round]).sum();
+                    assert!(pool >= needed as u64 && bound == PoolBound::Needed, "{pool} for {needed}: {bound:?}");
+                    // No more than was ever needed, and chunks that are not full.
+                    let most: usize =
+                        (0..RANKS).map(|mate| sizes(mate).into_iter().take(round + 1).max().unwrap()).sum();
+                    assert!(pool <= most as u64 + 5 * chunk + (2 << 20), "{pool} in round {round}");
+                }
+                session.wait().unwrap();
+            }
+            session.close().unwrap();
+        };
+        // Ranks that wait for chunks that nobody makes wait for ever.
+        bounded("pools that grow", || run(RANKS, job));
+        run(RANKS, |rank, group| {
+            let mut session = Session::open(group, &path, config(rank)).unwrap();
+            let mut field = vec![0; 9 << 20];
+            let restored = with_field(&mut session, "field", &mut field, |session| session.restore().unwrap());
+            assert_eq!(restored.map(|restored| restored.revision), Some(4));
+            assert!(field.iter().all(|byte| *byte == (3 * RANKS + rank) as u8));
+            session.close().unwrap();
+        });
+        assert!(memories.iter().all(|memory| fs::read_dir(memory.path()).unwrap().count() == 0), "something is left");
+    }
+}
+
+const RANKS: usize = 4;
+
+/// With the old default of 64 MiB the program waited for the disk.
+#[test]
+fn with_default_settings_no_rank_waits_for_a_write() {
+    let pools = memory();
+    let config = Config { shard_bytes: 40 << 20, ..here(&pools) };
+    let shard = |rank: usize, round: u64| if round == 1 { 1000 } else { (13 << 20) + rank * (3 << 20) + 777 };
+    for pieces in [false, true] {
+        let space = TempDir::new().unwrap();
+        let disk = Watched::new(Disk::make(space.path()).unwrap(), Gate::new(RANKS));
+        let device: Arc<dyn Device> = Arc::new(disk.clone());
+        in_sessions_on(&device, RANKS, &config, |rank, session| {
+            session.restore().unwrap();
+            for round in 1..=2 {
+                let mut field = vec![rank as u8; shard(rank, round)];
+                if round == 2 {
+                    // All have waited, and none goes past the next agreement before all are here.
+                    disk.between.shut();
+                }
+                let bytes = field.clone();
+                with_field(session, "field", &mut field, |session| {
+                    if pieces {
+                        session.begin(2 * bytes.len() as u64).unwrap();
+                        session.write("stream", 5, &bytes).unwrap();
+                    }
+                    session.checkpoint().unwrap()
+                });
+                if round == 2 {
+                    disk.between.come();
+                }
+                session.wait().unwrap();
+            }
+        });
+        disk.between.nobody_waited();
+    }
+}
+
+/// What one rank writes for others has room in its pool too.
+#[test]
+fn it_works_with_aggregators_and_with_memory_for_checkpoints_alone() {
+    for (aggregators, pool_held) in [(1, PoolHeld::Always), (2, PoolHeld::Checkpoint), (0, PoolHeld::Checkpoint)] {
+        let (space, pools_in) = (TempDir::new().unwrap(), memory());
+        let path = space.path().join("space");
+        let config = Config { aggregators, pool_held, ..here(&pools_in) };
+        let job = |rank: usize, session: &mut Session| {
+            for bytes in [300 * KIB, 3 << 20] {
+                let mut field = vec![rank as u8 + 1; bytes];
+                with_field(session, "field", &mut field, |session| session.checkpoint().unwrap());
+                session.wait().unwrap();
+            }
+        };
+        bounded("pools of those who write for others", || in_sessions(&path, 3, &config, job));
+        assert!(pools(&path).iter().all(|(bytes, ..)| *bytes >= 9 << 20), "{:?}", pools(&path));
+        in_sessions(&path, 3, &config, |rank, session| {
+            let mut field = vec![0; 3 << 20];
+            with_field(session, "field", &mut field, |session| session.restore().unwrap().unwrap());
+            assert!(field.iter().all(|byte| *byte == rank as u8 + 1));
+        });
+    }
+}
+
+/// A program that protects in turn what it does not keep had a pool for all of it.
+#[test]
+fn what_is_protected_no_longer_takes_no_room() {
+    let (space, pools_in) = (TempDir::new().unwrap(), memory());
+    let path = space.path().join("space");
+    in_sessions(&path, 1, &here(&pools_in), |_, session| {
+        let mut field = vec![1; 100 * KIB];
+        with_field(session, "field", &mut field, |session| session.checkpoint().unwrap());
+        let mut passing = vec![2; 8 << 20];
+        for _ in 0..200 {
+            with_field(session, "passing", &mut passing, |_| std::thread::yield_now());
+        }
+        with_field(session, "field", &mut field, |session| session.checkpoint().unwrap());
+        session.wait().unwrap();
+    });
+    assert!(pools(&path).iter().all(|(bytes, ..)| *bytes < 16 << 20), "{:?}", pools(&path));
+}
+
+#[test]
+fn what_it_may_take_is_told() {
+    let (bytes, bound) = pool_limit(Path::new("/dev/shm"));
+    assert!(bytes > 0 && bound != PoolBound::Set && bound != PoolBound::Needed, "{bytes}, {bound:?}");
+    // Nothing is known of a directory that is not there: it bounds nothing.
+    let (bytes, bound) = pool_limit(Path::new("/nowhere/at/all"));
+    assert!(bytes > 0 && bound != PoolBound::Directory, "{bytes}, {bound:?}");
+}

@@ -1,0 +1,185 @@
+//! Whole buffers: put as the next revision, got back from any that is there.
+
+use crate::support::{Job, filled, in_sessions};
+use mainstay_engine::{Config, Error, ErrorKind, RevisionKey, Session, SpaceSurvey, Stage};
+use tempfile::TempDir;
+
+fn small() -> Config {
+    Config { pool_bytes: Some(256 << 10), chunk_bytes: Some(64 << 10), keep: 2, ..Config::default() }
+}
+
+/// Other bytes, and other many, for each rank and step; rank 0 has none at each third.
+fn buffer(rank: usize, step: u64) -> Vec<u8> {
+    let mut random = fastrand::Rng::with_seed(step * 64 + rank as u64);
+    let bytes = if rank == 0 && step.is_multiple_of(3) { 0 } else { 10_000 * (step as usize % 5) + 777 * rank + 1 };
+    std::iter::repeat_with(|| random.u8(..)).take(bytes).collect()
+}
+
+fn got(session: &mut Session, revision: Option<u64>) -> Option<(u64, Vec<u8>)> {
+    let mut into = vec![0xEE; 64 << 10];
+    let got = session.get(revision, "buffer", &mut into).unwrap()?;
+    assert_eq!(session.get_bytes(revision, "buffer").unwrap(), Some(got.bytes));
+    assert!(into[got.bytes as usize..].iter().all(|byte| *byte == 0xEE), "more was filled than there is");
+    into.truncate(got.bytes as usize);
+    Some((got.revision, into))
+}
+
+#[test]
+fn what_is_put_is_got_by_each_rank_in_every_stage() {
+    for stage in [Stage::Pool, Stage::Direct, Stage::Node, Stage::Rank] {
+        let folder = TempDir::new().unwrap();
+        let config = Config { stage, shard_bytes: 64 << 10, ..small() };
+        in_sessions(folder.path(), 3, &config, |rank, session| {
+            assert_eq!(got(session, None), None);
+            for step in 1..=12 {
+                assert_eq!(session.put("buffer", &buffer(rank, step)).unwrap(), step);
+                // Nobody has to wait for it any more; the next one cannot begin before all ranks have looked.
+                assert_eq!(SpaceSurvey::open(folder.path()).unwrap().newest().unwrap().key.number, step, "{stage:?}");
+                assert_eq!(got(session, None), Some((step, buffer(rank, step))), "{stage:?}, rank {rank}");
+                if step > 1 {
+                    assert_eq!(got(session, Some(step - 1)), Some((step - 1, buffer(rank, step - 1))));
+                }
+            }
+        });
+        in_sessions(folder.path(), 3, &config, |rank, session| {
+            assert_eq!(got(session, Some(11)), Some((11, buffer(rank, 11))));
+            assert_eq!(got(session, None), Some((12, buffer(rank, 12))));
+            assert_eq!(session.put("buffer", &buffer(rank, 13)).unwrap(), 13);
+        });
+    }
+}
+
+#[test]
+fn reading_changes_nothing_of_what_is_saved() {
+    let folder = TempDir::new().unwrap();
+    let config = Config { shard_bytes: 64 << 10, ..small() };
+    let keys = || {
+        let survey = SpaceSurvey::open(folder.path()).unwrap();
+        survey.revisions.iter().map(|revision| revision.key).collect::<Vec<RevisionKey>>()
+    };
+    in_sessions(folder.path(), 2, &config, |rank, session| {
+        for step in 1..=3 {
+            session.put("buffer", &buffer(rank, step)).unwrap();
+        }
+        let before = keys();
+        for revision in [None, Some(2), Some(3), None] {
+            got(session, revision).unwrap();
+        }
+        assert_eq!(keys(), before);
+        session.put("buffer", &buffer(rank, 4)).unwrap();
+    });
+    let after = keys();
+    assert_eq!((after[0].number, after[0].lineage), (4, after[1].lineage), "a read has begun a lineage");
+}
+
+#[test]
+fn a_revision_that_is_not_there_is_told_with_those_that_are() {
+    let folder = TempDir::new().unwrap();
+    let refused = |session: &mut Session, revision| session.get(Some(revision), "buffer", &mut []).unwrap_err();
+    in_sessions(folder.path(), 2, &small(), |rank, session| {
+        let error = refused(session, 1).to_string();
+        assert!(error.contains("not been written yet") && error.ends_with("there are: none yet"), "{error}");
+        for _ in 1..=6 {
+            session.put("buffer", &buffer(rank, 1)).unwrap();
+        }
+        for (revision, why) in [(0, "begin at 1"), (1, "gone, as keep is 2"), (7, "yet"), (u64::MAX, "yet")] {
+            let error = refused(session, revision);
+            assert_eq!(error.kind(), ErrorKind::RevisionMissing);
+            let error = error.to_string();
+            assert!(error.contains(why) && error.ends_with("5, 6"), "{error}");
+            assert!(session.get_bytes(Some(revision), "buffer").is_err());
+        }
+    });
+}
+
+#[test]
+fn what_one_rank_gives_wrong_is_told_on_all_and_nothing_is_saved_or_filled() {
+    let folder = TempDir::new().unwrap();
+    in_sessions(folder.path(), 3, &small(), |rank, session| {
+        session.put("buffer", &buffer(rank, 1)).unwrap();
+        let wrong = || Error::argument("the front", "is wrong");
+        let bytes = buffer(rank, 2);
+        let error = session.put_if("buffer", if rank == 1 { Err(wrong()) } else { Ok(&bytes) }).unwrap_err();
+        assert!(error.to_string().contains("the front"), "{error}");
+        let error = session.put(if rank == 2 { "a b" } else { "buffer" }, &bytes).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidName);
+
+        let mut into = vec![0xEE; 64 << 10];
+        let room = if rank == 1 { 3 } else { into.len() };
+        let error = session.get(None, "buffer", &mut into[..room]).unwrap_err().to_string();
+        assert!(error.contains("room for 3 bytes, and this rank saved 10778 in revision 1"), "{error}");
+        let error = session.get(Some(1 + rank as u64), "buffer", &mut into).unwrap_err().to_string();
+        assert!(error.contains("rank 1 asks for 2 and rank 0 for 1"), "{error}");
+        let error = session.get(None, "other", &mut into).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::RegionMissing);
+        assert!(error.to_string().contains("has on this rank: buffer"), "{error}");
+        assert!(into.iter().all(|byte| *byte == 0xEE), "something was filled");
+        assert_eq!(got(session, None), Some((1, buffer(rank, 1))));
+    });
+}
+
+#[test]
+fn there_is_room_for_keep_and_two_of_the_shards_that_were_announced() {
+    let most = 3_000_000;
+    let folder = TempDir::new().unwrap();
+    let config = Config { shard_bytes: most as u64, keep: 1, ..small() };
+    in_sessions(folder.path(), 2, &config, |rank, session| {
+        session.put("buffer", &[1]).unwrap();
+        let large = vec![rank as u8; most];
+        for _ in 0..7 {
+            session.put("buffer", &large).unwrap();
+        }
+        let error = session.put("buffer", &vec![0; 4 * most]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PortionTooSmall);
+        let mut into = vec![9; most];
+        assert_eq!(session.get(None, "buffer", &mut into).unwrap().unwrap().revision, 8);
+        assert!(into == large);
+    });
+    // Without, the first one sizes it.
+    let folder = TempDir::new().unwrap();
+    in_sessions(folder.path(), 2, &Config { keep: 1, ..small() }, |_, session| {
+        session.put("buffer", &[1]).unwrap();
+        assert_eq!(session.put("buffer", &vec![0; most]).unwrap_err().kind(), ErrorKind::PortionTooSmall);
+    });
+}
+
+/// Regions go with it, come back by a restore, and stay protected.
+#[test]
+fn a_buffer_beside_regions() {
+    let job = Job::new(2, Config { shard_bytes: 1 << 20, ..small() });
+    job.run(|rank, session, state| {
+        filled(state, rank, 1);
+        let saved = state.clone();
+        session.put("buffer", &buffer(rank, 1)).unwrap();
+        filled(state, rank, 2);
+        let before = state.clone();
+        assert_eq!(got(session, None), Some((1, buffer(rank, 1))));
+        assert!(*state == before, "get filled a region");
+        let error = session.restore().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::RegionMissing, "the buffer is in it and not protected");
+        // Its name is free again.
+        session.checkpoint().unwrap();
+        filled(state, rank, 3);
+        assert_eq!(session.restore().unwrap().unwrap().revision, 2);
+        assert!(*state == before && *state != saved);
+        let error = session.put("field", &[1]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DuplicateName);
+    });
+}
+
+#[test]
+fn a_stream_is_got_by_its_name_too() {
+    let folder = TempDir::new().unwrap();
+    in_sessions(folder.path(), 2, &small(), |rank, session| {
+        session.begin(100_000).unwrap();
+        for piece in buffer(rank, 4).chunks(1000).enumerate() {
+            session.write("buffer", 1000 * piece.0 as u64, piece.1).unwrap();
+        }
+        session.checkpoint().unwrap();
+        assert_eq!(got(session, None), Some((1, buffer(rank, 4))));
+        assert!(session.begin(1).is_ok());
+        let error = session.get(None, "buffer", &mut []).unwrap_err();
+        assert!(error.to_string().contains("was not finished, and is given up"), "{error}");
+        assert_eq!(session.put("other", &[]).unwrap(), 3);
+    });
+}

@@ -1,0 +1,126 @@
+//! Layouts of a space that jobs of ever other numbers of ranks go on in: how many there are after each.
+#![expect(unsafe_code, reason = "regions are memory of the program")]
+
+use crate::support::{
+    between::{Between, Watched},
+    run,
+};
+use mainstay_engine::{
+    Config, Region, Session, SpaceSurvey,
+    device::{Disk, File},
+    group::Solo,
+    space::Per,
+    tend::{Holding, hold, release},
+};
+use std::{
+    collections::BTreeSet,
+    io,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+use tempfile::TempDir;
+
+fn small() -> Config {
+    Config { pool_bytes: Some(256 << 10), chunk_bytes: Some(64 << 10), ..Config::default() }
+}
+
+fn bytes_region(name: &str, memory: &mut [u8]) -> Region {
+    // SAFETY: the tests keep `memory` for as long as the session.
+    unsafe { Region::new(name, memory.as_mut_ptr(), memory.len() as u64) }.unwrap()
+}
+
+/// One checkpoint on each number of ranks, ended by `end`; the numbers of the layouts there are then.
+fn chain(space: &Path, config: &Config, numbers: &[usize], end: impl Fn(Session) + Sync) -> BTreeSet<u64> {
+    for ranks in numbers {
+        run(*ranks, |_, group| {
+            let mut session = Session::open(group, space, config.clone()).unwrap();
+            let mut step = vec![0; 10_000];
+            session.protect(bytes_region("step", &mut step)).unwrap();
+            session.restore().unwrap();
+            let next = step[0] + 1;
+            step.fill(next);
+            session.checkpoint().unwrap();
+            end(session);
+        });
+    }
+    layouts(space)
+}
+
+fn layouts(space: &Path) -> BTreeSet<u64> {
+    SpaceSurvey::open(space).unwrap().layouts.iter().map(|layout| layout.header.layout_number).collect()
+}
+
+/// A layout went at the second checkpoint into the next one: jobs of one checkpoint each left all of theirs.
+#[test]
+fn jobs_of_one_checkpoint_leave_the_layouts_that_are_kept() {
+    let by_close = |session: Session| session.close().unwrap();
+    let by_wait = |mut session: Session| session.wait().unwrap();
+    for per in [Per::App, Per::Rank] {
+        for (keep, left) in [(1, vec![4]), (2, vec![3, 4])] {
+            let config = Config { per, keep, ..small() };
+            for end in [&by_close as &(dyn Fn(Session) + Sync), &by_wait] {
+                let folder = TempDir::new_in("/dev/shm").unwrap();
+                let there = chain(folder.path(), &config, &[4, 2, 3, 1], end);
+                assert_eq!(there, left.iter().copied().collect(), "{per:?}, keep {keep}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_layout_that_holds_what_is_held_stays_until_it_is_released() {
+    let folder = TempDir::new_in("/dev/shm").unwrap();
+    let (space, close) = (folder.path(), |session: Session| session.close().unwrap());
+    chain(space, &small(), &[4], close);
+    let key = SpaceSurvey::open(space).unwrap().newest().unwrap().key;
+    let held = hold(space, key, "a test", 0, Duration::ZERO).unwrap();
+    assert!(matches!(held, Holding::Counts(_)), "{held:?}");
+    assert_eq!(chain(space, &small(), &[2, 3, 1], close), [1, 4].into());
+    assert!(SpaceSurvey::open(space).unwrap().complete(key).unwrap().held);
+    release(space, None).unwrap();
+    assert_eq!(chain(space, &small(), &[1], close), [4].into());
+}
+
+/// Where a job begins with several, all that are not kept go with its first revision: a job that was killed, or
+/// another build, left them.
+#[test]
+fn the_first_wait_removes_all_that_are_not_kept() {
+    let folder = TempDir::new_in("/dev/shm").unwrap();
+    let (space, close) = (folder.path(), |session: Session| session.close().unwrap());
+    chain(space, &Config { keep: 4, ..small() }, &[4, 2, 3, 1], close);
+    assert_eq!(layouts(space).len(), 4);
+    assert_eq!(chain(space, &small(), &[2], close), [5].into());
+}
+
+/// A disk whose syncs of files fail once it is told so.
+#[derive(Debug, Default)]
+struct Failing(AtomicBool);
+
+impl Between for Failing {
+    fn sync(&self, file: &dyn File) -> io::Result<()> {
+        if self.0.load(Ordering::Relaxed) { Err(io::Error::from_raw_os_error(libc::EIO)) } else { file.sync() }
+    }
+}
+
+#[test]
+fn a_checkpoint_that_fails_removes_nothing() {
+    let folder = TempDir::new_in("/dev/shm").unwrap();
+    let (space, close) = (folder.path(), |session: Session| session.close().unwrap());
+    chain(space, &small(), &[2], close);
+    let device = Arc::new(Watched::new(Disk::existing(space), Failing::default()));
+    let mut session = Session::open_on(Box::new(Solo), device.clone(), small()).unwrap();
+    let mut step = vec![0; 10_000];
+    session.protect(bytes_region("step", &mut step)).unwrap();
+    session.restore().unwrap();
+    session.begin(0).unwrap();
+    device.between.0.store(true, Ordering::Relaxed);
+    session.checkpoint().unwrap();
+    session.wait().unwrap_err();
+    session.close().unwrap_err();
+    assert_eq!(layouts(space), [1, 2].into());
+    assert_eq!(chain(space, &small(), &[3], close), [3].into());
+}

@@ -1,0 +1,92 @@
+//! Stops a recorded job after every single write, sync, creation, renaming and removal, applies every
+//! kind of loss to what was not synced, and opens what is left: the latest acknowledged revision is
+//! there, or a complete newer one, and the space takes the next one.
+
+use crate::support::{
+    faulty::Failure,
+    recording::{Recording, Shape, fail_at, late_writer},
+};
+use mainstay_engine::{ErrorKind, Stage};
+
+const SEEDS: u64 = 3;
+
+#[test]
+fn a_crash_after_any_operation_loses_nothing_acknowledged() {
+    // Each kind of shape with each number of ranks; the campaign has all combinations.
+    for shape in Shape::ALL.into_iter().filter(|shape| (shape.stage == Stage::Pool) == (shape.keep == 1)) {
+        everywhere(shape, SEEDS);
+    }
+}
+
+/// One rank writes for the other; which is another order of all that is done.
+#[test]
+fn a_crash_of_a_job_with_an_aggregator_loses_nothing_acknowledged() {
+    everywhere(Shape { ranks: 2, aggregators: 1, ..Shape::ALONE }, 1);
+}
+
+#[test]
+#[ignore = "long; make campaign runs it"]
+fn a_crash_after_any_operation_of_any_job_with_many_losses() {
+    let aggregated = Shape { ranks: 3, aggregators: 1, ..Shape::ALONE };
+    let direct = Shape { ranks: 4, keep: 2, stage: Stage::Direct, aggregators: 2 };
+    for shape in Shape::ALL.into_iter().chain([aggregated, direct]) {
+        everywhere(shape, 30);
+        twice(shape, 8);
+    }
+}
+
+/// It found that a job killed between naming its layout and syncing the directory left a name that the
+/// next job took for durable: a loss of power then took away all that this one had saved. And that a root
+/// whose writer was killed before its sync was taken for durable: the opening overwrote the one beside it.
+#[test]
+fn a_second_crash_during_the_recovery_loses_nothing_either() {
+    for shape in [Shape::ALONE, Shape { ranks: 2, keep: 2, stage: Stage::Direct, ..Shape::ALONE }] {
+        twice(shape, 40);
+    }
+}
+
+fn everywhere(shape: Shape, seeds: u64) {
+    let recording = Recording::of(shape).unwrap();
+    let writes = recording.check_writes().unwrap();
+    let count = recording.crash_everywhere(seeds, false, u64::MAX).unwrap();
+    let faults = seeds + 4;
+    tell!(
+        "{shape:?}: {} points x up to {faults} faults = {} cases (none of {writes} writes touched a block in use)",
+        count.points,
+        count.cases
+    );
+}
+
+fn twice(shape: Shape, stride: usize) {
+    let count = Recording::of(shape).unwrap().crash_twice(stride).unwrap();
+    tell!("{shape:?}: {} points of a second crash, {} cases", count.points, count.cases);
+}
+
+#[test]
+fn a_failure_of_any_operation_loses_nothing_acknowledged() {
+    for shape in [Shape { stage: Stage::Direct, ..Shape::ALONE }, Shape { keep: 2, ..Shape::ALONE }] {
+        for failure in [Failure::Io, Failure::Full, Failure::Forgets] {
+            let failed = |nth: &u64| {
+                fail_at(*nth, failure, shape)
+                    .unwrap_or_else(|why| panic!("{shape:?}, {failure:?} in operation {nth}: {why}"))
+            };
+            let operations = (1..1000).take_while(failed).count();
+            tell!("{shape:?}, {failure:?}: in each of {operations} operations");
+            assert!(operations > 50);
+        }
+    }
+}
+
+/// Without locks nobody keeps a job out that was thought dead: it finds the newer lineage and stops.
+#[test]
+fn a_late_writer_is_fenced_off() {
+    assert_eq!(late_writer(Shape::ALONE).unwrap(), ErrorKind::Fenced);
+}
+
+/// The tests would see it if the engine did not sync, or synced too late.
+#[test]
+fn without_syncs_revisions_are_lost() {
+    let recording = Recording::of(Shape::ALONE).unwrap();
+    let lost = recording.crash_everywhere(SEEDS, true, u64::MAX).unwrap_err();
+    tell!("on a device that does not sync: {lost}");
+}

@@ -1,0 +1,214 @@
+//! When a checkpoint is due: all ranks hear the same at the same step, also of what only one of them knows.
+
+use crate::support::{Job, State, filled};
+use mainstay_engine::{Config, Session, Signal, SpaceSurvey, space::format::Lineage, tend::Request};
+use std::{
+    path::PathBuf,
+    sync::{
+        Barrier, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn job(ranks: usize, config: Config) -> Job {
+    Job::new(ranks, Config { pool_bytes: Some(256 << 10), chunk_bytes: Some(64 << 10), ..config })
+}
+
+fn space(job: &Job) -> PathBuf {
+    job.directory.path().join("space")
+}
+
+/// Steps until `done`, and saves when due; the steps at which this rank saved.
+fn steps(session: &mut Session, state: &mut State, rank: usize, mut done: impl FnMut(u64) -> bool) -> Vec<u64> {
+    let (mut saved, mut step) = (Vec::new(), 0);
+    while !done(step) {
+        step += 1;
+        filled(state, rank, step);
+        if session.due(step).unwrap() {
+            session.checkpoint().unwrap();
+            saved.push(step);
+        }
+    }
+    saved
+}
+
+#[test]
+fn every_so_many_steps() {
+    let job = job(3, Config { every_steps: 4, ..Config::default() });
+    job.run(|rank, session, state| assert_eq!(steps(session, state, rank, |step| step == 13), [4, 8, 12]));
+}
+
+/// Ranks whose clocks and speeds differ.
+#[test]
+fn by_time_all_ranks_save_at_the_same_steps() {
+    let every = Duration::from_millis(20);
+    let job = job(3, Config { every, agree_every: Duration::from_millis(5), ..Config::default() });
+    let saved = Mutex::new(Vec::new());
+    job.run(|rank, session, state| {
+        let steps = steps(session, state, rank, |step| {
+            thread::sleep(Duration::from_micros(300 * (rank as u64 + step % 3)));
+            step == 300
+        });
+        saved.lock().unwrap().push(steps);
+    });
+    let saved = saved.into_inner().unwrap();
+    assert!(!saved[0].is_empty() && saved.iter().all(|steps| *steps == saved[0]), "{saved:?}");
+}
+
+/// The second one was due at once too, for the cost of the first was known only when it was durable.
+#[test]
+fn the_first_is_there_to_be_measured_and_only_that() {
+    let config = Config { mtbf: Duration::from_secs(3600), agree_every: Duration::ZERO, ..Config::default() };
+    let job = job(2, config);
+    job.run(|rank, session, state| {
+        assert_eq!(steps(session, state, rank, |step| step == 20), [1]);
+    });
+    // A restart knows from what it restored.
+    job.run(|rank, session, state| {
+        session.restore().unwrap().unwrap();
+        assert_eq!(steps(session, state, rank, |step| step == 5), []);
+    });
+}
+
+#[test]
+fn someone_asks_from_outside_and_is_answered() {
+    const REQUESTS: u64 = 4;
+    let job = job(2, Config { agree_every: Duration::from_millis(1), ..Config::default() });
+    let (ready, passed) = (Barrier::new(2), AtomicU64::new(0));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            ready.wait();
+            for number in 1..=REQUESTS {
+                let asked = Request::send(&space(&job)).unwrap();
+                let start = Instant::now();
+                let answer = loop {
+                    assert!(start.elapsed() < LIMIT, "no answer to request {number}");
+                    match asked.answer() {
+                        Some(answer) => break answer,
+                        None => thread::sleep(Duration::from_millis(1)),
+                    }
+                };
+                // Met requests are not met again: the numbers follow one another.
+                assert_eq!(answer.number, number);
+                assert_eq!(asked.listener(), Some(answer.lineage));
+                let before = passed.load(Ordering::Relaxed);
+                while number < REQUESTS && passed.load(Ordering::Relaxed) < before + 500 {
+                    thread::sleep(Duration::from_millis(1));
+                }
+            }
+        });
+        job.run(|rank, session, state| {
+            if rank == 0 {
+                ready.wait();
+            }
+            let mut saved = 0;
+            for step in 1.. {
+                passed.fetch_add(1, Ordering::Relaxed);
+                if session.due(step).unwrap() {
+                    filled(state, rank, step);
+                    saved = session.checkpoint().unwrap();
+                }
+                if saved == REQUESTS {
+                    break;
+                }
+            }
+        });
+    });
+    assert_eq!(SpaceSurvey::open(&space(&job)).unwrap().newest().unwrap().key.number, REQUESTS);
+}
+
+#[test]
+fn a_request_that_was_withdrawn_is_none_and_another_ones_stays() {
+    let job = job(1, Config { agree_every: Duration::ZERO, ..Config::default() });
+    job.run(|rank, session, state| {
+        filled(state, rank, 1);
+        assert!(!session.due(1).unwrap());
+        let first = Request::send(&space(&job)).unwrap();
+        first.withdraw().unwrap();
+        assert!(!session.due(2).unwrap());
+        let (first, second) = (Request::send(&space(&job)).unwrap(), Request::send(&space(&job)).unwrap());
+        first.withdraw().unwrap();
+        assert!(session.due(3).unwrap());
+        // Until there is one, it stays due.
+        assert!(session.due(4).unwrap());
+        assert_eq!(second.answer(), None);
+        session.checkpoint().unwrap();
+        assert_eq!(second.answer().map(|answer| answer.number), Some(1));
+        assert!(!session.due(5).unwrap());
+    });
+}
+
+/// Ranks at different steps saved a mixture, and nobody was told.
+#[test]
+fn ranks_at_different_steps_are_refused_and_nothing_is_saved() {
+    for agree_every in [Duration::ZERO, Duration::from_secs(1000)] {
+        let job = job(2, Config { every_steps: 1, agree_every, ..Config::default() });
+        job.run(|rank, session, state| {
+            filled(state, rank, 1);
+            session.due(7).unwrap();
+            let apart = session.due(8 + rank as u64).and_then(|_| session.checkpoint());
+            let refused = apart.unwrap_err().to_string();
+            assert!(refused.contains("steps 8 to 9"), "{refused}");
+            assert!(session.due(10).unwrap());
+            assert_eq!(session.checkpoint().unwrap(), 1);
+        });
+    }
+}
+
+/// It was gone with the one that had been written over it: who asked waited in vain.
+#[test]
+fn a_request_beneath_one_that_was_withdrawn_is_met() {
+    let job = job(1, Config { agree_every: Duration::ZERO, ..Config::default() });
+    job.run(|rank, session, state| {
+        filled(state, rank, 1);
+        assert!(!session.due(1).unwrap());
+        let (first, second) = (Request::send(&space(&job)).unwrap(), Request::send(&space(&job)).unwrap());
+        second.withdraw().unwrap();
+        assert_eq!(first.answer(), None);
+        assert!(session.due(2).unwrap());
+        session.checkpoint().unwrap();
+        // Met is met, though a third one follows and is taken back.
+        Request::send(&space(&job)).unwrap().withdraw().unwrap();
+        assert_eq!(first.answer().map(|answer| answer.number), Some(1));
+        assert!(!session.due(3).unwrap());
+    });
+}
+
+#[test]
+fn nobody_looks_before_the_program_asks_whether_a_checkpoint_is_due() {
+    let job = job(1, Config::default());
+    assert!(Request::send(&space(&job)).is_err(), "a request without a space");
+    job.run(|_, session, _| {
+        let asked = Request::send(&space(&job)).unwrap();
+        assert_eq!(asked.listener(), None);
+        session.due(1).unwrap();
+        assert!(matches!(asked.listener(), Some(Lineage { number: 1, .. })));
+    });
+    // The next job is another program, perhaps.
+    job.run(|_, session, _| {
+        let asked = Request::send(&space(&job)).unwrap();
+        assert_eq!(asked.listener(), None);
+        session.due(1).unwrap();
+        assert!(asked.listener().is_some());
+    });
+}
+
+#[test]
+fn a_signal_to_one_process_is_heard_by_all_ranks_once() {
+    let signal = Signal::named("USR2").unwrap();
+    let job = job(2, Config { checkpoint_signal: Some(signal), agree_every: Duration::ZERO, ..Config::default() });
+    job.run(|rank, session, state| {
+        filled(state, rank, 1);
+        assert!(!session.due(1).unwrap());
+        if rank == 1 {
+            signal_hook::low_level::raise(signal.number()).unwrap();
+        }
+        assert!(session.due(2).unwrap());
+        session.checkpoint().unwrap();
+        assert!(!session.due(3).unwrap());
+    });
+}

@@ -1,0 +1,53 @@
+//! What ranks do that do not go together, or not with what earlier jobs did.
+
+use super::job::{Rank, Scene, run, small};
+use crate::support::bounded;
+use mainstay_engine::{Config, Session, Start};
+
+pub fn calls_differ(scene: &Scene) {
+    bounded("calls that differ", || {
+        run(scene.row.rust, |rank, group| {
+            let mut job = scene.open(rank, group);
+            job.save(1).unwrap();
+            let error = if rank == 0 { job.save(2).map(drop) } else { job.session.wait() }.unwrap_err();
+            scene.check(rank, "every", &error);
+            job.save(3).unwrap();
+            job.session.close().unwrap();
+        })
+    });
+    scene.comes_back(scene.row.rust, 3);
+}
+
+pub fn closed_beside_a_call(scene: &Scene) {
+    bounded("a session that one rank closes", || {
+        run(scene.row.rust, |rank, group| {
+            let mut job = scene.open(rank, group);
+            job.save(1).unwrap();
+            job.session.wait().unwrap();
+            if rank == 0 {
+                scene.check(rank, "every", &job.save(2).unwrap_err());
+                scene.check(rank, "every", &job.session.wait().unwrap_err());
+            }
+            scene.check(rank, "every", &job.session.close().unwrap_err());
+        })
+    });
+    scene.comes_back(scene.row.rust, 1);
+}
+
+pub fn not_restored(scene: &Scene) {
+    scene.save(scene.row.rust);
+    run(scene.row.rust, |rank, group| {
+        let mut job = scene.open(rank, group);
+        scene.check(rank, "checkpoint", &job.save(3).unwrap_err());
+        job.holds(3);
+        job.session.close().unwrap();
+    });
+    scene.comes_back(scene.row.rust, 2);
+    run(scene.row.rust, |rank, group| {
+        let config = Config { start: Start::Fresh, ..small() };
+        let mut job = Rank::new(rank, Session::open(group, &scene.space(), config).unwrap());
+        job.save(4).unwrap();
+        job.session.close().unwrap();
+    });
+    scene.comes_back(scene.row.rust, 4);
+}

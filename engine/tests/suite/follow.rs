@@ -1,0 +1,323 @@
+//! Programs with several time levels swap their pointers, and grow their arrays: what is followed comes back where the
+//! pointers point, whichever memory that is. Protected by address alone, two swapped levels came back exchanged.
+#![expect(unsafe_code, reason = "regions are memory of the program")]
+
+use crate::support::{aggregating, in_sessions};
+use mainstay_engine::{
+    Config, Error, ErrorKind, Region, Result, Session, Stage, group::Solo, space::format::ElementType,
+};
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicPtr, Ordering},
+    },
+};
+use tempfile::TempDir;
+
+const NAMES: [&str; 3] = ["cur", "prev", "older"];
+const CELLS: usize = 20_001;
+
+/// A pointer variable of the program.
+type Pointer = Arc<AtomicPtr<u64>>;
+
+/// Time levels, each behind a pointer.
+struct Levels {
+    memory: Vec<Box<[u64]>>,
+    pointers: Vec<Pointer>,
+}
+
+impl Levels {
+    fn new(levels: usize, cells: usize) -> Levels {
+        let mut memory: Vec<Box<[u64]>> = (0..levels).map(|_| vec![0; cells].into()).collect();
+        let pointers = memory.iter_mut().map(|memory| Arc::new(AtomicPtr::new(memory.as_mut_ptr()))).collect();
+        Levels { memory, pointers }
+    }
+
+    /// Which memory each pointer points to.
+    fn order(&self) -> Vec<usize> {
+        let of = |pointer: &Pointer| {
+            let at = pointer.load(Ordering::Relaxed).cast_const();
+            self.memory.iter().position(|memory| memory.as_ptr() == at).unwrap()
+        };
+        self.pointers.iter().map(of).collect()
+    }
+
+    fn level(&mut self, level: usize) -> &mut [u64] {
+        let index = self.order()[level];
+        &mut self.memory[index]
+    }
+
+    /// One step: each level becomes the one before it, and the oldest memory takes the new one.
+    fn step(&mut self, rank: usize, step: u64) {
+        let mut order: Vec<_> = self.pointers.iter().map(|pointer| pointer.load(Ordering::Relaxed)).collect();
+        order.rotate_right(1);
+        self.pointers.iter().zip(order).for_each(|(pointer, to)| pointer.store(to, Ordering::Relaxed));
+        self.level(0).iter_mut().enumerate().for_each(|(cell, value)| *value = value_of(rank, step, cell));
+    }
+
+    fn protect(&mut self, session: &mut Session) {
+        for (name, pointer) in NAMES.iter().zip(&self.pointers) {
+            session.protect(region(name, pointer, self.memory[0].len())).unwrap();
+            session.follow(name, following(pointer)).unwrap();
+        }
+    }
+
+    fn unprotect(&self, session: &mut Session) {
+        NAMES.iter().take(self.pointers.len()).for_each(|name| session.unprotect(name).unwrap());
+    }
+
+    /// Every level holds its own step.
+    #[track_caller]
+    fn hold(&mut self, rank: usize, step: u64) {
+        for (level, name) in NAMES.iter().enumerate().take(self.pointers.len()) {
+            let wanted = |cell| step.checked_sub(level as u64).map_or(0, |step| value_of(rank, step, cell));
+            let wrong = self.level(level).iter().enumerate().position(|(cell, value)| *value != wanted(cell));
+            assert_eq!(wrong, None, "{name} of rank {rank} is not that of step {step}");
+        }
+    }
+}
+
+fn value_of(rank: usize, step: u64, cell: usize) -> u64 {
+    if step == 0 { 0 } else { (rank as u64) << 40 | step << 20 | cell as u64 }
+}
+
+fn region(name: &str, pointer: &Pointer, cells: usize) -> Region {
+    let address = pointer.load(Ordering::Relaxed).cast();
+    // SAFETY: the tests keep the memory for as long as it is protected.
+    unsafe { Region::array(name, address, ElementType::U64, &[cells as u64]) }.unwrap()
+}
+
+fn following(pointer: &Pointer) -> impl Fn(&Region) -> Result<Region> + Send + Sync + 'static {
+    let pointer = pointer.clone();
+    // SAFETY: as above.
+    move |region| unsafe { region.at(pointer.load(Ordering::Relaxed).cast(), None) }
+}
+
+fn alone(space: &Path, work: impl FnOnce(&mut Session)) {
+    let mut session = Session::open(Box::new(Solo), space, Config::default()).unwrap();
+    work(&mut session);
+    session.close().unwrap();
+}
+
+fn direct() -> Config {
+    Config { stage: Stage::Direct, ..Config::default() }
+}
+
+/// Two and three levels, saved after any number of steps and restored where the pointers have been swapped any number
+/// of times; in one go, and begun before the last steps.
+#[test]
+fn swapped_levels_come_back_where_the_pointers_point() {
+    for seed in 0..12 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let (levels, ranks) = (random.usize(2..=3), random.usize(1..=3));
+        let config = [aggregating(0), aggregating(1), direct()][random.usize(0..3)].clone();
+        let (between, swaps, in_pieces) = (random.u64(1..4), random.u64(0..4), random.bool());
+        let folder = TempDir::new_in("/dev/shm").unwrap();
+        let mut last = 0;
+        for _ in 0..3 {
+            let saved = last;
+            let ended = in_sessions(folder.path(), ranks, &config, |rank, session| {
+                let (mut all, mut step) = (Levels::new(levels, CELLS), saved);
+                all.protect(session);
+                (0..swaps).for_each(|_| all.step(rank, 900));
+                let restored = session.restore().unwrap();
+                assert_eq!(restored.is_some(), saved > 0, "seed {seed}");
+                if saved > 0 {
+                    all.hold(rank, saved);
+                } else {
+                    all.memory.iter_mut().for_each(|memory| memory.fill(0));
+                }
+                for _ in 0..3 {
+                    if in_pieces {
+                        session.begin(0).unwrap();
+                    }
+                    for _ in 0..between {
+                        step += 1;
+                        all.step(rank, step);
+                    }
+                    session.checkpoint().unwrap();
+                    all.memory.iter_mut().for_each(|memory| memory.fill(77)); // at t2 all of it is out of the way
+                    session.wait().unwrap();
+                    session.restore().unwrap().unwrap();
+                    all.hold(rank, step);
+                }
+                all.unprotect(session);
+                step
+            });
+            last = ended[0];
+        }
+    }
+}
+
+/// The next checkpoint works, and has what the pointers point to then.
+#[test]
+fn a_null_pointer_is_refused_on_all_ranks_by_name() {
+    let folder = TempDir::new_in("/dev/shm").unwrap();
+    in_sessions(folder.path(), 2, &direct(), |rank, session| {
+        let mut all = Levels::new(2, CELLS);
+        all.protect(session);
+        all.step(rank, 1);
+        session.checkpoint().unwrap();
+        let there = all.pointers[1].load(Ordering::Relaxed);
+        for call in ["checkpoint", "begin", "restore"] {
+            if rank == 1 {
+                all.pointers[1].store(std::ptr::null_mut(), Ordering::Relaxed);
+            }
+            let error = match call {
+                "checkpoint" => session.checkpoint().unwrap_err(),
+                "begin" => session.begin(1000).unwrap_err(),
+                _ => session.restore().map(drop).unwrap_err(),
+            };
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+            let text = error.to_string();
+            assert!(
+                text.contains("\"prev\": a null pointer") && (rank == 1 || text.starts_with("on rank 1: ")),
+                "{text}"
+            );
+            all.pointers[1].store(there, Ordering::Relaxed);
+            all.hold(rank, 1);
+        }
+        all.step(rank, 2);
+        session.checkpoint().unwrap();
+        session.wait().unwrap();
+        all.step(rank, 3);
+        session.restore().unwrap().unwrap();
+        all.hold(rank, 2);
+        all.unprotect(session);
+    });
+}
+
+/// Ended in pieces it is refused where it is ended, and told to all by the next wait.
+#[test]
+fn a_size_that_changes_before_a_checkpoint_in_pieces_has_ended_is_refused() {
+    let folder = TempDir::new_in("/dev/shm").unwrap();
+    in_sessions(folder.path(), 2, &direct(), |rank, session| {
+        let mut memory = vec![rank as u64; 100];
+        let (address, count) = (Arc::new(AtomicPtr::new(memory.as_mut_ptr())), Arc::new(AtomicPtr::default()));
+        session.protect(region("list", &address, 50)).unwrap();
+        let (at, of) = (address.clone(), count.clone());
+        let look = move |region: &Region| {
+            let count = of.load(Ordering::Relaxed) as u64;
+            // SAFETY: as above.
+            unsafe { region.at(at.load(Ordering::Relaxed).cast(), Some(count)) }
+        };
+        let set = |cells: usize| count.store(std::ptr::without_provenance_mut::<u64>(cells), Ordering::Relaxed);
+        set(50);
+        session.follow("list", look).unwrap();
+        session.begin(0).unwrap();
+        if rank == 1 {
+            set(60);
+        }
+        let ended = session.checkpoint();
+        assert_eq!(ended.is_err(), rank == 1);
+        let text = session.wait().unwrap_err().to_string();
+        assert!(text.contains("\"list\": it was u64 50 (400 bytes) when the checkpoint began"), "{text}");
+
+        // In one go it grows.
+        set(60 + rank * 10);
+        session.checkpoint().unwrap();
+        memory.fill(0);
+        session.wait().unwrap();
+        session.restore().unwrap().unwrap();
+        assert_eq!(memory.iter().filter(|value| **value == rank as u64).count(), [100, 70][rank]);
+        session.unprotect("list").unwrap();
+    });
+}
+
+/// What both point to would be filled with both.
+#[test]
+fn two_pointers_to_the_same_memory_are_refused_at_a_restore() {
+    let folder = TempDir::new_in("/dev/shm").unwrap();
+    alone(folder.path(), |session| {
+        let mut all = Levels::new(3, CELLS);
+        all.protect(session);
+        all.step(0, 1);
+        let there = all.pointers[1].load(Ordering::Relaxed);
+        for cells in [0, CELLS - 1] {
+            // SAFETY: inside the memory; the last two overlap by one cell, and nothing is filled.
+            let inside = unsafe { all.pointers[2].load(Ordering::Relaxed).add(cells) };
+            all.pointers[1].store(inside, Ordering::Relaxed);
+            let error = session.restore().map(drop).unwrap_err().to_string();
+            assert!(error.contains("it lies in the same memory as \"") && error.contains("\"prev\""), "{error}");
+        }
+        all.pointers[1].store(there, Ordering::Relaxed);
+        // Saving both is no harm: they may be the same before the first step.
+        session.checkpoint().unwrap();
+        session.restore().unwrap().unwrap();
+        all.hold(0, 1);
+        all.unprotect(session);
+    });
+}
+
+#[test]
+fn a_region_that_has_moved_or_grown_is_protected_where_it_is() {
+    let folder = TempDir::new_in("/dev/shm").unwrap();
+    alone(folder.path(), |session| {
+        let mut first: Vec<u64> = (0..1000).collect();
+        let mut second: Vec<u64> = (0..3000).map(|cell| cell * 7).collect();
+        let wanted = second.clone();
+        // SAFETY: the memory outlives the session's regions.
+        unsafe {
+            let region = Region::array("list", first.as_mut_ptr().cast(), ElementType::U64, &[1000]).unwrap();
+            session.protect(region).unwrap();
+            session.checkpoint().unwrap();
+            session.move_to("list", second.as_mut_ptr().cast(), Some(&[3000])).unwrap();
+        }
+        drop(first);
+        session.checkpoint().unwrap();
+        second.fill(0);
+        session.restore().unwrap().unwrap();
+        assert_eq!(second, wanted);
+        // Elsewhere in the same shape.
+        let mut third = vec![0_u64; 3000];
+        // SAFETY: as above.
+        unsafe { session.move_to("list", third.as_mut_ptr().cast(), None).unwrap() };
+        session.restore().unwrap().unwrap();
+        assert_eq!(third, wanted);
+        session.unprotect("list").unwrap();
+    });
+}
+
+#[test]
+fn what_cannot_be_moved_or_followed_is_refused() {
+    let folder = TempDir::new_in("/dev/shm").unwrap();
+    alone(folder.path(), |session| {
+        let mut memory = [0_u64; 64];
+        let mut other = [0_u64; 64];
+        let pointer = Arc::new(AtomicPtr::new(memory.as_mut_ptr()));
+        let elsewhere = Arc::new(AtomicPtr::new(other.as_mut_ptr()));
+        let refused = |done: Result<()>, words: &str| {
+            let error: Error = done.unwrap_err();
+            assert!(error.to_string().contains(words), "{error}");
+        };
+        let address = memory.as_mut_ptr().cast();
+        // SAFETY: what is protected outlives the session's regions.
+        unsafe {
+            let of = |name: &str, element| Region::array(name, address, element, &[8, 4]).unwrap();
+            session.protect(of("a", ElementType::U64)).unwrap();
+            session.protect(of("inside", ElementType::U64).within(&[8, 6], &[0, 1]).unwrap()).unwrap();
+
+            refused(session.move_to("b", address, None), "\"b\" is not protected");
+            refused(session.follow("b", following(&pointer)), "\"b\" is not protected");
+            refused(session.move_to("a", std::ptr::null_mut(), None), "a null pointer");
+            refused(session.move_region(of("a", ElementType::I64)), "it was protected as u64 8 x 4");
+            refused(session.move_to("inside", address, Some(&[7, 4])), "it is the inside of a larger array");
+            refused(session.follow("a", following(&elsewhere)), "it follows points elsewhere");
+
+            session.follow("a", following(&pointer)).unwrap();
+            refused(session.move_to("a", other.as_mut_ptr().cast(), None), "it follows points elsewhere");
+            session.begin(0).unwrap();
+            refused(session.move_to("a", address, None), "a checkpoint has begun");
+            refused(session.follow("a", following(&pointer)), "a checkpoint has begun");
+            session.checkpoint().unwrap();
+        }
+        // A pointer that was followed to a region that is gone is not asked any more.
+        session.unprotect("a").unwrap();
+        pointer.store(std::ptr::null_mut(), Ordering::Relaxed);
+        session.protect(region("a", &elsewhere, 64)).unwrap();
+        session.checkpoint().unwrap();
+        session.unprotect("a").unwrap();
+        session.unprotect("inside").unwrap();
+    });
+}

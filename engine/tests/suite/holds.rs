@@ -1,0 +1,605 @@
+//! Revisions that somebody holds stay, through checkpoints, restarts and layouts, until they are released.
+
+use crate::support::{
+    State,
+    between::{Between, Watched},
+    faulty::{Faulty, Medium},
+    filled, in_sessions_on,
+};
+use mainstay_engine::{
+    Config, ErrorKind, HoldState, Reader, RevisionKey, Session, SpaceSurvey, Stage, Start, Verified,
+    device::{Device, Disk, File, LockOutcome, RANK_BYTES},
+    group::{Solo, ThreadGroup},
+    space::{Per, format::BLOCK_BYTES},
+    tend::{self, Holding, Reservation, ShardSize, hold, hold_on, release, release_on, release_one, reserve_on},
+};
+use std::{
+    collections::BTreeSet,
+    fs, io,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+use tempfile::TempDir;
+
+const NO_WAIT: Duration = Duration::ZERO;
+const LONG: Duration = Duration::from_secs(30);
+
+/// A job may push out what earlier ones saved: what stays does so because it is held.
+fn small(keep: u32) -> Config {
+    let start = Start::Fresh;
+    Config { keep, start, pool_bytes: Some(256 << 10), chunk_bytes: Some(64 << 10), ..Config::default() }
+}
+
+/// A job of one rank that can be looked at between its steps.
+struct One {
+    session: Session,
+    /// In one place for as long as the session: a part of it is protected where it lies.
+    state: Box<State>,
+}
+
+impl One {
+    fn open(path: &Path, keep: u32) -> One {
+        Self::with(Session::open(Box::new(Solo), path, small(keep)).unwrap())
+    }
+
+    fn with(mut session: Session) -> One {
+        let mut state = Box::new(State::new());
+        state.protect(&mut session);
+        One { session, state }
+    }
+
+    fn save(&mut self) -> u64 {
+        let step = self.state.step[0] + 1;
+        filled(&mut self.state, 0, step);
+        let revision = self.session.checkpoint().unwrap();
+        self.session.wait().unwrap();
+        revision
+    }
+}
+
+fn survey(path: &Path) -> SpaceSurvey {
+    SpaceSurvey::open(path).unwrap()
+}
+
+fn key(path: &Path, number: u64) -> RevisionKey {
+    survey(path).revision(number).unwrap_or_else(|| panic!("revision {number} is gone")).key
+}
+
+fn take(path: &Path, number: u64) -> Holding {
+    hold(path, key(path, number), "a test", 0, NO_WAIT).unwrap()
+}
+
+/// Complete, held and whole.
+fn stays(path: &Path, number: u64) {
+    let survey = survey(path);
+    let revision = survey.revision(number).unwrap_or_else(|| panic!("revision {number} was let go"));
+    assert!(revision.complete && revision.held, "{revision:?}");
+    assert_eq!(revision.verify(&|_| ()).unwrap(), Verified::Whole);
+}
+
+fn is_there(path: &Path, number: u64) -> bool {
+    survey(path).revision(number).is_some_and(|revision| revision.complete)
+}
+
+fn layouts(path: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|e| e == "mainstay")).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn a_hold_beside_a_job_counts_from_its_next_checkpoint_on_and_outlives_it() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let mut job = One::open(path, 1);
+    job.save();
+    assert!(matches!(take(path, 1), Holding::Pending(_)));
+    assert_eq!(survey(path).holds[0].state, HoldState::Pending);
+    job.save();
+    assert_eq!(survey(path).holds[0].state, HoldState::Counts);
+    for _ in 0..5 {
+        job.save();
+        stays(path, 1);
+    }
+    job.session.close().unwrap();
+    stays(path, 1);
+    let mut job = One::open(path, 1);
+    assert_eq!(job.session.restore().unwrap().unwrap().revision, 7);
+    job.save();
+    // A job that goes back begins a lineage; the acknowledgement of the one before says nothing any more.
+    job.session.restore().unwrap();
+    job.save();
+    stays(path, 1);
+    drop(job.session);
+    stays(path, 1);
+
+    let mut job = One::open(path, 1);
+    assert_eq!(release(path, Some(1)).unwrap().len(), 1);
+    for _ in 0..3 {
+        job.save();
+    }
+    assert!(!is_there(path, 1), "it was released and stays");
+    assert_eq!(survey(path).holds, []);
+}
+
+#[test]
+fn who_waits_is_told_that_it_counts() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let mut job = One::open(path, 1);
+    job.save();
+    let key = key(path, 1);
+    thread::scope(|scope| {
+        let holder = scope.spawn(|| hold(path, key, "", 0, LONG).unwrap());
+        while survey(path).holds.is_empty() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        job.save();
+        assert!(matches!(holder.join().unwrap(), Holding::Counts(_)));
+    });
+    job.save();
+    stays(path, 1);
+}
+
+/// The oldest revision may stand in the older slot alone, which the next job's first root goes over. After a kill no other
+/// root is written for it, which would end the claim of what was staged: the next start reads the hold first.
+#[test]
+fn a_hold_after_a_kill_keeps_what_stands_in_the_older_slot_alone() {
+    for keep in [1, 2] {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path();
+        let mut job = One::open(path, keep);
+        for _ in 0..5 {
+            job.save();
+        }
+        drop(job.session); // as a job that is killed
+        let oldest = survey(path).revisions.last().unwrap().key.number;
+        assert!(matches!(take(path, oldest), Holding::Pending(_)));
+        let mut job = One::open(path, keep);
+        stays(path, oldest);
+        for _ in 0..4 {
+            job.save();
+            stays(path, oldest);
+        }
+    }
+}
+
+#[test]
+fn a_revision_that_is_gone_cannot_be_held() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let mut job = One::open(path, 1);
+    job.save();
+    let gone = key(path, 1);
+    for _ in 0..3 {
+        job.save();
+    }
+    assert_eq!(hold(path, gone, "", 0, NO_WAIT).unwrap(), Holding::Gone);
+    // One that goes between the look and the writing of the hold.
+    let going = key(path, 4);
+    for _ in 0..2 {
+        job.save();
+    }
+    let forged = forge(path, going, 0);
+    job.save();
+    assert_eq!(survey(path).holds[0].state, HoldState::Gone);
+    assert_eq!(release(path, None).unwrap(), [forged]);
+}
+
+/// Writes a hold without asking anybody.
+fn forge(path: &Path, key: RevisionKey, expires_unix_ns: u64) -> mainstay_engine::space::format::Hold {
+    forge_in(0, path, key, expires_unix_ns)
+}
+
+/// In the block of this number.
+fn forge_in(block: u64, path: &Path, key: RevisionKey, expires_unix_ns: u64) -> mainstay_engine::space::format::Hold {
+    let hold = mainstay_engine::space::format::Hold {
+        id: [9; 16],
+        lineage: key.lineage,
+        number: key.number,
+        created_unix_ns: 1,
+        expires_unix_ns,
+        note: String::new(),
+    };
+    write_area(path, block * BLOCK_BYTES, &hold.build());
+    hold
+}
+
+fn write_area(path: &Path, at: u64, bytes: &[u8]) {
+    let header = &survey(path).layouts[0].header;
+    let file = fs::File::options().write(true).open(&layouts(path)[0]).unwrap();
+    file.write_all_at(bytes, header.holds_at + at).unwrap();
+    file.sync_all().unwrap();
+}
+
+#[test]
+fn a_hold_that_would_leave_no_room_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let mut job = One::open(path, 2);
+    for _ in 0..4 {
+        job.save();
+    }
+    // Room for keep+2: one may stay besides.
+    assert!(matches!(take(path, 4), Holding::Pending(_)));
+    job.save();
+    assert_eq!(take(path, 5), Holding::NoRoom);
+    for _ in 0..4 {
+        job.save();
+    }
+    stays(path, 4);
+    assert_eq!(survey(path).holds.len(), 1);
+}
+
+/// It stayed refused until a revision was complete in the new layout, and so did new ones.
+#[test]
+fn what_was_refused_counts_once_the_space_has_grown() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let mut job = One::open(path, 2);
+    for _ in 0..4 {
+        job.save();
+    }
+    assert!(matches!(take(path, 4), Holding::Pending(_)));
+    job.save();
+    forge_in(1, path, key(path, 5), 0);
+    job.save();
+    job.session.close().unwrap();
+    let state = |number| {
+        let holds = survey(path).holds;
+        holds.iter().find(|held| held.hold.number == number).map(|held| held.state)
+    };
+    assert_eq!((state(4), state(5)), (Some(HoldState::Counts), Some(HoldState::NoRoom)));
+    assert_eq!(take(path, 6), Holding::NoRoom);
+    tend::grow(path, &Reservation::as_before(path, 1).unwrap(), &|_| ()).unwrap();
+    assert_eq!((state(4), state(5)), (Some(HoldState::Counts), Some(HoldState::Counts)));
+    assert!(matches!(take(path, 6), Holding::Counts(_)));
+    let mut job = One::open(path, 2);
+    for _ in 0..5 {
+        job.save();
+    }
+    [4, 5, 6].into_iter().for_each(|number| {
+        stays(path, number);
+        assert_eq!(state(number), Some(HoldState::Counts));
+    });
+}
+
+/// What nobody could foresee: the next revision is larger. A hold that the job has not taken on gives way,
+/// one that counts does not.
+#[test]
+fn a_job_that_grows_refuses_new_holds_and_names_old_ones() {
+    let grow = |job: &mut One| {
+        for name in ["field", "step", "empty"] {
+            job.session.unprotect(name).unwrap();
+        }
+        job.state.field = vec![0.0; 75_001];
+        job.state.protect(&mut job.session);
+    };
+    for counted_before in [false, true] {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path();
+        let mut job = One::open(path, 1);
+        job.save();
+        job.save();
+        assert!(matches!(take(path, 2), Holding::Pending(_)));
+        if counted_before {
+            job.save();
+            job.save();
+            grow(&mut job);
+            let error = job.session.checkpoint().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::PortionTooSmall);
+            assert!(error.to_string().contains("1 of them held: `mainstay release`"), "{error}");
+            stays(path, 2);
+            release(path, None).unwrap();
+            job.save();
+        } else {
+            // What is kept for the job and for the hold is one revision, until there is a newer one: there would be no
+            // room for the revision after that.
+            grow(&mut job);
+            job.save();
+            assert_eq!(survey(path).holds[0].state, HoldState::NoRoom);
+            release(path, None).unwrap();
+            assert!(matches!(take(path, 3), Holding::NoRoom));
+            forge(path, key(path, 3), 0);
+            job.save();
+            assert_eq!(survey(path).holds[0].state, HoldState::NoRoom);
+            // It was said to count once that job was at its end; the next one keeps nothing for it.
+            drop(job.session);
+            assert_eq!(survey(path).holds[0].state, HoldState::NoRoom);
+        }
+    }
+}
+
+#[test]
+fn what_is_no_hold_holds_nothing_and_harms_nothing() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let mut job = One::open(path, 1);
+    job.save();
+    let mut noise = vec![0; 64 << 10];
+    fastrand::Rng::with_seed(5).fill(&mut noise);
+    write_area(path, 0, &noise);
+    assert_eq!(job.save(), 2);
+    let mut torn = forge(path, key(path, 1), 0).build();
+    torn[2048..].fill(0);
+    write_area(path, 0, &torn);
+    drop(job.session);
+    let mut job = One::open(path, 1);
+    job.save();
+    assert_eq!(survey(path).damage, [""; 0]);
+    // A revision that never was, numbers that have no next one, and one whose time is over.
+    let mut odd = key(path, 3);
+    (odd.number, odd.lineage.number) = (1 << 62, 1 << 62);
+    forge(path, odd, 0);
+    job.save();
+    assert_eq!(survey(path).holds[0].state, HoldState::Gone);
+    forge(path, key(path, 3), 1);
+    for _ in 0..3 {
+        job.save();
+    }
+    assert!(!is_there(path, 3));
+    assert_eq!(survey(path).holds[0].state, HoldState::Expired);
+    // Its block is free again.
+    assert!(matches!(take(path, 7), Holding::Pending(_)));
+    assert_eq!(survey(path).holds.len(), 1);
+}
+
+#[test]
+fn a_hold_keeps_its_layout() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let job = |ranks: usize, saves: u64| {
+        thread::scope(|scope| {
+            for group in ThreadGroup::new(ranks) {
+                scope.spawn(move || {
+                    let mut job = One::with(Session::open(Box::new(group), path, small(1)).unwrap());
+                    for _ in 0..saves {
+                        job.save();
+                    }
+                    job.session.close().unwrap();
+                });
+            }
+        });
+    };
+    job(2, 2);
+    assert!(matches!(take(path, 2), Holding::Counts(_)));
+    job(1, 3);
+    stays(path, 2);
+    assert_eq!(layouts(path).len(), 2);
+    release(path, None).unwrap();
+    job(1, 2);
+    assert_eq!((layouts(path).len(), is_there(path, 2)), (1, false));
+}
+
+#[test]
+fn two_that_hold_at_once_take_different_blocks() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let mut job = One::open(path, 1);
+    job.save();
+    job.session.close().unwrap();
+    let key = key(path, 1);
+    thread::scope(|scope| {
+        for _ in 0..15 {
+            scope.spawn(|| assert!(matches!(hold(path, key, "", 0, NO_WAIT).unwrap(), Holding::Counts(_))));
+        }
+    });
+    let ids: BTreeSet<[u8; 16]> = survey(path).holds.iter().map(|held| held.hold.id).collect();
+    assert_eq!(ids.len(), 15);
+    assert_eq!(hold(path, key, "", 0, NO_WAIT).unwrap(), Holding::NoPlace);
+}
+
+/// A job that opens looks whether anybody holds a lock; who takes a hold is in nobody's way.
+#[test]
+fn a_job_opens_while_a_hold_is_taken() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let mut job = One::open(path, 1);
+    job.save();
+    job.session.close().unwrap();
+    let locks = Disk::existing(path).lock_file("lock").unwrap();
+    assert_eq!(locks.try_lock(RANK_BYTES).unwrap(), LockOutcome::Held);
+    assert_eq!(survey(path).in_use, Some(false));
+    One::open(path, 1).save();
+}
+
+/// A disk whose holds cannot be read, once it is asked for.
+#[derive(Debug)]
+struct Blind(Arc<AtomicBool>);
+
+impl Between for Blind {
+    fn read_at(&self, file: &dyn File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        // The header and a table of one block come before the holds.
+        if offset == 2 * 4096 && self.0.load(Ordering::Relaxed) {
+            return Err(io::Error::from_raw_os_error(5));
+        }
+        file.read_at(buffer, offset)
+    }
+}
+
+#[test]
+fn holds_that_cannot_be_read_go_on() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let blind = Arc::new(AtomicBool::new(false));
+    let open = || {
+        let device = Arc::new(Watched::new(Disk::existing(path), Blind(blind.clone())));
+        Session::open_on(Box::new(Solo), device, small(1))
+    };
+    let mut job = One::with(open().unwrap());
+    job.save();
+    take(path, 1);
+    job.save();
+    blind.store(true, Ordering::Relaxed);
+    for _ in 0..4 {
+        job.save();
+        stays(path, 1);
+    }
+    job.session.close().unwrap();
+    // The first root of an opening could let go of what is held.
+    assert_eq!(open().err().map(|error| error.kind()), Some(ErrorKind::Io));
+    stays(path, 1);
+}
+
+/// The lock file of the command and a job's are one; nothing of a hold stays in the directory.
+#[test]
+fn a_hold_makes_no_file() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let mut job = One::open(path, 1);
+    job.save();
+    let names = || fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name()).collect::<BTreeSet<_>>();
+    let before = names();
+    take(path, 1);
+    job.save();
+    assert_eq!(names(), before);
+}
+
+/// A job whose shards keep their size, with room for `spare` more than it needs; holds come and go, a new job takes over.
+/// None of its checkpoints fails: a hold is refused instead, while it costs nothing yet.
+fn constant(seed: u64) -> [u64; 2] {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let (ranks, keep, spare) = (random.usize(1..=2), random.u32(1..=4), random.u32(0..3));
+    let per = if random.bool() { Per::App } else { Per::Rank };
+    let sizes: Vec<usize> = (0..ranks).map(|_| random.usize(1..60_000)).collect();
+    // Some write in pieces.
+    let announced = random.bool();
+    let medium = Medium::new(true);
+    let shards: Vec<ShardSize> = sizes
+        .iter()
+        .map(|bytes| ShardSize::of(*bytes as u64, if announced { *bytes as u64 } else { 0 }).unwrap())
+        .collect();
+    let device = Faulty(medium.view());
+    if spare > 0 {
+        reserve_on(&device, &Reservation { per, ..Reservation::for_shards(&shards, keep + spare) }, &|_| ()).unwrap();
+    }
+    let config = Config { per, stage: Stage::Direct, ..small(keep) };
+    let device: Arc<dyn Device> = Arc::new(device);
+    let counts = Mutex::new([0, 0]);
+    for job in 0..3 {
+        let job_seed = random.u64(..);
+        in_sessions_on(&device, ranks, &config, |rank, session| {
+            let mut random = fastrand::Rng::with_seed(job_seed);
+            for step in 0..12 {
+                // What the others do next needs rank 0.
+                if rank == 0 && random.u32(0..4) > 0 {
+                    let survey = SpaceSurvey::open_on(&*device).unwrap();
+                    let there: Vec<_> = survey.revisions.iter().filter(|revision| revision.complete).collect();
+                    if random.u32(0..3) == 0 {
+                        let number = survey.holds.first().map(|held| held.hold.number);
+                        number.map(|number| release_on(&*device, Some(number)).unwrap());
+                    } else if !there.is_empty() {
+                        let key = there[random.usize(0..there.len())].key;
+                        let holding = hold_on(&*device, key, "", 0, NO_WAIT).unwrap();
+                        let mut counts = counts.lock().unwrap();
+                        counts[usize::from(holding == Holding::NoRoom)] += 1;
+                    }
+                }
+                let bytes = vec![step as u8; sizes[rank]];
+                let saved = if announced {
+                    session.begin(bytes.len() as u64).and_then(|_| {
+                        session.write("state", 0, &bytes)?;
+                        session.checkpoint()?;
+                        session.wait()
+                    })
+                } else {
+                    session.put("state", &bytes).map(drop)
+                };
+                let told = || format!("seed {seed}, keep {keep}, {ranks} ranks, spare {spare}, job {job}, step {step}");
+                saved.unwrap_or_else(|error| panic!("{}: {error}", told()));
+            }
+        });
+    }
+    for held in SpaceSurvey::open_on(&*device).unwrap().holds {
+        assert!(matches!(held.state, HoldState::Counts | HoldState::NoRoom | HoldState::Gone), "{held:?}");
+    }
+    counts.into_inner().unwrap()
+}
+
+fn constants(seeds: std::ops::Range<u64>) {
+    let seeds = match std::env::var("MAINSTAY_SEED") {
+        Ok(seed) => seed.parse().unwrap()..seed.parse::<u64>().unwrap() + 1,
+        Err(_) => seeds,
+    };
+    let all = seeds.map(constant).fold([0; 2], |sum, counts| [sum[0] + counts[0], sum[1] + counts[1]]);
+    assert!(all[0] > 0 && all[1] > 0, "{all:?}");
+}
+
+/// A hold on a revision that the job keeps anyway cost nothing when it was granted, and a whole shard later: every
+/// checkpoint failed then, until the hold was released.
+#[test]
+fn no_hold_that_was_granted_stops_a_job_of_constant_size() {
+    constants(0..60);
+}
+
+#[test]
+#[ignore = "long; make campaign runs it"]
+fn no_hold_of_very_many_stops_a_job_of_constant_size() {
+    constants(1_000..10_000);
+}
+
+/// A job that checkpoints without pause, beside those who hold and those who read.
+fn beside(checkpoints: u64) {
+    for keep in [1, 2, 3] {
+        let folder = TempDir::new().unwrap();
+        let (path, done) = (folder.path(), AtomicBool::new(false));
+        let mut job = One::open(path, keep);
+        job.save();
+        let [held, refused, read] = [(); 3].map(|()| AtomicU64::new(0));
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !done.load(Ordering::Relaxed) {
+                        let Some(key) = survey(path).newest().map(|revision| revision.key) else { continue };
+                        match hold(path, key, "", 0, Duration::from_millis(20)).unwrap() {
+                            Holding::Counts(hold) | Holding::Pending(hold) => {
+                                held.fetch_add(1, Ordering::Relaxed);
+                                thread::yield_now();
+                                release_one(path, &hold).unwrap();
+                            }
+                            _ => drop(refused.fetch_add(1, Ordering::Relaxed)),
+                        }
+                    }
+                });
+            }
+            scope.spawn(|| {
+                let mut bytes = vec![0; 400_008];
+                while !done.load(Ordering::Relaxed) {
+                    let reading = Reader::open(path, None, "a test");
+                    let told = reading.and_then(|mut reader| reader.read(0, "field", 0, &mut bytes));
+                    match told {
+                        Ok(_) => drop(read.fetch_add(1, Ordering::Relaxed)),
+                        // The job let it go before it took the hold on, or refused it.
+                        Err(error) => assert_eq!(error.kind(), ErrorKind::RevisionMissing, "{error}"),
+                    }
+                }
+            });
+            let saved = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                // And until each of them had his turn.
+                while job.save() < checkpoints || read.load(Ordering::Relaxed) < 3 || held.load(Ordering::Relaxed) < 3 {
+                }
+            }));
+            done.store(true, Ordering::Relaxed);
+            saved.unwrap();
+        });
+        job.session.close().unwrap();
+    }
+}
+
+#[test]
+fn no_checkpoint_fails_beside_holders_and_readers() {
+    beside(100);
+}
+
+#[test]
+#[ignore = "long; make campaign runs it"]
+fn no_checkpoint_of_very_many_fails_beside_holders_and_readers() {
+    beside(20_000);
+}

@@ -1,0 +1,69 @@
+//! What the system, or someone at work on it, takes away.
+
+use crate::support::{State, run};
+use mainstay_engine::{Config, ErrorKind, Session, SpaceSurvey, group::Solo};
+use std::{fs, os::unix::fs::MetadataExt};
+use tempfile::TempDir;
+
+fn small() -> Config {
+    Config { pool_bytes: Some(256 << 10), chunk_bytes: Some(64 << 10), ..Config::default() }
+}
+
+#[test]
+fn a_layout_larger_than_any_file_is_refused_by_name() {
+    let folder = TempDir::new().unwrap();
+    let config = Config { portion_bytes: i64::MAX as u64, ..small() };
+    let errors = run(2, |_, group| {
+        let mut session = Session::open(group, folder.path(), config.clone()).unwrap();
+        let mut state = State::new();
+        state.protect(&mut session);
+        session.checkpoint().unwrap_err().kind()
+    });
+    assert_eq!(errors, [ErrorKind::DiskFull; 2]);
+}
+
+/// 16 bytes for each block that was announced, and the shard's list only as long as it became: not as it might have.
+#[test]
+fn the_record_beside_the_pool_is_as_small_as_the_guide_says() {
+    let (folder, pools) = (TempDir::new().unwrap(), TempDir::new_in("/dev/shm").unwrap());
+    let config = Config { pool_directory: pools.path().into(), ..small() };
+    let mut session = Session::open(Box::new(Solo), folder.path(), config).unwrap();
+    let announced = 64 << 20;
+    session.begin(announced).unwrap();
+    session.write("little", 0, &[1; 1000]).unwrap();
+    session.checkpoint().unwrap();
+    session.wait().unwrap();
+    let files = fs::read_dir(pools.path()).unwrap().map(|file| file.unwrap());
+    let records = files.filter(|file| file.path().extension().is_some());
+    let bytes: Vec<u64> = records.map(|record| record.metadata().unwrap().blocks() * 512).collect();
+    let [hashes, rest] = [announced / 4096 * 16, 64 << 10];
+    assert!(matches!(bytes[..], [one] if one >= hashes && one <= hashes + rest), "{bytes:?}, of {hashes}");
+    session.close().unwrap();
+}
+
+/// A job whose space was removed saves nothing, and said that it did.
+#[test]
+fn a_space_that_was_removed_is_missed() {
+    let folder = TempDir::new().unwrap();
+    let mut session = Session::open(Box::new(Solo), folder.path(), small()).unwrap();
+    let mut state = State::new();
+    state.protect(&mut session);
+    session.checkpoint().unwrap();
+    session.wait().unwrap();
+    folder.close().unwrap();
+    assert!(session.checkpoint().and_then(|_| session.wait()).is_err());
+}
+
+/// Locks of a pipe are none that another machine sees.
+#[test]
+fn a_pipe_that_has_the_name_of_the_lock_file_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let lock = folder.path().join("lock");
+    nix::unistd::mkfifo(&lock, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let opened = Session::open(Box::new(Solo), folder.path(), small()).map(drop);
+    let surveyed = SpaceSurvey::open(folder.path()).map(drop);
+    for error in [opened.unwrap_err(), surveyed.unwrap_err()] {
+        let text = error.to_string();
+        assert!(text.contains(lock.to_str().unwrap()) && text.contains("not a regular file"), "{text}");
+    }
+}

@@ -1,0 +1,46 @@
+//! All tests of the engine that can share a process, as one program: it is compiled and linked once. What sets a limit
+//! of its process, or switches the whole of it, is a file of its own beside this folder.
+
+#[macro_use]
+#[path = "../support/mod.rs"]
+mod support;
+
+mod aggregators;
+mod aggregators_failing;
+mod aggregators_refused;
+mod annex;
+mod auto;
+mod buffers;
+mod calls;
+mod chains;
+mod crash;
+mod due;
+mod earlier;
+mod emptied;
+mod faults;
+mod follow;
+mod forged;
+mod format;
+mod full_portions;
+mod holds;
+mod limits;
+mod metadata;
+mod other_ranks;
+mod other_ranks_crash;
+mod pieces;
+mod probes;
+mod reader;
+mod remarks;
+mod reserve;
+mod room;
+mod salvage;
+mod salvage_crash;
+mod seeded;
+mod settings;
+mod spine;
+mod streams;
+mod survey;
+mod tended;
+mod unfinished;
+mod unseen;
+mod within;

@@ -1,0 +1,112 @@
+//! Ranks find out who sees whose files, and something is odd.
+
+use crate::support::between::{Between, Watched};
+use mainstay_engine::{
+    Config, ErrorKind, Session,
+    device::{Access, Device, Disk, File},
+    group::{Group, ThreadGroup},
+};
+use std::{
+    io,
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
+};
+use tempfile::TempDir;
+
+fn small() -> Config {
+    Config { pool_bytes: Some(256 << 10), chunk_bytes: Some(64 << 10), ..Config::default() }
+}
+
+/// A disk on which probes cannot be opened, or are gone when they are removed.
+#[derive(Debug)]
+struct Odd {
+    open: Option<io::ErrorKind>,
+    remove: Option<io::ErrorKind>,
+}
+
+impl Between for Odd {
+    fn open(&self, disk: &Disk, name: &str, access: Access) -> io::Result<Arc<dyn File>> {
+        match self.open {
+            Some(kind) if name.starts_with("probe-") => Err(kind.into()),
+            _ => disk.open(name, access),
+        }
+    }
+    fn remove(&self, disk: &Disk, name: &str) -> io::Result<()> {
+        disk.remove(name)?;
+        match self.remove {
+            Some(kind) if name.starts_with("probe-") => Err(kind.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A group that, like MPI, does not notice that a rank has gone.
+struct Deaf(std::mem::ManuallyDrop<ThreadGroup>);
+
+impl Group for Deaf {
+    fn rank(&self) -> usize {
+        self.0.rank()
+    }
+    fn size(&self) -> usize {
+        self.0.size()
+    }
+    fn ranks_here(&self) -> usize {
+        self.0.ranks_here()
+    }
+    fn all_max(&self, values: &mut [u64]) -> mainstay_engine::Result<()> {
+        self.0.all_max(values)
+    }
+    fn all_gather(&self, mine: &[u8]) -> mainstay_engine::Result<Vec<Vec<u8>>> {
+        self.0.all_gather(mine)
+    }
+    fn broadcast(&self, root: usize, bytes: &mut Vec<u8>) -> mainstay_engine::Result<()> {
+        self.0.broadcast(root, bytes)
+    }
+    fn send(&self, to: usize, bytes: &[u8]) -> mainstay_engine::Result<()> {
+        self.0.send(to, bytes)
+    }
+    fn receive(&self, from: usize, into: &mut [u8]) -> mainstay_engine::Result<()> {
+        self.0.receive(from, into)
+    }
+}
+
+/// Opens a space on two ranks, the odd one being `odd`; what each was told. Fails if one hangs.
+fn open_with(odd: usize, open: Option<io::ErrorKind>, remove: Option<io::ErrorKind>) -> Vec<Option<ErrorKind>> {
+    let folder = TempDir::new().unwrap();
+    let (told, hear) = mpsc::channel();
+    for (rank, group) in ThreadGroup::new(2).into_iter().enumerate() {
+        let (told, disk) = (told.clone(), Disk::make(folder.path()).unwrap());
+        let is_odd = rank == odd;
+        let odd = Odd { open: open.filter(|_| is_odd), remove: remove.filter(|_| is_odd) };
+        let device = Watched::new(disk, odd);
+        thread::spawn(move || {
+            let group = Box::new(Deaf(std::mem::ManuallyDrop::new(group)));
+            let opened = Session::open_on(group, Arc::new(device), small());
+            let _ = told.send((rank, opened.err().map(|error| error.kind())));
+        });
+    }
+    let mut all = vec![None; 2];
+    for _ in 0..2 {
+        let (rank, error) = hear.recv_timeout(Duration::from_secs(10)).expect("a rank waits for ever");
+        all[rank] = error;
+    }
+    all
+}
+
+/// A job that began meanwhile had taken the probe away, and all ranks but one waited for ever.
+#[test]
+fn a_probe_that_is_gone_is_in_nobodys_way() {
+    assert_eq!(open_with(0, None, Some(io::ErrorKind::NotFound)), [None, None]);
+}
+
+#[test]
+fn a_probe_that_stays_is_told_to_all() {
+    assert_eq!(open_with(0, None, Some(io::ErrorKind::PermissionDenied)), [Some(ErrorKind::Io); 2]);
+}
+
+/// A rank without a descriptor left took itself for one on another node, and two wrote to one portion.
+#[test]
+fn a_probe_that_cannot_be_opened_is_not_out_of_sight() {
+    assert_eq!(open_with(1, Some(io::ErrorKind::Other), None), [Some(ErrorKind::Io); 2]);
+}

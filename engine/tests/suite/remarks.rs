@@ -1,0 +1,76 @@
+//! What no call can refuse is told in a line on standard error: once, by rank 0.
+
+use mainstay_engine::{Config, Session, group::ThreadGroup};
+use std::{env, path::PathBuf, process::Command, thread};
+use tempfile::TempDir;
+
+/// Names the space, in a process that is the job.
+const TASK: &str = "MAINSTAY_TEST_REMARKS";
+const RANKS: usize = 3;
+
+/// The lines on standard error of a job that runs with these variables.
+fn told(variables: &[(&str, &str)]) -> Vec<String> {
+    let folder = TempDir::new().unwrap();
+    let mut command = Command::new(env::current_exe().unwrap());
+    for (name, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("MAINSTAY_")) {
+        command.env_remove(name);
+    }
+    command
+        .args(["--exact", "remarks::job", "--nocapture"])
+        .env(TASK, folder.path().join("space"))
+        .current_dir(folder.path());
+    let ran = command.envs(variables.iter().copied()).output().unwrap();
+    let text = String::from_utf8(ran.stderr).unwrap();
+    assert!(ran.status.success(), "{text}");
+    text.lines().filter(|line| line.starts_with("mainstay: ")).map(str::to_owned).collect()
+}
+
+/// Opens the space twice, and asks at ten steps.
+#[test]
+fn job() {
+    let Some(space) = env::var_os(TASK).map(PathBuf::from) else { return };
+    let config = Config::resolve(&mainstay_engine::Choice::default()).unwrap().config;
+    let config = &Config { pool_bytes: Some(1 << 20), ..config };
+    for _ in 0..2 {
+        thread::scope(|scope| {
+            for group in ThreadGroup::new(RANKS) {
+                let space = &space;
+                scope.spawn(move || {
+                    let mut session = Session::open(Box::new(group), space, config.clone()).unwrap();
+                    for step in 0..10 {
+                        session.due(step).unwrap();
+                    }
+                    session.close().unwrap();
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn that_nothing_makes_a_checkpoint_due_is_told_once() {
+    let told = told(&[]);
+    assert_eq!(told.len(), 1, "{told:?}");
+    for word in ["no setting", "every_steps", "every_seconds", "mtbf_seconds", "mainstay checkpoint"] {
+        assert!(told[0].contains(word), "no {word:?} in {told:?}");
+    }
+}
+
+#[test]
+fn where_a_setting_makes_one_due_there_is_nothing_to_tell() {
+    for (variable, value) in
+        [("EVERY_STEPS", "100"), ("EVERY_SECONDS", "1h"), ("MTBF_SECONDS", "1d"), ("CHECKPOINT_SIGNAL", "USR2")]
+    {
+        assert_eq!(told(&[(&format!("MAINSTAY_{variable}"), value)]), [""; 0], "{variable}");
+    }
+}
+
+#[test]
+fn variables_that_are_no_settings_are_told_once() {
+    let rule = ("MAINSTAY_EVERY_STEPS", "100");
+    let one = told(&[rule, ("MAINSTAY_ROOT", "/opt/mainstay")]);
+    assert!(one.len() == 1 && one[0].starts_with("mainstay: MAINSTAY_ROOT is no setting"), "{one:?}");
+    let odd = told(&[rule, ("MAINSTAY_ROOT", "/opt"), ("MAINSTAY_\u{1b}[31m", "x"), ("MAINSTAY_NODE", "a")]);
+    assert!(odd.len() == 1 && odd[0].contains("MAINSTAY_\\u{1b}[31m, MAINSTAY_ROOT are no settings"), "{odd:?}");
+    assert_eq!(told(&[rule, ("MAINSTAY_NODE", "a"), ("MAINSTAY_RUN_REPORT", "/dev/null")]), [""; 0]);
+}

@@ -1,0 +1,349 @@
+//! Spaces that are looked after while the power fails: after every single write, sync and removal of a
+//! prune, a reservation, a growth, and of jobs beside a hold, each loss of what was not synced leaves all that is to stay complete
+//! and whole.
+
+use crate::support::{
+    faulty::{Change, Durable, Failure, Faulty, Medium, Operation},
+    program::{Mark, Program},
+    recording::{Checked, Shape, Trouble, expect, job, losses},
+    whole,
+};
+use mainstay_engine::{
+    RevisionKey, Session, SpaceSurvey, Stage, Verified,
+    device::Device,
+    group::{Group, ThreadGroup},
+    space::{
+        Per,
+        format::{Answer, Answers, BLOCK},
+    },
+    tend::{Holding, Reason, Reservation, Rules, ShardSize, Unseen, fates, grow_on, hold_on, prune_on, reserve_on},
+};
+use std::{sync::Mutex, time::Duration};
+
+const SEEDS: u64 = 4;
+
+fn shape(ranks: usize, keep: u32) -> Shape {
+    Shape { ranks, keep, stage: Stage::Direct, ..Shape::ALONE }
+}
+
+fn device(medium: &Medium) -> Faulty {
+    Faulty(medium.view())
+}
+
+fn save(session: &mut Session, program: &mut Program, mark: Mark, bytes: usize) -> Result<(), Trouble> {
+    program.fill(session, mark, bytes)?;
+    session.checkpoint()?;
+    Ok(session.wait()?)
+}
+
+/// A job that saves the steps `from..=to` of its run; a run that is not closed ends as a killed one does.
+fn saves(medium: &Medium, shape: Shape, run: u64, steps: std::ops::RangeInclusive<u64>, close: bool) {
+    let saved = job(medium, shape, |mut program, mut session| {
+        for step in steps.clone() {
+            save(&mut session, &mut program, Mark { run, step }, 20_000)?;
+        }
+        if close { Ok(session.close()?) } else { Ok(()) }
+    });
+    saved.unwrap();
+}
+
+fn key(device: &dyn Device, number: u64) -> RevisionKey {
+    SpaceSurvey::open_on(device).unwrap().revision(number).unwrap_or_else(|| panic!("no revision {number}")).key
+}
+
+fn complete(device: &dyn Device) -> Vec<u64> {
+    let survey = SpaceSurvey::open_on(device).unwrap();
+    survey.revisions.iter().filter(|revision| revision.complete).map(|revision| revision.key.number).collect()
+}
+
+/// Whatever is complete is whole, and all of `stay` are complete.
+fn check(medium: &Medium, stay: &[RevisionKey]) -> Checked<()> {
+    whole::check(&medium.files())?;
+    let survey = SpaceSurvey::open_on(&device(medium)).map_err(|error| error.to_string())?;
+    for revision in survey.revisions.iter().filter(|revision| revision.complete) {
+        match revision.verify(&|_| ()) {
+            Ok(Verified::Whole) => {}
+            other => return Err(format!("revision {}: {other:?}", revision.key.number)),
+        }
+    }
+    let gone = stay.iter().find(|key| survey.complete(**key).is_none());
+    gone.map_or(Ok(()), |key| Err(format!("revision {} is gone", key.number)))
+}
+
+/// Does `then` with what each loss of power leaves after each of `log`, from `before` on.
+fn everywhere(
+    before: Durable,
+    log: &[Operation],
+    from: usize,
+    mut then: impl FnMut(&Medium, usize) -> Checked<()>,
+) -> u64 {
+    let (mut durable, mut cases) = (before, 0);
+    for point in 0..=log.len() {
+        if point > 0 {
+            durable.apply(&log[point - 1]);
+        }
+        if point < from {
+            continue;
+        }
+        for loss in losses(&durable, point, SEEDS) {
+            cases += 1;
+            let medium = Medium::resume(Durable::of(durable.image(loss)), true);
+            then(&medium, point).unwrap_or_else(|why| panic!("power lost after {point} operations, {loss:?}: {why}"));
+        }
+    }
+    cases
+}
+
+/// All processes have ended; the power is on.
+fn ended(medium: &Medium) -> (Durable, Medium) {
+    let mut durable = Durable::default();
+    medium.log().iter().for_each(|operation| durable.apply(operation));
+    let durable = durable.orphaned();
+    (durable.clone(), Medium::resume(durable, true))
+}
+
+/// Prunes by `rules`; expects that just `left` stay. Then once more at every point, with a job after it.
+fn prune_everywhere(medium: &Medium, shape: Shape, rules: Rules, left: &[u64], newest: Mark) {
+    let (before, medium) = ended(medium);
+    let stay: Vec<RevisionKey> = left.iter().map(|number| key(&device(&medium), *number)).collect();
+    let pruned = prune_on(&device(&medium), &rules, Unseen::GivenUp, &|_| ()).unwrap();
+    assert_eq!(complete(&device(&medium)), left, "{pruned:?}");
+    let cases = everywhere(before, &medium.log(), 0, |medium, _| {
+        check(medium, &stay)?;
+        prune_on(&device(medium), &rules, Unseen::GivenUp, &|_| ()).map_err(|error| error.to_string())?;
+        check(medium, &stay)?;
+        assert_eq!(complete(&device(medium)), left);
+        job(medium, shape, |mut program, mut session| {
+            expect(program.restore(&mut session), newest)?;
+            save(&mut session, &mut program, Mark { run: 99, step: 1 }, 20_000)
+        })?;
+        check(medium, &stay[..1])
+    });
+    tell!("{shape:?}, {rules:?}: {} operations, {cases} cases", medium.operations());
+}
+
+#[test]
+fn a_crash_at_any_point_of_a_prune_loses_nothing_that_stays() {
+    for (ranks, close) in [(1, false), (2, false), (2, true)] {
+        let (medium, shape) = (Medium::new(true), shape(ranks, 3));
+        saves(&medium, shape, 1, 1..=6, close);
+        let there = complete(&device(&medium));
+        // Of a job that was killed the oldest stands only in the older slots.
+        let oldest = *there.last().unwrap();
+        assert_eq!(there.len(), if close { 4 } else { 5 });
+        let held = hold_on(&device(&medium), key(&device(&medium), oldest), "", 0, Duration::ZERO).unwrap();
+        assert!(matches!(held, Holding::Counts(_)));
+        let rules = Rules { keep_last: Some(2), ..Rules::default() };
+        prune_everywhere(&medium, shape, rules, &[6, 5, oldest], Mark { run: 1, step: 6 });
+    }
+}
+
+#[test]
+fn a_crash_at_any_point_of_the_removal_of_a_layout_loses_nothing_that_stays() {
+    for keep_all in [false, true] {
+        let medium = Medium::new(true);
+        saves(&medium, shape(2, 3), 1, 1..=3, true);
+        saves(&medium, shape(1, 3), 2, 4..=5, false);
+        let files = || {
+            let layouts = medium.files().names.keys().filter(|name| name.ends_with(".mainstay")).count();
+            assert_eq!(layouts, 2, "the test wants a layout that is still needed");
+        };
+        files();
+        // One revision of the older layout stays, or none.
+        let keep_last = if keep_all { 3 } else { 1 };
+        let rules = Rules { keep_last: Some(keep_last), ..Rules::default() };
+        let left: &[u64] = if keep_all { &[5, 4, 3] } else { &[5] };
+        prune_everywhere(&medium, shape(1, 3), rules, left, Mark { run: 2, step: 5 });
+    }
+}
+
+/// What counts as held is there wherever the jobs after it crash, also where it stood in the older slots.
+#[test]
+fn a_crash_at_any_point_loses_nothing_that_is_held() {
+    for ranks in [1, 2] {
+        let (medium, shape) = (Medium::new(true), shape(ranks, 1));
+        saves(&medium, shape, 1, 1..=3, false);
+        let (before, medium) = ended(&medium);
+        let held = key(&device(&medium), *complete(&device(&medium)).last().unwrap());
+        let holding = hold_on(&device(&medium), held, "", 0, Duration::ZERO).unwrap();
+        assert!(matches!(holding, Holding::Counts(_)));
+        let counts_from = medium.operations();
+        saves(&medium, shape, 2, 4..=6, true);
+        saves(&medium, shape, 3, 7..=8, false);
+        let cases = everywhere(before, &medium.log(), counts_from, |medium, _| {
+            check(medium, &[held])?;
+            saves(medium, shape, 4, 9..=10, false);
+            check(medium, &[held])
+        });
+        tell!("{ranks} ranks: {} operations, {cases} cases", medium.operations());
+    }
+}
+
+/// Taken while the job is at work: from the acknowledgement on. Revision 1 stands only in the older slots by
+/// then, which the next root goes over: that it stays is not acknowledged before the one after.
+#[test]
+fn a_crash_at_any_point_loses_nothing_that_a_job_acknowledged() {
+    for (ranks, number, saves) in [(1, 3, 1), (2, 3, 1), (1, 1, 2), (2, 1, 2)] {
+        let (medium, shape) = (Medium::new(true), shape(ranks, 1));
+        let acknowledged = Mutex::new(None);
+        job(&medium, shape, |mut program, mut session| {
+            let mut next = |session: &mut Session, step| save(session, &mut program, Mark { run: 1, step }, 20_000);
+            for step in 1..=2 {
+                next(&mut session, step)?;
+            }
+            // A small job: everyone waits for rank 0, whose next collective this is.
+            next(&mut session, 3)?;
+            if session.rank() == 0 {
+                let survey = SpaceSurvey::open_on(&device(&medium))?;
+                assert_eq!(survey.revision(number).unwrap().is_in_newest_roots(), number == 3);
+                let holding = hold_on(&device(&medium), key(&device(&medium), number), "", 0, Duration::ZERO)?;
+                assert!(matches!(holding, Holding::Pending(_)), "{holding:?}");
+            }
+            for step in 4..=8 {
+                next(&mut session, step)?;
+                if session.rank() == 0 {
+                    let survey = SpaceSurvey::open_on(&device(&medium))?;
+                    let revision = survey.revision(number).unwrap();
+                    assert_eq!(revision.held, step >= 3 + saves, "after step {step}");
+                    if step == 3 + saves {
+                        *acknowledged.lock().unwrap() = Some(revision.key);
+                    }
+                }
+            }
+            Ok(())
+        })
+        .unwrap();
+        let held = acknowledged.into_inner().unwrap().unwrap();
+        // From the sync of the first acknowledgement that says so.
+        let log = medium.log();
+        let answered = |operation: &Operation| match &operation.change {
+            Change::Write { bytes, .. } if bytes.len() == BLOCK => {
+                let answers = Answers::parse(bytes[..].try_into().unwrap());
+                answers.is_some_and(|answers| answers.list.iter().any(|(_, answer)| *answer == Answer::Counts))
+            }
+            _ => false,
+        };
+        let from = log.iter().position(answered).unwrap() + 2;
+        let cases = everywhere(Durable::default(), &log, from, |medium, _| check(medium, &[held]));
+        tell!("{ranks} ranks, revision {number}: {} operations, {cases} cases", log.len() - from);
+        assert!(cases > 50);
+    }
+}
+
+/// Of a revision that failed on one rank the other's shard stands until the next root goes over it.
+#[test]
+fn what_is_incomplete_goes_once_something_newer_is_complete() {
+    let (medium, shape) = (Medium::new(true), shape(2, 3));
+    saves(&medium, shape, 1, 1..=2, false);
+    // Revision 3 of a job whose second rank cannot write, and 4 of the next one.
+    let failed = std::thread::scope(|scope| {
+        let ranks: Vec<_> =
+            ThreadGroup::new(2).into_iter().map(|group| scope.spawn(|| one_cannot_write(&medium, group))).collect();
+        ranks.into_iter().all(|rank| rank.join().unwrap())
+    });
+    assert!(failed);
+    let survey = || SpaceSurvey::open_on(&device(&medium)).unwrap();
+    let rules = Rules { keep_last: Some(9), ..Rules::default() };
+    let reasons = |number: u64| {
+        let fates = fates(&survey(), &rules);
+        fates.into_iter().find(|fate| fate.key.number == number).unwrap().reasons
+    };
+    assert_eq!(reasons(3), [Reason::Unfinished]);
+    prune_on(&device(&medium), &rules, Unseen::GivenUp, &|_| ()).unwrap();
+    assert_eq!(reasons(3), [Reason::Unfinished]);
+    saves(&medium, shape, 3, 4..=4, false);
+    if survey().revision(3).is_some() {
+        assert_eq!(reasons(3), []);
+        prune_on(&device(&medium), &rules, Unseen::GivenUp, &|_| ()).unwrap();
+    }
+    assert!(survey().revision(3).is_none());
+    assert_eq!(complete(&device(&medium)), [4, 2, 1]);
+}
+
+fn one_cannot_write(medium: &Medium, group: ThreadGroup) -> bool {
+    let (rank, view) = (group.rank(), medium.view());
+    let mut program = Program::new(rank);
+    let mut session =
+        Session::open_on(Box::new(group), std::sync::Arc::new(Faulty(view.clone())), shape(2, 3).config()).unwrap();
+    program.protect(&mut session).unwrap();
+    program.restore(&mut session).unwrap();
+    if rank == 1 {
+        view.fails_in(1, Failure::Io);
+    }
+    save(&mut session, &mut program, Mark { run: 2, step: 3 }, 20_000).is_err()
+}
+
+fn room(ranks: usize, bytes: u64) -> Reservation {
+    let shards = vec![ShardSize::of(bytes, 0).unwrap(); ranks];
+    // Two names to make, between which the power can fail.
+    Reservation { per: Per::Rank, ..Reservation::for_shards(&shards, 1) }
+}
+
+fn layouts(medium: &Medium) -> usize {
+    medium.files().names.keys().filter(|name| name.ends_with(".mainstay")).count()
+}
+
+/// Whatever was left of it, a job saves and comes back, and a space that was not used yet is reserved again.
+#[test]
+fn a_crash_at_any_point_of_a_reservation_leaves_a_space_that_can_be_used() {
+    let (medium, shape) = (Medium::new(true), shape(2, 1));
+    let reserved = reserve_on(&device(&medium), &room(2, 30_000), &|_| ()).unwrap();
+    assert_eq!((reserved.files.len(), layouts(&medium)), (2, 2));
+    let cases = everywhere(Durable::default(), &medium.log(), 0, |medium, _| {
+        whole::check(&medium.files())?;
+        reserve_on(&device(medium), &room(2, 30_000), &|_| ()).map_err(|error| error.to_string())?;
+        assert_eq!(layouts(medium), 2, "what was left of the first one is gone");
+        saves(medium, shape, 1, 1..=3, true);
+        assert_eq!(layouts(medium), 2);
+        check(medium, &[key(&device(medium), 3)])
+    });
+    let unused = everywhere(Durable::default(), &medium.log(), 0, |medium, _| {
+        saves(medium, shape, 1, 1..=3, true);
+        // What was reserved, or one file as the job makes it.
+        assert!((1..=2).contains(&layouts(medium)), "{}", layouts(medium));
+        check(medium, &[key(&device(medium), 3)])
+    });
+    tell!("{} operations, {cases} and {unused} cases", medium.operations());
+    assert!(cases > 50);
+}
+
+/// The old revisions are there until the new layout has one of its own, and a job goes on from the newest.
+#[test]
+fn a_crash_at_any_point_of_growing_loses_nothing() {
+    for close in [false, true] {
+        let (medium, shape) = (Medium::new(true), shape(2, 1));
+        saves(&medium, shape, 1, 1..=3, close);
+        let (before, medium) = ended(&medium);
+        let newest = key(&device(&medium), 3);
+        grow_on(&device(&medium), &room(2, 60_000), &|_| ()).unwrap();
+        let grown = medium.operations();
+        assert_eq!(layouts(&medium), 3);
+        // The first revisions in the new layout, with the removal of the old one.
+        saves(&medium, shape, 2, 4..=6, true);
+        assert_eq!(layouts(&medium), 2);
+        let first = key(&device(&medium), 6);
+        let cases = everywhere(before, &medium.log(), 0, |medium, point| {
+            let stay: &[RevisionKey] = if point <= grown { &[newest] } else { &[] };
+            check(medium, stay)?;
+            let there = complete(&device(medium));
+            assert!(there[0] >= 3, "{there:?}");
+            if point <= grown {
+                grow_on(&device(medium), &room(2, 60_000), &|_| ()).map_err(|error| error.to_string())?;
+                check(medium, stay)?;
+            }
+            job(medium, shape, |mut program, mut session| {
+                let found = program.restore(&mut session)?.map(|mark| mark.step);
+                assert_eq!(found, Some(there[0]));
+                save(&mut session, &mut program, Mark { run: 99, step: 1 }, 20_000)?;
+                save(&mut session, &mut program, Mark { run: 99, step: 2 }, 20_000)
+            })?;
+            check(medium, &[])?;
+            if point <= grown {
+                assert_eq!(layouts(medium), 2, "only the newest layout is left");
+            }
+            Ok(())
+        });
+        tell!("{grown} and {} operations, {cases} cases; the newest was {first:?}", medium.operations() - grown);
+        assert!(cases > 100);
+    }
+}

@@ -1,0 +1,65 @@
+//! Holds writes back until all ranks have come that wait for none.
+
+use super::between::Between;
+use mainstay_engine::device::File;
+use std::{
+    io,
+    sync::{Condvar, Mutex},
+    time::Duration,
+};
+
+/// After this time the writes go on anyway, and that is told.
+const LONGEST: Duration = Duration::from_secs(60);
+
+#[derive(Debug)]
+pub struct Gate {
+    ranks: usize,
+    state: Mutex<State>,
+    opened: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    shut: bool,
+    come: usize,
+    forced: bool,
+}
+
+impl Gate {
+    /// Open. Opens again once so many ranks have come.
+    pub fn new(ranks: usize) -> Gate {
+        Gate { ranks, state: Mutex::default(), opened: Condvar::new() }
+    }
+
+    pub fn shut(&self) {
+        self.state.lock().unwrap().shut = true;
+    }
+
+    pub fn come(&self) {
+        let mut state = self.state.lock().unwrap();
+        state.come += 1;
+        if state.come == self.ranks {
+            state.shut = false;
+            self.opened.notify_all();
+        }
+    }
+
+    #[track_caller]
+    pub fn nobody_waited(&self) {
+        let state = self.state.lock().unwrap();
+        assert_eq!((state.come, state.forced), (self.ranks, false), "somebody waited for a write");
+    }
+}
+
+impl Between for Gate {
+    fn write_at(&self, file: &dyn File, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        let state = self.state.lock().unwrap();
+        let (mut state, waited) = self.opened.wait_timeout_while(state, LONGEST, |state| state.shut).unwrap();
+        if waited.timed_out() {
+            (state.shut, state.forced) = (false, true);
+            self.opened.notify_all();
+        }
+        drop(state);
+        file.write_at(bytes, offset)
+    }
+}

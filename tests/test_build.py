@@ -1,0 +1,37 @@
+"""Whatever part of the project is built, tested or packed alone, cargo compiles the engine once for all of them.
+
+It was compiled four times in a run of all tests: crates beside it had asked what it stands on for other features.
+"""
+
+import re
+import subprocess
+
+import pytest
+from mpi import ROOT
+
+LIMIT_S = 60
+ENGINE = ["-p", "mainstay-engine"]
+# What `make build` builds, what the tests do, and each package alone, as maturin builds that of Python.
+SELECTIONS = [[], ["-e", "normal,build,dev"], ["--workspace"]]
+SELECTIONS += [["-p", f"mainstay-{name}"] for name in ("capi", "cli", "python")]
+
+
+def features(*selection):
+    """Of each package that is selected, or stands below one that is: how it is compiled."""
+    command = ["cargo", "tree", "--locked", "--prefix", "none", "--format", "{p} [{f}]"]
+    if "-e" not in selection:
+        command += ["-e", "normal,build"]
+    told = subprocess.run([*command, *selection], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S)
+    assert told.returncode == 0, told.stderr
+    found = {}
+    for package, asked in re.findall(r"^(\S+ v\S+).*\[(.*)\]", told.stdout, re.MULTILINE):
+        found.setdefault(package, set()).add(asked)
+    return found
+
+
+@pytest.mark.parametrize("selection", SELECTIONS, ids=lambda words: " ".join(words) or "default")
+def test_the_engine_stands_on_the_same(selection):
+    alone, beside = features(*ENGINE), features(*selection)
+    assert "syn" in {name.split()[0] for name in alone}, "cargo tree shows nothing of the engine"
+    other = {name: (asked, beside[name]) for name, asked in alone.items() if not asked <= beside[name]}
+    assert not other, f"asked for more by what stands beside the engine: let the engine ask for it too: {other}"
