@@ -4,22 +4,24 @@
 //! notes, and how long its output files are. Owns the lists of these. What must hold: the extents of an
 //! item cover each of its bytes exactly once, with what was handed over last.
 
+mod contents;
 mod copy;
 mod follow;
+mod log;
 mod memory;
 mod notes;
 mod output;
 mod region;
 mod regions;
-mod shard;
 mod size;
 
+pub(crate) use contents::Contents;
 pub(crate) use copy::copy;
 pub(crate) use follow::Look;
+pub(crate) use log::{Handed, Log, Piece, first_blocks, pieces};
 pub(crate) use notes::Notes;
 pub(crate) use output::{Marked, Outputs, sync_output};
 pub(crate) use region::{Description, kind_of};
 pub use region::{Region, check_name};
 pub(crate) use regions::Regions;
-pub(crate) use shard::{Handed, Piece, Shard, first_blocks, pieces};
 pub(crate) use size::Size;

@@ -1,7 +1,7 @@
 //! How much room a shard may need, known at t1: before its pieces are there.
 
 use super::{Marked, Region, region::Description};
-use crate::space::format::{Annex, BLOCK_BYTES, Item, ItemKind, Manifest, Note, Profile, blocks_for};
+use crate::space::format::{Annex, BLOCK_BYTES, HASH_BYTES, Item, ItemKind, Manifest, Note, Profile, blocks_for};
 
 /// Room in the list of items for the extents of what is written in pieces: one for each so many bytes that
 /// were announced, and these besides.
@@ -100,6 +100,15 @@ impl Size {
 
     pub(crate) fn bytes(&self) -> u64 {
         self.blocks.saturating_mul(BLOCK_BYTES)
+    }
+
+    /// Bytes that the hashes of its blocks take, in whole blocks.
+    pub(crate) fn hash_bytes(&self) -> u64 {
+        self.hash_blocks() * BLOCK_BYTES
+    }
+
+    pub(crate) fn hash_blocks(&self) -> u64 {
+        blocks_for(self.blocks * HASH_BYTES as u64)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -2,16 +2,21 @@
 
 use super::Kept;
 use crate::{
-    capture::first_blocks,
+    capture::{Contents, Piece, Size, first_blocks, pieces},
+    error::Result,
     mutant::{self, Mutant},
     space::{
         Portion,
-        format::{BLOCK_BYTES, Catalogue, HASH_BYTES, Hash, Run, blocks_for},
+        format::{BLOCK_BYTES, Catalogue, HASH_BYTES, Hash, Manifest, Run, blocks_for},
         free::{Blocks, FreeMap},
     },
 };
 use serde::{Deserialize, Serialize};
-use std::{ops::Range, sync::Arc};
+use std::{
+    ops::Range,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// Blocks that a shard needs.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +29,11 @@ pub(crate) struct Need {
 impl Need {
     /// Of a root alone.
     pub(super) const ROOT: Need = Need { data: 0, meta: 0 };
+
+    /// Of a shard of this size whose data lies in at most `runs` runs.
+    pub(crate) fn of(size: &Size, runs: usize) -> Need {
+        Need { data: size.blocks(), meta: size.hash_blocks() + blocks_for(size.manifest_bytes_at_most(runs)) }
+    }
 
     pub(super) fn blocks(self) -> u64 {
         self.data.saturating_add(self.meta)
@@ -46,17 +56,39 @@ impl Allocation {
         self.freeing.len() as u64 + 1
     }
 
-    /// The runs of a log of `blocks`. `hash_of`: the hash of these bytes of the metadata, which begins with
-    /// the rows of hashes.
-    pub(crate) fn runs(&self, blocks: u64, hash_of: impl Fn(Range<usize>) -> Hash) -> Vec<Run> {
+    /// The manifest of what was staged, with the log laid into the blocks for data. `hash_of`: the hash of these bytes of
+    /// the metadata, which begins with the rows of hashes.
+    pub(crate) fn manifest(&self, contents: &Contents, hash_of: impl Fn(Range<usize>) -> Hash) -> Manifest {
         let mut from = 0;
-        let runs = first_blocks(&self.data, blocks).into_iter().map(|blocks| {
+        let runs = first_blocks(&self.data, contents.blocks).into_iter().map(|blocks| {
             let row = from..from + blocks.count as usize * HASH_BYTES;
             let hashes_at = self.meta.first * BLOCK_BYTES + from as u64;
             from = row.end;
             Run { first_block: blocks.first, blocks: blocks.count, hashes_at, hashes_hash: hash_of(row) }
         });
-        runs.collect()
+        let runs = runs.collect();
+        Manifest { runs, items: contents.laid(&self.data), annex: contents.annex.clone() }
+    }
+
+    /// Writes `bytes` of the log, from `offset` on, where they belong in `portion`. `note`: how long it took to write so
+    /// many of them at once.
+    pub(crate) fn write(
+        &self,
+        portion: &Portion,
+        offset: u64,
+        bytes: &[u8],
+        mut note: impl FnMut(u64, Duration),
+    ) -> Result<()> {
+        let mut rest = bytes;
+        for Piece { bytes, at, .. } in pieces(&self.data, offset, bytes.len() as u64) {
+            let (now, later) = rest.split_at(bytes as usize);
+            let begun = Instant::now();
+            portion.write(at, now)?;
+            note(bytes, begun.elapsed());
+            rest = later;
+        }
+        debug_assert!(rest.is_empty(), "the log is no longer than its runs");
+        Ok(())
     }
 
     /// All blocks that it names.

@@ -4,8 +4,8 @@ use super::{Allocation, Kept, Ledger, RevisionKey};
 use crate::{
     error::{Error, Result},
     space::{
-        Aligned,
-        format::{BLOCK_BYTES, Entry, Manifest, PhaseRecord, blocks_for, hash},
+        Aligned, Portion,
+        format::{BLOCK_BYTES, Entry, Hash, Manifest, PhaseRecord, blocks_for, hash},
     },
 };
 
@@ -15,58 +15,66 @@ pub(crate) struct Publication<'a> {
     pub(crate) shards: u32,
     /// With the hashes of its rows.
     pub(crate) manifest: Manifest,
-    /// Where in the metadata it belongs, behind the rows of hashes.
-    pub(crate) manifest_in_meta: u64,
     pub(crate) allocation: &'a Allocation,
     pub(crate) retained: &'a [RevisionKey],
     pub(crate) phases: PhaseRecord,
 }
 
-impl Publication<'_> {
-    /// The manifest's bytes, if there is room for them.
-    pub(crate) fn manifest_bytes(&self) -> Result<Vec<u8>> {
-        let bytes = self.manifest.build();
-        if self.manifest_in_meta + bytes.len() as u64 > self.allocation.meta.count * BLOCK_BYTES {
+/// The same, with its metadata: the rows of hashes, and behind them the manifest.
+pub(crate) struct Described<'a> {
+    publication: Publication<'a>,
+    /// In whole blocks: what was set aside may be more.
+    meta: Aligned,
+    manifest_in_meta: u64,
+    manifest_bytes: u64,
+    manifest_hash: Hash,
+}
+
+impl<'a> Publication<'a> {
+    /// With these `rows` of hashes, whole blocks; memory may be short.
+    pub(crate) fn describe(self, rows: &[u8], portion: &Portion) -> Result<Described<'a>> {
+        let manifest = self.manifest.build();
+        let bytes = blocks_for((rows.len() + manifest.len()) as u64) * BLOCK_BYTES;
+        if bytes > self.allocation.meta.count * BLOCK_BYTES {
             return Err(Error::Internal { what: "a manifest is longer than what was set aside for it".to_owned() });
         }
-        Ok(bytes)
-    }
-
-    /// So many bytes of the metadata are written, in whole blocks: what was set aside may be more.
-    fn meta_bytes(&self, manifest: &[u8]) -> u64 {
-        blocks_for(self.manifest_in_meta + manifest.len() as u64) * BLOCK_BYTES
-    }
-
-    /// The metadata: the rows of hashes, and behind them the manifest. `None` where memory is short.
-    pub(crate) fn meta(&self, rows: &[u8], manifest: &[u8]) -> Option<Aligned> {
-        let mut meta = Aligned::zeroed(self.meta_bytes(manifest))?;
+        let mut meta = Aligned::zeroed(bytes).ok_or_else(|| portion.out_of_memory(bytes))?;
         meta[..rows.len()].copy_from_slice(rows);
-        meta[self.manifest_in_meta as usize..][..manifest.len()].copy_from_slice(manifest);
-        Some(meta)
+        meta[rows.len()..][..manifest.len()].copy_from_slice(&manifest);
+        let (manifest_in_meta, manifest_bytes) = (rows.len() as u64, manifest.len() as u64);
+        Ok(Described { publication: self, meta, manifest_in_meta, manifest_bytes, manifest_hash: hash(&manifest) })
+    }
+}
+
+impl Described<'_> {
+    /// Writes the metadata to `portion`: `publish` comes next.
+    pub(crate) fn write(&mut self, portion: &Portion) -> Result<()> {
+        let writes = portion.write(self.publication.allocation.meta.first * BLOCK_BYTES, &self.meta)?;
+        let (allocation, phases) = (self.publication.allocation, &mut self.publication.phases);
+        let roots = allocation.roots();
+        phases.writes += writes + 2 * roots;
+        phases.written_bytes += self.meta.len() as u64 + roots * allocation.root_blocks() * BLOCK_BYTES;
+        Ok(())
     }
 
-    /// Publishes it, once `meta` (the rows of hashes, and behind them `manifest`) has been written in
-    /// `writes` writes; returns the phases with all that was written.
-    pub(crate) fn publish(self, ledger: &mut Ledger, manifest: &[u8], writes: u64) -> Result<PhaseRecord> {
-        let (meta, mut phases) = (self.allocation.meta, self.phases);
-        let roots = self.allocation.roots();
-        let metadata = self.meta_bytes(manifest) / BLOCK_BYTES + roots * self.allocation.root_blocks();
-        phases.writes += writes + 2 * roots;
-        phases.written_bytes += metadata * BLOCK_BYTES;
+    /// Publishes it; returns the phases with all that was written.
+    pub(crate) fn publish(self, ledger: &mut Ledger) -> Result<PhaseRecord> {
+        let Publication { key, shards, manifest, allocation, retained, phases } = self.publication;
+        let meta = allocation.meta;
         let entry = Entry {
-            lineage: self.key.lineage,
-            number: self.key.number,
-            shards: self.shards,
+            lineage: key.lineage,
+            number: key.number,
+            shards,
             shard: ledger.portion().rank(),
-            bytes: self.manifest.items.iter().map(|item| item.bytes).sum(),
+            bytes: manifest.items.iter().map(|item| item.bytes).sum(),
             manifest_at: meta.first * BLOCK_BYTES + self.manifest_in_meta,
-            manifest_bytes: manifest.len() as u64,
-            manifest_hash: hash(manifest),
+            manifest_bytes: self.manifest_bytes,
+            manifest_hash: self.manifest_hash,
             meta_at: meta.first * BLOCK_BYTES,
             meta_bytes: meta.count * BLOCK_BYTES,
             phases,
         };
-        ledger.publish(Kept::of(entry, &self.manifest), self.allocation, self.retained)?;
+        ledger.publish(Kept::of(entry, &manifest), allocation, retained)?;
         Ok(phases)
     }
 }

@@ -1,119 +1,84 @@
-//! A chunk of the pool under way to the space.
+//! A chunk of the pool under way to the targets of its shard.
 
-use super::Saving;
+use super::Shard;
 use crate::{error::Result, pool::Chunk};
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU8, Ordering},
-    },
-    thread,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-/// How often what is held back for the next flush looks whether somebody waits for a chunk.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// How long after its own t2 a rank lets others copy before it hashes. One of them may be dead, or far behind.
-const YIELD_TO_COPIES: Duration = Duration::from_millis(250);
+const NEAREST: usize = 0;
 
-/// Goes back to the pool once nobody holds it any more.
+/// Goes back to the pool once nobody holds it any more: when it is hashed, and the last target has it.
 #[derive(Debug)]
 pub(crate) struct Load {
     chunk: Chunk,
-    saving: Arc<Saving>,
+    shard: Arc<Shard>,
     /// Which stretch of the log it is.
     offset: u64,
     bytes: u64,
     segment: u32,
     /// Since t1.
     filled_at: Duration,
-    /// What of it is done: `WRITTEN`, `HASHED`.
-    ended: AtomicU8,
 }
-
-const WRITTEN: u8 = 1;
-const HASHED: u8 = 2;
 
 impl Load {
     /// `chunk`, filled with `bytes` bytes (whole blocks) of the log from `offset` on.
-    pub(crate) fn new(chunk: Chunk, saving: Arc<Saving>, offset: u64, bytes: u64) -> Result<Load> {
-        let segment = saving.place(&chunk, offset, bytes);
-        chunk.fill(saving.tag(), segment, bytes)?;
-        let filled_at = saving.started().elapsed();
-        Ok(Load { chunk, saving, offset, bytes, segment, filled_at, ended: AtomicU8::new(0) })
+    pub(crate) fn new(chunk: Chunk, shard: Arc<Shard>, offset: u64, bytes: u64) -> Result<Load> {
+        let segment = shard.place(&chunk, offset, bytes);
+        chunk.fill(shard.tag(), segment, bytes)?;
+        let filled_at = shard.started().elapsed();
+        Ok(Load { chunk, shard, offset, bytes, segment, filled_at })
     }
 
-    pub(super) fn saving(&self) -> &Arc<Saving> {
-        &self.saving
+    pub(super) fn shard(&self) -> &Arc<Shard> {
+        &self.shard
     }
 
     fn filled(&self) -> &[u8] {
         &self.chunk.bytes()[..self.bytes as usize]
     }
 
-    /// Writes it, when its turn among those of the node has come. `flush_every`: only then, unless
-    /// somebody waits for a chunk (slides 003: the I/O process flushes periodically).
-    pub(super) fn write(&self, flush_every: Option<Duration>) {
+    /// Writes it to target number `target`. Chunks of a node take turns at the nearest one; those further away get them as
+    /// they come. `flush_every`: only then, unless somebody waits for a chunk (slides 003: the I/O process flushes
+    /// periodically).
+    pub(super) fn write(&self, target: usize, flush_every: Option<Duration>) {
+        let written = self.write_to(target, flush_every);
+        // Taken away meanwhile, it may have held something else.
+        let still_ours = if target == NEAREST { self.chunk.written() } else { self.chunk.check() };
+        match written.and(still_ours) {
+            Ok(()) => self.shard.segment_written(self.segment, target),
+            Err(error) => self.shard.fail_target(target, error),
+        }
+    }
+
+    fn write_to(&self, target: usize, flush_every: Option<Duration>) -> Result<()> {
+        let shard = &self.shard;
+        let has_failed = || shard.failure_of(target).is_some();
+        let goes_on = || shard.failure_of(target).map_or(Ok(()), |error| Err(error.clone()));
         if let Some(period) = flush_every {
-            self.hold_back(period);
+            shard.pace.hold_back(&self.chunk, self.filled_at, period, has_failed);
         }
-        if self.saving.has_failed() {
-            return;
-        }
-        if self.saving.portion.takes_processor() {
+        goes_on()?;
+        let to = &shard.targets()[target];
+        if to.takes_processor() {
             // What is waited for, and takes next to no processor, goes on meanwhile.
-            if let Err(error) = self.saving.prepare() {
-                return self.saving.fail(error);
-            }
-            self.let_others_copy(|| self.chunk.holds_up());
+            to.prepare()?;
+            shard.pace.let_others_copy(&self.chunk, has_failed, || self.chunk.holds_up());
         }
-        let turn = self.chunk.await_turn();
+        let turn = if target == NEAREST { self.chunk.await_turn() } else { self.chunk.check() };
         // It may have been given up meanwhile: whoever waits for its end gets its blocks.
-        if self.saving.has_failed() {
-            return;
-        }
-        let result = turn.and_then(|()| self.saving.write(self.offset, self.filled()));
-        match result.and(self.chunk.written()) {
-            Ok(()) => self.end(WRITTEN),
-            Err(error) => self.saving.fail(error),
-        }
+        goes_on()?;
+        turn.and_then(|()| to.write(self.offset, self.filled()))
     }
 
     /// Hashes it.
     pub(super) fn hash(&self) {
-        self.let_others_copy(|| false);
-        if !self.saving.has_failed() {
-            self.saving.hash(self.offset, self.filled());
+        let has_failed = || self.shard.has_failed();
+        self.shard.pace.let_others_copy(&self.chunk, has_failed, || false);
+        if !has_failed() {
+            self.shard.hash(self.offset, self.filled());
             // Taken away meanwhile, it may have held something else.
             match self.chunk.check() {
-                Ok(()) => self.end(HASHED),
-                Err(error) => self.saving.fail(error),
-            }
-        }
-    }
-
-    /// Waits while ranks of this node copy, unless somebody waits for a chunk: what takes the processor, or the
-    /// memory's speed, would only take it from them. Nor does it wait once `is_late`.
-    fn let_others_copy(&self, is_late: impl Fn() -> bool) {
-        let others = || self.saving.is_staged_for_less_than(YIELD_TO_COPIES) && self.chunk.pool().others_copy();
-        let hold = || (self.saving.is_copying() || others()) && !self.chunk.is_wanted() && !is_late();
-        self.chunk.pool().hold_while(hold);
-    }
-
-    fn end(&self, part: u8) {
-        if self.ended.fetch_or(part, Ordering::AcqRel) | part == WRITTEN | HASHED {
-            self.saving.segment_done(self.segment);
-        }
-    }
-
-    fn hold_back(&self, period: Duration) {
-        // All that was filled since the last flush goes with the next one.
-        let (filled, period) = (self.filled_at.as_nanos(), period.as_nanos().max(1));
-        let due = Duration::from_nanos(u64::try_from((filled / period + 1) * period).unwrap_or(u64::MAX));
-        while !self.saving.is_staged() && !self.saving.has_failed() && !self.chunk.is_wanted() {
-            match due.checked_sub(self.saving.started().elapsed()) {
-                Some(left) => thread::sleep(left.min(LOOK_EVERY)),
-                None => break,
+                Ok(()) => self.shard.segment_hashed(self.segment),
+                Err(error) => self.shard.fail(error),
             }
         }
     }

@@ -1,6 +1,6 @@
 //! A shard that another rank saves for its owner: its plan, as it is told.
 
-use super::{Plan, Saving, lock};
+use super::{Intent, Shard, Target, lock};
 use crate::{
     capture::{Marked, Size},
     commit::{Allocation, Handed, Ledger, RevisionKey},
@@ -9,7 +9,12 @@ use crate::{
     space::{Portion, format::PhaseRecord},
 };
 use serde::{Deserialize, Serialize};
-use std::{ffi::OsString, os::unix::ffi::OsStringExt, time::Instant};
+use std::{
+    ffi::OsString,
+    os::unix::ffi::OsStringExt,
+    sync::{Arc, Mutex},
+    time::Instant,
+};
 
 /// What to save, and where.
 #[derive(Serialize, Deserialize)]
@@ -28,49 +33,52 @@ pub(crate) struct Order {
     pub(crate) ledger: Handed,
 }
 
-impl Saving {
-    /// The order to save this shard, for rank `to`, with its ledger.
+impl Shard {
+    /// The order to save this shard in its nearest target, for rank `to`, with the ledger.
     pub(crate) fn order(&self, to: usize) -> Order {
-        let plan = &self.plan;
-        let outputs = plan.outputs.iter().map(|output| output.path().to_owned().into_os_string().into_vec());
+        let (intent, target) = (&self.intent, self.nearest());
+        let outputs = intent.outputs.iter().map(|output| output.path().to_owned().into_os_string().into_vec());
         Order {
-            layout_id: self.portion.layout_id(),
-            key: plan.key,
-            shards: plan.shards,
-            blocks: plan.size.blocks(),
-            allocation: plan.allocation.clone(),
-            retained: plan.retained.clone(),
+            layout_id: target.portion().layout_id(),
+            key: intent.key,
+            shards: intent.shards,
+            blocks: intent.size.blocks(),
+            allocation: target.allocation.clone(),
+            retained: target.retained.clone(),
             outputs: outputs.collect(),
-            phases: *lock(&self.phases),
-            ledger: lock(&self.ledger).hand_over(to),
+            phases: self.phases(),
+            ledger: lock(&target.ledger).hand_over(to),
         }
     }
 
     /// What the ledger knows after it has ended, for its owner.
     pub(crate) fn give_back(&self) -> Handed {
-        lock(&self.ledger).give_back()
+        lock(&self.nearest().ledger).give_back()
+    }
+
+    /// Sequence of the root that publishes it in its nearest target.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.nearest().sequence()
     }
 }
 
 impl Order {
-    /// The plan and the ledger of the shard, in `portion` of the space on `device`.
-    pub(crate) fn take_on(self, portion: &Portion, device: &dyn Device, started: Instant) -> Result<(Plan, Ledger)> {
+    /// What is to be saved, and where: in `portion` of the space on `device`.
+    pub(crate) fn take_on(self, portion: &Portion, device: &dyn Device, started: Instant) -> Result<(Intent, Target)> {
         if self.layout_id != portion.layout_id() || !self.allocation.is_inside(portion) {
             let what = format!("rank {} orders what does not lie in its portion", portion.rank());
             return Err(Error::Internal { what });
         }
-        let plan = Plan {
+        let intent = Intent {
             key: self.key,
             shards: self.shards,
+            shard: portion.rank(),
             size: Size::measured(self.blocks),
             outputs: self.outputs.into_iter().map(|path| Marked::synced(OsString::from_vec(path).into())).collect(),
-            allocation: self.allocation,
-            retained: self.retained,
-            space: device.directory(),
-            file_system: device.device_number(),
             started,
         };
         let ledger = Ledger::handed(portion.clone(), self.ledger);
-        ledger.check().map(|()| (plan, ledger))
+        ledger.check()?;
+        Ok((intent, Target::new(device, Arc::new(Mutex::new(ledger)), self.allocation, self.retained)))
     }
 }

@@ -1,8 +1,8 @@
 //! How large a portion has to be.
 
-use super::Plan;
 use crate::{
     capture::Size,
+    commit::Need,
     space::format::{Catalogue, blocks_for},
 };
 
@@ -13,7 +13,7 @@ const ANNEX_BLOCKS: u64 = 1;
 
 /// Blocks of a portion with room for keep+2 shards of `size`, beside its slots.
 pub(crate) fn portion_blocks(size: &Size, keep: u32) -> u64 {
-    let (need, revisions) = (Plan::need(size, RUNS), u64::from(keep) + 2);
+    let (need, revisions) = (Need::of(size, RUNS), u64::from(keep) + 2);
     // Each root has a catalogue of its own: two in the slots, two on the way.
     let catalogues = 4 * blocks_for(Catalogue::bytes_for(keep as usize + 2));
     let shard = need.data.saturating_add(need.meta).saturating_add(ANNEX_BLOCKS);

@@ -2,12 +2,13 @@
 //!
 //! Some write and others hash, so that a device never waits for a checksum.
 
-use super::{Load, Saving};
+use super::{Load, Shard};
 use crate::error::{Error, Result};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use std::{
     io,
+    ops::Range,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     thread::{self, JoinHandle, Scope, ScopedJoinHandle},
@@ -29,9 +30,11 @@ struct Queues {
 
 #[derive(Debug)]
 enum Work {
-    Write(Arc<Load>),
+    /// To one of its targets.
+    Write(Arc<Load>, usize),
     Hash(Arc<Load>),
-    Commit(Arc<Saving>),
+    /// In one of its targets.
+    Commit(Arc<Shard>, usize),
 }
 
 impl IoThreads {
@@ -52,16 +55,19 @@ impl IoThreads {
     /// Has `load` written and hashed. Writing begins at once: it takes a device, and next to no processor.
     pub(crate) fn carry(&self, load: Load) {
         let load = Arc::new(load);
-        load.saving().add_part();
-        load.saving().add_part();
-        self.send(|queues| &queues.writing, Work::Write(load.clone()));
+        for (index, target) in load.shard().targets().iter().enumerate() {
+            target.add_parts(2);
+            self.send(|queues| &queues.writing, Work::Write(load.clone(), index));
+        }
         self.send(|queues| &queues.hashing, Work::Hash(load));
     }
 
     /// Says that all of the shard has been handed over.
-    pub(crate) fn all_staged(&self, saving: &Arc<Saving>) {
-        if saving.end_part() {
-            self.send(|queues| &queues.writing, Work::Commit(saving.clone()));
+    pub(crate) fn all_staged(&self, shard: &Arc<Shard>) {
+        for (index, target) in shard.targets().iter().enumerate() {
+            if target.end_part() {
+                self.send(|queues| &queues.writing, Work::Commit(shard.clone(), index));
+            }
         }
     }
 
@@ -115,42 +121,36 @@ fn without_signals<T>(start: impl FnOnce() -> io::Result<T>) -> Result<T> {
 fn run(work: &Receiver<Work>, flush_every: Option<Duration>) {
     for work in work {
         match work {
-            Work::Write(load) => {
-                guard(load.saving(), || load.write(flush_every));
-                give_back(load);
+            Work::Write(load, target) => {
+                guard(|| load.write(target, flush_every), |error| load.shard().fail_target(target, error));
+                give_back(load, target..target + 1);
             }
             Work::Hash(load) => {
-                guard(load.saving(), || load.hash());
-                give_back(load);
+                guard(|| load.hash(), |error| load.shard().fail(error));
+                let targets = load.shard().targets().len();
+                give_back(load, 0..targets);
             }
-            Work::Commit(saving) => commit(&saving),
+            Work::Commit(shard, target) => commit(&shard, target),
         }
     }
 }
 
-/// A bug in here must end neither the program nor the wait for this revision. The revision ends only
-/// when no other thread writes for it any more: the next one may get the same blocks.
-fn guard(saving: &Saving, work: impl FnOnce()) {
+/// A bug in here must end neither the program nor the wait for this revision. A target ends only
+/// when no other thread writes to it any more: the next revision may get the same blocks.
+fn guard(work: impl FnOnce(), fail: impl FnOnce(Error)) {
     if catch_unwind(AssertUnwindSafe(work)).is_err() {
-        saving.fail(panicked());
+        fail(Error::Internal { what: "an I/O thread panicked".to_owned() });
     }
 }
 
-fn give_back(load: Arc<Load>) {
-    let saving = load.saving().clone();
+/// A part of each of these targets has come to its end.
+fn give_back(load: Arc<Load>, targets: Range<usize>) {
+    let shard = load.shard().clone();
     // The program may be waiting for its chunk.
     drop(load);
-    if saving.end_part() {
-        commit(&saving);
-    }
+    targets.filter(|target| shard.targets()[*target].end_part()).for_each(|target| commit(&shard, target));
 }
 
-fn commit(saving: &Saving) {
-    if catch_unwind(AssertUnwindSafe(|| saving.commit())).is_err() {
-        saving.abandon(panicked());
-    }
-}
-
-fn panicked() -> Error {
-    Error::Internal { what: "an I/O thread panicked".to_owned() }
+fn commit(shard: &Shard, target: usize) {
+    guard(|| shard.commit(target), |error| shard.abandon(target, error));
 }

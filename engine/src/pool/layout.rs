@@ -16,7 +16,8 @@ use std::{
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 const MAGIC: [u8; 8] = *b"MSTYPOOL";
-const VERSION: u32 = 2;
+/// Of the pool and of the records beside it: what another version has staged is left to that.
+const VERSION: u32 = 3;
 /// A number beyond it is damage.
 const VERSIONS_MAX: u32 = 1 << 10;
 /// A chunk's word has sixteen bits for it.

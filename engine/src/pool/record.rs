@@ -5,7 +5,10 @@ use super::{
     Pool, file,
     map::Mapping,
     plan::SealedPlan,
-    record_layout::{CONTROL_AT, Owner, Parts, SEALED, SegmentEntry, SegmentFound, ShardControl, ShardFound, seal_of},
+    record_layout::{
+        CONTROL_AT, HASHED, Owner, Parts, SEALED, SegmentEntry, SegmentFound, ShardControl, ShardFound, ended_with,
+        seal_of,
+    },
 };
 use crate::{
     device::forks,
@@ -145,11 +148,28 @@ impl ShardRecord {
         recorded.segments.fetch_max(index + 1, Ordering::AcqRel);
     }
 
-    /// Records that a segment is written, and its hashes are in their rows.
-    pub(crate) fn done(&self, index: u32) {
+    /// Records that target number `target` has a segment.
+    pub(crate) fn written(&self, segment: u32, target: usize) {
+        self.done(segment, 1 << target);
+    }
+
+    /// Records that the hashes of a segment are in their rows.
+    pub(crate) fn hashed(&self, segment: u32) {
+        self.done(segment, HASHED);
+    }
+
+    fn done(&self, segment: u32, what: u8) {
         if !self.shared.is_over() {
             // Whoever sees it sees the hashes.
-            self.shared.done_row()[index as usize].store(1, Ordering::Release);
+            self.shared.done_row()[segment as usize].fetch_or(what, Ordering::Release);
+        }
+    }
+
+    /// Records that target number `target` has come to its end: the shard is published there, or is not going to be.
+    pub(crate) fn target_ended(&self, target: usize) {
+        if !self.shared.is_over() {
+            let with = |ended| Some(ended_with(ended, target));
+            let _ = self.shared.control().ended.fetch_update(Ordering::AcqRel, Ordering::Acquire, with);
         }
     }
 
@@ -260,6 +280,7 @@ impl Recorded {
         let bytes = (to - from) as usize;
         // SAFETY: inside the mapping; the shard before is over, and this one has begun nowhere else.
         unsafe { self.map.part(from as usize, bytes).write_bytes(0, bytes) };
+        self.control().ended.store(0, Ordering::Release);
     }
 
     fn seal_over(&self, plan: &[u8]) {
@@ -271,7 +292,8 @@ impl Recorded {
             rows_bytes: self.parts.rows_bytes,
             plan_bytes: plan.len() as u64,
             seal: [0; 16],
-            unused: [0; 16],
+            ended: 0,
+            unused: [0; 8],
         };
         let segments: Vec<SegmentFound> =
             self.table()[..found.segments as usize].iter().map(SegmentEntry::read).collect();

@@ -10,7 +10,8 @@ use std::{
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 const MAGIC: [u8; 8] = *b"MSTYRCRD";
-const VERSION: u32 = 1;
+/// 2: one staged shard for several targets. 1: for one.
+const VERSION: u32 = 2;
 pub(super) const CONTROL_AT: usize = 1024;
 pub(super) const ROWS_AT: u64 = BLOCK_BYTES;
 
@@ -39,6 +40,8 @@ pub(super) struct ShardControl {
     pub(super) rows_bytes: AtomicU64,
     pub(super) plan_bytes: AtomicU64,
     pub(super) seal: [AtomicU64; 2],
+    /// Which targets have come to their end (`ended_in`); not under the seal.
+    pub(super) ended: AtomicU64,
 }
 
 /// As it is read back.
@@ -52,10 +55,15 @@ pub(super) struct ShardFound {
     pub(super) rows_bytes: u64,
     pub(super) plan_bytes: u64,
     pub(super) seal: Hash,
-    pub(super) unused: [u8; 16],
+    pub(super) ended: u64,
+    pub(super) unused: [u8; 8],
 }
 
 pub(super) const SEALED: u32 = 0x5EA1_ED01;
+/// What is done of a segment is a byte: a bit for each target that has it, and this one once its hashes are in their rows.
+pub(super) const HASHED: u8 = 1 << 7;
+/// Targets that one staged shard can have.
+pub(crate) const TARGETS_MAX: usize = 7;
 
 /// One for each segment.
 #[repr(C)]
@@ -78,6 +86,7 @@ pub(super) struct SegmentFound {
 
 const _: () = assert!(size_of::<ShardControl>() == size_of::<ShardFound>());
 const _: () = assert!(offset_of!(ShardControl, seal) == offset_of!(ShardFound, seal));
+const _: () = assert!(offset_of!(ShardControl, ended) == offset_of!(ShardFound, ended));
 const _: () = assert!(size_of::<SegmentEntry>() == size_of::<SegmentFound>());
 const _: () = assert!(offset_of!(SegmentEntry, chunk) == offset_of!(SegmentFound, chunk));
 const _: () = assert!(size_of::<Owner>() <= CONTROL_AT);
@@ -103,16 +112,32 @@ impl Owner {
         owner
     }
 
-    /// `None` if it is not whole, or another's.
-    pub(super) fn parse(block: &[u8], pool: [u8; 16], rank: u32) -> Option<Owner> {
-        let (owner, _) = Owner::read_from_prefix(block).ok()?;
-        let ours = owner.magic == MAGIC && owner.version == VERSION && (owner.pool, owner.rank) == (pool, rank);
-        (ours && owner.checksum == owner.sum()).then_some(owner)
+    /// The reason if it is none, not whole, or another's.
+    pub(super) fn parse(block: &[u8], pool: [u8; 16], rank: u32) -> Result<Owner, String> {
+        let found = Owner::read_from_prefix(block).map(|(owner, _)| owner);
+        let owner = found.ok().filter(|owner| owner.magic == MAGIC).ok_or("it does not begin as a record")?;
+        if owner.version != VERSION {
+            return Err(format!("it was made by another version of Mainstay (version {})", owner.version));
+        }
+        let ours = (owner.pool, owner.rank) == (pool, rank) && owner.checksum == owner.sum();
+        ours.then_some(owner).ok_or_else(|| "it does not say whose it is".to_owned())
     }
 
     fn sum(&self) -> Hash {
         hash(&self.as_bytes()[..offset_of!(Owner, checksum)])
     }
+}
+
+/// A bit for each target that has ended, and before it the complement of all: garbled, the word tells of none.
+pub(super) fn ended_in(word: u64) -> u32 {
+    let (complement, ended) = ((word >> 32) as u32, word as u32);
+    if complement == !ended { ended } else { 0 }
+}
+
+/// The same, once target number `target` has ended.
+pub(super) fn ended_with(word: u64, target: usize) -> u64 {
+    let ended = ended_in(word) | 1 << target;
+    u64::from(!ended) << 32 | u64::from(ended)
 }
 
 /// Where the parts lie.

@@ -5,8 +5,10 @@
 use super::{
     Pool, file,
     layout::{ChunkEntry, Constants},
-    plan::SealedPlan,
-    record_layout::{CONTROL_AT, Owner, Parts, ROWS_AT, SEALED, SegmentFound, ShardFound, seal_of},
+    plan::{SealedPlan, SealedTarget},
+    record_layout::{
+        CONTROL_AT, HASHED, Owner, Parts, ROWS_AT, SEALED, SegmentFound, ShardFound, TARGETS_MAX, ended_in, seal_of,
+    },
     salvage::records_of,
     word::Found,
 };
@@ -34,9 +36,20 @@ pub(crate) struct Sealed {
     pub(crate) plan: SealedPlan,
     pub(crate) segments: Vec<SealedSegment>,
     pub(crate) rows_bytes: u64,
+    /// A bit for each target that has come to its end.
+    ended: u32,
     path: PathBuf,
     pool: [u8; 16],
     tag: u32,
+}
+
+/// What a sealed shard owes to one of its targets, which has not come to its end.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Owed<'a> {
+    pub(crate) shard: &'a Sealed,
+    pub(crate) target: &'a SealedTarget,
+    /// Which one of its targets.
+    index: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,8 +59,14 @@ pub(crate) struct SealedSegment {
     pub(crate) bytes: u64,
     chunk: u32,
     chunk_blocks: u32,
-    /// Written to the space, and its hashes are in their rows.
-    pub(crate) done: bool,
+    done: u8,
+}
+
+impl SealedSegment {
+    /// Whether target number `target` has it, and its hashes are in their rows.
+    pub(crate) fn is_done(&self, target: usize) -> bool {
+        self.done & HASHED != 0 && self.done & 1 << target != 0
+    }
 }
 
 /// The chunks of a pool as a file.
@@ -102,7 +121,7 @@ impl Sealed {
         }
         let mut block = [0; BLOCK];
         record.read_exact_at(&mut block, 0).map_err(failed)?;
-        let Some(owner) = Owner::parse(&block, id, rank) else { return damaged("it does not begin as a record") };
+        let owner = Owner::parse(&block, id, rank).map_err(|why| file::refused(path, why))?;
         let Ok((shard, _)) = ShardFound::read_from_prefix(&block[CONTROL_AT..]) else {
             return damaged("it is cut short");
         };
@@ -123,12 +142,16 @@ impl Sealed {
         if seal_of(&owner, &shard, table.as_bytes(), &plan) != shard.seal {
             return damaged("its seal does not match");
         }
-        let Ok(plan) = postcard::from_bytes(&plan) else { return damaged("its plan cannot be read") };
+        let Ok(plan) = postcard::from_bytes::<SealedPlan>(&plan) else { return damaged("its plan cannot be read") };
+        if !(1..=TARGETS_MAX).contains(&plan.targets.len()) {
+            return damaged(contradiction);
+        }
         let mut done = u8::new_vec_zeroed(shard.segments as usize).map_err(memory)?;
         record.read_exact_at(&mut done, parts.done_at).map_err(failed)?;
-        let segments = table.iter().zip(done).map(|(found, done)| found.segment(done == 1)).collect();
-        let (member, rows_bytes, tag) = (owner.member, shard.rows_bytes, shard.tag);
-        Ok(Some(Sealed { rank, member, plan, segments, rows_bytes, path: path.to_owned(), pool: id, tag }))
+        let segments = table.iter().zip(done).map(|(found, done)| found.segment(done)).collect();
+        let ShardFound { rows_bytes, tag, ended, .. } = shard;
+        let (member, path, ended) = (owner.member, path.to_owned(), ended_in(ended));
+        Ok(Some(Sealed { rank, member, plan, segments, rows_bytes, ended, path, pool: id, tag }))
     }
 
     /// The pool that it is in.
@@ -136,12 +159,11 @@ impl Sealed {
         file::path_of(self.path.parent().unwrap_or(&self.path), self.pool, None)
     }
 
-    /// So many bytes are to be written to complete it, roots aside.
-    pub(crate) fn left_bytes(&self) -> u64 {
-        let left = self.segments.iter().filter(|segment| !segment.done);
-        let data = left.fold(0, |sum: u64, segment| sum.saturating_add(segment.bytes));
-        let meta = self.rows_bytes.saturating_add(self.plan.manifest.len() as u64);
-        data.saturating_add(blocks_for(meta).saturating_mul(BLOCK_BYTES))
+    /// What it owes to each target that has not come to its end.
+    pub(crate) fn owed(&self) -> impl Iterator<Item = Owed<'_>> {
+        let owed =
+            |(index, target): (usize, _)| (self.ended & 1 << index == 0).then_some(Owed { shard: self, target, index });
+        self.plan.targets.iter().enumerate().filter_map(owed)
     }
 
     /// The rows: hashes of the segments that are done are in them. Read only where it is wanted: it
@@ -189,8 +211,23 @@ impl Sealed {
     }
 }
 
+impl Owed<'_> {
+    /// The segments that are not in the space yet.
+    pub(crate) fn left(&self) -> impl Iterator<Item = u32> {
+        let segments = (0..).zip(&self.shard.segments);
+        segments.filter(|(_, segment)| !segment.is_done(self.index)).map(|(index, _)| index)
+    }
+
+    /// So many bytes are to be written to complete it, roots aside.
+    pub(crate) fn left_bytes(&self) -> u64 {
+        let left = self.left().map(|segment| self.shard.segments[segment as usize].bytes);
+        let meta = self.shard.rows_bytes.saturating_add(self.shard.plan.contents.len() as u64);
+        left.fold(blocks_for(meta).saturating_mul(BLOCK_BYTES), u64::saturating_add)
+    }
+}
+
 impl SegmentFound {
-    fn segment(&self, done: bool) -> SealedSegment {
+    fn segment(&self, done: u8) -> SealedSegment {
         let Self { offset, bytes, chunk, chunk_blocks } = *self;
         SealedSegment { offset, bytes, chunk, chunk_blocks, done }
     }
@@ -200,5 +237,5 @@ impl SegmentFound {
 pub(super) fn owner_of(path: &Path, id: [u8; 16], rank: u32) -> Option<u32> {
     let mut block = [0; size_of::<Owner>()];
     file::open(path).ok()??.read_exact_at(&mut block, 0).ok()?;
-    Owner::parse(&block, id, rank).map(|owner| owner.member)
+    Owner::parse(&block, id, rank).ok().map(|owner| owner.member)
 }

@@ -2,7 +2,10 @@
 //! that is sealed. A record that is
 //! gone or damaged tells of it no more.
 
-use super::{Pool, Shared, file, plan::SealedPlan};
+use super::{
+    Pool, Shared, file,
+    plan::{SealedPlan, SealedTarget},
+};
 use crate::{
     device::Device,
     error::Result,
@@ -20,7 +23,7 @@ use std::{
 const NOTE_AT: u64 = 1024;
 const HEAD: usize = 4 + HASH_BYTES;
 
-/// As the plan beside the pool has it.
+/// As a target of the plan beside the pool has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SpaceNote {
     space: Vec<u8>,
@@ -54,8 +57,13 @@ impl Pool {
 }
 
 impl Shared {
+    /// Of several spaces the nearest.
     pub(super) fn note_space_of(&self, plan: &SealedPlan) -> Result<()> {
-        self.note(&SpaceNote { space: plan.space.clone(), file_system: plan.file_system, lineage: plan.key.lineage })
+        let note = |target: &SealedTarget| {
+            let (space, file_system) = (target.space.clone(), target.file_system);
+            self.note(&SpaceNote { space, file_system, lineage: plan.key.lineage })
+        };
+        plan.targets.first().map_or(Ok(()), note)
     }
 
     /// All members note the same. A path that is too long for it is not noted.

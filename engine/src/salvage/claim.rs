@@ -1,14 +1,14 @@
 //! Whether a shard that a record describes can be completed still.
 
 use crate::{
-    capture::{first_blocks, sync_output},
+    capture::{Contents, first_blocks, sync_output},
     commit::{Allocation, Ledger, RevisionKey},
     device::{Access, Device},
     error::{Error, Result},
-    pool::{Sealed, SealedPlan},
+    pool::{Owed, SealedPlan},
     space::{
         LayoutFile, Portion,
-        format::{BLOCK_BYTES, HASH_BYTES, Manifest, blocks_for},
+        format::{BLOCK_BYTES, HASH_BYTES, blocks_for},
         holds_in, layouts,
     },
 };
@@ -33,25 +33,23 @@ pub(super) struct Claim {
     pub(super) portion: Portion,
     /// With the roots that free blocks and are not written yet.
     pub(super) allocation: Allocation,
-    /// Without the hashes of its rows.
-    pub(super) manifest: Manifest,
+    pub(super) contents: Contents,
 }
 
 const WENT_ON: &str = "the job went on without it, or another did";
 
-/// What becomes of the shard of `sealed` in the space on `device`. Only looks.
-pub(super) fn examine(device: &dyn Device, sealed: &Sealed, access: Access) -> Result<Standing> {
-    let plan = &sealed.plan;
+/// What becomes of what is `owed` to the space on `device`. Only looks.
+pub(super) fn examine(device: &dyn Device, owed: Owed<'_>, access: Access) -> Result<Standing> {
+    let (plan, target) = (&owed.shard.plan, owed.target);
     let over = |why: &str| Ok(Standing::Over(why.to_owned()));
     let layouts = layouts(device, access)?;
-    let its: Vec<&LayoutFile> = layouts.iter().filter(|file| file.header.layout_id == plan.layout_id).collect();
+    let its: Vec<&LayoutFile> = layouts.iter().filter(|file| file.header.layout_id == target.layout_id).collect();
     let Some(first) = its.first() else { return Ok(Standing::Elsewhere) };
-    if plan.portion >= first.header.ranks {
+    if plan.shard >= first.header.ranks {
         return over("its layout has no portion for it");
     }
     // A layout has several files; the portion is in one of them.
-    let Some(portion) = its.iter().flat_map(|file| file.portions()).find(|portion| portion.rank() == plan.portion)
-    else {
+    let Some(portion) = its.iter().flat_map(|file| file.portions()).find(|portion| portion.rank() == plan.shard) else {
         return if has_newer(&layouts, plan.key)? { over(WENT_ON) } else { Ok(Standing::OutOfSight) };
     };
     let mut ledger = Ledger::open(portion.clone())?.ledger;
@@ -61,19 +59,19 @@ pub(super) fn examine(device: &dyn Device, sealed: &Sealed, access: Access) -> R
     // Under a lineage only the job that drew it writes, and nothing after this revision. So a root of any
     // other lineage is a newer job's, and one of its own was written for this revision.
     let (sequence, lineage) = ledger.position();
-    let freed = if lineage == plan.key.lineage { sequence.checked_sub(plan.sequence) } else { None };
-    let Some(left) = freed.and_then(|freed| plan.allocation.freeing.get(usize::try_from(freed).ok()?..)) else {
+    let freed = if lineage == plan.key.lineage { sequence.checked_sub(target.sequence) } else { None };
+    let Some(left) = freed.and_then(|freed| target.allocation.freeing.get(usize::try_from(freed).ok()?..)) else {
         return over(WENT_ON);
     };
-    let allocation = Allocation { freeing: left.to_vec(), ..plan.allocation.clone() };
+    let allocation = Allocation { freeing: left.to_vec(), ..target.allocation.clone() };
     // What was held since t1, too.
     let since = holds_in(&layouts)?.into_values().map(|hold| RevisionKey::new(hold.lineage, hold.number));
-    ledger.set_held(plan.held.iter().copied().chain(since).collect());
-    if !plan.allocation.is_inside(&portion) || !ledger.spares(&plan.allocation, &plan.retained) {
+    ledger.set_held(target.held.iter().copied().chain(since).collect());
+    if !target.allocation.is_inside(&portion) || !ledger.spares(&target.allocation, &target.retained) {
         return over("what is held needs its place");
     }
-    let Some(manifest) = manifest_of(sealed, &portion) else { return over("its record contradicts itself") };
-    Ok(Standing::Open(Box::new(Claim { ledger, portion, allocation, manifest })))
+    let Some(contents) = contents_of(owed, &portion) else { return over("its record contradicts itself") };
+    Ok(Standing::Open(Box::new(Claim { ledger, portion, allocation, contents })))
 }
 
 /// Whether a job has begun in any of the portions that is newer than the one that saved `key`.
@@ -86,35 +84,35 @@ fn has_newer(layouts: &[LayoutFile], key: RevisionKey) -> Result<bool> {
     Ok(false)
 }
 
-/// The manifest, if the record's numbers fit one another: the log in its runs, the rows and the manifest in
-/// the metadata, the segments in the log.
-fn manifest_of(sealed: &Sealed, portion: &Portion) -> Option<Manifest> {
-    let plan: &SealedPlan = &sealed.plan;
-    let manifest = portion.parse_manifest(&plan.manifest, "a manifest beside the pool").ok()?;
-    let blocks: u64 = manifest.runs.iter().map(|run| run.blocks).sum();
-    let runs = plan.allocation.runs(blocks, |_| [0; HASH_BYTES]);
-    let room = first_blocks(&plan.allocation.data, blocks).iter().map(|run| run.count).sum::<u64>();
+/// What was staged, if the record's numbers fit one another: the log in its runs, the rows in the metadata, the
+/// segments in the log.
+fn contents_of(owed: Owed<'_>, portion: &Portion) -> Option<Contents> {
+    let (sealed, allocation) = (owed.shard, &owed.target.allocation);
+    let contents = Contents::decode(&sealed.plan.contents, sealed.rows_bytes / HASH_BYTES as u64)?;
+    let blocks = contents.blocks;
+    let room = first_blocks(&allocation.data, blocks).iter().map(|run| run.count).sum::<u64>();
     let rows_end = blocks_for(blocks * HASH_BYTES as u64) * BLOCK_BYTES;
-    let meta_bytes = plan.allocation.meta.count.checked_mul(BLOCK_BYTES)?;
+    let meta_bytes = allocation.meta.count.checked_mul(BLOCK_BYTES)?;
     let in_log = |segment: &crate::pool::SealedSegment| {
         let end = segment.offset.checked_add(segment.bytes);
         let whole = segment.offset.is_multiple_of(BLOCK_BYTES) && segment.bytes.is_multiple_of(BLOCK_BYTES);
         whole && end.is_some_and(|end| end <= blocks * BLOCK_BYTES)
     };
-    let fits = manifest.runs == runs
-        && room == blocks
-        && rows_end <= plan.manifest_in_meta
-        && plan.manifest_in_meta.is_multiple_of(BLOCK_BYTES)
-        && plan.manifest_in_meta <= meta_bytes
-        && sealed.rows_bytes == plan.manifest_in_meta
+    let fits = room == blocks
+        && rows_end <= sealed.rows_bytes
+        && sealed.rows_bytes.is_multiple_of(BLOCK_BYTES)
+        && sealed.rows_bytes <= meta_bytes
         && sealed.segments.iter().all(in_log)
-        && plan.outputs.len() == manifest.annex.outputs.len();
-    fits.then_some(manifest)
+        && sealed.plan.outputs.len() == contents.annex.outputs.len();
+    // And what is published of it can be read.
+    let laid = || allocation.manifest(&contents, |_| [0; HASH_BYTES]).build();
+    let is_sound = fits && portion.parse_manifest(&laid(), "a shard beside the pool").is_ok();
+    is_sound.then_some(contents)
 }
 
 /// Makes the output files durable as far as the revision knows them.
-pub(super) fn sync_outputs(plan: &SealedPlan, manifest: &Manifest) -> Result<()> {
-    for (path, output) in plan.outputs.iter().zip(&manifest.annex.outputs) {
+pub(super) fn sync_outputs(plan: &SealedPlan, contents: &Contents) -> Result<()> {
+    for (path, output) in plan.outputs.iter().zip(&contents.annex.outputs) {
         sync_output(Path::new(OsStr::from_bytes(path)), output.bytes)?;
     }
     Ok(())

@@ -3,14 +3,14 @@
 use super::complete;
 use crate::{
     device::{Device, LockOutcome},
-    pool::Pool,
+    pool::{Pool, Sealed},
     space::Locks,
 };
 
-/// Completes the sealed shards of members that have died, and frees their chunks: no other rank waits for
+/// Completes on `devices` the sealed shards of members that have died, and frees their chunks: no other rank waits for
 /// them. What cannot be completed is freed all the same; so is what an aggregator had of a rank that lives, whose
 /// portion nobody else may write to.
-pub(crate) fn complete_dead(device: &dyn Device, pool: &Pool) {
+pub(crate) fn complete_dead(devices: &[&dyn Device], pool: &Pool) {
     // Another survivor may be at it.
     pool.look_after_dead(|| {
         for member in pool.dead() {
@@ -19,12 +19,14 @@ pub(crate) fn complete_dead(device: &dyn Device, pool: &Pool) {
                 Err(error) if error.is_of_process() => continue,
                 read => read.unwrap_or_default(),
             };
-            for sealed in sealed {
-                // Held until it is complete.
-                let locks = Locks::open(device);
-                let locked = locks.as_ref().map(|locks| locks.try_lock(sealed.plan.portion.into()));
-                if matches!(locked, Ok(Ok(LockOutcome::Held))) {
-                    let _ = complete(device, &sealed, pool.contents());
+            for owed in sealed.iter().flat_map(Sealed::owed) {
+                for device in devices {
+                    // Held until it is complete.
+                    let locks = Locks::open(*device);
+                    let locked = locks.as_ref().map(|locks| locks.try_lock(owed.shard.plan.shard.into()));
+                    if matches!(locked, Ok(Ok(LockOutcome::Held))) {
+                        let _ = complete(*device, owed, pool.contents());
+                    }
                 }
             }
             pool.free_of(member);

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     device::{Access, Device, Disk},
     error::{Error, ErrorKind, Result},
-    pool::{self, Dead, LostRecord, Sealed, SpaceNote},
+    pool::{self, Dead, LostRecord, Owed, Sealed, SpaceNote},
     printable::printable_path,
     space::names_layout,
 };
@@ -93,8 +93,9 @@ impl Left {
     pub(crate) fn check_taken(&self, device: &dyn Device, directory: &Path) -> Result<()> {
         for id in &self.taken {
             let sealed = pool::sealed_of(directory, *id)?;
-            if let Some(sealed) = sealed.iter().find(|sealed| is_ours(device, sealed) && is_open(device, sealed)) {
-                return Err(not_completed(device, sealed, ErrorKind::InUse, IN_POOL));
+            let mut owed = sealed.iter().flat_map(Sealed::owed);
+            if let Some(owed) = owed.find(|owed| is_ours(device, *owed) && is_open(device, *owed)) {
+                return Err(not_completed(device, owed, ErrorKind::InUse, IN_POOL));
             }
         }
         Ok(())
@@ -125,7 +126,9 @@ fn left_to_mend(
 ) -> Result<Fate> {
     let Error::PoolRefused { why, .. } = &error else { return Err(error) };
     let sealed = pool::sealed_of(directory, id)?;
-    if let Some(ours) = sealed.iter().find(|sealed| is_ours(device, sealed) && is_open(device, sealed)) {
+    if let Some(ours) =
+        sealed.iter().flat_map(Sealed::owed).find(|owed| is_ours(device, *owed) && is_open(device, *owed))
+    {
         let why = to_mend(&pool::path(directory, id), why).unwrap_or_else(|| why.clone());
         return Err(not_completed(device, ours, error.kind(), format!("its pool: {why}")));
     }
@@ -150,7 +153,7 @@ fn unusable(device: &dyn Device, directory: &Path, id: [u8; 16], why: &str, lost
     if any_is_ours(device, &sealed) {
         lost.push(format!("what was staged is lost: {why}"));
         Fate::Over
-    } else if sealed.iter().any(is_wanted) {
+    } else if sealed.iter().flat_map(Sealed::owed).any(is_wanted) {
         Fate::Stays
     } else {
         let _ = pool::remove(directory, id);
@@ -163,23 +166,24 @@ fn settle(device: &dyn Device, dead: &Dead, locked: bool, lost: &mut Vec<String>
     let (mut stays, mut bytes, mut first) = (false, 0, None);
     let staged = dead.staged()?;
     let told = lost.len();
-    for sealed in &staged.sealed {
+    for owed in staged.sealed.iter().flat_map(Sealed::owed) {
+        let plan = &owed.shard.plan;
         let mut is_lost = |why: &str| {
-            lost.push(format!("revision {}, shard {}: {why}", sealed.plan.key.number, sealed.plan.portion));
+            lost.push(format!("revision {}, shard {}: {why}", plan.key.number, plan.shard));
         };
-        if !is_ours(device, sealed) {
-            stays |= is_wanted(sealed);
+        if !is_ours(device, owed) {
+            stays |= is_wanted(owed);
         } else if !locked {
             is_lost("it was staged and is lost: this file system has no locks");
         } else {
-            match complete(device, sealed, dead.contents()) {
+            match complete(device, owed, dead.contents()) {
                 Ok(Outcome::Lost(why)) => is_lost(&why),
-                Ok(Outcome::Elsewhere) if is_wanted(sealed) => stays = true,
+                Ok(Outcome::Elsewhere) if is_wanted(owed) => stays = true,
                 Ok(Outcome::Elsewhere) => is_lost("it was staged and is lost: its layout is in this space no longer"),
                 Ok(Outcome::Completed | Outcome::WasComplete) => {}
                 Err(error) => {
-                    bytes = u64::saturating_add(bytes, sealed.left_bytes());
-                    first.get_or_insert((sealed, error));
+                    bytes = u64::saturating_add(bytes, owed.left_bytes());
+                    first.get_or_insert((owed, error));
                 }
             }
         }
@@ -203,10 +207,10 @@ fn settle(device: &dyn Device, dead: &Dead, locked: bool, lost: &mut Vec<String>
         None if stays => Ok(Fate::Stays),
         None if lost.len() > told => Ok(Fate::Over),
         None => Ok(Fate::Done),
-        Some((sealed, error)) => {
+        Some((owed, error)) => {
             // Whoever frees some space frees enough for all of them.
             let error = error.for_want_of(bytes, || device.available_bytes());
-            Err(not_completed(device, sealed, error.kind(), error))
+            Err(not_completed(device, owed, error.kind(), error))
         }
     }
 }
@@ -224,12 +228,12 @@ fn record_to_mend(device: &dyn Device, dead: &Dead, lost: &LostRecord) -> Option
     })
 }
 
-fn not_completed(device: &dyn Device, sealed: &Sealed, kind: ErrorKind, cause: impl ToString) -> Error {
+fn not_completed(device: &dyn Device, owed: Owed<'_>, kind: ErrorKind, cause: impl ToString) -> Error {
     Error::NotCompleted {
         path: device.path(),
-        revision: sealed.plan.key.number,
-        shard: sealed.plan.portion,
-        pool: printable_path(&sealed.pool()),
+        revision: owed.shard.plan.key.number,
+        shard: owed.shard.plan.shard,
+        pool: printable_path(&owed.shard.pool()),
         kind,
         cause: cause.to_string(),
     }
@@ -238,12 +242,13 @@ fn not_completed(device: &dyn Device, sealed: &Sealed, kind: ErrorKind, cause: i
 /// Whether any of them is. Of the shards of one space one tells: its job may be alive, and looking costs requests.
 fn any_is_ours(device: &dyn Device, all: &[Sealed]) -> bool {
     let mut looked_at = BTreeSet::new();
-    all.iter().any(|one| looked_at.insert((one.plan.space(), one.plan.layout_id)) && is_ours(device, one))
+    let mut owed = all.iter().flat_map(Sealed::owed);
+    owed.any(|owed| looked_at.insert((owed.target.space(), owed.target.layout_id)) && is_ours(device, owed))
 }
 
-/// Whether the shard belongs to the space on `device`: by its directory, or, if that was moved, by what is in it.
-pub(crate) fn is_ours(device: &dyn Device, sealed: &Sealed) -> bool {
-    is_same(&device.directory(), sealed.plan.space()) || (has_layout_of(device, sealed) && !its_own_space_has(sealed))
+/// Whether it is owed to the space on `device`: by its directory, or, if that was moved, by what is in it.
+pub(crate) fn is_ours(device: &dyn Device, owed: Owed<'_>) -> bool {
+    is_same(&device.directory(), owed.target.space()) || (has_layout_of(device, owed) && !its_own_space_has(owed))
 }
 
 /// Whether both are paths of one directory: it may be mounted twice.
@@ -252,33 +257,33 @@ pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
     one == other || identity(one).is_some_and(|one| identity(other) == Some(one))
 }
 
-/// Whether the layout that `sealed` belongs to is in the space on `device`. In doubt it is.
-pub(crate) fn has_layout_of(device: &dyn Device, sealed: &Sealed) -> bool {
-    let looked = names_layout(device, sealed.plan.layout_id).and_then(|is_named| {
-        let has = || examine(device, sealed, Access::Read).map(|standing| !matches!(standing, Standing::Elsewhere));
+/// Whether the layout that `owed` belongs to is in the space on `device`. In doubt it is.
+pub(crate) fn has_layout_of(device: &dyn Device, owed: Owed<'_>) -> bool {
+    let looked = names_layout(device, owed.target.layout_id).and_then(|is_named| {
+        let has = || examine(device, owed, Access::Read).map(|standing| !matches!(standing, Standing::Elsewhere));
         if is_named { has() } else { Ok(false) }
     });
     looked.unwrap_or_else(|error| !is_gone(&error))
 }
 
-/// Whether the shard of `sealed` can be completed in the space on `device` as things are.
-pub(crate) fn is_open(device: &dyn Device, sealed: &Sealed) -> bool {
-    matches!(examine(device, sealed, Access::Read), Ok(Standing::Open(_)))
+/// Whether what is `owed` can be completed in the space on `device` as things are.
+pub(crate) fn is_open(device: &dyn Device, owed: Owed<'_>) -> bool {
+    matches!(examine(device, owed, Access::Read), Ok(Standing::Open(_)))
 }
 
-fn its_own_space_has(sealed: &Sealed) -> bool {
-    has_layout_of(&Disk::existing(sealed.plan.space()), sealed)
+fn its_own_space_has(owed: Owed<'_>) -> bool {
+    has_layout_of(&Disk::existing(owed.target.space()), owed)
 }
 
 /// Whether the space that a record names can take it, now or when its file system is mounted again. In doubt
 /// it can.
-pub(super) fn is_wanted(sealed: &Sealed) -> bool {
-    let space = sealed.plan.space();
-    match examine(&Disk::existing(space), sealed, Access::Read) {
+pub(super) fn is_wanted(owed: Owed<'_>) -> bool {
+    let space = owed.target.space();
+    match examine(&Disk::existing(space), owed, Access::Read) {
         Ok(Standing::Open(_) | Standing::OutOfSight) => true,
         Ok(Standing::Published | Standing::Over(_)) => false,
-        Ok(Standing::Elsewhere) => !is_mounted(space, sealed.plan.file_system),
-        Err(error) => !is_gone(&error) || !is_mounted(space, sealed.plan.file_system),
+        Ok(Standing::Elsewhere) => !is_mounted(space, owed.target.file_system),
+        Err(error) => !is_gone(&error) || !is_mounted(space, owed.target.file_system),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{
     commit::{Allocation, Complete},
     error::{Error, Result},
     group::agree,
-    place::Plan,
+    place::Intent,
     space::format::PhaseRecord,
     stage::{Staging, Way},
 };
@@ -32,7 +32,7 @@ impl Begun {
     /// Why it cannot become a revision any more, if it cannot.
     pub(super) fn failure(&self) -> Option<Error> {
         match &self.staging {
-            Ok(staging) => staging.saving().failure().cloned(),
+            Ok(staging) => staging.shard().failure().cloned(),
             Err(error) => Some(error.clone()),
         }
     }
@@ -111,21 +111,11 @@ impl Inner {
         let key = self.epoch.next();
         let phases =
             PhaseRecord { t1_unix_ns, communication_ns: communication.as_nanos() as u64, ..PhaseRecord::default() };
-        let plan = Plan {
-            key,
-            shards: self.epoch.group.size() as u32,
-            size,
-            outputs,
-            allocation,
-            retained: level.complete.iter().map(|complete| complete.key).collect(),
-            space: level.device.directory(),
-            file_system: level.device.device_number(),
-            started,
-        };
+        let (shards, rank) = (self.epoch.group.size() as u32, self.epoch.group.rank() as u32);
+        let intent = Intent { key, shards, shard: rank, size, outputs, started };
         // From here on the ranks go their own ways: what fails is remembered for all to learn.
-        let ledger = level.current.as_ref().map(|current| current.ledger.clone()).ok_or_else(lost_layout);
-        let rank = self.epoch.group.rank();
-        let staging = self.means.fit_pool(all.chunk).and_then(|()| self.means.stage(plan, ledger?, rank, phases));
+        let target = level.target(allocation).ok_or_else(lost_layout);
+        let staging = self.means.fit_pool(all.chunk).and_then(|()| self.means.stage(intent, vec![target?], phases));
         self.program.begun = Some(Begun { number: key.number, staging });
         Ok(key.number)
     }
@@ -146,7 +136,7 @@ impl Inner {
             Err(error) => Err(error.clone()),
         };
         if let (Err(error), Ok(staging)) = (&written, &begun.staging) {
-            staging.saving().fail(error.clone());
+            staging.shard().fail(error.clone());
         }
         self.program.begun = Some(begun);
         written
@@ -172,7 +162,7 @@ impl Inner {
     pub(super) fn stage_here(&mut self, staging: Result<Staging>, ready: Result<()>) -> Result<()> {
         let staging =
             staging.inspect_err(|error| self.levels.nearest_mut().saving = Some(Attempt::Failed(error.clone())))?;
-        let saving = staging.saving().clone();
+        let saving = staging.shard().clone();
         self.means.with_hands(&self.levels, Way::Space, |hands| match ready {
             Ok(()) => staging.finish(hands, self.program.regions.all(), self.profile()),
             Err(error) => staging.abandon(hands, error),

@@ -7,11 +7,11 @@ use super::{
 };
 use crate::{
     capture::Size,
-    commit::{Allocation, Complete, Ledger, RevisionKey},
+    commit::{Allocation, Complete, Ledger, Need, RevisionKey},
     device::{Access, FileSystem, Stripes},
     error::{Error, Result},
     group::{Group, agree, gather},
-    place::{Plan, RUNS, lock, portion_blocks},
+    place::{RUNS, lock, portion_blocks},
     space::{
         Arrangement, LayoutFile, Making, Per, blocks_in, create_layout, layout_name, open_layout, probe_name,
         remove_layout, remove_layouts_of,
@@ -144,10 +144,10 @@ impl Level {
         let retained: Vec<RevisionKey> = complete.iter().map(|complete| complete.key).collect();
         let (mut runs, keep) = (RUNS, self.keep());
         if self.leaves_layout() {
-            ledger.check_lasting(Plan::need(size, runs), &retained, keep)?;
+            ledger.check_lasting(Need::of(size, runs), &retained, keep)?;
         }
         loop {
-            let allocation = ledger.allocate_lasting(Plan::need(size, runs), &retained, keep)?;
+            let allocation = ledger.allocate_lasting(Need::of(size, runs), &retained, keep)?;
             if allocation.data.len() <= runs {
                 return Ok(Some(allocation));
             }
@@ -159,7 +159,7 @@ impl Level {
     pub(super) fn lasts_beside_held(&self, size: &Size) -> bool {
         let Some(current) = &self.current else { return true };
         let complete: Vec<RevisionKey> = self.complete.iter().map(|complete| complete.key).collect();
-        lock(&current.ledger).lasts_beside_held(Plan::need(size, RUNS), &complete, self.keep())
+        lock(&current.ledger).lasts_beside_held(Need::of(size, RUNS), &complete, self.keep())
     }
 
     /// Whether a checkpoint that finds no room goes to a new layout: what was restored is shared out to other boxes, so

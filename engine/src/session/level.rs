@@ -4,13 +4,13 @@
 
 use super::{Record, domain::Domain, holds::Holds, settle::Attempt};
 use crate::{
-    commit::{Complete, Kept, Ledger, RevisionKey},
+    commit::{Allocation, Complete, Kept, Ledger, RevisionKey},
     config::Config,
     device::Device,
     error::{Error, Result},
     group::{Group, gather},
     mutant::{self, Mutant},
-    place::lock,
+    place::{Target, lock},
     restore::{Found, Sight, find},
     space::{LayoutFile, Locks, Portion},
 };
@@ -93,6 +93,13 @@ impl Level {
     /// What was found, `complete`, is what goes on being kept.
     pub(super) fn go_back_to(&mut self, complete: &[Complete]) {
         self.complete = complete.iter().copied().take(self.keep()).collect();
+    }
+
+    /// The next revision's shard goes to `allocation`, beside what is complete; `None` without a layout.
+    pub(super) fn target(&self, allocation: Allocation) -> Option<Target> {
+        let retained = self.complete.iter().map(|complete| complete.key).collect();
+        let target = |current: &Current| Target::new(&*self.device, current.ledger.clone(), allocation, retained);
+        self.current.as_ref().map(target)
     }
 
     /// All that this rank sees.

@@ -4,15 +4,13 @@
 use super::level::Levels;
 use crate::{
     capture::{Region, Regions, Size},
-    commit::Ledger,
     error::Result,
-    place::{IoThreads, Plan, Rows, Saving, lock},
+    place::{Intent, IoThreads, Shard, Target},
     pool::Record,
     salvage::complete_dead,
     space::format::{BLOCK_BYTES, PhaseRecord},
     stage::{Hands, Policy, PoolInMaking, Staging, Way},
 };
-use std::sync::{Arc, Mutex};
 
 pub(super) struct Means {
     // Fields end in this order: the threads write what lies in the pool.
@@ -111,22 +109,13 @@ impl Means {
         if bytes < self.policy.straight_from { bytes } else { bytes % BLOCK_BYTES }
     }
 
-    /// Begins to stage the shard of `rank`.
-    pub(super) fn stage(
-        &mut self,
-        plan: Plan,
-        ledger: Arc<Mutex<Ledger>>,
-        rank: usize,
-        phases: PhaseRecord,
-    ) -> Result<Staging> {
-        let rows = match &mut self.record {
-            Some(record) => {
-                let segments_max = Saving::segments_at_most(plan.size.bytes(), record.chunk_bytes());
-                Rows::Recorded(record.begin(plan.manifest_in_meta(), segments_max, plan.tag(rank as u32))?)
-            }
-            None => Rows::own(&plan).ok_or_else(|| lock(&ledger).portion().out_of_memory(plan.manifest_in_meta()))?,
-        };
-        Staging::new(Arc::new(Saving::new(plan, ledger, rows, phases)), self.policy)
+    /// Begins to stage a shard for `targets`, nearest first.
+    pub(super) fn stage(&mut self, intent: Intent, targets: Vec<Target>, phases: PhaseRecord) -> Result<Staging> {
+        let record = self.record.as_mut().map(|record| {
+            let bytes = record.chunk_bytes();
+            (record, bytes)
+        });
+        Staging::new(Shard::new(intent, targets, record, phases)?, self.policy)
     }
 
     /// What staging and serving take, for shards of `levels`.
@@ -134,7 +123,7 @@ impl Means {
         let pool = self.pool.as_ref().map(PoolInMaking::pool);
         let reclaim = || {
             if let Some(pool) = pool {
-                levels.iter().for_each(|level| complete_dead(&*level.device, pool));
+                complete_dead(&levels.iter().map(|level| &*level.device).collect::<Vec<_>>(), pool);
             }
         };
         work(&Hands { threads: &self.io, pool, reclaim: &reclaim, way })

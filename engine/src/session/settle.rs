@@ -11,13 +11,13 @@ use crate::{
     commit::{Ledger, RevisionKey},
     error::{Error, Result},
     group::agree,
-    place::{Saving, lock},
+    place::{Shard, lock},
 };
 use std::sync::Arc;
 
 /// A revision that was begun, until all ranks know what became of it.
 pub(super) enum Attempt {
-    Running(Arc<Saving>),
+    Running(Arc<Shard>),
     /// It failed before there was anything to wait for.
     Failed(Error),
 }

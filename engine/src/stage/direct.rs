@@ -5,7 +5,7 @@
 use crate::{
     capture::Handed,
     error::Result,
-    place::Saving,
+    place::Shard,
     space::{
         Aligned,
         format::{BLOCK, BLOCK_BYTES},
@@ -21,8 +21,8 @@ pub(super) struct Direct {
 }
 
 impl Direct {
-    pub(super) fn new(saving: &Saving) -> Result<Direct> {
-        let tail = Aligned::zeroed(BLOCK_BYTES).ok_or_else(|| saving.out_of_memory(BLOCK_BYTES))?;
+    pub(super) fn new(shard: &Shard) -> Result<Direct> {
+        let tail = Aligned::zeroed(BLOCK_BYTES).ok_or_else(|| shard.out_of_memory(BLOCK_BYTES))?;
         Ok(Direct { tail, end: 0 })
     }
 
@@ -36,28 +36,28 @@ impl Direct {
     }
 
     /// Writes `bytes` at the offset that `place` gave.
-    pub(super) fn write(&mut self, saving: &Saving, at: u64, bytes: &[u8]) -> Result<()> {
+    pub(super) fn write(&mut self, shard: &Shard, at: u64, bytes: &[u8]) -> Result<()> {
         const ZEROS: [u8; BLOCK] = [0; BLOCK];
         // A log that begins on a block is aligned by less than one.
-        self.append(saving, &ZEROS[..(at - self.end) as usize])?;
+        self.append(shard, &ZEROS[..(at - self.end) as usize])?;
         // Whole blocks of aligned memory need no copy on their way.
         let aligned = bytes.as_ptr().addr().is_multiple_of(BLOCK) && self.end.is_multiple_of(BLOCK_BYTES);
         let (blocks, rest) = bytes.split_at(if aligned { bytes.len() / BLOCK * BLOCK } else { 0 });
-        self.append(saving, blocks)?;
-        self.append(saving, rest)
+        self.append(shard, blocks)?;
+        self.append(shard, rest)
     }
 
     /// Pads the last block.
-    pub(super) fn finish(&mut self, saving: &Saving) -> Result<()> {
+    pub(super) fn finish(&mut self, shard: &Shard) -> Result<()> {
         let padded = self.end.next_multiple_of(BLOCK_BYTES);
-        self.write(saving, padded, &[])
+        self.write(shard, padded, &[])
     }
 
-    fn append(&mut self, saving: &Saving, bytes: &[u8]) -> Result<()> {
+    fn append(&mut self, shard: &Shard, bytes: &[u8]) -> Result<()> {
         if bytes.is_empty() {
             return Ok(());
         }
-        saving.write(self.end, bytes)?;
+        shard.write(self.end, bytes)?;
         let in_tail = self.end as usize % BLOCK;
         let (mut at, mut rest) = (self.end - in_tail as u64, bytes);
         if in_tail > 0 {
@@ -65,12 +65,12 @@ impl Direct {
             self.tail[in_tail..in_tail + head.len()].copy_from_slice(head);
             rest = behind;
             if in_tail + head.len() == BLOCK {
-                saving.hash(at, &self.tail);
+                shard.hash(at, &self.tail);
                 at += BLOCK_BYTES;
             }
         }
         let (blocks, last) = rest.split_at(rest.len() / BLOCK * BLOCK);
-        saving.hash(at, blocks);
+        shard.hash(at, blocks);
         if !last.is_empty() {
             self.tail[..last.len()].copy_from_slice(last);
         }

@@ -7,9 +7,9 @@ use super::{
     source::Source,
 };
 use crate::{
-    capture::{Handed, Region, Shard},
+    capture::{Contents, Handed, Log, Region},
     error::{Error, Result},
-    place::{Contents, IoThreads, Load, Saving, Staged},
+    place::{IoThreads, Load, Shard, Staged},
     pool::Pool,
     space::{
         Aligned,
@@ -47,9 +47,9 @@ impl Hands<'_> {
 
 #[derive(Debug)]
 pub(crate) struct Staging {
-    saving: Arc<Saving>,
+    shard: Arc<Shard>,
     policy: Policy,
-    shard: Shard,
+    log: Log,
     /// Without any buffer; else `main` and `small` are in use.
     direct: Option<Direct>,
     main: Gather,
@@ -68,22 +68,22 @@ impl Drop for Staging {
     /// With its session: nobody is to carry what was begun.
     fn drop(&mut self) {
         if !self.ended {
-            self.saving.fail(Error::argument("begin", "the checkpoint that it began was not finished"));
+            self.shard.fail(Error::argument("begin", "the checkpoint that it began was not finished"));
         }
     }
 }
 
 impl Staging {
-    pub(crate) fn new(saving: Arc<Saving>, policy: Policy) -> Result<Staging> {
-        let direct = if policy.straight_from == 0 { Some(Direct::new(&saving)?) } else { None };
-        let shard = Shard::new(saving.size().parts_max());
+    pub(crate) fn new(shard: Arc<Shard>, policy: Policy) -> Result<Staging> {
+        let direct = if policy.straight_from == 0 { Some(Direct::new(&shard)?) } else { None };
+        let log = Log::new(shard.size().parts_max());
         let (main, small) = Default::default();
         let (staged, pieces, waiting) = Default::default();
-        Ok(Staging { saving, policy, shard, direct, main, small, waiting, end: 0, staged, pieces, ended: false })
+        Ok(Staging { shard, policy, log, direct, main, small, waiting, end: 0, staged, pieces, ended: false })
     }
 
-    pub(crate) fn saving(&self) -> &Arc<Saving> {
-        &self.saving
+    pub(crate) fn shard(&self) -> &Arc<Shard> {
+        &self.shard
     }
 
     /// Stages a piece of the stream `name`. `regions`: no stream may have the name of one.
@@ -95,25 +95,25 @@ impl Staging {
         bytes: &[u8],
         regions: &[Region],
     ) -> Result<()> {
-        let handed = self.shard.piece(name, offset, bytes.len() as u64, regions)?;
+        let handed = self.log.piece(name, offset, bytes.len() as u64, regions)?;
         hands.set_copying(true);
-        self.saving.set_copying(true);
+        self.shard.set_copying(true);
         let put = self.put(hands, &handed, Source::Row(bytes));
         // The program may do something else now, for long.
-        self.saving.set_copying(false);
+        self.shard.set_copying(false);
         put
     }
 
     /// How far the stream `name` was written.
     pub(crate) fn stream_bytes(&self, name: &str) -> u64 {
-        self.shard.stream_bytes(name)
+        self.log.stream_bytes(name)
     }
 
     /// Stages what is left: the regions, whole, and zeros for what the streams skipped. Then nothing here
     /// refers to the program's memory any more.
     pub(crate) fn finish(mut self, hands: &Hands<'_>, regions: &[Region], profile: Profile) {
         let contents = self.stage_all(hands, regions, profile);
-        conclude(&self.saving, contents, self.staged, self.policy.publisher, hands.threads);
+        conclude(&self.shard, contents, self.staged, self.policy.publisher, hands.threads);
         // Only now: it wakes what was held back until this shard was staged too.
         hands.set_copying(false);
     }
@@ -126,9 +126,9 @@ impl Staging {
         profile: Profile,
     ) -> Result<(Contents, Staged)> {
         let contents = self.stage_all(hands, regions, profile);
-        self.saving.set_copying(false);
+        self.shard.set_copying(false);
         hands.set_copying(false);
-        match self.saving.failure() {
+        match self.shard.failure() {
             Some(error) => Err(error.clone()),
             None => Ok((contents, self.staged)),
         }
@@ -137,36 +137,35 @@ impl Staging {
     fn stage_all(&mut self, hands: &Hands<'_>, regions: &[Region], profile: Profile) -> Contents {
         self.ended = true;
         hands.set_copying(true);
-        self.saving.set_copying(true);
+        self.shard.set_copying(true);
         if let Err(error) = self.stage_rest(hands, regions) {
-            self.saving.fail(error);
+            self.shard.fail(error);
         }
         let end = self.direct.as_ref().map_or(self.end, Direct::end);
-        let items = self.shard.items(self.saving.runs());
         let profile = Some(Profile { pieces: self.pieces, ..profile });
-        let annex = Annex { profile, ..self.saving.size().annex.clone() };
-        Contents { items, blocks: end / BLOCK_BYTES, annex }
+        let annex = Annex { profile, ..self.shard.size().annex.clone() };
+        self.log.contents(end / BLOCK_BYTES, annex)
     }
 
     /// Ends a shard that is not going to be whole.
     pub(crate) fn abandon(mut self, hands: &Hands<'_>, error: Error) {
         self.ended = true;
-        self.saving.fail(error);
+        self.shard.fail(error);
         hands.set_copying(false);
-        hands.threads.all_staged(&self.saving);
+        hands.threads.all_staged(&self.shard);
     }
 
     fn stage_rest(&mut self, hands: &Hands<'_>, regions: &[Region]) -> Result<()> {
         for (buffer, bytes, at) in self.waiting.drain(..) {
-            carry(&self.saving, hands, at, &buffer[..bytes as usize])?;
+            carry(&self.shard, hands, at, &buffer[..bytes as usize])?;
         }
         for region in regions {
-            let handed = self.shard.region(region);
+            let handed = self.log.region(region);
             self.put(hands, &handed, Source::of(region))?;
         }
         self.leave_all(hands)?;
         let zeros = vec![0; 1 << 20];
-        for (handed, bytes) in self.shard.gaps() {
+        for (handed, bytes) in self.log.gaps() {
             let mut from = 0;
             while from < bytes {
                 let part = zeros.len().min((bytes - from) as usize);
@@ -175,21 +174,21 @@ impl Staging {
             }
         }
         self.leave_all(hands)?;
-        self.shard.check_parts()?;
-        self.direct.as_mut().map_or(Ok(()), |direct| direct.finish(&self.saving))
+        self.log.check_parts()?;
+        self.direct.as_mut().map_or(Ok(()), |direct| direct.finish(&self.shard))
     }
 
     fn put(&mut self, hands: &Hands<'_>, handed: &Handed, source: Source<'_>) -> Result<()> {
-        if let Some(error) = self.saving.failure() {
+        if let Some(error) = self.shard.failure() {
             // What is left would not be written.
             return Err(error.clone());
         }
         let (begun, waited, bytes) = (Instant::now(), self.staged.buffer_wait, source.len() as u64);
         if let Some(direct) = &mut self.direct {
             let at = direct.place(handed);
-            self.saving.has_room(at, bytes)?;
-            source.each(|from, part| direct.write(&self.saving, at + from, part))?;
-            self.shard.lay(handed, 0, bytes, at);
+            self.shard.has_room(at, bytes)?;
+            source.each(|from, part| direct.write(&self.shard, at + from, part))?;
+            self.log.lay(handed, 0, bytes, at);
         } else {
             // What has to be brought together is gathered.
             let row = source.row().unwrap_or_default();
@@ -222,8 +221,8 @@ impl Staging {
             return Ok(());
         }
         let at = self.take_room(blocks.len() as u64)?;
-        carry(&self.saving, hands, at, blocks)?;
-        self.shard.lay(handed, 0, blocks.len() as u64, at);
+        carry(&self.shard, hands, at, blocks)?;
+        self.log.lay(handed, 0, blocks.len() as u64, at);
         Ok(())
     }
 
@@ -266,7 +265,7 @@ impl Staging {
             }
             _ => {
                 let bytes = self.policy.buffer_bytes;
-                Buffer::Own(Aligned::zeroed(bytes).ok_or_else(|| self.saving.out_of_memory(bytes))?)
+                Buffer::Own(Aligned::zeroed(bytes).ok_or_else(|| self.shard.out_of_memory(bytes))?)
             }
         });
         Ok(())
@@ -285,13 +284,13 @@ impl Staging {
         let Some((buffer, bytes, held)) = gather.take() else { return Ok(()) };
         let at = self.take_room(bytes)?;
         for part in held {
-            self.shard.lay(&part.handed, part.from, part.bytes, at + part.in_buffer);
+            self.log.lay(&part.handed, part.from, part.bytes, at + part.in_buffer);
         }
         match buffer {
-            Buffer::Chunk(chunk) => hands.threads.carry(Load::new(chunk, self.saving.clone(), at, bytes)?),
+            Buffer::Chunk(chunk) => hands.threads.carry(Load::new(chunk, self.shard.clone(), at, bytes)?),
             Buffer::Own(buffer) if matches!(hands.way, Way::RankLater) => self.waiting.push((buffer, bytes, at)),
             Buffer::Own(buffer) => {
-                carry(&self.saving, hands, at, &buffer[..bytes as usize])?;
+                carry(&self.shard, hands, at, &buffer[..bytes as usize])?;
                 let gather = if small { &mut self.small } else { &mut self.main };
                 gather.buffer = Some(Buffer::Own(buffer));
             }
@@ -301,7 +300,7 @@ impl Staging {
 
     /// The next `bytes` bytes of the log.
     fn take_room(&mut self, bytes: u64) -> Result<u64> {
-        self.saving.has_room(self.end, bytes)?;
+        self.shard.has_room(self.end, bytes)?;
         let at = self.end;
         self.end += bytes;
         Ok(at)
@@ -310,29 +309,29 @@ impl Staging {
 
 /// t2 of a shard whose bytes are all on their way: seals it, and has it published.
 pub(crate) fn conclude(
-    saving: &Arc<Saving>,
+    shard: &Arc<Shard>,
     contents: Contents,
     staged: Staged,
     publisher: Publisher,
     threads: &IoThreads,
 ) {
     let staged_at = Instant::now();
-    if !saving.has_failed() {
-        saving.seal(&contents, staged);
+    if !shard.has_failed() {
+        shard.seal(&contents, staged);
     }
-    saving.note_staged(staged, contents);
+    shard.note_staged(staged, contents);
     if publisher == Publisher::Caller {
-        saving.commit_now(staged_at);
+        shard.commit_now(staged_at);
         return;
     }
-    saving.note_resumed(staged_at.elapsed());
-    threads.all_staged(saving);
+    shard.note_resumed(staged_at.elapsed());
+    threads.all_staged(shard);
 }
 
 /// Has whole blocks of the log written: here, or by the rank that writes for this one.
-fn carry(saving: &Saving, hands: &Hands<'_>, at: u64, blocks: &[u8]) -> Result<()> {
+fn carry(shard: &Shard, hands: &Hands<'_>, at: u64, blocks: &[u8]) -> Result<()> {
     if let Way::Rank(send) = hands.way {
         return send(at, blocks);
     }
-    saving.carry(at, blocks)
+    shard.carry(at, blocks)
 }

@@ -8,7 +8,7 @@ use crate::{
     commit::RevisionKey,
     device::{Device, Disk},
     error::{Error, Result},
-    pool::{self, Dead, LostRecord, Sealed},
+    pool::{self, Dead, LostRecord, Owed, Sealed},
     printable::printable_path,
     restore::gaps,
     salvage::{IN_POOL, Outcome, complete, has_layout_of, is_gone, is_ours, is_same, open_dead, prospect, to_mend},
@@ -233,20 +233,23 @@ impl Visit {
     /// Whether a pool that somebody is in holds shards of a space that nobody has open: then he goes soon.
     fn is_free(&mut self, directory: &Path, id: [u8; 16]) -> bool {
         let sealed = pool::sealed_of(directory, id).unwrap_or_default();
-        sealed.iter().any(|sealed| matches!(self.device_of(sealed), Of::Space(device) if self.lock(&device).is_ok()))
+        sealed
+            .iter()
+            .flat_map(Sealed::owed)
+            .any(|owed| matches!(self.device_of(owed), Of::Space(device) if self.lock(&device).is_ok()))
     }
 
     /// Notes the shards of a pool that stayed in use although nobody has their space open.
     fn passes_over(&mut self, directory: &Path, id: [u8; 16]) {
-        for sealed in pool::sealed_of(directory, id).unwrap_or_default() {
-            if matches!(self.device_of(&sealed), Of::Space(device) if self.lock(&device).is_ok()) {
-                self.note(&sealed, SalvageFate::Failed(IN_POOL.to_owned()));
+        for owed in pool::sealed_of(directory, id).unwrap_or_default().iter().flat_map(Sealed::owed) {
+            if matches!(self.device_of(owed), Of::Space(device) if self.lock(&device).is_ok()) {
+                self.note(owed, SalvageFate::Failed(IN_POOL.to_owned()));
             }
         }
     }
 
-    fn note(&mut self, sealed: &Sealed, fate: SalvageFate) {
-        let (space, key, shard) = (sealed.plan.space().to_owned(), sealed.plan.key, sealed.plan.portion);
+    fn note(&mut self, owed: Owed<'_>, fate: SalvageFate) {
+        let (space, key, shard) = (owed.target.space().to_owned(), owed.shard.plan.key, owed.shard.plan.shard);
         self.shards.push(SalvagedShard { space, key, shard, fate });
     }
 
@@ -254,12 +257,12 @@ impl Visit {
     fn completes(&mut self, dead: &Dead, clean: bool, damaged: &mut bool) -> Result<Option<String>> {
         let mut kept = None;
         let staged = dead.staged()?;
-        for sealed in &staged.sealed {
-            let space = sealed.plan.space();
-            let keeps = match self.fate(sealed, dead) {
+        for owed in staged.sealed.iter().flat_map(Sealed::owed) {
+            let space = owed.target.space();
+            let keeps = match self.fate(owed, dead) {
                 Some(fate) => {
                     let keeps = fate.keeps(space, clean);
-                    self.note(sealed, fate);
+                    self.note(owed, fate);
                     keeps
                 }
                 None => Some(format!("it holds a shard of another space, {}; salvage that", printable_path(space))),
@@ -288,8 +291,8 @@ impl Visit {
     }
 
     /// `None`: it is of no space that was asked for.
-    fn fate(&mut self, sealed: &Sealed, dead: &Dead) -> Option<SalvageFate> {
-        let device = match self.device_of(sealed) {
+    fn fate(&mut self, owed: Owed<'_>, dead: &Dead) -> Option<SalvageFate> {
+        let device = match self.device_of(owed) {
             Of::Space(device) => device,
             Of::Another => return None,
             Of::Nowhere => return Some(SalvageFate::SpaceGone),
@@ -298,12 +301,12 @@ impl Visit {
             Err(Error::InUse { .. }) => SalvageFate::InUse,
             Err(error) if is_gone(error) => SalvageFate::SpaceGone,
             Err(error) => SalvageFate::Failed(error.to_string()),
-            Ok(_) => match (if self.dry_run { prospect } else { complete })(&device, sealed, dead.contents()) {
+            Ok(_) => match (if self.dry_run { prospect } else { complete })(&device, owed, dead.contents()) {
                 Ok(outcome @ (Outcome::Completed | Outcome::WasComplete)) => {
-                    let plan = &sealed.plan;
+                    let plan = &owed.shard.plan;
                     let of_space = self.saved.entry(device.directory()).or_default();
                     let none = Present { shard_count: plan.shards, shards: BTreeSet::new() };
-                    of_space.entry(plan.key).or_insert(none).shards.insert(plan.portion);
+                    of_space.entry(plan.key).or_insert(none).shards.insert(plan.shard);
                     if outcome == Outcome::Completed { SalvageFate::Completed } else { SalvageFate::WasComplete }
                 }
                 Ok(Outcome::Lost(why)) => SalvageFate::Lost(why),
@@ -313,12 +316,12 @@ impl Visit {
         })
     }
 
-    fn device_of(&self, sealed: &Sealed) -> Of {
-        let its_own = Disk::existing(sealed.plan.space());
+    fn device_of(&self, owed: Owed<'_>) -> Of {
+        let its_own = Disk::existing(owed.target.space());
         match &self.only {
-            Some(only) if is_ours(only, sealed) => Of::Space(Disk::existing(&only.directory())),
+            Some(only) if is_ours(only, owed) => Of::Space(Disk::existing(&only.directory())),
             Some(_) => Of::Another,
-            None if has_layout_of(&its_own, sealed) => Of::Space(its_own),
+            None if has_layout_of(&its_own, owed) => Of::Space(its_own),
             None => Of::Nowhere,
         }
     }

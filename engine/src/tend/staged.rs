@@ -4,7 +4,7 @@ use crate::{
     commit::RevisionKey,
     device::Disk,
     error::Result,
-    pool,
+    pool::{self, Sealed},
     salvage::{is_open, is_ours},
 };
 use std::{
@@ -28,10 +28,10 @@ pub fn staged(directory: &Path, space: &Path) -> Result<Vec<Staged>> {
     let device = Disk::existing(&space.canonicalize().unwrap_or_else(|_| space.to_owned()));
     let mut revisions = BTreeMap::<RevisionKey, (u32, BTreeSet<u32>)>::new();
     for found in pool::list(directory)?.into_iter().filter(|found| found.has_pool) {
-        for sealed in pool::sealed_of(directory, found.id)? {
-            if is_ours(&device, &sealed) && is_open(&device, &sealed) {
-                let plan = &sealed.plan;
-                revisions.entry(plan.key).or_insert((plan.shards, BTreeSet::new())).1.insert(plan.portion);
+        for owed in pool::sealed_of(directory, found.id)?.iter().flat_map(Sealed::owed) {
+            if is_ours(&device, owed) && is_open(&device, owed) {
+                let plan = &owed.shard.plan;
+                revisions.entry(plan.key).or_insert((plan.shards, BTreeSet::new())).1.insert(plan.shard);
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{
     super::{
-        Record, Sealed, SealedPlan, ShardRecord, list,
+        Record, Sealed, SealedPlan, SealedTarget, ShardRecord, list,
         record_layout::{CONTROL_AT, Owner, Parts, SegmentFound, ShardFound},
         remove,
         staged::Staged,
@@ -33,13 +33,10 @@ const TAG: u32 = 0;
 pub(super) fn plan() -> SealedPlan {
     let lineage = Lineage { number: 3, id: [4; 16] };
     let blocks = |first| Blocks { first, count: 2 };
-    SealedPlan {
+    let targets = [5, 6].map(|layout| SealedTarget {
         space: b"/somewhere".to_vec(),
         file_system: 0,
-        layout_id: [5; 16],
-        portion: 1,
-        key: RevisionKey { lineage, number: 8 },
-        shards: 2,
+        layout_id: [layout; 16],
         sequence: 12,
         allocation: Allocation {
             freeing: vec![blocks(1)],
@@ -49,20 +46,27 @@ pub(super) fn plan() -> SealedPlan {
         },
         retained: vec![RevisionKey { lineage, number: 7 }],
         held: vec![RevisionKey { lineage, number: 2 }],
-        manifest: vec![6; 300],
-        manifest_in_meta: 8192,
+    });
+    SealedPlan {
+        key: RevisionKey { lineage, number: 8 },
+        shards: 2,
+        shard: 1,
+        contents: vec![6; 300],
         outputs: vec![b"out.txt".to_vec()],
         phases: PhaseRecord { copy_ns: 5, ..PhaseRecord::default() },
+        targets: targets.into(),
     }
 }
 
-/// Segment 0 is in a chunk; segment 1 is done, and its chunk went on.
+/// Segment 0 is in a chunk; segment 1 is done in both targets, and its chunk went on.
 pub(super) fn stage(record: &mut Record, chunk: &Chunk) -> ShardRecord {
     let shard = record.begin(ROWS, SEGMENTS_MAX, TAG).unwrap();
     shard.place(0, 0, CHUNK, chunk.index());
     shard.place(1, CHUNK, 4096, chunk.index() + 1);
     shard.write_rows(256, &[3; 20]);
-    shard.done(1);
+    shard.hashed(1);
+    shard.written(1, 0);
+    shard.written(1, 1);
     chunk.fill(TAG, 0, CHUNK).unwrap();
     shard
 }
@@ -91,10 +95,10 @@ fn a_sealed_shard_is_read_back() {
 
     let found = sealed(&pool, 6).unwrap();
     assert_eq!((found.rank, found.member, &found.plan), (6, 0, &plan()));
-    let place = |index: usize| (found.segments[index].offset, found.segments[index].bytes, found.segments[index].done);
+    let place = |index: usize| (found.segments[index].offset, found.segments[index].bytes);
     assert_eq!(found.segments.len(), 2);
-    assert_eq!(place(0), (0, CHUNK, false));
-    assert_eq!(place(1), (CHUNK, 4096, true));
+    assert_eq!(place(0), (0, CHUNK));
+    assert_eq!(place(1), (CHUNK, 4096));
     assert_eq!(found.read_rows().unwrap().len() as u64, ROWS);
     assert_eq!(&found.read_rows().unwrap()[248..288], [vec![0; 8], vec![3; 20], vec![0; 12]].concat());
     assert_eq!(shard.rows_bytes(ROWS), &found.read_rows().unwrap()[..]);
@@ -105,6 +109,53 @@ fn a_sealed_shard_is_read_back() {
     }
     drop(record);
     assert_eq!((files(directory.path()).len(), pool.sealed(0).len()), (1, 0));
+}
+
+#[test]
+fn each_target_is_owed_what_it_does_not_have() {
+    let directory = memory();
+    let pool = pool(&directory, 1, 3);
+    let mut record = Record::create(&pool, 0).unwrap();
+    let shard = stage(&mut record, &take(&pool));
+    shard.seal(&plan()).unwrap();
+    let left = || -> Vec<(u8, Vec<u32>)> {
+        let sealed = sealed(&pool, 0).unwrap();
+        sealed.owed().map(|owed| (owed.target.layout_id[0], owed.left().collect())).collect()
+    };
+    assert_eq!(left(), [(5, vec![0]), (6, vec![0])]);
+    shard.written(0, 1);
+    assert_eq!(left(), [(5, vec![0]), (6, vec![0])], "its hashes are not there");
+    shard.hashed(0);
+    assert_eq!(left(), [(5, vec![0]), (6, vec![])]);
+    shard.target_ended(0);
+    assert_eq!(left(), [(6, vec![])]);
+    // What says so is under no seal: garbled, it says nothing.
+    let (file, at) = (file_of(&pool, 0), (CONTROL_AT + offset_of!(ShardFound, ended)) as u64);
+    for bit in 0..64 {
+        let mut word = [0; 8];
+        file.read_exact_at(&mut word, at).unwrap();
+        let flipped = u64::from_ne_bytes(word) ^ 1 << bit;
+        file.write_all_at(&flipped.to_ne_bytes(), at).unwrap();
+        assert_eq!(left().len(), 2, "bit {bit}");
+        file.write_all_at(&word, at).unwrap();
+    }
+    shard.target_ended(1);
+    assert_eq!(left(), []);
+    // The next shard owes all of its targets everything again.
+    stage(&mut record, &take(&pool)).seal(&plan()).unwrap();
+    assert_eq!(left(), [(5, vec![0]), (6, vec![0])]);
+}
+
+#[test]
+fn a_record_of_another_version_is_told() {
+    let directory = memory();
+    let pool = pool(&directory, 1, 3);
+    let mut record = Record::create(&pool, 0).unwrap();
+    let chunk = take(&pool);
+    stage(&mut record, &chunk).seal(&plan()).unwrap();
+    file_of(&pool, 0).write_all_at(&1_u32.to_ne_bytes(), 8).unwrap();
+    let error = Sealed::open(directory.path(), pool.id(), 0).unwrap_err();
+    assert!(error.to_string().contains("it was made by another version of Mainstay (version 1)"), "{error}");
 }
 
 #[test]
@@ -147,14 +198,14 @@ fn a_seal_never_covers_what_came_after_it() {
     let new = stage(&mut record, &second);
     assert!(sealed(&pool, 0).is_none(), "begun anew");
     // Late, from a thread of the shard before.
-    old.done(0);
+    old.written(0, 0);
     old.clear();
     old.place(0, 0, 1, 1);
     assert!(old.seal(&plan()).is_err());
     new.seal(&plan()).unwrap();
     old.clear();
     let found = sealed(&pool, 0).unwrap();
-    assert_eq!((found.segments[0].bytes, found.segments[0].done), (CHUNK, false));
+    assert_eq!((found.segments[0].bytes, found.segments[0].is_done(0)), (CHUNK, false));
     new.clear();
     assert!(sealed(&pool, 0).is_none(), "cleared");
     // Nothing of this one is wiped that its seal covers.
@@ -172,7 +223,7 @@ fn a_seal_never_covers_what_came_after_it() {
         (found.segments.len(), found.read_rows().unwrap()[100 * ROWS as usize - 1], found.read_rows().unwrap()[256]),
         (5000, 1, 0)
     );
-    assert!(found.segments.iter().all(|segment| !segment.done));
+    assert!(found.segments.iter().all(|segment| !segment.is_done(0)));
 }
 
 #[test]
@@ -187,7 +238,7 @@ fn no_byte_that_is_sealed_can_change() {
     let plan_bytes = postcard::to_stdvec(&plan()).unwrap().len();
     let (table, plan_at) = (parts.table_at as usize, parts.plan_at as usize);
     let covered = (0..size_of::<Owner>())
-        .chain(CONTROL_AT..CONTROL_AT + offset_of!(ShardFound, unused))
+        .chain(CONTROL_AT..CONTROL_AT + offset_of!(ShardFound, ended))
         .chain(table..table + 2 * size_of::<SegmentFound>())
         .chain(plan_at..plan_at + plan_bytes);
     for at in covered {
@@ -245,7 +296,7 @@ fn survivors_find_the_shard_of_a_killed_member() {
     other.kill();
     assert_eq!(pool.dead(), [1]);
     let found = pool.sealed(1).pop().unwrap();
-    assert_eq!((&found.plan, found.segments[1].done), (&plan(), true));
+    assert_eq!((&found.plan, found.segments[1].is_done(0)), (&plan(), true));
     assert_eq!(found.chunk_of(pool.contents(), 0).unwrap().unwrap()[..], [9; CHUNK as usize]);
     assert!(pool.free_of(1));
     assert!(pool.dead().is_empty() && found.chunk_of(pool.contents(), 0).unwrap().is_none());
@@ -358,7 +409,7 @@ fn a_record_that_cannot_be_read_is_missed() {
             let told: Vec<String> = lost.iter().map(ToString::to_string).collect();
             assert_eq!((sealed.len(), told.len()), if says.is_none() { (1, 0) } else { (0, 1) }, "{told:?}");
             assert!(says.is_none_or(|says| told[0].starts_with("revision 8, ") && told[0].contains(says)), "{told:?}");
-            assert_eq!(dead.space().unwrap().space(), plan().space());
+            assert_eq!(dead.space().unwrap().space(), plan().targets[0].space());
         }
     }
 }

@@ -5,20 +5,17 @@ use super::{
     words::{Answer, Failed, News, Word},
 };
 use crate::{
+    capture::Contents,
     device::{Access, Device},
     error::{Error, Result},
     group::{Group, hear, tell},
-    place::{Contents, Load, Order, Rows, Saving},
+    place::{Load, Order, Shard, segments_at_most},
     pool::{Pool, Record},
     session::{epoch::Epoch, inner::Inner, settle::Attempt},
     space::{Aligned, Portion, format::BLOCK_BYTES, open_layout},
     stage::{Hands, Publisher, Way, conclude},
 };
-use std::{
-    io,
-    sync::{Arc, Mutex},
-    time::Instant,
-};
+use std::{io, sync::Arc, time::Instant};
 
 /// What an aggregator does for others.
 pub(super) struct Duty {
@@ -43,7 +40,7 @@ struct Served {
 }
 
 /// A shard that was taken on; or what to answer, as it was not.
-type Taken = std::result::Result<Arc<Saving>, Box<Answer>>;
+type Taken = std::result::Result<Arc<Shard>, Box<Answer>>;
 
 impl Duty {
     pub(super) fn new(members: &[usize], pool: Option<&Pool>, piece_bytes: u64) -> Result<Duty> {
@@ -148,21 +145,24 @@ impl Desk<'_> {
                 Word::Piece { at, bytes } => {
                     pieces += 1;
                     if let Some(saving) = saving
-                        && pieces > Saving::segments_at_most(saving.size().bytes(), piece.len() as u64)
+                        && pieces > segments_at_most(saving.size().bytes(), piece.len() as u64)
                     {
                         saving
                             .fail(Error::Internal { what: format!("rank {from} sends more pieces than it can have") });
                     }
                     self.take_piece(from, at, bytes, saving, piece)?;
                 }
-                Word::Staged { manifest, staged } => {
-                    if let (Some(saving), Some(portion)) = (saving, &member.portion) {
-                        match contents_of(&manifest, portion, saving) {
-                            Ok(contents) => {
+                Word::Staged { contents, staged } => {
+                    if let Some(saving) = saving {
+                        match Contents::decode(&contents, saving.size().blocks()) {
+                            Some(contents) => {
                                 conclude(saving, contents, staged, self.publisher, self.hands.threads);
                                 self.hands.pool.inspect(|pool| pool.tell_copied());
                             }
-                            Err(error) => self.give_up(saving, error),
+                            None => {
+                                let what = format!("rank {from} tells of what cannot have been staged");
+                                self.give_up(saving, Error::Internal { what });
+                            }
                         }
                     }
                     return Ok(Failed::of(&Error::Internal {
@@ -185,18 +185,11 @@ impl Desk<'_> {
         begun.map_err(|error| Box::new(Answer { outcome: Err(Failed::of(&error)), ledger }))
     }
 
-    fn begin(&self, member: &mut Member, order: Order, piece_bytes: u64) -> Result<Arc<Saving>> {
+    fn begin(&self, member: &mut Member, order: Order, piece_bytes: u64) -> Result<Arc<Shard>> {
         let lost = || Error::Internal { what: format!("the portion of rank {} was not opened", member.rank) };
         let (portion, phases) = (member.portion.as_ref().ok_or_else(lost)?, order.phases);
-        let (plan, ledger) = order.take_on(portion, self.device, self.started)?;
-        let rows = match &mut member.record {
-            Some(record) => {
-                let segments_max = Saving::segments_at_most(plan.size.bytes(), piece_bytes);
-                Rows::Recorded(record.begin(plan.manifest_in_meta(), segments_max, plan.tag(portion.rank()))?)
-            }
-            None => Rows::own(&plan).ok_or_else(|| portion.out_of_memory(plan.manifest_in_meta()))?,
-        };
-        Ok(Arc::new(Saving::new(plan, Arc::new(Mutex::new(ledger)), rows, phases)))
+        let (intent, target) = order.take_on(portion, self.device, self.started)?;
+        Shard::new(intent, vec![target], member.record.as_mut().map(|record| (record, piece_bytes)), phases)
     }
 
     /// Takes a piece, and has it written. What nobody can use any more is taken all the same.
@@ -205,14 +198,14 @@ impl Desk<'_> {
         from: usize,
         at: u64,
         bytes: u64,
-        saving: Option<&Arc<Saving>>,
+        saving: Option<&Arc<Shard>>,
         piece: &mut Aligned,
     ) -> Result<()> {
         if bytes > piece.len() as u64 {
             return Err(Error::GroupFailed { what: format!("a piece of {bytes} bytes from rank {from}") });
         }
         let is_whole = at.is_multiple_of(BLOCK_BYTES) && bytes.is_multiple_of(BLOCK_BYTES);
-        let fits = |saving: &Arc<Saving>| match saving.has_room(at, bytes) {
+        let fits = |saving: &Arc<Shard>| match saving.has_room(at, bytes) {
             _ if !is_whole => Err(Error::Internal { what: format!("rank {from} sends parts of blocks") }),
             told => told,
         };
@@ -241,16 +234,8 @@ impl Desk<'_> {
         Ok(())
     }
 
-    fn give_up(&self, saving: &Arc<Saving>, error: Error) {
+    fn give_up(&self, saving: &Arc<Shard>, error: Error) {
         saving.fail(error);
         self.hands.threads.all_staged(saving);
     }
-}
-
-/// What a member has staged, if it fits what it had ordered.
-fn contents_of(manifest: &[u8], portion: &Portion, saving: &Saving) -> Result<Contents> {
-    let manifest = portion.parse_manifest(manifest, "a manifest of another rank")?;
-    let blocks = manifest.runs.iter().map(|run| run.blocks).fold(0, u64::saturating_add);
-    saving.has_room(0, blocks.saturating_mul(BLOCK_BYTES))?;
-    Ok(Contents { items: manifest.items, blocks, annex: manifest.annex })
 }

@@ -18,7 +18,7 @@ impl Inner {
     pub(super) fn hand_over(&mut self, aggregator: usize, staging: Result<Staging>, ready: Result<()>) -> Result<()> {
         let handed = match staging {
             Ok(staging) => {
-                let saving = staging.saving().clone();
+                let saving = staging.shard().clone();
                 let handed = match ready {
                     Ok(()) => self.hand_over_all(aggregator, staging),
                     Err(error) => {
@@ -46,7 +46,7 @@ impl Inner {
     }
 
     fn hand_over_all(&self, aggregator: usize, staging: Staging) -> Result<()> {
-        let (group, saving) = (self.epoch.group.between_two(), staging.saving().clone());
+        let (group, saving) = (self.epoch.group.between_two(), staging.shard().clone());
         tell(group, aggregator, &Word::Order(Box::new(saving.order(aggregator))))?;
         let send = |mut at: u64, blocks: &[u8]| {
             for piece in blocks.chunks(self.epoch.aggregators.piece_bytes as usize) {
@@ -62,7 +62,7 @@ impl Inner {
         let (contents, staged) = staged?;
         let staged_at = Instant::now();
         saving.sync_outputs()?;
-        tell(group, aggregator, &Word::Staged { manifest: saving.unhashed(&contents), staged })?;
+        tell(group, aggregator, &Word::Staged { contents: contents.encode(), staged })?;
         saving.note_staged(staged, contents);
         saving.note_resumed(staged_at.elapsed());
         Ok(())

@@ -18,8 +18,8 @@ pub(super) enum Word {
         bytes: u64,
     },
     Staged {
-        /// Without hashes.
-        manifest: Vec<u8>,
+        /// As `Contents` are told.
+        contents: Vec<u8>,
         staged: Staged,
     },
     GivenUp(Failed),

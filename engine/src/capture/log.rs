@@ -1,14 +1,14 @@
-//! What a revision saves of one rank, as it comes: regions, and streams that are written in pieces.
+//! The log of a shard: a sequence of blocks in which the bytes of one rank lie in the order in which they were staged,
+//! regions, and streams that are written in pieces. A part is found by its item, its size and its offset there (paper
+//! 000, Figure 3b).
 //!
-//! The bytes lie in the shard's *log*, a sequence of blocks, in the order in which they were staged; a part
-//! is found by its item, its size and its offset there (paper 000, Figure 3b). Holds no address: I/O
-//! threads use what becomes of it after t2.
+//! Holds no address: I/O threads use what becomes of it after t2.
 
-use super::{Description, Region, check_name};
+use super::{Contents, Description, Region, check_name, contents::extend};
 use crate::{
     error::{Error, Result},
     space::{
-        format::{BLOCK_BYTES, ElementType, Extent, Item, ItemKind, Manifest},
+        format::{Annex, BLOCK_BYTES, ElementType, Item, ItemKind, Manifest},
         free::Blocks,
     },
 };
@@ -19,7 +19,7 @@ use std::{
 
 /// The items of a shard, and where in the log their parts lie.
 #[derive(Debug, Default)]
-pub(crate) struct Shard {
+pub(crate) struct Log {
     items: Vec<Placed>,
     streams: HashMap<String, usize>,
     /// Parts of streams, all together.
@@ -60,8 +60,6 @@ pub(crate) struct Handed {
 /// A stretch of the log that lies in one run of the portion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Piece {
-    /// Offset in the log and length.
-    pub(crate) offset: u64,
     pub(crate) bytes: u64,
     /// Offset in the portion.
     pub(crate) at: u64,
@@ -74,10 +72,10 @@ impl Handed {
     }
 }
 
-impl Shard {
+impl Log {
     /// With streams of at most `parts_max` parts that do not follow one another.
-    pub(crate) fn new(parts_max: u64) -> Shard {
-        Shard { parts_max, ..Shard::default() }
+    pub(crate) fn new(parts_max: u64) -> Log {
+        Log { parts_max, ..Log::default() }
     }
 
     /// Adds a region, which is then handed over whole.
@@ -178,18 +176,11 @@ impl Shard {
         gaps
     }
 
-    /// The items as a manifest lists them, with the log laid into `runs`.
-    pub(crate) fn items(&self, runs: &[Blocks]) -> Vec<Item> {
+    /// What has come to lie in it, of so many blocks.
+    pub(crate) fn contents(&self, blocks: u64, annex: Annex) -> Contents {
         let item = |item: &Placed| {
-            let parts = item.resolved();
-            let pieces = parts.iter().flat_map(|part| pieces(runs, part.at, part.bytes));
-            let mut extents: Vec<Extent> = Vec::new();
-            for piece in pieces {
-                match extents.last_mut() {
-                    Some(last) if last.at + last.bytes == piece.at => last.bytes += piece.bytes,
-                    _ => extents.push(Extent { at: piece.at, bytes: piece.bytes }),
-                }
-            }
+            let mut extents = Vec::new();
+            item.resolved().iter().for_each(|part| extend(&mut extents, part.at, part.bytes));
             let description = &item.description;
             Item {
                 name: description.name.clone(),
@@ -201,7 +192,7 @@ impl Shard {
                 extents,
             }
         };
-        self.items.iter().map(item).collect()
+        Contents { items: self.items.iter().map(item).collect(), blocks, annex }
     }
 }
 
@@ -261,7 +252,7 @@ pub(crate) fn pieces(runs: &[Blocks], offset: u64, bytes: u64) -> impl Iterator<
         let (from, to) = (offset.max(start), end.min(start + run.count * BLOCK_BYTES));
         let at = run.first * BLOCK_BYTES + from.saturating_sub(start);
         start += run.count * BLOCK_BYTES;
-        (from < to).then(|| Piece { offset: from, bytes: to - from, at })
+        (from < to).then(|| Piece { bytes: to - from, at })
     })
 }
 
@@ -282,7 +273,7 @@ pub(crate) fn first_blocks(runs: &[Blocks], mut blocks: u64) -> Vec<Blocks> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::space::format::BLOCK;
+    use crate::space::format::{BLOCK, Extent};
 
     fn blocks(first: u64, count: u64) -> Blocks {
         Blocks { first, count }
@@ -294,7 +285,7 @@ mod tests {
         for seed in 0..200 {
             let mut random = fastrand::Rng::with_seed(seed);
             let runs = [blocks(10, 2), blocks(40, 3), blocks(100, 500)];
-            let (mut shard, mut log, mut wanted) = (Shard::new(1 << 20), Vec::new(), Vec::new());
+            let (mut shard, mut log, mut wanted) = (Log::new(1 << 20), Vec::new(), Vec::new());
             for round in 0..random.usize(1..40) {
                 let (offset, bytes) = (random.usize(0..20_000), random.usize(0..3000));
                 let handed = shard.piece("a", offset as u64, bytes as u64, &[]).unwrap();
@@ -314,11 +305,17 @@ mod tests {
                 log.resize(log.len() + bytes as usize, 0);
             }
             let mut portion = vec![0xee; 600 * BLOCK];
+            let mut rest = &log[..];
             for piece in pieces(&runs, 0, log.len() as u64) {
-                portion[piece.at as usize..][..piece.bytes as usize]
-                    .copy_from_slice(&log[piece.offset as usize..][..piece.bytes as usize]);
+                let (now, later) = rest.split_at(piece.bytes as usize);
+                portion[piece.at as usize..][..now.len()].copy_from_slice(now);
+                rest = later;
             }
-            let item = &shard.items(&runs)[0];
+            let blocks = log.len().div_ceil(BLOCK) as u64;
+            let told = shard.contents(blocks, Annex::default()).encode();
+            let contents = Contents::decode(&told, blocks).expect("as it was told");
+            assert!(Contents::decode(&told, blocks - 1).is_none(), "seed {seed}");
+            let item = &contents.laid(&runs)[0];
             assert_eq!(item.bytes, wanted.len() as u64, "seed {seed}");
             let found: Vec<u8> = item
                 .extents
@@ -331,18 +328,18 @@ mod tests {
 
     #[test]
     fn pieces_in_order_make_one_extent() {
-        let mut shard = Shard::new(10);
+        let mut shard = Log::new(10);
         for round in 0..1000 {
             let handed = shard.piece("a", round * 7, 7, &[]).unwrap();
             shard.lay(&handed, 0, 7, 100 + round * 7);
         }
-        assert_eq!(shard.items(&[blocks(0, 100)])[0].extents, [Extent { at: 100, bytes: 7000 }]);
+        assert_eq!(shard.contents(2, Annex::default()).items[0].extents, [Extent { at: 100, bytes: 7000 }]);
         assert!(shard.gaps().is_empty());
     }
 
     #[test]
     fn too_many_scattered_pieces_are_refused() {
-        let mut shard = Shard::new(10);
+        let mut shard = Log::new(10);
         let written = (0..20_u64).take_while(|round| match shard.piece("a", round * 100, 7, &[]) {
             Ok(handed) => {
                 shard.lay(&handed, 0, 7, round * 7);

@@ -1,0 +1,53 @@
+//! The hashes of a shard under way: rows, one hash for each block of the log, behind which a manifest goes in the end.
+
+use super::{Intent, lock, shard::segments_at_most};
+use crate::{
+    error::Result,
+    pool::{Record, ShardRecord},
+    space::Aligned,
+};
+use std::sync::Mutex;
+
+/// Where they are kept until they are written.
+#[derive(Debug)]
+pub(super) enum Hashes {
+    /// In this process: nothing is left to be done after t2.
+    Own(Mutex<Aligned>),
+    /// Beside the pool: another process can complete the shard.
+    Recorded(ShardRecord),
+}
+
+impl Hashes {
+    /// Room for those of `intent`; `None` where memory is short. `record`: where to keep them, and how long segments are.
+    pub(super) fn new(intent: &Intent, record: Option<(&mut Record, u64)>) -> Result<Option<Hashes>> {
+        let (size, bytes) = (&intent.size, intent.size.hash_bytes());
+        let Some((record, segment_bytes)) = record else {
+            return Ok(Aligned::zeroed(bytes).map(|rows| Hashes::Own(rows.into())));
+        };
+        let begun = record.begin(bytes, segments_at_most(size.bytes(), segment_bytes), intent.tag());
+        begun.map(|record| Some(Hashes::Recorded(record)))
+    }
+
+    /// Puts `bytes` at `at`, a multiple of 8.
+    pub(super) fn write(&self, at: u64, bytes: &[u8]) {
+        match self {
+            Hashes::Own(rows) => lock(rows)[at as usize..at as usize + bytes.len()].copy_from_slice(bytes),
+            Hashes::Recorded(record) => record.write_rows(at, bytes),
+        }
+    }
+
+    /// The first `bytes` bytes, which change no more.
+    pub(super) fn read<T>(&self, bytes: u64, read: impl FnOnce(&[u8]) -> T) -> T {
+        match self {
+            Hashes::Own(rows) => read(&lock(rows)[..bytes as usize]),
+            Hashes::Recorded(record) => read(record.rows_bytes(bytes)),
+        }
+    }
+
+    pub(super) fn record(&self) -> Option<&ShardRecord> {
+        match self {
+            Hashes::Own(_) => None,
+            Hashes::Recorded(record) => Some(record),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! When I/O threads leave the processor, and the memory's speed, to the programs that copy.
+
+use crate::pool::Chunk;
+use std::{
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+/// A program that hands over its next piece within this time is still copying.
+const BETWEEN_PIECES_NS: u64 = 2_000_000;
+/// How often what is held back for the next flush looks whether somebody waits for a chunk.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// How long after its own t2 a rank lets others copy before it hashes. One of them may be dead, or far behind.
+const YIELD_TO_COPIES: Duration = Duration::from_millis(250);
+
+/// How far the copy of one shard is.
+#[derive(Debug)]
+pub(super) struct Pace {
+    /// t1.
+    started: Instant,
+    /// The program's thread is copying.
+    copying: AtomicBool,
+    /// When that changed, since t1.
+    copied_at: AtomicU64,
+    /// When all of it was staged.
+    staged_at: OnceLock<Instant>,
+}
+
+impl Pace {
+    pub(super) fn new(started: Instant) -> Pace {
+        Pace { started, copying: AtomicBool::new(false), copied_at: AtomicU64::new(0), staged_at: OnceLock::new() }
+    }
+
+    pub(super) fn set_copying(&self, copying: bool) {
+        self.copied_at.store(self.started.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        self.copying.store(copying, Ordering::Release);
+    }
+
+    pub(super) fn note_staged(&self) {
+        let _ = self.staged_at.set(Instant::now());
+        self.set_copying(false);
+    }
+
+    /// Whether the program copies, or did an instant ago and has more to hand over.
+    fn is_copying(&self) -> bool {
+        let now = || self.started.elapsed().as_nanos() as u64;
+        let between_pieces =
+            || !self.is_staged() && now().saturating_sub(self.copied_at.load(Ordering::Relaxed)) < BETWEEN_PIECES_NS;
+        self.copying.load(Ordering::Acquire) || between_pieces()
+    }
+
+    fn is_staged(&self) -> bool {
+        self.staged_at.get().is_some()
+    }
+
+    /// Waits while ranks of this node copy, unless somebody waits for a chunk: what takes the processor, or the
+    /// memory's speed, would only take it from them. Nor does it wait once `is_late`, or for a shard that `has_failed`.
+    pub(super) fn let_others_copy(&self, chunk: &Chunk, has_failed: impl Fn() -> bool, is_late: impl Fn() -> bool) {
+        let is_fresh = || self.staged_at.get().is_some_and(|staged| staged.elapsed() < YIELD_TO_COPIES);
+        let others = || is_fresh() && chunk.pool().others_copy();
+        let own = || self.is_copying() && !has_failed();
+        chunk.pool().hold_while(|| (own() || others()) && !chunk.is_wanted() && !is_late());
+    }
+
+    /// Waits with a chunk that was filled at `filled_at`, since t1, for the next of the flushes that come every `period`,
+    /// unless somebody waits for a chunk, all is staged, or the shard `has_failed`.
+    pub(super) fn hold_back(
+        &self,
+        chunk: &Chunk,
+        filled_at: Duration,
+        period: Duration,
+        has_failed: impl Fn() -> bool,
+    ) {
+        // All that was filled since the last flush goes with the next one.
+        let (filled, period) = (filled_at.as_nanos(), period.as_nanos().max(1));
+        let due = Duration::from_nanos(u64::try_from((filled / period + 1) * period).unwrap_or(u64::MAX));
+        while !self.is_staged() && !has_failed() && !chunk.is_wanted() {
+            match due.checked_sub(self.started.elapsed()) {
+                Some(left) => thread::sleep(left.min(LOOK_EVERY)),
+                None => break,
+            }
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! One shard of one revision on its way from t1 to t3: what is staged of it, once, in the coordinates of its log. Each of
+//! its targets has the log lie where it has room.
+
+use super::{Target, hashes::Hashes, pacing::Pace};
+use crate::{
+    capture::{Contents, Marked, Size},
+    commit::RevisionKey,
+    error::{Error, Result},
+    pool::{Chunk, Record, SealedPlan, TARGETS_MAX},
+    space::format::{BLOCK, BLOCK_BYTES, HASH_BYTES, PhaseRecord, hash_blocks},
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    os::unix::ffi::OsStrExt,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+/// What is to be saved, fixed at t1.
+#[derive(Debug)]
+pub(crate) struct Intent {
+    pub(crate) key: RevisionKey,
+    pub(crate) shards: u32,
+    /// Which of them it is: the number of its portion in every space.
+    pub(crate) shard: u32,
+    pub(crate) size: Size,
+    pub(crate) outputs: Vec<Marked>,
+    /// t1.
+    pub(crate) started: Instant,
+}
+
+/// What staging took of the program's time.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(crate) struct Staged {
+    pub(crate) buffer_wait: Duration,
+    pub(crate) copy: Duration,
+    pub(crate) chunks: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shard {
+    pub(super) intent: Intent,
+    /// Nearest first.
+    targets: Vec<Target>,
+    pub(super) hashes: Hashes,
+    pub(super) pace: Pace,
+    segments: AtomicU32,
+    /// Once all of it is staged.
+    contents: OnceLock<Contents>,
+    /// Why it can be saved nowhere. A target can fail besides.
+    failure: OnceLock<Error>,
+    outputs_synced: OnceLock<Result<()>>,
+    /// What is alike for all targets.
+    phases: Mutex<PhaseRecord>,
+    /// A bit for each target that has come to its end.
+    ended: AtomicU32,
+}
+
+impl Intent {
+    /// By which chunks and record know what belongs to this shard. Of the revision's number, what a chunk's word has room
+    /// for; and of the shard's, as one process may have several of a revision under way.
+    pub(super) fn tag(&self) -> u32 {
+        self.key.number as u32 ^ self.shard << 16
+    }
+}
+
+impl Staged {
+    fn noted_in(self, phases: PhaseRecord) -> PhaseRecord {
+        PhaseRecord {
+            buffer_wait_ns: self.buffer_wait.as_nanos() as u64,
+            copy_ns: self.copy.as_nanos() as u64,
+            chunks: self.chunks,
+            ..phases
+        }
+    }
+}
+
+impl Shard {
+    /// For 1 to `TARGETS_MAX` targets, nearest first. `record`: from which another process can complete it, and how long
+    /// the segments are that it comes in. `phases`: what is known at t1.
+    pub(crate) fn new(
+        intent: Intent,
+        targets: Vec<Target>,
+        record: Option<(&mut Record, u64)>,
+        phases: PhaseRecord,
+    ) -> Result<Arc<Shard>> {
+        assert!((1..=TARGETS_MAX).contains(&targets.len()), "a shard for {} targets", targets.len());
+        let bytes = intent.size.hash_bytes();
+        let hashes = Hashes::new(&intent, record)?.ok_or_else(|| targets[0].portion().out_of_memory(bytes))?;
+        Ok(Arc::new(Shard {
+            pace: Pace::new(intent.started),
+            intent,
+            targets,
+            hashes,
+            segments: AtomicU32::new(0),
+            contents: OnceLock::new(),
+            failure: OnceLock::new(),
+            outputs_synced: OnceLock::new(),
+            phases: Mutex::new(phases),
+            ended: AtomicU32::new(0),
+        }))
+    }
+
+    pub(super) fn targets(&self) -> &[Target] {
+        &self.targets
+    }
+
+    pub(super) fn nearest(&self) -> &Target {
+        &self.targets[0]
+    }
+
+    pub(crate) fn key(&self) -> RevisionKey {
+        self.intent.key
+    }
+
+    pub(super) fn tag(&self) -> u32 {
+        self.intent.tag()
+    }
+
+    pub(crate) fn started(&self) -> Instant {
+        self.intent.started
+    }
+
+    pub(crate) fn size(&self) -> &Size {
+        &self.intent.size
+    }
+
+    pub(super) fn phases(&self) -> PhaseRecord {
+        *lock(&self.phases)
+    }
+
+    /// What was staged. An error before t2.
+    pub(super) fn contents(&self) -> Result<&Contents> {
+        self.contents.get().ok_or_else(|| Error::Internal { what: "published before t2".to_owned() })
+    }
+
+    /// Bytes of all items; 0 before t2.
+    pub(crate) fn item_bytes(&self) -> u64 {
+        self.contents.get().map_or(0, Contents::item_bytes)
+    }
+
+    /// Why it can be saved nowhere, if it cannot: the first failure, or that of the nearest target where all have failed.
+    pub(crate) fn failure(&self) -> Option<&Error> {
+        let of_all = || self.targets.iter().map(|target| target.failure.get()).collect::<Option<Vec<_>>>();
+        self.failure.get().or_else(|| of_all().map(|failures| failures[0]))
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failure.get().is_some() || self.targets.iter().all(|target| target.failure.get().is_some())
+    }
+
+    pub(crate) fn fail(&self, error: Error) {
+        // The first failure is the cause of the others.
+        let _ = self.failure.set(error);
+    }
+
+    /// Why it cannot be saved in target number `target`, if it cannot.
+    pub(super) fn failure_of(&self, target: usize) -> Option<&Error> {
+        self.targets[target].failure.get().or_else(|| self.failure.get())
+    }
+
+    pub(super) fn fail_target(&self, target: usize, error: Error) {
+        let _ = self.targets[target].failure.set(error);
+    }
+
+    pub(crate) fn set_copying(&self, copying: bool) {
+        self.pace.set_copying(copying);
+    }
+
+    /// Notes what was staged and what that took, t2 excepted; before the stager says that it has ended.
+    pub(crate) fn note_staged(&self, staged: Staged, contents: Contents) {
+        {
+            let mut phases = lock(&self.phases);
+            *phases = staged.noted_in(*phases);
+        }
+        let _ = self.contents.set(contents);
+        self.pace.note_staged();
+    }
+
+    /// Notes t2, and what of it came after the last byte was staged (phase 3).
+    pub(crate) fn note_resumed(&self, resume: Duration) {
+        self.resumed(resume, &mut lock(&self.phases));
+    }
+
+    fn resumed(&self, resume: Duration, phases: &mut PhaseRecord) {
+        phases.resume_ns = resume.as_nanos() as u64;
+        phases.perceived_ns = self.started().elapsed().as_nanos() as u64;
+    }
+
+    /// Whether `bytes` more bytes of the log, from `end` on, have room.
+    pub(crate) fn has_room(&self, end: u64, bytes: u64) -> Result<()> {
+        let size = self.size();
+        if end.checked_add(bytes).is_some_and(|end| end <= size.bytes()) {
+            return Ok(());
+        }
+        Err(Error::argument(
+            "begin",
+            format!(
+                "it announced {} bytes in pieces, and there are more; announce as many as are going to be written",
+                size.announced
+            ),
+        ))
+    }
+
+    /// Says that `chunk` is about to hold `bytes` bytes of the log from `offset` on; gives the number of
+    /// this segment.
+    pub(super) fn place(&self, chunk: &Chunk, offset: u64, bytes: u64) -> u32 {
+        let segment = self.segments.fetch_add(1, Ordering::Relaxed);
+        if let Some(record) = self.hashes.record() {
+            record.place(segment, offset, bytes, chunk.index());
+        }
+        segment
+    }
+
+    /// Says that target number `target` has a segment, before its chunk goes on to something else.
+    pub(super) fn segment_written(&self, segment: u32, target: usize) {
+        self.hashes.record().inspect(|record| record.written(segment, target));
+    }
+
+    pub(super) fn segment_hashed(&self, segment: u32) {
+        self.hashes.record().inspect(|record| record.hashed(segment));
+    }
+
+    /// Hashes and writes whole blocks of the log, from `offset` on.
+    pub(crate) fn carry(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.hash(offset, bytes);
+        self.write(offset, bytes)
+    }
+
+    /// Puts the hashes of whole blocks of the log, from `offset` on, into their row.
+    pub(crate) fn hash(&self, offset: u64, bytes: &[u8]) {
+        let mut hashes = vec![0; bytes.len() / BLOCK * HASH_BYTES];
+        hash_blocks(bytes, &mut hashes);
+        self.hashes.write(offset / BLOCK_BYTES * HASH_BYTES as u64, &hashes);
+    }
+
+    /// Writes `bytes` of the log, from `offset` on, to all targets. An error: none is left to write to.
+    pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        for (index, target) in self.targets.iter().enumerate().filter(|(_, target)| target.failure.get().is_none()) {
+            target.write(offset, bytes).unwrap_or_else(|error| self.fail_target(index, error));
+        }
+        self.failure().map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    /// The revision tells how long they are: so much must be there when it is.
+    pub(crate) fn sync_outputs(&self) -> Result<()> {
+        self.outputs_synced.get_or_init(|| self.intent.outputs.iter().try_for_each(Marked::sync)).clone()
+    }
+
+    /// t2: from here on another process can complete the shard if this one dies. Without it, for want of
+    /// memory beside the pool, the shard is lost with the process, and is saved otherwise.
+    pub(crate) fn seal(&self, contents: &Contents, staged: Staged) {
+        let Some(record) = self.hashes.record() else { return };
+        let Intent { key, shards, shard, outputs, started, .. } = &self.intent;
+        let sealed = SealedPlan {
+            key: *key,
+            shards: *shards,
+            shard: *shard,
+            contents: contents.encode(),
+            outputs: outputs.iter().map(|output| output.path().as_os_str().as_bytes().to_vec()).collect(),
+            phases: PhaseRecord { perceived_ns: started.elapsed().as_nanos() as u64, ..staged.noted_in(self.phases()) },
+            targets: self.targets.iter().map(Target::sealed).collect(),
+        };
+        // What has failed already is nobody's to complete.
+        let failed = |target: &usize| self.failure_of(*target).is_some();
+        (0..self.targets.len()).filter(failed).for_each(|target| record.target_ended(target));
+        let _ = record.seal(&sealed);
+    }
+
+    /// Publishes the shard in target number `target`, if all of it was written there.
+    pub(super) fn commit(&self, target: usize) {
+        let outcome = match self.failure_of(target) {
+            Some(error) => Err(error.clone()),
+            None => self.targets[target].publish(self),
+        };
+        self.end(target, outcome);
+    }
+
+    /// Publishes on the calling thread, which goes on only then; what it took counts as phase 3.
+    pub(crate) fn commit_now(&self, staged_at: Instant) {
+        (0..self.targets.len()).for_each(|target| self.commit(target));
+        let resume = staged_at.elapsed();
+        self.targets.iter().for_each(|target| target.note_after(self.key(), |phases| self.resumed(resume, phases)));
+    }
+
+    /// Ends the shard in target number `target` without publishing it.
+    pub(super) fn abandon(&self, target: usize, error: Error) {
+        self.fail_target(target, error.clone());
+        self.end(target, Err(error));
+    }
+
+    fn end(&self, target: usize, outcome: Result<PhaseRecord>) {
+        if let Some(record) = self.hashes.record() {
+            record.target_ended(target);
+            let ended = self.ended.fetch_or(1 << target, Ordering::AcqRel) | 1 << target;
+            if ended.count_ones() as usize == self.targets.len() {
+                record.clear();
+            }
+        }
+        let number = self.key().number;
+        let not_saved = |error: Error| match error {
+            // The space is out of use, not only this revision.
+            Error::SyncFailed { .. } | Error::Fenced { .. } => error,
+            _ => Error::NotSaved { revision: number, kind: error.kind(), cause: error.to_string() },
+        };
+        self.targets[target].end(outcome.map_err(not_saved));
+    }
+
+    /// Waits for t3 in all targets, or for their failures: tells the first failure, or what the nearest took.
+    pub(crate) fn wait(&self) -> Result<PhaseRecord> {
+        let ended: Vec<_> = self.targets.iter().map(Target::wait).collect();
+        ended.into_iter().collect::<Result<Vec<_>>>().map(|phases| phases[0])
+    }
+
+    /// What became of it, without waiting: `None` as long as a target has not ended.
+    pub(crate) fn poll(&self) -> Option<Result<()>> {
+        let ended: Option<Vec<_>> = self.targets.iter().map(Target::poll).collect();
+        ended.map(|ended| ended.into_iter().collect())
+    }
+
+    /// Ends a shard that rank `by` has carried, as that rank tells: what it took, but for what is known here.
+    pub(crate) fn end_as_told(&self, told: Result<PhaseRecord>) {
+        if let Some(error) = self.failure() {
+            return self.end(0, Err(error.clone()));
+        }
+        let outcome = told.map(|told| {
+            let PhaseRecord { perceived_ns, resume_ns, .. } = self.phases();
+            let phases = PhaseRecord { perceived_ns, resume_ns, ..told };
+            lock(&self.nearest().ledger).note(self.key(), phases);
+            phases
+        });
+        // It is named already.
+        self.nearest().end(outcome);
+    }
+
+    pub(crate) fn out_of_memory(&self, bytes: u64) -> Error {
+        self.nearest().portion().out_of_memory(bytes)
+    }
+}
+
+/// Segments that a log of `bytes` bytes in chunks of `chunk_bytes` has at most: two chunks may leave
+/// before they are full, when the last piece is there and when the last gap is filled, and one more of each.
+pub(crate) fn segments_at_most(bytes: u64, chunk_bytes: u64) -> u32 {
+    u32::try_from(bytes / chunk_bytes + 4).unwrap_or(u32::MAX)
+}
+
+/// A panic elsewhere leaves the data behind a lock as it was: it is only counters and buffers.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

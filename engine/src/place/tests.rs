@@ -1,0 +1,296 @@
+//! One staged shard that goes to two spaces, each on a device in memory that fails as real ones do.
+
+use super::*;
+use crate::{
+    capture::{Contents, Size},
+    commit::{Ledger, Need, RevisionKey},
+    config::PoolHeld,
+    device::{Access, Allocate, Stripes},
+    error::Error,
+    pool::{Pool, Record, Sealed, Shape},
+    salvage::{Outcome, complete},
+    space::{
+        Arrangement, Making, create_layout,
+        format::{
+            Annex, BLOCK_BYTES, ElementType, Extent, HASH_BYTES, Item, ItemKind, Lineage, PhaseRecord, hash_blocks,
+        },
+        layouts,
+    },
+    support::faulty::{Failure, Faulty, Gate, Medium, View},
+};
+use std::{
+    sync::{Arc, Mutex},
+    thread,
+    time::Instant,
+};
+use tempfile::TempDir;
+
+const CHUNK: u64 = 4 * BLOCK_BYTES;
+const CHUNKS: u64 = 3;
+const LINEAGE: Lineage = Lineage { number: 1, id: [7; 16] };
+
+/// A space of one rank.
+struct Space {
+    medium: Medium,
+    view: Arc<View>,
+    device: Faulty,
+    ledger: Arc<Mutex<Ledger>>,
+}
+
+impl Space {
+    fn new(layout_id: [u8; 16], gate: &Arc<Gate>) -> Space {
+        let medium = Medium::new(true);
+        let view = medium.gated_view(gate);
+        let device = Faulty(view.clone());
+        let arrangement = Arrangement { layout_id, layout_number: 1, stripe_bytes: 0, blocks: vec![150] };
+        let making = Making { allocate: Allocate::default(), stripes: Stripes::default(), progress: &|_| () };
+        let first = |rank| Ledger::first_slot(layout_id, rank, LINEAGE);
+        let layout = create_layout(&device, arrangement.header(&[0], true), &making, first).unwrap();
+        let ledger = Ledger::fresh(layout.portions().next().unwrap(), first(0));
+        Space { medium, view, device, ledger: Arc::new(Mutex::new(ledger)) }
+    }
+
+    /// Room for revision `number` beside the one before.
+    fn target(&self, number: u64, size: &Size) -> Target {
+        let retained = vec![key(number - 1)];
+        let allocation = lock(&self.ledger).allocate(Need::of(size, RUNS), &retained).unwrap();
+        Target::new(&self.device, self.ledger.clone(), allocation, retained)
+    }
+}
+
+/// What is saved in each space, as whoever comes next finds it: each revision that is there has its bytes.
+fn found_in(medium: &Medium) -> Vec<u64> {
+    let device = Faulty(medium.view());
+    let portion = layouts(&device, Access::Read).unwrap()[0].portions().next().unwrap();
+    let opened = Ledger::open(portion.clone()).unwrap();
+    assert_eq!(opened.damage, [""; 0]);
+    let check = |kept: &Arc<crate::commit::Kept>| {
+        let number = kept.entry.number;
+        let (manifest, log) = (portion.read_manifest(&kept.entry).unwrap(), log_of(number));
+        let read = |at, bytes| {
+            let mut found = vec![0; bytes as usize];
+            portion.read_into(at, &mut found).unwrap();
+            found
+        };
+        let bytes: Vec<u8> =
+            manifest.items[0].extents.iter().flat_map(|extent| read(extent.at, extent.bytes)).collect();
+        assert!(bytes == log, "revision {number}");
+        let rows = manifest.runs.iter().flat_map(|run| {
+            let bytes = run.blocks * HASH_BYTES as u64;
+            portion.read_checked(run.hashes_at, bytes, &run.hashes_hash, "rows").unwrap().to_vec()
+        });
+        let mut hashes = vec![0; log.len() / BLOCK_BYTES as usize * HASH_BYTES];
+        hash_blocks(&log, &mut hashes);
+        assert!(rows.collect::<Vec<_>>() == hashes, "hashes of revision {number}");
+        number
+    };
+    opened.ledger.kept().iter().map(check).collect()
+}
+
+fn key(number: u64) -> RevisionKey {
+    RevisionKey::new(LINEAGE, number)
+}
+
+/// Of as many bytes as the pool has.
+fn log_of(number: u64) -> Vec<u8> {
+    (0..CHUNKS * CHUNK).map(|at| (at / 8 * 31 + number * 77) as u8).collect()
+}
+
+/// A pool that each shard fills, and the record of one rank.
+struct Node {
+    directory: TempDir,
+    pool: Pool,
+    record: Record,
+    threads: IoThreads,
+}
+
+impl Node {
+    fn new() -> Node {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let shape = Shape {
+            bytes: CHUNKS * CHUNK,
+            grows: false,
+            chunk_bytes: CHUNK,
+            chunk_bytes_max: CHUNK,
+            members: 1,
+            held: PoolHeld::Always,
+            writes_max: 1,
+        };
+        let pool = Pool::create(directory.path(), &shape).unwrap();
+        pool.prepare().unwrap();
+        let record = Record::create(&pool, 0).unwrap();
+        // A target that hangs holds up one for each chunk.
+        let threads = IoThreads::start(CHUNKS as usize + 1, None).unwrap();
+        Node { directory, pool, record, threads }
+    }
+
+    /// Saves revision `number`, all of it staged and sealed before the first byte is written.
+    fn save(&mut self, number: u64, spaces: &[&Space]) -> Arc<Shard> {
+        let log = log_of(number);
+        let blocks = log.len() as u64 / BLOCK_BYTES;
+        let item = Item {
+            name: "x".to_owned(),
+            kind: ItemKind::Region,
+            element: ElementType::Bytes,
+            bytes: log.len() as u64,
+            shape: Vec::new(),
+            place: None,
+            extents: vec![Extent { at: 0, bytes: log.len() as u64 }],
+        };
+        let size = Size::of_items(vec![item.clone()], Annex::default());
+        let targets = spaces.iter().map(|space| space.target(number, &size)).collect();
+        let intent =
+            Intent { key: key(number), shards: 1, shard: 0, size, outputs: Vec::new(), started: Instant::now() };
+        let record = Some((&mut self.record, CHUNK));
+        let shard = Shard::new(intent, targets, record, PhaseRecord::default()).unwrap();
+        let load = |(index, bytes): (usize, &[u8])| {
+            let mut chunk = self.pool.take_now().expect("a chunk is free").unwrap();
+            chunk.bytes_mut().copy_from_slice(bytes);
+            Load::new(chunk, shard.clone(), index as u64 * CHUNK, CHUNK).unwrap()
+        };
+        let loads: Vec<Load> = log.chunks(CHUNK as usize).enumerate().map(load).collect();
+        let contents = Contents { items: vec![item], blocks, annex: Annex::default() };
+        shard.seal(&contents, Staged::default());
+        shard.note_staged(Staged::default(), contents);
+        loads.into_iter().for_each(|load| self.threads.carry(load));
+        self.threads.all_staged(&shard);
+        shard
+    }
+
+    fn sealed(&self) -> Option<Sealed> {
+        Sealed::open(self.directory.path(), self.pool.id(), 0).unwrap()
+    }
+
+    /// Whether nothing is under way: all chunks are free, and nobody could complete anything.
+    fn is_idle(&self) -> bool {
+        let chunks: Vec<_> = std::iter::from_fn(|| self.pool.take_now()).collect();
+        chunks.len() as u64 == CHUNKS && self.sealed().is_none()
+    }
+}
+
+/// Two spaces, of which the second has saved something alone, so that the same log lies elsewhere there. Both have
+/// revision 1.
+fn two_spaces(node: &mut Node, gate: &Arc<Gate>) -> [Space; 2] {
+    let spaces = [[1; 16], [2; 16]].map(|id| Space::new(id, gate));
+    node.save(9, &[&spaces[1]]).wait().unwrap();
+    node.save(1, &[&spaces[0], &spaces[1]]).wait().unwrap();
+    spaces
+}
+
+#[test]
+fn one_staged_copy_goes_to_two_spaces() {
+    let (mut node, gate) = (Node::new(), Arc::new(Gate::new()));
+    let spaces = two_spaces(&mut node, &gate);
+    let shard = node.save(2, &[&spaces[0], &spaces[1]]);
+    let phases = shard.wait().unwrap();
+    assert!(phases.written_bytes > CHUNKS * CHUNK && matches!(shard.poll(), Some(Ok(()))));
+    let data = [0, 1].map(|index: usize| shard.targets()[index].allocation.data.clone());
+    assert_ne!(data[0], data[1], "each has its own blocks");
+    assert!(node.is_idle());
+    assert_eq!(spaces.each_ref().map(|space| found_in(&space.medium)), [[1, 2], [1, 2]]);
+}
+
+#[test]
+fn a_chunk_is_free_once_the_last_target_has_it() {
+    let (mut node, gate) = (Node::new(), Arc::new(Gate::new()));
+    let near = Space::new([1; 16], &Arc::new(Gate::new()));
+    let far = Space::new([2; 16], &gate);
+    far.view.closes_gate_in(1);
+    let shard = node.save(2, &[&near, &far]);
+    shard.targets()[0].wait().unwrap();
+    assert_eq!(found_in(&near.medium), [2]);
+    assert!(node.pool.take_now().is_none() && shard.poll().is_none());
+    // As a salvager would see it: nothing is left to be done for the nearest.
+    let sealed = node.sealed().unwrap();
+    let owed: Vec<_> = sealed.owed().map(|owed| (owed.target.layout_id, owed.left().count() as u64)).collect();
+    assert_eq!(owed, [([2; 16], CHUNKS)]);
+    gate.open();
+    shard.wait().unwrap();
+    assert_eq!(found_in(&far.medium), [2]);
+    assert!(node.is_idle());
+}
+
+/// Whatever operation of one space fails, the other gets the revision, and the one that failed keeps the one before.
+#[test]
+fn a_failed_target_does_not_stop_the_other() {
+    for failure in [Failure::Io, Failure::Full, Failure::Forgets] {
+        for fails in [0, 1] {
+            for nth in 1.. {
+                let (mut node, gate) = (Node::new(), Arc::new(Gate::new()));
+                let spaces = two_spaces(&mut node, &gate);
+                spaces[fails].view.fails_in(nth, failure);
+                let shard = node.save(2, &[&spaces[0], &spaces[1]]);
+                let outcome = shard.wait();
+                let case = format!("{failure:?} of operation {nth} of space {fails}: {outcome:?}");
+                assert!(node.is_idle(), "{case}");
+                let other = 1 - fails;
+                assert!(shard.targets()[other].wait().is_ok(), "{case}");
+                assert_eq!(found_in(&spaces[other].medium), [1, 2], "{case}");
+                if !spaces[fails].view.has_failed() {
+                    outcome.unwrap();
+                    assert!(nth > 5, "{case}");
+                    break;
+                }
+                let error = outcome.unwrap_err();
+                assert!(matches!(error, Error::NotSaved { revision: 2, .. } | Error::SyncFailed { .. }), "{case}");
+                let left = found_in(&spaces[fails].medium);
+                assert!(left.contains(&1), "{case}: {left:?}");
+                assert!(!shard.has_failed(), "{case}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_shard_fails_when_all_of_its_targets_have() {
+    let (mut node, gate) = (Node::new(), Arc::new(Gate::new()));
+    let spaces = two_spaces(&mut node, &gate);
+    spaces.iter().for_each(|space| space.view.kill());
+    let shard = node.save(2, &[&spaces[0], &spaces[1]]);
+    assert!(matches!(shard.wait(), Err(Error::NotSaved { revision: 2, .. } | Error::SyncFailed { .. })));
+    assert!(shard.has_failed() && shard.failure().is_some() && node.is_idle());
+}
+
+/// Killed at any operation of either space after t2, the shard is completed in both.
+#[test]
+fn a_salvage_completes_each_target() {
+    for dies in [0, 1] {
+        for nth in 1.. {
+            let (mut node, gate) = (Node::new(), Arc::new(Gate::new()));
+            let spaces = two_spaces(&mut node, &gate);
+            spaces[dies].view.closes_gate_in(nth);
+            let shard = node.save(2, &[&spaces[0], &spaces[1]]);
+            let was_killed = thread::scope(|scope| {
+                scope.spawn(|| {
+                    let _ = shard.wait();
+                    gate.job_ended();
+                });
+                gate.wait_for_closing();
+                let was_killed = gate.was_closed();
+                // Before the media: what the record calls done is in them.
+                let sealed = if was_killed { node.sealed() } else { None };
+                let media = spaces.each_ref().map(|space| space.medium.end_processes());
+                if let Some(sealed) = sealed {
+                    salvage(&node, &sealed, &media, &format!("killed at operation {nth} of space {dies}"));
+                }
+                gate.open();
+                was_killed
+            });
+            if !was_killed {
+                assert!(nth > 5);
+                break;
+            }
+        }
+    }
+}
+
+fn salvage(node: &Node, sealed: &Sealed, media: &[Medium; 2], case: &str) {
+    for owed in sealed.owed() {
+        let outcomes = media.each_ref().map(|medium| complete(&Faulty(medium.view()), owed, node.pool.contents()));
+        let outcomes = outcomes.map(|outcome| outcome.unwrap_or_else(|error| panic!("{case}: {error}")));
+        let own = usize::from(owed.target.layout_id == [2; 16]);
+        assert!(matches!(outcomes[own], Outcome::Completed | Outcome::WasComplete), "{case}: {outcomes:?}");
+        assert_eq!(outcomes[1 - own], Outcome::Elsewhere, "{case}");
+    }
+    assert_eq!(media.each_ref().map(found_in), [[1, 2], [1, 2]], "{case}");
+}
