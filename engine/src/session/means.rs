@@ -27,17 +27,16 @@ pub(super) struct Means {
 }
 
 impl Means {
-    /// The pool, if this rank puts anything into it.
-    fn own_pool(&mut self) -> Option<&mut PoolInMaking> {
-        self.pool.as_mut().filter(|_| self.shards > 0)
+    /// The pool, if this rank puts anything into it, and how many shards.
+    fn own_pool(&mut self) -> Option<(&mut PoolInMaking, u64)> {
+        self.pool.as_mut().filter(|_| self.shards > 0).map(|pool| (pool, self.shards))
     }
 
     /// From here on the pool's memory is made for what is protected.
     pub(super) fn begin_pool(&mut self, regions: &Regions) {
         let bytes = regions.all().iter().fold(0, |sum: u64, region| sum + self.pooled_bytes_of(region));
-        let shards = self.shards;
         self.pool_is_foreseen = true;
-        if let Some(pool) = self.own_pool() {
+        if let Some((pool, shards)) = self.own_pool() {
             pool.pool().want(bytes.saturating_mul(shards), 0);
             pool.begin();
         }
@@ -45,9 +44,8 @@ impl Means {
 
     /// A region is protected of which the pool will hold `bytes`.
     pub(super) fn foresee(&mut self, bytes: u64) {
-        let shards = self.shards;
         if self.pool_is_foreseen
-            && let Some(pool) = self.own_pool()
+            && let Some((pool, shards)) = self.own_pool()
         {
             pool.foresee(bytes.saturating_mul(shards));
         }
@@ -55,8 +53,7 @@ impl Means {
 
     /// A region is protected no longer of which the pool would have held `bytes`.
     pub(super) fn foresee_less(&mut self, bytes: u64) {
-        let shards = self.shards;
-        if let Some(pool) = self.own_pool() {
+        if let Some((pool, shards)) = self.own_pool() {
             pool.pool().want_less(bytes.saturating_mul(shards));
         }
     }
@@ -65,7 +62,7 @@ impl Means {
     pub(super) fn tend_pool(&mut self, regions: &Regions) {
         if !self.pool_is_foreseen {
             self.begin_pool(regions);
-        } else if let Some(pool) = self.own_pool() {
+        } else if let Some((pool, _)) = self.own_pool() {
             pool.adapt();
         }
     }
@@ -75,11 +72,10 @@ impl Means {
     pub(super) fn find_pool(&mut self, size: &Size, regions: &Regions) -> Result<()> {
         let straight = regions.all().iter().map(|region| region.description.bytes - self.pooled_bytes_of(region));
         let bytes = size.bytes().saturating_sub(straight.sum()).max(BLOCK_BYTES);
-        let shards = self.shards;
-        // Streams and what they skip end in chunks of their own.
-        let ends = if size.announced > 0 { shards as u32 } else { 0 };
         match self.own_pool() {
-            Some(pool) => {
+            Some((pool, shards)) => {
+                // Streams and what they skip end in chunks of their own.
+                let ends = if size.announced > 0 { shards as u32 } else { 0 };
                 pool.pool().want(bytes.saturating_mul(shards), ends);
                 pool.get().map(drop)
             }
@@ -89,13 +85,13 @@ impl Means {
 
     /// What the ranks compare by a maximum at t1 (`Pool::chunk_facts`).
     pub(super) fn chunk_facts(&mut self) -> [u64; 2] {
-        self.own_pool().map_or([0, 0], |pool| pool.pool().chunk_facts())
+        self.own_pool().map_or([0, 0], |(pool, _)| pool.pool().chunk_facts())
     }
 
     /// After t1, when all ranks have said what they save: the pool for it. Local.
     pub(super) fn fit_pool(&mut self, facts: [u64; 2]) -> Result<()> {
         match self.own_pool() {
-            Some(pool) => {
+            Some((pool, _)) => {
                 pool.pool().set_chunk(facts);
                 pool.pool().fit()
             }

@@ -11,7 +11,7 @@ use crate::{
     group::{Group, hear, tell},
     place::{Load, Order, Shard, segments_at_most},
     pool::{Pool, Record},
-    session::{epoch::Epoch, inner::Inner, settle::Attempt},
+    session::{epoch::Epoch, level::Levels, means::Means, settle::Attempt},
     space::{Aligned, Portion, format::BLOCK_BYTES, open_layout},
     stage::{Hands, Publisher, Way, conclude},
 };
@@ -65,37 +65,13 @@ impl Duty {
         }
         Ok(())
     }
-}
-
-impl Inner {
-    /// Takes what the members hand over, if this is an aggregator. An error is one of the group: what fails of a
-    /// member's shard is told to the member. Collective.
-    pub(super) fn serve(&mut self) -> Result<()> {
-        let Inner { means, epoch: Epoch { group, aggregators, .. }, levels, .. } = self;
-        let Part::Aggregator(duty) = &mut aggregators.part else { return Ok(()) };
-        let level = levels.nearest();
-        let started = match &level.saving {
-            Some(Attempt::Running(saving)) => saving.started(),
-            _ => Instant::now(),
-        };
-        let (group, device, publisher) = (group.between_two(), &*level.device, means.policy.publisher);
-        means.with_hands(levels, Way::Space, |hands| {
-            let desk = Desk { group, device, hands, publisher, started };
-            for member in &mut duty.members {
-                let saving = desk.serve(member, &mut duty.piece)?;
-                duty.served.push(Served { rank: member.rank, saving });
-            }
-            Ok(())
-        })
-    }
 
     /// Tells its members what became of what it has under way for them; `waits`: once it has come to its end. Collective.
-    pub(super) fn tell_news(&mut self, waits: bool) -> Result<()> {
-        let Part::Aggregator(duty) = &mut self.epoch.aggregators.part else { return Ok(()) };
-        for Served { rank, saving } in std::mem::take(&mut duty.served) {
+    pub(super) fn tell_news(&mut self, group: &dyn Group, waits: bool) -> Result<()> {
+        for Served { rank, saving } in std::mem::take(&mut self.served) {
             let news = match saving {
                 Ok(saving) if !waits && saving.poll().is_none() => {
-                    duty.served.push(Served { rank, saving: Ok(saving) });
+                    self.served.push(Served { rank, saving: Ok(saving) });
                     News::UnderWay
                 }
                 Ok(saving) => {
@@ -104,9 +80,31 @@ impl Inner {
                 }
                 Err(answer) => News::Ended(answer),
             };
-            tell(self.epoch.group.between_two(), rank, &news)?;
+            tell(group, rank, &news)?;
         }
         Ok(())
+    }
+}
+
+impl Epoch {
+    /// Takes what the members hand over, if this is an aggregator. An error is one of the group: what fails of a
+    /// member's shard is told to the member. Collective.
+    pub(super) fn serve(&mut self, means: &Means, levels: &Levels) -> Result<()> {
+        let Part::Aggregator(duty) = &mut self.aggregators.part else { return Ok(()) };
+        let level = levels.nearest();
+        let started = match &level.saving {
+            Some(Attempt::Running(saving)) => saving.started(),
+            _ => Instant::now(),
+        };
+        let (group, device, publisher) = (self.group.between_two(), &*level.device, means.policy.publisher);
+        means.with_hands(levels, Way::Space, |hands| {
+            let desk = Desk { group, device, hands, publisher, started };
+            for member in &mut duty.members {
+                let saving = desk.serve(member, &mut duty.piece)?;
+                duty.served.push(Served { rank: member.rank, saving });
+            }
+            Ok(())
+        })
     }
 }
 

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    group::{hear, tell},
+    group::{Group, hear, tell},
     place::lock,
     session::{inner::Inner, level::Level, settle::Attempt},
     stage::{Staging, Way},
@@ -67,22 +67,23 @@ impl Inner {
         saving.note_resumed(staged_at.elapsed());
         Ok(())
     }
+}
 
+impl Level {
     /// What `aggregator` knows of what was handed over; whether it has come to its end. Collective.
-    pub(super) fn hear_news(&mut self, aggregator: usize) -> bool {
-        let level = self.levels.nearest();
-        let outcome = match hear(self.epoch.group.between_two(), aggregator) {
+    pub(super) fn hear_news(&self, group: &dyn Group, aggregator: usize) -> bool {
+        let outcome = match hear(group, aggregator) {
             Ok(News::UnderWay) => return false,
             Ok(News::Ended(answer)) => {
                 let Answer { outcome, ledger } = *answer;
-                if let (Some(ledger), Some(current)) = (ledger, &level.current) {
+                if let (Some(ledger), Some(current)) = (ledger, &self.current) {
                     lock(&current.ledger).take_back(aggregator, ledger);
                 }
                 outcome.map_err(|failed| failed.on(aggregator))
             }
             Err(error) => Err(error),
         };
-        if let Some(Attempt::Running(saving)) = &level.saving {
+        if let Some(Attempt::Running(saving)) = &self.saving {
             saving.end_as_told(outcome);
         }
         true

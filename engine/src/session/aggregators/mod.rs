@@ -8,7 +8,7 @@ mod aggregator;
 mod member;
 mod words;
 
-use super::{domain::Domain, inner::Inner, level::Level};
+use super::{domain::Domain, epoch::Epoch, inner::Inner, level::Level};
 use crate::{
     config::Config,
     device::Device,
@@ -116,33 +116,32 @@ impl Inner {
             }
             _ => self.stage_here(staging, ready),
         };
-        let served = self.serve();
+        let served = self.epoch.serve(&self.means, &self.levels);
         told.and(served)
     }
 
     /// Waits for this rank's part of the last revision, and for those that it has under way for others; all ranks
     /// learn what became of theirs. Collective.
     pub(super) fn settle_together(&mut self) -> Result<()> {
-        self.exchange_news(true)?;
+        self.epoch.exchange_news(self.levels.nearest(), true)?;
         match &self.epoch.aggregators.part {
             // Its aggregator is in a call that waits for nothing, as the all-reduce is going to tell.
             Part::Member { waits: true, .. } => Ok(()),
             _ => self.levels.iter_mut().map(Level::settle).fold(Ok(()), Result::and),
         }
     }
+}
 
+impl Epoch {
     /// Who was served learns what became of it; `waits_for_all`: once it has come to its end. Collective.
-    pub(super) fn exchange_news(&mut self, waits_for_all: bool) -> Result<()> {
-        match self.epoch.aggregators.part {
-            Part::Member { aggregator, waits: true } => {
-                let has_ended = self.hear_news(aggregator);
-                if let Part::Member { waits, .. } = &mut self.epoch.aggregators.part {
-                    *waits = !has_ended;
-                }
+    pub(super) fn exchange_news(&mut self, level: &Level, waits_for_all: bool) -> Result<()> {
+        match &mut self.aggregators.part {
+            Part::Member { aggregator, waits } if *waits => {
+                *waits = !level.hear_news(self.group.between_two(), *aggregator);
                 Ok(())
             }
             Part::Member { .. } | Part::Alone => Ok(()),
-            Part::Aggregator(_) => self.tell_news(waits_for_all),
+            Part::Aggregator(duty) => duty.tell_news(self.group.between_two(), waits_for_all),
         }
     }
 }
