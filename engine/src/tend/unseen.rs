@@ -38,7 +38,7 @@ impl Unseen<'_> {
         let Some(lineage) = left().map(|portion| portion.lineage).max() else { return Ok(()) };
         let of_job = || left().filter(|portion| portion.lineage == lineage);
         // Layouts come oldest first. A job that made one has put its lineage into the one before, too.
-        let layout = of_job().last().map(|portion| portion.layout);
+        let layout = of_job().next_back().map(|portion| portion.layout);
         let waits = |portion: &&PortionSurvey| {
             Some(portion.layout) == layout && !gone_over.0.contains(&(lineage, portion.rank))
         };

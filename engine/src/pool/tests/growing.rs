@@ -32,11 +32,11 @@ fn free(pool: &Pool, room: Room) {
     *pool.shared.sizes.room.lock().unwrap() = Some(room);
 }
 
-/// Memory of the chunks.
+/// Memory of the chunks, whole ones: the tables of a pool that was larger may have some pages more.
 fn memory(pool: &Pool) -> u64 {
     let constants = &pool.shared.constants;
     let tables = constants.memory_bytes(pool.bytes()) - pool.bytes();
-    (pool.shared.file().metadata().unwrap().blocks() * 512).saturating_sub(tables)
+    (pool.shared.file().metadata().unwrap().blocks() * 512).saturating_sub(tables) / CHUNK * CHUNK
 }
 
 #[test]
