@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    space::format::BLOCK_BYTES,
+    space::{bytes_with, format::BLOCK_BYTES},
 };
 use std::sync::Arc;
 
@@ -145,7 +145,7 @@ impl Ledger {
             kept: kept.len(),
             held: held.len(),
             revisions: keep + 1,
-            room: room.saturating_mul(BLOCK_BYTES),
+            room: bytes_with(room),
         }
     }
 }

@@ -85,6 +85,11 @@ pub(crate) fn blocks_in(bytes: u64) -> u64 {
     round_up(bytes, PORTION_ALIGNMENT).saturating_sub(data_from(SLOT_STRIDE)) / BLOCK_BYTES
 }
 
+/// The bytes of the smallest portion with so many blocks, counted alike.
+pub(crate) fn bytes_with(blocks: u64) -> u64 {
+    round_up(data_from(SLOT_STRIDE).saturating_add(blocks.saturating_mul(BLOCK_BYTES)), PORTION_ALIGNMENT)
+}
+
 /// The parts of a file that are ever written, ascending. Slots that lie on stripes of their own have empty room
 /// behind them.
 pub(crate) fn stretches(header: &Header) -> Vec<Range<u64>> {
@@ -136,6 +141,14 @@ mod tests {
             let table = header.build();
             let (block, table) = table.split_first_chunk().unwrap();
             assert_eq!(Header::parse(block, table).unwrap(), header);
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_asked_for_so_many_blocks_give_them_and_64_kib_less_do_not() {
+        for blocks in [1, 15, 16, 17, 989, 1 << 40] {
+            let bytes = bytes_with(blocks);
+            assert!(blocks_in(bytes) >= blocks && blocks_in(bytes - PORTION_ALIGNMENT) < blocks, "{blocks}");
         }
     }
 

@@ -18,7 +18,7 @@ mod requests;
 
 pub(crate) use aligned::Aligned;
 pub use arrangement::Per;
-pub(crate) use arrangement::{Arrangement, blocks_in, stretches};
+pub(crate) use arrangement::{Arrangement, blocks_in, bytes_with, stretches};
 pub use directory::is_of_space;
 pub(crate) use directory::{
     LOCK_FILE, LayoutFile, Making, clear_away, contradictions, create_layout, files_of_layout, is_layout, layout_name,
