@@ -210,9 +210,11 @@ MAINSTAY_SHIM int mainstay_mpi_table(MPI_Comm comm, mainstay_group *group);
 MAINSTAY_SHIM int mainstay_mpi_failed(void *context, uint32_t *failed, uint32_t *count) {
   MPI_Comm comm = ((mainstay_mpi_context *)context)->comm;
   MPI_Group dead, all;
-  int code, rank, ranks = 0;
+  int code, rank, ranks = 0, any;
   *count = 0;
   if (mainstay_mpi_is_over()) return MPI_ERR_OTHER;
+  /* MPI learns of failures only inside its other calls. */
+  MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &any, MPI_STATUS_IGNORE);
   code = MPIX_Comm_get_failed(comm, &dead);
   if (code != MPI_SUCCESS) return mainstay_mpi_class(code);
   code = MPI_Comm_group(comm, &all);

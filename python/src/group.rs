@@ -239,7 +239,9 @@ impl Group for MpiGroup {
 
     fn failed(&self) -> Result<Vec<usize>> {
         self.check_survives("tell who has failed")?;
-        self.call("asking who has failed", |py, _, comm| {
+        self.call("asking who has failed", |py, mpi, comm| {
+            // MPI learns of failures only inside its other calls.
+            mpi.getattr(intern!(py, "COMM_SELF"))?.call_method0(intern!(py, "Iprobe"))?;
             let (dead, all) =
                 (comm.call_method0(intern!(py, "Get_failed"))?, comm.call_method0(intern!(py, "Get_group"))?);
             let ranks: Vec<i64> = dead.call_method1(intern!(py, "Translate_ranks"), (py.None(), &all))?.extract()?;
