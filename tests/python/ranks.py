@@ -16,6 +16,11 @@ LOOKS_MAX = 20_000
 world = MPI.COMM_WORLD.rank
 
 
+def say(what):
+    sys.stdout.write(f"rank {world}: {what}\n")  # in one piece
+    sys.stdout.flush()
+
+
 def through(group, message):
     for _ in range(LOOKS_MAX):
         if (got := group.test(message)) is not None:
@@ -80,7 +85,7 @@ def refuses(group):
         except mainstay.InvalidArgument as error:
             told.append(str(error))
     can = "can" if not told else "cannot" if len(told) == 2 and all("start the job again" in t for t in told) else told
-    print(f"rank {world}: {can} shrink", flush=True)
+    say(f"{can} shrink")
 
 
 def main(mode):
@@ -100,8 +105,8 @@ def main(mode):
             group = shrunk(group, dead)
             exchange(group)
         assert group.all_gather(bytes([world])) == [bytes([1]), bytes([2])]
-        print(f"rank {world}: {group.rank} of {group.size}", flush=True)
-    print(f"rank {world}: done", flush=True)
+        say(f"{group.rank} of {group.size}")
+    say("done")
 
 
 try:
