@@ -249,6 +249,22 @@ typedef struct {
   int (*send)(void *context, uint32_t to, const void *data, size_t bytes);
   // As many bytes as rank `from` has sent, in the order in which it sent them.
   int (*receive)(void *context, uint32_t from, void *data, size_t bytes);
+  // Starts sending `bytes` bytes to rank `to`, which stay as they are until `test` says that `message` is through.
+  // Between two ranks such messages arrive in the order in which they were started, and do not mix with those of
+  // `send`. NULL, as `start_receive` and `test`: none can be started.
+  int (*start_send)(void *context, uint32_t to, const void *data, size_t bytes, void **message);
+  // Starts receiving as many bytes as rank `from` starts to send; they are looked at once `message` is through.
+  int (*start_receive)(void *context, uint32_t from, void *data, size_t bytes, void **message);
+  // Whether `message` is through, into `through`; does not wait. Once it is, and after an error, there is no such
+  // message any more, and its memory is not touched.
+  int (*test)(void *context, void *message, int *through);
+  // The ranks of which this one knows that they have failed, into `failed`, which has room for all ranks, and how many
+  // they are into `count`. NULL, as `shrink`: a rank that fails ends the job.
+  int (*failed)(void *context, uint32_t *failed, uint32_t *count);
+  // A group of the ranks that have not failed, in their old order, into `survivors`: a `mainstay_group` of its own,
+  // with a context of its own, in so many bytes as the library's has. Whatever is under way in the old group ends with
+  // an error on all ranks. Called by all that are left.
+  int (*shrink)(void *context, void *survivors);
 } mainstay_group;
 
 // What the program sets; 0: what the environment or mainstay.toml say, or else the default, which is

@@ -16,6 +16,15 @@
 
 #include "mainstay.h"
 
+/* Open MPI from version 5 on can go on without ranks that have failed. MPICH has functions of the same names, which end
+ * the program. */
+#if defined(OPEN_MPI)
+#include <mpi-ext.h>
+#if defined(OMPI_HAVE_MPI_EXT_FTMPI) && defined(OMPI_HAVE_MPIX_COMM_GET_FAILED)
+#define MAINSTAY_MPI_SURVIVES
+#endif
+#endif
+
 /* Programs use mainstay_open_mpi; the rest is its own business. Not every function is used by every
  * program that includes this. */
 #if defined(__GNUC__)
@@ -119,6 +128,60 @@ MAINSTAY_SHIM int mainstay_mpi_receive(void *context, uint32_t from, void *data,
   return mainstay_mpi_class(code);
 }
 
+/* Messages that are started are told from those of send and receive by their tag. */
+enum { MAINSTAY_MPI_STARTED = 1 };
+
+typedef struct mainstay_mpi_message {
+  MPI_Request request;
+  int received; /* so many bytes are to come; -1: it is sent */
+} mainstay_mpi_message;
+
+MAINSTAY_SHIM int mainstay_mpi_start_send(void *context, uint32_t to, const void *data, size_t bytes, void **message) {
+  MPI_Comm comm = ((mainstay_mpi_context *)context)->comm;
+  mainstay_mpi_message *started;
+  int code;
+  if (mainstay_mpi_is_over()) return MPI_ERR_OTHER;
+  if (bytes > INT_MAX) return MPI_ERR_COUNT;
+  started = (mainstay_mpi_message *)malloc(sizeof *started);
+  if (!started) return MPI_ERR_NO_MEM;
+  started->received = -1;
+  code = MPI_Isend(data, (int)bytes, MPI_BYTE, (int)to, MAINSTAY_MPI_STARTED, comm, &started->request);
+  if (code != MPI_SUCCESS) free(started);
+  else *message = started;
+  return mainstay_mpi_class(code);
+}
+
+MAINSTAY_SHIM int mainstay_mpi_start_receive(void *context, uint32_t from, void *data, size_t bytes, void **message) {
+  MPI_Comm comm = ((mainstay_mpi_context *)context)->comm;
+  mainstay_mpi_message *started;
+  int code;
+  if (mainstay_mpi_is_over()) return MPI_ERR_OTHER;
+  if (bytes > INT_MAX) return MPI_ERR_COUNT;
+  started = (mainstay_mpi_message *)malloc(sizeof *started);
+  if (!started) return MPI_ERR_NO_MEM;
+  started->received = (int)bytes;
+  code = MPI_Irecv(data, (int)bytes, MPI_BYTE, (int)from, MAINSTAY_MPI_STARTED, comm, &started->request);
+  if (code != MPI_SUCCESS) free(started);
+  else *message = started;
+  return mainstay_mpi_class(code);
+}
+
+MAINSTAY_SHIM int mainstay_mpi_test(void *context, void *message, int *through) {
+  mainstay_mpi_message *started = (mainstay_mpi_message *)message;
+  MPI_Status status;
+  int code, count = -1;
+  (void)context;
+  *through = 0;
+  code = mainstay_mpi_is_over() ? MPI_ERR_OTHER : MPI_Test(&started->request, through, &status);
+  if (code == MPI_SUCCESS && !*through) return 0;
+  if (code == MPI_SUCCESS && started->received >= 0) {
+    code = MPI_Get_count(&status, MPI_BYTE, &count);
+    if (code == MPI_SUCCESS && count != started->received) code = MPI_ERR_TRUNCATE;
+  }
+  free(started);
+  return mainstay_mpi_class(code);
+}
+
 MAINSTAY_SHIM void mainstay_mpi_explain(void *context, int code, char *text, size_t bytes) {
   char message[MPI_MAX_ERROR_STRING + 1];
   int length = 0;
@@ -141,47 +204,121 @@ MAINSTAY_SHIM void mainstay_mpi_release(void *context) {
   free(mine);
 }
 
+MAINSTAY_SHIM int mainstay_mpi_table(MPI_Comm comm, mainstay_group *group);
+
+#ifdef MAINSTAY_MPI_SURVIVES
+MAINSTAY_SHIM int mainstay_mpi_failed(void *context, uint32_t *failed, uint32_t *count) {
+  MPI_Comm comm = ((mainstay_mpi_context *)context)->comm;
+  MPI_Group dead, all;
+  int code, rank, ranks = 0, any;
+  *count = 0;
+  if (mainstay_mpi_is_over()) return MPI_ERR_OTHER;
+  /* MPI learns of failures only inside its other calls. */
+  MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &any, MPI_STATUS_IGNORE);
+  code = MPIX_Comm_get_failed(comm, &dead);
+  if (code != MPI_SUCCESS) return mainstay_mpi_class(code);
+  code = MPI_Comm_group(comm, &all);
+  if (code == MPI_SUCCESS) {
+    MPI_Group_size(dead, &ranks);
+    for (rank = 0; rank < ranks && code == MPI_SUCCESS; rank++) {
+      int before = MPI_UNDEFINED;
+      code = MPI_Group_translate_ranks(dead, 1, &rank, all, &before);
+      if (code == MPI_SUCCESS && before != MPI_UNDEFINED) failed[(*count)++] = (uint32_t)before;
+    }
+    MPI_Group_free(&all);
+  }
+  MPI_Group_free(&dead);
+  return mainstay_mpi_class(code);
+}
+
+/* A rank that fails meanwhile is left out as well: those that are left agree whether each of them has the new group, and
+ * else begin again. So often ranks can fail at most. */
+MAINSTAY_SHIM int mainstay_mpi_shrink(void *context, void *survivors) {
+  MPI_Comm comm = ((mainstay_mpi_context *)context)->comm, left;
+  int code = MPI_ERR_OTHER, ranks = 0, attempt, agreed;
+  if (mainstay_mpi_is_over()) return MPI_ERR_OTHER;
+  MPI_Comm_size(comm, &ranks);
+  MPIX_Comm_revoke(comm);
+  for (attempt = 0; attempt < ranks; attempt++) {
+    mainstay_group group;
+    code = MPIX_Comm_shrink(comm, &left);
+    if (code != MPI_SUCCESS) return mainstay_mpi_class(code);
+    code = mainstay_mpi_table(left, &group);
+    agreed = code == MPI_SUCCESS;
+    if (MPIX_Comm_agree(left, &agreed) == MPI_SUCCESS && agreed) {
+      memcpy(survivors, &group, sizeof group);
+      return 0;
+    }
+    if (code == MPI_SUCCESS) free(group.context);
+    MPI_Comm_free(&left);
+  }
+  return mainstay_mpi_class(code == MPI_SUCCESS ? MPI_ERR_OTHER : code);
+}
+
+/* Whether this job was started with `mpiexec --with-ft ulfm`, without which a rank that fails ends it. */
+MAINSTAY_SHIM int mainstay_mpi_survives(void) {
+  const char *enabled = getenv("OMPI_MCA_mpi_ft_enable");
+  return enabled && (enabled[0] == '1' || enabled[0] == 't' || enabled[0] == 'T');
+}
+#endif
+
+/* The table for the ranks of `comm`, which is the table's from then on; an error leaves it to the caller. Collective. */
+MAINSTAY_SHIM int mainstay_mpi_table(MPI_Comm comm, mainstay_group *group) {
+  mainstay_mpi_context *context = (mainstay_mpi_context *)malloc(sizeof *context);
+  MPI_Comm here;
+  int rank = 0, ranks = 0, ranks_here = 0;
+  /* Errors come back to Mainstay, whatever the program does with its own. */
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  MPI_Comm_rank(comm, &rank);
+  MPI_Comm_size(comm, &ranks);
+  if (MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &here) == MPI_SUCCESS) {
+    MPI_Comm_size(here, &ranks_here);
+    MPI_Comm_free(&here);
+  }
+  if (!context) return MPI_ERR_NO_MEM;
+  context->comm = comm;
+  context->pause_s_max = mainstay_mpi_pause_max(ranks_here);
+  memset(group, 0, sizeof *group);
+  group->size = sizeof *group;
+  group->context = context;
+  group->rank = (uint32_t)rank;
+  group->ranks = (uint32_t)ranks;
+  group->ranks_here = (uint32_t)ranks_here;
+  group->all_max = mainstay_mpi_all_max;
+  group->all_gather = mainstay_mpi_all_gather;
+  group->broadcast = mainstay_mpi_broadcast;
+  group->explain = mainstay_mpi_explain;
+  group->release = mainstay_mpi_release;
+  group->send = mainstay_mpi_send;
+  group->receive = mainstay_mpi_receive;
+  group->start_send = mainstay_mpi_start_send;
+  group->start_receive = mainstay_mpi_start_receive;
+  group->test = mainstay_mpi_test;
+#ifdef MAINSTAY_MPI_SURVIVES
+  if (mainstay_mpi_survives()) {
+    group->failed = mainstay_mpi_failed;
+    group->shrink = mainstay_mpi_shrink;
+  }
+#endif
+  return 0;
+}
+
 /* Opens the space in the directory `path` for the ranks of `comm`, any communicator: it is duplicated,
  * and may be freed after the call. Collective. `options` may be NULL. What fails before the library is
  * called (no memory: MAINSTAY_IO; MPI_Comm_dup: MAINSTAY_GROUP_FAILED) leaves no message:
  * mainstay_error_message() is that of an earlier call. */
 MAINSTAY_SHIM mainstay_status mainstay_open_mpi(MPI_Comm comm, const char *path, const mainstay_options *options,
                                                 mainstay_session **session) {
-  mainstay_mpi_context *context;
   mainstay_group group;
-  MPI_Comm here;
-  int rank = 0, ranks = 0, ranks_here = 0;
+  MPI_Comm own;
   if (session) *session = NULL;
   /* Refused there, with a message. */
   if (comm == MPI_COMM_NULL) return mainstay_open(NULL, path, options, session);
-  context = (mainstay_mpi_context *)malloc(sizeof *context);
-  if (!context) return MAINSTAY_IO;
-  if (MPI_Comm_dup(comm, &context->comm) != MPI_SUCCESS) {
-    free(context);
-    return MAINSTAY_GROUP_FAILED;
+  if (MPI_Comm_dup(comm, &own) != MPI_SUCCESS) return MAINSTAY_GROUP_FAILED;
+  if (mainstay_mpi_table(own, &group)) {
+    MPI_Comm_free(&own);
+    return MAINSTAY_IO;
   }
-  /* Errors come back to Mainstay, whatever the program does with its own. */
-  MPI_Comm_set_errhandler(context->comm, MPI_ERRORS_RETURN);
-  MPI_Comm_rank(context->comm, &rank);
-  MPI_Comm_size(context->comm, &ranks);
-  if (MPI_Comm_split_type(context->comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &here) == MPI_SUCCESS) {
-    MPI_Comm_size(here, &ranks_here);
-    MPI_Comm_free(&here);
-  }
-  context->pause_s_max = mainstay_mpi_pause_max(ranks_here);
-  memset(&group, 0, sizeof group);
-  group.size = sizeof group;
-  group.context = context;
-  group.rank = (uint32_t)rank;
-  group.ranks = (uint32_t)ranks;
-  group.ranks_here = (uint32_t)ranks_here;
-  group.all_max = mainstay_mpi_all_max;
-  group.all_gather = mainstay_mpi_all_gather;
-  group.broadcast = mainstay_mpi_broadcast;
-  group.explain = mainstay_mpi_explain;
-  group.release = mainstay_mpi_release;
-  group.send = mainstay_mpi_send;
-  group.receive = mainstay_mpi_receive;
   return mainstay_open(&group, path, options, session);
 }
 

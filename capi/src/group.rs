@@ -3,11 +3,14 @@
 use crate::error::null;
 use mainstay_engine::{
     Error, Result,
-    group::{Group, RANKS_MAX, broadcast_sized, gather_padded},
+    group::{Group, Incoming, Message, Outgoing, RANKS_MAX, Tested, broadcast_sized, gather_padded},
 };
 use std::{
+    cell::RefCell,
+    collections::BTreeMap,
     ffi::{CStr, c_char, c_int, c_void},
-    mem::offset_of,
+    mem::{forget, offset_of, take},
+    ptr::null_mut,
 };
 
 /// The ranks' collectives, and messages between two, called only from the thread that calls the session. Each returns
@@ -42,14 +45,54 @@ pub struct GroupTable {
     /// As many bytes as rank `from` has sent, in the order in which it sent them.
     pub receive:
         Option<unsafe extern "C" fn(context: *mut c_void, from: u32, data: *mut c_void, bytes: usize) -> c_int>,
+    /// Starts sending `bytes` bytes to rank `to`, which stay as they are until `test` says that `message` is through.
+    /// Between two ranks such messages arrive in the order in which they were started, and do not mix with those of
+    /// `send`. NULL, as `start_receive` and `test`: none can be started.
+    pub start_send: Option<
+        unsafe extern "C" fn(
+            context: *mut c_void,
+            to: u32,
+            data: *const c_void,
+            bytes: usize,
+            message: *mut *mut c_void,
+        ) -> c_int,
+    >,
+    /// Starts receiving as many bytes as rank `from` starts to send; they are looked at once `message` is through.
+    pub start_receive: Option<
+        unsafe extern "C" fn(
+            context: *mut c_void,
+            from: u32,
+            data: *mut c_void,
+            bytes: usize,
+            message: *mut *mut c_void,
+        ) -> c_int,
+    >,
+    /// Whether `message` is through, into `through`; does not wait. Once it is, and after an error, there is no such
+    /// message any more, and its memory is not touched.
+    pub test: Option<unsafe extern "C" fn(context: *mut c_void, message: *mut c_void, through: *mut c_int) -> c_int>,
+    /// The ranks of which this one knows that they have failed, into `failed`, which has room for all ranks, and how many
+    /// they are into `count`. NULL, as `shrink`: a rank that fails ends the job.
+    pub failed: Option<unsafe extern "C" fn(context: *mut c_void, failed: *mut u32, count: *mut u32) -> c_int>,
+    /// A group of the ranks that have not failed, in their old order, into `survivors`: a `mainstay_group` of its own,
+    /// with a context of its own, in so many bytes as the library's has. Whatever is under way in the old group ends with
+    /// an error on all ranks. Called by all that are left.
+    pub shrink: Option<unsafe extern "C" fn(context: *mut c_void, survivors: *mut c_void) -> c_int>,
 }
 
 /// What the table measured in each version of the header: it only grows, at its end.
-const SIZES: [usize; 2] = [offset_of!(GroupTable, send), size_of::<GroupTable>()];
+const SIZES: [usize; 3] = [offset_of!(GroupTable, send), offset_of!(GroupTable, start_send), size_of::<GroupTable>()];
 
 /// A table whose collectives are all there.
 pub(crate) struct CGroup {
     table: GroupTable,
+    /// Messages under way, with the table's word for each and the memory that is lent to it.
+    started: RefCell<BTreeMap<Message, (*mut c_void, Lent)>>,
+}
+
+enum Lent {
+    /// Kept, and no more.
+    Read(#[expect(dead_code)] Outgoing),
+    Filled(Incoming),
 }
 
 // SAFETY: the context is used only by the thread that calls the session, as the table demands.
@@ -74,7 +117,7 @@ impl CGroup {
             return Err(Error::argument("group", why));
         }
         // SAFETY: numbers, and pointers that may be null: zero in all of them is none given.
-        let mut group = CGroup { table: unsafe { std::mem::zeroed() } };
+        let mut group = CGroup { table: unsafe { std::mem::zeroed() }, started: RefCell::default() };
         // SAFETY: so many bytes are there, and no more than this table has.
         unsafe { (&raw mut group.table).cast::<u8>().copy_from_nonoverlapping(table.cast::<u8>(), size) };
         let table = &group.table;
@@ -173,11 +216,95 @@ impl Group for CGroup {
         let code = unsafe { receive(self.table.context, from as u32, into.as_mut_ptr().cast(), into.len()) };
         self.check(code, &format!("receiving from rank {from}"))
     }
+
+    #[allow(unsafe_code)]
+    fn start_send(&self, to: usize, bytes: Outgoing) -> Result<Message> {
+        let Some(start) = self.table.start_send.filter(|_| self.table.test.is_some()) else {
+            return Err(lacks("start_send, start_receive and test"));
+        };
+        let (data, mut word) = ((*bytes).as_ref(), null_mut());
+        // SAFETY: pointer and length are those of the slice, whose memory stays with `started` until it is through.
+        let code = unsafe { start(self.table.context, to as u32, data.as_ptr().cast(), data.len(), &mut word) };
+        self.started(code, &format!("sending to rank {to}"), word, Lent::Read(bytes))
+    }
+
+    #[allow(unsafe_code)]
+    fn start_receive(&self, from: usize, mut into: Incoming) -> Result<Message> {
+        let Some(start) = self.table.start_receive.filter(|_| self.table.test.is_some()) else {
+            return Err(lacks("start_send, start_receive and test"));
+        };
+        let (data, mut word) = ((*into).as_mut(), null_mut());
+        // SAFETY: pointer and length are those of the slice, whose memory stays with `started` until it is through.
+        let code = unsafe { start(self.table.context, from as u32, data.as_mut_ptr().cast(), data.len(), &mut word) };
+        self.started(code, &format!("receiving from rank {from}"), word, Lent::Filled(into))
+    }
+
+    #[allow(unsafe_code)]
+    fn test(&self, message: Message) -> Result<Tested> {
+        let mut started = self.started.borrow_mut();
+        let (Some((word, _)), Some(test)) = (started.get(&message), self.table.test) else {
+            return Err(Error::Internal { what: format!("{message:?} is not under way in this group") });
+        };
+        let mut through = 0;
+        // SAFETY: the table's own word, which is given back once: it is forgotten when the message is over.
+        let code = unsafe { test(self.table.context, *word, &mut through) };
+        if code == 0 && through == 0 {
+            return Ok(Tested::UnderWay);
+        }
+        let lent = started.remove(&message).map(|(_, lent)| lent);
+        self.check(code, "a message")?;
+        Ok(match lent {
+            Some(Lent::Filled(into)) => Tested::Received(into),
+            _ => Tested::Sent,
+        })
+    }
+
+    #[allow(unsafe_code)]
+    fn failed(&self) -> Result<Vec<usize>> {
+        let Some(failed) = self.table.failed else { return Err(lacks("failed")) };
+        let (mut ranks, mut count) = (vec![0; self.size()], 0);
+        // SAFETY: there is room for all ranks.
+        let code = unsafe { failed(self.table.context, ranks.as_mut_ptr(), &mut count) };
+        self.check(code, "asking who has failed")?;
+        ranks.truncate(count as usize);
+        ranks.sort_unstable();
+        Ok(ranks.into_iter().map(|rank| rank as usize).collect())
+    }
+
+    #[allow(unsafe_code)]
+    fn shrink(&self) -> Result<Box<dyn Group>> {
+        let Some(shrink) = self.table.shrink else { return Err(lacks("shrink")) };
+        // SAFETY: numbers, and pointers that may be null.
+        let mut survivors: GroupTable = unsafe { std::mem::zeroed() };
+        // SAFETY: a table has so many bytes here; one of an older header has fewer, and says so.
+        let code = unsafe { shrink(self.table.context, (&raw mut survivors).cast()) };
+        self.check(code, "going on without the ranks that have failed")?;
+        // SAFETY: it was filled in, and is no larger than it says.
+        Ok(Box::new(unsafe { CGroup::new(&raw const survivors) }?))
+    }
+}
+
+impl CGroup {
+    /// Keeps what is lent to a message for as long as that is under way.
+    fn started(&self, code: c_int, doing: &str, word: *mut c_void, lent: Lent) -> Result<Message> {
+        self.check(code, doing)?;
+        let message = Message::new();
+        self.started.borrow_mut().insert(message, (word, lent));
+        Ok(message)
+    }
+}
+
+/// What the table need not have.
+fn lacks(what: &str) -> Error {
+    let why = format!("it has no {what}: its ranks cannot do that here; where a rank has failed, start the job again");
+    Error::argument("group", why)
 }
 
 impl Drop for CGroup {
     #[allow(unsafe_code)]
     fn drop(&mut self) {
+        // What is under way may be read or filled still: that memory is not freed.
+        forget(take(self.started.get_mut()));
         if let Some(release) = self.table.release {
             // SAFETY: called once, with the context that came with it.
             unsafe { release(self.table.context) };
@@ -188,7 +315,8 @@ impl Drop for CGroup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::ptr::null_mut;
+    use mainstay_engine::ErrorKind;
+    use std::{any::Any, sync::Arc};
 
     extern "C" fn all_max(_: *mut c_void, _: *mut u64, _: usize) -> c_int {
         0
@@ -221,6 +349,11 @@ mod tests {
             release: None,
             send: sends.then_some(send as _),
             receive: receives.then_some(receive as _),
+            start_send: None,
+            start_receive: None,
+            test: None,
+            failed: None,
+            shrink: None,
         }
     }
 
@@ -249,6 +382,172 @@ mod tests {
         for ranks in [0, RANKS_MAX as u32 + 1, u32::MAX] {
             let error = with(ranks).map(drop).unwrap_err();
             assert!(error.to_string().contains("at most 16777216"), "{error}");
+        }
+    }
+
+    /// A word of the table's: two letters make a message, in the context of both ranks.
+    #[derive(Default)]
+    struct Letters {
+        sent: RefCell<Vec<Vec<u8>>>,
+        /// Where what comes is to go, and how much of it.
+        awaited: RefCell<Vec<(*mut u8, usize)>>,
+        tests_failing: RefCell<u32>,
+    }
+
+    const FAILS: c_int = 75;
+    const SENT: *mut c_void = 1 as _;
+    const AWAITED: *mut c_void = 2 as _;
+
+    #[allow(unsafe_code)]
+    unsafe fn letters<'a>(context: *mut c_void) -> &'a Letters {
+        // SAFETY: the tests' contexts are these.
+        unsafe { &*context.cast() }
+    }
+
+    #[allow(unsafe_code)]
+    unsafe extern "C" fn start_send(
+        context: *mut c_void,
+        _: u32,
+        data: *const c_void,
+        bytes: usize,
+        word: *mut *mut c_void,
+    ) -> c_int {
+        // SAFETY: as the table says.
+        unsafe {
+            letters(context).sent.borrow_mut().push(std::slice::from_raw_parts(data.cast(), bytes).to_vec());
+            *word = SENT;
+        }
+        0
+    }
+
+    #[allow(unsafe_code)]
+    unsafe extern "C" fn start_receive(
+        context: *mut c_void,
+        from: u32,
+        data: *mut c_void,
+        bytes: usize,
+        word: *mut *mut c_void,
+    ) -> c_int {
+        if from > 1 {
+            return FAILS;
+        }
+        // SAFETY: as the table says.
+        unsafe {
+            letters(context).awaited.borrow_mut().push((data.cast(), bytes));
+            *word = AWAITED;
+        }
+        0
+    }
+
+    #[allow(unsafe_code)]
+    unsafe extern "C" fn test(context: *mut c_void, word: *mut c_void, through: *mut c_int) -> c_int {
+        // SAFETY: as the table says.
+        let letters = unsafe { letters(context) };
+        if std::mem::take(&mut *letters.tests_failing.borrow_mut()) > 0 {
+            return FAILS;
+        }
+        let (mut sent, mut awaited) = (letters.sent.borrow_mut(), letters.awaited.borrow_mut());
+        let is_there = if word == SENT { sent.is_empty() } else { !sent.is_empty() && !awaited.is_empty() };
+        if is_there && word == AWAITED {
+            let ((data, bytes), letter) = (awaited.remove(0), sent.remove(0));
+            // SAFETY: that memory is this message's until now.
+            unsafe { std::slice::from_raw_parts_mut(data, bytes) }.copy_from_slice(&letter);
+        }
+        // SAFETY: as the table says.
+        unsafe { *through = is_there.into() };
+        0
+    }
+
+    #[allow(unsafe_code)]
+    unsafe extern "C" fn failed(_: *mut c_void, failed: *mut u32, count: *mut u32) -> c_int {
+        // SAFETY: there is room for two.
+        unsafe {
+            *failed = 1;
+            *count = 1;
+        }
+        0
+    }
+
+    /// Of a header that knew nothing of messages.
+    #[allow(unsafe_code)]
+    unsafe extern "C" fn shrink(context: *mut c_void, survivors: *mut c_void) -> c_int {
+        let mut left = table(SIZES[0], 1, [false, false]);
+        left.context = context;
+        // SAFETY: the library's table has more bytes.
+        unsafe { survivors.cast::<u8>().copy_from_nonoverlapping((&raw const left).cast(), SIZES[0]) };
+        0
+    }
+
+    fn lettered(letters: &Letters) -> CGroup {
+        let mut table = table(SIZES[2], 2, [false, false]);
+        table.context = (&raw const *letters).cast_mut().cast();
+        table.start_send = Some(start_send);
+        table.start_receive = Some(start_receive);
+        table.test = Some(self::test);
+        table.failed = Some(failed);
+        table.shrink = Some(shrink);
+        group(&table).unwrap()
+    }
+
+    #[test]
+    fn memory_is_lent_until_a_message_is_through_and_comes_back_by_its_type() {
+        let (letters, bytes) = (Letters::default(), Arc::<[u8]>::from(*b"chunk"));
+        let group = lettered(&letters);
+        let awaited = group.start_receive(1, Box::new(vec![0_u8; 5])).unwrap();
+        assert!(matches!(group.test(awaited).unwrap(), Tested::UnderWay));
+        let sent = group.start_send(1, Box::new(bytes.clone())).unwrap();
+        assert!(matches!(group.test(sent).unwrap(), Tested::UnderWay) && Arc::strong_count(&bytes) == 2);
+        let Tested::Received(into) = group.test(awaited).unwrap() else { panic!("it was sent") };
+        assert_eq!(*(into as Box<dyn Any>).downcast::<Vec<u8>>().unwrap(), b"chunk");
+        assert!(matches!(group.test(sent).unwrap(), Tested::Sent) && Arc::strong_count(&bytes) == 1);
+        assert_eq!(group.test(sent).err().unwrap().kind(), ErrorKind::Internal);
+    }
+
+    #[test]
+    fn a_message_that_fails_is_over_and_one_under_way_keeps_its_memory_beyond_the_group() {
+        let (letters, bytes) = (Letters::default(), Arc::<[u8]>::from(*b"chunk"));
+        let group = lettered(&letters);
+        assert_eq!(group.start_receive(2, Box::new([0; 5])).unwrap_err().kind(), ErrorKind::GroupFailed);
+        let [failing, _under_way] = [(); 2].map(|()| group.start_send(1, Box::new(bytes.clone())).unwrap());
+        *letters.tests_failing.borrow_mut() = 1;
+        let error = group.test(failing).err().unwrap();
+        assert!(error.kind() == ErrorKind::GroupFailed && error.to_string().contains("class 75"), "{error}");
+        assert_eq!(Arc::strong_count(&bytes), 2);
+        drop(group);
+        assert_eq!(Arc::strong_count(&bytes), 2);
+    }
+
+    #[test]
+    fn a_shrunk_group_is_what_its_table_says_and_may_have_less() {
+        let letters = Letters::default();
+        let group = lettered(&letters);
+        assert_eq!(group.failed().unwrap(), [1]);
+        let left = group.shrink().unwrap();
+        assert!(left.size() == 1 && !left.can_send());
+        assert_eq!(left.failed().unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
+
+    /// Whatever lies behind an older table.
+    #[test]
+    fn an_older_table_refuses_what_came_later() {
+        let letters = Letters::default();
+        for size in [SIZES[0], SIZES[1]] {
+            let mut old = lettered(&letters).table;
+            old.size = size;
+            let group = group(&old).unwrap();
+            let told = [
+                group.start_send(1, Box::new([])).err(),
+                group.start_receive(1, Box::new([])).err(),
+                group.failed().err(),
+                group.shrink().err(),
+            ];
+            for error in told {
+                let error = error.unwrap();
+                assert!(
+                    error.kind() == ErrorKind::InvalidArgument && error.to_string().contains("it has no "),
+                    "{error}"
+                );
+            }
         }
     }
 }

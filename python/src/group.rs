@@ -6,7 +6,7 @@
 
 use mainstay_engine::{
     Error, Result,
-    group::{Group, broadcast_sized, gather_padded},
+    group::{Group, Incoming, Message, Outgoing, Tested, broadcast_sized, gather_padded},
 };
 use pyo3::{
     exceptions::PyValueError,
@@ -15,6 +15,10 @@ use pyo3::{
     types::{PyByteArray, PyDict},
 };
 use std::{
+    cell::RefCell,
+    collections::BTreeMap,
+    env,
+    mem::{forget, take},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -37,7 +41,19 @@ pub(crate) struct MpiGroup {
     pause_max: Duration,
     /// Whether all ranks end the session, and so free the communicator together.
     ends: Arc<AtomicBool>,
+    /// Messages under way: mpi4py's request, and the memory that is lent to it.
+    started: RefCell<BTreeMap<Message, (Py<PyAny>, Lent)>>,
 }
+
+enum Lent {
+    /// Kept, and no more.
+    Read(#[expect(dead_code)] Outgoing),
+    Filled(Incoming, usize),
+}
+
+/// Messages of `send` and `receive`, and those that are started, are told apart by these tags.
+const WAITED_FOR: i32 = 0;
+const STARTED: i32 = 1;
 
 impl MpiGroup {
     /// Duplicates `comm`. Collective, but for what is no communicator.
@@ -48,7 +64,11 @@ impl MpiGroup {
     }
 
     fn duplicate(mpi: &Bound<'_, PyAny>, comm: &Bound<'_, PyAny>, ends: Arc<AtomicBool>) -> PyResult<MpiGroup> {
-        let comm = comm.call_method0("Dup")?;
+        Self::on(mpi, comm.call_method0("Dup")?, ends)
+    }
+
+    /// On a communicator that is its own. Collective.
+    fn on(mpi: &Bound<'_, PyAny>, comm: Bound<'_, PyAny>, ends: Arc<AtomicBool>) -> PyResult<MpiGroup> {
         // Errors come back to us, whatever the program does with its own.
         comm.call_method1("Set_errhandler", (mpi.getattr("ERRORS_RETURN")?,))?;
         let (rank, size) = (comm.call_method0("Get_rank")?.extract()?, comm.call_method0("Get_size")?.extract()?);
@@ -57,7 +77,8 @@ impl MpiGroup {
         here.call_method0("Free")?;
         let processors: Option<usize> = comm.py().import("os")?.call_method0("cpu_count")?.extract()?;
         let pause_max = pause_max(ranks_here, processors.unwrap_or(1));
-        Ok(MpiGroup { mpi: mpi.clone().unbind(), comm: comm.unbind(), rank, size, ranks_here, pause_max, ends })
+        let (mpi, comm, started) = (mpi.clone().unbind(), comm.unbind(), RefCell::default());
+        Ok(MpiGroup { mpi, comm, rank, size, ranks_here, pause_max, ends, started })
     }
 
     /// Calls MPI with the interpreter held; a session that is used too late is told so.
@@ -152,7 +173,8 @@ impl Group for MpiGroup {
         self.call("send", |py, mpi, comm| {
             let byte = mpi.getattr(intern!(py, "BYTE"))?;
             let sent = PyByteArray::new(py, bytes);
-            self.wait_asleep(&comm.call_method1(intern!(py, "Isend"), ([sent.as_any(), &byte], to))?, None)
+            let given = ([sent.as_any(), &byte], to, WAITED_FOR);
+            self.wait_asleep(&comm.call_method1(intern!(py, "Isend"), given)?, None)
         })
     }
 
@@ -160,9 +182,8 @@ impl Group for MpiGroup {
         self.call("receive", |py, mpi, comm| {
             let (byte, status) = (mpi.getattr(intern!(py, "BYTE"))?, mpi.call_method0(intern!(py, "Status"))?);
             let got = PyByteArray::new_with(py, into.len(), |_| Ok(()))?;
-            let tag = mpi.getattr(intern!(py, "ANY_TAG"))?;
             self.wait_asleep(
-                &comm.call_method1(intern!(py, "Irecv"), ([got.as_any(), &byte], from, tag))?,
+                &comm.call_method1(intern!(py, "Irecv"), ([got.as_any(), &byte], from, WAITED_FOR))?,
                 Some(&status),
             )?;
             let count: usize = status.call_method1(intern!(py, "Get_count"), (&byte,))?.extract()?;
@@ -172,6 +193,116 @@ impl Group for MpiGroup {
             into.copy_from_slice(&got.to_vec());
             Ok(())
         })
+    }
+
+    fn start_send(&self, to: usize, bytes: Outgoing) -> Result<Message> {
+        let data = (*bytes).as_ref();
+        let request = self.start("Isend", (data.as_ptr().expose_provenance(), data.len()), to)?;
+        Ok(self.lend(request, Lent::Read(bytes)))
+    }
+
+    fn start_receive(&self, from: usize, mut into: Incoming) -> Result<Message> {
+        let data = (*into).as_mut();
+        let bytes = data.len();
+        let request = self.start("Irecv", (data.as_mut_ptr().expose_provenance(), bytes), from)?;
+        Ok(self.lend(request, Lent::Filled(into, bytes)))
+    }
+
+    fn test(&self, message: Message) -> Result<Tested> {
+        let mut started = self.started.borrow_mut();
+        let Some((request, _)) = started.get(&message) else {
+            return Err(Error::Internal { what: format!("{message:?} is not under way in this group") });
+        };
+        let tested = self.call("a message", |py, mpi, _| {
+            let status = mpi.call_method0(intern!(py, "Status"))?;
+            if !request.bind(py).call_method1(intern!(py, "Test"), (&status,))?.is_truthy()? {
+                return Ok(None);
+            }
+            status.call_method1(intern!(py, "Get_count"), (mpi.getattr(intern!(py, "BYTE"))?,))?.extract().map(Some)
+        });
+        let count: usize = match tested {
+            Ok(None) => return Ok(Tested::UnderWay),
+            Ok(Some(count)) => count,
+            Err(error) => {
+                started.remove(&message);
+                return Err(error);
+            }
+        };
+        match started.remove(&message) {
+            Some((_, Lent::Filled(_, bytes))) if bytes != count => {
+                Err(Error::GroupFailed { what: format!("a message: {count} bytes instead of {bytes}") })
+            }
+            Some((_, Lent::Filled(into, _))) => Ok(Tested::Received(into)),
+            _ => Ok(Tested::Sent),
+        }
+    }
+
+    fn failed(&self) -> Result<Vec<usize>> {
+        self.check_survives("tell who has failed")?;
+        self.call("asking who has failed", |py, mpi, comm| {
+            // MPI learns of failures only inside its other calls.
+            mpi.getattr(intern!(py, "COMM_SELF"))?.call_method0(intern!(py, "Iprobe"))?;
+            let (dead, all) =
+                (comm.call_method0(intern!(py, "Get_failed"))?, comm.call_method0(intern!(py, "Get_group"))?);
+            let ranks: Vec<i64> = dead.call_method1(intern!(py, "Translate_ranks"), (py.None(), &all))?.extract()?;
+            dead.call_method0(intern!(py, "Free"))?;
+            all.call_method0(intern!(py, "Free"))?;
+            let mut ranks: Vec<usize> = ranks.into_iter().filter_map(|rank| rank.try_into().ok()).collect();
+            ranks.sort_unstable();
+            Ok(ranks)
+        })
+    }
+
+    /// As `mainstay_mpi_shrink` in C.
+    fn shrink(&self) -> Result<Box<dyn Group>> {
+        self.check_survives("go on without those that have failed")?;
+        self.call("going on without the ranks that have failed", |py, mpi, comm| {
+            comm.call_method0(intern!(py, "Revoke"))?;
+            for _ in 0..self.size {
+                let left = comm.call_method0(intern!(py, "Shrink"))?;
+                let group = Self::on(mpi, left.clone(), self.ends.clone());
+                let agreed = left.call_method1(intern!(py, "Agree"), (i32::from(group.is_ok()),));
+                if agreed.and_then(|flag| flag.is_truthy()).unwrap_or(false) {
+                    return Ok(Box::new(group?) as Box<dyn Group>);
+                }
+            }
+            Err(PyValueError::new_err("the ranks that are left did not agree"))
+        })
+    }
+}
+
+impl MpiGroup {
+    /// Starts `Isend` or `Irecv` with memory that mpi4py finds by its address and length.
+    fn start(&self, how: &str, memory: (usize, usize), peer: usize) -> Result<Py<PyAny>> {
+        self.call(how, |py, mpi, comm| {
+            let memory = mpi.getattr(intern!(py, "memory"))?.call_method1(intern!(py, "fromaddress"), memory)?;
+            let given = ([&memory, &mpi.getattr(intern!(py, "BYTE"))?], peer, STARTED);
+            comm.call_method1(how, given).map(Bound::unbind)
+        })
+    }
+
+    /// Keeps what is lent to a message for as long as that is under way.
+    fn lend(&self, request: Py<PyAny>, lent: Lent) -> Message {
+        let message = Message::new();
+        self.started.borrow_mut().insert(message, (request, lent));
+        message
+    }
+
+    /// Refuses unless this job was started with `mpiexec --with-ft ulfm` of Open MPI: MPICH has these calls, too, and
+    /// ends the program in them.
+    fn check_survives(&self, what: &str) -> Result<()> {
+        let enabled = env::var("OMPI_MCA_mpi_ft_enable").unwrap_or_default();
+        let is_open_mpi = self.call("asking for the MPI's name", |py, mpi, _| {
+            mpi.call_method0(intern!(py, "Get_library_version"))?.extract::<String>()
+        })?;
+        if is_open_mpi.starts_with("Open MPI") && enabled.starts_with(['1', 't', 'T']) {
+            return Ok(());
+        }
+        let why = format!(
+            "its ranks cannot {what}: only Open MPI can, started with `mpiexec --with-ft ulfm`; where a rank has failed, \
+             start the job again"
+        );
+        Err(Error::argument("group", why))
     }
 }
 
@@ -183,6 +314,8 @@ fn pause_max(ranks_here: usize, processors: usize) -> Duration {
 
 impl Drop for MpiGroup {
     fn drop(&mut self) {
+        // What is under way may be read or filled still: that memory is not freed.
+        forget(take(self.started.get_mut()));
         // Freeing is collective: a session that one rank just lets go leaves its communicator to MPI.
         if self.ends.load(Ordering::Relaxed) {
             let _ = self.call("free", |_, _, comm| comm.call_method0("Free").map(drop));

@@ -12,6 +12,7 @@ mod got;
 mod group;
 mod notes;
 mod open;
+mod ranks;
 mod reader;
 mod record;
 mod restored;
@@ -26,6 +27,7 @@ mod engine {
     #[pymodule_export]
     use crate::{
         got::Got,
+        ranks::Ranks,
         reader::{Item, Reader, Shard, read},
         record::Record,
         restored::Restored,

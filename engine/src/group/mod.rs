@@ -1,8 +1,10 @@
-//! How the engine sees its peers. It knows no MPI: an adapter gives it rank, size, three collectives, and
-//! messages between two. They are called only from the thread that calls the session, never from I/O threads.
+//! How the engine sees its peers. It knows no MPI: an adapter gives it rank, size, three collectives, messages between
+//! two, also such as go on while the program does, and if it can who has failed and a group without them. They are called
+//! only from the thread that calls the session, never from I/O threads.
 
 mod agree;
 mod equal;
+mod message;
 mod solo;
 mod tell;
 mod threads;
@@ -10,18 +12,19 @@ mod threads;
 pub use agree::agree;
 pub(crate) use agree::gather;
 pub use equal::{broadcast_sized, gather_padded};
+pub use message::{Incoming, Message, Outgoing, Room, Tested};
 pub use solo::Solo;
 pub(crate) use tell::{hear, tell};
 pub use threads::ThreadGroup;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// The most ranks that a job can have.
 pub const RANKS_MAX: usize = 1 << 24;
 
 /// The ranks of one job. The methods with a `Result` are collective, all ranks call the same methods in the same
-/// order; but for `send` and `receive`, which two ranks call. An error means that the group can no longer be relied
-/// on.
+/// order; but for messages, which two ranks send and receive, and `failed`, which any rank calls alone. An error means
+/// that the group can no longer be relied on, or where a method says so that this group does not have it.
 pub trait Group: Send {
     fn rank(&self) -> usize;
     fn size(&self) -> usize;
@@ -41,4 +44,39 @@ pub trait Group: Send {
     fn send(&self, to: usize, bytes: &[u8]) -> Result<()>;
     /// Fills `into` with what `from` has sent: as many bytes, in the order in which it was sent.
     fn receive(&self, from: usize, into: &mut [u8]) -> Result<()>;
+    /// Starts sending `bytes` to another rank, which starts to receive as many. They are the group's until the message
+    /// is through. Between two ranks such messages arrive in the order in which they were started; with those of `send`
+    /// they do not mix. `InvalidArgument`: this group cannot.
+    fn start_send(&self, _to: usize, _bytes: Outgoing) -> Result<Message> {
+        Err(cannot("send while their programs go on"))
+    }
+    /// Starts filling `into` with what `from` has started to send. `InvalidArgument`: this group cannot.
+    fn start_receive(&self, _from: usize, _into: Incoming) -> Result<Message> {
+        Err(cannot("receive while their programs go on"))
+    }
+    /// Whether a message that this rank has started is through; never waits. After an error it is over, and what was to
+    /// be filled is gone.
+    fn test(&self, message: Message) -> Result<Tested> {
+        Err(unknown(message))
+    }
+    /// The ranks of which this one knows that they have failed, in their order; others may know of more.
+    /// `InvalidArgument`: this group cannot tell.
+    fn failed(&self) -> Result<Vec<usize>> {
+        Err(cannot("tell who has failed"))
+    }
+    /// A group of the ranks that have not failed, in their old order. On every rank all that is under way in this group,
+    /// and whatever is called later, fails; so whoever is told of that calls this, too. Collective among those that are
+    /// left. `InvalidArgument`: this group cannot.
+    fn shrink(&self) -> Result<Box<dyn Group>> {
+        Err(cannot("go on without those that have failed"))
+    }
+}
+
+/// A method that an adapter need not have.
+fn cannot(what: &str) -> Error {
+    Error::argument("group", format!("its ranks cannot {what}; where a rank has failed, start the job again"))
+}
+
+fn unknown(message: Message) -> Error {
+    Error::Internal { what: format!("{message:?} is not under way in this group") }
 }

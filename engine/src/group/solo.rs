@@ -1,6 +1,6 @@
 //! A job of one rank.
 
-use super::Group;
+use super::{Group, Incoming, Message, Outgoing};
 use crate::error::{Error, Result};
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -37,6 +37,22 @@ impl Group for Solo {
 
     fn receive(&self, _from: usize, _into: &mut [u8]) -> Result<()> {
         Err(alone())
+    }
+
+    fn start_send(&self, _to: usize, _bytes: Outgoing) -> Result<Message> {
+        Err(alone())
+    }
+
+    fn start_receive(&self, _from: usize, _into: Incoming) -> Result<Message> {
+        Err(alone())
+    }
+
+    fn failed(&self) -> Result<Vec<usize>> {
+        Ok(Vec::new())
+    }
+
+    fn shrink(&self) -> Result<Box<dyn Group>> {
+        Ok(Box::new(Solo))
     }
 }
 

@@ -1,17 +1,25 @@
 //! Threads of one process as ranks. A rank that is dropped in the middle of a collective fails it
 //! for the others, as the death of a process does.
 
-use super::Group;
+use super::{Group, Incoming, Message, Outgoing, Tested, unknown};
 use crate::error::{Error, Result};
 use std::{
-    collections::BTreeMap,
+    cell::RefCell,
+    collections::{BTreeMap, VecDeque},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
 };
 
-#[derive(Debug)]
 pub struct ThreadGroup {
     rank: usize,
     meeting: Arc<Meeting>,
+    /// What this rank has started.
+    started: RefCell<BTreeMap<Message, Started>>,
+}
+
+enum Started {
+    Send { to: usize },
+    Receive { from: usize, into: Incoming },
+    Received(Result<Incoming>),
 }
 
 #[derive(Debug)]
@@ -29,24 +37,28 @@ struct State {
     left: Vec<usize>,
     /// By sender and receiver: what one has sent and the other has not taken yet.
     sent: BTreeMap<(usize, usize), Vec<u8>>,
+    /// The same of messages that were started, in that order.
+    under_way: BTreeMap<(usize, usize), VecDeque<(Message, Vec<u8>)>>,
+    /// The ranks that wait for a group without those that have left; this one has ended.
+    shrinking: Vec<usize>,
+    /// That group, and who is in it.
+    shrunk: Option<(Vec<usize>, Arc<Meeting>)>,
 }
 
 impl ThreadGroup {
     /// One handle for each of `size` ranks.
     pub fn new(size: usize) -> Vec<ThreadGroup> {
-        let state = State {
-            given: vec![None; size],
-            ended: 0,
-            result: Arc::default(),
-            left: Vec::new(),
-            sent: BTreeMap::new(),
-        };
-        let meeting = Arc::new(Meeting { state: Mutex::new(state), changed: Condvar::new() });
-        (0..size).map(|rank| ThreadGroup { rank, meeting: meeting.clone() }).collect()
+        let meeting = Meeting::new(size);
+        (0..size).map(|rank| ThreadGroup::of(rank, meeting.clone())).collect()
+    }
+
+    fn of(rank: usize, meeting: Arc<Meeting>) -> ThreadGroup {
+        ThreadGroup { rank, meeting, started: RefCell::default() }
     }
 
     fn meet(&self, mine: &[u8]) -> Result<Arc<Vec<Vec<u8>>>> {
         let mut state = self.meeting.lock();
+        state.check(|_| false)?;
         state.given[self.rank] = Some(mine.to_vec());
         if state.given.iter().all(Option::is_some) {
             let result = state.given.iter_mut().map(|slot| slot.take().unwrap_or_default()).collect();
@@ -67,16 +79,76 @@ impl ThreadGroup {
         is_so: impl Fn(&State) -> bool,
     ) -> Result<MutexGuard<'a, State>> {
         while !is_so(&state) {
-            if let Some(rank) = state.left.first() {
-                return Err(Error::GroupFailed { what: format!("rank {rank} is gone") });
-            }
-            state = self.meeting.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.check(|_| true)?;
+            state = self.meeting.wait(state);
         }
         Ok(state)
+    }
+
+    /// Fills what was started first with what was sent first.
+    fn take_from(&self, from: usize, state: &mut State, started: &mut BTreeMap<Message, Started>) {
+        let Some(sent) = state.under_way.get_mut(&(from, self.rank)) else { return };
+        let is_awaited = |one: &Started| matches!(one, Started::Receive { from: of, .. } if *of == from);
+        let awaited: Vec<_> = started.iter().filter(|(_, one)| is_awaited(one)).map(|(message, _)| *message).collect();
+        for message in awaited {
+            let Some((_, bytes)) = sent.pop_front() else { return };
+            if let Some(Started::Receive { mut into, .. }) = started.remove(&message) {
+                let received = fill((*into).as_mut(), from, &bytes).map(|()| into);
+                started.insert(message, Started::Received(received));
+            }
+        }
+    }
+}
+
+fn fill(into: &mut [u8], from: usize, sent: &[u8]) -> Result<()> {
+    if sent.len() != into.len() {
+        let what = format!("{} bytes from rank {from} instead of {}", sent.len(), into.len());
+        return Err(Error::GroupFailed { what });
+    }
+    into.copy_from_slice(sent);
+    Ok(())
+}
+
+impl State {
+    /// An error once a rank that `concerns` the caller has left, or this group has ended.
+    fn check(&self, concerns: impl Fn(usize) -> bool) -> Result<()> {
+        let failed = |what| Err(Error::GroupFailed { what });
+        if !self.shrinking.is_empty() {
+            return failed("some rank goes on without those that have failed".to_owned());
+        }
+        match self.left.iter().find(|rank| concerns(**rank)) {
+            Some(rank) => failed(format!("rank {rank} is gone")),
+            None => Ok(()),
+        }
+    }
+
+    /// Who goes on, once all have said whether they do.
+    fn survivors(&self) -> Option<Vec<usize>> {
+        let ranks = 0..self.given.len();
+        let are_known = ranks.clone().all(|rank| self.left.contains(&rank) || self.shrinking.contains(&rank));
+        are_known.then(|| ranks.filter(|rank| !self.left.contains(rank)).collect())
     }
 }
 
 impl Meeting {
+    fn new(size: usize) -> Arc<Meeting> {
+        let state = State {
+            given: vec![None; size],
+            ended: 0,
+            result: Arc::default(),
+            left: Vec::new(),
+            sent: BTreeMap::new(),
+            under_way: BTreeMap::new(),
+            shrinking: Vec::new(),
+            shrunk: None,
+        };
+        Arc::new(Meeting { state: Mutex::new(state), changed: Condvar::new() })
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -136,11 +208,72 @@ impl Group for ThreadGroup {
         let mut state = self.wait(self.meeting.lock(), |state| state.sent.contains_key(&way))?;
         let sent = state.sent.remove(&way).unwrap_or_default();
         self.meeting.changed.notify_all();
-        if sent.len() != into.len() {
-            let what = format!("{} bytes from rank {from} instead of {}", sent.len(), into.len());
-            return Err(Error::GroupFailed { what });
+        fill(into, from, &sent)
+    }
+
+    fn start_send(&self, to: usize, bytes: Outgoing) -> Result<Message> {
+        let (message, mut state) = (Message::new(), self.meeting.lock());
+        let bytes = (*bytes).as_ref().to_vec();
+        state.check(|rank| rank == to)?;
+        state.under_way.entry((self.rank, to)).or_default().push_back((message, bytes));
+        self.started.borrow_mut().insert(message, Started::Send { to });
+        Ok(message)
+    }
+
+    fn start_receive(&self, from: usize, into: Incoming) -> Result<Message> {
+        let message = Message::new();
+        self.meeting.lock().check(|_| false)?;
+        self.started.borrow_mut().insert(message, Started::Receive { from, into });
+        Ok(message)
+    }
+
+    fn test(&self, message: Message) -> Result<Tested> {
+        let (mut started, mut state) = (self.started.borrow_mut(), self.meeting.lock());
+        if let Some(Started::Receive { from, .. }) = started.get(&message) {
+            self.take_from(*from, &mut state, &mut started);
         }
-        into.copy_from_slice(&sent);
-        Ok(())
+        let one = started.remove(&message).ok_or_else(|| unknown(message))?;
+        let peer = match &one {
+            Started::Send { to } => {
+                let sent = state.under_way.get(&(self.rank, *to));
+                if !sent.is_some_and(|sent| sent.iter().any(|(under_way, _)| *under_way == message)) {
+                    return Ok(Tested::Sent);
+                }
+                *to
+            }
+            Started::Receive { from, .. } => *from,
+            Started::Received(_) => self.rank,
+        };
+        if let Started::Received(into) = one {
+            return into.map(Tested::Received);
+        }
+        state.check(|rank| rank == peer)?;
+        started.insert(message, one);
+        Ok(Tested::UnderWay)
+    }
+
+    fn failed(&self) -> Result<Vec<usize>> {
+        let mut left = self.meeting.lock().left.clone();
+        left.sort_unstable();
+        Ok(left)
+    }
+
+    fn shrink(&self) -> Result<Box<dyn Group>> {
+        let mut state = self.meeting.lock();
+        state.shrinking.push(self.rank);
+        self.meeting.changed.notify_all();
+        loop {
+            if let Some((survivors, meeting)) = &state.shrunk {
+                let rank = survivors.iter().filter(|other| **other < self.rank).count();
+                return Ok(Box::new(ThreadGroup::of(rank, meeting.clone())));
+            }
+            if let Some(survivors) = state.survivors() {
+                let meeting = Meeting::new(survivors.len());
+                state.shrunk = Some((survivors, meeting));
+                self.meeting.changed.notify_all();
+            } else {
+                state = self.meeting.wait(state);
+            }
+        }
     }
 }

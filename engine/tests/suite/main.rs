@@ -22,6 +22,7 @@ mod follow;
 mod forged;
 mod format;
 mod full_portions;
+mod groups;
 mod holds;
 mod limits;
 mod metadata;

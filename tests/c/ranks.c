@@ -1,0 +1,160 @@
+/* The table that mainstay_mpi.h makes of a communicator, called as the library calls it.
+ *
+ *     ranks MODE
+ *
+ * "messages": rounds of messages both ways. "refuses": tells what the table lacks. "shrink": rank 0 kills itself, then
+ * the last; those that are left go on. */
+#define _POSIX_C_SOURCE 200809L
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <mainstay_mpi.h>
+
+enum { PIECES = 20, BYTES = 1 << 20, LOOKS_MAX = 20000 };
+
+static unsigned world; /* this rank's number at the start */
+
+static void right(int is_so, const char *what)
+{
+    if (is_so)
+        return;
+    printf("WRONG: rank %u: %s\n", world, what);
+    fflush(stdout);
+    MPI_Abort(MPI_COMM_WORLD, 9);
+    abort();
+}
+
+static void pause_ms(long ms)
+{
+    const struct timespec pause = {0, ms * 1000000};
+    nanosleep(&pause, NULL);
+}
+
+/* What the message came to: 0, or the class of the error. */
+static int through(mainstay_group *group, void *message)
+{
+    for (int look = 0; look < LOOKS_MAX; look++) {
+        int is_through = 0;
+        const int code = group->test(group->context, message, &is_through);
+        if (code || is_through)
+            return code;
+        pause_ms(1);
+    }
+    right(0, "a message never ends");
+    return 1;
+}
+
+/* Messages to the next rank and from the last, all under way at once, beside one that is waited for. */
+static void exchange(mainstay_group *group)
+{
+    const uint32_t next = (group->rank + 1) % group->ranks, last = (group->rank + group->ranks - 1) % group->ranks;
+    static unsigned char sent[PIECES][BYTES], got[PIECES][BYTES];
+    void *sending[PIECES], *receiving[PIECES];
+    unsigned char between = 0, mine = (unsigned char)(100 + group->rank);
+    for (int i = 0; i < PIECES; i++) {
+        memset(sent[i], (int)(group->rank * PIECES) + i, BYTES);
+        right(!group->start_receive(group->context, last, got[i], BYTES - (size_t)i, &receiving[i]), "start_receive");
+    }
+    for (int i = 0; i < PIECES; i++)
+        right(!group->start_send(group->context, next, sent[i], BYTES - (size_t)i, &sending[i]), "start_send");
+    if (group->rank == 0)
+        right(!group->send(group->context, 1, &mine, 1), "send");
+    if (group->rank == 1)
+        right(!group->receive(group->context, 0, &between, 1) && between == 100, "receive");
+    for (int i = PIECES - 1; i >= 0; i--) {
+        right(!through(group, receiving[i]) && !through(group, sending[i]), "through");
+        right(got[i][0] == (unsigned char)(last * PIECES + (unsigned)i), "another message");
+        right(!memcmp(got[i], got[i] + 1, (size_t)(BYTES - i - 1)), "a torn message");
+    }
+}
+
+/* A message shorter than what is awaited is an error, and the group stays usable. */
+static void odd_length(mainstay_group *group)
+{
+    char bytes[8] = "";
+    void *message;
+    if (group->rank == 0) {
+        right(!group->start_send(group->context, 1, bytes, 7, &message) && !through(group, message), "a short one");
+    } else if (group->rank == 1) {
+        right(!group->start_receive(group->context, 0, bytes, 8, &message), "start_receive");
+        right(through(group, message) == MPI_ERR_TRUNCATE, "a short message passed");
+    }
+}
+
+/* A group without the rank that failed; `dead` is its number in `group`. */
+static mainstay_group shrunk(mainstay_group *group, uint32_t dead)
+{
+    uint32_t failed[64], count = 0;
+    mainstay_group left;
+    void *awaited, *never = NULL;
+    char byte;
+    const uint32_t living = group->ranks - 1 - dead ? group->ranks - 1 : 0;
+    /* From one that has failed; and from one that lives and never sends. */
+    if (!group->start_receive(group->context, dead, &byte, 1, &awaited))
+        right(through(group, awaited) != 0, "a message from the dead");
+    if (group->rank != living && group->start_receive(group->context, living, &byte, 1, &never))
+        never = NULL;
+    for (int look = 0; look < LOOKS_MAX && count == 0; look++) {
+        right(!group->failed(group->context, failed, &count), "failed");
+        if (count == 0)
+            pause_ms(1);
+    }
+    right(count == 1 && failed[0] == dead, "another rank has failed");
+    right(!group->shrink(group->context, &left), "shrink");
+    right(left.size == sizeof left && left.ranks == group->ranks - 1, "another number of ranks");
+    right(left.rank == group->rank - (group->rank > dead), "another order of ranks");
+    if (never)
+        right(through(group, never) != 0, "a message in a group that is over");
+    group->release(group->context);
+    return left;
+}
+
+/* Once what it has sent is there. */
+static void dies(void)
+{
+    pause_ms(300);
+    raise(SIGKILL);
+}
+
+int main(int argc, char **argv)
+{
+    int rank, ranks;
+    MPI_Comm own;
+    mainstay_group group, left;
+    uint64_t highest;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    static char line[BUFSIZ];
+    setvbuf(stdout, line, _IOLBF, sizeof line);
+    world = (unsigned)rank;
+    MPI_Comm_dup(MPI_COMM_WORLD, &own);
+    right(argc == 2 && ranks > 1 && !mainstay_mpi_table(own, &group), "the table");
+    if (strcmp(argv[1], "refuses") == 0) {
+        printf("rank %d: %s\n", rank, group.failed || group.shrink ? "can shrink" : "cannot shrink");
+    } else if (strcmp(argv[1], "messages") == 0) {
+        exchange(&group);
+        odd_length(&group);
+        exchange(&group);
+    } else {
+        right(group.failed && group.shrink, "cannot shrink");
+        exchange(&group);
+        if (rank == 0)
+            dies();
+        left = shrunk(&group, 0);
+        exchange(&left);
+        if (rank == ranks - 1)
+            dies();
+        group = shrunk(&left, left.ranks - 1);
+        exchange(&group);
+        highest = (uint64_t)rank;
+        right(!group.all_max(group.context, &highest, 1) && highest == (uint64_t)ranks - 2, "all_max");
+        printf("rank %d: %u of %u\n", rank, group.rank, group.ranks);
+    }
+    group.release(group.context);
+    printf("rank %d: done\n", rank);
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,48 @@
+"""What the library needs of an MPI, by the C table and by mpi4py: messages under way, who has failed, and going on
+without those; an MPI that cannot says so."""
+
+import dataclasses
+
+import pytest
+from jobs import run
+from mpi import OPENMPI
+from programs import PYTHON, build_c
+
+RANKS = 4
+# MPI_Finalize can hang after a failure without the last.
+SURVIVING = dataclasses.replace(
+    OPENMPI, oversubscribe=(*OPENMPI.oversubscribe, "--with-ft", "ulfm", "--mca", "async_mpi_finalize", "1")
+)
+
+
+@pytest.fixture(params=["c", "python"])
+def ranks(request):
+    """Runs a mode of the program with an MPI: what it printed."""
+
+    def start(mode, mpi, scratch):
+        if request.param == "c":
+            command = [build_c(["ranks.c"], "ranks", mpi=mpi)]
+        else:
+            command = [mpi.command("python"), PYTHON / "ranks.py"]
+        status, output = run(RANKS, [*command, mode], scratch, mpi=mpi)
+        assert "WRONG" not in output, output
+        return status, output
+
+    return start
+
+
+def test_messages_are_under_way_beside_those_that_are_waited_for(ranks, mpi, scratch):
+    status, output = ranks("messages", mpi, scratch)
+    assert status == 0 and output.count("done") == RANKS, output
+
+
+def test_ranks_that_cannot_go_on_without_others_say_so(ranks, mpi, scratch):
+    """MPICH, whose functions of that name end the program, and Open MPI where it was not told to."""
+    status, output = ranks("refuses", mpi, scratch)
+    assert status == 0 and output.count("cannot shrink") == RANKS, output
+
+
+def test_ranks_that_are_left_go_on(ranks, scratch):
+    """The first is killed, then the last: what mpiexec ends with says nothing of the others."""
+    _, output = ranks("shrink", SURVIVING, scratch)
+    assert "rank 1: 0 of 2" in output and "rank 2: 1 of 2" in output and output.count("done") == 2, output
