@@ -4,7 +4,6 @@
 use super::{Group, Incoming, Message, Outgoing, Tested, unknown};
 use crate::error::{Error, Result};
 use std::{
-    cell::RefCell,
     collections::{BTreeMap, VecDeque},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
 };
@@ -13,7 +12,7 @@ pub struct ThreadGroup {
     rank: usize,
     meeting: Arc<Meeting>,
     /// What this rank has started.
-    started: RefCell<BTreeMap<Message, Started>>,
+    started: Mutex<BTreeMap<Message, Started>>,
 }
 
 enum Started {
@@ -53,7 +52,11 @@ impl ThreadGroup {
     }
 
     fn of(rank: usize, meeting: Arc<Meeting>) -> ThreadGroup {
-        ThreadGroup { rank, meeting, started: RefCell::default() }
+        ThreadGroup { rank, meeting, started: Mutex::default() }
+    }
+
+    fn started(&self) -> MutexGuard<'_, BTreeMap<Message, Started>> {
+        self.started.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn meet(&self, mine: &[u8]) -> Result<Arc<Vec<Vec<u8>>>> {
@@ -216,19 +219,20 @@ impl Group for ThreadGroup {
         let bytes = (*bytes).as_ref().to_vec();
         state.check(|rank| rank == to)?;
         state.under_way.entry((self.rank, to)).or_default().push_back((message, bytes));
-        self.started.borrow_mut().insert(message, Started::Send { to });
+        drop(state);
+        self.started().insert(message, Started::Send { to });
         Ok(message)
     }
 
     fn start_receive(&self, from: usize, into: Incoming) -> Result<Message> {
         let message = Message::new();
         self.meeting.lock().check(|_| false)?;
-        self.started.borrow_mut().insert(message, Started::Receive { from, into });
+        self.started().insert(message, Started::Receive { from, into });
         Ok(message)
     }
 
     fn test(&self, message: Message) -> Result<Tested> {
-        let (mut started, mut state) = (self.started.borrow_mut(), self.meeting.lock());
+        let (mut started, mut state) = (self.started(), self.meeting.lock());
         if let Some(Started::Receive { from, .. }) = started.get(&message) {
             self.take_from(*from, &mut state, &mut started);
         }
