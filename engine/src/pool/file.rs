@@ -122,3 +122,8 @@ pub(super) fn failed(doing: &str, path: &Path, error: io::Error) -> Error {
 pub(super) fn refused(path: &Path, why: impl Into<String>) -> Error {
     Error::PoolRefused { path: printable_path(path), why: why.into() }
 }
+
+pub(super) fn absolute(directory: &Path) -> Result<PathBuf> {
+    // The program may change its working directory before it leaves.
+    std::path::absolute(directory).map_err(|e| Error::io("finding", printable_path(directory), e))
+}

@@ -3,9 +3,16 @@
 //! Whoever joins takes its byte and then looks for a cleaner; whoever cleans takes the cleaner's byte
 //! and then looks for members. Of two that meet, at least one sees the other and lets go.
 
-use super::{Pool, Shape, Shared, file, layout::Constants, map::Mapping, salvage::remove_files, size::Sizes};
+use super::{
+    Pool, Shape, Shared,
+    file::{self, absolute},
+    layout::{CLEANER, Constants},
+    listing::remove_files,
+    map::Mapping,
+    size::Sizes,
+};
 use crate::{
-    device::{ByteLocks, LockFile, LockOutcome, RANK_BYTES, forks},
+    device::{ByteLocks, LockFile, LockOutcome, forks},
     error::{Error, Result},
     printable::printable_path,
     space::draw_id,
@@ -22,10 +29,6 @@ use std::{
 };
 use zerocopy::IntoBytes;
 
-/// The lock of whoever removes the pool or completes what is in it: beyond all members'.
-pub(super) const CLEANER: u64 = RANK_BYTES;
-/// The lock of the member that completes what the dead had staged.
-pub(super) const SURVIVOR: u64 = CLEANER + 1;
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// Of making one whose file a cleaner takes for a dead one's, until it is locked.
 const ATTEMPTS: usize = 10;
@@ -80,11 +83,6 @@ fn create_once(directory: &Path, shape: &Shape) -> Result<Pool> {
 /// Whether a pool of this user with this id is in `directory`.
 pub(crate) fn is_in_sight(directory: &Path, id: [u8; 16]) -> bool {
     file::open(&file::path_of(directory, id, None)).is_ok_and(|found| found.is_some())
-}
-
-pub(super) fn absolute(directory: &Path) -> Result<PathBuf> {
-    // The program may change its working directory before it leaves.
-    std::path::absolute(directory).map_err(|e| Error::io("finding", printable_path(directory), e))
 }
 
 fn check_room(directory: &Path, bytes: u64) -> Result<()> {

@@ -5,9 +5,9 @@
 use super::{
     Pool, file,
     layout::{ChunkEntry, Constants},
+    listing::records_of,
     plan::SealedPlan,
     record_layout::{CONTROL_AT, Owner, Parts, ROWS_AT, SEALED, SegmentFound, ShardFound, seal_of},
-    salvage::records_of,
     word::Found,
 };
 use crate::{
