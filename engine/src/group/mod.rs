@@ -3,6 +3,7 @@
 
 mod agree;
 mod equal;
+mod neighbours;
 mod solo;
 mod tell;
 mod threads;
@@ -10,6 +11,7 @@ mod threads;
 pub use agree::agree;
 pub(crate) use agree::gather;
 pub use equal::{broadcast_sized, gather_padded};
+pub(crate) use neighbours::{Neighbours, Place};
 pub use solo::Solo;
 pub(crate) use tell::{hear, tell};
 pub use threads::ThreadGroup;

@@ -7,7 +7,7 @@ use crate::{
 };
 use nix::unistd::geteuid;
 use std::{
-    fs::{File, OpenOptions, Permissions},
+    fs::{self, File, OpenOptions, Permissions},
     io,
     os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
@@ -69,6 +69,14 @@ pub(super) fn open(path: &Path) -> Result<Option<File>> {
         return Ok(Some(file));
     };
     Err(refused(path, why))
+}
+
+/// Removes one; that it is gone is none.
+pub(super) fn remove(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(failed("removing", path, e)),
+        _ => Ok(()),
+    }
 }
 
 /// A second handle of the file that `file` is. Locks and a mapping want one each: a mapping outlives its

@@ -55,11 +55,7 @@ pub(super) fn records_of(directory: &Path, id: [u8; 16]) -> Result<Vec<u32>> {
 /// The pool's file comes last: as long as it is there, the lock that goes with it counts.
 pub(super) fn remove_files(directory: &Path, id: [u8; 16]) -> Result<()> {
     for rank in records_of(directory, id)?.into_iter().map(Some).chain([None]) {
-        let path = file::path_of(directory, id, rank);
-        match fs::remove_file(&path) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(file::failed("removing", &path, e)),
-            _ => {}
-        }
+        file::remove(&file::path_of(directory, id, rank))?;
     }
     Ok(())
 }

@@ -15,6 +15,7 @@ mod layout;
 mod listing;
 mod making;
 mod map;
+mod mark;
 mod members;
 mod open;
 mod plan;
@@ -35,7 +36,7 @@ mod word;
 
 pub(crate) use chunk::Chunk;
 pub(crate) use listing::list;
-pub(crate) use open::is_in_sight;
+pub(crate) use mark::{Mark, is_in_sight};
 pub(crate) use plan::SealedPlan;
 pub(crate) use record::{Record, ShardRecord};
 pub(crate) use room::ceiling;

@@ -204,7 +204,7 @@ fn a_directory_that_is_not_there_is_a_setting_that_is_wrong() {
     let file = directory.path().join("file");
     fs::write(&file, []).unwrap();
     for (path, why) in [(directory.path().join("none"), "is not there"), (file, "is no directory")] {
-        let error = Pool::create(&path, &shape(1, 3)).unwrap_err();
+        let error = create(&path, &shape(1, 3)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
         let told = format!("pool_directory: {} {why}; make it", path.display());
         assert!(error.to_string().contains(&told), "{error}");
@@ -215,7 +215,7 @@ fn a_directory_that_is_not_there_is_a_setting_that_is_wrong() {
 #[test]
 fn a_pool_that_does_not_fit_leaves_nothing() {
     in_small_directory(1 << 20, |directory| {
-        let error = Pool::create(directory.path(), &shape(1, 32)).unwrap_err();
+        let error = create(directory.path(), &shape(1, 32)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::PoolFull);
         assert!(error.to_string().contains("`mainstay salvage --all`"), "{error}");
         assert_eq!(files(directory.path()), [""; 0]);
@@ -252,7 +252,7 @@ fn memory_that_is_gone_meanwhile_is_told_to_all_and_tried_again() {
 fn a_chunk_without_memory_stays_free() {
     in_small_directory(1 << 20, |directory| {
         let held = PoolHeld::Checkpoint;
-        let pool = Pool::create(directory.path(), &Shape { held, ..shape(1, 8) }).unwrap();
+        let pool = create(directory.path(), &Shape { held, ..shape(1, 8) }).unwrap();
         let other = directory.path().join("other");
         fs::write(&other, vec![1; 800 << 10]).unwrap();
         let got: Vec<_> = (0..4).map(|_| pool.take_now().unwrap()).collect();
