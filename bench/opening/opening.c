@@ -99,7 +99,7 @@ int main(int argc, char **argv)
         p.names = touched(p.items * NAME_BYTES);
         p.bytes = touched(p.items * ITEM_BYTES);
         for (size_t item = 0; item < p.items; item++)
-            snprintf(p.names + item * NAME_BYTES, NAME_BYTES, "item %zu", item);
+            snprintf(p.names + item * NAME_BYTES, NAME_BYTES, "item-%zu", item);
         save(&p);
         for (int round = -1; round < atoi(argv[4]); round++) {
             meet();
