@@ -21,8 +21,8 @@ impl Node {
     pub(super) fn find(group: &dyn Group, config: &Config, id: [u8; 16]) -> Result<Node> {
         let label = std::env::var_os("MAINSTAY_NODE").unwrap_or_default();
         let ranks_here = group.ranks_here().max(1);
-        let node = [&id, &(ranks_here as u64).to_le_bytes()[..], label.as_bytes()].concat();
-        let marked = Marked { directory: &config.pool_directory, begin: std::array::from_fn(|byte| hash(&node)[byte]) };
+        let node = hash(&[&id, &(ranks_here as u64).to_le_bytes()[..], label.as_bytes()].concat());
+        let marked = Marked { directory: &config.pool_directory, begin: std::array::from_fn(|byte| node[byte]) };
         // More than are thought to be here do not share a pool.
         let here = Neighbours::find(group, &marked)?.part_of(group.rank(), ranks_here);
         Ok(Node { id: marked.id_of(here.leader()), here })

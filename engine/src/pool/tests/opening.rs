@@ -1,6 +1,10 @@
 //! Who gets into a pool, and what is refused.
 
-use super::{super::file, super::layout::Constants, peer::Peer, *};
+use super::{
+    super::{Mark, file, is_in_sight, layout::Constants, remove},
+    peer::Peer,
+    *,
+};
 use crate::{Error, ErrorKind};
 use std::{
     fs::{self, OpenOptions, Permissions},
@@ -261,4 +265,18 @@ fn a_chunk_without_memory_stays_free() {
         drop(got);
         assert_eq!(take_all(&pool).len(), 8);
     });
+}
+
+#[test]
+fn a_mark_stays_while_its_process_lives_and_is_anybodys_then() {
+    let (directory, id) = (memory(), draw_id().unwrap());
+    let mark = Mark::make(directory.path(), id).unwrap();
+    assert!(is_in_sight(directory.path(), id));
+    assert!(!remove(directory.path(), id).unwrap());
+    assert_eq!(files(directory.path()).len(), 1);
+    // As a process does that is killed.
+    drop(mark);
+    assert!(remove(directory.path(), id).unwrap());
+    assert!(!is_in_sight(directory.path(), id));
+    assert!(files(directory.path()).is_empty());
 }
