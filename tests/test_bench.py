@@ -56,7 +56,13 @@ def ranks_rows(tmp_path_factory):
     return measure(tmp_path_factory.mktemp("bench"), "ranks", "--part", "2", "--rounds", "1")
 
 
-@pytest.fixture(params=("path", "staging", "space", "ranks"))
+@pytest.fixture(scope="module")
+def opening_rows(tmp_path_factory):
+    small = ("--ranks", "1", "3", "--items", "1", "10", "--keep", "1", "2", "--rounds", "1")
+    return measure(tmp_path_factory.mktemp("bench"), "opening", *small)
+
+
+@pytest.fixture(params=("path", "staging", "space", "ranks", "opening"))
 def rows(request):
     return request.getfixturevalue(f"{request.param}_rows")
 
@@ -127,9 +133,20 @@ def test_a_restore_on_other_ranks_is_beside_a_raw_read_and_one_on_as_many(ranks_
     }
 
 
+def test_what_opening_costs_is_beside_what_the_ranks_cost_and_what_they_are_given(opening_rows):
+    assert targets(opening_rows) == {
+        case: {"open", "restore"} for case in ("ranks, from 1 to 3", "items, from 1 to 10", "keep, from 1 to 2")
+    }
+    points = {row["case"] for row in opening_rows if row["metric"] == "open" and row["reference"] == "allreduces"}
+    assert points == {f"ranks: {ranks} ranks, 1 items, keep 1" for ranks in (1, 3)} | {
+        f"{series}: 4 ranks, {items} items, keep {keep}"
+        for series, items, keep in (("items", 1, 1), ("items", 10, 1), ("keep", 1, 1), ("keep", 1, 2))
+    }
+
+
 def test_a_restart_is_cold(rows):
     reads = [row for row in rows if row["metric"].endswith("device_reads")]
-    assert len(reads) in (0, 3, 6)  # none are told of in space and ranks; cases of path, sides of staging
+    assert len(reads) in (0, 3, 6)  # none are told of in space, ranks and opening; cases of path, sides of staging
     for row in reads:
         assert row["ratio"] >= 1, "bytes came from the page cache"
 

@@ -5,6 +5,7 @@
 mod agree;
 mod equal;
 mod message;
+mod neighbours;
 mod solo;
 mod tell;
 mod threads;
@@ -13,6 +14,7 @@ pub use agree::agree;
 pub(crate) use agree::gather;
 pub use equal::{broadcast_sized, gather_padded};
 pub use message::{Incoming, Message, Outgoing, Room, Tested};
+pub(crate) use neighbours::{Neighbours, Place};
 pub use solo::Solo;
 pub(crate) use tell::{hear, tell};
 pub use threads::ThreadGroup;

@@ -116,7 +116,7 @@ impl Node {
             held: PoolHeld::Always,
             writes_max: 1,
         };
-        let pool = Pool::create(directory.path(), &shape).unwrap();
+        let pool = Pool::create(directory.path(), [7; 16], &shape).unwrap();
         pool.prepare().unwrap();
         let record = Record::create(&pool, 0).unwrap();
         // A target that hangs holds up one for each chunk.

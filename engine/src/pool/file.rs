@@ -7,7 +7,7 @@ use crate::{
 };
 use nix::unistd::geteuid;
 use std::{
-    fs::{File, OpenOptions, Permissions},
+    fs::{self, File, OpenOptions, Permissions},
     io,
     os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
@@ -71,6 +71,14 @@ pub(super) fn open(path: &Path) -> Result<Option<File>> {
     Err(refused(path, why))
 }
 
+/// Removes one; that it is gone is none.
+pub(super) fn remove(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(failed("removing", path, e)),
+        _ => Ok(()),
+    }
+}
+
 /// A second handle of the file that `file` is. Locks and a mapping want one each: a mapping outlives its
 /// handle, and with it would the locks.
 pub(super) fn open_again(path: &Path, file: &File) -> Result<File> {
@@ -121,4 +129,9 @@ pub(super) fn failed(doing: &str, path: &Path, error: io::Error) -> Error {
 
 pub(super) fn refused(path: &Path, why: impl Into<String>) -> Error {
     Error::PoolRefused { path: printable_path(path), why: why.into() }
+}
+
+pub(super) fn absolute(directory: &Path) -> Result<PathBuf> {
+    // The program may change its working directory before it leaves.
+    std::path::absolute(directory).map_err(|e| Error::io("finding", printable_path(directory), e))
 }

@@ -4,6 +4,7 @@
 use super::{Shape, map::HUGE_PAGE, map::OfAtomics, signal::Signal};
 use crate::{
     config::PoolHeld,
+    device::RANK_BYTES,
     error::{Error, Result},
     space::format::{BLOCK_BYTES, Hash, hash},
 };
@@ -24,6 +25,11 @@ const VERSIONS_MAX: u32 = 1 << 10;
 pub(super) const MEMBERS_MAX: u32 = 1 << 16;
 const CONTROL_AT: usize = BLOCK_BYTES as usize;
 const MEMBER_TABLE_AT: usize = 2 * BLOCK_BYTES as usize;
+
+/// The lock of whoever removes the pool or completes what is in it: beyond all members'.
+pub(super) const CLEANER: u64 = RANK_BYTES;
+/// The lock of the member that completes what the dead had staged.
+pub(super) const SURVIVOR: u64 = CLEANER + 1;
 
 /// The file begins with it. In the order of this machine's bytes: nobody else ever reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]

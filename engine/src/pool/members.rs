@@ -2,8 +2,8 @@
 
 use super::{
     Pool, Shared, file,
-    open::SURVIVOR,
-    salvage::records_of,
+    layout::SURVIVOR,
+    listing::records_of,
     sealed::{Sealed, owner_of},
     word::{FREE, Found, State, Word},
 };

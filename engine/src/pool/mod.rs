@@ -12,8 +12,10 @@
 mod chunk;
 mod file;
 mod layout;
+mod listing;
 mod making;
 mod map;
+mod mark;
 mod members;
 mod open;
 mod plan;
@@ -33,14 +35,15 @@ mod turn;
 mod word;
 
 pub(crate) use chunk::Chunk;
-pub(crate) use open::is_in_sight;
+pub(crate) use listing::list;
+pub(crate) use mark::{Mark, is_in_sight};
 pub(crate) use plan::{SealedPlan, SealedTarget};
 pub(crate) use record::{Record, ShardRecord};
 pub(crate) use record_layout::TARGETS_MAX;
 pub(crate) use room::ceiling;
 pub use room::{PoolBound, pool_limit};
 pub(crate) use salvage::{
-    Dead, has_unreadable, is_of_another_version, is_refused, is_removable, list, path, remove, sealed_of, space_of,
+    Dead, has_unreadable, is_of_another_version, is_refused, is_removable, path, remove, sealed_of, space_of,
 };
 pub(crate) use sealed::{Contents, Owed, Sealed, SealedSegment};
 pub(crate) use space_note::SpaceNote;

@@ -3,12 +3,18 @@
 //! Whoever joins takes its byte and then looks for a cleaner; whoever cleans takes the cleaner's byte
 //! and then looks for members. Of two that meet, at least one sees the other and lets go.
 
-use super::{Pool, Shape, Shared, file, layout::Constants, map::Mapping, salvage::remove_files, size::Sizes};
+use super::{
+    Pool, Shape, Shared,
+    file::{self, absolute},
+    layout::{CLEANER, Constants},
+    listing::remove_files,
+    map::Mapping,
+    size::Sizes,
+};
 use crate::{
-    device::{ByteLocks, LockFile, LockOutcome, RANK_BYTES, forks},
+    device::{ByteLocks, LockFile, LockOutcome, forks},
     error::{Error, Result},
     printable::printable_path,
-    space::draw_id,
 };
 use std::{
     fs::{self, File},
@@ -22,29 +28,19 @@ use std::{
 };
 use zerocopy::IntoBytes;
 
-/// The lock of whoever removes the pool or completes what is in it: beyond all members'.
-pub(super) const CLEANER: u64 = RANK_BYTES;
-/// The lock of the member that completes what the dead had staged.
-pub(super) const SURVIVOR: u64 = CLEANER + 1;
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
-/// Of making one whose file a cleaner takes for a dead one's, until it is locked.
 const ATTEMPTS: usize = 10;
 /// How often to look again for a lock that is held for an instant.
 const LOOKS: usize = 2000;
 
 impl Pool {
-    /// Makes the file of a pool, without memory for its chunks, and becomes its member 0. Refuses if
+    /// Makes the file of the pool `id`, without memory for its chunks, and becomes its member 0. Refuses if
     /// there is no room for them.
-    pub(crate) fn create(directory: &Path, shape: &Shape) -> Result<Pool> {
+    pub(crate) fn create(directory: &Path, id: [u8; 16], shape: &Shape) -> Result<Pool> {
         let directory = absolute(directory)?;
         check_room(&directory, if shape.grows { 0 } else { shape.bytes })?;
-        let mut attempts = 1..ATTEMPTS;
-        loop {
-            match create_once(&directory, shape) {
-                Err(Error::PoolRefused { .. }) if attempts.next().is_some() => {}
-                made => return made,
-            }
-        }
+        let constants = Constants::new(id, shape)?;
+        until_kept(|| create_once(&directory, constants))
     }
 
     /// Joins the pool that another rank of this node made.
@@ -63,8 +59,18 @@ impl Pool {
     }
 }
 
-fn create_once(directory: &Path, shape: &Shape) -> Result<Pool> {
-    let constants = Constants::new(draw_id()?, shape)?;
+/// What `make` makes of a file that a cleaner may take for a dead one's, until it is locked.
+pub(super) fn until_kept<T>(make: impl Fn() -> Result<T>) -> Result<T> {
+    let mut attempts = 1..ATTEMPTS;
+    loop {
+        match make() {
+            Err(Error::PoolRefused { .. }) if attempts.next().is_some() => {}
+            made => return made,
+        }
+    }
+}
+
+fn create_once(directory: &Path, constants: Constants) -> Result<Pool> {
     let path = file::path_of(directory, constants.id, None);
     let locks = ByteLocks::of(file::create(&path)?);
     // At once: without a member it is anybody's to clear away.
@@ -77,17 +83,7 @@ fn create_once(directory: &Path, shape: &Shape) -> Result<Pool> {
     })
 }
 
-/// Whether a pool of this user with this id is in `directory`.
-pub(crate) fn is_in_sight(directory: &Path, id: [u8; 16]) -> bool {
-    file::open(&file::path_of(directory, id, None)).is_ok_and(|found| found.is_some())
-}
-
-pub(super) fn absolute(directory: &Path) -> Result<PathBuf> {
-    // The program may change its working directory before it leaves.
-    std::path::absolute(directory).map_err(|e| Error::io("finding", printable_path(directory), e))
-}
-
-fn check_room(directory: &Path, bytes: u64) -> Result<()> {
+pub(super) fn check_room(directory: &Path, bytes: u64) -> Result<()> {
     let there = File::options().read(true).custom_flags(libc::O_DIRECTORY).open(directory);
     let refused = |what: &str| {
         let why =
@@ -139,7 +135,7 @@ fn join(directory: PathBuf, path: PathBuf, locks: ByteLocks, constants: Constant
     Ok(Pool { shared: shared.into() })
 }
 
-fn take_byte(locks: &ByteLocks, path: &Path, member: u32) -> Result<()> {
+pub(super) fn take_byte(locks: &ByteLocks, path: &Path, member: u32) -> Result<()> {
     let failed = |e| file::failed("locking", path, e);
     match locks.try_lock(u64::from(member)).map_err(failed)? {
         LockOutcome::Held => {}

@@ -1,34 +1,22 @@
-//! Pools that no process is in any more: what there is, what can be completed, and removing the rest.
+//! Pools that no process is in any more: what can be completed, and removing the rest.
 
 use super::{
-    Pool, file,
-    layout::Constants,
-    open::{CLEANER, absolute},
+    Pool,
+    file::{self, absolute},
+    layout::{CLEANER, Constants},
+    listing::{records_of, remove_files},
     sealed::{Contents, Sealed},
     space_note::SpaceNote,
 };
 use crate::{
     device::{ByteLocks, LockFile, LockOutcome},
     error::{Error, Result},
-    printable::printable_path,
 };
-use nix::unistd::geteuid;
 use std::{
-    collections::BTreeMap,
-    fs, io,
+    io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
-
-/// A pool of this user's, alive or not.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
-    pub(crate) id: [u8; 16],
-    /// Records may be left whose pool is gone; they are good for nothing.
-    pub(crate) has_pool: bool,
-    /// Ranks whose records lie beside it, ascending.
-    pub(crate) records: Vec<u32>,
-}
 
 /// A pool that no member is in; nobody else cleans it up while this is held.
 #[derive(Debug)]
@@ -98,35 +86,6 @@ pub(crate) fn space_of(directory: &Path, id: [u8; 16]) -> Option<SpaceNote> {
     SpaceNote::read(&file::open(&file::path_of(directory, id, None)).ok()??)
 }
 
-/// All pools of this user's in `directory`; none if it is not there.
-pub(crate) fn list(directory: &Path) -> Result<Vec<Found>> {
-    let failed = |e| Error::io("listing", printable_path(directory), e);
-    let mut found = BTreeMap::<[u8; 16], Found>::new();
-    let entries = match fs::read_dir(directory) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(failed)?,
-    };
-    for entry in entries {
-        let entry = entry.map_err(failed)?;
-        let Some((id, rank)) = entry.file_name().to_str().and_then(file::parse_name) else { continue };
-        // Gone meanwhile, or another's: none of ours.
-        let Ok(metadata) = entry.path().symlink_metadata() else { continue };
-        // A link in the place of a record is told of, and goes with it.
-        let is_kind = metadata.is_file() || (metadata.is_symlink() && rank.is_some());
-        if !is_kind || metadata.uid() != geteuid().as_raw() {
-            continue;
-        }
-        let of_id = found.entry(id).or_insert(Found { id, has_pool: false, records: Vec::new() });
-        match rank {
-            Some(rank) => of_id.records.push(rank),
-            None => of_id.has_pool = true,
-        }
-    }
-    let mut found: Vec<Found> = found.into_values().collect();
-    found.iter_mut().for_each(|found| found.records.sort_unstable());
-    Ok(found)
-}
-
 /// Whether `remove` would remove it now.
 pub(crate) fn is_removable(directory: &Path, id: [u8; 16]) -> Result<bool> {
     let path = file::path_of(&absolute(directory)?, id, None);
@@ -155,23 +114,6 @@ pub(crate) fn sealed_of(directory: &Path, id: [u8; 16]) -> Result<Vec<Sealed>> {
 pub(crate) fn has_unreadable(directory: &Path, id: [u8; 16]) -> bool {
     let is_unreadable = |rank: &u32| Sealed::open(directory, id, *rank).is_err();
     records_of(directory, id).is_ok_and(|records| records.iter().any(is_unreadable))
-}
-
-/// Ranks whose records lie beside the pool `id`.
-pub(super) fn records_of(directory: &Path, id: [u8; 16]) -> Result<Vec<u32>> {
-    Ok(list(directory)?.into_iter().filter(|found| found.id == id).flat_map(|found| found.records).collect())
-}
-
-/// The pool's file comes last: as long as it is there, the lock that goes with it counts.
-pub(super) fn remove_files(directory: &Path, id: [u8; 16]) -> Result<()> {
-    for rank in records_of(directory, id)?.into_iter().map(Some).chain([None]) {
-        let path = file::path_of(directory, id, rank);
-        match fs::remove_file(&path) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(file::failed("removing", &path, e)),
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 /// The cleaner's byte first, then a look for members: see `open`.

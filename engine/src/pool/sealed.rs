@@ -5,11 +5,11 @@
 use super::{
     Pool, file,
     layout::{ChunkEntry, Constants},
+    listing::records_of,
     plan::{SealedPlan, SealedTarget},
     record_layout::{
         CONTROL_AT, HASHED, Owner, Parts, ROWS_AT, SEALED, SegmentFound, ShardFound, TARGETS_MAX, ended_in, seal_of,
     },
-    salvage::records_of,
     word::Found,
 };
 use crate::{

@@ -3,7 +3,8 @@
 use super::{
     Shared, file,
     layout::{Constants, MemberEntry},
-    salvage::{Dead, records_of},
+    listing::records_of,
+    salvage::Dead,
     sealed::{Contents, Sealed},
 };
 use crate::error::{Error, Result};

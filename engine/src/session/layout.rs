@@ -30,7 +30,7 @@ impl Level {
         let (layout_id, layout_number) = (arrangement.layout_id, arrangement.layout_number);
         let first = |rank| Ledger::first_slot(layout_id, rank, epoch.lineage);
         let made = if group.rank() == sharers[0] {
-            let header = arrangement.header(&sharers, sharers[0] == self.domain.leader);
+            let header = arrangement.header(&sharers, sharers[0] == self.domain.leader());
             let making = Making { allocate: self.config.allocate, stripes: self.stripes(), progress: &|_| () };
             create_layout(device, header, &making, first).map(Some)
         } else {
@@ -42,7 +42,7 @@ impl Level {
             Ok(None) => open_layout(device, layout_name(layout_number, sharers[0], layout_id), Access::Write),
             Err(error) => {
                 // Another node could not make its file of the layout: ours go too.
-                if group.rank() == self.domain.leader {
+                if group.rank() == self.domain.leader() {
                     let _ = remove_layouts_of(device, layout_number, layout_id);
                 }
                 return Err(error);
@@ -65,12 +65,12 @@ impl Level {
     fn files(&self, group: &dyn Group, node: u32) -> Result<Vec<usize>> {
         let file_system = if self.config.per == Per::Auto { self.device.file_system() } else { FileSystem::Other };
         let of_file = match self.config.per {
-            Per::Auto if !file_system.shares_badly() => self.domain.leader,
+            Per::Auto if !file_system.shares_badly() => self.domain.leader(),
             Per::Auto | Per::Node => node as usize,
-            Per::App => self.domain.leader,
+            Per::App => self.domain.leader(),
             Per::Rank => group.rank(),
         };
-        let mine = (self.domain.leader, of_file);
+        let mine = (self.domain.leader(), of_file);
         let all = gather(group, &mine)?;
         let lowest = |rank: usize| all.iter().position(|other| *other == all[rank]).unwrap_or(rank);
         Ok((0..all.len()).map(lowest).collect())
@@ -89,7 +89,7 @@ impl Level {
     /// Where the portions of a new layout lie. Collective.
     fn arrange(&self, group: &dyn Group, size: &Size) -> Result<Arrangement> {
         let device = &*self.device;
-        let stripe = if group.rank() == self.domain.leader {
+        let stripe = if group.rank() == self.domain.leader() {
             probe_name().and_then(|probe| {
                 let told = device.stripe_bytes(self.stripes(), &probe);
                 told.map_err(|e| Error::io("asking for the stripes of files in", device.path(), e))
@@ -129,7 +129,7 @@ impl Level {
         let (old, rest): (Vec<LayoutFile>, _) =
             self.layouts.drain(..).partition(|layout| is_old(&layout.header.layout_id));
         self.layouts = rest;
-        if rank == self.domain.leader {
+        if rank == self.domain.leader() {
             // One that stays is found at the next opening, and tried again then.
             old.iter().for_each(|layout| drop(remove_layout(&*self.device, layout)));
         }

@@ -1,63 +1,88 @@
 //! The node: the ranks that share a pool. Found by looking, not by comparing host names: those that see the
-//! file that one of them has made. `MAINSTAY_NODE` tells ranks apart that see it all the same.
+//! marks of each other. `MAINSTAY_NODE` tells ranks apart that see them all the same.
 
 use crate::{
     config::Config,
     error::Result,
-    group::{Group, agree, gather},
-    pool::{Pool, Shape, ceiling, is_in_sight},
-    space::format::BLOCK_BYTES,
+    group::{Group, Neighbours, Place, agree},
+    pool::{self, Mark, Pool, Shape, ceiling, is_in_sight},
+    space::format::{BLOCK_BYTES, hash},
 };
-use std::os::unix::ffi::OsStringExt;
+use std::{os::unix::ffi::OsStrExt, path::Path};
 
 /// What a rank has of its node.
 pub(super) struct Node {
-    /// Its lowest rank.
-    pub(super) leader: usize,
-    pub(super) pool: Pool,
+    here: Neighbours,
+    id: [u8; 16],
 }
 
 impl Node {
-    /// Finds the nodes of the job, and makes the pool of each: only its tables yet. Collective.
-    pub(super) fn find(group: &dyn Group, config: &Config) -> Result<Node> {
-        let (rank, size) = (group.rank(), group.size());
-        let label = std::env::var_os("MAINSTAY_NODE").unwrap_or_default().into_vec();
-        let labels = gather(group, &label)?;
-        let members = labels.iter().filter(|theirs| **theirs == label).count().min(group.ranks_here().max(1));
-        let mut mine: Option<(usize, [u8; 16], usize)> = None;
-        let mut made = None;
-        loop {
-            // The lowest rank without a node leads the next one.
-            let mut lowest = [if mine.is_none() { (size - rank) as u64 } else { 0 }];
-            group.all_max(&mut lowest)?;
-            if lowest[0] == 0 {
-                break;
-            }
-            let next = size - lowest[0] as usize;
-            let pool = if rank == next {
-                Pool::create(&config.pool_directory, &shape(config, members, size)).map(Some)
-            } else {
-                Ok(None)
-            };
-            let pool = agree(group, pool)?;
-            let told = pool.as_ref().map(|pool| (pool.id(), members));
-            let told = gather(group, &told)?.swap_remove(next);
-            let (id, members) = told.unwrap_or_default();
-            let is_like = mine.is_none() && labels[next] == label;
-            let sees = rank == next || (is_like && is_in_sight(&config.pool_directory, id));
-            let index = gather(group, &sees)?[..rank].iter().filter(|sees| **sees).count();
-            // More than were thought to be here: these have a pool of their own.
-            if sees && index < members {
-                (mine, made) = (Some((next, id, index)), pool);
-            }
-        }
-        let (leader, id, index) = mine.unwrap_or_default();
-        let joined = match made {
-            Some(pool) => Ok(pool),
-            None => Pool::join(&config.pool_directory, id, index as u32),
-        };
-        let pool = agree(group, joined)?;
-        Ok(Node { leader, pool })
+    /// `id`: drawn for this, the same on all ranks. Collective.
+    pub(super) fn find(group: &dyn Group, config: &Config, id: [u8; 16]) -> Result<Node> {
+        let label = std::env::var_os("MAINSTAY_NODE").unwrap_or_default();
+        let ranks_here = group.ranks_here().max(1);
+        let node = hash(&[&id, &(ranks_here as u64).to_le_bytes()[..], label.as_bytes()].concat());
+        let marked = Marked { directory: &config.pool_directory, begin: std::array::from_fn(|byte| node[byte]) };
+        // More than are thought to be here do not share a pool.
+        let here = Neighbours::find(group, &marked)?.part_of(group.rank(), ranks_here);
+        Ok(Node { id: marked.id_of(here.leader()), here })
+    }
+
+    /// Its lowest rank.
+    pub(super) fn leader(&self) -> usize {
+        self.here.leader()
+    }
+
+    /// The pool of the node: only its tables yet. Collective.
+    pub(super) fn make_pool(&self, group: &dyn Group, config: &Config) -> Result<Pool> {
+        let (directory, rank) = (&config.pool_directory, group.rank());
+        let leads = rank == self.leader();
+        let shape = || shape(config, self.here.ranks().len(), group.size());
+        let made = agree(group, leads.then(|| Pool::create(directory, self.id, &shape())).transpose())?;
+        let joined = made.map_or_else(|| Pool::join(directory, self.id, self.here.index_of(rank) as u32), Ok);
+        agree(group, joined)
+    }
+}
+
+/// A directory of pools in which ranks leave marks. Only those of one label see each other's.
+struct Marked<'a> {
+    directory: &'a Path,
+    /// The ids of all their marks begin with it.
+    begin: [u8; 12],
+}
+
+impl Marked<'_> {
+    fn id_of(&self, rank: usize) -> [u8; 16] {
+        let mut id = [0; 16];
+        id[..12].copy_from_slice(&self.begin);
+        id[12..].copy_from_slice(&(rank as u32).to_be_bytes());
+        id
+    }
+
+    fn rank_of(&self, id: [u8; 16]) -> Option<usize> {
+        let rank = id.strip_prefix(&self.begin)?;
+        Some(u32::from_be_bytes(rank.try_into().ok()?) as usize)
+    }
+}
+
+impl Place for Marked<'_> {
+    type Mark = Mark;
+
+    fn mark(&self, rank: usize) -> Result<Mark> {
+        Mark::make(self.directory, self.id_of(rank))
+    }
+
+    /// One that cannot be opened cannot be shared.
+    fn sees(&self, rank: usize) -> Result<bool> {
+        Ok(is_in_sight(self.directory, self.id_of(rank)))
+    }
+
+    fn list(&self) -> Result<Vec<usize>> {
+        Ok(pool::list(self.directory)?.into_iter().filter_map(|found| self.rank_of(found.id)).collect())
+    }
+
+    fn remove(&self, mark: Mark) -> Result<()> {
+        mark.remove()
     }
 }
 

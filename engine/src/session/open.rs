@@ -5,7 +5,7 @@ use super::{
     domain::Domain,
     due::{Due, SignalFlag},
     entry::{Entry, Ranks},
-    epoch::{Epoch, next_lineage},
+    epoch::{Epoch, next_lineage, same_id},
     holds::Holds,
     inner::Inner,
     level::{Current, Level, Levels},
@@ -19,7 +19,7 @@ use super::{
 use crate::{
     capture::{Notes, Outputs, Regions},
     commit::{Ledger, Opened},
-    config::{Config, PoolHeld, Stage, Start, Surroundings, check_alike, passed_over},
+    config::{Config, Stage, Start, Surroundings, check_alike, passed_over},
     device::{Access, Device, Disk},
     error::{Error, Result},
     group::{Group, agree, gather},
@@ -28,11 +28,7 @@ use crate::{
     remark::Remark,
     restore::{Found, Sight, find},
     salvage,
-    space::{
-        LayoutFile, Locks, clear_away, files_of_layout,
-        format::{self, Lineage},
-        layouts, probe_name,
-    },
+    space::{LayoutFile, Locks, clear_away, files_of_layout, format::Lineage, layouts, probe_name},
     stage::{Policy, PoolInMaking, find_threshold},
 };
 use serde::{Deserialize, Serialize};
@@ -95,8 +91,9 @@ impl Inner {
         let checked = config.check();
         agree(&*group, checked)?;
         check_alike(&*group, &config)?;
-        let looked = Looked::at(&*group, device, config.clone())?;
-        let (node, pool) = find_node(&*group, &config)?;
+        let id = same_id(&*group)?;
+        let looked = Looked::at(&*group, device, config.clone(), id)?;
+        let (node, pool) = find_node(&*group, &config, id)?;
         let policy = Policy::new(&config, || find_threshold_together(&*group, &*looked.device, &config))?;
         let aggregators = Aggregators::find(&*group, &config, &looked.domain, pool.as_ref())?;
         let policy = if aggregators.is_member() { policy.handing_over(aggregators.piece_bytes()) } else { policy };
@@ -158,8 +155,8 @@ impl Inner {
 impl Looked {
     /// Locks the space on `device`, completes what a killed job left, and looks at what is there. Refused while something
     /// cannot be completed now, and could be another time. Collective.
-    fn at(group: &dyn Group, device: Arc<dyn Device>, config: Config) -> Result<Looked> {
-        let domain = Domain::find(group, &*device)?;
+    fn at(group: &dyn Group, device: Arc<dyn Device>, config: Config, id: [u8; 16]) -> Result<Looked> {
+        let domain = Domain::find(group, &*device, id)?;
         let (locks, locks_work) = take_locks(group, &*device, &domain)?;
 
         // Nobody makes a pool, or looks for revisions, while another rank is at it still; and nobody begins a lineage
@@ -233,7 +230,7 @@ impl Looked {
 /// Locks this rank's byte; and whether the file system has locks at all.
 fn take_locks(group: &dyn Group, device: &dyn Device, domain: &Domain) -> Result<(Locks, bool)> {
     let locks = agree(group, Locks::open(device))?;
-    agree(group, if group.rank() == domain.leader { locks.wait_for_others(LOCK_GRACE) } else { Ok(()) })?;
+    agree(group, if group.rank() == domain.leader() { locks.wait_for_others(LOCK_GRACE) } else { Ok(()) })?;
     let locked = agree(group, locks.lock_rank(group.rank() as u64))?;
     let mut unsupported = [u64::from(!locked)];
     group.all_max(&mut unsupported)?;
@@ -242,7 +239,7 @@ fn take_locks(group: &dyn Group, device: &dyn Device, domain: &Domain) -> Result
 
 fn scan(group: &dyn Group, device: &dyn Device, domain: &Domain, locks_work: bool) -> Result<Scan> {
     let rank = group.rank();
-    if rank == domain.leader {
+    if rank == domain.leader() {
         clear_away(device)?;
     }
     let layouts = layouts(device, Access::Write)?;
@@ -272,21 +269,14 @@ fn scan(group: &dyn Group, device: &dyn Device, domain: &Domain, locks_work: boo
 }
 
 /// The lowest rank of this node, and the node's pool, if the stage has one. Collective.
-fn find_node(group: &dyn Group, config: &Config) -> Result<(usize, Option<Pool>)> {
+fn find_node(group: &dyn Group, config: &Config, id: [u8; 16]) -> Result<(usize, Option<Pool>)> {
+    let node = Node::find(group, config, id);
     if Policy::has_pool(config.stage) {
-        let node = Node::find(group, config)?;
-        return Ok((node.leader, Some(node.pool)));
+        let node = node?;
+        return Ok((node.leader(), Some(node.make_pool(group, config)?)));
     }
-    // Only for what is told of the node: the smallest there is, without memory, which goes at once.
-    let chunk_bytes = format::BLOCK_BYTES;
-    let pool_bytes = (group.ranks_here().max(1) as u64 + 1) * chunk_bytes;
-    let small = Config {
-        pool_bytes: Some(pool_bytes),
-        chunk_bytes: Some(chunk_bytes),
-        pool_held: PoolHeld::Checkpoint,
-        ..config.clone()
-    };
-    Ok((Node::find(group, &small).map_or(group.rank(), |node| node.leader), None))
+    // Only for what is told of the node.
+    Ok((node.map_or(group.rank(), |node| node.leader()), None))
 }
 
 /// The threshold: as set, or as rank 0 finds it. Collective.

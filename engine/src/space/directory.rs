@@ -235,6 +235,26 @@ pub(crate) fn probe_name() -> Result<String> {
     Ok(format!("{PROBE}{:032x}", u128::from_le_bytes(draw_id()?)))
 }
 
+/// The files that the ranks of one opening make for an instant, for the others to see.
+pub(crate) struct Probes {
+    begin: String,
+}
+
+impl Probes {
+    pub(crate) fn new(id: [u8; 16]) -> Probes {
+        Probes { begin: format!("{PROBE}{:032x}.", u128::from_be_bytes(id)) }
+    }
+
+    pub(crate) fn name(&self, rank: usize) -> String {
+        format!("{}{rank}", self.begin)
+    }
+
+    /// Whose it is; `None`: a file of another kind, or of another opening.
+    pub(crate) fn rank(&self, name: &str) -> Option<usize> {
+        name.strip_prefix(&self.begin)?.parse().ok()
+    }
+}
+
 /// Clears away what a job that was killed left: before anything else is written, by whoever has the locks.
 pub(crate) fn clear_away(device: &dyn Device) -> Result<()> {
     remove_unfinished(device)?;

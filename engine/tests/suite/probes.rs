@@ -7,8 +7,8 @@ use mainstay_engine::{
     group::{Group, ThreadGroup},
 };
 use std::{
-    io,
-    sync::{Arc, mpsc},
+    fs, io,
+    sync::{Arc, Barrier, mpsc},
     thread,
     time::Duration,
 };
@@ -91,6 +91,8 @@ fn open_with(odd: usize, open: Option<io::ErrorKind>, remove: Option<io::ErrorKi
         let (rank, error) = hear.recv_timeout(Duration::from_secs(10)).expect("a rank waits for ever");
         all[rank] = error;
     }
+    let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(!left.iter().any(|name| name.to_string_lossy().starts_with("probe-")), "{left:?}");
     all
 }
 
@@ -109,4 +111,38 @@ fn a_probe_that_stays_is_told_to_all() {
 #[test]
 fn a_probe_that_cannot_be_opened_is_not_out_of_sight() {
     assert_eq!(open_with(1, Some(io::ErrorKind::Other), None), [Some(ErrorKind::Io); 2]);
+}
+
+/// Nodes of one machine, told apart by their folders in memory, with ranks in turns: each has one pool, for its ranks
+/// alone, and nothing else is left there.
+#[test]
+fn ranks_of_a_node_share_a_pool_wherever_they_stand() {
+    let folder = TempDir::new().unwrap();
+    let nodes = [0, 1].map(|_| tempfile::tempdir_in("/dev/shm").unwrap());
+    let opened = Barrier::new(5);
+    let files = |node: &TempDir| {
+        let names = fs::read_dir(node.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        // What follows the id: nothing for a pool, the rank for a record.
+        let mut ends: Vec<_> =
+            names.map(|name| name.get("mainstay-pool-".len() + 32..).unwrap_or(&name).to_owned()).collect();
+        ends.sort();
+        ends
+    };
+    thread::scope(|scope| {
+        for (rank, group) in ThreadGroup::new(4).into_iter().enumerate() {
+            let (folder, node, opened) = (&folder, &nodes[rank % 2], &opened);
+            scope.spawn(move || {
+                let config = Config { pool_directory: node.path().into(), ..small() };
+                let session = Session::open(Box::new(group), folder.path(), config);
+                opened.wait();
+                opened.wait();
+                session.unwrap().close().unwrap();
+            });
+        }
+        opened.wait();
+        let found = nodes.each_ref().map(files);
+        opened.wait();
+        assert_eq!(found, [["", ".0", ".2"], ["", ".1", ".3"]]);
+    });
+    assert_eq!(nodes.each_ref().map(files), [const { Vec::<String>::new() }; 2]);
 }

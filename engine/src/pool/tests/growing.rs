@@ -16,7 +16,7 @@ const AMPLE: Room =
 
 fn growing(directory: &TempDir, members: u32) -> Pool {
     let shape = Shape { grows: true, chunk_bytes_max: 4 * CHUNK, ..shape(members, 1024) };
-    let pool = Pool::create(directory.path(), &shape).unwrap();
+    let pool = create(directory.path(), &shape).unwrap();
     free(&pool, AMPLE);
     pool
 }
@@ -285,7 +285,7 @@ fn members_that_fill_chunks_meet_others_that_make_the_pool_larger_and_smaller() 
 fn one_for_checkpoints_alone_has_memory_only_for_chunks_in_use() {
     let directory = super::memory();
     let shape = Shape { grows: true, held: PoolHeld::Checkpoint, ..shape(2, 64) };
-    let pool = Pool::create(directory.path(), &shape).unwrap();
+    let pool = create(directory.path(), &shape).unwrap();
     free(&pool, AMPLE);
     pool.want(8 * CHUNK, 0);
     pool.prepare().unwrap();
@@ -302,7 +302,7 @@ fn one_for_checkpoints_alone_has_memory_only_for_chunks_in_use() {
 fn one_for_checkpoints_alone_is_as_large_as_there_is_room_at_each_checkpoint() {
     let directory = super::memory();
     let shape = Shape { grows: true, held: PoolHeld::Checkpoint, ..shape(2, 64) };
-    let first = Pool::create(directory.path(), &shape).unwrap();
+    let first = create(directory.path(), &shape).unwrap();
     let second = joined(&directory, &first, 1);
     let pools = [&first, &second];
     pools.iter().for_each(|pool| pool.want(8 * CHUNK, 0));
@@ -413,7 +413,7 @@ fn who_waited_for_one_that_failed_goes_on_with_what_there_is() {
 fn a_full_file_system_has_room_again_once_a_chunk_is_written() {
     let Some(small) = SmallMemory::mount("1m") else { return };
     let shape = Shape { grows: true, held: PoolHeld::Checkpoint, ..shape(1, 8) };
-    let pool = Pool::create(&small.path, &shape).unwrap();
+    let pool = create(&small.path, &shape).unwrap();
     free(&pool, AMPLE);
     pool.want(8 * CHUNK, 0);
     pool.prepare().unwrap();
@@ -447,20 +447,20 @@ fn take_while_there_is_room(pool: &Pool) -> Vec<Chunk> {
 fn it_takes_what_a_small_file_system_has_and_refuses_only_if_that_is_nothing() {
     let Some(small) = SmallMemory::mount("1m") else { return };
     let shape = Shape { grows: true, bytes: 512 << 10, ..shape(3, 8) };
-    let pool = Pool::create(&small.path, &shape).unwrap();
+    let pool = create(&small.path, &shape).unwrap();
     pool.want(64 << 20, 0);
     pool.prepare().unwrap();
     assert_eq!((pool.bytes(), pool.bound()), (512 << 10, PoolBound::Directory));
     drop(pool);
 
     // Others have taken nearly all.
-    let pool = Pool::create(&small.path, &shape).unwrap();
+    let pool = create(&small.path, &shape).unwrap();
     std::fs::write(small.path.join("others"), vec![1; 700 << 10]).unwrap();
     pool.want(64 << 20, 0);
     pool.prepare().unwrap();
     assert_eq!(pool.bytes(), 4 * CHUNK);
     drop(pool);
-    let pool = Pool::create(&small.path, &shape).unwrap();
+    let pool = create(&small.path, &shape).unwrap();
     std::fs::write(small.path.join("others"), vec![1; 900 << 10]).unwrap();
     pool.want(64 << 20, 0);
     let error = pool.prepare().unwrap_err();

@@ -19,7 +19,7 @@ fn with_words_of(seed: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
     let directory = memory();
     let shape = Shape { grows: seed % 2 == 1, ..shape(3, 5) };
-    let first = Pool::create(directory.path(), &shape).unwrap();
+    let first = create(directory.path(), &shape).unwrap();
     let second = Pool::join(directory.path(), first.id(), 1).unwrap();
     first.want(CHUNK * 5, 0);
     first.prepare().unwrap();

@@ -6,6 +6,7 @@ mod recording;
 mod sharing;
 
 use super::{Chunk, Pool, PoolHeld, Shape};
+use crate::{Result, space::draw_id};
 use std::path::Path;
 use tempfile::TempDir;
 
@@ -27,8 +28,12 @@ fn memory() -> TempDir {
     tempfile::tempdir_in("/dev/shm").unwrap()
 }
 
+fn create(directory: &Path, shape: &Shape) -> Result<Pool> {
+    Pool::create(directory, draw_id()?, shape)
+}
+
 fn pool(directory: &TempDir, members: u32, chunks: u32) -> Pool {
-    Pool::create(directory.path(), &shape(members, chunks)).unwrap()
+    create(directory.path(), &shape(members, chunks)).unwrap()
 }
 
 fn take(pool: &Pool) -> Chunk {

@@ -1,6 +1,10 @@
 //! Who gets into a pool, and what is refused.
 
-use super::{super::file, super::layout::Constants, peer::Peer, *};
+use super::{
+    super::{Mark, file, is_in_sight, layout::Constants, remove},
+    peer::Peer,
+    *,
+};
 use crate::{Error, ErrorKind};
 use std::{
     fs::{self, OpenOptions, Permissions},
@@ -159,7 +163,7 @@ fn whoever_joins_waits_for_a_cleaner_to_end() {
     let directory = memory();
     let pool = pool(&directory, 2, 3);
     let cleaner = ByteLocks::of(file::open(&path_of(&pool)).unwrap().unwrap());
-    assert_eq!(cleaner.try_lock(super::super::open::CLEANER).unwrap(), LockOutcome::Held);
+    assert_eq!(cleaner.try_lock(super::super::layout::CLEANER).unwrap(), LockOutcome::Held);
     std::thread::scope(|scope| {
         let joining = scope.spawn(|| Pool::join(directory.path(), pool.id(), 1));
         // It has its byte: the cleaner sees it from here on.
@@ -204,7 +208,7 @@ fn a_directory_that_is_not_there_is_a_setting_that_is_wrong() {
     let file = directory.path().join("file");
     fs::write(&file, []).unwrap();
     for (path, why) in [(directory.path().join("none"), "is not there"), (file, "is no directory")] {
-        let error = Pool::create(&path, &shape(1, 3)).unwrap_err();
+        let error = create(&path, &shape(1, 3)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
         let told = format!("pool_directory: {} {why}; make it", path.display());
         assert!(error.to_string().contains(&told), "{error}");
@@ -215,7 +219,7 @@ fn a_directory_that_is_not_there_is_a_setting_that_is_wrong() {
 #[test]
 fn a_pool_that_does_not_fit_leaves_nothing() {
     in_small_directory(1 << 20, |directory| {
-        let error = Pool::create(directory.path(), &shape(1, 32)).unwrap_err();
+        let error = create(directory.path(), &shape(1, 32)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::PoolFull);
         assert!(error.to_string().contains("`mainstay salvage --all`"), "{error}");
         assert_eq!(files(directory.path()), [""; 0]);
@@ -252,7 +256,7 @@ fn memory_that_is_gone_meanwhile_is_told_to_all_and_tried_again() {
 fn a_chunk_without_memory_stays_free() {
     in_small_directory(1 << 20, |directory| {
         let held = PoolHeld::Checkpoint;
-        let pool = Pool::create(directory.path(), &Shape { held, ..shape(1, 8) }).unwrap();
+        let pool = create(directory.path(), &Shape { held, ..shape(1, 8) }).unwrap();
         let other = directory.path().join("other");
         fs::write(&other, vec![1; 800 << 10]).unwrap();
         let got: Vec<_> = (0..4).map(|_| pool.take_now().unwrap()).collect();
@@ -261,4 +265,18 @@ fn a_chunk_without_memory_stays_free() {
         drop(got);
         assert_eq!(take_all(&pool).len(), 8);
     });
+}
+
+#[test]
+fn a_mark_stays_while_its_process_lives_and_is_anybodys_then() {
+    let (directory, id) = (memory(), draw_id().unwrap());
+    let mark = Mark::make(directory.path(), id).unwrap();
+    assert!(is_in_sight(directory.path(), id));
+    assert!(!remove(directory.path(), id).unwrap());
+    assert_eq!(files(directory.path()).len(), 1);
+    // As a process does that is killed.
+    drop(mark);
+    assert!(remove(directory.path(), id).unwrap());
+    assert!(!is_in_sight(directory.path(), id));
+    assert!(files(directory.path()).is_empty());
 }

@@ -166,9 +166,9 @@ fn who_holds_back_is_woken_by_the_last_that_copies_and_by_who_needs_a_chunk() {
 fn there_is_a_chunk_for_each_member_and_one_more() {
     let directory = memory();
     let wide = Shape { chunk_bytes: 4 << 20, ..shape(7, 16) };
-    let pool = Pool::create(directory.path(), &wide).unwrap();
+    let pool = create(directory.path(), &wide).unwrap();
     assert_eq!((pool.chunk_bytes(), pool.chunks()), (128 << 10, 8));
-    let narrow = Pool::create(directory.path(), &Shape { bytes: 16 * 4096, ..shape(16, 16) });
+    let narrow = create(directory.path(), &Shape { bytes: 16 * 4096, ..shape(16, 16) });
     assert!(narrow.unwrap_err().to_string().starts_with("pool_bytes: "));
 }
 
@@ -177,7 +177,7 @@ fn a_pool_for_checkpoints_has_memory_only_while_chunks_are_held() {
     use std::os::unix::fs::MetadataExt;
     let directory = memory();
     let held = PoolHeld::Checkpoint;
-    let pool = Pool::create(directory.path(), &Shape { held, ..shape(1, 16) }).unwrap();
+    let pool = create(directory.path(), &Shape { held, ..shape(1, 16) }).unwrap();
     let memory = || pool.shared.file().metadata().unwrap().blocks() * 512;
     pool.prepare().unwrap();
     let empty = memory();
@@ -271,7 +271,7 @@ fn a_forked_child_keeps_no_dead_member_alive() {
 fn how_long_the_making_takes() {
     let directory = memory();
     let shape = Shape { bytes: 64 << 20, chunk_bytes: 4 << 20, ..shape(2, 1) };
-    let first = Pool::create(directory.path(), &shape).unwrap();
+    let first = create(directory.path(), &shape).unwrap();
     let second = Pool::join(directory.path(), first.id(), 1).unwrap();
     for (what, pool) in [("made", &first), ("at hand for another", &second)] {
         let begun = std::time::Instant::now();

@@ -152,8 +152,8 @@ fn aggregator_of(rank: usize, ranks: usize, aggregators: usize) -> usize {
     if aggregators == 0 || aggregators >= ranks {
         return rank;
     }
-    let first = |group: usize| group * ranks / aggregators;
-    (0..aggregators).map(first).take_while(|first| *first <= rank).last().unwrap_or(0)
+    let group = ((rank + 1) * aggregators - 1) / ranks;
+    group * ranks / aggregators
 }
 
 fn check_can_send(group: &dyn Group) -> Result<()> {
@@ -163,7 +163,7 @@ fn check_can_send(group: &dyn Group) -> Result<()> {
 }
 
 fn check_in_sight(rank: usize, aggregator: usize, domain: &Domain) -> Result<()> {
-    if domain.ranks.contains(&aggregator) {
+    if domain.contains(aggregator) {
         return Ok(());
     }
     let why = format!(

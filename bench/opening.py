@@ -1,0 +1,110 @@
+"""What opening a space costs, by the number of ranks, of items and of revisions kept.
+
+    make bench NAME=opening         writes bench/out/opening.json; QUICK=1: small, within a minute
+"""
+
+import argparse
+import os
+import tempfile
+import time
+from pathlib import Path
+
+from harness import machine, mpi, rows
+
+HERE = Path(__file__).resolve().parent
+RANKS = (1, 2, 4, 8, 16, 32, 64, 128)
+ITEMS = (1, 10, 100, 1000, 10_000, 100_000)
+KEEP = (1, 2, 4, 8, 16)
+QUICK_RANKS, QUICK_ITEMS, QUICK_KEEP = (1, 4, 16), (1, 100, 10_000), (1, 16)
+BESIDE_RANKS = 4  # where something else changes
+LIMIT_S = 600  # of one job
+
+
+def options():
+    quick = os.environ.get("QUICK", "") not in ("", "0")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ranks", type=int, nargs="+", default=QUICK_RANKS if quick else RANKS)
+    parser.add_argument("--items", type=int, nargs="+", default=QUICK_ITEMS if quick else ITEMS, help="of each rank")
+    parser.add_argument("--keep", type=int, nargs="+", default=QUICK_KEEP if quick else KEEP)
+    parser.add_argument("--rounds", type=int, default=2 if quick else 9)
+    parser.add_argument("--only", default="", help="only series with this in their name: ranks, items, keep")
+    parser.add_argument("--out", type=Path, default=HERE / "out", help="where opening.json goes")
+    parser.add_argument("--scratch", type=Path, help="where the spaces go while it runs; default: --out")
+    chosen = parser.parse_args()
+    chosen.scratch = chosen.scratch or chosen.out
+    return chosen
+
+
+def series(o):
+    """Name, and its points: what grows, then ranks, items and revisions kept."""
+    yield "ranks", [(ranks, ranks, 1, 1) for ranks in o.ranks]
+    yield "items", [(items, BESIDE_RANKS, items, 1) for items in o.items]
+    yield "keep", [(keep, BESIDE_RANKS, 1, keep) for keep in o.keep]
+
+
+def measure(o, program, ranks, items, keep):
+    """Of a job that opens a space again and again; and how long jobs take that do nothing."""
+    with tempfile.TemporaryDirectory(prefix="opening-", dir=o.scratch) as scratch:
+
+        def run(*words):
+            return mpi.run(ranks, [program, *words], scratch, LIMIT_S)
+
+        empty = []
+        for _ in range(o.rounds):
+            started = time.perf_counter()
+            run("empty")
+            empty.append(time.perf_counter() - started)
+        return empty, mpi.Measured(run("open", keep, items, o.rounds, f"{scratch}/space"))
+
+
+def rows_of(case, empty, measured):
+    reduced, opened = measured.of("allreduces"), measured.of("open")
+    return [
+        rows.floor(case, "empty", empty, "s"),
+        rows.floor(case, "allreduces", reduced, "s"),
+        rows.row(case, "open", opened, "s", "allreduces", reduced),
+        rows.row(case, "open_to_empty", opened, "s", "empty", empty),
+        rows.row(case, "restore", measured.of("open", "restore"), "s", "allreduces", reduced),
+    ]
+
+
+def growth_rows(name, points, found):
+    """By how much it grew from the first point to the last, beside what it is given."""
+    (first, *_), (last, *_) = points[0], points[-1]
+    case = f"{name}, from {first} to {last}"
+    made = [rows.floor(case, "given", [last / first], "x")]
+    for metric in ("open", "restore"):
+        least, most = (of_point[metric] for of_point in (found[0], found[-1]))
+        made.append(rows.row(case, metric, [most / least], "x", "given", [last / first], 1))
+    return made
+
+
+def main():
+    o = options()
+    for folder in (o.out, o.scratch):
+        folder.mkdir(parents=True, exist_ok=True)
+    print(machine.describe(o.scratch), flush=True)
+    made = []
+    with tempfile.TemporaryDirectory(prefix="mainstay-bench-") as folder:
+        program = Path(folder) / "opening"
+        mpi.build(HERE / "opening", program)
+        for name, points in series(o):
+            if o.only not in name:
+                continue
+            found = []
+            for _, ranks, items, keep in points:
+                case = f"{name}: {ranks} ranks, {items} items, keep {keep}"
+                of_case = rows_of(case, *measure(o, program, ranks, items, keep))
+                print(rows.table(of_case), flush=True)
+                found.append({row["metric"]: row["value"] for row in of_case})
+                made += of_case
+            of_series = growth_rows(name, points, found)
+            print(rows.table(of_series), flush=True)
+            made += of_series
+    rows.write(o.out / "opening.json", made)
+    print(f"\n{len(made)} rows in {o.out / 'opening.json'}")
+    rows.tell_missed(made)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+//! What a rank leaves in the directory of pools for an instant, so that others of its node see it: a file such as a pool
+//! begins with, which is anybody's to clear away once the process is dead.
+
+use super::{
+    file::{self, absolute},
+    open::{check_room, take_byte, until_kept},
+};
+use crate::{device::ByteLocks, error::Result};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+#[derive(Debug)]
+pub(crate) struct Mark {
+    path: PathBuf,
+    _locks: ByteLocks,
+}
+
+impl Mark {
+    /// Errors: the directory is not there, or takes no file.
+    pub(crate) fn make(directory: &Path, id: [u8; 16]) -> Result<Mark> {
+        let directory = absolute(directory)?;
+        check_room(&directory, 0)?;
+        let path = file::path_of(&directory, id, None);
+        until_kept(|| {
+            let locks = ByteLocks::of(file::create(&path)?);
+            let kept = take_byte(&locks, &path, 0).map(|()| Mark { path: path.clone(), _locks: locks });
+            kept.inspect_err(|_| drop(fs::remove_file(&path)))
+        })
+    }
+
+    pub(crate) fn remove(self) -> Result<()> {
+        file::remove(&self.path)
+    }
+}
+
+/// Whether a mark, or a pool, of this user with this id is in `directory`.
+pub(crate) fn is_in_sight(directory: &Path, id: [u8; 16]) -> bool {
+    file::open(&file::path_of(directory, id, None)).is_ok_and(|found| found.is_some())
+}
