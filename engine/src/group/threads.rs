@@ -27,6 +27,8 @@ struct Meeting {
     changed: Condvar,
 }
 
+type Queue = VecDeque<(Message, Vec<u8>)>;
+
 #[derive(Debug)]
 struct State {
     given: Vec<Option<Vec<u8>>>,
@@ -37,7 +39,7 @@ struct State {
     /// By sender and receiver: what one has sent and the other has not taken yet.
     sent: BTreeMap<(usize, usize), Vec<u8>>,
     /// The same of messages that were started, in that order.
-    under_way: BTreeMap<(usize, usize), VecDeque<(Message, Vec<u8>)>>,
+    under_way: BTreeMap<(usize, usize), Queue>,
     /// The ranks that wait for a group without those that have left; this one has ended.
     shrinking: Vec<usize>,
     /// That group, and who is in it.
