@@ -35,8 +35,11 @@ pub(super) struct Sizes {
     pub(super) room: Mutex<Option<Room>>,
     /// What making memory comes to, as a test has it.
     #[cfg(test)]
-    pub(super) fails: Mutex<Option<fn(&Shared) -> Error>>,
+    pub(super) fails: Mutex<Option<Failure>>,
 }
+
+#[cfg(test)]
+type Failure = fn(&Shared) -> Error;
 
 #[derive(Debug, Clone, Copy)]
 struct Look {

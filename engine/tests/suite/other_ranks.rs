@@ -50,7 +50,7 @@ fn a_job_of_another_number_of_ranks_that_saves_nothing_ends_in_order() {
         let folder = TempDir::new().unwrap();
         let config = Config { per, ..small() };
         let mut states = [[1_u8; 5000]; 3];
-        let states = states.each_mut().map(|state| std::sync::Mutex::new(state));
+        let states = states.each_mut().map(std::sync::Mutex::new);
         in_sessions(folder.path(), 3, &config, |rank, session| {
             session.protect(bytes_region("state", &mut states[rank].lock().unwrap()[..])).unwrap();
             session.checkpoint().unwrap();
