@@ -117,6 +117,9 @@ impl Owner {
         let found = Owner::read_from_prefix(block).map(|(owner, _)| owner);
         let owner = found.ok().filter(|owner| owner.magic == MAGIC).ok_or("it does not begin as a record")?;
         if owner.version != VERSION {
+            if (Owner { version: VERSION, ..owner }).sum() == owner.checksum {
+                return Err("it does not begin as a record: its version is damaged".to_owned());
+            }
             return Err(format!("it was made by another version of Mainstay (version {})", owner.version));
         }
         let ours = (owner.pool, owner.rank) == (pool, rank) && owner.checksum == owner.sum();
