@@ -129,6 +129,25 @@ fn a_hold_beside_a_job_counts_from_its_next_checkpoint_on_and_outlives_it() {
     assert_eq!(survey(path).holds, []);
 }
 
+/// Until the newest root leads to it, the next one goes over the only one that does, and may tear.
+#[test]
+fn a_hold_of_what_the_older_slot_alone_leads_to_counts_one_checkpoint_later() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let mut job = One::open(path, 1);
+    for _ in 0..5 {
+        job.save();
+    }
+    let revision = survey(path).revisions.pop().unwrap();
+    assert!(!revision.is_in_newest_roots());
+    let oldest = revision.key.number;
+    assert!(matches!(take(path, oldest), Holding::Pending(_)));
+    job.save();
+    assert_eq!(survey(path).holds[0].state, HoldState::Pending);
+    job.save();
+    stays(path, oldest);
+}
+
 #[test]
 fn who_waits_is_told_that_it_counts() {
     let folder = TempDir::new().unwrap();
