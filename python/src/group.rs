@@ -224,7 +224,8 @@ impl Group for MpiGroup {
             Ok(None) => return Ok(Tested::UnderWay),
             Ok(Some(count)) => count,
             Err(error) => {
-                started.remove(&message);
+                // MPI may not have been asked, and fill the memory still.
+                std::mem::forget(started.remove(&message));
                 return Err(error);
             }
         };

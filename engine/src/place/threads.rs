@@ -148,7 +148,9 @@ fn give_back(load: Arc<Load>, targets: Range<usize>) {
     let shard = load.shard().clone();
     // The program may be waiting for its chunk.
     drop(load);
-    targets.filter(|target| shard.targets()[*target].end_part()).for_each(|target| commit(&shard, target));
+    // All parts first: a target that takes long to publish holds up no other.
+    let ended: Vec<usize> = targets.filter(|target| shard.targets()[*target].end_part()).collect();
+    ended.into_iter().for_each(|target| commit(&shard, target));
 }
 
 fn commit(shard: &Shard, target: usize) {

@@ -83,7 +83,7 @@ pub(crate) fn is_of_another_version(directory: &Path, id: [u8; 16]) -> bool {
 
 /// The space of the job whose pool it is, if that is noted, whether the pool can be used or not.
 pub(crate) fn space_of(directory: &Path, id: [u8; 16]) -> Option<SpaceNote> {
-    SpaceNote::read(&file::open(&file::path_of(directory, id, None)).ok()??)
+    SpaceNote::read(&file::open_to_look(&file::path_of(directory, id, None))?)
 }
 
 /// Whether `remove` would remove it now.

@@ -1,6 +1,5 @@
 //! Whose a pool is: the space of the job, noted in the pool's first block when the space is opened, and with each shard
-//! that is sealed. A record that is
-//! gone or damaged tells of it no more.
+//! that is sealed. A record that is gone or damaged tells of it no more.
 
 use super::{
     Pool, Shared, file,
@@ -44,7 +43,14 @@ impl SpaceNote {
         let (length, rest) = block.split_first_chunk()?;
         let (checksum, rest) = rest.split_first_chunk::<HASH_BYTES>()?;
         let note = rest.get(..u32::from_le_bytes(*length) as usize)?;
-        (hash(note) == Hash::from(*checksum)).then(|| postcard::from_bytes(note).ok())?
+        let parsed = || postcard::from_bytes(note).ok().or_else(|| Self::of_older_build(note));
+        (hash(note) == Hash::from(*checksum)).then(parsed)?
+    }
+
+    /// Pools of version 2 do not say under which lineage their job writes.
+    fn of_older_build(note: &[u8]) -> Option<SpaceNote> {
+        let (space, file_system) = postcard::from_bytes(note).ok()?;
+        Some(SpaceNote { space, file_system, lineage: Lineage { number: 0, id: [0; 16] } })
     }
 }
 

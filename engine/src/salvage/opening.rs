@@ -60,9 +60,10 @@ pub(crate) fn at_opening(device: &dyn Device, directory: &Path, locked: bool) ->
             }
             // Records without their pool, and a pool that is damaged, can be completed by nobody.
             Ok(None) => Ok(unusable(device, directory, found.id, "its pool is gone", &mut left.lost)),
-            Err(error @ Error::PoolRefused { .. }) if locked && may_be_mended(directory, found.id) => {
-                left_to_mend(device, directory, found.id, error, &mut left.lost)
-            }
+            Err(error @ Error::PoolRefused { .. }) if may_be_mended(directory, found.id) => match locked {
+                true => left_to_mend(device, directory, found.id, error, &mut left.lost),
+                false => Ok(Fate::Stays),
+            },
             Err(error @ Error::PoolRefused { .. }) => {
                 Ok(unusable(device, directory, found.id, &error.to_string(), &mut left.lost))
             }
@@ -127,7 +128,7 @@ fn left_to_mend(
     let Error::PoolRefused { why, .. } = &error else { return Err(error) };
     let sealed = pool::sealed_of(directory, id)?;
     if let Some(ours) =
-        sealed.iter().flat_map(Sealed::owed).find(|owed| is_ours(device, *owed) && is_open(device, *owed))
+        sealed.iter().flat_map(Sealed::owed).find(|owed| is_ours(device, *owed) && may_be_open(device, *owed))
     {
         let why = to_mend(&pool::path(directory, id), why).unwrap_or_else(|| why.clone());
         return Err(not_completed(device, ours, error.kind(), format!("its pool: {why}")));
@@ -269,6 +270,11 @@ pub(crate) fn has_layout_of(device: &dyn Device, owed: Owed<'_>) -> bool {
 /// Whether what is `owed` can be completed in the space on `device` as things are.
 pub(crate) fn is_open(device: &dyn Device, owed: Owed<'_>) -> bool {
     matches!(examine(device, owed, Access::Read), Ok(Standing::Open(_)))
+}
+
+/// Whether it is not sure that nothing waits for it.
+fn may_be_open(device: &dyn Device, owed: Owed<'_>) -> bool {
+    !matches!(examine(device, owed, Access::Read), Ok(Standing::Published | Standing::Over(_) | Standing::Elsewhere))
 }
 
 fn its_own_space_has(owed: Owed<'_>) -> bool {

@@ -56,10 +56,12 @@ impl Inner {
     pub(super) fn begin_lineage(&mut self, entry: &Entry) -> Result<()> {
         self.epoch.renew(entry)?;
         let lineage = self.epoch.lineage;
+        let pool = self.means.pool.as_ref().map(PoolInMaking::pool);
+        let noted = pool.map_or(Ok(()), |pool| pool.note_space(&*self.levels.nearest().device, lineage));
         let begun = self.levels.iter_mut().try_for_each(|level| {
             level.holds.forget_acknowledgement();
             level.current.as_ref().map_or(Ok(()), |current| lock(&current.ledger).begin(lineage))
         });
-        agree(self.epoch.group.with(entry), begun)
+        agree(self.epoch.group.with(entry), noted.and(begun))
     }
 }

@@ -38,6 +38,8 @@ pub(super) struct Level {
     pub(super) config: Config,
     pub(super) domain: Domain,
     pub(super) device: Arc<dyn Device>,
+    /// Without locks a job that was not seen to end may still write to what it had.
+    pub(super) locks_work: bool,
     pub(super) _locks: Locks,
 }
 

@@ -75,6 +75,7 @@ struct Looked {
     domain: Domain,
     device: Arc<dyn Device>,
     locks: Locks,
+    locks_work: bool,
 }
 
 impl Inner {
@@ -181,14 +182,14 @@ impl Looked {
         left.give_up(&config.pool_directory);
         let newest = gather(group, &scan.newest)?;
         let goes_on = newest.iter().all(|other| other.writable && *other == newest[0]);
-        Ok(Looked { scan, goes_on, found, config, domain, device, locks })
+        Ok(Looked { scan, goes_on, found, config, domain, device, locks, locks_work })
     }
 
     /// Puts the new lineage into every portion of the newest layout: a job thought dead that still writes there finds it
     /// and stops. Collective.
     fn take_over(self, group: &dyn Group, lineage: Lineage) -> Result<Level> {
-        let Looked { scan: Scan { layouts, opened, newest, sight }, goes_on, found, config, domain, device, locks } =
-            self;
+        let Looked { scan, goes_on, found, config, domain, device, locks, locks_work } = self;
+        let Scan { layouts, opened, newest, sight } = scan;
         // After the lock: whoever writes a hold before it is taken is read here, whoever does later sees it.
         let holds = Holds::find(group, &layouts, &found.holdable())?;
         let (mut current, mut others, mut begun) = (None, Vec::new(), Ok(()));
@@ -222,6 +223,7 @@ impl Looked {
             config,
             domain,
             device,
+            locks_work,
             _locks: locks,
         })
     }

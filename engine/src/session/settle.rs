@@ -8,7 +8,7 @@ use super::{
     level::Level,
 };
 use crate::{
-    commit::{Ledger, RevisionKey},
+    commit::RevisionKey,
     error::{Error, Result},
     group::agree,
     place::{Shard, lock},
@@ -72,10 +72,14 @@ impl Level {
         self.last
     }
 
-    /// The session ends in order.
+    /// The session ends in order; and so do the portions that it took over from a job which is sure to have ended.
     fn end(&mut self) -> Result<()> {
         self.current.as_ref().map_or(Ok(()), |current| lock(&current.ledger).end())?;
-        self.others.iter_mut().filter(|other| other.is_begun()).try_for_each(Ledger::end)
+        if self.locks_work {
+            // What is left in doubt there is nothing that this session has saved.
+            self.others.iter_mut().filter(|other| other.is_begun()).for_each(|other| drop(other.end()));
+        }
+        Ok(())
     }
 
     /// Waits for this rank's part of the last revision.
