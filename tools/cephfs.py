@@ -39,7 +39,7 @@ class CephFs:
 
     def __enter__(self):
         # Paths of sockets are short.
-        self._port = next(filter(is_free, PORTS))
+        self._port, self._claim = claim()
         self._folder = tempfile.TemporaryDirectory(prefix="mainstay-ceph-", dir="/tmp")
         self.home = Path(self._folder.name) / "c"
         try:
@@ -56,6 +56,7 @@ class CephFs:
             if self.home.exists():
                 self.call("down")
         finally:
+            self._claim.close()
             self._folder.cleanup()
 
     def add_mounts(self, count, options):
@@ -152,6 +153,20 @@ class CephFs:
             if (now := self.counters()) != counted:
                 counted, since = now, time.monotonic()
         return counted
+
+
+def claim():
+    """The first of the ports of one CephFS, and a socket that keeps others from choosing the same meanwhile."""
+    for port in PORTS:
+        claimed = socket.socket()
+        try:
+            claimed.bind(("127.0.0.1", port + PORTS.step - 1))
+            if is_free(port) and is_free(port + 1):
+                return port, claimed
+        except OSError:
+            pass
+        claimed.close()
+    raise OSError("all ports that a CephFS could have are in use")
 
 
 def is_free(port):

@@ -37,6 +37,8 @@ mod engine {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         crate::error::add_classes(module)?;
+        // The tests' alone.
+        module.getattr("__all__")?.call_method1("remove", ("_Ranks",))?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -58,7 +58,7 @@ fn beside_a_job_it_is_told_from_when_on_it_counts() {
         if rank == 0 {
             let ran = space.mainstay(&["hold", "--wait", "0s"]);
             assert_eq!((ran.code, ran.out.as_str()), (0, ""));
-            assert!(ran.err.contains("from the next checkpoint of the job"), "{ran:?}");
+            assert!(ran.err.contains("from the job's next checkpoint"), "{ran:?}");
             assert!(space.mainstay(&["ls"]).out.contains("from the job's next checkpoint on"));
         }
         save(2);

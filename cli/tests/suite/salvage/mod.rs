@@ -428,7 +428,7 @@ fn what_another_user_can_get_at_is_left() {
     set_mode(&pool, 0o644);
     for more in [&[][..], &["--clean"]] {
         let ran = salvage(&pools, more);
-        says(&ran, 0, &format!("left: {}: {}\n0 pools removed; 1 pool left\n", pool.display(), why(&pool)));
+        says(&ran, 1, &format!("left: {}: {}\n0 pools removed; 1 pool left\n", pool.display(), why(&pool)));
     }
     set_mode(&pool, 0o600);
     set_mode(&record, 0o644);

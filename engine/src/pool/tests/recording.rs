@@ -153,9 +153,14 @@ fn a_record_of_another_version_is_told() {
     let mut record = Record::create(&pool, 0).unwrap();
     let chunk = take(&pool);
     stage(&mut record, &chunk).seal(&plan()).unwrap();
-    file_of(&pool, 0).write_all_at(&1_u32.to_ne_bytes(), 8).unwrap();
-    let error = Sealed::open(directory.path(), pool.id(), 0).unwrap_err();
-    assert!(error.to_string().contains("it was made by another version of Mainstay (version 1)"), "{error}");
+    let file = file_of(&pool, 0);
+    file.write_all_at(&1_u32.to_ne_bytes(), 8).unwrap();
+    let open = || Sealed::open(directory.path(), pool.id(), 0).unwrap_err().to_string();
+    assert!(open().contains("its version is damaged"), "{}", open());
+    // That of another version is not summed up like ours.
+    file.write_all_at(&[1], 36).unwrap();
+    let error = open();
+    assert!(error.contains("it was made by another version of Mainstay (version 1)"), "{error}");
 }
 
 #[test]
