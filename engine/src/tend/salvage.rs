@@ -149,7 +149,10 @@ fn go_over(directory: &Path, space: Option<&Path>, clean: bool, dry_run: bool) -
         let kept = kept.or_else(|| match remove(directory, found.id) {
             Ok(true) => None,
             Ok(false) => Some("a process is in it; salvage after its end".to_owned()),
-            Err(error) => Some(unusable(error, &path)),
+            Err(error) => {
+                damaged = true;
+                Some(unusable(error, &path))
+            }
         });
         match kept {
             Some(why) => left.push(PoolLeft { pool: path, why, damaged }),
