@@ -80,8 +80,22 @@ fn copy_pools(from: &Path, to: &Path) {
     names.sort_by_key(|name| name.contains('.'));
     for name in names {
         fs::create_dir_all(to.join(&name).parent().unwrap()).unwrap();
-        fs::copy(from.join(&name), to.join(&name)).unwrap();
+        fs::write(to.join(&name), at_once(&from.join(&name))).unwrap();
     }
+}
+
+/// What a file held at one moment, as a kill would leave it: hashes may still be going into a record, and the bytes
+/// that say that they are there lie behind them. Read until it has not changed meanwhile.
+fn at_once(path: &Path) -> Vec<u8> {
+    let mut before = fs::read(path).unwrap();
+    for _ in 0..1000 {
+        let now = fs::read(path).unwrap();
+        if now == before {
+            return now;
+        }
+        before = now;
+    }
+    panic!("{} never stands still", path.display());
 }
 
 /// Files in it, and in the folders of its nodes.
