@@ -21,6 +21,7 @@ mod clock;
 mod commit;
 mod config;
 pub mod device;
+mod feed;
 mod error;
 pub mod group;
 pub mod model;
@@ -49,7 +50,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use pool::{PoolBound, pool_limit};
 pub use printable::{is_seen, printable, printable_path};
 pub use reader::Reader;
-pub use session::{Got, Record, Restored, Session};
+pub use session::{Got, LevelKind, LevelPlan, Record, Restored, Session};
 pub use survey::{
     HoldState, HoldSurvey, LayoutSurvey, NewestShard, PortionSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey, Verified,
 };

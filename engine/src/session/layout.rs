@@ -54,7 +54,7 @@ impl Level {
         let portion = agree(group, portion.and_then(|portion| portion.stay_open().map(|()| portion)))?;
 
         let mut ledger = Ledger::fresh(portion, first(group.rank() as u32));
-        ledger.set_held(self.holds.keys());
+        ledger.set_held(self.staying());
         debug_assert!(self.current.is_none(), "a layout is made only where there is none to go on with");
         self.current = Some(Current { layout_id, ledger: Arc::new(Mutex::new(ledger)) });
         self.layouts.push(layout);
@@ -101,7 +101,7 @@ impl Level {
         let mut numbers = [number, agree(group, stripe)?];
         group.all_max(&mut numbers)?;
         let blocks = match self.config.portion_bytes {
-            0 => portion_blocks(&size.at_least(self.config.shard_bytes), self.config.keep),
+            0 => portion_blocks(&size.at_least(self.config.shard_bytes), self.config.keep + u32::from(self.feeds)),
             configured => blocks_in(configured),
         };
         let layout_id = same_id(group)?;

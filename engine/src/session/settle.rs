@@ -2,7 +2,7 @@
 
 use super::{
     Record,
-    agreement::Alike,
+    agreement::{Alike, LevelFacts},
     entry::{Call, Entry},
     inner::Inner,
     level::Level,
@@ -12,6 +12,7 @@ use crate::{
     error::{Error, Result},
     group::agree,
     place::{Shard, lock},
+    remark::remark,
 };
 use std::sync::Arc;
 
@@ -32,9 +33,33 @@ impl Attempt {
 }
 
 impl Inner {
-    /// Waits until the last revision is complete, as a part of `call`. Collective.
+    /// Waits until the last revision is complete on all of its levels, as a part of `call`. Collective.
     pub(super) fn wait_in(&mut self, call: Call) -> Result<Entry> {
-        self.enter_if(call, Ok(())).map(|(entry, ())| entry)
+        let (entry, ()) = self.enter_if(call, Ok(()))?;
+        self.unsaved(&entry).map(|()| entry)
+    }
+
+    /// What the farther levels did not save since this was last asked: the same on all ranks. Collective where there is
+    /// something to tell.
+    pub(super) fn unsaved(&mut self, entry: &Entry) -> Result<()> {
+        let group = self.epoch.group.with(entry);
+        let unsaved = self.levels.iter_mut().filter_map(|level| level.unsaved.take());
+        // Each of them, so that the ranks stay together.
+        unsaved.map(|mine| agree(group, mine)).fold(Ok(()), Result::and)
+    }
+
+    /// Tells the user of it, where the program has not waited to be told. Collective where there is something to tell.
+    pub(super) fn remark_unsaved(&mut self, entry: &Entry) {
+        let group = self.epoch.group.with(entry);
+        for level in self.levels.iter_mut() {
+            let Some(mine) = level.unsaved.take() else { continue };
+            let Err(error) = agree(group, mine) else { continue };
+            let told = format!("the level {} did not get its last revision: {error}", level.kind.name());
+            if level.remarked.as_ref() != Some(&told) {
+                remark(group.rank(), &told);
+                level.remarked = Some(told);
+            }
+        }
     }
 
     pub(super) fn poll(&mut self) -> Result<bool> {
@@ -54,10 +79,11 @@ impl Inner {
     }
 
     pub(super) fn close(mut self) -> Result<()> {
-        let entry = self.wait_in(Call::Close)?;
+        let (entry, ()) = self.enter_if(Call::Close, Ok(()))?;
+        let unsaved = self.unsaved(&entry);
         // Each of them, whatever became of the others.
         let ended = self.levels.iter_mut().map(Level::end).fold(Ok(()), Result::and);
-        agree(self.epoch.group.with(&entry), ended)
+        agree(self.epoch.group.with(&entry), ended).and(unsaved)
     }
 }
 
@@ -80,6 +106,20 @@ impl Level {
             self.others.iter_mut().filter(|other| other.is_begun()).for_each(|other| drop(other.end()));
         }
         Ok(())
+    }
+
+    /// What all ranks have told of the revision under way on a level that is not waited for.
+    pub(super) fn settle_farther(&mut self, told: &LevelFacts, ranks: usize) {
+        if told.busy.is_set() || (told.under_way == Alike::default() && !told.failed.is_set()) {
+            return;
+        }
+        let mine = self.settle();
+        let key = self.saving.take().as_ref().and_then(Attempt::key);
+        if told.failed.is_set() || !told.under_way.is_so() {
+            self.unsaved = Some(mine);
+        } else {
+            self.complete = self.complete_with(key, ranks);
+        }
     }
 
     /// Waits for this rank's part of the last revision.
