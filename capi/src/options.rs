@@ -1,7 +1,7 @@
 //! The settings of a session.
 
-use crate::session::bytes_of;
-use mainstay_engine::{Choice, Config, Error, PoolHeld, Stage, Start, Value, device::Allocate, space::Per};
+use crate::argument::bytes_of;
+use mainstay_engine::{Choice, Config, Error, Value};
 use std::{ffi::c_char, mem::offset_of};
 
 /// Which way bytes leave the program.
@@ -193,35 +193,10 @@ impl Options {
     /// `hints` is null or ends with a zero byte.
     #[allow(unsafe_code)]
     unsafe fn choice(&self) -> Result<Choice, Error> {
-        let mut choice = Choice {
-            stage: self.stage()?,
-            pool_held: self.pool_held()?,
-            per: self.per()?,
-            allocate: self.allocate()?,
-            start: self.start()?,
-            stripe_count: set(self.stripe_count),
-            stripe_bytes: set(self.stripe_bytes),
-            keep: set(self.keep),
-            pool_bytes: set(self.pool_bytes).map(Some),
-            chunk_bytes: set(self.chunk_bytes).map(Some),
-            io_threads: set(self.io_threads),
-            aggregators: set(self.aggregators),
-            portion_bytes: set(self.portion_bytes),
-            every_steps: set(self.every_steps),
-            small_bytes: set(self.small_bytes),
-            threshold_bytes: set(self.threshold_bytes).map(Some),
-            buffer_bytes: set(self.buffer_bytes),
-            shard_bytes: set(self.shard_bytes),
-            ..Choice::default()
-        };
-        let times = [
-            ("every_seconds", self.every_seconds),
-            ("mtbf_seconds", self.mtbf_seconds),
-            ("flush_seconds", self.flush_seconds),
-        ];
-        for (key, seconds) in times {
-            if let Some(seconds) = set(seconds) {
-                choice.set(key, Value::Float(seconds))?;
+        let mut choice = Choice::default();
+        for (key, given) in self.given() {
+            if let Some(value) = given.value(key)? {
+                choice.set(key, value)?;
             }
         }
         if !self.hints.is_null() {
@@ -234,40 +209,156 @@ impl Options {
         Ok(choice)
     }
 
-    fn stage(&self) -> Result<Option<Stage>, Error> {
-        let takes = "MAINSTAY_STAGE_POOL, MAINSTAY_STAGE_NODE, MAINSTAY_STAGE_RANK or MAINSTAY_STAGE_DIRECT";
-        one_of("stage", self.stage, &[Stage::Pool, Stage::Direct, Stage::Node, Stage::Rank], takes)
-    }
-
-    fn pool_held(&self) -> Result<Option<PoolHeld>, Error> {
-        let takes = "MAINSTAY_POOL_HELD_ALWAYS or MAINSTAY_POOL_HELD_CHECKPOINT";
-        one_of("pool_held", self.pool_held, &[PoolHeld::Always, PoolHeld::Checkpoint], takes)
-    }
-
-    fn per(&self) -> Result<Option<Per>, Error> {
-        let takes = "MAINSTAY_PER_APP, MAINSTAY_PER_NODE or MAINSTAY_PER_RANK";
-        one_of("per", self.per, &[Per::App, Per::Node, Per::Rank], takes)
-    }
-
-    fn start(&self) -> Result<Option<Start>, Error> {
-        let takes = "MAINSTAY_START_RESTORED or MAINSTAY_START_FRESH";
-        one_of("start", u32::try_from(self.start).unwrap_or(u32::MAX), &[Start::Restored, Start::Fresh], takes)
-    }
-
-    fn allocate(&self) -> Result<Option<Allocate>, Error> {
-        let takes = "MAINSTAY_ALLOCATE_SPARSE, MAINSTAY_ALLOCATE_BLOCKS or MAINSTAY_ALLOCATE_ZERO";
-        one_of("allocate", self.allocate, &[Allocate::Sparse, Allocate::Blocks, Allocate::Zero], takes)
+    /// The key of each field, and what the program has put there. A field that is left out here does not compile.
+    fn given(&self) -> [(&'static str, Given); 21] {
+        let Options {
+            size: _,
+            hints: _,
+            keep,
+            stage,
+            pool_bytes,
+            chunk_bytes,
+            io_threads,
+            portion_bytes,
+            every_steps,
+            every_seconds,
+            mtbf_seconds,
+            pool_held,
+            small_bytes,
+            threshold_bytes,
+            buffer_bytes,
+            flush_seconds,
+            per,
+            allocate,
+            stripe_count,
+            stripe_bytes,
+            shard_bytes,
+            aggregators,
+            start,
+        } = *self;
+        [
+            ("keep", Given::Number(keep.into())),
+            ("stage", Given::Code(stage.into(), &["pool", "direct", "node", "rank"])),
+            ("pool_bytes", Given::Number(pool_bytes)),
+            ("chunk_bytes", Given::Number(chunk_bytes)),
+            ("io_threads", Given::Number(io_threads.into())),
+            ("portion_bytes", Given::Number(portion_bytes)),
+            ("every_steps", Given::Number(every_steps)),
+            ("every_seconds", Given::Seconds(every_seconds)),
+            ("mtbf_seconds", Given::Seconds(mtbf_seconds)),
+            ("pool_held", Given::Code(pool_held.into(), &["always", "checkpoint"])),
+            ("small_bytes", Given::Number(small_bytes)),
+            ("threshold_bytes", Given::Number(threshold_bytes)),
+            ("buffer_bytes", Given::Number(buffer_bytes)),
+            ("flush_seconds", Given::Seconds(flush_seconds)),
+            ("per", Given::Code(per.into(), &["app", "node", "rank"])),
+            ("allocate", Given::Code(allocate.into(), &["sparse", "blocks", "zero"])),
+            ("stripe_count", Given::Number(stripe_count.into())),
+            ("stripe_bytes", Given::Number(stripe_bytes)),
+            ("shard_bytes", Given::Number(shard_bytes)),
+            ("aggregators", Given::Number(aggregators.into())),
+            ("start", Given::Code(start, &["restored", "fresh"])),
+        ]
     }
 }
 
-/// What `code` stands for, counted from 1; 0 is not given.
-fn one_of<T: Copy>(key: &str, code: u32, all: &[T], takes: &str) -> Result<Option<T>, Error> {
-    let Some(index) = (code as usize).checked_sub(1) else { return Ok(None) };
-    let found = all.get(index).copied();
-    let found = found.ok_or_else(|| Error::argument(key, format!("{code} is none of its values, it takes {takes}")));
-    found.map(Some)
+/// What stands in a field: zero is nothing.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Given {
+    Number(u64),
+    Seconds(f64),
+    /// A number that stands for a word, the first for 1.
+    Code(u64, &'static [&'static str]),
 }
 
-fn set<T: Default + PartialEq>(value: T) -> Option<T> {
-    (value != T::default()).then_some(value)
+impl Given {
+    fn value(self, key: &str) -> Result<Option<Value<'static>>, Error> {
+        let value = match self {
+            Given::Number(0) | Given::Code(0, _) | Given::Seconds(0.0) => return Ok(None),
+            Given::Number(number) => Value::Integer(number.into()),
+            Given::Seconds(seconds) => Value::Float(seconds),
+            Given::Code(code, words) => {
+                let word = usize::try_from(code - 1).ok().and_then(|index| words.get(index));
+                Value::Text(word.ok_or_else(|| unknown(key, code, words))?)
+            }
+        };
+        Ok(Some(value))
+    }
+}
+
+fn unknown(key: &str, code: u64, words: &[&str]) -> Error {
+    let names: Vec<_> = words.iter().map(|word| format!("MAINSTAY_{key}_{word}").to_uppercase()).collect();
+    let [others @ .., last] = &*names else { unreachable!("no key takes no word") };
+    Error::argument(key, format!("{code} is none of its values, it takes {} or {last}", others.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mainstay_engine::KEYS;
+
+    /// What a program can set by a hint, the environment and the file alone.
+    const WITHOUT_FIELD: [&str; 4] = ["pool_directory", "interval", "agree_seconds", "checkpoint_signal"];
+
+    fn nothing_given() -> Options {
+        // SAFETY: numbers, and a pointer that may be null.
+        #[allow(unsafe_code)]
+        unsafe {
+            std::mem::zeroed()
+        }
+    }
+
+    #[test]
+    fn each_setting_has_a_field_but_for_four() {
+        let mut found: Vec<_> = nothing_given().given().iter().map(|(key, _)| *key).chain(WITHOUT_FIELD).collect();
+        let mut expected: Vec<_> = KEYS.iter().map(|key| key.name).collect();
+        (found.sort_unstable(), expected.sort_unstable());
+        assert_eq!(found, expected, "mainstay_options and the table of settings are not the same");
+        let guide = include_str!("../../docs/guide/src/settings.md");
+        let [rest @ .., last] = WITHOUT_FIELD.map(|key| format!("`{key}`"));
+        let said = format!("{} and {last} have no other field", rest.join(", "));
+        assert!(guide.split_whitespace().collect::<Vec<_>>().join(" ").contains(&said), "settings.md: {said}");
+    }
+
+    #[test]
+    fn codes_stand_for_the_words_of_their_setting_and_are_those_of_the_header() {
+        let header = include_str!("../include/mainstay.h");
+        let words_of = nothing_given().given();
+        for (key, words) in words_of.iter().filter_map(|(key, given)| match given {
+            Given::Code(_, words) => Some((*key, *words)),
+            _ => None,
+        }) {
+            let taken = KEYS.iter().find(|known| known.name == key).unwrap().takes.replace(" or ", ", ");
+            let mut expected: Vec<_> = taken.split(", ").filter(|word| *word != "auto").collect();
+            let mut found = words.to_vec();
+            (found.sort_unstable(), expected.sort_unstable());
+            assert_eq!(found, expected, "{key}");
+
+            let (body, _) = header.split_once(&format!("}} mainstay_{key};")).unwrap();
+            let (_, body) = body.rsplit_once("typedef enum {").unwrap();
+            let constants = body.lines().map(str::trim).filter(|line| line.starts_with("MAINSTAY_"));
+            let expected = ["default"].iter().chain(words).map(|word| format!("MAINSTAY_{key}_{word}").to_uppercase());
+            assert!(constants.map(|line| line.split([' ', ',']).next().unwrap_or(line)).eq(expected), "{key}: {body}");
+        }
+    }
+
+    #[test]
+    fn what_is_given_is_what_the_engine_takes() {
+        let given = Options { pool_bytes: 1 << 20, stage: 2, flush_seconds: 0.5, ..nothing_given() };
+        // SAFETY: there are no hints.
+        #[allow(unsafe_code)]
+        let choice = unsafe { given.choice() }.unwrap();
+        let mut expected = Choice::default();
+        let values = [
+            ("pool_bytes", Value::Integer(1 << 20)),
+            ("stage", Value::Text("direct")),
+            ("flush_seconds", Value::Float(0.5)),
+        ];
+        for (key, value) in values {
+            expected.set(key, value).unwrap();
+        }
+        assert_eq!(choice, expected);
+        let message = Given::Code(9, &["pool", "direct"]).value("stage").unwrap_err().to_string();
+        assert_eq!(message, "stage: 9 is none of its values, it takes MAINSTAY_STAGE_POOL or MAINSTAY_STAGE_DIRECT");
+    }
 }
