@@ -43,7 +43,7 @@ pub use capture::{Region, check_name};
 pub use clock::unix_ns;
 pub use commit::RevisionKey;
 pub use config::{
-    Choice, Config, Interval, KEYS, Key, PoolHeld, Resolved, Setting, Shown, Signal, Source, Stage, Start,
+    Choice, Config, Interval, KEYS, Key, LevelPlace, MemoryAfter, PoolHeld, Resolved, Setting, Shown, Signal, Source, Stage, Start,
     Surroundings, UnknownVariable, Value,
 };
 pub use error::{Error, ErrorKind, Result};

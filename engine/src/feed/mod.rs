@@ -4,16 +4,22 @@
 //! fails harms neither the nearest one nor the others.
 
 use crate::{
+    capture::{Contents, LogPlaces, Size},
+    commit::Kept,
     error::{Error, Result},
-    place::{Shard, Staged, Target, spawn},
+    place::{Intent, Shard, Staged, Target, spawn},
     restore::pour,
-    space::format::{BLOCK_BYTES, Manifest},
+    space::{
+        Portion,
+        format::{BLOCK_BYTES, Entry, Manifest},
+    },
 };
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     thread::JoinHandle,
+    time::Instant,
 };
 
 /// The thread that feeds the farther levels, one shard after the other. It never calls the group.
@@ -24,11 +30,57 @@ pub(crate) struct Feeder {
     thread: Option<JoinHandle<()>>,
 }
 
+/// What a copy is made of.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// A shard under way: once it is published on its nearest level.
+    UnderWay(Arc<Shard>),
+    Published(Portion, Arc<Kept>),
+}
+
 /// A shard, and the same on its way to another level.
 #[derive(Debug)]
 struct Feed {
-    source: Arc<Shard>,
+    source: Source,
     copy: Arc<Shard>,
+}
+
+impl Source {
+    /// How much room the copy needs, at most. Of one under way that was known before.
+    pub(crate) fn size(&self) -> Result<Size> {
+        match self {
+            Source::UnderWay(shard) => Ok(shard.size().clone()),
+            Source::Published(portion, kept) => {
+                let Manifest { runs, items, annex } = portion.read_manifest(&kept.entry)?;
+                let blocks: u64 = runs.iter().map(|run| run.blocks).sum();
+                Ok(Size::of_items(items, annex).at_least(blocks * BLOCK_BYTES))
+            }
+        }
+    }
+
+    /// The shard that goes to `target`, of which nothing is there yet.
+    fn copy_for(&self, size: Size, target: Target) -> Result<Arc<Shard>> {
+        match self {
+            Source::UnderWay(shard) => shard.copy_for(target),
+            Source::Published(_, kept) => {
+                let (key, Entry { shards, shard, phases, .. }) = (kept.key(), kept.entry.clone());
+                // They were synced before it was published.
+                let (outputs, started) = (Vec::new(), Instant::now());
+                Shard::new(Intent { key, shards, shard, size, outputs, started }, vec![target], None, phases)
+            }
+        }
+    }
+
+    /// Where it lies, and its list of items, once it is published.
+    fn published(&self) -> Result<(Portion, Manifest)> {
+        match self {
+            Source::UnderWay(shard) => {
+                shard.wait()?;
+                shard.published()
+            }
+            Source::Published(portion, kept) => Ok((portion.clone(), portion.read_manifest(&kept.entry)?)),
+        }
+    }
 }
 
 impl Feeder {
@@ -38,10 +90,10 @@ impl Feeder {
         Ok(Feeder { queue: Some(queue), thread: Some(thread) })
     }
 
-    /// Has `source` saved in `target` too, once it is published on the nearest level. Its blocks there must stay until the
+    /// Has `source`, of at most `size`, saved in `target` too, once it is published. Its blocks there must stay until the
     /// shard that this returns has come to its end.
-    pub(crate) fn feed(&self, source: Arc<Shard>, target: Target) -> Result<Arc<Shard>> {
-        let copy = source.copy_for(target)?;
+    pub(crate) fn feed(&self, source: Source, size: Size, target: Target) -> Result<Arc<Shard>> {
+        let copy = source.copy_for(size, target)?;
         let feed = Feed { source, copy: copy.clone() };
         // The thread holds the receiver until the sender is gone.
         let _ = self.queue.as_ref().map(|queue| queue.send(feed));
@@ -70,14 +122,13 @@ fn run(work: &Receiver<Feed>) {
     }
 }
 
-fn copy_all(source: &Shard, copy: &Shard) -> Result<()> {
-    source.wait()?;
+fn copy_all(source: &Source, copy: &Shard) -> Result<()> {
     let (portion, manifest) = source.published()?;
-    let place = LogPlaces::of(&manifest);
+    let log = LogPlaces::of(&manifest.runs);
     pour(&portion, &manifest, &|at, bytes| {
         // The first failure is the shard's, and what comes after it is read in vain.
         if !copy.has_failed()
-            && let Err(error) = copy.carry(place.of_block(at), bytes)
+            && let Err(error) = copy.carry(log.of_byte(at), bytes)
         {
             copy.fail(error);
         }
@@ -85,45 +136,6 @@ fn copy_all(source: &Shard, copy: &Shard) -> Result<()> {
     if let Some(error) = copy.failure() {
         return Err(error.clone());
     }
-    copy.note_staged(Staged::default(), source.contents()?.clone());
+    copy.note_staged(Staged::default(), Contents::of(manifest));
     Ok(())
-}
-
-/// Where in the log the blocks of a manifest's runs lie: one run after the other.
-struct LogPlaces(Vec<(u64, u64)>);
-
-impl LogPlaces {
-    fn of(manifest: &Manifest) -> LogPlaces {
-        let mut end = 0;
-        let places = manifest.runs.iter().map(|run| {
-            let begin = end;
-            end += run.blocks * BLOCK_BYTES;
-            (run.first_block * BLOCK_BYTES, begin)
-        });
-        let mut places: Vec<(u64, u64)> = places.collect();
-        places.sort_unstable();
-        LogPlaces(places)
-    }
-
-    /// Of the block at `at` in the portion, which is one of theirs.
-    fn of_block(&self, at: u64) -> u64 {
-        let next = self.0.partition_point(|(first, _)| *first <= at);
-        let (first, begin) = self.0[next - 1];
-        begin + (at - first)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::space::format::{Annex, Run};
-
-    #[test]
-    fn runs_follow_each_other_in_the_log_wherever_they_lie() {
-        let run = |first_block, blocks| Run { first_block, blocks, hashes_at: 0, hashes_hash: [0; 16] };
-        let runs = vec![run(40, 3), run(10, 2), run(90, 1)];
-        let places = LogPlaces::of(&Manifest { runs, items: Vec::new(), annex: Annex::default() });
-        let blocks = [40, 42, 10, 11, 90].map(|block| places.of_block(block * BLOCK_BYTES) / BLOCK_BYTES);
-        assert_eq!(blocks, [0, 2, 3, 4, 5]);
-    }
 }

@@ -14,6 +14,7 @@ use crate::{
     capture::Size,
     clock::unix_ns,
     error::{Error, Result},
+    feed::Source,
     group::agree,
     place::{Intent, Shard, Target},
     space::format::PhaseRecord,
@@ -170,7 +171,10 @@ impl Inner {
     fn feed(&mut self, source: Result<Arc<Shard>>, feeds: Vec<(usize, Target)>) {
         let (_, farther) = self.levels.split();
         for (index, target) in feeds {
-            let fed = source.clone().and_then(|source| self.means.feed(source, target));
+            let fed = source.clone().and_then(|source| {
+                let size = source.size().clone();
+                self.means.feed(Source::UnderWay(source), size, target)
+            });
             farther[index - 1].saving = Some(fed.map_or_else(Attempt::Failed, Attempt::Running));
         }
     }

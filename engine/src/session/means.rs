@@ -5,7 +5,7 @@ use super::level::Levels;
 use crate::{
     capture::{Region, Regions, Size},
     error::{Error, Result},
-    feed::Feeder,
+    feed::{Feeder, Source},
     place::{Intent, IoThreads, Shard, Target},
     pool::Record,
     salvage::complete_dead,
@@ -119,9 +119,9 @@ impl Means {
     }
 
     /// Has `source` saved in `target` too, of a farther level.
-    pub(super) fn feed(&self, source: Arc<Shard>, target: Target) -> Result<Arc<Shard>> {
+    pub(super) fn feed(&self, source: Source, size: Size, target: Target) -> Result<Arc<Shard>> {
         let none = || Error::Internal { what: "nothing feeds the farther levels".to_owned() };
-        self.feeder.as_ref().ok_or_else(none)?.feed(source, target)
+        self.feeder.as_ref().ok_or_else(none)?.feed(source, size, target)
     }
 
     /// What staging and serving take, for shards of `levels`.

@@ -22,6 +22,7 @@ mod level;
 mod means;
 mod node;
 mod open;
+mod places;
 mod program;
 mod reading;
 mod redistribute;

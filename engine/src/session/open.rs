@@ -12,6 +12,7 @@ use super::{
     level::{Current, Level, LevelKind, LevelPlan, Levels},
     means::Means,
     node::Node,
+    places,
     program::Program,
     reading::Reading,
     requests::Listener,
@@ -21,7 +22,7 @@ use crate::{
     capture::{Notes, Outputs, Regions},
     commit::{Ledger, Opened, RevisionKey},
     config::{Config, Stage, Start, Surroundings, check_alike, passed_over},
-    device::{Access, Device, Disk},
+    device::{Access, Device},
     error::{Error, Result},
     feed::Feeder,
     group::{Group, agree, gather},
@@ -86,12 +87,12 @@ struct Looked {
 
 impl Inner {
     pub(super) fn open(group: Box<dyn Group>, path: &Path, config: Config) -> Result<Inner> {
-        let disk = agree(&*group, Disk::make(path))?;
+        let plans = places::plans(&*group, path, &config)?;
         if group.rank() == 0 {
             tell_supervisor(path);
         }
         PASSED_OVER.make(group.rank(), || passed_over(&Surroundings::here()));
-        Self::open_on(group, Arc::new(disk), config)
+        Self::open_levels(group, plans, config)
     }
 
     pub(super) fn open_on(group: Box<dyn Group>, device: Arc<dyn Device>, config: Config) -> Result<Inner> {
@@ -101,8 +102,7 @@ impl Inner {
 
     /// Opens the spaces of `plans`, the nearest level first.
     pub(super) fn open_levels(group: Box<dyn Group>, plans: Vec<LevelPlan>, config: Config) -> Result<Inner> {
-        let checked = config.check();
-        agree(&*group, checked)?;
+        agree(&*group, config.check())?;
         check_alike(&*group, &config)?;
         let id = same_id(&*group)?;
         agree(&*group, check_plans(&plans, &config))?;

@@ -125,6 +125,24 @@ impl Level {
     }
 }
 
+impl Level {
+    /// Room for a shard of `size` outside of a checkpoint. An error is the same on all ranks. Collective.
+    pub(super) fn have_room(&mut self, epoch: &Epoch, entry: &Entry, size: &Size) -> Result<Allocation> {
+        let group = epoch.group.with(entry);
+        let room = Room { found: self.allocate(size, &self.complete), holds: None };
+        let LevelFacts { no_room, no_layout, .. } = room.facts();
+        let mut told = [u64::from(no_room.is_set()), u64::from(no_layout.is_set())];
+        group.all_max(&mut told)?;
+        let told = LevelFacts {
+            no_room: (told[0] == 1).into(),
+            no_layout: (told[1] == 1).into(),
+            ..LevelFacts::default()
+        };
+        let again = |level: &Level| level.allocate(size, &level.complete);
+        self.agree_on_room(epoch, entry, room, &told, size, &again).map(|(allocation, _)| allocation)
+    }
+}
+
 impl Levels {
     /// What the farther levels are fed with stays on the nearest: what they have under way, and `next`.
     pub(super) fn keep_for_feeding(&mut self, next: Option<RevisionKey>) {

@@ -3,13 +3,17 @@
 use super::{
     Record,
     agreement::{Alike, LevelFacts},
+    checkpoint::lost_layout,
     entry::{Call, Entry},
     inner::Inner,
-    level::Level,
+    level::{Level, LevelKind},
+    places,
 };
 use crate::{
     commit::RevisionKey,
+    config::MemoryAfter,
     error::{Error, Result},
+    feed::Source,
     group::agree,
     place::{Shard, lock},
     remark::remark,
@@ -81,9 +85,43 @@ impl Inner {
     pub(super) fn close(mut self) -> Result<()> {
         let (entry, ()) = self.enter_if(Call::Close, Ok(()))?;
         let unsaved = self.unsaved(&entry);
+        let saved = self.leave_memory(&entry);
+        let group = self.epoch.group.with(&entry);
         // Each of them, whatever became of the others.
         let ended = self.levels.iter_mut().map(Level::end).fold(Ok(()), Result::and);
-        agree(self.epoch.group.with(&entry), ended).and(unsaved)
+        let ended = agree(group, ended).and(unsaved).and(saved.as_ref().map(drop).map_err(Error::clone));
+        if let (Ok(true), nearest) = (saved, self.levels.nearest())
+            && group.rank() == nearest.domain.leader()
+        {
+            // What stays is in nobody's way, and the job has ended.
+            let _ = places::remove(&nearest.device.directory());
+        }
+        ended
+    }
+
+    /// Where the memory of the nodes is not to outlive the job, its newest revision goes to the next level that takes any.
+    /// Returns whether it may be removed. Collective.
+    fn leave_memory(&mut self, entry: &Entry) -> Result<bool> {
+        let (nearest, farther) = self.levels.split();
+        if nearest.kind != LevelKind::Memory || self.program.config.memory_after == MemoryAfter::Kept {
+            return Ok(false);
+        }
+        let Some((next, newest)) = farther.iter_mut().find(|level| level.every > 0).zip(nearest.complete.first().copied())
+        else {
+            return Ok(true);
+        };
+        if next.complete.first().is_some_and(|saved| saved.key >= newest.key) {
+            return Ok(true);
+        }
+        let group = self.epoch.group.with(entry);
+        let source = nearest.shard(group.rank() as u32, &newest).map(|(portion, kept)| Source::Published(portion, kept));
+        let source = agree(group, source.ok_or_else(|| Error::Internal { what: "a complete shard is gone".to_owned() }))?;
+        let size = agree(group, source.size())?;
+        let allocation = next.have_room(&self.epoch, entry, &size)?;
+        let target = next.target(allocation).ok_or_else(lost_layout)?;
+        next.saving = Some(self.means.feed(source, size, target).map_or_else(Attempt::Failed, Attempt::Running));
+        agree(group, next.settle())?;
+        Ok(true)
     }
 }
 
