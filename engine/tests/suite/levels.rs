@@ -288,22 +288,25 @@ fn killed(seed: u64) -> Checked<()> {
         // What ends it is the death of a device, and no wonder.
         let _ = levels.job_by(&views, |rank, mut program, mut session| {
             program.restore(&mut session).map_err(Trouble::from)?;
+            let mut all_are_idle = true;
             for (waits, step) in waits.iter().zip(begins + 1..) {
                 program.fill(&mut session, Mark { run, step }, BYTES + 999 * (step % 5) as usize)?;
                 let number = session.checkpoint()?;
                 if *waits {
                     session.wait()?;
-                    told.lock().unwrap()[rank].push((number, step));
+                    told.lock().unwrap()[rank].push((number, step, all_are_idle));
                 }
+                // One that is busy is passed over.
+                all_are_idle = *waits;
             }
             Ok(())
         });
         step += 8;
         let told = told.into_inner().unwrap();
         // `wait` has returned on one rank: complete on all levels that it went to.
-        for (number, step) in told.into_iter().flatten() {
+        for (number, step, all_were_idle) in told.into_iter().flatten() {
             for (level, every) in pace.iter().enumerate() {
-                if number % every == 0 {
+                if level == 0 || (number % every == 0 && all_were_idle) {
                     acknowledged[level] = acknowledged[level].max(step);
                 }
             }
@@ -325,4 +328,34 @@ fn killed(seed: u64) -> Checked<()> {
         levels = levels.without(&[]);
     }
     Ok(())
+}
+
+/// The memory of the nodes has room for as many shards as there are at once, and no more: it is made anew where they grow.
+#[test]
+fn memory_grows_with_the_state() {
+    for ranks in [1, 2] {
+        let levels = Levels {
+            media: vec![(Medium::new(true), 1, 1), (Medium::new(true), 1, 3)],
+            ranks,
+        };
+        levels
+            .job(|rank, mut program, mut session| {
+                for (step, bytes) in (1..).zip([20_000, 30_000, 29_000, 90_000, 10_000, 91_000, 200_000, 200_000]) {
+                    program.fill(&mut session, Mark { run: 1, step }, bytes + 5000 * rank)?;
+                    session.checkpoint()?;
+                    if let Err(error) = session.wait() {
+                        // The other level has the size that it was made with.
+                        assert_eq!(error.kind(), ErrorKind::PortionTooSmall, "{error}");
+                    }
+                }
+                Ok(session.close()?)
+            })
+            .unwrap();
+        assert_eq!(levels.complete(0)[0], 8);
+        assert_eq!(levels.restored(), Ok(Some(8)));
+        whole::check(&levels.media[0].0.files()).unwrap();
+        let layouts: std::collections::BTreeSet<[u8; 16]> =
+            whole::layouts(&levels.media[0].0.files()).unwrap().into_iter().map(|found| found.header.layout_id).collect();
+        assert!(layouts.len() <= 2, "old layouts go");
+    }
 }
