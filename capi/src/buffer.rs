@@ -1,7 +1,8 @@
 //! Whole buffers, put as the next revision and got back from any that is still there.
 
 use crate::{
-    error::{Status, c_text, guard, null},
+    argument::null,
+    error::{Status, c_text, guard},
     memory::{given, room},
     region::name_of,
     session::{Session, session_of},

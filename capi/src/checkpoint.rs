@@ -1,7 +1,8 @@
 //! Saving.
 
 use crate::{
-    error::{Status, guard, null},
+    argument::null,
+    error::{Status, guard},
     session::{Session, session_of},
 };
 use std::ffi::c_int;

@@ -1,7 +1,8 @@
 //! When to checkpoint.
 
 use crate::{
-    error::{Status, guard, null},
+    argument::null,
+    error::{Status, guard},
     session::{Session, session_of},
 };
 use std::ffi::c_int;

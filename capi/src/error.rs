@@ -3,8 +3,10 @@
 use mainstay_engine::{Error, ErrorKind};
 use std::{
     cell::RefCell,
-    ffi::{CStr, CString, c_char},
+    ffi::{CString, c_char},
+    iter,
     panic::{AssertUnwindSafe, catch_unwind},
+    sync::LazyLock,
 };
 
 /// What a call came to. The names are the same in Rust, C and Python.
@@ -60,68 +62,28 @@ pub enum Status {
     NotRestored,
 }
 
+macro_rules! status_of {
+    ($value:expr; $($kind:ident)*) => {
+        match $value {
+            $(ErrorKind::$kind => Status::$kind,)*
+        }
+    };
+}
+
 impl From<ErrorKind> for Status {
     fn from(kind: ErrorKind) -> Status {
-        match kind {
-            ErrorKind::InvalidArgument => Status::InvalidArgument,
-            ErrorKind::InvalidName => Status::InvalidName,
-            ErrorKind::DuplicateName => Status::DuplicateName,
-            ErrorKind::NotASpace => Status::NotASpace,
-            ErrorKind::NewerVersion => Status::NewerVersion,
-            ErrorKind::Damaged => Status::Damaged,
-            ErrorKind::PortionTooSmall => Status::PortionTooSmall,
-            ErrorKind::DiskFull => Status::DiskFull,
-            ErrorKind::PoolFull => Status::PoolFull,
-            ErrorKind::Io => Status::Io,
-            ErrorKind::RegionChanged => Status::RegionChanged,
-            ErrorKind::RegionMissing => Status::RegionMissing,
-            ErrorKind::RankCount => Status::RankCount,
-            ErrorKind::InUse => Status::InUse,
-            ErrorKind::Fenced => Status::Fenced,
-            ErrorKind::SyncFailed => Status::SyncFailed,
-            ErrorKind::GroupFailed => Status::GroupFailed,
-            ErrorKind::LineageConflict => Status::LineageConflict,
-            ErrorKind::OutOfSight => Status::OutOfSight,
-            ErrorKind::Internal => Status::Internal,
-            ErrorKind::OutputShort => Status::OutputShort,
-            ErrorKind::RevisionMissing => Status::RevisionMissing,
-            ErrorKind::CallMismatch => Status::CallMismatch,
-            ErrorKind::NotRestored => Status::NotRestored,
+        status_of! { kind;
+            InvalidArgument InvalidName DuplicateName NotASpace NewerVersion Damaged
+            PortionTooSmall DiskFull PoolFull Io RegionChanged RegionMissing
+            RankCount InUse Fenced SyncFailed GroupFailed LineageConflict
+            OutOfSight Internal OutputShort RevisionMissing CallMismatch NotRestored
         }
     }
 }
 
-impl Status {
-    fn name(self) -> &'static CStr {
-        match self {
-            Status::Ok => c"OK",
-            Status::InvalidArgument => c"INVALID_ARGUMENT",
-            Status::InvalidName => c"INVALID_NAME",
-            Status::DuplicateName => c"DUPLICATE_NAME",
-            Status::NotASpace => c"NOT_A_SPACE",
-            Status::NewerVersion => c"NEWER_VERSION",
-            Status::Damaged => c"DAMAGED",
-            Status::PortionTooSmall => c"PORTION_TOO_SMALL",
-            Status::DiskFull => c"DISK_FULL",
-            Status::PoolFull => c"POOL_FULL",
-            Status::Io => c"IO",
-            Status::RegionChanged => c"REGION_CHANGED",
-            Status::RegionMissing => c"REGION_MISSING",
-            Status::RankCount => c"RANK_COUNT",
-            Status::InUse => c"IN_USE",
-            Status::Fenced => c"FENCED",
-            Status::SyncFailed => c"SYNC_FAILED",
-            Status::GroupFailed => c"GROUP_FAILED",
-            Status::LineageConflict => c"LINEAGE_CONFLICT",
-            Status::OutOfSight => c"OUT_OF_SIGHT",
-            Status::Internal => c"INTERNAL",
-            Status::OutputShort => c"OUTPUT_SHORT",
-            Status::RevisionMissing => c"REVISION_MISSING",
-            Status::CallMismatch => c"CALL_MISMATCH",
-            Status::NotRestored => c"NOT_RESTORED",
-        }
-    }
-}
+/// By number.
+static NAMES: LazyLock<Vec<CString>> =
+    LazyLock::new(|| iter::once("OK").chain(ErrorKind::ALL.map(ErrorKind::name)).map(c_text).collect());
 
 thread_local! {
     static MESSAGE: RefCell<CString> = RefCell::default();
@@ -143,10 +105,6 @@ pub(crate) fn c_text(text: &str) -> CString {
     CString::new(text.replace('\0', "?")).unwrap_or_default()
 }
 
-pub(crate) fn null(what: &str) -> Error {
-    Error::argument(what, "a null pointer, which this call does not take")
-}
-
 /// What the last call on this thread that failed had to say: what happened, to what, and what to do.
 /// Valid until the next call that fails on this thread.
 #[unsafe(no_mangle)]
@@ -159,9 +117,24 @@ pub extern "C" fn mainstay_error_message() -> *const c_char {
 #[unsafe(no_mangle)]
 #[allow(unsafe_code)]
 pub extern "C" fn mainstay_status_name(status: u32) -> *const c_char {
-    let known = match status {
-        0 => Some(Status::Ok),
-        code => ErrorKind::ALL.into_iter().find(|kind| *kind as u32 == code).map(Status::from),
-    };
-    known.map_or(c"UNKNOWN", Status::name).as_ptr()
+    NAMES.get(status as usize).map_or(c"UNKNOWN", CString::as_c_str).as_ptr()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_are_the_kinds_of_error_by_number_and_name() {
+        let header = include_str!("../include/mainstay.h");
+        let (body, _) = header.split_once("} mainstay_status;").unwrap();
+        let (_, body) = body.rsplit_once("typedef enum {").unwrap();
+        let constants = body.lines().map(str::trim).filter_map(|line| line.strip_prefix("MAINSTAY_"));
+        let constants: Vec<_> = constants.map(|line| line.split([' ', ',']).next().unwrap_or(line)).collect();
+        let names: Vec<_> = NAMES.iter().map(|name| name.to_str().unwrap()).collect();
+        assert_eq!(constants, names);
+        for kind in ErrorKind::ALL {
+            assert_eq!((Status::from(kind) as u32, names[kind as usize]), (kind as u32, kind.name()));
+        }
+    }
 }

@@ -1,7 +1,8 @@
 //! Regions that are asked where they lie: programs swap pointers, and grow what they point to.
 
 use crate::{
-    error::{Status, guard, null},
+    argument::null,
+    error::{Status, guard},
     region::{element_of, name_of, numbers_of, placed},
     session::{Session, session_of},
 };

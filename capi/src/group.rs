@@ -1,6 +1,6 @@
 //! The ranks of a job, as a table of functions that the MPI shim brings.
 
-use crate::error::null;
+use crate::argument::null;
 use mainstay_engine::{
     Error, Result,
     group::{Group, Incoming, Message, Outgoing, RANKS_MAX, Tested, broadcast_sized, gather_padded},

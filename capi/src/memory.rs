@@ -1,6 +1,6 @@
 //! Memory that a caller gives: bytes, and room for them.
 
-use crate::error::null;
+use crate::argument::null;
 use mainstay_engine::Error;
 use std::{ffi::c_void, slice};
 

@@ -1,8 +1,9 @@
 //! What a program has to say about its revisions.
 
 use crate::{
-    error::{Status, guard, null},
-    session::{Session, bytes_of, session_of},
+    argument::{bytes_of, null},
+    error::{Status, guard},
+    session::{Session, session_of},
 };
 use mainstay_engine::Error;
 use std::ffi::{CStr, c_char};

@@ -1,8 +1,12 @@
 //! The settings of a session.
 
-use crate::session::bytes_of;
-use mainstay_engine::{Choice, Config, Error, PoolHeld, Stage, Start, Value, device::Allocate, space::Per};
-use std::{ffi::c_char, mem::offset_of};
+use crate::argument::bytes_of;
+use mainstay_engine::{Choice, Config, Error, Value};
+use std::{
+    ffi::{OsStr, c_char},
+    mem::offset_of,
+    os::unix::ffi::OsStrExt,
+};
 
 /// Which way bytes leave the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +81,19 @@ pub enum StartCode {
     Fresh,
 }
 
+/// What becomes of the memory of the nodes when a job ends in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(dead_code, reason = "for the header only")]
+#[repr(C)]
+pub enum MemoryAfterCode {
+    /// What mainstay.toml or the environment say; else as MAINSTAY_MEMORY_AFTER_REMOVED.
+    Default = 0,
+    /// Its newest revision goes to the next level that takes any, and it is removed.
+    Removed,
+    /// It stays for the next job on these nodes.
+    Kept,
+}
+
 /// What the program sets; 0: what the environment or mainstay.toml say, or else the default, which is
 /// given here.
 #[derive(Debug, Clone, Copy)]
@@ -138,15 +155,32 @@ pub struct Options {
     pub aggregators: u32,
     /// A mainstay_start: what the job makes of revisions that are there; MAINSTAY_START_RESTORED.
     pub start: u64,
+    /// The memory of the nodes as a level before all others, which gets every revision: "auto", or a directory in
+    /// memory; "off". Read during the call that opens, as is `disk`.
+    pub memory: *const c_char,
+    /// The disks of the nodes as a level before the space that is opened: a directory; "off".
+    pub disk: *const c_char,
+    /// Complete revisions that are kept there; 1.
+    pub memory_keep: u32,
+    /// A mainstay_memory_after: whether they outlive a job that ends in order; MAINSTAY_MEMORY_AFTER_REMOVED.
+    pub memory_after: u32,
+    /// Every how many revisions one goes to the disks of the nodes; 1.
+    pub disk_every: u32,
+    /// Complete revisions that are kept there; 1.
+    pub disk_keep: u32,
+    /// Every how many revisions one goes to the space that is opened, where there are levels before it; 1. None with
+    /// the hint mainstay_pfs_every=0.
+    pub pfs_every: u32,
 }
 
 /// What the struct measured in each version of the header: it only grows, at its end.
-const SIZES: [usize; 6] = [
+const SIZES: [usize; 7] = [
     offset_of!(Options, pool_held),
     offset_of!(Options, per),
     offset_of!(Options, shard_bytes),
     offset_of!(Options, aggregators),
     offset_of!(Options, start),
+    offset_of!(Options, memory),
     size_of::<Options>(),
 ];
 
@@ -154,8 +188,8 @@ impl Options {
     /// The settings in force where the program passed `options`.
     ///
     /// # Safety
-    /// `options` is null, or points to as many bytes as its `size` says if that is one of `SIZES`; its `hints` are null or end with
-    /// a zero byte.
+    /// `options` is null, or points to as many bytes as its `size` says if that is one of `SIZES`; its `hints`, `memory` and `disk`
+    /// are null or end with a zero byte.
     #[allow(unsafe_code)]
     pub(crate) unsafe fn config(options: *const Options) -> Result<Config, Error> {
         let choice = if options.is_null() {
@@ -182,7 +216,7 @@ impl Options {
             );
             return Err(Error::argument("options", why));
         }
-        // SAFETY: numbers, and a pointer that may be null: zero in all of them is none given.
+        // SAFETY: numbers, and pointers that may be null: zero in all of them is none given.
         let mut options: Options = unsafe { std::mem::zeroed() };
         // SAFETY: so many bytes are there, and no more than `options` has; any bytes are valid in its fields.
         unsafe { (&raw mut options).cast::<u8>().copy_from_nonoverlapping(theirs.cast::<u8>(), size) };
@@ -190,38 +224,20 @@ impl Options {
     }
 
     /// # Safety
-    /// `hints` is null or ends with a zero byte.
+    /// `hints`, `memory` and `disk` are null or end with a zero byte.
     #[allow(unsafe_code)]
     unsafe fn choice(&self) -> Result<Choice, Error> {
-        let mut choice = Choice {
-            stage: self.stage()?,
-            pool_held: self.pool_held()?,
-            per: self.per()?,
-            allocate: self.allocate()?,
-            start: self.start()?,
-            stripe_count: set(self.stripe_count),
-            stripe_bytes: set(self.stripe_bytes),
-            keep: set(self.keep),
-            pool_bytes: set(self.pool_bytes).map(Some),
-            chunk_bytes: set(self.chunk_bytes).map(Some),
-            io_threads: set(self.io_threads),
-            aggregators: set(self.aggregators),
-            portion_bytes: set(self.portion_bytes),
-            every_steps: set(self.every_steps),
-            small_bytes: set(self.small_bytes),
-            threshold_bytes: set(self.threshold_bytes).map(Some),
-            buffer_bytes: set(self.buffer_bytes),
-            shard_bytes: set(self.shard_bytes),
-            ..Choice::default()
-        };
-        let times = [
-            ("every_seconds", self.every_seconds),
-            ("mtbf_seconds", self.mtbf_seconds),
-            ("flush_seconds", self.flush_seconds),
-        ];
-        for (key, seconds) in times {
-            if let Some(seconds) = set(seconds) {
-                choice.set(key, Value::Float(seconds))?;
+        let mut choice = Choice::default();
+        for (key, given) in self.given() {
+            if let Some(value) = given.value(key)? {
+                choice.set(key, value)?;
+            }
+        }
+        for (key, place) in [("memory", self.memory), ("disk", self.disk)] {
+            if !place.is_null() {
+                // SAFETY: as the caller promised.
+                let place = OsStr::from_bytes(unsafe { bytes_of(place, key) }?);
+                choice.set(key, Value::Word(place))?;
             }
         }
         if !self.hints.is_null() {
@@ -234,40 +250,169 @@ impl Options {
         Ok(choice)
     }
 
-    fn stage(&self) -> Result<Option<Stage>, Error> {
-        let takes = "MAINSTAY_STAGE_POOL, MAINSTAY_STAGE_NODE, MAINSTAY_STAGE_RANK or MAINSTAY_STAGE_DIRECT";
-        one_of("stage", self.stage, &[Stage::Pool, Stage::Direct, Stage::Node, Stage::Rank], takes)
-    }
-
-    fn pool_held(&self) -> Result<Option<PoolHeld>, Error> {
-        let takes = "MAINSTAY_POOL_HELD_ALWAYS or MAINSTAY_POOL_HELD_CHECKPOINT";
-        one_of("pool_held", self.pool_held, &[PoolHeld::Always, PoolHeld::Checkpoint], takes)
-    }
-
-    fn per(&self) -> Result<Option<Per>, Error> {
-        let takes = "MAINSTAY_PER_APP, MAINSTAY_PER_NODE or MAINSTAY_PER_RANK";
-        one_of("per", self.per, &[Per::App, Per::Node, Per::Rank], takes)
-    }
-
-    fn start(&self) -> Result<Option<Start>, Error> {
-        let takes = "MAINSTAY_START_RESTORED or MAINSTAY_START_FRESH";
-        one_of("start", u32::try_from(self.start).unwrap_or(u32::MAX), &[Start::Restored, Start::Fresh], takes)
-    }
-
-    fn allocate(&self) -> Result<Option<Allocate>, Error> {
-        let takes = "MAINSTAY_ALLOCATE_SPARSE, MAINSTAY_ALLOCATE_BLOCKS or MAINSTAY_ALLOCATE_ZERO";
-        one_of("allocate", self.allocate, &[Allocate::Sparse, Allocate::Blocks, Allocate::Zero], takes)
+    /// The key of each field, and what the program has put there. A field that is left out here does not compile.
+    fn given(&self) -> [(&'static str, Given); 26] {
+        let Options {
+            size: _,
+            hints: _,
+            memory: _,
+            disk: _,
+            keep,
+            stage,
+            pool_bytes,
+            chunk_bytes,
+            io_threads,
+            portion_bytes,
+            every_steps,
+            every_seconds,
+            mtbf_seconds,
+            pool_held,
+            small_bytes,
+            threshold_bytes,
+            buffer_bytes,
+            flush_seconds,
+            per,
+            allocate,
+            stripe_count,
+            stripe_bytes,
+            shard_bytes,
+            aggregators,
+            start,
+            memory_keep,
+            memory_after,
+            disk_every,
+            disk_keep,
+            pfs_every,
+        } = *self;
+        [
+            ("keep", Given::Number(keep.into())),
+            ("stage", Given::Code(stage.into(), &["pool", "direct", "node", "rank"])),
+            ("pool_bytes", Given::Number(pool_bytes)),
+            ("chunk_bytes", Given::Number(chunk_bytes)),
+            ("io_threads", Given::Number(io_threads.into())),
+            ("portion_bytes", Given::Number(portion_bytes)),
+            ("every_steps", Given::Number(every_steps)),
+            ("every_seconds", Given::Seconds(every_seconds)),
+            ("mtbf_seconds", Given::Seconds(mtbf_seconds)),
+            ("pool_held", Given::Code(pool_held.into(), &["always", "checkpoint"])),
+            ("small_bytes", Given::Number(small_bytes)),
+            ("threshold_bytes", Given::Number(threshold_bytes)),
+            ("buffer_bytes", Given::Number(buffer_bytes)),
+            ("flush_seconds", Given::Seconds(flush_seconds)),
+            ("per", Given::Code(per.into(), &["app", "node", "rank"])),
+            ("allocate", Given::Code(allocate.into(), &["sparse", "blocks", "zero"])),
+            ("stripe_count", Given::Number(stripe_count.into())),
+            ("stripe_bytes", Given::Number(stripe_bytes)),
+            ("shard_bytes", Given::Number(shard_bytes)),
+            ("aggregators", Given::Number(aggregators.into())),
+            ("start", Given::Code(start, &["restored", "fresh"])),
+            ("memory_keep", Given::Number(memory_keep.into())),
+            ("memory_after", Given::Code(memory_after.into(), &["removed", "kept"])),
+            ("disk_every", Given::Number(disk_every.into())),
+            ("disk_keep", Given::Number(disk_keep.into())),
+            ("pfs_every", Given::Number(pfs_every.into())),
+        ]
     }
 }
 
-/// What `code` stands for, counted from 1; 0 is not given.
-fn one_of<T: Copy>(key: &str, code: u32, all: &[T], takes: &str) -> Result<Option<T>, Error> {
-    let Some(index) = (code as usize).checked_sub(1) else { return Ok(None) };
-    let found = all.get(index).copied();
-    let found = found.ok_or_else(|| Error::argument(key, format!("{code} is none of its values, it takes {takes}")));
-    found.map(Some)
+/// What stands in a field: zero is nothing.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Given {
+    Number(u64),
+    Seconds(f64),
+    /// A number that stands for a word, the first for 1.
+    Code(u64, &'static [&'static str]),
 }
 
-fn set<T: Default + PartialEq>(value: T) -> Option<T> {
-    (value != T::default()).then_some(value)
+impl Given {
+    fn value(self, key: &str) -> Result<Option<Value<'static>>, Error> {
+        let value = match self {
+            Given::Number(0) | Given::Code(0, _) | Given::Seconds(0.0) => return Ok(None),
+            Given::Number(number) => Value::Integer(number.into()),
+            Given::Seconds(seconds) => Value::Float(seconds),
+            Given::Code(code, words) => {
+                let word = usize::try_from(code - 1).ok().and_then(|index| words.get(index));
+                Value::Text(word.ok_or_else(|| unknown(key, code, words))?)
+            }
+        };
+        Ok(Some(value))
+    }
+}
+
+fn unknown(key: &str, code: u64, words: &[&str]) -> Error {
+    let names: Vec<_> = words.iter().map(|word| format!("MAINSTAY_{key}_{word}").to_uppercase()).collect();
+    let [others @ .., last] = &*names else { unreachable!("no key takes no word") };
+    Error::argument(key, format!("{code} is none of its values, it takes {} or {last}", others.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mainstay_engine::KEYS;
+
+    /// What a program can set by a hint, the environment and the file alone.
+    const WITHOUT_FIELD: [&str; 4] = ["pool_directory", "interval", "agree_seconds", "checkpoint_signal"];
+
+    fn nothing_given() -> Options {
+        // SAFETY: numbers, and a pointer that may be null.
+        #[allow(unsafe_code)]
+        unsafe {
+            std::mem::zeroed()
+        }
+    }
+
+    #[test]
+    fn each_setting_has_a_field_but_for_four() {
+        let given = nothing_given().given();
+        let mut found: Vec<_> = given.iter().map(|(key, _)| *key).chain(["memory", "disk"]).chain(WITHOUT_FIELD).collect();
+        let mut expected: Vec<_> = KEYS.iter().map(|key| key.name).collect();
+        (found.sort_unstable(), expected.sort_unstable());
+        assert_eq!(found, expected, "mainstay_options and the table of settings are not the same");
+        let guide = include_str!("../../docs/guide/src/settings.md");
+        let [rest @ .., last] = WITHOUT_FIELD.map(|key| format!("`{key}`"));
+        let said = format!("{} and {last} have no other field", rest.join(", "));
+        assert!(guide.split_whitespace().collect::<Vec<_>>().join(" ").contains(&said), "settings.md: {said}");
+    }
+
+    #[test]
+    fn codes_stand_for_the_words_of_their_setting_and_are_those_of_the_header() {
+        let header = include_str!("../include/mainstay.h");
+        let words_of = nothing_given().given();
+        for (key, words) in words_of.iter().filter_map(|(key, given)| match given {
+            Given::Code(_, words) => Some((*key, *words)),
+            _ => None,
+        }) {
+            let taken = KEYS.iter().find(|known| known.name == key).unwrap().takes.replace(" or ", ", ");
+            let mut expected: Vec<_> = taken.split(", ").filter(|word| *word != "auto").collect();
+            let mut found = words.to_vec();
+            (found.sort_unstable(), expected.sort_unstable());
+            assert_eq!(found, expected, "{key}");
+
+            let (body, _) = header.split_once(&format!("}} mainstay_{key};")).unwrap();
+            let (_, body) = body.rsplit_once("typedef enum {").unwrap();
+            let constants = body.lines().map(str::trim).filter(|line| line.starts_with("MAINSTAY_"));
+            let expected = ["default"].iter().chain(words).map(|word| format!("MAINSTAY_{key}_{word}").to_uppercase());
+            assert!(constants.map(|line| line.split([' ', ',']).next().unwrap_or(line)).eq(expected), "{key}: {body}");
+        }
+    }
+
+    #[test]
+    fn what_is_given_is_what_the_engine_takes() {
+        let given = Options { pool_bytes: 1 << 20, stage: 2, flush_seconds: 0.5, ..nothing_given() };
+        // SAFETY: there are no hints.
+        #[allow(unsafe_code)]
+        let choice = unsafe { given.choice() }.unwrap();
+        let mut expected = Choice::default();
+        let values = [
+            ("pool_bytes", Value::Integer(1 << 20)),
+            ("stage", Value::Text("direct")),
+            ("flush_seconds", Value::Float(0.5)),
+        ];
+        for (key, value) in values {
+            expected.set(key, value).unwrap();
+        }
+        assert_eq!(choice, expected);
+        let message = Given::Code(9, &["pool", "direct"]).value("stage").unwrap_err().to_string();
+        assert_eq!(message, "stage: 9 is none of its values, it takes MAINSTAY_STAGE_POOL or MAINSTAY_STAGE_DIRECT");
+    }
 }

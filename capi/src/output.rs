@@ -1,8 +1,9 @@
 //! Files that the program appends to.
 
 use crate::{
+    argument::bytes_of,
     error::{Status, guard},
-    session::{Session, bytes_of, session_of},
+    session::{Session, session_of},
 };
 use std::{
     ffi::{OsStr, c_char},

@@ -1,10 +1,10 @@
 //! Reading a revision from outside a job.
 
 use crate::{
-    error::{Status, c_text, guard, null},
+    argument::{bytes_of, null},
+    error::{Status, c_text, guard},
     memory::room,
     region::{name_of, numbers_of},
-    session::bytes_of,
 };
 use mainstay_engine::{Error, space::format::Item as EngineItem};
 use std::{

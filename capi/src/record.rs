@@ -1,7 +1,8 @@
 //! What checkpoints took.
 
 use crate::{
-    error::{Status, guard, null},
+    argument::null,
+    error::{Status, guard},
     session::{Session, session_of},
 };
 

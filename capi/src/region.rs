@@ -1,8 +1,9 @@
 //! Named memory.
 
 use crate::{
-    error::{Status, guard, null},
-    session::{Session, bytes_of, session_of},
+    argument::{bytes_of, null},
+    error::{Status, guard},
+    session::{Session, session_of},
 };
 use mainstay_engine::{
     Error, Region,

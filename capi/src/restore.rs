@@ -1,7 +1,8 @@
 //! Coming back.
 
 use crate::{
-    error::{Status, c_text, guard, null},
+    argument::null,
+    error::{Status, c_text, guard},
     session::{Session, session_of},
 };
 use std::ffi::c_char;

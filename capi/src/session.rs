@@ -1,7 +1,8 @@
 //! Opening and closing.
 
 use crate::{
-    error::{Status, c_text, guard, null},
+    argument::{bytes_of, null},
+    error::{Status, c_text, guard},
     group::{CGroup, GroupTable},
     options::Options,
 };
@@ -11,7 +12,7 @@ use mainstay_engine::{
 };
 use std::{
     collections::BTreeMap,
-    ffi::{CStr, CString, OsStr, c_char},
+    ffi::{CString, OsStr, c_char},
     os::unix::ffi::OsStrExt,
     path::Path,
 };
@@ -120,15 +121,4 @@ pub unsafe extern "C" fn mainstay_close(session: *mut Session) -> Status {
 pub(crate) unsafe fn session_of<'a>(session: *mut Session) -> Result<&'a mut Session, Error> {
     // SAFETY: passed on.
     unsafe { session.as_mut() }.ok_or_else(|| null("session"))
-}
-
-/// # Safety
-/// `text` is null or ends with a zero byte.
-#[allow(unsafe_code)]
-pub(crate) unsafe fn bytes_of<'a>(text: *const c_char, what: &str) -> Result<&'a [u8], Error> {
-    if text.is_null() {
-        return Err(null(what));
-    }
-    // SAFETY: not null, and the caller promised the rest.
-    Ok(unsafe { CStr::from_ptr(text) }.to_bytes())
 }

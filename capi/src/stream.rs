@@ -1,7 +1,8 @@
 //! Streams: items that are written in pieces.
 
 use crate::{
-    error::{Status, guard, null},
+    argument::null,
+    error::{Status, guard},
     memory::{given, room},
     region::name_of,
     session::{Session, session_of},

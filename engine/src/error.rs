@@ -176,64 +176,59 @@ pub enum Error {
     Internal { what: String },
 }
 
-/// The name of an error, the same in Rust, C and Python; the numbers are those of `mainstay_status`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u32)]
-pub enum ErrorKind {
-    InvalidArgument = 1,
-    InvalidName,
-    DuplicateName,
-    NotASpace,
-    NewerVersion,
-    Damaged,
-    PortionTooSmall,
-    DiskFull,
-    PoolFull,
-    Io,
-    RegionChanged,
-    RegionMissing,
-    RankCount,
-    InUse,
-    Fenced,
-    SyncFailed,
-    GroupFailed,
-    LineageConflict,
-    OutOfSight,
-    Internal,
-    OutputShort,
-    RevisionMissing,
-    CallMismatch,
-    NotRestored,
+/// The one table of the kinds of error. What is written by hand beside it is compared with it in the tests: C's
+/// `mainstay_status`, Fortran's constants, Python's stubs and the guide's table (`docs/guide/src/errors.md`).
+macro_rules! kinds {
+    ($($number:literal, $kind:ident, $name:literal;)*) => {
+        /// The name of an error, the same in Rust, C and Python; the numbers are those of `mainstay_status`.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[repr(u32)]
+        pub enum ErrorKind {
+            $($kind = $number,)*
+        }
+
+        impl ErrorKind {
+            /// In the order of their numbers, from 1 on.
+            pub const ALL: [ErrorKind; [$($number),*].len()] = [$(ErrorKind::$kind),*];
+
+            /// As in C, without its prefix: "DISK_FULL".
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(ErrorKind::$kind => $name,)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    1, InvalidArgument, "INVALID_ARGUMENT";
+    2, InvalidName, "INVALID_NAME";
+    3, DuplicateName, "DUPLICATE_NAME";
+    4, NotASpace, "NOT_A_SPACE";
+    5, NewerVersion, "NEWER_VERSION";
+    6, Damaged, "DAMAGED";
+    7, PortionTooSmall, "PORTION_TOO_SMALL";
+    8, DiskFull, "DISK_FULL";
+    9, PoolFull, "POOL_FULL";
+    10, Io, "IO";
+    11, RegionChanged, "REGION_CHANGED";
+    12, RegionMissing, "REGION_MISSING";
+    13, RankCount, "RANK_COUNT";
+    14, InUse, "IN_USE";
+    15, Fenced, "FENCED";
+    16, SyncFailed, "SYNC_FAILED";
+    17, GroupFailed, "GROUP_FAILED";
+    18, LineageConflict, "LINEAGE_CONFLICT";
+    19, OutOfSight, "OUT_OF_SIGHT";
+    20, Internal, "INTERNAL";
+    21, OutputShort, "OUTPUT_SHORT";
+    22, RevisionMissing, "REVISION_MISSING";
+    23, CallMismatch, "CALL_MISMATCH";
+    24, NotRestored, "NOT_RESTORED";
 }
 
 impl ErrorKind {
-    pub const ALL: [ErrorKind; 24] = [
-        Self::InvalidArgument,
-        Self::InvalidName,
-        Self::DuplicateName,
-        Self::NotASpace,
-        Self::NewerVersion,
-        Self::Damaged,
-        Self::PortionTooSmall,
-        Self::DiskFull,
-        Self::PoolFull,
-        Self::Io,
-        Self::RegionChanged,
-        Self::RegionMissing,
-        Self::RankCount,
-        Self::InUse,
-        Self::Fenced,
-        Self::SyncFailed,
-        Self::GroupFailed,
-        Self::LineageConflict,
-        Self::OutOfSight,
-        Self::Internal,
-        Self::OutputShort,
-        Self::RevisionMissing,
-        Self::CallMismatch,
-        Self::NotRestored,
-    ];
-
     pub fn from_code(code: u32) -> Self {
         Self::ALL.into_iter().find(|kind| *kind as u32 == code).unwrap_or(Self::Internal)
     }

@@ -21,6 +21,7 @@ mod clock;
 mod commit;
 mod config;
 pub mod device;
+mod feed;
 mod error;
 pub mod group;
 pub mod model;
@@ -42,14 +43,14 @@ pub use capture::{Region, check_name};
 pub use clock::unix_ns;
 pub use commit::RevisionKey;
 pub use config::{
-    Choice, Config, Interval, KEYS, Key, PoolHeld, Resolved, Setting, Shown, Signal, Source, Stage, Start,
+    Choice, Config, Interval, KEYS, Key, LevelPlace, MemoryAfter, PoolHeld, Resolved, Setting, Shown, Signal, Source, Stage, Start,
     Surroundings, UnknownVariable, Value,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use pool::{PoolBound, pool_limit};
 pub use printable::{is_seen, printable, printable_path};
 pub use reader::Reader;
-pub use session::{Got, Record, Restored, Session};
+pub use session::{Got, LevelKind, LevelPlan, Record, Restored, Session};
 pub use survey::{
     HoldState, HoldSurvey, LayoutSurvey, NewestShard, PortionSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey, Verified,
 };

@@ -1,6 +1,6 @@
 //! What surrounds the program: its environment and its working directory.
 
-use super::{Choice, KEYS, Key, Value, keys::is_meant};
+use super::{Choice, KEYS, Key, Value, key::is_meant};
 use crate::error::{Error, Result};
 use std::{
     collections::BTreeMap,

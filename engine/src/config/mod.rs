@@ -1,8 +1,8 @@
 //! The settings of a session: what they are, and what values they take.
 //!
-//! `keys` is the one table of them; `choice` holds what one place sets, `file` and `environment` are
-//! such places, and `resolve` puts them together and remembers where each value came from. `alike` has
-//! the ranks of a job compare theirs. What must hold: every setting has a default that works, and no
+//! `table` is the one table of them, a row each, and `key` a row of it; `choice` is how one place sets some, `file` and
+//! `environment` are such places, and `resolve` puts them together and remembers where each value came
+//! from. `alike` has the ranks of a job compare theirs. What must hold: every setting has a default that works, and no
 //! value is used that its key does not take.
 
 mod alike;
@@ -10,87 +10,28 @@ mod choice;
 mod environment;
 mod file;
 mod hints;
-mod keys;
+mod key;
+mod range;
 mod resolve;
 mod shown;
 mod signal;
 mod stage;
+mod table;
 mod value;
 
 pub(crate) use alike::check_alike;
-pub use choice::Choice;
 pub(crate) use environment::passed_over;
 pub use environment::{Surroundings, UnknownVariable};
-pub use keys::{KEYS, Key};
+pub use key::Key;
 pub use resolve::{Resolved, Setting, Source};
 pub use shown::Shown;
 pub use signal::Signal;
 pub use stage::Stage;
+pub use table::{Choice, Config, KEYS};
 pub use value::Value;
 
-use crate::{
-    device::Allocate,
-    error::{Error, Result},
-    space::Per,
-};
-use std::{path::PathBuf, thread, time::Duration};
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Config {
-    /// Complete revisions that are kept, at least 1. A space has room for two more.
-    pub keep: u32,
-    pub stage: Stage,
-    /// Bytes of the node's pool, which its ranks share; `None`: what they save, within a quarter of the memory that is
-    /// free and half of `pool_directory`. With room for their shards and a chunk more for each, the program waits only
-    /// for a copy.
-    pub pool_bytes: Option<u64>,
-    /// Bytes of one chunk: what is written at once. A multiple of 4 KiB; `None`: as suits the ranks of the node.
-    pub chunk_bytes: Option<u64>,
-    /// How long the pool's memory is held.
-    pub pool_held: PoolHeld,
-    /// Stage `node`: pieces of fewer bytes are gathered by each rank first.
-    pub small_bytes: u64,
-    /// Stages `node` and `rank`: pieces of so many bytes and more go straight through; `None`: found on this machine.
-    pub threshold_bytes: Option<u64>,
-    /// Bytes of each rank's own buffer: stage `rank`, and stage `node` for small pieces. A multiple of 4 KiB.
-    pub buffer_bytes: u64,
-    /// Stage `node`: how often its buffer is flushed.
-    pub flush_every: Duration,
-    /// Threads of each rank that write, and as many that hash; also the most writes under way at once on a
-    /// node. 0: as suits the processors, and four writes.
-    pub io_threads: u32,
-    /// Ranks that write for all; 0: each for itself.
-    pub aggregators: u32,
-    /// Bytes of each rank's portion; 0 has the first checkpoint size it.
-    pub portion_bytes: u64,
-    /// Bytes of this rank's largest shard: a portion that is made has room for keep+2 of these; 0: those of the
-    /// first checkpoint.
-    pub shard_bytes: u64,
-    /// Which ranks share a file of a new layout.
-    pub per: Per,
-    /// What the job makes of revisions that are there already.
-    pub start: Start,
-    /// How hard room is promised to a new layout.
-    pub allocate: Allocate,
-    /// Servers that a file of a new layout is striped over, where the file system has stripes; 0: as it does it.
-    pub stripe_count: u32,
-    /// Bytes of a stripe of a new layout, there; 0: as the file system does it.
-    pub stripe_bytes: u64,
-    /// Where the pool lives.
-    pub pool_directory: PathBuf,
-    /// A checkpoint is due every so many steps; 0: not by steps.
-    pub every_steps: u64,
-    /// A checkpoint is due after so long; zero: not by time.
-    pub every: Duration,
-    /// The mean time between failures, from which `interval` tells when a checkpoint is due; zero: not given.
-    pub mtbf: Duration,
-    /// The formula that gives the time between checkpoints from their cost and `mtbf`.
-    pub interval: Interval,
-    /// How often the ranks look together whether a checkpoint is due; zero: at every step.
-    pub agree_every: Duration,
-    /// With this signal the program is asked for a checkpoint.
-    pub checkpoint_signal: Option<Signal>,
-}
+use crate::error::{Error, Result};
+use std::{path::PathBuf, thread};
 
 /// What a job makes of the revisions that earlier ones have left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -100,6 +41,24 @@ pub enum Start {
     Restored,
     /// It may push them out unread.
     Fresh,
+}
+
+/// Where a level lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LevelPlace {
+    /// There is no such level.
+    Off,
+    /// Where it usually does.
+    Auto,
+    At(PathBuf),
+}
+
+/// What becomes of the memory of the nodes when a job ends in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MemoryAfter {
+    #[default]
+    Removed,
+    Kept,
 }
 
 /// How long the memory of the pool is held.
@@ -117,38 +76,6 @@ pub enum Interval {
     #[default]
     Daly,
     Young,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Config {
-            keep: 1,
-            stage: Stage::Pool,
-            pool_bytes: None,
-            chunk_bytes: None,
-            pool_held: PoolHeld::default(),
-            small_bytes: 512,
-            threshold_bytes: None,
-            buffer_bytes: 4 << 20,
-            flush_every: Duration::from_millis(100),
-            io_threads: 0,
-            aggregators: 0,
-            portion_bytes: 0,
-            shard_bytes: 0,
-            per: Per::default(),
-            start: Start::default(),
-            allocate: Allocate::default(),
-            stripe_count: 0,
-            stripe_bytes: 0,
-            pool_directory: PathBuf::from("/dev/shm"),
-            every_steps: 0,
-            every: Duration::ZERO,
-            mtbf: Duration::ZERO,
-            interval: Interval::default(),
-            agree_every: Duration::from_secs(1),
-            checkpoint_signal: None,
-        }
-    }
 }
 
 impl Config {

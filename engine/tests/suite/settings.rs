@@ -477,3 +477,22 @@ fn the_guides_example_of_a_file_is_taken() {
     let resolved = Place::with_file(example).resolve(&Choice::default()).unwrap();
     assert!(resolved.settings.iter().filter(|setting| setting.source != Source::Default).count() >= 3);
 }
+
+#[test]
+fn python_has_a_keyword_for_each_setting_and_one_for_hints() {
+    let stub = include_str!("../../../python/mainstay/_engine.pyi");
+    let (_, rest) = stub.split_once("def open(").unwrap();
+    let keywords = rest.split(") -> Session").next().unwrap().split("*,").nth(1).unwrap();
+    let keywords: Vec<_> = keywords.lines().filter_map(|line| line.trim().split_once(": ")).collect();
+    let names: Vec<_> = keywords.iter().map(|(name, _)| *name).collect();
+    let expected: Vec<_> = KEYS.iter().map(|key| key.name).chain(["hints"]).collect();
+    assert_eq!(names, expected, "open in python/mainstay/_engine.pyi and the table of settings are not the same");
+    for ((_, hint), key) in keywords.iter().zip(KEYS).filter(|((_, hint), _)| hint.starts_with("Literal")) {
+        assert_eq!(hint.split('"').skip(1).step_by(2).collect::<Vec<_>>(), words(key.takes), "{}", key.name);
+    }
+}
+
+/// "pool, node or direct" as a list.
+fn words(takes: &str) -> Vec<&str> {
+    takes.split(", ").flat_map(|word| word.split(" or ")).collect()
+}

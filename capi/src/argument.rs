@@ -1,0 +1,19 @@
+//! Arguments as C passes them: pointers, which may be null.
+
+use mainstay_engine::Error;
+use std::ffi::{CStr, c_char};
+
+pub(crate) fn null(what: &str) -> Error {
+    Error::argument(what, "a null pointer, which this call does not take")
+}
+
+/// # Safety
+/// `text` is null or ends with a zero byte.
+#[allow(unsafe_code)]
+pub(crate) unsafe fn bytes_of<'a>(text: *const c_char, what: &str) -> Result<&'a [u8], Error> {
+    if text.is_null() {
+        return Err(null(what));
+    }
+    // SAFETY: not null, and the caller promised the rest.
+    Ok(unsafe { CStr::from_ptr(text) }.to_bytes())
+}

@@ -1,0 +1,126 @@
+//! One setting, as files, the environment and messages know it.
+
+use super::{Choice, Config, KEYS, Shown, Value, value};
+
+/// One setting.
+pub struct Key {
+    /// As in the file; the variable of the environment is MAINSTAY_ and this in capitals.
+    pub name: &'static str,
+    pub meaning: &'static str,
+    /// "1 to 1000": completes "it takes".
+    pub takes: &'static str,
+    /// All ranks of a job must have the same value.
+    pub alike: bool,
+    /// Sets it in a choice.
+    pub(super) read: fn(&mut Choice, &Value) -> value::Read<()>,
+    /// Puts a value that was chosen into force; whether there is one.
+    pub(super) take: fn(&Choice, &mut Config) -> bool,
+    pub(super) show: fn(&Config) -> Shown,
+    pub(super) in_range: fn(&Config) -> bool,
+}
+
+impl Key {
+    pub fn named(name: &str) -> Option<&'static Key> {
+        KEYS.iter().find(|key| key.name == name)
+    }
+
+    /// The variable of the environment.
+    pub fn variable(&self) -> String {
+        format!("MAINSTAY_{}", self.name.to_uppercase())
+    }
+
+    /// The value that is in force where none is given.
+    pub fn default(&self) -> Shown {
+        (self.show)(&Config::default())
+    }
+
+    /// The name of the key that `name` was most likely meant to be.
+    pub fn nearest(name: &str) -> Option<&'static str> {
+        const LIKENESS_MIN: f64 = 0.75;
+        let likeness = |key: &&Key| likeness(name, key.name);
+        let nearest = KEYS.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
+        (likeness(&nearest) >= LIKENESS_MIN).then_some(nearest.name)
+    }
+
+    /// What to say where no key has this name.
+    pub(super) fn unknown(name: &str) -> String {
+        match Self::nearest(name) {
+            Some(nearest) => format!("there is no such setting; did you mean {nearest}?"),
+            None => "there is no such setting; `mainstay config` lists all".to_owned(),
+        }
+    }
+
+    pub(super) fn refusal(&self, wrong: &str) -> String {
+        format!("{wrong}, it takes {}", self.takes)
+    }
+
+    pub(super) fn check(&self, config: &Config) -> Result<(), String> {
+        if (self.in_range)(config) {
+            return Ok(());
+        }
+        Err(self.refusal(&format!("{} is out of range", (self.show)(config))))
+    }
+}
+
+/// 0 to 1: the same but for case and dashes.
+fn likeness(name: &str, other: &str) -> f64 {
+    let name = value::shortened(name).to_lowercase().replace('-', "_");
+    strsim::jaro_winkler(&name, &other.to_lowercase())
+}
+
+/// Whether `name` is so much like `other` that nothing else can be meant: above what a module system or another
+/// program calls its own (root, prefix, install, share, port), below what slips of the pen make of settings.
+pub(super) fn is_meant(name: &str, other: &str) -> bool {
+    likeness(name, other) >= 0.865
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_in_range() {
+        Config::default().check().unwrap();
+    }
+
+    #[test]
+    fn what_is_shown_can_be_set_again() {
+        let others = "7, direct, 1 MiB, 8 KiB, checkpoint, 1 KiB, 64 KiB, 1 MiB, 0.5, 3, 2, 2 GiB, 20 MiB, rank, zero, 4, 1 MiB, \
+                      /tmp, fresh, 100, 600, 86400, young, 0.25, USR1";
+        let others: Vec<_> = others.split(", ").collect();
+        let (mut choice, mut config) = (Choice::default(), Config::default());
+        for (key, other) in KEYS.iter().zip(others.iter().copied()) {
+            assert!(!(key.take)(&choice, &mut config), "{} was not chosen", key.name);
+            choice.set(key.name, Value::Word(other.as_ref())).unwrap();
+            assert!((key.take)(&choice, &mut config), "{}", key.name);
+            assert_eq!((key.show)(&config).to_string(), other, "{}", key.name);
+            assert_ne!(key.default().to_string(), other, "{}", key.name);
+        }
+        assert_eq!(others.len(), KEYS.len());
+    }
+
+    #[test]
+    fn the_nearest_key_is_named() {
+        let near = [
+            ("kep", "keep"),
+            ("pool-bytes", "pool_bytes"),
+            ("Stage", "stage"),
+            ("every_second", "every_seconds"),
+            ("mtbf", "mtbf_seconds"),
+            ("io_thread", "io_threads"),
+        ];
+        for (wrong, meant) in near {
+            assert_eq!(Key::nearest(wrong), Some(meant));
+        }
+        assert_eq!(Key::nearest("zzz"), None);
+        assert_eq!(Key::nearest(""), None);
+    }
+
+    #[test]
+    fn texts_of_the_table_are_one_line() {
+        for key in KEYS {
+            assert!(!key.meaning.is_empty() && !key.takes.is_empty());
+            assert!(!format!("{}{}", key.meaning, key.takes).contains(['|', '\n']), "{}", key.name);
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Which values a key takes.
+
+use super::LevelPlace;
+use std::{ops::RangeInclusive, os::unix::ffi::OsStrExt, path::Path};
+
+pub(super) fn any<T>(_: &T) -> bool {
+    true
+}
+
+pub(super) fn within<T: PartialOrd>(range: RangeInclusive<T>) -> impl Fn(&T) -> bool {
+    move |value| range.contains(value)
+}
+
+/// Multiples of `unit`, from one on.
+pub(super) fn multiples(unit: u64, max: u64) -> impl Fn(&u64) -> bool {
+    move |value| (unit..=max).contains(value) && value.is_multiple_of(unit)
+}
+
+/// Zero, which is none, or what `in_range` takes.
+pub(super) fn or_zero<T: Default + PartialEq>(in_range: impl Fn(&T) -> bool) -> impl Fn(&T) -> bool {
+    move |value| *value == T::default() || in_range(value)
+}
+
+/// What is found at run time, or what `in_range` takes.
+pub(super) fn or_auto<T>(in_range: impl Fn(&T) -> bool) -> impl Fn(&Option<T>) -> bool {
+    move |value| value.as_ref().is_none_or(&in_range)
+}
+
+/// None, or one that starts from the root: the ranks of a job have directories of their own to start from.
+pub(super) fn is_place(place: &LevelPlace) -> bool {
+    match place {
+        LevelPlace::Off | LevelPlace::Auto => true,
+        LevelPlace::At(path) => is_path(path) && path.is_absolute(),
+    }
+}
+
+pub(super) fn is_path(path: &Path) -> bool {
+    !path.as_os_str().is_empty() && !path.as_os_str().as_bytes().contains(&0)
+}
