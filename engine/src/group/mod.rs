@@ -3,6 +3,7 @@
 //! only from the thread that calls the session, never from I/O threads.
 
 mod agree;
+mod buddies;
 mod equal;
 mod message;
 mod neighbours;
@@ -12,6 +13,7 @@ mod threads;
 
 pub use agree::agree;
 pub(crate) use agree::gather;
+pub use buddies::{Apart, Buddies, Seat};
 pub use equal::{broadcast_sized, gather_padded};
 pub use message::{Incoming, Message, Outgoing, Room, Tested};
 pub(crate) use neighbours::{Neighbours, Place};
