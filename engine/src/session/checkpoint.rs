@@ -180,8 +180,9 @@ impl Inner {
     pub(super) fn abandon(&mut self) -> Result<()> {
         let had_begun = self.program.begun.is_some();
         let arrival = self.arrive(Call::Abandon)?;
-        let mine =
-            Agreement { had_begun: had_begun.into(), had_not_begun: (!had_begun).into(), ..Agreement::default() };
+        let ready = self.program.ready();
+        let (not_ready, had_not_begun) = (ready.is_err().into(), (!had_begun).into());
+        let mine = Agreement { not_ready, had_begun: had_begun.into(), had_not_begun, ..Agreement::default() };
         let (entry, told) = self.enter(arrival, mine)?;
         let group = self.epoch.group.with(&entry);
         let all = told.all;
@@ -189,8 +190,8 @@ impl Inner {
             told.previous(group)?;
         }
         let nothing = || Error::argument("abandon", "no checkpoint has begun; call begin first, on all ranks");
-        let given_up = if had_begun { Ok(()) } else { Err(nothing()) };
-        if all.had_not_begun.is_set() { agree(group, given_up) } else { Ok(()) }
+        let given_up = ready.and(if had_begun { Ok(()) } else { Err(nothing()) });
+        if all.had_not_begun.is_set() || all.not_ready.is_set() { agree(group, given_up) } else { Ok(()) }
     }
 
     /// What was begun and not finished has failed, as after an exception that took the program past `checkpoint`. Perhaps

@@ -161,7 +161,7 @@ impl Inner {
     /// Arrives and enters, where no more is to be told than whether this rank is `ready`: if one is not, all ranks get
     /// the same named error. What became of the last revision is told first, but for `restore`, which goes back behind
     /// it. Collective.
-    pub(super) fn enter_if<T>(&mut self, call: Call, ready: Result<T>) -> Result<(Entry, T)> {
+    pub(super) fn enter_if(&mut self, call: Call, ready: Result<()>) -> Result<Entry> {
         let arrival = self.arrive(call)?;
         let (entry, told) =
             self.enter(arrival, Agreement { not_ready: ready.is_err().into(), ..Agreement::default() })?;
@@ -169,8 +169,10 @@ impl Inner {
         if call != Call::Restore {
             told.previous(group)?;
         }
-        let ready = if is_ready { ready? } else { agree(group, ready)? };
-        Ok((entry, ready))
+        if !is_ready {
+            agree(group, ready)?;
+        }
+        Ok(entry)
     }
 }
 

@@ -124,6 +124,7 @@ impl Inner {
                 outputs: Outputs::default(),
                 due,
                 reading: Reading::default(),
+                refused: None,
                 unread: config.start == Start::Restored && !level.complete.is_empty(),
                 config,
             },

@@ -43,8 +43,8 @@ pub(super) struct Back {
 }
 
 impl Inner {
-    pub(super) fn restore(&mut self, ready: Result<()>) -> Result<Option<Restored>> {
-        let ready = ready.and_then(|()| self.program.regions.look_to_fill());
+    pub(super) fn restore(&mut self) -> Result<Option<Restored>> {
+        let ready = self.program.ready().and_then(|()| self.program.regions.look_to_fill());
         let restored = self.restore_newest(ready);
         // What is saved is what was just read.
         self.program.due.schedule.begin(Instant::now());
@@ -54,7 +54,7 @@ impl Inner {
     }
 
     fn restore_newest(&mut self, ready: Result<()>) -> Result<Option<Restored>> {
-        let (entry, ()) = self.enter_if(Call::Restore, ready)?;
+        let entry = self.enter_if(Call::Restore, ready)?;
         self.program.reading = Reading::default();
         let (group, level) = (self.epoch.group.with(&entry), self.levels.nearest_mut());
         let found = level.find_complete(group)?;

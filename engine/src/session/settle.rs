@@ -34,7 +34,8 @@ impl Attempt {
 impl Inner {
     /// Waits until the last revision is complete, as a part of `call`. Collective.
     pub(super) fn wait_in(&mut self, call: Call) -> Result<Entry> {
-        self.enter_if(call, Ok(())).map(|(entry, ())| entry)
+        let ready = self.program.ready();
+        self.enter_if(call, ready)
     }
 
     pub(super) fn poll(&mut self) -> Result<bool> {
