@@ -6,6 +6,7 @@ use crate::{
     capture::{Contents, Marked, Size},
     commit::RevisionKey,
     error::{Error, Result},
+    ground::{Instant, lock},
     pool::{Chunk, Record, SealedPlan, TARGETS_MAX},
     space::format::{BLOCK, BLOCK_BYTES, HASH_BYTES, PhaseRecord, hash_blocks},
 };
@@ -13,10 +14,10 @@ use serde::{Deserialize, Serialize};
 use std::{
     os::unix::ffi::OsStrExt,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicU32, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// What is to be saved, fixed at t1.
@@ -345,9 +346,4 @@ impl Shard {
 /// before they are full, when the last piece is there and when the last gap is filled, and one more of each.
 pub(crate) fn segments_at_most(bytes: u64, chunk_bytes: u64) -> u32 {
     u32::try_from(bytes / chunk_bytes + 4).unwrap_or(u32::MAX)
-}
-
-/// A panic elsewhere leaves the data behind a lock as it was: it is only counters and buffers.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

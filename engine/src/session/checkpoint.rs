@@ -1,9 +1,10 @@
 //! One checkpoint, from t1 to t2. What is left until t3 is the I/O threads'.
 
 use super::{
-    agreement::{Agreement, Alike},
+    agreement::Agreement,
     due::same_steps,
     entry::{Call, Entry},
+    flag::Alike,
     holds::Asked,
     inner::Inner,
     reading::Reading,
@@ -11,15 +12,14 @@ use super::{
 };
 use crate::{
     capture::Size,
-    clock::unix_ns,
     commit::{Allocation, Complete},
     error::{Error, Result},
+    ground::{Instant, unix_ns},
     group::agree,
     place::Intent,
     space::format::PhaseRecord,
     stage::{Staging, Way},
 };
-use std::time::Instant;
 
 /// A revision between t1 and t2.
 pub(super) struct Begun {

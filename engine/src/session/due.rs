@@ -1,14 +1,9 @@
 //! Whether a checkpoint is due: by the schedule, by a signal, or because someone asks from outside.
 
-use super::{
-    agreement::{Agreement, Alike},
-    entry::Call,
-    inner::Inner,
-    requests::Listener,
-    schedule::Schedule,
-};
+use super::{agreement::Agreement, entry::Call, flag::Alike, inner::Inner, requests::Listener, schedule::Schedule};
 use crate::{
     error::{Error, Result},
+    ground::Instant,
     group::agree,
     remark::Remark,
 };
@@ -18,7 +13,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 static NO_RULE: Remark = Remark::new();

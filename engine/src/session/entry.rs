@@ -6,15 +6,17 @@
 //! ranks that make different calls wait for each other nowhere but in that all-reduce.
 
 use super::{
-    agreement::{Agreement, Alike, Flag},
+    agreement::Agreement,
+    flag::{Alike, Flag},
     inner::Inner,
     settle::{Attempt, same_revision},
 };
 use crate::{
     error::{Error, Result, numbered},
+    ground::Instant,
     group::{Group, agree, gather},
 };
-use std::{iter, ops::Range, time::Instant};
+use std::{iter, ops::Range};
 
 /// The ranks of the session: who they are is known to all, and talking to them takes an [`Entry`].
 pub(super) struct Ranks(Box<dyn Group>);

@@ -13,6 +13,7 @@ mod due;
 mod earlier;
 mod entry;
 mod epoch;
+mod flag;
 mod flaws;
 mod holds;
 mod inner;
@@ -23,6 +24,7 @@ mod node;
 mod open;
 mod program;
 mod reading;
+mod record;
 mod redistribute;
 mod requests;
 mod restore;
@@ -30,6 +32,7 @@ mod schedule;
 mod settle;
 
 pub use buffer::Got;
+pub use record::Record;
 pub use restore::Restored;
 
 use crate::{
@@ -38,20 +41,10 @@ use crate::{
     device::Device,
     error::{Error, Result},
     group::Group,
-    space::format::PhaseRecord,
 };
 use entry::Call;
 use inner::Inner;
 use std::{path::Path, process, sync::Arc};
-
-/// What a checkpoint took on this rank.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Record {
-    pub revision: u64,
-    /// Bytes of all items.
-    pub bytes: u64,
-    pub phases: PhaseRecord,
-}
 
 /// One job at work on one space. Used by one thread at a time, and only by the process that opened it:
 /// in a forked child every method is refused, and dropping it there does nothing.

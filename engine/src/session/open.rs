@@ -22,6 +22,7 @@ use crate::{
     config::{Config, Stage, Start, Surroundings, check_alike, passed_over},
     device::{Access, Device, Disk},
     error::{Error, Result},
+    ground::Instant,
     group::{Group, agree, gather},
     place::IoThreads,
     pool::{Pool, Record},
@@ -38,7 +39,7 @@ use std::{
     os::unix::ffi::OsStrExt,
     path::Path,
     sync::{Arc, Mutex},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// How long a rank of a job that was killed may take to disappear.

@@ -11,6 +11,7 @@ use super::{
 use crate::{
     commit::Complete,
     error::{Error, Result},
+    ground::Instant,
     group::{Group, agree, gather},
     restore::{Found, Targets, has_moved, match_regions, pour},
     space::{
@@ -18,10 +19,7 @@ use crate::{
         format::{Manifest, Note},
     },
 };
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, time::Duration};
 
 /// What `restore` brought back.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,17 +1,18 @@
 //! What became of a revision that was begun: waiting for it, asking, and the end of the session.
 
 use super::{
-    Record,
-    agreement::Alike,
     entry::{Call, Entry},
+    flag::Alike,
     inner::Inner,
     level::Level,
+    record::Record,
 };
 use crate::{
     commit::RevisionKey,
     error::{Error, Result},
+    ground::lock,
     group::agree,
-    place::{Shard, lock},
+    place::Shard,
 };
 use std::sync::Arc;
 

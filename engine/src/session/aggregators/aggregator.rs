@@ -8,6 +8,7 @@ use crate::{
     capture::Contents,
     device::{Access, Device},
     error::{Error, Result},
+    ground::Instant,
     group::{Group, hear, tell},
     place::{Load, Order, Shard, segments_at_most},
     pool::{Pool, Record},
@@ -15,7 +16,7 @@ use crate::{
     space::{Aligned, Portion, format::BLOCK_BYTES, open_layout},
     stage::{Hands, Publisher, Way, conclude},
 };
-use std::{io, sync::Arc, time::Instant};
+use std::{io, sync::Arc};
 
 /// What an aggregator does for others.
 pub(super) struct Duty {

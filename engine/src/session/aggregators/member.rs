@@ -6,12 +6,11 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
+    ground::{Instant, lock},
     group::{Group, hear, tell},
-    place::lock,
     session::{inner::Inner, level::Level, settle::Attempt},
     stage::{Staging, Way},
 };
-use std::time::Instant;
 
 impl Inner {
     /// Has `aggregator` save what was begun, or tells it that there is nothing to save. Collective.
