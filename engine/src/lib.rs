@@ -44,7 +44,7 @@ pub use config::{
     Choice, Config, Interval, KEYS, Key, PoolHeld, Resolved, Setting, Shown, Signal, Source, Stage, Start,
     Surroundings, UnknownVariable, Value,
 };
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, ErrorKind, Failure, Result};
 pub use ground::unix_ns;
 pub use pool::pool_limit;
 pub use printable::{is_seen, printable, printable_path};

@@ -5,7 +5,7 @@ use super::{Target, hashes::Hashes, pacing::Pace};
 use crate::{
     capture::{Contents, Marked, Size},
     commit::RevisionKey,
-    error::{Error, Result},
+    error::{Error, Failure, Result},
     ground::{Instant, lock},
     pool::{Chunk, Record, SealedPlan, TARGETS_MAX},
     space::format::{BLOCK, BLOCK_BYTES, HASH_BYTES, PhaseRecord, hash_blocks},
@@ -305,7 +305,7 @@ impl Shard {
         let not_saved = |error: Error| match error {
             // The space is out of use, not only this revision.
             Error::SyncFailed { .. } | Error::Fenced { .. } => error,
-            _ => Error::NotSaved { revision: number, kind: error.kind(), cause: error.to_string() },
+            _ => Error::NotSaved { revision: number, failure: Failure::from(&error) },
         };
         self.targets[target].end(outcome.map_err(not_saved));
     }
