@@ -1,10 +1,18 @@
 //! Arguments as C passes them: pointers, which may be null.
 
-use mainstay_engine::Error;
+use mainstay_engine::{Error, Session};
 use std::ffi::{CStr, c_char};
 
 pub(crate) fn null(what: &str) -> Error {
     Error::argument(what, "a null pointer, which this call does not take")
+}
+
+/// What a collective call was given. The other ranks are in the call already: they are told what is wrong here.
+pub(crate) fn or_refuse<T: Default>(session: &mut Session, given: Result<T, Error>) -> T {
+    given.unwrap_or_else(|error| {
+        session.refuse(error);
+        T::default()
+    })
 }
 
 /// # Safety

@@ -1,7 +1,7 @@
 //! Whole buffers, put as the next revision and got back from any that is still there.
 
 use crate::{
-    argument::null,
+    argument::{null, or_refuse},
     error::{Status, c_text, guard},
     memory::{given, room},
     region::name_of,
@@ -46,12 +46,8 @@ pub unsafe extern "C" fn mainstay_put(
         // SAFETY: the caller's promises are passed on.
         let (session, name, data, revision) =
             unsafe { (session_of(session)?, name_of(name), given(data, bytes), revision.as_mut()) };
-        // What one rank gave wrong, the others must learn.
-        let (name, data) = match name {
-            Ok(name) => (name, data),
-            Err(error) => (String::new(), Err(error)),
-        };
-        let number = session.engine.put_if(&name, data)?;
+        let (name, data) = (or_refuse(&mut session.engine, name), or_refuse(&mut session.engine, data));
+        let number = session.engine.put(&name, data)?;
         if let Some(revision) = revision {
             *revision = number;
         }
@@ -84,11 +80,8 @@ pub unsafe extern "C" fn mainstay_get(
         // SAFETY: the caller's promises are passed on.
         let (session, name, into, got) =
             unsafe { (session_of(session)?, name_of(name), room(data, bytes), got.as_mut()) };
-        let (name, into) = match name {
-            Ok(name) => (name, into),
-            Err(error) => (String::new(), Err(error)),
-        };
-        let found = session.engine.get_if(number(revision), &name, into)?;
+        let (name, into) = (or_refuse(&mut session.engine, name), or_refuse(&mut session.engine, into));
+        let found = session.engine.get(number(revision), &name, into)?;
         let skipped = found.as_ref().map_or(&[][..], |found| &found.skipped);
         session.report = c_text(&skipped.iter().map(|what| format!("{what}\n")).collect::<String>());
         if let Some(got) = got {
@@ -116,9 +109,9 @@ pub unsafe extern "C" fn mainstay_get_bytes(
     guard(|| {
         // SAFETY: the caller's promises are passed on.
         let (session, name, bytes) = unsafe { (session_of(session)?, name_of(name), bytes.as_mut()) };
-        let ready = name.as_ref().map_or_else(|error| Err(error.clone()), |_| Ok(()));
-        let ready = ready.and(if bytes.is_none() { Err(null("bytes")) } else { Ok(()) });
-        let found = session.engine.get_bytes_if(number(revision), &name.unwrap_or_default(), ready)?;
+        let name = or_refuse(&mut session.engine, name);
+        let bytes = or_refuse(&mut session.engine, bytes.ok_or_else(|| null("bytes")).map(Some));
+        let found = session.engine.get_bytes(number(revision), &name)?;
         if let Some(bytes) = bytes {
             *bytes = found.unwrap_or(0);
         }

@@ -364,7 +364,8 @@ mod tests {
     #[test]
     fn each_setting_has_a_field_but_for_four() {
         let given = nothing_given().given();
-        let mut found: Vec<_> = given.iter().map(|(key, _)| *key).chain(["memory", "disk"]).chain(WITHOUT_FIELD).collect();
+        let mut found: Vec<_> =
+            given.iter().map(|(key, _)| *key).chain(["memory", "disk"]).chain(WITHOUT_FIELD).collect();
         let mut expected: Vec<_> = KEYS.iter().map(|key| key.name).collect();
         (found.sort_unstable(), expected.sort_unstable());
         assert_eq!(found, expected, "mainstay_options and the table of settings are not the same");

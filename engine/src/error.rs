@@ -2,6 +2,12 @@
 //! to do. An error never means that the program's state or an earlier revision was harmed, except
 //! where `restore` says that the regions are undefined.
 
+mod failure;
+mod kind;
+
+pub use failure::Failure;
+pub use kind::ErrorKind;
+
 use crate::printable::printable;
 use std::{io, ops::Range, sync::Arc};
 
@@ -160,78 +166,20 @@ pub enum Error {
     )]
     OutputShort { path: String, saved: u64, now: u64 },
 
-    #[error("revision {revision} was not saved, earlier ones are as they were: {cause}")]
-    NotSaved { revision: u64, kind: ErrorKind, cause: String },
+    #[error("revision {revision} was not saved, earlier ones are as they were: {failure}")]
+    NotSaved { revision: u64, failure: Failure },
 
     #[error(
-        "revision {revision}, shard {shard}: what was staged could not be completed in {path}: {cause}; the space was not \
+        "revision {revision}, shard {shard}: what was staged could not be completed in {path}: {failure}; the space was not \
          opened, and what was staged stays in memory: when that is mended start again, or remove {pool} to give it up"
     )]
-    NotCompleted { path: String, revision: u64, shard: u32, pool: String, kind: ErrorKind, cause: String },
+    NotCompleted { path: String, revision: u64, shard: u32, pool: String, failure: Failure },
 
-    #[error("on rank {rank}: {message}")]
-    OnRank { rank: usize, kind: ErrorKind, message: String },
+    #[error("on rank {rank}: {failure}")]
+    OnRank { rank: usize, failure: Failure },
 
     #[error("internal error, please report it: {what}")]
     Internal { what: String },
-}
-
-/// The one table of the kinds of error. What is written by hand beside it is compared with it in the tests: C's
-/// `mainstay_status`, Fortran's constants, Python's stubs and the guide's table (`docs/guide/src/errors.md`).
-macro_rules! kinds {
-    ($($number:literal, $kind:ident, $name:literal;)*) => {
-        /// The name of an error, the same in Rust, C and Python; the numbers are those of `mainstay_status`.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        #[repr(u32)]
-        pub enum ErrorKind {
-            $($kind = $number,)*
-        }
-
-        impl ErrorKind {
-            /// In the order of their numbers, from 1 on.
-            pub const ALL: [ErrorKind; [$($number),*].len()] = [$(ErrorKind::$kind),*];
-
-            /// As in C, without its prefix: "DISK_FULL".
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(ErrorKind::$kind => $name,)*
-                }
-            }
-        }
-    };
-}
-
-kinds! {
-    1, InvalidArgument, "INVALID_ARGUMENT";
-    2, InvalidName, "INVALID_NAME";
-    3, DuplicateName, "DUPLICATE_NAME";
-    4, NotASpace, "NOT_A_SPACE";
-    5, NewerVersion, "NEWER_VERSION";
-    6, Damaged, "DAMAGED";
-    7, PortionTooSmall, "PORTION_TOO_SMALL";
-    8, DiskFull, "DISK_FULL";
-    9, PoolFull, "POOL_FULL";
-    10, Io, "IO";
-    11, RegionChanged, "REGION_CHANGED";
-    12, RegionMissing, "REGION_MISSING";
-    13, RankCount, "RANK_COUNT";
-    14, InUse, "IN_USE";
-    15, Fenced, "FENCED";
-    16, SyncFailed, "SYNC_FAILED";
-    17, GroupFailed, "GROUP_FAILED";
-    18, LineageConflict, "LINEAGE_CONFLICT";
-    19, OutOfSight, "OUT_OF_SIGHT";
-    20, Internal, "INTERNAL";
-    21, OutputShort, "OUTPUT_SHORT";
-    22, RevisionMissing, "REVISION_MISSING";
-    23, CallMismatch, "CALL_MISMATCH";
-    24, NotRestored, "NOT_RESTORED";
-}
-
-impl ErrorKind {
-    pub fn from_code(code: u32) -> Self {
-        Self::ALL.into_iter().find(|kind| *kind as u32 == code).unwrap_or(Self::Internal)
-    }
 }
 
 impl Error {
@@ -263,7 +211,9 @@ impl Error {
             Self::RevisionMissing { .. } => ErrorKind::RevisionMissing,
             Self::CallMismatch { .. } => ErrorKind::CallMismatch,
             Self::NotRestored { .. } => ErrorKind::NotRestored,
-            Self::NotSaved { kind, .. } | Self::NotCompleted { kind, .. } | Self::OnRank { kind, .. } => *kind,
+            Self::NotSaved { failure, .. } | Self::NotCompleted { failure, .. } | Self::OnRank { failure, .. } => {
+                failure.kind
+            }
             Self::Internal { .. } => ErrorKind::Internal,
         }
     }

@@ -74,18 +74,19 @@ impl Session {
         stream::flush(py, &writers)
     }
 
-    /// As `call`, for what reads or fills the buffers: with an error if one is not where it was, or is not given.
+    /// As `call`, for what reads or fills the buffers: refused if one is not where it was, or is not given.
     pub(crate) fn call_held<T: Send>(
         &self,
         py: Python<'_>,
-        call: impl FnOnce(&mut Engine, Result<(), Error>) -> Result<T, Error> + Send,
+        call: impl FnOnce(&mut Engine) -> Result<T, Error> + Send,
     ) -> PyResult<T> {
         let given = self.ask_followed(py);
         self.local(py, |open| {
             let in_place = open.held.iter().try_for_each(|(name, buffer)| buffer.check(py, name));
             let in_place = in_place.and_then(|()| open.show(&given));
             let engine = open.engine()?;
-            let called = detached(py, || call(engine, in_place));
+            or_refuse(engine, in_place);
+            let called = detached(py, || call(engine));
             open.hide();
             called
         })
@@ -100,6 +101,14 @@ impl Session {
         let Some(engine) = open.engine.take() else { return Ok(()) };
         detached(py, || engine.close())
     }
+}
+
+/// What a collective call was given. The other ranks are in the call already: they are told what is wrong here.
+pub(crate) fn or_refuse<T: Default>(engine: &mut Engine, given: Result<T, Error>) -> T {
+    given.unwrap_or_else(|error| {
+        engine.refuse(error);
+        T::default()
+    })
 }
 
 impl Open {

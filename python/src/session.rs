@@ -6,7 +6,7 @@ use crate::{
     got::Got,
     group::MpiGroup,
     notes,
-    open::Open,
+    open::{Open, or_refuse},
     record::Record,
     restored::Restored,
     settings::{config, path as path_of},
@@ -190,7 +190,7 @@ impl Session {
     /// after any other error they are undefined.
     fn restore(&self, py: Python<'_>) -> PyResult<Option<Restored>> {
         self.turn(py)?;
-        let restored = self.call_held(py, Engine::restore_if)?;
+        let restored = self.call_held(py, Engine::restore)?;
         Ok(restored.map(Restored::from))
     }
 
@@ -210,10 +210,10 @@ impl Session {
         let notes = notes::notes(notes);
         let flushed = self.flush(py);
         self.turn(py)?;
-        self.call_held(py, |engine, in_place| {
-            // What one rank gave wrong, the others must learn.
-            let ready = in_place.and(flushed).and_then(|()| notes::set(engine, &notes?));
-            engine.checkpoint_if(ready)
+        self.call_held(py, |engine| {
+            let noted = flushed.and_then(|()| notes::set(engine, &notes?));
+            or_refuse(engine, noted);
+            engine.checkpoint()
         })
     }
 
@@ -226,9 +226,10 @@ impl Session {
     fn begin(&self, py: Python<'_>, bytes: u64, notes: Option<&Bound<'_, PyMapping>>) -> PyResult<u64> {
         let notes = notes::notes(notes);
         self.turn(py)?;
-        self.call_held(py, |engine, in_place| {
-            let ready = in_place.and(notes).and_then(|notes| notes::set(engine, &notes));
-            engine.begin_if(bytes, ready)
+        self.call_held(py, |engine| {
+            let noted = notes.and_then(|notes| notes::set(engine, &notes));
+            or_refuse(engine, noted);
+            engine.begin(bytes)
         })
     }
 
@@ -334,8 +335,10 @@ impl Session {
         let data = Flat::to_read(&format!("buffer {name:?}"), data);
         let bytes = data.as_ref().map(Flat::bytes).map_err(Error::clone);
         self.turn(py)?;
-        // What one rank gave wrong, the others must learn.
-        self.call_held(py, |engine, in_place| engine.put_if(&name, in_place.and(bytes)))
+        self.call_held(py, |engine| {
+            let bytes = or_refuse(engine, bytes);
+            engine.put(&name, bytes)
+        })
     }
 
     /// Fills `buffer` from the beginning with what this rank saved under `name` in the revision of this number, or in
@@ -355,11 +358,8 @@ impl Session {
         let into = buffer.as_mut().map(Flat::bytes_mut).map_err(|error| error.clone());
         let asked = number(revision);
         let got = self.call(py, |engine| {
-            let (revision, into) = match asked {
-                Ok(revision) => (revision, into),
-                Err(error) => (None, Err(error)),
-            };
-            engine.get_if(revision, &name, into)
+            let (revision, into) = (or_refuse(engine, asked), or_refuse(engine, into));
+            engine.get(revision, &name, into)
         })?;
         Ok(got.map(Got::from))
     }
@@ -376,11 +376,8 @@ impl Session {
         let name = name.to_string_lossy();
         let asked = number(revision);
         self.call(py, |engine| {
-            let (revision, ready) = match asked {
-                Ok(revision) => (revision, Ok(())),
-                Err(error) => (None, Err(error)),
-            };
-            engine.get_bytes_if(revision, &name, ready)
+            let revision = or_refuse(engine, asked);
+            engine.get_bytes(revision, &name)
         })
     }
 

@@ -137,7 +137,12 @@ mod tests {
         let contents = Contents { items, blocks: 6, annex: Annex::default() };
         // The second run lies right behind the first one's end in the portion, and before it.
         let lies = [Blocks { first: 40, count: 3 }, Blocks { first: 43, count: 1 }, Blocks { first: 10, count: 2 }];
-        let run = |blocks: &Blocks| Run { first_block: blocks.first, blocks: blocks.count, hashes_at: 0, hashes_hash: [0; 16] };
+        let run = |blocks: &Blocks| Run {
+            first_block: blocks.first,
+            blocks: blocks.count,
+            hashes_at: 0,
+            hashes_hash: [0; 16],
+        };
         let manifest =
             Manifest { runs: lies.iter().map(run).collect(), items: contents.laid(&lies), annex: Annex::default() };
         assert_eq!(Contents::of(manifest), contents);

@@ -4,6 +4,7 @@ use super::Kept;
 use crate::{
     capture::{Contents, Piece, Size, first_blocks, pieces},
     error::Result,
+    ground::Instant,
     mutant::{self, Mutant},
     space::{
         Portion,
@@ -12,11 +13,7 @@ use crate::{
     },
 };
 use serde::{Deserialize, Serialize};
-use std::{
-    ops::Range,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{ops::Range, sync::Arc, time::Duration};
 
 /// Blocks that a shard needs.
 #[derive(Debug, Clone, Copy)]

@@ -4,7 +4,7 @@
 
 use super::{Kept, Ledger, RevisionKey, ledger::Root};
 use crate::{
-    error::{Error, ErrorKind, Result},
+    error::{Error, Failure, Result},
     space::{
         Portion,
         format::{Lineage, Slot},
@@ -20,8 +20,8 @@ pub(crate) struct Handed {
     lineage: Lineage,
     held: Vec<RevisionKey>,
     slots: [Option<HandedRoot>; 2],
-    /// Why nothing may be written any more: the kind, and the text.
-    stopped: Option<(u32, String)>,
+    /// Why nothing may be written any more.
+    stopped: Option<Failure>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -57,15 +57,14 @@ impl Ledger {
             lineage: self.lineage,
             held: self.held.clone(),
             slots: self.slots.each_ref().map(|slot| slot.as_ref().map(root)),
-            stopped: self.stopped.as_ref().map(|error| (error.kind() as u32, error.to_string())),
+            stopped: self.stopped.as_ref().map(Failure::from),
         }
     }
 
     /// Takes back what was handed over to rank `from`.
     pub(crate) fn take_back(&mut self, from: usize, handed: Handed) {
         self.slots = handed.slots.map(|root| root.map(Root::from));
-        let stopped = |(code, message)| Error::OnRank { rank: from, kind: ErrorKind::from_code(code), message };
-        self.stopped = handed.stopped.map(stopped);
+        self.stopped = handed.stopped.map(|failure| failure.on(from));
     }
 
     /// Whether the medium shows a root of this lineage with `sequence` or a higher one, whoever wrote it.

@@ -7,7 +7,8 @@ use crate::{
     capture::{Contents, LogPlaces, Size},
     commit::Kept,
     error::{Error, Result},
-    place::{Intent, Shard, Staged, Target, spawn},
+    ground::{Instant, spawn},
+    place::{Intent, Shard, Staged, Target},
     restore::pour,
     space::{
         Portion,
@@ -19,7 +20,6 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     thread::JoinHandle,
-    time::Instant,
 };
 
 /// The thread that feeds the farther levels, one shard after the other. It never calls the group.
@@ -115,7 +115,8 @@ fn run(work: &Receiver<Feed>) {
     for Feed { source, copy } in work {
         // A bug in here must end neither the program nor the wait for this revision.
         let fed = catch_unwind(AssertUnwindSafe(|| copy_all(&source, &copy)));
-        match fed.unwrap_or_else(|_| Err(Error::Internal { what: "the thread that feeds levels panicked".to_owned() })) {
+        match fed.unwrap_or_else(|_| Err(Error::Internal { what: "the thread that feeds levels panicked".to_owned() }))
+        {
             Ok(()) => copy.commit(0),
             Err(error) => copy.abandon(0, error),
         }

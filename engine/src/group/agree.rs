@@ -1,7 +1,7 @@
 //! Agreement: a step has succeeded only if it did on every rank.
 
 use super::Group;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Failure, Result};
 use serde::{Deserialize, Serialize};
 
 /// Returns `mine` if every rank succeeded; otherwise the same named error on every rank. Collective.
@@ -15,14 +15,13 @@ pub fn agree<T>(group: &dyn Group, mine: Result<T>) -> Result<T> {
     }
     let speaker = size - worst[0] as usize;
     let mut message = match &mine {
-        Err(error) if rank == speaker => encode(&(error.kind() as u32, error.to_string()))?,
+        Err(error) if rank == speaker => encode(&Failure::from(error))?,
         _ => Vec::new(),
     };
     group.broadcast(speaker, &mut message)?;
-    let (code, message): (u32, String) = decode(&message)?;
     match mine {
         Err(own) => Err(own),
-        Ok(_) => Err(Error::OnRank { rank: speaker, kind: ErrorKind::from_code(code), message }),
+        Ok(_) => Err(decode::<Failure>(&message)?.on(speaker)),
     }
 }
 

@@ -1,8 +1,9 @@
 //! The hashes of a shard under way: rows, one hash for each block of the log, behind which a manifest goes in the end.
 
-use super::{Intent, lock, shard::segments_at_most};
+use super::{Intent, shard::segments_at_most};
 use crate::{
     error::Result,
+    ground::lock,
     pool::{Record, ShardRecord},
     space::Aligned,
 };

@@ -18,7 +18,7 @@ mod threads;
 
 pub(crate) use load::Load;
 pub(crate) use order::Order;
-pub(crate) use shard::{Intent, Shard, Staged, lock, segments_at_most};
+pub(crate) use shard::{Intent, Shard, Staged, segments_at_most};
 pub(crate) use sizing::{RUNS, portion_blocks};
 pub(crate) use target::Target;
-pub(crate) use threads::{IoThreads, spawn, spawn_scoped};
+pub(crate) use threads::IoThreads;

@@ -1,11 +1,12 @@
 //! A shard that another rank saves for its owner: its plan, as it is told.
 
-use super::{Intent, Shard, Target, lock};
+use super::{Intent, Shard, Target};
 use crate::{
     capture::{Marked, Size},
     commit::{Allocation, Handed, Ledger, RevisionKey},
     device::Device,
     error::{Error, Result},
+    ground::{Instant, lock},
     space::{Portion, format::PhaseRecord},
 };
 use serde::{Deserialize, Serialize};
@@ -13,7 +14,6 @@ use std::{
     ffi::OsString,
     os::unix::ffi::OsStringExt,
     sync::{Arc, Mutex},
-    time::Instant,
 };
 
 /// What to save, and where.

@@ -1,13 +1,15 @@
 //! When I/O threads leave the processor, and the memory's speed, to the programs that copy.
 
-use crate::pool::Chunk;
+use crate::{
+    ground::{Instant, sleep},
+    pool::Chunk,
+};
 use std::{
     sync::{
         OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// A program that hands over its next piece within this time is still copying.
@@ -80,7 +82,7 @@ impl Pace {
         let due = Duration::from_nanos(u64::try_from((filled / period + 1) * period).unwrap_or(u64::MAX));
         while !self.is_staged() && !has_failed() && !chunk.is_wanted() {
             match due.checked_sub(self.started.elapsed()) {
-                Some(left) => thread::sleep(left.min(LOOK_EVERY)),
+                Some(left) => sleep(left.min(LOOK_EVERY)),
                 None => break,
             }
         }

@@ -5,7 +5,8 @@ use super::{Target, hashes::Hashes, pacing::Pace};
 use crate::{
     capture::{Contents, Marked, Size},
     commit::RevisionKey,
-    error::{Error, Result},
+    error::{Error, Failure, Result},
+    ground::{Instant, lock},
     pool::{Chunk, Record, SealedPlan, TARGETS_MAX},
     space::{
         Portion,
@@ -16,10 +17,10 @@ use serde::{Deserialize, Serialize};
 use std::{
     os::unix::ffi::OsStrExt,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicU32, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// What is to be saved, fixed at t1.
@@ -326,7 +327,7 @@ impl Shard {
         let not_saved = |error: Error| match error {
             // The space is out of use, not only this revision.
             Error::SyncFailed { .. } | Error::Fenced { .. } => error,
-            _ => Error::NotSaved { revision: number, kind: error.kind(), cause: error.to_string() },
+            _ => Error::NotSaved { revision: number, failure: Failure::from(&error) },
         };
         self.targets[target].end(outcome.map_err(not_saved));
     }
@@ -367,9 +368,4 @@ impl Shard {
 /// before they are full, when the last piece is there and when the last gap is filled, and one more of each.
 pub(crate) fn segments_at_most(bytes: u64, chunk_bytes: u64) -> u32 {
     u32::try_from(bytes / chunk_bytes + 4).unwrap_or(u32::MAX)
-}
-
-/// A panic elsewhere leaves the data behind a lock as it was: it is only counters and buffers.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,11 +1,12 @@
 //! Where a shard goes: a portion of one space, with the room that it has there. A target ends on its own, published or
 //! failed, whatever becomes of the others.
 
-use super::{Intent, Shard, lock};
+use super::{Intent, Shard};
 use crate::{
     commit::{Allocation, Ledger, Publication, RevisionKey},
     device::Device,
     error::{Error, Result},
+    ground::lock,
     pool::SealedTarget,
     space::{
         Portion,

@@ -7,6 +7,7 @@ use crate::{
     config::PoolHeld,
     device::{Access, Allocate, Stripes},
     error::Error,
+    ground::{Instant, lock},
     pool::{Pool, Record, Sealed, Shape},
     salvage::{Outcome, complete},
     space::{
@@ -21,7 +22,6 @@ use crate::{
 use std::{
     sync::{Arc, Mutex},
     thread,
-    time::Instant,
 };
 use tempfile::TempDir;
 

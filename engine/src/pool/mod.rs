@@ -41,7 +41,7 @@ pub(crate) use plan::{SealedPlan, SealedTarget};
 pub(crate) use record::{Record, ShardRecord};
 pub(crate) use record_layout::TARGETS_MAX;
 pub(crate) use room::ceiling;
-pub use room::{PoolBound, pool_limit};
+pub use room::pool_limit;
 pub(crate) use salvage::{
     Dead, has_unreadable, is_of_another_version, is_refused, is_removable, path, remove, sealed_of, spaces_of,
 };

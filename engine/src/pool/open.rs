@@ -14,6 +14,7 @@ use super::{
 use crate::{
     device::{ByteLocks, LockFile, LockOutcome, forks},
     error::{Error, Result},
+    ground::sleep,
     printable::printable_path,
 };
 use std::{
@@ -23,7 +24,6 @@ use std::{
     os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, AtomicU32, Ordering},
-    thread,
     time::Duration,
 };
 use zerocopy::IntoBytes;
@@ -149,7 +149,7 @@ pub(super) fn take_byte(locks: &ByteLocks, path: &Path, member: u32) -> Result<(
                 _ => Err(file::refused(path, "it was removed meanwhile")),
             };
         }
-        thread::sleep(LOOK_AGAIN);
+        sleep(LOOK_AGAIN);
     }
     Err(file::refused(path, "another process is cleaning it up"))
 }
@@ -159,7 +159,7 @@ pub(super) fn take_cleaner(locks: &ByteLocks) -> bool {
     for look in 0..LOOKS {
         match locks.try_lock(CLEANER) {
             Ok(LockOutcome::Held) => return true,
-            Ok(LockOutcome::Busy) if look + 1 < LOOKS => thread::sleep(LOOK_AGAIN),
+            Ok(LockOutcome::Busy) if look + 1 < LOOKS => sleep(LOOK_AGAIN),
             _ => break,
         }
     }

@@ -1,6 +1,7 @@
 //! How large a pool may become that sizes itself: what is free of the machine's memory, of the control group's,
 //! and of the directory that it lies in.
 
+use crate::space::format::PoolBound;
 use nix::sys::{
     resource::{Resource, getrlimit},
     statvfs::statvfs,
@@ -14,48 +15,6 @@ use std::{
 const MEMORY_SHARE: u64 = 4;
 /// Of its directory's size. Others have pools there, and MPI its buffers.
 const DIRECTORY_SHARE: u64 = 2;
-
-/// What keeps a pool from being larger.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum PoolBound {
-    /// `pool_bytes` says how large it is.
-    #[default]
-    Set,
-    /// It holds all that the ranks of its node save.
-    Needed,
-    /// A quarter of the machine's memory that is free.
-    Memory,
-    /// A quarter of what the control group has left.
-    ControlGroup,
-    /// Half of `pool_directory`, or what is free there.
-    Directory,
-}
-
-impl PoolBound {
-    const ALL: [PoolBound; 5] =
-        [PoolBound::Set, PoolBound::Needed, PoolBound::Memory, PoolBound::ControlGroup, PoolBound::Directory];
-
-    /// As it stands in a profile.
-    pub(crate) fn code(self) -> u8 {
-        self as u8
-    }
-
-    /// One that a newer build has is none that is known.
-    pub(crate) fn of_code(code: u8) -> PoolBound {
-        Self::ALL.get(usize::from(code)).copied().unwrap_or_default()
-    }
-
-    /// Completes "so many bytes: ".
-    pub fn why(self) -> &'static str {
-        match self {
-            PoolBound::Set => "as set",
-            PoolBound::Needed => "all that its ranks save",
-            PoolBound::Memory => "a quarter of the free memory",
-            PoolBound::ControlGroup => "a quarter of the control group's free memory",
-            PoolBound::Directory => "half of pool_directory, or what is free there",
-        }
-    }
-}
 
 /// What is free, in bytes; `u64::MAX` where nothing is told, or there is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -282,13 +241,5 @@ mod tests {
         let room = Room::look(Path::new("/dev/shm"));
         assert!(room.memory_free < u64::MAX && room.directory_bytes < u64::MAX, "{room:?}");
         assert!(ceiling(Path::new("/dev/shm")) < u64::MAX / 2);
-    }
-
-    #[test]
-    fn bounds_have_numbers() {
-        for bound in PoolBound::ALL {
-            assert_eq!(PoolBound::of_code(bound.code()), bound);
-        }
-        assert_eq!(PoolBound::of_code(200), PoolBound::Set);
     }
 }

@@ -4,16 +4,20 @@
 //! Nobody decides for the others: whoever finds the pool too small makes it larger. The size of a chunk comes out of
 //! the all-reduce at t1, when nobody has a chunk of this job, so that all members have the same.
 
-use super::{Pool, PoolBound, Shared, layout::Constants, map::HUGE_PAGE, room::Room};
+use super::{Pool, Shared, layout::Constants, map::HUGE_PAGE, room::Room};
 #[cfg(test)]
 use crate::error::Error;
-use crate::{error::Result, space::format::BLOCK_BYTES};
+use crate::{
+    error::Result,
+    ground::Instant,
+    space::format::{BLOCK_BYTES, PoolBound},
+};
 use std::{
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// What is free is looked at again after so long, or when more is needed.

@@ -5,11 +5,8 @@ use super::{
     signal::Waited,
     word::{Found, State},
 };
-use crate::error::Result;
-use std::{
-    sync::atomic::Ordering,
-    time::{Duration, Instant},
-};
+use crate::{error::Result, ground::Instant};
+use std::{sync::atomic::Ordering, time::Duration};
 
 /// How long a chunk waits for its turn at most. The order is for the device's good; whoever holds it up,
 /// stopped or writing to a device that hangs, must not stop the others.

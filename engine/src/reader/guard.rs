@@ -1,9 +1,9 @@
 //! The hold of a reader: the revision stays while it is read, and no longer.
 
 use crate::{
-    clock::unix_ns,
     commit::RevisionKey,
     device::{Device, forks},
+    ground::unix_ns,
     space::format::Hold,
     tend::{Holding, hold_on, release_one_on},
 };

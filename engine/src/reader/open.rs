@@ -4,17 +4,13 @@ use super::{Guard, Reader};
 use crate::{
     device::{Device, Disk},
     error::{Error, Result},
+    ground::Instant,
     printable::printable,
     restore::Saved,
     space::format::Manifest,
     survey::{RevisionSurvey, ShardSurvey, SpaceSurvey},
 };
-use std::{
-    collections::BTreeMap,
-    path::Path,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
 /// How long another newest revision is tried when a running job lets go of each.
 const TRY: Duration = Duration::from_secs(5);

@@ -3,7 +3,6 @@
 //! What must hold: nothing of a row is believed before all of it was verified once, and only while it is as it was
 //! then. From then on a row is read in parts: whoever wants few blocks reads few hashes.
 
-use super::pour::row_of;
 use crate::{
     error::Result,
     space::{
@@ -70,6 +69,11 @@ impl HashRows {
         };
         parts.into_iter().map(read).collect()
     }
+}
+
+/// What a run's row of hashes is called in messages.
+fn row_of(run: &Run) -> String {
+    format!("hashes of the blocks from {}", run.first_block)
 }
 
 fn row_bytes(run: &Run) -> u64 {

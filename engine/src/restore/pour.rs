@@ -4,7 +4,7 @@
 use super::hash_rows::{HashRows, Hashes};
 use crate::{
     error::{Error, Result},
-    place::spawn_scoped,
+    ground::spawn_scoped,
     space::{
         Portion,
         format::{BLOCK, BLOCK_BYTES, HASH_BYTES, Manifest, Refusal, Run, hash},
@@ -125,11 +125,6 @@ fn read_part(portion: &Portion, part: &Part<'_>, buffer: &mut [u8], sink: &(dyn 
 
 fn blocks_of(run: &Run) -> Range<u64> {
     run.first_block..run.first_block + run.blocks
-}
-
-/// What a run's row of hashes is called in messages.
-pub(super) fn row_of(run: &Run) -> String {
-    format!("hashes of the blocks from {}", run.first_block)
 }
 
 /// Compares the blocks from offset `at` on with their hashes.

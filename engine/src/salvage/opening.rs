@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     device::{Access, Device, Disk},
-    error::{Error, ErrorKind, Result},
+    error::{Error, ErrorKind, Failure, Result},
     pool::{self, Dead, LostRecord, Owed, Sealed, SpaceNote},
     printable::printable_path,
     space::names_layout,
@@ -225,8 +225,7 @@ fn record_to_mend(device: &dyn Device, dead: &Dead, lost: &LostRecord) -> Option
         revision: lost.number,
         shard: lost.rank?,
         pool: printable_path(&dead.path()),
-        kind: ErrorKind::Damaged,
-        cause,
+        failure: Failure { kind: ErrorKind::Damaged, message: cause },
     })
 }
 
@@ -236,8 +235,7 @@ fn not_completed(device: &dyn Device, owed: Owed<'_>, kind: ErrorKind, cause: im
         revision: owed.shard.plan.key.number,
         shard: owed.shard.plan.shard,
         pool: printable_path(&owed.shard.pool()),
-        kind,
-        cause: cause.to_string(),
+        failure: Failure { kind, message: cause.to_string() },
     }
 }
 

@@ -3,13 +3,10 @@
 
 use crate::{
     error::Result,
+    ground::{Instant, sleep},
     pool::{Dead, Pool},
 };
-use std::{
-    path::Path,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{path::Path, time::Duration};
 
 const POOL_GRACE: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(10);
@@ -24,6 +21,6 @@ pub(crate) fn open_dead(directory: &Path, id: [u8; 16], mut is_wanted: impl FnMu
         if !matches!(opened, Ok(None)) || Instant::now() >= deadline || !is_wanted() {
             return opened;
         }
-        thread::sleep(POLL);
+        sleep(POLL);
     }
 }

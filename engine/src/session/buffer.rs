@@ -35,8 +35,8 @@ pub struct Got {
 }
 
 impl Inner {
-    pub(super) fn put(&mut self, name: &str, bytes: Result<&[u8]>) -> Result<u64> {
-        let added = bytes.and_then(|bytes| {
+    pub(super) fn put(&mut self, name: &str, bytes: &[u8]) -> Result<u64> {
+        let added = self.program.ready().and_then(|()| {
             // SAFETY: taken out below, and a checkpoint only reads it.
             #[allow(unsafe_code)]
             let region = unsafe { Region::new(name, bytes.as_ptr().cast_mut(), bytes.len() as u64) };
@@ -51,12 +51,12 @@ impl Inner {
         }
         // What began, began on all ranks: where it failed the others may have got further, and wait for this one.
         begun?;
-        self.wait_in(Call::Put)?;
+        self.wait_for_all(Call::Put)?;
         staged
     }
 
-    pub(super) fn get(&mut self, revision: Option<u64>, name: &str, into: Result<&mut [u8]>) -> Result<Option<Got>> {
-        let (entry, found, into) = self.look(Call::Get, revision, into)?;
+    pub(super) fn get(&mut self, revision: Option<u64>, name: &str, into: &mut [u8]) -> Result<Option<Got>> {
+        let (entry, found) = self.look(Call::Get, revision)?;
         let group = self.epoch.group.with(&entry);
         let read = |level: &Level, candidate: &Complete| level.get_one(group, candidate, name, into);
         let (came, skipped) = self.levels.newest(&found, read)?;
@@ -69,8 +69,8 @@ impl Inner {
         Ok(Some(Got { revision, bytes, skipped: skipped.into_what() }))
     }
 
-    pub(super) fn get_bytes(&mut self, revision: Option<u64>, name: &str, ready: Result<()>) -> Result<Option<u64>> {
-        let (entry, found, ()) = self.look(Call::GetBytes, revision, ready)?;
+    pub(super) fn get_bytes(&mut self, revision: Option<u64>, name: &str) -> Result<Option<u64>> {
+        let (entry, found) = self.look(Call::GetBytes, revision)?;
         let group = self.epoch.group.with(&entry);
         let (came, _) = self.levels.newest(&found, |level, candidate| {
             level.check_ranks(group, candidate)?;
@@ -86,8 +86,8 @@ impl Inner {
     }
 
     /// What can be read: `revision`, or any if none was asked for. Collective.
-    fn look<T>(&mut self, call: Call, revision: Option<u64>, ready: Result<T>) -> Result<(Entry, Choices, T)> {
-        let (entry, ready) = self.enter_if(call, ready)?;
+    fn look(&mut self, call: Call, revision: Option<u64>) -> Result<(Entry, Choices)> {
+        let entry = self.wait_in(call)?;
         let group = self.epoch.group.with(&entry);
         let asked = gather(group, &revision)?;
         if let Some(rank) = asked.iter().position(|other| *other != asked[0]) {
@@ -106,7 +106,7 @@ impl Inner {
                 return Err(Error::RevisionMissing { path, why: self.why_missing(revision, &there) });
             }
         }
-        Ok((entry, found, ready))
+        Ok((entry, found))
     }
 
     fn why_missing(&self, revision: u64, there: &[u64]) -> String {

@@ -1,9 +1,10 @@
 //! One checkpoint, from t1 to t2. What is left until t3 is the I/O threads'.
 
 use super::{
-    agreement::{Agreement, Alike, LEVELS_MAX, LevelFacts},
+    agreement::{Agreement, LEVELS_MAX, LevelFacts},
     due::same_steps,
     entry::Call,
+    flag::Alike,
     inner::Inner,
     level::Level,
     reading::Reading,
@@ -12,15 +13,15 @@ use super::{
 };
 use crate::{
     capture::Size,
-    clock::unix_ns,
     error::{Error, Result},
     feed::Source,
+    ground::{Instant, unix_ns},
     group::agree,
     place::{Intent, Shard, Target},
     space::format::PhaseRecord,
     stage::{Staging, Way},
 };
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 /// A revision between t1 and t2.
 pub(super) struct Begun {
@@ -201,8 +202,9 @@ impl Inner {
     pub(super) fn abandon(&mut self) -> Result<()> {
         let had_begun = self.program.begun.is_some();
         let arrival = self.arrive(Call::Abandon)?;
-        let mine =
-            Agreement { had_begun: had_begun.into(), had_not_begun: (!had_begun).into(), ..Agreement::default() };
+        let ready = self.program.ready();
+        let (not_ready, had_not_begun) = (ready.is_err().into(), (!had_begun).into());
+        let mine = Agreement { not_ready, had_begun: had_begun.into(), had_not_begun, ..Agreement::default() };
         let (entry, told) = self.enter(arrival, mine)?;
         let group = self.epoch.group.with(&entry);
         let all = told.all;
@@ -210,8 +212,8 @@ impl Inner {
             told.previous(group)?;
         }
         let nothing = || Error::argument("abandon", "no checkpoint has begun; call begin first, on all ranks");
-        let given_up = if had_begun { Ok(()) } else { Err(nothing()) };
-        if all.had_not_begun.is_set() { agree(group, given_up) } else { Ok(()) }
+        let given_up = ready.and(if had_begun { Ok(()) } else { Err(nothing()) });
+        if all.had_not_begun.is_set() || all.not_ready.is_set() { agree(group, given_up) } else { Ok(()) }
     }
 
     /// What was begun and not finished has failed, as after an exception that took the program past `checkpoint`. Perhaps

@@ -57,7 +57,11 @@ impl Levels {
                 Err(flaws) => skipped.pass_over(chosen.complete.key.number, flaws),
             }
         }
-        if found.all.is_empty() { Ok((None, skipped)) } else { Err(skipped.nothing_left(self.farthest().device.path())) }
+        if found.all.is_empty() {
+            Ok((None, skipped))
+        } else {
+            Err(skipped.nothing_left(self.farthest().device.path()))
+        }
     }
 
     /// `chosen` and what is older is what goes on being kept: what was read in vain is not.

@@ -1,14 +1,10 @@
 //! Whether a checkpoint is due: by the schedule, by a signal, or because someone asks from outside.
 
-use super::{
-    agreement::{Agreement, Alike},
-    entry::Call,
-    inner::Inner,
-    requests::Listener,
-    schedule::Schedule,
-};
+use super::{agreement::Agreement, entry::Call, flag::Alike, inner::Inner, requests::Listener, schedule::Schedule};
 use crate::{
     error::{Error, Result},
+    ground::Instant,
+    group::agree,
     remark::Remark,
 };
 use signal_hook::{SigId, flag, low_level};
@@ -17,7 +13,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 static NO_RULE: Remark = Remark::new();
@@ -95,7 +91,13 @@ impl Inner {
             due.schedule.learn(ns(record.phases.perceived_ns), ns(record.phases.durable_ns));
         }
         let meeting = due.schedule.facts(asked, now);
-        let (_, told) = self.enter(arrival, Agreement { meeting, step: Alike::of(step), ..Agreement::default() })?;
+        let ready = self.program.ready();
+        let not_ready = ready.is_err().into();
+        let (entry, told) =
+            self.enter(arrival, Agreement { meeting, step: Alike::of(step), not_ready, ..Agreement::default() })?;
+        if told.all.not_ready.is_set() {
+            return agree(self.epoch.group.with(&entry), ready.map(|()| false));
+        }
         self.check_read(Call::Due)?;
         let is_due = self.program.due.schedule.decide(told.all.meeting, Instant::now());
         same_steps(told.all.step)?;

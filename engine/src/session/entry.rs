@@ -6,15 +6,17 @@
 //! ranks that make different calls wait for each other nowhere but in that all-reduce.
 
 use super::{
-    agreement::{Agreement, Alike, LevelFacts},
+    agreement::{Agreement, LevelFacts},
+    flag::Alike,
     inner::Inner,
     settle::{Attempt, same_revision},
 };
 use crate::{
     error::{Error, Result, numbered},
+    ground::Instant,
     group::{Group, agree, gather},
 };
-use std::{iter, ops::Range, time::Instant};
+use std::{iter, ops::Range};
 
 /// The ranks of the session: who they are is known to all, and talking to them takes an [`Entry`].
 pub(super) struct Ranks(Box<dyn Group>);
@@ -171,7 +173,7 @@ impl Inner {
     /// Waits for all levels, arrives and enters, where no more is to be told than whether this rank is `ready`: if one is not, all ranks get
     /// the same named error. What became of the last revision is told first, but for `restore`, which goes back behind
     /// it. Collective.
-    pub(super) fn enter_if<T>(&mut self, call: Call, ready: Result<T>) -> Result<(Entry, T)> {
+    pub(super) fn enter_if(&mut self, call: Call, ready: Result<()>) -> Result<Entry> {
         self.levels.split().1.iter_mut().for_each(|level| drop(level.settle()));
         let arrival = self.arrive(call)?;
         let (entry, told) =
@@ -180,8 +182,10 @@ impl Inner {
         if call != Call::Restore {
             told.previous(group)?;
         }
-        let ready = if is_ready { ready? } else { agree(group, ready)? };
-        Ok((entry, ready))
+        if !is_ready {
+            agree(group, ready)?;
+        }
+        Ok(entry)
     }
 }
 

@@ -10,8 +10,8 @@ use crate::{
     capture::Size,
     commit::{Complete, RevisionKey},
     error::{Error, Result},
+    ground::lock,
     group::{Group, agree, gather},
-    place::lock,
     space::{
         LayoutFile,
         format::{Answer, Answers, HOLDS, Hold, Lineage},

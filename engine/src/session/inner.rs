@@ -4,10 +4,10 @@ use super::{entry::Entry, epoch::Epoch, level::Levels, means::Means, program::Pr
 use crate::{
     capture::Region,
     error::Result,
+    ground::lock,
     group::agree,
-    place::lock,
-    pool::{Pool, PoolBound},
-    space::format::Profile,
+    pool::Pool,
+    space::format::{PoolBound, Profile},
     stage::PoolInMaking,
 };
 

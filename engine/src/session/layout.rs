@@ -10,8 +10,9 @@ use crate::{
     commit::{Allocation, Complete, Ledger, Need, RevisionKey},
     device::{Access, FileSystem, Stripes},
     error::{Error, Result},
+    ground::lock,
     group::{Group, agree, gather},
-    place::{RUNS, lock, portion_blocks},
+    place::{RUNS, portion_blocks},
     space::{
         Arrangement, LayoutFile, Making, Per, blocks_in, create_layout, layout_name, open_layout, probe_name,
         remove_layout, remove_layouts_of,

@@ -2,21 +2,16 @@
 //!
 //! What must hold: what is complete, held and kept is known alike on all ranks; revisions go to the current ledger alone.
 
-use super::{
-    Record,
-    agreement::{Alike, LevelFacts},
-    domain::Domain,
-    holds::Holds,
-    settle::Attempt,
-};
+use super::{agreement::LevelFacts, domain::Domain, flag::Alike, holds::Holds, record::Record, settle::Attempt};
 use crate::{
     commit::{Allocation, Complete, Kept, Ledger, RevisionKey},
     config::Config,
     device::Device,
     error::Result,
+    ground::lock,
     group::{Group, gather},
     mutant::{self, Mutant},
-    place::{Target, lock},
+    place::Target,
     restore::{Found, Sight, find},
     space::{LayoutFile, Locks, Portion},
 };

@@ -14,6 +14,7 @@ mod due;
 mod earlier;
 mod entry;
 mod epoch;
+mod flag;
 mod flaws;
 mod holds;
 mod inner;
@@ -25,6 +26,7 @@ mod open;
 mod places;
 mod program;
 mod reading;
+mod record;
 mod redistribute;
 mod requests;
 mod restore;
@@ -34,6 +36,7 @@ mod settle;
 
 pub use buffer::Got;
 pub use level::{LevelKind, LevelPlan};
+pub use record::Record;
 pub use restore::Restored;
 
 use crate::{
@@ -42,20 +45,10 @@ use crate::{
     device::Device,
     error::{Error, Result},
     group::Group,
-    space::format::PhaseRecord,
 };
 use entry::Call;
 use inner::Inner;
 use std::{path::Path, process, sync::Arc};
-
-/// What a checkpoint took on this rank.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Record {
-    pub revision: u64,
-    /// Bytes of all items.
-    pub bytes: u64,
-    pub phases: PhaseRecord,
-}
 
 /// One job at work on one space. Used by one thread at a time, and only by the process that opened it:
 /// in a forked child every method is refused, and dropping it there does nothing.
@@ -150,6 +143,17 @@ impl Session {
         self.ours()?.program.not_begun("protect_output")?.outputs.add(path)
     }
 
+    /// Has the next collective call do nothing and return `error` on all ranks: for a front that has failed on this
+    /// rank in what it does before the call, while the other ranks are in the call already. What else the call is given
+    /// does not count then. Local. Of several errors the first is told. A `due` at which the ranks do not meet leaves it
+    /// to the next call; a `checkpoint` that ends a begun one, which is local, returns it on this rank, and fails on all.
+    pub fn refuse(&mut self, error: Error) {
+        // Where the session is not this process's, the call itself says so.
+        if let Ok(inner) = self.ours() {
+            inner.program.refuse(error);
+        }
+    }
+
     /// Fills the protected regions with the newest complete revision that can be read whole, the same
     /// on all ranks; `None` if the space holds none. Collective.
     ///
@@ -158,13 +162,7 @@ impl Session {
     /// memory, or the root of the new lineage cannot be written, which comes last. Regions that do not fit, another number of ranks, a
     /// shard out of sight and a conflict of lineages are found before anything is filled.
     pub fn restore(&mut self) -> Result<Option<Restored>> {
-        self.restore_if(Ok(()))
-    }
-
-    /// As `restore`, of a front that had something to do before: if that failed on any rank, all ranks are
-    /// told so here, and nothing is filled.
-    pub fn restore_if(&mut self, ready: Result<()>) -> Result<Option<Restored>> {
-        self.ours()?.reading(|inner| inner.restore(ready))
+        self.ours()?.reading(Inner::restore)
     }
 
     /// Saves all protected regions as a new revision and returns its number at t2: the program may go
@@ -176,13 +174,10 @@ impl Session {
     /// what an earlier job has saved and this session has not read; so are `begin` and `due`, and `put` once something
     /// has to go.
     pub fn checkpoint(&mut self) -> Result<u64> {
-        self.checkpoint_if(Ok(()))
-    }
-
-    /// As `checkpoint`, of a front that had something to do before: if that failed on any rank, all ranks
-    /// are told so here, and nothing is saved.
-    pub fn checkpoint_if(&mut self, ready: Result<()>) -> Result<u64> {
-        self.ours()?.answering(|inner| inner.checkpoint(ready))
+        self.ours()?.answering(|inner| {
+            let ready = inner.program.ready();
+            inner.checkpoint(ready)
+        })
     }
 
     /// t1 of a checkpoint that the program writes in pieces: `write` them, then `checkpoint` adds the
@@ -191,13 +186,10 @@ impl Session {
     /// revision gets. If a rank left the one before without `checkpoint` or `abandon`, that one is given up, and all are
     /// told so: call it again.
     pub fn begin(&mut self, bytes: u64) -> Result<u64> {
-        self.begin_if(bytes, Ok(()))
-    }
-
-    /// As `begin`, of a front that had something to do before: if that failed on any rank, all ranks are told so
-    /// here, and nothing has begun.
-    pub fn begin_if(&mut self, bytes: u64, ready: Result<()>) -> Result<u64> {
-        self.ours()?.answering(|inner| inner.begin(Call::Begin, bytes, ready))
+        self.ours()?.answering(|inner| {
+            let ready = inner.program.ready();
+            inner.begin(Call::Begin, bytes, ready)
+        })
     }
 
     /// Whether a checkpoint has begun and not ended. Local.
@@ -245,11 +237,6 @@ impl Session {
     /// until it is complete: durable on all ranks. Returns its number. Collective; each rank has as many bytes
     /// as it likes, this time. An error on any rank is told on all, and earlier revisions are as they were.
     pub fn put(&mut self, name: &str, bytes: &[u8]) -> Result<u64> {
-        self.put_if(name, Ok(bytes))
-    }
-
-    /// As `put`, of a front that may have no bytes to put: then all ranks are told so, and nothing is saved.
-    pub fn put_if(&mut self, name: &str, bytes: Result<&[u8]>) -> Result<u64> {
         self.ours()?.answering(|inner| inner.put(name, bytes))
     }
 
@@ -262,23 +249,12 @@ impl Session {
     /// a name that was not saved, a revision that is not there and another number of ranks are told before
     /// anything is filled; after another error `into` is undefined.
     pub fn get(&mut self, revision: Option<u64>, name: &str, into: &mut [u8]) -> Result<Option<Got>> {
-        self.get_if(revision, name, Ok(into))
-    }
-
-    /// As `get`, of a front that may have no room to fill: then all ranks are told so.
-    pub fn get_if(&mut self, revision: Option<u64>, name: &str, into: Result<&mut [u8]>) -> Result<Option<Got>> {
         self.ours()?.reading(|inner| inner.get(revision, name, into))
     }
 
     /// How many bytes `get` would fill in on this rank, if nothing is damaged. Collective.
     pub fn get_bytes(&mut self, revision: Option<u64>, name: &str) -> Result<Option<u64>> {
-        self.get_bytes_if(revision, name, Ok(()))
-    }
-
-    /// As `get_bytes`, of a front that had something to do before: if that failed on any rank, all ranks are
-    /// told so here.
-    pub fn get_bytes_if(&mut self, revision: Option<u64>, name: &str, ready: Result<()>) -> Result<Option<u64>> {
-        self.ours()?.reading(|inner| inner.get_bytes(revision, name, ready))
+        self.ours()?.reading(|inner| inner.get_bytes(revision, name))
     }
 
     /// Whether a checkpoint should be taken now that the program has done `step` steps: `true` on all
@@ -299,7 +275,7 @@ impl Session {
     /// once, here or by `checkpoint`. Then nothing is under way, and this is `Ok` until the next checkpoint: the
     /// revision that failed is not there.
     pub fn wait(&mut self) -> Result<()> {
-        self.ours()?.wait_in(Call::Wait).map(drop)
+        self.ours()?.wait_for_all(Call::Wait)
     }
 
     /// Whether this rank's part of the last revision is durable. Local, never waits. If another rank writes for this

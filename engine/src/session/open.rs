@@ -25,6 +25,7 @@ use crate::{
     device::{Access, Device},
     error::{Error, Result},
     feed::Feeder,
+    ground::Instant,
     group::{Group, agree, gather},
     place::IoThreads,
     pool::{Pool, Record},
@@ -42,7 +43,7 @@ use std::{
     os::unix::ffi::OsStrExt,
     path::Path,
     sync::{Arc, Mutex},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// How long a rank of a job that was killed may take to disappear.
@@ -107,7 +108,9 @@ impl Inner {
         let id = same_id(&*group)?;
         agree(&*group, check_plans(&plans, &config))?;
         let farthest = plans.len() - 1;
-        let at = |(index, plan)| Looked::at(&*group, plan, config_of(&plan, &config, index == farthest), index < farthest, id);
+        let at = |(index, plan)| {
+            Looked::at(&*group, plan, config_of(&plan, &config, index == farthest), index < farthest, id)
+        };
         let looked: Vec<Looked> = plans.iter().enumerate().map(at).collect::<Result<_>>()?;
         one_history(&looked)?;
         let nearest = &looked[0];
@@ -144,10 +147,19 @@ impl Inner {
                 outputs: Outputs::default(),
                 due,
                 reading: Reading::default(),
+                refused: None,
                 unread: config.start == Start::Restored && levels.iter().any(|level| !level.complete.is_empty()),
                 config,
             },
-            means: Means { feeder, io, pool: pool.map(PoolInMaking::new), pool_is_foreseen: false, shards, record, policy },
+            means: Means {
+                feeder,
+                io,
+                pool: pool.map(PoolInMaking::new),
+                pool_is_foreseen: false,
+                shards,
+                record,
+                policy,
+            },
             epoch: Epoch {
                 aggregators,
                 node: node as u32,
@@ -288,7 +300,12 @@ fn one_history(looked: &[Looked]) -> Result<()> {
             let first = *ids.entry(lineage.number).or_insert(lineage.id);
             if first != lineage.id {
                 let path = level.device.path();
-                return Err(Error::LineageConflict { path, lineage: lineage.number, first: hex(&first), second: hex(&lineage.id) });
+                return Err(Error::LineageConflict {
+                    path,
+                    lineage: lineage.number,
+                    first: hex(&first),
+                    second: hex(&lineage.id),
+                });
             }
         }
     }

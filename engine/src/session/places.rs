@@ -39,12 +39,7 @@ pub(super) fn plans(group: &dyn Group, path: &Path, config: &Config) -> Result<V
             _ => config.pool_directory.join(format!("{IN_MEMORY}{}{}", noted_id(group, path)?, label())),
         };
         let memory = agree(group, make_own(&directory).and_then(|()| Disk::make(&directory)))?;
-        plans.push(LevelPlan {
-            kind: LevelKind::Memory,
-            device: Arc::new(memory),
-            every: 1,
-            keep: config.memory_keep,
-        });
+        plans.push(LevelPlan { kind: LevelKind::Memory, device: Arc::new(memory), every: 1, keep: config.memory_keep });
     }
     if let LevelPlace::At(directory) = &config.disk {
         let disk = agree(group, Disk::make(directory))?;
@@ -58,7 +53,8 @@ pub(super) fn plans(group: &dyn Group, path: &Path, config: &Config) -> Result<V
 
 /// Their directories may differ, whether there is such a level may not. Collective.
 fn check_levels_alike(group: &dyn Group, config: &Config) -> Result<()> {
-    let mine = [("memory", &config.memory), ("disk", &config.disk)].map(|(key, place)| (key, *place != LevelPlace::Off));
+    let mine =
+        [("memory", &config.memory), ("disk", &config.disk)].map(|(key, place)| (key, *place != LevelPlace::Off));
     let told = mine.map(|(_, there)| [u64::from(there), u64::from(!there)]);
     let mut all = told.concat();
     group.all_max(&mut all)?;
@@ -106,7 +102,8 @@ fn read_note(path: &Path) -> Result<String> {
     let id = text.strip_prefix(NOTE_BEGINS).and_then(|rest| rest.get(..32));
     let id = id.filter(|id| id.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte)));
     id.map(str::to_owned).ok_or_else(|| {
-        let what = format!("{}: it does not begin with an id; remove it, and no level in memory is found", path.display());
+        let what =
+            format!("{}: it does not begin with an id; remove it, and no level in memory is found", path.display());
         Error::Damaged { what: vec![what] }
     })
 }
@@ -130,9 +127,7 @@ fn make_own(directory: &Path) -> Result<()> {
 /// Removes a level in memory, which a job that ends in order leaves nothing of.
 pub(super) fn remove(directory: &Path) -> Result<()> {
     match fs::remove_dir_all(directory) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => {
-            Err(Error::io("removing", directory.display().to_string(), e))
-        }
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("removing", directory.display().to_string(), e)),
         _ => Ok(()),
     }
 }

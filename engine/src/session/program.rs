@@ -17,6 +17,8 @@ pub(super) struct Program {
     pub(super) reading: Reading,
     /// Whether earlier jobs left something that this session has not read, and may not push out unread.
     pub(super) unread: bool,
+    /// Why the next collective call is to do nothing, if it is.
+    pub(super) refused: Option<Error>,
     pub(super) config: Config,
 }
 
@@ -28,6 +30,15 @@ impl Program {
         }
         let why = "a checkpoint has begun; finish it with checkpoint, or give it up with abandon, first";
         Err(Error::argument(call, why))
+    }
+
+    pub(super) fn refuse(&mut self, error: Error) {
+        self.refused.get_or_insert(error);
+    }
+
+    /// Whether the call that begins now may do anything: all ranks are told if not.
+    pub(super) fn ready(&mut self) -> Result<()> {
+        self.refused.take().map_or(Ok(()), Err)
     }
 
     /// Where a stream of the checkpoint that has begun ends so far.

@@ -11,6 +11,7 @@ use super::{
 use crate::{
     commit::Complete,
     error::{Error, Result},
+    ground::Instant,
     group::{Group, agree, gather},
     restore::{Targets, has_moved, match_regions, pour},
     space::{
@@ -18,10 +19,7 @@ use crate::{
         format::{Manifest, Note},
     },
 };
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, time::Duration};
 
 /// What `restore` brought back.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,8 +41,8 @@ pub(super) struct Back {
 }
 
 impl Inner {
-    pub(super) fn restore(&mut self, ready: Result<()>) -> Result<Option<Restored>> {
-        let ready = ready.and_then(|()| self.program.regions.look_to_fill());
+    pub(super) fn restore(&mut self) -> Result<Option<Restored>> {
+        let ready = self.program.ready().and_then(|()| self.program.regions.look_to_fill());
         let restored = self.restore_newest(ready);
         // What is saved is what was just read.
         self.program.due.schedule.begin(Instant::now());
@@ -54,7 +52,7 @@ impl Inner {
     }
 
     fn restore_newest(&mut self, ready: Result<()>) -> Result<Option<Restored>> {
-        let (entry, ()) = self.enter_if(Call::Restore, ready)?;
+        let entry = self.enter_if(Call::Restore, ready)?;
         self.program.reading = Reading::default();
         let group = self.epoch.group.with(&entry);
         let found = self.levels.find_complete(group)?;

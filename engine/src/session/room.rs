@@ -133,11 +133,8 @@ impl Level {
         let LevelFacts { no_room, no_layout, .. } = room.facts();
         let mut told = [u64::from(no_room.is_set()), u64::from(no_layout.is_set())];
         group.all_max(&mut told)?;
-        let told = LevelFacts {
-            no_room: (told[0] == 1).into(),
-            no_layout: (told[1] == 1).into(),
-            ..LevelFacts::default()
-        };
+        let told =
+            LevelFacts { no_room: (told[0] == 1).into(), no_layout: (told[1] == 1).into(), ..LevelFacts::default() };
         let again = |level: &Level| level.allocate(size, &level.complete);
         self.agree_on_room(epoch, entry, room, &told, size, &again).map(|(allocation, _)| allocation)
     }

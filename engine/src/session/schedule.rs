@@ -8,12 +8,13 @@
 //! What must hold: every answer follows from the settings, which are alike, from the number of calls and
 //! from what a meeting gave: never from what one rank sees.
 
-use super::agreement::Flag;
+use super::flag::Flag;
 use crate::{
     config::{Config, Interval},
+    ground::Instant,
     model::{daly, young},
 };
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Calls between two meetings, at most, unless so many take less than a hundredth of `agree_every`.

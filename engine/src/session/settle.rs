@@ -1,21 +1,23 @@
 //! What became of a revision that was begun: waiting for it, asking, and the end of the session.
 
 use super::{
-    Record,
-    agreement::{Alike, LevelFacts},
+    agreement::LevelFacts,
     checkpoint::lost_layout,
     entry::{Call, Entry},
+    flag::Alike,
     inner::Inner,
     level::{Level, LevelKind},
     places,
+    record::Record,
 };
 use crate::{
     commit::RevisionKey,
     config::MemoryAfter,
     error::{Error, Result},
     feed::Source,
+    ground::lock,
     group::agree,
-    place::{Shard, lock},
+    place::Shard,
     remark::remark,
 };
 use std::sync::Arc;
@@ -39,8 +41,14 @@ impl Attempt {
 impl Inner {
     /// Waits until the last revision is complete on all of its levels, as a part of `call`. Collective.
     pub(super) fn wait_in(&mut self, call: Call) -> Result<Entry> {
-        let (entry, ()) = self.enter_if(call, Ok(()))?;
-        self.unsaved(&entry).map(|()| entry)
+        let ready = self.program.ready();
+        self.enter_if(call, ready)
+    }
+
+    /// The same, and tells what the farther levels did not get of it. Collective.
+    pub(super) fn wait_for_all(&mut self, call: Call) -> Result<()> {
+        let entry = self.wait_in(call)?;
+        self.unsaved(&entry)
     }
 
     /// What the farther levels did not save since this was last asked: the same on all ranks. Collective where there is
@@ -83,7 +91,7 @@ impl Inner {
     }
 
     pub(super) fn close(mut self) -> Result<()> {
-        let (entry, ()) = self.enter_if(Call::Close, Ok(()))?;
+        let entry = self.wait_in(Call::Close)?;
         let unsaved = self.unsaved(&entry);
         let saved = self.leave_memory(&entry);
         let group = self.epoch.group.with(&entry);
@@ -106,7 +114,8 @@ impl Inner {
         if nearest.kind != LevelKind::Memory || self.program.config.memory_after == MemoryAfter::Kept {
             return Ok(false);
         }
-        let Some((next, newest)) = farther.iter_mut().find(|level| level.every > 0).zip(nearest.complete.first().copied())
+        let Some((next, newest)) =
+            farther.iter_mut().find(|level| level.every > 0).zip(nearest.complete.first().copied())
         else {
             return Ok(true);
         };
@@ -114,8 +123,10 @@ impl Inner {
             return Ok(true);
         }
         let group = self.epoch.group.with(entry);
-        let source = nearest.shard(group.rank() as u32, &newest).map(|(portion, kept)| Source::Published(portion, kept));
-        let source = agree(group, source.ok_or_else(|| Error::Internal { what: "a complete shard is gone".to_owned() }))?;
+        let source =
+            nearest.shard(group.rank() as u32, &newest).map(|(portion, kept)| Source::Published(portion, kept));
+        let source =
+            agree(group, source.ok_or_else(|| Error::Internal { what: "a complete shard is gone".to_owned() }))?;
         let size = agree(group, source.size())?;
         let allocation = next.have_room(&self.epoch, entry, &size)?;
         let target = next.target(allocation).ok_or_else(lost_layout)?;

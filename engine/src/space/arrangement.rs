@@ -8,7 +8,7 @@ use super::{
     HOLDS_BYTES, SLOT_STRIDE, data_from,
     format::{BLOCK_BYTES, Header, PortionPlace},
 };
-use crate::clock::unix_ns;
+use crate::ground::unix_ns;
 use std::ops::Range;
 
 /// Portions begin and end on this at least.

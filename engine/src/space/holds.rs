@@ -6,9 +6,9 @@ use super::{
     format::{Answers, BLOCK, BLOCK_BYTES, HOLDS, Hold, HoldBlock},
 };
 use crate::{
-    clock::unix_ns,
     device,
     error::{Error, Result},
+    ground::unix_ns,
 };
 use std::{collections::BTreeMap, io::ErrorKind};
 

@@ -4,11 +4,9 @@ use super::LOCK_FILE;
 use crate::{
     device::{Device, LockFile, LockOutcome, LockReader},
     error::{Error, Result},
+    ground::{Instant, sleep},
 };
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use std::time::Duration;
 
 const POLL: Duration = Duration::from_millis(10);
 
@@ -38,7 +36,7 @@ impl Locks {
             if Instant::now() >= deadline {
                 return Err(self.in_use());
             }
-            thread::sleep(POLL);
+            sleep(POLL);
         }
         Ok(())
     }

@@ -10,12 +10,12 @@ use super::{
 use crate::{
     device::{self, File},
     error::{Error, Result},
+    ground::sleep,
 };
 use std::{
     fmt, io,
     ops::{Deref, Range},
     sync::Arc,
-    thread,
     time::Duration,
 };
 
@@ -204,7 +204,7 @@ impl Portion {
                 Err(error) => error,
             };
             match READ_AGAIN_AFTER_MS.get(tries - 1).filter(|_| may_pass(&error)) {
-                Some(pause_ms) => thread::sleep(Duration::from_millis(*pause_ms)),
+                Some(pause_ms) => sleep(Duration::from_millis(*pause_ms)),
                 None if error.kind() == io::ErrorKind::UnexpectedEof => {
                     return Err(self.truncated(at, self.file.bytes().unwrap_or(0)));
                 }

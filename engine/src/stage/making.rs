@@ -3,13 +3,10 @@
 
 use crate::{
     error::{Error, Result},
-    place::spawn,
+    ground::{Instant, spawn},
     pool::Pool,
 };
-use std::{
-    thread::JoinHandle,
-    time::{Duration, Instant},
-};
+use std::{thread::JoinHandle, time::Duration};
 
 /// Less than this is made when it is needed: it takes no longer than a thread.
 const FEW_BYTES: u64 = 512 << 10;

@@ -9,6 +9,7 @@ use super::{
 use crate::{
     capture::{Contents, Handed, Log, Region},
     error::{Error, Result},
+    ground::Instant,
     place::{IoThreads, Load, Shard, Staged},
     pool::Pool,
     space::{
@@ -16,7 +17,7 @@ use crate::{
         format::{Annex, BLOCK, BLOCK_BYTES, Histogram, Profile},
     },
 };
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 /// What staging needs of the session.
 pub(crate) struct Hands<'a> {

@@ -6,13 +6,10 @@ use crate::{
     capture::copy,
     device::{self, Device, File, Room},
     error::{Error, Result},
+    ground::Instant,
     space::Aligned,
 };
-use std::{
-    hint::black_box,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{hint::black_box, sync::Arc, time::Duration};
 
 /// Sizes between which it is sought.
 const THRESHOLD_MIN: u64 = 4 << 10;

@@ -5,10 +5,10 @@ use super::{
     shard::{TRIES, damage_of, is_missing, slots},
 };
 use crate::{
-    clock::unix_ns,
     commit::{Ledger, Opened, RevisionKey},
     device::{Access, Device},
     error::{Error, Result},
+    ground::unix_ns,
     restore::{Seen, Sight, find},
     space::{
         HoldsRead, LOCK_FILE, Portion, contradictions,

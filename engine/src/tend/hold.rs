@@ -5,10 +5,10 @@
 
 use super::{GoneOver, Unseen, opening, room};
 use crate::{
-    clock::unix_ns,
     commit::RevisionKey,
     device::{Access, Device, Disk, LockOutcome, RANK_BYTES},
     error::{Error, Result},
+    ground::{Instant, sleep, unix_ns},
     space::{
         LayoutFile, Locks, draw_id,
         format::{Hold, HoldBlock, is_note},
@@ -16,11 +16,7 @@ use crate::{
     },
     survey::{HoldState, SpaceSurvey},
 };
-use std::{
-    path::Path,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{path::Path, time::Duration};
 
 /// Held while a block for a hold is chosen and written. Far from the bytes of ranks.
 const HOLDS_BYTE: u64 = RANK_BYTES;
@@ -171,7 +167,7 @@ fn settle(device: &dyn Device, hold: &Hold, wait: Duration, locks_work: bool) ->
                 other => drop(other?),
             },
             _ if Instant::now() >= deadline => return Ok(Holding::Pending(hold.clone())),
-            _ => thread::sleep(POLL),
+            _ => sleep(POLL),
         }
     }
 }
@@ -203,7 +199,7 @@ fn lock(device: &dyn Device) -> Result<(Locks, bool)> {
             LockOutcome::Busy if Instant::now() >= deadline => {
                 return Err(Error::InUse { path: device.path(), holder: " that takes a hold".to_owned() });
             }
-            LockOutcome::Busy => thread::sleep(POLL),
+            LockOutcome::Busy => sleep(POLL),
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Asking a job at work for a checkpoint.
 
 use crate::{
-    clock::unix_ns,
     device::{Device, Disk},
     error::{Error, Result},
+    ground::unix_ns,
     space::{
         LOCK_FILE, RequestBlocks, draw_id,
         format::{CheckpointAnswer, CheckpointRequest, Lineage, Ticket},

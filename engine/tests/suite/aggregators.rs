@@ -420,15 +420,20 @@ fn a_checkpoint_that_is_given_up_is_followed_by_one_that_is_not() {
             let (mut session, mut mine) = saved(group, device, &config, &[1]);
             filled(&mut mine, rank, 2);
             // Before it has begun: all are told.
-            let ready = || if rank == unready { Err(Error::argument("rank", "not ready")) } else { Ok(()) };
-            assert_eq!(kind_of(&session.checkpoint_if(ready())), Some(ErrorKind::InvalidArgument));
+            let checkpoint = |session: &mut Session| {
+                if rank == unready {
+                    session.refuse(Error::argument("rank", "not ready"));
+                }
+                session.checkpoint()
+            };
+            assert_eq!(kind_of(&checkpoint(&mut session)), Some(ErrorKind::InvalidArgument));
             session.begin(300_000).unwrap();
             session.write("piece", 0, &[7; 200_000]).unwrap();
             session.abandon().unwrap();
             // After it has: whoever it is learns it at once, the others when they ask.
             session.begin(300_000).unwrap();
             session.write("piece", 0, &[7; 200_000]).unwrap();
-            assert_eq!(kind_of(&session.checkpoint_if(ready())).is_some(), rank == unready);
+            assert_eq!(kind_of(&checkpoint(&mut session)).is_some(), rank == unready);
             assert_eq!(kind_of(&session.wait()), Some(ErrorKind::InvalidArgument));
             // More than was announced.
             session.begin(10).unwrap();

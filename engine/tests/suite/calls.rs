@@ -135,3 +135,37 @@ fn after_calls_that_differ_the_ranks_meet_at_the_same_call_of_due() {
         })
     });
 }
+
+/// A front has failed on rank 1 in what it does before a call.
+#[test]
+fn what_one_rank_refuses_each_call_tells_on_all_and_the_session_goes_on() {
+    let refused = |rank, session: &mut Session| {
+        if rank == 1 {
+            session.refuse(Error::argument("the front", "is wrong"));
+            session.refuse(Error::argument("the front", "is wrong again"));
+        }
+    };
+    let is_refused = |error: &Error| assert!(error.to_string().ends_with("the front: is wrong"), "{error}");
+    for config in configs() {
+        let folder = TempDir::new().unwrap();
+        bounded("refused", || {
+            in_sessions(folder.path(), RANKS, &config, |rank, session| {
+                save(session, 1).unwrap();
+                for call in CALLS {
+                    if call == "abandon" {
+                        session.begin(10).unwrap();
+                    }
+                    refused(rank, session);
+                    is_refused(&make(call, session));
+                    session.wait().unwrap();
+                }
+                reads(session, 1);
+            });
+            run(RANKS, |rank, group| {
+                let mut session = Session::open(group, folder.path(), config.clone()).unwrap();
+                refused(rank, &mut session);
+                is_refused(&session.close().unwrap_err());
+            });
+        });
+    }
+}

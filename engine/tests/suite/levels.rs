@@ -39,27 +39,25 @@ impl Levels {
         work: impl Fn(usize, Program, Session) -> Result<(), Trouble> + Sync,
     ) -> Checked<()> {
         let kinds = [LevelKind::Memory, LevelKind::Disk, LevelKind::Pfs];
-        let run = |group: Box<dyn Group>| -> Result<(), Trouble> {
-            let rank = group.rank();
-            let plan = |((kind, (_, every, keep)), view): ((LevelKind, &(Medium, u32, u32)), &Arc<View>)| LevelPlan {
-                kind,
-                device: Arc::new(Faulty(view.clone())),
-                every: *every,
-                keep: *keep,
+        let run =
+            |group: Box<dyn Group>| -> Result<(), Trouble> {
+                let rank = group.rank();
+                let plan = |((kind, (_, every, keep)), view): ((LevelKind, &(Medium, u32, u32)), &Arc<View>)| {
+                    LevelPlan { kind, device: Arc::new(Faulty(view.clone())), every: *every, keep: *keep }
+                };
+                let plans = kinds.into_iter().zip(&self.media).zip(&views[rank]).map(plan).collect();
+                let config = Config {
+                    pool_bytes: Some(128 << 10),
+                    chunk_bytes: Some(16 << 10),
+                    io_threads: 1,
+                    start: Start::Fresh,
+                    ..Config::default()
+                };
+                let mut session = Session::open_levels(group, plans, config)?;
+                let mut program = Program::new(rank);
+                program.protect(&mut session)?;
+                work(rank, program, session)
             };
-            let plans = kinds.into_iter().zip(&self.media).zip(&views[rank]).map(plan).collect();
-            let config = Config {
-                pool_bytes: Some(128 << 10),
-                chunk_bytes: Some(16 << 10),
-                io_threads: 1,
-                start: Start::Fresh,
-                ..Config::default()
-            };
-            let mut session = Session::open_levels(group, plans, config)?;
-            let mut program = Program::new(rank);
-            program.protect(&mut session)?;
-            work(rank, program, session)
-        };
         let ended: Vec<Result<(), Trouble>> = if self.ranks == 1 {
             vec![run(Box::new(Solo))]
         } else {
@@ -127,7 +125,8 @@ fn each_level_has_its_own_pace_and_number_of_revisions() {
         for level in 0..3 {
             whole::check(&levels.media[level].0.files()).unwrap();
         }
-        let came_back = [&[][..], &[0], &[0, 1], &[0, 2], &[1, 2], &[0, 1, 2]].map(|gone| levels.without(gone).restored());
+        let came_back =
+            [&[][..], &[0], &[0, 1], &[0, 2], &[1, 2], &[0, 1, 2]].map(|gone| levels.without(gone).restored());
         assert_eq!(came_back, [Some(7), Some(6), Some(6), Some(6), Some(7), None].map(Ok), "{ranks} ranks");
     }
 }
@@ -197,7 +196,10 @@ fn spoil(view: &Arc<View>, files: &crate::support::faulty::Files, at: u64, bytes
 #[test]
 fn a_level_that_fails_harms_no_other() {
     for (ranks, failing) in [(1, 1), (2, 1), (3, 2)] {
-        let levels = Levels { media: vec![(Medium::new(true), 1, 1), (Medium::new(true), 1, 1), (Medium::new(true), 1, 1)], ranks };
+        let levels = Levels {
+            media: vec![(Medium::new(true), 1, 1), (Medium::new(true), 1, 1), (Medium::new(true), 1, 1)],
+            ranks,
+        };
         let views = levels.views();
         levels
             .job_by(&views, |rank, mut program, mut session| {
@@ -323,7 +325,9 @@ fn killed(seed: u64) -> Checked<()> {
         let restored = levels.restored()?;
         let least = acknowledged.iter().copied().max().unwrap_or(0);
         if restored.unwrap_or(0) < least {
-            return Err(format!("run {run}: {restored:?} was restored, and {least} acknowledged: {acknowledged:?} gone {gone:?}"));
+            return Err(format!(
+                "run {run}: {restored:?} was restored, and {least} acknowledged: {acknowledged:?} gone {gone:?}"
+            ));
         }
         levels = levels.without(&[]);
     }
@@ -334,10 +338,7 @@ fn killed(seed: u64) -> Checked<()> {
 #[test]
 fn memory_grows_with_the_state() {
     for ranks in [1, 2] {
-        let levels = Levels {
-            media: vec![(Medium::new(true), 1, 1), (Medium::new(true), 1, 3)],
-            ranks,
-        };
+        let levels = Levels { media: vec![(Medium::new(true), 1, 1), (Medium::new(true), 1, 3)], ranks };
         levels
             .job(|rank, mut program, mut session| {
                 for (step, bytes) in (1..).zip([20_000, 30_000, 29_000, 90_000, 10_000, 91_000, 200_000, 200_000]) {
@@ -354,8 +355,11 @@ fn memory_grows_with_the_state() {
         assert_eq!(levels.complete(0)[0], 8);
         assert_eq!(levels.restored(), Ok(Some(8)));
         whole::check(&levels.media[0].0.files()).unwrap();
-        let layouts: std::collections::BTreeSet<[u8; 16]> =
-            whole::layouts(&levels.media[0].0.files()).unwrap().into_iter().map(|found| found.header.layout_id).collect();
+        let layouts: std::collections::BTreeSet<[u8; 16]> = whole::layouts(&levels.media[0].0.files())
+            .unwrap()
+            .into_iter()
+            .map(|found| found.header.layout_id)
+            .collect();
         assert!(layouts.len() <= 2, "old layouts go");
     }
 }

@@ -24,6 +24,7 @@ mod format;
 mod full_portions;
 mod groups;
 mod holds;
+mod layers;
 mod levels;
 mod limits;
 mod metadata;

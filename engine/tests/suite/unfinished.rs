@@ -117,13 +117,6 @@ fn a_restore_goes_back_behind_it() {
     in_each_mixture(|session, _| reads(session, 1));
 }
 
-/// The fronts say first whether they are ready: members had yet to tell their aggregator that they gave up, and waited
-/// for it in the agreement on that.
-#[test]
-fn so_does_a_restore_of_a_front() {
-    in_each_mixture(|session, _| assert_eq!(session.restore_if(Ok(())).unwrap().unwrap().revision, 1));
-}
-
 #[test]
 fn who_gets_is_told() {
     is_told_by(|session| session.get(None, "state", &mut [0; BYTES]).map(drop));

@@ -4,13 +4,11 @@
 
 use super::{
     global::{self, Global},
-    pieces::{PIECES_MAX, Piece, pieces},
+    pieces::{PIECES_MAX, pieces},
+    shard::{Dataset, LeftOut, Shard},
 };
 use crate::{exit::Failure, take::array};
-use mainstay_engine::{
-    RevisionSurvey, ShardSurvey, SpaceSurvey, check_name,
-    space::format::{ElementType, Item, Manifest},
-};
+use mainstay_engine::{RevisionSurvey, SpaceSurvey, check_name, space::format::Manifest};
 use std::{
     collections::HashSet,
     fs,
@@ -27,31 +25,6 @@ pub struct Contents<'a> {
     /// The placed items, each as one array.
     pub arrays: Vec<Global>,
     pub left_out: Vec<LeftOut>,
-}
-
-pub struct Shard<'a> {
-    pub survey: &'a ShardSurvey,
-    /// The group of its datasets.
-    pub path: String,
-    /// The layout's file that it lies in.
-    pub file: PathBuf,
-    pub datasets: Vec<Dataset>,
-}
-
-pub struct Dataset {
-    pub path: String,
-    pub item: Item,
-    pub element: ElementType,
-    pub shape: Vec<u64>,
-    /// Where its bytes are in the layout's file.
-    pub pieces: Vec<Piece>,
-}
-
-pub struct LeftOut {
-    /// `None` of an array of all shards.
-    pub shard: Option<u32>,
-    pub item: String,
-    pub why: String,
 }
 
 /// What there is to show of a revision of the space at `path`, with `in_place` of it what HDF5 can read where it is;

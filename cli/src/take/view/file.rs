@@ -2,9 +2,9 @@
 
 use super::{
     chunks::Chunks,
-    contents::{Dataset, Shard},
     element::datatype,
     global::Global,
+    shard::{Dataset, Shard},
 };
 use crate::{
     document::{hex, item_kind},

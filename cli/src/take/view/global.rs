@@ -4,8 +4,8 @@
 //! lowest, as in a restore.
 
 use super::{
-    contents::{Dataset, LeftOut, Shard},
     cover::{Block, blocks_of_their_own},
+    shard::{Dataset, LeftOut, Shard},
 };
 use mainstay_engine::space::format::{ElementType, PlaceInWhole};
 use std::collections::BTreeMap;

@@ -13,6 +13,7 @@ mod global;
 mod link;
 mod pieces;
 mod report;
+mod shard;
 
 use super::unfinished::{Unfinished, refuse_existing};
 use crate::{

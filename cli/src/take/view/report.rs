@@ -1,6 +1,6 @@
 //! What `mainstay view` says of the file that it wrote.
 
-use super::{contents::Contents, link};
+use super::{contents::Contents, link, shard::Dataset};
 use crate::{
     arguments,
     document::{self, Key, ShownDataset, item_kind},
@@ -101,7 +101,7 @@ fn document<'a>(
     contents: &Contents<'_>,
     hold: Option<&(Hold, bool)>,
 ) -> document::View<'a> {
-    let of_shard = |shard, dataset: &super::contents::Dataset| ShownDataset {
+    let of_shard = |shard, dataset: &Dataset| ShownDataset {
         path: format!("/{}", dataset.path),
         shard: Some(shard),
         item: dataset.item.name.clone(),

@@ -1,8 +1,9 @@
 //! Finds the fastest of several ways of doing the same work, while the work is done.
 
+use crate::ground::Instant;
 use std::{
     sync::atomic::{AtomicU64, AtomicUsize, Ordering},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// The best of so many counts: a single one may have met a page fault, or another process.

@@ -1,10 +1,11 @@
 //! Pools that size themselves.
 
 use super::{
-    super::{PoolBound, Record, Shared, room::Room, word::State},
+    super::{Record, Shared, room::Room, word::State},
     peer::Peer,
     *,
 };
+use crate::space::format::PoolBound;
 use std::{
     os::unix::fs::MetadataExt,
     sync::atomic::{AtomicBool, Ordering},

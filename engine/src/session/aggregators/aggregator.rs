@@ -2,12 +2,13 @@
 
 use super::{
     Part,
-    words::{Answer, Failed, News, Word},
+    words::{Answer, News, Word},
 };
 use crate::{
     capture::Contents,
     device::{Access, Device},
-    error::{Error, Result},
+    error::{Error, Failure, Result},
+    ground::Instant,
     group::{Group, hear, tell},
     place::{Load, Order, Shard, segments_at_most},
     pool::{Pool, Record},
@@ -15,7 +16,7 @@ use crate::{
     space::{Aligned, Portion, format::BLOCK_BYTES, open_layout},
     stage::{Hands, Publisher, Way, conclude},
 };
-use std::{io, sync::Arc, time::Instant};
+use std::{io, sync::Arc};
 
 /// What an aggregator does for others.
 pub(super) struct Duty {
@@ -75,7 +76,7 @@ impl Duty {
                     News::UnderWay
                 }
                 Ok(saving) => {
-                    let outcome = saving.wait().map_err(|error| Failed::of(&error));
+                    let outcome = saving.wait().map_err(|error| Failure::from(&error));
                     News::Ended(Box::new(Answer { outcome, ledger: Some(saving.give_back()) }))
                 }
                 Err(answer) => News::Ended(answer),
@@ -131,7 +132,7 @@ impl Desk<'_> {
     }
 
     /// Until all of the shard is staged, or given up: why.
-    fn hear_out(&self, member: &mut Member, piece: &mut Aligned, taken: &mut Option<Taken>) -> Result<Failed> {
+    fn hear_out(&self, member: &mut Member, piece: &mut Aligned, taken: &mut Option<Taken>) -> Result<Failure> {
         let (from, mut pieces) = (member.rank, 0);
         loop {
             let saving = match taken {
@@ -163,7 +164,7 @@ impl Desk<'_> {
                             }
                         }
                     }
-                    return Ok(Failed::of(&Error::Internal {
+                    return Ok(Failure::from(&Error::Internal {
                         what: format!("rank {from} staged what it had not ordered"),
                     }));
                 }
@@ -180,7 +181,7 @@ impl Desk<'_> {
     fn take_on(&self, member: &mut Member, order: Order, piece_bytes: u64) -> Taken {
         let ledger = Some(order.ledger.clone());
         let begun = self.begin(member, order, piece_bytes);
-        begun.map_err(|error| Box::new(Answer { outcome: Err(Failed::of(&error)), ledger }))
+        begun.map_err(|error| Box::new(Answer { outcome: Err(Failure::from(&error)), ledger }))
     }
 
     fn begin(&self, member: &mut Member, order: Order, piece_bytes: u64) -> Result<Arc<Shard>> {

@@ -2,16 +2,15 @@
 
 use super::{
     Aggregators, Part,
-    words::{Answer, Failed, News, Word},
+    words::{Answer, News, Word},
 };
 use crate::{
-    error::{Error, Result},
+    error::{Error, Failure, Result},
+    ground::{Instant, lock},
     group::{Group, hear, tell},
-    place::lock,
     session::{inner::Inner, level::Level, settle::Attempt},
     stage::{Staging, Way},
 };
-use std::time::Instant;
 
 impl Inner {
     /// Has `aggregator` save what was begun, or tells it that there is nothing to save. Collective.
@@ -40,7 +39,7 @@ impl Inner {
         match &handed {
             // Nobody listens.
             Ok(()) | Err(Error::GroupFailed { .. }) => {}
-            Err(error) => tell(self.epoch.group.between_two(), aggregator, &Word::GivenUp(Failed::of(error)))?,
+            Err(error) => tell(self.epoch.group.between_two(), aggregator, &Word::GivenUp(Failure::from(error)))?,
         }
         handed
     }

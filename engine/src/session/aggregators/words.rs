@@ -2,7 +2,7 @@
 
 use crate::{
     commit::Handed,
-    error::{Error, ErrorKind},
+    error::Failure,
     place::{Order, Staged},
     space::format::PhaseRecord,
 };
@@ -22,7 +22,7 @@ pub(super) enum Word {
         contents: Vec<u8>,
         staged: Staged,
     },
-    GivenUp(Failed),
+    GivenUp(Failure),
 }
 
 /// From the aggregator, in each collective call until it was told what became of it.
@@ -36,24 +36,7 @@ pub(super) enum News {
 /// What became of it.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Answer {
-    pub(super) outcome: Result<PhaseRecord, Failed>,
+    pub(super) outcome: Result<PhaseRecord, Failure>,
     /// Without an order there was none.
     pub(super) ledger: Option<Handed>,
-}
-
-/// An error, as the rank where it happened tells it.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Failed {
-    code: u32,
-    message: String,
-}
-
-impl Failed {
-    pub(super) fn of(error: &Error) -> Failed {
-        Failed { code: error.kind() as u32, message: error.to_string() }
-    }
-
-    pub(super) fn on(self, rank: usize) -> Error {
-        Error::OnRank { rank, kind: ErrorKind::from_code(self.code), message: self.message }
-    }
 }

@@ -1,8 +1,8 @@
 //! What one rank did in a checkpoint, told by the sizes of its pieces and writes; the classes are those of
 //! paper 000, Figure 2.
 
+use super::PoolBound;
 use super::{Refusal, damaged, sections::Sections};
-use crate::pool::PoolBound;
 use std::time::Duration;
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,

@@ -1,0 +1,49 @@
+//! An error on its way: from the rank, the thread or the job where it happened to those that it stopped.
+
+use super::{Error, ErrorKind};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What is told of an error elsewhere: its kind, and all that it says. The one form in which errors travel.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Failure {
+    pub kind: ErrorKind,
+    pub message: String,
+}
+
+impl Failure {
+    /// The error, as those see it to whom `rank` has told it.
+    pub(crate) fn on(self, rank: usize) -> Error {
+        Error::OnRank { rank, failure: self }
+    }
+}
+
+impl From<&Error> for Failure {
+    fn from(error: &Error) -> Failure {
+        Failure { kind: error.kind(), message: error.to_string() }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_arrives_as_it_was_sent() {
+        for kind in ErrorKind::ALL {
+            let sent = Failure { kind, message: format!("{kind:?} was met") };
+            let arrived: Failure = postcard::from_bytes(&postcard::to_stdvec(&sent).unwrap()).unwrap();
+            let error = arrived.on(3);
+            assert_eq!((error.kind(), error.to_string()), (kind, format!("on rank 3: {kind:?} was met")));
+        }
+        // Of a newer build.
+        let unknown: Failure = postcard::from_bytes(&postcard::to_stdvec(&(1000_u32, "new")).unwrap()).unwrap();
+        assert_eq!((unknown.kind, &*unknown.message), (ErrorKind::Internal, "new"));
+    }
+}

@@ -1,0 +1,79 @@
+//! Time: the one place that asks the system for it, and that waits for it to pass.
+
+use std::{
+    ops::{Add, Sub},
+    thread,
+    time::{self, Duration, SystemTime, UNIX_EPOCH},
+};
+
+/// A moment of this process, which only grows; as that of `std`, which it stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Instant(time::Instant);
+
+impl Instant {
+    pub(crate) fn now() -> Instant {
+        Instant(time::Instant::now())
+    }
+
+    pub(crate) fn elapsed(self) -> Duration {
+        Instant::now() - self
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Instant;
+
+    fn add(self, time: Duration) -> Instant {
+        Instant(self.0 + time)
+    }
+}
+
+impl Sub for Instant {
+    type Output = Duration;
+
+    /// Zero if `earlier` is later.
+    fn sub(self, earlier: Instant) -> Duration {
+        self.0.saturating_duration_since(earlier.0)
+    }
+}
+
+/// Lets so much time pass on this thread.
+pub(crate) fn sleep(time: Duration) {
+    thread::sleep(time);
+}
+
+/// The time of day, as records tell it: nanoseconds since 1970.
+pub fn unix_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    /// The files below `folder` that take or let pass time of their own, but for tests.
+    fn found_in(folder: &Path, found: &mut Vec<String>) {
+        for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if entry.is_dir() && !entry.ends_with("tests") {
+                found_in(&entry, found);
+            } else if entry.extension().is_some_and(|end| end == "rs") && !entry.ends_with("tests.rs") {
+                let text = fs::read_to_string(&entry).unwrap();
+                let code = text.split("\nmod tests {").next().unwrap();
+                let of_std = code.split(';').filter(|part| part.contains("std::")).collect::<String>();
+                if ["Instant", "SystemTime", "thread::sleep"].iter().any(|time| of_std.contains(time))
+                    || code.contains("thread::sleep")
+                {
+                    found.push(entry.display().to_string());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_else_in_the_engine_takes_the_time() {
+        let (source, mut found) = (Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), Vec::new());
+        found_in(&source, &mut found);
+        let clock = source.join("ground/clock.rs").display().to_string();
+        assert_eq!(found, [clock], "take `Instant`, `sleep` and `unix_ns` from `crate::ground`");
+    }
+}

@@ -1,0 +1,56 @@
+//! What bounded a pool that sizes itself, as profiles have it.
+
+/// What keeps a pool from being larger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PoolBound {
+    /// `pool_bytes` says how large it is.
+    #[default]
+    Set,
+    /// It holds all that the ranks of its node save.
+    Needed,
+    /// A quarter of the machine's memory that is free.
+    Memory,
+    /// A quarter of what the control group has left.
+    ControlGroup,
+    /// Half of `pool_directory`, or what is free there.
+    Directory,
+}
+
+impl PoolBound {
+    const ALL: [PoolBound; 5] =
+        [PoolBound::Set, PoolBound::Needed, PoolBound::Memory, PoolBound::ControlGroup, PoolBound::Directory];
+
+    /// As it stands in a profile.
+    pub(crate) fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// One that a newer build has is none that is known.
+    pub(crate) fn of_code(code: u8) -> PoolBound {
+        Self::ALL.get(usize::from(code)).copied().unwrap_or_default()
+    }
+
+    /// Completes "so many bytes: ".
+    pub fn why(self) -> &'static str {
+        match self {
+            PoolBound::Set => "as set",
+            PoolBound::Needed => "all that its ranks save",
+            PoolBound::Memory => "a quarter of the free memory",
+            PoolBound::ControlGroup => "a quarter of the control group's free memory",
+            PoolBound::Directory => "half of pool_directory, or what is free there",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_have_numbers() {
+        for bound in PoolBound::ALL {
+            assert_eq!(PoolBound::of_code(bound.code()), bound);
+        }
+        assert_eq!(PoolBound::of_code(200), PoolBound::Set);
+    }
+}
