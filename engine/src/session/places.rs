@@ -4,10 +4,10 @@
 use super::level::{LevelKind, LevelPlan};
 use crate::{
     config::{Config, LevelPlace},
-    device::Disk,
+    device::{Device, Disk},
     error::{Error, Result},
     group::{Group, agree},
-    space::{draw_id, format::hash},
+    space::{LEVELS_FILE, draw_id, format::hash, is_of_space},
 };
 use std::{
     fs::{self, DirBuilder, OpenOptions},
@@ -20,8 +20,6 @@ use std::{
     sync::Arc,
 };
 
-/// The file in a space that has other levels before it.
-const NOTE: &str = "levels";
 const NOTE_BEGINS: &str = "id = \"";
 const NOTE_BYTES_MAX: u64 = 4 << 10;
 /// What the directory of a memory level is called in the one of the pools.
@@ -73,7 +71,7 @@ fn label() -> String {
 
 /// The id by which the memory level of the space in `path` is known; made by rank 0 if there is none. Collective.
 fn noted_id(group: &dyn Group, path: &Path) -> Result<String> {
-    let noted = if group.rank() == 0 { note(&path.join(NOTE)).map(String::into_bytes) } else { Ok(Vec::new()) };
+    let noted = if group.rank() == 0 { note(&path.join(LEVELS_FILE)).map(String::into_bytes) } else { Ok(Vec::new()) };
     let mut id = agree(group, noted)?;
     id.resize(32, 0);
     group.broadcast(0, &mut id)?;
@@ -124,12 +122,12 @@ fn make_own(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes a level in memory, which a job that ends in order leaves nothing of.
-pub(super) fn remove(directory: &Path) -> Result<()> {
-    match fs::remove_dir_all(directory) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("removing", directory.display().to_string(), e)),
-        _ => Ok(()),
-    }
+/// Removes the files of a level in memory, and its directory where nothing else lies there: a job that ends in order leaves
+/// nothing of it. What cannot be removed stays, and is in nobody's way.
+pub(super) fn remove(device: &dyn Device) {
+    let names = device.list().unwrap_or_default();
+    names.iter().filter(|name| is_of_space(name)).for_each(|name| drop(device.remove(name)));
+    let _ = fs::remove_dir(device.directory());
 }
 
 fn hex(bytes: &[u8]) -> String {

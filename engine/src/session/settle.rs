@@ -102,7 +102,7 @@ impl Inner {
             && group.rank() == nearest.domain.leader()
         {
             // What stays is in nobody's way, and the job has ended.
-            let _ = places::remove(&nearest.device.directory());
+            places::remove(&*nearest.device);
         }
         ended
     }

@@ -8,7 +8,7 @@ use crate::support::{
     whole,
 };
 use mainstay_engine::{
-    Config, ErrorKind, LevelKind, LevelPlan, Session, SpaceSurvey, Start,
+    Config, ErrorKind, LevelKind, LevelPlan, MemoryAfter, Session, SpaceSurvey, Start,
     group::{Group, Solo, ThreadGroup},
 };
 use std::{sync::Arc, thread};
@@ -51,6 +51,7 @@ impl Levels {
                     chunk_bytes: Some(16 << 10),
                     io_threads: 1,
                     start: Start::Fresh,
+                    memory_after: MemoryAfter::Kept,
                     ..Config::default()
                 };
                 let mut session = Session::open_levels(group, plans, config)?;
