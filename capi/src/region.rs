@@ -193,10 +193,10 @@ pub(crate) unsafe fn within(
     memory_offset: *const u64,
 ) -> Result<Region, Error> {
     // SAFETY: the caller's promises are passed on.
-    let [shape, offset] = unsafe {
-        [numbers_of(memory_shape, dimensions, "memory_shape")?, numbers_of(memory_offset, dimensions, "memory_offset")?]
-    };
-    region.within(shape, offset)
+    unsafe {
+        let memory_shape = numbers_of(memory_shape, dimensions, "memory_shape")?;
+        region.within(memory_shape, numbers_of(memory_offset, dimensions, "memory_offset")?)
+    }
 }
 
 pub(crate) fn element_of(code: u32) -> Result<ElementType, Error> {
