@@ -3,7 +3,7 @@
 use crate::{
     argument::null,
     error::{Status, guard},
-    region::{element_of, name_of, numbers_of, placed},
+    region::{element_of, name_of, numbers_of, placed, within},
     session::{Session, session_of},
 };
 use std::ffi::{c_char, c_void};
@@ -113,8 +113,7 @@ pub unsafe extern "C" fn mainstay_move_within(
         let (element, shape) = (element_of(r#type)?, numbers_of(shape, dimensions, "shape")?);
         let mut region = placed(&name, data, element, shape, global_shape, offset)?;
         if !memory_shape.is_null() || !memory_offset.is_null() {
-            let memory_shape = numbers_of(memory_shape, dimensions, "memory_shape")?;
-            region = region.within(memory_shape, numbers_of(memory_offset, dimensions, "memory_offset")?)?;
+            region = within(region, dimensions, memory_shape, memory_offset)?;
         }
         session.engine.move_region(region)
     })

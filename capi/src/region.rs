@@ -126,10 +126,9 @@ pub unsafe extern "C" fn mainstay_protect_within(
     // SAFETY: the caller's promises are passed on.
     guard(|| unsafe {
         let (element, shape) = (element_of(r#type)?, numbers_of(shape, dimensions, "shape")?);
-        let memory_shape = numbers_of(memory_shape, dimensions, "memory_shape")?;
-        let memory_offset = numbers_of(memory_offset, dimensions, "memory_offset")?;
         protect(session, name, |name| {
-            placed(name, data, element, shape, global_shape, offset)?.within(memory_shape, memory_offset)
+            let region = placed(name, data, element, shape, global_shape, offset)?;
+            within(region, dimensions, memory_shape, memory_offset)
         })
     })
 }
@@ -180,6 +179,24 @@ pub(crate) unsafe fn placed(
         }
         let place = place_of(global_shape, offset, shape.len())?;
         Region::placed(name, data.cast(), element, shape, place)
+    }
+}
+
+/// The inside of a larger array in memory.
+///
+/// # Safety
+/// As for mainstay_protect_within.
+#[allow(unsafe_code)]
+pub(crate) unsafe fn within(
+    region: Region,
+    dimensions: usize,
+    memory_shape: *const u64,
+    memory_offset: *const u64,
+) -> Result<Region, Error> {
+    // SAFETY: the caller's promises are passed on.
+    unsafe {
+        let memory_shape = numbers_of(memory_shape, dimensions, "memory_shape")?;
+        region.within(memory_shape, numbers_of(memory_offset, dimensions, "memory_offset")?)
     }
 }
 

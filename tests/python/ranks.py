@@ -22,6 +22,9 @@ leaves = 0
 class Watched(MPI.Intracomm):
     """So often `Split_type` is left with an error while the other ranks wait in it."""
 
+    def Shrink(self):
+        return Watched(super().Shrink())
+
     def Split_type(self, *arguments):
         global leaves
         if leaves:

@@ -22,6 +22,7 @@ use crate::{
 use std::{
     sync::{Arc, Mutex},
     thread,
+    time::Duration,
 };
 use tempfile::TempDir;
 
@@ -297,7 +298,7 @@ fn a_salvage_completes_each_target() {
                 gate.wait_for_closing();
                 let was_killed = gate.was_closed();
                 // Before the media: what the record calls done is in them.
-                let sealed = if was_killed { node.sealed() } else { None };
+                let sealed = if was_killed { settled(&node) } else { None };
                 let media = spaces.each_ref().map(|space| space.medium.end_processes());
                 if let Some(sealed) = sealed {
                     salvage(&node, &sealed, &media, &format!("killed at operation {nth} of space {dies}"));
@@ -310,6 +311,21 @@ fn a_salvage_completes_each_target() {
             }
         }
     }
+}
+
+/// What the record says once the threads that had passed the gate have noted what they did, as a kill of all at one moment
+/// would leave it.
+fn settled(node: &Node) -> Option<Sealed> {
+    let mut before = node.sealed();
+    for _ in 0..500 {
+        thread::sleep(Duration::from_millis(10));
+        let now = node.sealed();
+        if now.as_ref().map(|sealed| &sealed.segments) == before.as_ref().map(|sealed| &sealed.segments) {
+            return now;
+        }
+        before = now;
+    }
+    panic!("the threads never come to rest");
 }
 
 fn salvage(node: &Node, sealed: &Sealed, media: &[Medium; 2], case: &str) {

@@ -152,14 +152,14 @@ fn it_works_with_aggregators_and_with_memory_for_checkpoints_alone() {
         // Nobody foresees what comes in pieces.
         let in_pieces = space.path().join("in pieces");
         let job = |rank: usize, session: &mut Session| {
-            let bytes = vec![rank as u8 + 1; 3 << 20];
+            let bytes = vec![rank as u8 + 1; 16 << 20];
             session.begin(bytes.len() as u64).unwrap();
             session.write("stream", 5, &bytes).unwrap();
             session.checkpoint().unwrap();
             session.wait().unwrap();
         };
         bounded("pools for pieces of others", || in_sessions(&in_pieces, 3, &config, job));
-        assert!(pools(&in_pieces).iter().all(|(bytes, ..)| *bytes >= 9 << 20), "{:?}", pools(&in_pieces));
+        assert!(pools(&in_pieces).iter().all(|(bytes, ..)| *bytes >= 48 << 20), "{:?}", pools(&in_pieces));
         in_sessions(&path, 3, &config, |rank, session| {
             let mut field = vec![0; 3 << 20];
             with_field(session, "field", &mut field, |session| session.restore().unwrap().unwrap());
