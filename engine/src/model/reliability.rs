@@ -1,5 +1,5 @@
-//! How likely a job fails, without checkpoints and with the copies of two nodes. Paper 002, section 4.3, in its words: n
-//! nodes, each with the mean time between failures M = 1/λ; a run of R without checkpoints, R' with them; C from one
+//! How likely a job fails, without checkpoints and with the copies of two nodes. G. Zheng, L. Shi, L. V. Kalé,
+//! FTC-Charm++, IEEE Cluster 2004 (paper 002), section 4.3: n nodes, each with the mean time between failures M = 1/λ; a run of R without checkpoints, R' with them; C from one
 //! checkpoint to the next.
 //!
 //! λR stands for the probability that a node fails within R, which it is only while it is small: from 1 on it is no
