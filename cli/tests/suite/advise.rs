@@ -5,6 +5,7 @@ use serde_json::Value;
 use std::process::Command;
 
 const HOUR_NS: f64 = 3.6e12;
+const SHARD: u64 = 256 << 20;
 
 fn advise(arguments: &[&str]) -> Ran {
     Command::new(MAINSTAY).arg("advise").args(arguments).output().map(Ran::of).unwrap()
@@ -107,10 +108,7 @@ fn a_run_takes_what_the_levels_say() {
 fn memory_is_counted_by_copies_and_revisions() {
     let shard = ["--shard", "256MiB", "--copies", "2", "--keep", "2", "--json"];
     let memory = &advise(&shard).json()["memory"];
-    assert_eq!(
-        (&memory["bytes"], &memory["feeding_bytes"]),
-        (&(6_u64 * 256 << 20).into(), &(8_u64 * 256 << 20).into())
-    );
+    assert_eq!((&memory["bytes"], &memory["feeding_bytes"]), (&(6 * SHARD).into(), &(8 * SHARD).into()));
     let alone = advise(&[&shard[..], &["--mtbf", "6h", "--level", "memory:cost=1s"]].concat()).json();
     assert!(alone["memory"]["feeding_bytes"].is_null() && alone["memory"]["bytes"] == memory["bytes"], "{alone}");
     assert!(advise(&shard[..6]).out.contains("1.5 GiB, 2 copies of 2 + 1 revisions of 256 MiB; 2 GiB while"));
