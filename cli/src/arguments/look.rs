@@ -1,4 +1,4 @@
-//! Looking into a space: `ls`, `show`, `verify`, `advise`.
+//! Looking into a space: `ls`, `show`, `verify`.
 
 use super::{EXIT_CODES, Space};
 use clap::Args;
@@ -54,21 +54,4 @@ pub struct Verify {
     /// Only the revision of this number
     #[arg(long, value_name = "N")]
     pub revision: Option<u64>,
-}
-
-/// Says how large a pool is worth having
-///
-/// From what the newest complete revision took that was staged through a pool: how fast each node copied
-/// into the pool, and how fast that was written. A pool that holds what is not yet written while it is
-/// copied hides the writing; a larger one gains nothing.
-#[derive(Debug, Args)]
-#[command(after_help = format!("\
-Examples:
-  mainstay advise /scratch/me/space
-  mainstay advise /scratch/me/space --json | jq -r .setting
-
-{EXIT_CODES}"))]
-pub struct Advise {
-    #[command(flatten)]
-    pub space: Space,
 }

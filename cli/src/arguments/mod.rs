@@ -1,5 +1,6 @@
 //! What can be asked of the command, and its help.
 
+mod advise;
 mod look;
 mod room;
 mod run;
@@ -7,6 +8,7 @@ mod setup;
 mod take;
 mod tend;
 
+pub use advise::*;
 pub use look::*;
 pub use room::*;
 pub use run::*;
@@ -30,7 +32,7 @@ Examples:
   mainstay ls /scratch/me/space              what there is to go back to
   mainstay show /scratch/me/space --phases   the newest revision, and what it took
   mainstay verify /scratch/me/space          reads every block
-  mainstay advise /scratch/me/space          how large a pool is worth having
+  mainstay advise /scratch/me/space          how large a pool is worth having; of levels, how often to save
   mainstay checkpoint /scratch/me/space      has the job that runs there save itself now
   mainstay export /scratch/me/space out      copies it into .npy files
   mainstay view /scratch/me/space --hdf5 out.h5   shows it to tools that read HDF5, in place

@@ -1,12 +1,14 @@
 //! What `--json` prints. Names and meanings stay; fields may be added. Numbers are in base units,
 //! named at the end; what is not known is null. `docs/guide/src/command.md` lists them.
 
+mod advise;
 mod key;
 mod look;
 pub mod nodes;
 mod profile;
 mod tend;
 
+pub use advise::*;
 pub use key::Key;
 pub use look::*;
 pub use profile::*;

@@ -1,9 +1,10 @@
-//! `mainstay advise`: how large a pool is worth having, from what a checkpoint took.
+//! `mainstay advise`: how large a pool is worth having, from what a checkpoint took; and what `failures` has to say.
 
+use super::failures;
 use crate::{
     arguments,
     document::{
-        self, Advise, ExpectedPool, Key, MeasuredNode,
+        self, Advice, Advise, ExpectedPool, Key, MeasuredNode,
         nodes::{Node, Part, nodes},
     },
     exit::{Exit, Failure, say},
@@ -24,10 +25,11 @@ const POOLS: [u64; 6] = [16 * MIB, 32 * MIB, 64 * MIB, 128 * MIB, 256 * MIB, 512
 const TRIES: usize = 10;
 
 pub fn advise(wanted: &arguments::Advise) -> Result<Exit, Failure> {
+    let Some(space) = &wanted.space else { return tell(wanted, None, &[]) };
     for _ in 0..TRIES {
-        let survey = SpaceSurvey::open(&wanted.space.path)?;
+        let survey = SpaceSurvey::open(space)?;
         if let Some((revision, nodes)) = measured(&survey)? {
-            return tell(wanted, &survey, revision, &nodes);
+            return tell(wanted, Some(pool(&survey, revision, &nodes)), &survey.damage);
         }
     }
     Err(Failure::lost(
@@ -35,16 +37,34 @@ pub fn advise(wanted: &arguments::Advise) -> Result<Exit, Failure> {
     ))
 }
 
-fn tell(
-    wanted: &arguments::Advise,
-    survey: &SpaceSurvey,
-    revision: &RevisionSurvey,
-    nodes: &[Node],
-) -> Result<Exit, Failure> {
+fn tell(wanted: &arguments::Advise, pool: Option<Advise<'_>>, damage: &[String]) -> Result<Exit, Failure> {
+    let waited = |pool: &Advise| pool.nodes.iter().map(|node| node.perceived_ns).max().map(Duration::from_nanos);
+    let levels = failures::levels(&wanted.failures, pool.as_ref().and_then(waited))?;
+    let reliability = failures::reliability(&wanted.failures, levels.as_ref())?;
+    let advice = Advice { pool, levels, reliability, memory: failures::memory(&wanted.failures)? };
+    match wanted.json {
+        true => output::json(&advice)?,
+        false => output::text(&pages(&advice))?,
+    }
+    damage.iter().for_each(|what| say(what));
+    Ok(if damage.is_empty() { Exit::Good } else { Exit::Lost })
+}
+
+fn pages(advice: &Advice<'_>) -> String {
+    let pages = [
+        advice.pool.as_ref().map(page),
+        advice.levels.as_ref().map(failures::levels_page),
+        advice.reliability.as_ref().map(failures::reliability_page),
+        advice.memory.as_ref().map(failures::memory_page),
+    ];
+    pages.into_iter().flatten().collect::<Vec<_>>().join("\n")
+}
+
+fn pool<'a>(survey: &'a SpaceSurvey, revision: &RevisionSurvey, nodes: &[Node]) -> Advise<'a> {
     let staged: Vec<Staging> = nodes.iter().map(staging).collect();
     let expected = POOLS.map(|pool| (pool, slowest(&staged, pool)));
     let advised = smallest_near_best(&expected).unwrap_or(POOLS[0]);
-    let advice = Advise {
+    Advise {
         space: document::Space::of(survey),
         key: Key::of(revision.key),
         t1_unix_ns: revision.t1_unix_ns(),
@@ -52,13 +72,7 @@ fn tell(
         pools: expected.map(|(pool_bytes, time)| ExpectedPool { pool_bytes, expected_ns: ns(time) }).into(),
         advised_pool_bytes: advised,
         setting: format!("pool_bytes = \"{}\"", text::bytes(advised)),
-    };
-    match wanted.space.json {
-        true => output::json(&advice)?,
-        false => output::text(&page(&advice))?,
     }
-    survey.damage.iter().for_each(|what| say(what));
-    Ok(if survey.damage.is_empty() { Exit::Good } else { Exit::Lost })
 }
 
 /// The newest complete revision that tells how it went through a pool, and its nodes; `None` if one was let

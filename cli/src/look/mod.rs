@@ -1,6 +1,7 @@
 //! Looking into a space.
 
 mod advise;
+mod failures;
 mod ls;
 mod phases;
 mod show;

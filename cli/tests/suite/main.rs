@@ -11,6 +11,7 @@ mod stuck;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod advise;
 mod dry;
 mod export;
 mod hold;

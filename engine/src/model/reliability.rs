@@ -1,9 +1,10 @@
-//! How likely a job fails, without checkpoints and with the copies of two nodes. Paper 002, section 4.3, in its words: n
-//! nodes, each with the mean time between failures M = 1/λ; a run of R without checkpoints, R' with them; C from one
-//! checkpoint to the next.
+//! How likely a job fails, without checkpoints and with the copies of two nodes. G. Zheng, L. Shi, L. V. Kalé,
+//! FTC-Charm++, IEEE Cluster 2004 (paper 002), section 4.3: n nodes, each with the mean time between failures M = 1/λ; a
+//! run of R without checkpoints, R' with them; C from one checkpoint to the next.
 //!
 //! λR stands for the probability that a node fails within R, which it is only while it is small: from 1 on it is no
-//! probability, and the formulas are refused. They are for two copies, on nodes that are buddies of each other alone.
+//! probability, and the formulas are refused. They are for two copies, on n/2 pairs of nodes that are buddies of each
+//! other alone. Where a node's copies lie on k others there are up to 2k times as many pairs, and as much more can fail.
 
 use crate::error::{Error, Result};
 use std::time::Duration;

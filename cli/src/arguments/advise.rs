@@ -1,0 +1,147 @@
+//! What a job should be told: `advise`.
+
+use super::{EXIT_CODES, size};
+use clap::{ArgGroup, Args};
+use mainstay_engine::group::RANKS_MAX;
+use std::{path::PathBuf, time::Duration};
+
+/// Says how large a pool is worth having, and how often to save to which level
+///
+/// Of a space: from what the newest complete revision took that was staged through a pool: how fast each node copied
+/// into the pool, and how fast that was written. A pool that holds what is not yet written while it is
+/// copied hides the writing; a larger one gains nothing.
+///
+/// Of levels (--level): from what a checkpoint and a restart cost there and which failures it survives, at which
+/// intervals least time is lost (Young's and Daly's for the failures that are left to each level alone, and those of all
+/// levels together), and how much that is. Of a run (--run): how likely it fails, without checkpoints and with the copies
+/// of two nodes. Of a shard (--shard): the memory that a level in memory takes.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("rate").args(["mtbf", "node_mtbf"]))]
+#[command(after_help = format!("\
+Examples:
+  mainstay advise /scratch/me/space
+  mainstay advise /scratch/me/space --json | jq -r .setting
+  mainstay advise --mtbf 6h --level memory:cost=300ms,restart=5s,survives=90% --level pfs:cost=40s,restart=3min
+  mainstay advise --nodes 5000 --node-mtbf 175200h --run 400h --run-with 1200h --interval 6min
+  mainstay advise --shard 256MiB --copies 3 --keep 2
+
+{EXIT_CODES}"))]
+pub struct Advise {
+    /// The directory that a session was opened on
+    #[arg(value_name = "SPACE", required_unless_present_any = ["level", "run", "shard"])]
+    pub space: Option<PathBuf>,
+    /// One JSON document instead of tables
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub failures: Failures,
+}
+
+/// What is stated of the machine and of the job.
+#[derive(Debug, Args)]
+pub struct Failures {
+    /// Mean time between failures of the job ("6h")
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub mtbf: Option<Duration>,
+    /// Mean time between failures of one node; 1y is 365.25 days
+    #[arg(long, value_name = "TIME", requires = "nodes", value_parser = time)]
+    pub node_mtbf: Option<Duration>,
+    /// Nodes of the job
+    #[arg(long, value_name = "N", requires = "node_mtbf", value_parser = clap::value_parser!(u64).range(1..=RANKS_MAX as u64))]
+    pub nodes: Option<u64>,
+    /// A level, for each: memory, disk or pfs; how long the program waits for a checkpoint there (left out: as long as
+    /// measured in SPACE), how long a restart takes (0s), and the share of failures that it survives (100%)
+    #[arg(long, value_name = "NAME:cost=TIME,restart=TIME,survives=N%", requires = "rate", value_parser = level)]
+    pub level: Vec<Level>,
+    /// How likely the job fails that takes so long without checkpoints and failures
+    #[arg(long, value_name = "TIME", requires = "node_mtbf", value_parser = time)]
+    pub run: Option<Duration>,
+    /// How long it takes with checkpoints; left out: as the levels say
+    #[arg(long, value_name = "TIME", requires = "run", value_parser = time)]
+    pub run_with: Option<Duration>,
+    /// From one checkpoint to the next; left out: as the levels say
+    #[arg(long, value_name = "TIME", requires = "run", value_parser = time)]
+    pub interval: Option<Duration>,
+    /// The memory that a level in memory takes, if each rank saves so much
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub shard: Option<u64>,
+    /// Copies of each shard
+    #[arg(long, value_name = "N", requires = "shard", default_value = "2", value_parser = clap::value_parser!(u64).range(1..=16))]
+    pub copies: u64,
+    /// Complete revisions that are kept there
+    #[arg(long, value_name = "K", requires = "shard", default_value = "1", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub keep: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Level {
+    pub name: &'static str,
+    /// `None`: as measured.
+    pub cost: Option<Duration>,
+    pub restart: Duration,
+    /// 0 to 1.
+    pub survives: f64,
+}
+
+impl Level {
+    /// From the nearest on.
+    pub const NAMES: [&str; 3] = ["memory", "disk", "pfs"];
+}
+
+/// As in `memory:cost=300ms,restart=5s,survives=90%`.
+fn level(text: &str) -> Result<Level, String> {
+    let (name, rest) = text.split_once(':').unwrap_or((text, ""));
+    let name = Level::NAMES.into_iter().find(|known| *known == name);
+    let name = name.ok_or_else(|| format!("a level is one of {}", Level::NAMES.join(", ")))?;
+    let (mut cost, mut restart, mut survives) = (None, None, None);
+    for part in rest.split(',').filter(|part| !part.is_empty()) {
+        let (key, value) = part.split_once('=').ok_or_else(|| format!("{part:?} is no key=value"))?;
+        let is_new = match key {
+            "cost" => cost.replace(time(value)?).is_none(),
+            "restart" => restart.replace(time(value)?).is_none(),
+            "survives" => survives.replace(share(value)?).is_none(),
+            _ => return Err(format!("{key:?} is none of cost, restart, survives")),
+        };
+        if !is_new {
+            return Err(format!("{key} is there twice"));
+        }
+    }
+    Ok(Level { name, cost, restart: restart.unwrap_or_default(), survives: survives.unwrap_or(1.0) })
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|_| format!("{text:?} is no time, such as 300ms, 6min or 175200h"))
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let percent = text.strip_suffix('%').and_then(|number| number.trim().parse().ok());
+    let share = percent.filter(|percent| (0.0..=100.0).contains(percent)).map(|percent: f64| percent / 100.0);
+    share.ok_or_else(|| format!("{text:?} is no share, 0% to 100%"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_is_read() {
+        let ms = Duration::from_millis;
+        let of = |name, cost, restart, survives| Level { name, cost, restart, survives };
+        assert_eq!(level("memory:cost=300ms,restart=5s,survives=90%"), Ok(of("memory", Some(ms(300)), ms(5000), 0.9)));
+        assert_eq!(level("pfs"), Ok(of("pfs", None, ms(0), 1.0)));
+        assert_eq!(level("disk:survives=99.5%"), Ok(of("disk", None, ms(0), 0.995)));
+        for (text, words) in [
+            ("tape:cost=1s", "one of memory, disk, pfs"),
+            ("disk:cost", "key=value"),
+            ("disk:price=1s", "none of"),
+            ("disk:cost=1s,cost=2s", "twice"),
+            ("disk:cost=-1s", "no time"),
+            ("disk:survives=0.9", "no share"),
+            ("disk:survives=101%", "no share"),
+            ("disk:survives=NaN%", "no share"),
+        ] {
+            let why = level(text).unwrap_err();
+            assert!(why.contains(words), "{text}: {why}");
+        }
+    }
+}
