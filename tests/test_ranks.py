@@ -42,7 +42,9 @@ def test_ranks_that_cannot_go_on_without_others_say_so(ranks, mpi, scratch):
     assert status == 0 and output.count("cannot shrink") == RANKS, output
 
 
-def test_ranks_that_are_left_go_on(ranks, scratch):
-    """The first is killed, then the last: what mpiexec ends with says nothing of the others."""
-    _, output = ranks("shrink", SURVIVING, scratch)
+@pytest.mark.parametrize("mode", ["shrink", "shrink_twice"])
+def test_ranks_that_are_left_go_on(ranks, scratch, mode):
+    """The first is killed, then the last: what mpiexec ends with says nothing of the others. A rank that was told of an
+    error while the new group was made left the others waiting in it."""
+    _, output = ranks(mode, SURVIVING, scratch)
     assert "rank 1: 0 of 2" in output and "rank 2: 1 of 2" in output and output.count("done") == 2, output

@@ -152,6 +152,10 @@ module mainstay
   integer(c_int32_t), parameter, public :: MAINSTAY_ALLOCATE_BLOCKS = 2
   integer(c_int32_t), parameter, public :: MAINSTAY_ALLOCATE_ZERO = 3
 
+  integer(c_int32_t), parameter, public :: MAINSTAY_MEMORY_AFTER_DEFAULT = 0
+  integer(c_int32_t), parameter, public :: MAINSTAY_MEMORY_AFTER_REMOVED = 1
+  integer(c_int32_t), parameter, public :: MAINSTAY_MEMORY_AFTER_KEPT = 2
+
   integer(c_int64_t), parameter, public :: MAINSTAY_START_DEFAULT = 0
   integer(c_int64_t), parameter, public :: MAINSTAY_START_RESTORED = 1
   integer(c_int64_t), parameter, public :: MAINSTAY_START_FRESH = 2
@@ -181,6 +185,13 @@ module mainstay
     type(c_ptr) :: hints = c_null_ptr  ! lines `name=value`, with a zero byte at the end
     integer(c_int32_t) :: aggregators = 0
     integer(c_int64_t) :: start = MAINSTAY_START_DEFAULT
+    type(c_ptr) :: memory = c_null_ptr  ! "auto", "off" or a directory, with a zero byte at the end
+    type(c_ptr) :: disk = c_null_ptr  ! "off" or a directory, with a zero byte at the end
+    integer(c_int32_t) :: memory_keep = 0
+    integer(c_int32_t) :: memory_after = MAINSTAY_MEMORY_AFTER_DEFAULT
+    integer(c_int32_t) :: disk_every = 0
+    integer(c_int32_t) :: disk_keep = 0
+    integer(c_int32_t) :: pfs_every = 0
   end type
 
   ! What one checkpoint took on this rank; as in mainstay.h.

@@ -16,12 +16,14 @@
 
 #include "mainstay.h"
 
-/* Open MPI from version 5 on can go on without ranks that have failed. MPICH has functions of the same names, which end
- * the program. */
-#if defined(OPEN_MPI)
+/* Open MPI from version 5 on can go on without ranks that have failed, unless it was built without extensions. MPICH has
+ * functions of the same names, which end the program. */
+#if defined(OPEN_MPI) && defined(__has_include)
+#if __has_include(<mpi-ext.h>)
 #include <mpi-ext.h>
 #if defined(OMPI_HAVE_MPI_EXT_FTMPI) && defined(OMPI_HAVE_MPIX_COMM_GET_FAILED)
 #define MAINSTAY_MPI_SURVIVES
+#endif
 #endif
 #endif
 
@@ -244,6 +246,8 @@ MAINSTAY_SHIM int mainstay_mpi_shrink(void *context, void *survivors) {
     code = MPIX_Comm_shrink(comm, &left);
     if (code != MPI_SUCCESS) return mainstay_mpi_class(code);
     code = mainstay_mpi_table(left, &group);
+    /* The others may still be in what this rank has left. */
+    if (code != MPI_SUCCESS) MPIX_Comm_revoke(left);
     agreed = code == MPI_SUCCESS;
     if (MPIX_Comm_agree(left, &agreed) == MPI_SUCCESS && agreed) {
       memcpy(survivors, &group, sizeof group);
@@ -262,20 +266,25 @@ MAINSTAY_SHIM int mainstay_mpi_survives(void) {
 }
 #endif
 
-/* The table for the ranks of `comm`, which is the table's from then on; an error leaves it to the caller. Collective. */
+/* The table for the ranks of `comm`, which is the table's from then on; an error, told by its class, leaves it to the
+ * caller. Collective. */
 MAINSTAY_SHIM int mainstay_mpi_table(MPI_Comm comm, mainstay_group *group) {
   mainstay_mpi_context *context = (mainstay_mpi_context *)malloc(sizeof *context);
   MPI_Comm here;
-  int rank = 0, ranks = 0, ranks_here = 0;
+  int code, rank = 0, ranks = 0, ranks_here = 0;
   /* Errors come back to Mainstay, whatever the program does with its own. */
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &ranks);
-  if (MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &here) == MPI_SUCCESS) {
+  code = MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &here);
+  if (code == MPI_SUCCESS) {
     MPI_Comm_size(here, &ranks_here);
     MPI_Comm_free(&here);
   }
-  if (!context) return MPI_ERR_NO_MEM;
+  if (code != MPI_SUCCESS || !context) {
+    free(context);
+    return code == MPI_SUCCESS ? MPI_ERR_NO_MEM : mainstay_mpi_class(code);
+  }
   context->comm = comm;
   context->pause_s_max = mainstay_mpi_pause_max(ranks_here);
   memset(group, 0, sizeof *group);
@@ -305,19 +314,21 @@ MAINSTAY_SHIM int mainstay_mpi_table(MPI_Comm comm, mainstay_group *group) {
 
 /* Opens the space in the directory `path` for the ranks of `comm`, any communicator: it is duplicated,
  * and may be freed after the call. Collective. `options` may be NULL. What fails before the library is
- * called (no memory: MAINSTAY_IO; MPI_Comm_dup: MAINSTAY_GROUP_FAILED) leaves no message:
+ * called (no memory: MAINSTAY_IO; an error of MPI: MAINSTAY_GROUP_FAILED) leaves no message:
  * mainstay_error_message() is that of an earlier call. */
 MAINSTAY_SHIM mainstay_status mainstay_open_mpi(MPI_Comm comm, const char *path, const mainstay_options *options,
                                                 mainstay_session **session) {
   mainstay_group group;
   MPI_Comm own;
+  int code;
   if (session) *session = NULL;
   /* Refused there, with a message. */
   if (comm == MPI_COMM_NULL) return mainstay_open(NULL, path, options, session);
   if (MPI_Comm_dup(comm, &own) != MPI_SUCCESS) return MAINSTAY_GROUP_FAILED;
-  if (mainstay_mpi_table(own, &group)) {
+  code = mainstay_mpi_table(own, &group);
+  if (code) {
     MPI_Comm_free(&own);
-    return MAINSTAY_IO;
+    return code == MPI_ERR_NO_MEM ? MAINSTAY_IO : MAINSTAY_GROUP_FAILED;
   }
   return mainstay_open(&group, path, options, session);
 }

@@ -2,7 +2,11 @@
 
 use crate::argument::bytes_of;
 use mainstay_engine::{Choice, Config, Error, Value};
-use std::{ffi::c_char, mem::offset_of};
+use std::{
+    ffi::{OsStr, c_char},
+    mem::offset_of,
+    os::unix::ffi::OsStrExt,
+};
 
 /// Which way bytes leave the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +81,19 @@ pub enum StartCode {
     Fresh,
 }
 
+/// What becomes of the memory of the nodes when a job ends in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(dead_code, reason = "for the header only")]
+#[repr(C)]
+pub enum MemoryAfterCode {
+    /// What mainstay.toml or the environment say; else as MAINSTAY_MEMORY_AFTER_REMOVED.
+    Default = 0,
+    /// Its newest revision goes to the next level that takes any, and it is removed.
+    Removed,
+    /// It stays for the next job on these nodes.
+    Kept,
+}
+
 /// What the program sets; 0: what the environment or mainstay.toml say, or else the default, which is
 /// given here.
 #[derive(Debug, Clone, Copy)]
@@ -138,15 +155,32 @@ pub struct Options {
     pub aggregators: u32,
     /// A mainstay_start: what the job makes of revisions that are there; MAINSTAY_START_RESTORED.
     pub start: u64,
+    /// The memory of the nodes as a level before all others, which gets every revision: "auto", or a directory in
+    /// memory; "off". Read during the call that opens, as is `disk`.
+    pub memory: *const c_char,
+    /// The disks of the nodes as a level before the space that is opened: a directory; "off".
+    pub disk: *const c_char,
+    /// Complete revisions that are kept there; 1.
+    pub memory_keep: u32,
+    /// A mainstay_memory_after: whether they outlive a job that ends in order; MAINSTAY_MEMORY_AFTER_REMOVED.
+    pub memory_after: u32,
+    /// Every how many revisions one goes to the disks of the nodes; 1.
+    pub disk_every: u32,
+    /// Complete revisions that are kept there; 1.
+    pub disk_keep: u32,
+    /// Every how many revisions one goes to the space that is opened, where there are levels before it; 1. None with
+    /// the hint mainstay_pfs_every=0.
+    pub pfs_every: u32,
 }
 
 /// What the struct measured in each version of the header: it only grows, at its end.
-const SIZES: [usize; 6] = [
+const SIZES: [usize; 7] = [
     offset_of!(Options, pool_held),
     offset_of!(Options, per),
     offset_of!(Options, shard_bytes),
     offset_of!(Options, aggregators),
     offset_of!(Options, start),
+    offset_of!(Options, memory),
     size_of::<Options>(),
 ];
 
@@ -154,8 +188,8 @@ impl Options {
     /// The settings in force where the program passed `options`.
     ///
     /// # Safety
-    /// `options` is null, or points to as many bytes as its `size` says if that is one of `SIZES`; its `hints` are null or end with
-    /// a zero byte.
+    /// `options` is null, or points to as many bytes as its `size` says if that is one of `SIZES`; its `hints`, `memory` and `disk`
+    /// are null or end with a zero byte.
     #[allow(unsafe_code)]
     pub(crate) unsafe fn config(options: *const Options) -> Result<Config, Error> {
         let choice = if options.is_null() {
@@ -182,7 +216,7 @@ impl Options {
             );
             return Err(Error::argument("options", why));
         }
-        // SAFETY: numbers, and a pointer that may be null: zero in all of them is none given.
+        // SAFETY: numbers, and pointers that may be null: zero in all of them is none given.
         let mut options: Options = unsafe { std::mem::zeroed() };
         // SAFETY: so many bytes are there, and no more than `options` has; any bytes are valid in its fields.
         unsafe { (&raw mut options).cast::<u8>().copy_from_nonoverlapping(theirs.cast::<u8>(), size) };
@@ -190,13 +224,20 @@ impl Options {
     }
 
     /// # Safety
-    /// `hints` is null or ends with a zero byte.
+    /// `hints`, `memory` and `disk` are null or end with a zero byte.
     #[allow(unsafe_code)]
     unsafe fn choice(&self) -> Result<Choice, Error> {
         let mut choice = Choice::default();
         for (key, given) in self.given() {
             if let Some(value) = given.value(key)? {
                 choice.set(key, value)?;
+            }
+        }
+        for (key, place) in [("memory", self.memory), ("disk", self.disk)] {
+            if !place.is_null() {
+                // SAFETY: as the caller promised.
+                let place = OsStr::from_bytes(unsafe { bytes_of(place, key) }?);
+                choice.set(key, Value::Word(place))?;
             }
         }
         if !self.hints.is_null() {
@@ -210,10 +251,12 @@ impl Options {
     }
 
     /// The key of each field, and what the program has put there. A field that is left out here does not compile.
-    fn given(&self) -> [(&'static str, Given); 21] {
+    fn given(&self) -> [(&'static str, Given); 26] {
         let Options {
             size: _,
             hints: _,
+            memory: _,
+            disk: _,
             keep,
             stage,
             pool_bytes,
@@ -235,6 +278,11 @@ impl Options {
             shard_bytes,
             aggregators,
             start,
+            memory_keep,
+            memory_after,
+            disk_every,
+            disk_keep,
+            pfs_every,
         } = *self;
         [
             ("keep", Given::Number(keep.into())),
@@ -258,6 +306,11 @@ impl Options {
             ("shard_bytes", Given::Number(shard_bytes)),
             ("aggregators", Given::Number(aggregators.into())),
             ("start", Given::Code(start, &["restored", "fresh"])),
+            ("memory_keep", Given::Number(memory_keep.into())),
+            ("memory_after", Given::Code(memory_after.into(), &["removed", "kept"])),
+            ("disk_every", Given::Number(disk_every.into())),
+            ("disk_keep", Given::Number(disk_keep.into())),
+            ("pfs_every", Given::Number(pfs_every.into())),
         ]
     }
 }
@@ -310,7 +363,9 @@ mod tests {
 
     #[test]
     fn each_setting_has_a_field_but_for_four() {
-        let mut found: Vec<_> = nothing_given().given().iter().map(|(key, _)| *key).chain(WITHOUT_FIELD).collect();
+        let given = nothing_given().given();
+        let mut found: Vec<_> =
+            given.iter().map(|(key, _)| *key).chain(["memory", "disk"]).chain(WITHOUT_FIELD).collect();
         let mut expected: Vec<_> = KEYS.iter().map(|key| key.name).collect();
         (found.sort_unstable(), expected.sort_unstable());
         assert_eq!(found, expected, "mainstay_options and the table of settings are not the same");

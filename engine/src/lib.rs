@@ -21,6 +21,7 @@ mod commit;
 mod config;
 pub mod device;
 mod error;
+mod feed;
 mod ground;
 pub mod group;
 pub mod model;
@@ -41,15 +42,15 @@ pub mod tend;
 pub use capture::{Region, check_name};
 pub use commit::RevisionKey;
 pub use config::{
-    Choice, Config, Interval, KEYS, Key, PoolHeld, Resolved, Setting, Shown, Signal, Source, Stage, Start,
-    Surroundings, UnknownVariable, Value,
+    Choice, Config, Interval, KEYS, Key, LevelPlace, MemoryAfter, PoolHeld, Resolved, Setting, Shown, Signal, Source,
+    Stage, Start, Surroundings, UnknownVariable, Value,
 };
 pub use error::{Error, ErrorKind, Failure, Result};
 pub use ground::unix_ns;
 pub use pool::pool_limit;
 pub use printable::{is_seen, printable, printable_path};
 pub use reader::Reader;
-pub use session::{Got, Record, Restored, Session};
+pub use session::{Got, LevelKind, LevelPlan, Record, Restored, Session};
 pub use space::format::PoolBound;
 pub use survey::{
     HoldState, HoldSurvey, LayoutSurvey, NewestShard, PortionSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey, Verified,

@@ -21,9 +21,16 @@ impl Remark {
         }
         self.0.call_once(|| {
             if let Some(text) = text() {
-                // In one write, so that the lines of others stay whole. Nobody to read it is no reason to fail.
-                let _ = io::stderr().write_all(format!("mainstay: {}\n", printable(&text)).as_bytes());
+                remark(rank, &text);
             }
         });
+    }
+}
+
+/// Says it on rank 0, each time.
+pub(crate) fn remark(rank: usize, text: &str) {
+    if rank == 0 {
+        // In one write, so that the lines of others stay whole. Nobody to read it is no reason to fail.
+        let _ = io::stderr().write_all(format!("mainstay: {}\n", printable(text)).as_bytes());
     }
 }

@@ -262,6 +262,10 @@ impl Group for MpiGroup {
             for _ in 0..self.size {
                 let left = comm.call_method0(intern!(py, "Shrink"))?;
                 let group = Self::on(mpi, left.clone(), self.ends.clone());
+                if group.is_err() {
+                    // The others may still be in what this rank has left.
+                    left.call_method0(intern!(py, "Revoke"))?;
+                }
                 let agreed = left.call_method1(intern!(py, "Agree"), (i32::from(group.is_ok()),));
                 if agreed.and_then(|flag| flag.is_truthy()).unwrap_or(false) {
                     return Ok(Box::new(group?) as Box<dyn Group>);

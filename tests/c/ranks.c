@@ -3,7 +3,8 @@
  *     ranks MODE
  *
  * "messages": rounds of messages both ways. "refuses": tells what the table lacks. "shrink": rank 0 kills itself, then
- * the last; those that are left go on. */
+ * the last; those that are left go on. "shrink_twice": the same, and one of them is told of a failure while the new group
+ * is made, as if another had failed meanwhile. */
 #define _POSIX_C_SOURCE 200809L
 #include <signal.h>
 #include <stdio.h>
@@ -24,6 +25,18 @@ static void right(int is_so, const char *what)
     fflush(stdout);
     MPI_Abort(MPI_COMM_WORLD, 9);
     abort();
+}
+
+/* What MPI calls here in place of its own: so often it is left with an error while the others wait in it. */
+static int leaves;
+
+int MPI_Comm_split_type(MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm *here)
+{
+    if (leaves) {
+        leaves--;
+        return MPI_ERR_OTHER;
+    }
+    return PMPI_Comm_split_type(comm, type, key, info, here);
 }
 
 static void pause_ms(long ms)
@@ -144,7 +157,9 @@ int main(int argc, char **argv)
         exchange(&group);
         if (rank == 0)
             dies();
+        leaves = rank == 2 && strcmp(argv[1], "shrink_twice") == 0;
         left = shrunk(&group, 0);
+        right(!leaves, "nothing was left");
         exchange(&left);
         if (rank == ranks - 1)
             dies();

@@ -34,6 +34,21 @@ impl Contents {
         self.items.iter().map(laid).collect()
     }
 
+    /// What a portion with this manifest holds.
+    pub(crate) fn of(manifest: Manifest) -> Contents {
+        let Manifest { runs, items, annex } = manifest;
+        let log = LogPlaces::of(&runs);
+        let in_log = |item: Item| {
+            let mut extents = Vec::with_capacity(item.extents.len());
+            for Extent { at, bytes } in &item.extents {
+                log.pieces(*at, *bytes, |at, bytes| extend(&mut extents, at, bytes));
+            }
+            Item { extents, ..item }
+        };
+        let items = items.into_iter().map(in_log).collect();
+        Contents { items, blocks: runs.iter().map(|run| run.blocks).sum(), annex }
+    }
+
     /// As other processes are told of it: a manifest whose one run is the log.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let log = Run { first_block: 0, blocks: self.blocks, hashes_at: 0, hashes_hash: [0; HASH_BYTES] };
@@ -53,10 +68,83 @@ impl Contents {
     }
 }
 
+/// Where in the log the runs of a manifest lie: one behind the other.
+pub(crate) struct LogPlaces {
+    /// Where a run begins in the portion, and in the log, and its bytes; as they lie in the portion.
+    runs: Vec<(u64, u64, u64)>,
+}
+
+impl LogPlaces {
+    pub(crate) fn of(runs: &[Run]) -> LogPlaces {
+        let mut end = 0;
+        let place = |run: &Run| {
+            let (begin, bytes) = (end, run.blocks * BLOCK_BYTES);
+            end += bytes;
+            (run.first_block * BLOCK_BYTES, begin, bytes)
+        };
+        let mut runs: Vec<_> = runs.iter().map(place).collect();
+        runs.sort_unstable();
+        LogPlaces { runs }
+    }
+
+    /// Of a byte at `at` in the portion, which is in one of the runs.
+    pub(crate) fn of_byte(&self, at: u64) -> u64 {
+        let (first, begin, _) = self.run_of(at);
+        begin + (at - first)
+    }
+
+    fn run_of(&self, at: u64) -> (u64, u64, u64) {
+        self.runs[self.runs.partition_point(|(first, ..)| *first <= at) - 1]
+    }
+
+    /// Gives `each` where a stretch of the portion that lies in runs lies in the log: offset and bytes, by run.
+    fn pieces(&self, mut at: u64, mut bytes: u64, mut each: impl FnMut(u64, u64)) {
+        while bytes > 0 {
+            let (first, begin, run_bytes) = self.run_of(at);
+            let here = bytes.min(first + run_bytes - at);
+            each(begin + (at - first), here);
+            (at, bytes) = (at + here, bytes - here);
+        }
+    }
+}
+
 /// Adds `bytes` bytes that lie at `at`.
 pub(super) fn extend(extents: &mut Vec<Extent>, at: u64, bytes: u64) {
     match extents.last_mut() {
         Some(last) if last.at + last.bytes == at => last.bytes += bytes,
         _ => extents.push(Extent { at, bytes }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::space::format::{ElementType, ItemKind};
+
+    #[test]
+    fn what_was_laid_into_runs_is_in_the_log_again() {
+        let block = |at: u64, bytes| Extent { at: at * BLOCK_BYTES, bytes: bytes * BLOCK_BYTES };
+        let item = |name: &str, extents| Item {
+            name: name.to_owned(),
+            kind: ItemKind::File,
+            bytes: 1,
+            element: ElementType::Bytes,
+            shape: Vec::new(),
+            place: None,
+            extents,
+        };
+        let items = vec![item("a", vec![block(0, 2)]), item("b", vec![block(5, 1), block(2, 3)])];
+        let contents = Contents { items, blocks: 6, annex: Annex::default() };
+        // The second run lies right behind the first one's end in the portion, and before it.
+        let lies = [Blocks { first: 40, count: 3 }, Blocks { first: 43, count: 1 }, Blocks { first: 10, count: 2 }];
+        let run = |blocks: &Blocks| Run {
+            first_block: blocks.first,
+            blocks: blocks.count,
+            hashes_at: 0,
+            hashes_hash: [0; 16],
+        };
+        let manifest =
+            Manifest { runs: lies.iter().map(run).collect(), items: contents.laid(&lies), annex: Annex::default() };
+        assert_eq!(Contents::of(manifest), contents);
     }
 }

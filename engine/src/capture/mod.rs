@@ -15,7 +15,7 @@ mod region;
 mod regions;
 mod size;
 
-pub(crate) use contents::Contents;
+pub(crate) use contents::{Contents, LogPlaces};
 pub(crate) use copy::copy;
 pub(crate) use follow::Look;
 pub(crate) use log::{Handed, Log, Piece, first_blocks, pieces};

@@ -211,3 +211,28 @@ fn slots_without(slots: [Referred<'_>; 2], blocks: u64) -> usize {
         _ => 1,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FRESH: Referred<'_> = Referred { sequence: 1, kept: &[], catalogue: None };
+
+    /// A portion that was full to the last block had no room for the root of whoever opened it.
+    #[test]
+    fn each_slot_without_a_catalogue_has_one_set_aside() {
+        let lies = |first| Some(Blocks { first, count: 1 });
+        for (catalogues, aside) in
+            [([None, None], 2), ([lies(10), None], 1), ([lies(10), lies(10)], 1), ([lies(10), lies(11)], 0)]
+        {
+            let slots = catalogues.map(|catalogue| Referred { catalogue, ..FRESH });
+            // What the slots lead to lies in front.
+            let fits = |data| allocate((10, 30), slots, &[], Need { data, meta: 2 });
+            let taken = catalogues.iter().flatten().map(|blocks| blocks.first).max().map_or(0, |last| last - 9);
+            let most = 20 - taken - aside - 3;
+            let room = fits(most).unwrap();
+            assert_eq!((room.freeing.len(), room.catalogue.count), (0, 1), "{catalogues:?}");
+            assert!(fits(most + 1).is_none_or(|room| !room.freeing.is_empty()), "{catalogues:?}");
+        }
+    }
+}

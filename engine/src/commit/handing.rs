@@ -43,7 +43,7 @@ impl Ledger {
     /// The ledger of `portion`, with what its owner knows of it.
     pub(crate) fn handed(portion: Portion, handed: Handed) -> Ledger {
         let slots = handed.slots.map(|root| root.map(Root::from));
-        Ledger { portion, lineage: handed.lineage, slots, held: handed.held, stopped: None }
+        Ledger { portion, lineage: handed.lineage, slots, held: handed.held, stopped: None, is_tended: false }
     }
 
     /// What it knows, for its owner.

@@ -34,6 +34,8 @@ pub(crate) struct Ledger {
     pub(super) held: Vec<RevisionKey>,
     /// Why nothing may be written any more.
     pub(super) stopped: Option<Error>,
+    /// It is looked after from outside a job: nothing is staged for it, so that each root says that it ended in order.
+    pub(super) is_tended: bool,
 }
 
 /// What was found in a portion.
@@ -81,7 +83,7 @@ impl Ledger {
         }
         damage.dedup();
         let own = Lineage { number: 0, id: [0; 16] };
-        let ledger = Ledger { portion, lineage: own, slots, held: Vec::new(), stopped: None };
+        let ledger = Ledger { portion, lineage: own, slots, held: Vec::new(), stopped: None, is_tended: false };
         let newest = ledger.newest();
         let (usable, clean) = (newest.is_some(), newest.is_some_and(|root| root.slot.clean));
         Ok(Opened { ledger, damage, torn, usable, clean, lineage })
@@ -91,7 +93,7 @@ impl Ledger {
     pub(crate) fn fresh(portion: Portion, slot: Slot) -> Ledger {
         let lineage = slot.lineage;
         let root = Root { slot, kept: Vec::new(), catalogue: None };
-        Ledger { portion, lineage, slots: [Some(root), None], held: Vec::new(), stopped: None }
+        Ledger { portion, lineage, slots: [Some(root), None], held: Vec::new(), stopped: None, is_tended: false }
     }
 
     /// The first root of a new portion.
@@ -173,6 +175,12 @@ impl Ledger {
         }
         let blocks = self.room_for_root(&staying)?;
         self.write_catalogue(staying, blocks, false)
+    }
+
+    /// The same from outside a job.
+    pub(crate) fn begin_tended(&mut self, lineage: Lineage) -> Result<()> {
+        self.is_tended = true;
+        self.begin(lineage)
     }
 
     /// Whether this job has put a lineage of its own into the portion.
@@ -314,7 +322,7 @@ impl Ledger {
         let sequences = self.slots.each_ref().map(|slot| slot.as_ref().map_or(0, |root| root.slot.sequence));
         root.slot.sequence = sequences[0].max(sequences[1]) + 1;
         root.slot.lineage = self.lineage;
-        root.slot.clean = clean;
+        root.slot.clean = clean || self.is_tended;
         let mut lower = usize::from(sequences[1] < sequences[0]);
         if mutant::is(Mutant::SlotByParity) {
             lower = (root.slot.sequence % 2) as usize;

@@ -31,7 +31,7 @@ pub use table::{Choice, Config, KEYS};
 pub use value::Value;
 
 use crate::error::{Error, Result};
-use std::thread;
+use std::{path::PathBuf, thread};
 
 /// What a job makes of the revisions that earlier ones have left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -41,6 +41,24 @@ pub enum Start {
     Restored,
     /// It may push them out unread.
     Fresh,
+}
+
+/// Where a level lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LevelPlace {
+    /// There is no such level.
+    Off,
+    /// Where it usually does.
+    Auto,
+    At(PathBuf),
+}
+
+/// What becomes of the memory of the nodes when a job ends in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MemoryAfter {
+    #[default]
+    Removed,
+    Kept,
 }
 
 /// How long the memory of the pool is held.

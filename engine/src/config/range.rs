@@ -1,5 +1,6 @@
 //! Which values a key takes.
 
+use super::LevelPlace;
 use std::{ops::RangeInclusive, os::unix::ffi::OsStrExt, path::Path};
 
 pub(super) fn any<T>(_: &T) -> bool {
@@ -23,6 +24,14 @@ pub(super) fn or_zero<T: Default + PartialEq>(in_range: impl Fn(&T) -> bool) -> 
 /// What is found at run time, or what `in_range` takes.
 pub(super) fn or_auto<T>(in_range: impl Fn(&T) -> bool) -> impl Fn(&Option<T>) -> bool {
     move |value| value.as_ref().is_none_or(&in_range)
+}
+
+/// None, or one that starts from the root: the ranks of a job have directories of their own to start from.
+pub(super) fn is_place(place: &LevelPlace) -> bool {
+    match place {
+        LevelPlace::Off | LevelPlace::Auto => true,
+        LevelPlace::At(path) => is_path(path) && path.is_absolute(),
+    }
 }
 
 pub(super) fn is_path(path: &Path) -> bool {

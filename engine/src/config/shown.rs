@@ -1,8 +1,8 @@
 //! Values that are in force, for people and programs to read.
 
 use super::{
-    Signal,
-    value::{AUTO, Word},
+    LevelPlace, Signal,
+    value::{AUTO, OFF, Word},
 };
 use std::{fmt, path::Path, time::Duration};
 
@@ -54,6 +54,14 @@ pub(super) fn word<T: Word>(word: &T) -> Shown {
 
 pub(super) fn path(path: &Path) -> Shown {
     Shown::Text(path.display().to_string())
+}
+
+pub(super) fn place(place: &LevelPlace) -> Shown {
+    match place {
+        LevelPlace::Off => Shown::Text(OFF.to_owned()),
+        LevelPlace::Auto => Shown::Text(AUTO.to_owned()),
+        LevelPlace::At(at) => path(at),
+    }
 }
 
 pub(super) fn signal(signal: &Option<Signal>) -> Shown {

@@ -5,9 +5,9 @@
 //! Fortran, and the keywords of Python's `open`.
 
 use super::{
-    Interval, PoolHeld, Signal, Stage, Start,
+    Interval, LevelPlace, MemoryAfter, PoolHeld, Signal, Stage, Start,
     key::Key,
-    range::{any, is_path, multiples, or_auto, or_zero, within},
+    range::{any, is_path, is_place, multiples, or_auto, or_zero, within},
     shown, value,
 };
 use crate::{
@@ -239,6 +239,64 @@ settings! {
         takes: "a directory",
         in_range: is_path,
         alike: false,
+    }
+    /// the memory of the nodes as a level of its own, before all others, which gets every revision: a directory in memory,
+    /// or auto: one in pool_directory; off: none
+    memory: LevelPlace {
+        default: LevelPlace::Off,
+        given_as: place,
+        takes: "off, auto or a directory",
+        in_range: is_place,
+        alike: false,
+    }
+    /// complete revisions that are kept in the memory of the nodes
+    memory_keep: u32 {
+        default: 1,
+        given_as: count,
+        takes: "1 to 1000",
+        in_range: within(1..=1000),
+        alike: true,
+    }
+    /// whether the memory of the nodes keeps its revisions when a job ends in order; else the newest goes to the next level
+    /// that takes any, and they are removed
+    memory_after: MemoryAfter {
+        default: MemoryAfter::default(),
+        given_as: word,
+        takes: "removed or kept",
+        in_range: any,
+        alike: true,
+    }
+    /// the disks of the nodes as a level of its own, before the space that is opened: a directory; off: none
+    disk: LevelPlace {
+        default: LevelPlace::Off,
+        given_as: place,
+        takes: "off or a directory",
+        in_range: |place: &LevelPlace| *place != LevelPlace::Auto && is_place(place),
+        alike: false,
+    }
+    /// every how many revisions one goes to the disks of the nodes; all where that is the nearest level
+    disk_every: u32 {
+        default: 1,
+        given_as: count,
+        takes: "1 or more",
+        in_range: within(1..=u32::MAX),
+        alike: true,
+    }
+    /// complete revisions that are kept on the disks of the nodes
+    disk_keep: u32 {
+        default: 1,
+        given_as: count,
+        takes: "1 to 1000",
+        in_range: within(1..=1000),
+        alike: true,
+    }
+    /// every how many revisions one goes to the space that is opened, where there are levels before it; 0: none does
+    pfs_every: u32 {
+        default: 1,
+        given_as: count,
+        takes: "0 or more",
+        in_range: any,
+        alike: true,
     }
     /// restored: a job that has not restored what earlier ones saved is refused to push it out; fresh: it may
     start: Start {

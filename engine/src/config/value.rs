@@ -1,12 +1,15 @@
 //! Values as places give them, read for what a key takes.
 
-use super::{Interval, PoolHeld, Signal, Stage, Start};
+use super::{Interval, LevelPlace, MemoryAfter, PoolHeld, Signal, Stage, Start};
 use crate::{device::Allocate, space::Per};
 use bytesize::ByteSize;
 use std::{ffi::OsStr, fmt, path::PathBuf, time::Duration};
 
 /// What stands for a size that is found at run time.
 pub(super) const AUTO: &str = "auto";
+
+/// What stands for a level that is not there.
+pub(super) const OFF: &str = "off";
 
 /// A value as it was given for some key.
 #[derive(Debug, Clone, Copy)]
@@ -109,6 +112,14 @@ pub(super) fn path(value: &Value) -> Read<PathBuf> {
     }
 }
 
+pub(super) fn place(value: &Value) -> Read<LevelPlace> {
+    match value.text() {
+        Some(OFF) => Ok(LevelPlace::Off),
+        Some(AUTO) => Ok(LevelPlace::Auto),
+        _ => path(value).map(LevelPlace::At),
+    }
+}
+
 pub(super) fn signal(value: &Value) -> Read<Option<Signal>> {
     match value.text() {
         Some("") => Ok(None),
@@ -137,6 +148,10 @@ impl Word for Stage {
 
 impl Word for PoolHeld {
     const ALL: &'static [(&'static str, Self)] = &[("always", PoolHeld::Always), ("checkpoint", PoolHeld::Checkpoint)];
+}
+
+impl Word for MemoryAfter {
+    const ALL: &'static [(&'static str, Self)] = &[("removed", MemoryAfter::Removed), ("kept", MemoryAfter::Kept)];
 }
 
 impl Word for Per {

@@ -3,7 +3,9 @@
 //! only from the thread that calls the session, never from I/O threads.
 
 mod agree;
+mod buddies;
 mod equal;
+mod failure_domain;
 mod message;
 mod neighbours;
 mod solo;
@@ -12,7 +14,9 @@ mod threads;
 
 pub use agree::agree;
 pub(crate) use agree::gather;
+pub use buddies::{Apart, Buddies, Seat};
 pub use equal::{broadcast_sized, gather_padded};
+pub use failure_domain::{failure_domain, host_name};
 pub use message::{Incoming, Message, Outgoing, Room, Tested};
 pub(crate) use neighbours::{Neighbours, Place};
 pub use solo::Solo;

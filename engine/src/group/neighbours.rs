@@ -3,10 +3,11 @@
 //!
 //! A *mark* is a file that a rank makes for an instant, for the others to see. It takes two looks, however many ranks
 //! and nodes there are: all look for the mark of rank 0, and unless everyone sees it, each makes one and lists those that
-//! it sees. No rank asks the others what they see: a list is no longer than the ranks that share the directory.
+//! it sees. No rank asks the others what they see: a list is no longer than the ranks that share the directory. Only
+//! where a directory has no room for so many do they make them one by one.
 
 use super::{Group, agree};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 
 /// A directory in which ranks leave marks.
 pub(crate) trait Place {
@@ -18,8 +19,10 @@ pub(crate) trait Place {
     fn sees(&self, rank: usize) -> Result<bool>;
     /// Ranks whose marks are there, in any order.
     fn list(&self) -> Result<Vec<usize>>;
-    /// Removes a mark. That it is gone is none.
+    /// Removes a mark. That it is gone is no error.
     fn remove(&self, mark: Self::Mark) -> Result<()>;
+    /// Why the mark of `rank` is gone that it has made and not removed: whoever looked then saw too little.
+    fn gone(&self, rank: usize) -> Error;
 }
 
 /// The ranks that see the same as this one.
@@ -30,7 +33,7 @@ pub(crate) struct Neighbours {
 }
 
 impl Neighbours {
-    /// Errors: the same on all ranks, if a mark cannot be made, looked for or removed. Collective.
+    /// Errors: the same on all ranks, if a mark cannot be made, looked for or removed, or was taken away. Collective.
     pub(crate) fn find(group: &dyn Group, place: &impl Place) -> Result<Neighbours> {
         let mut mark = None;
         let found = look(group, place, &mut mark);
@@ -79,17 +82,25 @@ fn look<P: Place>(group: &dyn Group, place: &P, mark: &mut Option<P::Mark>) -> R
     if unseen[0] == 0 {
         return Ok((0..size).collect());
     }
-    agree(group, make(rank != FIRST))?;
+    let made = make(rank != FIRST);
+    let mut full = [u64::from(made.as_ref().is_err_and(|error| error.kind() == ErrorKind::DiskFull))];
+    group.all_max(&mut full)?;
+    if full[0] > 0 {
+        return one_by_one(group, place, mark);
+    }
+    agree(group, made)?;
     agree(group, seen(place, rank, size))
 }
 
-/// Whose marks are there; this rank's own, if somebody took it away meanwhile, all the same.
+/// Whose marks are there; this rank's own is among them.
 fn seen(place: &impl Place, rank: usize, size: usize) -> Result<Vec<usize>> {
     let mut ranks = place.list()?;
-    ranks.retain(|other| *other < size && *other != rank);
-    ranks.push(rank);
+    ranks.retain(|other| *other < size);
     ranks.sort_unstable();
     ranks.dedup();
+    if ranks.binary_search(&rank).is_err() {
+        return Err(place.gone(rank));
+    }
     // One that is listed and cannot be opened is an error on all ranks, not another node.
     if ranks[0] != rank {
         place.sees(ranks[0])?;
@@ -97,16 +108,45 @@ fn seen(place: &impl Place, rank: usize, size: usize) -> Result<Vec<usize>> {
     Ok(ranks)
 }
 
+/// As `look`, with one mark at a time: that of the lowest rank that nobody has seen yet. A round for each directory.
+fn one_by_one<P: Place>(group: &dyn Group, place: &P, mark: &mut Option<P::Mark>) -> Result<Vec<usize>> {
+    let (rank, size) = (group.rank(), group.size());
+    let remove = |mark: &mut Option<P::Mark>| agree(group, mark.take().map_or(Ok(()), |mark| place.remove(mark)));
+    remove(mark)?;
+    let mut leader = None;
+    loop {
+        let mut waiting = [if leader.is_none() { (size - rank) as u64 } else { 0 }];
+        group.all_max(&mut waiting)?;
+        if waiting[0] == 0 {
+            break;
+        }
+        let first = size - waiting[0] as usize;
+        let made = if rank == first { place.mark(rank).map(|made| *mark = Some(made)) } else { Ok(()) };
+        agree(group, made)?;
+        let sees = match leader {
+            None => place.sees(first),
+            Some(_) => Ok(false),
+        };
+        let is_kept = |sees: bool| if sees || rank != first { Ok(sees) } else { Err(place.gone(rank)) };
+        if agree(group, sees.and_then(is_kept))? {
+            leader = Some(first);
+        }
+        remove(mark)?;
+    }
+    let mut leaders = vec![0; size];
+    leaders[rank] = leader.map_or(0, |leader| leader as u64);
+    group.all_max(&mut leaders)?;
+    Ok((0..size).filter(|other| leaders[*other] == leaders[rank]).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        error::{Error, ErrorKind},
-        group::ThreadGroup,
-    };
+    use crate::group::ThreadGroup;
     use std::{
         cell::Cell,
         collections::BTreeSet,
+        io,
         sync::{Mutex, MutexGuard},
         thread,
     };
@@ -119,8 +159,11 @@ mod tests {
         marks: &'a Marks,
         directory: usize,
         made: Cell<usize>,
-        is_full: bool,
+        /// So many marks have room in it.
+        room: usize,
         removes: bool,
+        /// Its mark is taken away as soon as it is made.
+        is_robbed: bool,
     }
 
     impl Seat<'_> {
@@ -133,11 +176,12 @@ mod tests {
         type Mark = (usize, usize);
 
         fn mark(&self, rank: usize) -> Result<(usize, usize)> {
-            if self.is_full {
-                return Err(Error::argument("directory", "it is full"));
+            let mut marks = self.marks();
+            if marks.iter().filter(|mark| mark.0 == self.directory).count() >= self.room {
+                return Err(Error::io("making", "a mark", io::Error::from_raw_os_error(libc::ENOSPC)));
             }
             self.made.set(self.made.get() + 1);
-            assert!(self.marks().insert((self.directory, rank)), "one mark a rank");
+            assert!(self.is_robbed || marks.insert((self.directory, rank)), "one mark a rank");
             Ok((self.directory, rank))
         }
 
@@ -150,8 +194,12 @@ mod tests {
         }
 
         fn remove(&self, mark: (usize, usize)) -> Result<()> {
-            assert!(self.marks().remove(&mark));
+            assert!(self.marks().remove(&mark) || self.is_robbed);
             if self.removes { Ok(()) } else { Err(Error::argument("directory", "it keeps the mark")) }
+        }
+
+        fn gone(&self, rank: usize) -> Error {
+            Error::InUse { path: "directory".to_owned(), holder: format!(": the mark of rank {rank} is gone") }
         }
     }
 
@@ -195,8 +243,21 @@ mod tests {
         made: usize,
     }
 
-    /// What each rank finds, given its directory; `full`: where no mark can be made; `kept`: by whom none is removed.
-    fn find(directories: &[usize], full: Option<usize>, kept: Option<usize>) -> Vec<Found> {
+    /// What is odd of the directories.
+    #[derive(Clone, Copy)]
+    struct Odd {
+        /// One with room for so many marks.
+        tight: Option<(usize, usize)>,
+        /// The rank that removes no mark.
+        keeps: Option<usize>,
+        /// The rank whose mark is taken away.
+        robbed: Option<usize>,
+    }
+
+    const NONE: Odd = Odd { tight: None, keeps: None, robbed: None };
+
+    /// What each rank finds, given its directory.
+    fn find(directories: &[usize], odd: Odd) -> Vec<Found> {
         let marks = Marks::default();
         let found = thread::scope(|scope| {
             let ranks: Vec<_> = ThreadGroup::new(directories.len())
@@ -205,8 +266,9 @@ mod tests {
                 .map(|(group, &directory)| {
                     let marks = &marks;
                     scope.spawn(move || {
-                        let (is_full, removes) = (full == Some(directory), kept != Some(group.rank()));
-                        let seat = Seat { marks, directory, made: Cell::new(0), is_full, removes };
+                        let room = odd.tight.filter(|tight| tight.0 == directory).map_or(usize::MAX, |tight| tight.1);
+                        let [removes, is_robbed] = [odd.keeps != Some(group.rank()), odd.robbed == Some(group.rank())];
+                        let seat = Seat { marks, directory, made: Cell::new(0), room, removes, is_robbed };
                         let group = Counted { group, calls: Cell::new(0) };
                         let neighbours = Neighbours::find(&group, &seat);
                         let found = Found { neighbours, calls: group.calls.get(), made: seat.made.get() };
@@ -222,23 +284,34 @@ mod tests {
         found
     }
 
+    const SPREAD: [&[usize]; 5] = [&[0], &[0; 5], &[0, 1], &[0, 0, 1, 1], &[3, 1, 2, 1, 3, 1, 0]];
+
+    fn find_each_other(directories: &[usize], odd: Odd) {
+        for (rank, found) in find(directories, odd).into_iter().enumerate() {
+            let alike = (0..directories.len()).filter(|other| directories[*other] == directories[rank]);
+            let alike: Vec<usize> = alike.collect();
+            assert_eq!(found.neighbours.unwrap().ranks, alike, "rank {rank} of {directories:?}");
+        }
+    }
+
     #[test]
     fn those_in_one_directory_find_each_other() {
-        for directories in [vec![0], vec![0; 5], vec![0, 1], vec![0, 0, 1, 1], vec![3, 1, 2, 1, 3, 1, 0]] {
-            for (rank, found) in find(&directories, None, None).into_iter().enumerate() {
-                let alike = (0..directories.len()).filter(|other| directories[*other] == directories[rank]);
-                assert_eq!(
-                    found.neighbours.unwrap().ranks,
-                    alike.collect::<Vec<_>>(),
-                    "rank {rank} of {directories:?}"
-                );
+        SPREAD.into_iter().for_each(|directories| find_each_other(directories, NONE));
+    }
+
+    /// All ranks of a node made their marks at once, and a full disk that had room for one refused the start.
+    #[test]
+    fn room_for_one_mark_is_enough() {
+        for directories in SPREAD {
+            for tight in directories {
+                find_each_other(directories, Odd { tight: Some((*tight, 1)), ..NONE });
             }
         }
     }
 
     #[test]
     fn where_all_see_the_same_one_mark_does() {
-        let made: Vec<usize> = find(&[7; 6], None, None).into_iter().map(|found| found.made).collect();
+        let made: Vec<usize> = find(&[7; 6], NONE).into_iter().map(|found| found.made).collect();
         assert_eq!(made, [1, 0, 0, 0, 0, 0]);
     }
 
@@ -247,27 +320,43 @@ mod tests {
     fn how_often_ranks_talk_does_not_grow_with_the_nodes() {
         let calls = |nodes: usize| {
             let directories: Vec<usize> = (0..2 * nodes).map(|rank| rank % nodes).collect();
-            find(&directories, None, None).into_iter().map(|found| found.calls).max()
+            find(&directories, NONE).into_iter().map(|found| found.calls).max()
         };
-        assert_eq!(calls(2), Some(6));
-        assert_eq!(calls(48), Some(6));
+        assert_eq!(calls(2), Some(7));
+        assert_eq!(calls(48), Some(7));
+    }
+
+    fn all_are_told(directories: &[usize], odd: Odd, kind: ErrorKind) {
+        for found in find(directories, odd) {
+            assert_eq!(found.neighbours.unwrap_err().kind(), kind);
+        }
     }
 
     #[test]
     fn a_mark_that_cannot_be_made_is_told_to_all() {
         for full in [0, 1] {
-            for found in find(&[0, 0, 1, 2], Some(full), None) {
-                assert_eq!(found.neighbours.unwrap_err().kind(), ErrorKind::InvalidArgument);
-            }
+            all_are_told(&[0, 0, 1, 2], Odd { tight: Some((full, 0)), ..NONE }, ErrorKind::DiskFull);
         }
     }
 
     #[test]
     fn a_mark_that_stays_is_told_to_all() {
         for (directories, kept) in [([0, 0, 0], 0), ([0, 1, 1], 2)] {
-            for found in find(&directories, None, Some(kept)) {
-                assert_eq!(found.neighbours.unwrap_err().kind(), ErrorKind::InvalidArgument);
-            }
+            all_are_told(&directories, Odd { keeps: Some(kept), ..NONE }, ErrorKind::InvalidArgument);
+        }
+    }
+
+    /// Whoever opens the space clears away the marks of others. A rank whose mark was gone took itself for one of another
+    /// node, as the others did.
+    #[test]
+    fn a_mark_that_is_gone_is_told_to_all() {
+        for robbed in 0..4 {
+            all_are_told(&[0, 1, 0, 1], Odd { robbed: Some(robbed), ..NONE }, ErrorKind::InUse);
+            all_are_told(
+                &[0, 1, 0, 1],
+                Odd { robbed: Some(robbed & 1), tight: Some((1, 1)), ..NONE },
+                ErrorKind::InUse,
+            );
         }
     }
 

@@ -1,8 +1,14 @@
-//! What theory says of checkpointing: how often is best, and how large a pool. Formulas only; nothing here
-//! measures or saves.
+//! What theory says of checkpointing: how often is best, to which level, and how likely a job fails all the same; how large
+//! a pool, and how much memory. Formulas only; nothing here measures or saves.
 
 mod interval;
+mod levels;
+mod memory;
 mod pool;
+mod reliability;
 
 pub use interval::{daly, young};
+pub use levels::{LEVELS_MAX, LevelCost, Pattern, left_to, pattern};
+pub use memory::memory_bytes;
 pub use pool::{Staging, smallest_near_best};
+pub use reliability::{failure_with_buddies, failure_without_checkpoints};

@@ -8,7 +8,10 @@ use crate::{
     error::{Error, Failure, Result},
     ground::{Instant, lock},
     pool::{Chunk, Record, SealedPlan, TARGETS_MAX},
-    space::format::{BLOCK, BLOCK_BYTES, HASH_BYTES, PhaseRecord, hash_blocks},
+    space::{
+        Portion,
+        format::{BLOCK, BLOCK_BYTES, HASH_BYTES, Manifest, PhaseRecord, hash_blocks},
+    },
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -134,8 +137,27 @@ impl Shard {
     }
 
     /// What was staged. An error before t2.
-    pub(super) fn contents(&self) -> Result<&Contents> {
+    pub(crate) fn contents(&self) -> Result<&Contents> {
         self.contents.get().ok_or_else(|| Error::Internal { what: "published before t2".to_owned() })
+    }
+
+    /// The same shard for `target` alone, of which nothing is written yet: what it is made of is read from this one.
+    pub(crate) fn copy_for(&self, target: Target) -> Result<Arc<Shard>> {
+        let Intent { key, shards, shard, size, outputs, started } = &self.intent;
+        // They are synced before this one is published.
+        let outputs = outputs.iter().map(|output| Marked::synced(output.path().to_owned())).collect();
+        let size = Size::measured(size.blocks());
+        let intent = Intent { key: *key, shards: *shards, shard: *shard, size, outputs, started: *started };
+        Shard::new(intent, vec![target], None, self.phases())
+    }
+
+    /// Where it lies in its nearest target, and its list of items, once it is published there.
+    pub(crate) fn published(&self) -> Result<(Portion, Manifest)> {
+        let portion = self.nearest().portion().clone();
+        let kept = lock(&self.nearest().ledger).found().into_iter().find(|kept| kept.key() == self.key());
+        let gone = || Error::Internal { what: "a shard is read that no root leads to".to_owned() };
+        let manifest = portion.read_manifest(&kept.ok_or_else(gone)?.entry)?;
+        Ok((portion, manifest))
     }
 
     /// Bytes of all items; 0 before t2.
@@ -272,7 +294,7 @@ impl Shard {
     }
 
     /// Publishes the shard in target number `target`, if all of it was written there.
-    pub(super) fn commit(&self, target: usize) {
+    pub(crate) fn commit(&self, target: usize) {
         let outcome = match self.failure_of(target) {
             Some(error) => Err(error.clone()),
             None => self.targets[target].publish(self),
@@ -288,7 +310,7 @@ impl Shard {
     }
 
     /// Ends the shard in target number `target` without publishing it.
-    pub(super) fn abandon(&self, target: usize, error: Error) {
+    pub(crate) fn abandon(&self, target: usize, error: Error) {
         self.fail_target(target, error.clone());
         self.end(target, Err(error));
     }

@@ -11,11 +11,11 @@ pub(crate) const RUNS: usize = 64;
 /// Room in each manifest for notes and output files that come after the first checkpoint.
 const ANNEX_BLOCKS: u64 = 1;
 
-/// Blocks of a portion with room for keep+2 shards of `size`, beside its slots.
-pub(crate) fn portion_blocks(size: &Size, keep: u32) -> u64 {
-    let (need, revisions) = (Need::of(size, RUNS), u64::from(keep) + 2);
+/// Blocks of a portion with room for so many `shards` of `size` at once, beside its slots.
+pub(crate) fn portion_blocks(size: &Size, shards: u32) -> u64 {
+    let (need, revisions) = (Need::of(size, RUNS), u64::from(shards));
     // Each root has a catalogue of its own: two in the slots, two on the way.
-    let catalogues = 4 * blocks_for(Catalogue::bytes_for(keep as usize + 2));
+    let catalogues = 4 * blocks_for(Catalogue::bytes_for(shards as usize));
     let shard = need.data.saturating_add(need.meta).saturating_add(ANNEX_BLOCKS);
     revisions.saturating_mul(shard).saturating_add(catalogues)
 }

@@ -17,7 +17,7 @@ use crate::{
         },
         layouts,
     },
-    support::faulty::{Failure, Faulty, Gate, Medium, View},
+    support::faulty::{Change, Failure, Faulty, Gate, Medium, View},
 };
 use std::{
     sync::{Arc, Mutex},
@@ -96,6 +96,15 @@ fn log_of(number: u64) -> Vec<u8> {
     (0..CHUNKS * CHUNK).map(|at| (at / 8 * 31 + number * 77) as u8).collect()
 }
 
+/// Opened when it goes, so that a test that fails waits for nobody.
+struct Opens<'a>(&'a Gate);
+
+impl Drop for Opens<'_> {
+    fn drop(&mut self) {
+        self.0.open();
+    }
+}
+
 /// A pool that each shard fills, and the record of one rank.
 struct Node {
     directory: TempDir,
@@ -168,6 +177,24 @@ impl Node {
     }
 }
 
+/// What `written_bytes` tells is what the medium was given, roots included.
+#[test]
+fn all_that_is_written_is_told() {
+    let (mut node, gate) = (Node::new(), Arc::new(Gate::new()));
+    let space = Space::new([1; 16], &gate);
+    for number in 1..=4 {
+        let before = space.medium.operations();
+        let phases = node.save(number, &[&space]).wait().unwrap();
+        let log = space.medium.log();
+        let writes = log[before..].iter().filter_map(|operation| match &operation.change {
+            Change::Write { bytes, .. } => Some(bytes.len() as u64),
+            _ => None,
+        });
+        let writes: Vec<u64> = writes.collect();
+        assert_eq!((phases.writes, phases.written_bytes), (writes.len() as u64, writes.iter().sum()), "{number}");
+    }
+}
+
 /// Two spaces, of which the second has saved something alone, so that the same log lies elsewhere there. Both have
 /// revision 1.
 fn two_spaces(node: &mut Node, gate: &Arc<Gate>) -> [Space; 2] {
@@ -195,6 +222,7 @@ fn a_chunk_is_free_once_the_last_target_has_it() {
     let (mut node, gate) = (Node::new(), Arc::new(Gate::new()));
     let near = Space::new([1; 16], &Arc::new(Gate::new()));
     let far = Space::new([2; 16], &gate);
+    let _opens = Opens(&gate);
     far.view.closes_gate_in(1);
     let shard = node.save(2, &[&near, &far]);
     shard.targets()[0].wait().unwrap();
@@ -261,6 +289,7 @@ fn a_salvage_completes_each_target() {
             spaces[dies].view.closes_gate_in(nth);
             let shard = node.save(2, &[&spaces[0], &spaces[1]]);
             let was_killed = thread::scope(|scope| {
+                let _opens = Opens(&gate);
                 scope.spawn(|| {
                     let _ = shard.wait();
                     gate.job_ended();
@@ -273,7 +302,6 @@ fn a_salvage_completes_each_target() {
                 if let Some(sealed) = sealed {
                     salvage(&node, &sealed, &media, &format!("killed at operation {nth} of space {dies}"));
                 }
-                gate.open();
                 was_killed
             });
             if !was_killed {
@@ -293,4 +321,6 @@ fn salvage(node: &Node, sealed: &Sealed, media: &[Medium; 2], case: &str) {
         assert_eq!(outcomes[1 - own], Outcome::Elsewhere, "{case}");
     }
     assert_eq!(media.each_ref().map(found_in), [[1, 2], [1, 2]], "{case}");
+    // One that cannot be completed keeps the pool, and the other's job may let the revision go meanwhile.
+    assert_eq!(node.sealed().map_or(0, |sealed| sealed.owed().count()), 0, "{case}: what is complete is noted");
 }

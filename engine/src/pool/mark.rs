@@ -5,7 +5,10 @@ use super::{
     file::{self, absolute},
     open::{check_room, take_byte, until_kept},
 };
-use crate::{device::ByteLocks, error::Result};
+use crate::{
+    device::ByteLocks,
+    error::{Error, Result},
+};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -35,7 +38,13 @@ impl Mark {
     }
 }
 
-/// Whether a mark, or a pool, of this user with this id is in `directory`.
+/// Why the mark with this id is gone from `directory`, which its process made and did not remove.
+pub(crate) fn mark_gone(directory: &Path, id: [u8; 16]) -> Error {
+    let why = "it was removed meanwhile; see to it that nothing clears that directory while jobs start";
+    file::refused(&file::path_of(directory, id, None), why)
+}
+
+/// Whether the mark with this id, of this user, is in `directory`.
 pub(crate) fn is_in_sight(directory: &Path, id: [u8; 16]) -> bool {
     file::open(&file::path_of(directory, id, None)).is_ok_and(|found| found.is_some())
 }

@@ -36,14 +36,14 @@ mod word;
 
 pub(crate) use chunk::Chunk;
 pub(crate) use listing::list;
-pub(crate) use mark::{Mark, is_in_sight};
+pub(crate) use mark::{Mark, is_in_sight, mark_gone};
 pub(crate) use plan::{SealedPlan, SealedTarget};
 pub(crate) use record::{Record, ShardRecord};
 pub(crate) use record_layout::TARGETS_MAX;
 pub(crate) use room::ceiling;
 pub use room::pool_limit;
 pub(crate) use salvage::{
-    Dead, has_unreadable, is_of_another_version, is_refused, is_removable, path, remove, sealed_of, space_of,
+    Dead, has_unreadable, is_of_another_version, is_refused, is_removable, path, remove, sealed_of, spaces_of,
 };
 pub(crate) use sealed::{Contents, Owed, Sealed, SealedSegment};
 pub(crate) use space_note::SpaceNote;

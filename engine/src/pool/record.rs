@@ -210,7 +210,7 @@ impl ShardRecord {
         if recorded.is_over() {
             return Err(Error::Internal { what: "a shard is sealed after the next one has begun".to_owned() });
         }
-        recorded.pool.shared.note_space_of(plan)?;
+        recorded.pool.shared.note_spaces_of(plan)?;
         let number = plan.key.number;
         let plan = postcard::to_stdvec(plan)
             .map_err(|e| Error::Internal { what: format!("a plan could not be encoded: {e}") })?;

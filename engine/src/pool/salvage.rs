@@ -55,8 +55,8 @@ impl Dead {
         path(&self.directory, self.id())
     }
 
-    /// The space of its job, if it is noted.
-    pub(crate) fn space(&self) -> Option<SpaceNote> {
+    /// The spaces of its job, if they are noted.
+    pub(crate) fn spaces(&self) -> Option<SpaceNote> {
         SpaceNote::read(self.locks.file())
     }
 
@@ -81,8 +81,8 @@ pub(crate) fn is_of_another_version(directory: &Path, id: [u8; 16]) -> bool {
     found.is_some_and(|found| Constants::are_of_another_version(&found))
 }
 
-/// The space of the job whose pool it is, if that is noted, whether the pool can be used or not.
-pub(crate) fn space_of(directory: &Path, id: [u8; 16]) -> Option<SpaceNote> {
+/// The spaces of the job whose pool it is, if they are noted, whether the pool can be used or not.
+pub(crate) fn spaces_of(directory: &Path, id: [u8; 16]) -> Option<SpaceNote> {
     SpaceNote::read(&file::open_to_look(&file::path_of(directory, id, None))?)
 }
 

@@ -8,7 +8,8 @@ use super::{
     listing::records_of,
     plan::{SealedPlan, SealedTarget},
     record_layout::{
-        CONTROL_AT, HASHED, Owner, Parts, ROWS_AT, SEALED, SegmentFound, ShardFound, TARGETS_MAX, ended_in, seal_of,
+        CONTROL_AT, HASHED, Owner, Parts, ROWS_AT, SEALED, SegmentFound, ShardFound, TARGETS_MAX, ended_in, ended_with,
+        seal_of,
     },
     word::Found,
 };
@@ -216,6 +217,18 @@ impl Owed<'_> {
     pub(crate) fn left(&self) -> impl Iterator<Item = u32> {
         let segments = (0..).zip(&self.shard.segments);
         segments.filter(|(_, segment)| !segment.is_done(self.index)).map(|(index, _)| index)
+    }
+
+    /// Notes in the record that nothing is owed any more. By whoever salvages the pool, and nobody else. Where it cannot
+    /// be noted, the space tells for as long as it keeps the revision.
+    pub(crate) fn end(&self) {
+        let noted = file::open(&self.shard.path).ok().flatten().map(|record| {
+            let at = (CONTROL_AT + offset_of!(ShardFound, ended)) as u64;
+            let mut word = [0; size_of::<u64>()];
+            record.read_exact_at(&mut word, at)?;
+            record.write_all_at(&ended_with(u64::from_ne_bytes(word), self.index).to_ne_bytes(), at)
+        });
+        let _ = noted;
     }
 
     /// So many bytes are to be written to complete it, roots aside.

@@ -1,5 +1,5 @@
-//! Whose a pool is: the space of the job, noted in the pool's first block when the space is opened, and with each shard
-//! that is sealed. A record that is gone or damaged tells of it no more.
+//! Whose a pool is: the spaces of the job, noted in the pool's first block when they are opened, and with each shard
+//! that is sealed. A record that is gone or damaged tells of them no more.
 
 use super::{
     Pool, Shared, file,
@@ -22,18 +22,31 @@ use std::{
 const NOTE_AT: u64 = 1024;
 const HEAD: usize = 4 + HASH_BYTES;
 
-/// As a target of the plan beside the pool has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SpaceNote {
-    space: Vec<u8>,
-    pub(crate) file_system: u64,
+    nearest: NotedSpace,
     /// Under which the job writes.
     pub(crate) lineage: Lineage,
+    others: Vec<NotedSpace>,
+}
+
+/// As a target of the plan beside the pool has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct NotedSpace {
+    path: Vec<u8>,
+    file_system: u64,
 }
 
 impl SpaceNote {
-    pub(crate) fn space(&self) -> &Path {
-        Path::new(OsStr::from_bytes(&self.space))
+    /// Their directories, and the numbers of the file systems that they are on; nearest first.
+    pub(crate) fn spaces(&self) -> impl Iterator<Item = (&Path, u64)> {
+        let all = [&self.nearest].into_iter().chain(&self.others);
+        all.map(|space| (Path::new(OsStr::from_bytes(&space.path)), space.file_system))
+    }
+
+    /// Whether one of them `is` that space.
+    pub(crate) fn is_of(&self, is: impl Fn(&Path) -> bool) -> bool {
+        self.spaces().any(|(space, _)| is(space))
     }
 
     /// `None` if there is none that can be believed.
@@ -47,38 +60,42 @@ impl SpaceNote {
         (hash(note) == Hash::from(*checksum)).then(parsed)?
     }
 
-    /// Pools of version 2 do not say under which lineage their job writes.
+    /// Pools of version 2 have one space, and do not say under which lineage their job writes.
     fn of_older_build(note: &[u8]) -> Option<SpaceNote> {
-        let (space, file_system) = postcard::from_bytes(note).ok()?;
-        Some(SpaceNote { space, file_system, lineage: Lineage { number: 0, id: [0; 16] } })
+        let nearest = postcard::from_bytes(note).ok()?;
+        Some(SpaceNote { nearest, lineage: Lineage { number: 0, id: [0; 16] }, others: Vec::new() })
     }
 }
 
 impl Pool {
     /// Notes whose it is, before anything is staged.
     pub(crate) fn note_space(&self, device: &dyn Device, lineage: Lineage) -> Result<()> {
-        let space = device.directory().as_os_str().as_bytes().to_vec();
-        self.shared.note(&SpaceNote { space, file_system: device.device_number(), lineage })
+        let path = device.directory().as_os_str().as_bytes().to_vec();
+        let nearest = NotedSpace { path, file_system: device.device_number() };
+        self.shared.note(SpaceNote { nearest, lineage, others: Vec::new() })
     }
 }
 
 impl Shared {
-    /// Of several spaces the nearest.
-    pub(super) fn note_space_of(&self, plan: &SealedPlan) -> Result<()> {
-        let note = |target: &SealedTarget| {
-            let (space, file_system) = (target.space.clone(), target.file_system);
-            self.note(&SpaceNote { space, file_system, lineage: plan.key.lineage })
-        };
-        plan.targets.first().map_or(Ok(()), note)
+    pub(super) fn note_spaces_of(&self, plan: &SealedPlan) -> Result<()> {
+        let noted = |target: &SealedTarget| NotedSpace { path: target.space.clone(), file_system: target.file_system };
+        let mut spaces = plan.targets.iter().map(noted);
+        let Some(nearest) = spaces.next() else { return Ok(()) };
+        self.note(SpaceNote { nearest, lineage: plan.key.lineage, others: spaces.collect() })
     }
 
-    /// All members note the same. A path that is too long for it is not noted.
-    fn note(&self, note: &SpaceNote) -> Result<()> {
-        let Ok(note) = postcard::to_stdvec(note) else { return Ok(()) };
-        if note.len() + HEAD > (BLOCK_BYTES - NOTE_AT) as usize {
-            return Ok(());
-        }
-        let bytes = [&(note.len() as u32).to_le_bytes()[..], &hash(&note), &note].concat();
+    /// All members note the same. Paths that are too long for it are not noted, the farthest first.
+    fn note(&self, mut note: SpaceNote) -> Result<()> {
+        let encoded = loop {
+            let Ok(encoded) = postcard::to_stdvec(&note) else { return Ok(()) };
+            if encoded.len() + HEAD <= (BLOCK_BYTES - NOTE_AT) as usize {
+                break encoded;
+            }
+            if note.others.pop().is_none() {
+                return Ok(());
+            }
+        };
+        let bytes = [&(encoded.len() as u32).to_le_bytes()[..], &hash(&encoded), &encoded].concat();
         self.file().write_all_at(&bytes, NOTE_AT).map_err(|e| file::failed("writing to", self.path(), e))
     }
 }

@@ -154,7 +154,7 @@ fn minimum_of_newest(sights: &[Sight]) -> Vec<Complete> {
     lowest.map(|seen| Complete { key: seen.key, shards: seen.shards, layout: seen.layout }).into_iter().collect()
 }
 
-fn hex(id: &[u8; 16]) -> String {
+pub(crate) fn hex(id: &[u8; 16]) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

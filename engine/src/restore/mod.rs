@@ -15,7 +15,7 @@ mod scatter;
 mod stored;
 
 pub(crate) use blocks::Blocks;
-pub(crate) use find::{Found, Seen, Sight, find, gaps};
+pub(crate) use find::{Found, Seen, Sight, find, gaps, hex};
 pub(crate) use hash_rows::HashRows;
 pub(crate) use pour::pour;
 pub(crate) use redistribute::{Saved, Sharing, box_of, share_of};

@@ -34,6 +34,12 @@ struct Part<'a> {
     hashes: &'a [u8],
 }
 
+impl Part<'_> {
+    fn bytes(&self) -> usize {
+        self.hashes.len() / HASH_BYTES * BLOCK
+    }
+}
+
 /// Gives `sink` every block of the manifest's runs, verified: the offset in the portion and the bytes,
 /// in any order, from several threads.
 pub(crate) fn pour(portion: &Portion, manifest: &Manifest, sink: &(dyn Fn(u64, &[u8]) + Sync)) -> Result<()> {
@@ -79,8 +85,10 @@ pub(crate) fn pour_blocks(
         }
     }
     let (next, failure) = (AtomicUsize::new(0), OnceLock::new());
+    // A huge page is cleared whole, however little is read into it.
+    let longest = parts.iter().map(Part::bytes).max().unwrap_or(BLOCK);
     let work = || {
-        let mut buffer = MmapMut::map_anon(READ_BYTES as usize).map_err(|_| portion.out_of_memory(READ_BYTES))?;
+        let mut buffer = MmapMut::map_anon(longest).map_err(|_| portion.out_of_memory(longest as u64))?;
         // One piece for the device instead of 512. Where there are no huge pages, small ones will do.
         let _ = buffer.advise(Advice::HugePage);
         while failure.get().is_none()
@@ -92,7 +100,8 @@ pub(crate) fn pour_blocks(
     };
     let work = || drop(work().map_err(|error: Error| failure.set(error)));
     thread::scope(|scope| {
-        let wanted = THREADS.min(parts.len());
+        // One part alone is read here.
+        let wanted = if parts.len() > 1 { THREADS.min(parts.len()) } else { 0 };
         let begun = (0..wanted).take_while(|_| spawn_scoped(scope, "mainstay-read", work).is_ok()).count();
         if begun == 0 {
             // Slower, and no reason to fail.
@@ -103,7 +112,7 @@ pub(crate) fn pour_blocks(
 }
 
 fn read_part(portion: &Portion, part: &Part<'_>, buffer: &mut [u8], sink: &(dyn Fn(u64, &[u8]) + Sync)) -> Result<()> {
-    let bytes = &mut buffer[..part.hashes.len() / HASH_BYTES * BLOCK];
+    let bytes = &mut buffer[..part.bytes()];
     portion.read_into(part.at, bytes)?;
     let mut at = part.at;
     for (blocks, hashes) in bytes.chunks(POUR_BYTES).zip(part.hashes.chunks(POUR_BYTES / BLOCK * HASH_BYTES)) {

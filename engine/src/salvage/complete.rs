@@ -26,9 +26,18 @@ pub(crate) enum Outcome {
 }
 
 /// Completes what is `owed` to the space on `device`, from a shard whose chunks are in `chunks`, as its own process
-/// would have done. The caller holds the lock of its portion. After an error nothing is published, and it can
-/// be tried again.
+/// would have done, and notes that in its record. The caller holds the lock of its portion. After an error nothing is
+/// published, and it can be tried again.
 pub(crate) fn complete(device: &dyn Device, owed: Owed<'_>, chunks: pool::Contents<'_>) -> Result<Outcome> {
+    let outcome = publish(device, owed, chunks)?;
+    if matches!(outcome, Outcome::Completed | Outcome::WasComplete) {
+        // Another target may keep the pool until the job has let go of the revision here.
+        owed.end();
+    }
+    Ok(outcome)
+}
+
+fn publish(device: &dyn Device, owed: Owed<'_>, chunks: pool::Contents<'_>) -> Result<Outcome> {
     let Claim { mut ledger, portion, allocation, contents } = match examine(device, owed, Access::Write)? {
         Standing::Elsewhere => return Ok(Outcome::Elsewhere),
         Standing::OutOfSight => return Err(out_of_sight(device, owed)),

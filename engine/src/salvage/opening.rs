@@ -135,7 +135,8 @@ fn left_to_mend(
     }
     // What a record holds that this build cannot read, only the pool tells whose it is.
     if pool::has_unreadable(directory, id) {
-        let is_noted = pool::space_of(directory, id).is_some_and(|note| is_same(&device.directory(), note.space()));
+        let is_noted =
+            pool::spaces_of(directory, id).is_some_and(|note| note.is_of(|space| is_same(&device.directory(), space)));
         return if is_noted { Err(error) } else { Ok(Fate::Stays) };
     }
     Ok(unusable(device, directory, id, &error.to_string(), lost))
@@ -191,8 +192,8 @@ fn settle(device: &dyn Device, dead: &Dead, locked: bool, lost: &mut Vec<String>
     }
     if !staged.lost.is_empty() {
         // Whose it was, another shard in the pool tells, or what the pool notes.
-        let is_its = |note: &SpaceNote| is_same(&device.directory(), note.space());
-        if dead.space().as_ref().is_some_and(is_its) || any_is_ours(device, &staged.sealed) {
+        let is_its = |note: &SpaceNote| note.is_of(|space| is_same(&device.directory(), space));
+        if dead.spaces().as_ref().is_some_and(is_its) || any_is_ours(device, &staged.sealed) {
             if let Some(waits) =
                 staged.lost.iter().filter(|_| locked).find_map(|lost| record_to_mend(device, dead, lost))
             {
@@ -200,8 +201,8 @@ fn settle(device: &dyn Device, dead: &Dead, locked: bool, lost: &mut Vec<String>
             }
             lost.extend(staged.lost.iter().map(LostRecord::to_string));
         } else {
-            let may_be = |note: SpaceNote| note.space().exists() || !is_mounted(note.space(), note.file_system);
-            stays |= dead.space().is_some_and(may_be);
+            let may_be = |(space, file_system): (&Path, u64)| space.exists() || !is_mounted(space, file_system);
+            stays |= dead.spaces().is_some_and(|note| note.spaces().any(may_be));
         }
     }
     match first {

@@ -5,6 +5,7 @@
 //! the ranks read the same revision, or none.
 
 use super::{
+    choice::Choices,
     entry::{Call, Entry},
     flaws::Attempted,
     inner::Inner,
@@ -16,7 +17,7 @@ use crate::{
     commit::Complete,
     error::{Error, Result, named},
     group::{Group, agree, gather},
-    restore::{Found, Targets},
+    restore::Targets,
     space::format::{Item, Manifest},
 };
 
@@ -50,27 +51,28 @@ impl Inner {
         }
         // What began, began on all ranks: where it failed the others may have got further, and wait for this one.
         begun?;
-        self.wait_in(Call::Put)?;
+        self.wait_for_all(Call::Put)?;
         staged
     }
 
     pub(super) fn get(&mut self, revision: Option<u64>, name: &str, into: &mut [u8]) -> Result<Option<Got>> {
         let (entry, found) = self.look(Call::Get, revision)?;
-        let (group, level) = (self.epoch.group.with(&entry), self.levels.nearest_mut());
-        let (came, skipped) = level.newest(&found, |candidate| level.get_one(group, candidate, name, into))?;
-        let Some((index, bytes)) = came else { return Ok(None) };
+        let group = self.epoch.group.with(&entry);
+        let read = |level: &Level, candidate: &Complete| level.get_one(group, candidate, name, into);
+        let (came, skipped) = self.levels.newest(&found, read)?;
+        let Some((chosen, bytes)) = came else { return Ok(None) };
         if revision.is_none() && !skipped.is_unread() {
             // What was damaged is not worth keeping; what was read whole is.
-            level.go_back_to(&found.complete[index..]);
+            self.levels.go_back_to(&found, &chosen);
         }
-        let revision = found.complete[index].key.number;
+        let revision = chosen.complete.key.number;
         Ok(Some(Got { revision, bytes, skipped: skipped.into_what() }))
     }
 
     pub(super) fn get_bytes(&mut self, revision: Option<u64>, name: &str) -> Result<Option<u64>> {
         let (entry, found) = self.look(Call::GetBytes, revision)?;
-        let (group, level) = (self.epoch.group.with(&entry), self.levels.nearest());
-        let (came, _) = level.newest(&found, |candidate| {
+        let group = self.epoch.group.with(&entry);
+        let (came, _) = self.levels.newest(&found, |level, candidate| {
             level.check_ranks(group, candidate)?;
             let (portion, manifest) = level.read_shard(group, candidate)?;
             let bytes = match &manifest {
@@ -84,9 +86,9 @@ impl Inner {
     }
 
     /// What can be read: `revision`, or any if none was asked for. Collective.
-    fn look(&mut self, call: Call, revision: Option<u64>) -> Result<(Entry, Found)> {
+    fn look(&mut self, call: Call, revision: Option<u64>) -> Result<(Entry, Choices)> {
         let entry = self.wait_in(call)?;
-        let (group, level) = (self.epoch.group.with(&entry), self.levels.nearest());
+        let group = self.epoch.group.with(&entry);
         let asked = gather(group, &revision)?;
         if let Some(rank) = asked.iter().position(|other| *other != asked[0]) {
             let [first, other] =
@@ -94,15 +96,14 @@ impl Inner {
             let why = format!("rank {rank} asks for {other} and rank 0 for {first}; all ranks read the same one");
             return Err(Error::argument("revision", why));
         }
-        let mut found = level.find_complete(group)?;
+        let mut found = self.levels.find_complete(group)?;
         if let Some(revision) = revision {
-            let there: Vec<u64> = found.complete.iter().map(|complete| complete.key.number).collect();
-            found.complete.retain(|complete| complete.key.number == revision);
-            if found.complete.is_empty() {
-                return Err(Error::RevisionMissing {
-                    path: level.device.path(),
-                    why: self.why_missing(revision, &there),
-                });
+            let mut there: Vec<u64> = found.all.iter().map(|chosen| chosen.complete.key.number).collect();
+            there.dedup();
+            found.all.retain(|chosen| chosen.complete.key.number == revision);
+            if found.all.is_empty() {
+                let path = self.levels.farthest().device.path();
+                return Err(Error::RevisionMissing { path, why: self.why_missing(revision, &there) });
             }
         }
         Ok((entry, found))

@@ -1,31 +1,35 @@
 //! One checkpoint, from t1 to t2. What is left until t3 is the I/O threads'.
 
 use super::{
-    agreement::Agreement,
+    agreement::{Agreement, LEVELS_MAX, LevelFacts},
     due::same_steps,
-    entry::{Call, Entry},
+    entry::Call,
     flag::Alike,
-    holds::Asked,
     inner::Inner,
+    level::Level,
     reading::Reading,
+    room::Room,
     settle::Attempt,
 };
 use crate::{
     capture::Size,
-    commit::{Allocation, Complete},
     error::{Error, Result},
+    feed::Source,
     ground::{Instant, unix_ns},
     group::agree,
-    place::Intent,
+    place::{Intent, Shard, Target},
     space::format::PhaseRecord,
     stage::{Staging, Way},
 };
+use std::sync::Arc;
 
 /// A revision between t1 and t2.
 pub(super) struct Begun {
     number: u64,
     /// Or why nothing of it can be saved here.
     pub(super) staging: Result<Staging>,
+    /// Where else the revision goes once it is complete here, by level.
+    feeds: Vec<(usize, Target)>,
 }
 
 impl Begun {
@@ -44,30 +48,34 @@ impl Inner {
         let started = Instant::now();
         let t1_unix_ns = unix_ns();
         let arrival = self.arrive(call)?;
-        let Inner { program, means, epoch, levels } = self;
-        let level = levels.nearest_mut();
-        let before = level.saving.as_ref().and_then(Attempt::key);
+        let Inner { program, means, .. } = self;
         let (outputs, outputs_told) = match program.outputs.mark() {
             Ok(marked) => (marked, Ok(())),
             Err(error) => (Vec::new(), Err(error)),
         };
         let looked = program.regions.look();
         let size = Size::new(program.regions.all(), announced, means.policy.small_below, program.notes.all(), &outputs);
-        // Holds if the other ranks' parts are durable too, as the all-reduce will tell.
-        let complete = level.complete_with(before, epoch.group.size());
         let ready = ready.and(outputs_told).and(looked);
         let read = self.check_read(call);
-        let room = if read.is_ok() { self.find_room(&size, &complete) } else { Ok(None) };
-        let holds = self.levels.nearest_mut().changed_holds(&self.epoch);
+        let number = self.epoch.next_number;
+        let pool = if read.is_ok() { self.means.find_pool(&size, &self.program.regions) } else { Ok(()) };
+        let mut levels = [LevelFacts::default(); LEVELS_MAX];
+        let mut rooms = Vec::new();
+        for (index, level) in self.levels.iter_mut().enumerate() {
+            let room = match (&read, level.look_for_room(index == 0, number, &size, &self.epoch)) {
+                (Ok(()), Some(room)) => Some(if index == 0 { room.with(&pool) } else { room }),
+                _ => None,
+            };
+            levels[index] = room.as_ref().map_or_else(LevelFacts::default, Room::facts);
+            rooms.push(room);
+        }
 
         let asked = Instant::now();
         let mine = Agreement {
             step: Alike::of(self.program.due.step),
+            levels,
             not_ready: ready.is_err().into(),
-            no_room: room.is_err().into(),
-            no_layout: matches!(room, Ok(None)).into(),
             anything: (!size.is_empty()).into(),
-            holds_changed: holds.is_some().into(),
             chunk: self.means.chunk_facts(),
             ..Agreement::default()
         };
@@ -75,48 +83,47 @@ impl Inner {
         let all = told.all;
         let communication = asked.elapsed();
         self.program.reading = Reading::Over;
+        self.remark_unsaved(&entry);
         told.previous(self.epoch.group.with(&entry))?;
         same_steps(all.step)?;
         if all.not_ready.is_set() {
             return agree(self.epoch.group.with(&entry), ready.map(|()| 0));
         }
         read?;
-        let (room, no_room) = if all.holds_changed.is_set() {
-            self.renew_holds(&entry, holds, &size)?
-        } else {
-            (room, all.no_room.is_set())
-        };
         if !all.anything.is_set() {
             // A layout made for nothing would have no room for what comes later.
             let why = "no rank protects anything, or has announced bytes to begin; protect regions first, or give begin \
                        the bytes that will be written";
             return Err(Error::argument("checkpoint", why));
         }
-        let (group, level) = (self.epoch.group.with(&entry), self.levels.nearest_mut());
-        if no_room && !level.leaves_layout() {
-            return agree(group, room.map(|_| 0));
+        let mut rooms = rooms.into_iter().zip(&all.levels);
+        let (room, facts) = rooms.next().ok_or_else(lost_layout)?;
+        let (level, farther) = self.levels.split();
+        let room = room.ok_or_else(lost_layout)?;
+        let again = |level: &Level| pool.clone().and_then(|()| level.allocate(&size, &level.complete));
+        let (allocation, files) = level.agree_on_room(&self.epoch, &entry, room, facts, &size, &again)?;
+        if let Some(files) = files {
+            let group = self.epoch.group.with(&entry);
+            self.epoch.aggregators.open(group, &*level.device, |rank| files.get(rank).cloned())?;
         }
-        let allocation = if no_room {
-            level.leave_layout(&self.epoch, &entry, room)?;
-            self.make_room(&entry, &size)?
-        } else if all.no_layout.is_set() {
-            self.make_room(&entry, &size)?
-        } else {
-            room?.ok_or_else(lost_layout)?
-        };
-        let level = self.levels.nearest_mut();
-        level.has_other_boxes = false;
-        level.drop_old_layouts(self.epoch.group.rank());
-
+        let mut feeds = Vec::new();
+        for ((index, level), (room, facts)) in (1..).zip(farther).zip(rooms) {
+            if level.takes(number)
+                && let Some(allocation) = level.take_turn(&self.epoch, &entry, room, facts, &size)?
+            {
+                feeds.push((index, level.target(allocation).ok_or_else(lost_layout)?));
+            }
+        }
         let key = self.epoch.next();
+        self.levels.keep_for_feeding((!feeds.is_empty()).then_some(key));
         let phases =
             PhaseRecord { t1_unix_ns, communication_ns: communication.as_nanos() as u64, ..PhaseRecord::default() };
         let (shards, rank) = (self.epoch.group.size() as u32, self.epoch.group.rank() as u32);
         let intent = Intent { key, shards, shard: rank, size, outputs, started };
         // From here on the ranks go their own ways: what fails is remembered for all to learn.
-        let target = level.target(allocation).ok_or_else(lost_layout);
+        let target = self.levels.nearest().target(allocation).ok_or_else(lost_layout);
         let staging = self.means.fit_pool(all.chunk).and_then(|()| self.means.stage(intent, vec![target?], phases));
-        self.program.begun = Some(Begun { number: key.number, staging });
+        self.program.begun = Some(Begun { number: key.number, staging, feeds });
         Ok(key.number)
     }
 
@@ -154,8 +161,23 @@ impl Inner {
 
     /// Ends what was begun, if anything was.
     pub(super) fn finish(&mut self, ready: Result<()>) -> Result<u64> {
-        let Some(Begun { number, staging }) = self.program.begun.take() else { return ready.map(|()| 0) };
-        self.stage_together(staging, ready).map(|()| number)
+        let Some(Begun { number, staging, feeds }) = self.program.begun.take() else { return ready.map(|()| 0) };
+        let source = staging.as_ref().map(|staging| staging.shard().clone()).map_err(Error::clone);
+        let told = self.stage_together(staging, ready);
+        self.feed(told.clone().and(source), feeds);
+        told.map(|()| number)
+    }
+
+    /// Has the farther levels fed from what is staged, or says that they are not.
+    fn feed(&mut self, source: Result<Arc<Shard>>, feeds: Vec<(usize, Target)>) {
+        let (_, farther) = self.levels.split();
+        for (index, target) in feeds {
+            let fed = source.clone().and_then(|source| {
+                let size = source.size().clone();
+                self.means.feed(Source::UnderWay(source), size, target)
+            });
+            farther[index - 1].saving = Some(fed.map_or_else(Attempt::Failed, Attempt::Running));
+        }
     }
 
     /// Stages what is left, for the I/O threads of this rank. Local.
@@ -205,42 +227,8 @@ impl Inner {
             let _ = self.stage_together(staging, Err(Error::argument("begin", why)));
         }
     }
-
-    /// A pool, and room in the portion beside what is `complete`. Local.
-    fn find_room(&mut self, size: &Size, complete: &[Complete]) -> Result<Option<Allocation>> {
-        self.means.find_pool(size, &self.program.regions)?;
-        self.levels.nearest().allocate(size, complete)
-    }
-
-    /// Has all ranks keep what is held now, and looks for room for a shard of `size` again. Returns this rank's room, and
-    /// whether any rank has none. Collective.
-    fn renew_holds(
-        &mut self,
-        entry: &Entry,
-        asked: Option<Vec<Asked>>,
-        size: &Size,
-    ) -> Result<(Result<Option<Allocation>>, bool)> {
-        let (group, level) = (self.epoch.group.with(entry), self.levels.nearest_mut());
-        level.renew_holds(group, self.epoch.next_number, asked, size)?;
-        let complete = level.complete.clone();
-        let room = self.find_room(size, &complete);
-        let mut lacking = [u64::from(room.is_err())];
-        self.epoch.group.with(entry).all_max(&mut lacking)?;
-        self.levels.nearest_mut().acknowledge(&self.epoch);
-        Ok((room, lacking == [1]))
-    }
-
-    /// The first checkpoint sizes the portions. Collective.
-    fn make_room(&mut self, entry: &Entry, size: &Size) -> Result<Allocation> {
-        let (epoch, level) = (&mut self.epoch, self.levels.nearest_mut());
-        let files = level.make_layout(epoch, entry, size)?;
-        let group = epoch.group.with(entry);
-        epoch.aggregators.open(group, &*level.device, |rank| files.get(rank).cloned())?;
-        let room = level.allocate(size, &level.complete).and_then(|room| room.ok_or_else(lost_layout));
-        agree(group, room)
-    }
 }
 
-fn lost_layout() -> Error {
+pub(super) fn lost_layout() -> Error {
     Error::Internal { what: "a layout was made and is not there".to_owned() }
 }

@@ -84,4 +84,9 @@ impl Place for Marked<'_> {
             removed => removed.map_err(|e| self.failed("removing", &probe, e)),
         }
     }
+
+    /// A job that opens the space clears away the probes of others.
+    fn gone(&self, _rank: usize) -> Error {
+        Error::InUse { path: self.device.path(), holder: " that opened it meanwhile".to_owned() }
+    }
 }

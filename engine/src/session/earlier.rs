@@ -23,11 +23,12 @@ impl Inner {
     /// is, as a log does, and is refused once something has to go.
     pub(super) fn check_read(&self, call: Call) -> Result<()> {
         let is_earlier = |revision: &&Complete| revision.key.lineage != self.epoch.lineage;
-        let level = self.levels.nearest();
-        let oldest = level.complete.iter().rfind(is_earlier);
+        let pushed_out = self.levels.iter().filter(|level| call != Call::Put || level.is_full());
+        let oldest = pushed_out.filter_map(|level| level.complete.iter().rfind(is_earlier)).next();
         match oldest {
-            Some(oldest) if self.program.unread && (call != Call::Put || level.is_full()) => {
-                Err(Error::NotRestored { path: level.device.path(), revision: oldest.key.number })
+            Some(oldest) if self.program.unread => {
+                let path = self.levels.farthest().device.path();
+                Err(Error::NotRestored { path, revision: oldest.key.number })
             }
             _ => Ok(()),
         }

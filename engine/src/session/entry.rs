@@ -6,8 +6,8 @@
 //! ranks that make different calls wait for each other nowhere but in that all-reduce.
 
 use super::{
-    agreement::Agreement,
-    flag::{Alike, Flag},
+    agreement::{Agreement, LevelFacts},
+    flag::Alike,
     inner::Inner,
     settle::{Attempt, same_revision},
 };
@@ -35,7 +35,9 @@ pub(super) struct Entry(());
 /// What the ranks have told each other.
 pub(super) struct Told {
     pub(super) all: Agreement,
-    /// What became of the last revision on this one.
+    /// Whether the last revision has failed on the nearest level.
+    pub(super) has_failed: bool,
+    /// What became of it on this rank.
     previous: Result<()>,
 }
 
@@ -71,7 +73,7 @@ impl Call {
         }
     }
 
-    /// Whether it waits for the last revision. `due` is called at every step, and does not.
+    /// Whether it waits for the last revision on the nearest level. `due` is called at every step, and does not.
     fn settles(self) -> bool {
         self != Call::Due
     }
@@ -132,38 +134,47 @@ impl Inner {
     /// The first all-reduce of a call. An error is the same on all ranks, or the group's. Collective.
     pub(super) fn enter(&mut self, arrival: Arrival, mine: Agreement) -> Result<(Entry, Told)> {
         let Arrival { call, previous } = arrival;
-        let (call_code, under_way) = (Alike::of(call as u64), Alike::of(self.levels.nearest().under_way()));
-        let mine = Agreement { call: call_code, failed: previous.is_err().into(), under_way, ..mine };
+        let mut mine = Agreement { call: Alike::of(call as u64), ..mine };
+        for (level, facts) in self.levels.iter().zip(&mut mine.levels) {
+            let LevelFacts { under_way, failed, busy, .. } = level.facts();
+            *facts = LevelFacts { under_way, failed, busy, ..*facts };
+        }
+        // Whoever has it saved by another rank does not know.
+        mine.levels[0].failed = previous.is_err().into();
         let told = mine.reach(&*self.epoch.group.0);
         let entry = Entry(());
         if told.as_ref().is_ok_and(|all| !all.call.is_so()) {
             // What is under way stays so: whatever call the ranks make together tells what became of it.
             return Err(self.tell_apart(call));
         }
+        let (rank, ranks) = (self.epoch.group.rank(), self.epoch.group.size());
+        let (nearest, farther) = self.levels.split();
+        let ended = if call.settles() { nearest.saving.take() } else { None };
+        let all = told?;
+        for (level, facts) in farther.iter_mut().zip(&all.levels[1..]) {
+            level.settle_farther(facts, ranks);
+        }
         if !call.settles() {
-            return told
-                .map(|all| (entry, Told { all: Agreement { failed: Flag::default(), ..all }, previous: Ok(()) }));
+            return Ok((entry, Told { all, has_failed: false, previous: Ok(()) }));
         }
-        let ended: Vec<_> = self.levels.iter_mut().map(|level| level.saving.take()).collect();
-        let mut all = told?;
-        let previous = if all.failed.is_set() { previous } else { same_revision(all.under_way) };
-        let has_failed = all.failed.is_set() || previous.is_err();
-        all.failed = has_failed.into();
-        for (level, ended) in self.levels.iter_mut().zip(ended) {
-            let Some(key) = ended.as_ref().and_then(Attempt::key).filter(|_| !has_failed) else { continue };
-            level.complete = level.complete_with(Some(key), self.epoch.group.size());
-            // Not only at the next checkpoint: a job may take but one. That looks at new holds first.
-            if !call.begins() {
-                level.drop_old_layouts(self.epoch.group.rank());
-            }
+        let LevelFacts { failed, under_way, .. } = all.levels[0];
+        let previous = if failed.is_set() { previous } else { same_revision(under_way) };
+        let has_failed = failed.is_set() || previous.is_err();
+        if let Some(key) = ended.as_ref().and_then(Attempt::key).filter(|_| !has_failed) {
+            nearest.complete = nearest.complete_with(Some(key), ranks);
         }
-        Ok((entry, Told { all, previous }))
+        // Not only at the next checkpoint: a job may take but one. That looks at new holds first.
+        if !call.begins() {
+            self.levels.iter_mut().for_each(|level| level.drop_old_layouts(rank));
+        }
+        Ok((entry, Told { all, has_failed, previous }))
     }
 
-    /// Arrives and enters, where no more is to be told than whether this rank is `ready`: if one is not, all ranks get
+    /// Waits for all levels, arrives and enters, where no more is to be told than whether this rank is `ready`: if one is not, all ranks get
     /// the same named error. What became of the last revision is told first, but for `restore`, which goes back behind
     /// it. Collective.
     pub(super) fn enter_if(&mut self, call: Call, ready: Result<()>) -> Result<Entry> {
+        self.levels.split().1.iter_mut().for_each(|level| drop(level.settle()));
         let arrival = self.arrive(call)?;
         let (entry, told) =
             self.enter(arrival, Agreement { not_ready: ready.is_err().into(), ..Agreement::default() })?;
@@ -217,7 +228,7 @@ fn who_called_what(names: &[String]) -> String {
 impl Told {
     /// What became of the last revision, the same named error on all ranks. Collective where it failed.
     pub(super) fn previous(self, group: &dyn Group) -> Result<()> {
-        if self.all.failed.is_set() { agree(group, self.previous) } else { Ok(()) }
+        if self.has_failed { agree(group, self.previous) } else { Ok(()) }
     }
 }
 

@@ -147,10 +147,10 @@ impl Level {
         Ok(())
     }
 
-    /// What is held stays in all roots from now on.
-    fn hold_known(&self) {
+    /// What is held, or read for other levels, stays in all roots from now on.
+    pub(super) fn hold_known(&self) {
         if let Some(current) = &self.current {
-            lock(&current.ledger).set_held(self.holds.keys());
+            lock(&current.ledger).set_held(self.staying());
         }
     }
 

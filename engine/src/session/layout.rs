@@ -3,7 +3,7 @@
 use super::{
     entry::Entry,
     epoch::{Epoch, same_id},
-    level::{Current, Level},
+    level::{Current, Level, LevelKind},
 };
 use crate::{
     capture::Size,
@@ -55,7 +55,7 @@ impl Level {
         let portion = agree(group, portion.and_then(|portion| portion.stay_open().map(|()| portion)))?;
 
         let mut ledger = Ledger::fresh(portion, first(group.rank() as u32));
-        ledger.set_held(self.holds.keys());
+        ledger.set_held(self.staying());
         debug_assert!(self.current.is_none(), "a layout is made only where there is none to go on with");
         self.current = Some(Current { layout_id, ledger: Arc::new(Mutex::new(ledger)) });
         self.layouts.push(layout);
@@ -102,7 +102,7 @@ impl Level {
         let mut numbers = [number, agree(group, stripe)?];
         group.all_max(&mut numbers)?;
         let blocks = match self.config.portion_bytes {
-            0 => portion_blocks(&size.at_least(self.config.shard_bytes), self.config.keep),
+            0 => portion_blocks(&size.at_least(self.config.shard_bytes), self.shards_at_once()),
             configured => blocks_in(configured),
         };
         let layout_id = same_id(group)?;
@@ -116,7 +116,8 @@ impl Level {
 
     /// Removes older layouts once they hold nothing that is kept. Decided alike on all ranks.
     pub(super) fn drop_old_layouts(&mut self, rank: usize) {
-        if self.layouts.len() < 2 {
+        // What others are fed with may lie in an older one.
+        if self.layouts.len() < 2 || !self.fed.is_empty() {
             return;
         }
         let Some(current) = self.current.as_ref().map(|current| current.layout_id) else { return };
@@ -163,10 +164,17 @@ impl Level {
         lock(&current.ledger).lasts_beside_held(Need::of(size, RUNS), &complete, self.keep())
     }
 
+    /// Shards that a portion has room for: those that are kept and the next one; one more where roots that are freed by a
+    /// single sync are worth it; and one that others are still fed with.
+    fn shards_at_once(&self) -> u32 {
+        self.config.keep + 1 + u32::from(self.kind != LevelKind::Memory) + u32::from(self.feeds)
+    }
+
     /// Whether a checkpoint that finds no room goes to a new layout: what was restored is shared out to other boxes, so
-    /// that the portions are those of others. The same on all ranks.
+    /// that the portions are those of others; or it is a level in memory, which grows with the state. The same on all ranks.
     pub(super) fn leaves_layout(&self) -> bool {
-        self.has_other_boxes && self.current.is_some() && self.config.portion_bytes == 0
+        let leaves = self.has_other_boxes || self.kind == LevelKind::Memory;
+        leaves && self.current.is_some() && self.config.portion_bytes == 0
     }
 
     /// Leaves the layout that this job went on in, for want of `room` alone; as one of another number of ranks it stays

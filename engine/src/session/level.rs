@@ -1,13 +1,13 @@
-//! A level: one space on one device, as this rank has it open. A session has a list of them, of one today.
+//! A level: one space on one device, as this rank has it open. A session has a list of them, the nearest first.
 //!
 //! What must hold: what is complete, held and kept is known alike on all ranks; revisions go to the current ledger alone.
 
-use super::{domain::Domain, holds::Holds, record::Record, settle::Attempt};
+use super::{agreement::LevelFacts, domain::Domain, flag::Alike, holds::Holds, record::Record, settle::Attempt};
 use crate::{
     commit::{Allocation, Complete, Kept, Ledger, RevisionKey},
     config::Config,
     device::Device,
-    error::{Error, Result},
+    error::Result,
     ground::lock,
     group::{Group, gather},
     mutant::{self, Mutant},
@@ -16,6 +16,28 @@ use crate::{
     space::{LayoutFile, Locks, Portion},
 };
 use std::sync::{Arc, Mutex};
+
+/// What kind of place a level is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LevelKind {
+    /// The memory of the nodes: files below /dev/shm.
+    Memory,
+    /// The disks of the nodes.
+    Disk,
+    /// What all nodes share, or the only level that there is.
+    Pfs,
+}
+
+/// A level as a session is to have it.
+#[derive(Debug, Clone)]
+pub struct LevelPlan {
+    pub kind: LevelKind,
+    pub device: Arc<dyn Device>,
+    /// Revisions whose number is a multiple of it go there; 0: none does.
+    pub every: u32,
+    /// Complete revisions that are kept there, at least 1.
+    pub keep: u32,
+}
 
 pub(super) struct Level {
     // Fields end in this order: first what is under way, last the lock that keeps others out.
@@ -35,6 +57,18 @@ pub(super) struct Level {
     /// Slots that a crash cut short, or that are damaged: they look alike.
     pub(super) torn: Vec<String>,
     pub(super) last: Option<Record>,
+    pub(super) kind: LevelKind,
+    pub(super) every: u32,
+    /// Others are fed from here: what they have not copied yet stays.
+    pub(super) feeds: bool,
+    /// Revisions that stay for that.
+    pub(super) fed: Vec<RevisionKey>,
+    /// How often it was this level's turn while it was busy.
+    pub(super) passed_over: u64,
+    /// A revision was not saved here, and nobody was told: the same on all ranks, with what failed on this one.
+    pub(super) unsaved: Option<Result<()>>,
+    /// The last thing that the user was told of that: not the same again.
+    pub(super) remarked: Option<String>,
     /// As the settings go for this space.
     pub(super) config: Config,
     pub(super) domain: Domain,
@@ -54,8 +88,10 @@ pub(super) struct Current {
 pub(super) struct Levels(Vec<Level>);
 
 impl Levels {
-    pub(super) fn new(nearest: Level) -> Levels {
-        Levels(vec![nearest])
+    /// Of at least one.
+    pub(super) fn new(levels: Vec<Level>) -> Levels {
+        assert!(!levels.is_empty(), "a session without a level");
+        Levels(levels)
     }
 
     /// The one that a checkpoint waits for, and that is read first.
@@ -67,12 +103,37 @@ impl Levels {
         &mut self.0[0]
     }
 
+    pub(super) fn at(&self, index: usize) -> &Level {
+        &self.0[index]
+    }
+
+    /// The one that outlives the others: by its path the session was opened.
+    pub(super) fn farthest(&self) -> &Level {
+        &self.0[self.0.len() - 1]
+    }
+
+    /// All but the nearest, which is in front.
+    pub(super) fn split(&mut self) -> (&mut Level, &mut [Level]) {
+        let (nearest, farther) = self.0.split_at_mut(1);
+        (&mut nearest[0], farther)
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &Level> {
         self.0.iter()
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Level> {
         self.0.iter_mut()
+    }
+}
+
+impl LevelKind {
+    pub fn name(self) -> &'static str {
+        match self {
+            LevelKind::Memory => "memory",
+            LevelKind::Disk => "disk",
+            LevelKind::Pfs => "pfs",
+        }
     }
 }
 
@@ -84,6 +145,30 @@ impl Level {
     /// The number of the revision under way; 0: none is.
     pub(super) fn under_way(&self) -> u64 {
         self.saving.as_ref().and_then(Attempt::key).map_or(0, |key| key.number)
+    }
+
+    /// Whether the revision `number` goes here too.
+    pub(super) fn takes(&self, number: u64) -> bool {
+        self.every > 0 && number.is_multiple_of(u64::from(self.every))
+    }
+
+    /// What there is to tell of what is under way, without waiting for it.
+    pub(super) fn facts(&self) -> LevelFacts {
+        let (failed, busy) = match &self.saving {
+            None => (false, false),
+            Some(Attempt::Failed(_)) => (true, false),
+            Some(Attempt::Running(shard)) => {
+                let ended = shard.poll();
+                (matches!(ended, Some(Err(_))), ended.is_none())
+            }
+        };
+        let under_way = Alike::of(self.under_way());
+        LevelFacts { under_way, failed: failed.into(), busy: busy.into(), ..LevelFacts::default() }
+    }
+
+    /// What stays here beside what is complete.
+    pub(super) fn staying(&self) -> Vec<RevisionKey> {
+        self.holds.keys().into_iter().chain(self.fed.iter().copied()).collect()
     }
 
     /// The newest complete revisions once all of `ranks` know that `key` is one: what every root must keep.
@@ -115,15 +200,6 @@ impl Level {
     /// What all ranks see. Collective.
     pub(super) fn find(&self, group: &dyn Group) -> Result<Found> {
         find(&gather(group, &self.sight())?, &self.device.path())
-    }
-
-    /// What all ranks see, the newest revision first, if any can be read. Collective.
-    pub(super) fn find_complete(&self, group: &dyn Group) -> Result<Found> {
-        let found = self.find(group)?;
-        if found.complete.is_empty() && !found.damage.is_empty() {
-            return Err(Error::Damaged { what: found.damage });
-        }
-        Ok(found)
     }
 
     /// Where the shard of `rank` in `candidate` lies, if it is in sight.

@@ -4,16 +4,20 @@
 use super::level::Levels;
 use crate::{
     capture::{Region, Regions, Size},
-    error::Result,
+    error::{Error, Result},
+    feed::{Feeder, Source},
     place::{Intent, IoThreads, Shard, Target},
     pool::Record,
     salvage::complete_dead,
     space::format::{BLOCK_BYTES, PhaseRecord},
     stage::{Hands, Policy, PoolInMaking, Staging, Way},
 };
+use std::sync::Arc;
 
 pub(super) struct Means {
-    // Fields end in this order: the threads write what lies in the pool.
+    // Fields end in this order: what feeds waits for the threads that write, and these write what lies in the pool.
+    /// `None` where there is one level.
+    pub(super) feeder: Option<Feeder>,
     pub(super) io: IoThreads,
     /// `None` with a stage that has no buffer of the node.
     pub(super) pool: Option<PoolInMaking>,
@@ -112,6 +116,12 @@ impl Means {
             (record, bytes)
         });
         Staging::new(Shard::new(intent, targets, record, phases)?, self.policy)
+    }
+
+    /// Has `source` saved in `target` too, of a farther level.
+    pub(super) fn feed(&self, source: Source, size: Size, target: Target) -> Result<Arc<Shard>> {
+        let none = || Error::Internal { what: "nothing feeds the farther levels".to_owned() };
+        self.feeder.as_ref().ok_or_else(none)?.feed(source, size, target)
     }
 
     /// What staging and serving take, for shards of `levels`.

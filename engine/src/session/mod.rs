@@ -8,6 +8,7 @@ mod aggregators;
 mod agreement;
 mod buffer;
 mod checkpoint;
+mod choice;
 mod domain;
 mod due;
 mod earlier;
@@ -22,16 +23,19 @@ mod level;
 mod means;
 mod node;
 mod open;
+mod places;
 mod program;
 mod reading;
 mod record;
 mod redistribute;
 mod requests;
 mod restore;
+mod room;
 mod schedule;
 mod settle;
 
 pub use buffer::Got;
+pub use level::{LevelKind, LevelPlan};
 pub use record::Record;
 pub use restore::Restored;
 
@@ -65,6 +69,12 @@ impl Session {
     /// Opens the space on `device`. Collective.
     pub fn open_on(group: Box<dyn Group>, device: Arc<dyn Device>, config: Config) -> Result<Session> {
         Inner::open_on(group, device, config).map(Self::of_this_process)
+    }
+
+    /// Opens several levels, the nearest first: what a checkpoint saves goes to the nearest one, which it waits for, and from
+    /// there to the others, each at its own pace. Collective.
+    pub fn open_levels(group: Box<dyn Group>, levels: Vec<LevelPlan>, config: Config) -> Result<Session> {
+        Inner::open_levels(group, levels, config).map(Self::of_this_process)
     }
 
     pub fn rank(&self) -> usize {
@@ -265,7 +275,7 @@ impl Session {
     /// once, here or by `checkpoint`. Then nothing is under way, and this is `Ok` until the next checkpoint: the
     /// revision that failed is not there.
     pub fn wait(&mut self) -> Result<()> {
-        self.ours()?.wait_in(Call::Wait).map(drop)
+        self.ours()?.wait_for_all(Call::Wait)
     }
 
     /// Whether this rank's part of the last revision is durable. Local, never waits. If another rank writes for this

@@ -3,9 +3,9 @@
 
 use crate::{
     config::Config,
-    error::Result,
+    error::{Error, Result},
     group::{Group, Neighbours, Place, agree},
-    pool::{self, Mark, Pool, Shape, ceiling, is_in_sight},
+    pool::{self, Mark, Pool, Shape, ceiling, is_in_sight, mark_gone},
     space::format::{BLOCK_BYTES, hash},
 };
 use std::{os::unix::ffi::OsStrExt, path::Path};
@@ -13,19 +13,17 @@ use std::{os::unix::ffi::OsStrExt, path::Path};
 /// What a rank has of its node.
 pub(super) struct Node {
     here: Neighbours,
+    /// Of its pool.
     id: [u8; 16],
 }
 
 impl Node {
     /// `id`: drawn for this, the same on all ranks. Collective.
     pub(super) fn find(group: &dyn Group, config: &Config, id: [u8; 16]) -> Result<Node> {
-        let label = std::env::var_os("MAINSTAY_NODE").unwrap_or_default();
-        let ranks_here = group.ranks_here().max(1);
-        let node = hash(&[&id, &(ranks_here as u64).to_le_bytes()[..], label.as_bytes()].concat());
-        let marked = Marked { directory: &config.pool_directory, begin: std::array::from_fn(|byte| node[byte]) };
+        let marked = Marked::of(group, config, id);
         // More than are thought to be here do not share a pool.
-        let here = Neighbours::find(group, &marked)?.part_of(group.rank(), ranks_here);
-        Ok(Node { id: marked.id_of(here.leader()), here })
+        let here = Neighbours::find(group, &marked)?.part_of(group.rank(), ranks_here(group));
+        Ok(Node { id: hash(&[b"pool", &marked.id_of(here.leader())[..]].concat()), here })
     }
 
     /// Its lowest rank.
@@ -51,7 +49,17 @@ struct Marked<'a> {
     begin: [u8; 12],
 }
 
+fn ranks_here(group: &dyn Group) -> usize {
+    group.ranks_here().max(1)
+}
+
 impl Marked<'_> {
+    fn of<'a>(group: &dyn Group, config: &'a Config, id: [u8; 16]) -> Marked<'a> {
+        let label = std::env::var_os("MAINSTAY_NODE").unwrap_or_default();
+        let node = hash(&[&id, &(ranks_here(group) as u64).to_le_bytes()[..], label.as_bytes()].concat());
+        Marked { directory: &config.pool_directory, begin: std::array::from_fn(|byte| node[byte]) }
+    }
+
     fn id_of(&self, rank: usize) -> [u8; 16] {
         let mut id = [0; 16];
         id[..12].copy_from_slice(&self.begin);
@@ -83,6 +91,10 @@ impl Place for Marked<'_> {
 
     fn remove(&self, mark: Mark) -> Result<()> {
         mark.remove()
+    }
+
+    fn gone(&self, rank: usize) -> Error {
+        mark_gone(self.directory, self.id_of(rank))
     }
 }
 
@@ -145,6 +157,20 @@ mod tests {
         for (pool_bytes, ranks, expected) in found {
             assert_eq!(chunk_bytes_for(pool_bytes, ranks), expected, "{ranks} ranks, a pool of {pool_bytes} bytes");
         }
+    }
+
+    /// They had one name, so that a mark that was left kept the pool from being made.
+    #[test]
+    fn a_pool_has_a_name_of_its_own_beside_the_marks() {
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let config = Config { pool_directory: folder.path().into(), pool_bytes: Some(MIB), ..Config::default() };
+        let (group, id) = (crate::group::Solo, [7; 16]);
+        let node = Node::find(&group, &config, id).unwrap();
+        let marked = Marked::of(&group, &config, id);
+        let mark = marked.mark(0).unwrap();
+        let pool = node.make_pool(&group, &config).unwrap();
+        marked.remove(mark).unwrap();
+        assert!(pool::path(folder.path(), pool.id()).exists());
     }
 
     #[test]

@@ -2,15 +2,17 @@
 
 use super::{
     aggregators::Aggregators,
+    agreement::LEVELS_MAX,
     domain::Domain,
     due::{Due, SignalFlag},
     entry::{Entry, Ranks},
     epoch::{Epoch, next_lineage, same_id},
     holds::Holds,
     inner::Inner,
-    level::{Current, Level, Levels},
+    level::{Current, Level, LevelKind, LevelPlan, Levels},
     means::Means,
     node::Node,
+    places,
     program::Program,
     reading::Reading,
     requests::Listener,
@@ -18,22 +20,24 @@ use super::{
 };
 use crate::{
     capture::{Notes, Outputs, Regions},
-    commit::{Ledger, Opened},
+    commit::{Ledger, Opened, RevisionKey},
     config::{Config, Stage, Start, Surroundings, check_alike, passed_over},
-    device::{Access, Device, Disk},
+    device::{Access, Device},
     error::{Error, Result},
+    feed::Feeder,
     ground::Instant,
     group::{Group, agree, gather},
     place::IoThreads,
     pool::{Pool, Record},
     remark::Remark,
-    restore::{Found, Sight, find},
+    restore::{Found, Sight, find, hex},
     salvage,
-    space::{LayoutFile, Locks, clear_away, files_of_layout, format::Lineage, layouts, probe_name},
+    space::{LayoutFile, Locks, Per, clear_away, files_of_layout, format::Lineage, layouts, probe_name},
     stage::{Policy, PoolInMaking, find_threshold},
 };
 use serde::{Deserialize, Serialize};
 use std::{
+    collections::BTreeMap,
     fs::OpenOptions,
     io::Write,
     os::unix::ffi::OsStrExt,
@@ -68,6 +72,9 @@ struct Scan {
 
 /// A space that is locked, in which this job has written nothing yet.
 struct Looked {
+    kind: LevelKind,
+    every: u32,
+    feeds: bool,
     scan: Scan,
     /// The newest layout is one for these ranks.
     goes_on: bool,
@@ -81,33 +88,48 @@ struct Looked {
 
 impl Inner {
     pub(super) fn open(group: Box<dyn Group>, path: &Path, config: Config) -> Result<Inner> {
-        let disk = agree(&*group, Disk::make(path))?;
+        let plans = places::plans(&*group, path, &config)?;
         if group.rank() == 0 {
             tell_supervisor(path);
         }
         PASSED_OVER.make(group.rank(), || passed_over(&Surroundings::here()));
-        Self::open_on(group, Arc::new(disk), config)
+        Self::open_levels(group, plans, config)
     }
 
     pub(super) fn open_on(group: Box<dyn Group>, device: Arc<dyn Device>, config: Config) -> Result<Inner> {
-        let checked = config.check();
-        agree(&*group, checked)?;
+        let plan = LevelPlan { kind: LevelKind::Pfs, device, every: 1, keep: config.keep };
+        Self::open_levels(group, vec![plan], config)
+    }
+
+    /// Opens the spaces of `plans`, the nearest level first.
+    pub(super) fn open_levels(group: Box<dyn Group>, plans: Vec<LevelPlan>, config: Config) -> Result<Inner> {
+        agree(&*group, config.check())?;
         check_alike(&*group, &config)?;
         let id = same_id(&*group)?;
-        let looked = Looked::at(&*group, device, config.clone(), id)?;
+        agree(&*group, check_plans(&plans, &config))?;
+        let farthest = plans.len() - 1;
+        let at = |(index, plan)| {
+            Looked::at(&*group, plan, config_of(&plan, &config, index == farthest), index < farthest, id)
+        };
+        let looked: Vec<Looked> = plans.iter().enumerate().map(at).collect::<Result<_>>()?;
+        one_history(&looked)?;
+        let nearest = &looked[0];
         let (node, pool) = find_node(&*group, &config, id)?;
-        let policy = Policy::new(&config, || find_threshold_together(&*group, &*looked.device, &config))?;
-        let aggregators = Aggregators::find(&*group, &config, &looked.domain, pool.as_ref())?;
+        let policy = Policy::new(&config, || find_threshold_together(&*group, &*nearest.device, &config))?;
+        let aggregators = Aggregators::find(&*group, &config, &nearest.domain, pool.as_ref())?;
         let policy = if aggregators.is_member() { policy.handing_over(aggregators.piece_bytes()) } else { policy };
 
-        let lineage = next_lineage(&*group, looked.found.lineage_max)?;
-        let next_number = looked.found.number_max + 1;
-        let level = looked.take_over(&*group, lineage)?;
+        let highest = |of: fn(&Found) -> u64| looked.iter().map(|looked| of(&looked.found)).max().unwrap_or(0);
+        let lineage = next_lineage(&*group, highest(|found| found.lineage_max))?;
+        let next_number = highest(|found| found.number_max) + 1;
+        let levels = looked.into_iter().map(|looked| looked.take_over(&*group, lineage)).collect::<Result<_>>()?;
+        let levels = Levels::new(levels);
+        let feeder = agree(&*group, (farthest > 0).then(Feeder::start).transpose())?;
         let io = agree(&*group, IoThreads::start(config.io_threads_for(group.ranks_here()), flush_every(&config)))?;
         let signal = config.checkpoint_signal.map(|signal| SignalFlag::new(signal.number())).transpose();
         let due = Due {
             schedule: Schedule::new(&config, Instant::now()),
-            listener: if group.rank() == 0 { Listener::new(&*level.device, lineage) } else { None },
+            listener: if group.rank() == 0 { Listener::new(&*levels.farthest().device, lineage) } else { None },
             signal: agree(&*group, signal)?,
             step: 0,
         };
@@ -115,7 +137,7 @@ impl Inner {
         // A member has no record of its own: its aggregator keeps one for it.
         let shards = aggregators.shards();
         let recorded = pool.as_ref().filter(|_| shards > 0).map(|pool| Record::create(pool, group.rank() as u32));
-        let noted = pool.as_ref().map_or(Ok(()), |pool| pool.note_space(&*level.device, lineage));
+        let noted = pool.as_ref().map_or(Ok(()), |pool| pool.note_space(&*levels.nearest().device, lineage));
         let record = agree(&*group, recorded.transpose().and_then(|record| noted.map(|()| record)))?;
         let mut session = Inner {
             program: Program {
@@ -126,10 +148,18 @@ impl Inner {
                 due,
                 reading: Reading::default(),
                 refused: None,
-                unread: config.start == Start::Restored && !level.complete.is_empty(),
+                unread: config.start == Start::Restored && levels.iter().any(|level| !level.complete.is_empty()),
                 config,
             },
-            means: Means { io, pool: pool.map(PoolInMaking::new), pool_is_foreseen: false, shards, record, policy },
+            means: Means {
+                feeder,
+                io,
+                pool: pool.map(PoolInMaking::new),
+                pool_is_foreseen: false,
+                shards,
+                record,
+                policy,
+            },
             epoch: Epoch {
                 aggregators,
                 node: node as u32,
@@ -139,15 +169,15 @@ impl Inner {
                 over: None,
                 group: Ranks::new(group),
             },
-            levels: Levels::new(level),
+            levels,
         };
         let Inner { program, means, epoch, levels } = &mut session;
-        let (group, level) = (epoch.group.with(&Entry::opening()), levels.nearest_mut());
+        let (group, level) = (epoch.group.with(&Entry::opening()), levels.nearest());
         if level.current.is_some() {
             epoch.aggregators.open(group, &*level.device, |rank| level.file_of(rank))?;
         }
-        level.acknowledge(epoch);
-        if level.complete.is_empty() {
+        levels.iter_mut().for_each(|level| level.acknowledge(epoch));
+        if levels.iter().all(|level| level.complete.is_empty()) {
             // With nothing to restore, a checkpoint comes next.
             means.begin_pool(&program.regions);
         }
@@ -158,7 +188,9 @@ impl Inner {
 impl Looked {
     /// Locks the space on `device`, completes what a killed job left, and looks at what is there. Refused while something
     /// cannot be completed now, and could be another time. Collective.
-    fn at(group: &dyn Group, device: Arc<dyn Device>, config: Config, id: [u8; 16]) -> Result<Looked> {
+    fn at(group: &dyn Group, plan: &LevelPlan, config: Config, feeds: bool, id: [u8; 16]) -> Result<Looked> {
+        let LevelPlan { kind, every, ref device, .. } = *plan;
+        let device = device.clone();
         let domain = Domain::find(group, &*device, id)?;
         let (locks, locks_work) = take_locks(group, &*device, &domain)?;
 
@@ -184,13 +216,13 @@ impl Looked {
         left.give_up(&config.pool_directory);
         let newest = gather(group, &scan.newest)?;
         let goes_on = newest.iter().all(|other| other.writable && *other == newest[0]);
-        Ok(Looked { scan, goes_on, found, config, domain, device, locks, locks_work })
+        Ok(Looked { kind, every, feeds, scan, goes_on, found, config, domain, device, locks, locks_work })
     }
 
     /// Puts the new lineage into every portion of the newest layout: a job thought dead that still writes there finds it
     /// and stops. Collective.
     fn take_over(self, group: &dyn Group, lineage: Lineage) -> Result<Level> {
-        let Looked { scan, goes_on, found, config, domain, device, locks, locks_work } = self;
+        let Looked { kind, every, feeds, scan, goes_on, found, config, domain, device, locks, locks_work } = self;
         let Scan { layouts, opened, newest, sight } = scan;
         // After the lock: whoever writes a hold before it is taken is read here, whoever does later sees it.
         let holds = Holds::find(group, &layouts, &found.holdable())?;
@@ -222,6 +254,13 @@ impl Looked {
             damage: sight.damage,
             torn: sight.torn,
             last: None,
+            kind,
+            every,
+            feeds,
+            fed: Vec::new(),
+            passed_over: 0,
+            unsaved: None,
+            remarked: None,
             config,
             domain,
             device,
@@ -229,6 +268,48 @@ impl Looked {
             _locks: locks,
         })
     }
+}
+
+/// Settings that levels leave no room for.
+fn check_plans(plans: &[LevelPlan], config: &Config) -> Result<()> {
+    if plans.is_empty() || plans.len() > LEVELS_MAX {
+        return Err(Error::argument("levels", format!("{} of them; give 1 to {LEVELS_MAX}", plans.len())));
+    }
+    if plans.len() > 1 && config.aggregators > 0 {
+        let why = "few ranks write for all where there is one level; leave it out, or have one level";
+        return Err(Error::argument("aggregators", why));
+    }
+    Ok(())
+}
+
+/// The settings as they go for the level of `plan`; what is said of sizes and files is said of the farthest.
+fn config_of(plan: &LevelPlan, config: &Config, is_farthest: bool) -> Config {
+    let config = Config { keep: plan.keep, ..config.clone() };
+    if is_farthest {
+        return config;
+    }
+    Config { per: Per::Rank, portion_bytes: 0, stripe_count: 0, stripe_bytes: 0, ..config }
+}
+
+/// Levels whose lineages of one number have different ids belong to different jobs, or one was out of sight when the
+/// other went on.
+fn one_history(looked: &[Looked]) -> Result<()> {
+    let mut ids: BTreeMap<u64, [u8; 16]> = BTreeMap::new();
+    for level in looked {
+        for RevisionKey { lineage, .. } in level.found.holdable().into_iter().map(|complete| complete.key) {
+            let first = *ids.entry(lineage.number).or_insert(lineage.id);
+            if first != lineage.id {
+                let path = level.device.path();
+                return Err(Error::LineageConflict {
+                    path,
+                    lineage: lineage.number,
+                    first: hex(&first),
+                    second: hex(&lineage.id),
+                });
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Locks this rank's byte; and whether the file system has locks at all.

@@ -13,7 +13,7 @@ use crate::{
     error::{Error, Result},
     ground::Instant,
     group::{Group, agree, gather},
-    restore::{Found, Targets, has_moved, match_regions, pour},
+    restore::{Targets, has_moved, match_regions, pour},
     space::{
         Portion,
         format::{Manifest, Note},
@@ -54,26 +54,28 @@ impl Inner {
     fn restore_newest(&mut self, ready: Result<()>) -> Result<Option<Restored>> {
         let entry = self.enter_if(Call::Restore, ready)?;
         self.program.reading = Reading::default();
-        let (group, level) = (self.epoch.group.with(&entry), self.levels.nearest_mut());
-        let found = level.find_complete(group)?;
+        let group = self.epoch.group.with(&entry);
+        let found = self.levels.find_complete(group)?;
         let mut poured = false;
-        let (came, skipped) =
-            level.newest(&found, |candidate| match level.restore_one(group, &self.program, candidate) {
+        let (came, skipped) = self.levels.newest(&found, |level, candidate| {
+            match level.restore_one(group, &self.program, candidate) {
                 // The regions hold parts of what was passed over.
                 Err(error) if poured => Ok(Err(Flaws::found(vec![error.to_string()]))),
                 came => {
                     poured = true;
                     came
                 }
-            })?;
-        let Some((index, back)) = came else {
+            }
+        })?;
+        let Some((chosen, back)) = came else {
             self.program.reading = Reading::Nothing;
             return Ok(None);
         };
-        let revision = found.complete[index];
-        level.has_other_boxes = back.has_other_boxes;
+        let revision = chosen.complete;
         // What was passed over is not worth keeping; what was read whole is.
-        level.go_back_to(&found.complete[index..]);
+        self.levels.go_back_to(&found, &chosen);
+        self.levels.iter_mut().for_each(|level| level.has_other_boxes = back.has_other_boxes);
+        let level = self.levels.at(chosen.level);
         if let Some((_, kept)) = level.shard(group.rank() as u32, &revision) {
             let phases = kept.entry.phases;
             let [perceived, durable] = [phases.perceived_ns, phases.durable_ns].map(Duration::from_nanos);
@@ -89,24 +91,6 @@ impl Inner {
 }
 
 impl Level {
-    /// The newest of the revisions `found` that `read` has whole: which one, with what was read; and what was passed over
-    /// for it. `None` if there are none. What no other revision would mend ends the search. Collective.
-    pub(super) fn newest<T>(
-        &self,
-        found: &Found,
-        mut read: impl FnMut(&Complete) -> Result<Attempted<T>>,
-    ) -> Result<(Option<(usize, T)>, Flaws)> {
-        // What could not be read at the opening may have been newer than any candidate.
-        let mut skipped = Flaws::found([found.damage.as_slice(), &found.torn].concat());
-        for (index, candidate) in found.complete.iter().enumerate() {
-            match read(candidate)? {
-                Ok(came) => return Ok((Some((index, came)), skipped)),
-                Err(flaws) => skipped.pass_over(candidate.key.number, flaws),
-            }
-        }
-        if found.complete.is_empty() { Ok((None, skipped)) } else { Err(skipped.nothing_left(self.device.path())) }
-    }
-
     /// The inner error is why it is passed over, on whichever ranks; the outer one, the same on all ranks,
     /// ends the search.
     fn restore_one(&self, group: &dyn Group, program: &Program, candidate: &Complete) -> Result<Attempted<Back>> {

@@ -1,18 +1,24 @@
 //! What became of a revision that was begun: waiting for it, asking, and the end of the session.
 
 use super::{
+    agreement::LevelFacts,
+    checkpoint::lost_layout,
     entry::{Call, Entry},
     flag::Alike,
     inner::Inner,
-    level::Level,
+    level::{Level, LevelKind},
+    places,
     record::Record,
 };
 use crate::{
     commit::RevisionKey,
+    config::MemoryAfter,
     error::{Error, Result},
+    feed::Source,
     ground::lock,
     group::agree,
     place::Shard,
+    remark::remark,
 };
 use std::sync::Arc;
 
@@ -33,10 +39,39 @@ impl Attempt {
 }
 
 impl Inner {
-    /// Waits until the last revision is complete, as a part of `call`. Collective.
+    /// Waits until the last revision is complete on all of its levels, as a part of `call`. Collective.
     pub(super) fn wait_in(&mut self, call: Call) -> Result<Entry> {
         let ready = self.program.ready();
         self.enter_if(call, ready)
+    }
+
+    /// The same, and tells what the farther levels did not get of it. Collective.
+    pub(super) fn wait_for_all(&mut self, call: Call) -> Result<()> {
+        let entry = self.wait_in(call)?;
+        self.unsaved(&entry)
+    }
+
+    /// What the farther levels did not save since this was last asked: the same on all ranks. Collective where there is
+    /// something to tell.
+    pub(super) fn unsaved(&mut self, entry: &Entry) -> Result<()> {
+        let group = self.epoch.group.with(entry);
+        let unsaved = self.levels.iter_mut().filter_map(|level| level.unsaved.take());
+        // Each of them, so that the ranks stay together.
+        unsaved.map(|mine| agree(group, mine)).fold(Ok(()), Result::and)
+    }
+
+    /// Tells the user of it, where the program has not waited to be told. Collective where there is something to tell.
+    pub(super) fn remark_unsaved(&mut self, entry: &Entry) {
+        let group = self.epoch.group.with(entry);
+        for level in self.levels.iter_mut() {
+            let Some(mine) = level.unsaved.take() else { continue };
+            let Err(error) = agree(group, mine) else { continue };
+            let told = format!("the level {} did not get its last revision: {error}", level.kind.name());
+            if level.remarked.as_ref() != Some(&told) {
+                remark(group.rank(), &told);
+                level.remarked = Some(told);
+            }
+        }
     }
 
     pub(super) fn poll(&mut self) -> Result<bool> {
@@ -57,9 +92,47 @@ impl Inner {
 
     pub(super) fn close(mut self) -> Result<()> {
         let entry = self.wait_in(Call::Close)?;
+        let unsaved = self.unsaved(&entry);
+        let saved = self.leave_memory(&entry);
+        let group = self.epoch.group.with(&entry);
         // Each of them, whatever became of the others.
         let ended = self.levels.iter_mut().map(Level::end).fold(Ok(()), Result::and);
-        agree(self.epoch.group.with(&entry), ended)
+        let ended = agree(group, ended).and(unsaved).and(saved.as_ref().map(drop).map_err(Error::clone));
+        if let (Ok(true), nearest) = (saved, self.levels.nearest())
+            && group.rank() == nearest.domain.leader()
+        {
+            // What stays is in nobody's way, and the job has ended.
+            places::remove(&*nearest.device);
+        }
+        ended
+    }
+
+    /// Where the memory of the nodes is not to outlive the job, its newest revision goes to the next level that takes any.
+    /// Returns whether it may be removed. Collective.
+    fn leave_memory(&mut self, entry: &Entry) -> Result<bool> {
+        let (nearest, farther) = self.levels.split();
+        if nearest.kind != LevelKind::Memory || self.program.config.memory_after == MemoryAfter::Kept {
+            return Ok(false);
+        }
+        let Some((next, newest)) =
+            farther.iter_mut().find(|level| level.every > 0).zip(nearest.complete.first().copied())
+        else {
+            return Ok(true);
+        };
+        if next.complete.first().is_some_and(|saved| saved.key >= newest.key) {
+            return Ok(true);
+        }
+        let group = self.epoch.group.with(entry);
+        let source =
+            nearest.shard(group.rank() as u32, &newest).map(|(portion, kept)| Source::Published(portion, kept));
+        let source =
+            agree(group, source.ok_or_else(|| Error::Internal { what: "a complete shard is gone".to_owned() }))?;
+        let size = agree(group, source.size())?;
+        let allocation = next.have_room(&self.epoch, entry, &size)?;
+        let target = next.target(allocation).ok_or_else(lost_layout)?;
+        next.saving = Some(self.means.feed(source, size, target).map_or_else(Attempt::Failed, Attempt::Running));
+        agree(group, next.settle())?;
+        Ok(true)
     }
 }
 
@@ -82,6 +155,20 @@ impl Level {
             self.others.iter_mut().filter(|other| other.is_begun()).for_each(|other| drop(other.end()));
         }
         Ok(())
+    }
+
+    /// What all ranks have told of the revision under way on a level that is not waited for.
+    pub(super) fn settle_farther(&mut self, told: &LevelFacts, ranks: usize) {
+        if told.busy.is_set() || (told.under_way == Alike::default() && !told.failed.is_set()) {
+            return;
+        }
+        let mine = self.settle();
+        let key = self.saving.take().as_ref().and_then(Attempt::key);
+        if told.failed.is_set() || !told.under_way.is_so() {
+            self.unsaved = Some(mine);
+        } else {
+            self.complete = self.complete_with(key, ranks);
+        }
     }
 
     /// Waits for this rank's part of the last revision.

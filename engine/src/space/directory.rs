@@ -15,6 +15,8 @@ use std::{collections::BTreeMap, io, sync::Arc};
 
 /// One lock byte for each rank of the job that may write.
 pub(crate) const LOCK_FILE: &str = "lock";
+/// In a space that has other levels before it: by which id their memory is found.
+pub(crate) const LEVELS_FILE: &str = "levels";
 /// Made for an instant while ranks find out who sees whose files.
 const PROBE: &str = "probe-";
 const SUFFIX: &str = ".mainstay";
@@ -101,7 +103,7 @@ pub(crate) fn is_layout(name: &str) -> bool {
 
 /// Whether a file called `name` in the directory of a space is the space's own, and nobody else's to make or replace.
 pub fn is_of_space(name: &str) -> bool {
-    is_layout(name) || name == LOCK_FILE
+    is_layout(name) || name == LOCK_FILE || name == LEVELS_FILE
 }
 
 pub(crate) fn open_layout(device: &dyn Device, name: String, access: Access) -> Result<LayoutFile> {

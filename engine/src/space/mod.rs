@@ -21,8 +21,8 @@ pub use arrangement::Per;
 pub(crate) use arrangement::{Arrangement, blocks_in, bytes_with, stretches};
 pub use directory::is_of_space;
 pub(crate) use directory::{
-    LOCK_FILE, LayoutFile, Making, Probes, clear_away, contradictions, create_layout, files_of_layout, is_layout,
-    layout_name, layout_pattern, layouts, list, names_layout, open_layout, probe_name, remove_layout,
+    LEVELS_FILE, LOCK_FILE, LayoutFile, Making, Probes, clear_away, contradictions, create_layout, files_of_layout,
+    is_layout, layout_name, layout_pattern, layouts, list, names_layout, open_layout, probe_name, remove_layout,
     remove_layouts_of,
 };
 pub(crate) use holds::{HOLDS_BYTES, HoldsRead, holds_in};

@@ -25,9 +25,10 @@ pub(super) fn open_usable(
     Ok((ledgers, lineage))
 }
 
-/// Puts `lineage` into every portion. All of them first: a job thought dead that still writes finds it and stops.
+/// Puts `lineage` into every portion. All of them first: a job thought dead that still writes finds it and stops. Cut
+/// off from here on, this is no job that may have staged something.
 pub(super) fn begin_all(ledgers: &mut [Ledger], lineage: Lineage) -> Result<()> {
-    ledgers.iter_mut().try_for_each(|ledger| ledger.begin(lineage))
+    ledgers.iter_mut().try_for_each(|ledger| ledger.begin_tended(lineage))
 }
 
 /// What all portions of `files` hold.

@@ -281,7 +281,7 @@ impl Visit {
     /// Nothing waits in it any more, in the pool or in the records of these ranks.
     fn goes_over(&mut self, dead: &Dead, ranks: &[u32]) {
         let is_ours = |space: &Path| self.only.as_ref().is_some_and(|only| is_same(&only.directory(), space));
-        if let Some(note) = dead.space().filter(|note| is_ours(note.space())) {
+        if let Some(note) = dead.spaces().filter(|note| note.is_of(is_ours)) {
             self.gone_over.add(note.lineage, ranks);
         }
     }

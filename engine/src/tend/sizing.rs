@@ -50,6 +50,6 @@ impl ShardSize {
 
     /// Blocks of a portion with room for keep+2 such shards.
     pub(super) fn portion_blocks(&self, keep: u32) -> u64 {
-        portion_blocks(&self.0, keep)
+        portion_blocks(&self.0, keep + 2)
     }
 }

@@ -102,7 +102,8 @@ fn with_default_settings_no_rank_waits_for_a_write() {
     let pools = memory();
     let config = Config { shard_bytes: 40 << 20, ..here(&pools) };
     let shard = |rank: usize, round: u64| if round == 1 { 1000 } else { (13 << 20) + rank * (3 << 20) + 777 };
-    for pieces in [false, true] {
+    // Bytes announced to come in pieces, for each one that does; and as many as there are leave no slack.
+    for announced in [0, 1, 2] {
         let space = TempDir::new().unwrap();
         let disk = Watched::new(Disk::make(space.path()).unwrap(), Gate::new(RANKS));
         let device: Arc<dyn Device> = Arc::new(disk.clone());
@@ -116,8 +117,8 @@ fn with_default_settings_no_rank_waits_for_a_write() {
                 }
                 let bytes = field.clone();
                 with_field(session, "field", &mut field, |session| {
-                    if pieces {
-                        session.begin(2 * bytes.len() as u64).unwrap();
+                    if announced > 0 {
+                        session.begin(announced * bytes.len() as u64).unwrap();
                         session.write("stream", 5, &bytes).unwrap();
                     }
                     session.checkpoint().unwrap()
@@ -148,6 +149,17 @@ fn it_works_with_aggregators_and_with_memory_for_checkpoints_alone() {
         };
         bounded("pools of those who write for others", || in_sessions(&path, 3, &config, job));
         assert!(pools(&path).iter().all(|(bytes, ..)| *bytes >= 9 << 20), "{:?}", pools(&path));
+        // Nobody foresees what comes in pieces.
+        let in_pieces = space.path().join("in pieces");
+        let job = |rank: usize, session: &mut Session| {
+            let bytes = vec![rank as u8 + 1; 3 << 20];
+            session.begin(bytes.len() as u64).unwrap();
+            session.write("stream", 5, &bytes).unwrap();
+            session.checkpoint().unwrap();
+            session.wait().unwrap();
+        };
+        bounded("pools for pieces of others", || in_sessions(&in_pieces, 3, &config, job));
+        assert!(pools(&in_pieces).iter().all(|(bytes, ..)| *bytes >= 9 << 20), "{:?}", pools(&in_pieces));
         in_sessions(&path, 3, &config, |rank, session| {
             let mut field = vec![0; 3 << 20];
             with_field(session, "field", &mut field, |session| session.restore().unwrap().unwrap());

@@ -3,10 +3,11 @@
 //! there, or a complete newer one, and the space takes the next one.
 
 use crate::support::{
-    faulty::Failure,
-    recording::{Recording, Shape, fail_at, late_writer},
+    faulty::{Failure, Faulty, Medium},
+    program::{Mark, Program},
+    recording::{Recording, Shape, fail_at, job, late_writer},
 };
-use mainstay_engine::{ErrorKind, Stage};
+use mainstay_engine::{ErrorKind, Session, SpaceSurvey, Stage};
 
 const SEEDS: u64 = 3;
 
@@ -81,6 +82,25 @@ fn a_failure_of_any_operation_loses_nothing_acknowledged() {
 #[test]
 fn a_late_writer_is_fenced_off() {
     assert_eq!(late_writer(Shape::ALONE).unwrap(), ErrorKind::Fenced);
+}
+
+/// Nor does whoever takes its portions over say that it ended in order, where nobody knows that it has ended.
+#[test]
+fn what_was_taken_over_is_ended_only_where_locks_work() {
+    for has_locks in [true, false] {
+        let (medium, shape) = (Medium::new(has_locks), Shape { ranks: 2, ..Shape::ALONE });
+        let saves = |mut program: Program, mut session: Session| {
+            program.fill(&mut session, Mark { run: 1, step: 1 }, 20_000)?;
+            session.checkpoint()?;
+            Ok(session.wait()?)
+        };
+        job(&medium, shape, saves).unwrap();
+        let medium = medium.end_processes();
+        // Of other ranks, which save nothing.
+        job(&medium, Shape::ALONE, |_, session| Ok(session.close()?)).unwrap();
+        let survey = SpaceSurvey::open_on(&Faulty(medium.view())).unwrap();
+        assert_eq!((survey.layouts.len(), survey.clean), (1, has_locks));
+    }
 }
 
 /// The tests would see it if the engine did not sync, or synced too late.

@@ -25,6 +25,7 @@ mod full_portions;
 mod groups;
 mod holds;
 mod layers;
+mod levels;
 mod limits;
 mod metadata;
 mod other_ranks;

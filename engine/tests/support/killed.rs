@@ -80,7 +80,9 @@ fn copy_pools(from: &Path, to: &Path) {
     names.sort_by_key(|name| name.contains('.'));
     for name in names {
         fs::create_dir_all(to.join(&name).parent().unwrap()).unwrap();
-        fs::write(to.join(&name), at_once(&from.join(&name))).unwrap();
+        let (from, to) = (from.join(&name), to.join(&name));
+        fs::write(&to, at_once(&from)).unwrap();
+        fs::set_permissions(&to, fs::metadata(&from).unwrap().permissions()).unwrap();
     }
 }
 

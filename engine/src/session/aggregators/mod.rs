@@ -127,7 +127,7 @@ impl Inner {
         match &self.epoch.aggregators.part {
             // Its aggregator is in a call that waits for nothing, as the all-reduce is going to tell.
             Part::Member { waits: true, .. } => Ok(()),
-            _ => self.levels.iter_mut().map(Level::settle).fold(Ok(()), Result::and),
+            _ => self.levels.nearest_mut().settle(),
         }
     }
 }

@@ -1,0 +1,142 @@
+//! Levels that lag behind: what is published on the nearest one is read there, verified, and saved again.
+//!
+//! What must hold: nothing is read but blocks that stay there meanwhile, never chunks that others wait for; a level that
+//! fails harms neither the nearest one nor the others.
+
+use crate::{
+    capture::{Contents, LogPlaces, Size},
+    commit::Kept,
+    error::{Error, Result},
+    ground::{Instant, spawn},
+    place::{Intent, Shard, Staged, Target},
+    restore::pour,
+    space::{
+        Portion,
+        format::{BLOCK_BYTES, Entry, Manifest},
+    },
+};
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    thread::JoinHandle,
+};
+
+/// The thread that feeds the farther levels, one shard after the other. It never calls the group.
+#[derive(Debug)]
+pub(crate) struct Feeder {
+    /// `None` once the thread is asked to end.
+    queue: Option<Sender<Feed>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What a copy is made of.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// A shard under way: once it is published on its nearest level.
+    UnderWay(Arc<Shard>),
+    Published(Portion, Arc<Kept>),
+}
+
+/// A shard, and the same on its way to another level.
+#[derive(Debug)]
+struct Feed {
+    source: Source,
+    copy: Arc<Shard>,
+}
+
+impl Source {
+    /// How much room the copy needs, at most. Of one under way that was known before.
+    pub(crate) fn size(&self) -> Result<Size> {
+        match self {
+            Source::UnderWay(shard) => Ok(shard.size().clone()),
+            Source::Published(portion, kept) => {
+                let Manifest { runs, items, annex } = portion.read_manifest(&kept.entry)?;
+                let blocks: u64 = runs.iter().map(|run| run.blocks).sum();
+                Ok(Size::of_items(items, annex).at_least(blocks * BLOCK_BYTES))
+            }
+        }
+    }
+
+    /// The shard that goes to `target`, of which nothing is there yet.
+    fn copy_for(&self, size: Size, target: Target) -> Result<Arc<Shard>> {
+        match self {
+            Source::UnderWay(shard) => shard.copy_for(target),
+            Source::Published(_, kept) => {
+                let (key, Entry { shards, shard, phases, .. }) = (kept.key(), kept.entry.clone());
+                // They were synced before it was published.
+                let (outputs, started) = (Vec::new(), Instant::now());
+                Shard::new(Intent { key, shards, shard, size, outputs, started }, vec![target], None, phases)
+            }
+        }
+    }
+
+    /// Where it lies, and its list of items, once it is published.
+    fn published(&self) -> Result<(Portion, Manifest)> {
+        match self {
+            Source::UnderWay(shard) => {
+                shard.wait()?;
+                shard.published()
+            }
+            Source::Published(portion, kept) => Ok((portion.clone(), portion.read_manifest(&kept.entry)?)),
+        }
+    }
+}
+
+impl Feeder {
+    pub(crate) fn start() -> Result<Feeder> {
+        let (queue, work) = unbounded();
+        let thread = spawn("mainstay-feed".to_owned(), move || run(&work))?;
+        Ok(Feeder { queue: Some(queue), thread: Some(thread) })
+    }
+
+    /// Has `source`, of at most `size`, saved in `target` too, once it is published. Its blocks there must stay until the
+    /// shard that this returns has come to its end.
+    pub(crate) fn feed(&self, source: Source, size: Size, target: Target) -> Result<Arc<Shard>> {
+        let copy = source.copy_for(size, target)?;
+        let feed = Feed { source, copy: copy.clone() };
+        // The thread holds the receiver until the sender is gone.
+        let _ = self.queue.as_ref().map(|queue| queue.send(feed));
+        Ok(copy)
+    }
+}
+
+impl Drop for Feeder {
+    /// Waits for what has been handed over.
+    fn drop(&mut self) {
+        self.queue = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(work: &Receiver<Feed>) {
+    for Feed { source, copy } in work {
+        // A bug in here must end neither the program nor the wait for this revision.
+        let fed = catch_unwind(AssertUnwindSafe(|| copy_all(&source, &copy)));
+        match fed.unwrap_or_else(|_| Err(Error::Internal { what: "the thread that feeds levels panicked".to_owned() }))
+        {
+            Ok(()) => copy.commit(0),
+            Err(error) => copy.abandon(0, error),
+        }
+    }
+}
+
+fn copy_all(source: &Source, copy: &Shard) -> Result<()> {
+    let (portion, manifest) = source.published()?;
+    let log = LogPlaces::of(&manifest.runs);
+    pour(&portion, &manifest, &|at, bytes| {
+        // The first failure is the shard's, and what comes after it is read in vain.
+        if !copy.has_failed()
+            && let Err(error) = copy.carry(log.of_byte(at), bytes)
+        {
+            copy.fail(error);
+        }
+    })?;
+    if let Some(error) = copy.failure() {
+        return Err(error.clone());
+    }
+    copy.note_staged(Staged::default(), Contents::of(manifest));
+    Ok(())
+}

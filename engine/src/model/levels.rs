@@ -1,0 +1,292 @@
+//! How often to save to each of several levels. A near one costs little and survives most failures; the rarer ones that
+//! it does not survive are left to a farther one, which is saved to less often.
+//!
+//! Failures come at random, at a rate of 1 / `mtbf`, and also while saving. Each goes back to the last checkpoint on the
+//! nearest level that survives it, or on a farther one; what came after is done again, with its checkpoints. None comes
+//! during a restart.
+
+use super::young;
+use crate::error::{Error, Result};
+use std::{iter::zip, time::Duration};
+
+/// The most levels.
+pub const LEVELS_MAX: usize = 4;
+/// No level is saved to less often than at so many checkpoints.
+const EVERY_MAX: f64 = 100_000.0;
+
+/// What is known of a level.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LevelCost {
+    /// How long the program waits, or is slowed down, for a checkpoint that goes there too.
+    pub checkpoint: Duration,
+    /// From a failure until the program goes on from there.
+    pub restart: Duration,
+    /// The share of failures after which what lies there is still there: 0 to 1.
+    pub survives: f64,
+}
+
+/// How often to save to each.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pattern {
+    /// What the program computes from one checkpoint to the next.
+    pub interval: Duration,
+    /// For each level, at how many checkpoints once; a multiple of that of the nearer ones. `None`: less is lost without.
+    pub every: Vec<Option<u64>>,
+    /// The share of the job's time that goes into checkpoints, restarts and work that is done again.
+    pub lost: f64,
+}
+
+/// For each level, from the nearest on, the share of failures that it survives and no nearer one does.
+pub fn left_to(levels: &[LevelCost]) -> Vec<f64> {
+    let mut survived: f64 = 0.0;
+    let left = |level: &LevelCost| {
+        let more = (level.survives - survived).max(0.0);
+        survived = survived.max(level.survives);
+        more
+    };
+    levels.iter().map(left).collect()
+}
+
+/// The pattern that loses least, to first order: A. Benoit, A. Cavelan, V. Le Fèvre, Y. Robert, H. Sun, Towards Optimal
+/// Multi-Level Checkpointing, IEEE Transactions on Computers 66(7), 2017. With the cost C of each level and the rate λ of
+/// the failures that are left to it, a level is saved to every sqrt(2 C / λ), Young's interval for these failures alone,
+/// of which all must be multiples of the nearest one's; then Σ sqrt(2 λ C) of the time is lost. Levels without which less
+/// is lost are left out, as long as no failure is left to none. One level: Young's.
+///
+/// `levels`: from the nearest on. `mtbf`: of the job. `InvalidArgument`: there is no level that survives anything, or a
+/// number is none that it can be.
+pub fn pattern(levels: &[LevelCost], mtbf: Duration) -> Result<Pattern> {
+    check(levels, mtbf)?;
+    let most = survived(levels.iter());
+    let mut best: Option<Pattern> = None;
+    for chosen in 1..1_u32 << levels.len() {
+        let used: Vec<usize> = (0..levels.len()).filter(|level| chosen >> level & 1 == 1).collect();
+        let among: Vec<LevelCost> = used.iter().map(|level| levels[*level]).collect();
+        if survived(among.iter()) < most || left_to(&among).contains(&0.0) {
+            continue;
+        }
+        for every in rounded(&among, mtbf) {
+            let interval = interval(&among, &every, mtbf);
+            let lost = lost(&among, &every, interval, mtbf);
+            if best.as_ref().is_none_or(|best| lost < best.lost) {
+                let mut all = vec![None; levels.len()];
+                zip(&used, &every).for_each(|(level, every)| all[*level] = Some(*every));
+                best = Some(Pattern { interval, every: all, lost });
+            }
+        }
+    }
+    best.ok_or_else(|| Error::argument("levels", "none survives any failure"))
+}
+
+fn check(levels: &[LevelCost], mtbf: Duration) -> Result<()> {
+    if levels.is_empty() || levels.len() > LEVELS_MAX {
+        return Err(Error::argument("levels", format!("it takes 1 to {LEVELS_MAX}")));
+    }
+    if levels.iter().any(|level| !(0.0..=1.0).contains(&level.survives)) {
+        return Err(Error::argument("survives", "it is a share of all failures, 0 to 100 %"));
+    }
+    if levels.iter().any(|level| level.checkpoint.is_zero()) {
+        return Err(Error::argument("the cost of a checkpoint", "it takes more than none"));
+    }
+    if mtbf.is_zero() {
+        return Err(Error::argument("the mean time between failures", "it takes more than none"));
+    }
+    Ok(())
+}
+
+fn survived<'a>(levels: impl Iterator<Item = &'a LevelCost>) -> f64 {
+    levels.map(|level| level.survives).fold(0.0, f64::max)
+}
+
+/// Failures that are left to each, a second.
+fn rates(levels: &[LevelCost], mtbf: Duration) -> Vec<f64> {
+    left_to(levels).into_iter().map(|share| share / mtbf.as_secs_f64()).collect()
+}
+
+/// At how many checkpoints once, for each level: both multiples between which the best lies, for each nearer one's.
+fn rounded(levels: &[LevelCost], mtbf: Duration) -> Vec<Vec<u64>> {
+    let alone = |level: usize| young(levels[level].checkpoint, mtbf).as_secs_f64() / left_to(levels)[level].sqrt();
+    let mut patterns = vec![vec![1]];
+    for level in 1..levels.len() {
+        let best = (alone(level) / alone(0)).clamp(1.0, EVERY_MAX);
+        let mut longer = Vec::new();
+        for pattern in patterns {
+            let nearer = pattern[level - 1];
+            let times = (best / nearer as f64).max(1.0);
+            for times in [times.floor() as u64, times.ceil() as u64] {
+                longer.push(pattern.iter().copied().chain([nearer * times]).collect());
+            }
+        }
+        patterns = longer;
+        patterns.dedup();
+    }
+    patterns
+}
+
+/// What the program computes between two checkpoints, to first order, where these go to each level `every` so many:
+/// sqrt(2 Σ (C / every) / Σ (λ every)).
+fn interval(levels: &[LevelCost], every: &[u64], mtbf: Duration) -> Duration {
+    let saving: f64 = zip(levels, every).map(|(level, every)| level.checkpoint.as_secs_f64() / *every as f64).sum();
+    let again: f64 = zip(rates(levels, mtbf), every).map(|(rate, every)| rate * *every as f64).sum();
+    Duration::try_from_secs_f64((2.0 * saving / again).sqrt()).unwrap_or(Duration::MAX)
+}
+
+/// The share of the job's time that is lost, as expected, not to first order. `every`: each a multiple of the one before.
+///
+/// Getting over one part of the pattern, of length L, for the first time takes D = (e^ΛL − 1) · (1/Λ + Σ pᵢ (Rᵢ + Aᵢ)): of
+/// the failures, at a rate of Λ, a share pᵢ is left to level i, costs its restart Rᵢ and all parts Aᵢ since its last
+/// checkpoint again.
+fn lost(levels: &[LevelCost], every: &[u64], interval: Duration, mtbf: Duration) -> f64 {
+    let rates = rates(levels, mtbf);
+    let rate: f64 = rates.iter().sum();
+    let parts = every.last().copied().unwrap_or(1);
+    // How long it takes to get to the end of each part.
+    let mut reached = vec![0.0];
+    for part in 0..parts {
+        let saving: f64 = zip(levels, every)
+            .filter(|(_, every)| (part + 1).is_multiple_of(**every))
+            .map(|(level, _)| level.checkpoint.as_secs_f64())
+            .sum();
+        let now = reached[part as usize];
+        let back = |every: u64| now - reached[(part - part % every) as usize];
+        let failed: f64 = zip(zip(levels, every), &rates)
+            .map(|((level, every), one)| one / rate * (level.restart.as_secs_f64() + back(*every)))
+            .sum();
+        reached.push(now + (rate * (interval.as_secs_f64() + saving)).exp_m1() * (1.0 / rate + failed));
+    }
+    let whole = reached[parts as usize];
+    1.0 - if whole.is_finite() { interval.as_secs_f64() * parts as f64 / whole } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::daly;
+
+    fn level(checkpoint: f64, restart: f64, survives: f64) -> LevelCost {
+        LevelCost {
+            checkpoint: Duration::from_secs_f64(checkpoint),
+            restart: Duration::from_secs_f64(restart),
+            survives,
+        }
+    }
+
+    fn seconds(seconds: f64) -> Duration {
+        Duration::from_secs_f64(seconds)
+    }
+
+    /// Failure by failure, drawn at random.
+    fn simulated(levels: &[LevelCost], every: &[u64], interval: f64, mtbf: f64, patterns: u64) -> f64 {
+        let mut rng = fastrand::Rng::with_seed(7);
+        let left = left_to(levels);
+        let draw = |rng: &mut fastrand::Rng| -mtbf * (1.0 - rng.f64()).ln();
+        let (mut time, mut part, mut fails_in) = (0.0, 0, draw(&mut rng));
+        let parts = patterns * every.last().unwrap();
+        while part < parts {
+            let due = (0..levels.len()).filter(|level| (part + 1) % every[*level] == 0);
+            let length = interval + due.map(|level| levels[level].checkpoint.as_secs_f64()).sum::<f64>();
+            if fails_in >= length {
+                (time, fails_in, part) = (time + length, fails_in - length, part + 1);
+                continue;
+            }
+            time += fails_in;
+            fails_in = draw(&mut rng);
+            let mut which = rng.f64();
+            let hit = left
+                .iter()
+                .position(|share| {
+                    which -= share;
+                    which < 0.0
+                })
+                .unwrap_or(levels.len() - 1);
+            time += levels[hit].restart.as_secs_f64();
+            part -= part % every[hit];
+        }
+        1.0 - interval * parts as f64 / time
+    }
+
+    #[test]
+    fn what_is_lost_is_what_a_simulation_loses() {
+        let three = [level(1.0, 5.0, 0.7), level(10.0, 30.0, 0.95), level(60.0, 120.0, 1.0)];
+        let cases: [(&[LevelCost], &[u64], f64, f64); 5] = [
+            (&three[2..], &[1], 600.0, 3600.0),
+            (&three[1..], &[1, 4], 200.0, 3600.0),
+            (&three, &[1, 5, 20], 100.0, 3600.0),
+            (&three, &[1, 1, 6], 300.0, 1000.0),
+            (&three, &[2, 4, 8], 20.0, 20_000.0),
+        ];
+        for (levels, every, interval, mtbf) in cases {
+            let expected = lost(levels, every, seconds(interval), seconds(mtbf));
+            let patterns = 200_000 / every.last().unwrap();
+            let simulated = simulated(levels, every, interval, mtbf, patterns);
+            assert!((simulated / expected - 1.0).abs() < 0.03, "{every:?}: {expected} expected, {simulated}");
+        }
+    }
+
+    /// Daly 2006, equation 20, and Young's interval.
+    #[test]
+    fn one_level_is_the_old_theory() {
+        for (cost, mtbf) in [(0.1, 86_400.0), (5.0, 3600.0), (60.0, 3600.0_f64)] {
+            let found = pattern(&[level(cost, 0.0, 1.0)], seconds(mtbf)).unwrap();
+            assert_eq!(found.every, [Some(1)]);
+            assert!(found.interval.abs_diff(young(seconds(cost), seconds(mtbf))) < Duration::from_nanos(10));
+            let work = found.interval.as_secs_f64();
+            let slower = mtbf * ((work + cost) / mtbf).exp_m1() / work;
+            assert!((found.lost - (1.0 - 1.0 / slower)).abs() < 1e-12);
+            let by_daly = daly(seconds(cost), seconds(mtbf));
+            assert!(lost(&[level(cost, 0.0, 1.0)], &[1], by_daly, seconds(mtbf)) <= found.lost + 1e-9);
+        }
+    }
+
+    /// The published first-order loss is Σ sqrt(2 λ C); and no other pattern loses much less.
+    #[test]
+    fn no_other_pattern_loses_much_less() {
+        let levels = [level(0.5, 0.0, 0.8), level(4.0, 0.0, 0.97), level(40.0, 0.0, 1.0)];
+        let mtbf = seconds(20_000.0);
+        let found = pattern(&levels, mtbf).unwrap();
+        let published: f64 =
+            zip(&levels, rates(&levels, mtbf)).map(|(l, r)| (2.0 * r * l.checkpoint.as_secs_f64()).sqrt()).sum();
+        assert!((found.lost / published - 1.0).abs() < 0.05, "{} and {published}", found.lost);
+        let mut least = f64::INFINITY;
+        for step in 1..60 {
+            for second in 1..16 {
+                for third in 1..10 {
+                    let every = [1, second, second * third];
+                    least = least.min(lost(&levels, &every, seconds(f64::from(step) * 10.0), mtbf));
+                }
+            }
+        }
+        assert!(found.lost < least * 1.02, "{found:?}, and {least}");
+        let several = found.every.iter().flatten().copied().collect::<Vec<u64>>();
+        assert!(several.windows(2).all(|two| two[1].is_multiple_of(two[0])), "{several:?}");
+    }
+
+    #[test]
+    fn a_level_that_gains_nothing_is_left_out() {
+        let every = |levels: &[LevelCost]| pattern(levels, seconds(3600.0)).unwrap().every;
+        // As dear as the one behind it.
+        assert_eq!(every(&[level(10.0, 1.0, 0.5), level(10.0, 1.0, 1.0)]), [None, Some(1)]);
+        // Survives nothing that a nearer one does not.
+        assert_eq!(every(&[level(1.0, 1.0, 0.9), level(2.0, 1.0, 0.9)]), [Some(1), None]);
+        assert!(matches!(every(&[level(0.1, 1.0, 0.9), level(50.0, 60.0, 1.0)])[..], [Some(1), Some(2..)]));
+    }
+
+    #[test]
+    fn the_extremes_are_defined() {
+        let refused = |levels: &[LevelCost], mtbf, words: &str| {
+            let text = pattern(levels, seconds(mtbf)).unwrap_err().to_string();
+            assert!(text.contains(words), "{text}");
+        };
+        refused(&[], 1.0, "1 to 4");
+        refused(&[level(1.0, 0.0, 1.0); 5], 1.0, "1 to 4");
+        refused(&[level(1.0, 0.0, 0.0)], 1.0, "none survives");
+        refused(&[level(1.0, 0.0, 1.5)], 1.0, "0 to 100 %");
+        refused(&[level(1.0, 0.0, f64::NAN)], 1.0, "0 to 100 %");
+        refused(&[level(0.0, 0.0, 1.0)], 1.0, "more than none");
+        refused(&[level(1.0, 0.0, 1.0)], 0.0, "mean time");
+        let hopeless = pattern(&[level(1e9, 0.0, 1.0)], seconds(1.0)).unwrap();
+        assert_eq!(hopeless.lost, 1.0);
+        let rare = pattern(&[level(1e-9, 0.0, 0.5), level(1e6, 0.0, 1.0)], seconds(1e9)).unwrap();
+        assert!(rare.lost < 0.1 && rare.every[1] <= Some(100_000), "{rare:?}");
+    }
+}

@@ -1,0 +1,89 @@
+//! How likely a job fails, without checkpoints and with the copies of two nodes. Paper 002, section 4.3, in its words: n
+//! nodes, each with the mean time between failures M = 1/λ; a run of R without checkpoints, R' with them; C from one
+//! checkpoint to the next.
+//!
+//! λR stands for the probability that a node fails within R, which it is only while it is small: from 1 on it is no
+//! probability, and the formulas are refused. They are for two copies, on nodes that are buddies of each other alone.
+
+use crate::error::{Error, Result};
+use std::time::Duration;
+
+/// Formula (1): 1 − (1 − λR)ⁿ, the probability that any of `nodes` fails within `run`. `InvalidArgument`: the formula does
+/// not hold for these.
+pub fn failure_without_checkpoints(nodes: u64, node_mtbf: Duration, run: Duration) -> Result<f64> {
+    if nodes == 0 {
+        return Err(Error::argument("nodes", "formula (1) takes one at least"));
+    }
+    Ok(any_of(nodes as f64, share("the run", run, node_mtbf)?))
+}
+
+/// Formula (2): 1 − (1 − λ²R'C)^(n/2), the probability that both nodes of any pair fail between two checkpoints.
+/// `InvalidArgument`: the formula does not hold for these.
+pub fn failure_with_buddies(nodes: u64, node_mtbf: Duration, run: Duration, interval: Duration) -> Result<f64> {
+    if nodes < 2 || !nodes.is_multiple_of(2) {
+        return Err(Error::argument("nodes", "formula (2) is for pairs of nodes: an even number of them"));
+    }
+    if interval.is_zero() || interval > run {
+        let why = "formula (2) takes more than none, and no more than the run";
+        return Err(Error::argument("the time from one checkpoint to the next", why));
+    }
+    let fails = share("the run", run, node_mtbf)?;
+    // No longer than the run, and so within what holds for that.
+    Ok(any_of(nodes as f64 / 2.0, fails * (interval.as_secs_f64() / node_mtbf.as_secs_f64())))
+}
+
+/// λ times `time`.
+fn share(what: &str, time: Duration, node_mtbf: Duration) -> Result<f64> {
+    if time >= node_mtbf {
+        let why =
+            "it is as long as the mean time between failures of a node, or longer: formulas (1) and (2) do not hold";
+        return Err(Error::argument(what, why));
+    }
+    Ok(time.as_secs_f64() / node_mtbf.as_secs_f64())
+}
+
+/// 1 − (1 − each)^count, also where `each` is too small beside 1 to be taken from it.
+fn any_of(count: f64, each: f64) -> f64 {
+    -(count * (-each).ln_1p()).exp_m1()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    /// 5,000 nodes, 20 years of 8,760 hours each, 400 and 1,200 hours, 6 minutes.
+    #[test]
+    fn the_example_of_the_paper() {
+        let node_mtbf = 20 * 8760 * HOUR;
+        let without = failure_without_checkpoints(5000, node_mtbf, 400 * HOUR).unwrap();
+        assert_eq!(format!("{:.4} %", 100.0 * without), "99.9989 %");
+        let with = failure_with_buddies(5000, node_mtbf, 1200 * HOUR, HOUR / 10).unwrap();
+        assert_eq!(format!("{:.6} %", 100.0 * with), "0.000977 %");
+    }
+
+    #[test]
+    fn what_is_small_is_not_lost() {
+        let year = 8760 * HOUR;
+        let with = failure_with_buddies(2, 1000 * year, HOUR, Duration::from_nanos(1)).unwrap();
+        let expected = (1.0 / 8.76e6) * (1e-9 / 3600.0 / 8.76e6);
+        assert!((with / expected - 1.0).abs() < 1e-9, "{with}");
+    }
+
+    #[test]
+    fn where_they_do_not_hold_they_are_refused() {
+        let why = |result: Result<f64>, words: &str| {
+            let text = result.unwrap_err().to_string();
+            assert!(text.contains(words), "{text}");
+        };
+        why(failure_without_checkpoints(0, HOUR, HOUR / 2), "one at least");
+        why(failure_without_checkpoints(2, HOUR, HOUR), "do not hold");
+        why(failure_without_checkpoints(2, Duration::ZERO, Duration::ZERO), "do not hold");
+        why(failure_with_buddies(2, HOUR, 2 * HOUR, HOUR / 10), "do not hold");
+        why(failure_with_buddies(3, HOUR, HOUR / 2, HOUR / 10), "pairs");
+        why(failure_with_buddies(0, HOUR, HOUR / 2, HOUR / 10), "pairs");
+        why(failure_with_buddies(2, HOUR, HOUR / 4, HOUR / 2), "no more than the run");
+        why(failure_with_buddies(2, HOUR, HOUR / 4, Duration::ZERO), "more than none");
+    }
+}

@@ -1,0 +1,78 @@
+//! Which revision is read, and from which level: the newest that can be read whole, from the nearest that has it.
+
+use super::{
+    flaws::{Attempted, Flaws},
+    level::{Level, Levels},
+};
+use crate::{
+    commit::Complete,
+    error::{Error, Result},
+    group::Group,
+    restore::Found,
+};
+
+/// A complete revision on one level.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Chosen {
+    pub(super) level: usize,
+    pub(super) complete: Complete,
+}
+
+/// What all ranks see on all levels.
+pub(super) struct Choices {
+    found: Vec<Found>,
+    /// The newest first; of one revision the nearest level.
+    pub(super) all: Vec<Chosen>,
+}
+
+impl Levels {
+    /// What all ranks see, the newest revision first, if any can be read. Collective.
+    pub(super) fn find_complete(&self, group: &dyn Group) -> Result<Choices> {
+        let found = self.iter().map(|level| level.find(group)).collect::<Result<Vec<Found>>>()?;
+        let of_level = |(level, found): (usize, &Found)| {
+            found.complete.iter().map(|complete| Chosen { level, complete: *complete }).collect::<Vec<_>>()
+        };
+        let mut all: Vec<Chosen> = found.iter().enumerate().flat_map(of_level).collect();
+        all.sort_by(|a, b| b.complete.key.cmp(&a.complete.key).then(a.level.cmp(&b.level)));
+        let damage: Vec<String> = found.iter().flat_map(|found| found.damage.iter().cloned()).collect();
+        if all.is_empty() && !damage.is_empty() {
+            return Err(Error::Damaged { what: damage });
+        }
+        Ok(Choices { found, all })
+    }
+
+    /// The newest of the revisions `found` that `read` has whole: which one, with what was read; and what was passed over
+    /// for it. `None` if there are none. What no other revision would mend ends the search. Collective.
+    pub(super) fn newest<T>(
+        &self,
+        found: &Choices,
+        mut read: impl FnMut(&Level, &Complete) -> Result<Attempted<T>>,
+    ) -> Result<(Option<(Chosen, T)>, Flaws)> {
+        // What could not be read at the opening may have been newer than any candidate.
+        let unread = found.found.iter().flat_map(|found| found.damage.iter().chain(&found.torn));
+        let mut skipped = Flaws::found(unread.cloned().collect());
+        for chosen in &found.all {
+            match read(self.at(chosen.level), &chosen.complete)? {
+                Ok(came) => return Ok((Some((*chosen, came)), skipped)),
+                Err(flaws) => skipped.pass_over(chosen.complete.key.number, flaws),
+            }
+        }
+        if found.all.is_empty() {
+            Ok((None, skipped))
+        } else {
+            Err(skipped.nothing_left(self.farthest().device.path()))
+        }
+    }
+
+    /// `chosen` and what is older is what goes on being kept: what was read in vain is not.
+    pub(super) fn go_back_to(&mut self, found: &Choices, chosen: &Chosen) {
+        for ((index, level), found) in self.iter_mut().enumerate().zip(&found.found) {
+            let stays = |complete: &&Complete| match index < chosen.level {
+                true => complete.key < chosen.complete.key,
+                false => complete.key <= chosen.complete.key,
+            };
+            let complete: Vec<Complete> = found.complete.iter().filter(stays).copied().collect();
+            level.go_back_to(&complete);
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! Several levels in one session: each revision is complete on the nearest first, and goes from there to the others at their
+//! own pace. What is restored is the newest that is whole on any of them.
+
+use crate::support::{
+    faulty::{Failure, Faulty, Gate, Loss, Medium, View},
+    program::{Mark, Program},
+    recording::{Checked, Trouble},
+    whole,
+};
+use mainstay_engine::{
+    Config, ErrorKind, LevelKind, LevelPlan, MemoryAfter, Session, SpaceSurvey, Start,
+    group::{Group, Solo, ThreadGroup},
+};
+use std::{sync::Arc, thread};
+
+const BYTES: usize = 30_000;
+
+/// The media of a job, the nearest first, with every how many revisions one goes there and how many stay.
+struct Levels {
+    media: Vec<(Medium, u32, u32)>,
+    ranks: usize,
+}
+
+impl Levels {
+    /// Memory takes all, a disk every second and a third level every third revision.
+    fn three(ranks: usize) -> Levels {
+        Levels { media: vec![(Medium::new(true), 1, 1), (Medium::new(true), 2, 1), (Medium::new(true), 3, 2)], ranks }
+    }
+
+    fn views(&self) -> Vec<Vec<Arc<View>>> {
+        let of_rank = |_| self.media.iter().map(|(medium, ..)| medium.view()).collect();
+        (0..self.ranks).map(of_rank).collect()
+    }
+
+    /// Each rank opens the levels by its `views`, and does `work`.
+    fn job_by(
+        &self,
+        views: &[Vec<Arc<View>>],
+        work: impl Fn(usize, Program, Session) -> Result<(), Trouble> + Sync,
+    ) -> Checked<()> {
+        let kinds = [LevelKind::Memory, LevelKind::Disk, LevelKind::Pfs];
+        let run =
+            |group: Box<dyn Group>| -> Result<(), Trouble> {
+                let rank = group.rank();
+                let plan = |((kind, (_, every, keep)), view): ((LevelKind, &(Medium, u32, u32)), &Arc<View>)| {
+                    LevelPlan { kind, device: Arc::new(Faulty(view.clone())), every: *every, keep: *keep }
+                };
+                let plans = kinds.into_iter().zip(&self.media).zip(&views[rank]).map(plan).collect();
+                let config = Config {
+                    pool_bytes: Some(128 << 10),
+                    chunk_bytes: Some(16 << 10),
+                    io_threads: 1,
+                    start: Start::Fresh,
+                    memory_after: MemoryAfter::Kept,
+                    ..Config::default()
+                };
+                let mut session = Session::open_levels(group, plans, config)?;
+                let mut program = Program::new(rank);
+                program.protect(&mut session)?;
+                work(rank, program, session)
+            };
+        let ended: Vec<Result<(), Trouble>> = if self.ranks == 1 {
+            vec![run(Box::new(Solo))]
+        } else {
+            thread::scope(|scope| {
+                let run = &run;
+                let groups = ThreadGroup::new(self.ranks).into_iter();
+                let ranks: Vec<_> = groups.map(|group| scope.spawn(move || run(Box::new(group)))).collect();
+                ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+            })
+        };
+        ended.into_iter().collect::<Result<(), Trouble>>().map_err(Trouble::why)
+    }
+
+    fn job(&self, work: impl Fn(usize, Program, Session) -> Result<(), Trouble> + Sync) -> Checked<()> {
+        self.job_by(&self.views(), work)
+    }
+
+    /// Numbers of the complete revisions on a level, newest first.
+    fn complete(&self, level: usize) -> Vec<u64> {
+        let survey = SpaceSurvey::open_on(&Faulty(self.media[level].0.view())).unwrap();
+        survey.revisions.iter().filter(|found| found.missing().is_empty()).map(|found| found.key.number).collect()
+    }
+
+    /// The step that the ranks come back to.
+    fn restored(&self) -> Checked<Option<u64>> {
+        let found = std::sync::Mutex::new(Vec::new());
+        self.job(|_, mut program, mut session| {
+            let mark = program.restore(&mut session)?;
+            found.lock().unwrap().push(mark.map(|mark| mark.step));
+            Ok(())
+        })?;
+        let found = found.into_inner().unwrap();
+        assert!(found.iter().all(|other| *other == found[0]), "the ranks restored {found:?}");
+        Ok(found[0])
+    }
+
+    /// The same, without what lay on these levels.
+    fn without(&self, gone: &[usize]) -> Levels {
+        let media = self.media.iter().enumerate().map(|(level, (medium, every, keep))| {
+            let medium = if gone.contains(&level) { Medium::new(true) } else { medium.end_processes() };
+            (medium, *every, *keep)
+        });
+        Levels { media: media.collect(), ranks: self.ranks }
+    }
+}
+
+fn save(program: &mut Program, session: &mut Session, run: u64, step: u64, wait: bool) -> Result<(), Trouble> {
+    program.fill(session, Mark { run, step }, BYTES + 5000 * (step % 3) as usize)?;
+    session.checkpoint()?;
+    if wait { Ok(session.wait()?) } else { Ok(()) }
+}
+
+#[test]
+fn each_level_has_its_own_pace_and_number_of_revisions() {
+    for ranks in [1, 3] {
+        let levels = Levels::three(ranks);
+        levels
+            .job(|_, mut program, mut session| {
+                (1..=7).try_for_each(|step| save(&mut program, &mut session, 1, step, true))?;
+                Ok(session.close()?)
+            })
+            .unwrap();
+        assert_eq!([0, 1, 2].map(|level| levels.complete(level)[0]), [7, 6, 6], "{ranks} ranks");
+        assert_eq!(levels.complete(2)[..2], [6, 3], "{ranks} ranks");
+        for level in 0..3 {
+            whole::check(&levels.media[level].0.files()).unwrap();
+        }
+        let came_back =
+            [&[][..], &[0], &[0, 1], &[0, 2], &[1, 2], &[0, 1, 2]].map(|gone| levels.without(gone).restored());
+        assert_eq!(came_back, [Some(7), Some(6), Some(6), Some(6), Some(7), None].map(Ok), "{ranks} ranks");
+    }
+}
+
+/// What is lost on the nearest level comes from the next, which has the same revision or an older one; and what is saved
+/// then is newer on all levels than what was there.
+#[test]
+fn a_job_goes_on_where_the_nearest_level_was_lost() {
+    let levels = Levels::three(2);
+    let steps = |from: u64, to: u64| {
+        move |_: usize, mut program: Program, mut session: Session| -> Result<(), Trouble> {
+            program.restore(&mut session).map_err(Trouble::from)?;
+            (from..=to).try_for_each(|step| save(&mut program, &mut session, from, step, true))?;
+            Ok(session.close()?)
+        }
+    };
+    levels.job(steps(1, 5)).unwrap();
+    let levels = levels.without(&[0]);
+    assert_eq!(levels.restored(), Ok(Some(4)));
+    levels.job(steps(5, 6)).unwrap();
+    assert_eq!(levels.restored(), Ok(Some(6)));
+    // The disk, whose newest is one that the third level does not have, is lost as well.
+    assert_eq!(levels.without(&[0, 1]).restored(), Ok(Some(6)));
+}
+
+#[test]
+fn damage_on_one_level_is_read_from_another_and_told() {
+    let levels = Levels::three(1);
+    levels
+        .job(|_, mut program, mut session| {
+            (1..=6).try_for_each(|step| save(&mut program, &mut session, 1, step, true))?;
+            Ok(session.close()?)
+        })
+        .unwrap();
+    let near = &levels.media[0].0;
+    let place = whole::layouts(&near.files()).unwrap().swap_remove(0).header.portions[0];
+    // All of its data: the slots stay.
+    let view = near.view();
+    let files = near.files();
+    let bytes = place.bytes - (1 << 17);
+    spoil(&view, &files, place.at + (1 << 17), bytes);
+    let levels = levels.without(&[]);
+    levels
+        .job(|_, mut program, mut session| {
+            program.fill(&mut session, Mark { run: 9, step: 9 }, BYTES)?;
+            let restored = session.restore()?.expect("the disk has it");
+            assert_eq!(restored.revision, 6);
+            assert!(!restored.skipped.is_empty());
+            Ok(())
+        })
+        .unwrap();
+}
+
+fn spoil(view: &Arc<View>, files: &crate::support::faulty::Files, at: u64, bytes: u64) {
+    use mainstay_engine::device::{Access, Device};
+    let device = Faulty(view.clone());
+    let name = files.names.keys().find(|name| name.ends_with(".mainstay")).unwrap().clone();
+    let file = device.open(&name, Access::Write).unwrap();
+    let ones = vec![0xA5; 4096];
+    for block in 0..bytes / 4096 {
+        file.write_at(&ones, at + block * 4096).unwrap();
+    }
+    file.sync().unwrap();
+}
+
+/// A level that fails is told by `wait`, and the others go on; it gets the next revision whose turn it is.
+#[test]
+fn a_level_that_fails_harms_no_other() {
+    for (ranks, failing) in [(1, 1), (2, 1), (3, 2)] {
+        let levels = Levels {
+            media: vec![(Medium::new(true), 1, 1), (Medium::new(true), 1, 1), (Medium::new(true), 1, 1)],
+            ranks,
+        };
+        let views = levels.views();
+        levels
+            .job_by(&views, |rank, mut program, mut session| {
+                (1..=2).try_for_each(|step| save(&mut program, &mut session, 1, step, true))?;
+                if rank == ranks - 1 {
+                    views[rank][failing].fails_in(1, Failure::Full);
+                }
+                program.fill(&mut session, Mark { run: 1, step: 3 }, BYTES)?;
+                session.checkpoint()?;
+                let told = session.wait().unwrap_err();
+                assert_eq!(told.kind(), ErrorKind::DiskFull, "{told}");
+                session.wait()?;
+                (4..=5).try_for_each(|step| save(&mut program, &mut session, 1, step, true))?;
+                Ok(session.close()?)
+            })
+            .unwrap();
+        assert_eq!([0, 1, 2].map(|level| levels.complete(level)[0]), [5; 3]);
+    }
+}
+
+/// Checkpoints do not wait for a level that stands still, and it is fed from blocks that stay where they are meanwhile.
+#[test]
+fn a_level_that_is_busy_is_passed_over() {
+    for ranks in [1, 2] {
+        let levels = Levels { media: vec![(Medium::new(true), 1, 1), (Medium::new(true), 1, 2)], ranks };
+        let gate = Arc::new(Gate::new());
+        let of_rank = |_| vec![levels.media[0].0.view(), levels.media[1].0.gated_view(&gate)];
+        let views: Vec<Vec<Arc<View>>> = (0..ranks).map(of_rank).collect();
+        let together = std::sync::Barrier::new(ranks);
+        levels
+            .job_by(&views, |rank, mut program, mut session| {
+                save(&mut program, &mut session, 1, 1, true)?;
+                together.wait();
+                if rank == 0 {
+                    gate.close();
+                }
+                together.wait();
+                (2..=9).try_for_each(|step| save(&mut program, &mut session, 1, step, false))?;
+                together.wait();
+                if rank == 0 {
+                    gate.open();
+                }
+                session.wait()?;
+                save(&mut program, &mut session, 1, 10, true)?;
+                Ok(session.close()?)
+            })
+            .unwrap();
+        assert_eq!((levels.complete(0)[0], levels.complete(1)[..2].to_vec()), (10, vec![10, 2]));
+        assert_eq!(levels.without(&[0]).restored(), Ok(Some(10)));
+        whole::check(&levels.media[1].0.files()).unwrap();
+    }
+}
+
+/// All processes end at some operation on some level: what was acknowledged on a level that is left comes back.
+#[test]
+fn a_kill_at_any_moment_loses_nothing_that_is_left() {
+    for seed in 0..150 {
+        killed(seed).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+    }
+}
+
+#[test]
+#[ignore = "long; make campaign runs it"]
+fn very_many_kills_lose_nothing_that_is_left() {
+    for seed in 1_000..6_000 {
+        killed(seed).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+    }
+}
+
+fn killed(seed: u64) -> Checked<()> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let ranks = random.usize(1..=3);
+    let mut medium = || (Medium::new(true), random.u32(1..=3), random.u32(1..=2));
+    let mut levels = Levels { media: vec![medium(), medium(), medium()], ranks };
+    levels.media[0].1 = 1;
+    levels.media.truncate(random.usize(2..=3));
+    let pace: Vec<u64> = levels.media.iter().map(|(_, every, _)| u64::from(*every)).collect();
+    // The newest step that all ranks know to be complete, by level.
+    let mut acknowledged = vec![0; pace.len()];
+    let mut step = 0;
+    for run in 1..=3 {
+        let views = levels.views();
+        let (victim, level) = (random.usize(0..ranks), random.usize(0..pace.len()));
+        views[victim][level].dies_in(random.u64(1..120));
+        let waits: Vec<bool> = (0..8).map(|_| random.bool()).collect();
+        let told = std::sync::Mutex::new(vec![Vec::new(); ranks]);
+        let begins = step;
+        // What ends it is the death of a device, and no wonder.
+        let _ = levels.job_by(&views, |rank, mut program, mut session| {
+            program.restore(&mut session).map_err(Trouble::from)?;
+            let mut all_are_idle = true;
+            for (waits, step) in waits.iter().zip(begins + 1..) {
+                program.fill(&mut session, Mark { run, step }, BYTES + 999 * (step % 5) as usize)?;
+                let number = session.checkpoint()?;
+                if *waits {
+                    session.wait()?;
+                    told.lock().unwrap()[rank].push((number, step, all_are_idle));
+                }
+                // One that is busy is passed over.
+                all_are_idle = *waits;
+            }
+            Ok(())
+        });
+        step += 8;
+        let told = told.into_inner().unwrap();
+        // `wait` has returned on one rank: complete on all levels that it went to.
+        for (number, step, all_were_idle) in told.into_iter().flatten() {
+            for (level, every) in pace.iter().enumerate() {
+                if level == 0 || (number % every == 0 && all_were_idle) {
+                    acknowledged[level] = acknowledged[level].max(step);
+                }
+            }
+        }
+        let gone: Vec<usize> = (0..pace.len()).filter(|_| random.u8(0..3) == 0).collect();
+        levels = levels.without(&gone);
+        gone.iter().for_each(|level| acknowledged[*level] = 0);
+        if random.bool() {
+            // The power fails beside: what is durable is left, and what is not, or a part of it.
+            for (medium, ..) in &mut levels.media {
+                *medium = medium.lose_power(Loss::Everything);
+            }
+        }
+        let restored = levels.restored()?;
+        let least = acknowledged.iter().copied().max().unwrap_or(0);
+        if restored.unwrap_or(0) < least {
+            return Err(format!(
+                "run {run}: {restored:?} was restored, and {least} acknowledged: {acknowledged:?} gone {gone:?}"
+            ));
+        }
+        levels = levels.without(&[]);
+    }
+    Ok(())
+}
+
+/// The memory of the nodes has room for as many shards as there are at once, and no more: it is made anew where they grow.
+#[test]
+fn memory_grows_with_the_state() {
+    for ranks in [1, 2] {
+        let levels = Levels { media: vec![(Medium::new(true), 1, 1), (Medium::new(true), 1, 3)], ranks };
+        levels
+            .job(|rank, mut program, mut session| {
+                for (step, bytes) in (1..).zip([20_000, 30_000, 29_000, 90_000, 10_000, 91_000, 200_000, 200_000]) {
+                    program.fill(&mut session, Mark { run: 1, step }, bytes + 5000 * rank)?;
+                    session.checkpoint()?;
+                    if let Err(error) = session.wait() {
+                        // The other level has the size that it was made with.
+                        assert_eq!(error.kind(), ErrorKind::PortionTooSmall, "{error}");
+                    }
+                }
+                Ok(session.close()?)
+            })
+            .unwrap();
+        assert_eq!(levels.complete(0)[0], 8);
+        assert_eq!(levels.restored(), Ok(Some(8)));
+        whole::check(&levels.media[0].0.files()).unwrap();
+        let layouts: std::collections::BTreeSet<[u8; 16]> = whole::layouts(&levels.media[0].0.files())
+            .unwrap()
+            .into_iter()
+            .map(|found| found.header.layout_id)
+            .collect();
+        assert!(layouts.len() <= 2, "old layouts go");
+    }
+}

@@ -1,0 +1,118 @@
+"""Several levels in real jobs: each checkpoint is in the memory of the nodes first, and goes from there to the disks and to the
+space that was opened. A job that is killed comes back from the nearest level that is left."""
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+from command import mainstay as told_by
+from jobs import DEATH, RANKS, STEPS, run
+from programs import build_c
+from staged import pool_directory
+
+IN_MEMORY = "mainstay-level-*"
+
+
+@pytest.fixture
+def pools(monkeypatch):
+    with pool_directory() as folder:
+        monkeypatch.setenv("MAINSTAY_POOL_DIRECTORY", str(folder))
+        yield folder
+
+
+def adopt(mpi, scratch, *arguments):
+    return run(RANKS, [build_c(["adopt.c"], "adopt", mpi=mpi), scratch / "space", *arguments], scratch, mpi=mpi)
+
+
+def revisions(space):
+    return sorted(found["revision"] for found in told_by("ls", space)["revisions"])
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_killed_job_comes_back_from_what_is_left(mpi, scratch, pools, monkeypatch, lost):
+    monkeypatch.setenv("MAINSTAY_MEMORY", "auto")
+    monkeypatch.setenv("MAINSTAY_PFS_EVERY", "2")
+    status, calm = run(RANKS, [build_c(["adopt.c"], "adopt", mpi=mpi), scratch / "calm", STEPS], scratch, mpi=mpi)
+    assert status == 0 and not list(pools.iterdir()), calm
+    status, killed = adopt(mpi, scratch, STEPS, DEATH)
+    assert status != 0, killed
+    memory = list(pools.glob(IN_MEMORY))
+    assert len(memory) == 1 and memory[0].stat().st_mode & 0o777 == 0o700
+    if lost:
+        shutil.rmtree(memory[0])
+    status, again = adopt(mpi, scratch, STEPS)
+    # The fourth checkpoint, or the third; without the memory the fourth, or the second.
+    came = {"from step 40", "from step 20"} if lost else {"from step 40", "from step 30"}
+    assert status == 0 and again.splitlines()[0] in came, again
+    assert again.splitlines()[-1] == calm.splitlines()[-1]
+    # In order: nothing stays in memory, and the newest is where it stays.
+    assert not list(pools.iterdir())
+    assert revisions(scratch / "space")[-1] >= 6
+
+
+PROGRAM = """
+import mainstay, numpy, os, signal, sys
+state = numpy.zeros(30_000)
+with mainstay.open(sys.argv[1], memory="auto", memory_keep=2, disk=sys.argv[2], disk_every=2, pfs_every=3, keep=2) as session:
+    session.protect("state", state)
+    found = session.restore()
+    print(found.revision if found else 0, state[7], flush=True)
+    for step in range(int(state[7]) + 1, int(sys.argv[3]) + 1):
+        state[:] = step
+        session.checkpoint()
+        session.wait()
+    if len(sys.argv) > 4:
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_options_in_python(scratch, pools):
+    def job(*arguments):
+        words = [sys.executable, "-c", PROGRAM, scratch / "space", scratch / "disk", *map(str, arguments)]
+        return subprocess.run(words, capture_output=True, text=True, timeout=60)
+
+    killed = job(8, "killed")
+    assert killed.returncode == -9 and killed.stdout == "0 0.0\n", killed
+    assert revisions(next(pools.glob(IN_MEMORY)))[-2:] == [7, 8]
+    assert revisions(scratch / "disk")[-1] == 8
+    assert revisions(scratch / "space")[-2:] == [3, 6]
+    shutil.rmtree(next(pools.glob(IN_MEMORY)))
+    again = job(8, "killed")
+    assert again.stdout == "8 8.0\n", again
+    shutil.rmtree(scratch / "disk")
+    again = job(9)
+    assert again.returncode == 0 and again.stdout == "6 6.0\n", again
+    assert not list(pools.iterdir())
+    assert job(9).stdout.endswith(" 9.0\n")
+
+
+def test_a_space_that_was_made_anew_gets_nothing_of_the_old(scratch, pools):
+    def job():
+        words = [sys.executable, "-c", PROGRAM, scratch / "space", scratch / "disk", "3", "killed"]
+        return subprocess.run(words, capture_output=True, text=True, timeout=60)
+
+    assert job().stdout == "0 0.0\n"
+    assert job().stdout == "3 3.0\n"
+    shutil.rmtree(scratch / "space")
+    shutil.rmtree(scratch / "disk")
+    assert job().stdout == "0 0.0\n"
+    assert len(list(pools.glob(IN_MEMORY))) == 2
+
+
+def test_what_levels_cannot_be(scratch, pools):
+    def refused(**levels):
+        program = f"import mainstay\nmainstay.open({str(scratch / 'space')!r}, **{levels!r})"
+        return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60).stderr
+
+    assert "memory" in refused(memory="here")
+    assert "disk" in refused(disk="auto")
+    assert "aggregators" in refused(memory="auto", aggregators=2)
+    shared = pools / "shared"
+    shared.mkdir(mode=0o755)
+    shared.chmod(0o755)
+    assert "not a directory of this user alone" in refused(memory=str(shared))
+    (pools / "link").symlink_to(scratch)
+    assert "not a directory of this user alone" in refused(memory=str(pools / "link"))
+
+
