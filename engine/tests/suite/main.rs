@@ -40,6 +40,7 @@ mod salvage;
 mod salvage_crash;
 mod seeded;
 mod settings;
+mod shown;
 mod spine;
 mod streams;
 mod survey;
