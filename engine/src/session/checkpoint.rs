@@ -17,7 +17,7 @@ use crate::{
     group::agree,
     place::Intent,
     space::format::PhaseRecord,
-    stage::{Staging, Way},
+    stage::Staging,
 };
 use std::time::Instant;
 
@@ -114,8 +114,8 @@ impl Inner {
         let (shards, rank) = (self.epoch.group.size() as u32, self.epoch.group.rank() as u32);
         let intent = Intent { key, shards, shard: rank, size, outputs, started };
         // From here on the ranks go their own ways: what fails is remembered for all to learn.
-        let target = level.target(allocation).ok_or_else(lost_layout);
-        let staging = self.means.fit_pool(all.chunk).and_then(|()| self.means.stage(intent, vec![target?], phases));
+        let sites = level.site(allocation).ok_or_else(lost_layout).map(|site| self.epoch.road.writers(site));
+        let staging = self.means.fit_pool(all.chunk).and_then(|()| self.means.stage(intent, sites?, phases));
         self.program.begun = Some(Begun { number: key.number, staging });
         Ok(key.number)
     }
@@ -126,13 +126,7 @@ impl Inner {
             return Err(Error::argument("write", "no checkpoint has begun; call begin first, on all ranks"));
         };
         let written = match &mut begun.staging {
-            Ok(staging) => {
-                // Local: the rank that writes for this one does not listen.
-                let way = if self.epoch.aggregators.is_member() { Way::RankLater } else { Way::Space };
-                self.means.with_hands(&self.levels, way, |hands| {
-                    staging.write(hands, name, offset, bytes, self.program.regions.all())
-                })
-            }
+            Ok(staging) => self.with_outlet(|hands, regions| staging.write(hands, name, offset, bytes, regions)),
             Err(error) => Err(error.clone()),
         };
         if let (Err(error), Ok(staging)) = (&written, &begun.staging) {
@@ -158,13 +152,11 @@ impl Inner {
         self.stage_together(staging, ready).map(|()| number)
     }
 
-    /// Stages what is left, for the I/O threads of this rank. Local.
-    pub(super) fn stage_here(&mut self, staging: Result<Staging>, ready: Result<()>) -> Result<()> {
-        let staging =
-            staging.inspect_err(|error| self.levels.nearest_mut().saving = Some(Attempt::Failed(error.clone())))?;
-        let saving = staging.shard().clone();
-        self.means.with_hands(&self.levels, Way::Space, |hands| match ready {
-            Ok(()) => staging.finish(hands, self.program.regions.all(), self.profile()),
+    /// Stages what is left, for all that save it. Collective.
+    pub(super) fn stage(&mut self, staging: Staging, ready: Result<()>) -> Result<()> {
+        let (saving, profile) = (staging.shard().clone(), self.profile());
+        self.with_outlet(|hands, regions| match ready {
+            Ok(()) => staging.finish(hands, regions, profile),
             Err(error) => staging.abandon(hands, error),
         });
         let told = match saving.failure() {
@@ -234,7 +226,7 @@ impl Inner {
         let (epoch, level) = (&mut self.epoch, self.levels.nearest_mut());
         let files = level.make_layout(epoch, entry, size)?;
         let group = epoch.group.with(entry);
-        epoch.aggregators.open(group, &*level.device, |rank| files.get(rank).cloned())?;
+        epoch.road.open(group, &*level.device, |rank| files.get(rank).cloned())?;
         let room = level.allocate(size, &level.complete).and_then(|room| room.ok_or_else(lost_layout));
         agree(group, room)
     }

@@ -10,7 +10,7 @@ use crate::{
     error::{Error, Result},
     group::{Group, gather},
     mutant::{self, Mutant},
-    place::{Target, lock},
+    place::{Site, lock},
     restore::{Found, Sight, find},
     space::{LayoutFile, Locks, Portion},
 };
@@ -98,10 +98,9 @@ impl Level {
     }
 
     /// The next revision's shard goes to `allocation`, beside what is complete; `None` without a layout.
-    pub(super) fn target(&self, allocation: Allocation) -> Option<Target> {
+    pub(super) fn site(&self, allocation: Allocation) -> Option<Site> {
         let retained = self.complete.iter().map(|complete| complete.key).collect();
-        let target = |current: &Current| Target::new(&*self.device, current.ledger.clone(), allocation, retained);
-        self.current.as_ref().map(target)
+        self.current.as_ref().map(|current| Site::new(&*self.device, current.ledger.clone(), allocation, retained))
     }
 
     /// All that this rank sees.

@@ -4,7 +4,6 @@
 //! What must hold: every rank calls the same collective methods in the same order (`entry` tells them where they do not),
 //! and every decision that ranks must share comes out of a collective, never out of what one rank sees.
 
-mod aggregators;
 mod agreement;
 mod buffer;
 mod checkpoint;
@@ -26,6 +25,7 @@ mod reading;
 mod redistribute;
 mod requests;
 mod restore;
+mod road;
 mod schedule;
 mod settle;
 

@@ -1,7 +1,6 @@
 //! Opening a space for writing: who else is there, what it holds, and a lineage of its own.
 
 use super::{
-    aggregators::Aggregators,
     domain::Domain,
     due::{Due, SignalFlag},
     entry::{Entry, Ranks},
@@ -14,6 +13,7 @@ use super::{
     program::Program,
     reading::Reading,
     requests::Listener,
+    road::Road,
     schedule::Schedule,
 };
 use crate::{
@@ -96,8 +96,8 @@ impl Inner {
         let looked = Looked::at(&*group, device, config.clone(), id)?;
         let (node, pool) = find_node(&*group, &config, id)?;
         let policy = Policy::new(&config, || find_threshold_together(&*group, &*looked.device, &config))?;
-        let aggregators = Aggregators::find(&*group, &config, &looked.domain, pool.as_ref())?;
-        let policy = if aggregators.is_member() { policy.handing_over(aggregators.piece_bytes()) } else { policy };
+        let road = Road::find(&*group, &config, &looked.domain, pool.as_ref())?;
+        let policy = road.policy(policy);
 
         let lineage = next_lineage(&*group, looked.found.lineage_max)?;
         let next_number = looked.found.number_max + 1;
@@ -111,8 +111,8 @@ impl Inner {
             step: 0,
         };
 
-        // A member has no record of its own: its aggregator keeps one for it.
-        let shards = aggregators.shards();
+        // Of a shard that another rank writes, that one keeps the record.
+        let shards = road.shards();
         let recorded = pool.as_ref().filter(|_| shards > 0).map(|pool| Record::create(pool, group.rank() as u32));
         let noted = pool.as_ref().map_or(Ok(()), |pool| pool.note_space(&*level.device, lineage));
         let record = agree(&*group, recorded.transpose().and_then(|record| noted.map(|()| record)))?;
@@ -129,12 +129,12 @@ impl Inner {
             },
             means: Means { io, pool: pool.map(PoolInMaking::new), pool_is_foreseen: false, shards, record, policy },
             epoch: Epoch {
-                aggregators,
                 node: node as u32,
                 lineage,
                 attempted: false,
                 next_number,
                 over: None,
+                road,
                 group: Ranks::new(group),
             },
             levels: Levels::new(level),
@@ -142,7 +142,7 @@ impl Inner {
         let Inner { program, means, epoch, levels } = &mut session;
         let (group, level) = (epoch.group.with(&Entry::opening()), levels.nearest_mut());
         if level.current.is_some() {
-            epoch.aggregators.open(group, &*level.device, |rank| level.file_of(rank))?;
+            epoch.road.open(group, &*level.device, |rank| level.file_of(rank))?;
         }
         level.acknowledge(epoch);
         if level.complete.is_empty() {

@@ -46,7 +46,7 @@ impl Inner {
             None => Ok(true),
             Some(Attempt::Failed(error)) => Err(error.clone()),
             Some(Attempt::Running(saving)) => match saving.poll() {
-                None => self.epoch.aggregators.is_seen_durable(level),
+                None => saving.is_seen_durable(),
                 Some(Ok(())) => level.settle().map(|()| true),
                 Some(Err(error)) => Err(error),
             },
@@ -82,14 +82,16 @@ impl Level {
         Ok(())
     }
 
-    /// Waits for this rank's part of the last revision.
+    /// Waits for what this rank writes of the last revision.
     pub(super) fn settle(&mut self) -> Result<()> {
         match &self.saving {
             None => Ok(()),
             Some(Attempt::Failed(error)) => Err(error.clone()),
             Some(Attempt::Running(saving)) => {
-                let phases = saving.wait()?;
-                self.last = Some(Record { revision: saving.key().number, bytes: saving.item_bytes(), phases });
+                // A holder that has not told is in a call that waits for nothing, as the all-reduce is going to tell.
+                if let Some(phases) = saving.wait()? {
+                    self.last = Some(Record { revision: saving.key().number, bytes: saving.item_bytes(), phases });
+                }
                 Ok(())
             }
         }
