@@ -11,7 +11,7 @@ mod tell;
 mod threads;
 
 pub use agree::agree;
-pub(crate) use agree::gather;
+pub(crate) use agree::{decode, encode, gather};
 pub use equal::{broadcast_sized, gather_padded};
 pub use message::{Incoming, Message, Outgoing, Room, Tested};
 pub(crate) use neighbours::{Neighbours, Place};

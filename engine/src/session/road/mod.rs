@@ -8,21 +8,33 @@
 
 mod aggregators;
 mod lanes;
+mod post;
+#[cfg(test)]
+mod tests;
 mod wards;
 mod words;
 
-use super::{domain::Domain, epoch::Epoch, inner::Inner, level::Level, settle::Attempt};
+use super::{
+    domain::Domain,
+    epoch::Epoch,
+    inner::Inner,
+    level::{Level, Levels},
+    means::Means,
+    settle::Attempt,
+};
 use crate::{
     capture::Region,
     config::Config,
     device::Device,
     error::Result,
     group::{Group, agree},
-    place::{Site, Writer},
+    place::{Shard, Site, Writer},
     pool::Pool,
     stage::{Hands, Policy, Staging},
 };
 use lanes::{Fork, Lanes};
+use post::Exchange;
+use std::time::Instant;
 use wards::Wards;
 
 /// The longest piece that goes from rank to rank: each has room for one.
@@ -43,14 +55,20 @@ struct Roles {
     writes: bool,
     holders: Vec<usize>,
     wards: Vec<usize>,
+    exchange: Exchange,
+}
+
+impl Roles {
+    /// Each rank writes for itself.
+    const ALONE: Roles = Roles { writes: true, holders: Vec::new(), wards: Vec::new(), exchange: Exchange::Blocking };
 }
 
 impl Road {
     /// Who holds for whom in this job. Collective.
     pub(super) fn find(group: &dyn Group, config: &Config, domain: &Domain, pool: Option<&Pool>) -> Result<Road> {
         let roles = aggregators::roles(group, config.aggregators, domain)?;
-        let (is_used, alone) = (roles.is_some(), Roles { writes: true, holders: Vec::new(), wards: Vec::new() });
-        let Roles { writes, holders, wards } = roles.unwrap_or(alone);
+        let is_used = roles.is_some();
+        let Roles { writes, holders, wards, exchange } = roles.unwrap_or(Roles::ALONE);
         // Of whole blocks; one fits into a chunk of every pool.
         let mut piece_bytes = pool.map_or(config.buffer_bytes, Pool::chunk_bytes).min(PIECE_BYTES_MAX);
         if is_used {
@@ -58,9 +76,9 @@ impl Road {
             group.all_max(&mut rest)?;
             piece_bytes = u64::MAX - rest[0];
         }
-        let wards = Wards::new(&wards, pool, piece_bytes);
+        let wards = Wards::new(&wards, pool, piece_bytes, exchange);
         let wards = if is_used { agree(group, wards)? } else { wards? };
-        Ok(Road { is_used, writes, lanes: Lanes::new(&holders, piece_bytes), wards })
+        Ok(Road { is_used, writes, lanes: Lanes::new(&holders, piece_bytes, exchange), wards })
     }
 
     /// How this rank stages, where it would by `policy` if it wrote for itself.
@@ -102,8 +120,8 @@ impl Inner {
                 self.epoch.road.lanes.decline(self.epoch.group.between_two(), &error).and(Err(error))
             }
         };
-        let served = self.epoch.serve(&self.means, &self.levels);
-        told.and(served)
+        let heard = self.epoch.road.wards.begin(self.epoch.group.between_two());
+        told.and(heard.and_then(|()| self.epoch.progress(&self.means, &self.levels).map(drop)))
     }
 
     /// Does `work` with what staging takes, and with the regions: what is staged goes to all that save it.
@@ -119,23 +137,41 @@ impl Inner {
     /// Waits for this rank's part of the last revision, and for those that it has under way for others; all ranks
     /// learn what became of theirs. Collective.
     pub(super) fn settle_together(&mut self) -> Result<()> {
-        self.epoch.exchange_news(self.levels.nearest(), true)?;
+        self.exchange_news(true)?;
         self.levels.iter_mut().map(Level::settle).fold(Ok(()), Result::and)
+    }
+
+    /// Wards learn what became of what they handed over; `waits`: once it has come to its end. Collective.
+    pub(super) fn exchange_news(&mut self, waits: bool) -> Result<()> {
+        let Inner { means, epoch, levels, .. } = self;
+        epoch.progress(means, levels)?;
+        let (group, lanes, shard) = (epoch.group.between_two(), &mut epoch.road.lanes, levels.nearest().running());
+        // In one order on all ranks, by holder and ward: of two that hold for each other one hears first.
+        lanes.hear_news(group, shard, |holder| holder < group.rank());
+        epoch.road.wards.tell_news(group, waits)?;
+        lanes.hear_news(group, shard, |holder| holder > group.rank());
+        Ok(())
     }
 }
 
 impl Epoch {
-    /// Wards learn what became of what they handed over; `waits`: once it has come to its end. Collective.
-    pub(super) fn exchange_news(&mut self, level: &Level, waits: bool) -> Result<()> {
-        let (group, lanes) = (self.group.between_two(), &mut self.road.lanes);
-        let shard = match &level.saving {
-            Some(Attempt::Running(shard)) => Some(&**shard),
+    /// Goes on with what is under way between this rank and others; whether all is through. Where messages wait for each
+    /// other, collective; in the background it never waits.
+    fn progress(&mut self, means: &Means, levels: &Levels) -> Result<bool> {
+        let (group, level) = (self.group.between_two(), levels.nearest());
+        let started = level.running().map_or_else(Instant::now, Shard::started);
+        let Road { lanes, wards, .. } = &mut self.road;
+        let has_come = means.with_hands(levels, |hands| wards.progress(group, &*level.device, hands, started))?;
+        Ok(lanes.progress(group, level.running())? && has_come)
+    }
+}
+
+impl Level {
+    /// Of the revision under way.
+    fn running(&self) -> Option<&Shard> {
+        match &self.saving {
+            Some(Attempt::Running(shard)) => Some(shard),
             _ => None,
-        };
-        // In one order on all ranks, by holder and ward: of two that hold for each other one hears first.
-        lanes.hear_news(group, shard, |holder| holder < group.rank());
-        self.road.wards.tell_news(group, waits)?;
-        lanes.hear_news(group, shard, |holder| holder > group.rank());
-        Ok(())
+        }
     }
 }

@@ -1,14 +1,16 @@
 //! What a holder does: saves the shards of its wards, one after another, as its own.
 
-use super::words::{Answer, Failed, News, Word};
+use super::{
+    post::{Exchange, Inbox, Letter, Memory},
+    words::{Answer, Failed, News, Word},
+};
 use crate::{
     capture::Contents,
     device::{Access, Device},
     error::{Error, Result},
-    group::{Group, hear, tell},
+    group::{Group, decode, tell},
     place::{Load, Order, Shard, Writer, segments_at_most},
-    pool::{Pool, Record},
-    session::{epoch::Epoch, level::Levels, means::Means, settle::Attempt},
+    pool::{Chunk, Pool, Record},
     space::{Aligned, Portion, format::BLOCK_BYTES, open_layout},
     stage::{Full, Hands},
 };
@@ -17,8 +19,10 @@ use std::{io, sync::Arc, time::Instant};
 /// All wards of this rank.
 pub(super) struct Wards {
     wards: Vec<Ward>,
-    /// For pieces that go to no chunk.
-    piece: Aligned,
+    /// Of the pieces that go from rank to rank, whole blocks.
+    piece_bytes: u64,
+    /// For a piece that goes to no chunk.
+    spare: Option<Aligned>,
 }
 
 struct Ward {
@@ -27,6 +31,9 @@ struct Ward {
     portion: Option<Portion>,
     /// From which another process could complete its shard; where there is a pool.
     record: Option<Record>,
+    inbox: Inbox,
+    /// How many have been announced.
+    pieces: u64,
     /// What it has handed over, until it was told what became of that.
     taken: Option<Taken>,
 }
@@ -35,14 +42,13 @@ struct Ward {
 type Taken = std::result::Result<Arc<Shard>, Box<Answer>>;
 
 impl Wards {
-    pub(super) fn new(ranks: &[usize], pool: Option<&Pool>, piece_bytes: u64) -> Result<Wards> {
+    pub(super) fn new(ranks: &[usize], pool: Option<&Pool>, piece_bytes: u64, exchange: Exchange) -> Result<Wards> {
         let ward = |&rank: &usize| {
             let record = pool.map(|pool| Record::create(pool, rank as u32)).transpose()?;
-            Ok(Ward { rank, portion: None, record, taken: None })
+            Ok(Ward { rank, portion: None, record, inbox: Inbox::new(rank, exchange), pieces: 0, taken: None })
         };
-        let no_memory = || Error::io("allocating", "room for the pieces of others", io::ErrorKind::OutOfMemory.into());
-        let piece = Aligned::zeroed(if ranks.is_empty() { 0 } else { piece_bytes }).ok_or_else(no_memory)?;
-        Ok(Wards { wards: ranks.iter().map(ward).collect::<Result<_>>()?, piece })
+        let spare = if ranks.is_empty() { None } else { Some(room_for(piece_bytes)?) };
+        Ok(Wards { wards: ranks.iter().map(ward).collect::<Result<_>>()?, piece_bytes, spare })
     }
 
     pub(super) fn count(&self) -> u64 {
@@ -64,10 +70,11 @@ impl Wards {
 
     /// Tells the wards what became of what they handed over; `waits`: once it has come to its end. Collective.
     pub(super) fn tell_news(&mut self, group: &dyn Group, waits: bool) -> Result<()> {
-        for Ward { rank, taken, .. } in &mut self.wards {
+        for Ward { rank, taken, inbox, .. } in &mut self.wards {
             let news = match taken.take() {
-                None => continue,
-                Some(Ok(saving)) if !waits && saving.poll().is_none() => {
+                None if inbox.is_empty() => continue,
+                None => News::UnderWay,
+                Some(Ok(saving)) if !inbox.is_empty() || (!waits && saving.poll().is_none()) => {
                     *taken = Some(Ok(saving));
                     News::UnderWay
                 }
@@ -81,23 +88,41 @@ impl Wards {
         }
         Ok(())
     }
-}
 
-impl Epoch {
-    /// Takes what the wards hand over. An error is one of the group: what fails of a ward's shard is told to the ward.
-    /// Collective.
-    pub(super) fn serve(&mut self, means: &Means, levels: &Levels) -> Result<()> {
-        let level = levels.nearest();
-        let started = match &level.saving {
-            Some(Attempt::Running(saving)) => saving.started(),
-            _ => Instant::now(),
-        };
-        let (group, Wards { wards, piece }) = (self.group.between_two(), &mut self.road.wards);
-        means.with_hands(levels, |hands| {
-            let mut desk = Desk { group, device: &*level.device, hands, piece, started };
-            wards.iter_mut().try_for_each(|ward| desk.serve(ward))
+    /// Expects each ward to hand something over. Collective.
+    pub(super) fn begin(&mut self, group: &dyn Group) -> Result<()> {
+        self.wards.iter_mut().try_for_each(|ward| {
+            (ward.taken, ward.pieces) = (None, 0);
+            ward.inbox.expect_word(group)
         })
     }
+
+    /// Takes what has come; whether all of it has. An error is one of the group: what fails of a ward's shard is told to
+    /// the ward. `started`: t1. In the background it never waits.
+    pub(super) fn progress(
+        &mut self,
+        group: &dyn Group,
+        device: &dyn Device,
+        hands: &mut Hands<'_>,
+        started: Instant,
+    ) -> Result<bool> {
+        let Wards { wards, piece_bytes, spare } = self;
+        let mut desk = Desk { group, device, hands, piece_bytes: *piece_bytes, spare, started };
+        for ward in &mut *wards {
+            if let Err(error) = desk.hear(ward) {
+                if let Some(Ok(saving)) = ward.taken.take() {
+                    saving.fail(error.clone());
+                }
+                return Err(error);
+            }
+        }
+        Ok(wards.iter().all(|ward| ward.inbox.is_empty()))
+    }
+}
+
+fn room_for(piece_bytes: u64) -> Result<Aligned> {
+    let no_memory = || Error::io("allocating", "room for the pieces of others", io::ErrorKind::OutOfMemory.into());
+    Aligned::zeroed(piece_bytes).ok_or_else(no_memory)
 }
 
 /// What serving needs of the session.
@@ -105,62 +130,73 @@ struct Desk<'a, 'h> {
     group: &'a dyn Group,
     device: &'a dyn Device,
     hands: &'a mut Hands<'h>,
-    /// For pieces that go to no chunk.
-    piece: &'a mut Aligned,
+    piece_bytes: u64,
+    spare: &'a mut Option<Aligned>,
     /// t1.
     started: Instant,
 }
 
 impl Desk<'_, '_> {
-    /// Hears one ward to its end.
-    fn serve(&mut self, ward: &mut Ward) -> Result<()> {
-        let mut taken = None;
-        let served = self.hear_out(ward, &mut taken);
-        if let (Err(error), Some(Ok(saving))) = (&served, &taken) {
-            saving.fail(error.clone());
+    /// Takes what has come from one ward.
+    fn hear(&mut self, ward: &mut Ward) -> Result<()> {
+        while let Some(letter) = ward.inbox.next(self.group)? {
+            match letter {
+                Letter::Length(length) => {
+                    let (length, mut bytes) = (u64::from_le_bytes(length) as usize, Vec::new());
+                    let what = || format!("a message of {length} bytes from rank {}", ward.rank);
+                    bytes.try_reserve_exact(length).map_err(|_| Error::GroupFailed { what: what() })?;
+                    bytes.resize(length, 0);
+                    ward.inbox.expect(self.group, Letter::Word(bytes))?;
+                }
+                Letter::Word(bytes) => self.heed(ward, decode(&bytes)?)?,
+                Letter::Piece { at, bytes, memory } => self.take(ward, at, bytes, memory),
+            }
         }
-        let failed = served?;
-        ward.taken = Some(taken.unwrap_or_else(|| Err(Box::new(Answer { outcome: Err(failed), ledger: None }))));
         Ok(())
     }
 
-    /// Until all of the shard is staged, or given up: why.
-    fn hear_out(&mut self, ward: &mut Ward, taken: &mut Option<Taken>) -> Result<Failed> {
-        let (from, mut pieces) = (ward.rank, 0);
+    /// Does what a ward says; nothing more comes from it once all of its shard is staged, or given up.
+    fn heed(&mut self, ward: &mut Ward, word: Word) -> Result<()> {
+        let from = ward.rank;
         let internal = |what: &str| Error::Internal { what: format!("rank {from} {what}") };
-        loop {
-            let saving = taken.as_ref().and_then(|taken| taken.as_ref().ok());
-            match hear(self.group, from)? {
-                Word::Order(order) => *taken = Some(self.take_on(ward, *order)),
-                Word::Piece { at, bytes } => {
-                    pieces += 1;
-                    if let Some(saving) = saving
-                        && pieces > segments_at_most(saving.size().bytes(), self.piece.len() as u64)
-                    {
-                        saving.fail(internal("sends more pieces than it can have"));
-                    }
-                    self.take_piece(from, at, bytes, saving)?;
-                }
-                Word::Staged { contents, staged } => {
-                    if let Some(saving) = saving {
-                        match Contents::decode(&contents, saving.size().blocks()) {
-                            Some(contents) => {
-                                self.hands.outlet.end(saving, contents, staged);
-                                self.hands.pool.inspect(|pool| pool.tell_copied());
-                            }
-                            None => self.give_up(saving, internal("tells of what cannot have been staged")),
-                        }
-                    }
-                    return Ok(Failed::of(&internal("staged what it had not ordered")));
-                }
-                Word::GivenUp(failed) => {
-                    if let Some(saving) = saving {
-                        self.give_up(saving, failed.clone().on(from));
-                    }
-                    return Ok(failed);
-                }
+        let saving = ward.taken.as_ref().and_then(|taken| taken.as_ref().ok()).cloned();
+        let failed = match word {
+            Word::Order(order) => {
+                ward.taken = Some(self.take_on(ward, *order));
+                return ward.inbox.expect_word(self.group);
             }
-        }
+            Word::Pieces(pieces) => {
+                ward.pieces += pieces.len() as u64;
+                if let Some(saving) = &saving
+                    && ward.pieces > segments_at_most(saving.size().bytes(), self.piece_bytes).into()
+                {
+                    saving.fail(internal("sends more pieces than it can have"));
+                }
+                for (at, bytes) in pieces {
+                    let memory = self.memory_for(ward, at, bytes, saving.as_ref())?;
+                    ward.inbox.expect(self.group, Letter::Piece { at, bytes, memory })?;
+                }
+                return ward.inbox.expect_word(self.group);
+            }
+            Word::Staged { contents, staged } => {
+                if let Some(saving) = &saving {
+                    match Contents::decode(&contents, saving.size().blocks()) {
+                        Some(contents) => {
+                            self.hands.outlet.end(saving, contents, staged);
+                            self.hands.pool.inspect(|pool| pool.tell_copied());
+                        }
+                        None => self.give_up(saving, internal("tells of what cannot have been staged")),
+                    }
+                }
+                Failed::of(&internal("staged what it had not ordered"))
+            }
+            Word::GivenUp(failed) => {
+                saving.inspect(|saving| self.give_up(saving, failed.clone().on(from)));
+                failed
+            }
+        };
+        ward.taken.get_or_insert_with(|| Err(Box::new(Answer { outcome: Err(failed), ledger: None })));
+        Ok(())
     }
 
     fn take_on(&self, ward: &mut Ward, order: Order) -> Taken {
@@ -173,45 +209,55 @@ impl Desk<'_, '_> {
         let lost = || Error::Internal { what: format!("the portion of rank {} was not opened", ward.rank) };
         let (portion, phases) = (ward.portion.as_ref().ok_or_else(lost)?, order.phases);
         let (intent, site) = order.take_on(portion, self.device, self.started)?;
-        let record = ward.record.as_mut().map(|record| (record, self.piece.len() as u64));
+        let record = ward.record.as_mut().map(|record| (record, self.piece_bytes));
         Shard::new(intent, vec![(Writer::Here, site)], record, phases)
     }
 
-    /// Takes a piece, and has it written. What nobody can use any more is taken all the same.
-    fn take_piece(&mut self, from: usize, at: u64, bytes: u64, saving: Option<&Arc<Shard>>) -> Result<()> {
-        if bytes > self.piece.len() as u64 {
+    /// Memory for a piece. What nobody can use any more is taken all the same.
+    fn memory_for(&mut self, ward: &Ward, at: u64, bytes: u64, saving: Option<&Arc<Shard>>) -> Result<Memory> {
+        let from = ward.rank;
+        if bytes > self.piece_bytes {
             return Err(Error::GroupFailed { what: format!("a piece of {bytes} bytes from rank {from}") });
         }
-        let is_whole = at.is_multiple_of(BLOCK_BYTES) && bytes.is_multiple_of(BLOCK_BYTES);
-        let fits = |saving: &Arc<Shard>| match saving.has_room(at, bytes) {
-            _ if !is_whole => Err(Error::Internal { what: format!("rank {from} sends parts of blocks") }),
-            told => told,
-        };
-        let saving = saving.filter(|saving| !saving.has_failed());
-        let chunk = match (saving.map(fits), self.hands.pool) {
-            (Some(Ok(())), Some(pool)) => pool.take(self.hands.reclaim).map(Some),
-            (Some(Err(error)), _) => Err(error),
-            _ => Ok(None),
-        };
-        let Hands { outlet, .. } = &mut *self.hands;
-        let carried = match chunk {
-            Ok(Some(mut chunk)) => {
-                self.group.receive(from, &mut chunk.bytes_mut()[..bytes as usize])?;
-                saving.map(|saving| {
-                    let load = Load::new(chunk, saving.clone(), at, bytes)?;
-                    outlet.take(saving, Full::Load(Arc::new(load))).map(drop)
-                })
+        if let Some(saving) = saving.filter(|saving| !saving.has_failed()) {
+            let is_whole = at.is_multiple_of(BLOCK_BYTES) && bytes.is_multiple_of(BLOCK_BYTES);
+            let parts = Error::Internal { what: format!("rank {from} sends parts of blocks") };
+            let fits = if is_whole { saving.has_room(at, bytes) } else { Err(parts) };
+            match fits.and_then(|()| self.chunk(ward.inbox.exchange())) {
+                Ok(Some(chunk)) => return Ok(Memory::Chunk(chunk)),
+                Ok(None) => {}
+                Err(error) => saving.fail(error),
             }
-            no_chunk => {
-                let piece = &mut self.piece[..bytes as usize];
-                self.group.receive(from, piece)?;
-                saving.map(|saving| no_chunk.and_then(|_| outlet.carry(saving, at, piece)))
+        }
+        self.spare.take().map_or_else(|| room_for(self.piece_bytes), Ok).map(Memory::Own)
+    }
+
+    fn chunk(&self, exchange: Exchange) -> Result<Option<Chunk>> {
+        let Some(pool) = self.hands.pool else { return Ok(None) };
+        match exchange {
+            Exchange::Blocking => pool.take(self.hands.reclaim).map(Some),
+            Exchange::Background => pool.take_now().transpose(),
+        }
+    }
+
+    /// Has a piece written that is there.
+    fn take(&mut self, ward: &Ward, at: u64, bytes: u64, memory: Memory) {
+        let saving = ward.taken.as_ref().and_then(|taken| taken.as_ref().ok()).filter(|saving| !saving.has_failed());
+        let outlet = &mut self.hands.outlet;
+        let taken = match memory {
+            Memory::Own(own) => {
+                let taken = saving.map(|saving| outlet.carry(saving, at, &own[..bytes as usize]));
+                *self.spare = Some(own);
+                taken
             }
+            Memory::Chunk(chunk) => saving.map(|saving| {
+                let load = Load::new(chunk, saving.clone(), at, bytes)?;
+                outlet.take(saving, Full::Load(Arc::new(load))).map(drop)
+            }),
         };
-        if let (Some(Err(error)), Some(saving)) = (carried, saving) {
+        if let (Some(Err(error)), Some(saving)) = (taken, saving) {
             saving.fail(error);
         }
-        Ok(())
     }
 
     fn give_up(&mut self, saving: &Arc<Shard>, error: Error) {

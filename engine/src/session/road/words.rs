@@ -12,11 +12,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Serialize, Deserialize)]
 pub(super) enum Word {
     Order(Box<Order>),
-    /// So many bytes come next, and belong there in the log.
-    Piece {
-        at: u64,
-        bytes: u64,
-    },
+    /// These come next, one after another: where in the log they belong, and how many bytes they have.
+    Pieces(Vec<(u64, u64)>),
     Staged {
         /// As `Contents` are told.
         contents: Vec<u8>,
