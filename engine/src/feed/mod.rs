@@ -8,7 +8,7 @@ use crate::{
     commit::Kept,
     error::{Error, Result},
     ground::{Instant, spawn},
-    place::{Intent, Shard, Staged, Target},
+    place::{Intent, Shard, Site, Staged, Writer},
     restore::pour,
     space::{
         Portion,
@@ -58,15 +58,20 @@ impl Source {
         }
     }
 
-    /// The shard that goes to `target`, of which nothing is there yet.
-    fn copy_for(&self, size: Size, target: Target) -> Result<Arc<Shard>> {
+    /// The shard that goes to `site`, of which nothing is there yet.
+    fn copy_for(&self, size: Size, site: Site) -> Result<Arc<Shard>> {
         match self {
-            Source::UnderWay(shard) => shard.copy_for(target),
+            Source::UnderWay(shard) => shard.copy_for(site),
             Source::Published(_, kept) => {
                 let (key, Entry { shards, shard, phases, .. }) = (kept.key(), kept.entry.clone());
                 // They were synced before it was published.
                 let (outputs, started) = (Vec::new(), Instant::now());
-                Shard::new(Intent { key, shards, shard, size, outputs, started }, vec![target], None, phases)
+                Shard::new(
+                    Intent { key, shards, shard, size, outputs, started },
+                    vec![(Writer::Here, site)],
+                    None,
+                    phases,
+                )
             }
         }
     }
@@ -90,10 +95,10 @@ impl Feeder {
         Ok(Feeder { queue: Some(queue), thread: Some(thread) })
     }
 
-    /// Has `source`, of at most `size`, saved in `target` too, once it is published. Its blocks there must stay until the
+    /// Has `source`, of at most `size`, saved at `site` too, once it is published. Its blocks there must stay until the
     /// shard that this returns has come to its end.
-    pub(crate) fn feed(&self, source: Source, size: Size, target: Target) -> Result<Arc<Shard>> {
-        let copy = source.copy_for(size, target)?;
+    pub(crate) fn feed(&self, source: Source, size: Size, site: Site) -> Result<Arc<Shard>> {
+        let copy = source.copy_for(size, site)?;
         let feed = Feed { source, copy: copy.clone() };
         // The thread holds the receiver until the sender is gone.
         let _ = self.queue.as_ref().map(|queue| queue.send(feed));

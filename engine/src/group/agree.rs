@@ -30,10 +30,10 @@ pub(crate) fn gather<T: Serialize + for<'a> Deserialize<'a>>(group: &dyn Group, 
     group.all_gather(&encode(mine)?)?.iter().map(|bytes| decode(bytes)).collect()
 }
 
-pub(super) fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>> {
+pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>> {
     postcard::to_stdvec(value).map_err(|e| Error::Internal { what: format!("encoding a message: {e}") })
 }
 
-pub(super) fn decode<T: for<'a> Deserialize<'a>>(bytes: &[u8]) -> Result<T> {
+pub(crate) fn decode<T: for<'a> Deserialize<'a>>(bytes: &[u8]) -> Result<T> {
     postcard::from_bytes(bytes).map_err(|e| Error::GroupFailed { what: format!("a message that cannot be read: {e}") })
 }

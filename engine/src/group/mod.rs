@@ -13,7 +13,7 @@ mod tell;
 mod threads;
 
 pub use agree::agree;
-pub(crate) use agree::gather;
+pub(crate) use agree::{decode, encode, gather};
 pub use buddies::{Apart, Buddies, Seat};
 pub use equal::{broadcast_sized, gather_padded};
 pub use failure_domain::{failure_domain, host_name};

@@ -32,7 +32,12 @@ impl Load {
         &self.shard
     }
 
-    fn filled(&self) -> &[u8] {
+    /// Where in the log what it is filled with begins.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    pub(crate) fn filled(&self) -> &[u8] {
         &self.chunk.bytes()[..self.bytes as usize]
     }
 

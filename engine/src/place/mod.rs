@@ -1,15 +1,18 @@
 //! Carries bytes to the space: I/O threads hash, write, and at the end publish.
 //!
 //! Owns one revision on its way from t1 to t3: a shard, staged once, and its targets, which each have a portion of their
-//! own. What must hold: nothing is written before the roots that free its blocks are durable, and after a failed write the
+//! own, written here or by another rank. What must hold: nothing is written before the roots that free its blocks are durable, and after a failed write the
 //! revision is never published in that target; a chunk is kept until the last target has it; what the record
 //! beside the pool calls done is in the space.
 
+mod ending;
 mod hashes;
+mod held;
 mod load;
 mod order;
 mod pacing;
 mod shard;
+mod site;
 mod sizing;
 mod target;
 #[cfg(test)]
@@ -18,7 +21,7 @@ mod threads;
 
 pub(crate) use load::Load;
 pub(crate) use order::Order;
-pub(crate) use shard::{Intent, Shard, Staged, segments_at_most};
+pub(crate) use shard::{Intent, Shard, Staged, Writer, segments_at_most};
+pub(crate) use site::Site;
 pub(crate) use sizing::{RUNS, portion_blocks};
-pub(crate) use target::Target;
 pub(crate) use threads::IoThreads;

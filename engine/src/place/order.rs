@@ -1,6 +1,6 @@
-//! A shard that another rank saves for its owner: its plan, as it is told.
+//! What a holder is told of the shard that it is to save: its plan, and the ledger of its portion.
 
-use super::{Intent, Shard, Target};
+use super::{Intent, Shard, Site, held::Held};
 use crate::{
     capture::{Marked, Size},
     commit::{Allocation, Handed, Ledger, RevisionKey},
@@ -34,37 +34,32 @@ pub(crate) struct Order {
 }
 
 impl Shard {
-    /// The order to save this shard in its nearest target, for rank `to`, with the ledger.
-    pub(crate) fn order(&self, to: usize) -> Order {
-        let (intent, target) = (&self.intent, self.nearest());
+    /// The order to save it, for its holder number `held`: with it goes the ledger.
+    pub(crate) fn order(&self, held: usize) -> Order {
+        let (intent, Held { holder, site, .. }) = (&self.intent, &self.held[held]);
         let outputs = intent.outputs.iter().map(|output| output.path().to_owned().into_os_string().into_vec());
         Order {
-            layout_id: target.portion().layout_id(),
+            layout_id: site.portion.layout_id(),
             key: intent.key,
             shards: intent.shards,
             blocks: intent.size.blocks(),
-            allocation: target.allocation.clone(),
-            retained: target.retained.clone(),
+            allocation: site.allocation.clone(),
+            retained: site.retained.clone(),
             outputs: outputs.collect(),
             phases: self.phases(),
-            ledger: lock(&target.ledger).hand_over(to),
+            ledger: lock(&site.ledger).hand_over(*holder),
         }
     }
 
-    /// What the ledger knows after it has ended, for its owner.
+    /// What the ledger knows after a shard has ended that was ordered, for its owner.
     pub(crate) fn give_back(&self) -> Handed {
         lock(&self.nearest().ledger).give_back()
-    }
-
-    /// Sequence of the root that publishes it in its nearest target.
-    pub(crate) fn sequence(&self) -> u64 {
-        self.nearest().sequence()
     }
 }
 
 impl Order {
     /// What is to be saved, and where: in `portion` of the space on `device`.
-    pub(crate) fn take_on(self, portion: &Portion, device: &dyn Device, started: Instant) -> Result<(Intent, Target)> {
+    pub(crate) fn take_on(self, portion: &Portion, device: &dyn Device, started: Instant) -> Result<(Intent, Site)> {
         if self.layout_id != portion.layout_id() || !self.allocation.is_inside(portion) {
             let what = format!("rank {} orders what does not lie in its portion", portion.rank());
             return Err(Error::Internal { what });
@@ -79,6 +74,6 @@ impl Order {
         };
         let ledger = Ledger::handed(portion.clone(), self.ledger);
         ledger.check()?;
-        Ok((intent, Target::new(device, Arc::new(Mutex::new(ledger)), self.allocation, self.retained)))
+        Ok((intent, Site::new(device, Arc::new(Mutex::new(ledger)), self.allocation, self.retained)))
     }
 }

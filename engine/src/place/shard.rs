@@ -1,7 +1,7 @@
 //! One shard of one revision on its way from t1 to t3: what is staged of it, once, in the coordinates of its log. Each of
-//! its targets has the log lie where it has room.
+//! its targets, written here or by another rank, has the log lie where it has room.
 
-use super::{Target, hashes::Hashes, pacing::Pace};
+use super::{Site, ending::Ending, hashes::Hashes, held::Held, pacing::Pace, target::Target};
 use crate::{
     capture::{Contents, Marked, Size},
     commit::RevisionKey,
@@ -44,11 +44,21 @@ pub(crate) struct Staged {
     pub(crate) chunks: u64,
 }
 
+/// Who writes a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Writer {
+    Here,
+    /// The rank that holds it.
+    Rank(usize),
+}
+
 #[derive(Debug)]
 pub(crate) struct Shard {
     pub(super) intent: Intent,
-    /// Nearest first.
+    /// Those that are written here, nearest first.
     targets: Vec<Target>,
+    /// Those that other ranks write.
+    pub(super) held: Vec<Held>,
     pub(super) hashes: Hashes,
     pub(super) pace: Pace,
     segments: AtomicU32,
@@ -83,21 +93,30 @@ impl Staged {
 }
 
 impl Shard {
-    /// For 1 to `TARGETS_MAX` targets, nearest first. `record`: from which another process can complete it, and how long
+    /// For targets at `sites`, nearest first, of which this rank writes at most `TARGETS_MAX`. `record`: from which another process can complete it, and how long
     /// the segments are that it comes in. `phases`: what is known at t1.
     pub(crate) fn new(
         intent: Intent,
-        targets: Vec<Target>,
+        sites: Vec<(Writer, Site)>,
         record: Option<(&mut Record, u64)>,
         phases: PhaseRecord,
     ) -> Result<Arc<Shard>> {
-        assert!((1..=TARGETS_MAX).contains(&targets.len()), "a shard for {} targets", targets.len());
+        assert!(!sites.is_empty(), "a shard without a target");
         let bytes = intent.size.hash_bytes();
-        let hashes = Hashes::new(&intent, record)?.ok_or_else(|| targets[0].portion().out_of_memory(bytes))?;
+        let hashes = Hashes::new(&intent, record)?.ok_or_else(|| sites[0].1.portion.out_of_memory(bytes))?;
+        let (mut targets, mut held) = (Vec::new(), Vec::new());
+        for (writer, site) in sites {
+            match writer {
+                Writer::Here => targets.push(Target::new(site)),
+                Writer::Rank(holder) => held.push(Held::new(holder, site)),
+            }
+        }
+        assert!(targets.len() <= TARGETS_MAX, "a shard for {} targets", targets.len());
         Ok(Arc::new(Shard {
             pace: Pace::new(intent.started),
             intent,
             targets,
+            held,
             hashes,
             segments: AtomicU32::new(0),
             contents: OnceLock::new(),
@@ -112,8 +131,12 @@ impl Shard {
         &self.targets
     }
 
-    pub(super) fn nearest(&self) -> &Target {
-        &self.targets[0]
+    pub(super) fn nearest(&self) -> &Site {
+        self.targets.first().map_or_else(|| &self.held[0].site, |target| &target.site)
+    }
+
+    fn endings(&self) -> impl Iterator<Item = &Ending> {
+        self.targets.iter().map(|target| &target.ending).chain(self.held.iter().map(|held| &held.ending))
     }
 
     pub(crate) fn key(&self) -> RevisionKey {
@@ -141,23 +164,23 @@ impl Shard {
         self.contents.get().ok_or_else(|| Error::Internal { what: "published before t2".to_owned() })
     }
 
-    /// The same shard for `target` alone, of which nothing is written yet: what it is made of is read from this one.
-    pub(crate) fn copy_for(&self, target: Target) -> Result<Arc<Shard>> {
+    /// The same shard for `site` alone, of which nothing is written yet: what it is made of is read from this one.
+    pub(crate) fn copy_for(&self, site: Site) -> Result<Arc<Shard>> {
         let Intent { key, shards, shard, size, outputs, started } = &self.intent;
         // They are synced before this one is published.
         let outputs = outputs.iter().map(|output| Marked::synced(output.path().to_owned())).collect();
         let size = Size::measured(size.blocks());
         let intent = Intent { key: *key, shards: *shards, shard: *shard, size, outputs, started: *started };
-        Shard::new(intent, vec![target], None, self.phases())
+        Shard::new(intent, vec![(Writer::Here, site)], None, self.phases())
     }
 
     /// Where it lies in its nearest target, and its list of items, once it is published there.
     pub(crate) fn published(&self) -> Result<(Portion, Manifest)> {
-        let portion = self.nearest().portion().clone();
-        let kept = lock(&self.nearest().ledger).found().into_iter().find(|kept| kept.key() == self.key());
+        let Site { portion, ledger, .. } = self.nearest();
+        let kept = lock(ledger).found().into_iter().find(|kept| kept.key() == self.key());
         let gone = || Error::Internal { what: "a shard is read that no root leads to".to_owned() };
         let manifest = portion.read_manifest(&kept.ok_or_else(gone)?.entry)?;
-        Ok((portion, manifest))
+        Ok((portion.clone(), manifest))
     }
 
     /// Bytes of all items; 0 before t2.
@@ -167,12 +190,12 @@ impl Shard {
 
     /// Why it can be saved nowhere, if it cannot: the first failure, or that of the nearest target where all have failed.
     pub(crate) fn failure(&self) -> Option<&Error> {
-        let of_all = || self.targets.iter().map(|target| target.failure.get()).collect::<Option<Vec<_>>>();
+        let of_all = || self.endings().map(Ending::failure).collect::<Option<Vec<_>>>();
         self.failure.get().or_else(|| of_all().map(|failures| failures[0]))
     }
 
     pub(crate) fn has_failed(&self) -> bool {
-        self.failure.get().is_some() || self.targets.iter().all(|target| target.failure.get().is_some())
+        self.failure.get().is_some() || self.endings().all(|ending| ending.failure().is_some())
     }
 
     pub(crate) fn fail(&self, error: Error) {
@@ -182,11 +205,15 @@ impl Shard {
 
     /// Why it cannot be saved in target number `target`, if it cannot.
     pub(super) fn failure_of(&self, target: usize) -> Option<&Error> {
-        self.targets[target].failure.get().or_else(|| self.failure.get())
+        self.failure_in(&self.targets[target].ending)
+    }
+
+    pub(super) fn failure_in<'a>(&'a self, ending: &'a Ending) -> Option<&'a Error> {
+        ending.failure().or_else(|| self.failure.get())
     }
 
     pub(super) fn fail_target(&self, target: usize, error: Error) {
-        let _ = self.targets[target].failure.set(error);
+        self.targets[target].ending.fail(error);
     }
 
     pub(crate) fn set_copying(&self, copying: bool) {
@@ -247,8 +274,11 @@ impl Shard {
         self.hashes.record().inspect(|record| record.hashed(segment));
     }
 
-    /// Hashes and writes whole blocks of the log, from `offset` on.
+    /// Hashes and writes whole blocks of the log, from `offset` on, if any target is written here.
     pub(crate) fn carry(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        if self.targets.is_empty() {
+            return Ok(());
+        }
         self.hash(offset, bytes);
         self.write(offset, bytes)
     }
@@ -260,9 +290,10 @@ impl Shard {
         self.hashes.write(offset / BLOCK_BYTES * HASH_BYTES as u64, &hashes);
     }
 
-    /// Writes `bytes` of the log, from `offset` on, to all targets. An error: none is left to write to.
+    /// Writes `bytes` of the log, from `offset` on, to all targets that are written here. An error: nobody is left to save
+    /// it.
     pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        for (index, target) in self.targets.iter().enumerate().filter(|(_, target)| target.failure.get().is_none()) {
+        for (index, target) in self.targets.iter().enumerate().filter(|(_, target)| target.ending.failure().is_none()) {
             target.write(offset, bytes).unwrap_or_else(|error| self.fail_target(index, error));
         }
         self.failure().map_or(Ok(()), |error| Err(error.clone()))
@@ -285,7 +316,7 @@ impl Shard {
             contents: contents.encode(),
             outputs: outputs.iter().map(|output| output.path().as_os_str().as_bytes().to_vec()).collect(),
             phases: PhaseRecord { perceived_ns: started.elapsed().as_nanos() as u64, ..staged.noted_in(self.phases()) },
-            targets: self.targets.iter().map(Target::sealed).collect(),
+            targets: self.targets.iter().map(|target| target.site.sealed()).collect(),
         };
         // What has failed already is nobody's to complete.
         let failed = |target: &usize| self.failure_of(*target).is_some();
@@ -306,7 +337,13 @@ impl Shard {
     pub(crate) fn commit_now(&self, staged_at: Instant) {
         (0..self.targets.len()).for_each(|target| self.commit(target));
         let resume = staged_at.elapsed();
-        self.targets.iter().for_each(|target| target.note_after(self.key(), |phases| self.resumed(resume, phases)));
+        self.note_resumed(resume);
+        for Target { site, ending, .. } in &self.targets {
+            ending.note_after(|phases| {
+                self.resumed(resume, phases);
+                lock(&site.ledger).note(self.key(), *phases);
+            });
+        }
     }
 
     /// Ends the shard in target number `target` without publishing it.
@@ -323,44 +360,55 @@ impl Shard {
                 record.clear();
             }
         }
-        let number = self.key().number;
-        let not_saved = |error: Error| match error {
-            // The space is out of use, not only this revision.
-            Error::SyncFailed { .. } | Error::Fenced { .. } => error,
-            _ => Error::NotSaved { revision: number, failure: Failure::from(&error) },
-        };
-        self.targets[target].end(outcome.map_err(not_saved));
+        self.targets[target].ending.tell(outcome.map_err(|error| self.not_saved(error)));
     }
 
-    /// Waits for t3 in all targets, or for their failures: tells the first failure, or what the nearest took.
-    pub(crate) fn wait(&self) -> Result<PhaseRecord> {
-        let ended: Vec<_> = self.targets.iter().map(Target::wait).collect();
-        ended.into_iter().collect::<Result<Vec<_>>>().map(|phases| phases[0])
+    pub(super) fn not_saved(&self, error: Error) -> Error {
+        match error {
+            // The space is out of use, not only this revision.
+            Error::SyncFailed { .. } | Error::Fenced { .. } => error,
+            _ => Error::NotSaved { revision: self.key().number, failure: Failure::from(&error) },
+        }
+    }
+
+    /// Waits for t3 in all targets that are written here, or for their failures: tells the first failure, or what the
+    /// nearest took. `None`: a holder has not told what became of the shard.
+    pub(crate) fn wait(&self) -> Result<Option<PhaseRecord>> {
+        let here: Vec<_> = self.targets.iter().map(|target| target.ending.wait().map(Some)).collect();
+        let held = self.held.iter().map(|held| held.ending.poll().transpose());
+        let ended = here.into_iter().chain(held).collect::<Result<Vec<_>>>()?;
+        Ok(ended.into_iter().collect::<Option<Vec<_>>>().map(|phases| phases[0]))
     }
 
     /// What became of it, without waiting: `None` as long as a target has not ended.
     pub(crate) fn poll(&self) -> Option<Result<()>> {
-        let ended: Option<Vec<_>> = self.targets.iter().map(Target::poll).collect();
-        ended.map(|ended| ended.into_iter().collect())
+        let ended: Option<Vec<_>> = self.endings().map(Ending::poll).collect();
+        ended.map(|ended| ended.into_iter().try_for_each(|ended| ended.map(drop)))
     }
 
-    /// Ends a shard that rank `by` has carried, as that rank tells: what it took, but for what is known here.
-    pub(crate) fn end_as_told(&self, told: Result<PhaseRecord>) {
-        if let Some(error) = self.failure() {
-            return self.end(0, Err(error.clone()));
+    /// Whether all of it is durable. What a holder has not told yet the medium is asked. Never waits for others.
+    pub(crate) fn is_seen_durable(&self) -> Result<bool> {
+        for target in &self.targets {
+            match target.ending.poll() {
+                Some(ended) => drop(ended?),
+                None => return Ok(false),
+            }
         }
-        let outcome = told.map(|told| {
-            let PhaseRecord { perceived_ns, resume_ns, .. } = self.phases();
-            let phases = PhaseRecord { perceived_ns, resume_ns, ..told };
-            lock(&self.nearest().ledger).note(self.key(), phases);
-            phases
-        });
-        // It is named already.
-        self.nearest().end(outcome);
+        for held in &self.held {
+            let is_seen = match (held.ending.poll(), self.failure_in(&held.ending)) {
+                (Some(ended), _) => ended.map(|_| true),
+                (None, Some(error)) => Err(error.clone()),
+                (None, None) => held.is_seen_durable(),
+            };
+            if !is_seen? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     pub(crate) fn out_of_memory(&self, bytes: u64) -> Error {
-        self.nearest().portion().out_of_memory(bytes)
+        self.nearest().portion.out_of_memory(bytes)
     }
 }
 

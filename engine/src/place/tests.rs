@@ -52,10 +52,10 @@ impl Space {
     }
 
     /// Room for revision `number` beside the one before.
-    fn target(&self, number: u64, size: &Size) -> Target {
+    fn site(&self, number: u64, size: &Size) -> Site {
         let retained = vec![key(number - 1)];
         let allocation = lock(&self.ledger).allocate(Need::of(size, RUNS), &retained).unwrap();
-        Target::new(&self.device, self.ledger.clone(), allocation, retained)
+        Site::new(&self.device, self.ledger.clone(), allocation, retained)
     }
 }
 
@@ -148,11 +148,11 @@ impl Node {
             extents: vec![Extent { at: 0, bytes: log.len() as u64 }],
         };
         let size = Size::of_items(vec![item.clone()], Annex::default());
-        let targets = spaces.iter().map(|space| space.target(number, &size)).collect();
+        let sites = spaces.iter().map(|space| (Writer::Here, space.site(number, &size))).collect();
         let intent =
             Intent { key: key(number), shards: 1, shard: 0, size, outputs: Vec::new(), started: Instant::now() };
         let record = Some((&mut self.record, CHUNK));
-        let shard = Shard::new(intent, targets, record, PhaseRecord::default()).unwrap();
+        let shard = Shard::new(intent, sites, record, PhaseRecord::default()).unwrap();
         let load = |(index, bytes): (usize, &[u8])| {
             let mut chunk = self.pool.take_now().expect("a chunk is free").unwrap();
             chunk.bytes_mut().copy_from_slice(bytes);
@@ -162,7 +162,7 @@ impl Node {
         let contents = Contents { items: vec![item], blocks, annex: Annex::default() };
         shard.seal(&contents, Staged::default());
         shard.note_staged(Staged::default(), contents);
-        loads.into_iter().for_each(|load| self.threads.carry(load));
+        loads.into_iter().for_each(|load| self.threads.carry(Arc::new(load)));
         self.threads.all_staged(&shard);
         shard
     }
@@ -185,7 +185,7 @@ fn all_that_is_written_is_told() {
     let space = Space::new([1; 16], &gate);
     for number in 1..=4 {
         let before = space.medium.operations();
-        let phases = node.save(number, &[&space]).wait().unwrap();
+        let phases = node.save(number, &[&space]).wait().unwrap().unwrap();
         let log = space.medium.log();
         let writes = log[before..].iter().filter_map(|operation| match &operation.change {
             Change::Write { bytes, .. } => Some(bytes.len() as u64),
@@ -210,9 +210,9 @@ fn one_staged_copy_goes_to_two_spaces() {
     let (mut node, gate) = (Node::new(), Arc::new(Gate::new()));
     let spaces = two_spaces(&mut node, &gate);
     let shard = node.save(2, &[&spaces[0], &spaces[1]]);
-    let phases = shard.wait().unwrap();
+    let phases = shard.wait().unwrap().unwrap();
     assert!(phases.written_bytes > CHUNKS * CHUNK && matches!(shard.poll(), Some(Ok(()))));
-    let data = [0, 1].map(|index: usize| shard.targets()[index].allocation.data.clone());
+    let data = [0, 1].map(|index: usize| shard.targets()[index].site.allocation.data.clone());
     assert_ne!(data[0], data[1], "each has its own blocks");
     assert!(node.is_idle());
     assert_eq!(spaces.each_ref().map(|space| found_in(&space.medium)), [[1, 2], [1, 2]]);
@@ -226,7 +226,7 @@ fn a_chunk_is_free_once_the_last_target_has_it() {
     let _opens = Opens(&gate);
     far.view.closes_gate_in(1);
     let shard = node.save(2, &[&near, &far]);
-    shard.targets()[0].wait().unwrap();
+    shard.targets()[0].ending.wait().unwrap();
     assert_eq!(found_in(&near.medium), [2]);
     assert!(node.pool.take_now().is_none() && shard.poll().is_none());
     // As a salvager would see it: nothing is left to be done for the nearest.
@@ -253,7 +253,7 @@ fn a_failed_target_does_not_stop_the_other() {
                 let case = format!("{failure:?} of operation {nth} of space {fails}: {outcome:?}");
                 assert!(node.is_idle(), "{case}");
                 let other = 1 - fails;
-                assert!(shard.targets()[other].wait().is_ok(), "{case}");
+                assert!(shard.targets()[other].ending.wait().is_ok(), "{case}");
                 assert_eq!(found_in(&spaces[other].medium), [1, 2], "{case}");
                 if !spaces[fails].view.has_failed() {
                     outcome.unwrap();

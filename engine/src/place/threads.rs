@@ -54,8 +54,7 @@ impl IoThreads {
     }
 
     /// Has `load` written and hashed. Writing begins at once: it takes a device, and next to no processor.
-    pub(crate) fn carry(&self, load: Load) {
-        let load = Arc::new(load);
+    pub(crate) fn carry(&self, load: Arc<Load>) {
         for (index, target) in load.shard().targets().iter().enumerate() {
             target.add_parts(2);
             self.send(|queues| &queues.writing, Work::Write(load.clone(), index));

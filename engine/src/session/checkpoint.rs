@@ -17,9 +17,9 @@ use crate::{
     feed::Source,
     ground::{Instant, unix_ns},
     group::agree,
-    place::{Intent, Shard, Target},
+    place::{Intent, Shard, Site},
     space::format::PhaseRecord,
-    stage::{Staging, Way},
+    stage::Staging,
 };
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub(super) struct Begun {
     /// Or why nothing of it can be saved here.
     pub(super) staging: Result<Staging>,
     /// Where else the revision goes once it is complete here, by level.
-    feeds: Vec<(usize, Target)>,
+    feeds: Vec<(usize, Site)>,
 }
 
 impl Begun {
@@ -104,14 +104,14 @@ impl Inner {
         let (allocation, files) = level.agree_on_room(&self.epoch, &entry, room, facts, &size, &again)?;
         if let Some(files) = files {
             let group = self.epoch.group.with(&entry);
-            self.epoch.aggregators.open(group, &*level.device, |rank| files.get(rank).cloned())?;
+            self.epoch.road.open(group, &*level.device, |rank| files.get(rank).cloned())?;
         }
         let mut feeds = Vec::new();
         for ((index, level), (room, facts)) in (1..).zip(farther).zip(rooms) {
             if level.takes(number)
                 && let Some(allocation) = level.take_turn(&self.epoch, &entry, room, facts, &size)?
             {
-                feeds.push((index, level.target(allocation).ok_or_else(lost_layout)?));
+                feeds.push((index, level.site(allocation).ok_or_else(lost_layout)?));
             }
         }
         let key = self.epoch.next();
@@ -121,8 +121,9 @@ impl Inner {
         let (shards, rank) = (self.epoch.group.size() as u32, self.epoch.group.rank() as u32);
         let intent = Intent { key, shards, shard: rank, size, outputs, started };
         // From here on the ranks go their own ways: what fails is remembered for all to learn.
-        let target = self.levels.nearest().target(allocation).ok_or_else(lost_layout);
-        let staging = self.means.fit_pool(all.chunk).and_then(|()| self.means.stage(intent, vec![target?], phases));
+        let site = self.levels.nearest().site(allocation).ok_or_else(lost_layout);
+        let sites = site.map(|site| self.epoch.road.writers(site));
+        let staging = self.means.fit_pool(all.chunk).and_then(|()| self.means.stage(intent, sites?, phases));
         self.program.begun = Some(Begun { number: key.number, staging, feeds });
         Ok(key.number)
     }
@@ -133,13 +134,7 @@ impl Inner {
             return Err(Error::argument("write", "no checkpoint has begun; call begin first, on all ranks"));
         };
         let written = match &mut begun.staging {
-            Ok(staging) => {
-                // Local: the rank that writes for this one does not listen.
-                let way = if self.epoch.aggregators.is_member() { Way::RankLater } else { Way::Space };
-                self.means.with_hands(&self.levels, way, |hands| {
-                    staging.write(hands, name, offset, bytes, self.program.regions.all())
-                })
-            }
+            Ok(staging) => self.with_outlet(|hands, regions| staging.write(hands, name, offset, bytes, regions)),
             Err(error) => Err(error.clone()),
         };
         if let (Err(error), Ok(staging)) = (&written, &begun.staging) {
@@ -169,24 +164,22 @@ impl Inner {
     }
 
     /// Has the farther levels fed from what is staged, or says that they are not.
-    fn feed(&mut self, source: Result<Arc<Shard>>, feeds: Vec<(usize, Target)>) {
+    fn feed(&mut self, source: Result<Arc<Shard>>, feeds: Vec<(usize, Site)>) {
         let (_, farther) = self.levels.split();
-        for (index, target) in feeds {
+        for (index, site) in feeds {
             let fed = source.clone().and_then(|source| {
                 let size = source.size().clone();
-                self.means.feed(Source::UnderWay(source), size, target)
+                self.means.feed(Source::UnderWay(source), size, site)
             });
             farther[index - 1].saving = Some(fed.map_or_else(Attempt::Failed, Attempt::Running));
         }
     }
 
-    /// Stages what is left, for the I/O threads of this rank. Local.
-    pub(super) fn stage_here(&mut self, staging: Result<Staging>, ready: Result<()>) -> Result<()> {
-        let staging =
-            staging.inspect_err(|error| self.levels.nearest_mut().saving = Some(Attempt::Failed(error.clone())))?;
-        let saving = staging.shard().clone();
-        self.means.with_hands(&self.levels, Way::Space, |hands| match ready {
-            Ok(()) => staging.finish(hands, self.program.regions.all(), self.profile()),
+    /// Stages what is left, for all that save it. Collective.
+    pub(super) fn stage(&mut self, staging: Staging, ready: Result<()>) -> Result<()> {
+        let (saving, profile) = (staging.shard().clone(), self.profile());
+        self.with_outlet(|hands, regions| match ready {
+            Ok(()) => staging.finish(hands, regions, profile),
             Err(error) => staging.abandon(hands, error),
         });
         let told = match saving.failure() {

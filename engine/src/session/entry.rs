@@ -123,11 +123,7 @@ impl Inner {
             return Err(over.clone());
         }
         self.fail_unfinished();
-        let previous = if call.settles() {
-            self.settle_together()
-        } else {
-            self.epoch.exchange_news(self.levels.nearest(), false)
-        };
+        let previous = if call.settles() { self.settle_together() } else { self.exchange_news(false) };
         Ok(Arrival { call, previous })
     }
 

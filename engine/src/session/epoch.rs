@@ -1,8 +1,8 @@
 //! An epoch: what is so until a rank fails or the program goes back: the ranks, and what they have agreed to be.
 
 use super::{
-    aggregators::Aggregators,
     entry::{Entry, Ranks},
+    road::Road,
 };
 use crate::{
     commit::RevisionKey,
@@ -12,8 +12,8 @@ use crate::{
 };
 
 pub(super) struct Epoch {
-    /// Who writes for whom.
-    pub(super) aggregators: Aggregators,
+    /// Who holds targets of whom.
+    pub(super) road: Road,
     /// Lowest rank of this node.
     pub(super) node: u32,
     pub(super) lineage: Lineage,

@@ -11,7 +11,7 @@ use crate::{
     ground::lock,
     group::{Group, gather},
     mutant::{self, Mutant},
-    place::Target,
+    place::Site,
     restore::{Found, Sight, find},
     space::{LayoutFile, Locks, Portion},
 };
@@ -184,10 +184,9 @@ impl Level {
     }
 
     /// The next revision's shard goes to `allocation`, beside what is complete; `None` without a layout.
-    pub(super) fn target(&self, allocation: Allocation) -> Option<Target> {
+    pub(super) fn site(&self, allocation: Allocation) -> Option<Site> {
         let retained = self.complete.iter().map(|complete| complete.key).collect();
-        let target = |current: &Current| Target::new(&*self.device, current.ledger.clone(), allocation, retained);
-        self.current.as_ref().map(target)
+        self.current.as_ref().map(|current| Site::new(&*self.device, current.ledger.clone(), allocation, retained))
     }
 
     /// All that this rank sees.

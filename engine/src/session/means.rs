@@ -6,11 +6,11 @@ use crate::{
     capture::{Region, Regions, Size},
     error::{Error, Result},
     feed::{Feeder, Source},
-    place::{Intent, IoThreads, Shard, Target},
+    place::{Intent, IoThreads, Shard, Site, Writer},
     pool::Record,
     salvage::complete_dead,
     space::format::{BLOCK_BYTES, PhaseRecord},
-    stage::{Hands, Policy, PoolInMaking, Staging, Way},
+    stage::{Hands, Here, Policy, PoolInMaking, Staging},
 };
 use std::sync::Arc;
 
@@ -109,29 +109,30 @@ impl Means {
         if bytes < self.policy.straight_from { bytes } else { bytes % BLOCK_BYTES }
     }
 
-    /// Begins to stage a shard for `targets`, nearest first.
-    pub(super) fn stage(&mut self, intent: Intent, targets: Vec<Target>, phases: PhaseRecord) -> Result<Staging> {
+    /// Begins to stage a shard for targets at `sites`, nearest first.
+    pub(super) fn stage(&mut self, intent: Intent, sites: Vec<(Writer, Site)>, phases: PhaseRecord) -> Result<Staging> {
         let record = self.record.as_mut().map(|record| {
             let bytes = record.chunk_bytes();
             (record, bytes)
         });
-        Staging::new(Shard::new(intent, targets, record, phases)?, self.policy)
+        Staging::new(Shard::new(intent, sites, record, phases)?, self.policy)
     }
 
-    /// Has `source` saved in `target` too, of a farther level.
-    pub(super) fn feed(&self, source: Source, size: Size, target: Target) -> Result<Arc<Shard>> {
+    /// Has `source` saved at `site` too, of a farther level.
+    pub(super) fn feed(&self, source: Source, size: Size, site: Site) -> Result<Arc<Shard>> {
         let none = || Error::Internal { what: "nothing feeds the farther levels".to_owned() };
-        self.feeder.as_ref().ok_or_else(none)?.feed(source, size, target)
+        self.feeder.as_ref().ok_or_else(none)?.feed(source, size, site)
     }
 
-    /// What staging and serving take, for shards of `levels`.
-    pub(super) fn with_hands<T>(&self, levels: &Levels, way: Way<'_>, work: impl FnOnce(&Hands<'_>) -> T) -> T {
+    /// What staging and serving take, for targets that this rank writes on `levels`.
+    pub(super) fn with_hands<T>(&self, levels: &Levels, work: impl FnOnce(&mut Hands<'_>) -> T) -> T {
         let pool = self.pool.as_ref().map(PoolInMaking::pool);
         let reclaim = || {
             if let Some(pool) = pool {
                 complete_dead(&levels.iter().map(|level| &*level.device).collect::<Vec<_>>(), pool);
             }
         };
-        work(&Hands { threads: &self.io, pool, reclaim: &reclaim, way })
+        let mut here = Here { threads: &self.io, publisher: self.policy.publisher };
+        work(&mut Hands { pool, reclaim: &reclaim, outlet: &mut here })
     }
 }

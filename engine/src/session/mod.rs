@@ -4,7 +4,6 @@
 //! What must hold: every rank calls the same collective methods in the same order (`entry` tells them where they do not),
 //! and every decision that ranks must share comes out of a collective, never out of what one rank sees.
 
-mod aggregators;
 mod agreement;
 mod buffer;
 mod checkpoint;
@@ -30,6 +29,7 @@ mod record;
 mod redistribute;
 mod requests;
 mod restore;
+mod road;
 mod room;
 mod schedule;
 mod settle;

@@ -1,7 +1,6 @@
 //! Opening a space for writing: who else is there, what it holds, and a lineage of its own.
 
 use super::{
-    aggregators::Aggregators,
     agreement::LEVELS_MAX,
     domain::Domain,
     due::{Due, SignalFlag},
@@ -16,6 +15,7 @@ use super::{
     program::Program,
     reading::Reading,
     requests::Listener,
+    road::Road,
     schedule::Schedule,
 };
 use crate::{
@@ -116,8 +116,8 @@ impl Inner {
         let nearest = &looked[0];
         let (node, pool) = find_node(&*group, &config, id)?;
         let policy = Policy::new(&config, || find_threshold_together(&*group, &*nearest.device, &config))?;
-        let aggregators = Aggregators::find(&*group, &config, &nearest.domain, pool.as_ref())?;
-        let policy = if aggregators.is_member() { policy.handing_over(aggregators.piece_bytes()) } else { policy };
+        let road = Road::find(&*group, &config, &nearest.domain, pool.as_ref())?;
+        let policy = road.policy(policy);
 
         let highest = |of: fn(&Found) -> u64| looked.iter().map(|looked| of(&looked.found)).max().unwrap_or(0);
         let lineage = next_lineage(&*group, highest(|found| found.lineage_max))?;
@@ -134,8 +134,8 @@ impl Inner {
             step: 0,
         };
 
-        // A member has no record of its own: its aggregator keeps one for it.
-        let shards = aggregators.shards();
+        // Of a shard that another rank writes, that one keeps the record.
+        let shards = road.shards();
         let recorded = pool.as_ref().filter(|_| shards > 0).map(|pool| Record::create(pool, group.rank() as u32));
         let noted = pool.as_ref().map_or(Ok(()), |pool| pool.note_space(&*levels.nearest().device, lineage));
         let record = agree(&*group, recorded.transpose().and_then(|record| noted.map(|()| record)))?;
@@ -161,12 +161,12 @@ impl Inner {
                 policy,
             },
             epoch: Epoch {
-                aggregators,
                 node: node as u32,
                 lineage,
                 attempted: false,
                 next_number,
                 over: None,
+                road,
                 group: Ranks::new(group),
             },
             levels,
@@ -174,7 +174,7 @@ impl Inner {
         let Inner { program, means, epoch, levels } = &mut session;
         let (group, level) = (epoch.group.with(&Entry::opening()), levels.nearest());
         if level.current.is_some() {
-            epoch.aggregators.open(group, &*level.device, |rank| level.file_of(rank))?;
+            epoch.road.open(group, &*level.device, |rank| level.file_of(rank))?;
         }
         levels.iter_mut().for_each(|level| level.acknowledge(epoch));
         if levels.iter().all(|level| level.complete.is_empty()) {

@@ -113,7 +113,8 @@ impl Level {
             self.passed_over += 1;
             if self.passed_over == 1 {
                 let (level, number) = (self.kind.name(), epoch.next_number);
-                let why = format!("the level {level} is busy: revision {number} passes it over, as may others after it");
+                let why =
+                    format!("the level {level} is busy: revision {number} passes it over, as may others after it");
                 remark(epoch.group.rank(), &why);
             }
             return Ok(None);

@@ -83,7 +83,7 @@ impl Inner {
             None => Ok(true),
             Some(Attempt::Failed(error)) => Err(error.clone()),
             Some(Attempt::Running(saving)) => match saving.poll() {
-                None => self.epoch.aggregators.is_seen_durable(level),
+                None => saving.is_seen_durable(),
                 Some(Ok(())) => level.settle().map(|()| true),
                 Some(Err(error)) => Err(error),
             },
@@ -129,8 +129,8 @@ impl Inner {
             agree(group, source.ok_or_else(|| Error::Internal { what: "a complete shard is gone".to_owned() }))?;
         let size = agree(group, source.size())?;
         let allocation = next.have_room(&self.epoch, entry, &size)?;
-        let target = next.target(allocation).ok_or_else(lost_layout)?;
-        next.saving = Some(self.means.feed(source, size, target).map_or_else(Attempt::Failed, Attempt::Running));
+        let site = next.site(allocation).ok_or_else(lost_layout)?;
+        next.saving = Some(self.means.feed(source, size, site).map_or_else(Attempt::Failed, Attempt::Running));
         agree(group, next.settle())?;
         Ok(true)
     }
@@ -171,14 +171,16 @@ impl Level {
         }
     }
 
-    /// Waits for this rank's part of the last revision.
+    /// Waits for what this rank writes of the last revision.
     pub(super) fn settle(&mut self) -> Result<()> {
         match &self.saving {
             None => Ok(()),
             Some(Attempt::Failed(error)) => Err(error.clone()),
             Some(Attempt::Running(saving)) => {
-                let phases = saving.wait()?;
-                self.last = Some(Record { revision: saving.key().number, bytes: saving.item_bytes(), phases });
+                // A holder that has not told is in a call that waits for nothing, as the all-reduce is going to tell.
+                if let Some(phases) = saving.wait()? {
+                    self.last = Some(Record { revision: saving.key().number, bytes: saving.item_bytes(), phases });
+                }
                 Ok(())
             }
         }

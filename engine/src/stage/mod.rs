@@ -8,13 +8,15 @@
 mod direct;
 mod gather;
 mod making;
+mod outlet;
 mod policy;
 mod source;
 mod staging;
 mod threshold;
 
 pub(crate) use making::PoolInMaking;
+pub(crate) use outlet::{Full, Here, Outlet};
 use policy::Owner;
 pub(crate) use policy::{Policy, Publisher};
-pub(crate) use staging::{Hands, Staging, Way, conclude};
+pub(crate) use staging::{Hands, Staging};
 pub(crate) use threshold::find_threshold;

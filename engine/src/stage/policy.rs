@@ -49,7 +49,7 @@ impl Policy {
         Ok(Policy { owner, straight_from, publisher, small_below, buffer_bytes: config.buffer_bytes })
     }
 
-    /// The same for a rank that another one writes for: nothing but whole buffers go straight there.
+    /// The same for a rank that writes nothing itself: only pieces of a whole buffer go straight to those that do.
     pub(crate) fn handing_over(self, buffer_bytes: u64) -> Policy {
         Policy { owner: Owner::Rank, straight_from: buffer_bytes, buffer_bytes, ..self }
     }

@@ -1,7 +1,7 @@
 //! One shard on its way out of the program, from t1 to t2.
 
 use super::{
-    Owner, Policy, Publisher,
+    Full, Outlet, Owner, Policy,
     direct::Direct,
     gather::{Buffer, Gather},
     source::Source,
@@ -10,31 +10,22 @@ use crate::{
     capture::{Contents, Handed, Log, Region},
     error::{Error, Result},
     ground::Instant,
-    place::{IoThreads, Load, Shard, Staged},
+    place::{Load, Shard, Staged},
     pool::Pool,
     space::{
         Aligned,
-        format::{Annex, BLOCK, BLOCK_BYTES, Histogram, Profile},
+        format::{Annex, BLOCK_BYTES, Histogram, Profile},
     },
 };
 use std::sync::Arc;
 
 /// What staging needs of the session.
 pub(crate) struct Hands<'a> {
-    pub(crate) threads: &'a IoThreads,
     pub(crate) pool: Option<&'a Pool>,
     /// Frees chunks of ranks that have died, if it can.
     pub(crate) reclaim: &'a dyn Fn(),
-    pub(crate) way: Way<'a>,
-}
-
-/// Where the rank's own buffers go when they are full.
-pub(crate) enum Way<'a> {
-    Space,
-    /// To the rank that writes for this one: bytes of the log, and where they belong there.
-    Rank(&'a dyn Fn(u64, &[u8]) -> Result<()>),
-    /// There too, once it listens.
-    RankLater,
+    /// Where full buffers go.
+    pub(crate) outlet: &'a mut dyn Outlet,
 }
 
 impl Hands<'_> {
@@ -55,8 +46,6 @@ pub(crate) struct Staging {
     direct: Option<Direct>,
     main: Gather,
     small: Gather,
-    /// Full buffers that wait for the rank that they go to: where in the log, and how many bytes.
-    waiting: Vec<(Aligned, u64, u64)>,
     /// Length of the log, whole blocks; of what `direct` writes it keeps count itself.
     end: u64,
     staged: Staged,
@@ -79,8 +68,8 @@ impl Staging {
         let direct = if policy.straight_from == 0 { Some(Direct::new(&shard)?) } else { None };
         let log = Log::new(shard.size().parts_max());
         let (main, small) = Default::default();
-        let (staged, pieces, waiting) = Default::default();
-        Ok(Staging { shard, policy, log, direct, main, small, waiting, end: 0, staged, pieces, ended: false })
+        let (staged, pieces) = Default::default();
+        Ok(Staging { shard, policy, log, direct, main, small, end: 0, staged, pieces, ended: false })
     }
 
     pub(crate) fn shard(&self) -> &Arc<Shard> {
@@ -90,7 +79,7 @@ impl Staging {
     /// Stages a piece of the stream `name`. `regions`: no stream may have the name of one.
     pub(crate) fn write(
         &mut self,
-        hands: &Hands<'_>,
+        hands: &mut Hands<'_>,
         name: &str,
         offset: u64,
         bytes: &[u8],
@@ -112,30 +101,15 @@ impl Staging {
 
     /// Stages what is left: the regions, whole, and zeros for what the streams skipped. Then nothing here
     /// refers to the program's memory any more.
-    pub(crate) fn finish(mut self, hands: &Hands<'_>, regions: &[Region], profile: Profile) {
+    pub(crate) fn finish(mut self, hands: &mut Hands<'_>, regions: &[Region], profile: Profile) {
+        hands.outlet.open(&self.shard);
         let contents = self.stage_all(hands, regions, profile);
-        conclude(&self.shard, contents, self.staged, self.policy.publisher, hands.threads);
+        hands.outlet.end(&self.shard, contents, self.staged);
         // Only now: it wakes what was held back until this shard was staged too.
         hands.set_copying(false);
     }
 
-    /// As `finish`, of a shard that another rank publishes: what that has to know besides the bytes.
-    pub(crate) fn hand_over(
-        mut self,
-        hands: &Hands<'_>,
-        regions: &[Region],
-        profile: Profile,
-    ) -> Result<(Contents, Staged)> {
-        let contents = self.stage_all(hands, regions, profile);
-        self.shard.set_copying(false);
-        hands.set_copying(false);
-        match self.shard.failure() {
-            Some(error) => Err(error.clone()),
-            None => Ok((contents, self.staged)),
-        }
-    }
-
-    fn stage_all(&mut self, hands: &Hands<'_>, regions: &[Region], profile: Profile) -> Contents {
+    fn stage_all(&mut self, hands: &mut Hands<'_>, regions: &[Region], profile: Profile) -> Contents {
         self.ended = true;
         hands.set_copying(true);
         self.shard.set_copying(true);
@@ -149,17 +123,14 @@ impl Staging {
     }
 
     /// Ends a shard that is not going to be whole.
-    pub(crate) fn abandon(mut self, hands: &Hands<'_>, error: Error) {
+    pub(crate) fn abandon(mut self, hands: &mut Hands<'_>, error: Error) {
         self.ended = true;
         self.shard.fail(error);
         hands.set_copying(false);
-        hands.threads.all_staged(&self.shard);
+        hands.outlet.give_up(&self.shard);
     }
 
-    fn stage_rest(&mut self, hands: &Hands<'_>, regions: &[Region]) -> Result<()> {
-        for (buffer, bytes, at) in self.waiting.drain(..) {
-            carry(&self.shard, hands, at, &buffer[..bytes as usize])?;
-        }
+    fn stage_rest(&mut self, hands: &mut Hands<'_>, regions: &[Region]) -> Result<()> {
         for region in regions {
             let handed = self.log.region(region);
             self.put(hands, &handed, Source::of(region))?;
@@ -179,7 +150,7 @@ impl Staging {
         self.direct.as_mut().map_or(Ok(()), |direct| direct.finish(&self.shard))
     }
 
-    fn put(&mut self, hands: &Hands<'_>, handed: &Handed, source: Source<'_>) -> Result<()> {
+    fn put(&mut self, hands: &mut Hands<'_>, handed: &Handed, source: Source<'_>) -> Result<()> {
         if let Some(error) = self.shard.failure() {
             // What is left would not be written.
             return Err(error.clone());
@@ -207,28 +178,25 @@ impl Staging {
 
     /// How many bytes of a piece of so many are not gathered.
     fn straight_part(&self, hands: &Hands<'_>, bytes: usize) -> usize {
-        let unit = match hands.way {
-            Way::Space => BLOCK,
-            // Where it gets to, a part of a buffer takes as much room as a whole one.
-            Way::Rank(_) => self.policy.buffer_bytes as usize,
-            Way::RankLater => return 0,
-        };
-        if bytes as u64 >= self.policy.straight_from { bytes / unit * unit } else { 0 }
+        match hands.outlet.straight_bytes() {
+            Some(unit) if bytes as u64 >= self.policy.straight_from => bytes / unit as usize * unit as usize,
+            _ => 0,
+        }
     }
 
     /// Writes whole blocks from the program's memory; what shares a block with others is gathered.
-    fn write_through(&mut self, hands: &Hands<'_>, handed: &Handed, blocks: &[u8]) -> Result<()> {
+    fn write_through(&mut self, hands: &mut Hands<'_>, handed: &Handed, blocks: &[u8]) -> Result<()> {
         if blocks.is_empty() {
             return Ok(());
         }
         let at = self.take_room(blocks.len() as u64)?;
-        carry(&self.shard, hands, at, blocks)?;
+        hands.outlet.carry(&self.shard, at, blocks)?;
         self.log.lay(handed, 0, blocks.len() as u64, at);
         Ok(())
     }
 
     /// Gathers `source` from `from` on.
-    fn gather(&mut self, hands: &Hands<'_>, handed: &Handed, from: usize, source: Source<'_>) -> Result<()> {
+    fn gather(&mut self, hands: &mut Hands<'_>, handed: &Handed, from: usize, source: Source<'_>) -> Result<()> {
         let small = (source.len() as u64) < self.policy.small_below;
         let (mut done, mut alignment) = (from, if from == 0 { handed.alignment } else { 1 });
         loop {
@@ -248,7 +216,7 @@ impl Staging {
         }
     }
 
-    fn have_buffer(&mut self, hands: &Hands<'_>, small: bool) -> Result<()> {
+    fn have_buffer(&mut self, hands: &mut Hands<'_>, small: bool) -> Result<()> {
         let gather = if small { &mut self.small } else { &mut self.main };
         if gather.buffer.is_some() {
             return Ok(());
@@ -272,12 +240,12 @@ impl Staging {
         Ok(())
     }
 
-    fn leave_all(&mut self, hands: &Hands<'_>) -> Result<()> {
+    fn leave_all(&mut self, hands: &mut Hands<'_>) -> Result<()> {
         [true, false].into_iter().try_for_each(|small| self.leave(hands, small))
     }
 
     /// Gives what a buffer holds its place in the log, and sends it there.
-    fn leave(&mut self, hands: &Hands<'_>, small: bool) -> Result<()> {
+    fn leave(&mut self, hands: &mut Hands<'_>, small: bool) -> Result<()> {
         let gather = if small { &mut self.small } else { &mut self.main };
         if gather.is_empty() {
             return Ok(());
@@ -287,15 +255,13 @@ impl Staging {
         for part in held {
             self.log.lay(&part.handed, part.from, part.bytes, at + part.in_buffer);
         }
-        match buffer {
-            Buffer::Chunk(chunk) => hands.threads.carry(Load::new(chunk, self.shard.clone(), at, bytes)?),
-            Buffer::Own(buffer) if matches!(hands.way, Way::RankLater) => self.waiting.push((buffer, bytes, at)),
-            Buffer::Own(buffer) => {
-                carry(&self.shard, hands, at, &buffer[..bytes as usize])?;
-                let gather = if small { &mut self.small } else { &mut self.main };
-                gather.buffer = Some(Buffer::Own(buffer));
-            }
-        }
+        let full = match buffer {
+            Buffer::Chunk(chunk) => Full::Load(Arc::new(Load::new(chunk, self.shard.clone(), at, bytes)?)),
+            Buffer::Own(buffer) => Full::Own { buffer, bytes, at },
+        };
+        let again = hands.outlet.take(&self.shard, full)?;
+        let gather = if small { &mut self.small } else { &mut self.main };
+        gather.buffer = again.map(Buffer::Own);
         Ok(())
     }
 
@@ -306,33 +272,4 @@ impl Staging {
         self.end += bytes;
         Ok(at)
     }
-}
-
-/// t2 of a shard whose bytes are all on their way: seals it, and has it published.
-pub(crate) fn conclude(
-    shard: &Arc<Shard>,
-    contents: Contents,
-    staged: Staged,
-    publisher: Publisher,
-    threads: &IoThreads,
-) {
-    let staged_at = Instant::now();
-    if !shard.has_failed() {
-        shard.seal(&contents, staged);
-    }
-    shard.note_staged(staged, contents);
-    if publisher == Publisher::Caller {
-        shard.commit_now(staged_at);
-        return;
-    }
-    shard.note_resumed(staged_at.elapsed());
-    threads.all_staged(shard);
-}
-
-/// Has whole blocks of the log written: here, or by the rank that writes for this one.
-fn carry(shard: &Shard, hands: &Hands<'_>, at: u64, blocks: &[u8]) -> Result<()> {
-    if let Way::Rank(send) = hands.way {
-        return send(at, blocks);
-    }
-    shard.carry(at, blocks)
 }

@@ -1,4 +1,4 @@
-//! What members and aggregators tell each other.
+//! What wards and holders tell each other.
 
 use crate::{
     commit::Handed,
@@ -8,15 +8,12 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 
-/// From a member: an order, pieces, and that all is staged; or, at any time, that it gives up.
+/// From a ward: an order, pieces, and that all is staged; or, at any time, that it gives up.
 #[derive(Serialize, Deserialize)]
 pub(super) enum Word {
     Order(Box<Order>),
-    /// So many bytes come next, and belong there in the log.
-    Piece {
-        at: u64,
-        bytes: u64,
-    },
+    /// These come next, one after another: where in the log they belong, and how many bytes they have.
+    Pieces(Vec<(u64, u64)>),
     Staged {
         /// As `Contents` are told.
         contents: Vec<u8>,
@@ -25,7 +22,7 @@ pub(super) enum Word {
     GivenUp(Failure),
 }
 
-/// From the aggregator, in each collective call until it was told what became of it.
+/// From the holder, in each collective call until the ward was told what became of its shard.
 #[derive(Serialize, Deserialize)]
 pub(super) enum News {
     /// Nobody waits for it in this call.

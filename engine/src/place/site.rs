@@ -1,0 +1,65 @@
+//! Where a shard goes: a portion of one space, with the room that it has there.
+
+use crate::{
+    commit::{Allocation, Ledger, RevisionKey},
+    device::Device,
+    ground::lock,
+    pool::SealedTarget,
+    space::Portion,
+};
+use std::{
+    os::unix::ffi::OsStrExt,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+};
+
+#[derive(Debug)]
+pub(crate) struct Site {
+    pub(super) portion: Portion,
+    pub(super) ledger: Arc<Mutex<Ledger>>,
+    pub(super) allocation: Allocation,
+    /// What every root must keep until this revision is known to be complete.
+    pub(super) retained: Vec<RevisionKey>,
+    /// The space's directory.
+    space: PathBuf,
+    /// That holds the space, as its device tells it.
+    file_system: u64,
+    /// At t1: the sequence of the newest slot, and what others hold.
+    found: (u64, Vec<RevisionKey>),
+}
+
+impl Site {
+    /// `allocation`, in the portion of `ledger` of the space on `device`, beside `retained`.
+    pub(crate) fn new(
+        device: &dyn Device,
+        ledger: Arc<Mutex<Ledger>>,
+        allocation: Allocation,
+        retained: Vec<RevisionKey>,
+    ) -> Site {
+        let (portion, found) = {
+            let ledger = lock(&ledger);
+            (ledger.portion().clone(), (ledger.position().0, ledger.held().to_vec()))
+        };
+        let (space, file_system) = (device.directory(), device.device_number());
+        Site { portion, ledger, allocation, retained, space, file_system, found }
+    }
+
+    /// Sequence of the root that publishes the shard.
+    pub(super) fn sequence(&self) -> u64 {
+        self.found.0 + self.allocation.roots()
+    }
+
+    /// As a salvager is told of it.
+    pub(super) fn sealed(&self) -> SealedTarget {
+        let (sequence, held) = self.found.clone();
+        SealedTarget {
+            space: self.space.as_os_str().as_bytes().to_vec(),
+            file_system: self.file_system,
+            layout_id: self.portion.layout_id(),
+            sequence,
+            allocation: self.allocation.clone(),
+            retained: self.retained.clone(),
+            held,
+        }
+    }
+}

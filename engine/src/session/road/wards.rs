@@ -1,0 +1,268 @@
+//! What a holder does: saves the shards of its wards, one after another, as its own.
+
+use super::{
+    post::{Exchange, Inbox, Letter, Memory},
+    words::{Answer, News, Word},
+};
+use crate::{
+    capture::Contents,
+    device::{Access, Device},
+    error::{Error, Failure, Result},
+    ground::Instant,
+    group::{Group, decode, tell},
+    place::{Load, Order, Shard, Writer, segments_at_most},
+    pool::{Chunk, Pool, Record},
+    space::{Aligned, Portion, format::BLOCK_BYTES, open_layout},
+    stage::{Full, Hands},
+};
+use std::{io, sync::Arc};
+
+/// All wards of this rank.
+pub(super) struct Wards {
+    wards: Vec<Ward>,
+    /// Of the pieces that go from rank to rank, whole blocks.
+    piece_bytes: u64,
+    /// For a piece that goes to no chunk.
+    spare: Option<Aligned>,
+}
+
+struct Ward {
+    rank: usize,
+    /// By a file of its own: of two that sync one file the first is told of an error, and both must be.
+    portion: Option<Portion>,
+    /// From which another process could complete its shard; where there is a pool.
+    record: Option<Record>,
+    inbox: Inbox,
+    /// How many have been announced.
+    pieces: u64,
+    /// What it has handed over, until it was told what became of that.
+    taken: Option<Taken>,
+}
+
+/// A shard that was taken on; or what to answer, as it was not.
+type Taken = std::result::Result<Arc<Shard>, Box<Answer>>;
+
+impl Wards {
+    pub(super) fn new(ranks: &[usize], pool: Option<&Pool>, piece_bytes: u64, exchange: Exchange) -> Result<Wards> {
+        let ward = |&rank: &usize| {
+            let record = pool.map(|pool| Record::create(pool, rank as u32)).transpose()?;
+            Ok(Ward { rank, portion: None, record, inbox: Inbox::new(rank, exchange), pieces: 0, taken: None })
+        };
+        let spare = if ranks.is_empty() { None } else { Some(room_for(piece_bytes)?) };
+        Ok(Wards { wards: ranks.iter().map(ward).collect::<Result<_>>()?, piece_bytes, spare })
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.wards.len() as u64
+    }
+
+    /// Opens the portions of the wards. `file_of`: the file that a rank's portion lies in.
+    pub(super) fn open(&mut self, device: &dyn Device, file_of: impl Fn(usize) -> Option<String>) -> Result<()> {
+        for ward in &mut self.wards {
+            let missing = || Error::Internal { what: format!("a layout without rank {}", ward.rank) };
+            let layout = open_layout(device, file_of(ward.rank).ok_or_else(missing)?, Access::Write)?;
+            let portion = layout.portions().find(|portion| portion.rank() as usize == ward.rank);
+            let portion = portion.ok_or_else(missing)?;
+            portion.stay_open()?;
+            ward.portion = Some(portion);
+        }
+        Ok(())
+    }
+
+    /// Tells the wards what became of what they handed over; `waits`: once it has come to its end. Collective.
+    pub(super) fn tell_news(&mut self, group: &dyn Group, waits: bool) -> Result<()> {
+        for Ward { rank, taken, inbox, .. } in &mut self.wards {
+            let news = match taken.take() {
+                None if inbox.is_empty() => continue,
+                None => News::UnderWay,
+                Some(Ok(saving)) if !inbox.is_empty() || (!waits && saving.poll().is_none()) => {
+                    *taken = Some(Ok(saving));
+                    News::UnderWay
+                }
+                Some(Ok(saving)) => {
+                    let outcome = saving.wait().map(Option::unwrap_or_default).map_err(|error| Failure::from(&error));
+                    News::Ended(Box::new(Answer { outcome, ledger: Some(saving.give_back()) }))
+                }
+                Some(Err(answer)) => News::Ended(answer),
+            };
+            tell(group, *rank, &news)?;
+        }
+        Ok(())
+    }
+
+    /// Expects each ward to hand something over. Collective.
+    pub(super) fn begin(&mut self, group: &dyn Group) -> Result<()> {
+        self.wards.iter_mut().try_for_each(|ward| {
+            (ward.taken, ward.pieces) = (None, 0);
+            ward.inbox.expect_word(group)
+        })
+    }
+
+    /// Takes what has come; whether all of it has. An error is one of the group: what fails of a ward's shard is told to
+    /// the ward. `started`: t1. In the background it never waits.
+    pub(super) fn progress(
+        &mut self,
+        group: &dyn Group,
+        device: &dyn Device,
+        hands: &mut Hands<'_>,
+        started: Instant,
+    ) -> Result<bool> {
+        let Wards { wards, piece_bytes, spare } = self;
+        let mut desk = Desk { group, device, hands, piece_bytes: *piece_bytes, spare, started };
+        for ward in &mut *wards {
+            if let Err(error) = desk.hear(ward) {
+                if let Some(Ok(saving)) = ward.taken.take() {
+                    saving.fail(error.clone());
+                }
+                return Err(error);
+            }
+        }
+        Ok(wards.iter().all(|ward| ward.inbox.is_empty()))
+    }
+}
+
+fn room_for(piece_bytes: u64) -> Result<Aligned> {
+    let no_memory = || Error::io("allocating", "room for the pieces of others", io::ErrorKind::OutOfMemory.into());
+    Aligned::zeroed(piece_bytes).ok_or_else(no_memory)
+}
+
+/// What serving needs of the session.
+struct Desk<'a, 'h> {
+    group: &'a dyn Group,
+    device: &'a dyn Device,
+    hands: &'a mut Hands<'h>,
+    piece_bytes: u64,
+    spare: &'a mut Option<Aligned>,
+    /// t1.
+    started: Instant,
+}
+
+impl Desk<'_, '_> {
+    /// Takes what has come from one ward.
+    fn hear(&mut self, ward: &mut Ward) -> Result<()> {
+        while let Some(letter) = ward.inbox.next(self.group)? {
+            match letter {
+                Letter::Length(length) => {
+                    let (length, mut bytes) = (u64::from_le_bytes(length) as usize, Vec::new());
+                    let what = || format!("a message of {length} bytes from rank {}", ward.rank);
+                    bytes.try_reserve_exact(length).map_err(|_| Error::GroupFailed { what: what() })?;
+                    bytes.resize(length, 0);
+                    ward.inbox.expect(self.group, Letter::Word(bytes))?;
+                }
+                Letter::Word(bytes) => self.heed(ward, decode(&bytes)?)?,
+                Letter::Piece { at, bytes, memory } => self.take(ward, at, bytes, memory),
+            }
+        }
+        Ok(())
+    }
+
+    /// Does what a ward says; nothing more comes from it once all of its shard is staged, or given up.
+    fn heed(&mut self, ward: &mut Ward, word: Word) -> Result<()> {
+        let from = ward.rank;
+        let internal = |what: &str| Error::Internal { what: format!("rank {from} {what}") };
+        let saving = ward.taken.as_ref().and_then(|taken| taken.as_ref().ok()).cloned();
+        let failed = match word {
+            Word::Order(order) => {
+                ward.taken = Some(self.take_on(ward, *order));
+                return ward.inbox.expect_word(self.group);
+            }
+            Word::Pieces(pieces) => {
+                ward.pieces += pieces.len() as u64;
+                if let Some(saving) = &saving
+                    && ward.pieces > segments_at_most(saving.size().bytes(), self.piece_bytes).into()
+                {
+                    saving.fail(internal("sends more pieces than it can have"));
+                }
+                for (at, bytes) in pieces {
+                    let memory = self.memory_for(ward, at, bytes, saving.as_ref())?;
+                    ward.inbox.expect(self.group, Letter::Piece { at, bytes, memory })?;
+                }
+                return ward.inbox.expect_word(self.group);
+            }
+            Word::Staged { contents, staged } => {
+                if let Some(saving) = &saving {
+                    match Contents::decode(&contents, saving.size().blocks()) {
+                        Some(contents) => {
+                            self.hands.outlet.end(saving, contents, staged);
+                            self.hands.pool.inspect(|pool| pool.tell_copied());
+                        }
+                        None => self.give_up(saving, internal("tells of what cannot have been staged")),
+                    }
+                }
+                Failure::from(&internal("staged what it had not ordered"))
+            }
+            Word::GivenUp(failed) => {
+                saving.inspect(|saving| self.give_up(saving, failed.clone().on(from)));
+                failed
+            }
+        };
+        ward.taken.get_or_insert_with(|| Err(Box::new(Answer { outcome: Err(failed), ledger: None })));
+        Ok(())
+    }
+
+    fn take_on(&self, ward: &mut Ward, order: Order) -> Taken {
+        let ledger = Some(order.ledger.clone());
+        let begun = self.begin(ward, order);
+        begun.map_err(|error| Box::new(Answer { outcome: Err(Failure::from(&error)), ledger }))
+    }
+
+    fn begin(&self, ward: &mut Ward, order: Order) -> Result<Arc<Shard>> {
+        let lost = || Error::Internal { what: format!("the portion of rank {} was not opened", ward.rank) };
+        let (portion, phases) = (ward.portion.as_ref().ok_or_else(lost)?, order.phases);
+        let (intent, site) = order.take_on(portion, self.device, self.started)?;
+        let record = ward.record.as_mut().map(|record| (record, self.piece_bytes));
+        Shard::new(intent, vec![(Writer::Here, site)], record, phases)
+    }
+
+    /// Memory for a piece. What nobody can use any more is taken all the same.
+    fn memory_for(&mut self, ward: &Ward, at: u64, bytes: u64, saving: Option<&Arc<Shard>>) -> Result<Memory> {
+        let from = ward.rank;
+        if bytes > self.piece_bytes {
+            return Err(Error::GroupFailed { what: format!("a piece of {bytes} bytes from rank {from}") });
+        }
+        if let Some(saving) = saving.filter(|saving| !saving.has_failed()) {
+            let is_whole = at.is_multiple_of(BLOCK_BYTES) && bytes.is_multiple_of(BLOCK_BYTES);
+            let parts = Error::Internal { what: format!("rank {from} sends parts of blocks") };
+            let fits = if is_whole { saving.has_room(at, bytes) } else { Err(parts) };
+            match fits.and_then(|()| self.chunk(ward.inbox.exchange())) {
+                Ok(Some(chunk)) => return Ok(Memory::Chunk(chunk)),
+                Ok(None) => {}
+                Err(error) => saving.fail(error),
+            }
+        }
+        self.spare.take().map_or_else(|| room_for(self.piece_bytes), Ok).map(Memory::Own)
+    }
+
+    fn chunk(&self, exchange: Exchange) -> Result<Option<Chunk>> {
+        let Some(pool) = self.hands.pool else { return Ok(None) };
+        match exchange {
+            Exchange::Blocking => pool.take(self.hands.reclaim).map(Some),
+            Exchange::Background => pool.take_now().transpose(),
+        }
+    }
+
+    /// Has a piece written that is there.
+    fn take(&mut self, ward: &Ward, at: u64, bytes: u64, memory: Memory) {
+        let saving = ward.taken.as_ref().and_then(|taken| taken.as_ref().ok()).filter(|saving| !saving.has_failed());
+        let outlet = &mut self.hands.outlet;
+        let taken = match memory {
+            Memory::Own(own) => {
+                let taken = saving.map(|saving| outlet.carry(saving, at, &own[..bytes as usize]));
+                *self.spare = Some(own);
+                taken
+            }
+            Memory::Chunk(chunk) => saving.map(|saving| {
+                let load = Load::new(chunk, saving.clone(), at, bytes)?;
+                outlet.take(saving, Full::Load(Arc::new(load))).map(drop)
+            }),
+        };
+        if let (Some(Err(error)), Some(saving)) = (taken, saving) {
+            saving.fail(error);
+        }
+    }
+
+    fn give_up(&mut self, saving: &Arc<Shard>, error: Error) {
+        saving.fail(error);
+        self.hands.outlet.give_up(saving);
+    }
+}
