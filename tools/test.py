@@ -16,6 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SKIPPED = []
 TIMES = []  # of each step
+FILES = []  # of each file of tests in Python, summed over its tests
 WORKERS = 4  # most tests wait, for a disk or for a time to pass
 CARGO_TEST = ["cargo", "test", "--release", "--locked"]
 RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed;")
@@ -62,6 +63,11 @@ def pytest():
     outcomes = {}  # a test that fails and whose cleanup fails too is reported twice
     for case in cases:
         outcomes.setdefault((case.get("classname"), case.get("name")), set()).update(child.tag for child in case)
+    spent = {}
+    for case in cases:
+        name = case.get("classname").rpartition(".")[2]
+        spent[name] = spent.get(name, 0) + float(case.get("time") or 0)
+    FILES.extend(f"{seconds:5.0f} s  {name}" for name, seconds in sorted(spent.items(), key=lambda one: -one[1]))
     failed = sum(bool(tags & {"failure", "error"}) for tags in outcomes.values())
     skipped = sum(tags.isdisjoint({"failure", "error"}) and "skipped" in tags for tags in outcomes.values())
     SKIPPED.extend(f"{case.get('name')}: {skip.get('message')}" for case in cases for skip in case.iter("skipped"))
@@ -92,6 +98,7 @@ def main():
     passed, failed = map(sum, zip(*steps))
     for test in SKIPPED:
         print(f"NOT RUN: {test}")
+    print("\ntests in Python, summed by file:", *FILES, sep="\n")
     print("", *TIMES, sep="\n")
     print(f"\n{passed} passed, {failed} failed")
     sys.exit(failed > 0)

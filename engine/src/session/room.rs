@@ -17,6 +17,7 @@ use crate::{
     commit::{Allocation, RevisionKey},
     error::{Error, Result},
     group::agree,
+    remark::remark,
 };
 
 /// What a rank has found on a level at t1.
@@ -110,6 +111,11 @@ impl Level {
     ) -> Result<Option<Allocation>> {
         if told.busy.is_set() {
             self.passed_over += 1;
+            if self.passed_over == 1 {
+                let (level, number) = (self.kind.name(), epoch.next_number);
+                let why = format!("the level {level} is busy: revision {number} passes it over, as may others after it");
+                remark(epoch.group.rank(), &why);
+            }
             return Ok(None);
         }
         let again = |level: &Level| level.allocate(size, &level.complete);
