@@ -109,7 +109,7 @@ impl Inner {
         agree(&*group, check_plans(&plans, &config))?;
         let farthest = plans.len() - 1;
         let at = |(index, plan)| {
-            Looked::at(&*group, plan, config_of(&plan, &config, index == farthest), index < farthest, id)
+            Looked::at(&*group, plan, config_of(plan, &config, index == farthest), index < farthest, id)
         };
         let looked: Vec<Looked> = plans.iter().enumerate().map(at).collect::<Result<_>>()?;
         one_history(&looked)?;

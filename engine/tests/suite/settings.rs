@@ -1,8 +1,8 @@
 //! Settings: the file, the environment, which goes before which, and what is told about wrong ones.
 
 use mainstay_engine::{
-    Choice, Config, ErrorKind, Interval, KEYS, PoolHeld, Resolved, Result, Session, Source, Stage, Start, Surroundings,
-    Value,
+    Choice, Config, ErrorKind, Interval, KEYS, LevelPlace, MemoryAfter, PoolHeld, Resolved, Result, Session, Source,
+    Stage, Start, Surroundings, Value,
     device::Allocate,
     group::{Group, ThreadGroup},
     space::Per,
@@ -93,6 +93,13 @@ fn a_file_sets_every_key() {
         stripe_count = 4
         stripe_bytes = "1 MiB"
         pool_directory = "/tmp"
+        memory = "auto"
+        memory_keep = 2
+        memory_after = "kept"
+        disk = "/scratch"
+        disk_every = 3
+        disk_keep = 4
+        pfs_every = 0
         start = "fresh"
         every_steps = 1_000
         every_seconds = "10 min"
@@ -114,6 +121,9 @@ fn a_file_sets_every_key() {
     assert_eq!((config.pool_directory.to_str(), config.every_steps), (Some("/tmp"), 1000));
     assert_eq!((config.every, config.mtbf), (Duration::from_secs(600), Duration::from_secs(86_400)));
     assert_eq!(config.start, Start::Fresh);
+    assert_eq!((&config.memory, &config.disk), (&LevelPlace::Auto, &LevelPlace::At("/scratch".into())));
+    assert_eq!((config.memory_keep, config.memory_after), (2, MemoryAfter::Kept));
+    assert_eq!((config.disk_every, config.disk_keep, config.pfs_every), (3, 4, 0));
     assert_eq!((config.interval, config.agree_every), (Interval::Young, Duration::from_millis(500)));
     assert_eq!(config.checkpoint_signal.map(|signal| signal.name()), Some("USR1"));
     for (at, setting) in resolved.settings.iter().enumerate() {
@@ -417,6 +427,11 @@ fn ranks_with_different_settings_are_refused() {
         ("allocate", "zero", "blocks", Config { allocate: Allocate::Zero, ..small.clone() }),
         ("stripe_count", "4", "0", Config { stripe_count: 4, ..small.clone() }),
         ("stripe_bytes", "1 MiB", "0", Config { stripe_bytes: 1 << 20, ..small.clone() }),
+        ("memory_keep", "2", "1", Config { memory_keep: 2, ..small.clone() }),
+        ("memory_after", "kept", "removed", Config { memory_after: MemoryAfter::Kept, ..small.clone() }),
+        ("disk_every", "2", "1", Config { disk_every: 2, ..small.clone() }),
+        ("disk_keep", "2", "1", Config { disk_keep: 2, ..small.clone() }),
+        ("pfs_every", "2", "1", Config { pfs_every: 2, ..small.clone() }),
         ("start", "fresh", "restored", Config { start: Start::Fresh, ..small.clone() }),
         ("every_steps", "5", "0", Config { every_steps: 5, ..small.clone() }),
         ("every_seconds", "1", "0", Config { every: second, ..small.clone() }),
