@@ -367,7 +367,8 @@ mod tests {
         let mut found: Vec<_> =
             given.iter().map(|(key, _)| *key).chain(["memory", "disk"]).chain(WITHOUT_FIELD).collect();
         let mut expected: Vec<_> = KEYS.iter().map(|key| key.name).collect();
-        (found.sort_unstable(), expected.sort_unstable());
+        found.sort_unstable();
+        expected.sort_unstable();
         assert_eq!(found, expected, "mainstay_options and the table of settings are not the same");
         let guide = include_str!("../../docs/guide/src/settings.md");
         let [rest @ .., last] = WITHOUT_FIELD.map(|key| format!("`{key}`"));
@@ -386,7 +387,8 @@ mod tests {
             let taken = KEYS.iter().find(|known| known.name == key).unwrap().takes.replace(" or ", ", ");
             let mut expected: Vec<_> = taken.split(", ").filter(|word| *word != "auto").collect();
             let mut found = words.to_vec();
-            (found.sort_unstable(), expected.sort_unstable());
+            found.sort_unstable();
+            expected.sort_unstable();
             assert_eq!(found, expected, "{key}");
 
             let (body, _) = header.split_once(&format!("}} mainstay_{key};")).unwrap();
