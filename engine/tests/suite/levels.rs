@@ -39,26 +39,26 @@ impl Levels {
         work: impl Fn(usize, Program, Session) -> Result<(), Trouble> + Sync,
     ) -> Checked<()> {
         let kinds = [LevelKind::Memory, LevelKind::Disk, LevelKind::Pfs];
-        let run =
-            |group: Box<dyn Group>| -> Result<(), Trouble> {
-                let rank = group.rank();
-                let plan = |((kind, (_, every, keep)), view): ((LevelKind, &(Medium, u32, u32)), &Arc<View>)| {
-                    LevelPlan { kind, device: Arc::new(Faulty(view.clone())), every: *every, keep: *keep }
-                };
-                let plans = kinds.into_iter().zip(&self.media).zip(&views[rank]).map(plan).collect();
-                let config = Config {
-                    pool_bytes: Some(128 << 10),
-                    chunk_bytes: Some(16 << 10),
-                    io_threads: 1,
-                    start: Start::Fresh,
-                    memory_after: MemoryAfter::Kept,
-                    ..Config::default()
-                };
-                let mut session = Session::open_levels(group, plans, config)?;
-                let mut program = Program::new(rank);
-                program.protect(&mut session)?;
-                work(rank, program, session)
+        let run = |group: Box<dyn Group>| -> Result<(), Trouble> {
+            let rank = group.rank();
+            let plan = |level: usize| {
+                let (_, every, keep) = self.media[level];
+                LevelPlan { kind: kinds[level], device: Arc::new(Faulty(views[rank][level].clone())), every, keep }
             };
+            let plans = (0..self.media.len()).map(plan).collect();
+            let config = Config {
+                pool_bytes: Some(128 << 10),
+                chunk_bytes: Some(16 << 10),
+                io_threads: 1,
+                start: Start::Fresh,
+                memory_after: MemoryAfter::Kept,
+                ..Config::default()
+            };
+            let mut session = Session::open_levels(group, plans, config)?;
+            let mut program = Program::new(rank);
+            program.protect(&mut session)?;
+            work(rank, program, session)
+        };
         let ended: Vec<Result<(), Trouble>> = if self.ranks == 1 {
             vec![run(Box::new(Solo))]
         } else {
