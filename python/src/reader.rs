@@ -85,7 +85,7 @@ impl Item {
             kind: match item.kind {
                 ItemKind::Region => "region",
                 ItemKind::Object => "object",
-                ItemKind::File => "stream",
+                ItemKind::Stream => "stream",
             },
             element_type: item.element.name(),
             dtype: item.element.numpy(),

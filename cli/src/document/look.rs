@@ -355,6 +355,6 @@ pub fn item_kind(kind: ItemKind) -> &'static str {
     match kind {
         ItemKind::Region => "region",
         ItemKind::Object => "object",
-        ItemKind::File => "stream",
+        ItemKind::Stream => "stream",
     }
 }

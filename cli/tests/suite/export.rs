@@ -143,7 +143,7 @@ fn a_stream_becomes_a_file_of_its_bytes() {
     let space = Space::with(1, 2);
     let mut layout = Layout::read(&space.layout());
     let mut manifest = layout.manifest(1, 2);
-    manifest.items[0].kind = ItemKind::File;
+    manifest.items[0].kind = ItemKind::Stream;
     layout.forge_manifest(1, 2, &manifest.build());
     layout.write();
     for format in ["npy", "raw"] {

@@ -126,7 +126,7 @@ mod tests {
         let block = |at: u64, bytes| Extent { at: at * BLOCK_BYTES, bytes: bytes * BLOCK_BYTES };
         let item = |name: &str, extents| Item {
             name: name.to_owned(),
-            kind: ItemKind::File,
+            kind: ItemKind::Stream,
             bytes: 1,
             element: ElementType::Bytes,
             shape: Vec::new(),

@@ -151,7 +151,7 @@ impl Log {
             _ if bytes == 0 => {}
             _ => {
                 item.parts.push(Part { offset, bytes, at, order: handed.order });
-                self.parts += u64::from(item.kind == ItemKind::File);
+                self.parts += u64::from(item.kind == ItemKind::Stream);
             }
         }
     }
@@ -159,7 +159,7 @@ impl Log {
     /// What was skipped, of all streams: to be written as zeros.
     pub(crate) fn gaps(&mut self) -> Vec<(Handed, u64)> {
         let mut gaps = Vec::new();
-        for (index, item) in self.items.iter().enumerate().filter(|(_, item)| item.kind == ItemKind::File) {
+        for (index, item) in self.items.iter().enumerate().filter(|(_, item)| item.kind == ItemKind::Stream) {
             let (mut end, mut parts) = (0, item.parts.clone());
             parts.sort_unstable_by_key(|part| part.offset);
             for part in
@@ -187,7 +187,7 @@ impl Log {
                 kind: item.kind,
                 element: description.element,
                 bytes: item.bytes,
-                shape: if item.kind == ItemKind::File { vec![item.bytes] } else { description.shape.clone() },
+                shape: if item.kind == ItemKind::Stream { vec![item.bytes] } else { description.shape.clone() },
                 place: description.place.clone(),
                 extents,
             }
@@ -205,7 +205,7 @@ impl Placed {
             place: None,
             bytes: 0,
         };
-        Placed { kind: ItemKind::File, description: Arc::new(description), bytes: 0, parts: Vec::new() }
+        Placed { kind: ItemKind::Stream, description: Arc::new(description), bytes: 0, parts: Vec::new() }
     }
 
     /// The parts in the order of the item's bytes, each byte in the one that was handed over last.

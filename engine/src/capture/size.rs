@@ -48,7 +48,7 @@ impl Size {
     /// Of a shard with the items of one that was saved, whatever the stage.
     pub(crate) fn of_items(items: Vec<Item>, annex: Annex) -> Size {
         let (streams, regions): (Vec<Item>, Vec<Item>) =
-            items.into_iter().partition(|item| item.kind == ItemKind::File);
+            items.into_iter().partition(|item| item.kind == ItemKind::Stream);
         let announced = streams.iter().fold(0, |sum: u64, stream| sum.saturating_add(stream.bytes));
         let regions: Vec<Description> = regions.into_iter().map(Description::of).collect();
         let annex = Annex { profile: Some(Profile::default()), ..annex };

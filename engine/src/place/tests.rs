@@ -9,7 +9,7 @@ use crate::{
     error::Error,
     ground::{Instant, lock},
     pool::{Pool, Record, Sealed, Shape},
-    salvage::{Outcome, complete},
+    salvage::{Completion, complete},
     space::{
         Arrangement, Making, create_layout,
         format::{
@@ -127,7 +127,7 @@ impl Node {
             writes_max: 1,
         };
         let pool = Pool::create(directory.path(), [7; 16], &shape).unwrap();
-        pool.prepare().unwrap();
+        pool.make_memory().unwrap();
         let record = Record::create(&pool, 0).unwrap();
         // A target that hangs holds up one for each chunk.
         let threads = IoThreads::start(CHUNKS as usize + 1, None).unwrap();
@@ -333,8 +333,8 @@ fn salvage(node: &Node, sealed: &Sealed, media: &[Medium; 2], case: &str) {
         let outcomes = media.each_ref().map(|medium| complete(&Faulty(medium.view()), owed, node.pool.contents()));
         let outcomes = outcomes.map(|outcome| outcome.unwrap_or_else(|error| panic!("{case}: {error}")));
         let own = usize::from(owed.target.layout_id == [2; 16]);
-        assert!(matches!(outcomes[own], Outcome::Completed | Outcome::WasComplete), "{case}: {outcomes:?}");
-        assert_eq!(outcomes[1 - own], Outcome::Elsewhere, "{case}");
+        assert!(matches!(outcomes[own], Completion::Completed | Completion::WasComplete), "{case}: {outcomes:?}");
+        assert_eq!(outcomes[1 - own], Completion::Elsewhere, "{case}");
     }
     assert_eq!(media.each_ref().map(found_in), [[1, 2], [1, 2]], "{case}");
     // One that cannot be completed keeps the pool, and the other's job may let the revision go meanwhile.

@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, fs, io, os::unix::fs::MetadataExt, path::Path};
 
 /// A pool of this user's, alive or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct PoolFiles {
     pub(crate) id: [u8; 16],
     /// Records may be left whose pool is gone; they are good for nothing.
     pub(crate) has_pool: bool,
@@ -19,9 +19,9 @@ pub(crate) struct Found {
 }
 
 /// All pools of this user's in `directory`; none if it is not there.
-pub(crate) fn list(directory: &Path) -> Result<Vec<Found>> {
+pub(crate) fn list(directory: &Path) -> Result<Vec<PoolFiles>> {
     let failed = |e| Error::io("listing", printable_path(directory), e);
-    let mut found = BTreeMap::<[u8; 16], Found>::new();
+    let mut found = BTreeMap::<[u8; 16], PoolFiles>::new();
     let entries = match fs::read_dir(directory) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(failed)?,
@@ -36,13 +36,13 @@ pub(crate) fn list(directory: &Path) -> Result<Vec<Found>> {
         if !is_kind || metadata.uid() != geteuid().as_raw() {
             continue;
         }
-        let of_id = found.entry(id).or_insert(Found { id, has_pool: false, records: Vec::new() });
+        let of_id = found.entry(id).or_insert(PoolFiles { id, has_pool: false, records: Vec::new() });
         match rank {
             Some(rank) => of_id.records.push(rank),
             None => of_id.has_pool = true,
         }
     }
-    let mut found: Vec<Found> = found.into_values().collect();
+    let mut found: Vec<PoolFiles> = found.into_values().collect();
     found.iter_mut().for_each(|found| found.records.sort_unstable());
     Ok(found)
 }

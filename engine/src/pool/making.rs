@@ -25,7 +25,7 @@ impl Pool {
     /// Has the memory of the chunks made, by this member or another, and at hand: of all, or, of a pool that grows, of
     /// those that its members want, within what is free. Without it a copy would meet page faults, or a full /dev/shm.
     /// A pool that is held only for checkpoints makes nothing yet.
-    pub(crate) fn prepare(&self) -> Result<()> {
+    pub(crate) fn make_memory(&self) -> Result<()> {
         let shared = &*self.shared;
         let aim = shared.aim(LOOK_AGAIN);
         if shared.open_bytes() >= aim.target {
@@ -44,9 +44,9 @@ impl Pool {
         Ok(())
     }
 
-    /// As `prepare`, of a pool that others may have made smaller, or say so. One of a set size never is.
-    pub(super) fn prepare_anew(&self) -> Result<()> {
-        if self.shared.constants.grows() { self.prepare() } else { Ok(()) }
+    /// As `make_memory`, of a pool that others may have made smaller, or say so. One of a set size never is.
+    pub(super) fn make_memory_anew(&self) -> Result<()> {
+        if self.shared.constants.grows() { self.make_memory() } else { Ok(()) }
     }
 }
 

@@ -5,7 +5,7 @@ use super::{
     layout::SURVIVOR,
     listing::records_of,
     sealed::{Sealed, owner_of},
-    word::{FREE, Found, State, Word},
+    word::{FREE, State, Word, WordRead},
 };
 use crate::{
     config::PoolHeld,
@@ -64,7 +64,7 @@ impl Pool {
         let mut leaves: Vec<bool> =
             shared.member_entries().iter().map(|entry| entry.sealed.load(Ordering::Acquire) != 0).collect();
         for entry in shared.chunk_entries() {
-            if let Found::Taken(word) = Found::of(entry.word.load(Ordering::Acquire), shared.constants.members) {
+            if let WordRead::Taken(word) = WordRead::of(entry.word.load(Ordering::Acquire), shared.constants.members) {
                 leaves[usize::from(word.member)] = true;
             }
         }
@@ -83,7 +83,7 @@ impl Pool {
         shared.forget_records(dead);
         for (index, entry) in shared.chunk_entries().iter().enumerate() {
             let bits = entry.word.load(Ordering::Acquire);
-            if let Found::Taken(word) = Found::of(bits, shared.constants.members)
+            if let WordRead::Taken(word) = WordRead::of(bits, shared.constants.members)
                 && u32::from(word.member) == dead
             {
                 shared.free_abandoned(index, bits);

@@ -45,7 +45,7 @@ pub use room::pool_limit;
 pub(crate) use salvage::{
     Dead, has_unreadable, is_of_another_version, is_refused, is_removable, path, remove, sealed_of, spaces_of,
 };
-pub(crate) use sealed::{Contents, Owed, Sealed, SealedSegment};
+pub(crate) use sealed::{Owed, Sealed, SealedSegment, StagedBytes};
 pub(crate) use space_note::SpaceNote;
 pub(crate) use staged::LostRecord;
 

@@ -5,7 +5,7 @@ use super::{
     file::{self, absolute},
     layout::{CLEANER, Constants},
     listing::{records_of, remove_files},
-    sealed::{Contents, Sealed},
+    sealed::{Sealed, StagedBytes},
     space_note::SpaceNote,
 };
 use crate::{
@@ -43,8 +43,8 @@ impl Dead {
         self.constants.id
     }
 
-    pub(crate) fn contents(&self) -> Contents<'_> {
-        Contents { file: self.locks.file(), constants: &self.constants }
+    pub(crate) fn contents(&self) -> StagedBytes<'_> {
+        StagedBytes { file: self.locks.file(), constants: &self.constants }
     }
 
     pub(super) fn directory(&self) -> &Path {

@@ -11,7 +11,7 @@ use super::{
         CONTROL_AT, HASHED, Owner, Parts, ROWS_AT, SEALED, SegmentFound, ShardFound, TARGETS_MAX, ended_in, ended_with,
         seal_of,
     },
-    word::Found,
+    word::WordRead,
 };
 use crate::{
     error::Result,
@@ -72,14 +72,14 @@ impl SealedSegment {
 
 /// The chunks of a pool as a file.
 #[derive(Clone, Copy)]
-pub(crate) struct Contents<'a> {
+pub(crate) struct StagedBytes<'a> {
     pub(super) file: &'a File,
     pub(super) constants: &'a Constants,
 }
 
 impl Pool {
-    pub(crate) fn contents(&self) -> Contents<'_> {
-        Contents { file: self.shared.file(), constants: &self.shared.constants }
+    pub(crate) fn contents(&self) -> StagedBytes<'_> {
+        StagedBytes { file: self.shared.file(), constants: &self.shared.constants }
     }
 
     /// The sealed shards of a member: its own, and those that it has of others.
@@ -178,12 +178,12 @@ impl Sealed {
     }
 
     /// What the chunk of a segment holds; `None` if it is in no chunk any more.
-    pub(crate) fn chunk_of(&self, contents: Contents<'_>, segment: u32) -> Result<Option<Aligned>> {
+    pub(crate) fn chunk_of(&self, contents: StagedBytes<'_>, segment: u32) -> Result<Option<Aligned>> {
         let path = || format!("segment {segment} of rank {} in the pool", self.rank);
         let failed = |e| crate::Error::io("reading", path(), e);
         let sealed = self.segments.get(segment as usize);
         let Some(SealedSegment { bytes, chunk, chunk_blocks, .. }) = sealed else { return Ok(None) };
-        let Contents { file, constants } = contents;
+        let StagedBytes { file, constants } = contents;
         let chunk_bytes = u64::from(*chunk_blocks) * BLOCK_BYTES;
         let in_chunks = u64::from(*chunk).saturating_mul(chunk_bytes);
         let is_inside = *chunk < constants.chunks && in_chunks.saturating_add(chunk_bytes) <= constants.bytes();
@@ -194,7 +194,7 @@ impl Sealed {
         let entry_at = constants.chunk_table_at() + *chunk as usize * entry.len();
         file.read_exact_at(&mut entry, entry_at as u64).map_err(failed)?;
         let number = |at: usize| u64::from_ne_bytes(std::array::from_fn(|byte| entry[at + byte]));
-        let Found::Taken(word) = Found::of(number(offset_of!(ChunkEntry, word)), constants.members) else {
+        let WordRead::Taken(word) = WordRead::of(number(offset_of!(ChunkEntry, word)), constants.members) else {
             return Ok(None);
         };
         let its = word.is_filled() && (u32::from(word.member), word.tag) == (self.member, self.tag);

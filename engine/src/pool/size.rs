@@ -135,7 +135,7 @@ impl Pool {
         shared.sizes.chunk_bytes.store(chunk, Ordering::Release);
     }
 
-    /// At t1, when all members have said what they want, and before they take chunks: as `prepare`; and one that has memory
+    /// At t1, when all members have said what they want, and before they take chunks: as `make_memory`; and one that has memory
     /// only for chunks in use opens no more of them than what is free now has room for.
     pub(crate) fn fit(&self) -> Result<()> {
         let shared = &*self.shared;
@@ -146,7 +146,7 @@ impl Pool {
                 shared.shrink(to);
             }
         }
-        self.prepare()
+        self.make_memory()
     }
 
     /// How large it is, and why not larger.

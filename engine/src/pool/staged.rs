@@ -5,7 +5,7 @@ use super::{
     layout::{Constants, MemberEntry},
     listing::records_of,
     salvage::Dead,
-    sealed::{Contents, Sealed},
+    sealed::{Sealed, StagedBytes},
 };
 use crate::error::{Error, Result};
 use std::{
@@ -39,7 +39,7 @@ pub(crate) struct LostRecord {
 impl Dead {
     /// What is staged in it. What this process cannot read may be more: an error.
     pub(crate) fn staged(&self) -> Result<Staged> {
-        let Contents { file, constants } = self.contents();
+        let StagedBytes { file, constants } = self.contents();
         Staged::find(self.directory(), constants, file)
     }
 }

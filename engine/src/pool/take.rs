@@ -4,7 +4,7 @@ use super::{
     Chunk, Pool,
     layout::ChunkEntry,
     signal::Waited,
-    word::{FREE, Found, State, Word},
+    word::{FREE, State, Word, WordRead},
 };
 use crate::{
     config::PoolHeld,
@@ -17,7 +17,7 @@ impl Pool {
     pub(crate) fn take_now(&self) -> Option<Result<Chunk>> {
         let shared = &*self.shared;
         if shared.open_bytes() == 0
-            && let Err(error) = self.prepare()
+            && let Err(error) = self.make_memory()
         {
             return Some(Err(error));
         }
@@ -44,8 +44,8 @@ impl Pool {
                 continue;
             }
             let is_under_way = |entry: &ChunkEntry| {
-                let found = Found::of(entry.word.load(Ordering::Relaxed), shared.constants.members);
-                matches!(found, Found::Taken(word) if word.state != State::Filling)
+                let found = WordRead::of(entry.word.load(Ordering::Relaxed), shared.constants.members);
+                matches!(found, WordRead::Taken(word) if word.state != State::Filling)
             };
             // Dropped with an error it is free again.
             let memory = match self.held() {
@@ -77,7 +77,7 @@ impl Pool {
                 Waited::Woken => {}
                 Waited::TimedOut => {
                     self.repair();
-                    self.prepare_anew()?;
+                    self.make_memory_anew()?;
                     reclaim();
                 }
             }
@@ -92,10 +92,10 @@ impl Pool {
         shared.see();
         for (index, entry) in shared.chunk_entries().iter().enumerate() {
             let bits = entry.word.load(Ordering::Acquire);
-            let nobodys = match Found::of(bits, shared.constants.members) {
-                Found::Free => false,
-                Found::Taken(word) => word.member == shared.member_bits(),
-                Found::Garbage => true,
+            let nobodys = match WordRead::of(bits, shared.constants.members) {
+                WordRead::Free => false,
+                WordRead::Taken(word) => word.member == shared.member_bits(),
+                WordRead::Garbage => true,
             };
             // Ours and held by a thread of ours, it is left alone.
             if nobodys {

@@ -3,7 +3,7 @@
 use super::{
     Chunk, Pool,
     signal::Waited,
-    word::{Found, State},
+    word::{State, WordRead},
 };
 use crate::{error::Result, ground::Instant};
 use std::{sync::atomic::Ordering, time::Duration};
@@ -37,7 +37,7 @@ impl Chunk {
         let pool: &Pool = self.pool();
         let (constants, own) = (&pool.shared.constants, self.ticket.load(Ordering::Relaxed));
         let before = pool.shared.chunk_entries().iter().filter(|entry| {
-            let Found::Taken(word) = Found::of(entry.word.load(Ordering::Acquire), constants.members) else {
+            let WordRead::Taken(word) = WordRead::of(entry.word.load(Ordering::Acquire), constants.members) else {
                 return false;
             };
             word.is_in_line() && entry.ticket.load(Ordering::Relaxed) < own && !dead.contains(&u32::from(word.member))

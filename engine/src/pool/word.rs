@@ -26,7 +26,7 @@ pub(super) struct Word {
 
 /// What a word that was found says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum WordRead {
     Free,
     Taken(Word),
     /// Nothing that a member writes.
@@ -49,17 +49,17 @@ impl Word {
     }
 }
 
-impl Found {
-    pub(super) fn of(bits: u64, members: u32) -> Found {
+impl WordRead {
+    pub(super) fn of(bits: u64, members: u32) -> WordRead {
         let state = match bits & 0xffff {
-            _ if bits == FREE => return Found::Free,
+            _ if bits == FREE => return WordRead::Free,
             1 => State::Filling,
             2 => State::Full,
             3 => State::Writing,
             4 => State::Written,
-            _ => return Found::Garbage,
+            _ => return WordRead::Garbage,
         };
         let word = Word { state, member: (bits >> 16) as u16, tag: (bits >> 32) as u32 };
-        if u32::from(word.member) < members { Found::Taken(word) } else { Found::Garbage }
+        if u32::from(word.member) < members { WordRead::Taken(word) } else { WordRead::Garbage }
     }
 }

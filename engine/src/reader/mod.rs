@@ -11,7 +11,7 @@ use crate::{
     capture::Region,
     commit::RevisionKey,
     error::{Error, Result, named},
-    restore::{Blocks, HashRows, Saved, Sharing, Stored, box_of},
+    restore::{BlockReader, HashRows, Saved, Sharing, Stored, box_of},
     space::format::{ElementType, Item, Manifest, PlaceInWhole},
     survey::{RevisionSurvey, ShardSurvey, Verified},
 };
@@ -37,7 +37,7 @@ struct Last {
     shard: u32,
     name: String,
     stored: Stored,
-    blocks: Blocks,
+    blocks: BlockReader,
 }
 
 impl Reader {

@@ -24,7 +24,7 @@ const _: () = assert!(PART_BLOCKS.is_multiple_of(STRETCH_BLOCKS));
 const STRETCHES: usize = 3;
 
 /// The blocks of a shard.
-pub(crate) struct Blocks {
+pub(crate) struct BlockReader {
     portion: Portion,
     runs: Vec<Run>,
     rows: HashRows,
@@ -41,11 +41,11 @@ struct Stretch {
     blocks: Aligned,
 }
 
-impl Blocks {
+impl BlockReader {
     /// Those of a manifest that was checked.
-    pub(crate) fn new(portion: Portion, runs: Vec<Run>) -> Blocks {
+    pub(crate) fn new(portion: Portion, runs: Vec<Run>) -> BlockReader {
         let rows = HashRows::new(runs.len());
-        Blocks { portion, runs, rows, last_row: None, stretches: Vec::new() }
+        BlockReader { portion, runs, rows, last_row: None, stretches: Vec::new() }
     }
 
     /// Fills `into` with the bytes from offset `at` of the portion on.
@@ -129,8 +129,8 @@ mod tests {
     use crate::restore::in_memory::{self, AT, Memory};
     use std::sync::{Arc, atomic::Ordering};
 
-    fn blocks(memory: &Arc<Memory>, runs: &[Run]) -> Blocks {
-        Blocks::new(in_memory::portion(memory), runs.to_vec())
+    fn blocks(memory: &Arc<Memory>, runs: &[Run]) -> BlockReader {
+        BlockReader::new(in_memory::portion(memory), runs.to_vec())
     }
 
     #[test]

@@ -14,7 +14,7 @@ mod regions;
 mod scatter;
 mod stored;
 
-pub(crate) use blocks::Blocks;
+pub(crate) use blocks::BlockReader;
 pub(crate) use find::{Found, Seen, Sight, find, gaps, hex};
 pub(crate) use hash_rows::HashRows;
 pub(crate) use pour::pour;

@@ -19,7 +19,7 @@ pub(crate) fn match_regions<'a>(manifest: &Manifest, regions: &'a [Region], numb
     let mut pairs = Vec::with_capacity(manifest.items.len());
     for item in &manifest.items {
         let region = missing.remove(item.name.as_str());
-        if item.kind == ItemKind::File && region.is_none() {
+        if item.kind == ItemKind::Stream && region.is_none() {
             // A stream: the program reads it when it wants to.
             continue;
         }
@@ -45,7 +45,7 @@ pub(crate) fn match_regions<'a>(manifest: &Manifest, regions: &'a [Region], numb
 
 pub(super) fn saved_as(item: &Item) -> String {
     match item.kind {
-        ItemKind::File => format!("a stream of {} bytes, which read() gives back,", item.bytes),
+        ItemKind::Stream => format!("a stream of {} bytes, which read() gives back,", item.bytes),
         _ => kind_of(item.element, &item.shape, item.place.as_ref(), item.bytes),
     }
 }
@@ -54,7 +54,7 @@ pub(super) fn saved_as(item: &Item) -> String {
 pub(super) fn is_same(item: &Item, region: &Region) -> bool {
     let now = &region.description;
     let opaque = item.element == ElementType::Bytes || now.element == ElementType::Bytes;
-    item.kind != ItemKind::File
+    item.kind != ItemKind::Stream
         && item.bytes == now.bytes
         && (opaque || (item.element == now.element && item.shape == now.shape))
         && (item.place.is_none() || now.place.is_none() || item.place == now.place)

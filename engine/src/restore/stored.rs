@@ -1,6 +1,6 @@
 //! An item's bytes, wherever its extents lie.
 
-use super::Blocks;
+use super::BlockReader;
 use crate::{
     error::Result,
     space::format::{Extent, Item},
@@ -26,7 +26,7 @@ impl Stored {
     }
 
     /// Fills `into` from `offset` on; returns how many bytes there were to read.
-    pub(crate) fn read(&self, offset: u64, into: &mut [u8], blocks: &mut Blocks) -> Result<usize> {
+    pub(crate) fn read(&self, offset: u64, into: &mut [u8], blocks: &mut BlockReader) -> Result<usize> {
         let bytes = self.bytes.saturating_sub(offset).min(into.len() as u64) as usize;
         let mut rest = &mut into[..bytes];
         let first = self.extents.partition_point(|(begins, extent)| begins + extent.bytes <= offset);

@@ -15,7 +15,7 @@ use crate::{
 
 /// What became of what a sealed shard owed to a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum Completion {
     Completed,
     /// It had been published before.
     WasComplete,
@@ -28,26 +28,26 @@ pub(crate) enum Outcome {
 /// Completes what is `owed` to the space on `device`, from a shard whose chunks are in `chunks`, as its own process
 /// would have done, and notes that in its record. The caller holds the lock of its portion. After an error nothing is
 /// published, and it can be tried again.
-pub(crate) fn complete(device: &dyn Device, owed: Owed<'_>, chunks: pool::Contents<'_>) -> Result<Outcome> {
+pub(crate) fn complete(device: &dyn Device, owed: Owed<'_>, chunks: pool::StagedBytes<'_>) -> Result<Completion> {
     let outcome = publish(device, owed, chunks)?;
-    if matches!(outcome, Outcome::Completed | Outcome::WasComplete) {
+    if matches!(outcome, Completion::Completed | Completion::WasComplete) {
         // Another target may keep the pool until the job has let go of the revision here.
         owed.end();
     }
     Ok(outcome)
 }
 
-fn publish(device: &dyn Device, owed: Owed<'_>, chunks: pool::Contents<'_>) -> Result<Outcome> {
+fn publish(device: &dyn Device, owed: Owed<'_>, chunks: pool::StagedBytes<'_>) -> Result<Completion> {
     let Claim { mut ledger, portion, allocation, contents } = match examine(device, owed, Access::Write)? {
-        Standing::Elsewhere => return Ok(Outcome::Elsewhere),
+        Standing::Elsewhere => return Ok(Completion::Elsewhere),
         Standing::OutOfSight => return Err(out_of_sight(device, owed)),
-        Standing::Published => return Ok(Outcome::WasComplete),
-        Standing::Over(why) => return Ok(Outcome::Lost(why)),
+        Standing::Published => return Ok(Completion::WasComplete),
+        Standing::Over(why) => return Ok(Completion::Lost(why)),
         Standing::Open(claim) => *claim,
     };
     // Before a root lets go of anything: what cannot be completed leaves the space as it is.
     if let Some(why) = lacks(owed, &contents, chunks)? {
-        return Ok(Outcome::Lost(why));
+        return Ok(Completion::Lost(why));
     }
     let (sealed, retained) = (owed.shard, &owed.target.retained);
     let (plan, mut rows) = (&sealed.plan, sealed.read_rows()?);
@@ -76,17 +76,17 @@ fn publish(device: &dyn Device, owed: Owed<'_>, chunks: pool::Contents<'_>) -> R
     let mut described = publication.describe(&rows, &portion)?;
     described.write(&portion)?;
     described.publish(&mut ledger)?;
-    Ok(Outcome::Completed)
+    Ok(Completion::Completed)
 }
 
 /// What `complete` would make of it now, `Completed` included. Changes nothing.
-pub(crate) fn prospect(device: &dyn Device, owed: Owed<'_>, chunks: pool::Contents<'_>) -> Result<Outcome> {
+pub(crate) fn prospect(device: &dyn Device, owed: Owed<'_>, chunks: pool::StagedBytes<'_>) -> Result<Completion> {
     Ok(match examine(device, owed, Access::Read)? {
-        Standing::Elsewhere => Outcome::Elsewhere,
+        Standing::Elsewhere => Completion::Elsewhere,
         Standing::OutOfSight => return Err(out_of_sight(device, owed)),
-        Standing::Published => Outcome::WasComplete,
-        Standing::Over(why) => Outcome::Lost(why),
-        Standing::Open(claim) => lacks(owed, &claim.contents, chunks)?.map_or(Outcome::Completed, Outcome::Lost),
+        Standing::Published => Completion::WasComplete,
+        Standing::Over(why) => Completion::Lost(why),
+        Standing::Open(claim) => lacks(owed, &claim.contents, chunks)?.map_or(Completion::Completed, Completion::Lost),
     })
 }
 
@@ -97,7 +97,7 @@ fn out_of_sight(device: &dyn Device, owed: Owed<'_>) -> Error {
 
 /// Why it can never be completed, if something is missing: a chunk, or bytes of an output file, which it makes
 /// durable.
-fn lacks(owed: Owed<'_>, contents: &Contents, chunks: pool::Contents<'_>) -> Result<Option<String>> {
+fn lacks(owed: Owed<'_>, contents: &Contents, chunks: pool::StagedBytes<'_>) -> Result<Option<String>> {
     for segment in owed.left() {
         if owed.shard.chunk_of(chunks, segment)?.is_none() {
             return Ok(Some("some of its bytes are in the pool no longer".to_owned()));

@@ -1,7 +1,7 @@
 //! What the opening of a space does with the pools of jobs that were killed.
 
 use super::{
-    Outcome,
+    Completion,
     claim::{Standing, examine, is_gone},
     complete,
     waiting::{IN_POOL, open_dead},
@@ -179,10 +179,12 @@ fn settle(device: &dyn Device, dead: &Dead, locked: bool, lost: &mut Vec<String>
             is_lost("it was staged and is lost: this file system has no locks");
         } else {
             match complete(device, owed, dead.contents()) {
-                Ok(Outcome::Lost(why)) => is_lost(&why),
-                Ok(Outcome::Elsewhere) if is_wanted(owed) => stays = true,
-                Ok(Outcome::Elsewhere) => is_lost("it was staged and is lost: its layout is in this space no longer"),
-                Ok(Outcome::Completed | Outcome::WasComplete) => {}
+                Ok(Completion::Lost(why)) => is_lost(&why),
+                Ok(Completion::Elsewhere) if is_wanted(owed) => stays = true,
+                Ok(Completion::Elsewhere) => {
+                    is_lost("it was staged and is lost: its layout is in this space no longer")
+                }
+                Ok(Completion::Completed | Completion::WasComplete) => {}
                 Err(error) => {
                     bytes = u64::saturating_add(bytes, owed.left_bytes());
                     first.get_or_insert((owed, error));

@@ -169,7 +169,7 @@ impl Inner {
     /// Waits for all levels, arrives and enters, where no more is to be told than whether this rank is `ready`: if one is not, all ranks get
     /// the same named error. What became of the last revision is told first, but for `restore`, which goes back behind
     /// it. Collective.
-    pub(super) fn enter_if(&mut self, call: Call, ready: Result<()>) -> Result<Entry> {
+    pub(super) fn enter_ready(&mut self, call: Call, ready: Result<()>) -> Result<Entry> {
         self.levels.split().1.iter_mut().for_each(|level| drop(level.settle()));
         let arrival = self.arrive(call)?;
         let (entry, told) =

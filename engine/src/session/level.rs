@@ -2,7 +2,7 @@
 //!
 //! What must hold: what is complete, held and kept is known alike on all ranks; revisions go to the current ledger alone.
 
-use super::{agreement::LevelFacts, domain::Domain, flag::Alike, holds::Holds, record::Record, settle::Attempt};
+use super::{agreement::LevelFacts, domain::Domain, flag::Alike, held::Holds, record::Record, settle::Attempt};
 use crate::{
     commit::{Allocation, Complete, Kept, Ledger, RevisionKey},
     config::Config,

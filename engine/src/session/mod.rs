@@ -15,7 +15,7 @@ mod entry;
 mod epoch;
 mod flag;
 mod flaws;
-mod holds;
+mod held;
 mod inner;
 mod layout;
 mod level;

@@ -6,7 +6,7 @@ use super::{
     due::{Due, SignalFlag},
     entry::{Entry, Ranks},
     epoch::{Epoch, next_lineage, same_id},
-    holds::Holds,
+    held::Holds,
     inner::Inner,
     level::{Current, Level, LevelKind, LevelPlan, Levels},
     means::Means,

@@ -4,7 +4,7 @@
 
 use crate::{
     error::{Error, Result, named},
-    restore::{Blocks, Stored},
+    restore::{BlockReader, Stored},
     space::{
         Portion,
         format::{ItemKind, Manifest},
@@ -28,7 +28,7 @@ pub(super) enum Reading {
 pub(super) struct Streams {
     revision: u64,
     list: Vec<Stream>,
-    blocks: Blocks,
+    blocks: BlockReader,
 }
 
 struct Stream {
@@ -39,9 +39,9 @@ struct Stream {
 impl Reading {
     /// The streams of this rank's shard, whose manifest was checked.
     pub(super) fn of(revision: u64, portion: Portion, manifest: Manifest) -> Reading {
-        let streams = manifest.items.into_iter().filter(|item| item.kind == ItemKind::File);
+        let streams = manifest.items.into_iter().filter(|item| item.kind == ItemKind::Stream);
         let list = streams.map(|item| Stream { stored: Stored::of(&item), name: item.name }).collect();
-        Reading::Restored(Box::new(Streams { revision, list, blocks: Blocks::new(portion, manifest.runs) }))
+        Reading::Restored(Box::new(Streams { revision, list, blocks: BlockReader::new(portion, manifest.runs) }))
     }
 
     pub(super) fn read(&mut self, name: &str, offset: u64, into: &mut [u8]) -> Result<usize> {
@@ -59,7 +59,7 @@ impl Reading {
         Ok(all.map(|stream| (stream.name.clone(), stream.stored.bytes)).collect())
     }
 
-    fn stream(&mut self, call: &str, name: &str) -> Result<(&Stream, &mut Blocks)> {
+    fn stream(&mut self, call: &str, name: &str) -> Result<(&Stream, &mut BlockReader)> {
         let Some(streams) = self.restored(call)? else {
             return Err(Error::argument(call, "the last restore found nothing that could be read"));
         };

@@ -14,7 +14,7 @@ use crate::{
     commit::Complete,
     error::{Error, Result},
     group::{Group, agree, gather},
-    restore::{Blocks, HashRows, Saved, Sharing, share_of},
+    restore::{BlockReader, HashRows, Saved, Sharing, share_of},
     space::{
         Portion,
         format::{Hash, ItemKind, Manifest},
@@ -122,14 +122,14 @@ fn contents(group: &dyn Group, shards: &[Saved], own: &[Own]) -> Result<Attempte
         let alike = |saved: &Saved| {
             saved
                 .item(name)
-                .is_some_and(|item| item.kind != ItemKind::File && item.place.is_none() && item.bytes == bytes)
+                .is_some_and(|item| item.kind != ItemKind::Stream && item.place.is_none() && item.bytes == bytes)
         };
         bytes > 0 && shards.iter().all(alike)
     };
     let mine = || -> Result<Vec<((u32, String), Hash)>> {
         let mut hashes = Vec::new();
         for own in own {
-            let mut blocks = Blocks::new(own.portion.clone(), own.manifest.runs.clone());
+            let mut blocks = BlockReader::new(own.portion.clone(), own.manifest.runs.clone());
             for item in own.manifest.items.iter().filter(|item| is_common(&item.name, item.bytes)) {
                 let hash = blocks.hash(&item.extents)?;
                 hashes.push(((own.saved.entry.shard, item.name.clone()), hash));

@@ -52,7 +52,7 @@ impl Inner {
     }
 
     fn restore_newest(&mut self, ready: Result<()>) -> Result<Option<Restored>> {
-        let entry = self.enter_if(Call::Restore, ready)?;
+        let entry = self.enter_ready(Call::Restore, ready)?;
         self.program.reading = Reading::default();
         let group = self.epoch.group.with(&entry);
         let found = self.levels.find_complete(group)?;

@@ -8,7 +8,7 @@ use super::{
     checkpoint::lost_layout,
     entry::Entry,
     epoch::Epoch,
-    holds::Asked,
+    held::Asked,
     level::{Level, Levels},
     settle::Attempt,
 };

@@ -42,7 +42,7 @@ impl Inner {
     /// Waits until the last revision is complete on all of its levels, as a part of `call`. Collective.
     pub(super) fn wait_in(&mut self, call: Call) -> Result<Entry> {
         let ready = self.program.ready();
-        self.enter_if(call, ready)
+        self.enter_ready(call, ready)
     }
 
     /// The same, and tells what the farther levels did not get of it. Collective.

@@ -10,7 +10,7 @@ mod arrangement;
 mod directory;
 pub mod format;
 pub(crate) mod free;
-mod holds;
+mod hold_blocks;
 mod id;
 mod locks;
 mod portion;
@@ -25,7 +25,7 @@ pub(crate) use directory::{
     is_layout, layout_name, layout_pattern, layouts, list, names_layout, open_layout, probe_name, remove_layout,
     remove_layouts_of,
 };
-pub(crate) use holds::{HOLDS_BYTES, HoldsRead, holds_in};
+pub(crate) use hold_blocks::{HOLDS_BYTES, HoldsRead, holds_in};
 pub(crate) use id::draw_id;
 pub(crate) use locks::Locks;
 pub(crate) use portion::{Checked, Portion, SLOT_STRIDE, data_from};

@@ -35,7 +35,7 @@ impl PoolInMaking {
     pub(crate) fn begin(&mut self) {
         if self.pool.lacks() >= FEW_BYTES {
             // Without a thread it is made when it is needed.
-            self.spawn(|pool| pool.prepare());
+            self.spawn(|pool| pool.make_memory());
         }
     }
 
@@ -62,7 +62,7 @@ impl PoolInMaking {
         if let Some(thread) = self.begun.take() {
             thread.join().unwrap_or_else(|_| Err(panicked()))?;
         }
-        self.pool.prepare()?;
+        self.pool.make_memory()?;
         self.pool.repair();
         Ok(&self.pool)
     }

@@ -12,7 +12,7 @@ use crate::{
     restore::{Seen, Sight, find},
     space::{
         HoldsRead, LOCK_FILE, Portion, contradictions,
-        format::{Answer, Lineage, Slot},
+        format::{HoldAnswer, Lineage, Slot},
         is_layout, list, open_layout,
     },
 };
@@ -151,7 +151,7 @@ impl SpaceSurvey {
                 let key = RevisionKey::new(hold.lineage, hold.number);
                 let answer = file.answers.as_ref().and_then(|answers| answers.to(&hold.id));
                 let takes_room = || self.complete(key).is_some_and(|revision| Some(revision.layout) == newest);
-                let answer = answer.filter(|answer| is_of_job || (*answer == Answer::NoRoom && takes_room()));
+                let answer = answer.filter(|answer| is_of_job || (*answer == HoldAnswer::NoRoom && takes_room()));
                 let state = HoldState::of(hold, now, self.complete(key), at_work, answer);
                 self.holds.push(HoldSurvey { hold: hold.clone(), state });
             }

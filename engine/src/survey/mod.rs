@@ -5,14 +5,14 @@
 //! used again only when neither slot refers to it, so damage found between two equal readings of the
 //! slots is damage, and everything else is looked at again.
 
-mod hold;
+mod hold_survey;
 mod look;
 mod portion;
 mod revision;
 mod shard;
 mod space;
 
-pub use hold::{HoldState, HoldSurvey};
+pub use hold_survey::{HoldState, HoldSurvey};
 pub use portion::{NewestShard, PortionSurvey};
 pub use revision::RevisionSurvey;
 pub use shard::{ShardSurvey, Verified};

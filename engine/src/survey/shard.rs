@@ -3,7 +3,7 @@
 use crate::{
     commit::{Kept, RevisionKey},
     error::{Error, Result},
-    restore::{Blocks, Scatter, pour},
+    restore::{BlockReader, Scatter, pour},
     space::{
         Portion,
         format::{BLOCK_BYTES, Entry, Item, Manifest, PhaseRecord, Slot},
@@ -106,8 +106,8 @@ impl ShardSurvey {
     }
 
     /// Its blocks, of the manifest that was read.
-    pub(crate) fn blocks_of(&self, manifest: &Manifest) -> Blocks {
-        Blocks::new(self.portion.clone(), manifest.runs.clone())
+    pub(crate) fn blocks_of(&self, manifest: &Manifest) -> BlockReader {
+        BlockReader::new(self.portion.clone(), manifest.runs.clone())
     }
 
     pub(crate) fn entry(&self) -> &Entry {

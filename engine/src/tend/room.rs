@@ -36,7 +36,7 @@ pub(super) fn is_left(survey: &SpaceSurvey, held: &[RevisionKey]) -> bool {
 fn ends(newest: &RevisionSurvey) -> u64 {
     const ENDS: u64 = 3;
     let manifests = newest.shards.iter().filter_map(|shard| shard.manifest().ok().flatten());
-    let is_in_pieces = manifests.flat_map(|manifest| manifest.items).any(|item| item.kind == ItemKind::File);
+    let is_in_pieces = manifests.flat_map(|manifest| manifest.items).any(|item| item.kind == ItemKind::Stream);
     if is_in_pieces { ENDS } else { 0 }
 }
 

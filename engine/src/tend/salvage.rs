@@ -11,7 +11,7 @@ use crate::{
     pool::{self, Dead, LostRecord, Owed, Sealed},
     printable::printable_path,
     restore::gaps,
-    salvage::{IN_POOL, Outcome, complete, has_layout_of, is_gone, is_ours, is_same, open_dead, prospect, to_mend},
+    salvage::{Completion, IN_POOL, complete, has_layout_of, is_gone, is_ours, is_same, open_dead, prospect, to_mend},
     space::Locks,
     survey::SpaceSurvey,
 };
@@ -305,15 +305,15 @@ impl Visit {
             Err(error) if is_gone(error) => SalvageFate::SpaceGone,
             Err(error) => SalvageFate::Failed(error.to_string()),
             Ok(_) => match (if self.dry_run { prospect } else { complete })(&device, owed, dead.contents()) {
-                Ok(outcome @ (Outcome::Completed | Outcome::WasComplete)) => {
+                Ok(outcome @ (Completion::Completed | Completion::WasComplete)) => {
                     let plan = &owed.shard.plan;
                     let of_space = self.saved.entry(device.directory()).or_default();
                     let none = Present { shard_count: plan.shards, shards: BTreeSet::new() };
                     of_space.entry(plan.key).or_insert(none).shards.insert(plan.shard);
-                    if outcome == Outcome::Completed { SalvageFate::Completed } else { SalvageFate::WasComplete }
+                    if outcome == Completion::Completed { SalvageFate::Completed } else { SalvageFate::WasComplete }
                 }
-                Ok(Outcome::Lost(why)) => SalvageFate::Lost(why),
-                Ok(Outcome::Elsewhere) => SalvageFate::SpaceGone,
+                Ok(Completion::Lost(why)) => SalvageFate::Lost(why),
+                Ok(Completion::Elsewhere) => SalvageFate::SpaceGone,
                 Err(error) => SalvageFate::Failed(error.to_string()),
             },
         })

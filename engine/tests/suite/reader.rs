@@ -81,7 +81,7 @@ fn any_bytes_of_any_item_of_any_shard_are_those_that_were_saved() {
             let manifest = reader.shard(shard).unwrap();
             assert_eq!(manifest.annex.notes[0].value, format!("rank {shard}"));
             let log = reader.item(shard, "log").unwrap();
-            assert_eq!((log.kind, log.bytes), (ItemKind::File, stream(shard as usize).len() as u64));
+            assert_eq!((log.kind, log.bytes), (ItemKind::Stream, stream(shard as usize).len() as u64));
             let u = reader.item(shard, "u").unwrap();
             let part = Part::slab(&GLOBAL, shard as usize, 3);
             assert_eq!((u.element, u.kind), (ElementType::U64, ItemKind::Region));

@@ -44,7 +44,7 @@ fn saved(long: &mut [u8]) -> TempDir {
     let mut layout = Layout::read(&layout_of(folder.path()));
     let mut manifest = layout.manifest(0, 1);
     for item in &mut manifest.items[1..] {
-        (item.kind, item.element) = (ItemKind::File, ElementType::Bytes);
+        (item.kind, item.element) = (ItemKind::Stream, ElementType::Bytes);
     }
     layout.forge_manifest(0, 1, &manifest.build());
     layout.write();

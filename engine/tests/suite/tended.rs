@@ -14,7 +14,7 @@ use mainstay_engine::{
     group::{Group, ThreadGroup},
     space::{
         Per,
-        format::{Answer, Answers, BLOCK},
+        format::{BLOCK, HoldAnswer, HoldAnswers},
     },
     tend::{
         GoneOver, Holding, Reason, Reservation, Rules, ShardSize, Unseen, fates, grow_on, hold_on, prune_on, reserve_on,
@@ -226,8 +226,8 @@ fn a_crash_at_any_point_loses_nothing_that_a_job_acknowledged() {
         let log = medium.log();
         let answered = |operation: &Operation| match &operation.change {
             Change::Write { bytes, .. } if bytes.len() == BLOCK => {
-                let answers = Answers::parse(bytes[..].try_into().unwrap());
-                answers.is_some_and(|answers| answers.list.iter().any(|(_, answer)| *answer == Answer::Counts))
+                let answers = HoldAnswers::parse(bytes[..].try_into().unwrap());
+                answers.is_some_and(|answers| answers.list.iter().any(|(_, answer)| *answer == HoldAnswer::Counts))
             }
             _ => false,
         };

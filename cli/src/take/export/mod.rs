@@ -131,7 +131,7 @@ fn target(format: Format, shard: u32, item: &Item) -> Result<Target, Failure> {
     let (element, shape) = array::of(item);
     let (head, suffix) = match (item.kind, format) {
         // What is in it, only the program knows.
-        (ItemKind::File, _) => (Vec::new(), "bin"),
+        (ItemKind::Stream, _) => (Vec::new(), "bin"),
         (_, Format::Raw) => (Vec::new(), "raw"),
         (_, Format::Npy) => (npy::header(element, &shape), "npy"),
     };
@@ -183,7 +183,7 @@ fn write_part(part: &Part, reader: &Reader, unfinished: &Unfinished, bar: &Progr
 }
 
 fn tell(wanted: &arguments::Export, space: &str, key: RevisionKey, parts: &[Part]) -> Result<(), Failure> {
-    let npy = |item: &Item| wanted.format == Format::Npy && item.kind != ItemKind::File;
+    let npy = |item: &Item| wanted.format == Format::Npy && item.kind != ItemKind::Stream;
     let all = || parts.iter().flat_map(|part| part.files.iter().zip(&part.items).map(|(f, i)| (part.shard, f, i)));
     if all().any(|(_, file, item)| npy(item) && file.element == ElementType::BF16) {
         say("numpy knows no bf16: such items are arrays of two-byte voids; ml_dtypes has the type to view them as");

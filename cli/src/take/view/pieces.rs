@@ -36,7 +36,7 @@ mod tests {
         let extents = [(10, 5), (15, 3), (18, 0), (40, 2), (18, 1)].map(|(at, bytes)| Extent { at, bytes });
         let item = Item {
             name: "a".to_owned(),
-            kind: ItemKind::File,
+            kind: ItemKind::Stream,
             element: ElementType::Bytes,
             bytes: 11,
             shape: Vec::new(),

@@ -48,22 +48,22 @@ fn it_takes_what_its_members_want_and_grows_with_them() {
     assert_eq!((first.bytes(), memory(&first)), (0, 0), "nothing is wanted");
     first.want(3 * CHUNK, 0);
     second.want(CHUNK + 1, 1);
-    first.prepare().unwrap();
-    second.prepare().unwrap();
+    first.make_memory().unwrap();
+    second.make_memory().unwrap();
     assert_eq!((first.bytes(), second.bytes(), memory(&first)), (6 * CHUNK, 6 * CHUNK, 6 * CHUNK));
     let chunks = take_all(&second);
     assert_eq!((chunks.len(), first.bound()), (6, PoolBound::Needed));
     // While all of it is in use.
     first.want(10 * CHUNK, 0);
-    first.prepare().unwrap();
+    first.make_memory().unwrap();
     assert_eq!((first.bytes(), second.bytes(), take_all(&first).len()), (13 * CHUNK, 6 * CHUNK, 7));
-    second.prepare().unwrap();
+    second.make_memory().unwrap();
     assert_eq!(second.bytes(), 13 * CHUNK);
     drop(chunks);
     assert_eq!(take_all(&second).len(), 13);
     // What is wanted no more stays for the next time.
     first.want(CHUNK, 0);
-    first.prepare().unwrap();
+    first.make_memory().unwrap();
     assert_eq!(first.bytes(), 13 * CHUNK);
     drop((first, second));
     assert_eq!(files(directory.path()), [""; 0]);
@@ -84,7 +84,7 @@ fn it_takes_no_more_than_its_share_of_what_is_free_and_no_less_than_lets_all_go_
         let pool = growing(&directory, 3);
         free(&pool, room);
         pool.want(100 * CHUNK, 0);
-        pool.prepare().unwrap();
+        pool.make_memory().unwrap();
         assert_eq!((pool.bytes(), pool.bound()), (chunks * CHUNK, bound), "{room:?}");
         assert_eq!(take_all(&pool).len() as u64, chunks);
     }
@@ -92,7 +92,7 @@ fn it_takes_no_more_than_its_share_of_what_is_free_and_no_less_than_lets_all_go_
     let directory = super::memory();
     let pool = growing(&directory, 1);
     pool.want(u64::MAX, u32::MAX);
-    pool.prepare().unwrap();
+    pool.make_memory().unwrap();
     assert_eq!(pool.bytes(), 1024 * CHUNK);
 }
 
@@ -102,7 +102,7 @@ fn it_gives_back_what_others_need_but_no_chunk_that_is_in_use() {
     let first = growing(&directory, 2);
     let second = joined(&directory, &first, 1);
     first.want(16 * CHUNK, 0);
-    [&first, &second].into_iter().for_each(|pool| pool.prepare().unwrap());
+    [&first, &second].into_iter().for_each(|pool| pool.make_memory().unwrap());
     first.adapt();
     assert_eq!(first.bytes(), 16 * CHUNK, "nobody needs it");
 
@@ -129,7 +129,7 @@ fn it_gives_back_what_others_need_but_no_chunk_that_is_in_use() {
 
     free(&first, AMPLE);
     first.want(17 * CHUNK, 0);
-    [&first, &second].into_iter().for_each(|pool| pool.prepare().unwrap());
+    [&first, &second].into_iter().for_each(|pool| pool.make_memory().unwrap());
     assert_eq!((take_all(&second).len(), memory(&first)), (17, 17 * CHUNK));
     // Nor is what nobody wants any more kept for ever.
     first.want(2 * CHUNK, 0);
@@ -170,7 +170,7 @@ fn a_shard_is_completed_whatever_size_chunks_had_and_the_pool_has_now() {
     let first = growing(&directory, 2);
     first.set_chunk([8 * CHUNK, !u64::MAX]);
     first.want(12 * CHUNK, 0);
-    first.prepare().unwrap();
+    first.make_memory().unwrap();
     let mut record = Record::create(&first, 0).unwrap();
     let mut chunks = take_all(&first);
     let mut chunk = take_highest(&mut chunks);
@@ -203,7 +203,7 @@ fn what_a_killed_member_made_and_held_is_found_though_nobody_else_had_seen_it() 
     let directory = super::memory();
     let first = growing(&directory, 2);
     first.want(CHUNK, 0);
-    first.prepare().unwrap();
+    first.make_memory().unwrap();
     let before = take_all(&first);
     assert_eq!(before.len(), 3);
     first.shared.member_entries()[1].wanted_bytes.store(8 * CHUNK, Ordering::SeqCst);
@@ -219,7 +219,7 @@ fn what_a_killed_member_made_and_held_is_found_though_nobody_else_had_seen_it() 
     other.kill();
     assert_eq!(first.dead(), [1]);
     assert!(first.free_of(1) && first.dead().is_empty());
-    first.prepare().unwrap();
+    first.make_memory().unwrap();
     assert_eq!(take_all(&first).len(), 6);
     drop(before);
 }
@@ -230,14 +230,14 @@ fn who_died_making_or_taking_memory_holds_up_nobody() {
         let directory = super::memory();
         let pool = growing(&directory, 2);
         pool.want(5 * CHUNK, 0);
-        pool.prepare().unwrap();
+        pool.make_memory().unwrap();
         let mut chunks = take_all(&pool);
         chunks.iter_mut().for_each(|chunk| chunk.bytes_mut().fill(3));
         let control = pool.shared.control();
         control.making.store(making, Ordering::SeqCst);
         control.made_bytes.store(made, Ordering::SeqCst);
         pool.want(9 * CHUNK, 0);
-        pool.prepare().unwrap();
+        pool.make_memory().unwrap();
         assert!(chunks.iter().all(|chunk| chunk.bytes().iter().all(|byte| *byte == 3)), "{making:#x} {made}");
         assert_eq!((pool.bytes(), take_all(&pool).len()), (9 * CHUNK, 4));
     }
@@ -256,7 +256,7 @@ fn members_that_fill_chunks_meet_others_that_make_the_pool_larger_and_smaller() 
             scope.spawn(move || {
                 for round in 0..1500_u32 {
                     pool.want(u64::from(round % 7) * CHUNK, 0);
-                    pool.prepare().unwrap();
+                    pool.make_memory().unwrap();
                     let mut taken: Vec<Chunk> =
                         (0..1 + round % 2).map_while(|_| pool.take_now()).map(Result::unwrap).collect();
                     let mark = (round as u8) ^ (pool.member() as u8) << 7;
@@ -271,7 +271,7 @@ fn members_that_fill_chunks_meet_others_that_make_the_pool_larger_and_smaller() 
                 free(first, Room { memory_free: 0, ..AMPLE });
                 first.adapt();
                 free(first, AMPLE);
-                first.prepare().unwrap();
+                first.make_memory().unwrap();
             }
         });
         let done = filling.map(|thread| thread.join());
@@ -289,7 +289,7 @@ fn one_for_checkpoints_alone_has_memory_only_for_chunks_in_use() {
     let pool = create(directory.path(), &shape).unwrap();
     free(&pool, AMPLE);
     pool.want(8 * CHUNK, 0);
-    pool.prepare().unwrap();
+    pool.make_memory().unwrap();
     assert_eq!((pool.bytes(), memory(&pool)), (8 * CHUNK, 0));
     let chunks = take_all(&pool);
     assert_eq!((chunks.len(), memory(&pool)), (8, 8 * CHUNK));
@@ -312,7 +312,7 @@ fn one_for_checkpoints_alone_is_as_large_as_there_is_room_at_each_checkpoint() {
         pools.iter().for_each(|pool| free(pool, room));
         // As each rank does at t1: before the ranks have met, and after.
         for pool in pools {
-            pool.prepare().unwrap();
+            pool.make_memory().unwrap();
             let expected = if room == AMPLE { 1 << 40 } else { room.memory_free };
             assert_eq!(pool.chunk_facts(), [8 * CHUNK, !(expected / 4 / 4)], "{room:?}");
         }
@@ -336,7 +336,7 @@ fn what_was_in_use_when_it_was_made_smaller_is_given_back_afterwards() {
     let directory = super::memory();
     let pool = growing(&directory, 1);
     pool.want(128 * CHUNK, 0);
-    pool.prepare().unwrap();
+    pool.make_memory().unwrap();
     let chunks = take_all(&pool);
     free(&pool, Room { memory_free: 0, ..AMPLE });
     pool.adapt();
@@ -354,7 +354,7 @@ fn who_takes_memory_back_stops_once_another_has_taken_over() {
     let directory = super::memory();
     let pool = growing(&directory, 2);
     pool.want(8 * CHUNK, 0);
-    pool.prepare().unwrap();
+    pool.make_memory().unwrap();
     let making = &pool.shared.control().making;
     let made = making.load(Ordering::SeqCst);
     making.store((1 << 32) + 1, Ordering::SeqCst);
@@ -370,11 +370,11 @@ fn where_the_system_gives_no_more_it_stays_as_large_as_it_is() {
     let directory = super::memory();
     let pool = growing(&directory, 2);
     pool.want(4 * CHUNK, 0);
-    pool.prepare().unwrap();
+    pool.make_memory().unwrap();
     let no_memory = |_: &Shared| crate::Error::io("making", "the pool", std::io::ErrorKind::OutOfMemory.into());
     *pool.shared.sizes.fails.lock().unwrap() = Some(no_memory);
     pool.want(8 * CHUNK, 0);
-    pool.prepare().unwrap();
+    pool.make_memory().unwrap();
     assert_eq!((pool.bytes(), memory(&pool), take_all(&pool).len()), (4 * CHUNK, 4 * CHUNK, 4));
     // Nor does what another was slow to make go from under it.
     let made_by_another = |shared: &Shared| {
@@ -382,7 +382,7 @@ fn where_the_system_gives_no_more_it_stays_as_large_as_it_is() {
         crate::Error::io("making", "the pool", std::io::ErrorKind::OutOfMemory.into())
     };
     *pool.shared.sizes.fails.lock().unwrap() = Some(made_by_another);
-    pool.prepare().unwrap();
+    pool.make_memory().unwrap();
     assert_eq!((pool.bytes(), memory(&pool), take_all(&pool).len()), (6 * CHUNK, 6 * CHUNK, 6));
 }
 
@@ -393,12 +393,12 @@ fn who_waited_for_one_that_failed_goes_on_with_what_there_is() {
     let first = growing(&directory, 2);
     let _second = joined(&directory, &first, 1);
     first.want(4 * CHUNK, 0);
-    first.prepare().unwrap();
+    first.make_memory().unwrap();
     let control = first.shared.control();
     control.making.store((1 << 32) + 1, Ordering::SeqCst);
     first.want(8 * CHUNK, 0);
     thread::scope(|scope| {
-        let preparing = scope.spawn(|| first.prepare());
+        let preparing = scope.spawn(|| first.make_memory());
         while control.made.waiters() == 0 {
             thread::yield_now();
         }
@@ -417,7 +417,7 @@ fn a_full_file_system_has_room_again_once_a_chunk_is_written() {
     let pool = create(&small.path, &shape).unwrap();
     free(&pool, AMPLE);
     pool.want(8 * CHUNK, 0);
-    pool.prepare().unwrap();
+    pool.make_memory().unwrap();
     std::fs::write(small.path.join("others"), vec![1; 700 << 10]).unwrap();
     let chunk = take(&pool);
     let mut more = take_while_there_is_room(&pool);
@@ -450,7 +450,7 @@ fn it_takes_what_a_small_file_system_has_and_refuses_only_if_that_is_nothing() {
     let shape = Shape { grows: true, bytes: 512 << 10, ..shape(3, 8) };
     let pool = create(&small.path, &shape).unwrap();
     pool.want(64 << 20, 0);
-    pool.prepare().unwrap();
+    pool.make_memory().unwrap();
     assert_eq!((pool.bytes(), pool.bound()), (512 << 10, PoolBound::Directory));
     drop(pool);
 
@@ -458,16 +458,16 @@ fn it_takes_what_a_small_file_system_has_and_refuses_only_if_that_is_nothing() {
     let pool = create(&small.path, &shape).unwrap();
     std::fs::write(small.path.join("others"), vec![1; 700 << 10]).unwrap();
     pool.want(64 << 20, 0);
-    pool.prepare().unwrap();
+    pool.make_memory().unwrap();
     assert_eq!(pool.bytes(), 4 * CHUNK);
     drop(pool);
     let pool = create(&small.path, &shape).unwrap();
     std::fs::write(small.path.join("others"), vec![1; 900 << 10]).unwrap();
     pool.want(64 << 20, 0);
-    let error = pool.prepare().unwrap_err();
+    let error = pool.make_memory().unwrap_err();
     assert!(matches!(error, crate::Error::PoolFull { .. }), "{error}");
     std::fs::remove_file(small.path.join("others")).unwrap();
-    pool.prepare().unwrap();
+    pool.make_memory().unwrap();
     assert!(pool.bytes() >= 4 * CHUNK);
 }
 

@@ -22,8 +22,8 @@ fn with_words_of(seed: u64) {
     let first = create(directory.path(), &shape).unwrap();
     let second = Pool::join(directory.path(), first.id(), 1).unwrap();
     first.want(CHUNK * 5, 0);
-    first.prepare().unwrap();
-    second.prepare().unwrap();
+    first.make_memory().unwrap();
+    second.make_memory().unwrap();
     let held = take(&first);
     scribble(&first, &mut random);
     thread::scope(|scope| {
@@ -113,7 +113,7 @@ fn a_making_that_nobody_is_at_is_begun_anew() {
         let directory = memory();
         let pool = pool(&directory, 2, 3);
         pool.shared.control().making.store(found, Ordering::SeqCst);
-        pool.prepare().unwrap();
+        pool.make_memory().unwrap();
         assert_eq!(pool.shared.control().making.load(Ordering::SeqCst), 1);
     }
 }
@@ -126,6 +126,6 @@ fn making_it_again_changes_no_contents() {
     let mut chunks = take_all(&first);
     chunks.iter_mut().for_each(|chunk| chunk.bytes_mut().fill(5));
     first.shared.control().making.store(0, Ordering::SeqCst);
-    second.prepare().unwrap();
+    second.make_memory().unwrap();
     assert!(chunks.iter().all(|chunk| chunk.bytes().iter().all(|&byte| byte == 5)));
 }

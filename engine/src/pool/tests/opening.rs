@@ -236,16 +236,16 @@ fn memory_that_is_gone_meanwhile_is_told_to_all_and_tried_again() {
         let memory = || first.shared.file().metadata().map(|found| std::os::unix::fs::MetadataExt::blocks(&found));
         let before = memory().unwrap();
         for pool in [&first, &second] {
-            let errors = [pool.prepare().unwrap_err(), pool.take_now().unwrap().unwrap_err()];
+            let errors = [pool.make_memory().unwrap_err(), pool.take_now().unwrap().unwrap_err()];
             errors.iter().for_each(|error| assert_eq!(error.kind(), ErrorKind::PoolFull));
         }
         assert_eq!(memory().unwrap(), before);
         assert!(super::super::Record::create(&first, 0).unwrap().begin(2 << 20, 1, 0).is_err());
         fs::remove_file(&other).unwrap();
-        first.prepare().unwrap();
+        first.make_memory().unwrap();
         // Made for all of them: a full directory is no matter now.
         fs::write(&other, vec![1; 2 << 20]).unwrap();
-        second.prepare().unwrap();
+        second.make_memory().unwrap();
         let chunks = take_all(&first);
         drop(chunks.iter().map(Chunk::bytes).map(<[u8]>::to_vec).collect::<Vec<_>>());
         assert_eq!(chunks.len(), 16);

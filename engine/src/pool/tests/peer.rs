@@ -85,7 +85,7 @@ fn told_by_another_process() {
         "hold" => hold(&joined()),
         "grow" => {
             let pool = joined();
-            pool.prepare().unwrap();
+            pool.make_memory().unwrap();
             hold(&pool);
         }
         "record" => record(&joined()),

@@ -179,7 +179,7 @@ fn a_pool_for_checkpoints_has_memory_only_while_chunks_are_held() {
     let held = PoolHeld::Checkpoint;
     let pool = create(directory.path(), &Shape { held, ..shape(1, 16) }).unwrap();
     let memory = || pool.shared.file().metadata().unwrap().blocks() * 512;
-    pool.prepare().unwrap();
+    pool.make_memory().unwrap();
     let empty = memory();
     assert!(empty < CHUNK, "{empty} bytes at start");
     let mut chunks = take_all(&pool);
@@ -275,7 +275,7 @@ fn how_long_the_making_takes() {
     let second = Pool::join(directory.path(), first.id(), 1).unwrap();
     for (what, pool) in [("made", &first), ("at hand for another", &second)] {
         let begun = std::time::Instant::now();
-        pool.prepare().unwrap();
+        pool.make_memory().unwrap();
         println!("{what}: {:?}", begun.elapsed());
     }
     let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
@@ -288,7 +288,7 @@ fn how_long_the_making_takes() {
 fn how_long_a_chunk_takes() {
     let directory = memory();
     let pool = pool(&directory, 2, 64);
-    pool.prepare().unwrap();
+    pool.make_memory().unwrap();
     let begun = std::time::Instant::now();
     for segment in 0..1_000_000 {
         take(&pool).fill(1, segment, CHUNK).unwrap();

@@ -82,13 +82,13 @@ impl<'s> Sharing<'s> {
     /// All that some shard has and that is no stream.
     fn names(&self) -> BTreeSet<&'s str> {
         let items = self.shards.iter().flat_map(|shard| &shard.items);
-        items.filter(|item| item.kind != ItemKind::File).map(|item| item.name.as_str()).collect()
+        items.filter(|item| item.kind != ItemKind::Stream).map(|item| item.name.as_str()).collect()
     }
 
     /// The shards that have the item, in their order.
     fn items(&self, name: &str) -> Vec<(u32, &'s Item)> {
         let of = |shard: &'s Saved| {
-            let item = shard.item(name).filter(|item| item.kind != ItemKind::File)?;
+            let item = shard.item(name).filter(|item| item.kind != ItemKind::Stream)?;
             Some((shard.entry.shard, item))
         };
         self.shards.iter().filter_map(of).collect()

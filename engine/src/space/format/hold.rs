@@ -89,7 +89,7 @@ pub enum HoldBlock {
 /// What the job at work says to a hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(u32)]
-pub enum Answer {
+pub enum HoldAnswer {
     /// The revision stays.
     Counts = 1,
     /// The revision was not there any more.
@@ -100,9 +100,9 @@ pub enum Answer {
 
 /// What the job of `lineage` has read, and its answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answers {
+pub struct HoldAnswers {
     pub lineage: Lineage,
-    pub list: Vec<([u8; 16], Answer)>,
+    pub list: Vec<([u8; 16], HoldAnswer)>,
 }
 
 impl Hold {
@@ -167,7 +167,7 @@ pub fn is_note(note: &str) -> bool {
     note.len() <= NOTE_BYTES_MAX && !note.contains(char::is_control)
 }
 
-impl Answers {
+impl HoldAnswers {
     pub fn build(&self) -> [u8; BLOCK] {
         assert!(self.list.len() <= HOLDS, "more answers than holds");
         let mut record = AnswersRecord::new_zeroed();
@@ -183,24 +183,24 @@ impl Answers {
     }
 
     /// `None` for anything that is no acknowledgement of a version that is known.
-    pub fn parse(block: &[u8; BLOCK]) -> Option<Answers> {
+    pub fn parse(block: &[u8; BLOCK]) -> Option<HoldAnswers> {
         let record: &AnswersRecord = zerocopy::transmute_ref!(block);
         if record.magic != ANSWER_MAGIC || !is_sealed(block) || record.version.get() > VERSION {
             return None;
         }
         let lineage = Lineage { number: record.lineage.get(), id: record.lineage_id };
         let list = record.list.get(..record.answers.get() as usize)?.iter();
-        let list = list.map(|r| Some((r.id, Answer::of(r.answer.get())?))).collect::<Option<_>>()?;
-        (lineage.number <= NUMBER_MAX).then_some(Answers { lineage, list })
+        let list = list.map(|r| Some((r.id, HoldAnswer::of(r.answer.get())?))).collect::<Option<_>>()?;
+        (lineage.number <= NUMBER_MAX).then_some(HoldAnswers { lineage, list })
     }
 
-    pub fn to(&self, id: &[u8; 16]) -> Option<Answer> {
+    pub fn to(&self, id: &[u8; 16]) -> Option<HoldAnswer> {
         self.list.iter().find(|(other, _)| other == id).map(|(_, answer)| *answer)
     }
 }
 
-impl Answer {
-    fn of(code: u32) -> Option<Answer> {
+impl HoldAnswer {
+    fn of(code: u32) -> Option<HoldAnswer> {
         [Self::Counts, Self::Gone, Self::NoRoom].into_iter().find(|answer| *answer as u32 == code)
     }
 }
@@ -220,9 +220,9 @@ mod tests {
         }
     }
 
-    fn answers() -> Answers {
-        let list = vec![([1; 16], Answer::Counts), ([2; 16], Answer::Gone), ([3; 16], Answer::NoRoom)];
-        Answers { lineage: Lineage { number: 4, id: [5; 16] }, list }
+    fn answers() -> HoldAnswers {
+        let list = vec![([1; 16], HoldAnswer::Counts), ([2; 16], HoldAnswer::Gone), ([3; 16], HoldAnswer::NoRoom)];
+        HoldAnswers { lineage: Lineage { number: 4, id: [5; 16] }, list }
     }
 
     /// `block` with `bytes` at `at`, sealed again.
@@ -235,10 +235,10 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         assert_eq!(HoldBlock::parse(&hold().build()), HoldBlock::Hold(hold()));
-        assert_eq!(Answers::parse(&answers().build()), Some(answers()));
-        assert_eq!(answers().to(&[2; 16]), Some(Answer::Gone));
+        assert_eq!(HoldAnswers::parse(&answers().build()), Some(answers()));
+        assert_eq!(answers().to(&[2; 16]), Some(HoldAnswer::Gone));
         assert_eq!(HoldBlock::parse(&[0; BLOCK]), HoldBlock::Free);
-        assert_eq!(Answers::parse(&[0; BLOCK]), None);
+        assert_eq!(HoldAnswers::parse(&[0; BLOCK]), None);
     }
 
     #[test]
@@ -248,7 +248,7 @@ mod tests {
             hold[at] ^= 4;
             answers[at] ^= 4;
             assert_eq!(HoldBlock::parse(&hold), HoldBlock::Free, "byte {at}");
-            assert_eq!(Answers::parse(&answers), None, "byte {at}");
+            assert_eq!(HoldAnswers::parse(&answers), None, "byte {at}");
         }
     }
 
@@ -261,7 +261,7 @@ mod tests {
         }
         assert_eq!(HoldBlock::parse(&forged(hold().build(), 8, &[2])), HoldBlock::Newer);
         for (at, bytes) in [(8, &[2][..]), (12, &[16]), (12, &huge[..4]), (16, &huge), (56, &[4])] {
-            assert_eq!(Answers::parse(&forged(answers().build(), at, bytes)), None, "{bytes:?} at {at}");
+            assert_eq!(HoldAnswers::parse(&forged(answers().build(), at, bytes)), None, "{bytes:?} at {at}");
         }
     }
 

@@ -75,7 +75,7 @@ const _: () = assert!(size_of::<ItemRecord>() == 56 && size_of::<ExtentRecord>()
 pub enum ItemKind {
     Region = 0,
     Object = 1,
-    File = 2,
+    Stream = 2,
 }
 
 /// What a region's elements are; `Bytes` where nothing was said.
@@ -159,12 +159,12 @@ impl ElementType {
 
 /// Where a shard's part of an item lies in the whole: an n-dimensional box.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Box {
+pub struct PlaceInWhole {
     pub global_shape: Vec<u64>,
     pub offset: Vec<u64>,
 }
 
-impl Box {
+impl PlaceInWhole {
     /// Why a box of this shape cannot be here; `None` if it can. Whatever passes has fewer than 2^63 bytes in
     /// all, and so has its global array.
     pub fn refusal(&self, element: ElementType, shape: &[u64]) -> Option<String> {
@@ -197,7 +197,7 @@ pub struct Item {
     pub bytes: u64,
     /// Elements in each dimension, slowest first; empty where nothing was said.
     pub shape: Vec<u64>,
-    pub place: Option<Box>,
+    pub place: Option<PlaceInWhole>,
     /// In the order of the item's bytes.
     pub extents: Vec<Extent>,
 }
@@ -385,7 +385,7 @@ impl Item {
         let kind = match r.kind {
             0 => ItemKind::Region,
             1 => ItemKind::Object,
-            2 => ItemKind::File,
+            2 => ItemKind::Stream,
             other => return damaged(format!("item {name:?} is of the unknown kind {other}")),
         };
         let Some(element) = ElementType::from_code(r.element.into()) else {
@@ -400,8 +400,8 @@ impl Item {
         tables.take(1, r.first_dimension.get(), numbers)?;
         let all = part(tables.dimensions, r.first_dimension.get(), numbers, "a shape")?;
         let all: Vec<u64> = all.iter().map(|d| d.get()).collect();
-        let place =
-            placed.then(|| Box { global_shape: all[count..2 * count].to_vec(), offset: all[2 * count..].to_vec() });
+        let place = placed
+            .then(|| PlaceInWhole { global_shape: all[count..2 * count].to_vec(), offset: all[2 * count..].to_vec() });
 
         let records = part(tables.extents, r.first_extent.get(), r.extents.get(), "an item's extents")?;
         let extents: Vec<Extent> = records.iter().map(|e| Extent { at: e.at.get(), bytes: e.bytes.get() }).collect();

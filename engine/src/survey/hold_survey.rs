@@ -3,7 +3,7 @@
 use super::RevisionSurvey;
 use crate::{
     commit::RevisionKey,
-    space::format::{Answer, Hold},
+    space::format::{Hold, HoldAnswer},
 };
 
 /// A hold, and what it is worth.
@@ -41,14 +41,14 @@ impl HoldState {
         now_unix_ns: u64,
         found: Option<&RevisionSurvey>,
         at_work: bool,
-        answer: Option<Answer>,
+        answer: Option<HoldAnswer>,
     ) -> Self {
         match answer {
             _ if hold.has_expired(now_unix_ns) => Self::Expired,
-            Some(Answer::NoRoom) => Self::NoRoom,
+            Some(HoldAnswer::NoRoom) => Self::NoRoom,
             _ if found.is_none() => Self::Gone,
-            Some(Answer::Counts) => Self::Counts,
-            Some(Answer::Gone) => Self::Gone,
+            Some(HoldAnswer::Counts) => Self::Counts,
+            Some(HoldAnswer::Gone) => Self::Gone,
             None if at_work => Self::Pending,
             // The next job reads it before it lets go of anything, but its first root goes over the older one,
             // and may tear.

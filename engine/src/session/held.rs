@@ -14,7 +14,7 @@ use crate::{
     group::{Group, agree, gather},
     space::{
         LayoutFile,
-        format::{Answer, Answers, HOLDS, Hold, Lineage},
+        format::{HOLDS, Hold, HoldAnswer, HoldAnswers, Lineage},
         holds_in,
     },
 };
@@ -30,7 +30,7 @@ pub(super) struct Asked {
 /// What all ranks know of the holds.
 #[derive(Debug, Default)]
 pub(super) struct Holds {
-    answers: Vec<(Asked, Answer)>,
+    answers: Vec<(Asked, HoldAnswer)>,
     /// What stays for them, wherever it lies.
     held: Vec<Complete>,
     /// All newest roots lead to what is held once a revision of this number or a higher one is complete.
@@ -58,7 +58,7 @@ impl Holds {
         let takes_room =
             |asked: &Asked| holdable.iter().any(|there| there.key == asked.key && Some(there.layout) == newest);
         for asked in asked.into_iter().filter(|asked| refused.contains(&asked.id) && takes_room(asked)) {
-            holds.set(asked, Answer::NoRoom, holdable);
+            holds.set(asked, HoldAnswer::NoRoom, holdable);
         }
         Ok(holds)
     }
@@ -73,7 +73,7 @@ impl Holds {
 
     fn answer(&mut self, asked: Vec<Asked>, holdable: &[Complete]) {
         let is_there = |asked: &Asked| holdable.iter().any(|there| there.key == asked.key);
-        let answer = |asked| (asked, if is_there(&asked) { Answer::Counts } else { Answer::Gone });
+        let answer = |asked| (asked, if is_there(&asked) { HoldAnswer::Counts } else { HoldAnswer::Gone });
         self.answers = asked.into_iter().map(answer).collect();
         self.settle(holdable);
     }
@@ -83,7 +83,7 @@ impl Holds {
         self.counting().into_iter().filter(|asked| !before.contains(asked)).collect()
     }
 
-    fn set(&mut self, asked: Asked, to: Answer, holdable: &[Complete]) {
+    fn set(&mut self, asked: Asked, to: HoldAnswer, holdable: &[Complete]) {
         self.answers.iter_mut().filter(|(other, _)| *other == asked).for_each(|(_, answer)| *answer = to);
         self.settle(holdable);
     }
@@ -95,7 +95,7 @@ impl Holds {
     }
 
     fn counting(&self) -> Vec<Asked> {
-        let counts = self.answers.iter().filter(|(_, answer)| *answer == Answer::Counts);
+        let counts = self.answers.iter().filter(|(_, answer)| *answer == HoldAnswer::Counts);
         counts.map(|(asked, _)| *asked).collect()
     }
 }
@@ -130,15 +130,15 @@ impl Level {
         let before = self.holds.counting();
         self.holds.answer(asked, &holdable);
         let new = self.holds.new_since(&before);
-        new.iter().for_each(|asked| self.holds.set(*asked, Answer::NoRoom, &holdable));
+        new.iter().for_each(|asked| self.holds.set(*asked, HoldAnswer::NoRoom, &holdable));
         // One after the other: one that needs much keeps out no other.
         for asked in new {
-            self.holds.set(asked, Answer::Counts, &holdable);
+            self.holds.set(asked, HoldAnswer::Counts, &holdable);
             self.hold_known();
             let mut lacking = [u64::from(!self.lasts_beside_held(size))];
             group.all_max(&mut lacking)?;
             if lacking == [1] {
-                self.holds.set(asked, Answer::NoRoom, &holdable);
+                self.holds.set(asked, HoldAnswer::NoRoom, &holdable);
             }
         }
         self.hold_known();
@@ -192,13 +192,13 @@ fn refused(layouts: &[LayoutFile]) -> Result<Vec<[u8; 16]>> {
     for layout in layouts {
         let answers = layout.read_holds()?.answers;
         let list = answers.iter().flat_map(|answers| &answers.list);
-        refused.extend(list.filter(|(_, answer)| *answer == Answer::NoRoom).map(|(id, _)| *id));
+        refused.extend(list.filter(|(_, answer)| *answer == HoldAnswer::NoRoom).map(|(id, _)| *id));
     }
     Ok(refused)
 }
 
 /// Writes the acknowledgement into one file: of the holds that stand in it, if there ever were any.
-fn tell(layout: &LayoutFile, lineage: Lineage, answers: &[(Asked, Answer)]) -> Result<()> {
+fn tell(layout: &LayoutFile, lineage: Lineage, answers: &[(Asked, HoldAnswer)]) -> Result<()> {
     let read = layout.read_holds()?;
     let mut list = read.holds().filter_map(|(_, hold)| {
         let (_, answer) = answers.iter().find(|(asked, _)| asked.id == hold.id)?;
@@ -208,7 +208,7 @@ fn tell(layout: &LayoutFile, lineage: Lineage, answers: &[(Asked, Answer)]) -> R
     if !layout.takes_holds() || (list.is_empty() && read.answers.is_none()) {
         return Ok(());
     }
-    layout.write_answers(&Answers { lineage, list })?;
+    layout.write_answers(&HoldAnswers { lineage, list })?;
     // A failed sync leaves more in doubt than the holds.
     layout.sync_holds().map_err(|e| Error::SyncFailed { path: layout.path.to_string(), cause: e.to_string() })
 }

@@ -3,7 +3,7 @@
 
 use super::{
     Aligned, LayoutFile,
-    format::{Answers, BLOCK, BLOCK_BYTES, HOLDS, Hold, HoldBlock},
+    format::{BLOCK, BLOCK_BYTES, HOLDS, Hold, HoldAnswers, HoldBlock},
 };
 use crate::{
     device,
@@ -20,7 +20,7 @@ pub(crate) const HOLDS_BYTES: u64 = (HOLDS as u64 + 1) * BLOCK_BYTES;
 pub(crate) struct HoldsRead {
     pub(crate) blocks: Vec<HoldBlock>,
     /// Of the job that wrote last.
-    pub(crate) answers: Option<Answers>,
+    pub(crate) answers: Option<HoldAnswers>,
 }
 
 impl HoldsRead {
@@ -66,7 +66,7 @@ impl LayoutFile {
         for (place, block) in blocks.iter_mut().zip(all) {
             *place = HoldBlock::parse(block);
         }
-        Ok(HoldsRead { blocks, answers: all.last().and_then(Answers::parse) })
+        Ok(HoldsRead { blocks, answers: all.last().and_then(HoldAnswers::parse) })
     }
 
     /// Writes the hold of block `index`, or `None` to free it, and syncs.
@@ -77,7 +77,7 @@ impl LayoutFile {
     }
 
     /// Writes the acknowledgement; the caller syncs, for whom a failed sync means more.
-    pub(crate) fn write_answers(&self, answers: &Answers) -> Result<()> {
+    pub(crate) fn write_answers(&self, answers: &HoldAnswers) -> Result<()> {
         self.write_holds_block(HOLDS, &answers.build())
     }
 
