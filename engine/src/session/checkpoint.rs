@@ -8,7 +8,7 @@ use super::{
     inner::Inner,
     level::Level,
     reading::Reading,
-    room::Room,
+    room::Look,
     settle::Attempt,
 };
 use crate::{
@@ -62,12 +62,11 @@ impl Inner {
         let mut levels = [LevelFacts::default(); LEVELS_MAX];
         let mut rooms = Vec::new();
         for (index, level) in self.levels.iter_mut().enumerate() {
-            let room = match (&read, level.look_for_room(index == 0, number, &size, &self.epoch)) {
-                (Ok(()), Some(room)) => Some(if index == 0 { room.with(&pool) } else { room }),
-                _ => None,
-            };
-            levels[index] = room.as_ref().map_or_else(LevelFacts::default, Room::facts);
-            rooms.push(room);
+            let look =
+                if read.is_ok() { level.look_for_room(index == 0, number, &size, &self.epoch) } else { Look::NoTurn };
+            let look = if index == 0 { look.with(&pool) } else { look };
+            levels[index] = look.facts();
+            rooms.push(look);
         }
 
         let asked = Instant::now();
@@ -99,7 +98,7 @@ impl Inner {
         let mut rooms = rooms.into_iter().zip(&all.levels);
         let (room, facts) = rooms.next().ok_or_else(lost_layout)?;
         let (level, farther) = self.levels.split();
-        let room = room.ok_or_else(lost_layout)?;
+        let room = room.found().ok_or_else(lost_layout)?;
         let again = |level: &Level| pool.clone().and_then(|()| level.allocate(&size, &level.complete));
         let (allocation, files) = level.agree_on_room(&self.epoch, &entry, room, facts, &size, &again)?;
         if let Some(files) = files {

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     commit::Complete,
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     group::Group,
     restore::Found,
 };
@@ -51,12 +51,21 @@ impl Levels {
         // What could not be read at the opening may have been newer than any candidate.
         let unread = found.found.iter().flat_map(|found| found.damage.iter().chain(&found.torn));
         let mut skipped = Flaws::found(unread.cloned().collect());
+        let mut out_of_sight = Ok(());
         for chosen in &found.all {
-            match read(self.at(chosen.level), &chosen.complete)? {
-                Ok(came) => return Ok((Some((*chosen, came)), skipped)),
-                Err(flaws) => skipped.pass_over(chosen.complete.key.number, flaws),
+            let number = chosen.complete.key.number;
+            match read(self.at(chosen.level), &chosen.complete) {
+                Ok(Ok(came)) => return Ok((Some((*chosen, came)), skipped)),
+                Ok(Err(flaws)) => skipped.pass_over(number, flaws),
+                // Ranks that run on other nodes than before may have it, or an older one, on another level.
+                Err(error) if self.iter().nth(1).is_some() && error.kind() == ErrorKind::OutOfSight => {
+                    skipped.pass_over(number, Flaws::found(vec![error.to_string()]));
+                    out_of_sight = Err(error);
+                }
+                Err(error) => return Err(error),
             }
         }
+        out_of_sight?;
         if found.all.is_empty() {
             Ok((None, skipped))
         } else {

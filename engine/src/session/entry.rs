@@ -133,6 +133,7 @@ impl Inner {
         let mut mine = Agreement { call: Alike::of(call as u64), ..mine };
         for (level, facts) in self.levels.iter().zip(&mut mine.levels) {
             let LevelFacts { under_way, failed, busy, .. } = level.facts();
+            let busy = (busy.is_set() || facts.busy.is_set()).into();
             *facts = LevelFacts { under_way, failed, busy, ..*facts };
         }
         // Whoever has it saved by another rank does not know.

@@ -23,7 +23,7 @@ use crate::{
     commit::{Ledger, Opened, RevisionKey},
     config::{Config, Stage, Start, Surroundings, check_alike, passed_over},
     device::{Access, Device},
-    error::{Error, Result},
+    error::{Error, Result, numbered},
     feed::Feeder,
     ground::Instant,
     group::{Group, agree, gather},
@@ -205,7 +205,11 @@ impl Looked {
         scan.sight.torn.extend_from_slice(left.lost());
         let sights = gather(group, &scan.sight)?;
         let found = find(&sights, &device.path())?;
-        if let Some(unseen) = found.newest_unseen() {
+        if let (LevelKind::Memory, Some(unseen)) = (kind, found.newest_unseen()) {
+            // What was in memory goes with its node: told by the restore.
+            let (number, shards) = (unseen.whole.key.number, numbered("shard", &unseen.shards));
+            scan.sight.torn.push(format!("revision {number} in memory: {shards} went with the nodes that held them"));
+        } else if let Some(unseen) = found.newest_unseen() {
             // Before anything is written: a job that began anew would remove what is seen of it.
             let (path, files) = (device.path(), files_of_layout(unseen.whole.layout));
             let (revision, shards) = (unseen.whole.key.number, unseen.shards.clone());

@@ -27,13 +27,39 @@ pub(super) struct Room {
     holds: Option<Vec<Asked>>,
 }
 
-impl Room {
+/// What a rank has to tell of a level at t1.
+pub(super) enum Look {
+    /// The revision does not go there.
+    NoTurn,
+    /// The one before is still under way there: so it is said, even if it ends in this moment.
+    Busy,
+    Found(Room),
+}
+
+impl Look {
     /// The same, if there is a `pool` too.
-    pub(super) fn with(self, pool: &Result<()>) -> Room {
-        Room { found: pool.clone().and(self.found), ..self }
+    pub(super) fn with(self, pool: &Result<()>) -> Look {
+        match self {
+            Look::Found(room) => Look::Found(Room { found: pool.clone().and(room.found), ..room }),
+            other => other,
+        }
+    }
+
+    pub(super) fn found(self) -> Option<Room> {
+        if let Look::Found(room) = self { Some(room) } else { None }
     }
 
     pub(super) fn facts(&self) -> LevelFacts {
+        match self {
+            Look::NoTurn => LevelFacts::default(),
+            Look::Busy => LevelFacts { busy: true.into(), ..LevelFacts::default() },
+            Look::Found(room) => room.facts(),
+        }
+    }
+}
+
+impl Room {
+    fn facts(&self) -> LevelFacts {
         LevelFacts {
             no_room: self.found.is_err().into(),
             no_layout: matches!(self.found, Ok(None)).into(),
@@ -46,14 +72,17 @@ impl Room {
 impl Level {
     /// Room for a shard of `size`, which is revision `number`, if that goes here and nothing is under way here any more.
     /// Local.
-    pub(super) fn look_for_room(&mut self, is_nearest: bool, number: u64, size: &Size, epoch: &Epoch) -> Option<Room> {
-        if !is_nearest && (!self.takes(number) || self.facts().busy.is_set()) {
-            return None;
+    pub(super) fn look_for_room(&mut self, is_nearest: bool, number: u64, size: &Size, epoch: &Epoch) -> Look {
+        if !is_nearest && !self.takes(number) {
+            return Look::NoTurn;
+        }
+        if !is_nearest && self.facts().busy.is_set() {
+            return Look::Busy;
         }
         // Holds if the other ranks' parts are durable too, as the all-reduce will tell.
         let before = self.saving.as_ref().and_then(Attempt::key);
         let complete = self.complete_with(before, epoch.group.size());
-        Some(Room { found: self.allocate(size, &complete), holds: self.changed_holds(epoch) })
+        Look::Found(Room { found: self.allocate(size, &complete), holds: self.changed_holds(epoch) })
     }
 
     /// Where the next shard goes, and the file of each rank where a layout was made for it. `again`: looks for room once
@@ -105,7 +134,7 @@ impl Level {
         &mut self,
         epoch: &Epoch,
         entry: &Entry,
-        room: Option<Room>,
+        look: Look,
         told: &LevelFacts,
         size: &Size,
     ) -> Result<Option<Allocation>> {
@@ -119,10 +148,17 @@ impl Level {
             }
             return Ok(None);
         }
-        let again = |level: &Level| level.allocate(size, &level.complete);
-        let room = room.ok_or_else(lost_layout)?;
-        match self.agree_on_room(epoch, entry, room, told, size, &again) {
-            Ok((allocation, _)) => Ok(Some(allocation)),
+        let found = match look {
+            // Was found beside a revision that is not complete after all.
+            _ if told.failed.is_set() || !told.under_way.is_so() => self.have_room(epoch, entry, size),
+            Look::Found(room) => {
+                let again = |level: &Level| level.allocate(size, &level.complete);
+                self.agree_on_room(epoch, entry, room, told, size, &again).map(|(allocation, _)| allocation)
+            }
+            Look::NoTurn | Look::Busy => Err(lost_layout()),
+        };
+        match found {
+            Ok(allocation) => Ok(Some(allocation)),
             Err(error @ Error::GroupFailed { .. }) => Err(error),
             Err(error) => {
                 self.unsaved = Some(Err(error));

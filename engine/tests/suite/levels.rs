@@ -364,3 +364,50 @@ fn memory_grows_with_the_state() {
         assert!(layouts.len() <= 2, "old layouts go");
     }
 }
+
+/// A node is lost with its memory: what the other one held is worth nothing alone, and the next level has an older revision.
+#[test]
+fn memory_goes_with_its_node() {
+    let shared = Medium::new(true);
+    let nodes = [Medium::new(true), Medium::new(true)];
+    let levels = Levels { media: vec![(nodes[0].clone(), 1, 1), (shared.clone(), 2, 1)], ranks: 2 };
+    let views = |nodes: &[Medium; 2], shared: &Medium| -> Vec<Vec<Arc<View>>> {
+        nodes.iter().map(|node| vec![node.view(), shared.view()]).collect()
+    };
+    levels
+        .job_by(&views(&nodes, &shared), |_, mut program, mut session| {
+            (1..=5).try_for_each(|step| save(&mut program, &mut session, 1, step, true))
+        })
+        .unwrap();
+    let shared = shared.end_processes();
+    let came_back = |nodes: [Medium; 2]| {
+        let found = std::sync::Mutex::new(Vec::new());
+        let came = levels.job_by(&views(&nodes, &shared), |rank, mut program, mut session| {
+            program.fill(&mut session, Mark { run: 0, step: 0 }, BYTES + 5000)?;
+            let mut restored = session.restore();
+            for bytes in [BYTES, BYTES + 10_000] {
+                if restored.as_ref().is_err_and(|error| error.kind() == ErrorKind::RegionChanged) {
+                    program.fill(&mut session, Mark { run: 0, step: 0 }, bytes)?;
+                    restored = session.restore();
+                }
+            }
+            let restored = restored?.expect("the disk has one");
+            found.lock().unwrap().push((rank, restored.revision, restored.skipped));
+            Ok(())
+        });
+        came.map(|()| found.into_inner().unwrap())
+    };
+    // Both are there: the newest, from memory.
+    let there = came_back([nodes[0].end_processes(), nodes[1].end_processes()]).unwrap();
+    assert!(there.iter().all(|(_, revision, skipped)| *revision == 5 && skipped.is_empty()), "{there:?}");
+    // One is lost.
+    let left = came_back([nodes[0].end_processes(), Medium::new(true)]).unwrap();
+    assert!(left.iter().all(|(_, revision, _)| *revision == 4), "{left:?}");
+    assert!(
+        left.iter().all(|(.., skipped)| skipped.iter().any(|what| what.contains("went with the nodes"))),
+        "{left:?}"
+    );
+    // The ranks run where the others ran: each sees what it does not need.
+    let swapped = came_back([nodes[1].end_processes(), nodes[0].end_processes()]).unwrap();
+    assert!(swapped.iter().all(|(_, revision, skipped)| *revision == 4 && !skipped.is_empty()), "{swapped:?}");
+}
