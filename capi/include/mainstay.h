@@ -152,6 +152,16 @@ typedef enum {
   MAINSTAY_START_FRESH,
 } mainstay_start;
 
+// What becomes of the memory of the nodes when a job ends in order.
+typedef enum {
+  // What mainstay.toml or the environment say; else as MAINSTAY_MEMORY_AFTER_REMOVED.
+  MAINSTAY_MEMORY_AFTER_DEFAULT = 0,
+  // Its newest revision goes to the next level that takes any, and it is removed.
+  MAINSTAY_MEMORY_AFTER_REMOVED,
+  // It stays for the next job on these nodes.
+  MAINSTAY_MEMORY_AFTER_KEPT,
+} mainstay_memory_after;
+
 // One revision of a space, opened to be read.
 typedef struct mainstay_reader mainstay_reader;
 
@@ -326,6 +336,22 @@ typedef struct {
   uint32_t aggregators;
   // A mainstay_start: what the job makes of revisions that are there; MAINSTAY_START_RESTORED.
   uint64_t start;
+  // The memory of the nodes as a level before all others, which gets every revision: "auto", or a directory in
+  // memory; "off". Read during the call that opens, as is `disk`.
+  const char *memory;
+  // The disks of the nodes as a level before the space that is opened: a directory; "off".
+  const char *disk;
+  // Complete revisions that are kept there; 1.
+  uint32_t memory_keep;
+  // A mainstay_memory_after: whether they outlive a job that ends in order; MAINSTAY_MEMORY_AFTER_REMOVED.
+  uint32_t memory_after;
+  // Every how many revisions one goes to the disks of the nodes; 1.
+  uint32_t disk_every;
+  // Complete revisions that are kept there; 1.
+  uint32_t disk_keep;
+  // Every how many revisions one goes to the space that is opened, where there are levels before it; 1. None with
+  // the hint mainstay_pfs_every=0.
+  uint32_t pfs_every;
 } mainstay_options;
 
 #ifdef __cplusplus
