@@ -11,7 +11,7 @@ from jobs import DEATH, RANKS, STEPS, run
 from programs import build_c
 from staged import pool_directory
 
-IN_MEMORY = "mainstay-level-*"
+OF_A_SPACE = "mainstay-level-*"
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_a_killed_job_comes_back_from_what_is_left(mpi, scratch, pools, monkeypa
     assert status == 0 and not list(pools.iterdir()), calm
     status, killed = adopt(mpi, scratch, STEPS, DEATH)
     assert status != 0, killed
-    memory = list(pools.glob(IN_MEMORY))
+    memory = list(pools.glob(OF_A_SPACE))
     assert len(memory) == 1 and memory[0].stat().st_mode & 0o777 == 0o700
     if lost:
         shutil.rmtree(memory[0])
@@ -74,10 +74,10 @@ def test_options_in_python(scratch, pools):
 
     killed = job(8, "killed")
     assert killed.returncode == -9 and killed.stdout == "0 0.0\n", killed
-    assert revisions(next(pools.glob(IN_MEMORY)))[-2:] == [7, 8]
-    assert revisions(scratch / "disk")[-1] == 8
+    assert revisions(next(pools.glob(OF_A_SPACE)))[-2:] == [7, 8]
+    assert revisions(next((scratch / "disk").glob(OF_A_SPACE)))[-1] == 8
     assert revisions(scratch / "space")[-2:] == [3, 6]
-    shutil.rmtree(next(pools.glob(IN_MEMORY)))
+    shutil.rmtree(next(pools.glob(OF_A_SPACE)))
     again = job(8, "killed")
     assert again.stdout == "8 8.0\n", again
     shutil.rmtree(scratch / "disk")
@@ -95,9 +95,8 @@ def test_a_space_that_was_made_anew_gets_nothing_of_the_old(scratch, pools):
     assert job().stdout == "0 0.0\n"
     assert job().stdout == "3 3.0\n"
     shutil.rmtree(scratch / "space")
-    shutil.rmtree(scratch / "disk")
     assert job().stdout == "0 0.0\n"
-    assert len(list(pools.glob(IN_MEMORY))) == 2
+    assert len(list(pools.glob(OF_A_SPACE))) == 2
 
 
 def test_what_levels_cannot_be(scratch, pools):
@@ -108,11 +107,57 @@ def test_what_levels_cannot_be(scratch, pools):
     assert "memory" in refused(memory="here")
     assert "disk" in refused(disk="auto")
     assert "aggregators" in refused(memory="auto", aggregators=2)
-    shared = pools / "shared"
-    shared.mkdir(mode=0o755)
-    shared.chmod(0o755)
-    assert "not a directory of this user alone" in refused(memory=str(shared))
-    (pools / "link").symlink_to(scratch)
-    assert "not a directory of this user alone" in refused(memory=str(pools / "link"))
+    given = pools / "given"
+    given.mkdir()
+    assert refused(memory=str(given)) == ""
+    (made,) = given.glob(OF_A_SPACE)
+    made.chmod(0o755)
+    assert "not a directory of this user alone" in refused(memory=str(given))
+    shutil.rmtree(made)
+    made.symlink_to(scratch)
+    assert "not a directory of this user alone" in refused(memory=str(given))
+    made.unlink()
+    for said in ["", "id = \"../../x\"\nlineage = 1\n", "id = \"" + 32 * "0" + "\"\nlineage = -1\n", 5000 * "x"]:
+        (scratch / "space" / "levels").write_text(said)
+        assert "does not say which levels belong to the space" in refused(memory=str(given)), said
 
 
+def test_what_was_out_of_sight_is_older(scratch, pools):
+    """The memory of a job that was killed is away when the next one begins from nothing, and comes back."""
+
+    def job(*arguments):
+        program = PROGRAM.replace("disk=sys.argv[2], disk_every=2, pfs_every=3", "pfs_every=5")
+        words = [sys.executable, "-c", program, scratch / "space", "-", *map(str, arguments)]
+        return subprocess.run(words, capture_output=True, text=True, timeout=60)
+
+    assert job(3, "killed").stdout == "0 0.0\n"
+    (memory,) = pools.glob(OF_A_SPACE)
+    memory.rename(pools / "away")
+    assert job(6, "killed").stdout == "0 0.0\n"
+    shutil.rmtree(memory)
+    (pools / "away").rename(memory)
+    assert job(6, "killed").stdout.endswith(" 5.0\n")
+
+
+def test_close_leaves_what_it_cannot_save_elsewhere(scratch, pools):
+    """Two ranks have saved; one opens the space and closes it: what is newest in memory is not its own to remove."""
+    program = """
+import mainstay, numpy, os, signal, sys
+from mpi4py import MPI
+state = numpy.zeros(1000)
+session = mainstay.open(sys.argv[1], MPI.COMM_WORLD, memory="auto", pfs_every=2)
+session.protect("state", state)
+session.checkpoint(); session.wait()
+session.checkpoint(); session.wait()
+session.checkpoint(); session.wait()
+MPI.COMM_WORLD.Barrier()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    status, told = run(RANKS, [sys.executable, "-c", program, scratch / "space"], scratch)
+    assert status != 0, told
+    (memory,) = pools.glob(OF_A_SPACE)
+    assert revisions(memory)[-1] == 3
+    alone = f"import mainstay\nmainstay.open({str(scratch / 'space')!r}, memory='auto').close()"
+    done = subprocess.run([sys.executable, "-c", alone], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and "revision 3 stays in" in done.stderr, done
+    assert revisions(memory)[-1] == 3

@@ -22,7 +22,7 @@ use std::{
     thread::JoinHandle,
 };
 
-/// The thread that feeds the farther levels, one shard after the other. It never calls the group.
+/// The thread that feeds one of the farther levels, one shard after the other. It never calls the group.
 #[derive(Debug)]
 pub(crate) struct Feeder {
     /// `None` once the thread is asked to end.
@@ -100,8 +100,10 @@ impl Feeder {
     pub(crate) fn feed(&self, source: Source, size: Size, site: Site) -> Result<Arc<Shard>> {
         let copy = source.copy_for(size, site)?;
         let feed = Feed { source, copy: copy.clone() };
-        // The thread holds the receiver until the sender is gone.
-        let _ = self.queue.as_ref().map(|queue| queue.send(feed));
+        let sent = self.queue.as_ref().is_some_and(|queue| queue.send(feed).is_ok());
+        if !sent {
+            copy.abandon(0, ended());
+        }
         Ok(copy)
     }
 }
@@ -119,13 +121,15 @@ impl Drop for Feeder {
 fn run(work: &Receiver<Feed>) {
     for Feed { source, copy } in work {
         // A bug in here must end neither the program nor the wait for this revision.
-        let fed = catch_unwind(AssertUnwindSafe(|| copy_all(&source, &copy)));
-        match fed.unwrap_or_else(|_| Err(Error::Internal { what: "the thread that feeds levels panicked".to_owned() }))
-        {
-            Ok(()) => copy.commit(0),
-            Err(error) => copy.abandon(0, error),
+        let fed = catch_unwind(AssertUnwindSafe(|| copy_all(&source, &copy).map(|()| copy.commit(0))));
+        if let Err(error) = fed.unwrap_or_else(|_| Err(ended())) {
+            copy.abandon(0, error);
         }
     }
+}
+
+fn ended() -> Error {
+    Error::Internal { what: "the thread that feeds a level has ended, or panicked".to_owned() }
 }
 
 fn copy_all(source: &Source, copy: &Shard) -> Result<()> {

@@ -114,6 +114,8 @@ impl Inner {
             }
         }
         let key = self.epoch.next();
+        let (_, farther) = self.levels.split();
+        feeds.iter().for_each(|(index, _)| farther[*index - 1].under_feed = Some(key));
         self.levels.keep_for_feeding((!feeds.is_empty()).then_some(key));
         let phases =
             PhaseRecord { t1_unix_ns, communication_ns: communication.as_nanos() as u64, ..PhaseRecord::default() };
@@ -168,7 +170,7 @@ impl Inner {
         for (index, site) in feeds {
             let fed = source.clone().and_then(|source| {
                 let size = source.size().clone();
-                self.means.feed(Source::UnderWay(source), size, site)
+                self.means.feed(index, Source::UnderWay(source), size, site)
             });
             farther[index - 1].saving = Some(fed.map_or_else(Attempt::Failed, Attempt::Running));
         }

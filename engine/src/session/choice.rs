@@ -45,6 +45,7 @@ impl Levels {
     /// for it. `None` if there are none. What no other revision would mend ends the search. Collective.
     pub(super) fn newest<T>(
         &self,
+        group: &dyn Group,
         found: &Choices,
         mut read: impl FnMut(&Level, &Complete) -> Result<Attempted<T>>,
     ) -> Result<(Option<(Chosen, T)>, Flaws)> {
@@ -57,12 +58,17 @@ impl Levels {
             match read(self.at(chosen.level), &chosen.complete) {
                 Ok(Ok(came)) => return Ok((Some((*chosen, came)), skipped)),
                 Ok(Err(flaws)) => skipped.pass_over(number, flaws),
-                // Ranks that run on other nodes than before may have it, or an older one, on another level.
-                Err(error) if self.iter().nth(1).is_some() && error.kind() == ErrorKind::OutOfSight => {
-                    skipped.pass_over(number, Flaws::found(vec![error.to_string()]));
+                Err(error) => {
+                    // Ranks that run on other nodes than before may have it, or an older one, on another level.
+                    let ends = self.iter().nth(1).is_none() || error.kind() != ErrorKind::OutOfSight;
+                    let mut ends = [u64::from(ends)];
+                    group.all_max(&mut ends)?;
+                    if ends == [1] {
+                        return Err(error);
+                    }
+                    skipped.pass_over(number, Flaws::unread(error.to_string()));
                     out_of_sight = Err(error);
                 }
-                Err(error) => return Err(error),
             }
         }
         out_of_sight?;

@@ -154,6 +154,8 @@ impl Inner {
         if !call.settles() {
             return Ok((entry, Told { all, has_failed: false, previous: Ok(()) }));
         }
+        self.levels.keep_for_feeding(None);
+        let nearest = self.levels.nearest_mut();
         let LevelFacts { failed, under_way, .. } = all.levels[0];
         let previous = if failed.is_set() { previous } else { same_revision(under_way) };
         let has_failed = failed.is_set() || previous.is_err();
@@ -171,18 +173,20 @@ impl Inner {
     /// the same named error. What became of the last revision is told first, but for `restore`, which goes back behind
     /// it. Collective.
     pub(super) fn enter_ready(&mut self, call: Call, ready: Result<()>) -> Result<Entry> {
+        let (entry, told) = self.enter_told(call, ready)?;
+        told.map(|()| entry)
+    }
+
+    /// The same; what is told is apart from the entry, which a call has then all the same.
+    pub(super) fn enter_told(&mut self, call: Call, ready: Result<()>) -> Result<(Entry, Result<()>)> {
         self.levels.split().1.iter_mut().for_each(|level| drop(level.settle()));
         let arrival = self.arrive(call)?;
         let (entry, told) =
             self.enter(arrival, Agreement { not_ready: ready.is_err().into(), ..Agreement::default() })?;
         let (group, is_ready) = (self.epoch.group.with(&entry), !told.all.not_ready.is_set());
-        if call != Call::Restore {
-            told.previous(group)?;
-        }
-        if !is_ready {
-            agree(group, ready)?;
-        }
-        Ok(entry)
+        let previous = if call == Call::Restore { Ok(()) } else { told.previous(group) };
+        let told = if previous.is_err() || is_ready { previous } else { agree(group, ready) };
+        Ok((entry, told))
     }
 }
 

@@ -20,6 +20,11 @@ impl Flaws {
         Flaws { what, is_unread: false }
     }
 
+    /// What could not be read, and may be whole.
+    pub(super) fn unread(what: String) -> Flaws {
+        Flaws { what: vec![what], is_unread: true }
+    }
+
     pub(super) fn united(all: impl IntoIterator<Item = Flaws>) -> Flaws {
         let mut united = Flaws::default();
         all.into_iter().for_each(|flaws| united.add(flaws));

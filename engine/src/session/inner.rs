@@ -58,6 +58,9 @@ impl Inner {
         let lineage = self.epoch.lineage;
         let pool = self.means.pool.as_ref().map(PoolInMaking::pool);
         let noted = pool.map_or(Ok(()), |pool| pool.note_space(&*self.levels.nearest().device, lineage));
+        if let Some(note) = &mut self.levels.note {
+            note.begin(self.epoch.group.with(entry), lineage.number)?;
+        }
         let begun = self.levels.iter_mut().try_for_each(|level| {
             level.holds.forget_acknowledgement();
             level.current.as_ref().map_or(Ok(()), |current| lock(&current.ledger).begin(lineage))

@@ -116,8 +116,7 @@ impl Level {
 
     /// Removes older layouts once they hold nothing that is kept. Decided alike on all ranks.
     pub(super) fn drop_old_layouts(&mut self, rank: usize) {
-        // What others are fed with may lie in an older one.
-        if self.layouts.len() < 2 || !self.fed.is_empty() {
+        if self.layouts.len() < 2 {
             return;
         }
         let Some(current) = self.current.as_ref().map(|current| current.layout_id) else { return };
@@ -125,7 +124,8 @@ impl Level {
             return;
         }
         let kept = self.complete.iter().chain(self.holds.held()).map(|complete| complete.layout);
-        let kept: Vec<[u8; 16]> = kept.chain([current]).collect();
+        let fed = self.fed.iter().map(|(_, layout)| *layout);
+        let kept: Vec<[u8; 16]> = kept.chain(fed).chain([current]).collect();
         let is_old = |id: &[u8; 16]| !kept.contains(id);
         self.others.retain(|ledger| !is_old(&ledger.portion().layout_id()));
         let (old, rest): (Vec<LayoutFile>, _) =
@@ -165,9 +165,9 @@ impl Level {
     }
 
     /// Shards that a portion has room for: those that are kept and the next one; one more where roots that are freed by a
-    /// single sync are worth it; and one that others are still fed with.
+    /// single sync are worth it; and those that others are still fed with.
     fn shards_at_once(&self) -> u32 {
-        self.config.keep + 1 + u32::from(self.kind != LevelKind::Memory) + u32::from(self.feeds)
+        self.config.keep + 1 + u32::from(self.kind != LevelKind::Memory) + self.feeds
     }
 
     /// Whether a checkpoint that finds no room goes to a new layout: what was restored is shared out to other boxes, so

@@ -2,7 +2,9 @@
 //!
 //! What must hold: what is complete, held and kept is known alike on all ranks; revisions go to the current ledger alone.
 
-use super::{agreement::LevelFacts, domain::Domain, flag::Alike, held::Holds, record::Record, settle::Attempt};
+use super::{
+    agreement::LevelFacts, domain::Domain, flag::Alike, held::Holds, places::Note, record::Record, settle::Attempt,
+};
 use crate::{
     commit::{Allocation, Complete, Kept, Ledger, RevisionKey},
     config::Config,
@@ -59,10 +61,12 @@ pub(super) struct Level {
     pub(super) last: Option<Record>,
     pub(super) kind: LevelKind,
     pub(super) every: u32,
-    /// Others are fed from here: what they have not copied yet stays.
-    pub(super) feeds: bool,
-    /// Revisions that stay for that.
-    pub(super) fed: Vec<RevisionKey>,
+    /// So many others are fed from here: what they have not copied yet stays.
+    pub(super) feeds: u32,
+    /// Revisions that stay for that, and the layouts that they lie in.
+    pub(super) fed: Vec<(RevisionKey, [u8; 16])>,
+    /// What this level is fed with, until all ranks know what became of it: the same on all of them.
+    pub(super) under_feed: Option<RevisionKey>,
     /// How often it was this level's turn while it was busy.
     pub(super) passed_over: u64,
     /// A revision was not saved here, and nobody was told: the same on all ranks, with what failed on this one.
@@ -84,46 +88,56 @@ pub(super) struct Current {
     pub(super) ledger: Arc<Mutex<Ledger>>,
 }
 
+impl Current {
+    pub(super) fn same(&self) -> Current {
+        Current { layout_id: self.layout_id, ledger: self.ledger.clone() }
+    }
+}
+
 /// The levels of a session, the nearest first; never none.
-pub(super) struct Levels(Vec<Level>);
+pub(super) struct Levels {
+    levels: Vec<Level>,
+    /// What the farthest says of the others, where that is a directory.
+    pub(super) note: Option<Note>,
+}
 
 impl Levels {
     /// Of at least one.
-    pub(super) fn new(levels: Vec<Level>) -> Levels {
+    pub(super) fn new(levels: Vec<Level>, note: Option<Note>) -> Levels {
         assert!(!levels.is_empty(), "a session without a level");
-        Levels(levels)
+        Levels { levels, note }
     }
 
     /// The one that a checkpoint waits for, and that is read first.
     pub(super) fn nearest(&self) -> &Level {
-        &self.0[0]
+        &self.levels[0]
     }
 
     pub(super) fn nearest_mut(&mut self) -> &mut Level {
-        &mut self.0[0]
+        &mut self.levels[0]
     }
 
     pub(super) fn at(&self, index: usize) -> &Level {
-        &self.0[index]
+        &self.levels[index]
     }
 
     /// The one that outlives the others: by its path the session was opened.
     pub(super) fn farthest(&self) -> &Level {
-        &self.0[self.0.len() - 1]
+        &self.levels[self.levels.len() - 1]
     }
 
     /// All but the nearest, which is in front.
     pub(super) fn split(&mut self) -> (&mut Level, &mut [Level]) {
-        let (nearest, farther) = self.0.split_at_mut(1);
+        let (nearest, farther) = self.levels.split_at_mut(1);
         (&mut nearest[0], farther)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Level> {
-        self.0.iter()
+        self.levels.iter()
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Level> {
-        self.0.iter_mut()
+        self.levels.iter_mut()
     }
 }
 
@@ -168,7 +182,7 @@ impl Level {
 
     /// What stays here beside what is complete.
     pub(super) fn staying(&self) -> Vec<RevisionKey> {
-        self.holds.keys().into_iter().chain(self.fed.iter().copied()).collect()
+        self.holds.keys().into_iter().chain(self.fed.iter().map(|(key, _)| *key)).collect()
     }
 
     /// The newest complete revisions once all of `ranks` know that `key` is one: what every root must keep.

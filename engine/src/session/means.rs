@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 pub(super) struct Means {
     // Fields end in this order: what feeds waits for the threads that write, and these write what lies in the pool.
-    /// `None` where there is one level.
-    pub(super) feeder: Option<Feeder>,
+    /// One for each level but the nearest, so that none waits for a slower one.
+    pub(super) feeders: Vec<Feeder>,
     pub(super) io: IoThreads,
     /// `None` with a stage that has no buffer of the node.
     pub(super) pool: Option<PoolInMaking>,
@@ -118,10 +118,10 @@ impl Means {
         Staging::new(Shard::new(intent, sites, record, phases)?, self.policy)
     }
 
-    /// Has `source` saved at `site` too, of a farther level.
-    pub(super) fn feed(&self, source: Source, size: Size, site: Site) -> Result<Arc<Shard>> {
+    /// Has `source` saved at `site` too, of the level number `level`, counted from the nearest.
+    pub(super) fn feed(&self, level: usize, source: Source, size: Size, site: Site) -> Result<Arc<Shard>> {
         let none = || Error::Internal { what: "nothing feeds the farther levels".to_owned() };
-        self.feeder.as_ref().ok_or_else(none)?.feed(source, size, site)
+        self.feeders.get(level - 1).ok_or_else(none)?.feed(source, size, site)
     }
 
     /// What staging and serving take, for targets that this rank writes on `levels`.

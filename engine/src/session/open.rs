@@ -11,7 +11,7 @@ use super::{
     level::{Current, Level, LevelKind, LevelPlan, Levels},
     means::Means,
     node::Node,
-    places,
+    places::{self, Note},
     program::Program,
     reading::Reading,
     requests::Listener,
@@ -74,8 +74,9 @@ struct Scan {
 struct Looked {
     kind: LevelKind,
     every: u32,
-    feeds: bool,
+    feeds: u32,
     scan: Scan,
+    left: salvage::Left,
     /// The newest layout is one for these ranks.
     goes_on: bool,
     found: Found,
@@ -88,12 +89,12 @@ struct Looked {
 
 impl Inner {
     pub(super) fn open(group: Box<dyn Group>, path: &Path, config: Config) -> Result<Inner> {
-        let plans = places::plans(&*group, path, &config)?;
+        let (plans, note) = places::plans(&*group, path, &config)?;
         if group.rank() == 0 {
             tell_supervisor(path);
         }
         PASSED_OVER.make(group.rank(), || passed_over(&Surroundings::here()));
-        Self::open_levels(group, plans, config)
+        Self::open_noted(group, plans, note, config)
     }
 
     pub(super) fn open_on(group: Box<dyn Group>, device: Arc<dyn Device>, config: Config) -> Result<Inner> {
@@ -103,16 +104,32 @@ impl Inner {
 
     /// Opens the spaces of `plans`, the nearest level first.
     pub(super) fn open_levels(group: Box<dyn Group>, plans: Vec<LevelPlan>, config: Config) -> Result<Inner> {
+        Self::open_noted(group, plans, None, config)
+    }
+
+    fn open_noted(
+        group: Box<dyn Group>,
+        plans: Vec<LevelPlan>,
+        mut note: Option<Note>,
+        config: Config,
+    ) -> Result<Inner> {
         agree(&*group, config.check())?;
         check_alike(&*group, &config)?;
         let id = same_id(&*group)?;
         agree(&*group, check_plans(&plans, &config))?;
         let farthest = plans.len() - 1;
+        // What has to be kept for them until they have it.
+        let feeds = plans[1..].iter().filter(|plan| plan.every > 0).count() as u32;
         let at = |(index, plan)| {
-            Looked::at(&*group, plan, config_of(plan, &config, index == farthest), index < farthest, id)
+            let feeds = if index == 0 { feeds } else { 0 };
+            Looked::at(&*group, plan, config_of(plan, &config, index == farthest), feeds, id)
         };
-        let looked: Vec<Looked> = plans.iter().enumerate().map(at).collect::<Result<_>>()?;
+        let mut looked: Vec<Looked> = plans.iter().enumerate().map(at).collect::<Result<_>>()?;
         one_history(&looked)?;
+        check_sight(&mut looked)?;
+        // Nothing that was staged refuses the start; and a new pool may need the memory, so all ranks are through with it
+        // before one makes that.
+        looked.iter_mut().for_each(|level| std::mem::take(&mut level.left).give_up(&config.pool_directory));
         let nearest = &looked[0];
         let (node, pool) = find_node(&*group, &config, id)?;
         let policy = Policy::new(&config, || find_threshold_together(&*group, &*nearest.device, &config))?;
@@ -120,11 +137,15 @@ impl Inner {
         let policy = road.policy(policy);
 
         let highest = |of: fn(&Found) -> u64| looked.iter().map(|looked| of(&looked.found)).max().unwrap_or(0);
-        let lineage = next_lineage(&*group, highest(|found| found.lineage_max))?;
+        let noted = note.as_ref().map_or(0, |note| note.lineage);
+        let lineage = next_lineage(&*group, highest(|found| found.lineage_max).max(noted))?;
+        if let Some(note) = &mut note {
+            note.begin(&*group, lineage.number)?;
+        }
         let next_number = highest(|found| found.number_max) + 1;
         let levels = looked.into_iter().map(|looked| looked.take_over(&*group, lineage)).collect::<Result<_>>()?;
-        let levels = Levels::new(levels);
-        let feeder = agree(&*group, (farthest > 0).then(Feeder::start).transpose())?;
+        let levels = Levels::new(levels, note);
+        let feeders = agree(&*group, plans[1..].iter().map(|_| Feeder::start()).collect())?;
         let io = agree(&*group, IoThreads::start(config.io_threads_for(group.ranks_here()), flush_every(&config)))?;
         let signal = config.checkpoint_signal.map(|signal| SignalFlag::new(signal.number())).transpose();
         let due = Due {
@@ -152,7 +173,7 @@ impl Inner {
                 config,
             },
             means: Means {
-                feeder,
+                feeders,
                 io,
                 pool: pool.map(PoolInMaking::new),
                 pool_is_foreseen: false,
@@ -188,7 +209,7 @@ impl Inner {
 impl Looked {
     /// Locks the space on `device`, completes what a killed job left, and looks at what is there. Refused while something
     /// cannot be completed now, and could be another time. Collective.
-    fn at(group: &dyn Group, plan: &LevelPlan, config: Config, feeds: bool, id: [u8; 16]) -> Result<Looked> {
+    fn at(group: &dyn Group, plan: &LevelPlan, config: Config, feeds: u32, id: [u8; 16]) -> Result<Looked> {
         let LevelPlan { kind, every, ref device, .. } = *plan;
         let device = device.clone();
         let domain = Domain::find(group, &*device, id)?;
@@ -205,28 +226,15 @@ impl Looked {
         scan.sight.torn.extend_from_slice(left.lost());
         let sights = gather(group, &scan.sight)?;
         let found = find(&sights, &device.path())?;
-        if let (LevelKind::Memory, Some(unseen)) = (kind, found.newest_unseen()) {
-            // What was in memory goes with its node: told by the restore.
-            let (number, shards) = (unseen.whole.key.number, numbered("shard", &unseen.shards));
-            scan.sight.torn.push(format!("revision {number} in memory: {shards} went with the nodes that held them"));
-        } else if let Some(unseen) = found.newest_unseen() {
-            // Before anything is written: a job that began anew would remove what is seen of it.
-            let (path, files) = (device.path(), files_of_layout(unseen.whole.layout));
-            let (revision, shards) = (unseen.whole.key.number, unseen.shards.clone());
-            return Err(Error::LayoutOutOfSight { path, revision, shards, files });
-        }
-        // Nothing that was staged refuses the start; and a new pool may need the memory, so all ranks are through with it
-        // before one makes that.
-        left.give_up(&config.pool_directory);
         let newest = gather(group, &scan.newest)?;
         let goes_on = newest.iter().all(|other| other.writable && *other == newest[0]);
-        Ok(Looked { kind, every, feeds, scan, goes_on, found, config, domain, device, locks, locks_work })
+        Ok(Looked { kind, every, feeds, scan, left, goes_on, found, config, domain, device, locks, locks_work })
     }
 
     /// Puts the new lineage into every portion of the newest layout: a job thought dead that still writes there finds it
     /// and stops. Collective.
     fn take_over(self, group: &dyn Group, lineage: Lineage) -> Result<Level> {
-        let Looked { kind, every, feeds, scan, goes_on, found, config, domain, device, locks, locks_work } = self;
+        let Looked { kind, every, feeds, scan, goes_on, found, config, domain, device, locks, locks_work, .. } = self;
         let Scan { layouts, opened, newest, sight } = scan;
         // After the lock: whoever writes a hold before it is taken is read here, whoever does later sees it.
         let holds = Holds::find(group, &layouts, &found.holdable())?;
@@ -262,6 +270,7 @@ impl Looked {
             every,
             feeds,
             fed: Vec::new(),
+            under_feed: None,
             passed_over: 0,
             unsaved: None,
             remarked: None,
@@ -293,6 +302,28 @@ fn config_of(plan: &LevelPlan, config: &Config, is_farthest: bool) -> Config {
         return config;
     }
     Config { per: Per::Rank, portion_bytes: 0, stripe_count: 0, stripe_bytes: 0, ..config }
+}
+
+/// A revision of which a part is out of sight, and which is newer than all that is whole on any level, refuses the start:
+/// before anything is written, as a job that began anew would remove what is seen of it. What was in memory goes with its
+/// node, which the restore tells.
+fn check_sight(looked: &mut [Looked]) -> Result<()> {
+    let newest = looked.iter().filter_map(|level| level.found.complete.first()).map(|complete| complete.key).max();
+    for level in looked {
+        let Some(unseen) = level.found.newest_unseen().filter(|unseen| Some(unseen.whole.key) > newest) else {
+            continue;
+        };
+        let revision = unseen.whole.key.number;
+        if level.kind == LevelKind::Memory {
+            let shards = numbered("shard", &unseen.shards);
+            let told = format!("revision {revision} in memory: {shards} went with the nodes that held them");
+            level.scan.sight.torn.push(told);
+            continue;
+        }
+        let (path, files) = (level.device.path(), files_of_layout(unseen.whole.layout));
+        return Err(Error::LayoutOutOfSight { path, revision, shards: unseen.shards.clone(), files });
+    }
+    Ok(())
 }
 
 /// Levels whose lineages of one number have different ids belong to different jobs, or one was out of sight when the

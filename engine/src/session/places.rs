@@ -1,52 +1,94 @@
 //! Where the levels of a session lie, as the settings say. The space that is opened is the farthest; a file in it says by
-//! which name the memory of the nodes belongs to it, so that a space that was removed and made anew gets none of the old.
+//! which name the other levels belong to it, so that a space that was removed and made anew gets none of the old.
 
 use super::level::{LevelKind, LevelPlan};
 use crate::{
     config::{Config, LevelPlace},
     device::{Device, Disk},
     error::{Error, Result},
-    group::{Group, agree},
+    group::{Group, agree, gather},
     space::{LEVELS_FILE, draw_id, format::hash, is_of_space},
 };
 use std::{
-    fs::{self, DirBuilder, OpenOptions},
+    fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Read, Write},
     os::unix::{
         ffi::OsStrExt,
         fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     },
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
 const NOTE_BEGINS: &str = "id = \"";
+const LINEAGE: &str = "lineage = ";
 const NOTE_BYTES_MAX: u64 = 4 << 10;
-/// What the directory of a memory level is called in the one of the pools.
-const IN_MEMORY: &str = "mainstay-level-";
+/// Far above any lineage, and far below where numbers end.
+const NUMBER_MAX: u64 = 1 << 62;
+/// What the directory of a level is called in the one that is given for it.
+const OF_A_SPACE: &str = "mainstay-level-";
 
-/// The levels that `config` asks for, nearest first, before the space in `path`. Collective.
-pub(super) fn plans(group: &dyn Group, path: &Path, config: &Config) -> Result<Vec<LevelPlan>> {
+/// What the file in the space says: which level belongs to it, and how far the lineages have come on all of them.
+#[derive(Debug)]
+pub(super) struct Note {
+    path: PathBuf,
+    id: String,
+    pub(super) lineage: u64,
+}
+
+/// The levels that `config` asks for, nearest first, before the space in `path`; and its note, where there are several.
+/// Collective.
+pub(super) fn plans(group: &dyn Group, path: &Path, config: &Config) -> Result<(Vec<LevelPlan>, Option<Note>)> {
     agree(group, config.check())?;
     check_levels_alike(group, config)?;
     let space = agree(group, Disk::make(path))?;
     let mut plans = Vec::new();
-    if config.memory != LevelPlace::Off {
-        let directory = match &config.memory {
-            LevelPlace::At(directory) => directory.clone(),
-            _ => config.pool_directory.join(format!("{IN_MEMORY}{}{}", noted_id(group, path)?, label())),
+    let several = config.memory != LevelPlace::Off || config.disk != LevelPlace::Off;
+    let note = if several { Some(Note::of(group, path)?) } else { None };
+    if let Some(note) = &note {
+        let place = |kind, place: &LevelPlace, every, keep| -> Result<Option<LevelPlan>> {
+            let within = match place {
+                LevelPlace::Off => return Ok(None),
+                LevelPlace::Auto => config.pool_directory.clone(),
+                LevelPlace::At(directory) => directory.clone(),
+            };
+            let directory = within.join(format!("{OF_A_SPACE}{}{}", note.id, label()));
+            let made = agree(group, make_own(&directory).and_then(|()| Disk::make(&directory)))?;
+            Ok(Some(LevelPlan { kind, device: Arc::new(made), every, keep }))
         };
-        let memory = agree(group, make_own(&directory).and_then(|()| Disk::make(&directory)))?;
-        plans.push(LevelPlan { kind: LevelKind::Memory, device: Arc::new(memory), every: 1, keep: config.memory_keep });
-    }
-    if let LevelPlace::At(directory) = &config.disk {
-        let disk = agree(group, Disk::make(directory))?;
-        let (every, keep) = (config.disk_every, config.disk_keep);
-        plans.push(LevelPlan { kind: LevelKind::Disk, device: Arc::new(disk), every, keep });
+        plans.extend(place(LevelKind::Memory, &config.memory, 1, config.memory_keep)?);
+        plans.extend(place(LevelKind::Disk, &config.disk, config.disk_every, config.disk_keep)?);
     }
     let every = if plans.is_empty() { 1 } else { config.pfs_every };
     plans.push(LevelPlan { kind: LevelKind::Pfs, device: Arc::new(space), every, keep: config.keep });
-    Ok(plans)
+    Ok((plans, note))
+}
+
+impl Note {
+    /// Of the space in `path`; made by rank 0 if there is none. Collective.
+    fn of(group: &dyn Group, path: &Path) -> Result<Note> {
+        let path = path.join(LEVELS_FILE);
+        let read = if group.rank() == 0 { read_or_make(&path) } else { Ok((String::new(), 0)) };
+        let (id, lineage) = gather(group, &agree(group, read)?)?.swap_remove(0);
+        Ok(Note { path, id, lineage })
+    }
+
+    /// Notes that a job begins `lineage`, before it saves anything: a level that is out of sight then is known by it to be
+    /// older. Collective.
+    pub(super) fn begin(&mut self, group: &dyn Group, lineage: u64) -> Result<()> {
+        self.lineage = lineage;
+        let written = if group.rank() == 0 {
+            let unfinished = self.path.with_extension("unfinished");
+            let failed = |e| Error::io("writing", self.path.display().to_string(), e);
+            write_note(&unfinished, &self.id, lineage)
+                .and_then(|()| fs::rename(&unfinished, &self.path))
+                .and_then(|()| sync_directory(&self.path))
+                .map_err(failed)
+        } else {
+            Ok(())
+        };
+        agree(group, written)
+    }
 }
 
 /// Their directories may differ, whether there is such a level may not. Collective.
@@ -69,46 +111,66 @@ fn label() -> String {
     if label.is_empty() { String::new() } else { format!("-{}", hex(&hash(label.as_bytes())[..4])) }
 }
 
-/// The id by which the memory level of the space in `path` is known; made by rank 0 if there is none. Collective.
-fn noted_id(group: &dyn Group, path: &Path) -> Result<String> {
-    let noted = if group.rank() == 0 { note(&path.join(LEVELS_FILE)).map(String::into_bytes) } else { Ok(Vec::new()) };
-    let mut id = agree(group, noted)?;
-    id.resize(32, 0);
-    group.broadcast(0, &mut id)?;
-    String::from_utf8(id).map_err(|_| Error::GroupFailed { what: "an id that is no text".to_owned() })
-}
-
-fn note(path: &Path) -> Result<String> {
+/// The id and the lineage that the note in `path` tells; one is made if there is none.
+fn read_or_make(path: &Path) -> Result<(String, u64)> {
+    let failed = |e| Error::io("making", path.display().to_string(), e);
+    match fs::symlink_metadata(path) {
+        Ok(_) => return read_note(path),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+        Err(e) => return Err(failed(e)),
+    }
+    // Whole or not there, whoever else makes one meanwhile.
     let id = hex(&draw_id()?);
-    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW).open(path);
+    let own = path.with_extension(&id);
+    let made = write_note(&own, &id, 0).and_then(|()| fs::hard_link(&own, path));
+    let _ = fs::remove_file(&own);
     match made {
-        Ok(mut file) => {
-            let written = file.write_all(format!("{NOTE_BEGINS}{id}\"\n").as_bytes()).and_then(|()| file.sync_all());
-            written.map_err(|e| Error::io("writing", path.display().to_string(), e))?;
-            Ok(id)
-        }
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => read_note(path),
-        Err(error) => Err(Error::io("making", path.display().to_string(), error)),
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(failed(e)),
+        _ => sync_directory(path).map_err(failed).and_then(|()| read_note(path)),
     }
 }
 
-fn read_note(path: &Path) -> Result<String> {
+fn write_note(path: &Path, id: &str, lineage: u64) -> io::Result<()> {
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(path)?;
+    file.write_all(format!("{NOTE_BEGINS}{id}\"\n{LINEAGE}{lineage}\n").as_bytes())?;
+    file.sync_all()
+}
+
+fn sync_directory(of: &Path) -> io::Result<()> {
+    let directory = of.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(directory)?.sync_all()
+}
+
+fn read_note(path: &Path) -> Result<(String, u64)> {
     let mut text = String::new();
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
     let read = file.and_then(|file| file.take(NOTE_BYTES_MAX).read_to_string(&mut text));
     read.map_err(|e| Error::io("reading", path.display().to_string(), e))?;
-    let id = text.strip_prefix(NOTE_BEGINS).and_then(|rest| rest.get(..32));
-    let id = id.filter(|id| id.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte)));
-    id.map(str::to_owned).ok_or_else(|| {
-        let what =
-            format!("{}: it does not begin with an id; remove it, and no level in memory is found", path.display());
-        Error::Damaged { what: vec![what] }
-    })
+    let is_hex = |id: &&str| id.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+    let mut lines = text.lines();
+    let id = lines.next().and_then(|line| line.strip_prefix(NOTE_BEGINS)).and_then(|rest| rest.strip_suffix('"'));
+    let lineage = lines.next().and_then(|line| line.strip_prefix(LINEAGE)).and_then(|number| number.parse().ok());
+    match (id.filter(|id| id.len() == 32).filter(is_hex), lineage.filter(|lineage| *lineage < NUMBER_MAX)) {
+        (Some(id), Some(lineage)) => Ok((id.to_owned(), lineage)),
+        _ => {
+            let why = "it does not say which levels belong to the space; remove it, and nothing in memory or on the nodes' disks is found";
+            Err(Error::Damaged { what: vec![format!("{}: {why}", path.display())] })
+        }
+    }
 }
 
 /// A directory of this user alone.
 fn make_own(directory: &Path) -> Result<()> {
     let failed = |doing, e| Error::io(doing, directory.display().to_string(), e);
+    if let Some(within) = directory.parent() {
+        DirBuilder::new().mode(0o700).recursive(true).create(within).map_err(|e| failed("making", e))?;
+    }
     match DirBuilder::new().mode(0o700).create(directory) {
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(failed("making", e)),
         _ => {}
@@ -117,7 +179,7 @@ fn make_own(directory: &Path) -> Result<()> {
     let own = nix::unistd::geteuid().as_raw();
     if !found.is_dir() || found.uid() != own || found.mode() & 0o077 != 0 {
         let why = format!("{} is not a directory of this user alone (mode 700)", directory.display());
-        return Err(Error::argument("memory", why));
+        return Err(Error::argument("levels", why));
     }
     Ok(())
 }

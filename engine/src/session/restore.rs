@@ -57,7 +57,7 @@ impl Inner {
         let group = self.epoch.group.with(&entry);
         let found = self.levels.find_complete(group)?;
         let mut poured = false;
-        let (came, skipped) = self.levels.newest(&found, |level, candidate| {
+        let (came, skipped) = self.levels.newest(group, &found, |level, candidate| {
             match level.restore_one(group, &self.program, candidate) {
                 // The regions hold parts of what was passed over.
                 Err(error) if poured => Ok(Err(Flaws::found(vec![error.to_string()]))),

@@ -9,13 +9,14 @@ use super::{
     entry::Entry,
     epoch::Epoch,
     held::Asked,
-    level::{Level, Levels},
+    level::{Current, Level, Levels},
     settle::Attempt,
 };
 use crate::{
     capture::Size,
     commit::{Allocation, RevisionKey},
     error::{Error, Result},
+    ground::lock,
     group::agree,
     remark::remark,
 };
@@ -112,12 +113,24 @@ impl Level {
                 agree(group, found.map(drop))?;
                 return Err(lost_layout());
             }
+        }
+        let left = self.current.as_ref().filter(|_| no_room).map(Current::same);
+        if no_room {
             self.leave_layout(epoch, entry, found)?;
             found = Ok(None);
         }
         let made = if no_room || told.no_layout.is_set() {
             // The first checkpoint sizes the portions.
-            let files = self.make_layout(epoch, entry, size)?;
+            let files = self.make_layout(epoch, entry, size).inspect_err(|_| {
+                // What was left is as good as before, and takes the smaller shards.
+                if let (true, Some(left)) = (self.current.is_none(), left) {
+                    self.others.retain(|other| {
+                        let (portion, own) = (other.portion(), lock(&left.ledger));
+                        (portion.layout_id(), portion.rank()) != (own.portion().layout_id(), own.portion().rank())
+                    });
+                    self.current = Some(left);
+                }
+            })?;
             found = agree(group, again(self).and_then(|room| room.ok_or_else(lost_layout))).map(Some);
             Some(files)
         } else {
@@ -187,10 +200,12 @@ impl Levels {
     /// What the farther levels are fed with stays on the nearest: what they have under way, and `next`.
     pub(super) fn keep_for_feeding(&mut self, next: Option<RevisionKey>) {
         let (nearest, farther) = self.split();
-        let under_way = farther.iter().filter_map(|level| level.saving.as_ref().and_then(Attempt::key));
-        let fed: Vec<RevisionKey> = under_way.chain(next).collect();
-        if fed != nearest.fed {
-            nearest.fed = fed;
+        let kept = std::mem::take(&mut nearest.fed);
+        let is_under_way =
+            |(key, _): &(RevisionKey, [u8; 16])| farther.iter().any(|level| level.under_feed == Some(*key));
+        let layout = nearest.current.as_ref().map_or([0; 16], |current| current.layout_id);
+        nearest.fed = kept.iter().copied().filter(is_under_way).chain(next.map(|key| (key, layout))).collect();
+        if kept != nearest.fed {
             nearest.hold_known();
         }
     }

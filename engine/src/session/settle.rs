@@ -4,9 +4,11 @@ use super::{
     agreement::LevelFacts,
     checkpoint::lost_layout,
     entry::{Call, Entry},
+    epoch::Epoch,
     flag::Alike,
     inner::Inner,
     level::{Level, LevelKind},
+    means::Means,
     places,
     record::Record,
 };
@@ -91,9 +93,12 @@ impl Inner {
     }
 
     pub(super) fn close(mut self) -> Result<()> {
-        let entry = self.wait_in(Call::Close)?;
+        let ready = self.program.ready();
+        let (entry, told) = self.enter_told(Call::Close, ready)?;
         let unsaved = self.unsaved(&entry);
         let saved = self.leave_memory(&entry);
+        // What failed is told; and what is complete in memory alone has been saved all the same.
+        told?;
         let group = self.epoch.group.with(&entry);
         // Each of them, whatever became of the others.
         let ended = self.levels.iter_mut().map(Level::end).fold(Ok(()), Result::and);
@@ -107,32 +112,58 @@ impl Inner {
         ended
     }
 
-    /// Where the memory of the nodes is not to outlive the job, its newest revision goes to the next level that takes any.
-    /// Returns whether it may be removed. Collective.
+    /// Where the memory of the nodes is not to outlive the job, what is newest there goes to the next level that takes it.
+    /// Returns whether the memory may be removed: only if what is newest there, whole or in part, is safe elsewhere.
+    /// Collective.
     fn leave_memory(&mut self, entry: &Entry) -> Result<bool> {
+        let group = self.epoch.group.with(entry);
         let (nearest, farther) = self.levels.split();
         if nearest.kind != LevelKind::Memory || self.program.config.memory_after == MemoryAfter::Kept {
             return Ok(false);
         }
-        let Some((next, newest)) =
-            farther.iter_mut().find(|level| level.every > 0).zip(nearest.complete.first().copied())
-        else {
+        let Some(newest) = nearest.find(group)?.holdable().into_iter().max_by_key(|complete| complete.key) else {
             return Ok(true);
         };
-        if next.complete.first().is_some_and(|saved| saved.key >= newest.key) {
+        let has_it = |level: &Level| level.complete.first().is_some_and(|saved| saved.key >= newest.key);
+        if farther.iter().any(has_it) {
             return Ok(true);
         }
-        let group = self.epoch.group.with(entry);
-        let source =
-            nearest.shard(group.rank() as u32, &newest).map(|(portion, kept)| Source::Published(portion, kept));
-        let source =
-            agree(group, source.ok_or_else(|| Error::Internal { what: "a complete shard is gone".to_owned() }))?;
+        let own = nearest.shard(group.rank() as u32, &newest).filter(|_| newest.shards as usize == group.size());
+        let mut lacking = [u64::from(own.is_none())];
+        group.all_max(&mut lacking)?;
+        let Some((portion, kept)) = own.filter(|_| lacking == [0]) else {
+            let (path, number) = (nearest.device.path(), newest.key.number);
+            let told = format!(
+                "revision {number} stays in {path}: it is newer than all others, and other ranks have saved it"
+            );
+            remark(group.rank(), &told);
+            return Ok(false);
+        };
+        // Those first that take revisions anyway.
+        let mut order: Vec<usize> = (0..farther.len()).collect();
+        order.sort_by_key(|index| farther[*index].every == 0);
+        let mut failed = Ok(());
+        for index in order {
+            let (source, level) = (Source::Published(portion.clone(), kept.clone()), &mut farther[index]);
+            match level.save_now(&self.epoch, entry, &self.means, index + 1, source) {
+                Ok(()) => return Ok(true),
+                Err(error @ Error::GroupFailed { .. }) => return Err(error),
+                Err(error) => failed = failed.and(Err(error)),
+            }
+        }
+        failed.map(|()| false)
+    }
+}
+
+impl Level {
+    /// Saves `source` here, level number `index`, and waits for it. An error is the same on all ranks. Collective.
+    fn save_now(&mut self, epoch: &Epoch, entry: &Entry, means: &Means, index: usize, source: Source) -> Result<()> {
+        let group = epoch.group.with(entry);
         let size = agree(group, source.size())?;
-        let allocation = next.have_room(&self.epoch, entry, &size)?;
-        let site = next.site(allocation).ok_or_else(lost_layout)?;
-        next.saving = Some(self.means.feed(source, size, site).map_or_else(Attempt::Failed, Attempt::Running));
-        agree(group, next.settle())?;
-        Ok(true)
+        let allocation = self.have_room(epoch, entry, &size)?;
+        let site = self.site(allocation).ok_or_else(lost_layout)?;
+        let fed = means.feed(index, source, size, site);
+        agree(group, fed.and_then(|shard| shard.wait()).map(drop))
     }
 }
 
@@ -159,7 +190,11 @@ impl Level {
 
     /// What all ranks have told of the revision under way on a level that is not waited for.
     pub(super) fn settle_farther(&mut self, told: &LevelFacts, ranks: usize) {
-        if told.busy.is_set() || (told.under_way == Alike::default() && !told.failed.is_set()) {
+        if told.busy.is_set() {
+            return;
+        }
+        self.under_feed = None;
+        if told.under_way == Alike::default() && !told.failed.is_set() {
             return;
         }
         let mine = self.settle();
