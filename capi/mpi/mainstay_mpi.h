@@ -245,6 +245,10 @@ MAINSTAY_SHIM int mainstay_mpi_shrink(void *context, void *survivors) {
     mainstay_group group;
     code = MPIX_Comm_shrink(comm, &left);
     if (code != MPI_SUCCESS) return mainstay_mpi_class(code);
+    /* All have made it before one may revoke it: Open MPI 5.0.11 crashes in a rank that hears of that while it makes it. */
+    MPI_Comm_set_errhandler(left, MPI_ERRORS_RETURN);
+    agreed = 1;
+    MPIX_Comm_agree(left, &agreed);
     code = mainstay_mpi_table(left, &group);
     /* The others may still be in what this rank has left. */
     if (code != MPI_SUCCESS) MPIX_Comm_revoke(left);

@@ -261,6 +261,8 @@ impl Group for MpiGroup {
             comm.call_method0(intern!(py, "Revoke"))?;
             for _ in 0..self.size {
                 let left = comm.call_method0(intern!(py, "Shrink"))?;
+                // All have made it before one may revoke it, as in C; who has failed meanwhile shows in what comes next.
+                let _ = left.call_method1(intern!(py, "Agree"), (1,));
                 let group = Self::on(mpi, left.clone(), self.ends.clone());
                 if group.is_err() {
                     // The others may still be in what this rank has left.
