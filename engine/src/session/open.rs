@@ -58,7 +58,7 @@ static PASSED_OVER: Remark = Remark::new();
 struct Newest {
     layout_number: u64,
     layout_id: [u8; 16],
-    /// This rank may go on writing into it.
+    /// This rank may go on writing into the layout.
     writable: bool,
 }
 
@@ -76,7 +76,7 @@ struct Looked {
     every: u32,
     feeds: bool,
     scan: Scan,
-    /// The newest layout is one for these ranks.
+    /// The newest layout was made for these ranks, and the job goes on in it.
     goes_on: bool,
     found: Found,
     config: Config,
@@ -134,7 +134,7 @@ impl Inner {
             step: 0,
         };
 
-        // Of a shard that another rank writes, that one keeps the record.
+        // If another rank writes this rank's shard, that rank keeps the record.
         let shards = road.shards();
         let recorded = pool.as_ref().filter(|_| shards > 0).map(|pool| Record::create(pool, group.rank() as u32));
         let noted = pool.as_ref().map_or(Ok(()), |pool| pool.note_space(&*levels.nearest().device, lineage));
@@ -186,16 +186,16 @@ impl Inner {
 }
 
 impl Looked {
-    /// Locks the space on `device`, completes what a killed job left, and looks at what is there. Refused while something
-    /// cannot be completed now, and could be another time. Collective.
+    /// Locks the space of `plan`, completes what a killed job left, and looks at what is there. Refused while something
+    /// cannot be completed now, but could be another time. Collective.
     fn at(group: &dyn Group, plan: &LevelPlan, config: Config, feeds: bool, id: [u8; 16]) -> Result<Looked> {
         let LevelPlan { kind, every, ref device, .. } = *plan;
         let device = device.clone();
         let domain = Domain::find(group, &*device, id)?;
         let (locks, locks_work) = take_locks(group, &*device, &domain)?;
 
-        // Nobody makes a pool, or looks for revisions, while another rank is at it still; and nobody begins a lineage
-        // while something can be completed, now or another time: that would end the claim.
+        // No rank makes a pool, or looks for revisions, while another one still completes shards; and none begins a
+        // lineage while something can be completed, now or another time: a new lineage would end the claim.
         let mut left = agree(group, salvage::at_opening(&*device, &config.pool_directory, locks_work))?;
         left.forget_taken(&gather(group, &left.over().to_vec())?.concat());
         agree(group, left.check_taken(&*device, &config.pool_directory))?;
@@ -206,13 +206,13 @@ impl Looked {
         let sights = gather(group, &scan.sight)?;
         let found = find(&sights, &device.path())?;
         if let Some(unseen) = found.newest_unseen() {
-            // Before anything is written: a job that began anew would remove what is seen of it.
+            // Refused before anything is written: a job that began anew would remove what is seen of the revision.
             let (path, files) = (device.path(), files_of_layout(unseen.whole.layout));
             let (revision, shards) = (unseen.whole.key.number, unseen.shards.clone());
             return Err(Error::LayoutOutOfSight { path, revision, shards, files });
         }
-        // Nothing that was staged refuses the start; and a new pool may need the memory, so all ranks are through with it
-        // before one makes that.
+        // From here on staged data refuses the start no longer. All ranks let go of it before one makes a new pool,
+        // which may need the memory.
         left.give_up(&config.pool_directory);
         let newest = gather(group, &scan.newest)?;
         let goes_on = newest.iter().all(|other| other.writable && *other == newest[0]);
@@ -224,7 +224,8 @@ impl Looked {
     fn take_over(self, group: &dyn Group, lineage: Lineage) -> Result<Level> {
         let Looked { kind, every, feeds, scan, goes_on, found, config, domain, device, locks, locks_work } = self;
         let Scan { layouts, opened, newest, sight } = scan;
-        // After the lock: whoever writes a hold before it is taken is read here, whoever does later sees it.
+        // Holds are read under the lock: a hold that was written before it was taken is found here, and whoever writes
+        // one later sees the lock.
         let holds = Holds::find(group, &layouts, &found.holdable())?;
         let (mut current, mut others, mut begun) = (None, Vec::new(), Ok(()));
         for Opened { mut ledger, usable, .. } in opened {
@@ -270,7 +271,7 @@ impl Looked {
     }
 }
 
-/// Settings that levels leave no room for.
+/// Refuses settings for which several levels leave no room.
 fn check_plans(plans: &[LevelPlan], config: &Config) -> Result<()> {
     if plans.is_empty() || plans.len() > LEVELS_MAX {
         return Err(Error::argument("levels", format!("{} of them; give 1 to {LEVELS_MAX}", plans.len())));
@@ -282,7 +283,7 @@ fn check_plans(plans: &[LevelPlan], config: &Config) -> Result<()> {
     Ok(())
 }
 
-/// The settings as they go for the level of `plan`; what is said of sizes and files is said of the farthest.
+/// The settings as they apply to the level of `plan`; those of sizes and files apply to the farthest alone.
 fn config_of(plan: &LevelPlan, config: &Config, is_farthest: bool) -> Config {
     let config = Config { keep: plan.keep, ..config.clone() };
     if is_farthest {
@@ -291,8 +292,8 @@ fn config_of(plan: &LevelPlan, config: &Config, is_farthest: bool) -> Config {
     Config { per: Per::Rank, portion_bytes: 0, stripe_count: 0, stripe_bytes: 0, ..config }
 }
 
-/// Levels whose lineages of one number have different ids belong to different jobs, or one was out of sight when the
-/// other went on.
+/// Refuses levels of different histories: if lineages of one number have different ids, the levels belong to different
+/// jobs, or one was out of sight when the other went on.
 fn one_history(looked: &[Looked]) -> Result<()> {
     let mut ids: BTreeMap<u64, [u8; 16]> = BTreeMap::new();
     for level in looked {
@@ -312,7 +313,7 @@ fn one_history(looked: &[Looked]) -> Result<()> {
     Ok(())
 }
 
-/// Locks this rank's byte; and whether the file system has locks at all.
+/// Locks this rank's byte; returns also whether the file system has locks at all.
 fn take_locks(group: &dyn Group, device: &dyn Device, domain: &Domain) -> Result<(Locks, bool)> {
     let locks = agree(group, Locks::open(device))?;
     agree(group, if group.rank() == domain.leader() { locks.wait_for_others(LOCK_GRACE) } else { Ok(()) })?;
@@ -331,7 +332,7 @@ fn scan(group: &dyn Group, device: &dyn Device, domain: &Domain, locks_work: boo
     let (mut opened, mut newest, mut sight) = (Vec::new(), Newest::default(), Sight::default());
     for layout in &layouts {
         let header = &layout.header;
-        // Of several files of one layout a rank has its portion in one.
+        // A layout can have several files; a rank's portion lies in one of them.
         if header.layout_id != newest.layout_id {
             newest = Newest { layout_number: header.layout_number, layout_id: header.layout_id, writable: false };
         }
@@ -360,7 +361,7 @@ fn find_node(group: &dyn Group, config: &Config, id: [u8; 16]) -> Result<(usize,
         let node = node?;
         return Ok((node.leader(), Some(node.make_pool(group, config)?)));
     }
-    // Only for what is told of the node.
+    // Without a pool the node is needed only for what is told of it.
     Ok((node.map_or(group.rank(), |node| node.leader()), None))
 }
 
@@ -373,7 +374,7 @@ fn find_threshold_together(group: &dyn Group, device: &dyn Device, config: &Conf
         None => {
             let mut found = [0];
             if group.rank() == 0 {
-                // On a disk that is full it cannot be found; a restore can do without.
+                // On a disk that is full the threshold cannot be found; a restore can do without.
                 found = [probe_name().and_then(|name| find_threshold(device, &name)).unwrap_or(THRESHOLD_PUBLISHED)];
             }
             group.all_max(&mut found)?;
@@ -392,7 +393,7 @@ fn tell_supervisor(path: &Path) {
     let Some(report) = std::env::var_os(RUN_REPORT) else { return };
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     if let Ok(mut report) = OpenOptions::new().append(true).open(report) {
-        // A path may hold any byte but zero. One write, so that those of coupled jobs do not mix.
+        // A path may hold any byte but zero. One write, so that the paths of coupled jobs do not mix.
         let _ = report.write_all(&[path.as_os_str().as_bytes(), b"\0"].concat());
     }
 }

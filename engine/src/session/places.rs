@@ -1,5 +1,6 @@
-//! Where the levels of a session lie, as the settings say. The space that is opened is the farthest; a file in it says by
-//! which name the memory of the nodes belongs to it, so that a space that was removed and made anew gets none of the old.
+//! Where the levels of a session lie, by the settings. The space that is opened is the farthest level. A file in it
+//! holds the id by which the memory level is named, so that a space that was removed and made anew gets nothing of the
+//! old one.
 
 use super::level::{LevelKind, LevelPlan};
 use crate::{
@@ -22,10 +23,10 @@ use std::{
 
 const NOTE_BEGINS: &str = "id = \"";
 const NOTE_BYTES_MAX: u64 = 4 << 10;
-/// What the directory of a memory level is called in the one of the pools.
+/// How the name of a memory level's directory begins, in the directory of the pools.
 const IN_MEMORY: &str = "mainstay-level-";
 
-/// The levels that `config` asks for, nearest first, before the space in `path`. Collective.
+/// The levels that `config` asks for, nearest first; the last one is the space in `path`. Collective.
 pub(super) fn plans(group: &dyn Group, path: &Path, config: &Config) -> Result<Vec<LevelPlan>> {
     agree(group, config.check())?;
     check_levels_alike(group, config)?;
@@ -49,7 +50,7 @@ pub(super) fn plans(group: &dyn Group, path: &Path, config: &Config) -> Result<V
     Ok(plans)
 }
 
-/// Their directories may differ, whether there is such a level may not. Collective.
+/// Refuses ranks with different levels. The directories of a level may differ. Collective.
 fn check_levels_alike(group: &dyn Group, config: &Config) -> Result<()> {
     let mine =
         [("memory", &config.memory), ("disk", &config.disk)].map(|(key, place)| (key, *place != LevelPlace::Off));
@@ -63,13 +64,13 @@ fn check_levels_alike(group: &dyn Group, config: &Config) -> Result<()> {
     })
 }
 
-/// Ranks that are told to be nodes of their own have memory of their own.
+/// The end of the directory's name: ranks that are told to be nodes of their own have memory of their own.
 fn label() -> String {
     let label = std::env::var_os("MAINSTAY_NODE").unwrap_or_default();
     if label.is_empty() { String::new() } else { format!("-{}", hex(&hash(label.as_bytes())[..4])) }
 }
 
-/// The id by which the memory level of the space in `path` is known; made by rank 0 if there is none. Collective.
+/// The id by which the memory level of the space in `path` is known; rank 0 makes one if there is none. Collective.
 fn noted_id(group: &dyn Group, path: &Path) -> Result<String> {
     let noted = if group.rank() == 0 { note(&path.join(LEVELS_FILE)).map(String::into_bytes) } else { Ok(Vec::new()) };
     let mut id = agree(group, noted)?;
@@ -106,7 +107,7 @@ fn read_note(path: &Path) -> Result<String> {
     })
 }
 
-/// A directory of this user alone.
+/// Makes a directory of this user alone, or checks that the one that is there is such.
 fn make_own(directory: &Path) -> Result<()> {
     let failed = |doing, e| Error::io(doing, directory.display().to_string(), e);
     match DirBuilder::new().mode(0o700).create(directory) {
@@ -122,8 +123,8 @@ fn make_own(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes the files of a level in memory, and its directory where nothing else lies there: a job that ends in order leaves
-/// nothing of it. What cannot be removed stays, and is in nobody's way.
+/// Removes the files of a level in memory, and its directory if nothing else lies there: a job that ends in order
+/// leaves nothing of it. Files that cannot be removed stay, and are in nobody's way.
 pub(super) fn remove(device: &dyn Device) {
     let names = device.list().unwrap_or_default();
     names.iter().filter(|name| is_of_space(name)).for_each(|name| drop(device.remove(name)));

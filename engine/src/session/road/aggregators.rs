@@ -8,7 +8,7 @@ use crate::{
     session::domain::Domain,
 };
 
-/// What this rank is in a job of which so many ranks write; `None`: each writes for itself. Collective.
+/// The roles of this rank in a job of which `aggregators` ranks write; `None` if each writes for itself. Collective.
 pub(super) fn roles(group: &dyn Group, aggregators: u32, domain: &Domain) -> Result<Option<Roles>> {
     let (rank, ranks) = (group.rank(), group.size());
     let of = |rank| aggregator_of(rank, ranks, aggregators as usize);
@@ -25,8 +25,8 @@ pub(super) fn roles(group: &dyn Group, aggregators: u32, domain: &Domain) -> Res
     }))
 }
 
-/// The rank that writes for `rank`: the first of as many neighbours as come to one of `aggregators`, so that the
-/// ranks of a node tend to have the same.
+/// The rank that writes for `rank`. The ranks are split into `aggregators` groups of neighbours, and the first of each
+/// group writes, so that the ranks of a node tend to have the same aggregator.
 fn aggregator_of(rank: usize, ranks: usize, aggregators: usize) -> usize {
     if aggregators == 0 || aggregators >= ranks {
         return rank;
