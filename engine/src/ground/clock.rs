@@ -6,7 +6,7 @@ use std::{
     time::{self, Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// A moment of this process, which only grows; as that of `std`, which it stands for.
+/// A moment of this process, which only grows; it stands for `Instant` of `std`, and has what we use of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Instant(time::Instant);
 
@@ -37,7 +37,7 @@ impl Sub for Instant {
     }
 }
 
-/// Lets so much time pass on this thread.
+/// Lets `time` pass on this thread.
 pub(crate) fn sleep(time: Duration) {
     thread::sleep(time);
 }
