@@ -1,5 +1,5 @@
-//! For adapters to worlds whose collectives take the same number of bytes of every rank, as MPI's do: lengths
-//! go first.
+//! Collectives for adapters to worlds that take the same number of bytes of every rank, as MPI does: the lengths are
+//! told first.
 
 use crate::error::Result;
 
