@@ -5,7 +5,7 @@
 //! - a new root overwrites the slot with the lower sequence, never the only valid one;
 //! - a block is written only when neither slot refers to it;
 //! - a root can always be written: its catalogue has room, whatever the shards take;
-//! - what all ranks last agreed to be complete stays in every root, and so does what is held.
+//! - revisions that all ranks last agreed to be complete stay in every root, and so do held revisions.
 
 mod allocation;
 mod handing;
