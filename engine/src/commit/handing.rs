@@ -36,7 +36,7 @@ impl Ledger {
     /// written here.
     pub(crate) fn hand_over(&mut self, to: usize) -> Handed {
         let handed = self.give_back();
-        let what = format!("rank {to}, which writes for this one, has not said what became of it");
+        let what = format!("rank {to}, which writes for this one, has not said what became of the last revision");
         self.stopped = Some(Error::GroupFailed { what });
         handed
     }

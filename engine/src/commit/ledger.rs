@@ -249,7 +249,7 @@ impl Ledger {
         room.ok_or_else(|| self.too_small(need, kept, less(), keep))
     }
 
-    /// Writes the freeing roots, which lead to `retained` alone, before the first block of the allocation is written.
+    /// Writes the roots that let go of old revisions; called before the first block of the allocation is written.
     pub(crate) fn free(&mut self, allocation: &Allocation, retained: &[RevisionKey]) -> Result<()> {
         for catalogue in &allocation.freeing {
             self.check_slots()?;

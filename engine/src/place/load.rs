@@ -21,7 +21,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Fills in for the shard: `chunk` has `bytes` bytes (whole blocks) of the log, from `offset` on.
+    /// A load of `chunk`, which was filled with `bytes` bytes (whole blocks) of the log, from `offset` on.
     pub(crate) fn new(chunk: Chunk, shard: Arc<Shard>, offset: u64, bytes: u64) -> Result<Load> {
         let segment = shard.place(&chunk, offset, bytes);
         chunk.fill(shard.tag(), segment, bytes)?;

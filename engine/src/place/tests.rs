@@ -229,7 +229,7 @@ fn a_chunk_is_free_once_the_last_target_has_it() {
     shard.targets()[0].ending.wait().unwrap();
     assert_eq!(found_in(&near.medium), [2]);
     assert!(node.pool.take_now().is_none() && shard.poll().is_none());
-    // As a salvager would see it: nothing is left to be done for the nearest.
+    // A salvager would see that nothing is left to be done for the nearest target.
     let sealed = node.sealed().unwrap();
     let owed: Vec<_> = sealed.owed().map(|owed| (owed.target.layout_id, owed.left().count() as u64)).collect();
     assert_eq!(owed, [([2; 16], CHUNKS)]);

@@ -116,7 +116,7 @@ unsafe impl OfAtomics for MemberEntry {}
 impl Constants {
     pub(super) fn new(id: [u8; 16], shape: &Shape) -> Result<Constants> {
         if shape.members == 0 || shape.members > MEMBERS_MAX {
-            let why = format!("{} ranks on a node, 1 to {MEMBERS_MAX} can be", shape.members);
+            let why = format!("there are {} ranks on a node; a pool is for 1 to {MEMBERS_MAX}", shape.members);
             return Err(Error::argument("pool_bytes", why));
         }
         // One chunk for each rank and one more: a rank that fills its own keeps nobody waiting for ever.
@@ -125,7 +125,7 @@ impl Constants {
         if chunk_bytes == 0 {
             let needed = least * BLOCK_BYTES;
             let why = format!(
-                "{} bytes are too few for {} ranks on a node, {needed} are the least",
+                "{} bytes are too few for {} ranks on a node; give it {needed} or more",
                 shape.bytes, shape.members
             );
             return Err(Error::argument("pool_bytes", why));

@@ -68,7 +68,7 @@ pub(super) fn examine(device: &dyn Device, owed: Owed<'_>, access: Access) -> Re
     let since = holds_in(&layouts)?.into_values().map(|hold| RevisionKey::new(hold.lineage, hold.number));
     ledger.set_held(target.held.iter().copied().chain(since).collect());
     if !target.allocation.is_inside(&portion) || !ledger.spares(&target.allocation, &target.retained) {
-        return over("what is held needs its place");
+        return over("held revisions need its place");
     }
     let Some(contents) = contents_of(owed, &portion) else { return over("its record contradicts itself") };
     Ok(Standing::Open(Box::new(Claim { ledger, portion, allocation, contents })))

@@ -164,7 +164,7 @@ impl Inner {
         told.map(|()| number)
     }
 
-    /// Has the farther levels of `feeds` fed from `source`; each notes the failure if that cannot be.
+    /// Has the farther levels of `feeds` fed from `source`; a level that cannot be fed notes why.
     fn feed(&mut self, source: Result<Arc<Shard>>, feeds: Vec<(usize, Site)>) {
         let (_, farther) = self.levels.split();
         for (index, site) in feeds {

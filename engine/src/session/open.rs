@@ -367,7 +367,7 @@ fn find_node(group: &dyn Group, config: &Config, id: [u8; 16]) -> Result<(usize,
 
 /// The threshold: as set, or as rank 0 finds it. Collective.
 fn find_threshold_together(group: &dyn Group, device: &dyn Device, config: &Config) -> Result<u64> {
-    /// As published (slides 003).
+    /// The threshold as published (slides 003).
     const THRESHOLD_PUBLISHED: u64 = 64 << 10;
     match config.threshold_bytes {
         Some(set) => Ok(set),

@@ -76,8 +76,8 @@ impl Reading {
             Reading::Restored(streams) => return Ok(Some(streams)),
             Reading::Nothing => return Ok(None),
             Reading::OfOtherRanks(saved) => format!(
-                "the revision was saved by {saved} ranks, and their streams are no other number's; read them with a reader \
-                 (mainstay_reader_open)"
+                "the revision was saved by {saved} ranks, and their streams come back to as many ranks only; read them \
+                 with a reader (mainstay_reader_open)"
             ),
             Reading::NotRestored => "nothing was restored yet; call restore first".to_owned(),
             Reading::Over => {

@@ -43,7 +43,7 @@ fn programs_of_another_user_stay_outside() {
     assert!(list_of_other_users_files(&pool), "what belongs to another user is refused");
 }
 
-/// Root may open everything: there the check of the owner stands alone.
+/// Root may open everything, so that the check of the owner alone refuses the file here.
 fn list_of_other_users_files(pool: &Pool) -> bool {
     let path = path_of(pool);
     std::os::unix::fs::chown(&path, Some(65534), Some(65534)).unwrap();

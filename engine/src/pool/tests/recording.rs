@@ -160,7 +160,7 @@ fn a_record_of_another_version_is_told() {
     file.write_all_at(&1_u32.to_ne_bytes(), 8).unwrap();
     let open = || Sealed::open(directory.path(), pool.id(), 0).unwrap_err().to_string();
     assert!(open().contains("its version is damaged"), "{}", open());
-    // The constants of another version are not summed up like ours.
+    // A record of another version is not summed up like ours.
     file.write_all_at(&[1], 36).unwrap();
     let error = open();
     assert!(error.contains("it was made by another version of Mainstay (version 1)"), "{error}");
@@ -464,7 +464,7 @@ fn pools_that_are_made_while_others_clean_up_are_not_cleaned_up() {
     assert_eq!(files(directory.path()), [""; 0]);
 }
 
-/// A record was taken for nothing, and the chunks that held its shard were freed.
+/// A record that could not be opened for want of descriptors was taken for none, and its shard's chunks were freed.
 #[test]
 fn a_shard_that_a_process_without_descriptors_cannot_look_for_is_not_missed() {
     let directory = memory();
