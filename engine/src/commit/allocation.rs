@@ -131,8 +131,8 @@ pub(super) fn catalogue_blocks(revisions: usize) -> u64 {
     blocks_for(Catalogue::bytes_for(revisions))
 }
 
-/// Finds room beside `retained`, in blocks `from..to`, with as few freeing roots as possible.
-/// Each freeing root overwrites the slot with the lower sequence, exactly as it will be written.
+/// Finds room beside `retained`, in blocks `from..to`, with as few freeing roots as possible. Each freeing root
+/// overwrites the slot with the lower sequence, exactly as `Ledger::free` will write it.
 ///
 /// What must hold: a root can always be written. Two slots have two catalogues, and the next root needs a third
 /// place: so a slot without a catalogue of its own has one set aside, which no data gets.
@@ -221,7 +221,7 @@ mod tests {
 
     const FRESH: Referred<'_> = Referred { sequence: 1, kept: &[], catalogue: None };
 
-    /// A portion that was full to the last block had no room for the root of whoever opened it.
+    /// A portion that was full to the last block had no room for the root of the job that opened it.
     #[test]
     fn each_slot_without_a_catalogue_has_one_set_aside() {
         let lies = |first| Some(Blocks { first, count: 1 });

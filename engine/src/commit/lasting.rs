@@ -173,7 +173,7 @@ mod tests {
         // With a keep of 2 no revision leaves yet.
         assert_eq!(lacks(&[30], &[], 2, [70, 30]), 30);
         assert_eq!(lacks(&[30, 30], &[], 2, [40, 30]), 0);
-        // A hold costs nothing inside keep, and a shard once its revision has left.
+        // A hold costs nothing inside keep, and a shard's blocks once its revision has left.
         assert_eq!(lacks(&[25, 25], &[], 2, [25, 25]), 0);
         assert_eq!(lacks(&[-25, 25], &[], 2, [25, 25]), 0);
         assert_eq!(lacks(&[-25, -25], &[], 2, [25, 25]), 25);

@@ -32,7 +32,7 @@ pub(crate) struct Ledger {
     pub(super) slots: [Option<Root>; 2],
     /// The revisions that stay in every root written from now on.
     pub(super) held: Vec<RevisionKey>,
-    /// Why nothing may be written any more.
+    /// Why nothing may be written to the portion any more.
     pub(super) stopped: Option<Error>,
     /// Whether the portion is looked after from outside a job: nothing is staged for it then, so each root says that it
     /// ended in order.
@@ -47,7 +47,7 @@ pub(crate) struct Opened {
     pub(crate) damage: Vec<String>,
     /// The one slot that is not readable, while the other is: a crash cut its write short, or it is damaged.
     pub(crate) torn: Vec<String>,
-    /// At least one slot leads to a catalogue, so that the portion may be written.
+    /// Whether at least one slot leads to a catalogue, so that the portion may be written.
     pub(crate) usable: bool,
     pub(crate) clean: bool,
     /// The highest lineage in the slots.
@@ -131,7 +131,7 @@ impl Ledger {
         found
     }
 
-    /// Why the ledger takes no more writes.
+    /// An error, with the reason, if the ledger takes no more writes.
     pub(crate) fn check(&self) -> Result<()> {
         self.stopped.clone().map_or(Ok(()), Err)
     }

@@ -1,4 +1,4 @@
-//! Makes a shard count: published in its portion, found complete by all.
+//! Makes a shard count: published in its portion, found complete by all ranks.
 //!
 //! Owns what the two slots of a portion say, and the order of syncs. What must hold:
 //! - data, manifests and catalogue are durable before the slot that leads to them is written;

@@ -1,4 +1,4 @@
-//! What names a revision, and what one rank holds of it.
+//! What identifies a revision, and what one rank holds of it.
 
 use super::{Allocation, Need};
 use crate::{

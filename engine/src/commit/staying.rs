@@ -35,7 +35,7 @@ impl Ledger {
             && allocation.blocks().all(is_free)
     }
 
-    /// Whether any of `keys` is here and the newest root does not lead to it.
+    /// Whether any revision of `keys` is here and the newest root does not lead to it.
     pub(crate) fn lacks(&self, keys: &[RevisionKey]) -> bool {
         let in_newest = |key: RevisionKey| self.kept().iter().any(|kept| kept.key() == key);
         self.found().iter().any(|kept| keys.contains(&kept.key()) && !in_newest(kept.key()))

@@ -9,7 +9,7 @@ pub struct Key {
     pub meaning: &'static str,
     /// Which values the key takes, in words that complete "it takes": "1 to 1000".
     pub takes: &'static str,
-    /// All ranks of a job must have the same value.
+    /// Whether all ranks of a job must have the same value.
     pub alike: bool,
     /// Sets the key in a choice.
     pub(super) read: fn(&mut Choice, &Value) -> value::Read<()>,

@@ -36,7 +36,7 @@ pub struct Setting {
     pub source: Source,
 }
 
-/// The settings in force, and each as text.
+/// The settings in force, and each of them as text.
 #[derive(Clone)]
 pub struct Resolved {
     pub config: Config,

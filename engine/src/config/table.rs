@@ -25,7 +25,7 @@ const FILE_BYTES_MAX: u64 = i64::MAX as u64;
 const TIME_MIN: Duration = Duration::from_millis(1);
 const TIME_MAX: Duration = Duration::from_secs(1_000_000_000);
 
-/// A row is a field, with its type, and
+/// A row is a field with its type, and:
 /// - what it means: the comment above it, which `mainstay config` and the guide have too;
 /// - `key`: its name outside of Rust, if that is another one; a number's name ends with its unit;
 /// - `default`: what is in force where nothing is given;

@@ -31,7 +31,7 @@ const NAME_BYTES_MAX: usize = 255;
 /// the name of this node. `InvalidArgument`, with the variable or the line: what a user has set cannot be read, or is
 /// no domain.
 pub fn failure_domain(variable: impl Fn(&str) -> Option<OsString>, host: &str) -> Result<Option<String>> {
-    // An empty variable is none.
+    // A variable that is empty counts as not set.
     let given = |name: &str| variable(name).filter(|value| !value.is_empty());
     if let Some(name) = given(DOMAIN) {
         let name = name.to_str().unwrap_or("\0");

@@ -11,7 +11,7 @@ pub type Outgoing = Box<dyn AsRef<[u8]> + Send>;
 /// Memory that a message fills: nobody else touches it until the message is through.
 pub type Incoming = Box<dyn Room>;
 
-/// Memory that can be filled, and found again by its type (`Box<dyn Any>`) once it has been.
+/// Memory that can be filled, and found again by its type (`Box<dyn Any>`) once it is filled.
 pub trait Room: AsMut<[u8]> + Any + Send {}
 
 impl<T: AsMut<[u8]> + Any + Send> Room for T {}
@@ -29,7 +29,7 @@ impl Message {
     }
 }
 
-/// How far a message is.
+/// How far a message has come.
 pub enum Tested {
     UnderWay,
     Sent,

@@ -36,17 +36,17 @@ pub trait Group: Send {
     fn size(&self) -> usize;
     /// How many ranks share this one's processors, itself included.
     fn ranks_here(&self) -> usize;
-    /// Element-wise maximum over all ranks, left in `values` on every rank; equal length everywhere.
+    /// Puts the element-wise maximum over all ranks into `values` on every rank. All ranks give as many values.
     fn all_max(&self, values: &mut [u64]) -> Result<()>;
-    /// What each rank gave, in the order of ranks; lengths may differ.
+    /// Returns what each rank gave, in the order of ranks; lengths may differ.
     fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>>;
-    /// `bytes` of rank `root`, on every rank.
+    /// Puts the `bytes` of rank `root` into `bytes` on every rank.
     fn broadcast(&self, root: usize, bytes: &mut Vec<u8>) -> Result<()>;
     /// Whether the group can send messages between two ranks: `aggregators` needs them.
     fn can_send(&self) -> bool {
         true
     }
-    /// Sends `bytes` to another rank. May wait until it receives them.
+    /// Sends `bytes` to another rank. May wait until that rank receives them.
     fn send(&self, to: usize, bytes: &[u8]) -> Result<()>;
     /// Fills `into` with as many bytes of what `from` has sent, in the order in which it was sent.
     fn receive(&self, from: usize, into: &mut [u8]) -> Result<()>;

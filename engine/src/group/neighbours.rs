@@ -15,7 +15,7 @@ pub(crate) trait Place {
     type Mark;
     /// Makes the mark of this rank.
     fn mark(&self, rank: usize) -> Result<Self::Mark>;
-    /// Whether the mark of `rank` is there. A mark that is there and cannot be opened is an error.
+    /// Whether the mark of `rank` is there. An error if it is there and cannot be opened.
     fn sees(&self, rank: usize) -> Result<bool>;
     /// The ranks whose marks are there, in any order.
     fn list(&self) -> Result<Vec<usize>>;

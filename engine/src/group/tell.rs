@@ -14,7 +14,7 @@ pub(crate) fn tell<T: Serialize>(group: &dyn Group, to: usize, value: &T) -> Res
     group.send(to, &bytes)
 }
 
-/// What `from` tells this rank next.
+/// Receives what `from` tells this rank next.
 pub(crate) fn hear<T: for<'a> Deserialize<'a>>(group: &dyn Group, from: usize) -> Result<T> {
     let mut length = [0; 8];
     group.receive(from, &mut length)?;

@@ -47,7 +47,7 @@ struct State {
 }
 
 impl ThreadGroup {
-    /// One handle for each of `size` ranks.
+    /// Makes a group of `size` ranks, with one handle for each.
     pub fn new(size: usize) -> Vec<ThreadGroup> {
         let meeting = Meeting::new(size);
         (0..size).map(|rank| ThreadGroup::of(rank, meeting.clone())).collect()

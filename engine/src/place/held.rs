@@ -29,7 +29,7 @@ impl Held {
         if !ledger.shows(self.site.sequence())? {
             return Ok(false);
         }
-        // The holder's sync may be under way still.
+        // The holder's sync may still be under way.
         ledger.portion().sync().map(|()| true)
     }
 }

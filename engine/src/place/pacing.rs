@@ -22,9 +22,9 @@ const YIELD_TO_COPIES: Duration = Duration::from_millis(250);
 /// How far the program has copied one shard.
 #[derive(Debug)]
 pub(super) struct Pace {
-    /// t1.
+    /// t1 of the shard.
     started: Instant,
-    /// The program's thread is copying.
+    /// Whether the program's thread is copying.
     copying: AtomicBool,
     /// When `copying` changed, since t1.
     copied_at: AtomicU64,

@@ -32,7 +32,7 @@ pub(crate) struct Intent {
     pub(crate) shard: u32,
     pub(crate) size: Size,
     pub(crate) outputs: Vec<Marked>,
-    /// t1.
+    /// t1 of the checkpoint.
     pub(crate) started: Instant,
 }
 
@@ -202,7 +202,7 @@ impl Shard {
     }
 
     pub(crate) fn fail(&self, error: Error) {
-        // The first failure is the cause of the others.
+        // The first failure is the cause of later ones.
         let _ = self.failure.set(error);
     }
 
@@ -368,7 +368,7 @@ impl Shard {
 
     pub(super) fn not_saved(&self, error: Error) -> Error {
         match error {
-            // The space is out of use, not only this revision.
+            // The whole space is out of use, not only this revision.
             Error::SyncFailed { .. } | Error::Fenced { .. } => error,
             _ => Error::NotSaved { revision: self.key().number, failure: Failure::from(&error) },
         }

@@ -1,4 +1,4 @@
-//! Where a shard goes: a portion of one space, with the room that it has there.
+//! A site: where a shard goes, which is a portion of one space, with the room that the shard has there.
 
 use crate::{
     commit::{Allocation, Ledger, RevisionKey},

@@ -59,7 +59,7 @@ impl Target {
     /// Publishes `shard`, all of which is written; returns what it took until t3.
     pub(super) fn publish(&self, shard: &Shard) -> Result<PhaseRecord> {
         shard.sync_outputs()?;
-        // A shard without a single block has not been prepared by a write.
+        // No write has prepared a target for a shard without a single block.
         self.prepare()?;
         let (Intent { key, shards, started, .. }, site) = (&shard.intent, &self.site);
         let (contents, writes) = (shard.contents()?, *lock(&self.writes));

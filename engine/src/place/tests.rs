@@ -281,7 +281,7 @@ fn a_shard_fails_when_all_of_its_targets_have() {
     assert!(shard.has_failed() && shard.failure().is_some() && node.is_idle());
 }
 
-/// Killed at any operation of either space after t2, the shard is completed in both.
+/// If the job is killed at any operation of either space after t2, the shard is completed in both.
 #[test]
 fn a_salvage_completes_each_target() {
     for dies in [0, 1] {
@@ -314,8 +314,8 @@ fn a_salvage_completes_each_target() {
     }
 }
 
-/// What the record says once the threads that had passed the gate have noted what they did, as a kill of all at one moment
-/// would leave it.
+/// What the record says once the threads that had passed the gate have noted what they did, as if all threads had been
+/// killed at one moment.
 fn settled(node: &Node) -> Option<Sealed> {
     let mut before = node.sealed();
     for _ in 0..500 {

@@ -49,7 +49,8 @@ impl Chunk {
         (shared.map.part(shared.chunk_at(self.index) as usize, bytes), bytes)
     }
 
-    /// Whether somebody waits for a chunk, or soon will: fewer than a quarter are free, and not all shards have room.
+    /// Whether somebody waits for a chunk, or soon will: fewer than a quarter of them are free, and not all shards have
+    /// room.
     pub(crate) fn is_wanted(&self) -> bool {
         let shared = &self.pool.shared;
         let (entries, open) = (shared.chunk_entries(), shared.open_chunks());

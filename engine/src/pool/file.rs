@@ -24,13 +24,13 @@ pub(super) fn path_of(directory: &Path, id: [u8; 16], rank: Option<u32>) -> Path
     })
 }
 
-/// The opposite of `path_of`; `None` for a name that it does not give.
+/// Reads a name that `path_of` gives; `None` for any other.
 pub(super) fn parse_name(name: &str) -> Option<([u8; 16], Option<u32>)> {
     let rest = name.strip_prefix(PREFIX)?;
     let (id, rank) = rest.split_once('.').map_or((rest, None), |(id, rank)| (id, Some(rank)));
     let id = u128::from_str_radix(id, 16).ok()?.to_be_bytes();
     let rank = rank.map(str::parse).transpose().ok()?;
-    // One name for one file: no signs, no capitals, no zeros in front.
+    // One file has one name: no signs, no capitals, no zeros in front.
     (path_of(Path::new(""), id, rank).to_str() == Some(name)).then_some((id, rank))
 }
 

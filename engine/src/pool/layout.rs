@@ -65,7 +65,7 @@ pub(super) struct Control {
     pub(super) freed: Signal,
     pub(super) next_ticket: Line<AtomicU64>,
     pub(super) turn: Signal,
-    /// Told when no program copies any more, and when somebody begins to wait for a chunk.
+    /// Woken when no program copies any more, and when somebody begins to wait for a chunk.
     pub(super) copied: Signal,
 }
 

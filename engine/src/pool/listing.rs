@@ -8,7 +8,7 @@ use crate::{
 use nix::unistd::geteuid;
 use std::{collections::BTreeMap, fs, io, os::unix::fs::MetadataExt, path::Path};
 
-/// A pool of this user's, alive or not.
+/// The files of a pool of this user's, alive or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PoolFiles {
     pub(crate) id: [u8; 16],

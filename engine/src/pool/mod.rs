@@ -3,11 +3,11 @@
 //! completed whose job was killed between t2 and t3.
 //!
 //! A *member* is one rank's part in the pool, numbered on the node. What must hold:
-//! - nothing that lies in shared memory is believed: constants are checked once, at opening, and every
-//!   word at every use; what no member can have written is refused or repaired;
-//! - no state needs its owner to live: a chunk is one word, changed by compare-and-exchange; a member
-//!   lives while the kernel holds its byte lock; every wait ends after 20 ms and looks again;
-//! - a seal never covers what was written after it.
+//! - nothing that lies in shared memory is believed: constants are checked once, at opening, and every word at every
+//!   use; a word that no member can have written is refused or repaired;
+//! - no state needs its owner to live: a chunk is one word, changed by compare-and-exchange; a member lives while the
+//!   kernel holds its byte lock; every wait ends after 20 ms and looks again;
+//! - a seal never covers data that was written after it.
 
 mod chunk;
 mod file;

@@ -24,7 +24,7 @@ pub(crate) struct SealedPlan {
     pub(crate) targets: Vec<SealedTarget>,
 }
 
-/// Where a shard goes: to its portion of one space.
+/// A target of a sealed shard: its portion of one space.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SealedTarget {
     /// The path of the space's directory, any bytes but zero.

@@ -31,7 +31,7 @@ pub(super) struct Owner {
 /// What the record holds.
 #[repr(C, align(64))]
 pub(super) struct ShardControl {
-    /// `SEALED`, or something else.
+    /// `SEALED` if the record is sealed.
     pub(super) sealed: AtomicU32,
     pub(super) tag: AtomicU32,
     /// How many segments the table has room for; `segments` of them are used.

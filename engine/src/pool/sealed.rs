@@ -69,7 +69,7 @@ impl SealedSegment {
     }
 }
 
-/// The chunks of a pool as a file.
+/// The bytes staged in the chunks of a pool, read as a file.
 #[derive(Clone, Copy)]
 pub(crate) struct StagedBytes<'a> {
     pub(super) file: &'a File,

@@ -1,5 +1,5 @@
-//! Waiting for another process: a futex in shared memory, with a count of those who wait, so that
-//! nothing is called when nobody does.
+//! Waiting for another process: a futex in shared memory, with a count of the waiters, so that the kernel is not called
+//! when nobody waits.
 //!
 //! Every wait ends after 20 ms at the latest: whoever should have woken a waiter may be dead, and these words may hold
 //! anything.

@@ -110,7 +110,7 @@ fn contents_of(owed: Owed<'_>, portion: &Portion) -> Option<Contents> {
     is_sound.then_some(contents)
 }
 
-/// Makes the output files durable as far as the revision knows them.
+/// Makes the output files durable, up to the length that the revision knows.
 pub(super) fn sync_outputs(plan: &SealedPlan, contents: &Contents) -> Result<()> {
     for (path, output) in plan.outputs.iter().zip(&contents.annex.outputs) {
         sync_output(Path::new(OsStr::from_bytes(path)), output.bytes)?;

@@ -255,7 +255,7 @@ pub(crate) fn is_ours(device: &dyn Device, owed: Owed<'_>) -> bool {
     is_same(&device.directory(), owed.target.space()) || (has_layout_of(device, owed) && !its_own_space_has(owed))
 }
 
-/// Whether both are paths of one directory: it may be mounted twice.
+/// Whether both are paths of one directory, which may be mounted twice.
 pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
     let identity = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
     one == other || identity(one).is_some_and(|one| identity(other) == Some(one))

@@ -1,4 +1,4 @@
-//! What the ranks tell each other in the first all-reduce of a call: of one shape, whatever the call is.
+//! What the ranks tell each other in the first all-reduce of a call; its shape is the same for every call.
 
 use super::{
     flag::{Alike, Flag},
@@ -7,7 +7,7 @@ use super::{
 use crate::{error::Result, group::Group};
 use zerocopy::{FromBytes, Immutable, IntoBytes, transmute};
 
-/// Levels that a session can have.
+/// The most levels that a session can have.
 pub(super) const LEVELS_MAX: usize = 4;
 
 /// A call fills in the fields that it needs. The all-reduce takes the highest of all ranks, field by field: a flag set

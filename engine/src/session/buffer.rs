@@ -1,8 +1,8 @@
 //! Whole buffers: `put` saves one as the next revision, `get` reads it back from any revision that is still there.
 //! PFS-delegation (paper 001, section IV.B) works this way; `mainstay_pfs.h` offers it under the paper's names.
 //!
-//! What must hold: reading changes nothing of what is saved, so that the revisions go on as if nobody had read;
-//! the ranks read the same revision, or none.
+//! What must hold: reading changes nothing of what is saved, so that checkpoints go on as if nobody had read; all ranks
+//! read the same revision, or none.
 
 use super::{
     choice::Choices,
@@ -24,7 +24,7 @@ use crate::{
 /// The most revisions that an error message lists.
 const REVISIONS_MAX: usize = 20;
 
-/// What `get` brought.
+/// What `get` returned, besides the bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Got {
     pub revision: u64,

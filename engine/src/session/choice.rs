@@ -50,7 +50,7 @@ impl Levels {
         found: &Choices,
         mut read: impl FnMut(&Level, &Complete) -> Result<Attempted<T>>,
     ) -> Result<(Option<(Chosen, T)>, Flaws)> {
-        // What could not be read at the opening may have been newer than any candidate.
+        // A root that could not be read at the opening may have led to a newer revision than any candidate.
         let unread = found.found.iter().flat_map(|found| found.damage.iter().chain(&found.torn));
         let mut skipped = Flaws::found(unread.cloned().collect());
         for chosen in &found.all {

@@ -1,4 +1,4 @@
-//! The ranks that see the same files of a space: each leaves a probe there for the others to see.
+//! The ranks that see the same files of a space: each rank leaves a probe there for the others to see.
 
 use crate::{
     device::{Access, Device, Room},
@@ -28,8 +28,8 @@ impl Domain {
         self.seen.contains(rank)
     }
 
-    /// Whether `rank` looks after the portion of `owner`: the owner itself if it is here, else one of
-    /// the domain's ranks.
+    /// Whether `rank` looks after the portion of `owner`. The owner does so itself if it is in this domain, else one of
+    /// the domain's ranks does.
     pub(super) fn looks_after(&self, rank: usize, owner: usize) -> bool {
         if self.contains(owner) {
             return rank == owner;

@@ -1,6 +1,7 @@
 //! Revisions of earlier jobs are pushed out only by a job that has restored or read one, or that is set to (`start`).
 //!
-//! What must hold: the answer follows from what all ranks know, so that it is the same on all of them.
+//! What must hold: whether a call is refused follows from what all ranks know, so that the answer is the same on all of
+//! them.
 
 use super::{entry::Call, inner::Inner, level::Level};
 use crate::{

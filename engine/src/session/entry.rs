@@ -21,7 +21,7 @@ use std::{iter, ops::Range};
 /// The ranks of the session. Who they are is known to all; talking to them takes an [`Entry`].
 pub(super) struct Ranks(Box<dyn Group>);
 
-/// A call that has settled what was there before, and has still to meet the other ranks.
+/// A call that has settled the last revision, and has still to meet the other ranks.
 #[must_use]
 pub(super) struct Arrival {
     call: Call,
@@ -204,7 +204,8 @@ impl Inner {
     }
 }
 
-/// "rank 0 called checkpoint, ranks 1 to 3 close": each call once, in the order of the first rank that made it.
+/// Who made which call: "rank 0 called checkpoint, ranks 1 to 3 close". Each call stands there once, in the order of
+/// the first rank that made it.
 fn who_called_what(names: &[String]) -> String {
     let mut calls: Vec<(&str, Vec<Range<u32>>)> = Vec::new();
     for (rank, name) in (0..).zip(names) {
@@ -224,7 +225,7 @@ fn who_called_what(names: &[String]) -> String {
 }
 
 impl Told {
-    /// What became of the last revision, the same named error on all ranks. Collective where it failed.
+    /// What became of the last revision: the same named error on all ranks if it failed. Collective in that case.
     pub(super) fn previous(self, group: &dyn Group) -> Result<()> {
         if self.has_failed { agree(group, self.previous) } else { Ok(()) }
     }

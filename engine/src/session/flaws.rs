@@ -1,4 +1,4 @@
-//! Why a revision is passed over at a restore.
+//! Flaws: why a revision is passed over at a restore.
 
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};

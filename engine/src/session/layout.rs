@@ -138,8 +138,7 @@ impl Level {
         }
     }
 
-    /// Finds room for a shard of `size` beside the revisions that are `complete` and those that are held; `None`
-    /// without a layout.
+    /// Finds room for a shard of `size` beside the `complete` revisions and the held ones; `None` without a layout.
     pub(super) fn allocate(&self, size: &Size, complete: &[Complete]) -> Result<Option<Allocation>> {
         let Some(current) = &self.current else { return Ok(None) };
         let ledger = lock(&current.ledger);

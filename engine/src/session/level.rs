@@ -46,14 +46,14 @@ pub(super) struct Level {
     pub(super) current: Option<Current>,
     /// The last restore shared a revision out to other boxes: new shards need other portions than those of its shards.
     pub(super) has_other_boxes: bool,
-    /// Portions that are only read: of older layouts, and of ranks that are not here.
+    /// Portions that are only read: those of older layouts, and those of ranks that are not here.
     pub(super) others: Vec<Ledger>,
     pub(super) layouts: Vec<LayoutFile>,
     /// The newest revisions that all ranks know to be complete, newest first.
     pub(super) complete: Vec<Complete>,
     /// Revisions held by other processes, which stay in addition to `keep`.
     pub(super) holds: Holds,
-    /// What could not be read when the space was opened.
+    /// Damage: what could not be read when the space was opened.
     pub(super) damage: Vec<String>,
     /// Slots that a crash cut short, or that are damaged: they look alike.
     pub(super) torn: Vec<String>,

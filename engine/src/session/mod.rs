@@ -50,8 +50,8 @@ use entry::Call;
 use inner::Inner;
 use std::{path::Path, process, sync::Arc};
 
-/// One job at work on one space. Used by one thread at a time, and only by the process that opened it:
-/// in a forked child every method is refused, and dropping it there does nothing.
+/// One job at work on one space. A session is used by one thread at a time, and only by the process that opened it: in
+/// a forked child every method is refused, and dropping the session does nothing.
 pub struct Session {
     /// `None` once the session is closed or dropped.
     inner: Option<Inner>,
@@ -102,7 +102,7 @@ impl Session {
     /// changes. Errors are those of `move_region`. Local.
     ///
     /// # Safety
-    /// As for [`Region::new`].
+    /// The promise is that of [`Region::new`].
     #[allow(unsafe_code)]
     pub unsafe fn move_to(&mut self, name: &str, address: *mut u8, shape: Option<&[u64]>) -> Result<()> {
         // SAFETY: the caller's promise is passed on.

@@ -62,7 +62,7 @@ struct Newest {
     writable: bool,
 }
 
-/// All portions that this rank looks after.
+/// What this rank finds in the portions that it looks after.
 struct Scan {
     layouts: Vec<LayoutFile>,
     opened: Vec<Opened>,
@@ -70,7 +70,7 @@ struct Scan {
     sight: Sight,
 }
 
-/// A space that is locked, in which this job has written nothing yet.
+/// A space that is locked and looked at, in which this job has written nothing yet.
 struct Looked {
     kind: LevelKind,
     every: u32,
@@ -365,7 +365,7 @@ fn find_node(group: &dyn Group, config: &Config, id: [u8; 16]) -> Result<(usize,
     Ok((node.map_or(group.rank(), |node| node.leader()), None))
 }
 
-/// The threshold: as set, or as rank 0 finds it. Collective.
+/// The threshold that is set, or else the one that rank 0 finds. Collective.
 fn find_threshold_together(group: &dyn Group, device: &dyn Device, config: &Config) -> Result<u64> {
     /// The threshold as published (slides 003).
     const THRESHOLD_PUBLISHED: u64 = 64 << 10;

@@ -32,7 +32,7 @@ pub struct Restored {
     pub notes: BTreeMap<String, String>,
 }
 
-/// What comes back besides regions and output files.
+/// What a restore brings back besides regions and output files.
 pub(super) struct Back {
     pub(super) notes: Vec<Note>,
     pub(super) reading: Reading,

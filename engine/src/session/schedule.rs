@@ -1,4 +1,4 @@
-//! When a checkpoint is due, and when the ranks look together.
+//! When a checkpoint is due, and when the ranks meet to find that out.
 //!
 //! A rule that counts steps needs no talk: all ranks count the same. A rule of time, and a request from outside, is
 //! decided on in *meetings*: one small all-reduce, after which all ranks know the same. Each meeting also says how many
@@ -26,7 +26,7 @@ pub(super) struct Schedule {
     calls_until_meeting: u64,
     calls_since_meeting: u64,
     last_meeting: Instant,
-    /// The last t1, or what counts as one.
+    /// The last t1, or a moment that counts as one.
     last_checkpoint: Instant,
     /// t2 − t1 and t3 − t1 of the last checkpoint, as far as they are known.
     cost: Option<(Duration, Duration)>,
@@ -90,7 +90,7 @@ impl Schedule {
         self.calls_until_meeting == 0
     }
 
-    /// The ranks meet at the next call, wherever each of them was.
+    /// Has the ranks meet at the next call, wherever each of them was.
     pub(super) fn meet_next(&mut self, now: Instant) {
         (self.calls_since_meeting, self.calls_until_meeting, self.last_meeting) = (0, 1, now);
     }
@@ -142,7 +142,7 @@ impl Schedule {
         by_clock.into_iter().chain(by_formula).min()
     }
 
-    /// A checkpoint begins, or the program is back at one.
+    /// Notes that a checkpoint begins, or that the program is back at one.
     pub(super) fn begin(&mut self, now: Instant) {
         self.last_checkpoint = now;
     }
@@ -218,7 +218,7 @@ mod tests {
         assert!(due.windows(2).all(|p| (p[1] - p[0]).abs_diff(expected) <= 100), "{expected}: {due:?}");
     }
 
-    /// In a build without overflow checks the count wrapped, and the ranks never met again.
+    /// In a build without overflow checks the count of calls wrapped, and the ranks never met again.
     #[test]
     fn a_meeting_that_failed_is_tried_again_at_the_next_call() {
         let mut schedule = Schedule::new(&Config::default(), Instant::now());

@@ -6,7 +6,7 @@ use crate::{
     space::format::{BLOCK_BYTES, Hash, Lineage},
 };
 
-/// A row of the table. Offsets are those of the file.
+/// A row of the table. Offsets are from the beginning of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortionSurvey {
     pub file: String,

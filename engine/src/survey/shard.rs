@@ -118,7 +118,7 @@ impl ShardSurvey {
         &self.portion
     }
 
-    /// Whether a slot still leads to the shard: if so, its blocks are as they were when it was found.
+    /// Whether a slot still leads to the shard: if so, the shard's blocks are as they were when it was found.
     fn is_kept(&self) -> Result<bool> {
         if self.portion.read_slot(0).is_err_and(|error| is_missing(&error)) {
             return Ok(false);

@@ -24,7 +24,7 @@ pub struct SpaceSurvey {
     pub path: String,
     /// Files of layouts, the oldest layout first.
     pub layouts: Vec<LayoutSurvey>,
-    /// Newest first.
+    /// Revisions, the newest first.
     pub revisions: Vec<RevisionSurvey>,
     /// By layout, file and rank; portions that cannot be read are missing.
     pub portions: Vec<PortionSurvey>,
@@ -54,7 +54,7 @@ impl SpaceSurvey {
         Self::open_on(&Disk::existing(directory))
     }
 
-    /// Looks at the space on `device`, again if it changed before anything complete was found.
+    /// Looks at the space on `device`; looks again if it changed before any complete revision was found.
     pub fn open_on(device: &dyn Device) -> Result<SpaceSurvey> {
         let (mut survey, mut changed) = look(device)?;
         for _ in 1..TRIES {
@@ -103,7 +103,8 @@ impl SpaceSurvey {
         self.revisions.iter().find(|revision| revision.complete)
     }
 
-    /// The revision of this number: numbers only grow, but a run may have left one incomplete.
+    /// The revision of this number, a complete one if there is any: numbers only grow, but a run may have left one
+    /// incomplete.
     pub fn revision(&self, number: u64) -> Option<&RevisionSurvey> {
         let of_number = || self.revisions.iter().filter(|revision| revision.key.number == number);
         of_number().find(|revision| revision.complete).or_else(|| of_number().next())

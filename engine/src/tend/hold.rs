@@ -27,7 +27,7 @@ const POLL: Duration = Duration::from_millis(10);
 /// What became of the wish to hold a revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Holding {
-    /// The revision stays.
+    /// The hold counts: the revision stays.
     Counts(Hold),
     /// The hold is written; the job at work reads it at its next checkpoint, and may let the revision go before.
     Pending(Hold),

@@ -72,7 +72,7 @@ impl Reservation {
         Self::of_blocks(shards.iter().map(|shard| shard.portion_blocks(keep)).collect())
     }
 
-    /// Room for keep+2 shards of this size, for each of `ranks` ranks.
+    /// Room for keep+2 shards of one size, for each of `ranks` ranks.
     pub fn alike(shard: &ShardSize, ranks: usize, keep: u32) -> Reservation {
         Self::of_blocks(vec![shard.portion_blocks(keep); ranks])
     }

@@ -39,7 +39,7 @@ struct Room {
     columns: Vec<usize>,
     /// How many ranks of each column have yet to give.
     givers: Vec<usize>,
-    /// By column, the places of members that have room.
+    /// By column, the places of the members that have room.
     open: Vec<BTreeSet<usize>>,
     /// The columns that have room.
     open_columns: BTreeSet<usize>,

@@ -2,10 +2,10 @@
 //! without a message.
 //!
 //! What must hold:
-//! - no two copies of a shard lie on one node, nor in one failure domain (a rack, a switch), while there are as many of
-//!   these as copies; with fewer, each that there is has one;
-//! - a rank holds as many copies as it gives. Only where a domain has more than its part of the ranks do the others hold
-//!   more, evenly, since their copies cannot all go elsewhere;
+//! - no two copies of a shard lie on one node, nor in one failure domain (a rack, a switch), while there are as many
+//!   nodes or domains as copies; with fewer, each node or domain has a copy;
+//! - a rank holds as many copies as it gives. Only if a domain has more than its part of the ranks do the other ranks
+//!   hold more, evenly, since the domain's copies cannot all go elsewhere;
 //! - the copies of a node's ranks lie on several other nodes: when the node fails, several help at once;
 //! - a rank that held a copy before goes on holding it, unless one of the rules above is broken by that.
 
@@ -64,8 +64,8 @@ impl Buddies {
         Buddies { of, apart }
     }
 
-    /// The ranks that hold copies of the shard of `rank`, itself not among them: one less than the copies that were
-    /// asked for, or all other ranks if there are fewer.
+    /// The other ranks that hold copies of the shard of `rank`: one less than the copies that were asked for, or all
+    /// other ranks if there are fewer.
     pub fn of(&self, rank: usize) -> &[usize] {
         &self.of[rank]
     }

@@ -44,7 +44,7 @@ impl Job {
         Map::of(&self.seats())
     }
 
-    /// Whether each column can hold as many as it gives.
+    /// Whether each column can hold as many copies as it gives.
     fn can_be_even(&self, column_of: &[usize]) -> bool {
         self.largest(column_of) * self.copies <= column_of.len()
     }

@@ -118,7 +118,7 @@ impl Lane {
         match shard.failure_of_held(self.number) {
             // Nothing has failed, or nobody listens.
             None | Some(Error::GroupFailed { .. }) => {}
-            // What fails now fails the next call, too.
+            // A failure to tell this fails the next call, too.
             Some(error) => drop(self.outbox.tell(group, &Word::GivenUp(Failure::from(error)))),
         }
     }

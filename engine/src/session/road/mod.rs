@@ -64,7 +64,7 @@ impl Roles {
 }
 
 impl Road {
-    /// Who holds for whom in this job. Collective.
+    /// Finds out who holds for whom in this job. Collective.
     pub(super) fn find(group: &dyn Group, config: &Config, domain: &Domain, pool: Option<&Pool>) -> Result<Road> {
         let roles = aggregators::roles(group, config.aggregators, domain)?;
         let is_used = roles.is_some();

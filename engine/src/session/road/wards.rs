@@ -135,7 +135,7 @@ struct Desk<'a, 'h> {
     hands: &'a mut Hands<'h>,
     piece_bytes: u64,
     spare: &'a mut Option<Aligned>,
-    /// t1.
+    /// t1 of the holder's own shard.
     started: Instant,
 }
 
