@@ -163,7 +163,7 @@ impl Level {
         Ok(if missing == [0] { 0 } else { next })
     }
 
-    /// On rank 0: tells the holders what became of their holds, if they have not been told. Local; tried again at the
+    /// On rank 0: tells those who took holds what became of them, if they have not been told. Local; tried again at the
     /// next t1 if it fails.
     pub(super) fn acknowledge(&mut self, epoch: &Epoch) {
         let complete = self.complete.first().map_or(0, |complete| complete.key.number);

@@ -101,8 +101,10 @@ fn read_note(path: &Path) -> Result<String> {
     let id = text.strip_prefix(NOTE_BEGINS).and_then(|rest| rest.get(..32));
     let id = id.filter(|id| id.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte)));
     id.map(str::to_owned).ok_or_else(|| {
-        let what =
-            format!("{}: it does not begin with an id; remove it, and the job begins with an empty level in memory", path.display());
+        let what = format!(
+            "{}: it does not begin with an id; remove it, and the job begins with an empty level in memory",
+            path.display()
+        );
         Error::Damaged { what: vec![what] }
     })
 }
