@@ -44,7 +44,7 @@ pub(super) struct Level {
     // Fields are dropped in this order: first what is under way, last the lock that keeps others out.
     pub(super) saving: Option<Attempt>,
     pub(super) current: Option<Current>,
-    /// The last restore shared a revision out to other boxes: new shards need other portions than those of its shards.
+    /// The last restore shared a revision out to other boxes, so that new shards may need portions of other sizes.
     pub(super) has_other_boxes: bool,
     /// Portions that are only read: those of older layouts, and those of ranks that are not here.
     pub(super) others: Vec<Ledger>,
