@@ -62,7 +62,7 @@ impl Order {
     /// Turns the order into what is to be saved, and the place for it: in `portion` of the space on `device`.
     pub(crate) fn take_on(self, portion: &Portion, device: &dyn Device, started: Instant) -> Result<(Intent, Site)> {
         if self.layout_id != portion.layout_id() || !self.allocation.is_inside(portion) {
-            let what = format!("rank {} orders what does not lie in its portion", portion.rank());
+            let what = format!("rank {} orders blocks that do not lie in its portion", portion.rank());
             return Err(Error::Internal { what });
         }
         let intent = Intent {

@@ -88,7 +88,8 @@ impl Record {
             latest.shared.end();
         }
         unseal(&self.map);
-        let too_large = || Error::argument("shard", format!("{rows_bytes} bytes of hashes are more than can be"));
+        let too_large =
+            || Error::argument("shard", format!("{rows_bytes} bytes of hashes are more than a file can have"));
         let parts = Parts::new(rows_bytes, segments_max).ok_or_else(too_large)?;
         if parts.plan_at > self.mapped {
             let record = open_same(&self.path, self.identity)?;

@@ -277,7 +277,7 @@ fn check_plans(plans: &[LevelPlan], config: &Config) -> Result<()> {
         return Err(Error::argument("levels", format!("{} of them; give 1 to {LEVELS_MAX}", plans.len())));
     }
     if plans.len() > 1 && config.aggregators > 0 {
-        let why = "few ranks write for all where there is one level; leave it out, or have one level";
+        let why = "few ranks can write for all only if there is one level; leave the setting out, or have one level";
         return Err(Error::argument("aggregators", why));
     }
     Ok(())

@@ -92,7 +92,9 @@ impl SalvageFate {
                  what was staged for it"
             )),
             SalvageFate::InUse => Some(format!("a job has the space {space} open; salvage after its end")),
-            SalvageFate::Failed(why) => Some(format!("a shard of {space} is not complete: {why}; salvage again then")),
+            SalvageFate::Failed(why) => {
+                Some(format!("a shard of {space} is not complete: {why}; salvage again once that is over"))
+            }
         }
     }
 }

@@ -36,8 +36,8 @@ fn aggregator_of(rank: usize, ranks: usize, aggregators: usize) -> usize {
 }
 
 fn check_can_send(group: &dyn Group) -> Result<()> {
-    let why = "the group of this session has no send and receive, which those use that write for others; give it both, \
-                or let each rank write for itself";
+    let why = "the group of this session has no send and receive, which ranks that write for others need; give it \
+               both, or let each rank write for itself";
     if group.can_send() { Ok(()) } else { Err(Error::argument("aggregators", why)) }
 }
 

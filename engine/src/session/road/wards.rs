@@ -188,7 +188,7 @@ impl Desk<'_, '_> {
                             self.hands.outlet.end(saving, contents, staged);
                             self.hands.pool.inspect(|pool| pool.tell_copied());
                         }
-                        None => self.give_up(saving, internal("tells of what cannot have been staged")),
+                        None => self.give_up(saving, internal("describes a shard that cannot have been staged")),
                     }
                 }
                 Failure::from(&internal("staged what it had not ordered"))
