@@ -1,6 +1,6 @@
-//! Every way in which the engine can refuse or fail, each saying what happened, to what, and what
-//! to do. An error never means that the program's state or an earlier revision was harmed, except
-//! where `restore` says that the regions are undefined.
+//! Every way in which the engine can refuse or fail. Each error says what happened, to what, and what to do. An error
+//! never means that the program's state or an earlier revision was harmed, except where `restore` says that the regions
+//! are undefined.
 
 mod failure;
 mod kind;
@@ -55,7 +55,7 @@ pub enum Error {
         available: u64,
         kept: usize,
         held: usize,
-        /// So many shards like this one, beside what is held, find room in a portion of `room` bytes.
+        /// How many shards like this one find room, beside the held revisions, in a portion of `room` bytes.
         revisions: usize,
         room: u64,
     },
@@ -228,11 +228,11 @@ impl Error {
         }
     }
 
-    /// Of a full disk: how many bytes were to go there, and how many it has room for.
+    /// Adds to the error of a full disk how many bytes were to go there, and how many it has room for.
     pub(crate) fn for_want_of(mut self, bytes: u64, room: impl FnOnce() -> Option<u64>) -> Self {
         if let Self::DiskFull { source, needed, available, .. } = &mut self {
             *needed = Some(bytes);
-            // Quotas and limits on sizes are not what the file system tells of.
+            // The file system's free bytes say nothing of quotas, and of limits on the size of files.
             *available = room().filter(|_| source.raw_os_error() == Some(libc::ENOSPC));
         }
         self
@@ -243,7 +243,7 @@ impl Error {
         Self::InvalidArgument { what: what.into(), why: why.into() }
     }
 
-    /// Whether it says something of this process, which can have no more files or memory, and nothing of a medium.
+    /// Whether the error is of this process, which can have no more files or memory, and says nothing of a medium.
     pub(crate) fn is_of_process(&self) -> bool {
         let lacks = [libc::EMFILE, libc::ENFILE, libc::ENOMEM].map(Some);
         let lacks =
@@ -256,7 +256,7 @@ impl Error {
     }
 }
 
-/// Names in a message: no more than anybody reads.
+/// Names, joined for a message: no more of them than anybody reads.
 pub(crate) fn named<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     const NAMES_MAX: usize = 10;
     let more = (names.len() > NAMES_MAX).then_some("and more");
@@ -264,7 +264,7 @@ pub(crate) fn named<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String
     if there.is_empty() { "none".to_owned() } else { printable(&there.join(", ")).into_owned() }
 }
 
-/// Shards or ranks in a message, `what` they are.
+/// Numbers of shards or ranks, joined for a message; `what` says which they are.
 pub(crate) fn numbered(what: &str, parts: &[Range<u32>]) -> String {
     let text = |part: &Range<u32>| match part.len() {
         1 => part.start.to_string(),
@@ -275,7 +275,7 @@ pub(crate) fn numbered(what: &str, parts: &[Range<u32>]) -> String {
     format!("{what}{several} {}", named(texts.iter().map(String::as_str)))
 }
 
-/// The space of a layout's file.
+/// The directory of the space that a layout's file lies in.
 fn directory_of(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(directory, _)| directory)
 }

@@ -19,15 +19,15 @@ use std::{ops::Range, sync::Arc, time::Duration};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Need {
     pub(crate) data: u64,
-    /// Hashes and manifest, in one stretch.
+    /// Blocks for hashes and manifest, in one stretch.
     pub(crate) meta: u64,
 }
 
 impl Need {
-    /// Of a root alone.
+    /// The need of a root alone.
     pub(super) const ROOT: Need = Need { data: 0, meta: 0 };
 
-    /// Of a shard of this size whose data lies in at most `runs` runs.
+    /// The need of a shard of this `size` whose data lies in at most `runs` runs.
     pub(crate) fn of(size: &Size, runs: usize) -> Need {
         Need { data: size.blocks(), meta: size.hash_blocks() + blocks_for(size.manifest_bytes_at_most(runs)) }
     }
@@ -39,21 +39,22 @@ impl Need {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Allocation {
-    /// Catalogues of the roots without what is to be freed, to be written before the first block.
+    /// Where the catalogues of freeing roots go: roots without the revisions to be freed, written before the first
+    /// block.
     pub(crate) freeing: Vec<Blocks>,
-    /// Catalogue of the root that publishes the revision.
+    /// Where the catalogue of the root goes that publishes the revision.
     pub(crate) catalogue: Blocks,
     pub(crate) meta: Blocks,
     pub(crate) data: Vec<Blocks>,
 }
 
 impl Allocation {
-    /// Roots that this revision writes, each a catalogue and a slot: those that free, and its own.
+    /// How many roots this revision writes, each a catalogue and a slot: those that free, and the one that publishes.
     pub(crate) fn roots(&self) -> u64 {
         self.freeing.len() as u64 + 1
     }
 
-    /// The manifest of what was staged, with the log laid into the blocks for data. `hash_of`: the hash of these bytes of
+    /// The manifest of `contents`, with the log laid into the blocks for data. `hash_of`: the hash of these bytes of
     /// the metadata, which begins with the rows of hashes.
     pub(crate) fn manifest(&self, contents: &Contents, hash_of: impl Fn(Range<usize>) -> Hash) -> Manifest {
         let mut from = 0;
@@ -67,8 +68,8 @@ impl Allocation {
         Manifest { runs, items: contents.laid(&self.data), annex: contents.annex.clone() }
     }
 
-    /// Writes `bytes` of the log, from `offset` on, where they belong in `portion`. `note`: how long it took to write so
-    /// many of them at once.
+    /// Writes `bytes` of the log, from `offset` on, where they belong in `portion`. `note` is told of each write how
+    /// many bytes it had and how long it took.
     pub(crate) fn write(
         &self,
         portion: &Portion,
@@ -88,12 +89,12 @@ impl Allocation {
         Ok(())
     }
 
-    /// All blocks that it names.
+    /// All blocks of the allocation.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = Blocks> + '_ {
         self.freeing.iter().chain([&self.catalogue, &self.meta]).chain(&self.data).copied()
     }
 
-    /// Whether all of them are blocks that data and metadata of `portion` may use.
+    /// Whether data and metadata of `portion` may use all blocks of the allocation.
     pub(crate) fn is_inside(&self, portion: &Portion) -> bool {
         let (from, to) = portion.data_blocks();
         let is_inside =
@@ -101,7 +102,7 @@ impl Allocation {
         self.blocks().all(is_inside)
     }
 
-    /// Blocks of one of these roots.
+    /// How many blocks one of its roots takes.
     pub(crate) fn root_blocks(&self) -> u64 {
         self.catalogue.count + 1
     }
@@ -125,13 +126,13 @@ impl Referred<'_> {
     }
 }
 
-/// Blocks of a catalogue of so many revisions.
+/// How many blocks a catalogue of so many `revisions` takes.
 pub(super) fn catalogue_blocks(revisions: usize) -> u64 {
     blocks_for(Catalogue::bytes_for(revisions))
 }
 
-/// Finds room beside `retained`, in blocks `from..to`, with as few freeing roots as possible.
-/// Each freeing root overwrites the slot with the lower sequence, exactly as it will be written.
+/// Finds room beside `retained`, in blocks `from..to`, with as few freeing roots as possible. Each freeing root
+/// overwrites the slot with the lower sequence, exactly as `Ledger::free` will write it.
 ///
 /// What must hold: a root can always be written. Two slots have two catalogues, and the next root needs a third
 /// place: so a slot without a catalogue of its own has one set aside, which no data gets.
@@ -158,12 +159,13 @@ pub(super) fn allocate<'a>(
         if freed == 2 {
             return None;
         }
-        // Long enough for any root that follows; an older build set nothing aside.
+        // The catalogue is long enough for any root that follows. An older build set nothing aside.
         let (long, short) = (catalogue_blocks(leading_to(newest, retained)), catalogue_blocks(retained.len()));
         let (kept, catalogue) = match free.take_high(long).or_else(|| free.take_high(short)) {
             Some(blocks) => (retained, blocks),
-            // What the newest root leads to once more, by the same catalogue, where that lets go of anything: a portion
-            // that an older build has filled to the last block has no room for another.
+            // With no room for another catalogue, the root leads once more to what the newest root leads to, by the
+            // same catalogue, if that lets go of anything: a portion that an older build has filled to the last block
+            // has no other way.
             None => {
                 let is_in_both =
                     slots[lower].catalogue == newest.catalogue && slots[lower].kept.len() == newest.kept.len();
@@ -177,7 +179,8 @@ pub(super) fn allocate<'a>(
     }
 }
 
-/// The catalogue of the root that publishes, metadata and data, beside the catalogues of the roots that follow.
+/// Places for the catalogue of the root that publishes, for metadata and for data, beside the catalogues of the roots
+/// that follow.
 fn place(
     mut free: FreeMap,
     slots: [Referred<'_>; 2],
@@ -185,9 +188,9 @@ fn place(
     retained: &[Arc<Kept>],
     need: Need,
 ) -> Option<(Blocks, Blocks, Vec<Blocks>)> {
-    // The next root leads to no more than that.
+    // The next root leads to no more revisions than that.
     let blocks = catalogue_blocks(leading_to(newest, retained) + 1);
-    // First what must lie in one stretch and is longest.
+    // The metadata comes first: it must lie in one stretch, and is longest.
     let meta = free.take_high(need.meta)?;
     let catalogue = free.take_high(blocks)?;
     for _ in 0..slots_without(slots, blocks) {
@@ -197,12 +200,12 @@ fn place(
     Some((catalogue, meta, data))
 }
 
-/// How many revisions the newest root and `retained` are.
+/// How many revisions a root leads to that has those of `newest` and `retained`.
 fn leading_to(newest: Referred<'_>, retained: &[Arc<Kept>]) -> usize {
     newest.kept.len() + retained.iter().filter(|kept| !newest.leads_to(kept)).count()
 }
 
-/// How many slots have no catalogue of their own of so many blocks.
+/// How many slots have no catalogue of their own of `blocks` blocks.
 fn slots_without(slots: [Referred<'_>; 2], blocks: u64) -> usize {
     let [one, other] = slots.map(|slot| slot.catalogue.filter(|catalogue| catalogue.count >= blocks));
     match (one, other) {
@@ -218,7 +221,7 @@ mod tests {
 
     const FRESH: Referred<'_> = Referred { sequence: 1, kept: &[], catalogue: None };
 
-    /// A portion that was full to the last block had no room for the root of whoever opened it.
+    /// A portion that was full to the last block had no room for the root of the job that opened it.
     #[test]
     fn each_slot_without_a_catalogue_has_one_set_aside() {
         let lies = |first| Some(Blocks { first, count: 1 });
@@ -226,7 +229,7 @@ mod tests {
             [([None, None], 2), ([lies(10), None], 1), ([lies(10), lies(10)], 1), ([lies(10), lies(11)], 0)]
         {
             let slots = catalogues.map(|catalogue| Referred { catalogue, ..FRESH });
-            // What the slots lead to lies in front.
+            // What the slots lead to lies at the front.
             let fits = |data| allocate((10, 30), slots, &[], Need { data, meta: 2 });
             let taken = catalogues.iter().flatten().map(|blocks| blocks.first).max().map_or(0, |last| last - 9);
             let most = 20 - taken - aside - 3;

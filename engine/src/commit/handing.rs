@@ -1,6 +1,6 @@
 //! A ledger on its way to the rank that writes for its owner, and back.
 //!
-//! What must hold: it is with one of the two. What comes back is what the slots say.
+//! What must hold: the ledger is with one of the two. What comes back is what the slots say.
 
 use super::{Kept, Ledger, RevisionKey, ledger::Root};
 use crate::{
@@ -14,13 +14,13 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// What a ledger knows.
+/// What a ledger knows, to be told to another rank.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Handed {
     lineage: Lineage,
     held: Vec<RevisionKey>,
     slots: [Option<HandedRoot>; 2],
-    /// Why nothing may be written any more.
+    /// Why nothing may be written to the portion any more.
     stopped: Option<Failure>,
 }
 
@@ -32,21 +32,22 @@ struct HandedRoot {
 }
 
 impl Ledger {
-    /// What it knows, for the rank `to`, which writes from now on; until it has come back nothing is written here.
+    /// What the ledger knows, for rank `to`, which writes from now on. Until the ledger has come back nothing is
+    /// written here.
     pub(crate) fn hand_over(&mut self, to: usize) -> Handed {
         let handed = self.give_back();
-        let what = format!("rank {to}, which writes for this one, has not said what became of it");
+        let what = format!("rank {to}, which writes for this one, has not said what became of the last revision");
         self.stopped = Some(Error::GroupFailed { what });
         handed
     }
 
-    /// The ledger of `portion`, with what its owner knows of it.
+    /// The ledger of `portion`, with what the portion's owner knows of it.
     pub(crate) fn handed(portion: Portion, handed: Handed) -> Ledger {
         let slots = handed.slots.map(|root| root.map(Root::from));
         Ledger { portion, lineage: handed.lineage, slots, held: handed.held, stopped: None, is_tended: false }
     }
 
-    /// What it knows, for its owner.
+    /// What the ledger knows, for its owner.
     pub(crate) fn give_back(&self) -> Handed {
         let root = |root: &Root| HandedRoot {
             slot: root.slot.clone(),
@@ -61,7 +62,7 @@ impl Ledger {
         }
     }
 
-    /// Takes back what was handed over to rank `from`.
+    /// Takes back the ledger that was handed over to rank `from`.
     pub(crate) fn take_back(&mut self, from: usize, handed: Handed) {
         self.slots = handed.slots.map(|root| root.map(Root::from));
         self.stopped = handed.stopped.map(|failure| failure.on(from));
@@ -72,7 +73,7 @@ impl Ledger {
         for index in 0..2 {
             match self.portion.read_slot(index) {
                 Ok(slot) if slot.lineage == self.lineage && slot.sequence >= sequence => return Ok(true),
-                // It may be under way.
+                // The slot may be in the middle of a write.
                 Ok(_) | Err(Error::Damaged { .. }) => {}
                 Err(error) => return Err(error),
             }

@@ -1,7 +1,7 @@
-//! Whether checkpoints go on finding room: not this one alone, but those that follow.
+//! Whether checkpoints go on finding room: not the next one alone, but those that follow.
 //!
-//! What must hold: what was saved once can be saved again, whatever came between; beside what is held, shards of the
-//! same size always find room.
+//! What must hold: a shard that was saved once can be saved again, whatever came between; beside held revisions, shards
+//! of the same size always find room.
 
 use super::{
     Kept, Ledger, Need, RevisionKey,
@@ -13,19 +13,19 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Checkpoints that are tried out beside what is held, at most.
+/// The most checkpoints that are rehearsed beside held revisions.
 const REHEARSED_MAX: usize = 32;
 
-/// A revision that stays, by its blocks.
+/// A revision that stays, with the blocks that it takes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stays {
     pub(crate) blocks: u64,
     pub(crate) held: bool,
 }
 
-/// Whether a portion of `blocks` blocks has room for a shard of `first` blocks, and then for as many of `then` blocks as
-/// it takes until only those are kept; else how many blocks it lacks. `complete`: what is complete, newest first;
-/// `held`: what is held besides. A hold costs room only once its revision leaves `keep`.
+/// How many blocks a portion of `blocks` blocks lacks for a shard of `first` blocks, followed by as many of `then`
+/// blocks as it takes until only those are kept; 0 if it has room. `complete`: the complete revisions, newest first;
+/// `held`: the blocks of held revisions besides. A hold costs room only once its revision leaves `keep`.
 pub(crate) fn lacking(blocks: u64, complete: &[Stays], held: &[u64], keep: usize, [first, then]: [u64; 2]) -> u64 {
     let at = |step: usize| {
         let stays = complete.iter().enumerate().filter(|(index, stays)| stays.held || *index < keep - step);
@@ -37,21 +37,21 @@ pub(crate) fn lacking(blocks: u64, complete: &[Stays], held: &[u64], keep: usize
     most.saturating_add(root_blocks(keep + held + 2)).saturating_sub(blocks)
 }
 
-/// Blocks of the catalogues of so many revisions: those of the two slots, and that of the root on its way.
+/// Blocks of the catalogues of `revisions` revisions: those of the two slots, and that of the root on its way.
 fn root_blocks(revisions: usize) -> u64 {
     3 * catalogue_blocks(revisions)
 }
 
 impl Ledger {
-    /// Finds room for a shard beside what is `complete`, newest first, and what is held, if the smallest of them all
-    /// can be saved again after it.
+    /// Finds room for a shard beside the `complete` revisions, newest first, and the held ones, if the smallest shard
+    /// of them all can be saved again after it.
     pub(crate) fn allocate_lasting(&self, need: Need, complete: &[RevisionKey], keep: usize) -> Result<Allocation> {
         let found = self.found();
         let needs = found.iter().filter(|kept| complete.contains(&kept.key())).map(|kept| kept.need());
         let smallest = needs.chain([need]).min_by_key(|need| need.blocks()).unwrap_or(need);
         self.check_room(need, complete, keep, [need.blocks(), smallest.blocks()])?;
         let allocation = self.allocate_beside(need, &self.retained(complete), keep)?;
-        // What is held lies where it lies: what is left may be many blocks and no stretch.
+        // Held revisions do not move: many blocks may be left and no stretch long enough.
         if !self.held.is_empty()
             && smallest.blocks() < need.blocks()
             && !self.rehearse([need, smallest], complete, keep)
@@ -61,7 +61,7 @@ impl Ledger {
         Ok(allocation)
     }
 
-    /// Whether shards of this size find room for as long as they come.
+    /// Whether shards of this size go on finding room.
     pub(crate) fn check_lasting(&self, need: Need, complete: &[RevisionKey], keep: usize) -> Result<()> {
         self.check_room(need, complete, keep, [need.blocks(); 2])
     }
@@ -73,19 +73,20 @@ impl Ledger {
         }
     }
 
-    /// Whether shards as large as the largest of this one and what is complete find room for as long as what is held
-    /// stays: by their number of blocks, and where they would lie.
+    /// Whether shards as large as the largest of this one and the complete ones find room for as long as the held
+    /// revisions stay: by the number of blocks, and by where the shards would lie.
     pub(crate) fn lasts_beside_held(&self, need: Need, complete: &[RevisionKey], keep: usize) -> bool {
         let sizes = self.staying_of(complete).into_iter().map(|stays| stays.blocks);
         let largest = sizes.fold(need.blocks(), u64::max);
         self.lacking(complete, keep, [largest; 2]) == 0 && self.rehearse([need; 2], complete, keep)
     }
 
-    /// Whether a shard, and such as come after it, find their places, one after the other, as they would be saved.
+    /// Whether a shard of `first`, and shards of `then` after it, find their places, one after the other, as they would
+    /// be saved.
     fn rehearse(&self, [first, then]: [Need; 2], complete: &[RevisionKey], keep: usize) -> bool {
         let mut slots = self.referred().map(|slot| (slot.sequence, slot.kept.to_vec(), slot.catalogue));
         let mut complete = complete.to_vec();
-        // Until all that is kept lies where such shards go, and once more.
+        // Tried until all that is kept lies where such shards go, and once around more.
         (0..REHEARSED_MAX.min(2 * (keep + 2))).all(|step| {
             let stays = |kept: &&Arc<Kept>| complete.contains(&kept.key()) || self.held.contains(&kept.key());
             let mut retained: Vec<Arc<Kept>> = slots.iter().flat_map(|slot| &slot.1).filter(stays).cloned().collect();
@@ -99,7 +100,7 @@ impl Ledger {
             complete.insert(0, imagined.key());
             complete.truncate(keep);
             let published = [&retained[..], &[imagined]].concat();
-            // Roots that lead by the newest catalogue once more are rare, and free no less.
+            // Roots that lead once more by the newest catalogue are rare, and free no less.
             let roots = room.freeing.iter().map(|at| (retained.clone(), *at)).chain([(published, room.catalogue)]);
             for (kept, at) in roots {
                 let lower = usize::from(slots[1].0 < slots[0].0);
@@ -117,25 +118,25 @@ impl Ledger {
         lacking(to - from, &self.staying_of(complete), &besides, keep, sizes)
     }
 
-    /// What `complete` takes here: nothing where it lies in another layout.
+    /// The blocks that `complete` revisions take here: none if they lie in another layout.
     fn staying_of(&self, complete: &[RevisionKey]) -> Vec<Stays> {
         let found = self.found();
         let blocks = |key| found.iter().find(|kept| kept.key() == key).map_or(0, |kept| kept.count());
         complete.iter().map(|key| Stays { blocks: blocks(*key), held: self.held.contains(key) }).collect()
     }
 
-    /// Blocks beside `kept` and the roots that lead to it.
+    /// How many blocks are left beside `kept` and the roots that lead to it.
     pub(super) fn left_beside(&self, kept: &[Arc<Kept>]) -> u64 {
         let (from, to) = self.portion.data_blocks();
         let taken: u64 = kept.iter().map(|kept| kept.count()).sum();
         (to - from).saturating_sub(taken + root_blocks(kept.len() + 1))
     }
 
-    /// With `available` blocks.
+    /// The error that a shard of `need` has only `available` blocks.
     pub(super) fn too_small(&self, need: Need, kept: &[Arc<Kept>], available: u64, keep: usize) -> Error {
         let held: Vec<u64> =
             kept.iter().filter(|kept| self.held.contains(&kept.key())).map(|kept| kept.count()).collect();
-        // What a portion of no blocks lacks is all that such shards need.
+        // A portion of no blocks lacks all blocks that such shards need.
         let room = lacking(0, &[], &held, keep, [need.blocks(); 2]);
         Error::PortionTooSmall {
             path: self.portion.path().to_owned(),
@@ -154,7 +155,7 @@ impl Ledger {
 mod tests {
     use super::*;
 
-    /// Revisions of so many blocks; a minus says that it is held.
+    /// Revisions of so many blocks; a minus says that the revision is held.
     fn revisions(blocks: &[i64]) -> Vec<Stays> {
         blocks.iter().map(|blocks| Stays { blocks: blocks.unsigned_abs(), held: *blocks < 0 }).collect()
     }
@@ -162,23 +163,23 @@ mod tests {
     #[test]
     fn room_is_needed_until_what_is_complete_has_left() {
         let lacks = |complete: &[i64], held: &[u64], keep, sizes| lacking(103, &revisions(complete), held, keep, sizes);
-        // Nothing complete yet: keep + 1 of them.
+        // Nothing is complete yet, so keep + 1 shards have to fit.
         assert_eq!(lacks(&[], &[], 1, [50, 50]), 0);
         assert_eq!(lacks(&[], &[], 1, [51, 51]), 2);
         assert_eq!(lacks(&[], &[], 3, [25, 25]), 0);
-        // One fills the portion, and the smaller one that leaves makes room for its like.
+        // One shard fills the portion, and the smaller one that leaves makes room for its like.
         assert_eq!(lacks(&[30], &[], 1, [70, 30]), 0);
         assert_eq!(lacks(&[30], &[], 1, [71, 30]), 1);
-        // With keep of 2 nothing leaves yet.
+        // With a keep of 2 no revision leaves yet.
         assert_eq!(lacks(&[30], &[], 2, [70, 30]), 30);
         assert_eq!(lacks(&[30, 30], &[], 2, [40, 30]), 0);
-        // A hold costs nothing inside keep, and a shard once its revision has left.
+        // A hold costs nothing inside keep, and a shard's blocks once its revision has left.
         assert_eq!(lacks(&[25, 25], &[], 2, [25, 25]), 0);
         assert_eq!(lacks(&[-25, 25], &[], 2, [25, 25]), 0);
         assert_eq!(lacks(&[-25, -25], &[], 2, [25, 25]), 25);
         assert_eq!(lacks(&[25, 25], &[25], 2, [25, 25]), 0);
         assert_eq!(lacks(&[25, 25], &[26], 2, [25, 25]), 1);
-        // Elsewhere they take nothing.
+        // Revisions in another layout take nothing here.
         assert_eq!(lacks(&[0, 0], &[], 2, [33, 33]), 0);
         assert_eq!(lacks(&[0, 0], &[], 2, [34, 34]), 2);
     }

@@ -30,11 +30,12 @@ pub(crate) struct Ledger {
     /// The lineage that this job writes under.
     pub(super) lineage: Lineage,
     pub(super) slots: [Option<Root>; 2],
-    /// Stay in every root that is written from now on.
+    /// The revisions that stay in every root written from now on.
     pub(super) held: Vec<RevisionKey>,
-    /// Why nothing may be written any more.
+    /// Why nothing may be written to the portion any more.
     pub(super) stopped: Option<Error>,
-    /// It is looked after from outside a job: nothing is staged for it, so that each root says that it ended in order.
+    /// Whether the portion is looked after from outside a job: nothing is staged for it then, so each root says that it
+    /// ended in order.
     pub(super) is_tended: bool,
 }
 
@@ -42,14 +43,14 @@ pub(crate) struct Ledger {
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) ledger: Ledger,
-    /// Not readable: both slots, catalogues, manifests.
+    /// What is not readable: both slots, catalogues, manifests.
     pub(crate) damage: Vec<String>,
-    /// The one slot that is not readable, while the other is: a crash while it was written, or damage.
+    /// The one slot that is not readable, while the other is: a crash cut its write short, or it is damaged.
     pub(crate) torn: Vec<String>,
-    /// At least one slot leads to a catalogue, so that the portion may be written.
+    /// Whether at least one slot leads to a catalogue, so that the portion may be written.
     pub(crate) usable: bool,
     pub(crate) clean: bool,
-    /// Highest lineage in the slots.
+    /// The highest lineage in the slots.
     pub(crate) lineage: Option<Lineage>,
 }
 
@@ -130,12 +131,12 @@ impl Ledger {
         found
     }
 
-    /// Why the ledger takes no more writes.
+    /// An error, with the reason, if the ledger takes no more writes.
     pub(crate) fn check(&self) -> Result<()> {
         self.stopped.clone().map_or(Ok(()), Err)
     }
 
-    /// Nothing more is written, for `error` left the file of this portion in doubt.
+    /// Takes no more writes, as `error` left the file of this portion in doubt.
     pub(crate) fn doubt(&mut self, error: Error) {
         self.stop(error);
     }
@@ -150,7 +151,7 @@ impl Ledger {
         self.newest().is_some_and(|root| root.slot.clean)
     }
 
-    /// Whether there is nothing but its first root.
+    /// Whether the portion has nothing but its first root.
     pub(crate) fn is_unused(&self) -> bool {
         matches!(&self.slots, [Some(root), None] if root.slot.sequence == 1)
     }
@@ -158,15 +159,15 @@ impl Ledger {
     /// Goes on under the lineage of a job that has died, as far as it had come.
     pub(crate) fn resume(&mut self, lineage: Lineage) -> Result<()> {
         self.lineage = lineage;
-        // As in `begin`: its last root may not be durable.
+        // As in `begin`, the last root may not be durable.
         self.sync()
     }
 
-    /// Takes the portion over for `lineage`: its root, with what the newest one kept, and what is held.
+    /// Takes the portion over for `lineage`, by a root that keeps what the newest root kept, and what is held.
     pub(crate) fn begin(&mut self, lineage: Lineage) -> Result<()> {
         self.check_slots()?;
-        // What was read may be the last write of a job that was killed before its sync: it must be
-        // durable before the slot beside it, the only one that is sure, is overwritten.
+        // The root that was read may be the last write of a job that was killed before its sync. It must be durable
+        // before the slot beside it, the only one that is sure, is overwritten.
         self.sync()?;
         self.lineage = lineage;
         let staying = self.staying();
@@ -177,7 +178,7 @@ impl Ledger {
         self.write_catalogue(staying, blocks, false)
     }
 
-    /// The same from outside a job.
+    /// Like `begin`, from outside a job.
     pub(crate) fn begin_tended(&mut self, lineage: Lineage) -> Result<()> {
         self.is_tended = true;
         self.begin(lineage)
@@ -188,7 +189,7 @@ impl Ledger {
         self.lineage.number > 0
     }
 
-    /// Notes what a checkpoint took, for the next root that is written.
+    /// Notes the times of a checkpoint, for the next root that is written.
     pub(crate) fn note(&mut self, key: RevisionKey, phases: PhaseRecord) {
         for kept in self.slots.iter_mut().flatten().flat_map(|root| &mut root.kept) {
             if kept.key() == key {
@@ -197,8 +198,8 @@ impl Ledger {
         }
     }
 
-    /// Ends in order: a root that says so, with the last phases in a catalogue of its own. Without room for it, in the
-    /// portion or on the disk, it ends as a job that is killed: what was saved is there.
+    /// Ends in order: by a root that says so, with the last times in a catalogue of its own. If the portion or the disk
+    /// has no room for that, the ledger is left as by a job that is killed: what was saved is there.
     pub(crate) fn end(&mut self) -> Result<()> {
         self.check_slots()?;
         let staying = self.staying();
@@ -210,7 +211,7 @@ impl Ledger {
         let root = match written {
             Ok(Some(root)) => root,
             Err(error) if !matches!(error, Error::DiskFull { .. }) => return Err(error),
-            // What is held stands only in the slot that the root would go to.
+            // Held revisions stand only in the slot that the root would overwrite.
             _ if !is_in_newest => return Ok(()),
             _ => self.newest_root()?,
         };
@@ -220,7 +221,7 @@ impl Ledger {
         }
     }
 
-    /// Blocks for a catalogue of `kept` that neither slot refers to.
+    /// Finds blocks for a catalogue of `kept` that neither slot refers to.
     pub(super) fn room_for_root(&self, kept: &[Arc<Kept>]) -> Result<Blocks> {
         let (from, to) = self.portion.data_blocks();
         let used = self.referred().into_iter().flat_map(|slot| slot.blocks().collect::<Vec<_>>());
@@ -228,27 +229,27 @@ impl Ledger {
         FreeMap::new(from, to, used).take_high(need.meta).ok_or_else(|| self.too_small(need, kept, 0, kept.len()))
     }
 
-    /// The same, if they leave what the next root needs.
+    /// Like `room_for_root`, but `None` unless enough is left for the next root.
     fn room_for_one_more(&self, kept: &[Arc<Kept>]) -> Option<Blocks> {
         let room = allocate(self.portion.data_blocks(), self.referred(), kept, Need::ROOT)?;
         room.freeing.is_empty().then_some(room.catalogue)
     }
 
-    /// Finds room for a shard beside `retained` and what is held.
+    /// Finds room for a shard beside the revisions `retained` and the held ones.
     pub(crate) fn allocate(&self, need: Need, retained: &[RevisionKey]) -> Result<Allocation> {
         let kept = self.retained(retained);
         self.allocate_beside(need, &kept, kept.len())
     }
 
-    /// The same beside `kept`, for a job that keeps so many revisions.
+    /// Finds room for a shard beside `kept`, for a job that keeps `keep` revisions.
     pub(super) fn allocate_beside(&self, need: Need, kept: &[Arc<Kept>], keep: usize) -> Result<Allocation> {
         let room = allocate(self.portion.data_blocks(), self.referred(), kept, need);
-        // So much may be there, and not in one stretch.
+        // So many blocks may be there, and not in one stretch.
         let less = || self.left_beside(kept).min(need.blocks().saturating_sub(1));
         room.ok_or_else(|| self.too_small(need, kept, less(), keep))
     }
 
-    /// Writes the roots without what is to be freed. Before the first block of the allocation.
+    /// Writes the roots that let go of old revisions; called before the first block of the allocation is written.
     pub(crate) fn free(&mut self, allocation: &Allocation, retained: &[RevisionKey]) -> Result<()> {
         for catalogue in &allocation.freeing {
             self.check_slots()?;
@@ -269,7 +270,7 @@ impl Ledger {
         self.write_catalogue(kept, allocation.catalogue, false)
     }
 
-    /// Whether the blocks of `allocation` may be written, as `free` has made them.
+    /// Checks that the blocks of `allocation` may be written, once `free` has freed them.
     fn check_freed(&mut self, allocation: &Allocation) -> Result<()> {
         let written = allocation.data.iter().chain([&allocation.meta]).copied();
         check_freed(allocation, self.newest().and_then(|root| root.catalogue))
@@ -300,7 +301,7 @@ impl Ledger {
             self.portion.write_padded(blocks.first * BLOCK_BYTES, &bytes)?;
         }
         if !mutant::is(Mutant::SlotBeforeSync) {
-            // Whatever the slot leads to must be there when it is: data and manifests, written by
+            // All that the slot leads to must be durable before the slot is written: data and manifests, written by
             // others through the same file, and the catalogue.
             self.sync()?;
         }
@@ -317,7 +318,7 @@ impl Ledger {
         self.put_root(root, clean).map_err(|error| self.stop(error))
     }
 
-    /// As `write_root`. After an error the slot is in doubt.
+    /// Like `write_root`, but leaves it to the caller to stop the ledger: after an error the slot is in doubt.
     fn put_root(&mut self, mut root: Root, clean: bool) -> Result<()> {
         let sequences = self.slots.each_ref().map(|slot| slot.as_ref().map_or(0, |root| root.slot.sequence));
         root.slot.sequence = sequences[0].max(sequences[1]) + 1;
@@ -339,16 +340,16 @@ impl Ledger {
         self.portion.sync().map_err(|error| self.stop(error))
     }
 
-    /// After a failed sync, or a write of a slot that may or may not have happened, what the medium
-    /// holds is unknown until the space is opened again.
+    /// Stops the ledger. After a failed sync, or a write of a slot that may or may not have happened, it is unknown
+    /// what the medium holds until the space is opened again.
     fn stop(&mut self, error: Error) -> Error {
         let stopped = Error::SyncFailed { path: self.portion.path().to_owned(), cause: error.to_string() };
         self.stopped = Some(stopped.clone());
         stopped
     }
 
-    /// The slots on the medium must be those that this job wrote: another lineage means that a newer
-    /// job has taken over.
+    /// Checks that the slots on the medium are those that this job wrote. Another lineage means that a newer job has
+    /// taken over.
     pub(super) fn check_slots(&mut self) -> Result<()> {
         self.check()?;
         for index in 0..2 {
@@ -388,7 +389,8 @@ impl Ledger {
 }
 
 impl Root {
-    /// Whether its catalogue lies there. Of what was read the length may be less than what was set aside.
+    /// Whether the root's catalogue lies there. A catalogue that was read may be shorter than the blocks set aside for
+    /// it.
     pub(super) fn leads_by(&self, catalogue: Blocks) -> bool {
         self.catalogue.is_some_and(|own| own.first == catalogue.first)
     }

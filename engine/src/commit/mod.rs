@@ -1,11 +1,11 @@
-//! Makes a shard count: published in its portion, found complete by all.
+//! Makes a shard count: published in its portion, found complete by all ranks.
 //!
 //! Owns what the two slots of a portion say, and the order of syncs. What must hold:
 //! - data, manifests and catalogue are durable before the slot that leads to them is written;
 //! - a new root overwrites the slot with the lower sequence, never the only valid one;
 //! - a block is written only when neither slot refers to it;
 //! - a root can always be written: its catalogue has room, whatever the shards take;
-//! - what all ranks last agreed to be complete stays in every root, and so does what is held.
+//! - revisions that all ranks last agreed to be complete stay in every root, and so do held revisions.
 
 mod allocation;
 mod handing;

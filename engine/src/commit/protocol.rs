@@ -21,7 +21,7 @@ pub(super) fn check_unreferred(
 }
 
 /// Refuses to write in `allocation` before the roots are durable that free its blocks. `newest`: the catalogue that the
-/// newest slot leads to; none where it leads to no revision.
+/// newest slot leads to; `None` if the slot leads to no revision.
 pub(super) fn check_freed(allocation: &Allocation, newest: Option<Blocks>) -> Result<()> {
     let is_freed = |last: &Blocks| newest.is_none_or(|newest| newest.first == last.first);
     check(allocation.freeing.last().is_none_or(is_freed), || {
@@ -29,8 +29,8 @@ pub(super) fn check_freed(allocation: &Allocation, newest: Option<Blocks>) -> Re
     })
 }
 
-/// Refuses to write a root with `sequence` over slot `index`, unless that has the lower of the two sequences and the
-/// new one is higher than both. 0: the slot is not valid.
+/// Refuses to write a root with `sequence` over slot `index`, unless that slot has the lower of the two sequences and
+/// the new one is higher than both. A sequence of 0: the slot is not valid.
 pub(super) fn check_overwritten(sequences: [u64; 2], index: usize, sequence: u64) -> Result<()> {
     let [overwritten, other] = [sequences[index], sequences[1 - index]];
     let is_older = overwritten < other || overwritten == 0;
@@ -39,7 +39,7 @@ pub(super) fn check_overwritten(sequences: [u64; 2], index: usize, sequence: u64
     })
 }
 
-/// Wrong variants of the protocol must be caught by what comes of them.
+/// An error unless `holds`. Wrong variants of the protocol pass: they must be caught by what comes of them.
 fn check(holds: bool, what: impl FnOnce() -> String) -> Result<()> {
     if holds || mutant::is_any() { Ok(()) } else { Err(Error::Internal { what: what() }) }
 }
@@ -76,7 +76,7 @@ mod tests {
             meta: blocks(21, 1),
             data: Vec::new(),
         };
-        // Read from the medium it may be shorter than what was set aside.
+        // A catalogue that was read from the medium may be shorter than what was set aside for it.
         for (freeing, newest) in [
             (&[][..], Some(blocks(11, 1))),
             (&[12], Some(blocks(12, 2))),

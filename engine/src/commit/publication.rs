@@ -9,21 +9,21 @@ use crate::{
     },
 };
 
-/// A shard with all of its data in the portion.
+/// A shard to be published, all of whose data is in the portion.
 pub(crate) struct Publication<'a> {
     pub(crate) key: RevisionKey,
     pub(crate) shards: u32,
-    /// With the hashes of its rows.
+    /// The manifest, with the hashes of its rows.
     pub(crate) manifest: Manifest,
     pub(crate) allocation: &'a Allocation,
     pub(crate) retained: &'a [RevisionKey],
     pub(crate) phases: PhaseRecord,
 }
 
-/// The same, with its metadata: the rows of hashes, and behind them the manifest.
+/// A publication with its metadata: the rows of hashes, and behind them the manifest.
 pub(crate) struct Described<'a> {
     publication: Publication<'a>,
-    /// In whole blocks: what was set aside may be more.
+    /// The metadata, in whole blocks; more blocks may be set aside for it.
     meta: Aligned,
     manifest_in_meta: u64,
     manifest_bytes: u64,
@@ -31,7 +31,7 @@ pub(crate) struct Described<'a> {
 }
 
 impl<'a> Publication<'a> {
-    /// With these `rows` of hashes, whole blocks; memory may be short.
+    /// Adds the metadata, with these `rows` of hashes, whole blocks. An error if memory is short.
     pub(crate) fn describe(self, rows: &[u8], portion: &Portion) -> Result<Described<'a>> {
         let manifest = self.manifest.build();
         let bytes = blocks_for((rows.len() + manifest.len()) as u64) * BLOCK_BYTES;
@@ -57,7 +57,7 @@ impl Described<'_> {
         Ok(())
     }
 
-    /// Publishes it; returns the phases with all that was written.
+    /// Publishes the shard; returns its times, with all writes counted.
     pub(crate) fn publish(self, ledger: &mut Ledger) -> Result<PhaseRecord> {
         let Publication { key, shards, manifest, allocation, retained, phases } = self.publication;
         let meta = allocation.meta;

@@ -1,4 +1,4 @@
-//! What names a revision, and what one rank holds of it.
+//! What identifies a revision, and what one rank holds of it.
 
 use super::{Allocation, Need};
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 
-/// A revision's identity. Newest means highest lineage, then highest number.
+/// A revision's identity. The newest has the highest lineage, and in that the highest number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RevisionKey {
     pub lineage: Lineage,
@@ -46,7 +46,7 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// The shard that `entry` leads to, whose manifest is this.
+    /// The shard that `entry` leads to; `manifest` is its own.
     pub(crate) fn of(entry: Entry, manifest: &Manifest) -> Kept {
         let own = entry.meta_at..entry.meta_at + entry.meta_bytes;
         let mut blocks = Vec::with_capacity(2 * manifest.runs.len() + 1);
@@ -67,7 +67,7 @@ impl Kept {
         RevisionKey::of(&self.entry)
     }
 
-    /// One that would lie there: newer than any that is.
+    /// A shard that would lie at `place`, newer than any that is there.
     pub(super) fn imagined(number: u64, place: &Allocation) -> Kept {
         let entry = Entry {
             lineage: Lineage { number: u64::MAX, id: [0; 16] },
@@ -85,13 +85,13 @@ impl Kept {
         Kept { entry, blocks: place.data.iter().copied().chain([place.meta]).collect() }
     }
 
-    /// What its like needs.
+    /// What a shard like this one needs.
     pub(super) fn need(&self) -> Need {
         let meta = self.entry.meta_bytes / BLOCK_BYTES;
         Need { data: self.count().saturating_sub(meta), meta }
     }
 
-    /// How many blocks it takes.
+    /// How many blocks the shard takes.
     pub(crate) fn count(&self) -> u64 {
         self.blocks.iter().map(|blocks| blocks.count).sum()
     }

@@ -8,8 +8,8 @@ use crate::{error::Result, space::free::Blocks};
 use std::sync::Arc;
 
 impl Ledger {
-    /// What is held, besides what a revision retains. Only while no revision is under way: its blocks
-    /// were found beside what was held then.
+    /// Sets which revisions are held, and stay besides those that a revision retains. Only while no revision is under
+    /// way: its blocks were found beside what was held then.
     pub(crate) fn set_held(&mut self, held: Vec<RevisionKey>) {
         self.held = held;
     }
@@ -18,14 +18,14 @@ impl Ledger {
         &self.held
     }
 
-    /// Whether no block of `allocation` is needed by `retained` or by what is held, and its roots have room
-    /// for all of that.
+    /// Whether no block of `allocation` is needed by `retained` or by a held revision, and its roots have room for all
+    /// of those.
     pub(crate) fn spares(&self, allocation: &Allocation, retained: &[RevisionKey]) -> bool {
         let staying = self.retained(retained);
         let taken = || staying.iter().flat_map(|kept| kept.blocks.iter());
         let is_free = |blocks: Blocks| taken().all(|taken| taken.end() <= blocks.first || blocks.end() <= taken.first);
         let is_long = |root: &Blocks, revisions: usize| root.count >= catalogue_blocks(revisions);
-        // Where a root is written once more, it must lead to all of that.
+        // A root that is written once more must lead to all of those.
         let in_newest = |kept: &Arc<Kept>| self.kept().iter().any(|other| other.key() == kept.key());
         let is_once_more = |first: &Blocks| self.newest().is_some_and(|root| root.leads_by(*first));
         let is_enough = !allocation.freeing.first().is_some_and(is_once_more) || staying.iter().all(in_newest);
@@ -35,26 +35,26 @@ impl Ledger {
             && allocation.blocks().all(is_free)
     }
 
-    /// Whether any of `keys` is here and the newest root does not lead to it.
+    /// Whether any revision of `keys` is here and the newest root does not lead to it.
     pub(crate) fn lacks(&self, keys: &[RevisionKey]) -> bool {
         let in_newest = |key: RevisionKey| self.kept().iter().any(|kept| kept.key() == key);
         self.found().iter().any(|kept| keys.contains(&kept.key()) && !in_newest(kept.key()))
     }
 
-    /// What the newest root keeps, and what is held and stands only in the other.
+    /// The shards that the newest root keeps, and the held ones that stand only in the other root.
     pub(super) fn staying(&self) -> Vec<Arc<Kept>> {
         let in_newest = |key: RevisionKey| self.kept().iter().any(|kept| kept.key() == key);
         let stays = |kept: &Arc<Kept>| in_newest(kept.key()) || self.held.contains(&kept.key());
         self.found().into_iter().filter(stays).collect()
     }
 
-    /// What either root leads to of `keys` and of what is held.
+    /// The shards of `keys` and the held ones, of either root.
     pub(super) fn retained(&self, keys: &[RevisionKey]) -> Vec<Arc<Kept>> {
         let stays = |key: &RevisionKey| keys.contains(key) || self.held.contains(key);
         self.found().into_iter().filter(|kept| stays(&kept.key())).collect()
     }
 
-    /// Leaves only `keys` and what is held in both slots, and ends in order: whatever else was here is gone.
+    /// Leaves only `keys` and held revisions in both slots, and ends in order: all other revisions are gone.
     pub(crate) fn keep_only(&mut self, keys: &[RevisionKey]) -> Result<()> {
         self.check_slots()?;
         let allocation = self.allocate(Need::ROOT, keys)?;

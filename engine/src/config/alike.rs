@@ -1,4 +1,4 @@
-//! Each rank resolves its own settings. Where they decide together, those must be the same.
+//! Each rank resolves its own settings. Settings by which the ranks decide together must be the same on all of them.
 
 use super::{Config, KEYS};
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     group::{Group, gather},
 };
 
-/// Refuses settings that differ between ranks and must not. Collective; the same error on every rank.
+/// Refuses settings that differ between ranks and must not differ. Collective; the same error on every rank.
 pub(crate) fn check_alike(group: &dyn Group, config: &Config) -> Result<()> {
     let keys: Vec<_> = KEYS.iter().filter(|key| key.alike).collect();
     let mine: Vec<String> = keys.iter().map(|key| (key.show)(config).to_string()).collect();

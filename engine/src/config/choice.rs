@@ -1,10 +1,10 @@
-//! How one place sets what it does.
+//! How one place (a file, the environment, a program) sets what it does.
 
 use super::{Choice, Config, Key, Value, value::shortened};
 use crate::error::{Error, Result};
 
 impl Choice {
-    /// Sets the key of this name. An error names the key, and what it takes.
+    /// Sets the key called `name`. An error names the key, and what the key takes.
     pub fn set(&mut self, name: &str, value: Value) -> Result<()> {
         let key = Key::named(name).ok_or_else(|| Error::argument(shortened(name), Key::unknown(name)))?;
         self.read(key, value).map_err(|why| Error::argument(key.name, why))

@@ -12,18 +12,18 @@ use std::{
 pub(super) const FILE_VARIABLE: &str = "MAINSTAY_CONFIG";
 const FILE_NAME: &str = "mainstay.toml";
 const PREFIX: &str = "MAINSTAY_";
-/// Variables that are no settings and count all the same.
+/// Variables that are no settings, and are read all the same.
 const OTHER_VARIABLES: &[&str] = &[FILE_VARIABLE, "MAINSTAY_NODE"];
-/// Begin the variables with which `mainstay run`, and our tests, speak to their own processes.
+/// Prefixes of the variables with which `mainstay run`, and our tests, speak to their own processes.
 const OWN_PREFIXES: &[&str] = &["MAINSTAY_RUN_", "MAINSTAY_TEST_"];
 
-/// A variable that begins as settings do, and is none.
+/// A variable that is named like a setting, and is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownVariable<'a> {
     pub name: &'a str,
-    /// The variable that is most like it, if any is.
+    /// The variable that is most like this one, if any is.
     pub nearest: Option<String>,
-    /// They are so much alike that nothing else can have been meant.
+    /// The two are so much alike that nothing else can have been meant.
     pub is_misspelt: bool,
 }
 
@@ -31,22 +31,23 @@ pub struct UnknownVariable<'a> {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Surroundings {
     pub directory: PathBuf,
-    /// Those whose name begins with MAINSTAY_.
+    /// The variables whose name begins with MAINSTAY_.
     pub variables: BTreeMap<String, OsString>,
 }
 
 impl Surroundings {
-    /// Those of this process.
+    /// The surroundings of this process.
     pub fn here() -> Surroundings {
         let ours = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value));
         Surroundings {
-            // Without one (it was removed) there is no file in it either.
+            // A process whose directory was removed has no file there either.
             directory: env::current_dir().unwrap_or_default(),
             variables: env::vars_os().filter_map(ours).filter(|(name, _)| name.starts_with(PREFIX)).collect(),
         }
     }
 
-    /// Variables that begin as settings do, and are none. Programs and module systems may have their own.
+    /// The variables that are named like settings, and are none. Programs and module systems may have such variables of
+    /// their own.
     pub fn unknown(&self) -> Vec<UnknownVariable<'_>> {
         let is_known = |name: &str| {
             OTHER_VARIABLES.contains(&name)
@@ -64,8 +65,8 @@ impl Surroundings {
         names.filter(|name| !is_known(name) && self.variable(name).is_some()).map(unknown).collect()
     }
 
-    /// Refuses a variable that must have been meant to be a setting: without it the program would run on with
-    /// another one.
+    /// Refuses a variable that must have been meant to be a setting: without it the program would run on with another
+    /// value.
     pub fn check(&self) -> Result<()> {
         let misspelt = self.unknown().into_iter().find(|unknown| unknown.is_misspelt);
         misspelt.map_or(Ok(()), |UnknownVariable { name, nearest, .. }| {
@@ -75,7 +76,7 @@ impl Surroundings {
         })
     }
 
-    /// The file to read, and whether it must be there.
+    /// The path of the file to read, and whether the file must be there.
     pub fn file(&self) -> (PathBuf, bool) {
         let named = self.variable(FILE_VARIABLE);
         (self.directory.join(named.unwrap_or(OsStr::new(FILE_NAME))), named.is_some())
@@ -93,13 +94,13 @@ impl Surroundings {
         Ok(choice)
     }
 
-    /// An empty variable is none.
+    /// The value of a variable; an empty variable counts as none.
     fn variable(&self, name: &str) -> Option<&OsStr> {
         self.variables.get(name).map(OsString::as_os_str).filter(|value| !value.is_empty())
     }
 }
 
-/// As in the file, but for the case of its letters.
+/// The variable's name without the prefix: the key's name in the file, but for the case of its letters.
 fn name_of(variable: &str) -> &str {
     variable.strip_prefix(PREFIX).unwrap_or(variable)
 }

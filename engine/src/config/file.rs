@@ -23,7 +23,7 @@ pub(super) struct Settings {
     pub lines: BTreeMap<&'static str, usize>,
 }
 
-/// Reads the file, if there is one. An error names the file, and the line and the key where it can.
+/// Reads the file, if there is one. An error names the file, and if possible the line and the key.
 pub(super) fn read(path: &Path, must_exist: bool) -> Result<Option<Settings>> {
     match text_of(path) {
         Ok(bytes) => parse(path, &bytes?).map(Some),

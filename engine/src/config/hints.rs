@@ -4,15 +4,16 @@ use super::{Choice, Key, Value};
 use crate::error::{Error, Result};
 use std::ffi::OsStr;
 
-/// Reserved by MPI (chapter "I/O", "File Info"): for the layout of a new file, and how many write for all.
+/// Hints that MPI reserves (chapter "I/O", "File Info"): for the layout of a new file, and how many ranks write for
+/// all.
 const OF_MPI: [(&str, &str); 3] =
     [("striping_factor", "stripe_count"), ("striping_unit", "stripe_bytes"), ("cb_nodes", "aggregators")];
-/// Begins the hints that are settings of ours: `mainstay_keep`.
+/// The prefix of the hints that are settings of ours: `mainstay_keep`.
 const OWN: &str = "mainstay_";
 
 impl Choice {
-    /// Takes a hint. As MPI has it, those of others are ignored. One that begins like ours and is no setting, and a
-    /// value that the setting does not take, are errors that name the hint.
+    /// Takes a hint. Hints of others are ignored, as MPI has it. A hint that begins like ours and is no setting, or
+    /// whose value the setting does not take, is an error that names the hint.
     pub fn hint(&mut self, name: &str, value: &str) -> Result<()> {
         let of_mpi = OF_MPI.iter().find(|(hint, _)| *hint == name).map(|(_, key)| *key);
         let Some(setting) = of_mpi.or(name.strip_prefix(OWN)) else { return Ok(()) };

@@ -4,16 +4,16 @@ use super::{Choice, Config, KEYS, Shown, Value, value};
 
 /// One setting.
 pub struct Key {
-    /// As in the file; the variable of the environment is MAINSTAY_ and this in capitals.
+    /// The key's name in the file; the variable of the environment is MAINSTAY_ and this name in capitals.
     pub name: &'static str,
     pub meaning: &'static str,
-    /// "1 to 1000": completes "it takes".
+    /// Which values the key takes, in words that complete "it takes": "1 to 1000".
     pub takes: &'static str,
-    /// All ranks of a job must have the same value.
+    /// Whether all ranks of a job must have the same value.
     pub alike: bool,
-    /// Sets it in a choice.
+    /// Sets the key in a choice.
     pub(super) read: fn(&mut Choice, &Value) -> value::Read<()>,
-    /// Puts a value that was chosen into force; whether there is one.
+    /// Puts the value that was chosen into force; returns whether there is one.
     pub(super) take: fn(&Choice, &mut Config) -> bool,
     pub(super) show: fn(&Config) -> Shown,
     pub(super) in_range: fn(&Config) -> bool,
@@ -24,12 +24,12 @@ impl Key {
         KEYS.iter().find(|key| key.name == name)
     }
 
-    /// The variable of the environment.
+    /// The name of the key's variable in the environment.
     pub fn variable(&self) -> String {
         format!("MAINSTAY_{}", self.name.to_uppercase())
     }
 
-    /// The value that is in force where none is given.
+    /// The value that is in force if none is given.
     pub fn default(&self) -> Shown {
         (self.show)(&Config::default())
     }
@@ -42,7 +42,7 @@ impl Key {
         (likeness(&nearest) >= LIKENESS_MIN).then_some(nearest.name)
     }
 
-    /// What to say where no key has this name.
+    /// What to say if no key has this name.
     pub(super) fn unknown(name: &str) -> String {
         match Self::nearest(name) {
             Some(nearest) => format!("there is no such setting; did you mean {nearest}?"),
@@ -62,14 +62,15 @@ impl Key {
     }
 }
 
-/// 0 to 1: the same but for case and dashes.
+/// How much two names are alike, 0 to 1; 1 if they are the same but for case and dashes.
 fn likeness(name: &str, other: &str) -> f64 {
     let name = value::shortened(name).to_lowercase().replace('-', "_");
     strsim::jaro_winkler(&name, &other.to_lowercase())
 }
 
-/// Whether `name` is so much like `other` that nothing else can be meant: above what a module system or another
-/// program calls its own (root, prefix, install, share, port), below what slips of the pen make of settings.
+/// Whether `name` is so much like `other` that nothing else can be meant. The limit lies above what a module system or
+/// another program calls its own (root, prefix, install, share, port), and below what slips of the pen make of
+/// settings.
 pub(super) fn is_meant(name: &str, other: &str) -> bool {
     likeness(name, other) >= 0.865
 }

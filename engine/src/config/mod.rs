@@ -1,9 +1,10 @@
 //! The settings of a session: what they are, and what values they take.
 //!
-//! `table` is the one table of them, a row each, and `key` a row of it; `choice` is how one place sets some, `file` and
-//! `environment` are such places, and `resolve` puts them together and remembers where each value came
-//! from. `alike` has the ranks of a job compare theirs. What must hold: every setting has a default that works, and no
-//! value is used that its key does not take.
+//! `table` is the one table of the settings, a row each, and `key` a row of it; `choice` is how one place sets some of
+//! them, `file` and `environment` are such places, and `resolve` puts them together and remembers where each value came
+//! from. `alike` has the ranks of a job compare their settings.
+//!
+//! What must hold: every setting has a default that works, and no value is used that its key does not take.
 
 mod alike;
 mod choice;
@@ -33,13 +34,13 @@ pub use value::Value;
 use crate::error::{Error, Result};
 use std::{path::PathBuf, thread};
 
-/// What a job makes of the revisions that earlier ones have left.
+/// What a job makes of the revisions that earlier jobs have left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Start {
-    /// It restores one, or gets something of it, before it saves anything.
+    /// The job restores a revision, or gets something of one, before it saves anything.
     #[default]
     Restored,
-    /// It may push them out unread.
+    /// The job may push earlier revisions out unread.
     Fresh,
 }
 
@@ -48,7 +49,7 @@ pub enum Start {
 pub enum LevelPlace {
     /// There is no such level.
     Off,
-    /// Where it usually does.
+    /// At the usual place of the level.
     Auto,
     At(PathBuf),
 }
@@ -66,7 +67,7 @@ pub enum MemoryAfter {
 pub enum PoolHeld {
     #[default]
     Always,
-    /// From the request of a checkpoint until that is durable: each chunk has memory while it is in use.
+    /// From the request of a checkpoint until the checkpoint is durable: each chunk has memory while it is in use.
     Checkpoint,
 }
 
@@ -79,8 +80,8 @@ pub enum Interval {
 }
 
 impl Config {
-    /// Threads that write, and as many that hash, where `ranks` ranks share the processors. Two keep a
-    /// device busy; where the ranks use all processors a second one only pushes them aside.
+    /// How many threads write, and how many hash, on a rank whose processors `ranks` ranks share. Two keep a device
+    /// busy; if the ranks use all processors, a second thread only pushes them aside.
     pub(crate) fn io_threads_for(&self, ranks: usize) -> usize {
         match self.io_threads {
             0 => 1 + usize::from(thread::available_parallelism().is_ok_and(|cores| ranks < cores.get())),
@@ -88,7 +89,7 @@ impl Config {
         }
     }
 
-    /// Writes of a node that are under way at once, whichever ranks they are of. Two leave a fast disk waiting
+    /// How many writes of a node are under way at once, whichever ranks they are of. Two leave a fast disk waiting
     /// between them: four were 13 % faster here, eight no better.
     pub(crate) fn writes_at_once(&self) -> u32 {
         match self.io_threads {
@@ -104,7 +105,7 @@ impl Config {
         self.check_pool().map_err(|why| Error::argument("pool_bytes", why))
     }
 
-    /// One chunk to fill while another is written. The sizes themselves are in range.
+    /// Checks that the pool has one chunk to fill while another is written. The sizes themselves are in range.
     fn check_pool(&self) -> std::result::Result<(), String> {
         match (self.chunk_bytes, self.pool_bytes) {
             (Some(chunk), Some(pool)) if pool < 2 * chunk => {

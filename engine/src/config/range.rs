@@ -11,22 +11,22 @@ pub(super) fn within<T: PartialOrd>(range: RangeInclusive<T>) -> impl Fn(&T) -> 
     move |value| range.contains(value)
 }
 
-/// Multiples of `unit`, from one on.
+/// Multiples of `unit`, from `unit` on.
 pub(super) fn multiples(unit: u64, max: u64) -> impl Fn(&u64) -> bool {
     move |value| (unit..=max).contains(value) && value.is_multiple_of(unit)
 }
 
-/// Zero, which is none, or what `in_range` takes.
+/// Zero, which stands for none, or a value that `in_range` takes.
 pub(super) fn or_zero<T: Default + PartialEq>(in_range: impl Fn(&T) -> bool) -> impl Fn(&T) -> bool {
     move |value| *value == T::default() || in_range(value)
 }
 
-/// What is found at run time, or what `in_range` takes.
+/// `None`, which stands for a value found at run time, or a value that `in_range` takes.
 pub(super) fn or_auto<T>(in_range: impl Fn(&T) -> bool) -> impl Fn(&Option<T>) -> bool {
     move |value| value.as_ref().is_none_or(&in_range)
 }
 
-/// None, or one that starts from the root: the ranks of a job have directories of their own to start from.
+/// No path, or an absolute one, as the ranks of a job have working directories of their own.
 pub(super) fn is_place(place: &LevelPlace) -> bool {
     match place {
         LevelPlace::Off | LevelPlace::Auto => true,

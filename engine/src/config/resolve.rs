@@ -1,5 +1,5 @@
-//! What is in force, and where each value came from: what the program sets goes before the
-//! environment, that before the file, and that before the default.
+//! Which settings are in force, and where each value came from: the program's own settings go before the environment,
+//! the environment before the file, and the file before the default.
 
 use super::{Choice, Config, KEYS, Key, Shown, Surroundings, file};
 use crate::{
@@ -36,24 +36,24 @@ pub struct Setting {
     pub source: Source,
 }
 
-/// The settings in force, and each as text.
+/// The settings in force, and each of them as text.
 #[derive(Clone)]
 pub struct Resolved {
     pub config: Config,
     /// The file that was read, if there is one.
     pub file: Option<PathBuf>,
-    /// In the order of `KEYS`.
+    /// All settings, in the order of `KEYS`.
     pub settings: Vec<Setting>,
 }
 
 impl Config {
-    /// The settings of a session of this program, which itself sets `choice`. An error names the key,
-    /// what it takes, and the line of the file or the variable that is wrong.
+    /// The settings of a session of this program, which itself sets `choice`. An error names the key, what the key
+    /// takes, and the line of the file or the variable that is wrong.
     pub fn resolve(choice: &Choice) -> Result<Resolved> {
         Self::resolve_in(choice, &Surroundings::here())
     }
 
-    /// The same where `surroundings` are those of the program.
+    /// Like `resolve`, for a program with these `surroundings`.
     pub fn resolve_in(choice: &Choice, surroundings: &Surroundings) -> Result<Resolved> {
         let (path, must_exist) = surroundings.file();
         let found = file::read(&path, must_exist)?;
@@ -88,7 +88,7 @@ impl Config {
     }
 }
 
-/// How a message names the key where it was set.
+/// How a message names the key, at the place where it was set.
 fn place(key: &Key, source: &Source) -> String {
     match source {
         Source::Default | Source::Program => key.name.to_owned(),

@@ -6,7 +6,7 @@ use super::{
 };
 use std::{fmt, path::Path, time::Duration};
 
-/// A value that is in force. As text it can be given for its key again.
+/// A value that is in force. Its text can be given for its key again.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shown {
     Count(u64),

@@ -27,7 +27,7 @@ impl Signal {
         self.0 as i32
     }
 
-    /// Without "SIG".
+    /// The signal's name, without "SIG".
     pub fn name(self) -> &'static str {
         let name = self.0.as_str();
         name.strip_prefix("SIG").unwrap_or(name)

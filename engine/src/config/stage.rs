@@ -18,7 +18,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// As it stands in a profile (`Profile::STAGES`).
+    /// The number of the stage in a profile (`Profile::STAGES`).
     pub(crate) fn code(self) -> u8 {
         match self {
             Stage::Pool => 0,

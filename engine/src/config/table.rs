@@ -1,7 +1,7 @@
 //! The one table of all settings, a row each: `Config`, its default, `Choice` and `KEYS` are made from it.
 //!
-//! Files, the environment, `mainstay config` and messages go by it. What is written by hand beside it is compared with
-//! it in the tests: the guide's table (`docs/guide/src/settings.md`), the fields of C's `mainstay_options` and those of
+//! Files, the environment, `mainstay config` and messages go by this table. The tests compare with it what is written
+//! by hand: the guide's table (`docs/guide/src/settings.md`), the fields of C's `mainstay_options` and those of
 //! Fortran, and the keywords of Python's `open`.
 
 use super::{
@@ -16,16 +16,16 @@ use crate::{
 };
 use std::{path::PathBuf, time::Duration};
 
-/// The smallest portion that holds the slots and anything at all.
+/// The size of the smallest portion that holds the slots and anything at all.
 const PORTION_BYTES_MIN: u64 = 1 << 20;
-/// What CephFS and Lustre take multiples of.
+/// CephFS and Lustre take multiples of this as the size of a stripe.
 const STRIPE_UNIT: u64 = 64 << 10;
 const FILE_BYTES_MAX: u64 = i64::MAX as u64;
-/// Shorter times are mistakes of unit.
+/// The shortest time that is taken: shorter ones are mistakes of unit.
 const TIME_MIN: Duration = Duration::from_millis(1);
 const TIME_MAX: Duration = Duration::from_secs(1_000_000_000);
 
-/// A row is a field, with its type, and
+/// A row is a field with its type, and:
 /// - what it means: the comment above it, which `mainstay config` and the guide have too;
 /// - `key`: its name outside of Rust, if that is another one; a number's name ends with its unit;
 /// - `default`: what is in force where nothing is given;

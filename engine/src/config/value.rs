@@ -5,10 +5,10 @@ use crate::{device::Allocate, space::Per};
 use bytesize::ByteSize;
 use std::{ffi::OsStr, fmt, path::PathBuf, time::Duration};
 
-/// What stands for a size that is found at run time.
+/// The word for a size that is found at run time.
 pub(super) const AUTO: &str = "auto";
 
-/// What stands for a level that is not there.
+/// The word for a level that is not there.
 pub(super) const OFF: &str = "off";
 
 /// A value as it was given for some key.
@@ -17,9 +17,9 @@ pub enum Value<'a> {
     Integer(i128),
     Float(f64),
     Text(&'a str),
-    /// From a place where numbers are text too, such as the environment.
+    /// A text from a place where numbers are text too, such as the environment.
     Word(&'a OsStr),
-    /// What no key takes, by name: "a table".
+    /// A value that no key takes, by name: "a table".
     Other(&'a str),
 }
 
@@ -35,7 +35,7 @@ impl fmt::Display for Value<'_> {
     }
 }
 
-/// What was given may be of any length.
+/// The beginning of a text that may be of any length.
 pub(super) fn shortened(text: &str) -> String {
     const LENGTH_MAX: usize = 80;
     match text.char_indices().nth(LENGTH_MAX) {
@@ -54,7 +54,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Reads a value, or says in which way it is none.
+/// A value as it was read, or in which way the text is none.
 pub(super) type Read<T> = Result<T, String>;
 
 pub(super) fn count<T: TryFrom<i128>>(value: &Value) -> Read<T> {
@@ -76,7 +76,7 @@ pub(super) fn bytes(value: &Value) -> Read<u64> {
     size.map(|size| size.as_u64()).ok_or_else(|| format!("{value} is no size"))
 }
 
-/// `None` is "auto".
+/// Reads a size; `None` is "auto".
 pub(super) fn bytes_or_auto(value: &Value) -> Read<Option<u64>> {
     match value.text() {
         Some(AUTO) => Ok(None),

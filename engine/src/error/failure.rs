@@ -4,7 +4,7 @@ use super::{Error, ErrorKind};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What is told of an error elsewhere: its kind, and all that it says. The one form in which errors travel.
+/// What others are told of an error: its kind, and all that it says. Errors travel in this form alone.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Failure {
     pub kind: ErrorKind,
@@ -12,7 +12,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// The error, as those see it to whom `rank` has told it.
+    /// The error as the ranks see it that `rank` has told of it.
     pub(crate) fn on(self, rank: usize) -> Error {
         Error::OnRank { rank, failure: self }
     }
@@ -42,7 +42,7 @@ mod tests {
             let error = arrived.on(3);
             assert_eq!((error.kind(), error.to_string()), (kind, format!("on rank 3: {kind:?} was met")));
         }
-        // Of a newer build.
+        // A kind that only a newer build knows.
         let unknown: Failure = postcard::from_bytes(&postcard::to_stdvec(&(1000_u32, "new")).unwrap()).unwrap();
         assert_eq!((unknown.kind, &*unknown.message), (ErrorKind::Internal, "new"));
     }

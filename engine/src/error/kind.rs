@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The one table of the kinds of error. What is written by hand beside it is compared with it in the tests: C's
-/// `mainstay_status`, Fortran's constants, Python's stubs and the guide's table (`docs/guide/src/errors.md`).
+/// The one table of the kinds of error. The tests compare with it what is written by hand: C's `mainstay_status`,
+/// Fortran's constants, Python's stubs and the guide's table (`docs/guide/src/errors.md`).
 macro_rules! kinds {
     ($($number:literal, $kind:ident, $name:literal;)*) => {
         /// The name of an error, the same in Rust, C and Python; the numbers are those of `mainstay_status`.
@@ -15,10 +15,10 @@ macro_rules! kinds {
         }
 
         impl ErrorKind {
-            /// In the order of their numbers, from 1 on.
+            /// All kinds, in the order of their numbers, from 1 on.
             pub const ALL: [ErrorKind; [$($number),*].len()] = [$(ErrorKind::$kind),*];
 
-            /// As in C, without its prefix: "DISK_FULL".
+            /// The name in C, without its prefix: "DISK_FULL".
             pub fn name(self) -> &'static str {
                 match self {
                     $(ErrorKind::$kind => $name,)*
@@ -56,7 +56,7 @@ kinds! {
 }
 
 impl From<u32> for ErrorKind {
-    /// One that a newer build has is `Internal`.
+    /// A kind that only a newer build knows is `Internal`.
     fn from(number: u32) -> ErrorKind {
         ErrorKind::ALL.into_iter().find(|kind| *kind as u32 == number).unwrap_or(ErrorKind::Internal)
     }

@@ -1,7 +1,7 @@
-//! Levels that lag behind: what is published on the nearest one is read there, verified, and saved again.
+//! Levels that lag behind: a shard that was published on the nearest level is read there, verified, and saved again.
 //!
-//! What must hold: nothing is read but blocks that stay there meanwhile, never chunks that others wait for; a level that
-//! fails harms neither the nearest one nor the others.
+//! What must hold: blocks alone are read, which stay in place meanwhile, never chunks that others wait for; a level
+//! that fails harms neither the nearest one nor the others.
 
 use crate::{
     capture::{Contents, LogPlaces, Size},
@@ -33,12 +33,12 @@ pub(crate) struct Feeder {
 /// What a copy is made of.
 #[derive(Debug)]
 pub(crate) enum Source {
-    /// A shard under way: once it is published on its nearest level.
+    /// A shard under way, which is copied once it is published on its nearest level.
     UnderWay(Arc<Shard>),
     Published(Portion, Arc<Kept>),
 }
 
-/// A shard, and the same on its way to another level.
+/// A shard, and its copy on the way to another level.
 #[derive(Debug)]
 struct Feed {
     source: Source,
@@ -46,7 +46,7 @@ struct Feed {
 }
 
 impl Source {
-    /// How much room the copy needs, at most. Of one under way that was known before.
+    /// How much room the copy needs, at most. For a shard under way that was known before.
     pub(crate) fn size(&self) -> Result<Size> {
         match self {
             Source::UnderWay(shard) => Ok(shard.size().clone()),
@@ -58,13 +58,13 @@ impl Source {
         }
     }
 
-    /// The shard that goes to `site`, of which nothing is there yet.
+    /// The copy for `site`, still empty.
     fn copy_for(&self, size: Size, site: Site) -> Result<Arc<Shard>> {
         match self {
             Source::UnderWay(shard) => shard.copy_for(site),
             Source::Published(_, kept) => {
                 let (key, Entry { shards, shard, phases, .. }) = (kept.key(), kept.entry.clone());
-                // They were synced before it was published.
+                // The outputs were synced before the source was published.
                 let (outputs, started) = (Vec::new(), Instant::now());
                 Shard::new(
                     Intent { key, shards, shard, size, outputs, started },
@@ -76,7 +76,7 @@ impl Source {
         }
     }
 
-    /// Where it lies, and its list of items, once it is published.
+    /// Where the source lies, and its manifest, once it is published.
     fn published(&self) -> Result<(Portion, Manifest)> {
         match self {
             Source::UnderWay(shard) => {
@@ -95,8 +95,8 @@ impl Feeder {
         Ok(Feeder { queue: Some(queue), thread: Some(thread) })
     }
 
-    /// Has `source`, of at most `size`, saved at `site` too, once it is published. Its blocks there must stay until the
-    /// shard that this returns has come to its end.
+    /// Has `source`, of at most `size`, saved also at `site`, once it is published. The blocks of the source must stay
+    /// until the shard that this returns has come to its end.
     pub(crate) fn feed(&self, source: Source, size: Size, site: Site) -> Result<Arc<Shard>> {
         let copy = source.copy_for(size, site)?;
         let feed = Feed { source, copy: copy.clone() };
@@ -109,7 +109,7 @@ impl Feeder {
 }
 
 impl Drop for Feeder {
-    /// Waits for what has been handed over.
+    /// Waits for the copies that have been handed over.
     fn drop(&mut self) {
         self.queue = None;
         if let Some(thread) = self.thread.take() {
@@ -136,7 +136,7 @@ fn copy_all(source: &Source, copy: &Shard) -> Result<()> {
     let (portion, manifest) = source.published()?;
     let log = LogPlaces::of(&manifest.runs);
     pour(&portion, &manifest, &|at, bytes| {
-        // The first failure is the shard's, and what comes after it is read in vain.
+        // The first failure is the copy's; what is read after it is dropped.
         if !copy.has_failed()
             && let Err(error) = copy.carry(log.of_byte(at), bytes)
         {

@@ -6,7 +6,7 @@ use std::{
     time::{self, Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// A moment of this process, which only grows; as that of `std`, which it stands for.
+/// A moment of this process, which only grows; it stands for `Instant` of `std`, and has what we use of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Instant(time::Instant);
 
@@ -31,13 +31,13 @@ impl Add<Duration> for Instant {
 impl Sub for Instant {
     type Output = Duration;
 
-    /// Zero if `earlier` is later.
+    /// The time since `earlier`; zero if `earlier` is later.
     fn sub(self, earlier: Instant) -> Duration {
         self.0.saturating_duration_since(earlier.0)
     }
 }
 
-/// Lets so much time pass on this thread.
+/// Lets `time` pass on this thread.
 pub(crate) fn sleep(time: Duration) {
     thread::sleep(time);
 }
@@ -51,7 +51,7 @@ pub fn unix_ns() -> u64 {
 mod tests {
     use std::{fs, path::Path};
 
-    /// The files below `folder` that take the time of `std`, or let it pass, but for tests.
+    /// The files below `folder`, tests excepted, that take the time of `std`, or let it pass.
     fn found_in(folder: &Path, found: &mut Vec<String>) {
         for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
             if entry.is_dir() && !entry.ends_with("tests") {

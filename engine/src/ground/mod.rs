@@ -1,7 +1,7 @@
-//! What every stage stands on, and what stands on nothing of ours but the errors: the time, threads, and locks within
-//! the process.
+//! What every stage stands on: the time, threads, and locks within the process. This folder itself uses nothing of ours
+//! but the errors.
 //!
-//! What must hold: time is taken here alone, so that a simulation can give another one.
+//! What must hold: time is taken in this folder alone, so that a simulation can give another one.
 
 mod clock;
 mod lock;

@@ -7,7 +7,7 @@ use std::{
     thread::{self, JoinHandle, Scope, ScopedJoinHandle},
 };
 
-/// Starts a thread that gets none of the program's signals: those are its own threads' business.
+/// Starts a thread that gets none of the program's signals: signals are for the program's own threads.
 pub(crate) fn spawn<T: Send + 'static>(
     name: String,
     work: impl FnOnce() -> T + Send + 'static,
@@ -15,7 +15,7 @@ pub(crate) fn spawn<T: Send + 'static>(
     without_signals(|| thread::Builder::new().name(name).spawn(work))
 }
 
-/// As `spawn`, for work that borrows.
+/// Like `spawn`, for work that borrows.
 pub(crate) fn spawn_scoped<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     name: &str,
@@ -27,7 +27,7 @@ pub(crate) fn spawn_scoped<'scope, T: Send + 'scope>(
 fn without_signals<T>(start: impl FnOnce() -> io::Result<T>) -> Result<T> {
     let failed = |e| Error::io("starting", "a thread", e);
     let mut blocked = SigSet::all();
-    // What the thread itself does wrong, or touches of the program's memory, is answered at once.
+    // A fault of the thread itself, or in memory of the program that it touches, is answered at once.
     for own in [Signal::SIGSEGV, Signal::SIGBUS, Signal::SIGFPE, Signal::SIGILL, Signal::SIGTRAP] {
         blocked.remove(own);
     }

@@ -25,7 +25,7 @@ pub fn agree<T>(group: &dyn Group, mine: Result<T>) -> Result<T> {
     }
 }
 
-/// Gathers one value of every rank.
+/// Gathers one value of every rank, in the order of ranks. Collective.
 pub(crate) fn gather<T: Serialize + for<'a> Deserialize<'a>>(group: &dyn Group, mine: &T) -> Result<Vec<T>> {
     group.all_gather(&encode(mine)?)?.iter().map(|bytes| decode(bytes)).collect()
 }

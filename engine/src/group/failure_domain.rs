@@ -1,9 +1,10 @@
-//! What fails together with this rank's node: the name of its rack or switch. From `MAINSTAY_DOMAIN`, from a file that
-//! names the domain of each host, or from Slurm; the first of these that knows it. Whatever lies in the file is hostile
-//! until it has been read to its end.
+//! The failure domain of this rank's node, all of which fails together: the name of its rack or switch. It comes from
+//! `MAINSTAY_DOMAIN`, from a file that names the domain of each host, or from Slurm; the first of these that knows it
+//! counts. Whatever lies in the file is hostile until it has been read to its end.
 //!
-//! The file, which `MAINSTAY_DOMAIN_FILE` names, has lines of two words: a host, by its full or its short name, and its
-//! domain. `#` begins a comment, and empty lines are none. A host that it does not have is not known to it.
+//! The file, which `MAINSTAY_DOMAIN_FILE` names, has lines of two words: a host, by its full or its short name, and the
+//! host's domain. `#` begins a comment, and empty lines do not count. The domain of a host that the file does not have
+//! is not known.
 
 use crate::{
     error::{Error, Result},
@@ -26,10 +27,11 @@ const SLURM_PATTERN: &str = "SLURM_TOPOLOGY_ADDR_PATTERN";
 const FILE_BYTES_MAX: u64 = 16 << 20;
 const NAME_BYTES_MAX: usize = 255;
 
-/// The domain of this rank's node; `None` if nobody says it. `variable`: those of the environment. `host`: the name of
-/// this node. `InvalidArgument`: what a user has set cannot be read, or is no such thing; it names variable or line.
+/// The domain of this rank's node; `None` if nothing tells it. `variable`: reads a variable of the environment. `host`:
+/// the name of this node. `InvalidArgument`, with the variable or the line: what a user has set cannot be read, or is
+/// no domain.
 pub fn failure_domain(variable: impl Fn(&str) -> Option<OsString>, host: &str) -> Result<Option<String>> {
-    // An empty variable is none.
+    // A variable that is empty counts as not set.
     let given = |name: &str| variable(name).filter(|value| !value.is_empty());
     if let Some(name) = given(DOMAIN) {
         let name = name.to_str().unwrap_or("\0");
@@ -45,14 +47,15 @@ pub fn failure_domain(variable: impl Fn(&str) -> Option<OsString>, host: &str) -
     Ok(text(SLURM_PATH).zip(text(SLURM_PATTERN)).and_then(|(path, pattern)| switch(&path, &pattern)))
 }
 
-/// The name of this node, as the kernel has it; empty if it does not say.
+/// The name of this node, as the kernel tells it; empty if it does not.
 pub fn host_name() -> String {
     fs::read_to_string("/proc/sys/kernel/hostname").map_or_else(|_| String::new(), |name| name.trim().to_owned())
 }
 
-/// The switch that a node hangs on, with those above it: of `core.rack7.n12` with the pattern `switch.switch.node` it is
-/// `core.rack7`. The pattern tells how many names there are: that of a node may have dots, and some clusters have no
-/// topology. Not the user's own words, so what makes no sense is not known.
+/// The switch that a node hangs on, with the switches above it: `core.rack7` for `core.rack7.n12` with the pattern
+/// `switch.switch.node`. The pattern tells how many names there are: a node's name may have dots, and some clusters
+/// have no topology. These are not the user's own words, so a path that makes no sense only means that the switch is
+/// not known.
 fn switch(path: &str, pattern: &str) -> Option<String> {
     let switches = pattern.strip_suffix(".node")?.split('.').count();
     let names: Vec<&str> = path.splitn(switches + 1, '.').collect();
@@ -66,9 +69,10 @@ fn switch(path: &str, pattern: &str) -> Option<String> {
 /// Which host is in which domain.
 #[derive(Debug, Default)]
 struct DomainFile {
-    /// By the name of the host, in small letters.
+    /// The domain of each host, by the host's name in small letters.
     hosts: BTreeMap<String, String>,
-    /// By what comes before the first dot; `None` where hosts of this name are in several.
+    /// The domain by what comes before the first dot of the host's name; `None` if hosts of this short name are in
+    /// several.
     short: BTreeMap<String, Option<String>>,
 }
 
@@ -108,7 +112,7 @@ impl DomainFile {
         Ok(())
     }
 
-    /// By its full name; or by the short one, if file or host have only that.
+    /// Looks a host up by its full name, or by the short one if the file or the host has only that.
     fn domain_of(&self, host: &str) -> Option<&str> {
         let host = host.to_lowercase();
         let exact = self.hosts.get(&host).or_else(|| self.hosts.get(short(&host)));
@@ -121,7 +125,7 @@ fn short(host: &str) -> &str {
     host.split('.').next().unwrap_or_default()
 }
 
-/// At most one byte more than it may have.
+/// The bytes of the file, at most one more than it may have.
 fn bytes_of(path: &Path) -> io::Result<Vec<u8>> {
     // A FIFO that nobody writes to must not hold the program up.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
@@ -139,7 +143,7 @@ fn check(name: &str, what: &str) -> std::result::Result<(), String> {
     if is_good { Ok(()) } else { Err(why()) }
 }
 
-/// The beginning of what may be long.
+/// The beginning of a name that may be long.
 fn shown(name: &str) -> String {
     const SHOWN: usize = 40;
     let begin: String = name.chars().take(SHOWN).collect();
@@ -164,7 +168,7 @@ mod tests {
         file
     }
 
-    /// What a file of these bytes says of a host.
+    /// The domain that a file of these bytes tells of a host.
     fn said(bytes: impl AsRef<[u8]>, host: &str) -> Result<Option<String>> {
         let file = file(bytes);
         of(&[(DOMAIN_FILE, file.path().to_str().unwrap())], host)
@@ -197,7 +201,7 @@ mod tests {
             ("sh04.sh04-isw-16.sh04-16n05", "switch.switch.node", Some("sh04.sh04-isw-16")),
             (".ib-core.tors-r1pac16.gpu027", "switch.switch.switch.node", Some("ib-core.tors-r1pac16")),
             ("s[0-1].s4.tux1.cluster.org", "switch.switch.node", Some("s[0-1].s4")),
-            // No topology, and a node's name that has dots.
+            // A cluster without a topology, and a node whose name has dots.
             ("localhost.localdomain", "node", None),
             ("pp208", "node", None),
             ("pp208", "switch.node", None),

@@ -5,23 +5,23 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// What is sent: it stays as it is, and is dropped when the message is through.
+/// Memory that is sent: it stays as it is, and is dropped when the message is through.
 pub type Outgoing = Box<dyn AsRef<[u8]> + Send>;
 
-/// What a message fills: nobody else touches it until the message is through.
+/// Memory that a message fills: nobody else touches it until the message is through.
 pub type Incoming = Box<dyn Room>;
 
-/// Memory that can be filled, and found again by its type (`Box<dyn Any>`) once it has been.
+/// Memory that can be filled, and found again by its type (`Box<dyn Any>`) once it is filled.
 pub trait Room: AsMut<[u8]> + Any + Send {}
 
 impl<T: AsMut<[u8]> + Any + Send> Room for T {}
 
-/// A message that this rank has started, of whichever group: no two have the same.
+/// A message that this rank has started. No two have the same number, whichever group they belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Message(u64);
 
 impl Message {
-    /// The next one.
+    /// A message with the next number.
     #[allow(clippy::new_without_default)]
     pub fn new() -> Message {
         static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -29,10 +29,10 @@ impl Message {
     }
 }
 
-/// How far a message is.
+/// How far a message has come.
 pub enum Tested {
     UnderWay,
     Sent,
-    /// Filled with what was sent.
+    /// The memory, filled with what was sent.
     Received(Incoming),
 }

@@ -1,6 +1,6 @@
-//! How the engine sees its peers. It knows no MPI: an adapter gives it rank, size, three collectives, messages between
-//! two, also such as go on while the program does, and if it can who has failed and a group without them. They are called
-//! only from the thread that calls the session, never from I/O threads.
+//! How the engine sees its peers. The engine knows no MPI: an adapter gives it rank, size, three collectives, messages
+//! between two ranks, also such as go on while the program does, and, if the adapter can, who has failed and a group
+//! without those. They are called only from the thread that calls the session, never from I/O threads.
 
 mod agree;
 mod buddies;
@@ -28,31 +28,31 @@ use crate::error::{Error, Result};
 /// The most ranks that a job can have.
 pub const RANKS_MAX: usize = 1 << 24;
 
-/// The ranks of one job. The methods with a `Result` are collective, all ranks call the same methods in the same
-/// order; but for messages, which two ranks send and receive, and `failed`, which any rank calls alone. An error means
-/// that the group can no longer be relied on, or where a method says so that this group does not have it.
+/// The ranks of one job. The methods with a `Result` are collective: all ranks call the same methods in the same order.
+/// Exceptions are messages, which two ranks send and receive, and `failed`, which any rank calls alone. An error means
+/// that the group can no longer be relied on, or, for methods that say so, that this group does not have the method.
 pub trait Group: Send {
     fn rank(&self) -> usize;
     fn size(&self) -> usize;
-    /// Ranks that share this one's processors, itself included.
+    /// How many ranks share this one's processors, itself included.
     fn ranks_here(&self) -> usize;
-    /// Element-wise maximum over all ranks, left in `values` on every rank; equal length everywhere.
+    /// Puts the element-wise maximum over all ranks into `values` on every rank. All ranks give as many values.
     fn all_max(&self, values: &mut [u64]) -> Result<()>;
-    /// What each rank gave, in the order of ranks; lengths may differ.
+    /// Returns what each rank gave, in the order of ranks; lengths may differ.
     fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>>;
-    /// `bytes` of rank `root`, on every rank.
+    /// Puts the `bytes` of rank `root` into `bytes` on every rank.
     fn broadcast(&self, root: usize, bytes: &mut Vec<u8>) -> Result<()>;
-    /// Whether there are messages between two: `aggregators` needs them.
+    /// Whether the group can send messages between two ranks: `aggregators` needs them.
     fn can_send(&self) -> bool {
         true
     }
-    /// Sends `bytes` to another rank. May wait until it receives them.
+    /// Sends `bytes` to another rank. May wait until that rank receives them.
     fn send(&self, to: usize, bytes: &[u8]) -> Result<()>;
-    /// Fills `into` with what `from` has sent: as many bytes, in the order in which it was sent.
+    /// Fills `into` with as many bytes of what `from` has sent, in the order in which it was sent.
     fn receive(&self, from: usize, into: &mut [u8]) -> Result<()>;
-    /// Starts sending `bytes` to another rank, which starts to receive as many. They are the group's until the message
-    /// is through. Between two ranks such messages arrive in the order in which they were started; with those of `send`
-    /// they do not mix. `InvalidArgument`: this group cannot.
+    /// Starts sending `bytes` to another rank, which starts to receive as many. The memory is the group's until the
+    /// message is through. Between two ranks such messages arrive in the order in which they were started; they do not
+    /// mix with those of `send`. `InvalidArgument`: this group cannot.
     fn start_send(&self, _to: usize, _bytes: Outgoing) -> Result<Message> {
         Err(cannot("send while their programs go on"))
     }
@@ -60,25 +60,25 @@ pub trait Group: Send {
     fn start_receive(&self, _from: usize, _into: Incoming) -> Result<Message> {
         Err(cannot("receive while their programs go on"))
     }
-    /// Whether a message that this rank has started is through; never waits. After an error it is over, and what was to
-    /// be filled is gone.
+    /// Whether a message that this rank has started is through; never waits. After an error the message is over, and
+    /// the memory that it was to fill is gone.
     fn test(&self, message: Message) -> Result<Tested> {
         Err(unknown(message))
     }
-    /// The ranks of which this one knows that they have failed, in their order; others may know of more.
+    /// The ranks of which this one knows that they have failed, in ascending order; others may know of more.
     /// `InvalidArgument`: this group cannot tell.
     fn failed(&self) -> Result<Vec<usize>> {
         Err(cannot("tell who has failed"))
     }
-    /// A group of the ranks that have not failed, in their old order. On every rank all that is under way in this group,
-    /// and whatever is called later, fails; so whoever is told of that calls this, too. Collective among those that are
-    /// left. `InvalidArgument`: this group cannot.
+    /// Makes a group of the ranks that have not failed, in their old order. On every rank, all that is under way in the
+    /// old group, and whatever is called in it later, fails; so a rank that is told of such a failure calls `shrink`,
+    /// too. Collective among the ranks that are left. `InvalidArgument`: this group cannot.
     fn shrink(&self) -> Result<Box<dyn Group>> {
         Err(cannot("go on without those that have failed"))
     }
 }
 
-/// A method that an adapter need not have.
+/// The error of a method that an adapter need not have.
 fn cannot(what: &str) -> Error {
     Error::argument("group", format!("its ranks cannot {what}; where a rank has failed, start the job again"))
 }

@@ -1,10 +1,10 @@
-//! Which ranks see the same directory. Found by looking, not by comparing host names: a directory may be local to each
-//! node, or shared by all.
+//! Which ranks see the same directory. They are found by looking, not by comparing host names: a directory may be local
+//! to each node, or shared by all.
 //!
 //! A *mark* is a file that a rank makes for an instant, for the others to see. It takes two looks, however many ranks
-//! and nodes there are: all look for the mark of rank 0, and unless everyone sees it, each makes one and lists those that
-//! it sees. No rank asks the others what they see: a list is no longer than the ranks that share the directory. Only
-//! where a directory has no room for so many do they make them one by one.
+//! and nodes there are: all ranks look for the mark of rank 0, and unless every rank sees it, each makes a mark and
+//! lists those that it sees. No rank asks the others what they see: a list is no longer than the ranks that share the
+//! directory. Only if a directory has no room for so many marks do the ranks make them one by one.
 
 use super::{Group, agree};
 use crate::error::{Error, ErrorKind, Result};
@@ -15,36 +15,38 @@ pub(crate) trait Place {
     type Mark;
     /// Makes the mark of this rank.
     fn mark(&self, rank: usize) -> Result<Self::Mark>;
-    /// Whether the mark of `rank` is there. A mark that is there and cannot be opened is an error.
+    /// Whether the mark of `rank` is there. An error if it is there and cannot be opened.
     fn sees(&self, rank: usize) -> Result<bool>;
-    /// Ranks whose marks are there, in any order.
+    /// The ranks whose marks are there, in any order.
     fn list(&self) -> Result<Vec<usize>>;
-    /// Removes a mark. That it is gone is no error.
+    /// Removes a mark. A mark that is gone already is no error.
     fn remove(&self, mark: Self::Mark) -> Result<()>;
-    /// Why the mark of `rank` is gone that it has made and not removed: whoever looked then saw too little.
+    /// The error for the mark of `rank` that is gone, though `rank` has made it and not removed it: whoever looked then
+    /// saw too little.
     fn gone(&self, rank: usize) -> Error;
 }
 
-/// The ranks that see the same as this one.
+/// The ranks that see the same directory as this one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Neighbours {
-    /// Ascending; this rank is among them.
+    /// The ranks in ascending order; this rank is among them.
     ranks: Vec<usize>,
 }
 
 impl Neighbours {
-    /// Errors: the same on all ranks, if a mark cannot be made, looked for or removed, or was taken away. Collective.
+    /// Finds the neighbours of this rank. An error is the same on all ranks: a mark cannot be made, looked for or
+    /// removed, or was taken away. Collective.
     pub(crate) fn find(group: &dyn Group, place: &impl Place) -> Result<Neighbours> {
         let mut mark = None;
         let found = look(group, place, &mut mark);
-        // Everyone has looked, or knows that somebody could not.
+        // Every rank has looked by now, or knows that one could not.
         let removed = mark.map_or(Ok(()), |mark| place.remove(mark));
         let ranks = found?;
         agree(group, removed)?;
         Ok(Neighbours { ranks })
     }
 
-    /// The lowest of them.
+    /// The lowest of these ranks.
     pub(crate) fn leader(&self) -> usize {
         self.ranks[0]
     }
@@ -57,23 +59,23 @@ impl Neighbours {
         self.ranks.binary_search(&rank).is_ok()
     }
 
-    /// How many of them are lower than `rank`.
+    /// How many of these ranks are lower than `rank`.
     pub(crate) fn index_of(&self, rank: usize) -> usize {
         self.ranks.partition_point(|other| *other < rank)
     }
 
-    /// In parts of at most `most`, the one that `rank` is in.
+    /// Splits these ranks into parts of at most `most`; returns the part that `rank` is in.
     pub(crate) fn part_of(&self, rank: usize, most: usize) -> Neighbours {
         let parts = self.ranks.chunks(most.max(1));
         Neighbours { ranks: parts.filter(|part| part.contains(&rank)).flatten().copied().collect() }
     }
 }
 
-/// The ranks that see what this one sees; `mark`: its own, if it has made one.
+/// The ranks that see the directory that this one sees. `mark` gets this rank's own mark, if it has made one.
 fn look<P: Place>(group: &dyn Group, place: &P, mark: &mut Option<P::Mark>) -> Result<Vec<usize>> {
     const FIRST: usize = 0;
     let (rank, size) = (group.rank(), group.size());
-    // Kept whatever the others say: it has to go again.
+    // The mark is kept whatever the others say, as it has to be removed again.
     let mut make = |makes: bool| if makes { place.mark(rank).map(|made| *mark = Some(made)) } else { Ok(()) };
     agree(group, make(rank == FIRST))?;
     let sees = agree(group, if rank == FIRST { Ok(true) } else { place.sees(FIRST) })?;
@@ -92,7 +94,7 @@ fn look<P: Place>(group: &dyn Group, place: &P, mark: &mut Option<P::Mark>) -> R
     agree(group, seen(place, rank, size))
 }
 
-/// Whose marks are there; this rank's own is among them.
+/// The ranks whose marks are there; this rank's own is among them.
 fn seen(place: &impl Place, rank: usize, size: usize) -> Result<Vec<usize>> {
     let mut ranks = place.list()?;
     ranks.retain(|other| *other < size);
@@ -101,14 +103,15 @@ fn seen(place: &impl Place, rank: usize, size: usize) -> Result<Vec<usize>> {
     if ranks.binary_search(&rank).is_err() {
         return Err(place.gone(rank));
     }
-    // One that is listed and cannot be opened is an error on all ranks, not another node.
+    // A mark that is listed and cannot be opened is an error on all ranks, not another node.
     if ranks[0] != rank {
         place.sees(ranks[0])?;
     }
     Ok(ranks)
 }
 
-/// As `look`, with one mark at a time: that of the lowest rank that nobody has seen yet. A round for each directory.
+/// Like `look`, with one mark at a time: that of the lowest rank that nobody has seen yet. It takes a round for each
+/// directory.
 fn one_by_one<P: Place>(group: &dyn Group, place: &P, mark: &mut Option<P::Mark>) -> Result<Vec<usize>> {
     let (rank, size) = (group.rank(), group.size());
     let remove = |mark: &mut Option<P::Mark>| agree(group, mark.take().map_or(Ok(()), |mark| place.remove(mark)));
@@ -154,15 +157,15 @@ mod tests {
     /// The marks of all directories, by directory and rank.
     type Marks = Mutex<BTreeSet<(usize, usize)>>;
 
-    /// A rank's view: it is in one directory.
+    /// A rank's view of the directory that it is in.
     struct Seat<'a> {
         marks: &'a Marks,
         directory: usize,
         made: Cell<usize>,
-        /// So many marks have room in it.
+        /// How many marks the directory has room for.
         room: usize,
         removes: bool,
-        /// Its mark is taken away as soon as it is made.
+        /// Whether this rank's mark is taken away as soon as it is made.
         is_robbed: bool,
     }
 
@@ -243,10 +246,10 @@ mod tests {
         made: usize,
     }
 
-    /// What is odd of the directories.
+    /// What is odd about the directories.
     #[derive(Clone, Copy)]
     struct Odd {
-        /// One with room for so many marks.
+        /// A directory with room for only so many marks.
         tight: Option<(usize, usize)>,
         /// The rank that removes no mark.
         keeps: Option<usize>,
@@ -272,7 +275,7 @@ mod tests {
                         let group = Counted { group, calls: Cell::new(0) };
                         let neighbours = Neighbours::find(&group, &seat);
                         let found = Found { neighbours, calls: group.calls.get(), made: seat.made.get() };
-                        // Nobody leaves before all have come to their end.
+                        // No rank leaves before all have come to their end.
                         let _ = group.group.all_max(&mut []);
                         found
                     })
@@ -299,7 +302,7 @@ mod tests {
         SPREAD.into_iter().for_each(|directories| find_each_other(directories, NONE));
     }
 
-    /// All ranks of a node made their marks at once, and a full disk that had room for one refused the start.
+    /// All ranks of a node made their marks at once, and a full disk that had room for one mark refused the start.
     #[test]
     fn room_for_one_mark_is_enough() {
         for directories in SPREAD {
@@ -315,7 +318,7 @@ mod tests {
         assert_eq!(made, [1, 0, 0, 0, 0, 0]);
     }
 
-    /// There was a round for each node.
+    /// Finding the neighbours took a round for each node.
     #[test]
     fn how_often_ranks_talk_does_not_grow_with_the_nodes() {
         let calls = |nodes: usize| {
@@ -346,8 +349,8 @@ mod tests {
         }
     }
 
-    /// Whoever opens the space clears away the marks of others. A rank whose mark was gone took itself for one of another
-    /// node, as the others did.
+    /// A job that opens the space clears away the marks of others. A rank whose mark was gone took itself for one of
+    /// another node, as the other ranks did.
     #[test]
     fn a_mark_that_is_gone_is_told_to_all() {
         for robbed in 0..4 {

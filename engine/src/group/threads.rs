@@ -11,7 +11,7 @@ use std::{
 pub struct ThreadGroup {
     rank: usize,
     meeting: Arc<Meeting>,
-    /// What this rank has started.
+    /// The messages that this rank has started.
     started: Mutex<BTreeMap<Message, Started>>,
 }
 
@@ -32,22 +32,22 @@ type Queue = VecDeque<(Message, Vec<u8>)>;
 #[derive(Debug)]
 struct State {
     given: Vec<Option<Vec<u8>>>,
-    /// Counts the meetings that ended; its result stays until the next one ends.
+    /// Counts the meetings that ended; the result of the last one stays until the next one ends.
     ended: u64,
     result: Arc<Vec<Vec<u8>>>,
     left: Vec<usize>,
-    /// By sender and receiver: what one has sent and the other has not taken yet.
+    /// What one rank has sent and another has not taken yet, by sender and receiver.
     sent: BTreeMap<(usize, usize), Vec<u8>>,
-    /// The same of messages that were started, in that order.
+    /// Messages that were started and not taken yet, by sender and receiver, in the order in which they were started.
     under_way: BTreeMap<(usize, usize), Queue>,
-    /// The ranks that wait for a group without those that have left; this one has ended.
+    /// The ranks that wait for a group without those that have left; if there are any, this group has ended.
     shrinking: Vec<usize>,
-    /// That group, and who is in it.
+    /// The group without those that have left, and who is in it.
     shrunk: Option<(Vec<usize>, Arc<Meeting>)>,
 }
 
 impl ThreadGroup {
-    /// One handle for each of `size` ranks.
+    /// Makes a group of `size` ranks, with one handle for each.
     pub fn new(size: usize) -> Vec<ThreadGroup> {
         let meeting = Meeting::new(size);
         (0..size).map(|rank| ThreadGroup::of(rank, meeting.clone())).collect()
@@ -90,7 +90,7 @@ impl ThreadGroup {
         Ok(state)
     }
 
-    /// Fills what was started first with what was sent first.
+    /// Fills the receives that were started first with what was sent first.
     fn take_from(&self, from: usize, state: &mut State, started: &mut BTreeMap<Message, Started>) {
         let Some(sent) = state.under_way.get_mut(&(from, self.rank)) else { return };
         let is_awaited = |one: &Started| matches!(one, Started::Receive { from: of, .. } if *of == from);
@@ -127,7 +127,7 @@ impl State {
         }
     }
 
-    /// Who goes on, once all have said whether they do.
+    /// The ranks that go on, once all have said whether they do.
     fn survivors(&self) -> Option<Vec<usize>> {
         let ranks = 0..self.given.len();
         let are_known = ranks.clone().all(|rank| self.left.contains(&rank) || self.shrinking.contains(&rank));
@@ -199,7 +199,7 @@ impl Group for ThreadGroup {
         Ok(())
     }
 
-    /// Waits until it was taken, as MPI may: whoever relies on more hangs here too.
+    /// Waits until the bytes were taken, as MPI may: a program that relies on more hangs here too.
     fn send(&self, to: usize, bytes: &[u8]) -> Result<()> {
         let way = (self.rank, to);
         let mut state = self.meeting.lock();

@@ -1,4 +1,4 @@
-//! How a shard ends in one of its targets: on its own, published or failed, whatever becomes of the others.
+//! How a shard ends in one of its targets: published or failed there, whatever becomes of it in the others.
 
 use crate::{
     error::{Error, Result},
@@ -10,13 +10,13 @@ use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 #[derive(Debug, Default)]
 pub(super) struct Ending {
     failure: OnceLock<Error>,
-    /// t3: with what the checkpoint took.
+    /// What the checkpoint took, or the failure; from t3 on.
     outcome: Mutex<Option<Result<PhaseRecord>>>,
     ended: Condvar,
 }
 
 impl Ending {
-    /// It cannot be saved there. The first failure is the cause of the others.
+    /// The shard cannot be saved in this target. The first failure is the cause of later ones.
     pub(super) fn fail(&self, error: Error) {
         let _ = self.failure.set(error);
     }
@@ -25,13 +25,13 @@ impl Ending {
         self.failure.get()
     }
 
-    /// Tells whoever waits.
+    /// Tells the outcome to whoever waits.
     pub(super) fn tell(&self, outcome: Result<PhaseRecord>) {
         lock(&self.outcome).get_or_insert(outcome);
         self.ended.notify_all();
     }
 
-    /// What is known only after it was published: `note` gets what is told of that.
+    /// Has `note` add what became known only after the shard was published.
     pub(super) fn note_after(&self, note: impl FnOnce(&mut PhaseRecord)) {
         if let Some(Ok(phases)) = &mut *lock(&self.outcome) {
             note(phases);
@@ -49,7 +49,7 @@ impl Ending {
         }
     }
 
-    /// What is known so far, without waiting.
+    /// The outcome, without waiting; `None` before t3.
     pub(super) fn poll(&self) -> Option<Result<PhaseRecord>> {
         lock(&self.outcome).clone()
     }

@@ -1,4 +1,5 @@
-//! The hashes of a shard under way: rows, one hash for each block of the log, behind which a manifest goes in the end.
+//! The hashes of a shard under way: rows, with one hash for each block of the log. A manifest goes behind them in the
+//! end.
 
 use super::{Intent, shard::segments_at_most};
 use crate::{
@@ -9,17 +10,18 @@ use crate::{
 };
 use std::sync::Mutex;
 
-/// Where they are kept until they are written.
+/// Where the rows are kept until they are written.
 #[derive(Debug)]
 pub(super) enum Hashes {
-    /// In this process: nothing is left to be done after t2.
+    /// In this process: they are lost with it.
     Own(Mutex<Aligned>),
     /// Beside the pool: another process can complete the shard.
     Recorded(ShardRecord),
 }
 
 impl Hashes {
-    /// Room for those of `intent`; `None` where memory is short. `record`: where to keep them, and how long segments are.
+    /// Room for the rows of `intent`; `None` if memory is short. `record`: where to keep them, and how long segments
+    /// are.
     pub(super) fn new(intent: &Intent, record: Option<(&mut Record, u64)>) -> Result<Option<Hashes>> {
         let (size, bytes) = (&intent.size, intent.size.hash_bytes());
         let Some((record, segment_bytes)) = record else {
@@ -29,7 +31,7 @@ impl Hashes {
         begun.map(|record| Some(Hashes::Recorded(record)))
     }
 
-    /// Puts `bytes` at `at`, a multiple of 8.
+    /// Writes `bytes` at `at`, a multiple of 8.
     pub(super) fn write(&self, at: u64, bytes: &[u8]) {
         match self {
             Hashes::Own(rows) => lock(rows)[at as usize..at as usize + bytes.len()].copy_from_slice(bytes),
@@ -37,7 +39,7 @@ impl Hashes {
         }
     }
 
-    /// The first `bytes` bytes, which change no more.
+    /// Reads the first `bytes` bytes, which change no more.
     pub(super) fn read<T>(&self, bytes: u64, read: impl FnOnce(&[u8]) -> T) -> T {
         match self {
             Hashes::Own(rows) => read(&lock(rows)[..bytes as usize]),

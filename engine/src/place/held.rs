@@ -1,7 +1,7 @@
-//! A target that another rank writes, its *holder*: it has the ledger of the portion meanwhile, and saves the shard there
-//! as one of its own.
+//! A target that another rank writes, its *holder*: the holder has the ledger of the portion meanwhile, and saves the
+//! shard there as one of its own.
 //!
-//! What must hold: from the order to the answer nothing is written to the portion here.
+//! What must hold: from the order to the answer this rank writes nothing to the portion.
 
 use super::{Shard, Site, ending::Ending};
 use crate::{
@@ -23,30 +23,30 @@ impl Held {
         Held { holder, site, ending: Ending::default() }
     }
 
-    /// Whether the medium shows what the holder has not told yet.
+    /// Whether the medium shows the shard published, though the holder has not told yet.
     pub(super) fn is_seen_durable(&self) -> Result<bool> {
         let ledger = lock(&self.site.ledger);
         if !ledger.shows(self.site.sequence())? {
             return Ok(false);
         }
-        // The holder's sync may be under way still.
+        // The holder's sync may still be under way.
         ledger.portion().sync().map(|()| true)
     }
 }
 
 impl Shard {
-    /// It cannot be saved by its holder number `held`.
+    /// The shard cannot be saved by its holder number `held`.
     pub(crate) fn fail_held(&self, held: usize, error: Error) {
         self.held[held].ending.fail(error);
     }
 
-    /// Why it cannot be saved by its holder number `held`, if it cannot.
+    /// Why the shard cannot be saved by its holder number `held`; `None` if it can.
     pub(crate) fn failure_of_held(&self, held: usize) -> Option<&Error> {
         self.failure_in(&self.held[held].ending)
     }
 
-    /// Its holder number `held` tells what became of it: what it took, but for what is known here; and gives the ledger
-    /// back, if it was given it.
+    /// Holder number `held` tells what became of the shard: its times, but for those known here. It gives the ledger
+    /// back, if it was given one.
     pub(crate) fn end_as_told(&self, held: usize, told: Result<PhaseRecord>, ledger: Option<Handed>) {
         let Held { holder, site, ending } = &self.held[held];
         let mut here = lock(&site.ledger);
@@ -55,7 +55,7 @@ impl Shard {
         }
         ending.tell(match self.failure_in(ending) {
             Some(error) => Err(self.not_saved(error.clone())),
-            // An error is named already.
+            // The error names the revision already.
             None => told.map(|told| {
                 let PhaseRecord { perceived_ns, resume_ns, .. } = self.phases();
                 let phases = PhaseRecord { perceived_ns, resume_ns, ..told };

@@ -6,21 +6,22 @@ use std::{sync::Arc, time::Duration};
 
 const NEAREST: usize = 0;
 
-/// Goes back to the pool once nobody holds it any more: when it is hashed, and the last target has it.
+/// A filled chunk. It goes back to the pool once nobody holds it any more: when it is hashed, and the last target has
+/// it.
 #[derive(Debug)]
 pub(crate) struct Load {
     chunk: Chunk,
     shard: Arc<Shard>,
-    /// Which stretch of the log it is.
+    /// Where in the log its stretch begins.
     offset: u64,
     bytes: u64,
     segment: u32,
-    /// Since t1.
+    /// When the chunk was filled, since t1.
     filled_at: Duration,
 }
 
 impl Load {
-    /// `chunk`, filled with `bytes` bytes (whole blocks) of the log from `offset` on.
+    /// A load of `chunk`, which was filled with `bytes` bytes (whole blocks) of the log, from `offset` on.
     pub(crate) fn new(chunk: Chunk, shard: Arc<Shard>, offset: u64, bytes: u64) -> Result<Load> {
         let segment = shard.place(&chunk, offset, bytes);
         chunk.fill(shard.tag(), segment, bytes)?;
@@ -32,7 +33,7 @@ impl Load {
         &self.shard
     }
 
-    /// Where in the log what it is filled with begins.
+    /// Where in the log the chunk's bytes begin.
     pub(crate) fn offset(&self) -> u64 {
         self.offset
     }
@@ -41,12 +42,12 @@ impl Load {
         &self.chunk.bytes()[..self.bytes as usize]
     }
 
-    /// Writes it to target number `target`. Chunks of a node take turns at the nearest one; those further away get them as
-    /// they come. `flush_every`: only then, unless somebody waits for a chunk (slides 003: the I/O process flushes
-    /// periodically).
+    /// Writes the chunk to target number `target`. Chunks of a node take turns at the nearest target; farther targets
+    /// get them as they come. `flush_every`: chunks are written only that often, unless somebody waits for one (slides
+    /// 003: the I/O process flushes periodically).
     pub(super) fn write(&self, target: usize, flush_every: Option<Duration>) {
         let written = self.write_to(target, flush_every);
-        // Taken away meanwhile, it may have held something else.
+        // If the chunk was taken away meanwhile, it may have held something else.
         let still_ours = if target == NEAREST { self.chunk.written() } else { self.chunk.check() };
         match written.and(still_ours) {
             Ok(()) => self.shard.segment_written(self.segment, target),
@@ -64,23 +65,23 @@ impl Load {
         goes_on()?;
         let to = &shard.targets()[target];
         if to.takes_processor() {
-            // What is waited for, and takes next to no processor, goes on meanwhile.
+            // Work that others wait for, and that takes next to no processor, goes on meanwhile.
             to.prepare()?;
             shard.pace.let_others_copy(&self.chunk, has_failed, || self.chunk.holds_up());
         }
         let turn = if target == NEAREST { self.chunk.await_turn() } else { self.chunk.check() };
-        // It may have been given up meanwhile: whoever waits for its end gets its blocks.
+        // The shard may have been given up meanwhile: whoever waits for its end gets its blocks.
         goes_on()?;
         turn.and_then(|()| to.write(self.offset, self.filled()))
     }
 
-    /// Hashes it.
+    /// Hashes the chunk.
     pub(super) fn hash(&self) {
         let has_failed = || self.shard.has_failed();
         self.shard.pace.let_others_copy(&self.chunk, has_failed, || false);
         if !has_failed() {
             self.shard.hash(self.offset, self.filled());
-            // Taken away meanwhile, it may have held something else.
+            // If the chunk was taken away meanwhile, it may have held something else.
             match self.chunk.check() {
                 Ok(()) => self.shard.segment_hashed(self.segment),
                 Err(error) => self.shard.fail(error),

@@ -1,9 +1,11 @@
 //! Carries bytes to the space: I/O threads hash, write, and at the end publish.
 //!
-//! Owns one revision on its way from t1 to t3: a shard, staged once, and its targets, which each have a portion of their
-//! own, written here or by another rank. What must hold: nothing is written before the roots that free its blocks are durable, and after a failed write the
-//! revision is never published in that target; a chunk is kept until the last target has it; what the record
-//! beside the pool calls done is in the space.
+//! Owns one revision on its way from t1 to t3: a shard, staged once, and its targets. Each target has a portion of its
+//! own, and is written here or by another rank.
+//!
+//! What must hold: nothing is written before the roots that free its blocks are durable; after a failed write the
+//! revision is never published in that target; a chunk is kept until the last target has it; what the record beside the
+//! pool calls done is in the space.
 
 mod ending;
 mod hashes;

@@ -1,4 +1,5 @@
-//! What a holder is told of the shard that it is to save: its plan, and the ledger of its portion.
+//! What a rank tells a holder of the shard that the holder is to save: the plan of the shard, and the ledger of its
+//! portion.
 
 use super::{Intent, Shard, Site, held::Held};
 use crate::{
@@ -16,25 +17,25 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// What to save, and where.
+/// What a holder is to save, and where.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Order {
     layout_id: [u8; 16],
     key: RevisionKey,
     shards: u32,
-    /// Of the log, at most.
+    /// Blocks of the log, at most.
     blocks: u64,
     allocation: Allocation,
     retained: Vec<RevisionKey>,
     /// Paths of the output files, which the owner syncs.
     outputs: Vec<Vec<u8>>,
-    /// As far as they are known at t1.
+    /// Times, as far as they are known at t1.
     pub(crate) phases: PhaseRecord,
     pub(crate) ledger: Handed,
 }
 
 impl Shard {
-    /// The order to save it, for its holder number `held`: with it goes the ledger.
+    /// The order to save the shard, for its holder number `held`. The ledger goes with it.
     pub(crate) fn order(&self, held: usize) -> Order {
         let (intent, Held { holder, site, .. }) = (&self.intent, &self.held[held]);
         let outputs = intent.outputs.iter().map(|output| output.path().to_owned().into_os_string().into_vec());
@@ -51,17 +52,17 @@ impl Shard {
         }
     }
 
-    /// What the ledger knows after a shard has ended that was ordered, for its owner.
+    /// The ledger to give back to the owner, after a shard that was ordered has ended.
     pub(crate) fn give_back(&self) -> Handed {
         lock(&self.nearest().ledger).give_back()
     }
 }
 
 impl Order {
-    /// What is to be saved, and where: in `portion` of the space on `device`.
+    /// Turns the order into what is to be saved, and the place for it: in `portion` of the space on `device`.
     pub(crate) fn take_on(self, portion: &Portion, device: &dyn Device, started: Instant) -> Result<(Intent, Site)> {
         if self.layout_id != portion.layout_id() || !self.allocation.is_inside(portion) {
-            let what = format!("rank {} orders what does not lie in its portion", portion.rank());
+            let what = format!("rank {} orders blocks that do not lie in its portion", portion.rank());
             return Err(Error::Internal { what });
         }
         let intent = Intent {

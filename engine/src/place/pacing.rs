@@ -14,21 +14,21 @@ use std::{
 
 /// A program that hands over its next piece within this time is still copying.
 const BETWEEN_PIECES_NS: u64 = 2_000_000;
-/// How often what is held back for the next flush looks whether somebody waits for a chunk.
+/// How often a chunk that is held back for the next flush looks whether somebody waits for one.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// How long after its own t2 a rank lets others copy before it hashes. One of them may be dead, or far behind.
+/// How long after its own t2 a rank lets others copy before it hashes. Another rank may be dead, or far behind.
 const YIELD_TO_COPIES: Duration = Duration::from_millis(250);
 
-/// How far the copy of one shard is.
+/// How far the program has copied one shard.
 #[derive(Debug)]
 pub(super) struct Pace {
-    /// t1.
+    /// t1 of the shard.
     started: Instant,
-    /// The program's thread is copying.
+    /// Whether the program's thread is copying.
     copying: AtomicBool,
-    /// When that changed, since t1.
+    /// When `copying` changed, since t1.
     copied_at: AtomicU64,
-    /// When all of it was staged.
+    /// When all of the shard was staged.
     staged_at: OnceLock<Instant>,
 }
 
@@ -47,7 +47,7 @@ impl Pace {
         self.set_copying(false);
     }
 
-    /// Whether the program copies, or did an instant ago and has more to hand over.
+    /// Whether the program copies, or did so an instant ago and has more to hand over.
     fn is_copying(&self) -> bool {
         let now = || self.started.elapsed().as_nanos() as u64;
         let between_pieces =
@@ -59,8 +59,9 @@ impl Pace {
         self.staged_at.get().is_some()
     }
 
-    /// Waits while ranks of this node copy, unless somebody waits for a chunk: what takes the processor, or the
-    /// memory's speed, would only take it from them. Nor does it wait once `is_late`, or for a shard that `has_failed`.
+    /// Waits while ranks of this node copy, unless somebody waits for a chunk: work of ours would only take the
+    /// processor, or the memory's speed, from them. It waits no longer once `is_late`, or for a shard that
+    /// `has_failed`.
     pub(super) fn let_others_copy(&self, chunk: &Chunk, has_failed: impl Fn() -> bool, is_late: impl Fn() -> bool) {
         let is_fresh = || self.staged_at.get().is_some_and(|staged| staged.elapsed() < YIELD_TO_COPIES);
         let others = || is_fresh() && chunk.pool().others_copy();
@@ -68,8 +69,8 @@ impl Pace {
         chunk.pool().hold_while(|| (own() || others()) && !chunk.is_wanted() && !is_late());
     }
 
-    /// Waits with a chunk that was filled at `filled_at`, since t1, for the next of the flushes that come every `period`,
-    /// unless somebody waits for a chunk, all is staged, or the shard `has_failed`.
+    /// Holds back a chunk that was filled at `filled_at`, since t1, until the next flush; flushes come every `period`.
+    /// Waits no longer once somebody waits for a chunk, all is staged, or the shard `has_failed`.
     pub(super) fn hold_back(
         &self,
         chunk: &Chunk,
@@ -77,7 +78,7 @@ impl Pace {
         period: Duration,
         has_failed: impl Fn() -> bool,
     ) {
-        // All that was filled since the last flush goes with the next one.
+        // All chunks filled since the last flush go with the next one.
         let (filled, period) = (filled_at.as_nanos(), period.as_nanos().max(1));
         let due = Duration::from_nanos(u64::try_from((filled / period + 1) * period).unwrap_or(u64::MAX));
         while !self.is_staged() && !has_failed() && !chunk.is_wanted() {

@@ -1,5 +1,5 @@
-//! One shard of one revision on its way from t1 to t3: what is staged of it, once, in the coordinates of its log. Each of
-//! its targets, written here or by another rank, has the log lie where it has room.
+//! One shard of one revision on its way from t1 to t3: what is staged of it, once, in the coordinates of its log. Each
+//! of its targets, written here or by another rank, gives the log a place of its own.
 
 use super::{Site, ending::Ending, hashes::Hashes, held::Held, pacing::Pace, target::Target};
 use crate::{
@@ -28,11 +28,11 @@ use std::{
 pub(crate) struct Intent {
     pub(crate) key: RevisionKey,
     pub(crate) shards: u32,
-    /// Which of them it is: the number of its portion in every space.
+    /// The number of this shard among the `shards`, and of its portion in every space.
     pub(crate) shard: u32,
     pub(crate) size: Size,
     pub(crate) outputs: Vec<Marked>,
-    /// t1.
+    /// t1 of the checkpoint.
     pub(crate) started: Instant,
 }
 
@@ -48,34 +48,35 @@ pub(crate) struct Staged {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Writer {
     Here,
-    /// The rank that holds it.
+    /// The rank that holds the target.
     Rank(usize),
 }
 
 #[derive(Debug)]
 pub(crate) struct Shard {
     pub(super) intent: Intent,
-    /// Those that are written here, nearest first.
+    /// The targets that are written here, nearest first.
     targets: Vec<Target>,
-    /// Those that other ranks write.
+    /// The targets that other ranks write.
     pub(super) held: Vec<Held>,
     pub(super) hashes: Hashes,
     pub(super) pace: Pace,
     segments: AtomicU32,
-    /// Once all of it is staged.
+    /// What the log holds; set once all of it is staged.
     contents: OnceLock<Contents>,
-    /// Why it can be saved nowhere. A target can fail besides.
+    /// Why the shard can be saved nowhere. A single target can fail besides.
     failure: OnceLock<Error>,
     outputs_synced: OnceLock<Result<()>>,
-    /// What is alike for all targets.
+    /// Times that are alike for all targets.
     phases: Mutex<PhaseRecord>,
     /// A bit for each target that has come to its end.
     ended: AtomicU32,
 }
 
 impl Intent {
-    /// By which chunks and record know what belongs to this shard. Of the revision's number, what a chunk's word has room
-    /// for; and of the shard's, as one process may have several of a revision under way.
+    /// The tag by which chunks and the record know what belongs to this shard. It has as much of the revision's number
+    /// as a chunk's word has room for, and the shard's number, as one process may have several shards of a revision
+    /// under way.
     pub(super) fn tag(&self) -> u32 {
         self.key.number as u32 ^ self.shard << 16
     }
@@ -93,8 +94,9 @@ impl Staged {
 }
 
 impl Shard {
-    /// For targets at `sites`, nearest first, of which this rank writes at most `TARGETS_MAX`. `record`: from which another process can complete it, and how long
-    /// the segments are that it comes in. `phases`: what is known at t1.
+    /// A shard for targets at `sites`, nearest first, of which this rank writes at most `TARGETS_MAX`. `record`: the
+    /// record from which another process can complete the shard, and how long the segments are that it comes in.
+    /// `phases`: what is known at t1.
     pub(crate) fn new(
         intent: Intent,
         sites: Vec<(Writer, Site)>,
@@ -164,17 +166,17 @@ impl Shard {
         self.contents.get().ok_or_else(|| Error::Internal { what: "published before t2".to_owned() })
     }
 
-    /// The same shard for `site` alone, of which nothing is written yet: what it is made of is read from this one.
+    /// The same shard for `site` alone, with nothing written yet: its bytes are read from this one's target.
     pub(crate) fn copy_for(&self, site: Site) -> Result<Arc<Shard>> {
         let Intent { key, shards, shard, size, outputs, started } = &self.intent;
-        // They are synced before this one is published.
+        // This shard's outputs are synced before it is published.
         let outputs = outputs.iter().map(|output| Marked::synced(output.path().to_owned())).collect();
         let size = Size::measured(size.blocks());
         let intent = Intent { key: *key, shards: *shards, shard: *shard, size, outputs, started: *started };
         Shard::new(intent, vec![(Writer::Here, site)], None, self.phases())
     }
 
-    /// Where it lies in its nearest target, and its list of items, once it is published there.
+    /// Where the shard lies in its nearest target, and its manifest, once it is published there.
     pub(crate) fn published(&self) -> Result<(Portion, Manifest)> {
         let Site { portion, ledger, .. } = self.nearest();
         let kept = lock(ledger).found().into_iter().find(|kept| kept.key() == self.key());
@@ -188,7 +190,8 @@ impl Shard {
         self.contents.get().map_or(0, Contents::item_bytes)
     }
 
-    /// Why it can be saved nowhere, if it cannot: the first failure, or that of the nearest target where all have failed.
+    /// Why the shard can be saved nowhere: the first failure, or that of the nearest target if all targets have failed.
+    /// `None` if it can be saved.
     pub(crate) fn failure(&self) -> Option<&Error> {
         let of_all = || self.endings().map(Ending::failure).collect::<Option<Vec<_>>>();
         self.failure.get().or_else(|| of_all().map(|failures| failures[0]))
@@ -199,11 +202,11 @@ impl Shard {
     }
 
     pub(crate) fn fail(&self, error: Error) {
-        // The first failure is the cause of the others.
+        // The first failure is the cause of later ones.
         let _ = self.failure.set(error);
     }
 
-    /// Why it cannot be saved in target number `target`, if it cannot.
+    /// Why the shard cannot be saved in target number `target`; `None` if it can.
     pub(super) fn failure_of(&self, target: usize) -> Option<&Error> {
         self.failure_in(&self.targets[target].ending)
     }
@@ -220,7 +223,7 @@ impl Shard {
         self.pace.set_copying(copying);
     }
 
-    /// Notes what was staged and what that took, t2 excepted; before the stager says that it has ended.
+    /// Notes what was staged, and what that took but for t2; before the stager says that it has ended.
     pub(crate) fn note_staged(&self, staged: Staged, contents: Contents) {
         {
             let mut phases = lock(&self.phases);
@@ -230,7 +233,7 @@ impl Shard {
         self.pace.note_staged();
     }
 
-    /// Notes t2, and what of it came after the last byte was staged (phase 3).
+    /// Notes t2, and how much time went by after the last byte was staged (phase 3).
     pub(crate) fn note_resumed(&self, resume: Duration) {
         self.resumed(resume, &mut lock(&self.phases));
     }
@@ -240,7 +243,7 @@ impl Shard {
         phases.perceived_ns = self.started().elapsed().as_nanos() as u64;
     }
 
-    /// Whether `bytes` more bytes of the log, from `end` on, have room.
+    /// An error unless `bytes` more bytes of the log, from `end` on, have room.
     pub(crate) fn has_room(&self, end: u64, bytes: u64) -> Result<()> {
         let size = self.size();
         if end.checked_add(bytes).is_some_and(|end| end <= size.bytes()) {
@@ -255,7 +258,7 @@ impl Shard {
         ))
     }
 
-    /// Says that `chunk` is about to hold `bytes` bytes of the log from `offset` on; gives the number of
+    /// Says in the record that `chunk` is about to hold `bytes` bytes of the log from `offset` on; gives the number of
     /// this segment.
     pub(super) fn place(&self, chunk: &Chunk, offset: u64, bytes: u64) -> u32 {
         let segment = self.segments.fetch_add(1, Ordering::Relaxed);
@@ -265,7 +268,7 @@ impl Shard {
         segment
     }
 
-    /// Says that target number `target` has a segment, before its chunk goes on to something else.
+    /// Says in the record that target number `target` has a segment, before the chunk goes on to something else.
     pub(super) fn segment_written(&self, segment: u32, target: usize) {
         self.hashes.record().inspect(|record| record.written(segment, target));
     }
@@ -290,8 +293,8 @@ impl Shard {
         self.hashes.write(offset / BLOCK_BYTES * HASH_BYTES as u64, &hashes);
     }
 
-    /// Writes `bytes` of the log, from `offset` on, to all targets that are written here. An error: nobody is left to save
-    /// it.
+    /// Writes `bytes` of the log, from `offset` on, to all targets that are written here. An error says that no target
+    /// is left to save the shard.
     pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         for (index, target) in self.targets.iter().enumerate().filter(|(_, target)| target.ending.failure().is_none()) {
             target.write(offset, bytes).unwrap_or_else(|error| self.fail_target(index, error));
@@ -299,13 +302,13 @@ impl Shard {
         self.failure().map_or(Ok(()), |error| Err(error.clone()))
     }
 
-    /// The revision tells how long they are: so much must be there when it is.
+    /// Syncs the output files: the revision says how long they are, and they must be that long once it is there.
     pub(crate) fn sync_outputs(&self) -> Result<()> {
         self.outputs_synced.get_or_init(|| self.intent.outputs.iter().try_for_each(Marked::sync)).clone()
     }
 
-    /// t2: from here on another process can complete the shard if this one dies. Without it, for want of
-    /// memory beside the pool, the shard is lost with the process, and is saved otherwise.
+    /// t2: from here on another process can complete the shard if this one dies. If memory beside the pool is short,
+    /// nothing is sealed: the shard is saved all the same, but is lost if this process dies.
     pub(crate) fn seal(&self, contents: &Contents, staged: Staged) {
         let Some(record) = self.hashes.record() else { return };
         let Intent { key, shards, shard, outputs, started, .. } = &self.intent;
@@ -318,7 +321,7 @@ impl Shard {
             phases: PhaseRecord { perceived_ns: started.elapsed().as_nanos() as u64, ..staged.noted_in(self.phases()) },
             targets: self.targets.iter().map(|target| target.site.sealed()).collect(),
         };
-        // What has failed already is nobody's to complete.
+        // A target that has failed already is nobody's to complete.
         let failed = |target: &usize| self.failure_of(*target).is_some();
         (0..self.targets.len()).filter(failed).for_each(|target| record.target_ended(target));
         let _ = record.seal(&sealed);
@@ -333,7 +336,7 @@ impl Shard {
         self.end(target, outcome);
     }
 
-    /// Publishes on the calling thread, which goes on only then; what it took counts as phase 3.
+    /// Publishes on the calling thread, which goes on only then; the time that this takes counts as phase 3.
     pub(crate) fn commit_now(&self, staged_at: Instant) {
         (0..self.targets.len()).for_each(|target| self.commit(target));
         let resume = staged_at.elapsed();
@@ -365,14 +368,14 @@ impl Shard {
 
     pub(super) fn not_saved(&self, error: Error) -> Error {
         match error {
-            // The space is out of use, not only this revision.
+            // The whole space is out of use, not only this revision.
             Error::SyncFailed { .. } | Error::Fenced { .. } => error,
             _ => Error::NotSaved { revision: self.key().number, failure: Failure::from(&error) },
         }
     }
 
     /// Waits for t3 in all targets that are written here, or for their failures: tells the first failure, or what the
-    /// nearest took. `None`: a holder has not told what became of the shard.
+    /// nearest target took. `None`: a holder has not told what became of the shard.
     pub(crate) fn wait(&self) -> Result<Option<PhaseRecord>> {
         let here: Vec<_> = self.targets.iter().map(|target| target.ending.wait().map(Some)).collect();
         let held = self.held.iter().map(|held| held.ending.poll().transpose());
@@ -380,13 +383,13 @@ impl Shard {
         Ok(ended.into_iter().collect::<Option<Vec<_>>>().map(|phases| phases[0]))
     }
 
-    /// What became of it, without waiting: `None` as long as a target has not ended.
+    /// What became of the shard, without waiting: `None` as long as a target has not ended.
     pub(crate) fn poll(&self) -> Option<Result<()>> {
         let ended: Option<Vec<_>> = self.endings().map(Ending::poll).collect();
         ended.map(|ended| ended.into_iter().try_for_each(|ended| ended.map(drop)))
     }
 
-    /// Whether all of it is durable. What a holder has not told yet the medium is asked. Never waits for others.
+    /// Whether all of the shard is durable. If a holder has not told, the medium is looked at. Never waits for others.
     pub(crate) fn is_seen_durable(&self) -> Result<bool> {
         for target in &self.targets {
             match target.ending.poll() {
@@ -412,8 +415,8 @@ impl Shard {
     }
 }
 
-/// Segments that a log of `bytes` bytes in chunks of `chunk_bytes` has at most: two chunks may leave
-/// before they are full, when the last piece is there and when the last gap is filled, and one more of each.
+/// How many segments a log of `bytes` bytes in chunks of `chunk_bytes` has at most: two chunks may leave before they
+/// are full, when the last piece is there and when the last gap is filled, and one more of each.
 pub(crate) fn segments_at_most(bytes: u64, chunk_bytes: u64) -> u32 {
     u32::try_from(bytes / chunk_bytes + 4).unwrap_or(u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! Where a shard goes: a portion of one space, with the room that it has there.
+//! A site: where a shard goes, which is a portion of one space, with the room that the shard has there.
 
 use crate::{
     commit::{Allocation, Ledger, RevisionKey},
@@ -18,18 +18,18 @@ pub(crate) struct Site {
     pub(super) portion: Portion,
     pub(super) ledger: Arc<Mutex<Ledger>>,
     pub(super) allocation: Allocation,
-    /// What every root must keep until this revision is known to be complete.
+    /// The revisions that every root must keep until this one is known to be complete.
     pub(super) retained: Vec<RevisionKey>,
     /// The space's directory.
     space: PathBuf,
-    /// That holds the space, as its device tells it.
+    /// The number of the file system that holds the space, as its device tells it.
     file_system: u64,
-    /// At t1: the sequence of the newest slot, and what others hold.
+    /// What was found at t1: the sequence of the newest slot, and the revisions that others hold.
     found: (u64, Vec<RevisionKey>),
 }
 
 impl Site {
-    /// `allocation`, in the portion of `ledger` of the space on `device`, beside `retained`.
+    /// A place at `allocation`, in the portion of `ledger` of the space on `device`, beside the revisions `retained`.
     pub(crate) fn new(
         device: &dyn Device,
         ledger: Arc<Mutex<Ledger>>,
@@ -44,12 +44,12 @@ impl Site {
         Site { portion, ledger, allocation, retained, space, file_system, found }
     }
 
-    /// Sequence of the root that publishes the shard.
+    /// The sequence of the root that publishes the shard.
     pub(super) fn sequence(&self) -> u64 {
         self.found.0 + self.allocation.roots()
     }
 
-    /// As a salvager is told of it.
+    /// The target as a salvager is told of it.
     pub(super) fn sealed(&self) -> SealedTarget {
         let (sequence, held) = self.found.clone();
         SealedTarget {

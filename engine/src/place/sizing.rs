@@ -11,7 +11,7 @@ pub(crate) const RUNS: usize = 64;
 /// Room in each manifest for notes and output files that come after the first checkpoint.
 const ANNEX_BLOCKS: u64 = 1;
 
-/// Blocks of a portion with room for so many `shards` of `size` at once, beside its slots.
+/// Blocks that a portion needs, beside its slots, to have room for so many `shards` of `size` at once.
 pub(crate) fn portion_blocks(size: &Size, shards: u32) -> u64 {
     let (need, revisions) = (Need::of(size, RUNS), u64::from(shards));
     // Each root has a catalogue of its own: two in the slots, two on the way.

@@ -1,4 +1,4 @@
-//! A target that this rank writes: its I/O threads, by the ledger of the portion.
+//! A target that this rank writes: on its I/O threads, by the ledger of the portion.
 
 use super::{Intent, Shard, Site, ending::Ending};
 use crate::{
@@ -15,9 +15,10 @@ use std::sync::{
 #[derive(Debug)]
 pub(super) struct Target {
     pub(super) site: Site,
-    /// The roots that free the blocks have been written, by whoever came first.
+    /// Whether the roots that free the blocks have been written, by whoever came first.
     prepared: OnceLock<Result<()>>,
-    /// Of each chunk under way its write and its hashing, and one for the stager: who ends the last one commits.
+    /// Parts that have not ended: of each chunk under way its write and its hashing, and one for the stager. Whoever
+    /// ends the last one commits.
     parts: AtomicU64,
     writes: Mutex<Histogram>,
     pub(super) ending: Ending,
@@ -37,12 +38,12 @@ impl Target {
         self.parts.fetch_add(count, Ordering::AcqRel);
     }
 
-    /// Whether it was the last one.
+    /// Ends a part; returns whether it was the last one.
     pub(super) fn end_part(&self) -> bool {
         self.parts.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
-    /// Writes the roots that free its blocks, if nobody has.
+    /// Writes the roots that free the target's blocks, if nobody has.
     pub(super) fn prepare(&self) -> Result<()> {
         let Site { ledger, allocation, retained, .. } = &self.site;
         self.prepared.get_or_init(|| lock(ledger).free(allocation, retained)).clone()
@@ -55,10 +56,10 @@ impl Target {
         allocation.write(portion, offset, bytes, |bytes, took| lock(&self.writes).note(bytes, took))
     }
 
-    /// Publishes `shard`, of which all is written; returns what it took until t3.
+    /// Publishes `shard`, all of which is written; returns what it took until t3.
     pub(super) fn publish(&self, shard: &Shard) -> Result<PhaseRecord> {
         shard.sync_outputs()?;
-        // A shard without a single block has not been prepared by a write.
+        // No write has prepared a target for a shard without a single block.
         self.prepare()?;
         let (Intent { key, shards, started, .. }, site) = (&shard.intent, &self.site);
         let (contents, writes) = (shard.contents()?, *lock(&self.writes));

@@ -59,7 +59,7 @@ impl Space {
     }
 }
 
-/// What is saved in each space, as whoever comes next finds it: each revision that is there has its bytes.
+/// The revisions that whoever comes next finds in a space, each with its bytes.
 fn found_in(medium: &Medium) -> Vec<u64> {
     let device = Faulty(medium.view());
     let portion = layouts(&device, Access::Read).unwrap()[0].portions().next().unwrap();
@@ -92,12 +92,12 @@ fn key(number: u64) -> RevisionKey {
     RevisionKey::new(LINEAGE, number)
 }
 
-/// Of as many bytes as the pool has.
+/// A log of as many bytes as the pool has.
 fn log_of(number: u64) -> Vec<u8> {
     (0..CHUNKS * CHUNK).map(|at| (at / 8 * 31 + number * 77) as u8).collect()
 }
 
-/// Opened when it goes, so that a test that fails waits for nobody.
+/// Opens the gate when it is dropped, so that a test that fails waits for nobody.
 struct Opens<'a>(&'a Gate);
 
 impl Drop for Opens<'_> {
@@ -129,7 +129,7 @@ impl Node {
         let pool = Pool::create(directory.path(), [7; 16], &shape).unwrap();
         pool.make_memory().unwrap();
         let record = Record::create(&pool, 0).unwrap();
-        // A target that hangs holds up one for each chunk.
+        // A target that hangs holds up one thread for each chunk.
         let threads = IoThreads::start(CHUNKS as usize + 1, None).unwrap();
         Node { directory, pool, record, threads }
     }
@@ -178,7 +178,7 @@ impl Node {
     }
 }
 
-/// What `written_bytes` tells is what the medium was given, roots included.
+/// `written_bytes` says what the medium was given, roots included.
 #[test]
 fn all_that_is_written_is_told() {
     let (mut node, gate) = (Node::new(), Arc::new(Gate::new()));
@@ -196,8 +196,8 @@ fn all_that_is_written_is_told() {
     }
 }
 
-/// Two spaces, of which the second has saved something alone, so that the same log lies elsewhere there. Both have
-/// revision 1.
+/// Two spaces that both have revision 1. The second has saved something alone, so that the same log lies elsewhere
+/// there.
 fn two_spaces(node: &mut Node, gate: &Arc<Gate>) -> [Space; 2] {
     let spaces = [[1; 16], [2; 16]].map(|id| Space::new(id, gate));
     node.save(9, &[&spaces[1]]).wait().unwrap();
@@ -229,7 +229,7 @@ fn a_chunk_is_free_once_the_last_target_has_it() {
     shard.targets()[0].ending.wait().unwrap();
     assert_eq!(found_in(&near.medium), [2]);
     assert!(node.pool.take_now().is_none() && shard.poll().is_none());
-    // As a salvager would see it: nothing is left to be done for the nearest.
+    // A salvager would see that nothing is left to be done for the nearest target.
     let sealed = node.sealed().unwrap();
     let owed: Vec<_> = sealed.owed().map(|owed| (owed.target.layout_id, owed.left().count() as u64)).collect();
     assert_eq!(owed, [([2; 16], CHUNKS)]);
@@ -239,7 +239,8 @@ fn a_chunk_is_free_once_the_last_target_has_it() {
     assert!(node.is_idle());
 }
 
-/// Whatever operation of one space fails, the other gets the revision, and the one that failed keeps the one before.
+/// Whatever operation of one space fails, the other space gets the revision, and the one that failed keeps the revision
+/// before.
 #[test]
 fn a_failed_target_does_not_stop_the_other() {
     for failure in [Failure::Io, Failure::Full, Failure::Forgets] {
@@ -280,7 +281,7 @@ fn a_shard_fails_when_all_of_its_targets_have() {
     assert!(shard.has_failed() && shard.failure().is_some() && node.is_idle());
 }
 
-/// Killed at any operation of either space after t2, the shard is completed in both.
+/// If the job is killed at any operation of either space after t2, the shard is completed in both.
 #[test]
 fn a_salvage_completes_each_target() {
     for dies in [0, 1] {
@@ -297,7 +298,7 @@ fn a_salvage_completes_each_target() {
                 });
                 gate.wait_for_closing();
                 let was_killed = gate.was_closed();
-                // Before the media: what the record calls done is in them.
+                // The record is read before the media: what it calls done is in them.
                 let sealed = if was_killed { settled(&node) } else { None };
                 let media = spaces.each_ref().map(|space| space.medium.end_processes());
                 if let Some(sealed) = sealed {
@@ -313,8 +314,8 @@ fn a_salvage_completes_each_target() {
     }
 }
 
-/// What the record says once the threads that had passed the gate have noted what they did, as a kill of all at one moment
-/// would leave it.
+/// What the record says once the threads that had passed the gate have noted what they did, as if all threads had been
+/// killed at one moment.
 fn settled(node: &Node) -> Option<Sealed> {
     let mut before = node.sealed();
     for _ in 0..500 {
@@ -337,6 +338,6 @@ fn salvage(node: &Node, sealed: &Sealed, media: &[Medium; 2], case: &str) {
         assert_eq!(outcomes[1 - own], Completion::Elsewhere, "{case}");
     }
     assert_eq!(media.each_ref().map(found_in), [[1, 2], [1, 2]], "{case}");
-    // One that cannot be completed keeps the pool, and the other's job may let the revision go meanwhile.
+    // A record that cannot be completed keeps the pool, and the other space's job may let the revision go meanwhile.
     assert_eq!(node.sealed().map_or(0, |sealed| sealed.owed().count()), 0, "{case}: what is complete is noted");
 }

@@ -1,6 +1,6 @@
 //! The I/O threads of a session. They never call the group.
 //!
-//! Some write and others hash, so that a device never waits for a checksum.
+//! Some threads write and others hash, so that a device never waits for a checksum.
 
 use super::{Load, Shard};
 use crate::{
@@ -31,16 +31,16 @@ struct Queues {
 
 #[derive(Debug)]
 enum Work {
-    /// To one of its targets.
+    /// Writes the load to one of its targets.
     Write(Arc<Load>, usize),
     Hash(Arc<Load>),
-    /// In one of its targets.
+    /// Commits the shard in one of its targets.
     Commit(Arc<Shard>, usize),
 }
 
 impl IoThreads {
-    /// Starts `count` threads that write and as many that hash. `flush_every`: how often what is full is
-    /// written; at once without.
+    /// Starts `count` threads that write and as many that hash. `flush_every`: how often full chunks are written; at
+    /// once if `None`.
     pub(crate) fn start(count: usize, flush_every: Option<Duration>) -> Result<IoThreads> {
         let ((writing, to_write), (hashing, to_hash)) = (unbounded(), unbounded());
         let mut started = IoThreads { queues: Some(Queues { writing, hashing }), threads: Vec::new() };
@@ -78,7 +78,7 @@ impl IoThreads {
 }
 
 impl Drop for IoThreads {
-    /// Waits for what has been handed over.
+    /// Waits for the work that has been handed over.
     fn drop(&mut self) {
         self.queues = None;
         for thread in self.threads.drain(..) {
@@ -112,12 +112,12 @@ fn guard(work: impl FnOnce(), fail: impl FnOnce(Error)) {
     }
 }
 
-/// A part of each of these targets has come to its end.
+/// Ends a part of each of `targets`, and lets go of the load.
 fn give_back(load: Arc<Load>, targets: Range<usize>) {
     let shard = load.shard().clone();
     // The program may be waiting for its chunk.
     drop(load);
-    // All parts first: a target that takes long to publish holds up no other.
+    // All parts are ended first: a target that takes long to publish holds up no other.
     let ended: Vec<usize> = targets.filter(|target| shard.targets()[*target].end_part()).collect();
     ended.into_iter().for_each(|target| commit(&shard, target));
 }

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct Chunk {
     pool: Pool,
     index: u32,
-    /// What we left in the pool's word: found otherwise, the chunk is ours no longer.
+    /// What this process left in the chunk's word; if the word says anything else, the chunk is ours no longer.
     word: AtomicU64,
     pub(super) ticket: AtomicU64,
 }
@@ -32,15 +32,15 @@ impl Chunk {
     #[allow(unsafe_code)]
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         let (at, bytes) = self.range();
-        // SAFETY: inside the mapping; `held` of this process and the word of the pool, both set before
-        // this chunk was made and cleared when it is dropped, keep all others of this engine away.
+        // SAFETY: inside the mapping. This process's `held` and the pool's word, both set before this chunk was made
+        // and cleared when it is dropped, keep all others of this engine away.
         unsafe { std::slice::from_raw_parts_mut(at, bytes) }
     }
 
     #[allow(unsafe_code)]
     pub(crate) fn bytes(&self) -> &[u8] {
         let (at, bytes) = self.range();
-        // SAFETY: as in `bytes_mut`; whoever writes has the chunk for itself.
+        // SAFETY: as in `bytes_mut`; whoever writes has the chunk alone.
         unsafe { std::slice::from_raw_parts(at, bytes) }
     }
 
@@ -49,7 +49,8 @@ impl Chunk {
         (shared.map.part(shared.chunk_at(self.index) as usize, bytes), bytes)
     }
 
-    /// Whether somebody waits for a chunk, or soon will: fewer than a quarter are free, and not all shards have room.
+    /// Whether somebody waits for a chunk, or soon will: fewer than a quarter of them are free, and not all shards have
+    /// room.
     pub(crate) fn is_wanted(&self) -> bool {
         let shared = &self.pool.shared;
         let (entries, open) = (shared.chunk_entries(), shared.open_chunks());
@@ -57,7 +58,7 @@ impl Chunk {
         shared.control().freed.has_waiters() || (!shared.holds_all() && free() < open / 4)
     }
 
-    /// Whether others wait for their turn to write, which may be after this one.
+    /// Whether others wait for their turn to write, which may come after this chunk's.
     pub(crate) fn holds_up(&self) -> bool {
         self.pool.shared.control().turn.has_waiters()
     }
@@ -83,14 +84,14 @@ impl Chunk {
         self.change(State::Full, tag)
     }
 
-    /// Says that it is written: the next in line may go. Held still, until it is dropped.
+    /// Says that the chunk is written, so that the next in line may go. The chunk is held until it is dropped.
     pub(crate) fn written(&self) -> Result<()> {
         self.change(State::Written, self.tag())?;
         self.pool.shared.control().turn.wake_all();
         Ok(())
     }
 
-    /// Refuses if it is another's now. Its state may change meanwhile: one thread writes it while another
+    /// Refuses if the chunk is another's now. Its state may change meanwhile: one thread writes the chunk while another
     /// hashes it.
     pub(crate) fn check(&self) -> Result<()> {
         const STATE: u64 = 0xffff;
@@ -109,7 +110,7 @@ impl Chunk {
         (self.word.load(Ordering::Relaxed) >> 32) as u32
     }
 
-    /// What was stored before is seen by whoever sees the new state.
+    /// Changes the chunk's word. Whoever sees the new state also sees what was stored before.
     pub(super) fn change(&self, state: State, tag: u32) -> Result<()> {
         let old = self.word.load(Ordering::Relaxed);
         let new = Word { state, member: self.pool.shared.member_bits(), tag }.bits();
@@ -123,7 +124,7 @@ impl Chunk {
 impl Drop for Chunk {
     fn drop(&mut self) {
         let shared = &self.pool.shared;
-        // In a forked child it is the parent's.
+        // In a forked child the chunk is the parent's.
         if forks() != shared.forks {
             return;
         }

@@ -15,7 +15,7 @@ use std::{
 
 const PREFIX: &str = "mainstay-pool-";
 
-/// The pool `id`, or the record of one rank beside it.
+/// The path of the pool `id`, or of the record of one rank beside it.
 pub(super) fn path_of(directory: &Path, id: [u8; 16], rank: Option<u32>) -> PathBuf {
     let id = u128::from_be_bytes(id);
     directory.join(match rank {
@@ -24,20 +24,20 @@ pub(super) fn path_of(directory: &Path, id: [u8; 16], rank: Option<u32>) -> Path
     })
 }
 
-/// The opposite of `path_of`; `None` for a name that it does not give.
+/// Reads a name that `path_of` gives; `None` for any other.
 pub(super) fn parse_name(name: &str) -> Option<([u8; 16], Option<u32>)> {
     let rest = name.strip_prefix(PREFIX)?;
     let (id, rank) = rest.split_once('.').map_or((rest, None), |(id, rank)| (id, Some(rank)));
     let id = u128::from_str_radix(id, 16).ok()?.to_be_bytes();
     let rank = rank.map(str::parse).transpose().ok()?;
-    // One name for one file: no signs, no capitals, no zeros in front.
+    // One file has one name: no signs, no capitals, no zeros in front.
     (path_of(Path::new(""), id, rank).to_str() == Some(name)).then_some((id, rank))
 }
 
 /// Makes an empty file for this user alone.
 pub(super) fn create(path: &Path) -> Result<File> {
     let options = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).clone();
-    // Whatever the umask is.
+    // The mode is set whatever the umask is.
     let made = options.open(path).and_then(|file| {
         file.set_permissions(Permissions::from_mode(0o600))?;
         Ok(file)
@@ -45,10 +45,10 @@ pub(super) fn create(path: &Path) -> Result<File> {
     made.map_err(|e| failed("making", path, e))
 }
 
-/// Opens a file that `create` made; `None` if there is none. Refuses what another user could have put
-/// there, or can get at.
+/// Opens a file that `create` made; `None` if there is none. Refuses a file that another user could have put there, or
+/// can get at.
 pub(super) fn open(path: &Path) -> Result<Option<File>> {
-    // A pipe that lies there must not hold us.
+    // A pipe that lies there must not block this process.
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = match OpenOptions::new().read(true).write(true).custom_flags(flags).open(path) {
         Ok(file) => file,
@@ -71,7 +71,7 @@ pub(super) fn open(path: &Path) -> Result<Option<File>> {
     Err(refused(path, why))
 }
 
-/// This user's own, whatever its mode: to look whose it is, and for nothing more.
+/// Opens a file of this user, whatever its mode: to look whose it is, and for nothing more.
 pub(super) fn open_to_look(path: &Path) -> Option<File> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
@@ -79,7 +79,7 @@ pub(super) fn open_to_look(path: &Path) -> Option<File> {
     (found.is_file() && found.uid() == geteuid().as_raw()).then_some(file)
 }
 
-/// Removes one; that it is gone is none.
+/// Removes a file; a file that is gone already is no error.
 pub(super) fn remove(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(failed("removing", path, e)),
@@ -87,8 +87,8 @@ pub(super) fn remove(path: &Path) -> Result<()> {
     }
 }
 
-/// A second handle of the file that `file` is. Locks and a mapping want one each: a mapping outlives its
-/// handle, and with it would the locks.
+/// Opens a second handle of the file that `file` is. Locks and a mapping need a handle each: a mapping outlives its
+/// handle, and so would the locks.
 pub(super) fn open_again(path: &Path, file: &File) -> Result<File> {
     let again = open(path)?.ok_or_else(|| refused(path, "it was removed meanwhile"))?;
     let identity = |file: &File| file.metadata().map(|found| (found.dev(), found.ino()));
@@ -98,12 +98,12 @@ pub(super) fn open_again(path: &Path, file: &File) -> Result<File> {
     }
 }
 
-/// Makes `file` so long, without giving it memory.
+/// Makes `file` `bytes` bytes long, without giving it memory.
 pub(super) fn set_length(file: &File, path: &Path, bytes: u64) -> Result<()> {
     within_limit(bytes).and_then(|()| file.set_len(bytes)).map_err(|e| failed("making", path, e))
 }
 
-/// Gives `file` the memory for `bytes` from `at` on.
+/// Gives `file` the memory for `bytes` bytes from `at` on.
 pub(super) fn give_memory(file: &File, path: &Path, at: u64, bytes: u64) -> Result<()> {
     allocate_at(file, at, bytes).map_err(|e| match e.raw_os_error() {
         Some(libc::ENOSPC) => full(path, bytes, available(file)),
@@ -111,17 +111,17 @@ pub(super) fn give_memory(file: &File, path: &Path, at: u64, bytes: u64) -> Resu
     })
 }
 
-/// Takes it back.
+/// Takes the memory for `bytes` bytes from `at` on back.
 #[allow(unsafe_code)]
 pub(super) fn take_memory_back(file: &File, at: u64, bytes: u64) {
     use std::os::fd::AsRawFd;
     let (Ok(at), Ok(bytes)) = (i64::try_from(at), i64::try_from(bytes)) else { return };
     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-    // SAFETY: no memory of ours; mapped pages of the range are zeros from now on.
+    // SAFETY: the call touches no memory of ours; mapped pages of the range are zeros from now on.
     unsafe { libc::fallocate(file.as_raw_fd(), mode, at, bytes) };
 }
 
-/// What the file system of `file` has room for; without a limit if it tells of none.
+/// How much room the file system of `file` has; no limit if it tells of none.
 pub(super) fn available(file: &File) -> u64 {
     device::available(file).unwrap_or(u64::MAX)
 }
@@ -140,6 +140,6 @@ pub(super) fn refused(path: &Path, why: impl Into<String>) -> Error {
 }
 
 pub(super) fn absolute(directory: &Path) -> Result<PathBuf> {
-    // The program may change its working directory before it leaves.
+    // The path must hold if the program changes its working directory before it leaves the pool.
     std::path::absolute(directory).map_err(|e| Error::io("finding", printable_path(directory), e))
 }

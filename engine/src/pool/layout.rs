@@ -1,5 +1,5 @@
-//! What lies where in the file of a pool. Constants under a checksum, read once at opening; then words
-//! that all members change, each checked at every use; then the chunks.
+//! What lies where in the file of a pool: first constants under a checksum, read once at opening; then words that all
+//! members change, each checked at every use; then the chunks.
 
 use super::{Shape, map::HUGE_PAGE, map::OfAtomics, signal::Signal};
 use crate::{
@@ -17,21 +17,21 @@ use std::{
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 const MAGIC: [u8; 8] = *b"MSTYPOOL";
-/// Of the pool and of the records beside it: what another version has staged is left to that.
+/// The version of the pool and of the records beside it: a build completes only what its own version has staged.
 const VERSION: u32 = 3;
-/// A number beyond it is damage.
+/// A version beyond this is damage.
 const VERSIONS_MAX: u32 = 1 << 10;
-/// A chunk's word has sixteen bits for it.
+/// A chunk's word has sixteen bits for the member.
 pub(super) const MEMBERS_MAX: u32 = 1 << 16;
 const CONTROL_AT: usize = BLOCK_BYTES as usize;
 const MEMBER_TABLE_AT: usize = 2 * BLOCK_BYTES as usize;
 
-/// The lock of whoever removes the pool or completes what is in it: beyond all members'.
+/// The byte that whoever removes the pool, or completes what is in it, locks: beyond those of all members.
 pub(super) const CLEANER: u64 = RANK_BYTES;
-/// The lock of the member that completes what the dead had staged.
+/// The byte that the member locks which completes what the dead had staged.
 pub(super) const SURVIVOR: u64 = CLEANER + 1;
 
-/// The file begins with it. In the order of this machine's bytes: nobody else ever reads it.
+/// What the file begins with. In the order of this machine's bytes: nobody else ever reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub(super) struct Constants {
@@ -39,25 +39,25 @@ pub(super) struct Constants {
     version: u32,
     held: u32,
     pub(super) id: [u8; 16],
-    /// The least that a chunk ever has, and so many of those.
+    /// The fewest bytes that a chunk ever has; `chunks` counts chunks of this size.
     pub(super) chunk_bytes: u64,
     pub(super) chunks: u32,
     pub(super) members: u32,
     chunks_at: u64,
     pub(super) writes_max: u32,
-    /// Whether it sizes itself: then its tables are for the largest that it can become.
+    /// Whether the pool sizes itself: then its tables are for the largest size that it can reach.
     grows: u32,
-    /// The most that a chunk has.
+    /// The most bytes that a chunk has.
     pub(super) chunk_bytes_max: u64,
     checksum: Hash,
 }
 
-/// One for the pool.
+/// The words that the pool has once.
 #[repr(C, align(64))]
 pub(super) struct Control {
-    /// Who makes the chunks' memory, or how that ended.
+    /// Who makes the chunks' memory, or how making it ended.
     pub(super) making: AtomicU64,
-    /// How far it is made, from the first chunk on.
+    /// How many bytes of the chunks have memory, from the first chunk on.
     pub(super) made_bytes: AtomicU64,
     pub(super) full_needed: AtomicU64,
     pub(super) full_available: AtomicU64,
@@ -65,15 +65,15 @@ pub(super) struct Control {
     pub(super) freed: Signal,
     pub(super) next_ticket: Line<AtomicU64>,
     pub(super) turn: Signal,
-    /// Told when no program copies any more, and when somebody begins to wait for a chunk.
+    /// Woken when no program copies any more, and when somebody begins to wait for a chunk.
     pub(super) copied: Signal,
 }
 
-/// A cache line of its own.
+/// A value in a cache line of its own.
 #[repr(C, align(64))]
 pub(super) struct Line<T>(pub(super) T);
 
-/// One for each chunk.
+/// The words of one chunk.
 #[repr(C, align(64))]
 pub(super) struct ChunkEntry {
     pub(super) word: AtomicU64,
@@ -82,28 +82,28 @@ pub(super) struct ChunkEntry {
     pub(super) segment: AtomicU32,
 }
 
-/// One for each member.
+/// The words of one member.
 #[repr(C, align(64))]
 pub(super) struct MemberEntry {
     pub(super) joined: AtomicU32,
-    /// How many of its records are sealed: never more than there are, whenever it dies.
+    /// How many of the member's records are sealed: never more than there are, whenever the member dies.
     pub(super) sealed: AtomicU32,
     pub(super) unused: AtomicU32,
-    /// Whether its program waits for a copy. A dead one may say so for ever.
+    /// Whether the member's program waits for a copy. A dead member may say so for ever.
     pub(super) copying: AtomicU32,
     /// The revision that was sealed last.
     pub(super) number: AtomicU64,
-    /// What its next shard takes: bytes, and room in so many chunks besides.
+    /// What the member's next shard takes: bytes, and room in `wanted_chunks` chunks besides.
     pub(super) wanted_bytes: AtomicU64,
     pub(super) wanted_chunks: AtomicU32,
-    /// Records that were sealed, and gone or damaged when others freed what it held.
+    /// How many sealed records were gone or damaged when others freed what the member held.
     pub(super) lost: AtomicU32,
 }
 
 const _: () = assert!(size_of::<ChunkEntry>() == 64 && size_of::<MemberEntry>() == 64);
 const _: () = assert!(size_of::<Constants>() <= CONTROL_AT && size_of::<Control>() <= MEMBER_TABLE_AT - CONTROL_AT);
 
-// SAFETY: atomics only, here and below.
+// SAFETY: the type has atomics only; so have those below.
 #[allow(unsafe_code)]
 unsafe impl OfAtomics for Control {}
 // SAFETY: as above.
@@ -116,16 +116,16 @@ unsafe impl OfAtomics for MemberEntry {}
 impl Constants {
     pub(super) fn new(id: [u8; 16], shape: &Shape) -> Result<Constants> {
         if shape.members == 0 || shape.members > MEMBERS_MAX {
-            let why = format!("{} ranks on a node, 1 to {MEMBERS_MAX} can be", shape.members);
+            let why = format!("there are {} ranks on a node; a pool is for 1 to {MEMBERS_MAX}", shape.members);
             return Err(Error::argument("pool_bytes", why));
         }
-        // One chunk a rank and one more: a rank that fills its own keeps nobody waiting for ever.
+        // One chunk for each rank and one more: a rank that fills its own keeps nobody waiting for ever.
         let least = u64::from(shape.members) + 1;
         let chunk_bytes = shape.chunk_bytes.min(shape.bytes / least) / BLOCK_BYTES * BLOCK_BYTES;
         if chunk_bytes == 0 {
             let needed = least * BLOCK_BYTES;
             let why = format!(
-                "{} bytes are too few for {} ranks on a node, {needed} are the least",
+                "{} bytes are too few for {} ranks on a node; give it {needed} or more",
                 shape.bytes, shape.members
             );
             return Err(Error::argument("pool_bytes", why));
@@ -157,8 +157,8 @@ impl Constants {
         Ok(constants)
     }
 
-    /// Whether the file is a pool that another version of Mainstay made, and not one of this version's that is damaged
-    /// there.
+    /// Whether the file is a pool that another version of Mainstay made, and not a pool of this version whose version
+    /// number is damaged.
     pub(super) fn are_of_another_version(file: &File) -> bool {
         let mut bytes = [0; size_of::<Constants>()];
         let read = file.read_exact_at(&mut bytes, 0).ok().and_then(|()| Constants::read_from_bytes(&bytes).ok());
@@ -168,7 +168,7 @@ impl Constants {
         })
     }
 
-    /// Reads and checks them; the reason if they cannot be believed.
+    /// Reads and checks the constants; the reason if they cannot be believed.
     pub(super) fn read(file: &File, id: [u8; 16]) -> std::result::Result<Constants, String> {
         let mut bytes = [0; size_of::<Constants>()];
         file.read_exact_at(&mut bytes, 0).map_err(|e| format!("its header cannot be read ({e})"))?;
@@ -201,7 +201,7 @@ impl Constants {
             && found.chunk_bytes_max >= found.chunk_bytes
             && found.chunk_bytes_max.is_multiple_of(BLOCK_BYTES);
         if !sound {
-            return Err("its header says what cannot be".to_owned());
+            return Err("its header has numbers that cannot be".to_owned());
         }
         let bytes = file.metadata().map_err(|e| e.to_string())?.len();
         if bytes != found.file_bytes() {
@@ -227,7 +227,7 @@ impl Constants {
         self.grows != 0
     }
 
-    /// Bytes of all chunks, if all have memory.
+    /// Bytes of all chunks, if all of them have memory.
     pub(super) fn bytes(&self) -> u64 {
         self.chunk_bytes * u64::from(self.chunks)
     }
@@ -240,7 +240,8 @@ impl Constants {
         self.chunks_at + self.bytes()
     }
 
-    /// What it takes when the first `bytes` of the chunks have memory: between tables and chunks there is none.
+    /// How much memory the pool takes when the first `bytes` of the chunks have memory: between tables and chunks there
+    /// is none.
     pub(super) fn memory_bytes(&self, bytes: u64) -> u64 {
         self.tables_bytes(bytes).next_multiple_of(BLOCK_BYTES) + bytes
     }
@@ -257,13 +258,13 @@ impl Constants {
         MEMBER_TABLE_AT
     }
 
-    /// End of what comes before the chunks.
+    /// Where the tables end, before the chunks.
     #[cfg(test)]
     pub(super) fn tables_end(&self) -> u64 {
         tables_end(self.chunks, self.members)
     }
 
-    /// End of what is used of it while the first `bytes` of the chunks have memory.
+    /// Where the used part of the tables ends while the first `bytes` of the chunks have memory.
     pub(super) fn tables_bytes(&self, bytes: u64) -> u64 {
         let chunks = (bytes / self.chunk_bytes).min(self.chunks.into());
         tables_end(chunks as u32, self.members)
@@ -279,7 +280,7 @@ fn tables_end(chunks: u32, members: u32) -> u64 {
     chunk_table_at(members) + u64::from(chunks) * size_of::<ChunkEntry>() as u64
 }
 
-/// Where huge pages fit.
+/// Where the chunks begin: where huge pages fit.
 fn chunks_at(chunks: u32, members: u32) -> u64 {
     tables_end(chunks, members).next_multiple_of(HUGE_PAGE as u64)
 }

@@ -8,17 +8,17 @@ use crate::{
 use nix::unistd::geteuid;
 use std::{collections::BTreeMap, fs, io, os::unix::fs::MetadataExt, path::Path};
 
-/// A pool of this user's, alive or not.
+/// The files of a pool of this user's, alive or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PoolFiles {
     pub(crate) id: [u8; 16],
-    /// Records may be left whose pool is gone; they are good for nothing.
+    /// `false` if only records are left; without their pool they are good for nothing.
     pub(crate) has_pool: bool,
-    /// Ranks whose records lie beside it, ascending.
+    /// The ranks whose records lie beside the pool, ascending.
     pub(crate) records: Vec<u32>,
 }
 
-/// All pools of this user's in `directory`; none if it is not there.
+/// All pools of this user's in `directory`; none if the directory is not there.
 pub(crate) fn list(directory: &Path) -> Result<Vec<PoolFiles>> {
     let failed = |e| Error::io("listing", printable_path(directory), e);
     let mut found = BTreeMap::<[u8; 16], PoolFiles>::new();
@@ -29,9 +29,9 @@ pub(crate) fn list(directory: &Path) -> Result<Vec<PoolFiles>> {
     for entry in entries {
         let entry = entry.map_err(failed)?;
         let Some((id, rank)) = entry.file_name().to_str().and_then(file::parse_name) else { continue };
-        // Gone meanwhile, or another's: none of ours.
+        // The file is gone meanwhile, or another user's: it is none of ours.
         let Ok(metadata) = entry.path().symlink_metadata() else { continue };
-        // A link in the place of a record is told of, and goes with it.
+        // A link in the place of a record is listed, and removed with the pool.
         let is_kind = metadata.is_file() || (metadata.is_symlink() && rank.is_some());
         if !is_kind || metadata.uid() != geteuid().as_raw() {
             continue;
@@ -47,12 +47,12 @@ pub(crate) fn list(directory: &Path) -> Result<Vec<PoolFiles>> {
     Ok(found)
 }
 
-/// Ranks whose records lie beside the pool `id`.
+/// The ranks whose records lie beside the pool `id`, ascending.
 pub(super) fn records_of(directory: &Path, id: [u8; 16]) -> Result<Vec<u32>> {
     Ok(list(directory)?.into_iter().filter(|found| found.id == id).flat_map(|found| found.records).collect())
 }
 
-/// The pool's file comes last: as long as it is there, the lock that goes with it counts.
+/// Removes the files of a pool. The pool's own file comes last: as long as it is there, the lock on it counts.
 pub(super) fn remove_files(directory: &Path, id: [u8; 16]) -> Result<()> {
     for rank in records_of(directory, id)?.into_iter().map(Some).chain([None]) {
         file::remove(&file::path_of(directory, id, rank))?;

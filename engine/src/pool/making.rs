@@ -1,5 +1,5 @@
-//! Gives the chunks their memory, and takes it back. It takes a while, so that whoever comes first does it and the
-//! others wait; if it dies, another one goes on.
+//! Gives the chunks their memory, and takes it back. That takes a while, so whoever comes first does it and the others
+//! wait; if that member dies, another one goes on.
 
 use super::{
     Pool, Shared, file,
@@ -11,20 +11,20 @@ use super::{
 use crate::{config::PoolHeld, error::Result};
 use std::{os::unix::fs::MetadataExt, sync::atomic::Ordering};
 
-/// Who is at it: 0, one of these, or beyond them the member.
+/// What the word `making` says: 0, one of these, or, from `MAKERS` on, the member that makes the memory.
 const MADE: u64 = 1;
-/// There was no room. Told to those who waited; the next one tries again.
+/// There was no room. Members that waited are told; the next one tries again.
 const FULL: u64 = 2;
 const FAILED: u64 = 3;
 const MAKERS: u64 = 1 << 32;
-/// Waits that time out before another one makes it too: it changes no contents, and whoever is said to be
-/// at it may not know.
+/// How many waits time out before another member makes the memory too: making it twice changes no contents, and the
+/// member that is named as the maker may not know of it.
 const TIME_OUTS_MAX: u32 = 500;
 
 impl Pool {
-    /// Has the memory of the chunks made, by this member or another, and at hand: of all, or, of a pool that grows, of
-    /// those that its members want, within what is free. Without it a copy would meet page faults, or a full /dev/shm.
-    /// A pool that is held only for checkpoints makes nothing yet.
+    /// Has the memory of the chunks made, by this member or another, and at hand: of all chunks, or, in a pool that
+    /// grows, of those that its members want, within what is free. Without it a copy would meet page faults, or a full
+    /// /dev/shm. A pool that is held only for checkpoints makes nothing yet.
     pub(crate) fn make_memory(&self) -> Result<()> {
         let shared = &*self.shared;
         let aim = shared.aim(LOOK_AGAIN);
@@ -44,13 +44,14 @@ impl Pool {
         Ok(())
     }
 
-    /// As `make_memory`, of a pool that others may have made smaller, or say so. One of a set size never is.
+    /// Like `make_memory`, for a pool that others may have made smaller, or say so. A pool of a set size is never made
+    /// smaller.
     pub(super) fn make_memory_anew(&self) -> Result<()> {
         if self.shared.constants.grows() { self.make_memory() } else { Ok(()) }
     }
 }
 
-/// How long one who waits has waited for the maker that it found. Each maker gets its time.
+/// How long a member that waits has waited for the maker that it found. Each maker gets its time.
 #[derive(Debug, Default)]
 struct Patience {
     maker: u64,
@@ -76,7 +77,7 @@ impl Shared {
         loop {
             let found = control.making.load(Ordering::Acquire);
             patience.meets(found);
-            // The words alone are not believed: without its memory a copy would end the program.
+            // The words alone are not believed: if the memory were not there, a copy would end the program.
             let made = self.made();
             match found {
                 _ if made >= aim.target => return Ok(()),
@@ -106,7 +107,7 @@ impl Shared {
         }
     }
 
-    /// What `making` says while this member is at it.
+    /// What `making` says while this member makes the memory.
     fn mine(&self) -> u64 {
         MAKERS + u64::from(self.member)
     }
@@ -115,7 +116,7 @@ impl Shared {
         maker != self.member && self.is_alive(maker)
     }
 
-    /// Who is at it. A number that no member has is nobody's.
+    /// The member that makes the memory, by what `making` says. A number that no member has is nobody's.
     fn maker(&self, found: u64) -> Option<u32> {
         let member = u32::try_from(found.checked_sub(MAKERS)?).ok()?;
         (member < self.constants.members).then_some(member)
@@ -137,23 +138,23 @@ impl Shared {
     }
 
     fn end_making(&self, told: u64) {
-        // Who took over from us knows better.
+        // If another member took over, it knows better than this one.
         let _ = self.control().making.compare_exchange(self.mine(), told, Ordering::SeqCst, Ordering::Relaxed);
         self.control().made.wake_all();
     }
 
-    /// As much as `aim` says; where there is less room, what there is, but not less than the least. Changes no
-    /// contents: it may come twice.
+    /// Makes as much memory as `aim` says; if there is less room, as much as there is, but not less than the least.
+    /// Changes no contents, so it may be done twice.
     fn make_memory(&self, aim: Aim) -> Result<()> {
         let (constants, from) = (&self.constants, self.made());
-        // Another one may have begun.
+        // Another member may have begun to make it.
         let of_chunks = |bytes: u64| if self.keeps_memory() { bytes } else { 0 };
         let needed = |to: u64| constants.memory_bytes(to) - to + of_chunks(to);
         let (memory, available) = (self.memory(), file::available(self.file()));
         let missing = |to: u64| needed(to).saturating_sub(memory);
         let mut to = aim.target;
         if missing(to) > available {
-            // What the chunks beyond the least take, more or less.
+            // How much the chunks beyond the least take, more or less.
             let beyond = missing(to).saturating_sub(available).next_multiple_of(HUGE_PAGE as u64);
             to = to.saturating_sub(beyond).max(aim.least).max(from);
         }
@@ -162,7 +163,7 @@ impl Shared {
         }
         let made = self.make_stretch(from, to);
         match made {
-            // Others were faster to take it, or the system gives no more.
+            // Others were faster to take the memory, or the system gives no more.
             Err(_) if from >= aim.least => Ok(()),
             Err(crate::Error::PoolFull { .. }) if to > aim.least => {
                 self.make_stretch(from, aim.least).map(|()| self.tell_made(aim.least))
@@ -171,8 +172,8 @@ impl Shared {
         }
     }
 
-    /// The chunks from `from` to `to`, and what the tables say of them. Huge pages first: asked for before the rest is
-    /// allocated they are made at once, else small pages are made first and then copied.
+    /// Makes the chunks from `from` to `to`, and what the tables say of them. Huge pages come first: asked for before
+    /// the rest is allocated they are made at once, else small pages are made first and then copied.
     fn make_stretch(&self, from: u64, to: u64) -> Result<()> {
         let constants = &self.constants;
         let table_from = constants.tables_bytes(0);
@@ -183,7 +184,7 @@ impl Shared {
         }
         let (at, bytes, page) = (constants.chunks_at() + from, to - from, 4096);
         let begun = (0..bytes).step_by(HUGE_PAGE).try_for_each(|behind| {
-            // Only what holds a page already becomes a huge one.
+            // Only a range that holds a page already becomes a huge page.
             file::give_memory(self.file(), self.path(), at + behind, page.min(bytes - behind))
         });
         let made = begun.and_then(|()| {
@@ -193,9 +194,10 @@ impl Shared {
         #[cfg(test)]
         let made = made.and_then(|()| self.sizes.fails.lock().unwrap().map_or(Ok(()), |fails| Err(fails(self))));
         made.inspect_err(|_| {
-            // Not from under one who took over, nor what somebody holds still since it was made smaller.
+            // Memory is not taken from under a member that took over, nor from chunks that somebody still holds since
+            // the pool was made smaller.
             if self.control().making.load(Ordering::SeqCst) == self.mine() {
-                // One whose time was over may have made some of it, and said so.
+                // A member whose time was over may have made some of the memory, and said so.
                 self.take_free_memory_back(from.max(self.control().made_bytes.load(Ordering::SeqCst)));
             }
         })
@@ -205,8 +207,8 @@ impl Shared {
         self.control().made_bytes.store(bytes, Ordering::SeqCst);
     }
 
-    /// Has chunks from `to` on taken no more, and takes the memory of those back that are free, unless another one
-    /// makes or takes memory. A chunk that is being taken meanwhile is given back, or stays with its memory.
+    /// Has chunks from `to` on taken no more, and takes the memory of the free ones back, unless another member makes
+    /// or takes memory. A chunk that is being taken meanwhile is given back, or stays with its memory.
     pub(super) fn shrink(&self, to: u64) {
         let found = self.control().making.load(Ordering::Acquire);
         let is_busy = self.maker(found).is_some_and(|maker| self.is_another(maker));
@@ -215,7 +217,7 @@ impl Shared {
             return;
         }
         self.see();
-        // As small already, it may have memory still of chunks that somebody had then.
+        // A pool that is as small already may still have the memory of chunks that were in use then.
         if to <= self.made() {
             self.control().made_bytes.store(to, Ordering::SeqCst);
             if self.keeps_memory() {
@@ -225,12 +227,12 @@ impl Shared {
         self.end_making(MADE);
     }
 
-    /// Of chunks from `from` on, whoever made them.
+    /// Takes the memory back of free chunks from `from` on, whoever made it.
     pub(super) fn take_free_memory_back(&self, from: u64) {
         let first = from.div_ceil(self.chunk_bytes()) as usize;
         let mine = Word { state: State::Filling, member: self.member_bits(), tag: 0 }.bits();
         for (index, entry) in self.chunk_entries().iter().enumerate().skip(first) {
-            // Somebody took over, and may have made it by now.
+            // Another member took over, and may have made the memory by now.
             if self.control().making.load(Ordering::SeqCst) != self.mine() {
                 return;
             }
@@ -246,24 +248,24 @@ impl Shared {
         }
     }
 
-    /// Whether chunks beyond those that are made have memory still.
+    /// Whether chunks beyond the first `made` bytes still have memory.
     pub(super) fn has_more_than(&self, made: u64) -> bool {
         let tables = self.constants.memory_bytes(self.constants.bytes()) - self.constants.bytes();
         self.memory() > made.saturating_add(tables).saturating_add(HUGE_PAGE as u64)
     }
 
-    /// What the file has been given.
+    /// How much memory the file has been given.
     fn memory(&self) -> u64 {
         self.file().metadata().map_or(0, |found| found.blocks().saturating_mul(512))
     }
 
-    /// That of the chunks, more or less, where only those in use have any.
+    /// How much memory the chunks take, more or less, in a pool that gives it only to chunks in use.
     pub(super) fn memory_in_use(&self) -> u64 {
         let made = self.made();
         self.memory().saturating_sub(self.constants.memory_bytes(made) - made)
     }
 
-    /// How far the chunks have their memory: as the pool's word says, if the file has been given so much.
+    /// How far the chunks have their memory: as the pool's word says, if the file has been given that much.
     pub(super) fn made(&self) -> u64 {
         let made = self.control().made_bytes.load(Ordering::SeqCst);
         if made > self.constants.bytes() {
@@ -274,12 +276,12 @@ impl Shared {
         if self.memory() >= needed { made } else { 0 }
     }
 
-    /// Looks how far other members have made it.
+    /// Looks how far other members have made the memory.
     pub(super) fn see(&self) {
         self.sizes.seen.fetch_max(self.made(), Ordering::AcqRel);
     }
 
-    /// Whether chunks have memory that nobody has anything in.
+    /// Whether chunks keep their memory while nobody has anything in them.
     pub(super) fn keeps_memory(&self) -> bool {
         self.constants.held() == PoolHeld::Always
     }

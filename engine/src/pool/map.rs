@@ -1,5 +1,5 @@
-//! A shared mapping of a file. Not inherited by forked children: a child that lives on would keep the
-//! memory, and none of it is the child's.
+//! A shared mapping of a file. Forked children do not inherit it: a child that lives on would keep the memory, none of
+//! which is the child's.
 
 use crate::device::forks;
 use std::{fs::File, io, os::fd::AsRawFd, ptr};
@@ -14,18 +14,18 @@ pub(super) struct Mapping {
     forks: u32,
 }
 
-// SAFETY: the memory is shared with other processes anyway; what hands out references to it says why
-// they do not overlap.
+// SAFETY: the memory is shared with other processes anyway; code that hands out references to it says why they do not
+// overlap.
 #[allow(unsafe_code)]
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 #[allow(unsafe_code)]
 unsafe impl Sync for Mapping {}
 
-/// What may be referred to while other processes write to it.
+/// Values that may be referred to while other processes write to them.
 ///
 /// # Safety
-/// Made of atomics only, so that any bytes are valid and any thread may change them.
+/// The type consists of atomics only, so that any bytes are valid and any thread may change them.
 #[allow(unsafe_code)]
 pub(super) unsafe trait OfAtomics {}
 
@@ -46,7 +46,7 @@ impl Mapping {
         }
         let from = from.cast::<u8>();
         let before = from.align_offset(HUGE_PAGE);
-        // SAFETY: inside what was reserved, of which what is left over is given back.
+        // SAFETY: inside the reserved range; what is left over of that is given back.
         unsafe {
             let at = from.add(before);
             let access = libc::PROT_READ | libc::PROT_WRITE;
@@ -65,7 +65,7 @@ impl Mapping {
         }
     }
 
-    /// Where `bytes` bytes from `at` on lie.
+    /// The address of the `bytes` bytes from `at` on.
     pub(super) fn part(&self, at: usize, bytes: usize) -> *mut u8 {
         assert!(at.checked_add(bytes).is_some_and(|end| end <= self.bytes), "outside of a mapping");
         // SAFETY: inside the mapping, as was just checked.
@@ -84,16 +84,16 @@ impl Mapping {
         unsafe { std::slice::from_raw_parts(first, count) }
     }
 
-    /// Asks for huge pages: fewer faults and faster copies. The kernel collapses only what holds a page
-    /// already; one that cannot (before 6.1), or has no room, leaves it as it is.
+    /// Asks for huge pages: fewer faults and faster copies. The kernel collapses only ranges that hold a page already;
+    /// a kernel that cannot (before 6.1), or has no room, leaves the range as it is.
     pub(super) fn collapse(&self, at: usize, bytes: usize) {
         const MADV_COLLAPSE: libc::c_int = 25;
         self.advise(at, bytes, MADV_COLLAPSE);
     }
 
-    /// Has every page at hand, without changing any: no fault comes in the middle of a copy.
+    /// Has every page at hand, without changing any, so that no fault comes in the middle of a copy.
     pub(super) fn populate(&self, at: usize, bytes: usize) {
-        // Before Linux 5.14 the faults come when they come.
+        // Before Linux 5.14 this does nothing, and faults come during the copy.
         self.advise(at, bytes, libc::MADV_POPULATE_WRITE);
     }
 
@@ -106,9 +106,9 @@ impl Mapping {
 impl Drop for Mapping {
     #[allow(unsafe_code)]
     fn drop(&mut self) {
-        // In a forked child something else may lie there.
+        // In a forked child something else may lie at this address.
         if forks() == self.forks {
-            // SAFETY: our own mapping; references to it borrow this.
+            // SAFETY: the mapping is our own; references to it borrow `self`.
             unsafe { libc::munmap(self.at.cast(), self.bytes) };
         }
     }

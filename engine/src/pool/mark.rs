@@ -1,5 +1,5 @@
-//! What a rank leaves in the directory of pools for an instant, so that others of its node see it: a file such as a pool
-//! begins with, which is anybody's to clear away once the process is dead.
+//! Marks: a file that a rank leaves in the directory of pools for an instant, so that other ranks of its node see it.
+//! It is named like a pool, and anybody may clear it away once the process is dead.
 
 use super::{
     file::{self, absolute},
@@ -21,7 +21,7 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    /// Errors: the directory is not there, or takes no file.
+    /// Makes the mark with this id. Errors: the directory is not there, or takes no file.
     pub(crate) fn make(directory: &Path, id: [u8; 16]) -> Result<Mark> {
         let directory = absolute(directory)?;
         check_room(&directory, 0)?;
@@ -38,7 +38,7 @@ impl Mark {
     }
 }
 
-/// Why the mark with this id is gone from `directory`, which its process made and did not remove.
+/// The error for the mark with this id that is gone from `directory`, though its process made it and did not remove it.
 pub(crate) fn mark_gone(directory: &Path, id: [u8; 16]) -> Error {
     let why = "it was removed meanwhile; see to it that nothing clears that directory while jobs start";
     file::refused(&file::path_of(directory, id, None), why)

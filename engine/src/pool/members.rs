@@ -1,4 +1,4 @@
-//! Who of the members lives, and what the dead leave behind.
+//! Which members live, and what the dead leave behind.
 
 use super::{
     Pool, Shared, file,
@@ -23,32 +23,32 @@ impl Pool {
     /// Says whether this member's program waits for a copy.
     pub(crate) fn set_copying(&self, copying: bool) {
         let was = self.shared.member_entry().copying.swap(copying.into(), Ordering::SeqCst);
-        // Of several that end at the same time, the last one at least sees that nobody is left.
+        // If several members end at the same time, at least the last one sees that nobody is left.
         if was != 0 && !copying && !self.others_copy() {
             self.shared.control().copied.wake_all();
         }
     }
 
-    /// Whether the program of any other member says so.
+    /// Whether the program of any other member waits for a copy.
     pub(crate) fn others_copy(&self) -> bool {
         let mut others = (0..).zip(self.shared.member_entries()).filter(|(member, _)| *member != self.member());
         others.any(|(_, entry)| entry.copying.load(Ordering::SeqCst) != 0)
     }
 
-    /// Sleeps while `hold` says so: until the programs of all members have copied, this one's shard is staged
-    /// (`tell_copied`), or somebody waits for a chunk; looks again every 20 ms.
+    /// Sleeps while `hold` says so. It looks again once the programs of all members have copied, once this member's
+    /// shard is staged (`tell_copied`), when somebody waits for a chunk, and every 20 ms.
     pub(crate) fn hold_while(&self, hold: impl Fn() -> bool) {
         while hold() {
             self.shared.control().copied.wait(|| (!hold()).then_some(()));
         }
     }
 
-    /// Has those look again that hold back.
+    /// Has all threads that hold back look again.
     pub(crate) fn tell_copied(&self) {
         self.shared.control().copied.wake_all();
     }
 
-    /// Has `work` done for the dead, unless another member is at it.
+    /// Has `work` done for dead members, unless another member does it already.
     pub(crate) fn look_after_dead(&self, work: impl FnOnce()) {
         let locks = &self.shared.locks;
         if matches!(locks.try_lock(SURVIVOR), Ok(LockOutcome::Held)) {
@@ -57,7 +57,7 @@ impl Pool {
         }
     }
 
-    /// Members that have ended, and hold chunks or had a sealed record.
+    /// The members that have ended, and that hold chunks or had a sealed record.
     pub(crate) fn dead(&self) -> Vec<u32> {
         let shared = &*self.shared;
         shared.see();
@@ -72,8 +72,9 @@ impl Pool {
         members.filter(|&member| leaves[member as usize] && !shared.is_alive(member)).collect()
     }
 
-    /// Frees what a dead member holds, whatever its state, and forgets its records: for when they were completed, or
-    /// found unsealed. Those that were sealed and cannot be read stay noted. Returns `false` and does nothing if the member lives.
+    /// Frees what a dead member holds, whatever its state, and forgets its records: for a member whose records were
+    /// completed, or found unsealed. Records that were sealed and cannot be read stay noted. Returns `false` and does
+    /// nothing if the member lives.
     pub(crate) fn free_of(&self, dead: u32) -> bool {
         let shared = &*self.shared;
         if dead >= shared.constants.members || shared.is_alive(dead) {
@@ -95,12 +96,12 @@ impl Pool {
 
 impl Shared {
     pub(super) fn is_alive(&self, member: u32) -> bool {
-        // In doubt it lives: what is its own stays its own.
+        // In doubt the member lives, and what is its own stays its own.
         member == self.member || self.locks.is_locked_in(u64::from(member), 1).unwrap_or(true)
     }
 
-    /// Frees a chunk that says `bits` and is nobody's of those who live. Made ours first: of several that
-    /// come to free it one does, and nobody takes its memory back under somebody else.
+    /// Frees a chunk whose word is `bits`, and that no living member has. The chunk is made ours first: if several come
+    /// to free it one does, and nobody takes its memory back under somebody else.
     pub(super) fn free_abandoned(&self, index: usize, bits: u64) {
         if self.held[index].swap(true, Ordering::Acquire) {
             return;
@@ -113,20 +114,21 @@ impl Shared {
         self.held[index].store(false, Ordering::Release);
     }
 
-    /// Frees a chunk that is ours and says `bits`, and tells who waits.
+    /// Frees a chunk that is ours and whose word is `bits`, and tells a member that waits.
     pub(super) fn free(&self, index: usize, bits: u64) {
         let word = &self.chunk_entries()[index].word;
         if self.constants.held() == PoolHeld::Checkpoint && word.load(Ordering::Relaxed) == bits {
             self.take_chunk_memory_back(index as u32);
         }
-        // Changed by another process, it is ours no longer and stays as it is.
+        // A chunk whose word another process changed is ours no longer, and stays as it is.
         if word.compare_exchange(bits, FREE, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
             self.control().freed.wake_one();
             self.control().turn.wake_all();
         }
     }
 
-    /// One that cannot be read stays until the pool goes: it tells the next start why its shard is lost.
+    /// Removes the records of a dead member. A record that cannot be read stays until the pool goes: it tells the next
+    /// start why its shard is lost.
     fn forget_records(&self, member: u32) {
         let id = self.constants.id;
         for rank in records_of(&self.directory, id).unwrap_or_default() {

@@ -1,13 +1,13 @@
-//! The pool: chunks of memory that all ranks of a node share, in one file of /dev/shm, so that memory
-//! goes to the rank that needs it and writes are ordered by node; and beside it, per rank, the record
-//! from which a shard is completed whose job was killed between t2 and t3.
+//! The pool: chunks of memory that all ranks of a node share, in one file of /dev/shm, so that memory goes to the rank
+//! that needs it and writes are ordered by node. Beside the pool each rank has a record, from which a shard is
+//! completed whose job was killed between t2 and t3.
 //!
 //! A *member* is one rank's part in the pool, numbered on the node. What must hold:
-//! - nothing that lies in shared memory is believed: constants are checked once, at opening, and every
-//!   word at every use; what no member can have written is refused or repaired;
-//! - no state needs its owner to live: a chunk is one word, changed by compare-and-exchange; a member
-//!   lives while the kernel holds its byte lock; every wait ends after 20 ms and looks again;
-//! - a seal never covers what was written after it.
+//! - nothing that lies in shared memory is believed: constants are checked once, at opening, and every word at every
+//!   use; a word that no member can have written is refused or repaired;
+//! - no state needs its owner to live: a chunk is one word, changed by compare-and-exchange; a member lives while the
+//!   kernel holds its byte lock; every wait ends after 20 ms and looks again;
+//! - a seal never covers data that was written after it.
 
 mod chunk;
 mod file;
@@ -66,20 +66,20 @@ use std::{
 /// What a pool is to be like.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
-    /// Of all chunks; of one that grows, the most that they can become.
+    /// Bytes of all chunks; in a pool that grows, the most that they can become.
     pub(crate) bytes: u64,
     pub(crate) grows: bool,
-    /// They are smaller where there would be fewer than one a member and one more.
+    /// The size of a chunk. Chunks are smaller if there would be fewer than one for each member and one more.
     pub(crate) chunk_bytes: u64,
-    /// Chunks of a pool that grows have up to so much, as suits the shards.
+    /// The most bytes that a chunk gets in a pool that grows, as suits the shards.
     pub(crate) chunk_bytes_max: u64,
     pub(crate) members: u32,
     pub(crate) held: PoolHeld,
-    /// Chunks that are written at a time.
+    /// How many chunks are written at a time.
     pub(crate) writes_max: u32,
 }
 
-/// One member's access to the pool. A copy is the same member; the last one that is dropped leaves.
+/// One member's access to the pool. A copy is the same member; when the last copy is dropped, the member leaves.
 #[derive(Debug, Clone)]
 pub(crate) struct Pool {
     shared: Arc<Shared>,
@@ -92,11 +92,11 @@ struct Shared {
     constants: Constants,
     map: Mapping,
     member: u32,
-    /// Closed in a forked child already, and then never to be closed again.
+    /// In a forked child the file is closed already, and must not be closed again.
     locks: ManuallyDrop<ByteLocks>,
-    /// The process whose member this is.
+    /// The process that this member is.
     forks: u32,
-    /// The chunks that this handle holds. Set before the word in the pool is, cleared after.
+    /// The chunks that this handle holds. An entry is set before the word in the pool is, and cleared after.
     held: Box<[AtomicBool]>,
     /// Where to look first for a free chunk.
     cursor: AtomicU32,
@@ -112,12 +112,12 @@ impl Pool {
         self.shared.member
     }
 
-    /// Of all chunks; of a pool that grows, of those that have memory now, whoever made it.
+    /// Bytes of all chunks; in a pool that grows, of those that have memory now, whoever made it.
     pub(crate) fn made_bytes(&self) -> u64 {
         if self.shared.constants.grows() { self.shared.made() } else { self.shared.constants.bytes() }
     }
 
-    /// Of all chunks that this process can take.
+    /// Bytes of all chunks that this process can take.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> u64 {
         if self.shared.constants.grows() { self.shared.open_bytes() } else { self.shared.constants.bytes() }
@@ -142,7 +142,7 @@ impl Shared {
         self.map.shared(self.constants.control_at())
     }
 
-    /// Of all chunks that this process has seen the memory of.
+    /// The words of all chunks whose memory this process has seen.
     fn chunk_entries(&self) -> &[ChunkEntry] {
         let seen = self.sizes.seen.load(Ordering::Acquire) / self.chunk_bytes();
         self.map.shared_row(self.constants.chunk_table_at(), seen as usize)
@@ -156,7 +156,7 @@ impl Shared {
         &self.member_entries()[self.member as usize]
     }
 
-    /// What `Word`s of this member say. Fits: there are no more members than sixteen bits can tell.
+    /// This member's number in a `Word`. It fits: there are no more members than sixteen bits can tell.
     fn member_bits(&self) -> u16 {
         self.member as u16
     }

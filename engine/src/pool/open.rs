@@ -1,7 +1,7 @@
 //! Making a pool, joining it and leaving it.
 //!
-//! Whoever joins takes its byte and then looks for a cleaner; whoever cleans takes the cleaner's byte
-//! and then looks for members. Of two that meet, at least one sees the other and lets go.
+//! Whoever joins takes its byte and then looks for a cleaner; whoever cleans takes the cleaner's byte and then looks
+//! for members. If two meet, at least one sees the other and lets go.
 
 use super::{
     Pool, Shape, Shared,
@@ -30,12 +30,12 @@ use zerocopy::IntoBytes;
 
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 const ATTEMPTS: usize = 10;
-/// How often to look again for a lock that is held for an instant.
+/// How often a lock that is held for an instant is looked at again.
 const LOOKS: usize = 2000;
 
 impl Pool {
-    /// Makes the file of the pool `id`, without memory for its chunks, and becomes its member 0. Refuses if
-    /// there is no room for them.
+    /// Makes the file of the pool `id`, without memory for its chunks, and becomes its member 0. Refuses if there is no
+    /// room for the chunks.
     pub(crate) fn create(directory: &Path, id: [u8; 16], shape: &Shape) -> Result<Pool> {
         let directory = absolute(directory)?;
         check_room(&directory, if shape.grows { 0 } else { shape.bytes })?;
@@ -59,7 +59,7 @@ impl Pool {
     }
 }
 
-/// What `make` makes of a file that a cleaner may take for a dead one's, until it is locked.
+/// Tries `make` several times: until the file that it makes is locked, a cleaner may take it for a dead process's.
 pub(super) fn until_kept<T>(make: impl Fn() -> Result<T>) -> Result<T> {
     let mut attempts = 1..ATTEMPTS;
     loop {
@@ -73,7 +73,7 @@ pub(super) fn until_kept<T>(make: impl Fn() -> Result<T>) -> Result<T> {
 fn create_once(directory: &Path, constants: Constants) -> Result<Pool> {
     let path = file::path_of(directory, constants.id, None);
     let locks = ByteLocks::of(file::create(&path)?);
-    // At once: without a member it is anybody's to clear away.
+    // The byte is taken at once: a pool without a member is anybody's to clear away.
     let made = take_byte(&locks, &path, 0).and_then(|()| {
         make(locks.file(), &path, &constants)?;
         join(directory.to_owned(), path.clone(), locks, constants, 0)
@@ -99,8 +99,9 @@ pub(super) fn check_room(directory: &Path, bytes: u64) -> Result<()> {
     if bytes > available { Err(file::full(&directory.join("pool"), bytes, available)) } else { Ok(()) }
 }
 
-/// Header and tables, of one that grows those of its members; asks first whether there is room for all: taking it until it ends would take the
-/// memory away from everyone for a while.
+/// Writes the header and gives the tables memory; in a pool that grows, only the tables of the members. Asks first
+/// whether there is room for all chunks: allocating until the room ends would take the memory away from everyone for a
+/// while.
 fn make(made: &File, path: &Path, constants: &Constants) -> Result<()> {
     let bytes = if constants.grows() { 0 } else { constants.bytes() };
     let (needed, available) = (constants.memory_bytes(bytes), file::available(made));
@@ -128,7 +129,7 @@ fn join(directory: PathBuf, path: PathBuf, locks: ByteLocks, constants: Constant
         cursor: AtomicU32::new((u64::from(constants.chunks) * u64::from(member) / u64::from(constants.members)) as u32),
         sizes: Sizes::new(&constants),
     };
-    // A member that died is not taken for one that came later.
+    // A member that died must not be taken for one that came later.
     if shared.member_entries()[member as usize].joined.swap(1, Ordering::AcqRel) != 0 {
         return Err(file::refused(&shared.path, format!("member {member} was here before, and has ended")));
     }
@@ -154,7 +155,7 @@ pub(super) fn take_byte(locks: &ByteLocks, path: &Path, member: u32) -> Result<(
     Err(file::refused(path, "another process is cleaning it up"))
 }
 
-/// Takes the cleaner's byte, which others hold for an instant only. `false` if it stayed taken.
+/// Takes the cleaner's byte, which others hold for an instant only. `false` if the byte stayed taken.
 pub(super) fn take_cleaner(locks: &ByteLocks) -> bool {
     for look in 0..LOOKS {
         match locks.try_lock(CLEANER) {
@@ -167,23 +168,23 @@ pub(super) fn take_cleaner(locks: &ByteLocks) -> bool {
 }
 
 impl Drop for Shared {
-    /// Leaves; whoever leaves last removes the pool, unless a dead member's shard could be completed
-    /// from it still, or was lost. In a forked child it does nothing: all of this is the parent's.
+    /// Leaves the pool. Whoever leaves last removes it, unless a dead member's shard could still be completed from it,
+    /// or was lost. In a forked child this does nothing: all of the pool is the parent's.
     fn drop(&mut self) {
         if forks() != self.forks {
             return;
         }
-        // Whoever joins or cleans up meanwhile sees that, and waits.
+        // Whoever joins or cleans up meanwhile sees the cleaner's byte, and waits.
         if take_cleaner(&self.locks) {
             let left = self.locks.unlock(u64::from(self.member));
             let last = left.is_ok() && self.locks.is_locked().is_ok_and(|others| !others);
             let id = self.constants.id;
             if last && !self.is_left_staged() {
-                // What cannot be removed is found by the next that cleans up.
+                // Files that cannot be removed are found by the next process that cleans up.
                 let _ = remove_files(&self.directory, id);
             }
         }
-        // SAFETY: dropped once, here; nothing uses it after.
+        // SAFETY: dropped once, here; nothing uses the locks after that.
         #[allow(unsafe_code)]
         unsafe {
             ManuallyDrop::drop(&mut self.locks)

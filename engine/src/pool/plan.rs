@@ -7,38 +7,38 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
-/// Written at t2, under the seal. Hostile all the same: a seal is a checksum, no signature.
+/// What is written at t2, under the seal. It is hostile all the same: a seal is a checksum, no signature.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SealedPlan {
     pub(crate) key: RevisionKey,
     pub(crate) shards: u32,
-    /// Which of them it is: the number of its portion in every space.
+    /// The number of this shard among the `shards`, and of its portion in every space.
     pub(crate) shard: u32,
-    /// What was staged, as `Contents` are told.
+    /// The encoded `Contents`: what was staged.
     pub(crate) contents: Vec<u8>,
-    /// Where the output files of the contents lie, in their order: synced before the shard is published.
+    /// The paths of the contents' output files, in their order; they are synced before the shard is published.
     pub(crate) outputs: Vec<Vec<u8>>,
-    /// As far as they are known at t2.
+    /// Times, as far as they are known at t2.
     pub(crate) phases: PhaseRecord,
-    /// At least one, nearest first.
+    /// The targets of the shard, nearest first; at least one.
     pub(crate) targets: Vec<SealedTarget>,
 }
 
-/// Where a shard goes: to its portion of one space.
+/// A target of a sealed shard: its portion of one space.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SealedTarget {
-    /// The space's directory, any bytes but zero.
+    /// The path of the space's directory, any bytes but zero.
     pub(crate) space: Vec<u8>,
-    /// Number of the file system that it is on; 0 if it is on none.
+    /// The number of the file system that the space is on; 0 if it is on none.
     pub(crate) file_system: u64,
     pub(crate) layout_id: [u8; 16],
-    /// Of the portion's newest slot at t1: a salvager goes on only if that is the newest still, or one that
-    /// this revision wrote.
+    /// The sequence of the portion's newest slot at t1. A salvager goes on only if that slot is still the newest, or if
+    /// the newest is one that this revision wrote.
     pub(crate) sequence: u64,
     pub(crate) allocation: Allocation,
-    /// What every root must keep until this revision is known to be complete.
+    /// The revisions that every root must keep until this one is known to be complete.
     pub(crate) retained: Vec<RevisionKey>,
-    /// Held by other processes; kept in addition to `retained`.
+    /// Revisions held by other processes; kept in addition to `retained`.
     pub(crate) held: Vec<RevisionKey>,
 }
 

@@ -1,5 +1,5 @@
-//! One rank's record of the shard that it has under way, in shared memory, so that it can be completed
-//! by another process.
+//! One rank's record of the shard that it has under way, in shared memory, so that another process can complete the
+//! shard.
 
 use super::{
     Pool, file,
@@ -26,7 +26,7 @@ use std::{
 };
 use zerocopy::IntoBytes;
 
-/// A rank's record; it goes with its file. No handle is kept open, so that none is inherited.
+/// A rank's record; its file is removed with it. No handle is kept open, so that none is inherited.
 #[derive(Debug)]
 pub(crate) struct Record {
     pool: Pool,
@@ -39,7 +39,7 @@ pub(crate) struct Record {
     forks: u32,
 }
 
-/// What is recorded of one shard. Copies are the same; several threads use them.
+/// What is recorded of one shard. Copies share one record; several threads use them.
 #[derive(Debug, Clone)]
 pub(crate) struct ShardRecord {
     shared: Arc<Recorded>,
@@ -55,11 +55,11 @@ struct Recorded {
     parts: Parts,
     tag: u32,
     segments: AtomicU32,
-    /// Another shard has its place now: nothing is recorded any more.
+    /// Whether another shard has this one's place now: then nothing is recorded any more.
     over: AtomicBool,
-    /// Sealed, and the pool says so.
+    /// Whether the record is sealed, and the pool says so.
     counted: AtomicBool,
-    /// So much of the rows is being read, and changes no more.
+    /// How many bytes of the rows are being read, and change no more.
     rows_read: AtomicU64,
 }
 
@@ -81,14 +81,15 @@ impl Record {
         self.pool.chunk_bytes()
     }
 
-    /// Makes room for a shard of at most `segments_max` segments, with `rows_bytes` of hashes, all zeros. What
-    /// was recorded of the one before is void from here on.
+    /// Makes room for a shard of at most `segments_max` segments, with `rows_bytes` of hashes, all zeros. From here on
+    /// the record of the shard before is void.
     pub(crate) fn begin(&mut self, rows_bytes: u64, segments_max: u32, tag: u32) -> Result<ShardRecord> {
         if let Some(latest) = self.latest.take() {
             latest.shared.end();
         }
         unseal(&self.map);
-        let too_large = || Error::argument("shard", format!("{rows_bytes} bytes of hashes are more than can be"));
+        let too_large =
+            || Error::argument("shard", format!("{rows_bytes} bytes of hashes are more than a file can have"));
         let parts = Parts::new(rows_bytes, segments_max).ok_or_else(too_large)?;
         if parts.plan_at > self.mapped {
             let record = open_same(&self.path, self.identity)?;
@@ -118,7 +119,7 @@ impl Record {
 
 impl Drop for Record {
     fn drop(&mut self) {
-        // In a forked child it is the parent's.
+        // In a forked child the record is the parent's.
         if forks() != self.forks {
             return;
         }
@@ -131,7 +132,7 @@ impl Drop for Record {
 }
 
 impl ShardRecord {
-    /// Records which `bytes` bytes of the log, from `offset` on, `chunk` holds.
+    /// Records that `chunk` holds `bytes` bytes of the log, from `offset` on.
     pub(crate) fn place(&self, index: u32, offset: u64, bytes: u64, chunk: u32) {
         let recorded = &*self.shared;
         assert!(index < recorded.parts.segments_max, "a segment that the record has no room for");
@@ -142,7 +143,7 @@ impl ShardRecord {
         entry.offset.store(offset, Ordering::Relaxed);
         entry.bytes.store(bytes, Ordering::Relaxed);
         entry.chunk.store(chunk, Ordering::Relaxed);
-        // Fits: a chunk has at most 1 GiB.
+        // The number fits: a chunk has at most 1 GiB.
         let chunk_blocks = (recorded.pool.chunk_bytes() / BLOCK_BYTES) as u32;
         entry.chunk_blocks.store(chunk_blocks, Ordering::Relaxed);
         recorded.segments.fetch_max(index + 1, Ordering::AcqRel);
@@ -160,7 +161,7 @@ impl ShardRecord {
 
     fn done(&self, segment: u32, what: u8) {
         if !self.shared.is_over() {
-            // Whoever sees it sees the hashes.
+            // Whoever sees the bit sees the hashes.
             self.shared.done_row()[segment as usize].fetch_or(what, Ordering::Release);
         }
     }
@@ -173,8 +174,8 @@ impl ShardRecord {
         }
     }
 
-    /// Puts `bytes` into the rows at `at`, a multiple of 8; zeros up to the next. Threads may write
-    /// different eights at the same time.
+    /// Puts `bytes` into the rows at `at`, a multiple of 8, with zeros up to the next multiple. Threads may write
+    /// different groups of eight bytes at the same time.
     pub(crate) fn write_rows(&self, at: u64, bytes: &[u8]) {
         let recorded = &*self.shared;
         let end = at.checked_add(bytes.len() as u64);
@@ -191,20 +192,20 @@ impl ShardRecord {
         }
     }
 
-    /// The first `bytes` bytes of the rows, aligned for the device. They change no more once they were
-    /// asked for; so only when all segments are done.
+    /// The first `bytes` bytes of the rows, aligned for the device. Rows change no more once they were asked for; so
+    /// they are asked for only when all segments are done.
     #[allow(unsafe_code)]
     pub(crate) fn rows_bytes(&self, bytes: u64) -> &[u8] {
         let recorded = &*self.shared;
         assert!(bytes <= recorded.parts.rows_bytes);
         recorded.rows_read.fetch_max(bytes, Ordering::AcqRel);
         let bytes = bytes as usize;
-        // SAFETY: inside the mapping, which lives as long as `self`; `write_rows` refuses from here on, and
-        // the next shard begins when this one has ended.
+        // SAFETY: inside the mapping, which lives as long as `self`; `write_rows` refuses from here on, and the next
+        // shard begins only when this one has ended.
         unsafe { std::slice::from_raw_parts(recorded.map.part(recorded.parts.rows_at() as usize, bytes), bytes) }
     }
 
-    /// Makes the shard one that another process can complete: its plan, and then, last, the seal.
+    /// Seals the record, so that another process can complete the shard: first the plan is written, and last the seal.
     pub(crate) fn seal(&self, plan: &SealedPlan) -> Result<()> {
         let recorded = &*self.shared;
         if recorded.is_over() {
@@ -214,7 +215,7 @@ impl ShardRecord {
         let number = plan.key.number;
         let plan = postcard::to_stdvec(plan)
             .map_err(|e| Error::Internal { what: format!("a plan could not be encoded: {e}") })?;
-        // Written, not stored: where memory is short this is an error, and a store would be a SIGBUS.
+        // The plan is written, not stored: if memory is short a write is an error, and a store would be a SIGBUS.
         let record = open_same(&recorded.path, recorded.identity)?;
         lengthen(&record, &recorded.path, recorded.parts.plan_at + plan.len() as u64)?;
         let written = record.write_all_at(&plan, recorded.parts.plan_at);
@@ -224,7 +225,7 @@ impl ShardRecord {
         Ok(())
     }
 
-    /// Nothing is under way any more: the shard is published, or has failed.
+    /// Says that nothing is under way any more: the shard is published, or has failed.
     pub(crate) fn clear(&self) {
         if !self.shared.end() {
             unseal(&self.shared.map);
@@ -237,8 +238,8 @@ impl Recorded {
         self.over.load(Ordering::Acquire)
     }
 
-    /// Has the pool say that it is sealed: only once it is, and no longer than it is, so that whoever finds fewer
-    /// records than the pool tells of knows that they are lost.
+    /// Has the pool say that the record is sealed: only once it is, and no longer than it is. So whoever finds fewer
+    /// records than the pool tells of knows that some are lost.
     fn count(&self, number: u64) {
         let entry = self.pool.shared.member_entry();
         entry.number.store(number, Ordering::Relaxed);
@@ -246,11 +247,11 @@ impl Recorded {
         entry.sealed.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Records no more; to be unsealed next. Whether it was over before.
+    /// Records no more; the record is to be unsealed next. Returns whether it was over before.
     fn end(&self) -> bool {
         if self.counted.swap(false, Ordering::AcqRel) {
             let sealed = &self.pool.shared.member_entry().sealed;
-            // Changed by another process, it stays what it is.
+            // A count that another process changed stays what it is.
             let _ = sealed.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |count| count.checked_sub(1));
         }
         self.over.swap(true, Ordering::AcqRel)
@@ -261,7 +262,7 @@ impl Recorded {
     }
 
     fn rows(&self) -> &[AtomicU64] {
-        // Whole blocks are there.
+        // The rows have whole blocks.
         self.map.shared_row(self.parts.rows_at() as usize, self.parts.rows_bytes.div_ceil(8) as usize)
     }
 
@@ -321,7 +322,7 @@ impl SegmentEntry {
     }
 }
 
-/// Takes the seal away before anything that it covers changes.
+/// Takes the seal away; this comes before anything that the seal covers changes.
 fn unseal(map: &Mapping) {
     let control: &ShardControl = map.shared(CONTROL_AT);
     control.sealed.store(0, Ordering::SeqCst);
@@ -349,7 +350,7 @@ fn open_same(path: &Path, expected: (u64, u64)) -> Result<File> {
     }
 }
 
-/// Gives it memory for `bytes`; it never gets shorter.
+/// Gives `file` memory for `bytes` bytes; a file never gets shorter.
 fn lengthen(file: &File, path: &Path, bytes: u64) -> Result<()> {
     let now = file.metadata().map_err(|e| file::failed("looking at", path, e))?.len();
     if bytes > now { file::give_memory(file, path, now, bytes - now) } else { Ok(()) }

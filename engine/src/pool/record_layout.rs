@@ -1,5 +1,5 @@
-//! What lies where in the file of a record: a block that says whose it is and what it holds, the rows of
-//! hashes, the table of segments, which of them are done, and last the plan.
+//! What lies where in the file of a record: a block that says whose record it is and what it holds, the rows of hashes,
+//! the table of segments, which of them are done, and last the plan.
 
 use super::map::OfAtomics;
 use crate::space::format::{BLOCK_BYTES, HASH_BYTES, Hash, hash};
@@ -10,12 +10,12 @@ use std::{
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 const MAGIC: [u8; 8] = *b"MSTYRCRD";
-/// 2: one staged shard for several targets. 1: for one.
+/// Version 2: one staged shard for several targets. Version 1: for one target.
 const VERSION: u32 = 2;
 pub(super) const CONTROL_AT: usize = 1024;
 pub(super) const ROWS_AT: u64 = BLOCK_BYTES;
 
-/// Whose record it is. The file begins with it.
+/// Whose record the file is. The file begins with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub(super) struct Owner {
@@ -28,13 +28,13 @@ pub(super) struct Owner {
     checksum: Hash,
 }
 
-/// What it holds.
+/// What the record holds.
 #[repr(C, align(64))]
 pub(super) struct ShardControl {
-    /// `SEALED`, or something else.
+    /// `SEALED` if the record is sealed.
     pub(super) sealed: AtomicU32,
     pub(super) tag: AtomicU32,
-    /// Room in the table of segments, and how much of it is used.
+    /// How many segments the table has room for; `segments` of them are used.
     pub(super) segments_max: AtomicU32,
     pub(super) segments: AtomicU32,
     pub(super) rows_bytes: AtomicU64,
@@ -44,7 +44,7 @@ pub(super) struct ShardControl {
     pub(super) ended: AtomicU64,
 }
 
-/// As it is read back.
+/// `ShardControl`, as it is read back.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub(super) struct ShardFound {
@@ -60,18 +60,19 @@ pub(super) struct ShardFound {
 }
 
 pub(super) const SEALED: u32 = 0x5EA1_ED01;
-/// What is done of a segment is a byte: a bit for each target that has it, and this one once its hashes are in their rows.
+/// A byte for each segment says what is done of it: it has a bit for each target that has the segment, and this bit
+/// once the hashes are in their rows.
 pub(super) const HASHED: u8 = 1 << 7;
-/// Targets that one staged shard can have.
+/// The most targets that one staged shard can have.
 pub(crate) const TARGETS_MAX: usize = 7;
 
-/// One for each segment.
+/// What the record says of one segment.
 #[repr(C)]
 pub(super) struct SegmentEntry {
     pub(super) offset: AtomicU64,
     pub(super) bytes: AtomicU64,
     pub(super) chunk: AtomicU32,
-    /// Of 4 KiB, that each chunk has.
+    /// How many blocks of 4 KiB each chunk has.
     pub(super) chunk_blocks: AtomicU32,
 }
 
@@ -91,7 +92,7 @@ const _: () = assert!(size_of::<SegmentEntry>() == size_of::<SegmentFound>());
 const _: () = assert!(offset_of!(SegmentEntry, chunk) == offset_of!(SegmentFound, chunk));
 const _: () = assert!(size_of::<Owner>() <= CONTROL_AT);
 
-// SAFETY: atomics only, here and below.
+// SAFETY: the type has atomics only; so have those below.
 #[allow(unsafe_code)]
 unsafe impl OfAtomics for ShardControl {}
 // SAFETY: as above.
@@ -112,7 +113,7 @@ impl Owner {
         owner
     }
 
-    /// The reason if it is none, not whole, or another's.
+    /// Reads the owner; the reason if the block is no record, not whole, or another's.
     pub(super) fn parse(block: &[u8], pool: [u8; 16], rank: u32) -> Result<Owner, String> {
         let found = Owner::read_from_prefix(block).map(|(owner, _)| owner);
         let owner = found.ok().filter(|owner| owner.magic == MAGIC).ok_or("it does not begin as a record")?;
@@ -131,19 +132,20 @@ impl Owner {
     }
 }
 
-/// A bit for each target that has ended, and before it the complement of all: garbled, the word tells of none.
+/// Reads the word of ended targets: a bit for each target that has ended, and above them the complement of all bits. A
+/// garbled word tells of no target.
 pub(super) fn ended_in(word: u64) -> u32 {
     let (complement, ended) = ((word >> 32) as u32, word as u32);
     if complement == !ended { ended } else { 0 }
 }
 
-/// The same, once target number `target` has ended.
+/// The word of ended targets once target number `target` has ended, too.
 pub(super) fn ended_with(word: u64, target: usize) -> u64 {
     let ended = ended_in(word) | 1 << target;
     u64::from(!ended) << 32 | u64::from(ended)
 }
 
-/// Where the parts lie.
+/// Where the parts of a record lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Parts {
     pub(super) rows_bytes: u64,
@@ -154,7 +156,7 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// `None` if no file has so many bytes.
+    /// `None` if no file can have so many bytes.
     pub(super) fn new(rows_bytes: u64, segments_max: u32) -> Option<Parts> {
         let table_at = ROWS_AT.checked_add(rows_bytes)?.checked_next_multiple_of(BLOCK_BYTES)?;
         let done_at = table_at.checked_add(u64::from(segments_max) * size_of::<SegmentEntry>() as u64)?;
@@ -167,7 +169,8 @@ impl Parts {
     }
 }
 
-/// Over the plan and all that says where the segments lie; not over what is done, nor the rows of hashes.
+/// The seal, over the plan and all that says where the segments lie; not over what is done, nor over the rows of
+/// hashes.
 pub(super) fn seal_of(owner: &Owner, found: &ShardFound, table: &[u8], plan: &[u8]) -> Hash {
     let mut sealed = Vec::with_capacity(size_of::<Owner>() + size_of::<ShardFound>() + table.len() + plan.len());
     sealed.extend_from_slice(owner.as_bytes());

@@ -1,5 +1,5 @@
-//! How large a pool may become that sizes itself: what is free of the machine's memory, of the control group's,
-//! and of the directory that it lies in.
+//! How large a pool that sizes itself may become: what is free of the machine's memory, of the control group's, and of
+//! the directory that the pool lies in.
 
 use crate::space::format::PoolBound;
 use nix::sys::{
@@ -11,12 +11,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Of the memory that is free, so much is the pool's; the rest is the program's and the page cache's.
+/// The pool's share of the memory that is free is one in this many; the rest is the program's and the page cache's.
 const MEMORY_SHARE: u64 = 4;
-/// Of its directory's size. Others have pools there, and MPI its buffers.
+/// The pool's share of its directory's size is one in this many: others have pools there, and MPI its buffers.
 const DIRECTORY_SHARE: u64 = 2;
 
-/// What is free, in bytes; `u64::MAX` where nothing is told, or there is no limit.
+/// What is free, in bytes; `u64::MAX` if nothing is told, or there is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Room {
     pub(crate) memory_free: u64,
@@ -40,7 +40,7 @@ impl Room {
     /// How large a pool may be that holds `held` bytes already, and what keeps it from being larger.
     pub(crate) fn limit(&self, held: u64) -> (u64, PoolBound) {
         let share = |free: u64| free.saturating_add(held) / MEMORY_SHARE;
-        // The ranks' records lie there too.
+        // The ranks' records lie in the directory, too.
         let free = self.directory_free.saturating_add(held);
         let directory = (self.directory_bytes / DIRECTORY_SHARE).min(free - free / 8);
         let bounds = [
@@ -57,25 +57,25 @@ impl Room {
     }
 }
 
-/// How many bytes a pool in `directory` that sizes itself (`pool_bytes = "auto"`) may take now, at most, and what keeps
-/// it from taking more. It takes what its ranks save, within that.
+/// The most bytes that a pool in `directory` that sizes itself (`pool_bytes = "auto"`) may take now, and what keeps it
+/// from taking more. Within that it takes what its ranks save.
 pub fn pool_limit(directory: &Path) -> (u64, PoolBound) {
     let (now, bound) = Room::look(directory).limit(0);
     (now.min(ceiling(directory)), bound)
 }
 
-/// How large a pool in `directory` can ever become: what its file and its tables are laid out for.
+/// How large a pool in `directory` can ever become: its file and its tables are laid out for this size.
 pub(crate) fn ceiling(directory: &Path) -> u64 {
     let total = meminfo(Path::new("/proc/meminfo"), "MemTotal:");
     let group = groups(Path::new("/")).iter().map(|group| group.limit).min().unwrap_or(u64::MAX);
     let (bytes, _) = directory_room(directory);
     let limit = |resource| getrlimit(resource).map_or(u64::MAX, |(limit, _)| limit);
-    // Of a limited address space the program needs most.
+    // If the address space is limited, the program needs most of it.
     let limits = [total.min(group) / MEMORY_SHARE, limit(Resource::RLIMIT_FSIZE) / 2, limit(Resource::RLIMIT_AS) / 8];
     limits.into_iter().fold(bytes / DIRECTORY_SHARE, u64::min).min(1 << 46)
 }
 
-/// Size and free bytes; of one that tells of no limit (a tmpfs of size=0) there is none.
+/// The directory's size and free bytes; no limit if it tells of none (a tmpfs of size=0).
 fn directory_room(directory: &Path) -> (u64, u64) {
     match statvfs(directory) {
         Ok(room) if room.blocks() > 0 => {
@@ -92,13 +92,13 @@ fn meminfo(path: &Path, name: &str) -> u64 {
     kib.map_or(u64::MAX, |kib: u64| kib.saturating_mul(1024))
 }
 
-/// What one control group that this process is in may use, and has left.
+/// How much memory one control group that this process is in may use, and has left.
 struct Group {
     limit: u64,
     free: u64,
 }
 
-/// Those with a limit on memory: its own, and those above it. `root`: where /proc and /sys are.
+/// The control groups of this process that limit memory: its own, and those above it. `root`: where /proc and /sys are.
 fn groups(root: &Path) -> Vec<Group> {
     let of_process = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let mounted = root.join("sys/fs/cgroup");
@@ -115,7 +115,7 @@ fn groups(root: &Path) -> Vec<Group> {
     });
     folders
         .flat_map(|(version, hierarchy, path)| {
-            // A container may see its own group as the root, under the name that it has outside.
+            // A container may see its own group as the root, while the group's name is the one that it has outside.
             let above: Vec<PathBuf> = path.ancestors().map(|path| hierarchy.join(path)).collect();
             above.into_iter().filter_map(|folder| version.read(&folder))
         })
@@ -126,7 +126,7 @@ fn groups(root: &Path) -> Vec<Group> {
 struct Version {
     limit: &'static str,
     used: &'static str,
-    /// In memory.stat: what goes as soon as memory is short.
+    /// The field of memory.stat for memory that goes as soon as memory is short.
     cached: &'static str,
 }
 
@@ -137,7 +137,7 @@ const VERSION_2: Version = Version { limit: "memory.max", used: "memory.current"
 impl Version {
     fn read(&self, folder: &Path) -> Option<Group> {
         let number = |name| fs::read_to_string(folder.join(name)).ok()?.trim().parse::<u64>().ok();
-        // "max" is no number, and version 1 has one that no machine has.
+        // "max" is no number; version 1 says no limit by a number that no machine has.
         let limit = number(self.limit).filter(|limit| *limit < 1 << 60)?;
         let stat = fs::read_to_string(folder.join("memory.stat")).unwrap_or_default();
         let cached = stat.lines().find_map(|line| line.strip_prefix(self.cached)?.trim().parse::<u64>().ok());
@@ -158,7 +158,7 @@ mod tests {
     fn the_scarcest_bounds_it() {
         let rows = [
             (Room { memory_free: 400 * MIB, ..AMPLE }, 0, 100, PoolBound::Memory),
-            // What it holds was free before.
+            // The memory that the pool holds was free before.
             (Room { memory_free: 300 * MIB, ..AMPLE }, 100, 100, PoolBound::Memory),
             (Room { group_free: 40 * MIB, memory_free: 400 * MIB, ..AMPLE }, 0, 10, PoolBound::ControlGroup),
             (Room { directory_bytes: 64 * MIB, directory_free: 64 * MIB, ..AMPLE }, 0, 32, PoolBound::Directory),
@@ -176,7 +176,7 @@ mod tests {
     fn it_is_short_when_less_is_free_than_it_holds() {
         let room = Room { memory_free: 300, group_free: 200, ..AMPLE };
         assert!(room.is_short(201) && !room.is_short(200));
-        // Cut down to its share it is not short any more: it does not go up and down.
+        // Once the pool is cut down to its share, memory is not short any more: the pool does not go up and down.
         let (held, _) = Room { memory_free: 100, ..AMPLE }.limit(300);
         assert_eq!((held, Room { memory_free: 300, ..AMPLE }.is_short(held)), (100, false));
     }
@@ -214,7 +214,7 @@ mod tests {
             ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
         ];
         assert_eq!(found(&one), (500, 0));
-        // In a container: the name is the one outside, and the group itself is the root.
+        // In a container the name is the one outside, and the group itself is the root.
         let inside = [
             ("proc/self/cgroup", "4:memory:/docker/abc\n"),
             ("sys/fs/cgroup/memory/memory.limit_in_bytes", "800\n"),

@@ -1,6 +1,5 @@
-//! Reading the record of a process that has ended. Read, not mapped, so that nothing changes between
-//! check and use and no file that is cut short is a SIGBUS; anything that does not match its seal is no
-//! record.
+//! Reading the record of a process that has ended. The record is read, not mapped, so that nothing changes between
+//! check and use, and a file that is cut short is no SIGBUS; a record that does not match its seal is none.
 
 use super::{
     Pool, file,
@@ -29,7 +28,7 @@ use std::{
 };
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-/// A shard that was staged whole: in chunks, or in the space already.
+/// A shard that was staged whole: its bytes are in chunks, or in the space already.
 #[derive(Debug)]
 pub(crate) struct Sealed {
     pub(crate) rank: u32,
@@ -44,18 +43,18 @@ pub(crate) struct Sealed {
     tag: u32,
 }
 
-/// What a sealed shard owes to one of its targets, which has not come to its end.
+/// What a sealed shard owes to one of its targets that has not come to its end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Owed<'a> {
     pub(crate) shard: &'a Sealed,
     pub(crate) target: &'a SealedTarget,
-    /// Which one of its targets.
+    /// The number of the target among the shard's targets.
     index: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SealedSegment {
-    /// Which bytes of the log it is.
+    /// Where in the log the segment begins.
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
     chunk: u32,
@@ -64,13 +63,13 @@ pub(crate) struct SealedSegment {
 }
 
 impl SealedSegment {
-    /// Whether target number `target` has it, and its hashes are in their rows.
+    /// Whether target number `target` has the segment, and the hashes are in their rows.
     pub(crate) fn is_done(&self, target: usize) -> bool {
         self.done & HASHED != 0 && self.done & 1 << target != 0
     }
 }
 
-/// The chunks of a pool as a file.
+/// The bytes staged in the chunks of a pool, read as a file.
 #[derive(Clone, Copy)]
 pub(crate) struct StagedBytes<'a> {
     pub(super) file: &'a File,
@@ -82,8 +81,8 @@ impl Pool {
         StagedBytes { file: self.shared.file(), constants: &self.shared.constants }
     }
 
-    /// The sealed shards of a member: its own, and those that it has of others.
-    /// Errors: the process can have no more files or memory, so that a record may be there and could not be read.
+    /// The sealed shards of a member: its own, and those that it has of other ranks. Errors: this process can have no
+    /// more files or memory, so that a record may be there and could not be read.
     pub(crate) fn read_sealed(&self, member: u32) -> Result<Vec<Sealed>> {
         let (directory, id) = (&self.shared.directory, self.id());
         let mut found = Vec::new();
@@ -96,15 +95,15 @@ impl Pool {
         Ok(found)
     }
 
-    /// As `read_sealed`, those that can be read.
+    /// The sealed shards of a member that can be read.
     pub(crate) fn sealed(&self, member: u32) -> Vec<Sealed> {
         self.read_sealed(member).unwrap_or_default()
     }
 }
 
 impl Sealed {
-    /// The sealed shard of `rank` beside the pool `id`; `None` if there is none. `PoolRefused`: the record is damaged, or
-    /// one that somebody else could have made.
+    /// The sealed shard of `rank` beside the pool `id`; `None` if there is none. `PoolRefused`: the record is damaged,
+    /// or somebody else could have made it.
     pub(crate) fn open(directory: &Path, id: [u8; 16], rank: u32) -> Result<Option<Sealed>> {
         let path = file::path_of(directory, id, Some(rank));
         let Some(record) = file::open(&path)? else { return Ok(None) };
@@ -115,7 +114,7 @@ impl Sealed {
         let failed = |e| file::failed("reading", path, e);
         let damaged = |why: &str| Err(file::refused(path, why));
         let found = record.metadata().map_err(failed)?;
-        // A file can say that it is longer than any memory; what it holds is what counts.
+        // A file can say that it is longer than any memory; the blocks that it holds are what counts.
         let there = found.len().min(found.blocks().saturating_mul(512));
         if there < BLOCK as u64 {
             return damaged("it is cut short");
@@ -155,20 +154,20 @@ impl Sealed {
         Ok(Some(Sealed { rank, member, plan, segments, rows_bytes, ended, path, pool: id, tag }))
     }
 
-    /// The pool that it is in.
+    /// The path of the pool that the shard is in.
     pub(crate) fn pool(&self) -> PathBuf {
         file::path_of(self.path.parent().unwrap_or(&self.path), self.pool, None)
     }
 
-    /// What it owes to each target that has not come to its end.
+    /// What the shard owes to each target that has not come to its end.
     pub(crate) fn owed(&self) -> impl Iterator<Item = Owed<'_>> {
         let owed =
             |(index, target): (usize, _)| (self.ended & 1 << index == 0).then_some(Owed { shard: self, target, index });
         self.plan.targets.iter().enumerate().filter_map(owed)
     }
 
-    /// The rows: hashes of the segments that are done are in them. Read only where it is wanted: it
-    /// is large.
+    /// Reads the rows, which have the hashes of the segments that are done. They are large, and read only when they are
+    /// needed.
     pub(crate) fn read_rows(&self) -> Result<Aligned> {
         let failed = |e| file::failed("reading", &self.path, e);
         let record = file::open(&self.path)?.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
@@ -177,7 +176,7 @@ impl Sealed {
         Ok(rows)
     }
 
-    /// What the chunk of a segment holds; `None` if it is in no chunk any more.
+    /// The bytes in the chunk of a segment; `None` if the segment is in no chunk any more.
     pub(crate) fn chunk_of(&self, contents: StagedBytes<'_>, segment: u32) -> Result<Option<Aligned>> {
         let path = || format!("segment {segment} of rank {} in the pool", self.rank);
         let failed = |e| crate::Error::io("reading", path(), e);
@@ -205,7 +204,7 @@ impl Sealed {
         }
         let mut held = Aligned::zeroed(*bytes).ok_or_else(|| failed(io::ErrorKind::OutOfMemory.into()))?;
         file.read_exact_at(&mut held[..*bytes as usize], constants.chunks_at() + in_chunks).map_err(failed)?;
-        // Freed meanwhile it may be another's; and what a dead member said never comes back.
+        // The chunk may have been freed meanwhile, and be another's; what a dead member's word said never comes back.
         let mut after = [0; size_of::<ChunkEntry>()];
         file.read_exact_at(&mut after, entry_at as u64).map_err(failed)?;
         Ok((after == entry).then_some(held))
@@ -219,8 +218,8 @@ impl Owed<'_> {
         segments.filter(|(_, segment)| !segment.is_done(self.index)).map(|(index, _)| index)
     }
 
-    /// Notes in the record that nothing is owed any more. By whoever salvages the pool, and nobody else. Where it cannot
-    /// be noted, the space tells for as long as it keeps the revision.
+    /// Notes in the record that the target is owed nothing any more. Called by whoever salvages the pool, and nobody
+    /// else. If this cannot be noted, the space tells it for as long as it keeps the revision.
     pub(crate) fn end(&self) {
         let noted = file::open(&self.shard.path).ok().flatten().map(|record| {
             let at = (CONTROL_AT + offset_of!(ShardFound, ended)) as u64;
@@ -231,7 +230,7 @@ impl Owed<'_> {
         let _ = noted;
     }
 
-    /// So many bytes are to be written to complete it, roots aside.
+    /// How many bytes are to be written to complete the shard, roots aside.
     pub(crate) fn left_bytes(&self) -> u64 {
         let left = self.left().map(|segment| self.shard.segments[segment as usize].bytes);
         let meta = self.shard.rows_bytes.saturating_add(self.shard.plan.contents.len() as u64);
@@ -246,7 +245,7 @@ impl SegmentFound {
     }
 }
 
-/// Which member's record a file is; `None` if it is none.
+/// The member that a record belongs to; `None` if the file is no record.
 pub(super) fn owner_of(path: &Path, id: [u8; 16], rank: u32) -> Option<u32> {
     let mut block = [0; size_of::<Owner>()];
     file::open(path).ok()??.read_exact_at(&mut block, 0).ok()?;

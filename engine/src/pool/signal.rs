@@ -1,8 +1,8 @@
-//! Waiting for another process: a futex in shared memory, with a count of those who wait, so that
-//! nothing is called when nobody does.
+//! Waiting for another process: a futex in shared memory, with a count of the waiters, so that the kernel is not called
+//! when nobody waits.
 //!
-//! Every wait ends after 20 ms at the latest. Whoever should have woken a waiter may be dead, and what
-//! these words hold may be anything.
+//! Every wait ends after 20 ms at the latest: whoever should have woken a waiter may be dead, and these words may hold
+//! anything.
 
 use std::{
     ptr,
@@ -27,11 +27,11 @@ pub(super) enum Waited<T> {
 }
 
 impl Signal {
-    /// Waits, unless `ready` finds what is waited for once everybody knows that somebody waits.
+    /// Waits, unless `ready`, called once everybody can see that somebody waits, finds what is waited for.
     pub(super) fn wait<T>(&self, ready: impl FnOnce() -> Option<T>) -> Waited<T> {
         self.waiters.fetch_add(1, Ordering::SeqCst);
         let seen = self.sequence.load(Ordering::SeqCst);
-        // Either `ready` sees what the other side did before it looked for waiters, or it sees us wait.
+        // Either `ready` sees what the other side did before it looked for waiters, or the other side sees us wait.
         fence(Ordering::SeqCst);
         let waited = match ready() {
             Some(ready) => Waited::Ready(ready),
@@ -42,7 +42,8 @@ impl Signal {
         waited
     }
 
-    /// A waiter that died counts for ever: it costs those who ask some speed, and nothing else.
+    /// Whether somebody waits. A waiter that died counts for ever: that costs those who ask some speed, and nothing
+    /// else.
     pub(super) fn has_waiters(&self) -> bool {
         self.waiters.load(Ordering::Relaxed) > 0
     }
@@ -72,16 +73,16 @@ impl Signal {
             return;
         }
         self.sequence.fetch_add(1, Ordering::SeqCst);
-        // SAFETY: the address of a word that lives as long as `self`; the kernel only looks it up.
+        // SAFETY: the address of a word that lives as long as `self`; the kernel only looks the word up.
         unsafe { libc::syscall(libc::SYS_futex, self.sequence.as_ptr(), libc::FUTEX_WAKE, count) };
     }
 
-    /// Whether it ended before its time.
+    /// Sleeps; returns whether the sleep ended before its time.
     #[allow(unsafe_code)]
     fn sleep(&self, seen: u32) -> bool {
         let time = libc::timespec { tv_sec: 0, tv_nsec: TIME_OUT_NS };
         let none = ptr::null::<u32>();
-        // SAFETY: as in `wake`; `time` outlives the call. Not private: other processes wake it.
+        // SAFETY: as in `wake`; `time` outlives the call. The futex is not private: other processes wake it.
         let ended =
             unsafe { libc::syscall(libc::SYS_futex, self.sequence.as_ptr(), libc::FUTEX_WAIT, seen, &time, none, 0) };
         ended == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ETIMEDOUT)

@@ -1,8 +1,8 @@
 //! The size of a pool that sizes itself: what its members want, within what is free.
 //!
-//! Each member says in a word of its own what its next shard takes. Their sum is needed; `making` gives it memory.
-//! Nobody decides for the others: whoever finds the pool too small makes it larger. The size of a chunk comes out of
-//! the all-reduce at t1, when nobody has a chunk of this job, so that all members have the same.
+//! Each member says in a word of its own what its next shard takes. The pool needs the sum; `making` gives it the
+//! memory. Nobody decides for the others: whoever finds the pool too small makes it larger. The size of a chunk comes
+//! out of the all-reduce at t1, when nobody has a chunk of this job, so that all members have the same.
 
 use super::{Pool, Shared, layout::Constants, map::HUGE_PAGE, room::Room};
 #[cfg(test)]
@@ -20,24 +20,24 @@ use std::{
     time::Duration,
 };
 
-/// What is free is looked at again after so long, or when more is needed.
+/// How old a look at what is free may become; it is renewed earlier if more is needed.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// What this process knows of the pool's size.
 #[derive(Debug)]
 pub(super) struct Sizes {
-    /// Of one chunk, the same on all members.
+    /// The size of one chunk, the same on all members.
     pub(super) chunk_bytes: AtomicU64,
-    /// From the first chunk on, so many bytes have their memory, as was checked, and are at hand.
+    /// How many bytes, from the first chunk on, have their memory, as was checked, and are at hand.
     pub(super) at_hand: AtomicU64,
-    /// The most that ever had memory: chunks beyond are nobody's.
+    /// The most bytes that ever had memory: chunks beyond are nobody's.
     pub(super) seen: AtomicU64,
     /// The last look at what is free.
     looked: Mutex<Option<Look>>,
-    /// What is free, as a test has it.
+    /// What a test has the pool find free.
     #[cfg(test)]
     pub(super) room: Mutex<Option<Room>>,
-    /// What making memory comes to, as a test has it.
+    /// The failure that a test has making memory come to.
     #[cfg(test)]
     pub(super) fails: Mutex<Option<Failure>>,
 }
@@ -48,22 +48,22 @@ type Failure = fn(&Shared) -> Error;
 #[derive(Debug, Clone, Copy)]
 struct Look {
     at: Instant,
-    /// At that time.
+    /// How much was needed at that time.
     needed: u64,
     limit: (u64, PoolBound),
 }
 
-/// What the pool is to hold.
+/// How large the pool is to become.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Aim {
     pub(super) target: u64,
-    /// With less, members could wait for each other for ever.
+    /// With fewer bytes than this, members could wait for each other for ever.
     pub(super) least: u64,
 }
 
 impl Sizes {
     pub(super) fn new(constants: &Constants) -> Sizes {
-        // The tables of one that grows get their memory with its chunks.
+        // The tables of a pool that grows get their memory with its chunks.
         let seen = if constants.grows() { 0 } else { constants.bytes() };
         Sizes {
             chunk_bytes: constants.chunk_bytes.into(),
@@ -79,26 +79,26 @@ impl Sizes {
 }
 
 impl Pool {
-    /// Says what the next shard of this member takes: `bytes`, and room in so many chunks besides.
+    /// Says what the next shard of this member takes: `bytes` bytes, and room in `chunks` chunks besides.
     pub(crate) fn want(&self, bytes: u64, chunks: u32) {
         let entry = self.shared.member_entry();
         entry.wanted_bytes.store(bytes, Ordering::SeqCst);
         entry.wanted_chunks.store(chunks, Ordering::SeqCst);
     }
 
-    /// And `bytes` more.
+    /// Says that the next shard takes `bytes` more.
     pub(crate) fn want_more(&self, bytes: u64) {
         let wanted = &self.shared.member_entry().wanted_bytes;
         wanted.store(wanted.load(Ordering::SeqCst).saturating_add(bytes), Ordering::SeqCst);
     }
 
-    /// And `bytes` less.
+    /// Says that the next shard takes `bytes` less.
     pub(crate) fn want_less(&self, bytes: u64) {
         let wanted = &self.shared.member_entry().wanted_bytes;
         wanted.store(wanted.load(Ordering::SeqCst).saturating_sub(bytes), Ordering::SeqCst);
     }
 
-    /// So many bytes are needed and not there.
+    /// How many bytes are needed and not at hand.
     pub(crate) fn lacks(&self) -> u64 {
         let shared = &*self.shared;
         let needed = if shared.constants.grows() { shared.needed() } else { shared.constants.bytes() };
@@ -112,7 +112,7 @@ impl Pool {
         if !shared.constants.grows() {
             return [0, !u64::MAX];
         }
-        // Memory that was made is there; what is made only when it is used may be others' by now.
+        // Memory that was made is there; memory that is made only when it is used may be others' by now.
         let (age_max, there) = match shared.keeps_memory() {
             true => (Duration::MAX, shared.open_bytes()),
             false => (Duration::ZERO, 0),
@@ -122,8 +122,8 @@ impl Pool {
         [shared.member_entry().wanted_bytes.load(Ordering::SeqCst), !largest]
     }
 
-    /// Gives chunks the size that suits what `chunk_facts` came to over all members: of which the largest shard has
-    /// two, within what the pool takes. Only where no member has a chunk.
+    /// Sets the size of chunks by the maximum of `chunk_facts` over all members: the largest shard has two chunks,
+    /// within what the pool takes. Only while no member has a chunk.
     pub(crate) fn set_chunk(&self, [shard, room]: [u64; 2]) {
         let shared = &*self.shared;
         let constants = &shared.constants;
@@ -135,8 +135,8 @@ impl Pool {
         shared.sizes.chunk_bytes.store(chunk, Ordering::Release);
     }
 
-    /// At t1, when all members have said what they want, and before they take chunks: as `make_memory`; and one that has memory
-    /// only for chunks in use opens no more of them than what is free now has room for.
+    /// Fits the pool at t1, when all members have said what they want, and before they take chunks. Like `make_memory`;
+    /// besides, a pool that has memory only for chunks in use opens no more of them than there is room for now.
     pub(crate) fn fit(&self) -> Result<()> {
         let shared = &*self.shared;
         if shared.constants.grows() && !shared.keeps_memory() {
@@ -149,7 +149,7 @@ impl Pool {
         self.make_memory()
     }
 
-    /// How large it is, and why not larger.
+    /// What bounds the size of the pool.
     pub(crate) fn bound(&self) -> PoolBound {
         let shared = &*self.shared;
         if !shared.constants.grows() {
@@ -161,7 +161,8 @@ impl Pool {
         shared.looked().map_or(PoolBound::Needed, |look| look.limit.1)
     }
 
-    /// Lets go of memory that others need, or nobody any more. Between checkpoints; chunks that somebody has stay.
+    /// Lets go of memory that others need, or that nobody needs any more. Called between checkpoints; chunks that
+    /// somebody has stay.
     pub(crate) fn adapt(&self) {
         let shared = &*self.shared;
         if !shared.constants.grows() || !shared.keeps_memory() {
@@ -175,7 +176,7 @@ impl Pool {
             () => made,
         };
         let to = shared.rounded(to.max(aim.least)).min(made);
-        // What was in use when it was made smaller has its memory still.
+        // Chunks that were in use when the pool was made smaller still have their memory.
         if to < made || shared.has_more_than(made) {
             shared.shrink(to);
         }
@@ -190,7 +191,7 @@ impl Shared {
     /// Bytes of the chunks that may be taken.
     pub(super) fn open_bytes(&self) -> u64 {
         let at_hand = self.sizes.at_hand.load(Ordering::Acquire);
-        // Another member may have made it smaller since.
+        // Another member may have made the pool smaller since.
         if self.constants.grows() { at_hand.min(self.control().made_bytes.load(Ordering::SeqCst)) } else { at_hand }
     }
 
@@ -198,7 +199,7 @@ impl Shared {
         (self.open_bytes() / self.chunk_bytes()) as usize
     }
 
-    /// Whether no member waits for another's chunk.
+    /// Whether all shards have room, so that no member waits for another's chunk.
     pub(super) fn holds_all(&self) -> bool {
         self.constants.grows() && self.needed() <= self.open_bytes()
     }
@@ -214,7 +215,7 @@ impl Shared {
         wanted.fold(0, u64::saturating_add)
     }
 
-    /// What it is to hold. `look_age`: how old a look at what is free may be, if no more is needed since.
+    /// How large the pool is to become. `look_age`: how old a look at what is free may be, if no more is needed since.
     pub(super) fn aim(&self, look_age: Duration) -> Aim {
         if !self.constants.grows() {
             let all = self.constants.bytes();
@@ -227,7 +228,7 @@ impl Shared {
         Aim { target: self.rounded(within).max(least), least }
     }
 
-    /// Whole chunks, and whole huge pages where it has any.
+    /// Rounds up to whole chunks, and to whole huge pages if there is room for one.
     fn rounded(&self, bytes: u64) -> u64 {
         let chunks = bytes.checked_next_multiple_of(self.chunk_bytes()).unwrap_or(bytes);
         let huge = HUGE_PAGE as u64;
@@ -247,7 +248,8 @@ impl Shared {
         *self.sizes.looked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How large it may be. Looks where more than at the last look is `needed`, or that is older than `age_max`.
+    /// How large the pool may become. Looks again if more is `needed` than at the last look, or if that is older than
+    /// `age_max`.
     fn limit(&self, needed: u64, age_max: Duration) -> (u64, PoolBound) {
         if let Some(look) = self.looked()
             && needed <= look.needed

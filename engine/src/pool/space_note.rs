@@ -1,5 +1,5 @@
-//! Whose a pool is: the spaces of the job, noted in the pool's first block when they are opened, and with each shard
-//! that is sealed. A record that is gone or damaged tells of them no more.
+//! Whose a pool is: the spaces of its job, noted in the pool's first block when they are opened, and again with each
+//! shard that is sealed. A record that is gone or damaged does not tell of them any more.
 
 use super::{
     Pool, Shared, file,
@@ -18,19 +18,19 @@ use std::{
     path::Path,
 };
 
-/// After the constants: its length in four bytes, its hash, and itself.
+/// Where the note lies, after the constants: its length in four bytes, its hash, and the note itself.
 const NOTE_AT: u64 = 1024;
 const HEAD: usize = 4 + HASH_BYTES;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SpaceNote {
     nearest: NotedSpace,
-    /// Under which the job writes.
+    /// The lineage under which the job writes.
     pub(crate) lineage: Lineage,
     others: Vec<NotedSpace>,
 }
 
-/// As a target of the plan beside the pool has it.
+/// A space, as a target of a sealed plan names it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct NotedSpace {
     path: Vec<u8>,
@@ -38,18 +38,18 @@ struct NotedSpace {
 }
 
 impl SpaceNote {
-    /// Their directories, and the numbers of the file systems that they are on; nearest first.
+    /// The directories of the spaces, and the numbers of the file systems that they are on; nearest first.
     pub(crate) fn spaces(&self) -> impl Iterator<Item = (&Path, u64)> {
         let all = [&self.nearest].into_iter().chain(&self.others);
         all.map(|space| (Path::new(OsStr::from_bytes(&space.path)), space.file_system))
     }
 
-    /// Whether one of them `is` that space.
+    /// Whether `is` says so of one of the spaces.
     pub(crate) fn is_of(&self, is: impl Fn(&Path) -> bool) -> bool {
         self.spaces().any(|(space, _)| is(space))
     }
 
-    /// `None` if there is none that can be believed.
+    /// `None` if there is no note that can be believed.
     pub(super) fn read(pool: &File) -> Option<SpaceNote> {
         let mut block = [0; (BLOCK_BYTES - NOTE_AT) as usize];
         pool.read_exact_at(&mut block, NOTE_AT).ok()?;
@@ -60,7 +60,7 @@ impl SpaceNote {
         (hash(note) == Hash::from(*checksum)).then(parsed)?
     }
 
-    /// Pools of version 2 have one space, and do not say under which lineage their job writes.
+    /// Reads a note of version 2, which has one space, and does not say under which lineage the job writes.
     fn of_older_build(note: &[u8]) -> Option<SpaceNote> {
         let nearest = postcard::from_bytes(note).ok()?;
         Some(SpaceNote { nearest, lineage: Lineage { number: 0, id: [0; 16] }, others: Vec::new() })
@@ -68,7 +68,7 @@ impl SpaceNote {
 }
 
 impl Pool {
-    /// Notes whose it is, before anything is staged.
+    /// Notes whose the pool is, before anything is staged.
     pub(crate) fn note_space(&self, device: &dyn Device, lineage: Lineage) -> Result<()> {
         let path = device.directory().as_os_str().as_bytes().to_vec();
         let nearest = NotedSpace { path, file_system: device.device_number() };
@@ -84,7 +84,8 @@ impl Shared {
         self.note(SpaceNote { nearest, lineage: plan.key.lineage, others: spaces.collect() })
     }
 
-    /// All members note the same. Paths that are too long for it are not noted, the farthest first.
+    /// Writes the note; all members write the same. Spaces whose paths are too long for the block are not noted, the
+    /// farthest first.
     fn note(&self, mut note: SpaceNote) -> Result<()> {
         let encoded = loop {
             let Ok(encoded) = postcard::to_stdvec(&note) else { return Ok(()) };

@@ -19,7 +19,7 @@ use std::{
 
 #[derive(Debug, Default)]
 pub(crate) struct Staged {
-    /// By rank.
+    /// The shards that can be completed, by rank.
     pub(crate) sealed: Vec<Sealed>,
     pub(crate) lost: Vec<LostRecord>,
 }
@@ -29,15 +29,15 @@ pub(crate) struct Staged {
 pub(crate) struct LostRecord {
     /// The revision that was sealed last.
     pub(crate) number: u64,
-    /// `None` of a record that is gone.
+    /// `None` if the record is gone.
     pub(crate) rank: Option<u32>,
-    /// Of the record, or of the pool.
+    /// The path of the record, or of the pool if the record is gone.
     pub(crate) path: PathBuf,
     pub(crate) why: String,
 }
 
 impl Dead {
-    /// What is staged in it. What this process cannot read may be more: an error.
+    /// What is staged in the pool. An error if this process runs out of files or memory, as there may be more.
     pub(crate) fn staged(&self) -> Result<Staged> {
         let StagedBytes { file, constants } = self.contents();
         Staged::find(self.directory(), constants, file)
@@ -45,13 +45,13 @@ impl Dead {
 }
 
 impl Shared {
-    /// Whether a shard could be completed from the pool, or was lost: what the next start completes or tells.
+    /// Whether a shard could be completed from the pool, or was lost: the next start completes it, or tells of it.
     pub(super) fn is_left_staged(&self) -> bool {
         let staged = Staged::find(&self.directory, &self.constants, self.file());
         !staged.is_ok_and(|staged| staged.sealed.is_empty() && staged.lost.is_empty())
     }
 
-    /// Notes what is lost of a dead member, of which so many records can be read.
+    /// Notes how many records of a dead member are lost, of which `readable` can be read.
     pub(super) fn note_lost(&self, dead: u32, readable: usize) {
         let entry = &self.member_entries()[dead as usize];
         let sealed = entry.sealed.swap(0, Ordering::AcqRel);
@@ -79,7 +79,7 @@ impl Staged {
             }
         }
         let mut lost = Vec::new();
-        // Where nothing is missing a record that holds nothing may look like anything.
+        // If nothing is missing, a record that cannot be read holds no shard: it may look like anything.
         if missing > 0 {
             let path_of = |rank| file::path_of(directory, constants.id, rank);
             let is_more = missing > refused.len() as u64;

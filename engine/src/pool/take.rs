@@ -13,7 +13,7 @@ use crate::{
 use std::sync::atomic::Ordering;
 
 impl Pool {
-    /// A free chunk, if there is one. An error if it cannot have its memory.
+    /// Takes a free chunk, if there is one. An error if the chunk cannot have its memory.
     pub(crate) fn take_now(&self) -> Option<Result<Chunk>> {
         let shared = &*self.shared;
         if shared.open_bytes() == 0
@@ -39,7 +39,8 @@ impl Pool {
             }
             shared.cursor.store(index as u32 + 1, Ordering::Relaxed);
             let chunk = Chunk::new(self.clone(), index as u32, mine);
-            // Made smaller meanwhile: given back, and whoever makes it smaller sees that.
+            // If the pool was made smaller meanwhile, the chunk is given back, and whoever makes the pool smaller sees
+            // that.
             if index >= shared.open_chunks() {
                 continue;
             }
@@ -47,13 +48,13 @@ impl Pool {
                 let found = WordRead::of(entry.word.load(Ordering::Relaxed), shared.constants.members);
                 matches!(found, WordRead::Taken(word) if word.state != State::Filling)
             };
-            // Dropped with an error it is free again.
+            // With an error the chunk is dropped, and is free again.
             let memory = match self.held() {
                 PoolHeld::Always => Ok(()),
                 PoolHeld::Checkpoint => shared.give_chunk_memory(index as u32),
             };
             return match memory {
-                // There is memory once one that is under way has been written.
+                // There is memory once a chunk that is under way has been written.
                 Err(Error::PoolFull { .. }) if entries.iter().any(is_under_way) => None,
                 memory => Some(memory.map(|()| chunk)),
             };
@@ -61,14 +62,14 @@ impl Pool {
         None
     }
 
-    /// Waits for a free chunk. Calls `reclaim` from time to time, which may free those of the dead.
+    /// Waits for a free chunk. Calls `reclaim` from time to time, which may free chunks of the dead.
     pub(crate) fn take(&self, reclaim: &dyn Fn()) -> Result<Chunk> {
         loop {
             if let Some(taken) = self.take_now() {
                 return taken;
             }
             let look = || {
-                // Those who hold back until the programs have copied see it wait.
+                // Threads that hold back until the programs have copied see this one wait.
                 self.tell_copied();
                 self.take_now()
             };
@@ -84,9 +85,9 @@ impl Pool {
         }
     }
 
-    /// Frees chunks that are nobody's although they do not say so: what is no word at all, and what names
-    /// this member, which does not hold it. Only this member can tell: done at t1 too, as it may not wait for
-    /// a chunk itself while others do.
+    /// Frees chunks that are nobody's although their words say otherwise: words that no member writes, and words that
+    /// name this member, which does not hold the chunk. Only this member can tell. It does so at t1 too, as it may not
+    /// wait for a chunk itself while others do.
     pub(crate) fn repair(&self) {
         let shared = &*self.shared;
         shared.see();
@@ -97,7 +98,7 @@ impl Pool {
                 WordRead::Taken(word) => word.member == shared.member_bits(),
                 WordRead::Garbage => true,
             };
-            // Ours and held by a thread of ours, it is left alone.
+            // A chunk that a thread of ours holds is left alone.
             if nobodys {
                 shared.free_abandoned(index, bits);
             }

@@ -8,25 +8,25 @@ use super::{
 use crate::{error::Result, ground::Instant};
 use std::{sync::atomic::Ordering, time::Duration};
 
-/// How long a chunk waits for its turn at most. The order is for the device's good; whoever holds it up,
-/// stopped or writing to a device that hangs, must not stop the others.
+/// The longest that a chunk waits for its turn. The order is for the device's good: a member that holds it up, stopped
+/// or writing to a device that hangs, must not stop the others.
 const TURN_AT_MOST: Duration = Duration::from_secs(1);
 
 impl Chunk {
-    /// Waits until fewer than `writes_max` chunks that were filled before are still to be written, and
-    /// says that this one is.
+    /// Waits until fewer than `writes_max` chunks that were filled before this one are still to be written, and says
+    /// that this one is being written.
     pub(crate) fn await_turn(&self) -> Result<()> {
         let (since, mut dead) = (Instant::now(), Vec::new());
         while since.elapsed() < TURN_AT_MOST && !self.is_next(&dead) {
             let look = || {
-                // What holds back until the programs have copied may be what this one waits for.
+                // This chunk may wait for one that is held back until the programs have copied.
                 self.pool().tell_copied();
                 self.is_next(&dead).then_some(())
             };
             match self.pool().shared.control().turn.wait(look) {
                 Waited::Ready(()) => break,
                 Waited::Woken => {}
-                // Theirs are written by whoever reclaims them.
+                // Chunks of the dead are written by whoever reclaims them.
                 Waited::TimedOut => dead = self.pool().dead(),
             }
         }

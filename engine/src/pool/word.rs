@@ -1,17 +1,17 @@
-//! The word that says whose a chunk is and how far it has come. Every change of state is one
-//! compare-and-exchange of it, so that a process that dies leaves each chunk in one state or the next.
+//! The word that says whose a chunk is and how far it has come. Every change of state is one compare-and-exchange of
+//! the word, so that a process that dies leaves each chunk in one state or the next.
 
-/// Nobody's. What a new file holds.
+/// The word of a chunk that is nobody's. A new file has this word for every chunk.
 pub(super) const FREE: u64 = 0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     Filling = 1,
-    /// Holds a segment that is to be written.
+    /// The chunk holds a segment that is to be written.
     Full,
-    /// Being written, in its turn.
+    /// The chunk is being written, in its turn.
     Writing,
-    /// Written, and held still, until it is hashed.
+    /// The chunk is written, and still held, until it is hashed.
     Written,
 }
 
@@ -20,7 +20,7 @@ pub(crate) enum State {
 pub(super) struct Word {
     pub(super) state: State,
     pub(super) member: u16,
-    /// Which of the member's shards the contents belong to.
+    /// The tag of the shard that the contents belong to, among the member's shards.
     pub(super) tag: u32,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Word {
 pub(super) enum WordRead {
     Free,
     Taken(Word),
-    /// Nothing that a member writes.
+    /// The word is one that no member writes.
     Garbage,
 }
 
@@ -43,7 +43,7 @@ impl Word {
         self.state != State::Filling
     }
 
-    /// Whether it is written or waits for it.
+    /// Whether the chunk is being written, or waits for that.
     pub(super) fn is_in_line(self) -> bool {
         matches!(self.state, State::Full | State::Writing)
     }

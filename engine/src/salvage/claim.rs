@@ -1,4 +1,4 @@
-//! Whether a shard that a record describes can be completed still.
+//! Whether a shard that a record describes can still be completed.
 
 use crate::{
     capture::{Contents, first_blocks, sync_output},
@@ -16,29 +16,29 @@ use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
 /// How a recorded shard and its space stand to one another.
 pub(super) enum Standing {
-    /// The layout that it belongs to is not in this space.
+    /// The layout that the shard belongs to is not in this space.
     Elsewhere,
-    /// Files of its layout are in this space, and none of them has its portion: that one may come back.
+    /// Files of its layout are in this space, but not the one with its portion: that one may come back.
     OutOfSight,
-    /// It was published before.
+    /// The shard was published before.
     Published,
-    /// It can never be completed: why.
+    /// The shard can never be completed: why.
     Over(String),
     Open(Box<Claim>),
 }
 
-/// A shard that can be completed: by whoever holds the lock of its portion.
+/// A shard that can be completed by whoever holds the lock of its portion.
 pub(super) struct Claim {
     pub(super) ledger: Ledger,
     pub(super) portion: Portion,
-    /// With the roots that free blocks and are not written yet.
+    /// The shard's allocation, with only those freeing roots that are not written yet.
     pub(super) allocation: Allocation,
     pub(super) contents: Contents,
 }
 
 const WENT_ON: &str = "the job went on without it, or another did";
 
-/// What becomes of what is `owed` to the space on `device`. Only looks.
+/// Finds out how what is `owed` and the space on `device` stand to one another. Only looks.
 pub(super) fn examine(device: &dyn Device, owed: Owed<'_>, access: Access) -> Result<Standing> {
     let (plan, target) = (&owed.shard.plan, owed.target);
     let over = |why: &str| Ok(Standing::Over(why.to_owned()));
@@ -56,25 +56,25 @@ pub(super) fn examine(device: &dyn Device, owed: Owed<'_>, access: Access) -> Re
     if ledger.found().iter().any(|kept| kept.key() == plan.key) {
         return Ok(Standing::Published);
     }
-    // Under a lineage only the job that drew it writes, and nothing after this revision. So a root of any
-    // other lineage is a newer job's, and one of its own was written for this revision.
+    // Under a lineage only the job that drew it writes, and nothing after this revision. So a root of any other lineage
+    // is a newer job's, and a root of this lineage was written for this revision.
     let (sequence, lineage) = ledger.position();
     let freed = if lineage == plan.key.lineage { sequence.checked_sub(target.sequence) } else { None };
     let Some(left) = freed.and_then(|freed| target.allocation.freeing.get(usize::try_from(freed).ok()?..)) else {
         return over(WENT_ON);
     };
     let allocation = Allocation { freeing: left.to_vec(), ..target.allocation.clone() };
-    // What was held since t1, too.
+    // Revisions that were held since t1 are spared, too.
     let since = holds_in(&layouts)?.into_values().map(|hold| RevisionKey::new(hold.lineage, hold.number));
     ledger.set_held(target.held.iter().copied().chain(since).collect());
     if !target.allocation.is_inside(&portion) || !ledger.spares(&target.allocation, &target.retained) {
-        return over("what is held needs its place");
+        return over("held revisions need its place");
     }
     let Some(contents) = contents_of(owed, &portion) else { return over("its record contradicts itself") };
     Ok(Standing::Open(Box::new(Claim { ledger, portion, allocation, contents })))
 }
 
-/// Whether a job has begun in any of the portions that is newer than the one that saved `key`.
+/// Whether a job that is newer than the one that saved `key` has begun in any of the portions.
 fn has_newer(layouts: &[LayoutFile], key: RevisionKey) -> Result<bool> {
     for portion in layouts.iter().flat_map(LayoutFile::portions) {
         if Ledger::open(portion)?.lineage.is_some_and(|lineage| lineage.number > key.lineage.number) {
@@ -84,8 +84,8 @@ fn has_newer(layouts: &[LayoutFile], key: RevisionKey) -> Result<bool> {
     Ok(false)
 }
 
-/// What was staged, if the record's numbers fit one another: the log in its runs, the rows in the metadata, the
-/// segments in the log.
+/// What was staged, if the numbers of the record fit one another: the log fits its runs, the rows the metadata, the
+/// segments the log.
 fn contents_of(owed: Owed<'_>, portion: &Portion) -> Option<Contents> {
     let (sealed, allocation) = (owed.shard, &owed.target.allocation);
     let contents = Contents::decode(&sealed.plan.contents, sealed.rows_bytes / HASH_BYTES as u64)?;
@@ -104,13 +104,13 @@ fn contents_of(owed: Owed<'_>, portion: &Portion) -> Option<Contents> {
         && sealed.rows_bytes <= meta_bytes
         && sealed.segments.iter().all(in_log)
         && sealed.plan.outputs.len() == contents.annex.outputs.len();
-    // And what is published of it can be read.
+    // The manifest to be published must be one that can be read.
     let laid = || allocation.manifest(&contents, |_| [0; HASH_BYTES]).build();
     let is_sound = fits && portion.parse_manifest(&laid(), "a shard beside the pool").is_ok();
     is_sound.then_some(contents)
 }
 
-/// Makes the output files durable as far as the revision knows them.
+/// Makes the output files durable, up to the length that the revision knows.
 pub(super) fn sync_outputs(plan: &SealedPlan, contents: &Contents) -> Result<()> {
     for (path, output) in plan.outputs.iter().zip(&contents.annex.outputs) {
         sync_output(Path::new(OsStr::from_bytes(path)), output.bytes)?;
@@ -118,7 +118,7 @@ pub(super) fn sync_outputs(plan: &SealedPlan, contents: &Contents) -> Result<()>
     Ok(())
 }
 
-/// Whether there is no such space any more.
+/// Whether the error says that there is no such space any more.
 pub(crate) fn is_gone(error: &Error) -> bool {
     matches!(error, Error::NotASpace { .. })
 }

@@ -13,25 +13,25 @@ use crate::{
     },
 };
 
-/// What became of what a sealed shard owed to a target.
+/// What became of a sealed shard that was owed to a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Completion {
     Completed,
-    /// It had been published before.
+    /// The shard had been published before.
     WasComplete,
-    /// Its layout is not in this space.
+    /// The shard's layout is not in this space.
     Elsewhere,
-    /// It can never be: why.
+    /// The shard can never be completed: why.
     Lost(String),
 }
 
-/// Completes what is `owed` to the space on `device`, from a shard whose chunks are in `chunks`, as its own process
-/// would have done, and notes that in its record. The caller holds the lock of its portion. After an error nothing is
-/// published, and it can be tried again.
+/// Completes what is `owed` to the space on `device`, from a shard whose chunks are in `chunks`, as the shard's own
+/// process would have done, and notes that in the shard's record. The caller holds the lock of the portion. After an
+/// error nothing is published, and the shard can be tried again.
 pub(crate) fn complete(device: &dyn Device, owed: Owed<'_>, chunks: pool::StagedBytes<'_>) -> Result<Completion> {
     let outcome = publish(device, owed, chunks)?;
     if matches!(outcome, Completion::Completed | Completion::WasComplete) {
-        // Another target may keep the pool until the job has let go of the revision here.
+        // The pool may stay for another target until the job has let go of the revision here.
         owed.end();
     }
     Ok(outcome)
@@ -45,7 +45,7 @@ fn publish(device: &dyn Device, owed: Owed<'_>, chunks: pool::StagedBytes<'_>) -
         Standing::Over(why) => return Ok(Completion::Lost(why)),
         Standing::Open(claim) => *claim,
     };
-    // Before a root lets go of anything: what cannot be completed leaves the space as it is.
+    // Looked for before a root lets go of anything: a shard that cannot be completed leaves the space as it is.
     if let Some(why) = lacks(owed, &contents, chunks)? {
         return Ok(Completion::Lost(why));
     }
@@ -79,7 +79,7 @@ fn publish(device: &dyn Device, owed: Owed<'_>, chunks: pool::StagedBytes<'_>) -
     Ok(Completion::Completed)
 }
 
-/// What `complete` would make of it now, `Completed` included. Changes nothing.
+/// What `complete` would return now, `Completed` included. Changes nothing.
 pub(crate) fn prospect(device: &dyn Device, owed: Owed<'_>, chunks: pool::StagedBytes<'_>) -> Result<Completion> {
     Ok(match examine(device, owed, Access::Read)? {
         Standing::Elsewhere => Completion::Elsewhere,
@@ -95,8 +95,8 @@ fn out_of_sight(device: &dyn Device, owed: Owed<'_>) -> Error {
     Error::PortionOutOfSight { path, rank, files: files_of_layout(owed.target.layout_id) }
 }
 
-/// Why it can never be completed, if something is missing: a chunk, or bytes of an output file, which it makes
-/// durable.
+/// Why the shard can never be completed, if something is missing: a chunk, or bytes of an output file. Makes the output
+/// files durable.
 fn lacks(owed: Owed<'_>, contents: &Contents, chunks: pool::StagedBytes<'_>) -> Result<Option<String>> {
     for segment in owed.left() {
         if owed.shard.chunk_of(chunks, segment)?.is_none() {

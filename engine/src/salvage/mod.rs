@@ -1,9 +1,9 @@
-//! Completes what ranks that were killed between t2 and t3 had staged: the data is in the node's pool still,
-//! and the record beside it says where it belongs (DESIGN: "The commit, exactly").
+//! Completes the shards that ranks had staged which were killed between t2 and t3: the data is still in the node's
+//! pool, and the record beside the pool says where the data belongs.
 //!
-//! What must hold: only a process that holds the portion's lock completes anything in it, and only if the
-//! portion's newest slot is the one that the record knows, or one that this revision wrote; a shard without
-//! a valid seal, or with a byte missing, is never published; what nobody can claim any more is removed.
+//! What must hold: only a process that holds the portion's lock completes anything in the portion, and only if the
+//! portion's newest slot is the one that the record knows, or one that this revision wrote; a shard without a valid
+//! seal, or with a byte missing, is never published; a pool that nobody can claim any more is removed.
 
 mod claim;
 mod complete;

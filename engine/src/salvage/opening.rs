@@ -18,33 +18,33 @@ use std::{collections::BTreeSet, fs, os::unix::fs::MetadataExt, path::Path};
 /// What an opening did not complete.
 #[derive(Debug, Default)]
 pub(crate) struct Left {
-    /// What can never be completed, and why.
+    /// The shards that can never be completed, and why.
     lost: Vec<String>,
-    /// The pools that it is in, and nothing else that anybody could claim.
+    /// The pools of lost shards, which hold nothing else that anybody could claim.
     over: Vec<[u8; 16]>,
-    /// Pools that somebody else was at: another rank of this job, if all is well.
+    /// Pools that somebody else was in: another rank of this job, if all is well.
     taken: Vec<[u8; 16]>,
 }
 
 /// What is to become of a pool.
 enum Fate {
-    /// All that was in it is complete, or nobody's.
+    /// All shards in the pool are complete, or nobody's.
     Done,
-    /// Something of it is lost, and the rest is nobody's.
+    /// Some shards in the pool are lost, and the rest is nobody's.
     Over,
-    /// It waits for another space, or for another day.
+    /// The pool waits for another space, or for another day.
     Stays,
 }
 
-/// Completes in the space on `device`, whose locks the job holds, what dead pools in `directory` hold for it, and
-/// removes those that hold no more and that nobody will claim. Where the space has no locks nothing is completed:
-/// `locked` is false. An error: something could be completed another time, and a job that goes on would end the
-/// claim. Several ranks may do it at a time.
+/// Completes in the space on `device`, whose locks the job holds, the shards that dead pools in `directory` hold for
+/// it. Removes pools that hold no more and that nobody will claim. If the space has no locks, `locked` is false and
+/// nothing is completed. An error: a shard could be completed another time, and a job that goes on would end the claim.
+/// Several ranks may call this at a time.
 pub(crate) fn at_opening(device: &dyn Device, directory: &Path, locked: bool) -> Result<Left> {
     let (mut left, mut done) = (Left::default(), Ok(()));
     let unlisted = |error: Error| if error.is_of_process() { Err(error) } else { Ok(Vec::new()) };
     for found in pool::list(directory).or_else(unlisted)? {
-        // What this opening does not complete it ends.
+        // Shards that this opening does not complete can never be completed.
         let has_ours = || locked && pool::sealed_of(directory, found.id).is_ok_and(|all| any_is_ours(device, &all));
         let fate = match open_dead(directory, found.id, has_ours) {
             Ok(Some(dead)) => settle(device, &dead, locked, &mut left.lost).inspect(|fate| {
@@ -80,17 +80,18 @@ pub(crate) fn at_opening(device: &dyn Device, directory: &Path, locked: bool) ->
 }
 
 impl Left {
-    /// The pools of which this rank has settled all, though something is lost.
+    /// The pools that this rank is through with, and in which shards are lost.
     pub(crate) fn over(&self) -> &[[u8; 16]] {
         &self.over
     }
 
-    /// Another rank has settled these: nobody is in them.
+    /// Forgets the pools that another rank has `settled`: nobody is in them.
     pub(crate) fn forget_taken(&mut self, settled: &[[u8; 16]]) {
         self.taken.retain(|id| !settled.contains(id));
     }
 
-    /// Once every rank has come so far: what another rank was at is complete by now. An error as of `at_opening`.
+    /// Checks, once every rank has come so far, that the shards in pools that another rank was in are complete by now.
+    /// An error as of `at_opening`.
     pub(crate) fn check_taken(&self, device: &dyn Device, directory: &Path) -> Result<()> {
         for id in &self.taken {
             let sealed = pool::sealed_of(directory, *id)?;
@@ -106,7 +107,7 @@ impl Left {
         &self.lost
     }
 
-    /// Removes what is lost, once the start that tells of it is refused for nothing that was left.
+    /// Removes the pools of lost shards, once nothing that was left refuses the start that tells of the loss.
     pub(crate) fn give_up(self, directory: &Path) {
         self.over.into_iter().for_each(|id| drop(pool::remove(directory, id)));
     }
@@ -117,7 +118,7 @@ fn may_be_mended(directory: &Path, id: [u8; 16]) -> bool {
     pool::is_refused(&pool::path(directory, id)) || pool::is_of_another_version(directory, id)
 }
 
-/// What becomes of such a pool: it is left. An error if something of this space waits in it, or may.
+/// Leaves a pool that may be mended. An error if something of this space waits in the pool, or may.
 fn left_to_mend(
     device: &dyn Device,
     directory: &Path,
@@ -133,7 +134,7 @@ fn left_to_mend(
         let why = to_mend(&pool::path(directory, id), why).unwrap_or_else(|| why.clone());
         return Err(not_completed(device, ours, error.kind(), format!("its pool: {why}")));
     }
-    // What a record holds that this build cannot read, only the pool tells whose it is.
+    // If this build cannot read a record, only the pool tells whose it is.
     if pool::has_unreadable(directory, id) {
         let is_noted =
             pool::spaces_of(directory, id).is_some_and(|note| note.is_of(|space| is_same(&device.directory(), space)));
@@ -142,14 +143,14 @@ fn left_to_mend(
     Ok(unusable(device, directory, id, &error.to_string(), lost))
 }
 
-/// What is to be done about a pool or a record at `path` that is refused for `why`, and can be used once that is mended;
-/// `None` of what is damaged.
+/// What is to be done about a pool or a record at `path` that is refused for `why`, and can be used once that is
+/// mended; `None` if it is damaged.
 pub(crate) fn to_mend(path: &Path, why: &str) -> Option<String> {
     let mend = "so that another user may have changed it; mend that (a mode by chmod 600) if nobody has";
     pool::is_refused(path).then(|| format!("{why}, {mend}"))
 }
 
-/// Of a pool that cannot be used: `why`. Removed where nobody need be told.
+/// What becomes of a pool that cannot be used, for `why`. The pool is removed if nobody need be told.
 fn unusable(device: &dyn Device, directory: &Path, id: [u8; 16], why: &str, lost: &mut Vec<String>) -> Fate {
     let sealed = pool::sealed_of(directory, id).unwrap_or_default();
     if any_is_ours(device, &sealed) {
@@ -163,7 +164,7 @@ fn unusable(device: &dyn Device, directory: &Path, id: [u8; 16], why: &str, lost
     }
 }
 
-/// Completes what is in a pool.
+/// Completes the shards in a pool.
 fn settle(device: &dyn Device, dead: &Dead, locked: bool, lost: &mut Vec<String>) -> Result<Fate> {
     let (mut stays, mut bytes, mut first) = (false, 0, None);
     let staged = dead.staged()?;
@@ -193,7 +194,7 @@ fn settle(device: &dyn Device, dead: &Dead, locked: bool, lost: &mut Vec<String>
         }
     }
     if !staged.lost.is_empty() {
-        // Whose it was, another shard in the pool tells, or what the pool notes.
+        // Another shard in the pool, or the pool's note of its space, tells whose the lost records were.
         let is_its = |note: &SpaceNote| note.is_of(|space| is_same(&device.directory(), space));
         if dead.spaces().as_ref().is_some_and(is_its) || any_is_ours(device, &staged.sealed) {
             if let Some(waits) =
@@ -212,14 +213,14 @@ fn settle(device: &dyn Device, dead: &Dead, locked: bool, lost: &mut Vec<String>
         None if lost.len() > told => Ok(Fate::Over),
         None => Ok(Fate::Done),
         Some((owed, error)) => {
-            // Whoever frees some space frees enough for all of them.
+            // Whoever frees some space frees enough for all shards.
             let error = error.for_want_of(bytes, || device.available_bytes());
             Err(not_completed(device, owed, error.kind(), error))
         }
     }
 }
 
-/// Of a record that can be read once its mode is mended: why the start waits for that.
+/// The error that the start waits for, if the lost record can be read once its mode is mended.
 fn record_to_mend(device: &dyn Device, dead: &Dead, lost: &LostRecord) -> Option<Error> {
     let cause = format!("its record {}: {}", printable_path(&lost.path), to_mend(&lost.path, &lost.why)?);
     Some(Error::NotCompleted {
@@ -241,19 +242,20 @@ fn not_completed(device: &dyn Device, owed: Owed<'_>, kind: ErrorKind, cause: im
     }
 }
 
-/// Whether any of them is. Of the shards of one space one tells: its job may be alive, and looking costs requests.
+/// Whether any of the shards is owed to the space on `device`. One shard speaks for all of its layout in one space: its
+/// job may be alive, and looking costs requests.
 fn any_is_ours(device: &dyn Device, all: &[Sealed]) -> bool {
     let mut looked_at = BTreeSet::new();
     let mut owed = all.iter().flat_map(Sealed::owed);
     owed.any(|owed| looked_at.insert((owed.target.space(), owed.target.layout_id)) && is_ours(device, owed))
 }
 
-/// Whether it is owed to the space on `device`: by its directory, or, if that was moved, by what is in it.
+/// Whether a shard is owed to the space on `device`: by the directory, or, if the space was moved, by what is in it.
 pub(crate) fn is_ours(device: &dyn Device, owed: Owed<'_>) -> bool {
     is_same(&device.directory(), owed.target.space()) || (has_layout_of(device, owed) && !its_own_space_has(owed))
 }
 
-/// Whether both are paths of one directory: it may be mounted twice.
+/// Whether both are paths of one directory, which may be mounted twice.
 pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
     let identity = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
     one == other || identity(one).is_some_and(|one| identity(other) == Some(one))
@@ -273,7 +275,7 @@ pub(crate) fn is_open(device: &dyn Device, owed: Owed<'_>) -> bool {
     matches!(examine(device, owed, Access::Read), Ok(Standing::Open(_)))
 }
 
-/// Whether it is not sure that nothing waits for it.
+/// Whether a shard may wait to be completed in the space on `device`. In doubt it does.
 fn may_be_open(device: &dyn Device, owed: Owed<'_>) -> bool {
     !matches!(examine(device, owed, Access::Read), Ok(Standing::Published | Standing::Over(_) | Standing::Elsewhere))
 }
@@ -282,8 +284,8 @@ fn its_own_space_has(owed: Owed<'_>) -> bool {
     has_layout_of(&Disk::existing(owed.target.space()), owed)
 }
 
-/// Whether the space that a record names can take it, now or when its file system is mounted again. In doubt
-/// it can.
+/// Whether the space that a record names can take the shard, now or when its file system is mounted again. In doubt it
+/// can.
 pub(super) fn is_wanted(owed: Owed<'_>) -> bool {
     let space = owed.target.space();
     match examine(&Disk::existing(space), owed, Access::Read) {
@@ -294,7 +296,7 @@ pub(super) fn is_wanted(owed: Owed<'_>) -> bool {
     }
 }
 
-/// Whether the file system is there that a space was on: by the nearest folder on the way to it.
+/// Whether the file system that a space was on is there, as seen at the nearest folder on the way to the space.
 fn is_mounted(space: &Path, file_system: u64) -> bool {
     let nearest = space.ancestors().find_map(|folder| fs::metadata(folder).ok());
     nearest.is_some_and(|found| found.dev() == file_system)

@@ -1,4 +1,4 @@
-//! What the ranks tell each other in the first all-reduce of a call: of one shape, whatever the call is.
+//! What the ranks tell each other in the first all-reduce of a call; its shape is the same for every call.
 
 use super::{
     flag::{Alike, Flag},
@@ -7,50 +7,51 @@ use super::{
 use crate::{error::Result, group::Group};
 use zerocopy::{FromBytes, Immutable, IntoBytes, transmute};
 
-/// Levels that a session can have.
+/// The most levels that a session can have.
 pub(super) const LEVELS_MAX: usize = 4;
 
-/// A call fills in what it has to tell. Of each field the highest of all ranks counts: what is true on one is true.
+/// A call fills in the fields that it needs. The all-reduce takes the highest of all ranks, field by field: a flag set
+/// on one rank is set for all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub(super) struct Agreement {
-    /// Which call it is; filled in for every call.
+    /// Which call this rank makes; filled in by every call.
     pub(super) call: Alike,
-    /// Of each level, the nearest first.
+    /// One entry a level, the nearest first.
     pub(super) levels: [LevelFacts; LEVELS_MAX],
-    /// What `due` was last called with.
+    /// The step that `due` was last called with.
     pub(super) step: Alike,
-    /// What the call needs of the program failed.
+    /// What the call needs of the program failed on this rank.
     pub(super) not_ready: Flag,
-    /// There is something to save.
+    /// This rank has something to save.
     pub(super) anything: Flag,
-    /// As `Pool::chunk_facts` has it.
+    /// What `Pool::chunk_facts` says.
     pub(super) chunk: [u64; 2],
     pub(super) had_begun: Flag,
     pub(super) had_not_begun: Flag,
     pub(super) meeting: Facts,
 }
 
-/// What is told of one level. The first three are filled in for every call.
+/// What a rank tells of one level. Every call fills in the first three fields.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub(super) struct LevelFacts {
-    /// The number of the revision under way; 0: none is.
+    /// The number of the revision under way; 0 if there is none.
     pub(super) under_way: Alike,
-    /// It has failed.
+    /// The revision under way has failed.
     pub(super) failed: Flag,
-    /// It has not come to its end, and this call does not wait for that.
+    /// The revision under way has not ended, and this call does not wait for it.
     pub(super) busy: Flag,
-    /// What follows is of a level that the next revision goes to: it has no room for a shard,
+    /// The next revision goes to this level, which has no room for a shard.
     pub(super) no_room: Flag,
-    /// or no layout yet,
+    /// The next revision goes to this level, which has no layout yet.
     pub(super) no_layout: Flag,
-    /// or there are other holds than those known.
+    /// The next revision goes to this level, whose holds differ from those known.
     pub(super) holds_changed: Flag,
 }
 
 impl Agreement {
-    /// What all ranks have told. Collective.
+    /// Tells the other ranks, and returns what all ranks together have told. Collective.
     pub(super) fn reach(self, group: &dyn Group) -> Result<Agreement> {
         let mut numbers: [u64; size_of::<Agreement>() / 8] = transmute!(self);
         group.all_max(&mut numbers)?;

@@ -1,8 +1,8 @@
-//! Whole buffers: one is put as the next revision, and got back from any revision that is still there.
-//! The way of PFS-delegation (paper 001, section IV.B), which `mainstay_pfs.h` has under the paper's names.
+//! Whole buffers: `put` saves one as the next revision, `get` reads it back from any revision that is still there.
+//! PFS-delegation (paper 001, section IV.B) works this way; `mainstay_pfs.h` offers it under the paper's names.
 //!
-//! What must hold: reading changes nothing of what is saved, so that the revisions go on as if nobody had read;
-//! the ranks read the same revision, or none.
+//! What must hold: reading changes nothing of what is saved, so that checkpoints go on as if nobody had read; all ranks
+//! read the same revision, or none.
 
 use super::{
     choice::Choices,
@@ -21,23 +21,24 @@ use crate::{
     space::format::{Item, Manifest},
 };
 
-/// Revisions in a message, at most.
+/// The most revisions that an error message lists.
 const REVISIONS_MAX: usize = 20;
 
-/// What `get` brought.
+/// What `get` returned, besides the bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Got {
     pub revision: u64,
-    /// Bytes that this rank saved, and that were filled in.
+    /// Bytes that this rank had saved and `get` filled in.
     pub bytes: u64,
-    /// What was found damaged, or could not be read: parts of the space, and newer revisions that were passed over for this one.
+    /// What was damaged or could not be read: parts of the space, and newer revisions that were passed over for this
+    /// one.
     pub skipped: Vec<String>,
 }
 
 impl Inner {
     pub(super) fn put(&mut self, name: &str, bytes: &[u8]) -> Result<u64> {
         let added = self.program.ready().and_then(|()| {
-            // SAFETY: taken out below, and a checkpoint only reads it.
+            // SAFETY: a checkpoint only reads the region, which is removed below, while `bytes` is still borrowed.
             #[allow(unsafe_code)]
             let region = unsafe { Region::new(name, bytes.as_ptr().cast_mut(), bytes.len() as u64) };
             self.program.regions.add(region?)
@@ -49,7 +50,8 @@ impl Inner {
             // At t2 nothing refers to the memory any more.
             self.program.regions.remove(name)?;
         }
-        // What began, began on all ranks: where it failed the others may have got further, and wait for this one.
+        // A checkpoint that began has begun on all ranks: where it failed here, others may have got further, and wait
+        // for this rank.
         begun?;
         self.wait_for_all(Call::Put)?;
         staged
@@ -62,7 +64,7 @@ impl Inner {
         let (came, skipped) = self.levels.newest(group, &found, read)?;
         let Some((chosen, bytes)) = came else { return Ok(None) };
         if revision.is_none() && !skipped.is_unread() {
-            // What was damaged is not worth keeping; what was read whole is.
+            // Revisions passed over for damage are kept no longer; the one that was read whole is.
             self.levels.go_back_to(&found, &chosen);
         }
         let revision = chosen.complete.key.number;
@@ -85,7 +87,7 @@ impl Inner {
         Ok(came.map(|(_, bytes)| bytes))
     }
 
-    /// What can be read: `revision`, or any if none was asked for. Collective.
+    /// The revisions that can be read: `revision` alone, or all of them if none was asked for. Collective.
     fn look(&mut self, call: Call, revision: Option<u64>) -> Result<(Entry, Choices)> {
         let entry = self.wait_in(call)?;
         let group = self.epoch.group.with(&entry);
@@ -127,18 +129,18 @@ impl Inner {
 }
 
 impl Level {
-    /// The same on all ranks.
+    /// Refuses a revision that another number of ranks saved; the same answer on all ranks.
     fn check_ranks(&self, group: &dyn Group, candidate: &Complete) -> Result<()> {
         let (saved, now, revision) = (candidate.shards, group.size() as u32, candidate.key.number);
         if saved == now {
             return Ok(());
         }
-        let why = "a whole buffer comes back to the rank that saved it, and a reader (mainstay_reader_open) gives any of \
-                   them to anybody";
+        let why = "a whole buffer comes back only to the rank that saved it; a reader (mainstay_reader_open) gives the \
+                   buffer of any rank to anybody";
         Err(Error::RankCount { path: self.device.path(), revision, saved, now, why: why.to_owned() })
     }
 
-    /// How many bytes this rank's part of `candidate` has, once `into` holds them.
+    /// Fills `into` with this rank's part of `candidate`, and returns how many bytes that is.
     fn get_one(&self, group: &dyn Group, candidate: &Complete, name: &str, into: &mut [u8]) -> Result<Attempted<u64>> {
         self.check_ranks(group, candidate)?;
         let (portion, manifest) = self.read_shard(group, candidate)?;
@@ -161,7 +163,7 @@ fn item_of<'a>(manifest: &'a Manifest, name: &str, candidate: &Complete) -> Resu
     })
 }
 
-/// The item of this name, and the part of `into` that it fills.
+/// The item called `name`, and the part of `into` that it fills.
 fn room_for<'a>(
     manifest: &'a Manifest,
     name: &str,
@@ -175,7 +177,7 @@ fn room_for<'a>(
             format!("room for {room} bytes, and this rank saved {saved} in revision {revision}; give it room for all");
         return Err(Error::argument("buffer", why));
     }
-    // SAFETY: within `into`, which is ours until the call ends; the region is gone before.
+    // SAFETY: the region lies within `into`, which is ours until the call ends, and is dropped before that.
     #[allow(unsafe_code)]
     let region = unsafe { Region::new(name, into.as_mut_ptr(), item.bytes) };
     Ok((item, region?))

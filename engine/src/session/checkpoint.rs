@@ -1,4 +1,4 @@
-//! One checkpoint, from t1 to t2. What is left until t3 is the I/O threads'.
+//! One checkpoint, from t1 to t2. The I/O threads do the rest, until t3.
 
 use super::{
     agreement::{Agreement, LEVELS_MAX, LevelFacts},
@@ -26,14 +26,15 @@ use std::sync::Arc;
 /// A revision between t1 and t2.
 pub(super) struct Begun {
     number: u64,
-    /// Or why nothing of it can be saved here.
+    /// The shard as it is staged, or why nothing can be saved on this rank.
     pub(super) staging: Result<Staging>,
-    /// Where else the revision goes once it is complete here, by level.
+    /// The farther levels that the revision goes to once it is complete on the nearest: the level's index, and the site
+    /// there.
     feeds: Vec<(usize, Site)>,
 }
 
 impl Begun {
-    /// Why it cannot become a revision any more, if it cannot.
+    /// Why the checkpoint cannot become a revision any more; `None` while it can.
     pub(super) fn failure(&self) -> Option<Error> {
         match &self.staging {
             Ok(staging) => staging.shard().failure().cloned(),
@@ -43,7 +44,7 @@ impl Begun {
 }
 
 impl Inner {
-    /// t1: the only communication of a checkpoint, which `call` begins. Collective.
+    /// t1 of the checkpoint that `call` begins, with its only communication. Collective.
     pub(super) fn begin(&mut self, call: Call, announced: u64, ready: Result<()>) -> Result<u64> {
         let started = Instant::now();
         let t1_unix_ns = unix_ns();
@@ -121,7 +122,7 @@ impl Inner {
             PhaseRecord { t1_unix_ns, communication_ns: communication.as_nanos() as u64, ..PhaseRecord::default() };
         let (shards, rank) = (self.epoch.group.size() as u32, self.epoch.group.rank() as u32);
         let intent = Intent { key, shards, shard: rank, size, outputs, started };
-        // From here on the ranks go their own ways: what fails is remembered for all to learn.
+        // From here on each rank goes its own way: a failure is remembered, and a later call tells all ranks.
         let site = self.levels.nearest().site(allocation).ok_or_else(lost_layout);
         let sites = site.map(|site| self.epoch.road.writers(site));
         let staging = self.means.fit_pool(all.chunk).and_then(|()| self.means.stage(intent, sites?, phases));
@@ -129,7 +130,7 @@ impl Inner {
         Ok(key.number)
     }
 
-    /// One piece of a stream. Local.
+    /// Stages one piece of a stream. Local.
     pub(super) fn write(&mut self, name: &str, offset: u64, bytes: &[u8]) -> Result<()> {
         let Some(mut begun) = self.program.begun.take() else {
             return Err(Error::argument("write", "no checkpoint has begun; call begin first, on all ranks"));
@@ -145,17 +146,17 @@ impl Inner {
         written
     }
 
-    /// Saves the regions, after what was written in pieces; t2.
+    /// Saves the regions, after the pieces that were written before; returns at t2.
     pub(super) fn checkpoint(&mut self, ready: Result<()>) -> Result<u64> {
         let ready = match self.program.begun {
-            // The program has gone on since t1.
+            // The program has gone on since t1, and may have moved its regions.
             Some(_) => ready.and_then(|()| self.program.regions.look_again()),
             None => self.begin(Call::Checkpoint, 0, ready).map(drop),
         };
         self.finish(ready)
     }
 
-    /// Ends what was begun, if anything was.
+    /// Finishes the checkpoint that was begun, if one was.
     pub(super) fn finish(&mut self, ready: Result<()>) -> Result<u64> {
         let Some(Begun { number, staging, feeds }) = self.program.begun.take() else { return ready.map(|()| 0) };
         let source = staging.as_ref().map(|staging| staging.shard().clone()).map_err(Error::clone);
@@ -164,7 +165,7 @@ impl Inner {
         told.map(|()| number)
     }
 
-    /// Has the farther levels fed from what is staged, or says that they are not.
+    /// Has the farther levels of `feeds` fed from `source`; a level that cannot be fed notes why.
     fn feed(&mut self, source: Result<Arc<Shard>>, feeds: Vec<(usize, Site)>) {
         let (_, farther) = self.levels.split();
         for (index, site) in feeds {
@@ -176,7 +177,7 @@ impl Inner {
         }
     }
 
-    /// Stages what is left, for all that save it. Collective.
+    /// Stages the rest of a shard, for all of its targets; gives the shard up if `ready` is an error. Collective.
     pub(super) fn stage(&mut self, staging: Staging, ready: Result<()>) -> Result<()> {
         let (saving, profile) = (staging.shard().clone(), self.profile());
         self.with_outlet(|hands, regions| match ready {
@@ -191,8 +192,8 @@ impl Inner {
         told
     }
 
-    /// Gives up what was begun, and waits until nobody writes for it any more: what comes next may get the same blocks.
-    /// Collective: the revision would be there on some ranks only.
+    /// Gives up the checkpoint that was begun, and waits until nobody writes for it any more: the next one may get the
+    /// same blocks. Collective, as the revision would otherwise be there on some ranks only.
     pub(super) fn abandon(&mut self) -> Result<()> {
         let had_begun = self.program.begun.is_some();
         let arrival = self.arrive(Call::Abandon)?;
@@ -210,14 +211,15 @@ impl Inner {
         if all.had_not_begun.is_set() || all.not_ready.is_set() { agree(group, given_up) } else { Ok(()) }
     }
 
-    /// What was begun and not finished has failed, as after an exception that took the program past `checkpoint`. Perhaps
-    /// on this rank alone: refused here, or dropped without a word, the others would wait for it, or take it for complete.
-    /// The ranks that have finished are through with this.
+    /// Fails a checkpoint that was begun and not finished, as after an exception that took the program past
+    /// `checkpoint`. That may have happened on this rank alone: if this rank refused the call, the others would wait
+    /// for it; if it dropped the checkpoint without a word, they would take it for complete. Ranks that have finished
+    /// the checkpoint are past this step.
     pub(super) fn fail_unfinished(&mut self) {
         if let Some(Begun { staging, .. }) = self.program.begun.take() {
             let why =
                 "the checkpoint before was not finished, and is given up; end each with checkpoint, or with abandon";
-            // Told by whatever settles it.
+            // The error is told by whichever call settles the revision.
             let _ = self.stage_together(staging, Err(Error::argument("begin", why)));
         }
     }

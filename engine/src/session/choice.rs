@@ -1,4 +1,5 @@
-//! Which revision is read, and from which level: the newest that can be read whole, from the nearest that has it.
+//! Which revision is read, and from which level: the newest revision that can be read whole, from the nearest level
+//! that has it.
 
 use super::{
     flaws::{Attempted, Flaws},
@@ -21,12 +22,12 @@ pub(super) struct Chosen {
 /// What all ranks see on all levels.
 pub(super) struct Choices {
     found: Vec<Found>,
-    /// The newest first; of one revision the nearest level.
+    /// All that may be read: the newest revision first, and of one revision the nearest level first.
     pub(super) all: Vec<Chosen>,
 }
 
 impl Levels {
-    /// What all ranks see, the newest revision first, if any can be read. Collective.
+    /// The complete revisions that all ranks see, the newest first. An error if there are none, but damage. Collective.
     pub(super) fn find_complete(&self, group: &dyn Group) -> Result<Choices> {
         let found = self.iter().map(|level| level.find(group)).collect::<Result<Vec<Found>>>()?;
         let of_level = |(level, found): (usize, &Found)| {
@@ -41,15 +42,16 @@ impl Levels {
         Ok(Choices { found, all })
     }
 
-    /// The newest of the revisions `found` that `read` has whole: which one, with what was read; and what was passed over
-    /// for it. `None` if there are none. What no other revision would mend ends the search. Collective.
+    /// Tries the revisions in `found`, the newest first, until `read` has one whole. Returns which one that is, with
+    /// what was read, and what was passed over for it; `None` if `found` has no revision. An error that no other
+    /// revision would mend ends the search. Collective.
     pub(super) fn newest<T>(
         &self,
         group: &dyn Group,
         found: &Choices,
         mut read: impl FnMut(&Level, &Complete) -> Result<Attempted<T>>,
     ) -> Result<(Option<(Chosen, T)>, Flaws)> {
-        // What could not be read at the opening may have been newer than any candidate.
+        // A root that could not be read at the opening may have led to a newer revision than any candidate.
         let unread = found.found.iter().flat_map(|found| found.damage.iter().chain(&found.torn));
         let mut skipped = Flaws::found(unread.cloned().collect());
         let mut out_of_sight = Ok(());
@@ -79,7 +81,7 @@ impl Levels {
         }
     }
 
-    /// `chosen` and what is older is what goes on being kept: what was read in vain is not.
+    /// From now on `chosen` and older revisions are kept; those that were tried in vain are not.
     pub(super) fn go_back_to(&mut self, found: &Choices, chosen: &Chosen) {
         for ((index, level), found) in self.iter_mut().enumerate().zip(&found.found) {
             let stays = |complete: &&Complete| match index < chosen.level {

@@ -1,4 +1,4 @@
-//! The ranks that see the same files of a space: each leaves a probe there for the others to see.
+//! The ranks that see the same files of a space: each rank leaves a probe there for the others to see.
 
 use crate::{
     device::{Access, Device, Room},
@@ -14,12 +14,12 @@ pub(super) struct Domain {
 }
 
 impl Domain {
-    /// `id`: drawn for this, the same on all ranks. Collective.
+    /// `id`: drawn for this search, the same on all ranks. Collective.
     pub(super) fn find(group: &dyn Group, device: &dyn Device, id: [u8; 16]) -> Result<Domain> {
         Ok(Domain { seen: Neighbours::find(group, &Marked { device, probes: Probes::new(id) })? })
     }
 
-    /// Lowest rank of the domain; makes and removes files for all of it.
+    /// The lowest rank of the domain, which makes and removes files for all of it.
     pub(super) fn leader(&self) -> usize {
         self.seen.leader()
     }
@@ -28,8 +28,8 @@ impl Domain {
         self.seen.contains(rank)
     }
 
-    /// Whether `rank` looks after the portion of `owner`: the owner itself if it is here, else one of
-    /// the domain's ranks.
+    /// Whether `rank` looks after the portion of `owner`. The owner does so itself if it is in this domain, else one of
+    /// the domain's ranks does.
     pub(super) fn looks_after(&self, rank: usize, owner: usize) -> bool {
         if self.contains(owner) {
             return rank == owner;
@@ -54,7 +54,7 @@ impl Marked<'_> {
 impl Place for Marked<'_> {
     type Mark = String;
 
-    /// Without a byte in it: a disk that is full can still be restored from.
+    /// The probe is an empty file, so that a job can restore from a disk that is full.
     fn mark(&self, rank: usize) -> Result<String> {
         let probe = self.probes.name(rank);
         match self.device.create(&probe, &Room::of(0)) {
@@ -77,7 +77,8 @@ impl Place for Marked<'_> {
         Ok(names.iter().filter_map(|name| self.probes.rank(name)).collect())
     }
 
-    /// A job that opened the space meanwhile may have removed it, and refuses this one soon.
+    /// A probe that is missing is no error here: a job that opened the space meanwhile may have removed it, and refuses
+    /// this job soon.
     fn remove(&self, probe: String) -> Result<()> {
         match self.device.remove(&probe) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -85,7 +86,7 @@ impl Place for Marked<'_> {
         }
     }
 
-    /// A job that opens the space clears away the probes of others.
+    /// The error for a probe that is missing: only a job that opens the space clears away the probes of others.
     fn gone(&self, _rank: usize) -> Error {
         Error::InUse { path: self.device.path(), holder: " that opened it meanwhile".to_owned() }
     }

@@ -24,14 +24,14 @@ const NO_RULE_TEXT: &str = "no setting says when a checkpoint is due (every_step
 /// What makes a checkpoint due.
 pub(super) struct Due {
     pub(super) schedule: Schedule,
-    /// On rank 0 only.
+    /// Hears requests from outside; on rank 0 only.
     pub(super) listener: Option<Listener>,
     pub(super) signal: Option<SignalFlag>,
-    /// What the program last called `due` with.
+    /// The step that the program last gave to `due`.
     pub(super) step: u64,
 }
 
-/// Raised by a signal. What handled the signal before is called too.
+/// A flag that a signal raises. What handled the signal before is called too.
 pub(super) struct SignalFlag {
     raised: Arc<AtomicBool>,
     id: SigId,
@@ -53,13 +53,13 @@ impl Drop for SignalFlag {
 }
 
 impl Due {
-    /// Whether a setting makes one due at all.
+    /// Whether any setting makes a checkpoint due.
     fn has_rule(&self) -> bool {
         self.signal.is_some() || self.schedule.has_rule()
     }
 }
 
-/// Ranks at different steps would save a mixture.
+/// Refuses ranks at different steps: together they would save a mixture.
 pub(super) fn same_steps(step: Alike) -> Result<()> {
     if step.is_so() {
         return Ok(());
@@ -70,7 +70,7 @@ pub(super) fn same_steps(step: Alike) -> Result<()> {
 }
 
 impl Inner {
-    /// `true` on all ranks, or on none.
+    /// Whether a checkpoint is due: `true` on all ranks, or on none.
     pub(super) fn due(&mut self, step: u64) -> Result<bool> {
         let due = &mut self.program.due;
         due.step = step;
@@ -104,16 +104,17 @@ impl Inner {
         Ok(is_due | by_steps)
     }
 
-    /// A checkpoint as `due` and those who ask for one see it: `save` it, and tell them.
+    /// Takes a checkpoint by `save`, and tells the schedule and those who asked for one from outside.
     pub(super) fn answering(&mut self, save: impl FnOnce(&mut Inner) -> Result<u64>) -> Result<u64> {
         let started = Instant::now();
         let due = &mut self.program.due;
         due.schedule.begin(started);
         let raised = due.signal.as_ref().map(|signal| signal.raised.clone());
-        // Signals from here on are for the next one.
+        // Signals from here on ask for the next checkpoint.
         let signalled = raised.as_ref().is_some_and(|raised| raised.swap(false, Ordering::Relaxed));
         let saved = save(self);
-        // t3 comes later, and is learnt then. One that failed has its cost too, and the next its time.
+        // The time until t3 is learnt later. A checkpoint that failed has its cost too, and the next one waits for its
+        // time.
         let due = &mut self.program.due;
         due.schedule.learn(started.elapsed(), Duration::ZERO);
         match (&saved, &mut due.listener) {

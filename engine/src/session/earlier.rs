@@ -1,6 +1,7 @@
-//! What earlier jobs have saved is pushed out only by a job that has restored or read it, or that means it (`start`).
+//! Revisions of earlier jobs are pushed out only by a job that has restored or read one, or that is set to (`start`).
 //!
-//! What must hold: the answer follows from what all ranks know, so that it is the same on all of them.
+//! What must hold: whether a call is refused follows from what all ranks know, so that the answer is the same on all of
+//! them.
 
 use super::{entry::Call, inner::Inner, level::Level};
 use crate::{
@@ -9,8 +10,8 @@ use crate::{
 };
 
 impl Inner {
-    /// A call that reads, `read`: once it has come to anything, or found nothing that can be read, the program knows what
-    /// is there.
+    /// Makes a call that reads. Once `read` has returned something, or found nothing that can be read, the program
+    /// knows what is there.
     pub(super) fn reading<T>(&mut self, read: impl FnOnce(&mut Inner) -> Result<T>) -> Result<T> {
         let came = read(self);
         if came.as_ref().err().is_none_or(|error| error.kind() == ErrorKind::Damaged) {
@@ -19,8 +20,8 @@ impl Inner {
         came
     }
 
-    /// Refuses what `call` would begin where it pushes out what nobody has read. `put` alone may only add to what there
-    /// is, as a log does, and is refused once something has to go.
+    /// Refuses `call` if the checkpoint that it begins would push out a revision that nobody has read. `put` may go on
+    /// adding revisions, as a log does, and is refused once one has to go.
     pub(super) fn check_read(&self, call: Call) -> Result<()> {
         let is_earlier = |revision: &&Complete| revision.key.lineage != self.epoch.lineage;
         let pushed_out = self.levels.iter().filter(|level| call != Call::Put || level.is_full());
@@ -36,7 +37,7 @@ impl Inner {
 }
 
 impl Level {
-    /// Whether the next complete revision pushes one out.
+    /// Whether the next complete revision pushes an older one out.
     fn is_full(&self) -> bool {
         self.complete.len() >= self.keep()
     }

@@ -1,9 +1,9 @@
-//! The one way into a collective call. A call *arrives*: what it finds unfinished is given up, and what is under way
-//! is settled with the ranks that write for others. Then the ranks *enter*: the first all-reduce of the call, of one
+//! The one way into a collective call. A call *arrives*: it gives up what it finds unfinished, and settles what is
+//! under way with the ranks that write for others. Then the ranks *enter*: the first all-reduce of the call, of one
 //! shape whatever the call is, tells all of them whether they make the same call and what became of the last revision.
 //!
-//! What must hold: nobody reaches the other ranks but with an [`Entry`], which `enter` alone hands out; before that
-//! ranks that make different calls wait for each other nowhere but in that all-reduce.
+//! What must hold: only an [`Entry`] gives access to the other ranks, and only `enter` hands one out; ranks that make
+//! different calls wait for each other in that all-reduce and nowhere before it.
 
 use super::{
     agreement::{Agreement, LevelFacts},
@@ -18,18 +18,18 @@ use crate::{
 };
 use std::{iter, ops::Range};
 
-/// The ranks of the session: who they are is known to all, and talking to them takes an [`Entry`].
+/// The ranks of the session. Who they are is known to all; talking to them takes an [`Entry`].
 pub(super) struct Ranks(Box<dyn Group>);
 
-/// A call that has settled what was there before, and has still to meet the other ranks.
+/// A call that has settled the last revision, and has still to meet the other ranks.
 #[must_use]
 pub(super) struct Arrival {
     call: Call,
-    /// What became of this rank's part of the last revision; of calls that settle it.
+    /// What became of this rank's part of the last revision, if the call settles it.
     previous: Result<()>,
 }
 
-/// All ranks are in the same call.
+/// Proof that all ranks are in the same call.
 pub(super) struct Entry(());
 
 /// What the ranks have told each other.
@@ -37,7 +37,7 @@ pub(super) struct Told {
     pub(super) all: Agreement,
     /// Whether the last revision has failed on the nearest level.
     pub(super) has_failed: bool,
-    /// What became of it on this rank.
+    /// What became of the last revision on this rank.
     previous: Result<()>,
 }
 
@@ -57,7 +57,7 @@ pub(super) enum Call {
 }
 
 impl Call {
-    /// As in Rust, Python, and behind `mainstay_` in C.
+    /// The call's name in Rust and Python, and behind `mainstay_` in C.
     fn name(self) -> &'static str {
         match self {
             Call::Begin => "begin",
@@ -73,12 +73,13 @@ impl Call {
         }
     }
 
-    /// Whether it waits for the last revision on the nearest level. `due` is called at every step, and does not.
+    /// Whether the call waits for the last revision on the nearest level. `due`, which is called at every step, does
+    /// not.
     fn settles(self) -> bool {
         self != Call::Due
     }
 
-    /// Whether it begins a checkpoint.
+    /// Whether the call begins a checkpoint.
     fn begins(self) -> bool {
         matches!(self, Call::Begin | Call::Checkpoint | Call::Put)
     }
@@ -97,27 +98,27 @@ impl Ranks {
         self.0.size()
     }
 
-    /// All of them.
+    /// All ranks, for collectives.
     pub(super) fn with(&self, _: &Entry) -> &dyn Group {
         &*self.0
     }
 
-    /// For messages between a rank and the one that writes for it, never for a collective.
+    /// The ranks for messages between one and the one that writes for it; never for a collective.
     pub(super) fn between_two(&self) -> &dyn Group {
         &*self.0
     }
 }
 
 impl Entry {
-    /// At the opening all ranks are in that.
+    /// The entry of an opening, which all ranks are in.
     pub(super) fn opening() -> Entry {
         Entry(())
     }
 }
 
 impl Inner {
-    /// Gives up what was begun and not finished, and waits for what is under way, if `call` does.
-    /// An error is this rank's alone: the session is over.
+    /// Gives up a checkpoint that was begun and not finished, and waits for the revision under way if `call` settles
+    /// it. An error is this rank's alone: the session is over.
     pub(super) fn arrive(&mut self, call: Call) -> Result<Arrival> {
         if let Some(over) = &self.epoch.over {
             return Err(over.clone());
@@ -127,7 +128,7 @@ impl Inner {
         Ok(Arrival { call, previous })
     }
 
-    /// The first all-reduce of a call. An error is the same on all ranks, or the group's. Collective.
+    /// Makes the first all-reduce of a call. An error is the same on all ranks, or one of the group. Collective.
     pub(super) fn enter(&mut self, arrival: Arrival, mine: Agreement) -> Result<(Entry, Told)> {
         let Arrival { call, previous } = arrival;
         let mut mine = Agreement { call: Alike::of(call as u64), ..mine };
@@ -136,12 +137,12 @@ impl Inner {
             let busy = (busy.is_set() || facts.busy.is_set()).into();
             *facts = LevelFacts { under_way, failed, busy, ..*facts };
         }
-        // Whoever has it saved by another rank does not know.
+        // The level's facts lack a failure of the rank that writes this one's shard; `previous` has it.
         mine.levels[0].failed = previous.is_err().into();
         let told = mine.reach(&*self.epoch.group.0);
         let entry = Entry(());
         if told.as_ref().is_ok_and(|all| !all.call.is_so()) {
-            // What is under way stays so: whatever call the ranks make together tells what became of it.
+            // The revision stays under way: the next call that all ranks make together tells what became of it.
             return Err(self.tell_apart(call));
         }
         let (rank, ranks) = (self.epoch.group.rank(), self.epoch.group.size());
@@ -162,16 +163,17 @@ impl Inner {
         if let Some(key) = ended.as_ref().and_then(Attempt::key).filter(|_| !has_failed) {
             nearest.complete = nearest.complete_with(Some(key), ranks);
         }
-        // Not only at the next checkpoint: a job may take but one. That looks at new holds first.
+        // Old layouts go here too, as a job may take only one checkpoint. A call that begins one looks at new holds
+        // first.
         if !call.begins() {
             self.levels.iter_mut().for_each(|level| level.drop_old_layouts(rank));
         }
         Ok((entry, Told { all, has_failed, previous }))
     }
 
-    /// Waits for all levels, arrives and enters, where no more is to be told than whether this rank is `ready`: if one is not, all ranks get
-    /// the same named error. What became of the last revision is told first, but for `restore`, which goes back behind
-    /// it. Collective.
+    /// Waits for all levels, arrives and enters, for calls that have nothing to tell but whether this rank is `ready`:
+    /// if one rank is not, all ranks get the same named error. An error of the last revision is told first, except by
+    /// `restore`, which goes back behind that revision. Collective.
     pub(super) fn enter_ready(&mut self, call: Call, ready: Result<()>) -> Result<Entry> {
         let (entry, told) = self.enter_told(call, ready)?;
         told.map(|()| entry)
@@ -191,14 +193,14 @@ impl Inner {
 }
 
 impl Inner {
-    /// The ranks have made different calls, and know it: they tell each other which. After a `close` among them the
-    /// session is over on all. Collective.
+    /// Tells all ranks, which know that they have made different calls, which calls those were. If one of them was
+    /// `close`, the session is over on all ranks. Collective.
     fn tell_apart(&mut self, call: Call) -> Error {
         let names = match gather(&*self.epoch.group.0, &call.name().to_owned()) {
             Ok(names) => names,
             Err(error) => return error,
         };
-        // Some may have counted a call of `due`, and others not: the next one is a meeting for all.
+        // Some ranks may have counted a call of `due` that others have not: the next one is a meeting for all.
         self.program.due.schedule.meet_next(Instant::now());
         let is_over = names.iter().any(|name| name == Call::Close.name());
         let error = Error::CallMismatch { calls: who_called_what(&names), is_over };
@@ -207,7 +209,8 @@ impl Inner {
     }
 }
 
-/// "rank 0 called checkpoint, ranks 1 to 3 close": each call once, in the order of the first rank that made it.
+/// Who made which call: "rank 0 called checkpoint, ranks 1 to 3 close". Each call stands there once, in the order of
+/// the first rank that made it.
 fn who_called_what(names: &[String]) -> String {
     let mut calls: Vec<(&str, Vec<Range<u32>>)> = Vec::new();
     for (rank, name) in (0..).zip(names) {
@@ -227,7 +230,7 @@ fn who_called_what(names: &[String]) -> String {
 }
 
 impl Told {
-    /// What became of the last revision, the same named error on all ranks. Collective where it failed.
+    /// What became of the last revision: the same named error on all ranks if it failed. Collective in that case.
     pub(super) fn previous(self, group: &dyn Group) -> Result<()> {
         if self.has_failed { agree(group, self.previous) } else { Ok(()) }
     }

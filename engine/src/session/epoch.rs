@@ -1,4 +1,4 @@
-//! An epoch: what is so until a rank fails or the program goes back: the ranks, and what they have agreed to be.
+//! An epoch: the ranks, and what they have agreed on, until a rank fails or the program goes back.
 
 use super::{
     entry::{Entry, Ranks},
@@ -12,9 +12,9 @@ use crate::{
 };
 
 pub(super) struct Epoch {
-    /// Who holds targets of whom.
+    /// Which ranks write targets for which.
     pub(super) road: Road,
-    /// Lowest rank of this node.
+    /// The lowest rank of this node.
     pub(super) node: u32,
     pub(super) lineage: Lineage,
     /// Whether this lineage has begun a revision.
@@ -26,7 +26,7 @@ pub(super) struct Epoch {
 }
 
 impl Epoch {
-    /// The next revision of this lineage.
+    /// Begins the next revision of this lineage: its key.
     pub(super) fn next(&mut self) -> RevisionKey {
         let key = RevisionKey::new(self.lineage, self.next_number);
         self.next_number += 1;
@@ -34,7 +34,7 @@ impl Epoch {
         key
     }
 
-    /// What comes now never mixes with what was saved before. Collective.
+    /// Begins a new lineage: revisions from now on never mix with those saved before. Collective.
     pub(super) fn renew(&mut self, entry: &Entry) -> Result<()> {
         self.lineage = next_lineage(self.group.with(entry), self.lineage.number)?;
         self.attempted = false;

@@ -1,8 +1,8 @@
-//! What ranks tell each other of one fact, so that the highest of all ranks' words says it.
+//! Facts that ranks tell each other, encoded so that the maximum over all ranks is the answer.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// Whether it is so on any rank.
+/// A fact that is so for all if it is so on any rank.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub(super) struct Flag(u64);
@@ -19,13 +19,14 @@ impl From<bool> for Flag {
     }
 }
 
-/// A value that ranks may have to share: the highest of all ranks, and the highest complement, which is the lowest's.
+/// A value that ranks may have to share. The maximum over all ranks has the highest value, and the highest complement,
+/// which is that of the lowest value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub(super) struct Alike([u64; 2]);
 
 impl Alike {
-    /// Of this rank alone.
+    /// The value of this rank alone, before the all-reduce.
     pub(super) fn of(value: u64) -> Alike {
         Alike([value, !value])
     }

@@ -1,21 +1,21 @@
-//! Why a revision is passed over at a restore.
+//! Flaws: why a revision is passed over at a restore.
 
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::io;
 
-/// What came of trying a revision; the error is why it is passed over.
+/// What came of trying a revision; the error says why the revision is passed over.
 pub(super) type Attempted<T> = std::result::Result<T, Flaws>;
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Flaws {
     what: Vec<String>,
-    /// Something could not be read, and may be whole; else bytes were there and were not what was written.
+    /// Some of it could not be read, and may be whole. Otherwise bytes were read that are not those written.
     is_unread: bool,
 }
 
 impl Flaws {
-    /// What was found, and read.
+    /// Flaws of bytes that could be read.
     pub(super) fn found(what: Vec<String>) -> Flaws {
         Flaws { what, is_unread: false }
     }
@@ -36,18 +36,18 @@ impl Flaws {
         self.is_unread |= other.is_unread;
     }
 
-    /// The same, said of `what`, each.
+    /// The same flaws, with `whose` before each.
     pub(super) fn of(self, whose: &str) -> Flaws {
         Flaws { what: self.what.into_iter().map(|what| format!("{whose}: {what}")).collect(), ..self }
     }
 
-    /// Adds why `revision` is passed over.
+    /// Adds `other` as the reason why `revision` is passed over.
     pub(super) fn pass_over(&mut self, revision: u64, other: Flaws) {
         let what = format!("revision {revision}: {}", other.what.join("; "));
         self.add(Flaws { what: vec![what], ..other });
     }
 
-    /// Whether some of it is what could not be read, and may be whole.
+    /// Whether some of it could not be read, and so may be whole.
     pub(super) fn is_unread(&self) -> bool {
         self.is_unread
     }
@@ -60,8 +60,8 @@ impl Flaws {
         self.what
     }
 
-    /// Nothing is left that could be read at `path`: damage, or a device that fails. Where it failed for one revision
-    /// alone, that one may be whole, and nobody may take it for lost.
+    /// The error if no revision at `path` can be read: damage, or a device that fails. If the device failed for one
+    /// revision alone, that one may be whole, and nobody may take it for lost.
     pub(super) fn nothing_left(self, path: String) -> Error {
         if !self.is_unread {
             return Error::Damaged { what: self.what };
@@ -70,7 +70,8 @@ impl Flaws {
     }
 }
 
-/// What another revision may not have, apart from errors that no other would mend, or that are not the medium's.
+/// Splits off the flaws that another revision may not have from errors that no other revision would mend, or that do
+/// not come from the medium.
 pub(super) fn split_flaws<T>(result: Result<T>) -> Result<Attempted<T>> {
     match result {
         Ok(value) => Ok(Ok(value)),

@@ -1,9 +1,9 @@
-//! Revisions that others hold: rank 0 reads their holds at the opening and at each t1, tells the ranks
+//! Revisions that other processes hold: rank 0 reads the holds at the opening and at each t1, tells the other ranks
 //! when something changed, and acknowledges.
 //!
-//! What must hold: the set is the same on every rank and changes only while no revision is under way;
-//! what is held stays in every root; nothing is acknowledged before the newest root of every rank leads to
-//! it: until then the next root goes over the only one that does, and may tear.
+//! What must hold: the set of holds is the same on every rank, and changes only while no revision is under way; a held
+//! revision stays in every root; no hold is acknowledged before the newest root of every rank leads to the revision:
+//! until then the next root overwrites the only one that does, and may tear.
 
 use super::{epoch::Epoch, level::Level};
 use crate::{
@@ -20,7 +20,7 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 
-/// A hold as rank 0 tells it to the others.
+/// A hold as rank 0 tells it to the other ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Asked {
     id: [u8; 16],
@@ -31,30 +31,30 @@ pub(super) struct Asked {
 #[derive(Debug, Default)]
 pub(super) struct Holds {
     answers: Vec<(Asked, HoldAnswer)>,
-    /// What stays for them, wherever it lies.
+    /// The revisions that stay for the holds, in whichever layout.
     held: Vec<Complete>,
-    /// All newest roots lead to what is held once a revision of this number or a higher one is complete.
+    /// Once a revision of this number or a higher one is complete, all newest roots lead to the held revisions.
     in_newest_roots_with: u64,
-    /// On rank 0: what is known stands in the acknowledgement too.
+    /// On rank 0: the acknowledgement says what is known now.
     acknowledged: bool,
 }
 
 impl Holds {
-    /// The lineage has changed: what an older one acknowledged says nothing.
+    /// After a change of lineage an acknowledgement of the older lineage says nothing.
     pub(super) fn forget_acknowledgement(&mut self) {
         self.acknowledged = self.answers.is_empty();
     }
 
-    /// The holds that are there when a space is opened, of revisions that are `holdable`. Collective.
+    /// Finds the holds of a space that is being opened; those of `holdable` revisions count. Collective.
     pub(super) fn find(group: &dyn Group, layouts: &[LayoutFile], holdable: &[Complete]) -> Result<Holds> {
-        // What cannot be read may be held, and the first root could let go of it.
+        // Holds that cannot be read are an error: the first root could let go of a held revision.
         let newest = layouts.last().map(|layout| layout.header.layout_id);
         let read = || Ok((asked(layouts)?, refused(layouts)?, newest));
         let mine = agree(group, if group.rank() == 0 { read() } else { Ok(Default::default()) })?;
         let (asked, refused, newest) = gather(group, &mine)?.swap_remove(0);
         let mut holds = Holds { acknowledged: asked.is_empty(), ..Holds::default() };
         holds.answer(asked.clone(), holdable);
-        // What the job before had no room for has not got any since, unless what comes next goes to another layout.
+        // A hold that the job before had no room for still has none, unless the next revision goes to another layout.
         let takes_room =
             |asked: &Asked| holdable.iter().any(|there| there.key == asked.key && Some(there.layout) == newest);
         for asked in asked.into_iter().filter(|asked| refused.contains(&asked.id) && takes_room(asked)) {
@@ -78,7 +78,7 @@ impl Holds {
         self.settle(holdable);
     }
 
-    /// What is new since `before`, and would count.
+    /// The holds that count and are not among `before`.
     fn new_since(&self, before: &[Asked]) -> Vec<Asked> {
         self.counting().into_iter().filter(|asked| !before.contains(asked)).collect()
     }
@@ -101,8 +101,8 @@ impl Holds {
 }
 
 impl Level {
-    /// On rank 0, at t1: the holds, if they are others than those known. Where they cannot be read,
-    /// what is known goes on: nothing that is held is freed for it.
+    /// On rank 0, at t1: the holds, if they differ from those known. If they cannot be read, those known go on: nothing
+    /// that is held is freed.
     pub(super) fn changed_holds(&mut self, epoch: &Epoch) -> Option<Vec<Asked>> {
         if epoch.group.rank() != 0 {
             return None;
@@ -115,9 +115,9 @@ impl Level {
         Some(asked)
     }
 
-    /// Has all ranks keep what is held now. A new hold counts if a shard of `size` and all that follow of its size find
-    /// room beside it, and is refused otherwise; one that counted before stays. `next`: the number of the next revision.
-    /// Collective.
+    /// Has all ranks keep the revisions that are held now. A new hold counts if a shard of `size` and all that follow
+    /// of that size find room beside it, and is refused otherwise; a hold that counted before stays. `next`: the number
+    /// of the next revision. Collective.
     pub(super) fn renew_holds(
         &mut self,
         group: &dyn Group,
@@ -131,7 +131,7 @@ impl Level {
         self.holds.answer(asked, &holdable);
         let new = self.holds.new_since(&before);
         new.iter().for_each(|asked| self.holds.set(*asked, HoldAnswer::NoRoom, &holdable));
-        // One after the other: one that needs much keeps out no other.
+        // New holds are tried one after another, so that one that needs much room keeps out no other.
         for asked in new {
             self.holds.set(asked, HoldAnswer::Counts, &holdable);
             self.hold_known();
@@ -147,15 +147,15 @@ impl Level {
         Ok(())
     }
 
-    /// What is held, or read for other levels, stays in all roots from now on.
+    /// From now on all roots keep the revisions that are held, or read for other levels.
     pub(super) fn hold_known(&self) {
         if let Some(current) = &self.current {
             lock(&current.ledger).set_held(self.staying());
         }
     }
 
-    /// The number of the revision that is in every rank's newest root together with all that is held.
-    /// Collective.
+    /// The number of the first revision whose roots lead to all held revisions on every rank; 0 if the newest roots do
+    /// already. Collective.
     fn number_with_all_held(&self, group: &dyn Group, next: u64) -> Result<u64> {
         let missing = self.current.as_ref().is_some_and(|current| lock(&current.ledger).lacks(&self.holds.keys()));
         let mut missing = [u64::from(missing)];
@@ -163,8 +163,8 @@ impl Level {
         Ok(if missing == [0] { 0 } else { next })
     }
 
-    /// Tells those who hold what became of it, if they have not been told. On rank 0; local. Tried
-    /// again at the next t1 where it fails.
+    /// On rank 0: tells those who took holds what became of them, if they have not been told. Local; tried again at the
+    /// next t1 if it fails.
     pub(super) fn acknowledge(&mut self, epoch: &Epoch) {
         let complete = self.complete.first().map_or(0, |complete| complete.key.number);
         if epoch.group.rank() != 0 || self.holds.acknowledged || complete < self.holds.in_newest_roots_with {
@@ -186,7 +186,7 @@ fn asked(layouts: &[LayoutFile]) -> Result<Vec<Asked>> {
     Ok(holds_in(layouts)?.into_iter().map(asked).collect())
 }
 
-/// The holds that a job refused for want of room.
+/// The ids of the holds that a job refused for want of room.
 fn refused(layouts: &[LayoutFile]) -> Result<Vec<[u8; 16]>> {
     let mut refused = Vec::new();
     for layout in layouts {
@@ -197,7 +197,7 @@ fn refused(layouts: &[LayoutFile]) -> Result<Vec<[u8; 16]>> {
     Ok(refused)
 }
 
-/// Writes the acknowledgement into one file: of the holds that stand in it, if there ever were any.
+/// Writes the acknowledgement of a file's holds into that file, if it has or had any.
 fn tell(layout: &LayoutFile, lineage: Lineage, answers: &[(Asked, HoldAnswer)]) -> Result<()> {
     let read = layout.read_holds()?;
     let mut list = read.holds().filter_map(|(_, hold)| {
@@ -209,6 +209,6 @@ fn tell(layout: &LayoutFile, lineage: Lineage, answers: &[(Asked, HoldAnswer)]) 
         return Ok(());
     }
     layout.write_answers(&HoldAnswers { lineage, list })?;
-    // A failed sync leaves more in doubt than the holds.
+    // A failed sync leaves more than the holds in doubt.
     layout.sync_holds().map_err(|e| Error::SyncFailed { path: layout.path.to_string(), cause: e.to_string() })
 }

@@ -1,4 +1,4 @@
-//! The rooms of a session (`docs/decisions/0011-rooms-of-a-session.md`), and what takes several of them.
+//! The rooms of a session (`docs/decisions/0011-rooms-of-a-session.md`), and the methods that take several of them.
 
 use super::{entry::Entry, epoch::Epoch, level::Levels, means::Means, program::Program};
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
 };
 
 pub(super) struct Inner {
-    // Fields end in this order: first what is under way, last the locks that keep others out.
+    // Fields are dropped in this order: first what is under way, last the locks that keep others out.
     pub(super) program: Program,
     pub(super) means: Means,
     pub(super) epoch: Epoch,
@@ -36,7 +36,7 @@ impl Inner {
         Ok(())
     }
 
-    /// What goes with the next revision besides its items.
+    /// The profile that goes with the next revision besides its items.
     pub(super) fn profile(&self) -> Profile {
         let (config, pool) = (&self.program.config, self.means.pool.as_ref().map(PoolInMaking::pool));
         Profile {
@@ -51,8 +51,8 @@ impl Inner {
         }
     }
 
-    /// Begins a new lineage in the spaces that are open: what comes now never mixes with what this job
-    /// saved before. Collective.
+    /// Begins a new lineage in the spaces that are open: revisions from now on never mix with those that this job saved
+    /// before. Collective.
     pub(super) fn begin_lineage(&mut self, entry: &Entry) -> Result<()> {
         self.epoch.renew(entry)?;
         let lineage = self.epoch.lineage;

@@ -21,7 +21,7 @@ use crate::{
 use std::sync::{Arc, Mutex};
 
 impl Level {
-    /// Makes a layout for shards of `size`, a file for the ranks that are to share one and see each other's
+    /// Makes a layout for shards of `size`, one file for each set of ranks that are to share one and see each other's
     /// files. Returns the file of each rank. Collective.
     pub(super) fn make_layout(&mut self, epoch: &Epoch, entry: &Entry, size: &Size) -> Result<Vec<String>> {
         let (group, device) = (epoch.group.with(entry), &*self.device);
@@ -39,10 +39,10 @@ impl Level {
         };
         let made = match agree(group, made) {
             Ok(Some(layout)) => Ok(layout),
-            // Without locks a newer job may have removed it: this one was thought dead.
+            // Without locks, a newer job that thought this one dead may have removed the file.
             Ok(None) => open_layout(device, layout_name(layout_number, sharers[0], layout_id), Access::Write),
             Err(error) => {
-                // Another node could not make its file of the layout: ours go too.
+                // Another node could not make its file of the layout: the files of this node go too.
                 if group.rank() == self.domain.leader() {
                     let _ = remove_layouts_of(device, layout_number, layout_id);
                 }
@@ -62,7 +62,8 @@ impl Level {
         Ok(files.into_iter().map(|file| layout_name(layout_number, file, layout_id)).collect())
     }
 
-    /// For each rank the lowest one that it shares a file with; `node`: the lowest rank of this rank's node. Collective.
+    /// For each rank, the lowest rank that it shares a file with. `node`: the lowest rank of this rank's node.
+    /// Collective.
     fn files(&self, group: &dyn Group, node: u32) -> Result<Vec<usize>> {
         let file_system = if self.config.per == Per::Auto { self.device.file_system() } else { FileSystem::Other };
         let of_file = match self.config.per {
@@ -77,7 +78,7 @@ impl Level {
         Ok((0..all.len()).map(lowest).collect())
     }
 
-    /// The file in which the portion of `rank` lies in the layout that is written, if it is in sight.
+    /// The file of the current layout in which the portion of `rank` lies, if it is in sight.
     pub(super) fn file_of(&self, rank: usize) -> Option<String> {
         let layout_id = self.current.as_ref()?.layout_id;
         let has = |layout: &&LayoutFile| {
@@ -87,7 +88,7 @@ impl Level {
         self.layouts.iter().find(has).map(|layout| layout.name.clone())
     }
 
-    /// Where the portions of a new layout lie. Collective.
+    /// Decides where the portions of a new layout lie. Collective.
     fn arrange(&self, group: &dyn Group, size: &Size) -> Result<Arrangement> {
         let device = &*self.device;
         let stripe = if group.rank() == self.domain.leader() {
@@ -114,7 +115,7 @@ impl Level {
         Stripes { count: self.config.stripe_count, bytes: self.config.stripe_bytes }
     }
 
-    /// Removes older layouts once they hold nothing that is kept. Decided alike on all ranks.
+    /// Removes older layouts once they hold no revision that is kept. All ranks decide alike.
     pub(super) fn drop_old_layouts(&mut self, rank: usize) {
         if self.layouts.len() < 2 {
             return;
@@ -132,13 +133,12 @@ impl Level {
             self.layouts.drain(..).partition(|layout| is_old(&layout.header.layout_id));
         self.layouts = rest;
         if rank == self.domain.leader() {
-            // One that stays is found at the next opening, and tried again then.
+            // A layout that cannot be removed is found at the next opening, and tried again then.
             old.iter().for_each(|layout| drop(remove_layout(&*self.device, layout)));
         }
     }
 
-    /// Finds room for a shard of `size` beside the revisions that are `complete` and those that are held; `None`
-    /// without a layout.
+    /// Finds room for a shard of `size` beside the `complete` revisions and the held ones; `None` without a layout.
     pub(super) fn allocate(&self, size: &Size, complete: &[Complete]) -> Result<Option<Allocation>> {
         let Some(current) = &self.current else { return Ok(None) };
         let ledger = lock(&current.ledger);
@@ -157,7 +157,7 @@ impl Level {
         }
     }
 
-    /// Whether shards of `size` go on finding room here beside what is held.
+    /// Whether shards of `size` go on finding room here beside the held revisions.
     pub(super) fn lasts_beside_held(&self, size: &Size) -> bool {
         let Some(current) = &self.current else { return true };
         let complete: Vec<RevisionKey> = self.complete.iter().map(|complete| complete.key).collect();
@@ -170,15 +170,15 @@ impl Level {
         self.config.keep + 1 + u32::from(self.kind != LevelKind::Memory) + self.feeds
     }
 
-    /// Whether a checkpoint that finds no room goes to a new layout: what was restored is shared out to other boxes, so
-    /// that the portions are those of others; or it is a level in memory, which grows with the state. The same on all ranks.
+    /// Whether a checkpoint that finds no room goes to a new layout: after a restore to other boxes, for which the
+    /// portions were not made; or on a level in memory, which grows with the state. The same on all ranks.
     pub(super) fn leaves_layout(&self) -> bool {
         let leaves = self.has_other_boxes || self.kind == LevelKind::Memory;
         leaves && self.current.is_some() && self.config.portion_bytes == 0
     }
 
-    /// Leaves the layout that this job went on in, for want of `room` alone; as one of another number of ranks it stays
-    /// until nothing in it is kept. Collective.
+    /// Leaves the current layout if `room` failed for want of room, and for nothing else. Like a layout of another
+    /// number of ranks, it stays until nothing in it is kept. Collective.
     pub(super) fn leave_layout(
         &mut self,
         epoch: &Epoch,

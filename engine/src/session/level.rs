@@ -1,6 +1,7 @@
 //! A level: one space on one device, as this rank has it open. A session has a list of them, the nearest first.
 //!
-//! What must hold: what is complete, held and kept is known alike on all ranks; revisions go to the current ledger alone.
+//! What must hold: all ranks know alike which revisions are complete, held and kept; new revisions go to the current
+//! ledger alone.
 
 use super::{
     agreement::LevelFacts, domain::Domain, flag::Alike, held::Holds, places::Note, record::Record, settle::Attempt,
@@ -26,35 +27,35 @@ pub enum LevelKind {
     Memory,
     /// The disks of the nodes.
     Disk,
-    /// What all nodes share, or the only level that there is.
+    /// The file system that all nodes share, or the only level that there is.
     Pfs,
 }
 
-/// A level as a session is to have it.
+/// A level that a session is to have.
 #[derive(Debug, Clone)]
 pub struct LevelPlan {
     pub kind: LevelKind,
     pub device: Arc<dyn Device>,
-    /// Revisions whose number is a multiple of it go there; 0: none does.
+    /// Revisions whose number is a multiple of this go to the level; 0: none does.
     pub every: u32,
-    /// Complete revisions that are kept there, at least 1.
+    /// How many complete revisions are kept on the level, at least 1.
     pub keep: u32,
 }
 
 pub(super) struct Level {
-    // Fields end in this order: first what is under way, last the lock that keeps others out.
+    // Fields are dropped in this order: first what is under way, last the lock that keeps others out.
     pub(super) saving: Option<Attempt>,
     pub(super) current: Option<Current>,
-    /// What was restored was shared out to other boxes: its shards need other portions than theirs.
+    /// The last restore shared a revision out to other boxes, so that new shards may need portions of other sizes.
     pub(super) has_other_boxes: bool,
-    /// Portions that are only read: of older layouts, and of ranks that are not here.
+    /// Portions that are only read: those of older layouts, and those of ranks that are not here.
     pub(super) others: Vec<Ledger>,
     pub(super) layouts: Vec<LayoutFile>,
     /// The newest revisions that all ranks know to be complete, newest first.
     pub(super) complete: Vec<Complete>,
     /// Revisions held by other processes, which stay in addition to `keep`.
     pub(super) holds: Holds,
-    /// What could not be read when the space was opened.
+    /// Damage: what could not be read when the space was opened.
     pub(super) damage: Vec<String>,
     /// Slots that a crash cut short, or that are damaged: they look alike.
     pub(super) torn: Vec<String>,
@@ -69,20 +70,21 @@ pub(super) struct Level {
     pub(super) under_feed: Option<RevisionKey>,
     /// How often it was this level's turn while it was busy.
     pub(super) passed_over: u64,
-    /// A revision was not saved here, and nobody was told: the same on all ranks, with what failed on this one.
+    /// A revision was not saved here, and the program was not told. Set on all ranks alike, with what failed on this
+    /// one.
     pub(super) unsaved: Option<Result<()>>,
-    /// The last thing that the user was told of that: not the same again.
+    /// The last remark to the user that a revision was not saved here, which is not made twice.
     pub(super) remarked: Option<String>,
-    /// As the settings go for this space.
+    /// The settings as they apply to this level.
     pub(super) config: Config,
     pub(super) domain: Domain,
     pub(super) device: Arc<dyn Device>,
-    /// Without locks a job that was not seen to end may still write to what it had.
+    /// Whether the file system has locks. Without them a job that was not seen to end may still write to its portions.
     pub(super) locks_work: bool,
     pub(super) _locks: Locks,
 }
 
-/// The layout that is written.
+/// The layout that new revisions go to.
 pub(super) struct Current {
     pub(super) layout_id: [u8; 16],
     pub(super) ledger: Arc<Mutex<Ledger>>,
@@ -108,7 +110,7 @@ impl Levels {
         Levels { levels, note }
     }
 
-    /// The one that a checkpoint waits for, and that is read first.
+    /// The level that a checkpoint waits for, and that is read first.
     pub(super) fn nearest(&self) -> &Level {
         &self.levels[0]
     }
@@ -121,12 +123,12 @@ impl Levels {
         &self.levels[index]
     }
 
-    /// The one that outlives the others: by its path the session was opened.
+    /// The level that outlives the others; the session was opened by its path.
     pub(super) fn farthest(&self) -> &Level {
         &self.levels[self.levels.len() - 1]
     }
 
-    /// All but the nearest, which is in front.
+    /// The nearest level, and the farther ones.
     pub(super) fn split(&mut self) -> (&mut Level, &mut [Level]) {
         let (nearest, farther) = self.levels.split_at_mut(1);
         (&mut nearest[0], farther)
@@ -156,17 +158,17 @@ impl Level {
         self.config.keep as usize
     }
 
-    /// The number of the revision under way; 0: none is.
+    /// The number of the revision under way; 0 if there is none.
     pub(super) fn under_way(&self) -> u64 {
         self.saving.as_ref().and_then(Attempt::key).map_or(0, |key| key.number)
     }
 
-    /// Whether the revision `number` goes here too.
+    /// Whether the revision `number` goes to this level.
     pub(super) fn takes(&self, number: u64) -> bool {
         self.every > 0 && number.is_multiple_of(u64::from(self.every))
     }
 
-    /// What there is to tell of what is under way, without waiting for it.
+    /// What there is to tell of the revision under way, without waiting for it.
     pub(super) fn facts(&self) -> LevelFacts {
         let (failed, busy) = match &self.saving {
             None => (false, false),
@@ -180,37 +182,37 @@ impl Level {
         LevelFacts { under_way, failed: failed.into(), busy: busy.into(), ..LevelFacts::default() }
     }
 
-    /// What stays here beside what is complete.
+    /// The revisions that stay here besides the complete ones.
     pub(super) fn staying(&self) -> Vec<RevisionKey> {
         self.holds.keys().into_iter().chain(self.fed.iter().map(|(key, _)| *key)).collect()
     }
 
-    /// The newest complete revisions once all of `ranks` know that `key` is one: what every root must keep.
+    /// The newest complete revisions once all ranks know that `key` is complete too: those that every root must keep.
     pub(super) fn complete_with(&self, key: Option<RevisionKey>, ranks: usize) -> Vec<Complete> {
         let layout = self.current.as_ref().map_or([0; 16], |current| current.layout_id);
         let new = key.map(|key| Complete { key, shards: ranks as u32, layout });
         new.into_iter().chain(self.complete.iter().copied()).take(self.keep()).collect()
     }
 
-    /// What was found, `complete`, is what goes on being kept.
+    /// From now on the revisions that were found, `complete`, are kept.
     pub(super) fn go_back_to(&mut self, complete: &[Complete]) {
         self.complete = complete.iter().copied().take(self.keep()).collect();
     }
 
-    /// The next revision's shard goes to `allocation`, beside what is complete; `None` without a layout.
+    /// Where the next revision's shard goes: to `allocation`, beside the complete revisions; `None` without a layout.
     pub(super) fn site(&self, allocation: Allocation) -> Option<Site> {
         let retained = self.complete.iter().map(|complete| complete.key).collect();
         self.current.as_ref().map(|current| Site::new(&*self.device, current.ledger.clone(), allocation, retained))
     }
 
-    /// All that this rank sees.
+    /// All that this rank sees of this level.
     pub(super) fn sight(&self) -> Sight {
         let mut sight = Sight { damage: self.damage.clone(), torn: self.torn.clone(), ..Sight::default() };
         self.each_ledger(|ledger| sight.add(ledger));
         sight
     }
 
-    /// What all ranks see. Collective.
+    /// All that the ranks together see of this level. Collective.
     pub(super) fn find(&self, group: &dyn Group) -> Result<Found> {
         find(&gather(group, &self.sight())?, &self.device.path())
     }

@@ -1,5 +1,5 @@
-//! What a rank saves with: I/O threads, the node's pool, the record beside it. What the pool is to hold of this rank,
-//! and when its memory is made: from when a checkpoint is what comes next.
+//! What a rank saves with: the I/O threads, the node's pool, the record beside the pool. Here it is decided how much
+//! this rank puts into the pool, and when the pool's memory is made: once a checkpoint is what comes next.
 
 use super::level::Levels;
 use crate::{
@@ -19,24 +19,24 @@ pub(super) struct Means {
     /// One for each level but the nearest, so that none waits for a slower one.
     pub(super) feeders: Vec<Feeder>,
     pub(super) io: IoThreads,
-    /// `None` with a stage that has no buffer of the node.
+    /// `None` if the stage has no pool.
     pub(super) pool: Option<PoolInMaking>,
-    /// A checkpoint is what comes next: the pool's memory is made while the program does something else.
+    /// A checkpoint is what comes next, so the pool's memory is made while the program does something else.
     pub(super) pool_is_foreseen: bool,
     /// How many shards this rank puts into the pool.
     pub(super) shards: u64,
-    /// From which another process could complete a shard; where there is a pool.
+    /// The record from which another process could complete a shard; `None` without a pool.
     pub(super) record: Option<Record>,
     pub(super) policy: Policy,
 }
 
 impl Means {
-    /// The pool, if this rank puts anything into it, and how many shards.
+    /// The pool, and how many shards this rank puts into it; `None` if it puts none.
     fn own_pool(&mut self) -> Option<(&mut PoolInMaking, u64)> {
         self.pool.as_mut().filter(|_| self.shards > 0).map(|pool| (pool, self.shards))
     }
 
-    /// From here on the pool's memory is made for what is protected.
+    /// From here on the pool's memory is made for the regions that are protected.
     pub(super) fn begin_pool(&mut self, regions: &Regions) {
         let bytes = regions.all().iter().fold(0, |sum: u64, region| sum + self.pooled_bytes_of(region));
         self.pool_is_foreseen = true;
@@ -46,7 +46,7 @@ impl Means {
         }
     }
 
-    /// A region is protected of which the pool will hold `bytes`.
+    /// A region was protected, of which the pool will hold `bytes`.
     pub(super) fn foresee(&mut self, bytes: u64) {
         if self.pool_is_foreseen
             && let Some((pool, shards)) = self.own_pool()
@@ -55,14 +55,14 @@ impl Means {
         }
     }
 
-    /// A region is protected no longer of which the pool would have held `bytes`.
+    /// A region was unprotected, of which the pool would have held `bytes`.
     pub(super) fn foresee_less(&mut self, bytes: u64) {
         if let Some((pool, shards)) = self.own_pool() {
             pool.pool().want_less(bytes.saturating_mul(shards));
         }
     }
 
-    /// Between checkpoints: the program computes, and others may need the pool's memory.
+    /// Adapts the pool between checkpoints: the program computes, and others may need the pool's memory.
     pub(super) fn tend_pool(&mut self, regions: &Regions) {
         if !self.pool_is_foreseen {
             self.begin_pool(regions);
@@ -71,14 +71,14 @@ impl Means {
         }
     }
 
-    /// A pool with memory for a shard of `size` and for what the other ranks of the node have said so far, or as much
-    /// as there is. Local.
+    /// Makes the pool's memory large enough for a shard of `size` and for what the other ranks of the node have asked
+    /// for so far, or as large as there is room. Local.
     pub(super) fn find_pool(&mut self, size: &Size, regions: &Regions) -> Result<()> {
         let straight = regions.all().iter().map(|region| region.description.bytes - self.pooled_bytes_of(region));
         let bytes = size.bytes().saturating_sub(straight.sum()).max(BLOCK_BYTES);
         match self.own_pool() {
             Some((pool, shards)) => {
-                // Streams and what they skip end in chunks of their own.
+                // Streams, and the gaps in them, end in chunks of their own.
                 let ends = if size.announced > 0 { shards as u32 } else { 0 };
                 pool.pool().want(bytes.saturating_mul(shards), ends);
                 pool.get().map(drop)
@@ -92,7 +92,7 @@ impl Means {
         self.own_pool().map_or([0, 0], |(pool, _)| pool.pool().chunk_facts())
     }
 
-    /// After t1, when all ranks have said what they save: the pool for it. Local.
+    /// Fits the pool after t1, when all ranks have said what they save. Local.
     pub(super) fn fit_pool(&mut self, facts: [u64; 2]) -> Result<()> {
         match self.own_pool() {
             Some((pool, _)) => {
@@ -103,7 +103,8 @@ impl Means {
         }
     }
 
-    /// So much of a region goes through the pool: all, or with stage `node` the smaller ones and ends of blocks.
+    /// How many bytes of a region go through the pool: all of a small one, and with stage `node` only those behind the
+    /// last whole block of a large one.
     pub(super) fn pooled_bytes_of(&self, region: &Region) -> u64 {
         let bytes = region.description.bytes;
         if bytes < self.policy.straight_from { bytes } else { bytes % BLOCK_BYTES }
@@ -124,7 +125,7 @@ impl Means {
         self.feeders.get(level - 1).ok_or_else(none)?.feed(source, size, site)
     }
 
-    /// What staging and serving take, for targets that this rank writes on `levels`.
+    /// Does `work` with what staging and serving take, for targets that this rank writes on `levels`.
     pub(super) fn with_hands<T>(&self, levels: &Levels, work: impl FnOnce(&mut Hands<'_>) -> T) -> T {
         let pool = self.pool.as_ref().map(PoolInMaking::pool);
         let reclaim = || {

@@ -1,7 +1,7 @@
 //! A session: one job at work on one space. It ties the stages together and is the only part that
 //! talks to the group.
 //!
-//! What must hold: every rank calls the same collective methods in the same order (`entry` tells them where they do not),
+//! What must hold: every rank calls the same collective methods in the same order (`entry` tells them if they do not),
 //! and every decision that ranks must share comes out of a collective, never out of what one rank sees.
 
 mod agreement;
@@ -50,18 +50,18 @@ use entry::Call;
 use inner::Inner;
 use std::{path::Path, process, sync::Arc};
 
-/// One job at work on one space. Used by one thread at a time, and only by the process that opened it:
-/// in a forked child every method is refused, and dropping it there does nothing.
+/// One job at work on one space. A session is used by one thread at a time, and only by the process that opened it: in
+/// a forked child every method is refused, and dropping the session does nothing.
 pub struct Session {
-    /// There until the session is closed or dropped.
+    /// `None` once the session is closed or dropped.
     inner: Option<Inner>,
-    /// The process whose threads, locks and communicator these are.
+    /// The process that the threads, locks and communicator of the session belong to.
     pid: u32,
 }
 
 impl Session {
-    /// Opens the space in the directory `path`, made if it is missing. Refused while something that a killed job had
-    /// staged cannot be completed now, and could be another time. Collective.
+    /// Opens the space in the directory `path`, which is made if it is missing. Refused while data that a killed job
+    /// had staged cannot be completed now, but could be another time. Collective.
     pub fn open(group: Box<dyn Group>, path: &Path, config: Config) -> Result<Session> {
         Inner::open(group, path, config).map(Self::of_this_process)
     }
@@ -71,8 +71,8 @@ impl Session {
         Inner::open_on(group, device, config).map(Self::of_this_process)
     }
 
-    /// Opens several levels, the nearest first: what a checkpoint saves goes to the nearest one, which it waits for, and from
-    /// there to the others, each at its own pace. Collective.
+    /// Opens several levels, the nearest first. A checkpoint saves to the nearest level and waits for that alone; the
+    /// others are fed from there, each at its own pace. Collective.
     pub fn open_levels(group: Box<dyn Group>, levels: Vec<LevelPlan>, config: Config) -> Result<Session> {
         Inner::open_levels(group, levels, config).map(Self::of_this_process)
     }
@@ -91,29 +91,29 @@ impl Session {
     }
 
     /// Puts `region` in place of the one that is protected under its name, after a `realloc` or a change of its size.
-    /// Local. Its type stays, and where the new one says nothing of it, its place in a global array. What no region has
-    /// for a name is REGION_MISSING. A region that is followed moves with what it follows, which points to the new
+    /// Local. The type stays; so does the place in a global array, if `region` says nothing of it. A name that no
+    /// region has is REGION_MISSING. A region that is followed moves with what it follows, which must point to the new
     /// place already.
     pub fn move_region(&mut self, region: Region) -> Result<()> {
         self.ours()?.program.not_begun("move")?.regions.replace(region)
     }
 
-    /// Moves the region `name` to `address`; `shape`: its new one in elements, slowest dimension first, if it has
-    /// another. Errors as `move_region`. Local.
+    /// Moves the region `name` to `address`. `shape`: the new shape in elements, slowest dimension first, if it
+    /// changes. Errors are those of `move_region`. Local.
     ///
     /// # Safety
-    /// As for [`Region::new`].
+    /// The promise is that of [`Region::new`].
     #[allow(unsafe_code)]
     pub unsafe fn move_to(&mut self, name: &str, address: *mut u8, shape: Option<&[u64]>) -> Result<()> {
         // SAFETY: the caller's promise is passed on.
         unsafe { self.ours()?.program.not_begun("move")?.regions.move_to(name, address, shape) }
     }
 
-    /// Has `look` say where the region `name` lies, given what it was before: for programs that swap pointers. Local.
-    /// It is asked once here, and must find the region where it is protected; once at t1 of each checkpoint (with
-    /// `begin` also at the `checkpoint` that ends it, whose size is the one at `begin`), and once at each restore. Its
-    /// error is that call's, on all ranks. A restore is refused while two regions lie in the same memory, one of
-    /// which is followed. In force until the region is unprotected.
+    /// Has `look` say where the region `name` lies, given where it was before: for programs that swap pointers. Local.
+    /// `look` is called once here, and must find the region where it is protected; once at t1 of each checkpoint (with
+    /// `begin` also at the `checkpoint` that ends it, whose size is the one at `begin`), and once at each restore. An
+    /// error of `look` is an error of that call, on all ranks. A restore is refused while two regions lie in the same
+    /// memory, one of which is followed. `look` stays in force until the region is unprotected.
     pub fn follow(
         &mut self,
         name: &str,
@@ -122,56 +122,58 @@ impl Session {
         self.ours()?.program.not_begun("follow")?.regions.follow(name, Look::new(look))
     }
 
-    /// Takes a region out again; revisions that hold it stay as they are. Local.
+    /// Protects the region `name` no longer; revisions that hold it stay as they are. Local.
     pub fn unprotect(&mut self, name: &str) -> Result<()> {
         self.ours()?.unprotect(name)
     }
 
-    /// Has every revision from now on carry `value` under `name`, until it is set anew. Local. Names of 1
-    /// to 200 bytes, values of up to 64 KiB, 1000 notes. Each rank's restore gives back its own. A checkpoint
-    /// that was begun has its notes already: an error.
+    /// Has every revision from now on carry `value` under `name`, until it is set anew. Local. Names have 1 to 200
+    /// bytes, values up to 64 KiB; there can be 1000 notes. A restore gives each rank its own notes back. An error once
+    /// a checkpoint has begun, which has its notes already.
     pub fn note(&mut self, name: &str, value: &str) -> Result<()> {
         self.ours()?.program.not_begun("note")?.notes.set(name, value)
     }
 
-    /// Names a file that the program appends to; one rank a file. Local. It is synced before a revision
-    /// is published, its length at t1 is kept, and a restore cuts it back to that: restore before
-    /// writing to it, and write out what the program buffers before a checkpoint. One that is not there
-    /// yet counts as empty. A file that is shorter than it was is an error of `restore`, found before
-    /// anything is filled; files that this session has not named stay as they are.
+    /// Names a file that the program appends to; a file belongs to one rank. Local. The file is synced before a
+    /// revision is published, its length at t1 is kept, and a restore cuts it back to that: restore before writing to
+    /// it, and write out what the program buffers before a checkpoint. A file that is not there yet counts as empty. If
+    /// a file is shorter than it was, `restore` fails before anything is filled; files that this session has not named
+    /// stay as they are.
     pub fn protect_output(&mut self, path: &Path) -> Result<()> {
         self.ours()?.program.not_begun("protect_output")?.outputs.add(path)
     }
 
     /// Has the next collective call do nothing and return `error` on all ranks: for a front that has failed on this
-    /// rank in what it does before the call, while the other ranks are in the call already. What else the call is given
-    /// does not count then. Local. Of several errors the first is told. A `due` at which the ranks do not meet leaves it
-    /// to the next call; a `checkpoint` that ends a begun one, which is local, returns it on this rank, and fails on all.
+    /// rank before the call, while the other ranks are in the call already. The other arguments of that call do not
+    /// count. Local. Of several errors the first is told. A `due` at which the ranks do not meet leaves the error to
+    /// the next call; a `checkpoint` that ends a begun one, which is local, returns the error on this rank, and its
+    /// revision fails on all.
     pub fn refuse(&mut self, error: Error) {
-        // Where the session is not this process's, the call itself says so.
+        // If the session is not this process's, the call itself says so.
         if let Ok(inner) = self.ours() {
             inner.program.refuse(error);
         }
     }
 
-    /// Fills the protected regions with the newest complete revision that can be read whole, the same
-    /// on all ranks; `None` if the space holds none. Collective.
+    /// Fills the protected regions with the newest complete revision that can be read whole, the same on all ranks;
+    /// `None` if the space holds none. Collective.
     ///
-    /// Damage is passed over, all ranks together, and told in `skipped`; so is what a device still cannot read when it
-    /// was tried several times. If nothing is left it is an error, of the kind `Io` where nothing was damaged, and the regions are undefined. They are too if the group fails, a rank can have no more files or
-    /// memory, or the root of the new lineage cannot be written, which comes last. Regions that do not fit, another number of ranks, a
-    /// shard out of sight and a conflict of lineages are found before anything is filled.
+    /// All ranks together pass over a revision that is damaged, or that a device still cannot read after several tries;
+    /// `skipped` tells of it. If no revision is left, that is an error, of the kind `Io` if nothing was damaged, and
+    /// the regions are undefined. They are undefined too if the group fails, if a rank can have no more files or
+    /// memory, or if the root of the new lineage, which comes last, cannot be written. Regions that do not fit, another
+    /// number of ranks, a shard out of sight and a conflict of lineages are found before anything is filled.
     pub fn restore(&mut self) -> Result<Option<Restored>> {
         self.ours()?.reading(Inner::restore)
     }
 
-    /// Saves all protected regions as a new revision and returns its number at t2: the program may go
-    /// on and change its memory. Collective; one small all-reduce, nothing after it, unless somebody has
-    /// taken or released a hold since the last one.
+    /// Saves all protected regions as a new revision and returns its number at t2: the program may go on and change its
+    /// memory. Collective: one small all-reduce and nothing after it, unless somebody has taken or released a hold
+    /// since the last checkpoint.
     ///
-    /// An error of this revision that shows later is told by `wait`, `poll` and `close`, or else by
-    /// the next `checkpoint`, which then saves nothing: call it again. Refused (`NotRestored`) where it would push out
-    /// what an earlier job has saved and this session has not read; so are `begin` and `due`, and `put` once something
+    /// An error of this revision that shows later is told by `wait`, `poll` and `close`, or else by the next
+    /// `checkpoint`, which then saves nothing: call it again. Refused (`NotRestored`) if it would push out a revision
+    /// that an earlier job has saved and this session has not read; so are `begin` and `due`, and `put` once a revision
     /// has to go.
     pub fn checkpoint(&mut self) -> Result<u64> {
         self.ours()?.answering(|inner| {
@@ -180,11 +182,11 @@ impl Session {
         })
     }
 
-    /// t1 of a checkpoint that the program writes in pieces: `write` them, then `checkpoint` adds the
-    /// regions and returns at t2. Collective. `bytes`: the most that this rank is going to write in pieces, and what lies
-    /// in the gaps between them; the first checkpoint of a space sizes the portions by it. Returns the number that the
-    /// revision gets. If a rank left the one before without `checkpoint` or `abandon`, that one is given up, and all are
-    /// told so: call it again.
+    /// t1 of a checkpoint that the program writes in pieces: `write` them, then `checkpoint` adds the regions and
+    /// returns at t2. Collective. `bytes`: the most that this rank is going to write in pieces, with the gaps between
+    /// them; the first checkpoint of a space sizes the portions by it. Returns the number that the revision gets. If a
+    /// rank left the checkpoint before without `checkpoint` or `abandon`, that one is given up, and `begin` fails on
+    /// all ranks: call it again.
     pub fn begin(&mut self, bytes: u64) -> Result<u64> {
         self.ours()?.answering(|inner| {
             let ready = inner.program.ready();
@@ -197,28 +199,30 @@ impl Session {
         Ok(self.ours()?.program.begun.is_some())
     }
 
-    /// Writes `bytes` at `offset` of the stream `name`: an item that exists in the revision that was begun,
-    /// and grows as it is written. Any order, any size; what is written twice is what was written last,
-    /// what was skipped is zero. Local; the memory is the program's again when it returns. An error is
-    /// told by `checkpoint` too, which then saves nothing.
+    /// Writes `bytes` at `offset` of the stream `name`: an item that exists in the revision that was begun, and grows
+    /// as it is written. Pieces can come in any order and size; where they overlap the last one counts, and skipped
+    /// bytes are zero. Local; the memory is the program's again when it returns. An error is told by `checkpoint` too,
+    /// which then saves nothing.
     pub fn write(&mut self, name: &str, offset: u64, bytes: &[u8]) -> Result<()> {
         self.ours()?.write(name, offset, bytes)
     }
 
-    /// Where the stream `name` ends, as far as it was written since `begin`; 0 if nothing was. Local.
+    /// The length of the stream `name` as written since `begin`; 0 if nothing was. Local.
     pub fn written_bytes(&mut self, name: &str) -> Result<u64> {
         self.ours()?.program.written_bytes(name)
     }
 
-    /// Gives up the checkpoint that was begun. Collective: all ranks do, or none; an error where a rank has ended it
-    /// or none has begun. Nothing of it is kept, and the revisions that all ranks have stay as they were. Its number is used up: the next checkpoint gets the one
-    /// behind it. Whoever asked for a checkpoint from outside gets the next one.
+    /// Gives up the checkpoint that was begun. Collective: all ranks do, or none; an error if a rank has ended it or
+    /// none has begun. Nothing of the checkpoint is kept, and the revisions that all ranks have stay as they were. Its
+    /// number is used up: the next checkpoint gets the one after it. Whoever asked for a checkpoint from outside gets
+    /// the next one.
     pub fn abandon(&mut self) -> Result<()> {
         self.ours()?.abandon()
     }
 
-    /// Reads from the stream `name` of the revision that the last `restore` brought back, verified; returns
-    /// how many bytes, fewer than asked for only at its end. Local; until the next checkpoint begins.
+    /// Reads from the stream `name` of the revision that the last `restore` brought back, and verifies. Returns how
+    /// many bytes were read, fewer than asked for only at the end of the stream. Local; possible until the next
+    /// checkpoint begins.
     pub fn read(&mut self, name: &str, offset: u64, into: &mut [u8]) -> Result<usize> {
         self.ours()?.program.reading.read(name, offset, into)
     }
@@ -228,26 +232,26 @@ impl Session {
         self.ours()?.program.reading.streams()
     }
 
-    /// The length of the stream `name`, as `streams` has it.
+    /// The length of the stream `name`, as `streams` lists it.
     pub fn stream_bytes(&mut self, name: &str) -> Result<u64> {
         self.ours()?.program.reading.stream_bytes(name)
     }
 
-    /// Saves `bytes` under `name`, with the protected regions if there are any, as the next revision, and waits
-    /// until it is complete: durable on all ranks. Returns its number. Collective; each rank has as many bytes
-    /// as it likes, this time. An error on any rank is told on all, and earlier revisions are as they were.
+    /// Saves `bytes` under `name`, with the protected regions if there are any, as the next revision, and waits until
+    /// it is complete: durable on all ranks. Returns its number. Collective; each rank can give another number of bytes
+    /// at each call. An error on any rank is told on all, and earlier revisions are as they were.
     pub fn put(&mut self, name: &str, bytes: &[u8]) -> Result<u64> {
         self.ours()?.answering(|inner| inner.put(name, bytes))
     }
 
-    /// Fills `into` from the beginning with what this rank saved under `name`, a region or a stream, in
-    /// `revision`, or in the newest that can be read whole: older ones are tried together, as by `restore`.
-    /// `None` if nothing was saved yet. Collective; every block of the shard is verified. That the last revision failed,
-    /// or that a rank left it unfinished, is told in place of that, once: call it again.
+    /// Fills `into` from the beginning with what this rank saved under `name`, a region or a stream, in `revision`.
+    /// Without one, the ranks together try the newest revision first and then older ones, as in `restore`. `None` if
+    /// nothing was saved yet. Collective; every block of the shard is verified. If the last revision failed, or a rank
+    /// left it unfinished, the call tells that instead, once: call it again.
     ///
-    /// Nothing else changes: what is saved next goes on as if nobody had read. Too little room on any rank,
-    /// a name that was not saved, a revision that is not there and another number of ranks are told before
-    /// anything is filled; after another error `into` is undefined.
+    /// Nothing else changes: later checkpoints go on as if nobody had read. Too little room on any rank, a name that
+    /// was not saved, a revision that is not there and another number of ranks are told before anything is filled;
+    /// after another error `into` is undefined.
     pub fn get(&mut self, revision: Option<u64>, name: &str, into: &mut [u8]) -> Result<Option<Got>> {
         self.ours()?.reading(|inner| inner.get(revision, name, into))
     }
@@ -257,42 +261,42 @@ impl Session {
         self.ours()?.reading(|inner| inner.get_bytes(revision, name))
     }
 
-    /// Whether a checkpoint should be taken now that the program has done `step` steps: `true` on all
-    /// ranks, or on none. Every rank calls it at the same steps with the same number. What makes one due:
-    /// the settings `every_steps`, `every` and `mtbf`, the signal `checkpoint_signal` on any rank, and
-    /// whoever asks from outside (`mainstay checkpoint`).
+    /// Whether a checkpoint should be taken now that the program has done `step` steps: `true` on all ranks, or on
+    /// none. Every rank calls it at the same steps with the same number. A checkpoint is due by the settings
+    /// `every_steps`, `every` and `mtbf`, by the signal `checkpoint_signal` on any rank, and when someone asks from
+    /// outside (`mainstay checkpoint`).
     ///
-    /// Costs a count; about every `agree_every` it is collective, one small all-reduce
-    /// (`session/schedule.rs` says how the ranks know when). Then it gives up a checkpoint that was begun and not ended,
-    /// as the next call tells. Refused, as what saves is, where the program has not restored (`Start::Restored`).
+    /// Most calls only count; about every `agree_every` one is collective, a small all-reduce (`session/schedule.rs`
+    /// says how the ranks know when). That one gives up a checkpoint that was begun and not ended, as the next call
+    /// tells. Refused, as calls that save are, if the program has not restored (`Start::Restored`).
     pub fn due(&mut self, step: u64) -> Result<bool> {
         self.ours()?.due(step)
     }
 
-    /// Waits until the last revision is complete on all ranks. Collective. An error means that it is
-    /// not, the same on every rank, and earlier revisions are as they were. After a failed sync, or a
-    /// failure of the group, it may yet be found complete when the space is opened again. All ranks are told
-    /// once, here or by `checkpoint`. Then nothing is under way, and this is `Ok` until the next checkpoint: the
+    /// Waits until the last revision is complete on all ranks. Collective. An error, the same on every rank, means that
+    /// the revision is not complete; earlier ones are as they were. After a failed sync, or a failure of the group, the
+    /// revision may yet be found complete when the space is opened again. All ranks are told of a failure once, here or
+    /// by `checkpoint`. Then nothing is under way, and `wait` returns `Ok` until the next checkpoint, though the
     /// revision that failed is not there.
     pub fn wait(&mut self) -> Result<()> {
         self.ours()?.wait_for_all(Call::Wait)
     }
 
     /// Whether this rank's part of the last revision is durable. Local, never waits. If another rank writes for this
-    /// one, as the medium shows: that it failed is told by `wait`. `true` also if nothing is under way: nothing was
-    /// saved yet, or all ranks were told that the last revision failed.
+    /// one, the medium is looked at, and a failure is told by `wait` alone. `true` also if nothing is under way:
+    /// nothing was saved yet, or all ranks were told that the last revision failed.
     pub fn poll(&mut self) -> Result<bool> {
         self.ours()?.poll()
     }
 
-    /// What the last checkpoint took whose part of this rank is durable. Local, never waits.
+    /// Sizes and times of the last checkpoint whose part of this rank is durable. Local, never waits.
     pub fn last_record(&mut self) -> Result<Option<Record>> {
         Ok(self.ours()?.levels.nearest_mut().last_record())
     }
 
-    /// Ends the session in order. Collective. Waits for the last revision; an error says that it, or
-    /// the end itself, failed, and the session is over all the same. So it is on the other ranks if those make another
-    /// call meanwhile (`CallMismatch`): all that is left to them is to close it.
+    /// Ends the session in order. Collective. Waits for the last revision; an error says that the revision, or the end
+    /// itself, failed, and the session is over all the same. If other ranks make another call meanwhile
+    /// (`CallMismatch`), the session is over there too, and all that is left to them is to close it.
     pub fn close(mut self) -> Result<()> {
         self.ours()?;
         self.inner.take().map_or(Ok(()), Inner::close)
@@ -314,7 +318,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         if self.pid != process::id() {
-            // The threads that it would wait for, and the communicator, are the parent's.
+            // The threads that a drop would wait for, and the communicator, are the parent's.
             std::mem::forget(self.inner.take());
         }
     }

@@ -1,5 +1,5 @@
-//! The node: the ranks that share a pool. Found by looking, not by comparing host names: those that see the
-//! marks of each other. `MAINSTAY_NODE` tells ranks apart that see them all the same.
+//! The node: the ranks that share a pool. They are found by looking, not by comparing host names: ranks of one node see
+//! each other's marks. `MAINSTAY_NODE` tells ranks apart that see each other's marks all the same.
 
 use crate::{
     config::Config,
@@ -10,28 +10,28 @@ use crate::{
 };
 use std::{os::unix::ffi::OsStrExt, path::Path};
 
-/// What a rank has of its node.
+/// The node of this rank.
 pub(super) struct Node {
     here: Neighbours,
-    /// Of its pool.
+    /// The id of the node's pool.
     id: [u8; 16],
 }
 
 impl Node {
-    /// `id`: drawn for this, the same on all ranks. Collective.
+    /// `id`: drawn for this search, the same on all ranks. Collective.
     pub(super) fn find(group: &dyn Group, config: &Config, id: [u8; 16]) -> Result<Node> {
         let marked = Marked::of(group, config, id);
-        // More than are thought to be here do not share a pool.
+        // No more ranks share a pool than the group counts on this node.
         let here = Neighbours::find(group, &marked)?.part_of(group.rank(), ranks_here(group));
         Ok(Node { id: hash(&[b"pool", &marked.id_of(here.leader())[..]].concat()), here })
     }
 
-    /// Its lowest rank.
+    /// The lowest rank of the node.
     pub(super) fn leader(&self) -> usize {
         self.here.leader()
     }
 
-    /// The pool of the node: only its tables yet. Collective.
+    /// Makes the pool of the node, with its tables alone yet. Collective.
     pub(super) fn make_pool(&self, group: &dyn Group, config: &Config) -> Result<Pool> {
         let (directory, rank) = (&config.pool_directory, group.rank());
         let leads = rank == self.leader();
@@ -42,10 +42,10 @@ impl Node {
     }
 }
 
-/// A directory of pools in which ranks leave marks. Only those of one label see each other's.
+/// A directory of pools in which ranks leave marks. Only ranks with the same label see each other's marks.
 struct Marked<'a> {
     directory: &'a Path,
-    /// The ids of all their marks begin with it.
+    /// What the ids of all marks of these ranks begin with.
     begin: [u8; 12],
 }
 
@@ -80,7 +80,7 @@ impl Place for Marked<'_> {
         Mark::make(self.directory, self.id_of(rank))
     }
 
-    /// One that cannot be opened cannot be shared.
+    /// A mark that cannot be opened is not seen: a pool could not be opened either.
     fn sees(&self, rank: usize) -> Result<bool> {
         Ok(is_in_sight(self.directory, self.id_of(rank)))
     }
@@ -98,12 +98,12 @@ impl Place for Marked<'_> {
     }
 }
 
-/// `members` ranks of a job of `size` share it.
+/// The shape of a pool that `members` ranks of a job of `size` share.
 fn shape(config: &Config, members: usize, size: usize) -> Shape {
     let bytes = config.pool_bytes.unwrap_or_else(|| ceiling(&config.pool_directory));
     let suits = config.chunk_bytes.unwrap_or_else(|| chunk_bytes_for(bytes, members));
     let grows = config.pool_bytes.is_none();
-    // Those who write for others are sent whole chunks, from the beginning on.
+    // Ranks that write for others are sent whole chunks, from the beginning on.
     let is_fixed = !grows || config.chunk_bytes.is_some() || (1..size).contains(&(config.aggregators as usize));
     Shape {
         bytes,
@@ -116,16 +116,16 @@ fn shape(config: &Config, members: usize, size: usize) -> Shape {
     }
 }
 
-/// Smaller writes cost more than the room is worth.
+/// The smallest chunk: smaller writes cost more than the room that they save is worth.
 const CHUNK_LEAST: u64 = 256 << 10;
 
-/// Bytes of a chunk where none are set: as published (000), or the power of two of which the pool has two for each rank.
-/// A rank's last chunk is seldom full, and the rest of it serves nobody: with large ones ranks wait although the pool is
-/// larger than all that they save.
+/// The size of chunks if none is set: as published (000), or the power of two of which the pool has two for each rank.
+/// A rank's last chunk is seldom full, and the rest of it serves nobody: with large chunks ranks wait although the pool
+/// is larger than all that they save.
 fn chunk_bytes_for(pool_bytes: u64, ranks: usize) -> u64 {
     const PUBLISHED: u64 = 4 << 20;
     let share = (pool_bytes / (2 * ranks as u64)).clamp(CHUNK_LEAST, PUBLISHED);
-    // One to fill while another is written, also in a pool that is tiny.
+    // Even a tiny pool has one chunk to fill while another is written.
     (1 << share.ilog2()).min(pool_bytes / 2 / BLOCK_BYTES * BLOCK_BYTES).max(BLOCK_BYTES)
 }
 
@@ -148,7 +148,7 @@ mod tests {
             (80_000_000, 32, MIB),
             (1 << 40, 64, 4 * MIB),
             (u64::MAX, 1, 4 * MIB),
-            // Less than two of the smallest for each.
+            // The pool has less than two of the smallest chunks for each rank.
             (512 * KIB, 4, 256 * KIB),
             (300 * KIB, 1, 148 * KIB),
             (2 * BLOCK_BYTES, 3, BLOCK_BYTES),
@@ -159,7 +159,7 @@ mod tests {
         }
     }
 
-    /// They had one name, so that a mark that was left kept the pool from being made.
+    /// A mark and the pool had one name, so that a mark that was left kept the pool from being made.
     #[test]
     fn a_pool_has_a_name_of_its_own_beside_the_marks() {
         let folder = tempfile::tempdir_in("/dev/shm").unwrap();

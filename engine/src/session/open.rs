@@ -58,11 +58,11 @@ static PASSED_OVER: Remark = Remark::new();
 struct Newest {
     layout_number: u64,
     layout_id: [u8; 16],
-    /// This rank may go on writing into it.
+    /// This rank may go on writing into the layout.
     writable: bool,
 }
 
-/// All portions that this rank looks after.
+/// What this rank finds in the portions that it looks after.
 struct Scan {
     layouts: Vec<LayoutFile>,
     opened: Vec<Opened>,
@@ -70,7 +70,7 @@ struct Scan {
     sight: Sight,
 }
 
-/// A space that is locked, in which this job has written nothing yet.
+/// A space that is locked and looked at, in which this job has written nothing yet.
 struct Looked {
     kind: LevelKind,
     every: u32,
@@ -155,7 +155,7 @@ impl Inner {
             step: 0,
         };
 
-        // Of a shard that another rank writes, that one keeps the record.
+        // If another rank writes this rank's shard, that rank keeps the record.
         let shards = road.shards();
         let recorded = pool.as_ref().filter(|_| shards > 0).map(|pool| Record::create(pool, group.rank() as u32));
         let noted = pool.as_ref().map_or(Ok(()), |pool| pool.note_space(&*levels.nearest().device, lineage));
@@ -215,8 +215,8 @@ impl Looked {
         let domain = Domain::find(group, &*device, id)?;
         let (locks, locks_work) = take_locks(group, &*device, &domain)?;
 
-        // Nobody makes a pool, or looks for revisions, while another rank is at it still; and nobody begins a lineage
-        // while something can be completed, now or another time: that would end the claim.
+        // No rank makes a pool, or looks for revisions, while another one still completes shards; and none begins a
+        // lineage while something can be completed, now or another time: a new lineage would end the claim.
         let mut left = agree(group, salvage::at_opening(&*device, &config.pool_directory, locks_work))?;
         left.forget_taken(&gather(group, &left.over().to_vec())?.concat());
         agree(group, left.check_taken(&*device, &config.pool_directory))?;
@@ -236,7 +236,8 @@ impl Looked {
     fn take_over(self, group: &dyn Group, lineage: Lineage) -> Result<Level> {
         let Looked { kind, every, feeds, scan, goes_on, found, config, domain, device, locks, locks_work, .. } = self;
         let Scan { layouts, opened, newest, sight } = scan;
-        // After the lock: whoever writes a hold before it is taken is read here, whoever does later sees it.
+        // Holds are read under the lock: a hold that was written before it was taken is found here, and whoever writes
+        // one later sees the lock.
         let holds = Holds::find(group, &layouts, &found.holdable())?;
         let (mut current, mut others, mut begun) = (None, Vec::new(), Ok(()));
         for Opened { mut ledger, usable, .. } in opened {
@@ -283,19 +284,19 @@ impl Looked {
     }
 }
 
-/// Settings that levels leave no room for.
+/// Refuses settings for which several levels leave no room.
 fn check_plans(plans: &[LevelPlan], config: &Config) -> Result<()> {
     if plans.is_empty() || plans.len() > LEVELS_MAX {
         return Err(Error::argument("levels", format!("{} of them; give 1 to {LEVELS_MAX}", plans.len())));
     }
     if plans.len() > 1 && config.aggregators > 0 {
-        let why = "few ranks write for all where there is one level; leave it out, or have one level";
+        let why = "few ranks can write for all only if there is one level; leave the setting out, or have one level";
         return Err(Error::argument("aggregators", why));
     }
     Ok(())
 }
 
-/// The settings as they go for the level of `plan`; what is said of sizes and files is said of the farthest.
+/// The settings as they apply to the level of `plan`; those of sizes and files apply to the farthest alone.
 fn config_of(plan: &LevelPlan, config: &Config, is_farthest: bool) -> Config {
     let config = Config { keep: plan.keep, ..config.clone() };
     if is_farthest {
@@ -347,7 +348,7 @@ fn one_history(looked: &[Looked]) -> Result<()> {
     Ok(())
 }
 
-/// Locks this rank's byte; and whether the file system has locks at all.
+/// Locks this rank's byte; returns also whether the file system has locks at all.
 fn take_locks(group: &dyn Group, device: &dyn Device, domain: &Domain) -> Result<(Locks, bool)> {
     let locks = agree(group, Locks::open(device))?;
     agree(group, if group.rank() == domain.leader() { locks.wait_for_others(LOCK_GRACE) } else { Ok(()) })?;
@@ -366,7 +367,7 @@ fn scan(group: &dyn Group, device: &dyn Device, domain: &Domain, locks_work: boo
     let (mut opened, mut newest, mut sight) = (Vec::new(), Newest::default(), Sight::default());
     for layout in &layouts {
         let header = &layout.header;
-        // Of several files of one layout a rank has its portion in one.
+        // A layout can have several files; a rank's portion lies in one of them.
         if header.layout_id != newest.layout_id {
             newest = Newest { layout_number: header.layout_number, layout_id: header.layout_id, writable: false };
         }
@@ -395,20 +396,20 @@ fn find_node(group: &dyn Group, config: &Config, id: [u8; 16]) -> Result<(usize,
         let node = node?;
         return Ok((node.leader(), Some(node.make_pool(group, config)?)));
     }
-    // Only for what is told of the node.
+    // Without a pool the node is needed only for what is told of it.
     Ok((node.map_or(group.rank(), |node| node.leader()), None))
 }
 
-/// The threshold: as set, or as rank 0 finds it. Collective.
+/// The threshold that is set, or else the one that rank 0 finds. Collective.
 fn find_threshold_together(group: &dyn Group, device: &dyn Device, config: &Config) -> Result<u64> {
-    /// As published (slides 003).
+    /// The threshold as published (slides 003).
     const THRESHOLD_PUBLISHED: u64 = 64 << 10;
     match config.threshold_bytes {
         Some(set) => Ok(set),
         None => {
             let mut found = [0];
             if group.rank() == 0 {
-                // On a disk that is full it cannot be found; a restore can do without.
+                // On a disk that is full the threshold cannot be found; a restore can do without.
                 found = [probe_name().and_then(|name| find_threshold(device, &name)).unwrap_or(THRESHOLD_PUBLISHED)];
             }
             group.all_max(&mut found)?;
@@ -427,7 +428,7 @@ fn tell_supervisor(path: &Path) {
     let Some(report) = std::env::var_os(RUN_REPORT) else { return };
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     if let Ok(mut report) = OpenOptions::new().append(true).open(report) {
-        // A path may hold any byte but zero. One write, so that those of coupled jobs do not mix.
+        // A path may hold any byte but zero. One write, so that the paths of coupled jobs do not mix.
         let _ = report.write_all(&[path.as_os_str().as_bytes(), b"\0"].concat());
     }
 }

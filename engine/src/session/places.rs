@@ -91,7 +91,7 @@ impl Note {
     }
 }
 
-/// Their directories may differ, whether there is such a level may not. Collective.
+/// Refuses ranks with different levels. The directories of a level may differ. Collective.
 fn check_levels_alike(group: &dyn Group, config: &Config) -> Result<()> {
     let mine =
         [("memory", &config.memory), ("disk", &config.disk)].map(|(key, place)| (key, *place != LevelPlace::Off));
@@ -105,7 +105,7 @@ fn check_levels_alike(group: &dyn Group, config: &Config) -> Result<()> {
     })
 }
 
-/// Ranks that are told to be nodes of their own have memory of their own.
+/// The end of the directory's name: ranks that are told to be nodes of their own have memory of their own.
 fn label() -> String {
     let label = std::env::var_os("MAINSTAY_NODE").unwrap_or_default();
     if label.is_empty() { String::new() } else { format!("-{}", hex(&hash(label.as_bytes())[..4])) }
@@ -165,7 +165,7 @@ fn read_note(path: &Path) -> Result<(String, u64)> {
     }
 }
 
-/// A directory of this user alone.
+/// Makes a directory of this user alone, or checks that the one that is there is such.
 fn make_own(directory: &Path) -> Result<()> {
     let failed = |doing, e| Error::io(doing, directory.display().to_string(), e);
     if let Some(within) = directory.parent() {
@@ -184,8 +184,8 @@ fn make_own(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes the files of a level in memory, and its directory where nothing else lies there: a job that ends in order leaves
-/// nothing of it. What cannot be removed stays, and is in nobody's way.
+/// Removes the files of a level in memory, and its directory if nothing else lies there: a job that ends in order
+/// leaves nothing of it. Files that cannot be removed stay, and are in nobody's way.
 pub(super) fn remove(device: &dyn Device) {
     let names = device.list().unwrap_or_default();
     names.iter().filter(|name| is_of_space(name)).for_each(|name| drop(device.remove(name)));

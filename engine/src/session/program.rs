@@ -8,22 +8,22 @@ use crate::{
 };
 
 pub(super) struct Program {
-    /// Between t1 and t2.
+    /// The checkpoint that is between t1 and t2, if one is.
     pub(super) begun: Option<Begun>,
     pub(super) regions: Regions,
     pub(super) notes: Notes,
     pub(super) outputs: Outputs,
     pub(super) due: Due,
     pub(super) reading: Reading,
-    /// Whether earlier jobs left something that this session has not read, and may not push out unread.
+    /// Whether earlier jobs left revisions that this session has not read, and so may not push out.
     pub(super) unread: bool,
-    /// Why the next collective call is to do nothing, if it is.
+    /// Why the next collective call is to do nothing; `None` if it is to go on.
     pub(super) refused: Option<Error>,
     pub(super) config: Config,
 }
 
 impl Program {
-    /// What it may change with `call`: nothing once a checkpoint has begun, which has its items already.
+    /// The program's state, for `call` to change. Refused once a checkpoint has begun, which has its items already.
     pub(super) fn not_begun(&mut self, call: &str) -> Result<&mut Program> {
         if self.begun.is_none() {
             return Ok(self);
@@ -36,12 +36,12 @@ impl Program {
         self.refused.get_or_insert(error);
     }
 
-    /// Whether the call that begins now may do anything: all ranks are told if not.
+    /// Whether the call that begins now may do anything. All ranks are told the error if it may not.
     pub(super) fn ready(&mut self) -> Result<()> {
         self.refused.take().map_or(Ok(()), Err)
     }
 
-    /// Where a stream of the checkpoint that has begun ends so far.
+    /// How far the stream `name` of the checkpoint that has begun was written.
     pub(super) fn written_bytes(&self, name: &str) -> Result<u64> {
         match &self.begun {
             Some(Begun { staging, .. }) => {

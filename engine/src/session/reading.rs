@@ -1,6 +1,6 @@
 //! Reading the streams of the revision that was restored.
 //!
-//! What must hold: nothing is read once a checkpoint has begun, whose root may free these blocks.
+//! What must hold: nothing is read once a checkpoint has begun, as its root may free these blocks.
 
 use crate::{
     error::{Error, Result, named},
@@ -19,7 +19,7 @@ pub(super) enum Reading {
     /// The space held nothing.
     Nothing,
     Restored(Box<Streams>),
-    /// By so many ranks, not as many as there are: nobody can say which streams are whose.
+    /// The revision was saved by this many ranks, not as many as there are: nobody can say which streams are whose.
     OfOtherRanks(usize),
     /// A checkpoint has begun since.
     Over,
@@ -69,14 +69,15 @@ impl Reading {
         }
     }
 
-    /// What came back; `None` if there was nothing.
+    /// The streams that came back; `None` if there was nothing to restore. Refused, by the name of `call`, if nothing
+    /// can be read now.
     fn restored(&mut self, call: &str) -> Result<Option<&mut Streams>> {
         let why = match self {
             Reading::Restored(streams) => return Ok(Some(streams)),
             Reading::Nothing => return Ok(None),
             Reading::OfOtherRanks(saved) => format!(
-                "the revision was saved by {saved} ranks, and their streams are no other number's; read them with a reader \
-                 (mainstay_reader_open)"
+                "the revision was saved by {saved} ranks, and their streams come back to as many ranks only; read them \
+                 with a reader (mainstay_reader_open)"
             ),
             Reading::NotRestored => "nothing was restored yet; call restore first".to_owned(),
             Reading::Over => {

@@ -1,4 +1,4 @@
-//! Coming back on another number of ranks than saved, or with other boxes of the global arrays: the ranks tell
+//! Restores a revision to another number of ranks than saved, or to other boxes of the global arrays: the ranks tell
 //! each other what the shards hold, and each fills its regions from those that have its cells.
 //!
 //! What must hold: nothing is filled before every rank knows where all of its bytes come from.
@@ -30,7 +30,7 @@ struct Own {
 }
 
 impl Level {
-    /// As `restore_one`, of a revision whose shards are not those of the ranks that there are. Collective.
+    /// Like `restore_one`, for a revision whose shards are not those of the present ranks. Collective.
     pub(super) fn redistribute(
         &self,
         group: &dyn Group,
@@ -112,8 +112,8 @@ impl Level {
     }
 }
 
-/// Hashes of what all shards have without a place in a global array, where their number is another: the same
-/// bytes everywhere may come back everywhere. Collective.
+/// Hashes of the items that all shards have and that have no place in a global array: those with the same bytes in all
+/// shards may come back on all ranks. Empty if the number of ranks is the one that saved. Collective.
 fn contents(group: &dyn Group, shards: &[Saved], own: &[Own]) -> Result<Attempted<BTreeMap<(u32, String), Hash>>> {
     if shards.len() == group.size() {
         return Ok(Ok(BTreeMap::new()));
@@ -153,7 +153,7 @@ fn back(sharing: &Sharing<'_>, own: Vec<Own>) -> Back {
     Back { notes, reading, has_other_boxes: true }
 }
 
-/// What all ranks told, or all flaws that any told of.
+/// The parts that all ranks told, united; or, if any rank told of flaws, all flaws.
 fn united<T>(told: Vec<Attempted<Vec<T>>>) -> Attempted<Vec<T>> {
     let (mut all, mut flaws) = (Vec::new(), Flaws::default());
     for told in told {

@@ -1,6 +1,6 @@
-//! Whether somebody asks for a checkpoint from outside: rank 0 looks when the ranks meet, and answers.
+//! Requests for a checkpoint from outside: rank 0 looks for one when the ranks meet, and answers.
 //!
-//! What must hold: a request that cannot be read is none, and no failure here stops a job.
+//! What must hold: a request that cannot be read counts as none, and no failure here stops a job.
 
 use crate::{
     device::Device,
@@ -10,22 +10,22 @@ use crate::{
     },
 };
 
-/// Who looks for requests before a job's first look.
+/// Stands in an answer for the lineage of the job until the job has looked for requests.
 const NOBODY: Lineage = Lineage { number: 0, id: [0; 16] };
 
 #[derive(Debug)]
 pub(super) struct Listener {
     blocks: RequestBlocks,
     lineage: Lineage,
-    /// The last request that was met.
+    /// The last request that a revision answered.
     answered: Ticket,
-    /// One that waits for the next checkpoint.
+    /// The request that waits for the next checkpoint.
     pending: Option<Ticket>,
     announced: bool,
 }
 
 impl Listener {
-    /// `None` where the lock file cannot be opened: then nobody can ask.
+    /// `None` if the lock file cannot be opened: then nobody can ask.
     pub(super) fn new(device: &dyn Device, lineage: Lineage) -> Option<Listener> {
         let blocks = RequestBlocks::open(device).ok()?;
         let before = blocks.answer();
@@ -48,7 +48,7 @@ impl Listener {
         self.pending.is_some()
     }
 
-    /// The revision that was just begun is the one that was asked for.
+    /// Answers the request that waits: the revision that was just begun is the one asked for.
     pub(super) fn answer(&mut self, lineage: Lineage, number: u64) {
         if let Some(ticket) = self.pending.take() {
             (self.answered, self.lineage) = (ticket, lineage);
@@ -57,7 +57,7 @@ impl Listener {
     }
 
     fn write(&self, answer: CheckpointAnswer) {
-        // Who asked waits in vain, and says so; the job goes on.
+        // If this fails, whoever asked waits in vain, and says so; the job goes on.
         let _ = self.blocks.write_answer(&answer);
     }
 }

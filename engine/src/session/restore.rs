@@ -25,18 +25,18 @@ use std::{collections::BTreeMap, time::Duration};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
     pub revision: u64,
-    /// What was found damaged, or could not be read: parts of the space, and newer revisions that were passed over for
-    /// it.
+    /// What was damaged or could not be read: parts of the space, and newer revisions that were passed over for this
+    /// one.
     pub skipped: Vec<String>,
-    /// What this rank's program noted, by name; of a revision of another number of ranks, what rank 0's did.
+    /// The notes of this rank's program, by name; of a revision of another number of ranks, the notes of rank 0.
     pub notes: BTreeMap<String, String>,
 }
 
-/// What comes back besides regions and output files.
+/// What a restore brings back besides regions and output files.
 pub(super) struct Back {
     pub(super) notes: Vec<Note>,
     pub(super) reading: Reading,
-    /// As many ranks have other boxes than saved.
+    /// The revision was saved by as many ranks, but for other boxes.
     pub(super) has_other_boxes: bool,
 }
 
@@ -44,9 +44,9 @@ impl Inner {
     pub(super) fn restore(&mut self) -> Result<Option<Restored>> {
         let ready = self.program.ready().and_then(|()| self.program.regions.look_to_fill());
         let restored = self.restore_newest(ready);
-        // What is saved is what was just read.
+        // The program is back at a checkpoint: the time until the next one begins here.
         self.program.due.schedule.begin(Instant::now());
-        // Only now: making it would have slowed the reads down.
+        // The pool is made only now, as making it would have slowed the reads down.
         self.means.begin_pool(&self.program.regions);
         restored
     }
@@ -59,7 +59,8 @@ impl Inner {
         let mut poured = false;
         let (came, skipped) = self.levels.newest(group, &found, |level, candidate| {
             match level.restore_one(group, &self.program, candidate) {
-                // The regions hold parts of what was passed over.
+                // The regions already hold parts of a revision that was passed over: this error, too, is only a flaw of
+                // the candidate.
                 Err(error) if poured => Ok(Err(Flaws::found(vec![error.to_string()]))),
                 came => {
                     poured = true;
@@ -72,7 +73,7 @@ impl Inner {
             return Ok(None);
         };
         let revision = chosen.complete;
-        // What was passed over is not worth keeping; what was read whole is.
+        // Revisions that were passed over are kept no longer; the one that was read whole is.
         self.levels.go_back_to(&found, &chosen);
         self.levels.iter_mut().for_each(|level| level.has_other_boxes = back.has_other_boxes);
         let level = self.levels.at(chosen.level);
@@ -91,8 +92,8 @@ impl Inner {
 }
 
 impl Level {
-    /// The inner error is why it is passed over, on whichever ranks; the outer one, the same on all ranks,
-    /// ends the search.
+    /// Restores `candidate`. The inner error says why it is passed over, on whichever ranks; the outer one, the same on
+    /// all ranks, ends the search. Collective.
     fn restore_one(&self, group: &dyn Group, program: &Program, candidate: &Complete) -> Result<Attempted<Back>> {
         if candidate.shards as usize != group.size() {
             return self.redistribute(group, program, candidate);
@@ -113,7 +114,7 @@ impl Level {
         if let Err(flaws) = pour_together(group, &portion, &manifest, targets.as_ref())? {
             return Ok(Err(flaws));
         }
-        // Read whole on every rank: only now is it sure which lengths the files go back to.
+        // The revision was read whole on every rank: only now is it sure which lengths the files go back to.
         let cut = manifest.as_ref().map_or(Ok(()), |manifest| outputs.cut(&manifest.annex.outputs));
         agree(group, cut)?;
         Ok(manifest.map(|manifest| {
@@ -122,8 +123,8 @@ impl Level {
         }))
     }
 
-    /// This rank's shard of `candidate`, which as many ranks saved: where it lies, and its list of items or what is
-    /// damaged of it. Collective.
+    /// This rank's shard of `candidate`, which was saved by as many ranks: where it lies, and its manifest or the flaws
+    /// of that. Collective.
     pub(super) fn read_shard(&self, group: &dyn Group, candidate: &Complete) -> Result<(Portion, Attempted<Manifest>)> {
         let rank = group.rank() as u32;
         let unseen = Error::OutOfSight { path: self.device.path(), revision: candidate.key.number, shard: rank };
@@ -133,8 +134,8 @@ impl Level {
     }
 }
 
-/// Verifies each rank's shard, and fills its `targets`; without any, only its list of items counts. The
-/// inner error is what was damaged, of all ranks. Collective.
+/// Verifies each rank's shard, and fills its `targets`; without targets the manifest alone counts. The inner error has
+/// the flaws of all ranks. Collective.
 pub(super) fn pour_together(
     group: &dyn Group,
     portion: &Portion,
@@ -146,7 +147,7 @@ pub(super) fn pour_together(
         (Ok(_), None) => Ok(Ok(())),
         (Ok(manifest), Some(targets)) => {
             let sink = |at: u64, bytes: &[u8]| targets.fill(at, bytes);
-            // What cannot be read, however often it is tried, may be there in another revision.
+            // A block that cannot be read, however often it is tried, may be there in another revision.
             split_flaws(pour(portion, manifest, &sink))
         }
     };

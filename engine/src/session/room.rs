@@ -1,7 +1,7 @@
 //! Room for the next shard on each level that it goes to: looked for at t1, and agreed on once all ranks have told.
 //!
-//! What must hold: what is made, left or passed over is decided alike on all ranks. A checkpoint waits and fails for the
-//! nearest level alone; a farther one that is busy, or has no room, is passed over.
+//! What must hold: all ranks decide alike which layouts are made and left, and which levels are passed over. A
+//! checkpoint waits and fails for the nearest level alone; a farther one that is busy, or has no room, is passed over.
 
 use super::{
     agreement::LevelFacts,
@@ -24,7 +24,7 @@ use crate::{
 /// What a rank has found on a level at t1.
 pub(super) struct Room {
     found: Result<Option<Allocation>>,
-    /// On rank 0: the holds, if they are others than those known.
+    /// On rank 0: the holds, if they differ from those known.
     holds: Option<Vec<Asked>>,
 }
 
@@ -80,13 +80,13 @@ impl Level {
         if !is_nearest && self.facts().busy.is_set() {
             return Look::Busy;
         }
-        // Holds if the other ranks' parts are durable too, as the all-reduce will tell.
+        // This revision is complete if the other ranks' parts are durable too, as the all-reduce will tell.
         let before = self.saving.as_ref().and_then(Attempt::key);
         let complete = self.complete_with(before, epoch.group.size());
         Look::Found(Room { found: self.allocate(size, &complete), holds: self.changed_holds(epoch) })
     }
 
-    /// Where the next shard goes, and the file of each rank where a layout was made for it. `again`: looks for room once
+    /// Where the next shard goes, and, if a layout was made for it, the file of each rank. `again`: looks for room once
     /// more. An error is the same on all ranks. Collective.
     pub(super) fn agree_on_room(
         &mut self,
@@ -141,8 +141,8 @@ impl Level {
         Ok((found?.ok_or_else(lost_layout)?, made))
     }
 
-    /// As `agree_on_room`, of a level that is not waited for: `None` where the revision passes it over. An error is one of
-    /// the group. Collective.
+    /// Like `agree_on_room`, for a farther level: `None` if the revision passes the level over. An error is one of the
+    /// group. Collective.
     pub(super) fn take_turn(
         &mut self,
         epoch: &Epoch,
@@ -182,7 +182,7 @@ impl Level {
 }
 
 impl Level {
-    /// Room for a shard of `size` outside of a checkpoint. An error is the same on all ranks. Collective.
+    /// Finds room for a shard of `size` outside of a checkpoint. An error is the same on all ranks. Collective.
     pub(super) fn have_room(&mut self, epoch: &Epoch, entry: &Entry, size: &Size) -> Result<Allocation> {
         let group = epoch.group.with(entry);
         let room = Room { found: self.allocate(size, &self.complete), holds: None };
@@ -197,7 +197,7 @@ impl Level {
 }
 
 impl Levels {
-    /// What the farther levels are fed with stays on the nearest: what they have under way, and `next`.
+    /// Has the nearest level keep the revisions that farther levels are fed with: those under way there, and `next`.
     pub(super) fn keep_for_feeding(&mut self, next: Option<RevisionKey>) {
         let (nearest, farther) = self.split();
         let kept = std::mem::take(&mut nearest.fed);

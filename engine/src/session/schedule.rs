@@ -1,12 +1,12 @@
-//! When a checkpoint is due, and when the ranks look together.
+//! When a checkpoint is due, and when the ranks meet to find that out.
 //!
-//! A rule that counts steps needs no talk: all ranks count the same. What rests on time, or comes from
-//! outside, is decided in *meetings*: one small all-reduce, after which all ranks know the same. How many
-//! calls there are until the next meeting comes out of the last one, so that all ranks hold it at the same
-//! call, about every `agree_every`, and no step in between costs more than counting.
+//! A rule that counts steps needs no talk: all ranks count the same. A rule of time, and a request from outside, is
+//! decided on in *meetings*: one small all-reduce, after which all ranks know the same. Each meeting also says how many
+//! calls there are until the next, so that all ranks hold that one at the same call, about every `agree_every`, and no
+//! step in between costs more than counting.
 //!
-//! What must hold: every answer follows from the settings, which are alike, from the number of calls and
-//! from what a meeting gave: never from what one rank sees.
+//! What must hold: every answer follows from the settings, which are alike, from the number of calls and from what a
+//! meeting gave: never from what one rank sees.
 
 use super::flag::Flag;
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
 use std::time::Duration;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// Calls between two meetings, at most, unless so many take less than a hundredth of `agree_every`.
+/// The most calls between two meetings, unless so many take less than a hundredth of `agree_every`.
 const CALLS_FEW: u64 = 100;
 
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(super) struct Schedule {
     calls_until_meeting: u64,
     calls_since_meeting: u64,
     last_meeting: Instant,
-    /// The last t1, or what counts as one.
+    /// The last t1, or a moment that counts as one.
     last_checkpoint: Instant,
     /// t2 − t1 and t3 − t1 of the last checkpoint, as far as they are known.
     cost: Option<(Duration, Duration)>,
@@ -41,14 +41,14 @@ struct Rules {
     agree_every: Duration,
 }
 
-/// What the ranks tell each other; of each the highest counts.
+/// What the ranks tell each other at a meeting; of each field the highest counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub(super) struct Facts {
     asked: Flag,
     since_checkpoint_ns: u64,
     since_meeting_ns: u64,
-    /// Of the last checkpoint; zero: unknown.
+    /// Times of the last checkpoint; zero if unknown.
     perceived_ns: u64,
     durable_ns: u64,
 }
@@ -71,7 +71,7 @@ impl Schedule {
         }
     }
 
-    /// Whether steps or time make one due at all.
+    /// Whether steps or time make a checkpoint due at all.
     pub(super) fn has_rule(&self) -> bool {
         let Rules { every_steps, every, mtbf, .. } = &self.rules;
         *every_steps > 0 || !every.is_zero() || !mtbf.is_zero()
@@ -82,15 +82,15 @@ impl Schedule {
         self.rules.every_steps > 0 && step > 0 && step.is_multiple_of(self.rules.every_steps)
     }
 
-    /// Counts one call; whether the ranks meet at it.
+    /// Counts one call, and returns whether the ranks meet at it.
     pub(super) fn meets(&mut self) -> bool {
         self.calls_since_meeting += 1;
-        // After a meeting that failed they meet at every call, so that each call is told.
+        // After a failed meeting the ranks meet at every call, so that each call tells the failure.
         self.calls_until_meeting = self.calls_until_meeting.saturating_sub(1);
         self.calls_until_meeting == 0
     }
 
-    /// The ranks meet at the next call, wherever each of them was.
+    /// Has the ranks meet at the next call, wherever each of them was.
     pub(super) fn meet_next(&mut self, now: Instant) {
         (self.calls_since_meeting, self.calls_until_meeting, self.last_meeting) = (0, 1, now);
     }
@@ -107,7 +107,7 @@ impl Schedule {
         }
     }
 
-    /// What a meeting comes to: whether a checkpoint is due, and, for all alike, the call of the next one.
+    /// Ends a meeting: returns whether a checkpoint is due, and sets the call of the next meeting, alike on all ranks.
     pub(super) fn decide(&mut self, facts: Facts, now: Instant) -> bool {
         let calls = std::mem::take(&mut self.calls_since_meeting).max(1);
         self.last_meeting = now;
@@ -116,24 +116,24 @@ impl Schedule {
         let calls_in = |time: Duration| u64::try_from(time.as_nanos() / call.max(1)).unwrap_or(u64::MAX);
 
         let target = self.target(Duration::from_nanos(facts.perceived_ns), Duration::from_nanos(facts.durable_ns));
-        // Now, if the next call would come later than half a step after the time.
+        // A checkpoint is due now if the next call would come more than half a step too late.
         let due = target.is_some_and(|target| since_checkpoint.as_nanos() + call / 2 >= target.as_nanos());
         let left = target.map(|target| if due { target } else { target - since_checkpoint });
-        // Steps may become slower, and nobody can call for a meeting in between: so many calls as were
-        // just seen twice over, and few enough that slow ones come to an end.
+        // Steps may become slower, and nobody can call for a meeting in between: at most twice as many calls as since
+        // the last meeting, and few enough that slow ones come to an end.
         let few = calls_in(self.rules.agree_every / 100).max(CALLS_FEW);
         let until = calls_in(self.rules.agree_every).min(2 * calls).min(few);
         self.calls_until_meeting = until.min(left.map_or(u64::MAX, calls_in)).max(1);
         due || facts.asked.is_set()
     }
 
-    /// Time from t1 to t1; `None` without a rule of time.
+    /// The time from one t1 to the next; `None` without a rule of time.
     fn target(&self, perceived: Duration, durable: Duration) -> Option<Duration> {
         let rules = &self.rules;
         let by_formula = || match rules.interval {
-            // The first one is due at once: it tells what they cost.
+            // The first checkpoint is due at once: it tells what one costs.
             _ if perceived.is_zero() => Duration::ZERO,
-            // They count from t2. Before t3 the next one would only wait.
+            // The formulas count from t2. Before t3 the next checkpoint would only wait.
             Interval::Daly => (daly(perceived, rules.mtbf) + perceived).max(durable),
             Interval::Young => (young(perceived, rules.mtbf) + perceived).max(durable),
         };
@@ -142,12 +142,12 @@ impl Schedule {
         by_clock.into_iter().chain(by_formula).min()
     }
 
-    /// A checkpoint begins, or the program is back at one.
+    /// Notes that a checkpoint begins, or that the program is back at one.
     pub(super) fn begin(&mut self, now: Instant) {
         self.last_checkpoint = now;
     }
 
-    /// What a checkpoint took, on this rank.
+    /// Learns what a checkpoint took on this rank.
     pub(super) fn learn(&mut self, perceived: Duration, durable: Duration) {
         if !perceived.is_zero() {
             self.cost = Some((perceived, durable));
@@ -159,8 +159,8 @@ impl Schedule {
 mod tests {
     use super::*;
 
-    /// Ranks that step at `step_ms` and meet as the schedule says; the times at which one was due, and
-    /// how often they met.
+    /// Ranks that step at `step_ms` and meet as the schedule says. Returns the times at which a checkpoint was due, and
+    /// how often the ranks met.
     fn simulate(config: &Config, step_ms: impl Fn(u64) -> u64, steps: u64, cost_ms: u64) -> (Vec<u64>, u64) {
         let start = Instant::now();
         let (mut schedule, mut now_ms, mut due, mut met) = (Schedule::new(config, start), 0, Vec::new(), 0);
@@ -218,7 +218,7 @@ mod tests {
         assert!(due.windows(2).all(|p| (p[1] - p[0]).abs_diff(expected) <= 100), "{expected}: {due:?}");
     }
 
-    /// In a build without overflow checks the count wrapped, and the ranks never met again.
+    /// In a build without overflow checks the count of calls wrapped, and the ranks never met again.
     #[test]
     fn a_meeting_that_failed_is_tried_again_at_the_next_call() {
         let mut schedule = Schedule::new(&Config::default(), Instant::now());

@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// A revision that was begun, until all ranks know what became of it.
 pub(super) enum Attempt {
     Running(Arc<Shard>),
-    /// It failed before there was anything to wait for.
+    /// The revision failed before there was anything to wait for.
     Failed(Error),
 }
 
@@ -47,22 +47,23 @@ impl Inner {
         self.enter_ready(call, ready)
     }
 
-    /// The same, and tells what the farther levels did not get of it. Collective.
+    /// Waits like `wait_in`, and tells which revisions the farther levels did not get. Collective.
     pub(super) fn wait_for_all(&mut self, call: Call) -> Result<()> {
         let entry = self.wait_in(call)?;
         self.unsaved(&entry)
     }
 
-    /// What the farther levels did not save since this was last asked: the same on all ranks. Collective where there is
-    /// something to tell.
+    /// An error if farther levels did not save a revision since this was last asked: the same on all ranks. Collective
+    /// if there is something to tell.
     pub(super) fn unsaved(&mut self, entry: &Entry) -> Result<()> {
         let group = self.epoch.group.with(entry);
         let unsaved = self.levels.iter_mut().filter_map(|level| level.unsaved.take());
-        // Each of them, so that the ranks stay together.
+        // All levels are agreed on, whatever the first one says, so that the ranks stay together.
         unsaved.map(|mine| agree(group, mine)).fold(Ok(()), Result::and)
     }
 
-    /// Tells the user of it, where the program has not waited to be told. Collective where there is something to tell.
+    /// Remarks to the user what farther levels did not save, as the program has not waited to be told. Collective if
+    /// there is something to tell.
     pub(super) fn remark_unsaved(&mut self, entry: &Entry) {
         let group = self.epoch.group.with(entry);
         for level in self.levels.iter_mut() {
@@ -100,13 +101,13 @@ impl Inner {
         // What failed is told; and what is complete in memory alone has been saved all the same.
         told?;
         let group = self.epoch.group.with(&entry);
-        // Each of them, whatever became of the others.
+        // All levels are ended, whatever became of the others.
         let ended = self.levels.iter_mut().map(Level::end).fold(Ok(()), Result::and);
         let ended = agree(group, ended).and(unsaved).and(saved.as_ref().map(drop).map_err(Error::clone));
         if let (Ok(true), nearest) = (saved, self.levels.nearest())
             && group.rank() == nearest.domain.leader()
         {
-            // What stays is in nobody's way, and the job has ended.
+            // Files that stay are in nobody's way, and the job has ended.
             places::remove(&*nearest.device);
         }
         ended
@@ -172,23 +173,23 @@ impl Level {
         if let Some(Attempt::Running(saving)) = &self.saving
             && matches!(saving.poll(), Some(Ok(())))
         {
-            // It has ended: this does not wait.
+            // The attempt has ended: this does not wait.
             let _ = self.settle();
         }
         self.last
     }
 
-    /// The session ends in order; and so do the portions that it took over from a job which is sure to have ended.
+    /// Ends the current portion in order, and those that this rank took over from a job that is sure to have ended.
     fn end(&mut self) -> Result<()> {
         self.current.as_ref().map_or(Ok(()), |current| lock(&current.ledger).end())?;
         if self.locks_work {
-            // What is left in doubt there is nothing that this session has saved.
+            // An error here leaves nothing in doubt that this session has saved.
             self.others.iter_mut().filter(|other| other.is_begun()).for_each(|other| drop(other.end()));
         }
         Ok(())
     }
 
-    /// What all ranks have told of the revision under way on a level that is not waited for.
+    /// Settles the revision under way on a farther level, by what all ranks have told.
     pub(super) fn settle_farther(&mut self, told: &LevelFacts, ranks: usize) {
         if told.busy.is_set() {
             return;
@@ -206,13 +207,13 @@ impl Level {
         }
     }
 
-    /// Waits for what this rank writes of the last revision.
+    /// Waits for this rank's part of the last revision.
     pub(super) fn settle(&mut self) -> Result<()> {
         match &self.saving {
             None => Ok(()),
             Some(Attempt::Failed(error)) => Err(error.clone()),
             Some(Attempt::Running(saving)) => {
-                // A holder that has not told is in a call that waits for nothing, as the all-reduce is going to tell.
+                // If a holder has not told, it is in a call that waits for nothing, as the all-reduce is going to tell.
                 if let Some(phases) = saving.wait()? {
                     self.last = Some(Record { revision: saving.key().number, bytes: saving.item_bytes(), phases });
                 }
@@ -222,7 +223,7 @@ impl Level {
     }
 }
 
-/// Ranks that keep different revisions would let go of the only complete one.
+/// Refuses ranks that have different revisions under way: they would let go of the only complete one.
 pub(super) fn same_revision(under_way: Alike) -> Result<()> {
     if under_way.is_so() {
         return Ok(());

@@ -1,6 +1,5 @@
-//! The stage without a buffer: each piece goes to the space as it comes, in one write where it lies in one
-//! run, as a library that dumps a process does. Only the block at the end of the log is kept, to be hashed
-//! once it is full.
+//! The stage without a buffer: each piece goes to the space as it comes, in one write if its place there is one run, as
+//! a library that dumps a process does. Only the block at the end of the log is kept, to be hashed once it is full.
 
 use crate::{
     capture::Handed,

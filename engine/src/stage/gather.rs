@@ -1,4 +1,4 @@
-//! Gathers pieces in a buffer until it is full: the rank's own, or a chunk of the node's pool.
+//! Gathers pieces in a buffer until it is full. The buffer is the rank's own, or a chunk of the node's pool.
 
 use super::source::Source;
 use crate::{
@@ -14,7 +14,7 @@ pub(super) enum Buffer {
     Chunk(Chunk),
 }
 
-/// What a buffer holds so far. It gets its place in the log only when it leaves.
+/// A buffer, and what it holds so far. The bytes get their place in the log only when the buffer leaves.
 #[derive(Debug, Default)]
 pub(super) struct Gather {
     pub(super) buffer: Option<Buffer>,
@@ -22,11 +22,11 @@ pub(super) struct Gather {
     held: Vec<Gathered>,
 }
 
-/// Bytes of what was handed over, in the buffer.
+/// Bytes of one piece, gathered in the buffer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Gathered {
     pub(super) handed: Handed,
-    /// How far behind its beginning they begin.
+    /// How far behind the beginning of the piece these bytes begin.
     pub(super) from: u64,
     pub(super) bytes: u64,
     pub(super) in_buffer: u64,
@@ -42,8 +42,8 @@ impl Buffer {
 }
 
 impl Gather {
-    /// Copies as much of `source`, from `from` bytes behind the beginning of what was handed over, as there is
-    /// room for; returns how much. Needs a buffer.
+    /// Copies as much of `source`, from `from` bytes behind the beginning of the piece, as there is room for; returns
+    /// how much. Needs a buffer.
     pub(super) fn add(&mut self, handed: &Handed, from: usize, source: Source<'_>, alignment: u64) -> usize {
         let Some(buffer) = &mut self.buffer else { return 0 };
         let buffer = buffer.bytes_mut();
@@ -55,7 +55,7 @@ impl Gather {
             self.held.push(Gathered { handed: *handed, from: from as u64, bytes: taken as u64, in_buffer: at as u64 });
             self.used = at + taken;
         } else {
-            // No room behind the alignment: the rest stays empty.
+            // There is no room behind the alignment: the rest of the buffer stays empty.
             buffer[self.used..].fill(0);
             self.used = buffer.len();
         }

@@ -1,5 +1,5 @@
-//! Making the pool's memory while the program does something else. It takes a while, and a restart can do
-//! without.
+//! Making the pool's memory while the program does something else. That takes a while, and a restart can do without the
+//! memory.
 
 use crate::{
     error::{Error, Result},
@@ -8,7 +8,7 @@ use crate::{
 };
 use std::{thread::JoinHandle, time::Duration};
 
-/// Less than this is made when it is needed: it takes no longer than a thread.
+/// Less memory than this is made when it is needed: making it takes no longer than starting a thread.
 const FEW_BYTES: u64 = 512 << 10;
 /// How often a pool that sizes itself looks between checkpoints whether others need its memory.
 const ADAPT_EVERY: Duration = Duration::from_secs(1);
@@ -21,7 +21,7 @@ pub(crate) struct PoolInMaking {
 }
 
 impl PoolInMaking {
-    /// Makes nothing yet.
+    /// A pool whose memory nobody has begun to make.
     pub(crate) fn new(pool: Pool) -> PoolInMaking {
         PoolInMaking { pool, begun: None, adapted: Instant::now() }
     }
@@ -31,10 +31,10 @@ impl PoolInMaking {
         &self.pool
     }
 
-    /// Has what is lacking made by a thread of its own.
+    /// Has the memory that is lacking made by a thread of its own.
     pub(crate) fn begin(&mut self) {
         if self.pool.lacks() >= FEW_BYTES {
-            // Without a thread it is made when it is needed.
+            // If no thread can be started, the memory is made when it is needed.
             self.spawn(|pool| pool.make_memory());
         }
     }
@@ -45,7 +45,7 @@ impl PoolInMaking {
         self.begin();
     }
 
-    /// Between checkpoints: has a thread give back, now and then, what others need.
+    /// Between checkpoints: has a thread give back, now and then, memory that others need.
     pub(crate) fn adapt(&mut self) {
         if self.adapted.elapsed() >= ADAPT_EVERY {
             self.adapted = Instant::now();
@@ -56,8 +56,8 @@ impl PoolInMaking {
         }
     }
 
-    /// The pool with its memory, waited for or made, and without chunks that wrongly say they are this
-    /// member's. After a failure the next call tries again.
+    /// The pool with its memory, waited for or made here, and without chunks that wrongly say they are this member's.
+    /// After a failure the next call tries again.
     pub(crate) fn get(&mut self) -> Result<&Pool> {
         if let Some(thread) = self.begun.take() {
             thread.join().unwrap_or_else(|_| Err(panicked()))?;
@@ -76,7 +76,7 @@ impl PoolInMaking {
 }
 
 impl Drop for PoolInMaking {
-    /// Waits for the thread: what it makes would outlive the session, and add up over many.
+    /// Waits for the thread: memory that it makes would outlive the session, and add up over many sessions.
     fn drop(&mut self) {
         if let Some(thread) = self.begun.take() {
             let _ = thread.join();

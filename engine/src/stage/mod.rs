@@ -1,9 +1,10 @@
 //! Moves the captured bytes out of the program's way.
 //!
-//! One stage with three parameters (`policy`): who owns the buffer, from which size pieces go straight
-//! through, who flushes. Owns the buffers that are being filled, and the making of the node's pool. What
-//! must hold: after t2 nothing here refers to the program's memory, and every byte of the log is written
-//! and hashed once, or the revision fails.
+//! One stage with three parameters (`policy`): who owns the buffer, from which size pieces go straight through, who
+//! flushes. Owns the buffers that are being filled, and the making of the node's pool.
+//!
+//! What must hold: after t2 nothing here refers to the program's memory, and every byte of the log is written and
+//! hashed once, or the revision fails.
 
 mod direct;
 mod gather;

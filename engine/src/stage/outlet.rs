@@ -1,4 +1,4 @@
-//! Where the buffers go that a stager fills.
+//! Outlets: where the buffers that a stager fills go.
 
 use super::Publisher;
 use crate::{
@@ -10,16 +10,16 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// What takes the log of a shard while it is staged. A failure is the shard's, or that of one of its targets: an error
-/// here says that nobody is left to save it.
+/// Takes the log of a shard while it is staged. A failure is noted in the shard, or in one of its targets: an error
+/// here says that no target is left to save the shard.
 pub(crate) trait Outlet {
     /// The ranks are in one call: other ranks listen from here on, until `end` or `give_up`.
     fn open(&mut self, _shard: &Arc<Shard>) {}
-    /// What is not gathered goes in multiples of so many bytes, whole blocks. `None`: for now all has to be gathered.
+    /// The unit, in whole blocks, of the bytes that are not gathered. `None`: for now all bytes have to be gathered.
     fn straight_bytes(&self) -> Option<u64>;
-    /// Takes whole blocks of the log, from `at` on, which are the caller's again when it returns.
+    /// Takes whole blocks of the log, from `at` on; the memory is the caller's again when it returns.
     fn carry(&mut self, shard: &Arc<Shard>, at: u64, blocks: &[u8]) -> Result<()>;
-    /// Takes what was gathered; gives the buffer back if it can be filled anew.
+    /// Takes a full buffer; gives it back if it can be filled anew.
     fn take(&mut self, shard: &Arc<Shard>, full: Full) -> Result<Option<Aligned>>;
     /// t2 of a shard whose bytes have all been taken, unless it has failed.
     fn end(&mut self, shard: &Arc<Shard>, contents: Contents, staged: Staged);
@@ -29,14 +29,14 @@ pub(crate) trait Outlet {
 
 /// A buffer on its way, with whole blocks of the log.
 pub(crate) enum Full {
-    /// The first `bytes` bytes of a rank's own, which belong at `at`.
+    /// The first `bytes` bytes of a rank's own buffer, which belong at `at`.
     Own { buffer: Aligned, bytes: u64, at: u64 },
     /// A chunk of the node's pool.
     Load(Arc<Load>),
 }
 
 impl Full {
-    /// Where they belong in the log, and the blocks.
+    /// Where the blocks belong in the log, and the blocks.
     pub(crate) fn blocks(&self) -> (u64, &[u8]) {
         match self {
             Full::Own { buffer, bytes, at } => (*at, &buffer[..*bytes as usize]),
@@ -45,7 +45,7 @@ impl Full {
     }
 }
 
-/// To the targets that this rank writes: chunks by the I/O threads, all else by the program's own.
+/// The way to the targets that this rank writes: chunks by the I/O threads, all else by the program's thread.
 pub(crate) struct Here<'a> {
     pub(crate) threads: &'a IoThreads,
     pub(crate) publisher: Publisher,
@@ -70,7 +70,7 @@ impl Outlet for Here<'_> {
         }
     }
 
-    /// Seals it, and has it published.
+    /// Seals the shard, and has it published.
     fn end(&mut self, shard: &Arc<Shard>, contents: Contents, staged: Staged) {
         let staged_at = Instant::now();
         if !shard.has_failed() {

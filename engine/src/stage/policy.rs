@@ -8,13 +8,13 @@ use crate::{
 /// Whose memory the pieces are gathered in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// The rank's, which its own thread writes when it is full.
+    /// The rank's own buffer, which its thread writes when it is full.
     Rank,
-    /// The node's, which I/O threads write.
+    /// The node's pool, which I/O threads write.
     Node,
 }
 
-/// Who flushes at the end: syncs and publishes the shard. Who writes before follows from the owner of the buffer.
+/// Who flushes at the end: syncs and publishes the shard. Who writes until then follows from the owner of the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Publisher {
     /// The program's thread, which goes on only then.
@@ -27,17 +27,17 @@ pub(crate) enum Publisher {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Policy {
     pub(crate) owner: Owner,
-    /// Pieces of this size and more go straight through; 0: all do, each as it is.
+    /// Pieces of this size and more go straight through; 0: all pieces do, each as it is.
     pub(crate) straight_from: u64,
     pub(crate) publisher: Publisher,
-    /// Pieces below are gathered by each rank first, whoever owns the buffer.
+    /// Pieces below this size are gathered by each rank first, whoever owns the buffer.
     pub(crate) small_below: u64,
     /// Size of a rank's own buffer.
     pub(crate) buffer_bytes: u64,
 }
 
 impl Policy {
-    /// The preset of `config.stage`; `threshold` is asked where it has one.
+    /// The preset of `config.stage`; `threshold` is called if the preset has one.
     pub(crate) fn new(config: &Config, threshold: impl FnOnce() -> Result<u64>) -> Result<Policy> {
         let (owner, straight_from, publisher) = match config.stage {
             Stage::Pool => (Owner::Node, u64::MAX, Publisher::Threads),
@@ -49,12 +49,12 @@ impl Policy {
         Ok(Policy { owner, straight_from, publisher, small_below, buffer_bytes: config.buffer_bytes })
     }
 
-    /// The same for a rank that writes nothing itself: only pieces of a whole buffer go straight to those that do.
+    /// The same policy for a rank that writes nothing itself: only pieces of a whole buffer go straight to its holders.
     pub(crate) fn handing_over(self, buffer_bytes: u64) -> Policy {
         Policy { owner: Owner::Rank, straight_from: buffer_bytes, buffer_bytes, ..self }
     }
 
-    /// Where some pieces go straight through, and others do not.
+    /// The size from which pieces go straight through; `None` if all pieces do, or none.
     pub(crate) fn threshold(&self) -> Option<u64> {
         Some(self.straight_from).filter(|bytes| (1..u64::MAX).contains(bytes))
     }

@@ -5,7 +5,7 @@ use crate::{
     error::Result,
 };
 
-/// Rows that lie apart are brought together in parts of this size, where they are not copied anyway.
+/// The size of the parts in which rows that lie apart are brought together, if they are not copied anyway.
 const PART_BYTES: usize = 1 << 20;
 
 #[derive(Debug, Clone, Copy)]
@@ -26,7 +26,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The bytes, where they can be had without a copy.
+    /// The bytes, if they can be had without a copy.
     pub(super) fn row(self) -> Option<&'a [u8]> {
         match self {
             Source::Row(bytes) => Some(bytes),
@@ -34,7 +34,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Copies those from `from` on.
+    /// Copies the bytes from `from` on.
     pub(super) fn copy(self, from: usize, into: &mut [u8]) {
         match self {
             Source::Row(bytes) => copy(&bytes[from..][..into.len()], into),
@@ -42,7 +42,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Gives `write` all of them, from offset to offset.
+    /// Gives `write` all bytes, part by part, each with its offset.
     pub(super) fn each(self, mut write: impl FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
         if let Source::Row(bytes) = self {
             return write(0, bytes);

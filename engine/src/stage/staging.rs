@@ -22,14 +22,14 @@ use std::sync::Arc;
 /// What staging needs of the session.
 pub(crate) struct Hands<'a> {
     pub(crate) pool: Option<&'a Pool>,
-    /// Frees chunks of ranks that have died, if it can.
+    /// Frees chunks of ranks that have died, if that can be.
     pub(crate) reclaim: &'a dyn Fn(),
     /// Where full buffers go.
     pub(crate) outlet: &'a mut dyn Outlet,
 }
 
 impl Hands<'_> {
-    /// Tells the other ranks of the node.
+    /// Tells the other ranks of the node whether this one copies.
     fn set_copying(&self, copying: bool) {
         if let Some(pool) = self.pool {
             pool.set_copying(copying);
@@ -42,20 +42,20 @@ pub(crate) struct Staging {
     shard: Arc<Shard>,
     policy: Policy,
     log: Log,
-    /// Without any buffer; else `main` and `small` are in use.
+    /// The stage without a buffer; without this, `main` and `small` are in use.
     direct: Option<Direct>,
     main: Gather,
     small: Gather,
-    /// Length of the log, whole blocks; of what `direct` writes it keeps count itself.
+    /// Length of the log, whole blocks. `direct` keeps count itself of what it writes.
     end: u64,
     staged: Staged,
     pieces: Histogram,
-    /// Finished, or given up in order.
+    /// Whether staging was finished, or given up in order.
     ended: bool,
 }
 
 impl Drop for Staging {
-    /// With its session: nobody is to carry what was begun.
+    /// Fails a shard that was begun and not finished, whose session ends: nobody is going to carry it.
     fn drop(&mut self) {
         if !self.ended {
             self.shard.fail(Error::argument("begin", "the checkpoint that it began was not finished"));
@@ -89,7 +89,7 @@ impl Staging {
         hands.set_copying(true);
         self.shard.set_copying(true);
         let put = self.put(hands, &handed, Source::Row(bytes));
-        // The program may do something else now, for long.
+        // The program may do something else now, for a long time.
         self.shard.set_copying(false);
         put
     }
@@ -99,13 +99,13 @@ impl Staging {
         self.log.stream_bytes(name)
     }
 
-    /// Stages what is left: the regions, whole, and zeros for what the streams skipped. Then nothing here
-    /// refers to the program's memory any more.
+    /// Stages what is left: whole regions, and zeros for what the streams skipped. After that nothing here refers to
+    /// the program's memory any more.
     pub(crate) fn finish(mut self, hands: &mut Hands<'_>, regions: &[Region], profile: Profile) {
         hands.outlet.open(&self.shard);
         let contents = self.stage_all(hands, regions, profile);
         hands.outlet.end(&self.shard, contents, self.staged);
-        // Only now: it wakes what was held back until this shard was staged too.
+        // The ranks are told only now, as that wakes what was held back until this shard was staged too.
         hands.set_copying(false);
     }
 
@@ -152,7 +152,7 @@ impl Staging {
 
     fn put(&mut self, hands: &mut Hands<'_>, handed: &Handed, source: Source<'_>) -> Result<()> {
         if let Some(error) = self.shard.failure() {
-            // What is left would not be written.
+            // The shard has failed: what is left would not be written.
             return Err(error.clone());
         }
         let (begun, waited, bytes) = (Instant::now(), self.staged.buffer_wait, source.len() as u64);
@@ -162,7 +162,7 @@ impl Staging {
             source.each(|from, part| direct.write(&self.shard, at + from, part))?;
             self.log.lay(handed, 0, bytes, at);
         } else {
-            // What has to be brought together is gathered.
+            // Bytes that have to be brought together are gathered.
             let row = source.row().unwrap_or_default();
             let straight = self.straight_part(hands, row.len());
             self.write_through(hands, handed, &row[..straight])?;
@@ -176,7 +176,7 @@ impl Staging {
         Ok(())
     }
 
-    /// How many bytes of a piece of so many are not gathered.
+    /// How many bytes of a piece of `bytes` bytes are not gathered.
     fn straight_part(&self, hands: &Hands<'_>, bytes: usize) -> usize {
         match hands.outlet.straight_bytes() {
             Some(unit) if bytes as u64 >= self.policy.straight_from => bytes / unit as usize * unit as usize,
@@ -184,7 +184,7 @@ impl Staging {
         }
     }
 
-    /// Writes whole blocks from the program's memory; what shares a block with others is gathered.
+    /// Writes whole blocks from the program's memory. Bytes that share a block with others are gathered instead.
     fn write_through(&mut self, hands: &mut Hands<'_>, handed: &Handed, blocks: &[u8]) -> Result<()> {
         if blocks.is_empty() {
             return Ok(());
@@ -244,7 +244,7 @@ impl Staging {
         [true, false].into_iter().try_for_each(|small| self.leave(hands, small))
     }
 
-    /// Gives what a buffer holds its place in the log, and sends it there.
+    /// Gives the bytes in a buffer their place in the log, and sends the buffer there.
     fn leave(&mut self, hands: &mut Hands<'_>, small: bool) -> Result<()> {
         let gather = if small { &mut self.small } else { &mut self.main };
         if gather.is_empty() {
@@ -265,7 +265,7 @@ impl Staging {
         Ok(())
     }
 
-    /// The next `bytes` bytes of the log.
+    /// Takes the next `bytes` bytes of the log; returns where they begin.
     fn take_room(&mut self, bytes: u64) -> Result<u64> {
         self.shard.has_room(self.end, bytes)?;
         let at = self.end;

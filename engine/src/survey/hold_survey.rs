@@ -1,4 +1,4 @@
-//! The holds of a space as one who only looks sees them.
+//! The holds of a space, as seen by those who only look.
 
 use super::RevisionSurvey;
 use crate::{
@@ -17,12 +17,12 @@ pub struct HoldSurvey {
 pub enum HoldState {
     /// The revision stays.
     Counts,
-    /// A job has yet to take it on: the one at work does at its next checkpoint, or at the one after if
-    /// only the older roots lead to the revision.
+    /// A job has yet to take the hold on: the job at work does so at its next checkpoint, or at the one after if only
+    /// the older roots lead to the revision.
     Pending,
     /// The revision is not there any more.
     Gone,
-    /// The job has no room for it beside its next revision.
+    /// The job has no room for the held revision beside its next one.
     NoRoom,
     Expired,
 }
@@ -34,8 +34,8 @@ impl HoldSurvey {
 }
 
 impl HoldState {
-    /// What `hold` is worth where `found` is its complete revision, `at_work` says whether a job may have
-    /// the space open, and `answer` is what counts of those that jobs gave.
+    /// What `hold` is worth if `found` is its complete revision. `at_work`: whether a job may have the space open.
+    /// `answer`: the answer that counts of those that jobs gave.
     pub(super) fn of(
         hold: &Hold,
         now_unix_ns: u64,
@@ -50,7 +50,7 @@ impl HoldState {
             Some(HoldAnswer::Counts) => Self::Counts,
             Some(HoldAnswer::Gone) => Self::Gone,
             None if at_work => Self::Pending,
-            // The next job reads it before it lets go of anything, but its first root goes over the older one,
+            // The next job reads the hold before it lets go of anything, but its first root goes over the older one,
             // and may tear.
             None if found.is_some_and(RevisionSurvey::is_in_newest_roots) => Self::Counts,
             None => Self::Pending,

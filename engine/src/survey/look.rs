@@ -18,7 +18,7 @@ use crate::{
 };
 use std::{cmp::Reverse, collections::BTreeMap, io};
 
-/// One look at all that is there, and whether any of it changed meanwhile.
+/// Looks once at all that is there; returns also whether any of it changed meanwhile.
 pub(super) fn look(device: &dyn Device) -> Result<(SpaceSurvey, bool)> {
     let names = list(device)?;
     if !names.iter().any(|name| is_layout(name) || name == LOCK_FILE) {
@@ -108,8 +108,8 @@ pub(super) fn look(device: &dyn Device) -> Result<(SpaceSurvey, bool)> {
 
 type Read<T> = std::result::Result<T, Vec<String>>;
 
-/// Reads a portion until what is damaged in it is damaged for good. What cannot be read is as good as
-/// damaged: the other portions are worth a look.
+/// Reads a portion until damage found in it is sure to be damage. A portion that cannot be read is as good as damaged:
+/// the other portions are worth a look.
 fn read_portion(portion: &Portion) -> Result<([Option<Slot>; 2], Read<Opened>)> {
     let mut tries = 0;
     loop {
@@ -128,7 +128,7 @@ fn read_portion(portion: &Portion) -> Result<([Option<Slot>; 2], Read<Opened>)> 
 }
 
 pub(super) fn in_use(device: &dyn Device, names: &[String]) -> Result<Option<bool>> {
-    // Opening it would make it.
+    // Opening the lock file would make it.
     if !names.iter().any(|name| name == LOCK_FILE) {
         return Ok(Some(false));
     }
@@ -140,8 +140,9 @@ pub(super) fn in_use(device: &dyn Device, names: &[String]) -> Result<Option<boo
 }
 
 impl SpaceSurvey {
-    /// Says what each hold is worth. Of what jobs answered that of the newest `lineage` counts while it is at work; and that
-    /// there is no room, by which the next job goes too where it saves to the layout that the revision lies in.
+    /// Says what each hold is worth. Of the answers of jobs, those of the newest `lineage` count while its job is at
+    /// work. The answer that there is no room counts also for the next job, if that saves to the layout that the
+    /// revision lies in.
     fn judge(&mut self, read: &[HoldsRead], lineage: Option<Lineage>) {
         let (now, at_work) = (unix_ns(), self.is_at_work());
         let newest = self.layouts.last().map(|layout| layout.header.layout_id);

@@ -1,9 +1,10 @@
 //! What a space holds, for those who only look: no group, no lock, no right to write.
 //!
-//! A job may be writing meanwhile. A reader holds nothing back: what it is about to read may be let
-//! go and overwritten. What must hold: nothing is called damaged that was only let go. A block is
-//! used again only when neither slot refers to it, so damage found between two equal readings of the
-//! slots is damage, and everything else is looked at again.
+//! A job may be writing meanwhile. A reader holds nothing back: blocks that it is about to read may be let go and
+//! overwritten.
+//!
+//! What must hold: nothing is called damaged that was only let go. A block is used again only when neither slot refers
+//! to it, so damage found between two equal readings of the slots is damage, and everything else is looked at again.
 
 mod hold_survey;
 mod look;

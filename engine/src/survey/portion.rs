@@ -6,22 +6,22 @@ use crate::{
     space::format::{BLOCK_BYTES, Hash, Lineage},
 };
 
-/// A row of the table. Offsets are those of the file.
+/// A row of the table. Offsets are from the beginning of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortionSurvey {
     pub file: String,
-    /// Id of the layout.
+    /// The id of the layout.
     pub layout: [u8; 16],
     pub rank: u32,
-    /// That its newest root was written under.
+    /// The lineage that the portion's newest root was written under.
     pub lineage: Lineage,
-    /// The job that had it last ended in order.
+    /// Whether the job that had the portion last ended in order.
     pub clean: bool,
     pub offset_start: u64,
     pub offset_end: u64,
-    /// Where the data of a next shard as large as the last one begins; `None`: there is no room for it.
+    /// Where the data of a next shard as large as the last one begins; `None` if there is no room for it.
     pub offset_next: Option<u64>,
-    /// What the newest root leads to, if anything.
+    /// The newest shard that the newest root leads to, if any.
     pub newest: Option<NewestShard>,
 }
 
@@ -30,7 +30,7 @@ pub struct PortionSurvey {
 pub struct NewestShard {
     pub key: RevisionKey,
     pub bytes: u64,
-    /// Hash of the manifest, which holds those of all its blocks' hashes.
+    /// Hash of the manifest. The manifest holds the hashes of all rows of block hashes.
     pub checksum: Hash,
 }
 
@@ -57,7 +57,7 @@ impl PortionSurvey {
     }
 }
 
-/// Where a shard as large as the newest would go if the oldest that nobody holds is let go for it, as a job does.
+/// Where a shard as large as the newest would go, if the oldest one that nobody holds is let go for it, as a job does.
 fn next(ledger: &Ledger) -> Option<u64> {
     let kept = ledger.kept();
     let newest = kept.last();

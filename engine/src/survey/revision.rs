@@ -7,14 +7,14 @@ use std::ops::Range;
 #[derive(Debug)]
 pub struct RevisionSurvey {
     pub key: RevisionKey,
-    /// Id of the layout that it lies in.
+    /// The id of the layout that the revision lies in.
     pub layout: [u8; 16],
-    /// Somebody holds it: no job lets it go.
+    /// Somebody holds the revision: no job lets it go.
     pub held: bool,
-    /// Shards that make it complete.
+    /// How many shards make the revision complete.
     pub shard_count: u32,
     pub complete: bool,
-    /// Those that were found, by number.
+    /// The shards that were found, by number.
     pub shards: Vec<ShardSurvey>,
 }
 
@@ -24,33 +24,33 @@ impl RevisionSurvey {
         self.shards.iter().map(|shard| shard.bytes).sum()
     }
 
-    /// Shards that were not found, ascending.
+    /// The numbers of the shards that were not found, ascending.
     pub fn missing(&self) -> Vec<Range<u32>> {
         gaps(self.shards.iter().map(|shard| shard.shard), self.shard_count)
     }
 
-    /// Whether the newest root of every portion leads to it. What only older roots lead to is on its way
-    /// out: it is gone with the next root.
+    /// Whether the newest root of every portion leads to the revision. A revision that only older roots lead to is on
+    /// its way out: it is gone with the next root.
     pub fn is_in_newest_roots(&self) -> bool {
         self.shards.iter().all(|shard| shard.in_newest_root)
     }
 
-    /// Bytes that `verify` reads and tells of.
+    /// How many bytes `verify` reads, and tells of.
     pub fn block_bytes(&self) -> u64 {
         self.shards.iter().map(|shard| shard.block_bytes).sum()
     }
 
-    /// The first rank's t1, nanoseconds since 1970.
+    /// The t1 of the rank that was first, in nanoseconds since 1970.
     pub fn t1_unix_ns(&self) -> u64 {
         self.shards.iter().map(|shard| shard.phases.t1_unix_ns).min().unwrap_or(0)
     }
 
-    /// The longest t2 − t1 of all ranks, if it is known of all.
+    /// The longest t2 − t1 of all ranks, if the times of all are known.
     pub fn perceived_ns(&self) -> Option<u64> {
         self.longest(|phases| phases.perceived_ns)
     }
 
-    /// The longest t3 − t1 of all ranks, if it is known of all.
+    /// The longest t3 − t1 of all ranks, if the times of all are known.
     pub fn durable_ns(&self) -> Option<u64> {
         self.longest(|phases| phases.durable_ns)
     }

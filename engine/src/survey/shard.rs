@@ -11,7 +11,7 @@ use crate::{
 };
 use std::io;
 
-/// How often a space that changes meanwhile is looked at again.
+/// How often a space is looked at that changes meanwhile.
 pub(super) const TRIES: usize = 50;
 
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct ShardSurvey {
     /// Bytes of all items.
     pub bytes: u64,
     pub phases: PhaseRecord,
-    /// The newest root of its portion leads to it, not only the other.
+    /// Whether the newest root of the portion leads to the shard, and not the other alone.
     pub(super) in_newest_root: bool,
     /// Bytes of the blocks that hold the items.
     pub(super) block_bytes: u64,
@@ -53,7 +53,7 @@ impl ShardSurvey {
         }
     }
 
-    /// What the shard consists of; `None` if the job that has the space open let it go meanwhile.
+    /// The shard's manifest; `None` if the job that has the space open let the shard go meanwhile.
     pub fn manifest(&self) -> Result<Option<Manifest>> {
         match self.portion.read_manifest(&self.entry) {
             Ok(manifest) => Ok(Some(manifest)),
@@ -66,9 +66,9 @@ impl ShardSurvey {
         self.read_blocks(&|_, bytes| progress(bytes.len() as u64))
     }
 
-    /// Reads every block, compares it with its hash, and gives `sink` the bytes of `items`, which are those
-    /// of this shard or some of them: the index in `items`, the offset in the item and the bytes, in any
-    /// order, from several threads. They count only if all is whole.
+    /// Reads every block, compares it with its hash, and gives `sink` the bytes of `items`, which are all items of this
+    /// shard or some of them: the index in `items`, the offset in the item and the bytes, in any order, from several
+    /// threads. The bytes count only if the whole shard is good.
     pub fn read(&self, items: &[Item], sink: &(dyn Fn(usize, u64, &[u8]) + Sync)) -> Result<Verified> {
         let scatter = Scatter::new(items.iter().zip(0..));
         self.read_blocks(&|at, bytes| scatter.fill(at, bytes, sink))
@@ -83,7 +83,7 @@ impl ShardSurvey {
         Ok(if self.is_kept()? { Verified::Damaged { what } } else { Verified::LetGo })
     }
 
-    /// What `error`, of reading the shard, comes to: damage, or a job let the shard go meanwhile.
+    /// What an `error` of reading the shard means: damage, or that a job let the shard go meanwhile.
     pub(crate) fn judge(&self, error: Error) -> Error {
         let Some(what) = damage_of(&error) else { return error };
         match self.is_kept() {
@@ -95,7 +95,7 @@ impl ShardSurvey {
         }
     }
 
-    /// A job let the shard go.
+    /// The error that a job let the shard go.
     pub(crate) fn let_go(&self) -> Error {
         let number = self.entry.number;
         let why = format!(
@@ -105,7 +105,7 @@ impl ShardSurvey {
         Error::RevisionMissing { path: self.portion.path().to_owned(), why }
     }
 
-    /// Its blocks, of the manifest that was read.
+    /// Reads the shard's blocks, by the `manifest` that was read.
     pub(crate) fn blocks_of(&self, manifest: &Manifest) -> BlockReader {
         BlockReader::new(self.portion.clone(), manifest.runs.clone())
     }
@@ -118,7 +118,7 @@ impl ShardSurvey {
         &self.portion
     }
 
-    /// Whether a slot still leads to the shard: if so, its blocks are as they were when it was found.
+    /// Whether a slot still leads to the shard: if so, the shard's blocks are as they were when it was found.
     fn is_kept(&self) -> Result<bool> {
         if self.portion.read_slot(0).is_err_and(|error| is_missing(&error)) {
             return Ok(false);
@@ -143,16 +143,16 @@ impl ShardSurvey {
                 break;
             }
         }
-        // Its catalogue cannot be read either.
+        // The catalogues cannot be read either: the shard is not known to be let go.
         Ok(true)
     }
 
-    /// Blocks that it takes, all told.
+    /// How many blocks the shard takes, metadata included.
     pub(crate) fn blocks(&self) -> u64 {
         (self.block_bytes + self.entry.meta_bytes) / BLOCK_BYTES
     }
 
-    /// Blocks of its portion for data, metadata and catalogues.
+    /// How many blocks its portion has for data, metadata and catalogues.
     pub(crate) fn portion_blocks(&self) -> u64 {
         let (from, to) = self.portion.data_blocks();
         to - from
@@ -163,12 +163,12 @@ impl ShardSurvey {
     }
 }
 
-/// The two slots as they stand; `None` for one that cannot be read.
+/// The two slots as they stand; `None` for a slot that cannot be read.
 pub(super) fn slots(portion: &Portion) -> [Option<Slot>; 2] {
     [0, 1].map(|index| portion.read_slot(index).ok())
 }
 
-/// Whether a job removed the layout meanwhile, as it held nothing more.
+/// Whether the error says that a job removed the layout meanwhile, as it held nothing more.
 pub(super) fn is_missing(error: &Error) -> bool {
     matches!(error, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
 }

@@ -17,22 +17,22 @@ use std::{
     path::Path,
 };
 
-/// What a space holds, as far as it can be seen from here.
+/// What a space holds, as far as that can be seen from here.
 #[derive(Debug)]
 pub struct SpaceSurvey {
-    /// As it is: `printable` before it is printed.
+    /// The path as it is: make it `printable` before it is printed.
     pub path: String,
-    /// Oldest first.
+    /// Files of layouts, the oldest layout first.
     pub layouts: Vec<LayoutSurvey>,
-    /// Newest first.
+    /// Revisions, the newest first.
     pub revisions: Vec<RevisionSurvey>,
-    /// By layout, file and rank; those that cannot be read are missing.
+    /// By layout, file and rank; portions that cannot be read are missing.
     pub portions: Vec<PortionSurvey>,
-    /// In the order in which they were taken.
+    /// In the order in which the holds were taken.
     pub holds: Vec<HoldSurvey>,
-    /// Whether a job has it open; `None` where that cannot be told.
+    /// Whether a job has the space open; `None` if that cannot be told.
     pub in_use: Option<bool>,
-    /// Whether the last job closed it in order.
+    /// Whether the last job closed the space in order.
     pub clean: bool,
     /// What could not be read; block data is read by `verify` only.
     pub damage: Vec<String>,
@@ -43,9 +43,9 @@ pub struct SpaceSurvey {
 pub struct LayoutSurvey {
     pub file: String,
     pub header: Header,
-    /// Nothing in it is damaged; block data is read by `verify` only.
+    /// Whether nothing in the file is damaged; block data is read by `verify` only.
     pub whole: bool,
-    /// The job that had it last closed each of its portions in order.
+    /// Whether the job that had the file last closed each of its portions in order.
     pub clean: bool,
 }
 
@@ -54,7 +54,7 @@ impl SpaceSurvey {
         Self::open_on(&Disk::existing(directory))
     }
 
-    /// Looks at the space on `device`, again if it changed before anything complete was found.
+    /// Looks at the space on `device`; looks again if it changed before any complete revision was found.
     pub fn open_on(device: &dyn Device) -> Result<SpaceSurvey> {
         let (mut survey, mut changed) = look(device)?;
         for _ in 1..TRIES {
@@ -66,7 +66,7 @@ impl SpaceSurvey {
         Ok(survey)
     }
 
-    /// Whether a job has the space in `directory` open; `None` where that cannot be told.
+    /// Whether a job has the space in `directory` open; `None` if that cannot be told.
     pub fn is_in_use(directory: &Path) -> Result<Option<bool>> {
         let device = Disk::existing(directory);
         in_use(&device, &list(&device)?)
@@ -82,7 +82,8 @@ impl SpaceSurvey {
         self.in_use.unwrap_or(!self.clean)
     }
 
-    /// Of which layouts files are missing here; where nodes have directories of their own they may be elsewhere.
+    /// Of which layouts files are missing here. If nodes have directories of their own, the files may be on other
+    /// nodes.
     pub fn not_here(&self) -> Vec<String> {
         let mut ranks: BTreeMap<(u64, [u8; 16], u32), BTreeSet<u32>> = BTreeMap::new();
         for LayoutSurvey { header, .. } in &self.layouts {
@@ -102,7 +103,8 @@ impl SpaceSurvey {
         self.revisions.iter().find(|revision| revision.complete)
     }
 
-    /// The revision of this number: numbers only grow, but a run may have left one incomplete.
+    /// The revision of this number, a complete one if there is any: numbers only grow, but a run may have left one
+    /// incomplete.
     pub fn revision(&self, number: u64) -> Option<&RevisionSurvey> {
         let of_number = || self.revisions.iter().filter(|revision| revision.key.number == number);
         of_number().find(|revision| revision.complete).or_else(|| of_number().next())

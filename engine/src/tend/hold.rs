@@ -1,7 +1,7 @@
 //! Holding a revision, and releasing it.
 //!
-//! A hold is written before anybody asks whether a job is at work, and a job reads the holds after it
-//! has locked the space: so either the job reads it, or it is seen here that there is a job.
+//! A hold is written before anybody asks whether a job is at work, and a job reads the holds after it has locked the
+//! space: so either the job reads the hold, or it is seen here that there is a job.
 
 use super::{GoneOver, Unseen, opening, room};
 use crate::{
@@ -18,22 +18,22 @@ use crate::{
 };
 use std::{path::Path, time::Duration};
 
-/// Held while a block for a hold is chosen and written. Far from the bytes of ranks.
+/// Locked while a block for a hold is chosen and written. Far from the bytes of ranks.
 const HOLDS_BYTE: u64 = RANK_BYTES;
-/// How long others may take to choose and write theirs.
+/// How long others may take to choose and write a block.
 const LOCK_GRACE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(10);
 
 /// What became of the wish to hold a revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Holding {
-    /// The revision stays.
+    /// The hold counts: the revision stays.
     Counts(Hold),
-    /// It is written; the job at work reads it at its next checkpoint, and may let the revision go before.
+    /// The hold is written; the job at work reads it at its next checkpoint, and may let the revision go before.
     Pending(Hold),
     /// The revision is not there, or was let go before the hold counted; nothing is held.
     Gone,
-    /// With it the next revision would find no room; nothing is held.
+    /// The next revision would find no room beside the held one; nothing is held.
     NoRoom,
     /// All blocks for holds are taken.
     NoPlace,
@@ -45,8 +45,8 @@ pub fn hold(directory: &Path, key: RevisionKey, note: &str, expires_unix_ns: u64
     hold_on(&Disk::existing(directory), key, note, expires_unix_ns, wait)
 }
 
-/// Whether `hold` would find room for the next checkpoint beside the revision `key`, held, of the space in
-/// `directory`; `false` too if that is not there. Changes nothing.
+/// Whether `hold` would find room for the next checkpoint beside the revision `key`, held, of the space in `directory`;
+/// `false` too if the revision is not there. Changes nothing.
 pub fn has_room_for(directory: &Path, key: RevisionKey) -> Result<bool> {
     let survey = SpaceSurvey::open(directory)?;
     Ok(survey.complete(key).is_some() && leaves_room(&survey, key))
@@ -58,7 +58,7 @@ fn leaves_room(survey: &SpaceSurvey, key: RevisionKey) -> bool {
     room::is_left(survey, &held)
 }
 
-/// As `hold`, on `device`.
+/// Like `hold`, on `device`.
 pub fn hold_on(
     device: &dyn Device,
     key: RevisionKey,
@@ -70,7 +70,7 @@ pub fn hold_on(
         return Err(Error::argument("the note of a hold", "it is longer than 512 bytes or has control characters"));
     }
     if !list(device)?.iter().any(|name| is_layout(name)) {
-        // Locking would make a file in it.
+        // Locking would make a file in the directory.
         return Err(Error::NotASpace { path: device.path(), why: "there is no layout in it".to_owned() });
     }
     let (locks, locks_work) = lock(device)?;
@@ -79,8 +79,8 @@ pub fn hold_on(
     if !leaves_room(&survey, key) {
         return Ok(Holding::NoRoom);
     }
-    // In the file of the layout that the revision lies in that has room for holds: where the one is, the other is
-    // too.
+    // The hold goes into a file of the layout that the revision lies in, one with room for holds if there is any: where
+    // the revision is, its hold is too.
     let files = layouts(device, Access::Write)?;
     let of_revision = |file: &LayoutFile| file.header.layout_id == revision.layout;
     let (with_room, without): (Vec<_>, Vec<_>) =
@@ -108,29 +108,30 @@ pub fn hold_on(
     Ok(holding)
 }
 
-/// Releases all holds of the revision `number`, or of every revision, in the space in `directory`.
-/// Returns those that were released. A job at work goes by it from its next checkpoint on.
+/// Releases all holds of the revision `number`, or of every revision, in the space in `directory`. Returns the holds
+/// that were released. A job at work takes note from its next checkpoint on.
 pub fn release(directory: &Path, number: Option<u64>) -> Result<Vec<Hold>> {
     release_on(&Disk::existing(directory), number)
 }
 
-/// As `release`, on `device`.
+/// Like `release`, on `device`.
 pub fn release_on(device: &dyn Device, number: Option<u64>) -> Result<Vec<Hold>> {
     release_where(device, |hold| number.is_none_or(|number| hold.number == number))
 }
 
-/// Releases this one hold; whether it was still there.
+/// Releases `hold` alone; returns whether it was still there.
 pub fn release_one(directory: &Path, hold: &Hold) -> Result<bool> {
     release_one_on(&Disk::existing(directory), hold)
 }
 
-/// As `release_one`, on `device`.
+/// Like `release_one`, on `device`.
 pub fn release_one_on(device: &dyn Device, hold: &Hold) -> Result<bool> {
     Ok(!release_where(device, |other| other.id == hold.id)?.is_empty())
 }
 
 fn release_where(device: &dyn Device, wanted: impl Fn(&Hold) -> bool) -> Result<Vec<Hold>> {
-    // Looks before it opens anything for writing: what is no space is refused as `ls` refuses it.
+    // The survey comes before anything is opened for writing: a directory that is no space is refused as `ls` refuses
+    // it.
     let survey = SpaceSurvey::open_on(device)?;
     if !survey.holds.iter().any(|held| wanted(&held.hold)) {
         return Ok(Vec::new());
@@ -154,15 +155,16 @@ fn settle(device: &dyn Device, hold: &Hold, wait: Duration, locks_work: bool) ->
         let state = survey.holds.iter().find(|other| other.hold.id == hold.id).map(|other| other.state);
         let at_work = survey.is_at_work() || (!locks_work && !survey.clean);
         match state {
-            // The survey asked for locks before it looked for the revision: whoever opens after that reads
+            // The survey asked for locks before it looked for the revision: whoever opens the space after that reads
             // the hold.
             Some(HoldState::Counts) if !at_work || locks_work => return Ok(Holding::Counts(hold.clone())),
             Some(HoldState::NoRoom) => return Ok(Holding::NoRoom),
             Some(HoldState::Gone) | None => return Ok(Holding::Gone),
-            // Only older roots lead to it, and the next job's first root would go over them.
+            // Only older roots lead to the revision, and the next job's first root would go over them.
             Some(HoldState::Pending) if !at_work => match root_again(device) {
                 Ok(true) => {}
-                // New ones would end the claim of what that job may have staged; its next start reads the hold first.
+                // New roots would end the claim to what the last job may have staged; its next start reads the hold
+                // first.
                 Err(Error::StagedOutOfSight { .. }) => return Ok(Holding::Pending(hold.clone())),
                 other => drop(other?),
             },
@@ -172,7 +174,7 @@ fn settle(device: &dyn Device, hold: &Hold, wait: Duration, locks_work: bool) ->
     }
 }
 
-/// Writes roots that lead to all that is held; false if a job opens the space meanwhile, which does it.
+/// Writes roots that lead to all held revisions; `false` if a job opens the space meanwhile, which does so itself.
 fn root_again(device: &dyn Device) -> Result<bool> {
     let _locks = match opening::lock(device) {
         Ok(locks) => locks,
@@ -188,7 +190,7 @@ fn root_again(device: &dyn Device) -> Result<bool> {
     Ok(true)
 }
 
-/// The right to choose a block; and whether the file system has locks at all.
+/// Takes the right to choose a block; returns also whether the file system has locks at all.
 fn lock(device: &dyn Device) -> Result<(Locks, bool)> {
     let locks = Locks::open(device)?;
     let deadline = Instant::now() + LOCK_GRACE;

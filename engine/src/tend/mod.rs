@@ -1,8 +1,8 @@
-//! Looks after a space from outside the job: reserves it and gives it more room, holds and releases revisions,
-//! prunes those that nobody wants, asks the job for a checkpoint, and completes what a killed one had staged.
+//! Looks after a space from outside the job: reserves it and gives it more room, holds and releases revisions, prunes
+//! those that nobody wants, asks the job for a checkpoint, and completes what a killed job had staged.
 //!
-//! What must hold: a job that is at work, or opens meanwhile, and what is done here never undo each other.
-//! Holds and requests are data in blocks of their own; everything else is done as a job does it, under its locks.
+//! What must hold: a job that is at work, or opens the space meanwhile, and what is done here never undo each other.
+//! Holds and requests are data in blocks of their own; everything else is done as a job does it, under a job's locks.
 
 mod emptied;
 mod hold;

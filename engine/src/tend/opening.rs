@@ -1,4 +1,4 @@
-//! Opening a space for writing outside a job: the same locks, the same first root.
+//! Opening a space for writing outside a job: with the same locks, and the same first root.
 
 use crate::{
     commit::{Ledger, Opened, RevisionKey},
@@ -9,8 +9,9 @@ use crate::{
 };
 use std::time::Duration;
 
-/// The portions of `files` as a job finds them, with the lineage that a job would draw. What `stay` names stays besides
-/// what the newest roots lead to. `others` are files that are only looked at for their lineages. Writes nothing.
+/// Opens the portions of `files` as a job finds them, with the lineage that a job would draw. The revisions in `stay`
+/// stay besides those that the newest roots lead to. `others`: files that are only looked at for their lineages. Writes
+/// nothing.
 pub(super) fn open_usable(
     files: &[LayoutFile],
     others: &[LayoutFile],
@@ -18,20 +19,21 @@ pub(super) fn open_usable(
 ) -> Result<(Vec<Ledger>, Lineage)> {
     let (writable, others) = (open_all(files)?, open_all(others)?);
     let lineage = lineage_after(writable.iter().chain(&others))?;
-    // One without a valid slot is damaged, and left as it is.
+    // A portion without a valid slot is damaged, and left as it is.
     let usable = writable.into_iter().filter(|opened| opened.usable);
     let mut ledgers: Vec<Ledger> = usable.map(|opened| opened.ledger).collect();
     ledgers.iter_mut().for_each(|ledger| ledger.set_held(stay.to_vec()));
     Ok((ledgers, lineage))
 }
 
-/// Puts `lineage` into every portion. All of them first: a job thought dead that still writes finds it and stops. Cut
-/// off from here on, this is no job that may have staged something.
+/// Puts `lineage` into every portion, before anything else is done: a job thought dead that still writes finds the
+/// lineage and stops. If this is cut off from here on, the roots do not look like those of a job that may have staged
+/// something.
 pub(super) fn begin_all(ledgers: &mut [Ledger], lineage: Lineage) -> Result<()> {
     ledgers.iter_mut().try_for_each(|ledger| ledger.begin_tended(lineage))
 }
 
-/// What all portions of `files` hold.
+/// Opens the ledgers of all portions of `files`.
 pub(super) fn open_all(files: &[LayoutFile]) -> Result<Vec<Opened>> {
     files.iter().flat_map(LayoutFile::portions).map(Ledger::open).collect()
 }
@@ -46,8 +48,8 @@ pub(super) fn lineage_after<'a>(opened: impl IntoIterator<Item = &'a Opened>) ->
     Ok(Lineage { number: before + 1, id: draw_id()? })
 }
 
-/// Takes the locks of a job whose ranks are all those that have a portion here, and clears away what a job
-/// that was killed left, as at any opening.
+/// Takes the locks of a job whose ranks are all those that have a portion here, and clears away what a killed job left,
+/// as at any opening.
 pub(super) fn lock(device: &dyn Device) -> Result<Locks> {
     let locks = Locks::open(device)?;
     locks.wait_for_others(Duration::ZERO)?;
@@ -60,7 +62,7 @@ pub(super) fn lock(device: &dyn Device) -> Result<Locks> {
         if locks.lock_rank(byte)? {
             continue;
         }
-        // Without locks only the end of a job in order says that nobody writes.
+        // Without locks only a job's end in order says that nobody writes.
         if SpaceSurvey::open_on(device)?.clean {
             break;
         }
@@ -70,7 +72,7 @@ pub(super) fn lock(device: &dyn Device) -> Result<Locks> {
     Ok(locks)
 }
 
-/// In place of `lock`, for those who only look: an error if a job has the space open.
+/// Stands for `lock` where one only looks: an error if a job has the space open.
 pub(super) fn see_free(device: &Disk) -> Result<()> {
     match SpaceSurvey::is_in_use(&device.directory())? {
         Some(true) => Err(Error::InUse { path: device.path(), holder: String::new() }),

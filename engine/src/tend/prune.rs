@@ -1,10 +1,10 @@
 //! Letting go of revisions that nobody wants, as a job does it: under its locks, with a lineage of its own,
 //! by roots that no longer lead to them.
 //!
-//! What must hold: after every write a valid slot of every portion leads to the newest complete revision
-//! and to all that stay and that the newest roots led to. What only older roots lead to is kept too where it
-//! is wanted, unless the power fails in the one write that goes over them. Where a portion has no room for the
-//! roots, nothing is written to any.
+//! What must hold: after every write a valid slot of every portion leads to the newest complete revision, and to all
+//! revisions that stay and that the newest roots led to. A revision that only older roots lead to is kept too if it is
+//! wanted, unless the power fails in the one write that goes over those roots. If a portion has no room for the roots,
+//! nothing is written to any.
 
 use super::{
     emptied::{holds_nothing, remove},
@@ -21,20 +21,20 @@ use crate::{
 };
 use std::{collections::BTreeSet, path::Path};
 
-/// What was done.
+/// What a prune did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pruned {
-    /// Newest first.
+    /// What became of each revision, the newest first.
     pub fates: Vec<Fate>,
-    /// Files of layouts that held nothing but what went.
+    /// Names of the files of layouts that held nothing but revisions that went.
     pub layouts_removed: Vec<String>,
 }
 
-/// Lets go of all revisions of the space in `directory` that `rules` do not keep. The newest complete one
-/// and those that are held always stay. Refused as in use while a job has the space open, and as out of sight where one
-/// that did not end in order may have staged what is `unseen`. `progress` is told how many more portions are done.
+/// Lets go of all revisions of the space in `directory` that `rules` do not keep. The newest complete revision and the
+/// held ones always stay. Refused as in use while a job has the space open, and as out of sight if a job that did not
+/// end in order may have staged something `unseen`. `progress` is told how many more portions are done.
 pub fn prune(directory: &Path, rules: &Rules, unseen: Unseen<'_>, progress: &dyn Fn(u64)) -> Result<Pruned> {
-    // A survey first: what is no space gets no lock file.
+    // A survey comes first: a directory that is no space gets no lock file.
     SpaceSurvey::open(directory)?;
     prune_on(&Disk::existing(directory), rules, unseen, progress)
 }
@@ -47,7 +47,7 @@ pub fn prunable(survey: &SpaceSurvey, rules: &Rules) -> Pruned {
     Pruned { layouts_removed: files.map(|file| file.file.clone()).collect(), fates }
 }
 
-/// The layouts, but for the newest, that hold nothing once the revisions are gone that go.
+/// The layouts, except the newest, that hold nothing once the revisions that go are gone.
 fn emptied(survey: &SpaceSurvey, fates: &[Fate]) -> BTreeSet<[u8; 16]> {
     let goes = |revision: &RevisionSurvey| {
         let is_its = |fate: &&Fate| (fate.key, fate.layout) == (revision.key, revision.layout);
@@ -58,10 +58,10 @@ fn emptied(survey: &SpaceSurvey, fates: &[Fate]) -> BTreeSet<[u8; 16]> {
     ids.filter(|id| Some(*id) != newest && holds_nothing(survey, *id, goes)).collect()
 }
 
-/// As `prune`, on `device`.
+/// Like `prune`, on `device`.
 pub fn prune_on(device: &dyn Device, rules: &Rules, unseen: Unseen<'_>, progress: &dyn Fn(u64)) -> Result<Pruned> {
     let _locks = lock(device)?;
-    // After the lock, as a job does: no hold is missed.
+    // The survey comes after the lock, as in a job: no hold is missed.
     let survey = SpaceSurvey::open_on(device)?;
     let fates = fates(&survey, rules);
     let files = layouts(device, Access::Write)?;
@@ -75,7 +75,8 @@ pub fn prune_on(device: &dyn Device, rules: &Rules, unseen: Unseen<'_>, progress
 
     let stay: Vec<RevisionKey> = fates.iter().filter(|fate| !fate.goes()).map(|fate| fate.key).collect();
     let (mut ledgers, lineage) = open_usable(&files, &empty, &stay)?;
-    // All of them before anything is written: what one portion has let go of and another has not is gone.
+    // All ledgers are checked before anything is written: a revision that one portion has let go of is gone, even if
+    // others have it.
     ledgers.iter().try_for_each(|ledger| ledger.can_keep_only(&stay))?;
     begin_all(&mut ledgers, lineage)?;
     for ledger in &mut ledgers {

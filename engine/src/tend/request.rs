@@ -21,8 +21,8 @@ pub struct Request {
 }
 
 impl Request {
-    /// Asks the job that has the space in `directory` open for a checkpoint at its next safe point.
-    /// Needs the right to write there. Another one's request that is still open is met by the same.
+    /// Asks the job that has the space in `directory` open for a checkpoint at its next safe point. Needs the right to
+    /// write there. A request of somebody else that is still open is met by the same checkpoint.
     pub fn send(directory: &Path) -> Result<Request> {
         let device = Disk::existing(directory);
         let path = format!("{}/{LOCK_FILE}", device.path());
@@ -39,10 +39,10 @@ impl Request {
     /// The answer, once the job has begun the checkpoint.
     pub fn answer(&self) -> Option<CheckpointAnswer> {
         let newest = self.newest();
-        // A later request of someone else is met later still: its answer is one to this too.
+        // A later request of somebody else is met later still: the answer to it is an answer to this one too.
         let answer = self.blocks.answer().filter(|answer| [newest, Some(self.ticket)].contains(&Some(answer.ticket)));
         if newest.is_none() && answer.is_none() {
-            // Whoever asked after us has taken that back, and ours lay beneath it.
+            // Whoever asked after this request has withdrawn, and that one lay on top of ours: it is sent again.
             let _ = self.ask();
         }
         answer
@@ -53,8 +53,8 @@ impl Request {
         self.blocks.write_request(Some(&request))
     }
 
-    /// The run that looked for requests last; `None` if none ever did, or the one that has the space open
-    /// has not yet.
+    /// The lineage of the job that looked for requests last; `None` if none ever did, or if the job that has the space
+    /// open has not looked yet.
     pub fn listener(&self) -> Option<Lineage> {
         self.blocks.answer().map(|answer| answer.lineage).filter(|lineage| lineage.number > 0)
     }

@@ -1,7 +1,6 @@
-//! Reserving a space before a job is there, and giving one more room: a layout made offline, as a job makes
-//! its own.
+//! Reserving a space before a job is there, and giving one more room: a layout is made offline, as a job makes its own.
 //!
-//! What must hold: a layout that holds a revision stays; a new one takes effect by its names alone, and
+//! What must hold: a layout that holds a revision stays; a new layout takes effect by the names of its files alone, and
 //! a crash between two of them leaves a layout that no job goes on in.
 
 use super::{
@@ -23,26 +22,26 @@ use crate::{
 };
 use std::{fs, path::Path};
 
-/// What room a space is to have, and how.
+/// How much room a space is to have, and of what kind.
 #[derive(Debug, Clone)]
 pub struct Reservation {
     /// Blocks of each rank's portion, beside its slots.
     pub blocks: Vec<u64>,
     pub per: Per,
-    /// Ranks of a node: consecutive ones; what a job finds out by itself must be said before there is one.
+    /// How many consecutive ranks are on a node. A job finds this out by itself; before there is a job it must be said.
     pub ranks_per_node: Option<usize>,
     pub allocate: Allocate,
     pub stripes: Stripes,
 }
 
-/// What was made.
+/// What a reservation made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reserved {
     pub files: Vec<ReservedFile>,
     pub file_system: FileSystem,
-    /// Bytes of a stripe; 0 where there are none.
+    /// Bytes of a stripe; 0 if there are none.
     pub stripe_bytes: u64,
-    /// Files of layouts that held nothing, and that this one stands for now.
+    /// Names of the files of layouts that held nothing, and that the new layout replaces.
     pub removed: Vec<String>,
 }
 
@@ -50,30 +49,30 @@ pub struct Reserved {
 pub struct ReservedFile {
     pub name: String,
     pub ranks: Vec<u32>,
-    /// How long it is.
+    /// How long the file is.
     pub bytes: u64,
-    /// What of it will be written.
+    /// How many bytes of it will be written.
     pub used_bytes: u64,
-    /// What the file system has set aside; `None` where it does not tell.
+    /// How many bytes the file system has set aside; `None` if it does not tell.
     pub allocated_bytes: Option<u64>,
-    /// Machines that write to it need not wait for one another (lazy I/O).
+    /// Whether machines that write to the file need not wait for one another (lazy I/O).
     pub is_lazy: bool,
 }
 
 impl Reserved {
-    /// Whether all its files can be written from several machines that need not wait for one another.
+    /// Whether machines that write to any of the files need not wait for one another.
     pub fn is_lazy(&self) -> bool {
         self.files.iter().all(|file| file.is_lazy)
     }
 }
 
 impl Reservation {
-    /// Room for keep+2 shards of these sizes, rank by rank.
+    /// Room for keep+2 shards of these sizes, one size for each rank.
     pub fn for_shards(shards: &[ShardSize], keep: u32) -> Reservation {
         Self::of_blocks(shards.iter().map(|shard| shard.portion_blocks(keep)).collect())
     }
 
-    /// Room for keep+2 shards of this size, for each of `ranks` ranks.
+    /// Room for keep+2 shards of one size, for each of `ranks` ranks.
     pub fn alike(shard: &ShardSize, ranks: usize, keep: u32) -> Reservation {
         Self::of_blocks(vec![shard.portion_blocks(keep); ranks])
     }
@@ -110,7 +109,7 @@ impl Reservation {
         Reservation { blocks, per, ranks_per_node: None, allocate, stripes }
     }
 
-    /// The ranks of each file.
+    /// The ranks that share each file.
     fn files(&self, file_system: &FileSystem) -> Result<Vec<Vec<usize>>> {
         let ranks: Vec<usize> = (0..self.ranks()).collect();
         if ranks.is_empty() {
@@ -130,14 +129,14 @@ impl Reservation {
     }
 }
 
-/// Reserves the space in `directory`, made if it is missing, for a job of as many ranks. A layout that was
-/// reserved before and holds nothing yet is replaced; what holds revisions is refused. `progress` is told how many
-/// bytes more were written with zeros.
+/// Reserves the space in `directory`, which is made if it is missing, for a job of as many ranks. A layout that was
+/// reserved before and holds nothing yet is replaced; a space that holds revisions is refused. `progress` is told how
+/// many bytes more were written with zeros.
 pub fn reserve(directory: &Path, wanted: &Reservation, progress: &dyn Fn(u64)) -> Result<Reserved> {
     if directory.as_os_str().is_empty() {
         return Err(Error::argument("path", "it is empty; give the directory of the space"));
     }
-    // Before anything is made.
+    // A wrong reservation is refused before anything is made.
     wanted.files(&FileSystem::Other)?;
     let was_there = directory.exists();
     let made = Disk::make(directory)?;
@@ -173,7 +172,7 @@ pub fn reservable(directory: &Path, wanted: &Reservation) -> Result<Reserved> {
     planned(&device, wanted, &before, &before)
 }
 
-/// As `reserve`, on `device`.
+/// Like `reserve`, on `device`.
 pub fn reserve_on(device: &dyn Device, wanted: &Reservation, progress: &dyn Fn(u64)) -> Result<Reserved> {
     let _locks = lock(device)?;
     let before = layouts(device, Access::Read)?;
@@ -181,7 +180,7 @@ pub fn reserve_on(device: &dyn Device, wanted: &Reservation, progress: &dyn Fn(u
     make(device, wanted, &before, &before, progress)
 }
 
-/// Refuses a space in which somebody's revisions are, or may come to be.
+/// Refuses a space that holds somebody's revisions, or may come to hold some.
 fn refuse_used(device: &dyn Device, before: &[LayoutFile]) -> Result<()> {
     if before.is_empty() {
         return Ok(());
@@ -197,23 +196,23 @@ fn refuse_used(device: &dyn Device, before: &[LayoutFile]) -> Result<()> {
     Err(Error::argument(device.path(), why))
 }
 
-/// Gives the space in `directory` another layout beside the one that it has, for the next job. The old one goes
-/// once the new one holds a complete revision and the old one none that is kept or held; one that holds none
-/// goes at once. Refused while a job has the space open.
+/// Gives the space in `directory` another layout beside the one that it has, for the next job. The old layout goes once
+/// the new one holds a complete revision and the old one none that is kept or held; an old layout that holds none goes
+/// at once. Refused while a job has the space open.
 pub fn grow(directory: &Path, wanted: &Reservation, progress: &dyn Fn(u64)) -> Result<Reserved> {
-    // A survey first: what is no space gets no lock file.
+    // A survey comes first: a directory that is no space gets no lock file.
     SpaceSurvey::open(directory)?;
     grow_on(&Disk::existing(directory), wanted, progress)
 }
 
-/// Whether `grow` would be refused now, whatever the layout: a job has the space open, or it has none to grow from.
-/// Changes nothing.
+/// Whether `grow` would be refused now, whatever the new layout: a job has the space open, or the space has no layout
+/// to grow from. Changes nothing.
 pub fn can_grow(directory: &Path) -> Result<()> {
     let device = Disk::existing(directory);
     see_free(&device).and_then(|()| of_grown(&device)).map(drop)
 }
 
-/// What `grow` would make now, or why it would be refused. Changes nothing, as `reservable`.
+/// What `grow` would make now, or why it would be refused. Changes nothing, like `reservable`.
 pub fn growable(directory: &Path, wanted: &Reservation) -> Result<Reserved> {
     let device = Disk::existing(directory);
     see_free(&device)?;
@@ -221,14 +220,14 @@ pub fn growable(directory: &Path, wanted: &Reservation) -> Result<Reserved> {
     planned(&device, wanted, &before, &empty)
 }
 
-/// As `grow`, on `device`.
+/// Like `grow`, on `device`.
 pub fn grow_on(device: &dyn Device, wanted: &Reservation, progress: &dyn Fn(u64)) -> Result<Reserved> {
     let _locks = lock(device)?;
     let (before, empty) = of_grown(device)?;
     make(device, wanted, &before, &empty, progress)
 }
 
-/// The layouts that are there, and those of them that hold nothing.
+/// The layouts that are there, and those among them that hold nothing.
 fn of_grown(device: &dyn Device) -> Result<(Vec<LayoutFile>, Vec<LayoutFile>)> {
     let survey = SpaceSurvey::open_on(device)?;
     let before = layouts(device, Access::Read)?;
@@ -240,7 +239,7 @@ fn of_grown(device: &dyn Device) -> Result<(Vec<LayoutFile>, Vec<LayoutFile>)> {
     Ok((before, empty))
 }
 
-/// What `make` would make, as far as nobody has to be asked for it.
+/// What `make` would make, as far as that is known without asking the file system.
 fn planned(device: &dyn Device, wanted: &Reservation, before: &[LayoutFile], empty: &[LayoutFile]) -> Result<Reserved> {
     let file_system = device.file_system();
     let stripe_bytes = if file_system.has_stripes() { wanted.stripes.bytes } else { 0 };
@@ -270,8 +269,8 @@ fn used_bytes(header: &Header) -> u64 {
     stretches(header).iter().map(|stretch| stretch.end - stretch.start).sum()
 }
 
-/// Makes a layout that is newer than those of `before`, and then removes those of `empty`; before, what a
-/// reservation that was cut off left of one.
+/// Makes a layout that is newer than those of `before`, and then removes the layouts of `empty`. What a reservation
+/// that was cut off left of a layout is removed before.
 fn make(
     device: &dyn Device,
     wanted: &Reservation,
@@ -286,7 +285,7 @@ fn make(
     let arrangement = arrangement(draw_id()?, wanted, before, stripe_bytes);
     let opened = open_all(before)?;
     let lineage = lineage_after(&opened)?;
-    // The new one must not lack the room that they take.
+    // What was cut off goes first: the new layout must not lack the room that it takes.
     let (cut_off, empty): (Vec<LayoutFile>, Vec<LayoutFile>) =
         empty.iter().cloned().partition(|file| was_cut_off(file, before, &opened));
     let mut removed = remove(device, &cut_off)?;
@@ -298,7 +297,7 @@ fn make(
     Ok(Reserved { files, file_system, stripe_bytes, removed })
 }
 
-/// Whether files of the layout of `file` are missing and no job has opened it.
+/// Whether files of the layout of `file` are missing, and no job has opened that layout.
 fn was_cut_off(file: &LayoutFile, before: &[LayoutFile], opened: &[Opened]) -> bool {
     let id = file.header.layout_id;
     let of_layout = before.iter().filter(|other| other.header.layout_id == id);
@@ -316,12 +315,12 @@ fn create_all(
     progress: &dyn Fn(u64),
 ) -> Result<Vec<ReservedFile>> {
     let tells = device.file_system().sets_aside();
-    // Nobody writes to it: where there are no locks, that is what a job goes on in.
+    // Nobody writes to a new layout: if there are no locks, the clean slot tells a job that it may go on in it.
     let first = |rank| Slot { clean: true, ..Ledger::first_slot(arrangement.layout_id, rank, lineage) };
     let making = Making { allocate: wanted.allocate, stripes: wanted.stripes, progress };
     let create = |ranks: &Vec<usize>| {
         let header = arrangement.header(ranks, ranks[0] == 0);
-        // Each is closed once it is made.
+        // Each file is closed once it is made.
         create_layout(device, header, &making, first).and_then(|file| told(&file, tells))
     };
     files.iter().map(create).collect()

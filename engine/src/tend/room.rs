@@ -1,4 +1,4 @@
-//! Whether the checkpoints to come find room beside what is held, as far as the space tells without the job.
+//! Whether the checkpoints to come find room beside the held revisions, as far as the space tells without the job.
 
 use crate::{
     commit::{RevisionKey, Stays, lacking},
@@ -6,8 +6,8 @@ use crate::{
     survey::{RevisionSurvey, SpaceSurvey},
 };
 
-/// Whether a job like the last one goes on finding room, in every portion of the newest layout, while all of `held`
-/// are held. What lies in an older layout takes nothing of that.
+/// Whether a job like the last one goes on finding room, in every portion of the newest layout, while all of `held` are
+/// held. Revisions in an older layout take none of that room.
 pub(super) fn is_left(survey: &SpaceSurvey, held: &[RevisionKey]) -> bool {
     let Some(newest) = survey.newest() else { return true };
     if survey.layouts.last().is_some_and(|layout| layout.header.layout_id != newest.layout) {
@@ -17,7 +17,7 @@ pub(super) fn is_left(survey: &SpaceSurvey, held: &[RevisionKey]) -> bool {
     let complete: Vec<&RevisionSurvey> = survey.revisions.iter().filter(|revision| revision.complete).collect();
     let (kept, older) = complete.split_at(keep.min(complete.len()));
     newest.shards.iter().all(|shard| {
-        // What lies in another layout takes nothing here.
+        // A revision in another layout takes nothing here.
         let blocks = |revision: &RevisionSurvey| {
             let mut shards = revision.shards.iter().filter(|_| revision.layout == newest.layout);
             shards.find(|other| other.shard == shard.shard).map_or(0, |other| other.blocks())
@@ -31,8 +31,8 @@ pub(super) fn is_left(survey: &SpaceSurvey, held: &[RevisionKey]) -> bool {
     })
 }
 
-/// Blocks that a job sets aside for a shard beyond those that are used: what is written in pieces may end on a block, or
-/// not.
+/// How many blocks a job sets aside for a shard beyond those that the last one used: data that is written in pieces may
+/// end on a block, or not.
 fn ends(newest: &RevisionSurvey) -> u64 {
     const ENDS: u64 = 3;
     let manifests = newest.shards.iter().filter_map(|shard| shard.manifest().ok().flatten());
@@ -40,8 +40,8 @@ fn ends(newest: &RevisionSurvey) -> u64 {
     if is_in_pieces { ENDS } else { 0 }
 }
 
-/// How many revisions the last job kept. Of a build that did not tell: its last root led to those and to the one that
-/// it published, and to older ones that were held.
+/// How many revisions the last job kept. A build that did not tell has to be guessed: its last root led to those and to
+/// the revision that it published, and to older ones that were held.
 fn keep(survey: &SpaceSurvey, newest: &RevisionSurvey) -> usize {
     let manifest = newest.shards.first().and_then(|shard| shard.manifest().ok().flatten());
     if let Some(keep) = manifest.and_then(|manifest| manifest.annex.profile?.keep) {
@@ -51,6 +51,6 @@ fn keep(survey: &SpaceSurvey, newest: &RevisionSurvey) -> usize {
         revision.layout == newest.layout && revision.complete && revision.is_in_newest_roots()
     };
     let in_root: Vec<&RevisionSurvey> = survey.revisions.iter().filter(in_root).collect();
-    // Older than all that are not held are those that stay for the holds alone.
+    // Revisions that are older than all that are not held stay for the holds alone.
     in_root.iter().rposition(|revision| !revision.held).unwrap_or(0).max(1)
 }

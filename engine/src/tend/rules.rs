@@ -1,31 +1,31 @@
-//! Which revisions stay when a space is pruned. Rules unite: what any of them names stays.
+//! Which revisions stay when a space is pruned. Rules unite: a revision stays if any of them names it.
 
 use crate::{
     commit::RevisionKey,
     survey::{HoldState, RevisionSurvey, SpaceSurvey},
 };
 
-/// What is wanted. Without a single rule only the newest complete revision and held ones stay.
+/// Which revisions are wanted. Without a single rule only the newest complete revision and held ones stay.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// So many of the newest complete ones.
+    /// This many of the newest complete revisions stay.
     pub keep_last: Option<u64>,
-    /// Complete ones whose number is a multiple of this; 0 names none.
+    /// Complete revisions whose number is a multiple of this stay; 0 names none.
     pub keep_every: Option<u64>,
-    /// What was asked for at this time or later (t1, nanoseconds since 1970) stays whatever it is.
+    /// Revisions that were begun at this time or later (t1, nanoseconds since 1970) stay, complete or not.
     pub older_than_unix_ns: Option<u64>,
 }
 
 /// Why a revision stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// It is the newest complete one.
+    /// It is the newest complete revision.
     Newest,
     Held,
     Last,
     Every,
     Young,
-    /// Not complete, and newer than any that is: it may be one day.
+    /// The revision is not complete, and newer than any that is: it may be complete one day.
     Unfinished,
 }
 
@@ -33,12 +33,12 @@ pub enum Reason {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fate {
     pub key: RevisionKey,
-    /// Id of the layout that it lies in.
+    /// The id of the layout that the revision lies in.
     pub layout: [u8; 16],
     pub complete: bool,
     pub bytes: u64,
     pub t1_unix_ns: u64,
-    /// It goes if there is none.
+    /// Why the revision stays; it goes if there is no reason.
     pub reasons: Vec<Reason>,
 }
 
@@ -48,10 +48,10 @@ impl Fate {
     }
 }
 
-/// What `rules` make of each revision of `survey`, in its order: newest first.
+/// What `rules` make of each revision of `survey`, in the survey's order: newest first.
 pub fn fates(survey: &SpaceSurvey, rules: &Rules) -> Vec<Fate> {
     let newest = survey.newest().map(|revision| revision.key);
-    // A job may not have taken it on yet: it is wanted all the same.
+    // A hold that no job has taken on yet counts all the same.
     let wanted = survey.holds.iter().filter(|held| held.state != HoldState::Expired);
     let held: Vec<RevisionKey> = wanted.map(|held| held.key()).collect();
     let mut rank = 0;

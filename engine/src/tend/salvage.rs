@@ -1,4 +1,4 @@
-//! Completing by hand what killed jobs had staged, as the next start of theirs would.
+//! Completing by hand what killed jobs had staged, as their next start would.
 
 use super::{
     GoneOver,
@@ -25,63 +25,63 @@ use std::{
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Salvaged {
     pub shards: Vec<SalvagedShard>,
-    /// Newer than what is complete in their spaces, and incomplete still.
+    /// Revisions that are newer than those complete in their spaces, and are still incomplete.
     pub incomplete: Vec<Incomplete>,
-    /// Pools that were removed, and their records with them.
+    /// How many pools were removed, and their records with them.
     pub removed: usize,
     /// Dead pools that are left.
     pub left: Vec<PoolLeft>,
-    /// Of the space that was asked for: ranks of whose memory nothing is left.
+    /// The ranks, of the space that was asked for, in whose memory nothing is left.
     pub gone_over: GoneOver,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolLeft {
     pub pool: PathBuf,
-    /// What keeps it, and what can be done.
+    /// What keeps the pool, and what can be done.
     pub why: String,
-    /// It cannot be used, or a record of what was staged in it.
+    /// Whether the pool, or a record of what was staged in it, cannot be used.
     pub damaged: bool,
 }
 
 /// A shard that was staged whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SalvagedShard {
-    /// The directory that it was to be saved in.
+    /// The directory of the space that the shard was to be saved in.
     pub space: PathBuf,
     pub key: RevisionKey,
     pub shard: u32,
     pub fate: SalvageFate,
 }
 
-/// A revision of which shards were completed, and others are not there: another node's memory may hold them.
+/// A revision of which some shards were completed, and others are missing: another node's memory may hold them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Incomplete {
     pub space: PathBuf,
     pub key: RevisionKey,
-    /// Shards that make it complete.
+    /// How many shards make the revision complete.
     pub shard_count: u32,
-    /// Those that are not there, ascending.
+    /// The shards that are missing, ascending.
     pub missing: Vec<Range<u32>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SalvageFate {
     Completed,
-    /// It had been published before.
+    /// The shard had been published before.
     WasComplete,
-    /// It can never be completed: why.
+    /// The shard can never be completed: why.
     Lost(String),
-    /// Its space is not there: it may come back.
+    /// The shard's space is not there: it may come back.
     SpaceGone,
-    /// A job has its space open.
+    /// A job has the shard's space open.
     InUse,
-    /// It can be tried again.
+    /// The shard was not completed, for this reason: it can be tried again.
     Failed(String),
 }
 
 impl SalvageFate {
-    /// Why a pool stays that holds such a shard of `space`; `None` if it need not.
+    /// Why a pool that holds such a shard of `space` stays; `None` if it need not.
     fn keeps(&self, space: &Path, clean: bool) -> Option<String> {
         let space = printable_path(space);
         match self {
@@ -92,20 +92,23 @@ impl SalvageFate {
                  what was staged for it"
             )),
             SalvageFate::InUse => Some(format!("a job has the space {space} open; salvage after its end")),
-            SalvageFate::Failed(why) => Some(format!("a shard of {space} is not complete: {why}; salvage again then")),
+            SalvageFate::Failed(why) => {
+                Some(format!("a shard of {space} is not complete: {why}; salvage again once that is over"))
+            }
         }
     }
 }
 
-/// Completes what dead pools in `directory` hold, of the space in `space` or of all spaces, and removes those
-/// that hold no more. `clean`: also those that are damaged, or whose space is not there. Errors: `directory` cannot
-/// be listed, `space` is none and nothing was staged for it; what went wrong with one shard is its fate.
+/// Completes the shards that dead pools in `directory` hold, of the space in `space` or of all spaces, and removes
+/// pools that hold no more. `clean`: removes also pools that are damaged, or whose space is not there. Errors:
+/// `directory` cannot be listed, or `space` is none and nothing was staged for it; what goes wrong with one shard is
+/// told as its fate.
 pub fn salvage(directory: &Path, space: Option<&Path>, clean: bool) -> Result<Salvaged> {
     go_over(directory, space, clean, false)
 }
 
 /// What `salvage` would do now, told as if it were done: shards that it would complete are `Completed`, pools that it
-/// would remove `removed`. Changes nothing, in the pools or in the spaces.
+/// would remove are counted as `removed`. Changes nothing, in the pools or in the spaces.
 pub fn salvageable(directory: &Path, space: Option<&Path>, clean: bool) -> Result<Salvaged> {
     go_over(directory, space, clean, true)
 }
@@ -145,7 +148,7 @@ fn go_over(directory: &Path, space: Option<&Path>, clean: bool, dry_run: bool) -
                 Some(unusable(error, &path))
             }
         };
-        // What is refused at removing is left too, and keeps nobody from the others.
+        // A pool that cannot be removed is left too, and keeps nobody from the others.
         let kept = kept.or_else(|| match remove(directory, found.id) {
             Ok(true) => None,
             Ok(false) => Some("a process is in it; salvage after its end".to_owned()),
@@ -172,7 +175,7 @@ fn go_over(directory: &Path, space: Option<&Path>, clean: bool, dry_run: bool) -
     Ok(Salvaged { shards: visit.shards, incomplete, removed, left, gone_over: visit.gone_over })
 }
 
-/// Why a pool stays that could not be opened, or removed.
+/// Why a pool that could not be opened or removed stays.
 fn unusable(error: Error, path: &Path) -> String {
     match error {
         Error::PoolRefused { why, .. } => {
@@ -182,17 +185,17 @@ fn unusable(error: Error, path: &Path) -> String {
     }
 }
 
-/// What is to be done with a pool that has no record any more of what was staged in it.
+/// What is to be done with a pool that has lost the record of something staged in it.
 fn lost_for_good(lost: LostRecord) -> String {
     by_hand(&lost.path, &lost.why).unwrap_or_else(|| format!("{lost}; --clean removes the pool"))
 }
 
-/// What is to be done about a pool or a record at `path` that is nobody's to remove unasked.
+/// What is to be done about a pool or a record at `path` that nobody may remove unasked.
 fn by_hand(path: &Path, why: &str) -> Option<String> {
     to_mend(path, why).map(|mend| format!("{mend}, or remove it by hand: {}", printable_path(path)))
 }
 
-/// Those of `saved` that a restore could bring back if it were not for shards that are missing.
+/// The revisions of `saved` that a restore could bring back if no shards were missing.
 fn incomplete_of(space: &Path, saved: &BTreeMap<RevisionKey, Present>) -> Result<Vec<Incomplete>> {
     let survey = SpaceSurvey::open(space)?;
     let newest = survey.newest().map(|revision| revision.key);
@@ -207,25 +210,25 @@ fn incomplete_of(space: &Path, saved: &BTreeMap<RevisionKey, Present>) -> Result
     Ok(saved.iter().rev().filter_map(lack).collect())
 }
 
-/// Of a revision, the shards that were in a pool and are in its space now, or would be.
+/// The shards of a revision that were in a pool and are in its space now, or would be.
 struct Present {
     shard_count: u32,
     shards: BTreeSet<u32>,
 }
 
-/// Where a shard belongs.
+/// Which space a shard belongs to.
 enum Of {
     Space(Disk),
-    /// One that was not asked for.
+    /// A space that was not asked for.
     Another,
-    /// Its space is not there.
+    /// The shard's space is not there.
     Nowhere,
 }
 
 struct Visit {
     only: Option<Disk>,
     dry_run: bool,
-    /// By space, once for all of its pools; a dry run takes none.
+    /// The locks of each space, taken once for all of its pools; a dry run takes none.
     locks: BTreeMap<PathBuf, Result<Option<Locks>>>,
     shards: Vec<SalvagedShard>,
     saved: BTreeMap<PathBuf, BTreeMap<RevisionKey, Present>>,
@@ -233,7 +236,7 @@ struct Visit {
 }
 
 impl Visit {
-    /// Whether a pool that somebody is in holds shards of a space that nobody has open: then he goes soon.
+    /// Whether a pool that a process is in holds shards of a space that nobody has open: then the process goes soon.
     fn is_free(&mut self, directory: &Path, id: [u8; 16]) -> bool {
         let sealed = pool::sealed_of(directory, id).unwrap_or_default();
         sealed
@@ -256,7 +259,8 @@ impl Visit {
         self.shards.push(SalvagedShard { space, key, shard, fate });
     }
 
-    /// Completes what is in it. Returns why the pool must stay, if it must; `damaged`: it lacks records.
+    /// Completes the shards in a pool. Returns why the pool must stay, if it must. `damaged`: whether the pool lacks
+    /// records.
     fn completes(&mut self, dead: &Dead, clean: bool, damaged: &mut bool) -> Result<Option<String>> {
         let mut kept = None;
         let staged = dead.staged()?;
@@ -278,7 +282,7 @@ impl Visit {
         Ok(kept.into_iter().chain(lost).reduce(|one, next| format!("{one}; {next}")))
     }
 
-    /// Nothing waits in it any more, in the pool or in the records of these ranks.
+    /// Notes that nothing waits any more in the pool, or in the records of these ranks.
     fn goes_over(&mut self, dead: &Dead, ranks: &[u32]) {
         let is_ours = |space: &Path| self.only.as_ref().is_some_and(|only| is_same(&only.directory(), space));
         if let Some(note) = dead.spaces().filter(|note| note.is_of(is_ours)) {
@@ -286,14 +290,15 @@ impl Visit {
         }
     }
 
-    /// The pool is removed that held the shards from `first` on: what waited for its space is lost with it.
+    /// Notes that the pool which held the shards from `first` on is removed: shards that waited for their space are
+    /// lost with it.
     fn gone_since(&mut self, first: usize) {
         for shard in self.shards[first..].iter_mut().filter(|shard| shard.fate == SalvageFate::SpaceGone) {
             shard.fate = SalvageFate::Lost("its space is not there, and its pool was removed".to_owned());
         }
     }
 
-    /// `None`: it is of no space that was asked for.
+    /// Completes a shard, and tells what became of it; `None` if it is of no space that was asked for.
     fn fate(&mut self, owed: Owed<'_>, dead: &Dead) -> Option<SalvageFate> {
         let device = match self.device_of(owed) {
             Of::Space(device) => device,

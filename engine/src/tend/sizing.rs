@@ -9,15 +9,15 @@ use crate::{
 };
 use std::path::Path;
 
-/// More than any file has.
+/// More bytes than any file has.
 const SHARD_BYTES_MAX: u64 = 1 << 60;
 
-/// What room a shard needs.
+/// How much room a shard needs.
 #[derive(Debug, Clone)]
 pub struct ShardSize(Size);
 
 impl ShardSize {
-    /// Of a state of `bytes` bytes, `in_pieces` of them written in pieces, which need a longer manifest.
+    /// The size of a state of `bytes` bytes, `in_pieces` of them written in pieces, which need a longer manifest.
     pub fn of(bytes: u64, in_pieces: u64) -> Result<ShardSize> {
         if bytes > SHARD_BYTES_MAX {
             return Err(Error::argument("bytes of a rank", format!("{bytes} is more than any file holds")));
@@ -29,7 +29,7 @@ impl ShardSize {
         Ok(ShardSize(Size::of_bytes(bytes, in_pieces)))
     }
 
-    /// Of shards with the items of the newest complete revision of the space in `directory`, rank by rank.
+    /// Sizes of shards with the items of the newest complete revision of the space in `directory`, one for each rank.
     pub fn like(directory: &Path) -> Result<Vec<ShardSize>> {
         let survey = SpaceSurvey::open(directory)?;
         let gone = || {
@@ -48,7 +48,7 @@ impl ShardSize {
         newest.shards.iter().map(size).collect()
     }
 
-    /// Blocks of a portion with room for keep+2 such shards.
+    /// How many blocks a portion takes that has room for keep+2 such shards.
     pub(super) fn portion_blocks(&self, keep: u32) -> u64 {
         portion_blocks(&self.0, keep + 2)
     }

@@ -1,4 +1,4 @@
-//! What is staged for a space in the memory of this node and can still be saved: only looks.
+//! What is staged for a space in the memory of this node and can still be saved. Only looks.
 
 use crate::{
     commit::RevisionKey,
@@ -16,14 +16,15 @@ use std::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Staged {
     pub key: RevisionKey,
-    /// Shards that make it complete.
+    /// How many shards make the revision complete.
     pub shard_count: u32,
-    /// Those that are staged here, ascending.
+    /// The shards that are staged here, ascending.
     pub shards: Vec<u32>,
 }
 
-/// What the pools in `directory` hold for the space in `space`, newest first, as the next start would find it. Of a
-/// space that a job has open it is that job's own, and says nothing. Errors: `directory` cannot be listed.
+/// The revisions that the pools in `directory` hold for the space in `space`, newest first, as the next start would
+/// find them. If a job has the space open, they are the job's own, and say nothing. Errors: `directory` cannot be
+/// listed.
 pub fn staged(directory: &Path, space: &Path) -> Result<Vec<Staged>> {
     let device = Disk::existing(&space.canonicalize().unwrap_or_else(|_| space.to_owned()));
     let mut revisions = BTreeMap::<RevisionKey, (u32, BTreeSet<u32>)>::new();

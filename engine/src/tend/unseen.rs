@@ -1,7 +1,7 @@
 //! What a job that did not end in order may have staged where nobody here sees it.
 //!
-//! What must hold: a root of another lineage ends the claim of what was staged for its portion. So none is written from
-//! outside a job while such a claim may lie in the memory of another node, unless the user gives it up.
+//! What must hold: a root of another lineage ends the claim to what was staged for its portion. So no root is written
+//! from outside a job while such a claim may lie in the memory of another node, unless the user gives it up.
 
 use crate::{
     error::{Error, Result},
@@ -11,7 +11,7 @@ use crate::{
 };
 use std::{collections::BTreeSet, ops::Range};
 
-/// The ranks of killed jobs of which nothing waits any more: their records were gone over.
+/// The ranks of killed jobs whose records were gone over: nothing of theirs waits any more.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GoneOver(BTreeSet<(Lineage, u32)>);
 
@@ -21,12 +21,12 @@ impl GoneOver {
     }
 }
 
-/// What is to become of what the last job may have staged out of sight.
+/// What is to become of data that the last job may have staged out of sight.
 #[derive(Debug, Clone, Copy)]
 pub enum Unseen<'a> {
-    /// It can be completed still. Of the ranks that were gone over there is none.
+    /// The data can still be completed; none is left of the ranks that were gone over.
     Waits(&'a GoneOver),
-    /// It is given up.
+    /// The data is given up.
     GivenUp,
 }
 
@@ -37,7 +37,7 @@ impl Unseen<'_> {
         let left = || survey.portions.iter().filter(|portion| !portion.clean);
         let Some(lineage) = left().map(|portion| portion.lineage).max() else { return Ok(()) };
         let of_job = || left().filter(|portion| portion.lineage == lineage);
-        // Layouts come oldest first. A job that made one has put its lineage into the one before, too.
+        // Layouts come oldest first. A job that made a layout has put its lineage into the layout before, too.
         let layout = of_job().next_back().map(|portion| portion.layout);
         let waits = |portion: &&PortionSurvey| {
             Some(portion.layout) == layout && !gone_over.0.contains(&(lineage, portion.rank))
@@ -50,7 +50,7 @@ impl Unseen<'_> {
     }
 }
 
-/// Whether the job of `lineage` staged nothing in memory that outlives it, as its newest revision tells.
+/// Whether the job of `lineage` staged nothing in memory that outlives it, as the newest revision of the job tells.
 fn had_no_pool(survey: &SpaceSurvey, lineage: Lineage) -> bool {
     let Some(newest) = survey.newest().filter(|newest| newest.key.lineage == lineage) else { return false };
     newest.shards.iter().all(|shard| {

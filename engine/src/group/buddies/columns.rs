@@ -1,10 +1,11 @@
 //! Copies dealt out to *columns*: disjoint sets of ranks, of which each holds at most one copy of a shard.
 //!
-//! A column's room is what it is still to hold. While `rows` ranks have yet to give their copies away, a column must not
-//! have more room than there are such ranks outside it, or some of it stays empty and another column is overfull: one that
-//! has just as much is *due*, and whoever is next and outside must take it. At most as many are due as a rank has copies
-//! to give: if one more were, no rank could be next that is in none of them, as they would have room for all. So it never
-//! comes to that, and among all others a rank may take which it likes: those that it had before, or the next in a circle.
+//! A column's *room* is the number of copies that it is still to hold. While `rows` ranks have yet to give their copies
+//! away, a column must not have more room than there are such ranks outside it, or some of its room stays empty and
+//! another column is overfull. A column with just as much room is *due*: the next rank outside it must take it. At most
+//! as many columns are due as a rank has copies to give: if one more were, no rank could be next that is in none of
+//! them, as they would have room for all. So a rank can always take those that are due, and among all others it may
+//! take which it likes: the columns of the ranks that held its copies before, or the next in a circle.
 
 use super::{Map, count};
 use std::{
@@ -15,39 +16,39 @@ use std::{
 pub(super) struct Columns<'a> {
     map: &'a Map,
     column_of: &'a [usize],
-    /// In the order of turns, so that neighbours are on different nodes.
+    /// The ranks of each column, in the order of turns, so that neighbours are on different nodes.
     members: Vec<Vec<usize>>,
-    /// Where each rank is among those.
+    /// Where each rank is in its column's list of `members`.
     place: Vec<usize>,
     /// How many copies each rank is to give now.
     gives: usize,
     room: Room,
-    /// Ranks that have yet to give.
+    /// How many ranks have yet to give.
     rows: usize,
-    /// How many copies of a node's ranks lie in a column.
+    /// How many copies of a node's ranks lie in a column, by node and column.
     on_column: BTreeMap<(usize, usize), usize>,
-    /// And on a node.
+    /// How many copies of a node's ranks lie on another node, by the two nodes.
     on_node: BTreeMap<(usize, usize), usize>,
 }
 
-/// What is still to be held.
+/// How many copies are still to be held.
 struct Room {
-    /// By rank.
+    /// The room of each rank.
     ranks: Vec<usize>,
-    /// By column.
+    /// The room of each column.
     columns: Vec<usize>,
-    /// Ranks of each column that have yet to give.
+    /// How many ranks of each column have yet to give.
     givers: Vec<usize>,
-    /// By column, the places of members that have room.
+    /// By column, the places of the members that have room.
     open: Vec<BTreeSet<usize>>,
-    /// Columns that have room.
+    /// The columns that have room.
     open_columns: BTreeSet<usize>,
-    /// The same, by `columns` + `givers`: as large as `rows` where a column is due.
+    /// All columns, sorted by `columns` + `givers`; that sum reaches `rows` where a column is due.
     by_need: BTreeSet<(usize, usize)>,
 }
 
 impl<'a> Columns<'a> {
-    /// `column_of`: one of those that `map` has. `of`: the copies that are dealt out already, as many for each rank.
+    /// `column_of`: one of the columnings of `map`. `of`: the copies that are dealt out already, as many for each rank.
     pub(super) fn new(map: &'a Map, column_of: &'a [usize], of: &[Vec<usize>], copies: usize) -> Columns<'a> {
         let ranks = column_of.len();
         let mut members = vec![Vec::new(); count(column_of)];
@@ -72,13 +73,13 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// Adds to `of` until each rank has given its copies away.
+    /// Adds buddies to `of` until each rank has given its copies away.
     pub(super) fn fill(mut self, of: &mut [Vec<usize>], before: &[Vec<usize>]) {
         if self.gives == 0 {
             return;
         }
         let had = |rank: usize| before.get(rank).map_or(&[][..], Vec::as_slice);
-        // First those that have lost nothing: nobody else is to take what they keep.
+        // Ranks that have lost no copy come first: nobody else is to take the buddies that they keep.
         let most = before.iter().map(Vec::len).max().unwrap_or(0);
         let (whole, others): (Vec<usize>, Vec<usize>) =
             in_turns(&self.map.turns).into_iter().partition(|rank| most > 0 && had(*rank).len() == most);
@@ -111,7 +112,8 @@ impl<'a> Columns<'a> {
         self.room.ranks.get(old).is_some_and(|room| *room > 0) && !used.contains(&self.column_of[old])
     }
 
-    /// A column with room, or if those that have some are used one without, that holds least of this node's.
+    /// The column with room that holds least of this node's copies; if all columns with room are used, one without
+    /// room.
     fn next(&self, rank: usize, used: &[usize]) -> usize {
         let columns = self.members.len();
         let begin = (self.column_of[rank] + 1 + self.map.turns[rank] * self.gives % (columns - 1)) % columns;
@@ -124,7 +126,7 @@ impl<'a> Columns<'a> {
             .expect("there are more columns than copies")
     }
 
-    /// A member with room, on the node that holds least of this one's.
+    /// The member with room on the node that holds least of this node's copies.
     fn member(&self, column: usize, rank: usize) -> usize {
         let (members, open) = (&self.members[column], &self.room.open[column]);
         let begin = (self.place[rank] + self.map.turns[rank]) % members.len();
@@ -134,9 +136,10 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// The one that has least, of those the first; from another beginning at each turn, so that not all want the same.
+/// The one of `ones` that has least, the first if several have. Callers begin elsewhere at each turn, so that not all
+/// ranks want the same one.
 fn least<'a>(ones: impl Iterator<Item = usize>, has: impl Fn(usize) -> Option<&'a usize>) -> Option<usize> {
-    /// So many are looked at: if all of these have some, it does not matter much.
+    /// How many are looked at: if all of these have some, it does not matter much.
     const LOOKED_AT: usize = 64;
     let mut best = None;
     for one in ones.take(LOOKED_AT) {
@@ -176,7 +179,7 @@ impl Room {
         }
     }
 
-    /// A column that must be taken now.
+    /// A column that is due, and not used yet.
     fn due(&self, rows: usize, used: &[usize]) -> Option<usize> {
         let due = self.by_need.iter().rev().take_while(|(need, _)| *need >= rows).map(|(_, column)| *column);
         due.filter(|column| self.columns[*column] > 0).find(|column| !used.contains(column))
@@ -209,8 +212,8 @@ impl Room {
     }
 }
 
-/// How many copies columns of these sizes hold when each rank gives `each`: as many as they give, unless that is more
-/// than there are ranks outside; the others share what is left over.
+/// How many copies columns of these `sizes` hold when each rank gives `each`: as many as their ranks give, unless that
+/// is more than there are ranks outside the column; the other columns share what is left over.
 fn shares(sizes: &[usize], each: usize) -> Vec<usize> {
     let ranks: usize = sizes.iter().sum();
     let mut full = vec![false; sizes.len()];
@@ -232,7 +235,7 @@ fn shares(sizes: &[usize], each: usize) -> Vec<usize> {
     zip(sizes, full).map(share).collect()
 }
 
-/// The first rank of each node, then the second of each …
+/// All ranks: the first of each node, then the second of each …
 fn in_turns(turns: &[usize]) -> Vec<usize> {
     let mut ranks: Vec<usize> = (0..turns.len()).collect();
     ranks.sort_by_key(|rank| turns[*rank]);

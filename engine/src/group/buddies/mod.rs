@@ -1,13 +1,13 @@
 //! Which ranks hold the copies of which shards: a function of where the ranks are, so that all ranks come to the same
-//! without a word.
+//! without a message.
 //!
 //! What must hold:
-//! - no two copies of a shard lie on one node, nor in one failure domain (a rack, a switch), while there are as many of
-//!   these as copies; with fewer, each that there is has one;
-//! - a rank holds as many copies as it gives. Only where a domain has more than its part of the ranks do the others hold
-//!   more, evenly, since their copies cannot all go elsewhere;
-//! - the copies of a node's ranks lie on several other nodes: when it fails, several help at once;
-//! - who held a copy before goes on holding it, if none of these is lost by it.
+//! - no two copies of a shard lie on one node, nor in one failure domain (a rack, a switch), while there are as many
+//!   nodes or domains as copies; with fewer, each node or domain has a copy;
+//! - a rank holds as many copies as it gives. Only if a domain has more than its part of the ranks do the other ranks
+//!   hold more, evenly, since the domain's copies cannot all go elsewhere;
+//! - the copies of a node's ranks lie on several other nodes: when the node fails, several help at once;
+//! - a rank that held a copy before goes on holding it, unless one of the rules above is broken by that.
 
 mod columns;
 #[cfg(test)]
@@ -19,24 +19,25 @@ use std::{collections::BTreeMap, iter::zip};
 /// Where a rank is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seat<'a> {
-    /// Any number that the ranks of this node share, and no others.
+    /// A number that the ranks of this node share, and no others.
     pub node: usize,
-    /// What fails together with its node, by any name. Unknown to some ranks of a node: as the lowest that knows says.
-    /// Unknown to all of them: only the node itself.
+    /// The failure domain of the node, by any name. If only some ranks of a node know it, the lowest of those counts;
+    /// if none does, the node alone is the domain.
     pub domain: Option<&'a str>,
 }
 
 /// What no two copies of a shard share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Apart {
-    /// Not even a rank, where there are as many. Some share a node: they share its fate, and the user should know.
+    /// The copies are on different ranks, if there are as many. Some share a node, and so its fate: the user should
+    /// know.
     Ranks,
-    /// Some share a domain, or that of a node is not known.
+    /// The copies are on different nodes. Some share a domain, or the domain of a node is not known.
     Nodes,
     Domains,
 }
 
-/// For each rank, the others that hold copies of its shard.
+/// For each rank, the other ranks that hold copies of its shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Buddies {
     of: Vec<Vec<usize>>,
@@ -44,12 +45,13 @@ pub struct Buddies {
 }
 
 impl Buddies {
-    /// `seats`: one a rank. `copies`: of each shard, that of its own rank among them. `before`: for each rank those that
-    /// have held its copies until now, in today's numbers; empty at first. The same on all ranks if all these are.
+    /// `seats`: one for each rank. `copies`: how many of each shard, the one on its own rank included. `before`: for
+    /// each rank, those that have held its copies until now, in today's numbers; empty at first. The same on all ranks
+    /// if these arguments are.
     pub fn choose(seats: &[Seat<'_>], copies: usize, before: &[Vec<usize>]) -> Buddies {
         let map = Map::of(seats);
         let mut of = vec![Vec::new(); seats.len()];
-        // Copies that cannot be in domains of their own are on nodes of their own, or else with ranks of their own.
+        // Copies that cannot be in domains of their own are on nodes of their own, or else on ranks of their own.
         for column_of in [&map.domains, &map.nodes, &map.ranks] {
             Columns::new(&map, column_of, &of, copies).fill(&mut of, before);
         }
@@ -62,8 +64,8 @@ impl Buddies {
         Buddies { of, apart }
     }
 
-    /// The ranks that hold copies of the shard of `rank`, itself not among them: one less than the copies that were
-    /// asked for, or all other ranks if there are fewer.
+    /// The other ranks that hold copies of the shard of `rank`: one less than the copies that were asked for, or all
+    /// other ranks if there are fewer.
     pub fn of(&self, rank: usize) -> &[usize] {
         &self.of[rank]
     }
@@ -78,7 +80,8 @@ impl Buddies {
     }
 }
 
-/// The ranks by domain, by node and each alone: the number of that for each rank, from 0 in the order of ranks.
+/// The ranks grouped by domain, by node, and each alone: the number of its group for each rank, from 0 in the order of
+/// ranks.
 struct Map {
     domains: Vec<usize>,
     nodes: Vec<usize>,
@@ -111,7 +114,7 @@ impl Map {
     }
 }
 
-/// Equal ones have equal numbers, from 0 in the order in which they come.
+/// Numbers keys: equal keys have equal numbers, from 0 in the order in which they come.
 fn numbered<K: Ord>(keys: impl Iterator<Item = K>) -> Vec<usize> {
     let mut numbers = BTreeMap::new();
     let number = |key| {

@@ -1,7 +1,7 @@
 use super::*;
 use std::collections::BTreeSet;
 
-/// A job by seed: its ranks on nodes, as a launcher places them, and the domains of these.
+/// A job by seed: its ranks on nodes, as a launcher places them, and the domains of the nodes.
 struct Job {
     seats: Vec<(usize, Option<String>)>,
     copies: usize,
@@ -44,7 +44,7 @@ impl Job {
         Map::of(&self.seats())
     }
 
-    /// Whether each column can hold as many as it gives.
+    /// Whether each column can hold as many copies as it gives.
     fn can_be_even(&self, column_of: &[usize]) -> bool {
         self.largest(column_of) * self.copies <= column_of.len()
     }
@@ -100,7 +100,7 @@ fn a_rank_holds_as_many_as_it_gives() {
     assert!(seen > 50, "{seen}");
 }
 
-/// The others hold in proportion to their ranks what the large one cannot hold of its own.
+/// The other domains hold, in proportion to their ranks, what the large one cannot hold of its own.
 #[test]
 fn around_a_node_that_is_too_large_the_others_are_even() {
     let job = Job::of(&[(2, None), (10, None), (2, None), (4, None)], 2);
@@ -110,8 +110,8 @@ fn around_a_node_that_is_too_large_the_others_are_even() {
     assert_eq!(by_node, [2, 8, 3, 5]);
 }
 
-/// At least half as many as there could be. A domain with its whole part of the ranks has to take the copies of all
-/// others, and leaves no choice.
+/// Copies of a node lie on at least half as many other nodes as there could be. A domain with its whole part of the
+/// ranks has to take the copies of all others, and leaves no choice.
 #[test]
 fn the_copies_of_a_node_lie_on_several() {
     for (seed, job) in jobs().enumerate() {
@@ -202,7 +202,7 @@ fn what_is_held_stays_when_a_node_leaves() {
     for (seed, job) in jobs().enumerate() {
         let map = job.map();
         let buddies = job.chosen();
-        // Nothing has changed.
+        // With nothing changed, the choice is the same.
         assert_eq!(
             sorted(&Buddies::choose(&job.seats(), job.copies, &buddies.of).of),
             sorted(&buddies.of),

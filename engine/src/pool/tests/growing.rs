@@ -28,12 +28,12 @@ fn joined(directory: &TempDir, pool: &Pool, member: u32) -> Pool {
     joined
 }
 
-/// What `pool` finds free from now on.
+/// Sets what `pool` finds free from now on.
 fn free(pool: &Pool, room: Room) {
     *pool.shared.sizes.room.lock().unwrap() = Some(room);
 }
 
-/// Memory of the chunks, whole ones: the tables of a pool that was larger may have some pages more.
+/// Memory of the chunks, in whole chunks: the tables of a pool that was larger may have some pages more.
 fn memory(pool: &Pool) -> u64 {
     let constants = &pool.shared.constants;
     let tables = constants.memory_bytes(pool.bytes()) - pool.bytes();
@@ -53,7 +53,7 @@ fn it_takes_what_its_members_want_and_grows_with_them() {
     assert_eq!((first.bytes(), second.bytes(), memory(&first)), (6 * CHUNK, 6 * CHUNK, 6 * CHUNK));
     let chunks = take_all(&second);
     assert_eq!((chunks.len(), first.bound()), (6, PoolBound::Needed));
-    // While all of it is in use.
+    // All of the pool is in use.
     first.want(10 * CHUNK, 0);
     first.make_memory().unwrap();
     assert_eq!((first.bytes(), second.bytes(), take_all(&first).len()), (13 * CHUNK, 6 * CHUNK, 7));
@@ -61,7 +61,7 @@ fn it_takes_what_its_members_want_and_grows_with_them() {
     assert_eq!(second.bytes(), 13 * CHUNK);
     drop(chunks);
     assert_eq!(take_all(&second).len(), 13);
-    // What is wanted no more stays for the next time.
+    // Memory that is wanted no more stays for the next time.
     first.want(CHUNK, 0);
     first.make_memory().unwrap();
     assert_eq!(first.bytes(), 13 * CHUNK);
@@ -75,7 +75,7 @@ fn it_takes_no_more_than_its_share_of_what_is_free_and_no_less_than_lets_all_go_
         (Room { memory_free: 40 * CHUNK, ..AMPLE }, 10, PoolBound::Memory),
         (Room { group_free: 24 * CHUNK, ..AMPLE }, 6, PoolBound::ControlGroup),
         (Room { directory_bytes: 16 * CHUNK, ..AMPLE }, 8, PoolBound::Directory),
-        // One for each member and one more.
+        // The least is a chunk for each member and one more.
         (Room { memory_free: 0, ..AMPLE }, 4, PoolBound::Memory),
         (Room { directory_bytes: 0, directory_free: 0, ..AMPLE }, 4, PoolBound::Directory),
     ];
@@ -88,7 +88,7 @@ fn it_takes_no_more_than_its_share_of_what_is_free_and_no_less_than_lets_all_go_
         assert_eq!((pool.bytes(), pool.bound()), (chunks * CHUNK, bound), "{room:?}");
         assert_eq!(take_all(&pool).len() as u64, chunks);
     }
-    // And never more than its file was laid out for.
+    // A pool gets never more than its file was laid out for.
     let directory = super::memory();
     let pool = growing(&directory, 1);
     pool.want(u64::MAX, u32::MAX);
@@ -114,7 +114,7 @@ fn it_gives_back_what_others_need_but_no_chunk_that_is_in_use() {
     let indices = [last.index(), of_second.index()];
     free(&first, Room { memory_free: 8 * CHUNK, ..AMPLE });
     first.adapt();
-    // A quarter of what was free and what it had.
+    // The pool gets a quarter of what was free and what it had.
     assert_eq!((first.bytes(), second.bytes()), (6 * CHUNK, 6 * CHUNK));
     let kept = indices.iter().filter(|index| **index >= 6).count() as u64;
     assert!(kept > 0 && memory(&first) == (6 + kept) * CHUNK, "{kept} {}", memory(&first));
@@ -131,7 +131,7 @@ fn it_gives_back_what_others_need_but_no_chunk_that_is_in_use() {
     first.want(17 * CHUNK, 0);
     [&first, &second].into_iter().for_each(|pool| pool.make_memory().unwrap());
     assert_eq!((take_all(&second).len(), memory(&first)), (17, 17 * CHUNK));
-    // Nor is what nobody wants any more kept for ever.
+    // Memory that nobody wants any more is not kept for ever either.
     first.want(2 * CHUNK, 0);
     first.adapt();
     assert_eq!((first.bytes(), memory(&first)), (3 * CHUNK, 3 * CHUNK));
@@ -188,7 +188,7 @@ fn a_shard_is_completed_whatever_size_chunks_had_and_the_pool_has_now() {
     free(&first, Room { memory_free: 0, ..AMPLE });
     first.adapt();
     assert!(first.bytes() <= 12 * CHUNK);
-    // A killed member leaves all as it is.
+    // A member that is killed leaves all as it is.
     let id = first.id();
     let copy = tempfile::tempdir_in("/dev/shm").unwrap();
     for name in files(directory.path()) {
@@ -243,7 +243,7 @@ fn who_died_making_or_taking_memory_holds_up_nobody() {
     }
 }
 
-/// As fast as they can, for a bounded number of rounds.
+/// Members take chunks as fast as they can, for a bounded number of rounds.
 #[test]
 fn members_that_fill_chunks_meet_others_that_make_the_pool_larger_and_smaller() {
     let directory = super::memory();
@@ -298,7 +298,7 @@ fn one_for_checkpoints_alone_has_memory_only_for_chunks_in_use() {
     assert_eq!((pool.bytes(), memory(&pool)), (8 * CHUNK, 0));
 }
 
-/// What was free was looked at once: a pool that had been large then filled memory that others had taken since.
+/// Free memory was looked at once: a pool that had been large then filled memory that others had taken since.
 #[test]
 fn one_for_checkpoints_alone_is_as_large_as_there_is_room_at_each_checkpoint() {
     let directory = super::memory();
@@ -310,7 +310,7 @@ fn one_for_checkpoints_alone_is_as_large_as_there_is_room_at_each_checkpoint() {
     let scarce = |chunks: u64| Room { memory_free: 4 * chunks * CHUNK, ..AMPLE };
     for (room, chunks) in [(AMPLE, 16), (scarce(6), 6), (scarce(0), 3), (AMPLE, 16), (scarce(9), 9)] {
         pools.iter().for_each(|pool| free(pool, room));
-        // As each rank does at t1: before the ranks have met, and after.
+        // Called as each rank does at t1: before the ranks have met, and after.
         for pool in pools {
             pool.make_memory().unwrap();
             let expected = if room == AMPLE { 1 << 40 } else { room.memory_free };
@@ -322,7 +322,7 @@ fn one_for_checkpoints_alone_is_as_large_as_there_is_room_at_each_checkpoint() {
         assert_eq!(memory(&first), chunks * CHUNK);
         let bound = if room == AMPLE { PoolBound::Needed } else { PoolBound::Memory };
         assert_eq!(pools.map(Pool::bound), [bound; 2], "{room:?}");
-        // What chunks in use take was free before.
+        // Memory that chunks in use take was free before.
         if let Some(left) = room.memory_free.checked_sub(chunks * CHUNK) {
             free(&first, Room { memory_free: left, ..room });
             assert!(!first.chunk_facts()[1] >= room.memory_free / 4 / 4, "{room:?}");
@@ -330,7 +330,7 @@ fn one_for_checkpoints_alone_is_as_large_as_there_is_room_at_each_checkpoint() {
     }
 }
 
-/// Without it one whose chunks were in use when it was made smaller kept their memory to its end.
+/// A pool whose chunks were in use when it was made smaller kept their memory to its end.
 #[test]
 fn what_was_in_use_when_it_was_made_smaller_is_given_back_afterwards() {
     let directory = super::memory();
@@ -342,7 +342,7 @@ fn what_was_in_use_when_it_was_made_smaller_is_given_back_afterwards() {
     pool.adapt();
     assert_eq!((pool.bytes(), memory(&pool)), (32 * CHUNK, 128 * CHUNK));
     drop(chunks);
-    // Nobody else needs any by now.
+    // Nobody else needs any memory by now.
     free(&pool, AMPLE);
     pool.want(32 * CHUNK, 0);
     pool.adapt();
@@ -364,7 +364,7 @@ fn who_takes_memory_back_stops_once_another_has_taken_over() {
     assert_eq!(take_all(&pool).len(), 8);
 }
 
-/// What there is lets all go on.
+/// With as much memory as there is, all members go on.
 #[test]
 fn where_the_system_gives_no_more_it_stays_as_large_as_it_is() {
     let directory = super::memory();
@@ -376,7 +376,7 @@ fn where_the_system_gives_no_more_it_stays_as_large_as_it_is() {
     pool.want(8 * CHUNK, 0);
     pool.make_memory().unwrap();
     assert_eq!((pool.bytes(), memory(&pool), take_all(&pool).len()), (4 * CHUNK, 4 * CHUNK, 4));
-    // Nor does what another was slow to make go from under it.
+    // Memory that another member was slow to make is not taken from under it either.
     let made_by_another = |shared: &Shared| {
         shared.control().made_bytes.store(6 * CHUNK, Ordering::SeqCst);
         crate::Error::io("making", "the pool", std::io::ErrorKind::OutOfMemory.into())
@@ -386,7 +386,7 @@ fn where_the_system_gives_no_more_it_stays_as_large_as_it_is() {
     assert_eq!((pool.bytes(), memory(&pool), take_all(&pool).len()), (6 * CHUNK, 6 * CHUNK, 6));
 }
 
-/// It was refused what it could have made itself, or done without.
+/// A member was refused memory that it could have made itself, or done without.
 #[test]
 fn who_waited_for_one_that_failed_goes_on_with_what_there_is() {
     let directory = super::memory();
@@ -409,7 +409,7 @@ fn who_waited_for_one_that_failed_goes_on_with_what_there_is() {
     assert_eq!(first.bytes(), 8 * CHUNK);
 }
 
-/// It was told to a program that only had to wait.
+/// The lack of room was told to a program that only had to wait.
 #[test]
 fn a_full_file_system_has_room_again_once_a_chunk_is_written() {
     let Some(small) = SmallMemory::mount("1m") else { return };
@@ -430,7 +430,7 @@ fn a_full_file_system_has_room_again_once_a_chunk_is_written() {
     drop(more);
 }
 
-/// Until the file system is full, with none under way.
+/// Takes chunks until the file system is full, with none under way.
 fn take_while_there_is_room(pool: &Pool) -> Vec<Chunk> {
     let mut taken = Vec::new();
     loop {
@@ -454,7 +454,7 @@ fn it_takes_what_a_small_file_system_has_and_refuses_only_if_that_is_nothing() {
     assert_eq!((pool.bytes(), pool.bound()), (512 << 10, PoolBound::Directory));
     drop(pool);
 
-    // Others have taken nearly all.
+    // Others have taken nearly all memory.
     let pool = create(&small.path, &shape).unwrap();
     std::fs::write(small.path.join("others"), vec![1; 700 << 10]).unwrap();
     pool.want(64 << 20, 0);
@@ -471,7 +471,7 @@ fn it_takes_what_a_small_file_system_has_and_refuses_only_if_that_is_nothing() {
     assert!(pool.bytes() >= 4 * CHUNK);
 }
 
-/// A tmpfs of its own; `None` for who may not mount one.
+/// A tmpfs of its own; `None` for a user who may not mount one.
 struct SmallMemory {
     path: std::path::PathBuf,
     _directory: TempDir,

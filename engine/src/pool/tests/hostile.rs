@@ -8,8 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Whatever the words say: nothing panics, nobody reaches beyond the pool, and who lives gets chunks, or
-/// an error if its own is taken away.
+/// Whatever the words say: nothing panics, nobody reaches beyond the pool, and a member that lives gets chunks, or an
+/// error if its own chunk is taken away.
 #[test]
 fn any_words_at_all() {
     thread::scope(|scope| (0..40).for_each(|seed| drop(scope.spawn(move || with_words_of(seed)))));
@@ -31,7 +31,7 @@ fn with_words_of(seed: u64) {
             scope.spawn(move || use_it(&pool));
         }
     });
-    // Overwritten, it is lost, and says so; what it must not do is panic.
+    // A chunk whose word was overwritten is lost, and says so; what it must not do is panic.
     let _ = held.fill(1, 0, CHUNK).and_then(|()| held.await_turn()).and_then(|()| held.written());
 }
 
@@ -44,7 +44,7 @@ fn scribble(pool: &Pool, random: &mut fastrand::Rng) {
     }
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
     shared.file().write_all_at(&bytes, from as u64).unwrap();
-    // Words that a member could have written, most of them lies.
+    // The words are such as a member could have written, most of them lies.
     for entry in shared.chunk_entries() {
         let state = random.u64(0..6);
         if state < 5 {
@@ -68,7 +68,7 @@ fn use_it(pool: &Pool) {
         let used = chunk.fill(1, 1, CHUNK).and_then(|()| chunk.await_turn()).and_then(|()| chunk.written());
         used.unwrap();
     }
-    // The fourth member is none.
+    // There is no fourth member.
     assert!(pool.sealed(3).is_empty());
 }
 
@@ -108,7 +108,7 @@ fn chunks_that_say_they_are_a_members_who_does_not_know_are_freed_by_it() {
 
 #[test]
 fn a_making_that_nobody_is_at_is_begun_anew() {
-    // Garbage, a member that is none, one that never came, this one, failures of long ago.
+    // Garbage, a number that no member has, a member that never came, this one, failures of long ago.
     for found in [77, 1 << 32 | 9, 1 << 32 | 1, 1 << 32, 2, 3, u64::MAX] {
         let directory = memory();
         let pool = pool(&directory, 2, 3);

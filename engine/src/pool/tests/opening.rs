@@ -28,7 +28,7 @@ fn refusal(directory: &TempDir, pool: &Pool) -> String {
 
 #[test]
 fn programs_of_another_user_stay_outside() {
-    // SAFETY: no conditions.
+    // SAFETY: the call has no conditions.
     #[allow(unsafe_code)]
     if unsafe { libc::geteuid() } != 0 {
         return eprintln!("skipped: only root can become another user");
@@ -43,7 +43,7 @@ fn programs_of_another_user_stay_outside() {
     assert!(list_of_other_users_files(&pool), "what belongs to another user is refused");
 }
 
-/// As root may open everything, the check of the owner stands alone here.
+/// Root may open everything, so that the check of the owner alone refuses the file here.
 fn list_of_other_users_files(pool: &Pool) -> bool {
     let path = path_of(pool);
     std::os::unix::fs::chown(&path, Some(65534), Some(65534)).unwrap();
@@ -102,7 +102,7 @@ fn files_that_are_cut_short_or_grew_are_refused() {
     let directory = memory();
     let pool = pool(&directory, 2, 3);
     let bytes = pool.shared.constants.file_bytes();
-    // By a hostile process; nobody may touch the memory now.
+    // A hostile process cuts the file; nobody may touch the memory now.
     let file = OpenOptions::new().write(true).open(path_of(&pool)).unwrap();
     let header = fs::read(path_of(&pool)).unwrap()[..8192].to_vec();
     for end in [bytes + 1, bytes - 1, 2 << 20, 8192, 4096, 80, 79, 8, 0] {
@@ -128,7 +128,7 @@ fn links_pipes_and_open_modes_are_refused() {
     assert!(refusal(&directory, &pool).contains("it is a symbolic link"));
     fs::remove_file(&path).unwrap();
     let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
-    // SAFETY: a string that ends.
+    // SAFETY: the string ends in a zero.
     #[allow(unsafe_code)]
     let made = unsafe { libc::mkfifo(name.as_ptr(), 0o600) };
     assert_eq!(made, 0);
@@ -166,7 +166,7 @@ fn whoever_joins_waits_for_a_cleaner_to_end() {
     assert_eq!(cleaner.try_lock(super::super::layout::CLEANER).unwrap(), LockOutcome::Held);
     std::thread::scope(|scope| {
         let joining = scope.spawn(|| Pool::join(directory.path(), pool.id(), 1));
-        // It has its byte: the cleaner sees it from here on.
+        // The member has its byte: the cleaner sees it from here on.
         while !cleaner.is_locked_in(1, 1).unwrap() {
             std::thread::yield_now();
         }
@@ -176,7 +176,7 @@ fn whoever_joins_waits_for_a_cleaner_to_end() {
     });
 }
 
-/// Runs `work` in a directory of `bytes`, which ends with the thread that sees it.
+/// Runs `work` in a directory of `bytes` bytes, which only this thread sees, and which ends with the thread.
 fn in_small_directory(bytes: u64, work: impl FnOnce(&TempDir) + Send) {
     let directory = tempfile::tempdir().unwrap();
     std::thread::scope(|scope| {
@@ -192,7 +192,7 @@ fn mount(at: &Path, bytes: u64) -> std::io::Result<()> {
     let (tmpfs, size, at, root) =
         (text("tmpfs"), text(&format!("size={bytes}")), text(at.to_str().unwrap()), text("/"));
     let none = std::ptr::null();
-    // SAFETY: strings that end; seen by this thread only.
+    // SAFETY: the strings end in zeros; the mount is seen by this thread only.
     #[allow(unsafe_code)]
     let mounted = unsafe {
         libc::unshare(libc::CLONE_NEWNS) == 0
@@ -243,7 +243,7 @@ fn memory_that_is_gone_meanwhile_is_told_to_all_and_tried_again() {
         assert!(super::super::Record::create(&first, 0).unwrap().begin(2 << 20, 1, 0).is_err());
         fs::remove_file(&other).unwrap();
         first.make_memory().unwrap();
-        // Made for all of them: a full directory is no matter now.
+        // The memory is made for all members: a full directory does not matter now.
         fs::write(&other, vec![1; 2 << 20]).unwrap();
         second.make_memory().unwrap();
         let chunks = take_all(&first);
@@ -274,7 +274,7 @@ fn a_mark_stays_while_its_process_lives_and_is_anybodys_then() {
     assert!(is_in_sight(directory.path(), id));
     assert!(!remove(directory.path(), id).unwrap());
     assert_eq!(files(directory.path()).len(), 1);
-    // As a process does that is killed.
+    // The mark is dropped as by a process that is killed.
     drop(mark);
     assert!(remove(directory.path(), id).unwrap());
     assert!(!is_in_sight(directory.path(), id));

@@ -37,7 +37,7 @@ impl Peer {
         writeln!(self.to, "{what}").unwrap();
     }
 
-    /// The next thing that it says.
+    /// The next thing that the peer says.
     pub(super) fn hear(&mut self) -> String {
         for line in (&mut self.from).lines() {
             if let Some((_, said)) = line.unwrap().split_once('@') {
@@ -69,9 +69,9 @@ fn told() -> Option<String> {
 #[test]
 fn told_by_another_process() {
     let Ok(task) = env::var(TASK) else { return };
-    // Ends it, whatever it waits for.
+    // Ends the peer, whatever it waits for.
     #[allow(unsafe_code)]
-    // SAFETY: no conditions.
+    // SAFETY: the call has no conditions.
     unsafe {
         libc::alarm(60)
     };
@@ -95,7 +95,7 @@ fn told_by_another_process() {
     }
 }
 
-/// Takes a chunk, fills it, gives it back, as often as it is told.
+/// Takes a chunk, fills it, and gives it back, as often as the peer is told.
 fn pass(pool: &Pool) {
     let rounds: u64 = told().unwrap().parse().unwrap();
     for round in 0..rounds {
@@ -110,7 +110,7 @@ fn pass(pool: &Pool) {
     say("passed");
 }
 
-/// Holds a chunk in each state that it is told, and one more in none at all.
+/// Holds a chunk in each state that the peer is told, and one more in none at all.
 fn hold(pool: &Pool) {
     let mut held = Vec::new();
     while let Some(state) = told() {
@@ -143,7 +143,7 @@ fn fork(pool: Pool) {
     told();
 }
 
-/// Stages a shard of one full chunk, and seals it if it is told so.
+/// Stages a shard of one full chunk, and seals it if the peer is told so.
 fn record(pool: &Pool) {
     let mut record = Record::create(pool, 1).unwrap();
     let mut chunk = take(pool);
@@ -176,10 +176,10 @@ fn without_descriptors(pool: &Pool) {
     }
 }
 
-/// As another user.
+/// Looks at the pool as another user.
 fn stranger(directory: &Path, id: [u8; 16]) {
     #[allow(unsafe_code)]
-    // SAFETY: no conditions; all threads of the process change over.
+    // SAFETY: the calls have no conditions; all threads of the process change over.
     let changed = unsafe { libc::setgid(65534) == 0 && libc::setuid(65534) == 0 };
     assert!(changed);
     say(Pool::join(directory, id, 1).map_or_else(|e| e.to_string(), |_| "joined".to_owned()));

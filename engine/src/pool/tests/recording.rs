@@ -27,7 +27,7 @@ use std::{
 
 const ROWS: u64 = 3 * 4096;
 const SEGMENTS_MAX: u32 = 5;
-/// As chunks have that hold nothing yet.
+/// The tag of chunks that hold nothing yet.
 const TAG: u32 = 0;
 
 pub(super) fn plan() -> SealedPlan {
@@ -58,7 +58,7 @@ pub(super) fn plan() -> SealedPlan {
     }
 }
 
-/// Segment 0 is in a chunk; segment 1 is done in both targets, and its chunk went on.
+/// Stages two segments: segment 0 is in a chunk; segment 1 is done in both targets, and its chunk went on.
 pub(super) fn stage(record: &mut Record, chunk: &Chunk) -> ShardRecord {
     let shard = record.begin(ROWS, SEGMENTS_MAX, TAG).unwrap();
     shard.place(0, 0, CHUNK, chunk.index());
@@ -72,7 +72,7 @@ pub(super) fn stage(record: &mut Record, chunk: &Chunk) -> ShardRecord {
 }
 
 fn sealed(pool: &Pool, rank: u32) -> Option<Sealed> {
-    // What is damaged is refused.
+    // A damaged record is refused.
     Sealed::open(&pool.shared.directory, pool.id(), rank).ok().flatten()
 }
 
@@ -129,7 +129,7 @@ fn each_target_is_owed_what_it_does_not_have() {
     assert_eq!(left(), [(5, vec![0]), (6, vec![])]);
     shard.target_ended(0);
     assert_eq!(left(), [(6, vec![])]);
-    // What says so is under no seal: garbled, it says nothing.
+    // The word of ended targets is under no seal: garbled, it says nothing.
     let (file, at) = (file_of(&pool, 0), (CONTROL_AT + offset_of!(ShardFound, ended)) as u64);
     for bit in 0..64 {
         let mut word = [0; 8];
@@ -139,7 +139,7 @@ fn each_target_is_owed_what_it_does_not_have() {
         assert_eq!(left().len(), 2, "bit {bit}");
         file.write_all_at(&word, at).unwrap();
     }
-    // As a salvager notes it.
+    // The ends are noted as a salvager does.
     sealed(&pool, 0).unwrap().owed().for_each(|owed| owed.end());
     assert_eq!(left(), []);
     shard.target_ended(1);
@@ -160,7 +160,7 @@ fn a_record_of_another_version_is_told() {
     file.write_all_at(&1_u32.to_ne_bytes(), 8).unwrap();
     let open = || Sealed::open(directory.path(), pool.id(), 0).unwrap_err().to_string();
     assert!(open().contains("its version is damaged"), "{}", open());
-    // That of another version is not summed up like ours.
+    // A record of another version is not summed up like ours.
     file.write_all_at(&[1], 36).unwrap();
     let error = open();
     assert!(error.contains("it was made by another version of Mainstay (version 1)"), "{error}");
@@ -201,11 +201,11 @@ fn a_seal_never_covers_what_came_after_it() {
     let first = take(&pool);
     let old = stage(&mut record, &first);
     old.seal(&plan()).unwrap();
-    // The same again, up to the last byte: what is there must not be taken for what was sealed.
+    // The file is the same again, up to the last byte: what is there must not be taken for what was sealed.
     let second = take(&pool);
     let new = stage(&mut record, &second);
     assert!(sealed(&pool, 0).is_none(), "begun anew");
-    // Late, from a thread of the shard before.
+    // A thread of the shard before comes late.
     old.written(0, 0);
     old.clear();
     old.place(0, 0, 1, 1);
@@ -216,12 +216,12 @@ fn a_seal_never_covers_what_came_after_it() {
     assert_eq!((found.segments[0].bytes, found.segments[0].is_done(0)), (CHUNK, false));
     new.clear();
     assert!(sealed(&pool, 0).is_none(), "cleared");
-    // Nothing of this one is wiped that its seal covers.
+    // Nothing that the seal of this shard covers is wiped.
     record.begin(ROWS, SEGMENTS_MAX, TAG).unwrap().seal(&plan()).unwrap();
     assert!(sealed(&pool, 0).is_some());
     record.begin(ROWS, SEGMENTS_MAX, TAG).unwrap();
     assert!(sealed(&pool, 0).is_none(), "begun after an empty one");
-    // A larger one, for which the file grows.
+    // A larger shard, for which the file grows.
     let larger = record.begin(100 * ROWS, 5000, 1).unwrap();
     larger.place(4999, 0, 1, 1);
     larger.write_rows(100 * ROWS - 16, &[1; 16]);
@@ -259,7 +259,7 @@ fn no_byte_that_is_sealed_can_change() {
         file.write_all_at(&byte, at as u64).unwrap();
     }
     assert!(sealed(&pool, 0).is_some());
-    // Numbers beyond all bounds, with or without a seal.
+    // The numbers are beyond all bounds, with or without a seal.
     for at in (CONTROL_AT..CONTROL_AT + offset_of!(ShardFound, seal)).step_by(4).skip(1) {
         let mut number = [0; 4];
         file.read_exact_at(&mut number, at as u64).unwrap();
@@ -285,7 +285,7 @@ fn a_record_that_was_cut_short_is_none() {
     stage(&mut record, &chunk).seal(&plan()).unwrap();
     let (file, parts) = (file_of(&pool, 0), Parts::new(ROWS, SEGMENTS_MAX).unwrap());
     let ends = [file.metadata().unwrap().len() - 1, parts.plan_at, parts.done_at, parts.table_at, 4096, 4095, 1000, 0];
-    // It is in use no more: its memory must not be touched where the file has ended.
+    // The mapping is in use no more: its memory must not be touched where the file has ended.
     std::mem::forget(record);
     for end in ends {
         file.set_len(end).unwrap();
@@ -334,7 +334,7 @@ fn a_record_goes_with_its_own_member_only() {
     let pool = pool(&directory, 2, 3);
     let mut record = Record::create(&pool, 0).unwrap();
     stage(&mut record, &take(&pool)).seal(&plan()).unwrap();
-    // As a member that died could say.
+    // A member that died could have said this.
     pool.shared.member_entries()[1].sealed.store(1, Ordering::SeqCst);
     assert_eq!((pool.dead(), pool.sealed(1).len()), (vec![1], 0));
     assert!(pool.free_of(1));
@@ -374,7 +374,7 @@ fn what_the_last_leaves_sealed_is_found_and_then_removed() {
     }
 }
 
-/// A record that is damaged, gone, or one that somebody else could have made: that a shard was staged, the pool knows.
+/// A record is damaged, gone, or one that somebody else could have made: the pool still knows that a shard was staged.
 #[test]
 fn a_record_that_cannot_be_read_is_missed() {
     let flip = |path: &Path| {
@@ -464,7 +464,7 @@ fn pools_that_are_made_while_others_clean_up_are_not_cleaned_up() {
     assert_eq!(files(directory.path()), [""; 0]);
 }
 
-/// It was taken for nothing, and the chunks that held it were freed.
+/// A record that could not be opened for want of descriptors was taken for none, and its shard's chunks were freed.
 #[test]
 fn a_shard_that_a_process_without_descriptors_cannot_look_for_is_not_missed() {
     let directory = memory();

@@ -47,7 +47,7 @@ fn chunks_of_a_killed_member_are_freed_and_the_others_go_on() {
         let got: Vec<Chunk> = states.iter().map(|_| pool.take(&reclaim).unwrap()).collect();
         assert_eq!(calls.get(), 1);
         assert!(pool.dead().is_empty());
-        // Writing does not wait for those that the dead had in line before.
+        // Writing does not wait for chunks that the dead had in line before.
         for chunk in own.iter().chain(&got) {
             chunk.fill(1, 0, CHUNK).unwrap();
             chunk.await_turn().unwrap();
@@ -69,7 +69,7 @@ fn the_dead_in_line_hold_up_nobody() {
     chunk.fill(1, 0, CHUNK).unwrap();
     thread::scope(|scope| {
         let waiting = scope.spawn(|| chunk.await_turn());
-        // While it lives it is waited for.
+        // While the member lives, others wait for it.
         while pool.shared.control().turn.waiters() == 0 {
             thread::yield_now();
         }
@@ -259,7 +259,7 @@ fn a_forked_child_keeps_no_dead_member_alive() {
     other.kill();
     let was_alive = pool.is_alive(1);
     let maps = std::fs::read_to_string(format!("/proc/{child}/maps")).unwrap();
-    // SAFETY: the number of the child, which waits until it is ended.
+    // SAFETY: the number is that of the child, which waits until it is ended.
     #[allow(unsafe_code)]
     let killed = unsafe { libc::kill(child, libc::SIGKILL) };
     assert_eq!((was_alive, killed), (false, 0));

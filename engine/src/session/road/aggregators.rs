@@ -8,7 +8,7 @@ use crate::{
     session::domain::Domain,
 };
 
-/// What this rank is in a job of which so many ranks write; `None`: each writes for itself. Collective.
+/// The roles of this rank in a job of which `aggregators` ranks write; `None` if each writes for itself. Collective.
 pub(super) fn roles(group: &dyn Group, aggregators: u32, domain: &Domain) -> Result<Option<Roles>> {
     let (rank, ranks) = (group.rank(), group.size());
     let of = |rank| aggregator_of(rank, ranks, aggregators as usize);
@@ -25,8 +25,8 @@ pub(super) fn roles(group: &dyn Group, aggregators: u32, domain: &Domain) -> Res
     }))
 }
 
-/// The rank that writes for `rank`: the first of as many neighbours as come to one of `aggregators`, so that the
-/// ranks of a node tend to have the same.
+/// The rank that writes for `rank`. The ranks are split into `aggregators` groups of neighbours, and the first of each
+/// group writes, so that the ranks of a node tend to have the same aggregator.
 fn aggregator_of(rank: usize, ranks: usize, aggregators: usize) -> usize {
     if aggregators == 0 || aggregators >= ranks {
         return rank;
@@ -36,8 +36,8 @@ fn aggregator_of(rank: usize, ranks: usize, aggregators: usize) -> usize {
 }
 
 fn check_can_send(group: &dyn Group) -> Result<()> {
-    let why = "the group of this session has no send and receive, which those use that write for others; give it both, \
-                or let each rank write for itself";
+    let why = "the group of this session has no send and receive, which ranks that write for others need; give it \
+               both, or let each rank write for itself";
     if group.can_send() { Ok(()) } else { Err(Error::argument("aggregators", why)) }
 }
 

@@ -15,23 +15,23 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// To all holders of this rank.
+/// The lanes to all holders of this rank.
 pub(super) struct Lanes {
     lanes: Vec<Lane>,
     exchange: Exchange,
-    /// Of the pieces that go from rank to rank, whole blocks.
+    /// Bytes of the pieces that go from rank to rank: whole blocks.
     piece_bytes: u64,
-    /// Pieces go as they come; otherwise they wait, in the background until all of them are there.
+    /// Pieces are sent as they come. Otherwise they wait; in the background, until all of them are staged.
     are_open: bool,
     waiting: Vec<Arc<Full>>,
 }
 
-/// To one of them.
+/// The lane to one holder.
 struct Lane {
     outbox: Outbox,
-    /// Which of the shard's holders that is.
+    /// The number of this holder among the holders of the shard.
     number: usize,
-    /// It was handed something that it has not answered yet.
+    /// The holder was handed something that it has not answered yet.
     waits: bool,
 }
 
@@ -47,23 +47,23 @@ impl Lanes {
         self.piece_bytes
     }
 
-    /// Who writes for a rank that does not.
+    /// The holder that writes for this rank, which writes nothing itself.
     pub(super) fn writer(&self) -> Writer {
         Writer::Rank(self.lanes[0].outbox.to())
     }
 
-    /// Whatever is handed over now is answered.
+    /// Notes that each holder has to answer what it is handed now.
     pub(super) fn await_news(&mut self) {
         self.lanes.iter_mut().for_each(|lane| lane.waits = true);
     }
 
-    /// There is nothing to save. Collective.
+    /// Tells all holders that there is nothing to save, because of `error`. Collective.
     pub(super) fn decline(&mut self, group: &dyn Group, error: &Error) -> Result<()> {
         self.close();
         self.lanes.iter_mut().try_for_each(|lane| lane.outbox.tell(group, &Word::GivenUp(Failure::from(error))))
     }
 
-    /// Whether all that was handed over is through: `shard`, if there was one. Never waits.
+    /// Whether all that was handed over is through. A failure is one of `shard`, if there is one. Never waits.
     pub(super) fn progress(&mut self, group: &dyn Group, shard: Option<&Shard>) -> Result<bool> {
         let through = |lane: &mut Lane| {
             lane.outbox.is_through(group).inspect_err(|error| {
@@ -73,7 +73,7 @@ impl Lanes {
         self.lanes.iter_mut().map(through).try_fold(true, |all, is_through| Ok(all & is_through?))
     }
 
-    /// Hears from the holders whose turn it is what became of what they were handed: of `shard`, if there was one.
+    /// Hears from the holders whose turn it is what became of `shard`, or of whatever else they were handed.
     /// Collective.
     pub(super) fn hear_news(&mut self, group: &dyn Group, shard: Option<&Shard>, has_turn: impl Fn(usize) -> bool) {
         for lane in self.lanes.iter_mut().filter(|lane| lane.waits && has_turn(lane.outbox.to())) {
@@ -95,7 +95,7 @@ impl Lane {
         })
     }
 
-    /// Starts to send all that has waited.
+    /// Starts to send all pieces that have waited.
     fn start(&mut self, group: &dyn Group, waiting: &[Arc<Full>], piece_bytes: u64) -> Result<()> {
         let pieces =
             || waiting.iter().flat_map(|full| pieces_of(full.blocks().1, piece_bytes).map(move |of| (full, of)));
@@ -106,24 +106,24 @@ impl Lane {
         })
     }
 
-    /// Does what hands `shard` over, unless that has failed.
+    /// Does `work`, a part of handing `shard` over, unless the shard has failed on this lane.
     fn hand_over(&mut self, shard: &Shard, work: impl FnOnce(&mut Lane) -> Result<()>) {
         if shard.failure_of_held(self.number).is_none() {
             work(self).unwrap_or_else(|error| shard.fail_held(self.number, error));
         }
     }
 
-    /// Tells the holder why nothing more comes, if it cannot be saved there.
+    /// If the shard has failed on this lane, tells the holder why nothing more comes.
     fn give_up(&mut self, group: &dyn Group, shard: &Shard) {
         match shard.failure_of_held(self.number) {
-            // Nobody listens.
+            // Nothing has failed, or nobody listens.
             None | Some(Error::GroupFailed { .. }) => {}
-            // What fails now fails the next call, too.
+            // A failure to tell this fails the next call, too.
             Some(error) => drop(self.outbox.tell(group, &Word::GivenUp(Failure::from(error)))),
         }
     }
 
-    /// Whether what was handed over has come to its end.
+    /// Hears what became of `shard`. Returns whether it has come to its end.
     fn hear_news(&self, group: &dyn Group, shard: Option<&Shard>) -> bool {
         let (told, ledger) = match hear(group, self.outbox.to()) {
             Ok(News::UnderWay) => return false,
@@ -138,7 +138,7 @@ impl Lane {
     }
 }
 
-/// Of what has waited, kept until it is through.
+/// A piece of a buffer that has waited. The buffer is kept until the piece is through.
 struct Piece {
     full: Arc<Full>,
     from: u64,
@@ -157,7 +157,7 @@ fn pieces_of(blocks: &[u8], piece_bytes: u64) -> impl Iterator<Item = (u64, u64)
     (0..end).step_by(piece_bytes as usize).map(move |from| (from, piece_bytes.min(end - from)))
 }
 
-/// To the targets that this rank writes, and to the holders of the others.
+/// The way to the targets that this rank writes, and to the holders of the others.
 pub(super) struct Fork<'a> {
     pub(super) here: &'a mut dyn Outlet,
     pub(super) group: &'a dyn Group,
@@ -191,7 +191,7 @@ impl Outlet for Fork<'_> {
     fn straight_bytes(&self) -> Option<u64> {
         match &*self.lanes {
             Lanes { lanes, .. } if lanes.is_empty() => self.here.straight_bytes(),
-            // Where it gets to, a part of a piece takes as much room as a whole one.
+            // At the holder, a part of a piece takes as much room as a whole one.
             Lanes { are_open, piece_bytes, .. } => are_open.then_some(*piece_bytes),
         }
     }
@@ -227,7 +227,7 @@ impl Outlet for Fork<'_> {
                 if !waiting.is_empty() {
                     lane.start(self.group, waiting, *piece_bytes)?;
                 }
-                // A holder publishes without asking back.
+                // The outputs are synced here: a holder publishes without asking back.
                 shard.sync_outputs()?;
                 lane.outbox.tell(self.group, &told())
             });

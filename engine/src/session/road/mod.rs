@@ -1,10 +1,10 @@
-//! The road from rank to rank: a target of a rank's shard that another rank writes. That rank is its *holder*; the one
-//! whose shard it is, is a *ward* of it. A rank can have holders and wards, and write targets of its own besides.
-//! `lanes` is what a ward does, `wards` what a holder does, `words` what they tell each other; who holds for whom is
-//! decided apart from all of them (`aggregators`).
+//! The road from rank to rank, for a target of a rank's shard that another rank writes. The rank that writes is the
+//! *holder*; the rank whose shard it is, is the holder's *ward*. A rank can have holders and wards, and can write
+//! targets of its own besides. `lanes` is what a ward does, `wards` what a holder does, `words` what they tell each
+//! other; which rank holds for which is decided apart from all of them (`aggregators`).
 //!
-//! What must hold: the ledger of a portion is with its owner, or, from the order until the answer, with the holder; only
-//! collective calls send and receive; what was handed over in one is answered in the next.
+//! What must hold: the ledger of a portion is with its owner, or, from the order until the answer, with the holder;
+//! only collective calls send and receive; a shard that was handed over in one call is answered in the next.
 
 mod aggregators;
 mod lanes;
@@ -37,10 +37,10 @@ use lanes::{Fork, Lanes};
 use post::Exchange;
 use wards::Wards;
 
-/// The longest piece that goes from rank to rank: each has room for one.
+/// The longest piece that goes from rank to rank: every holder has room for one.
 const PIECE_BYTES_MAX: u64 = 8 << 20;
 
-/// What this rank does for others, and they for it.
+/// What this rank does for other ranks, and they for it.
 pub(super) struct Road {
     /// Whether any rank holds for another.
     is_used: bool,
@@ -50,7 +50,7 @@ pub(super) struct Road {
     wards: Wards,
 }
 
-/// What a rank is, and for whom.
+/// What a rank does, and for whom.
 struct Roles {
     writes: bool,
     holders: Vec<usize>,
@@ -64,12 +64,12 @@ impl Roles {
 }
 
 impl Road {
-    /// Who holds for whom in this job. Collective.
+    /// Finds out who holds for whom in this job. Collective.
     pub(super) fn find(group: &dyn Group, config: &Config, domain: &Domain, pool: Option<&Pool>) -> Result<Road> {
         let roles = aggregators::roles(group, config.aggregators, domain)?;
         let is_used = roles.is_some();
         let Roles { writes, holders, wards, exchange } = roles.unwrap_or(Roles::ALONE);
-        // Of whole blocks; one fits into a chunk of every pool.
+        // Pieces are whole blocks, and one fits into a chunk of every pool.
         let mut piece_bytes = pool.map_or(config.buffer_bytes, Pool::chunk_bytes).min(PIECE_BYTES_MAX);
         if is_used {
             let mut rest = [u64::MAX - piece_bytes];
@@ -81,7 +81,7 @@ impl Road {
         Ok(Road { is_used, writes, lanes: Lanes::new(&holders, piece_bytes, exchange), wards })
     }
 
-    /// How this rank stages, where it would by `policy` if it wrote for itself.
+    /// How this rank stages; by `policy` if it writes for itself.
     pub(super) fn policy(&self, policy: Policy) -> Policy {
         if self.writes { policy } else { policy.handing_over(self.lanes.piece_bytes()) }
     }
@@ -91,7 +91,7 @@ impl Road {
         u64::from(self.writes) + self.wards.count()
     }
 
-    /// Who writes the shard of this rank that has its room at `site`.
+    /// Who writes this rank's shard, which has its room at `site`.
     pub(super) fn writers(&self, site: Site) -> Vec<(Writer, Site)> {
         let writer = if self.writes { Writer::Here } else { self.lanes.writer() };
         vec![(writer, site)]
@@ -110,7 +110,8 @@ impl Road {
 }
 
 impl Inner {
-    /// Has what was begun saved, by this rank and by those that hold for it, and takes what others hand over. Collective.
+    /// Has the checkpoint that was begun saved by this rank and its holders, and takes what its wards hand over.
+    /// Collective.
     pub(super) fn stage_together(&mut self, staging: Result<Staging>, ready: Result<()>) -> Result<()> {
         self.epoch.road.lanes.await_news();
         let told = match staging {
@@ -124,7 +125,7 @@ impl Inner {
         told.and(heard.and_then(|()| self.epoch.progress(&self.means, &self.levels).map(drop)))
     }
 
-    /// Does `work` with what staging takes, and with the regions: what is staged goes to all that save it.
+    /// Does `work` with the regions and with what staging takes: what is staged goes to all targets.
     pub(super) fn with_outlet<T>(&mut self, work: impl FnOnce(&mut Hands<'_>, &[Region]) -> T) -> T {
         let Inner { program, means, epoch, levels } = self;
         let (group, lanes) = (epoch.group.between_two(), &mut epoch.road.lanes);
@@ -134,19 +135,20 @@ impl Inner {
         })
     }
 
-    /// Waits for this rank's part of the last revision, and for those that it has under way for others; all ranks
-    /// learn what became of theirs. Collective.
+    /// Waits for this rank's part of the last revision, and for the shards of its wards; all ranks learn what became of
+    /// their own. Collective.
     pub(super) fn settle_together(&mut self) -> Result<()> {
         self.exchange_news(true)?;
         self.levels.iter_mut().map(Level::settle).fold(Ok(()), Result::and)
     }
 
-    /// Wards learn what became of what they handed over; `waits`: once it has come to its end. Collective.
+    /// Tells the wards what became of the shards that they handed over; with `waits`, once those have come to their
+    /// end. Collective.
     pub(super) fn exchange_news(&mut self, waits: bool) -> Result<()> {
         let Inner { means, epoch, levels, .. } = self;
         epoch.progress(means, levels)?;
         let (group, lanes, shard) = (epoch.group.between_two(), &mut epoch.road.lanes, levels.nearest().running());
-        // In one order on all ranks, by holder and ward: of two that hold for each other one hears first.
+        // All ranks exchange in one order, by holder and ward: of two that hold for each other one hears first.
         lanes.hear_news(group, shard, |holder| holder < group.rank());
         epoch.road.wards.tell_news(group, waits)?;
         lanes.hear_news(group, shard, |holder| holder > group.rank());
@@ -155,8 +157,8 @@ impl Inner {
 }
 
 impl Epoch {
-    /// Goes on with what is under way between this rank and others; whether all is through. Where messages wait for each
-    /// other, collective; in the background it never waits.
+    /// Goes on with the messages between this rank and others, and returns whether all are through. Collective if
+    /// messages wait for each other; in the background it never waits.
     fn progress(&mut self, means: &Means, levels: &Levels) -> Result<bool> {
         let (group, level) = (self.group.between_two(), levels.nearest());
         let started = level.running().map_or_else(Instant::now, Shard::started);
@@ -167,7 +169,7 @@ impl Epoch {
 }
 
 impl Level {
-    /// Of the revision under way.
+    /// The shard of the revision under way.
     fn running(&self) -> Option<&Shard> {
         match &self.saving {
             Some(Attempt::Running(shard)) => Some(shard),

@@ -1,4 +1,4 @@
-//! How messages travel from rank to rank: while both wait for them, or while their programs go on.
+//! How messages travel from rank to rank: while both ranks wait for them, or while their programs go on.
 
 use crate::{
     error::{Error, Result},
@@ -11,10 +11,10 @@ use std::{any::Any, collections::VecDeque};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Exchange {
-    /// Who sends waits until it is received. For ranks of which none that is waited for waits itself.
+    /// The sender waits until the message is received. For ranks of which none that is waited for waits itself.
     Blocking,
-    /// Messages are started as they come, and go on in the calls of the program that follow. All must be through before
-    /// the revision counts as complete, and is waited for only where all ranks are in one call.
+    /// Messages are started as they come, and go on during later calls of the program. All must be through before the
+    /// revision counts as complete; they are waited for only where all ranks are in one call.
     #[cfg_attr(not(test), expect(dead_code, reason = "aggregators wait; copies on other nodes are to go on"))]
     Background,
 }
@@ -35,7 +35,7 @@ impl Outbox {
         self.to
     }
 
-    /// A value: its length, and then itself.
+    /// Sends a value: its length, and then the value.
     pub(super) fn tell(&mut self, group: &dyn Group, value: &impl Serialize) -> Result<()> {
         let bytes = encode(value)?;
         let length = (bytes.len() as u64).to_le_bytes();
@@ -53,7 +53,7 @@ impl Outbox {
         Ok(())
     }
 
-    /// Whether all that was started is through. Never waits.
+    /// Whether all messages that were started are through. Never waits.
     pub(super) fn is_through(&mut self, group: &dyn Group) -> Result<bool> {
         while let Some(message) = self.under_way.front() {
             if let Tested::UnderWay = group.test(*message)? {
@@ -77,9 +77,9 @@ enum Expected {
     UnderWay(Message),
 }
 
-/// What comes, and the memory for it.
+/// A message that is expected, with the memory that it fills.
 pub(super) enum Letter {
-    /// Of the word that comes next.
+    /// The length of the word that comes next.
     Length([u8; 8]),
     Word(Vec<u8>),
     /// The first `bytes` bytes of `memory` belong at `at` in the log.
@@ -129,12 +129,12 @@ impl Inbox {
         Ok(())
     }
 
-    /// A word, whose length comes first.
+    /// Expects a word, whose length comes first.
     pub(super) fn expect_word(&mut self, group: &dyn Group) -> Result<()> {
         self.expect(group, Letter::Length([0; 8]))
     }
 
-    /// The next one; `None`: none is expected, or it is under way. In the background it never waits.
+    /// The next letter; `None` if none is expected, or if it is under way. In the background it never waits.
     pub(super) fn next(&mut self, group: &dyn Group) -> Result<Option<Letter>> {
         match self.expected.pop_front() {
             None => Ok(None),

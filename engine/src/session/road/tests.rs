@@ -1,4 +1,4 @@
-//! Ranks that write their shards themselves and have them held by others as well, in two spaces on devices in memory.
+//! Ranks that write their shards themselves, and have holders that write them too, in two spaces on devices in memory.
 
 use super::{
     lanes::{Fork, Lanes},
@@ -115,7 +115,7 @@ impl Rank {
         self.wards.begin(&self.group).unwrap();
     }
 
-    /// Whether all is through.
+    /// Whether all messages are through.
     fn progress(&mut self) -> bool {
         let mut here = Here { threads: &self.threads, publisher: Publisher::Threads };
         let mut hands = Hands { pool: None, reclaim: &|| (), outlet: &mut here };
@@ -123,7 +123,7 @@ impl Rank {
         self.lanes.progress(&self.group, Some(&self.shard)).unwrap() && has_come
     }
 
-    /// What became of its shard, once its holders have told.
+    /// What became of this rank's shard, once its holders have told.
     fn settle(&mut self) -> Result<Option<PhaseRecord>> {
         let (group, rank) = (&self.group, self.group.rank());
         self.lanes.hear_news(group, Some(&self.shard), |holder| holder < rank);
@@ -145,7 +145,7 @@ fn together<T: Send>(ranks: &mut [Rank], work: impl Fn(&mut Rank) -> T + Sync) -
     })
 }
 
-/// Nobody waits: one thread is both ranks. All pieces are under way at once, however many there are.
+/// No call waits: one thread is both ranks. All pieces are under way at once, however many there are.
 #[test]
 fn two_ranks_hold_each_other_s_shards_in_the_background() {
     let spaces = [Space::new([1; 16]), Space::new([2; 16])];
@@ -176,7 +176,7 @@ fn a_rank_that_writes_has_its_shard_held_as_well() {
     assert!(found == [true; 3] && spaces[1].found(1).is_none(), "{found:?}");
 }
 
-/// Whatever operation of a holder fails: its ward is told, by name, and has its own target.
+/// Whatever operation of a holder fails, its ward gets a named error, and still has its own target.
 #[test]
 fn a_holder_that_fails_takes_nothing_from_its_ward() {
     for exchange in [Exchange::Blocking, Exchange::Background] {

@@ -20,26 +20,27 @@ use std::{io, sync::Arc};
 /// All wards of this rank.
 pub(super) struct Wards {
     wards: Vec<Ward>,
-    /// Of the pieces that go from rank to rank, whole blocks.
+    /// Bytes of the pieces that go from rank to rank: whole blocks.
     piece_bytes: u64,
-    /// For a piece that goes to no chunk.
+    /// Memory for a piece that goes to no chunk.
     spare: Option<Aligned>,
 }
 
 struct Ward {
     rank: usize,
-    /// By a file of its own: of two that sync one file the first is told of an error, and both must be.
+    /// Opened as a file of its own: of two that sync through one open file the first alone is told of an error, and
+    /// both must be.
     portion: Option<Portion>,
-    /// From which another process could complete its shard; where there is a pool.
+    /// The record from which another process could complete the ward's shard; `None` without a pool.
     record: Option<Record>,
     inbox: Inbox,
-    /// How many have been announced.
+    /// How many pieces the ward has announced.
     pieces: u64,
-    /// What it has handed over, until it was told what became of that.
+    /// The shard that the ward handed over, until the ward was told what became of it.
     taken: Option<Taken>,
 }
 
-/// A shard that was taken on; or what to answer, as it was not.
+/// A shard that was taken on, or what to answer because it was not.
 type Taken = std::result::Result<Arc<Shard>, Box<Answer>>;
 
 impl Wards {
@@ -69,7 +70,8 @@ impl Wards {
         Ok(())
     }
 
-    /// Tells the wards what became of what they handed over; `waits`: once it has come to its end. Collective.
+    /// Tells the wards what became of the shards that they handed over; with `waits`, once those have come to their
+    /// end. Collective.
     pub(super) fn tell_news(&mut self, group: &dyn Group, waits: bool) -> Result<()> {
         for Ward { rank, taken, inbox, .. } in &mut self.wards {
             let news = match taken.take() {
@@ -98,8 +100,8 @@ impl Wards {
         })
     }
 
-    /// Takes what has come; whether all of it has. An error is one of the group: what fails of a ward's shard is told to
-    /// the ward. `started`: t1. In the background it never waits.
+    /// Takes what has come from the wards, and returns whether all of it has. An error is one of the group; a failure
+    /// of a ward's shard is told to the ward. `started`: t1. In the background it never waits.
     pub(super) fn progress(
         &mut self,
         group: &dyn Group,
@@ -126,14 +128,14 @@ fn room_for(piece_bytes: u64) -> Result<Aligned> {
     Aligned::zeroed(piece_bytes).ok_or_else(no_memory)
 }
 
-/// What serving needs of the session.
+/// What serving a ward needs of the session.
 struct Desk<'a, 'h> {
     group: &'a dyn Group,
     device: &'a dyn Device,
     hands: &'a mut Hands<'h>,
     piece_bytes: u64,
     spare: &'a mut Option<Aligned>,
-    /// t1.
+    /// t1 of the holder's own shard.
     started: Instant,
 }
 
@@ -156,7 +158,7 @@ impl Desk<'_, '_> {
         Ok(())
     }
 
-    /// Does what a ward says; nothing more comes from it once all of its shard is staged, or given up.
+    /// Does what a ward says. Nothing more comes from a ward once all of its shard is staged, or given up.
     fn heed(&mut self, ward: &mut Ward, word: Word) -> Result<()> {
         let from = ward.rank;
         let internal = |what: &str| Error::Internal { what: format!("rank {from} {what}") };
@@ -186,7 +188,7 @@ impl Desk<'_, '_> {
                             self.hands.outlet.end(saving, contents, staged);
                             self.hands.pool.inspect(|pool| pool.tell_copied());
                         }
-                        None => self.give_up(saving, internal("tells of what cannot have been staged")),
+                        None => self.give_up(saving, internal("describes a shard that cannot have been staged")),
                     }
                 }
                 Failure::from(&internal("staged what it had not ordered"))
@@ -214,7 +216,7 @@ impl Desk<'_, '_> {
         Shard::new(intent, vec![(Writer::Here, site)], record, phases)
     }
 
-    /// Memory for a piece. What nobody can use any more is taken all the same.
+    /// Memory for a piece. A piece that is of no use any more is received all the same.
     fn memory_for(&mut self, ward: &Ward, at: u64, bytes: u64, saving: Option<&Arc<Shard>>) -> Result<Memory> {
         let from = ward.rank;
         if bytes > self.piece_bytes {
@@ -241,7 +243,7 @@ impl Desk<'_, '_> {
         }
     }
 
-    /// Has a piece written that is there.
+    /// Has a piece written that has come.
     fn take(&mut self, ward: &Ward, at: u64, bytes: u64, memory: Memory) {
         let saving = ward.taken.as_ref().and_then(|taken| taken.as_ref().ok()).filter(|saving| !saving.has_failed());
         let outlet = &mut self.hands.outlet;

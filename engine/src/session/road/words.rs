@@ -8,32 +8,32 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 
-/// From a ward: an order, pieces, and that all is staged; or, at any time, that it gives up.
+/// What a ward says: an order, pieces, and that all is staged; or, at any time, that it gives up.
 #[derive(Serialize, Deserialize)]
 pub(super) enum Word {
     Order(Box<Order>),
-    /// These come next, one after another: where in the log they belong, and how many bytes they have.
+    /// The pieces that come next, one after another: where in the log each belongs, and how many bytes it has.
     Pieces(Vec<(u64, u64)>),
     Staged {
-        /// As `Contents` are told.
+        /// The encoded `Contents`.
         contents: Vec<u8>,
         staged: Staged,
     },
     GivenUp(Failure),
 }
 
-/// From the holder, in each collective call until the ward was told what became of its shard.
+/// What a holder says, in each collective call until the ward was told what became of its shard.
 #[derive(Serialize, Deserialize)]
 pub(super) enum News {
-    /// Nobody waits for it in this call.
+    /// The shard has not ended, and nobody waits for it in this call.
     UnderWay,
     Ended(Box<Answer>),
 }
 
-/// What became of it.
+/// What became of a ward's shard.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Answer {
     pub(super) outcome: Result<PhaseRecord, Failure>,
-    /// Without an order there was none.
+    /// The ledger of the ward's portion; `None` if no order came with one.
     pub(super) ledger: Option<Handed>,
 }
