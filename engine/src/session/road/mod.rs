@@ -135,11 +135,11 @@ impl Inner {
         })
     }
 
-    /// Waits for this rank's part of the last revision, and for the shards of its wards; all ranks learn what became of
-    /// their own. Collective.
+    /// Waits for this rank's part of the last revision on the nearest level, and for the shards of its wards; all ranks
+    /// learn what became of their own. Collective.
     pub(super) fn settle_together(&mut self) -> Result<()> {
         self.exchange_news(true)?;
-        self.levels.iter_mut().map(Level::settle).fold(Ok(()), Result::and)
+        self.levels.nearest_mut().settle()
     }
 
     /// Tells the wards what became of the shards that they handed over; with `waits`, once those have come to their
