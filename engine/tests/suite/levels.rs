@@ -2,6 +2,7 @@
 //! own pace. What is restored is the newest that is whole on any of them.
 
 use crate::support::{
+    bounded,
     faulty::{Failure, Faulty, Gate, Loss, Medium, View},
     program::{Mark, Program},
     recording::{Checked, Trouble},
@@ -59,16 +60,17 @@ impl Levels {
             program.protect(&mut session)?;
             work(rank, program, session)
         };
-        let ended: Vec<Result<(), Trouble>> = if self.ranks == 1 {
-            vec![run(Box::new(Solo))]
-        } else {
+        let ended: Vec<Result<(), Trouble>> = bounded("a job with several levels", || {
+            if self.ranks == 1 {
+                return vec![run(Box::new(Solo))];
+            }
             thread::scope(|scope| {
                 let run = &run;
                 let groups = ThreadGroup::new(self.ranks).into_iter();
                 let ranks: Vec<_> = groups.map(|group| scope.spawn(move || run(Box::new(group)))).collect();
                 ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
             })
-        };
+        });
         ended.into_iter().collect::<Result<(), Trouble>>().map_err(Trouble::why)
     }
 
