@@ -108,11 +108,9 @@ impl Level {
             no_room = lacking == [1];
             self.acknowledge(epoch);
         }
-        if no_room {
-            if !self.leaves_layout() {
-                agree(group, found.map(drop))?;
-                return Err(lost_layout());
-            }
+        if no_room && !self.leaves_layout() {
+            agree(group, found.map(drop))?;
+            return Err(lost_layout());
         }
         let left = self.current.as_ref().filter(|_| no_room).map(Current::same);
         if no_room {
