@@ -161,9 +161,16 @@ impl Sealed {
 
     /// What the shard owes to each target that has not come to its end.
     pub(crate) fn owed(&self) -> impl Iterator<Item = Owed<'_>> {
-        let owed =
-            |(index, target): (usize, _)| (self.ended & 1 << index == 0).then_some(Owed { shard: self, target, index });
-        self.plan.targets.iter().enumerate().filter_map(owed)
+        self.targets().filter(|owed| self.ended & 1 << owed.index == 0)
+    }
+
+    /// What became of the shard already in targets that have come to their end.
+    pub(crate) fn ended(&self) -> impl Iterator<Item = Owed<'_>> {
+        self.targets().filter(|owed| self.ended & 1 << owed.index != 0)
+    }
+
+    fn targets(&self) -> impl Iterator<Item = Owed<'_>> {
+        self.plan.targets.iter().enumerate().map(|(index, target)| Owed { shard: self, target, index })
     }
 
     /// Reads the rows, which have the hashes of the segments that are done. They are large, and read only when they are

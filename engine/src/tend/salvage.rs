@@ -203,8 +203,10 @@ fn incomplete_of(space: &Path, saved: &BTreeMap<RevisionKey, Present>) -> Result
         let in_space = survey.revisions.iter().find(|revision| revision.key == *key);
         let mut there = saved.shards.clone();
         there.extend(in_space.into_iter().flat_map(|revision| revision.shards.iter().map(|shard| shard.shard)));
+        // What failed everywhere is no revision.
+        let is_any = !there.is_empty();
         let missing = gaps(there.into_iter(), saved.shard_count);
-        let is_lacking = Some(*key) > newest && !missing.is_empty();
+        let is_lacking = is_any && Some(*key) > newest && !missing.is_empty();
         is_lacking.then(|| Incomplete { space: space.to_owned(), key: *key, shard_count: saved.shard_count, missing })
     };
     Ok(saved.iter().rev().filter_map(lack).collect())
@@ -276,10 +278,21 @@ impl Visit {
             };
             kept = kept.or(keeps);
         }
+        staged.sealed.iter().flat_map(Sealed::ended).for_each(|ended| self.note_ended(ended));
         *damaged = !staged.lost.is_empty();
         let lost = if clean { Vec::new() } else { staged.lost };
         let lost: Vec<String> = lost.into_iter().map(lost_for_good).collect();
         Ok(kept.into_iter().chain(lost).reduce(|one, next| format!("{one}; {next}")))
+    }
+
+    /// Notes that the revision of a shard which was completed before may lack others still.
+    fn note_ended(&mut self, ended: Owed<'_>) {
+        let Of::Space(device) = self.device_of(ended) else { return };
+        if self.lock(&device).is_ok() {
+            let (key, shard_count) = (ended.shard.plan.key, ended.shard.plan.shards);
+            let of_space = self.saved.entry(device.directory()).or_default();
+            of_space.entry(key).or_insert(Present { shard_count, shards: BTreeSet::new() });
+        }
     }
 
     /// Notes that nothing waits any more in the pool, or in the records of these ranks.
