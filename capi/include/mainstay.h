@@ -18,7 +18,7 @@
 /* mainstay_options options = MAINSTAY_OPTIONS_INIT;  then set what the program wants its way. */
 #define MAINSTAY_OPTIONS_INIT { sizeof(mainstay_options), 0, MAINSTAY_STAGE_DEFAULT, 0, 0, 0, 0, 0, 0, 0, \
     MAINSTAY_POOL_HELD_DEFAULT, 0, 0, 0, 0, MAINSTAY_PER_DEFAULT, MAINSTAY_ALLOCATE_DEFAULT, 0, 0, 0, 0, 0, \
-    MAINSTAY_START_DEFAULT }
+    MAINSTAY_START_DEFAULT, 0, 0, 0, MAINSTAY_MEMORY_AFTER_DEFAULT, 0, 0, 0 }
 
 // For mainstay_get: the newest revision that can be read whole.
 #define MAINSTAY_NEWEST UINT64_MAX
