@@ -3,12 +3,15 @@
 
 use crate::{
     config::Config,
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     group::{Group, Neighbours, Place, agree},
     pool::{self, Mark, Pool, Shape, ceiling, is_in_sight, mark_gone},
     space::format::{BLOCK_BYTES, hash},
 };
 use std::{os::unix::ffi::OsStrExt, path::Path};
+
+/// How often the ranks look for their nodes where a mark is taken away.
+const TRIES: u32 = 3;
 
 /// The node of this rank.
 pub(super) struct Node {
@@ -22,7 +25,7 @@ impl Node {
     pub(super) fn find(group: &dyn Group, config: &Config, id: [u8; 16]) -> Result<Node> {
         let marked = Marked::of(group, config, id);
         // No more ranks share a pool than the group counts on this node.
-        let here = Neighbours::find(group, &marked)?.part_of(group.rank(), ranks_here(group));
+        let here = marked.find(group)?.part_of(group.rank(), ranks_here(group));
         Ok(Node { id: hash(&[b"pool", &marked.id_of(here.leader())[..]].concat()), here })
     }
 
@@ -65,6 +68,19 @@ impl Marked<'_> {
         id[..12].copy_from_slice(&self.begin);
         id[12..].copy_from_slice(&(rank as u32).to_be_bytes());
         id
+    }
+
+    /// The ranks whose marks this one sees. A process that clears away a mark which has no lock yet may hit the one that is
+    /// made in its place: so it is tried again where one is gone. Collective.
+    fn find(&self, group: &dyn Group) -> Result<Neighbours> {
+        let mut tried = 1;
+        loop {
+            match Neighbours::find(group, self) {
+                // The same on all ranks.
+                Err(error) if error.kind() == ErrorKind::Damaged && tried < TRIES => tried += 1,
+                found => return found,
+            }
+        }
     }
 
     fn rank_of(&self, id: [u8; 16]) -> Option<usize> {
