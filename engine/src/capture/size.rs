@@ -2,6 +2,7 @@
 
 use super::{Marked, Region, region::Description};
 use crate::space::format::{Annex, BLOCK_BYTES, HASH_BYTES, Item, ItemKind, Manifest, Note, Profile, blocks_for};
+use serde::{Deserialize, Serialize};
 
 /// Room in the list of items for the extents of what is written in pieces: one for each so many bytes that
 /// were announced, and these besides.
@@ -15,7 +16,7 @@ const REGION_LIKELY: (usize, usize) = (64, 4);
 const BLOCKS_A_REGION: u64 = 1024;
 
 /// What a rank is about to save.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Size {
     /// Upper bound of the shard's blocks.
     blocks: u64,

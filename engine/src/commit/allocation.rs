@@ -89,6 +89,12 @@ impl Allocation {
         Ok(())
     }
 
+    /// Where in the portion `bytes` bytes of the log lie, from `offset` on; `None` if they do not lie together.
+    pub(crate) fn place_of(&self, offset: u64, bytes: u64) -> Option<u64> {
+        let mut pieces = pieces(&self.data, offset, bytes);
+        pieces.next().filter(|piece| piece.bytes == bytes).map(|piece| piece.at)
+    }
+
     /// All blocks of the allocation.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = Blocks> + '_ {
         self.freeing.iter().chain([&self.catalogue, &self.meta]).chain(&self.data).copied()

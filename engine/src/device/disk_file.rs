@@ -2,7 +2,7 @@
 //! and file systems without it, go through the cache. On FUSE writes go past the kernel's cache alone: it takes them in
 //! small requests, of which each would else have to be durable before the next.
 
-use super::{File, available, lazy, status::known, within_limit};
+use super::{File, Mapped, available, lazy, status::known, within_limit};
 use nix::{
     fcntl::{FcntlArg, OFlag, PosixFadviseAdvice, fcntl, posix_fadvise},
     sys::statfs::{FUSE_SUPER_MAGIC, fstatfs},
@@ -120,6 +120,10 @@ impl File for DiskFile {
 
     fn available_bytes(&self) -> Option<u64> {
         available(&self.cached)
+    }
+
+    fn map(&self, offset: u64, bytes: u64) -> Option<Mapped> {
+        Mapped::of(&self.cached, offset, bytes)
     }
 
     fn is_lazy(&self) -> bool {

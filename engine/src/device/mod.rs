@@ -5,21 +5,25 @@
 //! reordered, and a sync that returned is durable.
 
 mod allocate;
+mod anonymous;
 mod disk;
 mod disk_file;
 mod file_system;
 mod lazy;
 mod lock;
+mod mapped;
 mod on_demand;
 mod room;
 mod status;
 mod stripes;
 
+pub(crate) use anonymous::Anonymous;
 pub(crate) use allocate::{allocate_at, available, within_limit};
 pub use disk::Disk;
 pub use file_system::FileSystem;
 pub(crate) use lock::{ByteLocks, forks};
 
+pub use mapped::Mapped;
 pub use room::{Allocate, Room, Stripes};
 
 use std::{fmt, io, path::PathBuf, sync::Arc};
@@ -95,6 +99,12 @@ pub trait File: Send + Sync + fmt::Debug {
     /// Keeps it open until it is dropped: from now on its use asks for bytes alone.
     fn stay_open(&self) -> io::Result<()> {
         Ok(())
+    }
+
+    /// A mapping of `bytes` bytes at `offset`, both multiples of 4096, of a file that is memory anyway; `None` otherwise.
+    /// Their blocks are the file's already.
+    fn map(&self, _offset: u64, _bytes: u64) -> Option<Mapped> {
+        None
     }
 
     /// Whether machines that write to it need not wait for one another, because it was asked for (lazy I/O).

@@ -3,7 +3,7 @@
 //! What must hold: a descriptor that wrote stays until it is synced, for it is the one that is told what became of
 //! its writes; and a file that is to stay open is never opened again.
 
-use super::{Access, File, disk_file::DiskFile};
+use super::{Access, File, Mapped, disk_file::DiskFile};
 use std::{
     collections::VecDeque,
     fs::OpenOptions,
@@ -111,6 +111,10 @@ impl File for OnDemand {
 
     fn is_lazy(&self) -> bool {
         self.opened().is_ok_and(|file| file.is_lazy())
+    }
+
+    fn map(&self, offset: u64, bytes: u64) -> Option<Mapped> {
+        self.opened().ok()?.map(offset, bytes)
     }
 
     fn takes_processor(&self) -> bool {

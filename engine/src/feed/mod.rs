@@ -1,7 +1,12 @@
-//! Levels that lag behind: a shard that was published on the nearest level is read there, verified, and saved again.
+//! Levels that lag behind: a shard that was published on the nearest level is read there, verified, and saved again; or
+//! it came from the rank that has it there, and is verified and published here.
 //!
 //! What must hold: blocks alone are read, which stay in place meanwhile, never chunks that others wait for; a level
 //! that fails harms neither the nearest one nor the others.
+
+mod arrived;
+
+pub(crate) use arrived::Arrived;
 
 use crate::{
     capture::{Contents, LogPlaces, Size},
@@ -12,7 +17,7 @@ use crate::{
     restore::pour,
     space::{
         Portion,
-        format::{BLOCK_BYTES, Entry, Manifest},
+        format::{BLOCK_BYTES, Entry, Manifest, PhaseRecord},
     },
 };
 use crossbeam_channel::{Receiver, Sender, unbounded};
@@ -38,11 +43,17 @@ pub(crate) enum Source {
     Published(Portion, Arc<Kept>),
 }
 
-/// A shard, and its copy on the way to another level.
+/// A copy on the way to another level.
 #[derive(Debug)]
 struct Feed {
-    source: Source,
     copy: Arc<Shard>,
+    from: From,
+}
+
+#[derive(Debug)]
+enum From {
+    Level(Source),
+    Rank(Arrived),
 }
 
 impl Source {
@@ -76,8 +87,24 @@ impl Source {
         }
     }
 
+    /// Whether the source has come to its end: published or failed.
+    pub(crate) fn is_ended(&self) -> bool {
+        match self {
+            Source::UnderWay(shard) => shard.poll().is_some(),
+            Source::Published(..) => true,
+        }
+    }
+
+    /// How many shards the revision has, and what the checkpoint took.
+    pub(crate) fn described(&self) -> (u32, PhaseRecord) {
+        match self {
+            Source::UnderWay(shard) => shard.described(),
+            Source::Published(_, kept) => (kept.entry.shards, kept.entry.phases),
+        }
+    }
+
     /// Where the source lies, and its manifest, once it is published.
-    fn published(&self) -> Result<(Portion, Manifest)> {
+    pub(crate) fn published(&self) -> Result<(Portion, Manifest)> {
         match self {
             Source::UnderWay(shard) => {
                 shard.wait()?;
@@ -99,12 +126,21 @@ impl Feeder {
     /// until the shard that this returns has come to its end.
     pub(crate) fn feed(&self, source: Source, size: Size, site: Site) -> Result<Arc<Shard>> {
         let copy = source.copy_for(size, site)?;
-        let feed = Feed { source, copy: copy.clone() };
+        self.send(Feed { copy: copy.clone(), from: From::Level(source) });
+        Ok(copy)
+    }
+
+    /// Has `copy` published, all of which has come from another rank.
+    pub(crate) fn finish(&self, copy: Arc<Shard>, arrived: Arrived) {
+        self.send(Feed { copy, from: From::Rank(arrived) });
+    }
+
+    fn send(&self, feed: Feed) {
+        let copy = feed.copy.clone();
         let sent = self.queue.as_ref().is_some_and(|queue| queue.send(feed).is_ok());
         if !sent {
             copy.abandon(0, ended());
         }
-        Ok(copy)
     }
 }
 
@@ -118,10 +154,22 @@ impl Drop for Feeder {
     }
 }
 
+/// Publishes `copy`, all of which has come from another rank, before it returns.
+pub(crate) fn finish_now(copy: &Shard, arrived: Arrived) {
+    match arrived.put_into(copy) {
+        Ok(()) => copy.commit(0),
+        Err(error) => copy.abandon(0, error),
+    }
+}
+
 fn run(work: &Receiver<Feed>) {
-    for Feed { source, copy } in work {
+    for Feed { copy, from } in work {
+        let fed = || match from {
+            From::Level(source) => copy_all(&source, &copy),
+            From::Rank(arrived) => arrived.put_into(&copy),
+        };
         // A bug in here must end neither the program nor the wait for this revision.
-        let fed = catch_unwind(AssertUnwindSafe(|| copy_all(&source, &copy).map(|()| copy.commit(0))));
+        let fed = catch_unwind(AssertUnwindSafe(|| fed().map(|()| copy.commit(0))));
         if let Err(error) = fed.unwrap_or_else(|_| Err(ended())) {
             copy.abandon(0, error);
         }

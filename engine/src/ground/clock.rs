@@ -42,6 +42,12 @@ pub(crate) fn sleep(time: Duration) {
     thread::sleep(time);
 }
 
+/// Lets other threads and processes go on before this one asks for the `tries`th time what it waits for.
+pub(crate) fn pause(tries: u32) {
+    const SHORT: u32 = 100;
+    if tries < SHORT { thread::yield_now() } else { sleep(Duration::from_micros(50)) }
+}
+
 /// The time of day, as records tell it: nanoseconds since 1970.
 pub fn unix_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64

@@ -4,13 +4,14 @@
 use super::{Site, ending::Ending, hashes::Hashes, held::Held, pacing::Pace, target::Target};
 use crate::{
     capture::{Contents, Marked, Size},
-    commit::RevisionKey,
+    commit::{Kept, RevisionKey},
+    device::Mapped,
     error::{Error, Failure, Result},
     ground::{Instant, lock},
     pool::{Chunk, Record, SealedPlan, TARGETS_MAX},
     space::{
         Portion,
-        format::{BLOCK, BLOCK_BYTES, HASH_BYTES, Manifest, PhaseRecord, hash_blocks},
+        format::{BLOCK, BLOCK_BYTES, HASH_BYTES, Hash, Manifest, PhaseRecord, hash, hash_blocks},
     },
 };
 use serde::{Deserialize, Serialize};
@@ -176,13 +177,41 @@ impl Shard {
         Shard::new(intent, vec![(Writer::Here, site)], None, self.phases())
     }
 
-    /// Where the shard lies in its nearest target, and its manifest, once it is published there.
-    pub(crate) fn published(&self) -> Result<(Portion, Manifest)> {
+    /// The shard's number among those of the revision.
+    pub(crate) fn number(&self) -> u32 {
+        self.intent.shard
+    }
+
+    /// How many shards the revision has, and what the checkpoint took so far.
+    pub(crate) fn described(&self) -> (u32, PhaseRecord) {
+        (self.intent.shards, self.phases())
+    }
+
+    /// A mapping of `bytes` bytes of the log, from `at` on, where they belong in the only target, to be filled; `None` if
+    /// they do not lie together there, or cannot be mapped. The roots that free the blocks are written before.
+    pub(crate) fn map(&self, at: u64, bytes: u64) -> Option<Mapped> {
+        let [target] = &self.targets[..] else { return None };
+        target.map(at, bytes)
+    }
+
+    /// The hash of the hashes of the first `blocks` blocks, which change no more.
+    pub(crate) fn hash_of_hashes(&self, blocks: u64) -> Hash {
+        self.hashes.read(blocks * HASH_BYTES as u64, hash)
+    }
+
+    /// Where the shard lies in its nearest target, once it is published there.
+    pub(crate) fn kept(&self) -> Result<(Portion, Arc<Kept>)> {
         let Site { portion, ledger, .. } = self.nearest();
         let kept = lock(ledger).found().into_iter().find(|kept| kept.key() == self.key());
         let gone = || Error::Internal { what: "a shard is read that no root leads to".to_owned() };
-        let manifest = portion.read_manifest(&kept.ok_or_else(gone)?.entry)?;
-        Ok((portion.clone(), manifest))
+        Ok((portion.clone(), kept.ok_or_else(gone)?))
+    }
+
+    /// Where the shard lies in its nearest target, and its manifest, once it is published there.
+    pub(crate) fn published(&self) -> Result<(Portion, Manifest)> {
+        let (portion, kept) = self.kept()?;
+        let manifest = portion.read_manifest(&kept.entry)?;
+        Ok((portion, manifest))
     }
 
     /// Bytes of all items; 0 before t2.

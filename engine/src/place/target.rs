@@ -3,6 +3,7 @@
 use super::{Intent, Shard, Site, ending::Ending};
 use crate::{
     commit::Publication,
+    device::Mapped,
     error::Result,
     ground::lock,
     space::format::{Histogram, PhaseRecord, hash},
@@ -54,6 +55,15 @@ impl Target {
         self.prepare()?;
         let Site { portion, allocation, .. } = &self.site;
         allocation.write(portion, offset, bytes, |bytes, took| lock(&self.writes).note(bytes, took))
+    }
+
+    /// A mapping of `bytes` bytes of the log, from `offset` on, to be filled; `None` if they do not lie together, or
+    /// cannot be mapped.
+    pub(super) fn map(&self, offset: u64, bytes: u64) -> Option<Mapped> {
+        let Site { portion, allocation, .. } = &self.site;
+        let at = allocation.place_of(offset, bytes)?;
+        self.prepare().ok()?;
+        portion.map(at, bytes)
     }
 
     /// Publishes `shard`, all of which is written; returns what it took until t3.

@@ -23,7 +23,7 @@ pub(crate) struct Seen {
 }
 
 /// All that one rank sees.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Sight {
     pub(crate) shards: Vec<Seen>,
     /// Layout and rank of every portion, whatever it holds.
@@ -78,6 +78,15 @@ impl Sight {
             self.lineages.push(kept.entry.lineage);
             self.shards.push(Seen::of(&kept.entry, portion.layout_id()));
         }
+    }
+}
+
+impl Sight {
+    /// The same, as if all portions belonged to one layout.
+    pub(crate) fn without_layouts(mut self) -> Sight {
+        self.shards.iter_mut().for_each(|seen| seen.layout = [0; 16]);
+        self.portions.iter_mut().for_each(|(layout, _)| *layout = [0; 16]);
+        self
     }
 }
 

@@ -7,8 +7,8 @@ use super::{
 use crate::{error::Result, group::Group};
 use zerocopy::{FromBytes, Immutable, IntoBytes, transmute};
 
-/// The most levels that a session can have.
-pub(super) const LEVELS_MAX: usize = 4;
+/// The most levels that a session can have: memory, disk and the farthest, the first two with three copies each besides.
+pub(super) const LEVELS_MAX: usize = 9;
 
 /// A call fills in the fields that it needs. The all-reduce takes the highest of all ranks, field by field: a flag set
 /// on one rank is set for all.

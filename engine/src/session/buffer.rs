@@ -61,7 +61,7 @@ impl Inner {
         let (entry, found) = self.look(Call::Get, revision)?;
         let group = self.epoch.group.with(&entry);
         let read = |level: &Level, candidate: &Complete| level.get_one(group, candidate, name, into);
-        let (came, skipped) = self.levels.newest(group, &found, read)?;
+        let (came, skipped) = self.levels.newest(group, &mut self.epoch.post, &found, read)?;
         let Some((chosen, bytes)) = came else { return Ok(None) };
         if revision.is_none() && !skipped.is_unread() {
             // Revisions passed over for damage are kept no longer; the one that was read whole is.
@@ -74,7 +74,7 @@ impl Inner {
     pub(super) fn get_bytes(&mut self, revision: Option<u64>, name: &str) -> Result<Option<u64>> {
         let (entry, found) = self.look(Call::GetBytes, revision)?;
         let group = self.epoch.group.with(&entry);
-        let (came, _) = self.levels.newest(group, &found, |level, candidate| {
+        let (came, _) = self.levels.newest(group, &mut self.epoch.post, &found, |level, candidate| {
             level.check_ranks(group, candidate)?;
             let (portion, manifest) = level.read_shard(group, candidate)?;
             let bytes = match &manifest {

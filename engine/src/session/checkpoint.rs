@@ -2,13 +2,14 @@
 
 use super::{
     agreement::{Agreement, LEVELS_MAX, LevelFacts},
+    copies::{Copying, swap_sizes},
     due::same_steps,
     entry::Call,
     flag::Alike,
     inner::Inner,
     level::Level,
     reading::Reading,
-    room::Look,
+    room::{Look, Sizes},
     settle::Attempt,
 };
 use crate::{
@@ -28,9 +29,9 @@ pub(super) struct Begun {
     number: u64,
     /// The shard as it is staged, or why nothing can be saved on this rank.
     pub(super) staging: Result<Staging>,
-    /// The farther levels that the revision goes to once it is complete on the nearest: the level's index, and the site
-    /// there.
-    feeds: Vec<(usize, Site)>,
+    /// The farther levels that the revision goes to once it is complete on the nearest: the level's index, and the sites
+    /// there, with how large the shards are.
+    feeds: Vec<(usize, Vec<(Site, Size)>)>,
 }
 
 impl Begun {
@@ -49,6 +50,7 @@ impl Inner {
         let started = Instant::now();
         let t1_unix_ns = unix_ns();
         let arrival = self.arrive(call)?;
+        self.finish_copies(call)?;
         let Inner { program, means, .. } = self;
         let (outputs, outputs_told) = match program.outputs.mark() {
             Ok(marked) => (marked, Ok(())),
@@ -58,13 +60,14 @@ impl Inner {
         let size = Size::new(program.regions.all(), announced, means.policy.small_below, program.notes.all(), &outputs);
         let ready = ready.and(outputs_told).and(looked);
         let read = self.check_read(call);
-        let number = self.epoch.next_number;
+        let (number, sizes) = (self.epoch.next_number, Sizes::of_owner(&size));
         let pool = if read.is_ok() { self.means.find_pool(&size, &self.program.regions) } else { Ok(()) };
         let mut levels = [LevelFacts::default(); LEVELS_MAX];
         let mut rooms = Vec::new();
         for (index, level) in self.levels.iter_mut().enumerate() {
-            let look =
-                if read.is_ok() { level.look_for_room(index == 0, number, &size, &self.epoch) } else { Look::NoTurn };
+            // A holder is told only after the all-reduce how large the shards are.
+            let looks = read.is_ok() && !level.is_copy();
+            let look = if looks { level.look_for_room(index == 0, number, sizes, &self.epoch) } else { Look::NoTurn };
             let look = if index == 0 { look.with(&pool) } else { look };
             levels[index] = look.facts();
             rooms.push(look);
@@ -100,18 +103,29 @@ impl Inner {
         let (room, facts) = rooms.next().ok_or_else(lost_layout)?;
         let (level, farther) = self.levels.split();
         let room = room.found().ok_or_else(lost_layout)?;
-        let again = |level: &Level| pool.clone().and_then(|()| level.allocate(&size, &level.complete));
-        let (allocation, files) = level.agree_on_room(&self.epoch, &entry, room, facts, &size, &again)?;
+        let again = |level: &Level| pool.clone().and_then(|()| level.allocate(sizes, &level.complete));
+        let (mut found, files) = level.agree_on_room(&self.epoch, &entry, room, facts, sizes, &again)?;
+        let allocation = found.swap_remove(0);
         if let Some(files) = files {
             let group = self.epoch.group.with(&entry);
             self.epoch.road.open(group, &*level.device, |rank| files.get(rank).cloned())?;
         }
         let mut feeds = Vec::new();
         for ((index, level), (room, facts)) in (1..).zip(farther).zip(rooms) {
-            if level.takes(number)
-                && let Some(allocation) = level.take_turn(&self.epoch, &entry, room, facts, &size)?
-            {
-                feeds.push((index, level.site(allocation).ok_or_else(lost_layout)?));
+            if !level.takes(number) {
+                continue;
+            }
+            let (found, sizes) = if level.is_copy() {
+                let group = self.epoch.group.with(&entry);
+                let told = swap_sizes(group, &mut self.epoch.post, level, &size, &entry)?;
+                (level.have_room_or_note(&self.epoch, &entry, Sizes { own: &size, written: &told })?, told)
+            } else {
+                (level.take_turn(&self.epoch, &entry, room, facts, sizes)?, vec![size.clone()])
+            };
+            if let Some(found) = found {
+                let sites = (0..).zip(found).map(|(written, allocation)| level.site(written, allocation));
+                let sites = sites.collect::<Option<Vec<Site>>>().ok_or_else(lost_layout)?;
+                feeds.push((index, sites.into_iter().zip(sizes).collect()));
             }
         }
         let key = self.epoch.next();
@@ -123,7 +137,7 @@ impl Inner {
         let (shards, rank) = (self.epoch.group.size() as u32, self.epoch.group.rank() as u32);
         let intent = Intent { key, shards, shard: rank, size, outputs, started };
         // From here on each rank goes its own way: a failure is remembered, and a later call tells all ranks.
-        let site = self.levels.nearest().site(allocation).ok_or_else(lost_layout);
+        let site = self.levels.nearest().site(0, allocation).ok_or_else(lost_layout);
         let sites = site.map(|site| self.epoch.road.writers(site));
         let staging = self.means.fit_pool(all.chunk).and_then(|()| self.means.stage(intent, sites?, phases));
         self.program.begun = Some(Begun { number: key.number, staging, feeds });
@@ -162,18 +176,30 @@ impl Inner {
         let source = staging.as_ref().map(|staging| staging.shard().clone()).map_err(Error::clone);
         let told = self.stage_together(staging, ready);
         self.feed(told.clone().and(source), feeds);
-        told.map(|()| number)
+        // As far as it goes without waiting.
+        let moved = self.progress().map(drop);
+        let told = told.and(moved);
+        self.copy_now(Call::Checkpoint).and(told).map(|()| number)
     }
 
     /// Has the farther levels of `feeds` fed from `source`; a level that cannot be fed notes why.
-    fn feed(&mut self, source: Result<Arc<Shard>>, feeds: Vec<(usize, Site)>) {
+    fn feed(&mut self, source: Result<Arc<Shard>>, feeds: Vec<(usize, Vec<(Site, Size)>)>) {
         let (_, farther) = self.levels.split();
-        for (index, site) in feeds {
-            let fed = source.clone().and_then(|source| {
-                let size = source.size().clone();
-                self.means.feed(index, Source::UnderWay(source), size, site)
+        for (index, mut sites) in feeds {
+            let level = &mut farther[index - 1];
+            level.saving = Some(match level.under_feed.filter(|_| level.is_copy()) {
+                Some(key) => {
+                    let source = source.clone().map(Source::UnderWay);
+                    let (post, rank) = (&mut self.epoch.post, self.epoch.group.rank());
+                    Attempt::Copying(Copying::begin(post, (level, index), rank, key, source, sites))
+                }
+                None => {
+                    let (site, size) = sites.swap_remove(0);
+                    let fed =
+                        source.clone().and_then(|source| self.means.feed(index, Source::UnderWay(source), size, site));
+                    fed.map_or_else(Attempt::Failed, Attempt::Running)
+                }
             });
-            farther[index - 1].saving = Some(fed.map_or_else(Attempt::Failed, Attempt::Running));
         }
     }
 
@@ -216,11 +242,13 @@ impl Inner {
     /// for it; if it dropped the checkpoint without a word, they would take it for complete. Ranks that have finished
     /// the checkpoint are past this step.
     pub(super) fn fail_unfinished(&mut self) {
-        if let Some(Begun { staging, .. }) = self.program.begun.take() {
+        if let Some(Begun { staging, feeds, .. }) = self.program.begun.take() {
             let why =
                 "the checkpoint before was not finished, and is given up; end each with checkpoint, or with abandon";
+            let given_up = Error::argument("begin", why);
             // The error is told by whichever call settles the revision.
-            let _ = self.stage_together(staging, Err(Error::argument("begin", why)));
+            let _ = self.stage_together(staging, Err(given_up.clone()));
+            self.feed(Err(given_up), feeds);
         }
     }
 }

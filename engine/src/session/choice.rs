@@ -2,14 +2,15 @@
 //! that has it.
 
 use super::{
+    copies::{Post, Search},
     flaws::{Attempted, Flaws},
     level::{Level, Levels},
 };
 use crate::{
     commit::Complete,
     error::{Error, ErrorKind, Result},
-    group::Group,
-    restore::Found,
+    group::{Group, gather},
+    restore::{Found, Sight, find},
 };
 
 /// A complete revision on one level.
@@ -21,6 +22,7 @@ pub(super) struct Chosen {
 
 /// What all ranks see on all levels.
 pub(super) struct Choices {
+    /// By level.
     found: Vec<Found>,
     /// All that may be read: the newest revision first, and of one revision the nearest level first.
     pub(super) all: Vec<Chosen>,
@@ -29,11 +31,21 @@ pub(super) struct Choices {
 impl Levels {
     /// The complete revisions that all ranks see, the newest first. An error if there are none, but damage. Collective.
     pub(super) fn find_complete(&self, group: &dyn Group) -> Result<Choices> {
-        let found = self.iter().map(|level| level.find(group)).collect::<Result<Vec<Found>>>()?;
-        let of_level = |(level, found): (usize, &Found)| {
-            found.complete.iter().map(|complete| Chosen { level, complete: *complete }).collect::<Vec<_>>()
-        };
-        let mut all: Vec<Chosen> = found.iter().enumerate().flat_map(of_level).collect();
+        let (mut found, mut all) = (Vec::new(), Vec::new());
+        for family in self.families() {
+            let level = family.start;
+            let (path, mut sights) = (self.at(level).device.path(), Vec::new());
+            for index in family.clone() {
+                let told = gather(group, &self.at(index).sight())?;
+                found.push(find(&told, &self.at(index).device.path())?);
+                sights.extend(told);
+            }
+            let mut complete = found[level].complete.clone();
+            if family.len() > 1 {
+                complete = joint(sights, &complete, &path)?;
+            }
+            all.extend(complete.into_iter().map(|complete| Chosen { level, complete }));
+        }
         all.sort_by(|a, b| b.complete.key.cmp(&a.complete.key).then(a.level.cmp(&b.level)));
         let damage: Vec<String> = found.iter().flat_map(|found| found.damage.iter().cloned()).collect();
         if all.is_empty() && !damage.is_empty() {
@@ -46,8 +58,9 @@ impl Levels {
     /// what was read, and what was passed over for it; `None` if `found` has no revision. An error that no other
     /// revision would mend ends the search. Collective.
     pub(super) fn newest<T>(
-        &self,
+        &mut self,
         group: &dyn Group,
+        post: &mut Post,
         found: &Choices,
         mut read: impl FnMut(&Level, &Complete) -> Result<Attempted<T>>,
     ) -> Result<(Option<(Chosen, T)>, Flaws)> {
@@ -57,7 +70,7 @@ impl Levels {
         let mut out_of_sight = Ok(());
         for chosen in &found.all {
             let number = chosen.complete.key.number;
-            match read(self.at(chosen.level), &chosen.complete) {
+            match self.try_all_spots(group, post, chosen, &mut skipped, &mut read) {
                 Ok(Ok(came)) => return Ok((Some((*chosen, came)), skipped)),
                 Ok(Err(flaws)) => skipped.pass_over(number, flaws),
                 Err(error) => {
@@ -81,6 +94,42 @@ impl Levels {
         }
     }
 
+    /// Tries a revision: from the level itself, and with what is damaged or not in sight there from its copies. What was
+    /// read from a copy instead is added to `told`. Collective.
+    fn try_all_spots<T>(
+        &mut self,
+        group: &dyn Group,
+        post: &mut Post,
+        chosen: &Chosen,
+        told: &mut Flaws,
+        read: &mut impl FnMut(&Level, &Complete) -> Result<Attempted<T>>,
+    ) -> Result<Attempted<T>> {
+        self.iter_mut().for_each(|level| level.fetched = None);
+        let family = self.families().into_iter().find(|family| family.start == chosen.level).unwrap_or_default();
+        // Shards of another number of ranks are shared out from where they lie.
+        if family.len() < 2 || chosen.complete.shards as usize != group.size() {
+            return read(self.at(chosen.level), &chosen.complete);
+        }
+        let mut search = Search::begin(group, self, family, &chosen.complete)?;
+        let mut flaws = Flaws::default();
+        loop {
+            if let Err(flaws) = search.bring(group, post, self, &mut flaws)? {
+                return Ok(Err(flaws));
+            }
+            match read(self.at(chosen.level), &chosen.complete)? {
+                Ok(came) => {
+                    told.add(flaws);
+                    return Ok(Ok(came));
+                }
+                Err(found) => {
+                    if !search.blame(group, self, &mut flaws)? {
+                        return Ok(Err(found));
+                    }
+                }
+            }
+        }
+    }
+
     /// From now on `chosen` and older revisions are kept; those that were tried in vain are not.
     pub(super) fn go_back_to(&mut self, found: &Choices, chosen: &Chosen) {
         for ((index, level), found) in self.iter_mut().enumerate().zip(&found.found) {
@@ -90,6 +139,25 @@ impl Levels {
             };
             let complete: Vec<Complete> = found.complete.iter().filter(stays).copied().collect();
             level.go_back_to(&complete);
+            level.joint = level.joint.filter(|joint| *joint <= chosen.complete.key);
+        }
+        let family = self.families().into_iter().find(|family| family.start == chosen.level && family.len() > 1);
+        for index in family.into_iter().flatten() {
+            self.at_mut(index).joint = Some(chosen.complete.key);
+        }
+        self.iter().for_each(Level::hold_known);
+    }
+}
+
+/// The revisions that are complete on a level and its copies together, the newest first: those that are `complete` on
+/// the level, and others whose shards do not lie in one layout. `sights`: of all ranks, on all of these levels.
+pub(super) fn joint(sights: Vec<Sight>, complete: &[Complete], path: &str) -> Result<Vec<Complete>> {
+    let sights: Vec<Sight> = sights.into_iter().map(Sight::without_layouts).collect();
+    let mut all = find(&sights, path)?.complete;
+    for joint in &mut all {
+        if let Some(on_level) = complete.iter().find(|complete| complete.key == joint.key) {
+            *joint = *on_level;
         }
     }
+    Ok(all)
 }

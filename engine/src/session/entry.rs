@@ -124,6 +124,7 @@ impl Inner {
             return Err(over.clone());
         }
         self.fail_unfinished();
+        self.progress()?;
         let previous = if call.settles() { self.settle_together() } else { self.exchange_news(false) };
         Ok(Arrival { call, previous })
     }
@@ -152,6 +153,7 @@ impl Inner {
         for (level, facts) in farther.iter_mut().zip(&all.levels[1..]) {
             level.settle_farther(facts, ranks);
         }
+        self.levels.note_joint();
         if !call.settles() {
             return Ok((entry, Told { all, has_failed: false, previous: Ok(()) }));
         }
@@ -171,6 +173,14 @@ impl Inner {
         Ok((entry, Told { all, has_failed, previous }))
     }
 
+    /// Meets the other ranks in a call that has arrived, before it enters: an all-reduce that tells only whether all make
+    /// the same call. Collective.
+    pub(super) fn meet(&mut self, call: Call) -> Result<Entry> {
+        let mine = Agreement { call: Alike::of(call as u64), ..Agreement::default() };
+        let told = mine.reach(&*self.epoch.group.0)?;
+        if told.call.is_so() { Ok(Entry(())) } else { Err(self.tell_apart(call)) }
+    }
+
     /// Waits for all levels, arrives and enters, for calls that have nothing to tell but whether this rank is `ready`:
     /// if one rank is not, all ranks get the same named error. An error of the last revision is told first, except by
     /// `restore`, which goes back behind that revision. Collective.
@@ -183,6 +193,7 @@ impl Inner {
     pub(super) fn enter_told(&mut self, call: Call, ready: Result<()>) -> Result<(Entry, Result<()>)> {
         self.levels.split().1.iter_mut().for_each(|level| drop(level.settle()));
         let arrival = self.arrive(call)?;
+        self.finish_copies(call)?;
         let (entry, told) =
             self.enter(arrival, Agreement { not_ready: ready.is_err().into(), ..Agreement::default() })?;
         let (group, is_ready) = (self.epoch.group.with(&entry), !told.all.not_ready.is_set());

@@ -1,6 +1,7 @@
 //! An epoch: the ranks, and what they have agreed on, until a rank fails or the program goes back.
 
 use super::{
+    copies::Post,
     entry::{Entry, Ranks},
     road::Road,
 };
@@ -14,6 +15,8 @@ use crate::{
 pub(super) struct Epoch {
     /// Which ranks write targets for which.
     pub(super) road: Road,
+    /// Messages between this rank, its holders and its wards.
+    pub(super) post: Post,
     /// The lowest rank of this node.
     pub(super) node: u32,
     pub(super) lineage: Lineage,

@@ -5,9 +5,8 @@
 //! revision stays in every root; no hold is acknowledged before the newest root of every rank leads to the revision:
 //! until then the next root overwrites the only one that does, and may tear.
 
-use super::{epoch::Epoch, level::Level};
+use super::{epoch::Epoch, level::Level, room::Sizes};
 use crate::{
-    capture::Size,
     commit::{Complete, RevisionKey},
     error::{Error, Result},
     ground::lock,
@@ -115,15 +114,15 @@ impl Level {
         Some(asked)
     }
 
-    /// Has all ranks keep the revisions that are held now. A new hold counts if a shard of `size` and all that follow
-    /// of that size find room beside it, and is refused otherwise; a hold that counted before stays. `next`: the number
+    /// Has all ranks keep the revisions that are held now. A new hold counts if shards of these `sizes` and all that follow
+    /// of those sizes find room beside it, and is refused otherwise; a hold that counted before stays. `next`: the number
     /// of the next revision. Collective.
     pub(super) fn renew_holds(
         &mut self,
         group: &dyn Group,
         next: u64,
         asked: Option<Vec<Asked>>,
-        size: &Size,
+        sizes: Sizes<'_>,
     ) -> Result<()> {
         let asked = gather(group, &asked.unwrap_or_default())?.swap_remove(0);
         let holdable = self.find(group)?.holdable();
@@ -135,7 +134,7 @@ impl Level {
         for asked in new {
             self.holds.set(asked, HoldAnswer::Counts, &holdable);
             self.hold_known();
-            let mut lacking = [u64::from(!self.lasts_beside_held(size))];
+            let mut lacking = [u64::from(!self.lasts_beside_held(sizes))];
             group.all_max(&mut lacking)?;
             if lacking == [1] {
                 self.holds.set(asked, HoldAnswer::NoRoom, &holdable);
@@ -149,15 +148,13 @@ impl Level {
 
     /// From now on all roots keep the revisions that are held, or read for other levels.
     pub(super) fn hold_known(&self) {
-        if let Some(current) = &self.current {
-            lock(&current.ledger).set_held(self.staying());
-        }
+        self.current_ledgers().for_each(|ledger| lock(ledger).set_held(self.staying()));
     }
 
     /// The number of the first revision whose roots lead to all held revisions on every rank; 0 if the newest roots do
     /// already. Collective.
     fn number_with_all_held(&self, group: &dyn Group, next: u64) -> Result<u64> {
-        let missing = self.current.as_ref().is_some_and(|current| lock(&current.ledger).lacks(&self.holds.keys()));
+        let missing = self.current_ledgers().any(|ledger| lock(ledger).lacks(&self.holds.keys()));
         let mut missing = [u64::from(missing)];
         group.all_max(&mut missing)?;
         Ok(if missing == [0] { 0 } else { next })
@@ -173,10 +170,8 @@ impl Level {
         let told = self.layouts.iter().map(|layout| tell(layout, epoch.lineage, &self.holds.answers));
         let told: Vec<Result<()>> = told.collect();
         self.holds.acknowledged = told.iter().all(Result::is_ok);
-        if let (Some(current), Some(Err(error @ Error::SyncFailed { .. }))) =
-            (&self.current, told.into_iter().find(|told| matches!(told, Err(Error::SyncFailed { .. }))))
-        {
-            lock(&current.ledger).doubt(error);
+        if let Some(Err(error)) = told.into_iter().find(|told| matches!(told, Err(Error::SyncFailed { .. }))) {
+            self.current_ledgers().for_each(|ledger| lock(ledger).doubt(error.clone()));
         }
     }
 }

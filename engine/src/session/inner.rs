@@ -63,7 +63,7 @@ impl Inner {
         }
         let begun = self.levels.iter_mut().try_for_each(|level| {
             level.holds.forget_acknowledgement();
-            level.current.as_ref().map_or(Ok(()), |current| lock(&current.ledger).begin(lineage))
+            level.current_ledgers().try_for_each(|ledger| lock(ledger).begin(lineage))
         });
         agree(self.epoch.group.with(entry), noted.and(begun))
     }

@@ -3,7 +3,8 @@
 use super::{
     entry::Entry,
     epoch::{Epoch, same_id},
-    level::{Current, Level, LevelKind},
+    level::{Current, Level, LevelKind, Writers},
+    room::Sizes,
 };
 use crate::{
     capture::Size,
@@ -21,27 +22,33 @@ use crate::{
 use std::sync::{Arc, Mutex};
 
 impl Level {
-    /// Makes a layout for shards of `size`, one file for each set of ranks that are to share one and see each other's
-    /// files. Returns the file of each rank. Collective.
-    pub(super) fn make_layout(&mut self, epoch: &Epoch, entry: &Entry, size: &Size) -> Result<Vec<String>> {
+    /// Makes a layout for shards like this rank's `own`, one file for each set of shards whose writers are to share one
+    /// and see each other's files. Returns the file of each shard. Collective.
+    pub(super) fn make_layout(&mut self, epoch: &Epoch, entry: &Entry, own: &Size) -> Result<Vec<String>> {
         let (group, device) = (epoch.group.with(entry), &*self.device);
         let files = self.files(group, epoch.node)?;
-        let sharers: Vec<usize> = (0..files.len()).filter(|rank| files[*rank] == files[group.rank()]).collect();
-        let arrangement = self.arrange(group, size)?;
+        let written = self.writers.shards_of(group.rank());
+        let lowest = written.first().map(|shard| files[*shard]);
+        let arrangement = self.arrange(group, own)?;
         let (layout_id, layout_number) = (arrangement.layout_id, arrangement.layout_number);
         let first = |rank| Ledger::first_slot(layout_id, rank, epoch.lineage);
-        let made = if group.rank() == sharers[0] {
-            let header = arrangement.header(&sharers, sharers[0] == self.domain.leader());
-            let making = Making { allocate: self.config.allocate, stripes: self.stripes(), progress: &|_| () };
-            create_layout(device, header, &making, first).map(Some)
-        } else {
-            Ok(None)
+        let made = match lowest {
+            Some(lowest) if self.writers.of(lowest) == group.rank() => {
+                let sharers: Vec<usize> = (0..files.len()).filter(|shard| files[*shard] == lowest).collect();
+                let header = arrangement.header(&sharers, group.rank() == self.domain.leader());
+                let making = Making { allocate: self.config.allocate, stripes: self.stripes(), progress: &|_| () };
+                create_layout(device, header, &making, first).map(Some)
+            }
+            _ => Ok(None),
         };
-        let made = match agree(group, made) {
-            Ok(Some(layout)) => Ok(layout),
+        let layout = match (agree(group, made), lowest) {
+            (Ok(Some(layout)), _) => Ok(Some(layout)),
             // Without locks, a newer job that thought this one dead may have removed the file.
-            Ok(None) => open_layout(device, layout_name(layout_number, sharers[0], layout_id), Access::Write),
-            Err(error) => {
+            (Ok(None), Some(lowest)) => {
+                open_layout(device, layout_name(layout_number, lowest, layout_id), Access::Write).map(Some)
+            }
+            (Ok(None), None) => Ok(None),
+            (Err(error), _) => {
                 // Another node could not make its file of the layout: the files of this node go too.
                 if group.rank() == self.domain.leader() {
                     let _ = remove_layouts_of(device, layout_number, layout_id);
@@ -49,22 +56,29 @@ impl Level {
                 return Err(error);
             }
         };
-        let layout = agree(group, made)?;
-        let portion = layout.portions().find(|portion| portion.rank() as usize == group.rank());
-        let portion = portion.ok_or_else(|| Error::Internal { what: "a layout without this rank".into() });
-        let portion = agree(group, portion.and_then(|portion| portion.stay_open().map(|()| portion)))?;
-
-        let mut ledger = Ledger::fresh(portion, first(group.rank() as u32));
-        ledger.set_held(self.staying());
+        let layout = agree(group, layout)?;
+        let fresh = |shard: &usize| -> Result<Arc<Mutex<Ledger>>> {
+            let portion = layout.iter().flat_map(LayoutFile::portions).find(|portion| portion.rank() as usize == *shard);
+            let portion = portion.ok_or_else(|| Error::Internal { what: format!("a layout without shard {shard}") })?;
+            portion.stay_open()?;
+            let mut ledger = Ledger::fresh(portion, first(*shard as u32));
+            ledger.set_held(self.staying());
+            Ok(Arc::new(Mutex::new(ledger)))
+        };
+        let ledgers = agree(group, written.iter().map(fresh).collect())?;
         debug_assert!(self.current.is_none(), "a layout is made only where there is none to go on with");
-        self.current = Some(Current { layout_id, ledger: Arc::new(Mutex::new(ledger)) });
-        self.layouts.push(layout);
+        self.current = Some(Current { layout_id, ledgers });
+        self.layouts.extend(layout);
         Ok(files.into_iter().map(|file| layout_name(layout_number, file, layout_id)).collect())
     }
 
-    /// For each rank, the lowest rank that it shares a file with. `node`: the lowest rank of this rank's node.
+    /// For each shard, the lowest shard that it shares a file with. `node`: the lowest rank of this rank's node.
     /// Collective.
     fn files(&self, group: &dyn Group, node: u32) -> Result<Vec<usize>> {
+        if let Writers::Holders(holders) = &self.writers {
+            let first_of = |holder: &usize| holders.iter().position(|other| other == holder).unwrap_or(0);
+            return Ok(holders.iter().map(first_of).collect());
+        }
         let file_system = if self.config.per == Per::Auto { self.device.file_system() } else { FileSystem::Other };
         let of_file = match self.config.per {
             Per::Auto if !file_system.shares_badly() => self.domain.leader(),
@@ -124,6 +138,10 @@ impl Level {
         if self.complete.iter().all(|complete| complete.layout != current) {
             return;
         }
+        let is_here = |key| self.complete.iter().any(|complete| complete.key == key && complete.layout == current);
+        if self.joint.is_some_and(|joint| !is_here(joint)) {
+            return;
+        }
         let kept = self.complete.iter().chain(self.holds.held()).map(|complete| complete.layout);
         let fed = self.fed.iter().map(|(_, layout)| *layout);
         let kept: Vec<[u8; 16]> = kept.chain(fed).chain([current]).collect();
@@ -138,30 +156,36 @@ impl Level {
         }
     }
 
-    /// Finds room for a shard of `size` beside the `complete` revisions and the held ones; `None` without a layout.
-    pub(super) fn allocate(&self, size: &Size, complete: &[Complete]) -> Result<Option<Allocation>> {
+    /// Finds room for shards of these `sizes` beside the `complete` revisions and the held ones; `None` without a layout.
+    pub(super) fn allocate(&self, sizes: Sizes<'_>, complete: &[Complete]) -> Result<Option<Vec<Allocation>>> {
         let Some(current) = &self.current else { return Ok(None) };
-        let ledger = lock(&current.ledger);
-        ledger.check()?;
         let retained: Vec<RevisionKey> = complete.iter().map(|complete| complete.key).collect();
+        let each = current.ledgers.iter().zip(sizes.written);
+        each.map(|(ledger, size)| self.allocate_in(&lock(ledger), size, &retained)).collect::<Result<_>>().map(Some)
+    }
+
+    fn allocate_in(&self, ledger: &Ledger, size: &Size, retained: &[RevisionKey]) -> Result<Allocation> {
+        ledger.check()?;
         let (mut runs, keep) = (RUNS, self.keep());
         if self.leaves_layout() {
-            ledger.check_lasting(Need::of(size, runs), &retained, keep)?;
+            ledger.check_lasting(Need::of(size, runs), retained, keep)?;
         }
         loop {
-            let allocation = ledger.allocate_lasting(Need::of(size, runs), &retained, keep)?;
+            let allocation = ledger.allocate_lasting(Need::of(size, runs), retained, keep)?;
             if allocation.data.len() <= runs {
-                return Ok(Some(allocation));
+                return Ok(allocation);
             }
             runs = 2 * allocation.data.len();
         }
     }
 
-    /// Whether shards of `size` go on finding room here beside the held revisions.
-    pub(super) fn lasts_beside_held(&self, size: &Size) -> bool {
-        let Some(current) = &self.current else { return true };
+    /// Whether shards of these `sizes` go on finding room here beside the held revisions.
+    pub(super) fn lasts_beside_held(&self, sizes: Sizes<'_>) -> bool {
         let complete: Vec<RevisionKey> = self.complete.iter().map(|complete| complete.key).collect();
-        lock(&current.ledger).lasts_beside_held(Need::of(size, RUNS), &complete, self.keep())
+        let lasts = |(ledger, size): (&Arc<Mutex<Ledger>>, &Size)| {
+            lock(ledger).lasts_beside_held(Need::of(size, RUNS), &complete, self.keep())
+        };
+        self.current_ledgers().zip(sizes.written).all(lasts)
     }
 
     /// Shards that a portion has room for: those that are kept and the next one; one more where roots that are freed by a
@@ -183,17 +207,18 @@ impl Level {
         &mut self,
         epoch: &Epoch,
         entry: &Entry,
-        room: Result<Option<Allocation>>,
+        room: Result<Option<Vec<Allocation>>>,
     ) -> Result<()> {
         let group = epoch.group.with(entry);
         let other = room.err().filter(|error| !matches!(error, Error::PortionTooSmall { .. }));
         agree(group, other.map_or(Ok(()), Err))?;
         let Some(current) = self.current.take() else { return Ok(()) };
-        let left = Ledger::open(lock(&current.ledger).portion().clone()).and_then(|opened| {
-            let mut ledger = opened.ledger;
-            ledger.resume(epoch.lineage).map(|()| ledger)
-        });
-        self.others.push(agree(group, left)?);
+        let leave = |ledger: &Arc<Mutex<Ledger>>| {
+            let mut left = Ledger::open(lock(ledger).portion().clone())?.ledger;
+            left.resume(epoch.lineage).map(|()| left)
+        };
+        let left = current.ledgers.iter().map(leave).collect::<Result<Vec<Ledger>>>();
+        self.others.extend(agree(group, left)?);
         Ok(())
     }
 }

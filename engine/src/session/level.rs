@@ -18,7 +18,10 @@ use crate::{
     restore::{Found, Sight, find},
     space::{LayoutFile, Locks, Portion},
 };
-use std::sync::{Arc, Mutex};
+use std::{
+    ops::Range,
+    sync::{Arc, Mutex},
+};
 
 /// What kind of place a level is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,6 +43,9 @@ pub struct LevelPlan {
     pub every: u32,
     /// How many complete revisions are kept on the level, at least 1.
     pub keep: u32,
+    /// Where this rank keeps the copies of other ranks' shards, one device for each copy beside the one of the shard's own
+    /// rank: each a place on this rank's node.
+    pub copies: Vec<Arc<dyn Device>>,
 }
 
 pub(super) struct Level {
@@ -61,6 +67,7 @@ pub(super) struct Level {
     pub(super) torn: Vec<String>,
     pub(super) last: Option<Record>,
     pub(super) kind: LevelKind,
+    pub(super) writers: Writers,
     pub(super) every: u32,
     /// So many others are fed from here: what they have not copied yet stays.
     pub(super) feeds: u32,
@@ -79,20 +86,47 @@ pub(super) struct Level {
     pub(super) config: Config,
     pub(super) domain: Domain,
     pub(super) device: Arc<dyn Device>,
+    /// The newest revision that is complete on this level and on all of its copies, or on all of them together: it stays
+    /// on each of them until the next is complete on all. `None` for a level without copies.
+    pub(super) joint: Option<RevisionKey>,
+    /// This rank's shard as it came from a copy, for the restore under way.
+    pub(super) fetched: Option<(Portion, Arc<Kept>)>,
     /// Whether the file system has locks. Without them a job that was not seen to end may still write to its portions.
     pub(super) locks_work: bool,
     pub(super) _locks: Locks,
 }
 
 /// The layout that new revisions go to.
+#[derive(Clone)]
 pub(super) struct Current {
     pub(super) layout_id: [u8; 16],
-    pub(super) ledger: Arc<Mutex<Ledger>>,
+    /// Of the portions that this rank writes, in the order of their shards.
+    pub(super) ledgers: Vec<Arc<Mutex<Ledger>>>,
 }
 
-impl Current {
-    pub(super) fn same(&self) -> Current {
-        Current { layout_id: self.layout_id, ledger: self.ledger.clone() }
+/// Which rank writes the portion of which shard on a level.
+#[derive(Debug, Clone)]
+pub(super) enum Writers {
+    /// Each rank its own.
+    Owners,
+    /// The holder of each, in the order of the shards: the level has copies.
+    Holders(Vec<usize>),
+}
+
+impl Writers {
+    pub(super) fn of(&self, shard: usize) -> usize {
+        match self {
+            Writers::Owners => shard,
+            Writers::Holders(holders) => holders.get(shard).copied().unwrap_or(shard),
+        }
+    }
+
+    /// The shards whose portions `rank` writes, ascending.
+    pub(super) fn shards_of(&self, rank: usize) -> Vec<usize> {
+        match self {
+            Writers::Owners => vec![rank],
+            Writers::Holders(holders) => (0..holders.len()).filter(|shard| holders[*shard] == rank).collect(),
+        }
     }
 }
 
@@ -123,6 +157,10 @@ impl Levels {
         &self.levels[index]
     }
 
+    pub(super) fn at_mut(&mut self, index: usize) -> &mut Level {
+        &mut self.levels[index]
+    }
+
     /// The level that outlives the others; the session was opened by its path.
     pub(super) fn farthest(&self) -> &Level {
         &self.levels[self.levels.len() - 1]
@@ -132,6 +170,29 @@ impl Levels {
     pub(super) fn split(&mut self) -> (&mut Level, &mut [Level]) {
         let (nearest, farther) = self.levels.split_at_mut(1);
         (&mut nearest[0], farther)
+    }
+
+    /// The ranges of levels that are one level and its copies.
+    pub(super) fn families(&self) -> Vec<Range<usize>> {
+        let begins = (0..self.levels.len()).filter(|index| !self.levels[*index].is_copy());
+        let begins: Vec<usize> = begins.chain([self.levels.len()]).collect();
+        begins.windows(2).map(|pair| pair[0]..pair[1]).collect()
+    }
+
+    /// From now on the newest revision that is complete on each copy of a level stays on all of them; it was complete on
+    /// the level before, as copies are made of what is published there.
+    pub(super) fn note_joint(&mut self) {
+        for family in self.families().into_iter().filter(|family| family.len() > 1) {
+            let levels = &mut self.levels[family];
+            let on_all = |complete: &&Complete| {
+                levels[1..].iter().all(|level| level.complete.iter().any(|other| other.key == complete.key))
+            };
+            let newest = levels[1].complete.iter().find(on_all).map(|complete| complete.key);
+            for level in levels.iter_mut().filter(|level| level.joint < newest) {
+                level.joint = newest;
+                level.hold_known();
+            }
+        }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Level> {
@@ -173,6 +234,10 @@ impl Level {
         let (failed, busy) = match &self.saving {
             None => (false, false),
             Some(Attempt::Failed(_)) => (true, false),
+            Some(Attempt::Copying(copying)) => {
+                let ended = copying.poll();
+                (matches!(ended, Some(Err(_))), ended.is_none())
+            }
             Some(Attempt::Running(shard)) => {
                 let ended = shard.poll();
                 (matches!(ended, Some(Err(_))), ended.is_none())
@@ -184,7 +249,13 @@ impl Level {
 
     /// The revisions that stay here besides the complete ones.
     pub(super) fn staying(&self) -> Vec<RevisionKey> {
-        self.holds.keys().into_iter().chain(self.fed.iter().map(|(key, _)| *key)).collect()
+        let fed = self.fed.iter().map(|(key, _)| *key);
+        self.holds.keys().into_iter().chain(fed).chain(self.joint).collect()
+    }
+
+    /// Whether the level is a copy of the one before it.
+    pub(super) fn is_copy(&self) -> bool {
+        matches!(self.writers, Writers::Holders(_))
     }
 
     /// The newest complete revisions once all ranks know that `key` is complete too: those that every root must keep.
@@ -199,10 +270,12 @@ impl Level {
         self.complete = complete.iter().copied().take(self.keep()).collect();
     }
 
-    /// Where the next revision's shard goes: to `allocation`, beside the complete revisions; `None` without a layout.
-    pub(super) fn site(&self, allocation: Allocation) -> Option<Site> {
+    /// Where the next revision's shard goes in the portion number `written` of those that this rank writes: to
+    /// `allocation`, beside the complete revisions; `None` without a layout.
+    pub(super) fn site(&self, written: usize, allocation: Allocation) -> Option<Site> {
         let retained = self.complete.iter().map(|complete| complete.key).collect();
-        self.current.as_ref().map(|current| Site::new(&*self.device, current.ledger.clone(), allocation, retained))
+        let site = |ledger: &Arc<Mutex<Ledger>>| Site::new(&*self.device, ledger.clone(), allocation, retained);
+        self.current.as_ref()?.ledgers.get(written).map(site)
     }
 
     /// All that this rank sees of this level.
@@ -217,8 +290,15 @@ impl Level {
         find(&gather(group, &self.sight())?, &self.device.path())
     }
 
-    /// Where the shard of `rank` in `candidate` lies, if it is in sight.
+    /// Where the shard of `rank` in `candidate` is read from: what another rank sent, if it did, or what is in sight here.
     pub(super) fn shard(&self, rank: u32, candidate: &Complete) -> Option<(Portion, Arc<Kept>)> {
+        let is_wanted = |kept: &Arc<Kept>| kept.key() == candidate.key && kept.entry.shard == rank;
+        let fetched = self.fetched.clone().filter(|(_, kept)| is_wanted(kept));
+        fetched.or_else(|| self.stored(rank, candidate))
+    }
+
+    /// Where the shard of `rank` in `candidate` lies, if it is in sight.
+    pub(super) fn stored(&self, rank: u32, candidate: &Complete) -> Option<(Portion, Arc<Kept>)> {
         let mut found = None;
         self.each_ledger(|ledger| {
             let mut shards = ledger.found().into_iter().filter(|kept| kept.entry.shard == rank);
@@ -234,8 +314,11 @@ impl Level {
 
     pub(super) fn each_ledger(&self, mut visit: impl FnMut(&Ledger)) {
         self.others.iter().for_each(&mut visit);
-        if let Some(current) = &self.current {
-            visit(&lock(&current.ledger));
-        }
+        self.current_ledgers().for_each(|ledger| visit(&lock(ledger)));
+    }
+
+    /// The ledgers of the portions that this rank writes; none without a layout.
+    pub(super) fn current_ledgers(&self) -> impl Iterator<Item = &Arc<Mutex<Ledger>>> {
+        self.current.iter().flat_map(|current| &current.ledgers)
     }
 }

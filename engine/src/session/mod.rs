@@ -7,6 +7,7 @@
 mod agreement;
 mod buffer;
 mod checkpoint;
+mod copies;
 mod choice;
 mod domain;
 mod due;

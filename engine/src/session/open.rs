@@ -2,13 +2,15 @@
 
 use super::{
     agreement::LEVELS_MAX,
+    choice::joint,
+    copies::{self, Post},
     domain::Domain,
     due::{Due, SignalFlag},
     entry::{Entry, Ranks},
     epoch::{Epoch, next_lineage, same_id},
     held::Holds,
     inner::Inner,
-    level::{Current, Level, LevelKind, LevelPlan, Levels},
+    level::{Current, Level, LevelKind, LevelPlan, Levels, Writers},
     means::Means,
     node::Node,
     places::{self, Note},
@@ -25,7 +27,7 @@ use crate::{
     device::{Access, Device},
     error::{Error, Result, numbered},
     feed::Feeder,
-    ground::Instant,
+    ground::{Instant, lock},
     group::{Group, agree, gather},
     place::IoThreads,
     pool::{Pool, Record},
@@ -62,6 +64,17 @@ struct Newest {
     writable: bool,
 }
 
+impl Newest {
+    /// The newest layout for all ranks, if those that write go on with one; `told`: what they found. `mine`, otherwise.
+    fn for_all(mine: Newest, told: Vec<Option<Newest>>) -> (Newest, bool) {
+        let mut found = told.into_iter().flatten();
+        match found.next() {
+            Some(first) if first.writable && found.all(|other| other == first) => (first, true),
+            _ => (mine, false),
+        }
+    }
+}
+
 /// What this rank finds in the portions that it looks after.
 struct Scan {
     layouts: Vec<LayoutFile>,
@@ -72,19 +85,29 @@ struct Scan {
 
 /// A space that is locked and looked at, in which this job has written nothing yet.
 struct Looked {
-    kind: LevelKind,
-    every: u32,
-    feeds: u32,
+    wanted: Wanted,
     scan: Scan,
+    /// What each rank has told of the scan.
+    sights: Vec<Sight>,
+    /// The newest revision that is complete on the level and its copies together, if it has copies.
+    joint: Option<RevisionKey>,
     left: salvage::Left,
     /// The newest layout is one for these ranks.
     goes_on: bool,
     found: Found,
     config: Config,
     domain: Domain,
-    device: Arc<dyn Device>,
     locks: Locks,
     locks_work: bool,
+}
+
+/// A level, or a copy of one, as it is to be opened.
+struct Wanted {
+    kind: LevelKind,
+    writers: Writers,
+    every: u32,
+    feeds: u32,
+    device: Arc<dyn Device>,
 }
 
 impl Inner {
@@ -98,7 +121,7 @@ impl Inner {
     }
 
     pub(super) fn open_on(group: Box<dyn Group>, device: Arc<dyn Device>, config: Config) -> Result<Inner> {
-        let plan = LevelPlan { kind: LevelKind::Pfs, device, every: 1, keep: config.keep };
+        let plan = LevelPlan { kind: LevelKind::Pfs, device, every: 1, keep: config.keep, copies: Vec::new() };
         Self::open_levels(group, vec![plan], config)
     }
 
@@ -120,11 +143,22 @@ impl Inner {
         let farthest = plans.len() - 1;
         // What has to be kept for them until they have it.
         let feeds = plans[1..].iter().filter(|plan| plan.every > 0).count() as u32;
-        let at = |(index, plan)| {
-            let feeds = if index == 0 { feeds } else { 0 };
-            Looked::at(&*group, plan, config_of(plan, &config, index == farthest), feeds, id)
-        };
-        let mut looked: Vec<Looked> = plans.iter().enumerate().map(at).collect::<Result<_>>()?;
+        let mut looked: Vec<Looked> = Vec::new();
+        for (index, plan) in plans.iter().enumerate() {
+            let config = config_of(plan, &config, index == farthest);
+            let (every, feeds) = if index == 0 { (1, feeds) } else { (plan.every, 0) };
+            let at = |device: &Arc<dyn Device>, writers, feeds| {
+                let wanted = Wanted { kind: plan.kind, writers, every, feeds, device: device.clone() };
+                Looked::at(&*group, wanted, config.clone(), id)
+            };
+            let level = at(&plan.device, Writers::Owners, feeds)?;
+            let holders = copies::holders(&*group, plan.kind, &level.domain, plan.copies.len() + 1)?;
+            looked.push(level);
+            for (holders, device) in holders.into_iter().zip(&plan.copies) {
+                looked.push(at(device, Writers::Holders(holders), 0)?);
+            }
+        }
+        note_joint(&mut looked)?;
         one_history(&looked)?;
         check_sight(&mut looked)?;
         // Nothing that was staged refuses the start; and a new pool may need the memory, so all ranks are through with it
@@ -132,7 +166,8 @@ impl Inner {
         looked.iter_mut().for_each(|level| std::mem::take(&mut level.left).give_up(&config.pool_directory));
         let nearest = &looked[0];
         let (node, pool) = find_node(&*group, &config, id)?;
-        let policy = Policy::new(&config, || find_threshold_together(&*group, &*nearest.device, &config))?;
+        let policy =
+            Policy::new(&config, || find_threshold_together(&*group, &*nearest.wanted.device, &config))?;
         let road = Road::find(&*group, &config, &nearest.domain, pool.as_ref())?;
         let policy = road.policy(policy);
 
@@ -145,7 +180,7 @@ impl Inner {
         let next_number = highest(|found| found.number_max) + 1;
         let levels = looked.into_iter().map(|looked| looked.take_over(&*group, lineage)).collect::<Result<_>>()?;
         let levels = Levels::new(levels, note);
-        let feeders = agree(&*group, plans[1..].iter().map(|_| Feeder::start()).collect())?;
+        let feeders = agree(&*group, levels.iter().skip(1).map(|_| Feeder::start()).collect())?;
         let io = agree(&*group, IoThreads::start(config.io_threads_for(group.ranks_here()), flush_every(&config)))?;
         let signal = config.checkpoint_signal.map(|signal| SignalFlag::new(signal.number())).transpose();
         let due = Due {
@@ -188,6 +223,7 @@ impl Inner {
                 next_number,
                 over: None,
                 road,
+                post: Post::default(),
                 group: Ranks::new(group),
             },
             levels,
@@ -209,51 +245,57 @@ impl Inner {
 impl Looked {
     /// Locks the space on `device`, completes what a killed job left, and looks at what is there. Refused while something
     /// cannot be completed now, and could be another time. Collective.
-    fn at(group: &dyn Group, plan: &LevelPlan, config: Config, feeds: u32, id: [u8; 16]) -> Result<Looked> {
-        let LevelPlan { kind, every, ref device, .. } = *plan;
-        let device = device.clone();
-        let domain = Domain::find(group, &*device, id)?;
-        let (locks, locks_work) = take_locks(group, &*device, &domain)?;
+    fn at(group: &dyn Group, wanted: Wanted, config: Config, id: [u8; 16]) -> Result<Looked> {
+        let Wanted { ref writers, ref device, .. } = wanted;
+        let domain = Domain::find(group, &**device, id)?;
+        let (locks, locks_work) = take_locks(group, &**device, &domain)?;
 
         // No rank makes a pool, or looks for revisions, while another one still completes shards; and none begins a
         // lineage while something can be completed, now or another time: a new lineage would end the claim.
-        let mut left = agree(group, salvage::at_opening(&*device, &config.pool_directory, locks_work))?;
+        let mut left = agree(group, salvage::at_opening(&**device, &config.pool_directory, locks_work))?;
         left.forget_taken(&gather(group, &left.over().to_vec())?.concat());
-        agree(group, left.check_taken(&*device, &config.pool_directory))?;
+        agree(group, left.check_taken(&**device, &config.pool_directory))?;
 
-        let scan = scan(group, &*device, &domain, locks_work);
+        let scan = scan(group, &**device, &domain, locks_work, writers);
         let mut scan = agree(group, scan)?;
         scan.sight.torn.extend_from_slice(left.lost());
         let sights = gather(group, &scan.sight)?;
         let found = find(&sights, &device.path())?;
-        let newest = gather(group, &scan.newest)?;
-        let goes_on = newest.iter().all(|other| other.writable && *other == newest[0]);
-        Ok(Looked { kind, every, feeds, scan, left, goes_on, found, config, domain, device, locks, locks_work })
+        let writes = !writers.shards_of(group.rank()).is_empty();
+        let (newest, goes_on) =
+            Newest::for_all(scan.newest.clone(), gather(group, &writes.then_some(scan.newest.clone()))?);
+        scan.newest = newest;
+        let joint = None;
+        Ok(Looked { wanted, scan, sights, joint, left, goes_on, found, config, domain, locks, locks_work })
     }
 
     /// Puts the new lineage into every portion of the newest layout: a job thought dead that still writes there finds it
     /// and stops. Collective.
     fn take_over(self, group: &dyn Group, lineage: Lineage) -> Result<Level> {
-        let Looked { kind, every, feeds, scan, goes_on, found, config, domain, device, locks, locks_work, .. } = self;
+        let Looked { wanted, scan, joint, goes_on, found, config, domain, locks, locks_work, .. } = self;
+        let Wanted { kind, writers, every, feeds, device } = wanted;
         let Scan { layouts, opened, newest, sight } = scan;
         // Holds are read under the lock: a hold that was written before it was taken is found here, and whoever writes
         // one later sees the lock.
         let holds = Holds::find(group, &layouts, &found.holdable())?;
-        let (mut current, mut others, mut begun) = (None, Vec::new(), Ok(()));
+        let (mut ledgers, mut others, mut begun) = (Vec::new(), Vec::new(), Ok(()));
+        let written = writers.shards_of(group.rank());
         for Opened { mut ledger, usable, .. } in opened {
-            ledger.set_held(holds.keys());
+            ledger.set_held(holds.keys().into_iter().chain(joint).collect());
             let in_newest = ledger.portion().layout_id() == newest.layout_id;
             if in_newest && usable {
                 begun = begun.and(ledger.begin(lineage));
             }
-            if goes_on && in_newest && ledger.portion().rank() as usize == group.rank() {
+            if goes_on && in_newest && written.contains(&(ledger.portion().rank() as usize)) {
                 begun = begun.and_then(|()| ledger.portion().stay_open());
-                current = Some(Current { layout_id: newest.layout_id, ledger: Arc::new(Mutex::new(ledger)) });
+                ledgers.push(Arc::new(Mutex::new(ledger)));
             } else {
                 others.push(ledger);
             }
         }
         agree(group, begun)?;
+        ledgers.sort_by_key(|ledger| lock(ledger).portion().rank());
+        let current = goes_on.then_some(Current { layout_id: newest.layout_id, ledgers });
         let Found { mut complete, .. } = found;
         complete.truncate(config.keep as usize);
         Ok(Level {
@@ -268,6 +310,7 @@ impl Looked {
             torn: sight.torn,
             last: None,
             kind,
+            writers,
             every,
             feeds,
             fed: Vec::new(),
@@ -278,6 +321,8 @@ impl Looked {
             config,
             domain,
             device,
+            joint,
+            fetched: None,
             locks_work,
             _locks: locks,
         })
@@ -309,20 +354,39 @@ fn config_of(plan: &LevelPlan, config: &Config, is_farthest: bool) -> Config {
 /// before anything is written, as a job that began anew would remove what is seen of it. What was in memory goes with its
 /// node, which the restore tells.
 fn check_sight(looked: &mut [Looked]) -> Result<()> {
-    let newest = looked.iter().filter_map(|level| level.found.complete.first()).map(|complete| complete.key).max();
-    for level in looked {
+    let complete = |level: &Looked| level.found.complete.first().map(|complete| complete.key).max(level.joint);
+    let newest = looked.iter().filter_map(complete).max();
+    for level in looked.iter_mut().filter(|level| matches!(level.wanted.writers, Writers::Owners)) {
         let Some(unseen) = level.found.newest_unseen().filter(|unseen| Some(unseen.whole.key) > newest) else {
             continue;
         };
         let revision = unseen.whole.key.number;
-        if level.kind == LevelKind::Memory {
+        if level.wanted.kind == LevelKind::Memory {
             let shards = numbered("shard", &unseen.shards);
             let told = format!("revision {revision} in memory: {shards} went with the nodes that held them");
             level.scan.sight.torn.push(told);
             continue;
         }
-        let (path, files) = (level.device.path(), files_of_layout(unseen.whole.layout));
+        let (path, files) = (level.wanted.device.path(), files_of_layout(unseen.whole.layout));
         return Err(Error::LayoutOutOfSight { path, revision, shards: unseen.shards.clone(), files });
+    }
+    Ok(())
+}
+
+/// Notes for each level with copies which revision is the newest that is complete on all of them together.
+fn note_joint(looked: &mut [Looked]) -> Result<()> {
+    let is_copy = |level: &Looked| matches!(level.wanted.writers, Writers::Holders(_));
+    let mut begin = 0;
+    while begin < looked.len() {
+        let end = (begin + 1..looked.len()).find(|index| !is_copy(&looked[*index])).unwrap_or(looked.len());
+        let family = &mut looked[begin..end];
+        if family.len() > 1 {
+            let sights = family.iter().flat_map(|level| level.sights.iter().cloned()).collect();
+            let all = joint(sights, &family[0].found.complete, &family[0].wanted.device.path())?;
+            let newest = all.first().map(|complete| complete.key);
+            family.iter_mut().for_each(|level| level.joint = newest);
+        }
+        begin = end;
     }
     Ok(())
 }
@@ -335,7 +399,7 @@ fn one_history(looked: &[Looked]) -> Result<()> {
         for RevisionKey { lineage, .. } in level.found.holdable().into_iter().map(|complete| complete.key) {
             let first = *ids.entry(lineage.number).or_insert(lineage.id);
             if first != lineage.id {
-                let path = level.device.path();
+                let path = level.wanted.device.path();
                 return Err(Error::LineageConflict {
                     path,
                     lineage: lineage.number,
@@ -358,26 +422,35 @@ fn take_locks(group: &dyn Group, device: &dyn Device, domain: &Domain) -> Result
     Ok((locks, unsupported[0] == 0))
 }
 
-fn scan(group: &dyn Group, device: &dyn Device, domain: &Domain, locks_work: bool) -> Result<Scan> {
-    let rank = group.rank();
+fn scan(
+    group: &dyn Group,
+    device: &dyn Device,
+    domain: &Domain,
+    locks_work: bool,
+    writers: &Writers,
+) -> Result<Scan> {
+    let (rank, written) = (group.rank(), writers.shards_of(group.rank()));
     if rank == domain.leader() {
         clear_away(device)?;
     }
     let layouts = layouts(device, Access::Write)?;
     let (mut opened, mut newest, mut sight) = (Vec::new(), Newest::default(), Sight::default());
+    let mut writable = 0;
     for layout in &layouts {
         let header = &layout.header;
         // A layout can have several files; a rank's portion lies in one of them.
         if header.layout_id != newest.layout_id {
             newest = Newest { layout_number: header.layout_number, layout_id: header.layout_id, writable: false };
+            writable = 0;
         }
-        for portion in layout.portions().filter(|p| domain.looks_after(rank, p.rank() as usize)) {
-            let owner = portion.rank() as usize;
+        for portion in layout.portions().filter(|p| domain.looks_after(rank, writers.of(p.rank() as usize))) {
+            let is_written = written.contains(&(portion.rank() as usize));
             let found = Ledger::open(portion)?;
-            if owner == rank {
-                // Without locks, a job that was not seen to end may still be writing here.
-                let alone = locks_work || found.clean;
-                newest.writable = header.ranks as usize == group.size() && found.usable && alone;
+            // Without locks, a job that was not seen to end may still be writing here.
+            let alone = locks_work || found.clean;
+            if is_written && header.ranks as usize == group.size() && found.usable && alone {
+                writable += 1;
+                newest.writable = writable == written.len();
             }
             sight.damage.extend(found.damage.iter().cloned());
             sight.torn.extend(found.torn.iter().cloned());

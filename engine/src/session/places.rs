@@ -46,21 +46,27 @@ pub(super) fn plans(group: &dyn Group, path: &Path, config: &Config) -> Result<(
     let several = config.memory != LevelPlace::Off || config.disk != LevelPlace::Off;
     let note = if several { Some(Note::of(group, path)?) } else { None };
     if let Some(note) = &note {
-        let place = |kind, place: &LevelPlace, every, keep| -> Result<Option<LevelPlan>> {
+        let place = |kind, place: &LevelPlace, every, keep, copies: u32| -> Result<Option<LevelPlan>> {
             let within = match place {
                 LevelPlace::Off => return Ok(None),
                 LevelPlace::Auto => config.pool_directory.clone(),
                 LevelPlace::At(directory) => directory.clone(),
             };
-            let directory = within.join(format!("{OF_A_SPACE}{}{}", note.id, label()));
-            let made = agree(group, make_own(&directory).and_then(|()| Disk::make(&directory)))?;
-            Ok(Some(LevelPlan { kind, device: Arc::new(made), every, keep }))
+            let device = |copy: u32| -> Result<Arc<dyn Device>> {
+                let directory = within.join(directory_name(&note.id, copy));
+                let made = make_own(&directory).and_then(|()| Disk::make(&directory));
+                agree(group, made).map(|made| Arc::new(made) as Arc<dyn Device>)
+            };
+            // As many as there can be: others hold this rank's shard.
+            let copies = copies.min(group.size() as u32);
+            let copies = (1..copies).map(device).collect::<Result<_>>()?;
+            Ok(Some(LevelPlan { kind, device: device(0)?, every, keep, copies }))
         };
-        plans.extend(place(LevelKind::Memory, &config.memory, 1, config.memory_keep)?);
-        plans.extend(place(LevelKind::Disk, &config.disk, config.disk_every, config.disk_keep)?);
+        plans.extend(place(LevelKind::Memory, &config.memory, 1, config.memory_keep, config.memory_copies)?);
+        plans.extend(place(LevelKind::Disk, &config.disk, config.disk_every, config.disk_keep, config.disk_copies)?);
     }
     let every = if plans.is_empty() { 1 } else { config.pfs_every };
-    plans.push(LevelPlan { kind: LevelKind::Pfs, device: Arc::new(space), every, keep: config.keep });
+    plans.push(LevelPlan { kind: LevelKind::Pfs, device: Arc::new(space), every, keep: config.keep, copies: Vec::new() });
     Ok((plans, note))
 }
 
@@ -103,6 +109,12 @@ fn check_levels_alike(group: &dyn Group, config: &Config) -> Result<()> {
         let why = "some ranks have this level and some have not; give all of them the same mainstay.toml, variables and options";
         Err(Error::argument(*key, why))
     })
+}
+
+/// The name of the directory of a level, or of its copy number `copy`, counted from 1.
+fn directory_name(id: &str, copy: u32) -> String {
+    let copy = if copy > 0 { format!("-copy{copy}") } else { String::new() };
+    format!("{OF_A_SPACE}{id}{copy}{}", label())
 }
 
 /// The end of the directory's name: ranks that are told to be nodes of their own have memory of their own.

@@ -57,7 +57,7 @@ impl Inner {
         let group = self.epoch.group.with(&entry);
         let found = self.levels.find_complete(group)?;
         let mut poured = false;
-        let (came, skipped) = self.levels.newest(group, &found, |level, candidate| {
+        let (came, skipped) = self.levels.newest(group, &mut self.epoch.post, &found, |level, candidate| {
             match level.restore_one(group, &self.program, candidate) {
                 // The regions already hold parts of a revision that was passed over: this error, too, is only a flaw of
                 // the candidate.

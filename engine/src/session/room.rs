@@ -9,7 +9,7 @@ use super::{
     entry::Entry,
     epoch::Epoch,
     held::Asked,
-    level::{Current, Level, Levels},
+    level::{Level, Levels},
     settle::Attempt,
 };
 use crate::{
@@ -19,11 +19,26 @@ use crate::{
     ground::lock,
     group::agree,
     remark::remark,
+    space::Portion,
 };
+
+/// How large the next shards are: this rank's own, and those whose portions it writes on a level.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sizes<'a> {
+    pub(super) own: &'a Size,
+    pub(super) written: &'a [Size],
+}
+
+impl<'a> Sizes<'a> {
+    /// On a level on which each rank writes its own portion.
+    pub(super) fn of_owner(own: &'a Size) -> Sizes<'a> {
+        Sizes { own, written: std::slice::from_ref(own) }
+    }
+}
 
 /// What a rank has found on a level at t1.
 pub(super) struct Room {
-    found: Result<Option<Allocation>>,
+    found: Result<Option<Vec<Allocation>>>,
     /// On rank 0: the holds, if they differ from those known.
     holds: Option<Vec<Asked>>,
 }
@@ -71,9 +86,9 @@ impl Room {
 }
 
 impl Level {
-    /// Room for a shard of `size`, which is revision `number`, if that goes here and nothing is under way here any more.
+    /// Room for shards of these `sizes`, which is revision `number`, if that goes here and nothing is under way here any more.
     /// Local.
-    pub(super) fn look_for_room(&mut self, is_nearest: bool, number: u64, size: &Size, epoch: &Epoch) -> Look {
+    pub(super) fn look_for_room(&mut self, is_nearest: bool, number: u64, sizes: Sizes<'_>, epoch: &Epoch) -> Look {
         if !is_nearest && !self.takes(number) {
             return Look::NoTurn;
         }
@@ -83,7 +98,7 @@ impl Level {
         // This revision is complete if the other ranks' parts are durable too, as the all-reduce will tell.
         let before = self.saving.as_ref().and_then(Attempt::key);
         let complete = self.complete_with(before, epoch.group.size());
-        Look::Found(Room { found: self.allocate(size, &complete), holds: self.changed_holds(epoch) })
+        Look::Found(Room { found: self.allocate(sizes, &complete), holds: self.changed_holds(epoch) })
     }
 
     /// Where the next shard goes, and, if a layout was made for it, the file of each rank. `again`: looks for room once
@@ -94,14 +109,14 @@ impl Level {
         entry: &Entry,
         room: Room,
         told: &LevelFacts,
-        size: &Size,
-        again: &dyn Fn(&Level) -> Result<Option<Allocation>>,
-    ) -> Result<(Allocation, Option<Vec<String>>)> {
+        sizes: Sizes<'_>,
+        again: &dyn Fn(&Level) -> Result<Option<Vec<Allocation>>>,
+    ) -> Result<(Vec<Allocation>, Option<Vec<String>>)> {
         let group = epoch.group.with(entry);
         let Room { mut found, holds } = room;
         let mut no_room = told.no_room.is_set();
         if told.holds_changed.is_set() {
-            self.renew_holds(group, epoch.next_number, holds, size)?;
+            self.renew_holds(group, epoch.next_number, holds, sizes)?;
             found = again(self);
             let mut lacking = [u64::from(found.is_err())];
             group.all_max(&mut lacking)?;
@@ -112,20 +127,19 @@ impl Level {
             agree(group, found.map(drop))?;
             return Err(lost_layout());
         }
-        let left = self.current.as_ref().filter(|_| no_room).map(Current::same);
+        let left = self.current.clone().filter(|_| no_room);
         if no_room {
             self.leave_layout(epoch, entry, found)?;
             found = Ok(None);
         }
         let made = if no_room || told.no_layout.is_set() {
             // The first checkpoint sizes the portions.
-            let files = self.make_layout(epoch, entry, size).inspect_err(|_| {
+            let files = self.make_layout(epoch, entry, sizes.own).inspect_err(|_| {
                 // What was left is as good as before, and takes the smaller shards.
                 if let (true, Some(left)) = (self.current.is_none(), left) {
-                    self.others.retain(|other| {
-                        let (portion, own) = (other.portion(), lock(&left.ledger));
-                        (portion.layout_id(), portion.rank()) != (own.portion().layout_id(), own.portion().rank())
-                    });
+                    let of = |portion: &Portion| (portion.layout_id(), portion.rank());
+                    let own: Vec<_> = left.ledgers.iter().map(|ledger| of(lock(ledger).portion())).collect();
+                    self.others.retain(|other| !own.contains(&of(other.portion())));
                     self.current = Some(left);
                 }
             })?;
@@ -147,8 +161,8 @@ impl Level {
         entry: &Entry,
         look: Look,
         told: &LevelFacts,
-        size: &Size,
-    ) -> Result<Option<Allocation>> {
+        sizes: Sizes<'_>,
+    ) -> Result<Option<Vec<Allocation>>> {
         if told.busy.is_set() {
             self.passed_over += 1;
             if self.passed_over == 1 {
@@ -161,15 +175,20 @@ impl Level {
         }
         let found = match look {
             // Was found beside a revision that is not complete after all.
-            _ if told.failed.is_set() || !told.under_way.is_so() => self.have_room(epoch, entry, size),
+            _ if told.failed.is_set() || !told.under_way.is_so() => self.have_room(epoch, entry, sizes),
             Look::Found(room) => {
-                let again = |level: &Level| level.allocate(size, &level.complete);
-                self.agree_on_room(epoch, entry, room, told, size, &again).map(|(allocation, _)| allocation)
+                let again = |level: &Level| level.allocate(sizes, &level.complete);
+                self.agree_on_room(epoch, entry, room, told, sizes, &again).map(|(allocation, _)| allocation)
             }
             Look::NoTurn | Look::Busy => Err(lost_layout()),
         };
+        self.or_note(found)
+    }
+
+    /// What was found, or `None` and a note that the revision is not saved here. An error is one of the group.
+    fn or_note<T>(&mut self, found: Result<T>) -> Result<Option<T>> {
         match found {
-            Ok(allocation) => Ok(Some(allocation)),
+            Ok(found) => Ok(Some(found)),
             Err(error @ Error::GroupFailed { .. }) => Err(error),
             Err(error) => {
                 self.unsaved = Some(Err(error));
@@ -177,20 +196,31 @@ impl Level {
             }
         }
     }
+
+    /// Like `have_room`, for a farther level: `None` if there is none. An error is one of the group. Collective.
+    pub(super) fn have_room_or_note(
+        &mut self,
+        epoch: &Epoch,
+        entry: &Entry,
+        sizes: Sizes<'_>,
+    ) -> Result<Option<Vec<Allocation>>> {
+        let found = self.have_room(epoch, entry, sizes);
+        self.or_note(found)
+    }
 }
 
 impl Level {
-    /// Finds room for a shard of `size` outside of a checkpoint. An error is the same on all ranks. Collective.
-    pub(super) fn have_room(&mut self, epoch: &Epoch, entry: &Entry, size: &Size) -> Result<Allocation> {
+    /// Finds room for shards of these `sizes` outside of a checkpoint. An error is the same on all ranks. Collective.
+    pub(super) fn have_room(&mut self, epoch: &Epoch, entry: &Entry, sizes: Sizes<'_>) -> Result<Vec<Allocation>> {
         let group = epoch.group.with(entry);
-        let room = Room { found: self.allocate(size, &self.complete), holds: None };
+        let room = Room { found: self.allocate(sizes, &self.complete), holds: None };
         let LevelFacts { no_room, no_layout, .. } = room.facts();
         let mut told = [u64::from(no_room.is_set()), u64::from(no_layout.is_set())];
         group.all_max(&mut told)?;
         let told =
             LevelFacts { no_room: (told[0] == 1).into(), no_layout: (told[1] == 1).into(), ..LevelFacts::default() };
-        let again = |level: &Level| level.allocate(size, &level.complete);
-        self.agree_on_room(epoch, entry, room, &told, size, &again).map(|(allocation, _)| allocation)
+        let again = |level: &Level| level.allocate(sizes, &level.complete);
+        self.agree_on_room(epoch, entry, room, &told, sizes, &again).map(|(allocation, _)| allocation)
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{
     agreement::LevelFacts,
     checkpoint::lost_layout,
+    copies::Copying,
     entry::{Call, Entry},
     epoch::Epoch,
     flag::Alike,
@@ -11,6 +12,7 @@ use super::{
     means::Means,
     places,
     record::Record,
+    room::Sizes,
 };
 use crate::{
     commit::RevisionKey,
@@ -27,6 +29,8 @@ use std::sync::Arc;
 /// A revision that was begun, until all ranks know what became of it.
 pub(super) enum Attempt {
     Running(Arc<Shard>),
+    /// Copies on their way to the holders.
+    Copying(Copying),
     /// The revision failed before there was anything to wait for.
     Failed(Error),
 }
@@ -35,6 +39,7 @@ impl Attempt {
     pub(super) fn key(&self) -> Option<RevisionKey> {
         match self {
             Attempt::Running(saving) => Some(saving.key()),
+            Attempt::Copying(copying) => Some(copying.key()),
             Attempt::Failed(_) => None,
         }
     }
@@ -81,10 +86,13 @@ impl Inner {
         if let Some(begun) = &self.program.begun {
             return begun.failure().map_or(Ok(false), Err);
         }
+        // An error is one of the group, which the next collective call tells.
+        let _ = self.progress();
         let level = self.levels.nearest_mut();
         match &level.saving {
             None => Ok(true),
             Some(Attempt::Failed(error)) => Err(error.clone()),
+            Some(Attempt::Copying(_)) => Ok(true),
             Some(Attempt::Running(saving)) => match saving.poll() {
                 None => saving.is_seen_durable(),
                 Some(Ok(())) => level.settle().map(|()| true),
@@ -104,11 +112,11 @@ impl Inner {
         // All levels are ended, whatever became of the others.
         let ended = self.levels.iter_mut().map(Level::end).fold(Ok(()), Result::and);
         let ended = agree(group, ended).and(unsaved).and(saved.as_ref().map(drop).map_err(Error::clone));
-        if let (Ok(true), nearest) = (saved, self.levels.nearest())
-            && group.rank() == nearest.domain.leader()
-        {
+        if let Ok(true) = saved {
             // Files that stay are in nobody's way, and the job has ended.
-            places::remove(&*nearest.device);
+            let in_memory = self.levels.iter().filter(|level| level.kind == LevelKind::Memory);
+            let led = in_memory.filter(|level| level.domain.leader() == group.rank());
+            led.for_each(|level| places::remove(&*level.device));
         }
         ended
     }
@@ -126,7 +134,7 @@ impl Inner {
             return Ok(true);
         };
         let has_it = |level: &Level| level.complete.first().is_some_and(|saved| saved.key >= newest.key);
-        if farther.iter().any(has_it) {
+        if farther.iter().filter(|level| level.kind != LevelKind::Memory).any(has_it) {
             return Ok(true);
         }
         let own = nearest.shard(group.rank() as u32, &newest).filter(|_| newest.shards as usize == group.size());
@@ -141,7 +149,7 @@ impl Inner {
             return Ok(false);
         };
         // Those first that take revisions anyway.
-        let mut order: Vec<usize> = (0..farther.len()).collect();
+        let mut order: Vec<usize> = (0..farther.len()).filter(|index| !farther[*index].is_copy()).collect();
         order.sort_by_key(|index| farther[*index].every == 0);
         let mut failed = Ok(());
         for index in order {
@@ -161,8 +169,8 @@ impl Level {
     fn save_now(&mut self, epoch: &Epoch, entry: &Entry, means: &Means, index: usize, source: Source) -> Result<()> {
         let group = epoch.group.with(entry);
         let size = agree(group, source.size())?;
-        let allocation = self.have_room(epoch, entry, &size)?;
-        let site = self.site(allocation).ok_or_else(lost_layout)?;
+        let allocation = self.have_room(epoch, entry, Sizes::of_owner(&size))?.swap_remove(0);
+        let site = self.site(0, allocation).ok_or_else(lost_layout)?;
         let fed = means.feed(index, source, size, site);
         agree(group, fed.and_then(|shard| shard.wait()).map(drop))
     }
@@ -181,7 +189,7 @@ impl Level {
 
     /// Ends the current portion in order, and those that this rank took over from a job that is sure to have ended.
     fn end(&mut self) -> Result<()> {
-        self.current.as_ref().map_or(Ok(()), |current| lock(&current.ledger).end())?;
+        self.current_ledgers().try_for_each(|ledger| lock(ledger).end())?;
         if self.locks_work {
             // An error here leaves nothing in doubt that this session has saved.
             self.others.iter_mut().filter(|other| other.is_begun()).for_each(|other| drop(other.end()));
@@ -212,6 +220,8 @@ impl Level {
         match &self.saving {
             None => Ok(()),
             Some(Attempt::Failed(error)) => Err(error.clone()),
+            // Only calls that all ranks are in wait for copies (`finish_copies`).
+            Some(Attempt::Copying(copying)) => copying.poll().unwrap_or(Ok(())),
             Some(Attempt::Running(saving)) => {
                 // If a holder has not told, it is in a call that waits for nothing, as the all-reduce is going to tell.
                 if let Some(phases) = saving.wait()? {

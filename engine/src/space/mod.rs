@@ -6,6 +6,7 @@
 //! read is believed before its checksum matched.
 
 mod aligned;
+mod anonymous;
 mod arrangement;
 mod directory;
 pub mod format;
@@ -17,6 +18,7 @@ mod portion;
 mod requests;
 
 pub(crate) use aligned::Aligned;
+pub(crate) use anonymous::anonymous_portion;
 pub use arrangement::Per;
 pub(crate) use arrangement::{Arrangement, blocks_in, bytes_with, stretches};
 pub use directory::is_of_space;

@@ -8,7 +8,7 @@ use super::{
     },
 };
 use crate::{
-    device::{self, File},
+    device::{self, File, Mapped},
     error::{Error, Result},
     ground::sleep,
 };
@@ -221,6 +221,12 @@ impl Portion {
         device::write_full(&*self.file, bytes, self.place.at + at).map_err(|e| {
             self.io_error("writing to", at, e).for_want_of(bytes.len() as u64, || self.file.available_bytes())
         })
+    }
+
+    /// A mapping of `bytes` bytes at offset `at`, both in whole blocks; `None` where there can be none.
+    pub(crate) fn map(&self, at: u64, bytes: u64) -> Option<Mapped> {
+        assert!(at + bytes <= self.place.bytes, "a mapping past the end of a portion");
+        self.file.map(self.place.at + at, bytes)
     }
 
     /// Writes `bytes` padded to whole blocks.

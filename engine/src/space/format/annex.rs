@@ -41,7 +41,7 @@ pub struct OutputLength {
     pub bytes: u64,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Annex {
     pub notes: Vec<Note>,
     pub outputs: Vec<OutputLength>,

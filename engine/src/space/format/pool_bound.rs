@@ -1,7 +1,9 @@
 //! What bounded a pool that sizes itself, as profiles have it.
 
+use serde::{Deserialize, Serialize};
+
 /// What keeps a pool from being larger.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum PoolBound {
     /// `pool_bytes` says how large it is.
     #[default]

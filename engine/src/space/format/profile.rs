@@ -3,6 +3,7 @@
 
 use super::PoolBound;
 use super::{Refusal, damaged, sections::Sections};
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
@@ -37,7 +38,7 @@ struct ProfileRecord {
 const _: () = assert!(size_of::<ClassRecord>() == 24 && size_of::<ProfileRecord>() == 512);
 
 /// How many pieces or writes of one class there were, their bytes, and the time that they took.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SizeClass {
     pub count: u64,
     pub bytes: u64,
@@ -54,7 +55,7 @@ impl SizeClass {
 }
 
 /// Pieces or writes by class of size.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Histogram {
     pub classes: [SizeClass; SIZE_CLASSES],
 }
@@ -101,7 +102,7 @@ impl Histogram {
 }
 
 /// How one rank's part of a checkpoint was staged.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Profile {
     /// The lowest rank on the node.
     pub node: u32,

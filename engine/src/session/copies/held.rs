@@ -1,0 +1,172 @@
+//! What a holder does: takes the shard of a ward as it comes, straight into the portion where that can be mapped, and
+//! publishes it there.
+
+use super::{
+    post::{Memory, Piece},
+    words::Announced,
+};
+use crate::{
+    capture::{Contents, Size},
+    commit::{Kept, Ledger, Need, RevisionKey},
+    device::Device,
+    error::{Error, Result},
+    feed::Arrived,
+    ground::Instant,
+    place::{Intent, RUNS, Shard, Site, Writer, portion_blocks},
+    space::{Aligned, Portion, anonymous_portion, format::BLOCK_BYTES},
+};
+use std::sync::{Arc, Mutex};
+
+/// Far more than any memory has.
+const BLOCKS_MAX: u64 = 1 << 40;
+
+/// A shard that another rank sends: the copy of a ward's shard on one level, or one that this rank is to read.
+pub(super) struct Held {
+    pub(super) from: usize,
+    shard: u32,
+    state: State,
+}
+
+enum State {
+    Awaited(Place),
+    Coming(Box<Coming>),
+    /// All of it has come; the I/O thread of the level publishes it.
+    Publishing(Arc<Shard>),
+    Failed(Error),
+}
+
+/// Where the shard goes.
+enum Place {
+    /// To the site that was found at t1, with room for a shard of this size.
+    Level(Box<(Site, Size)>),
+    /// To memory of its own, however large it is.
+    Memory(Arc<dyn Device>),
+}
+
+struct Coming {
+    copy: Result<Arc<Shard>>,
+    arrived: Arrived,
+    /// How many pieces are still under way.
+    lacking: usize,
+}
+
+impl Held {
+    /// The shard of a ward, which is to be saved at `site`.
+    pub(super) fn new(ward: usize, site: Site, size: Size) -> Held {
+        Held { from: ward, shard: ward as u32, state: State::Awaited(Place::Level(Box::new((site, size)))) }
+    }
+
+    /// A shard of the level on `device` that `from` sends, to be read.
+    pub(super) fn to_read(from: usize, shard: u32, device: Arc<dyn Device>) -> Held {
+        Held { from, shard, state: State::Awaited(Place::Memory(device)) }
+    }
+
+    /// The ward gives up.
+    pub(super) fn give_up(&mut self, error: Error) {
+        self.state = State::Failed(error);
+    }
+
+    /// What the pieces that the ward announces go to.
+    pub(super) fn take_on(&mut self, announced: Announced, key: RevisionKey) -> Result<Vec<Piece>> {
+        let Announced { level, shards, contents, hash, phases, pieces, .. } = announced;
+        let unasked = || Error::Internal { what: format!("rank {} sends a shard that it was not asked for", self.from) };
+        let State::Awaited(place) = std::mem::replace(&mut self.state, State::Failed(unasked())) else {
+            return Err(unasked());
+        };
+        let blocks_max = if let Place::Level(found) = &place { found.1.blocks() } else { BLOCKS_MAX };
+        let decoded = Contents::decode(&contents, blocks_max);
+        let begun = decoded.filter(|_| announced.key == key).ok_or_else(unasked).and_then(|contents| {
+            let size = Size::measured(contents.blocks);
+            let site = match place {
+                Place::Level(found) => found.0,
+                Place::Memory(device) => in_memory(&*device, key, (self.shard, shards), &contents)?,
+            };
+            let (shard, started) = (self.shard, Instant::now());
+            let intent = Intent { key, shards, shard, size, outputs: Vec::new(), started };
+            Ok((Shard::new(intent, vec![(Writer::Here, site)], None, phases)?, contents))
+        });
+        let (copy, contents) = match begun {
+            Ok((copy, contents)) => (Ok(copy), Some(contents)),
+            Err(error) => (Err(error), None),
+        };
+        if let Ok(copy) = &copy {
+            pieces.iter().try_for_each(|&(at, bytes)| copy.has_room(at, bytes))?;
+        }
+        let room = |&(at, bytes): &(u64, u64)| -> Result<Piece> {
+            let mapped = copy.as_ref().ok().and_then(|copy| copy.map(at, bytes));
+            let memory = match mapped {
+                Some(mapped) => Memory::Portion(mapped),
+                None => Memory::Own(room_for(bytes)?, bytes),
+            };
+            Ok(Piece { level, at, memory })
+        };
+        let expected = pieces.iter().map(room).collect::<Result<Vec<_>>>()?;
+        let lacking = expected.len();
+        self.state = State::Coming(Box::new(Coming { copy, arrived: Arrived::new(contents, hash), lacking }));
+        Ok(expected)
+    }
+
+    /// A piece has come.
+    pub(super) fn take(&mut self, Piece { at, memory, .. }: Piece) {
+        if let State::Coming(coming) = &mut self.state {
+            coming.lacking -= 1;
+            match memory {
+                Memory::Portion(mapped) => coming.arrived.in_place(at, mapped),
+                Memory::Own(own, bytes) => coming.arrived.beside(at, own, bytes),
+            }
+        }
+    }
+
+    /// Has the copy published by `finish` if all of it has come.
+    pub(super) fn finish(&mut self, finish: impl FnOnce(Arc<Shard>, Arrived)) {
+        if !matches!(&self.state, State::Coming(coming) if coming.lacking == 0) {
+            return;
+        }
+        let gone = Error::Internal { what: "a copy is finished that was not begun".to_owned() };
+        if let State::Coming(coming) = std::mem::replace(&mut self.state, State::Failed(gone)) {
+            let Coming { copy, arrived, .. } = *coming;
+            self.state = match copy {
+                Ok(copy) => {
+                    finish(copy.clone(), arrived);
+                    State::Publishing(copy)
+                }
+                Err(error) => State::Failed(error),
+            };
+        }
+    }
+
+    /// Where the shard lies, once it is published.
+    pub(super) fn published(&self) -> Result<(Portion, Arc<Kept>)> {
+        match &self.state {
+            State::Publishing(copy) => copy.wait().and_then(|_| copy.kept()),
+            State::Failed(error) => Err(error.clone()),
+            State::Awaited(_) | State::Coming(_) => {
+                Err(Error::Internal { what: format!("shard {} has not come", self.shard) })
+            }
+        }
+    }
+
+    /// What became of the copy, without waiting; `None` while it is under way.
+    pub(super) fn poll(&self) -> Option<Result<()>> {
+        match &self.state {
+            State::Awaited(_) | State::Coming(_) => None,
+            State::Publishing(copy) => copy.poll(),
+            State::Failed(error) => Some(Err(error.clone())),
+        }
+    }
+}
+
+/// A place for a shard with these `contents`, in memory of its own.
+fn in_memory(device: &dyn Device, key: RevisionKey, shard: (u32, u32), contents: &Contents) -> Result<Site> {
+    let size = Size::of_items(contents.items.clone(), contents.annex.clone()).at_least(contents.blocks * BLOCK_BYTES);
+    let portion = anonymous_portion(shard.0, shard.1, portion_blocks(&size, 1))?;
+    let slot = Ledger::first_slot(portion.layout_id(), shard.0, key.lineage);
+    let ledger = Ledger::fresh(portion, slot);
+    let allocation = ledger.allocate(Need::of(&size, RUNS), &[])?;
+    Ok(Site::new(device, Arc::new(Mutex::new(ledger)), allocation, Vec::new()))
+}
+
+fn room_for(bytes: u64) -> Result<Aligned> {
+    let no_memory = || Error::io("allocating", "room for a ward's shard", std::io::ErrorKind::OutOfMemory.into());
+    Aligned::zeroed(bytes).ok_or_else(no_memory)
+}

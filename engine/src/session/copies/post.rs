@@ -1,0 +1,144 @@
+//! Messages between a ward and its holder, which go on while both programs do. What lies between two ranks is one row of
+//! messages, whichever levels they belong to: a word says what the pieces after it are.
+
+use super::words::Word;
+use crate::{
+    device::Mapped,
+    error::{Error, Result},
+    group::{Group, Message, Outgoing, Tested, decode, encode},
+    space::Aligned,
+};
+use std::{
+    any::Any,
+    collections::{BTreeMap, VecDeque},
+};
+
+/// What this rank sends and receives.
+#[derive(Default)]
+pub(in crate::session) struct Post {
+    outboxes: BTreeMap<usize, VecDeque<Message>>,
+    pub(super) inboxes: BTreeMap<usize, Inbox>,
+}
+
+/// What this rank receives from a ward, in the order in which it is sent.
+#[derive(Default)]
+pub(super) struct Inbox {
+    under_way: VecDeque<Message>,
+    /// How many words are still to come, each with its pieces.
+    words: u32,
+}
+
+/// A message that is expected, with the memory that it fills.
+pub(super) enum Letter {
+    /// The length of the word that comes next.
+    Length([u8; 8]),
+    Word(Vec<u8>),
+    Piece(Piece),
+}
+
+/// A stretch of a shard's log, of the level with this number.
+pub(super) struct Piece {
+    pub(super) level: usize,
+    pub(super) at: u64,
+    pub(super) memory: Memory,
+}
+
+pub(super) enum Memory {
+    /// A part of the portion that the piece belongs to.
+    Portion(Mapped),
+    /// So many bytes of this.
+    Own(Aligned, u64),
+}
+
+impl AsMut<[u8]> for Letter {
+    fn as_mut(&mut self) -> &mut [u8] {
+        match self {
+            Letter::Length(bytes) => bytes,
+            Letter::Word(bytes) => bytes,
+            Letter::Piece(Piece { memory: Memory::Portion(mapped), .. }) => mapped.as_mut(),
+            Letter::Piece(Piece { memory: Memory::Own(own, bytes), .. }) => &mut own[..*bytes as usize],
+        }
+    }
+}
+
+impl Post {
+    /// Starts to send a word to a holder: its length, and then the word.
+    pub(super) fn tell(&mut self, group: &dyn Group, to: usize, word: &Word) -> Result<()> {
+        let bytes = encode(word)?;
+        self.send(group, to, Box::new((bytes.len() as u64).to_le_bytes()))?;
+        self.send(group, to, Box::new(bytes))
+    }
+
+    pub(super) fn send(&mut self, group: &dyn Group, to: usize, bytes: Outgoing) -> Result<()> {
+        let message = group.start_send(to, bytes)?;
+        self.outboxes.entry(to).or_default().push_back(message);
+        Ok(())
+    }
+
+    /// Expects a word more from a ward.
+    pub(super) fn expect(&mut self, from: usize) {
+        self.inboxes.entry(from).or_default().words += 1;
+    }
+
+    /// The next letter from a ward that has come; `None` if none has. Never waits.
+    pub(super) fn next(&mut self, group: &dyn Group, from: usize) -> Result<Option<Letter>> {
+        self.inboxes.get_mut(&from).map_or(Ok(None), |inbox| inbox.next(group, from))
+    }
+
+    /// Expects a letter from a ward behind those that are expected already.
+    pub(super) fn receive(&mut self, group: &dyn Group, from: usize, letter: Letter) -> Result<()> {
+        self.inboxes.entry(from).or_default().expect(group, from, letter)
+    }
+
+    /// Whether all that was started is through, and all that is expected has come. Never waits.
+    pub(super) fn is_through(&mut self, group: &dyn Group) -> Result<bool> {
+        let mut through = true;
+        for outbox in self.outboxes.values_mut() {
+            while let Some(message) = outbox.front() {
+                if let Tested::UnderWay = group.test(*message)? {
+                    through = false;
+                    break;
+                }
+                outbox.pop_front();
+            }
+        }
+        Ok(through && self.inboxes.values().all(|inbox| inbox.words == 0 && inbox.under_way.is_empty()))
+    }
+}
+
+impl Inbox {
+    fn expect(&mut self, group: &dyn Group, from: usize, letter: Letter) -> Result<()> {
+        self.under_way.push_back(group.start_receive(from, Box::new(letter))?);
+        Ok(())
+    }
+
+    /// The next letter that has come; `None` if none has. Never waits.
+    fn next(&mut self, group: &dyn Group, from: usize) -> Result<Option<Letter>> {
+        if self.under_way.is_empty() && self.words > 0 {
+            self.words -= 1;
+            self.expect(group, from, Letter::Length([0; 8]))?;
+        }
+        let Some(message) = self.under_way.front().copied() else { return Ok(None) };
+        match group.test(message)? {
+            Tested::Received(filled) => {
+                self.under_way.pop_front();
+                let other = |_| Error::Internal { what: format!("{message:?} has filled something else") };
+                (filled as Box<dyn Any>).downcast().map(|letter| Some(*letter)).map_err(other)
+            }
+            Tested::UnderWay | Tested::Sent => Ok(None),
+        }
+    }
+}
+
+/// Room for a word whose length has come.
+pub(super) fn room_for(length: [u8; 8], from: usize) -> Result<Letter> {
+    let (length, mut bytes) = (u64::from_le_bytes(length) as usize, Vec::new());
+    let refused = |_| Error::GroupFailed { what: format!("a message of {length} bytes from rank {from}") };
+    bytes.try_reserve_exact(length).map_err(refused)?;
+    bytes.resize(length, 0);
+    Ok(Letter::Word(bytes))
+}
+
+pub(super) fn word(bytes: &[u8]) -> Result<Word> {
+    decode(bytes)
+}

@@ -1,0 +1,44 @@
+//! Who holds the copies of whose shards.
+
+use super::super::{domain::Domain, level::LevelKind};
+use crate::{
+    error::{Error, Result},
+    group::{Apart, Buddies, Group, Seat, agree, failure_domain, gather, host_name},
+    remark::Remark,
+};
+use std::collections::BTreeSet;
+
+static SHARED: Remark = Remark::new();
+
+/// For each copy of a level, the holders in the order of the shards. `copies`: how many of each shard, the one of its own
+/// rank included; fewer where there are fewer ranks. `domain`: the ranks that share a node's files of this level.
+/// Collective.
+pub(in crate::session) fn holders(
+    group: &dyn Group,
+    kind: LevelKind,
+    domain: &Domain,
+    copies: usize,
+) -> Result<Vec<Vec<usize>>> {
+    if copies < 2 || group.size() < 2 {
+        return Ok(Vec::new());
+    }
+    let rack = agree(group, failure_domain(|name| std::env::var_os(name), &host_name()))?;
+    let told: Vec<(usize, Option<String>)> = gather(group, &(domain.leader(), rack))?;
+    let seats: Vec<Seat> = told.iter().map(|(node, domain)| Seat { node: *node, domain: domain.as_deref() }).collect();
+    let buddies = Buddies::choose(&seats, copies, &[]);
+    if buddies.apart() == Apart::Ranks {
+        let nodes = told.iter().map(|(node, _)| node).collect::<BTreeSet<_>>().len();
+        let level = kind.name();
+        let told = format!("{copies} copies on the level {level}, and {nodes} nodes: copies of one node share its fate");
+        SHARED.make(group.rank(), || Some(told));
+    }
+    let holder = |copy: usize| {
+        let of = |rank: usize| buddies.of(rank).get(copy).copied();
+        (0..group.size()).map(of).collect::<Option<Vec<usize>>>()
+    };
+    let all: Vec<Vec<usize>> = (0..copies - 1).map_while(holder).collect();
+    if all.iter().flatten().any(|holder| *holder >= group.size()) {
+        return Err(Error::Internal { what: "a holder that is no rank".to_owned() });
+    }
+    Ok(all)
+}

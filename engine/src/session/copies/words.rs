@@ -1,0 +1,35 @@
+//! What a ward tells its holder.
+
+use crate::{
+    capture::Size,
+    commit::RevisionKey,
+    error::Failure,
+    space::format::{Hash, PhaseRecord},
+};
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize)]
+pub(super) enum Word {
+    /// How large the ward's next shard is, at most.
+    Size(Box<Size>),
+    /// The pieces of a shard come next.
+    Shard(Box<Announced>),
+    /// There is nothing to copy to the level with this number.
+    GivenUp(usize, Failure),
+}
+
+/// A shard as it was published at its owner.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Announced {
+    /// The number of the level that the copy is for.
+    pub(super) level: usize,
+    pub(super) key: RevisionKey,
+    pub(super) shards: u32,
+    /// The encoded `Contents`.
+    pub(super) contents: Vec<u8>,
+    /// Of the hashes of all blocks of the log.
+    pub(super) hash: Hash,
+    pub(super) phases: PhaseRecord,
+    /// Where in the log each piece belongs, and how many bytes it has.
+    pub(super) pieces: Vec<(u64, u64)>,
+}

@@ -1,0 +1,25 @@
+//! A portion in a file without a name, for a shard that came from another rank.
+
+use super::{Arrangement, LayoutFile, Portion};
+use crate::{
+    device::Anonymous,
+    error::{Error, Result},
+};
+use std::sync::Arc;
+
+/// An empty portion for `shard`, one of `shards`, with room for so many blocks.
+pub(crate) fn anonymous_portion(shard: u32, shards: u32, blocks: u64) -> Result<Portion> {
+    let mut all = vec![0; shards as usize];
+    if let Some(own) = all.get_mut(shard as usize) {
+        *own = blocks;
+    }
+    let arrangement = Arrangement { layout_id: [0; 16], layout_number: 0, stripe_bytes: 0, blocks: all };
+    let header = arrangement.header(&[shard as usize], false);
+    let bytes = header.file_bytes;
+    let made = Anonymous::of(bytes);
+    let file = made.map_err(|e| Error::io("making a file in memory for", format!("shard {shard}"), e))?;
+    let path = format!("shard {shard} as another rank sent it");
+    let (name, path) = (path.clone(), path.into());
+    let layout = LayoutFile { name, path, header, file: Arc::new(file), bytes };
+    layout.portions().next().ok_or_else(|| Error::Internal { what: "a layout without a portion".to_owned() })
+}

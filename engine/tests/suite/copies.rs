@@ -1,0 +1,165 @@
+//! Copies on other nodes: each shard also lies with a holder on another node, so that a job whose node is lost comes back
+//! from memory.
+
+use crate::support::{
+    bounded,
+    faulty::{Faulty, Medium},
+    program::{Mark, Program},
+    recording::{Checked, Trouble},
+};
+use mainstay_engine::{
+    Config, Exchange, LevelKind, LevelPlan, MemoryAfter, Session, Start,
+    device::{Device, Disk},
+    group::{Group, ThreadGroup},
+};
+use std::{
+    fs,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+    thread,
+};
+
+const BYTES: usize = 30_000;
+
+/// A place of one level, or of a copy, on one node.
+#[derive(Clone)]
+enum Place {
+    Simulated(Medium),
+    /// A directory in memory, whose files can be mapped.
+    Memory(Arc<tempfile::TempDir>),
+}
+
+impl Place {
+    fn new(real: bool) -> Place {
+        match real {
+            true => Place::Memory(Arc::new(tempfile::tempdir_in("/dev/shm").unwrap())),
+            false => Place::Simulated(Medium::new(true)),
+        }
+    }
+
+    fn device(&self) -> Arc<dyn Device> {
+        match self {
+            Place::Simulated(medium) => Arc::new(Faulty(medium.view())),
+            Place::Memory(folder) => Arc::new(Disk::make(folder.path()).unwrap()),
+        }
+    }
+
+    /// As it is once all processes have ended.
+    fn end_processes(&self) -> Place {
+        match self {
+            Place::Simulated(medium) => Place::Simulated(medium.end_processes()),
+            Place::Memory(folder) => Place::Memory(folder.clone()),
+        }
+    }
+}
+
+/// Nodes, each with a place in memory and one for each copy; and a space that all nodes see.
+struct Cluster {
+    nodes: Vec<Vec<Place>>,
+    pfs: Place,
+    /// The node of each rank.
+    seats: Vec<usize>,
+    pfs_every: u32,
+    exchange: Exchange,
+    real: bool,
+}
+
+impl Cluster {
+    fn new(seats: &[usize], copies: usize, real: bool) -> Cluster {
+        let nodes = seats.iter().max().unwrap() + 1;
+        let nodes = (0..nodes).map(|_| (0..copies).map(|_| Place::new(real)).collect()).collect();
+        let (pfs, seats) = (Place::new(real), seats.to_vec());
+        Cluster { nodes, pfs, seats, pfs_every: 0, exchange: Exchange::Background, real }
+    }
+
+    fn job(&self, work: impl Fn(usize, Program, Session) -> Result<(), Trouble> + Sync) -> Checked<()> {
+        let run = |group: Box<dyn Group>| -> Result<(), Trouble> {
+            let rank = group.rank();
+            let devices: Vec<Arc<dyn Device>> = self.nodes[self.seats[rank]].iter().map(Place::device).collect();
+            let plan = |kind, device, every, copies| LevelPlan { kind, device, every, keep: 1, copies };
+            let plans = vec![
+                plan(LevelKind::Memory, devices[0].clone(), 1, devices[1..].to_vec()),
+                plan(LevelKind::Pfs, self.pfs.device(), self.pfs_every, Vec::new()),
+            ];
+            let config = Config {
+                pool_bytes: Some(128 << 10),
+                chunk_bytes: Some(16 << 10),
+                io_threads: 1,
+                start: Start::Fresh,
+                memory_after: MemoryAfter::Kept,
+                exchange: self.exchange,
+                ..Config::default()
+            };
+            let mut session = Session::open_levels(group, plans, config)?;
+            let mut program = Program::new(rank);
+            program.protect(&mut session)?;
+            work(rank, program, session)
+        };
+        let ended: Vec<Result<(), Trouble>> = bounded("a job with copies", || {
+            thread::scope(|scope| {
+                let run = &run;
+                let groups = ThreadGroup::new(self.seats.len()).into_iter();
+                let ranks: Vec<_> = groups.map(|group| scope.spawn(move || run(Box::new(group)))).collect();
+                ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+            })
+        });
+        ended.into_iter().collect::<Result<(), Trouble>>().map_err(Trouble::why)
+    }
+
+    /// Runs `steps` checkpoints from `first` on, each waited for.
+    fn save(&self, first: u64, steps: u64) -> Checked<()> {
+        self.job(|_, mut program, mut session| {
+            for step in first..first + steps {
+                program.fill(&mut session, Mark { run: 1, step }, BYTES + 5000 * (step % 3) as usize)?;
+                session.checkpoint()?;
+                session.wait()?;
+            }
+            Ok(())
+        })
+    }
+
+    /// The step that all ranks come back to, with what they were told.
+    fn restored(&self) -> Checked<Option<u64>> {
+        let found = Mutex::new(Vec::new());
+        self.job(|_, mut program, mut session| {
+            let mark = program.restore(&mut session)?;
+            found.lock().unwrap().push(mark.map(|mark| mark.step));
+            Ok(())
+        })?;
+        let found = found.into_inner().unwrap();
+        assert!(found.iter().all(|other| *other == found[0]), "the ranks restored {found:?}");
+        Ok(found[0])
+    }
+
+    /// The cluster after its job has ended, without what lay on the nodes `lost`; its ranks sit on `seats` now.
+    fn after(&self, lost: &[usize], seats: &[usize]) -> Cluster {
+        let node = |(node, places): (usize, &Vec<Place>)| match lost.contains(&node) {
+            true => places.iter().map(|_| Place::new(self.real)).collect(),
+            false => places.iter().map(Place::end_processes).collect(),
+        };
+        let nodes = self.nodes.iter().enumerate().map(node).collect();
+        let (pfs, seats) = (self.pfs.end_processes(), seats.to_vec());
+        Cluster { nodes, pfs, seats, ..*self }
+    }
+}
+
+const PAIRS: [usize; 4] = [0, 0, 1, 1];
+
+#[test]
+fn a_job_that_lost_a_node_comes_back_from_the_copies() {
+    for (real, exchange) in [(false, Exchange::Background), (true, Exchange::Background), (true, Exchange::Blocking)] {
+        for lost in [0, 1] {
+            let mut cluster = Cluster::new(&PAIRS, 2, real);
+            cluster.exchange = exchange;
+            cluster.save(1, 4).unwrap();
+            // On a new node in the place of the lost one, and on the node that is left.
+            for seats in [&PAIRS, &[1 - lost; 4]] {
+                let mut again = cluster.after(&[lost], seats);
+                assert_eq!(again.restored().unwrap(), Some(4), "without node {lost}, {real} {exchange:?}, on {seats:?}");
+                again = again.after(&[], seats);
+                again.save(5, 2).unwrap();
+                assert_eq!(again.after(&[], seats).restored().unwrap(), Some(6));
+            }
+        }
+    }
+}
