@@ -1,6 +1,9 @@
 //! What surrounds the program: its environment and its working directory.
 
-use super::{Choice, KEYS, Key, Value, key::is_meant};
+use super::{
+    Choice, KEYS, Key, Value,
+    key::{is_meant, likeness},
+};
 use crate::error::{Error, Result};
 use std::{
     collections::BTreeMap,
@@ -13,7 +16,7 @@ pub(super) const FILE_VARIABLE: &str = "MAINSTAY_CONFIG";
 const FILE_NAME: &str = "mainstay.toml";
 const PREFIX: &str = "MAINSTAY_";
 /// Variables that are no settings, and are read all the same.
-const OTHER_VARIABLES: &[&str] = &[FILE_VARIABLE, "MAINSTAY_NODE"];
+const OTHER_VARIABLES: &[&str] = &[FILE_VARIABLE, "MAINSTAY_NODE", "MAINSTAY_DOMAIN", "MAINSTAY_DOMAIN_FILE"];
 /// Prefixes of the variables with which `mainstay run`, and our tests, speak to their own processes.
 const OWN_PREFIXES: &[&str] = &["MAINSTAY_RUN_", "MAINSTAY_TEST_"];
 
@@ -57,7 +60,9 @@ impl Surroundings {
         let names = self.variables.keys().map(String::as_str);
         let unknown = |name| {
             let key = Key::nearest(name_of(name));
-            let other = OTHER_VARIABLES.iter().find(|other| is_meant(name_of(name), name_of(other)));
+            let alike = |other: &&&str| likeness(name_of(name), name_of(other));
+            let other = OTHER_VARIABLES.iter().max_by(|a, b| alike(a).total_cmp(&alike(b)));
+            let other = other.filter(|other| is_meant(name_of(name), name_of(other)));
             let is_misspelt = other.is_some() || key.is_some_and(|key| is_meant(name_of(name), key));
             let nearest = other.map(|other| (*other).to_owned()).or(key.and_then(Key::named).map(Key::variable));
             UnknownVariable { name, nearest, is_misspelt }

@@ -63,7 +63,7 @@ impl Key {
 }
 
 /// How much two names are alike, 0 to 1; 1 if they are the same but for case and dashes.
-fn likeness(name: &str, other: &str) -> f64 {
+pub(super) fn likeness(name: &str, other: &str) -> f64 {
     let name = value::shortened(name).to_lowercase().replace('-', "_");
     strsim::jaro_winkler(&name, &other.to_lowercase())
 }
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn what_is_shown_can_be_set_again() {
         let others = "7, direct, 1 MiB, 8 KiB, checkpoint, 1 KiB, 64 KiB, 1 MiB, 0.5, 3, 2, 2 GiB, 20 MiB, rank, zero, 4, 1 MiB, \
-                      /tmp, auto, 2, kept, /scratch, 3, 4, 0, fresh, 100, 600, 86400, young, 0.25, USR1";
+                      /tmp, auto, 2, 3, kept, /scratch, 3, 4, 2, blocking, 0, fresh, 100, 600, 86400, young, 0.25, USR1";
         let others: Vec<_> = others.split(", ").collect();
         let (mut choice, mut config) = (Choice::default(), Config::default());
         for (key, other) in KEYS.iter().zip(others.iter().copied()) {

@@ -62,6 +62,16 @@ pub enum MemoryAfter {
     Kept,
 }
 
+/// When the copies that lie on other nodes are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Exchange {
+    /// While the program goes on.
+    #[default]
+    Background,
+    /// Before a checkpoint returns.
+    Blocking,
+}
+
 /// How long the memory of the pool is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PoolHeld {

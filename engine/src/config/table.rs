@@ -5,7 +5,7 @@
 //! Fortran, and the keywords of Python's `open`.
 
 use super::{
-    Interval, LevelPlace, MemoryAfter, PoolHeld, Signal, Stage, Start,
+    Exchange, Interval, LevelPlace, MemoryAfter, PoolHeld, Signal, Stage, Start,
     key::Key,
     range::{any, is_path, is_place, multiples, or_auto, or_zero, within},
     shown, value,
@@ -20,6 +20,8 @@ use std::{path::PathBuf, time::Duration};
 const PORTION_BYTES_MIN: u64 = 1 << 20;
 /// CephFS and Lustre take multiples of this as the size of a stripe.
 const STRIPE_UNIT: u64 = 64 << 10;
+/// Whoever needs more has a parallel file system.
+const COPIES_MAX: u32 = 4;
 const FILE_BYTES_MAX: u64 = i64::MAX as u64;
 /// The shortest time that is taken: shorter ones are mistakes of unit.
 const TIME_MIN: Duration = Duration::from_millis(1);
@@ -257,6 +259,14 @@ settings! {
         in_range: within(1..=1000),
         alike: true,
     }
+    /// how many of each shard lie in the memory of nodes: one on its own, the others on other nodes
+    memory_copies: u32 {
+        default: 2,
+        given_as: count,
+        takes: "1 to 4",
+        in_range: within(1..=COPIES_MAX),
+        alike: true,
+    }
     /// whether the memory of the nodes keeps its revisions when a job ends in order; else the newest goes to the next level
     /// that takes any, and they are removed
     memory_after: MemoryAfter {
@@ -288,6 +298,22 @@ settings! {
         given_as: count,
         takes: "1 to 1000",
         in_range: within(1..=1000),
+        alike: true,
+    }
+    /// how many of each shard lie on disks of nodes: one on its own, the others on other nodes
+    disk_copies: u32 {
+        default: 1,
+        given_as: count,
+        takes: "1 to 4",
+        in_range: within(1..=COPIES_MAX),
+        alike: true,
+    }
+    /// when copies go to other nodes: in the background while the program goes on, or blocking, before a checkpoint returns
+    exchange: Exchange {
+        default: Exchange::default(),
+        given_as: word,
+        takes: "background or blocking",
+        in_range: any,
         alike: true,
     }
     /// every how many revisions one goes to the space that is opened, where there are levels before it; 0: none does

@@ -1,6 +1,6 @@
 //! Values as places give them, read for what a key takes.
 
-use super::{Interval, LevelPlace, MemoryAfter, PoolHeld, Signal, Stage, Start};
+use super::{Exchange, Interval, LevelPlace, MemoryAfter, PoolHeld, Signal, Stage, Start};
 use crate::{device::Allocate, space::Per};
 use bytesize::ByteSize;
 use std::{ffi::OsStr, fmt, path::PathBuf, time::Duration};
@@ -152,6 +152,11 @@ impl Word for PoolHeld {
 
 impl Word for MemoryAfter {
     const ALL: &'static [(&'static str, Self)] = &[("removed", MemoryAfter::Removed), ("kept", MemoryAfter::Kept)];
+}
+
+impl Word for Exchange {
+    const ALL: &'static [(&'static str, Self)] =
+        &[("background", Exchange::Background), ("blocking", Exchange::Blocking)];
 }
 
 impl Word for Per {

@@ -40,6 +40,8 @@ pub struct LevelPlan {
     pub every: u32,
     /// How many complete revisions are kept on the level, at least 1.
     pub keep: u32,
+    /// How many of each shard there are, the one on its own node included: 1 to 4, and 1 on a pfs level.
+    pub copies: u32,
 }
 
 pub(super) struct Level {

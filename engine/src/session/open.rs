@@ -98,7 +98,7 @@ impl Inner {
     }
 
     pub(super) fn open_on(group: Box<dyn Group>, device: Arc<dyn Device>, config: Config) -> Result<Inner> {
-        let plan = LevelPlan { kind: LevelKind::Pfs, device, every: 1, keep: config.keep };
+        let plan = LevelPlan { kind: LevelKind::Pfs, device, every: 1, keep: config.keep, copies: 1 };
         Self::open_levels(group, vec![plan], config)
     }
 

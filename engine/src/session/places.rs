@@ -46,7 +46,7 @@ pub(super) fn plans(group: &dyn Group, path: &Path, config: &Config) -> Result<(
     let several = config.memory != LevelPlace::Off || config.disk != LevelPlace::Off;
     let note = if several { Some(Note::of(group, path)?) } else { None };
     if let Some(note) = &note {
-        let place = |kind, place: &LevelPlace, every, keep| -> Result<Option<LevelPlan>> {
+        let place = |kind, place: &LevelPlace, every, keep, copies| -> Result<Option<LevelPlan>> {
             let within = match place {
                 LevelPlace::Off => return Ok(None),
                 LevelPlace::Auto => config.pool_directory.clone(),
@@ -54,13 +54,13 @@ pub(super) fn plans(group: &dyn Group, path: &Path, config: &Config) -> Result<(
             };
             let directory = within.join(format!("{OF_A_SPACE}{}{}", note.id, label()));
             let made = agree(group, make_own(&directory).and_then(|()| Disk::make(&directory)))?;
-            Ok(Some(LevelPlan { kind, device: Arc::new(made), every, keep }))
+            Ok(Some(LevelPlan { kind, device: Arc::new(made), every, keep, copies }))
         };
-        plans.extend(place(LevelKind::Memory, &config.memory, 1, config.memory_keep)?);
-        plans.extend(place(LevelKind::Disk, &config.disk, config.disk_every, config.disk_keep)?);
+        plans.extend(place(LevelKind::Memory, &config.memory, 1, config.memory_keep, config.memory_copies)?);
+        plans.extend(place(LevelKind::Disk, &config.disk, config.disk_every, config.disk_keep, config.disk_copies)?);
     }
     let every = if plans.is_empty() { 1 } else { config.pfs_every };
-    plans.push(LevelPlan { kind: LevelKind::Pfs, device: Arc::new(space), every, keep: config.keep });
+    plans.push(LevelPlan { kind: LevelKind::Pfs, device: Arc::new(space), every, keep: config.keep, copies: 1 });
     Ok((plans, note))
 }
 

@@ -44,7 +44,13 @@ impl Levels {
             let rank = group.rank();
             let plan = |level: usize| {
                 let (_, every, keep) = self.media[level];
-                LevelPlan { kind: kinds[level], device: Arc::new(Faulty(views[rank][level].clone())), every, keep }
+                LevelPlan {
+                    kind: kinds[level],
+                    device: Arc::new(Faulty(views[rank][level].clone())),
+                    every,
+                    keep,
+                    copies: 1,
+                }
             };
             let plans = (0..self.media.len()).map(plan).collect();
             let config = Config {
