@@ -64,7 +64,10 @@ def in_c(kind):
     return {name: number for number, name in enumerate(names)}
 
 
-KINDS = [f"mainstay_{kind}" for kind in ("status", "type", "stage", "pool_held", "per", "allocate", "start", "memory_after")]
+KINDS = [
+    f"mainstay_{kind}"
+    for kind in ("status", "type", "stage", "pool_held", "per", "allocate", "start", "memory_after", "exchange")
+]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -156,6 +156,10 @@ module mainstay
   integer(c_int32_t), parameter, public :: MAINSTAY_MEMORY_AFTER_REMOVED = 1
   integer(c_int32_t), parameter, public :: MAINSTAY_MEMORY_AFTER_KEPT = 2
 
+  integer(c_int64_t), parameter, public :: MAINSTAY_EXCHANGE_DEFAULT = 0
+  integer(c_int64_t), parameter, public :: MAINSTAY_EXCHANGE_BACKGROUND = 1
+  integer(c_int64_t), parameter, public :: MAINSTAY_EXCHANGE_BLOCKING = 2
+
   integer(c_int64_t), parameter, public :: MAINSTAY_START_DEFAULT = 0
   integer(c_int64_t), parameter, public :: MAINSTAY_START_RESTORED = 1
   integer(c_int64_t), parameter, public :: MAINSTAY_START_FRESH = 2
@@ -192,6 +196,9 @@ module mainstay
     integer(c_int32_t) :: disk_every = 0
     integer(c_int32_t) :: disk_keep = 0
     integer(c_int32_t) :: pfs_every = 0
+    integer(c_int64_t) :: exchange = MAINSTAY_EXCHANGE_DEFAULT
+    integer(c_int32_t) :: memory_copies = 0
+    integer(c_int32_t) :: disk_copies = 0
   end type
 
   ! What one checkpoint took on this rank; as in mainstay.h.

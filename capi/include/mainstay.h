@@ -18,7 +18,7 @@
 /* mainstay_options options = MAINSTAY_OPTIONS_INIT;  then set what the program wants its way. */
 #define MAINSTAY_OPTIONS_INIT { sizeof(mainstay_options), 0, MAINSTAY_STAGE_DEFAULT, 0, 0, 0, 0, 0, 0, 0, \
     MAINSTAY_POOL_HELD_DEFAULT, 0, 0, 0, 0, MAINSTAY_PER_DEFAULT, MAINSTAY_ALLOCATE_DEFAULT, 0, 0, 0, 0, 0, \
-    MAINSTAY_START_DEFAULT, 0, 0, 0, MAINSTAY_MEMORY_AFTER_DEFAULT, 0, 0, 0 }
+    MAINSTAY_START_DEFAULT, 0, 0, 0, MAINSTAY_MEMORY_AFTER_DEFAULT, 0, 0, 0, MAINSTAY_EXCHANGE_DEFAULT, 0, 0 }
 
 // For mainstay_get: the newest revision that can be read whole.
 #define MAINSTAY_NEWEST UINT64_MAX
@@ -161,6 +161,16 @@ typedef enum {
   // It stays for the next job on these nodes.
   MAINSTAY_MEMORY_AFTER_KEPT,
 } mainstay_memory_after;
+
+// When the copies that lie on other nodes are made.
+typedef enum {
+  // What mainstay.toml or the environment say; else as MAINSTAY_EXCHANGE_BACKGROUND.
+  MAINSTAY_EXCHANGE_DEFAULT = 0,
+  // While the program goes on.
+  MAINSTAY_EXCHANGE_BACKGROUND,
+  // Before a checkpoint returns.
+  MAINSTAY_EXCHANGE_BLOCKING,
+} mainstay_exchange;
 
 // One revision of a space, opened to be read.
 typedef struct mainstay_reader mainstay_reader;
@@ -352,6 +362,12 @@ typedef struct {
   // Every how many revisions one goes to the space that is opened, where there are levels before it; 1. None with
   // the hint mainstay_pfs_every=0.
   uint32_t pfs_every;
+  // A mainstay_exchange: when copies go to other nodes; MAINSTAY_EXCHANGE_BACKGROUND.
+  uint64_t exchange;
+  // How many of each shard lie in the memory of nodes: one on its own, the others on other nodes; 2.
+  uint32_t memory_copies;
+  // How many of each shard lie on disks of nodes, likewise; 1.
+  uint32_t disk_copies;
 } mainstay_options;
 
 #ifdef __cplusplus

@@ -94,6 +94,19 @@ pub enum MemoryAfterCode {
     Kept,
 }
 
+/// When the copies that lie on other nodes are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(dead_code, reason = "for the header only")]
+#[repr(C)]
+pub enum ExchangeCode {
+    /// What mainstay.toml or the environment say; else as MAINSTAY_EXCHANGE_BACKGROUND.
+    Default = 0,
+    /// While the program goes on.
+    Background,
+    /// Before a checkpoint returns.
+    Blocking,
+}
+
 /// What the program sets; 0: what the environment or mainstay.toml say, or else the default, which is
 /// given here.
 #[derive(Debug, Clone, Copy)]
@@ -171,16 +184,23 @@ pub struct Options {
     /// Every how many revisions one goes to the space that is opened, where there are levels before it; 1. None with
     /// the hint mainstay_pfs_every=0.
     pub pfs_every: u32,
+    /// A mainstay_exchange: when copies go to other nodes; MAINSTAY_EXCHANGE_BACKGROUND.
+    pub exchange: u64,
+    /// How many of each shard lie in the memory of nodes: one on its own, the others on other nodes; 2.
+    pub memory_copies: u32,
+    /// How many of each shard lie on disks of nodes, likewise; 1.
+    pub disk_copies: u32,
 }
 
 /// What the struct measured in each version of the header: it only grows, at its end.
-const SIZES: [usize; 7] = [
+const SIZES: [usize; 8] = [
     offset_of!(Options, pool_held),
     offset_of!(Options, per),
     offset_of!(Options, shard_bytes),
     offset_of!(Options, aggregators),
     offset_of!(Options, start),
     offset_of!(Options, memory),
+    offset_of!(Options, exchange),
     size_of::<Options>(),
 ];
 
@@ -251,7 +271,7 @@ impl Options {
     }
 
     /// The key of each field, and what the program has put there. A field that is left out here does not compile.
-    fn given(&self) -> [(&'static str, Given); 26] {
+    fn given(&self) -> [(&'static str, Given); 29] {
         let Options {
             size: _,
             hints: _,
@@ -283,6 +303,9 @@ impl Options {
             disk_every,
             disk_keep,
             pfs_every,
+            exchange,
+            memory_copies,
+            disk_copies,
         } = *self;
         [
             ("keep", Given::Number(keep.into())),
@@ -311,6 +334,9 @@ impl Options {
             ("disk_every", Given::Number(disk_every.into())),
             ("disk_keep", Given::Number(disk_keep.into())),
             ("pfs_every", Given::Number(pfs_every.into())),
+            ("exchange", Given::Code(exchange, &["background", "blocking"])),
+            ("memory_copies", Given::Number(memory_copies.into())),
+            ("disk_copies", Given::Number(disk_copies.into())),
         ]
     }
 }

@@ -17,8 +17,8 @@ mod room;
 mod status;
 mod stripes;
 
-pub(crate) use anonymous::Anonymous;
 pub(crate) use allocate::{allocate_at, available, within_limit};
+pub(crate) use anonymous::Anonymous;
 pub use disk::Disk;
 pub use file_system::FileSystem;
 pub(crate) use lock::{ByteLocks, forks};

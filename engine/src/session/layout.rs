@@ -58,7 +58,8 @@ impl Level {
         };
         let layout = agree(group, layout)?;
         let fresh = |shard: &usize| -> Result<Arc<Mutex<Ledger>>> {
-            let portion = layout.iter().flat_map(LayoutFile::portions).find(|portion| portion.rank() as usize == *shard);
+            let portion =
+                layout.iter().flat_map(LayoutFile::portions).find(|portion| portion.rank() as usize == *shard);
             let portion = portion.ok_or_else(|| Error::Internal { what: format!("a layout without shard {shard}") })?;
             portion.stay_open()?;
             let mut ledger = Ledger::fresh(portion, first(*shard as u32));

@@ -7,8 +7,8 @@
 mod agreement;
 mod buffer;
 mod checkpoint;
-mod copies;
 mod choice;
+mod copies;
 mod domain;
 mod due;
 mod earlier;

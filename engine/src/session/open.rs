@@ -166,8 +166,7 @@ impl Inner {
         looked.iter_mut().for_each(|level| std::mem::take(&mut level.left).give_up(&config.pool_directory));
         let nearest = &looked[0];
         let (node, pool) = find_node(&*group, &config, id)?;
-        let policy =
-            Policy::new(&config, || find_threshold_together(&*group, &*nearest.wanted.device, &config))?;
+        let policy = Policy::new(&config, || find_threshold_together(&*group, &*nearest.wanted.device, &config))?;
         let road = Road::find(&*group, &config, &nearest.domain, pool.as_ref())?;
         let policy = road.policy(policy);
 
@@ -422,13 +421,7 @@ fn take_locks(group: &dyn Group, device: &dyn Device, domain: &Domain) -> Result
     Ok((locks, unsupported[0] == 0))
 }
 
-fn scan(
-    group: &dyn Group,
-    device: &dyn Device,
-    domain: &Domain,
-    locks_work: bool,
-    writers: &Writers,
-) -> Result<Scan> {
+fn scan(group: &dyn Group, device: &dyn Device, domain: &Domain, locks_work: bool, writers: &Writers) -> Result<Scan> {
     let (rank, written) = (group.rank(), writers.shards_of(group.rank()));
     if rank == domain.leader() {
         clear_away(device)?;

@@ -66,7 +66,13 @@ pub(super) fn plans(group: &dyn Group, path: &Path, config: &Config) -> Result<(
         plans.extend(place(LevelKind::Disk, &config.disk, config.disk_every, config.disk_keep, config.disk_copies)?);
     }
     let every = if plans.is_empty() { 1 } else { config.pfs_every };
-    plans.push(LevelPlan { kind: LevelKind::Pfs, device: Arc::new(space), every, keep: config.keep, copies: Vec::new() });
+    plans.push(LevelPlan {
+        kind: LevelKind::Pfs,
+        device: Arc::new(space),
+        every,
+        keep: config.keep,
+        copies: Vec::new(),
+    });
     Ok((plans, note))
 }
 

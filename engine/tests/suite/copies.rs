@@ -155,7 +155,11 @@ fn a_job_that_lost_a_node_comes_back_from_the_copies() {
             // On a new node in the place of the lost one, and on the node that is left.
             for seats in [&PAIRS, &[1 - lost; 4]] {
                 let mut again = cluster.after(&[lost], seats);
-                assert_eq!(again.restored().unwrap(), Some(4), "without node {lost}, {real} {exchange:?}, on {seats:?}");
+                assert_eq!(
+                    again.restored().unwrap(),
+                    Some(4),
+                    "without node {lost}, {real} {exchange:?}, on {seats:?}"
+                );
                 again = again.after(&[], seats);
                 again.save(5, 2).unwrap();
                 assert_eq!(again.after(&[], seats).restored().unwrap(), Some(6));

@@ -44,7 +44,10 @@ impl Levels {
             let rank = group.rank();
             let plan = |level: usize| {
                 let (_, every, keep) = self.media[level];
-                { let device = Arc::new(Faulty(views[rank][level].clone())); LevelPlan { kind: kinds[level], device, every, keep, copies: Vec::new() } }
+                {
+                    let device = Arc::new(Faulty(views[rank][level].clone()));
+                    LevelPlan { kind: kinds[level], device, every, keep, copies: Vec::new() }
+                }
             };
             let plans = (0..self.media.len()).map(plan).collect();
             let config = Config {

@@ -1,8 +1,8 @@
 //! Settings: the file, the environment, which goes before which, and what is told about wrong ones.
 
 use mainstay_engine::{
-    Choice, Config, ErrorKind, Interval, KEYS, LevelPlace, MemoryAfter, PoolHeld, Resolved, Result, Session, Source,
-    Stage, Start, Surroundings, Value,
+    Choice, Config, ErrorKind, Exchange, Interval, KEYS, LevelPlace, MemoryAfter, PoolHeld, Resolved, Result, Session,
+    Source, Stage, Start, Surroundings, Value,
     device::Allocate,
     group::{Group, ThreadGroup},
     space::Per,
@@ -95,10 +95,13 @@ fn a_file_sets_every_key() {
         pool_directory = "/tmp"
         memory = "auto"
         memory_keep = 2
+        memory_copies = 3
         memory_after = "kept"
         disk = "/scratch"
         disk_every = 3
         disk_keep = 4
+        disk_copies = 2
+        exchange = "blocking"
         pfs_every = 0
         start = "fresh"
         every_steps = 1_000
@@ -124,6 +127,7 @@ fn a_file_sets_every_key() {
     assert_eq!((&config.memory, &config.disk), (&LevelPlace::Auto, &LevelPlace::At("/scratch".into())));
     assert_eq!((config.memory_keep, config.memory_after), (2, MemoryAfter::Kept));
     assert_eq!((config.disk_every, config.disk_keep, config.pfs_every), (3, 4, 0));
+    assert_eq!((config.memory_copies, config.disk_copies, config.exchange), (3, 2, Exchange::Blocking));
     assert_eq!((config.interval, config.agree_every), (Interval::Young, Duration::from_millis(500)));
     assert_eq!(config.checkpoint_signal.map(|signal| signal.name()), Some("USR1"));
     for (at, setting) in resolved.settings.iter().enumerate() {
@@ -204,6 +208,11 @@ fn wrong_variables_are_named() {
         ("MAINSTAY_KEEP", "three", "\"three\" is no whole number, it takes 1 to 1000"),
         ("MAINSTAY_KEEP", "1001", "1001 is out of range, it takes 1 to 1000"),
         ("MAINSTAY_KEEP", "0", "0 is out of range"),
+        ("MAINSTAY_MEMORY_COPIES", "5", "5 is out of range, it takes 1 to 4"),
+        ("MAINSTAY_MEMORY_COPIES", "0", "0 is out of range"),
+        ("MAINSTAY_DISK_COPIES", "5", "5 is out of range, it takes 1 to 4"),
+        ("MAINSTAY_DISK_COPIES", "0", "0 is out of range"),
+        ("MAINSTAY_EXCHANGE", "later", "it takes background or blocking"),
         ("MAINSTAY_KEEP", "-1", "-1 is out of range"),
         ("MAINSTAY_STAGE", "Pool", "it takes pool, node, rank or direct"),
         ("MAINSTAY_CHUNK_BYTES", "6000", "6000 is out of range, it takes auto, or multiples of 4 KiB"),
@@ -362,6 +371,8 @@ fn variables_that_are_no_settings_are_found() {
         .set("MAINSTAY_EMPTY", "")
         .set("MAINSTAY_CONFIG", "")
         .set("MAINSTAY_NODE", "a")
+        .set("MAINSTAY_DOMAIN", "rack7")
+        .set("MAINSTAY_DOMAIN_FILE", "/etc/domains")
         .set("MAINSTAY_RUN_REPORT", "/tmp/report")
         .set("MAINSTAY_KEEP", "3");
     assert_eq!(place.config().keep, 3);
@@ -387,6 +398,9 @@ fn a_variable_that_must_be_meant_as_a_setting_is_refused() {
         ("CHECKPOINT_SIG", "CHECKPOINT_SIGNAL"),
         ("CONF", "CONFIG"),
         ("NODE_", "NODE"),
+        ("DOMAINS", "DOMAIN"),
+        ("DOMAIN_FILES", "DOMAIN_FILE"),
+        ("DISK_COPY", "DISK_COPIES"),
     ] {
         let meant = format!("did you mean MAINSTAY_{meant}?");
         let variable = format!("MAINSTAY_{wrong}");
@@ -428,9 +442,12 @@ fn ranks_with_different_settings_are_refused() {
         ("stripe_count", "4", "0", Config { stripe_count: 4, ..small.clone() }),
         ("stripe_bytes", "1 MiB", "0", Config { stripe_bytes: 1 << 20, ..small.clone() }),
         ("memory_keep", "2", "1", Config { memory_keep: 2, ..small.clone() }),
+        ("memory_copies", "1", "2", Config { memory_copies: 1, ..small.clone() }),
         ("memory_after", "kept", "removed", Config { memory_after: MemoryAfter::Kept, ..small.clone() }),
         ("disk_every", "2", "1", Config { disk_every: 2, ..small.clone() }),
         ("disk_keep", "2", "1", Config { disk_keep: 2, ..small.clone() }),
+        ("disk_copies", "2", "1", Config { disk_copies: 2, ..small.clone() }),
+        ("exchange", "blocking", "background", Config { exchange: Exchange::Blocking, ..small.clone() }),
         ("pfs_every", "2", "1", Config { pfs_every: 2, ..small.clone() }),
         ("start", "fresh", "restored", Config { start: Start::Fresh, ..small.clone() }),
         ("every_steps", "5", "0", Config { every_steps: 5, ..small.clone() }),

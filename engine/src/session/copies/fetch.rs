@@ -98,11 +98,14 @@ impl Search {
             }
             let mine = self.exchange(group, post, levels)?;
             let mine = split_flaws(mine);
-            let told = gather(group, &match &mine {
-                Ok(Ok(_)) => None,
-                Ok(Err(flaws)) => Some(flaws.clone()),
-                Err(error) => Some(Flaws::unread(error.to_string())),
-            })?;
+            let told = gather(
+                group,
+                &match &mine {
+                    Ok(Ok(_)) => None,
+                    Ok(Err(flaws)) => Some(flaws.clone()),
+                    Err(error) => Some(Flaws::unread(error.to_string())),
+                },
+            )?;
             if let Ok(Ok(fetched)) = mine {
                 levels.at_mut(self.family.start).fetched = fetched;
             }

@@ -69,7 +69,8 @@ impl Held {
     /// What the pieces that the ward announces go to.
     pub(super) fn take_on(&mut self, announced: Announced, key: RevisionKey) -> Result<Vec<Piece>> {
         let Announced { level, shards, contents, hash, phases, pieces, .. } = announced;
-        let unasked = || Error::Internal { what: format!("rank {} sends a shard that it was not asked for", self.from) };
+        let unasked =
+            || Error::Internal { what: format!("rank {} sends a shard that it was not asked for", self.from) };
         let State::Awaited(place) = std::mem::replace(&mut self.state, State::Failed(unasked())) else {
             return Err(unasked());
         };
@@ -161,6 +162,7 @@ fn in_memory(device: &dyn Device, key: RevisionKey, shard: (u32, u32), contents:
     let size = Size::of_items(contents.items.clone(), contents.annex.clone()).at_least(contents.blocks * BLOCK_BYTES);
     let portion = anonymous_portion(shard.0, shard.1, portion_blocks(&size, 1))?;
     let slot = Ledger::first_slot(portion.layout_id(), shard.0, key.lineage);
+    portion.write_slot(0, &slot)?;
     let ledger = Ledger::fresh(portion, slot);
     let allocation = ledger.allocate(Need::of(&size, RUNS), &[])?;
     Ok(Site::new(device, Arc::new(Mutex::new(ledger)), allocation, Vec::new()))

@@ -118,7 +118,7 @@ impl Inner {
                         let (held, _) = held_in(levels.iter_mut().nth(index), ward)?;
                         held.take(piece);
                         let feeder = means.feeder(index)?;
-                            held.finish(|copy, arrived| feeder.finish(copy, arrived));
+                        held.finish(|copy, arrived| feeder.finish(copy, arrived));
                     }
                 }
             }

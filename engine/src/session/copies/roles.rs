@@ -29,7 +29,8 @@ pub(in crate::session) fn holders(
     if buddies.apart() == Apart::Ranks {
         let nodes = told.iter().map(|(node, _)| node).collect::<BTreeSet<_>>().len();
         let level = kind.name();
-        let told = format!("{copies} copies on the level {level}, and {nodes} nodes: copies of one node share its fate");
+        let told =
+            format!("{copies} copies on the level {level}, and {nodes} nodes: copies of one node share its fate");
         SHARED.make(group.rank(), || Some(told));
     }
     let holder = |copy: usize| {
