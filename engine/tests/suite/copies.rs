@@ -13,8 +13,6 @@ use mainstay_engine::{
     group::{Group, ThreadGroup},
 };
 use std::{
-    fs,
-    path::PathBuf,
     sync::{Arc, Mutex},
     thread,
 };
@@ -149,11 +147,10 @@ const PAIRS: [usize; 4] = [0, 0, 1, 1];
 fn a_job_that_lost_a_node_comes_back_from_the_copies() {
     for (real, exchange) in [(false, Exchange::Background), (true, Exchange::Background), (true, Exchange::Blocking)] {
         for lost in [0, 1] {
-            let mut cluster = Cluster::new(&PAIRS, 2, real);
-            cluster.exchange = exchange;
-            cluster.save(1, 4).unwrap();
             // On a new node in the place of the lost one, and on the node that is left.
             for seats in [&PAIRS, &[1 - lost; 4]] {
+                let cluster = Cluster { exchange, ..Cluster::new(&PAIRS, 2, real) };
+                cluster.save(1, 4).unwrap();
                 let mut again = cluster.after(&[lost], seats);
                 assert_eq!(
                     again.restored().unwrap(),
