@@ -289,9 +289,9 @@ def test_a_session_that_ended_says_so(scratch):
     session.close()
     session.close()
     assert "closed" in repr(session)
-    calls = [session.restore, session.checkpoint, session.wait, session.poll, session.last_record, session.__enter__]
+    calls = [session.restore, session.checkpoint, session.wait, session.progress, session.poll, session.last_record, session.__enter__]
     calls += [lambda: session.protect("a", bytearray(1)), lambda: session.unprotect("a"), lambda: session.due(1)]
-    calls += [lambda: session.protect_output("a")]
+    calls += [lambda: session.protect_output("a"), lambda: session.wait("pfs")]
     for call in calls:
         with pytest.raises(mainstay.InvalidArgument, match="closed"):
             call()

@@ -8,7 +8,8 @@ import sys
 import pytest
 from command import mainstay as told_by
 from jobs import DEATH, RANKS, STEPS, run
-from programs import build_c
+from mpi import OPENMPI
+from programs import FORTRAN_SOURCES, build_c, build_cxx, build_fortran, build_python
 from staged import pool_directory
 
 OF_A_SPACE = "mainstay-level-*"
@@ -85,6 +86,26 @@ def test_options_in_python(scratch, pools):
     assert again.returncode == 0 and again.stdout == "6 6.0\n", again
     assert not list(pools.iterdir())
     assert job(9).stdout.endswith(" 9.0\n")
+
+
+@pytest.mark.parametrize("language", ["c", "c++", "fortran", "python"])
+def test_a_wait_for_one_level_leaves_the_others(language, mpi, scratch, pools):
+    if language == "python" and mpi is not OPENMPI:
+        pytest.skip("this Python has the mpi4py of Open MPI")
+    build = {
+        "c": lambda: build_c(["waits.c"], "waits", mpi=mpi),
+        "c++": lambda: build_cxx("waits.cpp", "waits-cxx", mpi=mpi),
+        "fortran": lambda: build_fortran(FORTRAN_SOURCES / "waits.f90", "waits-fortran", mpi),
+        "python": lambda: build_python("waits.py", "waits-python"),
+    }
+    program, space, held = build[language](), scratch / "space", scratch / "held"
+    shim = build_c(["inject.c"], "inject.so", "-shared", "-fPIC")
+    # No write to the space returns while the program has the file `held` there.
+    shim = {"LD_PRELOAD": shim, "INJECT": "write:hold", "INJECT_WHEN": held, "INJECT_SPACE": space}
+    variables = [f"{name}={value}" for name, value in {**shim, "MAINSTAY_MEMORY": "auto"}.items()]
+    status, told = run(RANKS, ["env", *variables, program, space, held], scratch, mpi=mpi)
+    # It has ended itself, without a close.
+    assert (status, revisions(space)[-1]) == (5, 2), told
 
 
 def test_a_space_that_was_made_anew_gets_nothing_of_the_old(scratch, pools):

@@ -254,6 +254,8 @@ module mainstay
     generic :: read => read_int32, read_int64
     procedure :: stream_bytes
     procedure :: wait => wait_until_complete
+    procedure :: wait_for
+    procedure :: progress
     procedure :: poll
     procedure :: last_record
     procedure :: close => close_session
@@ -400,6 +402,17 @@ module mainstay
       integer(c_int) :: status
     end function
     function c_wait(session) bind(C, name="mainstay_wait") result(status)
+      import
+      type(c_ptr), value :: session
+      integer(c_int) :: status
+    end function
+    function c_wait_for(session, level) bind(C, name="mainstay_wait_for") result(status)
+      import
+      type(c_ptr), value :: session
+      character(kind=c_char), intent(in) :: level(*)
+      integer(c_int) :: status
+    end function
+    function c_progress(session) bind(C, name="mainstay_progress") result(status)
       import
       type(c_ptr), value :: session
       integer(c_int) :: status
@@ -674,6 +687,23 @@ contains
     class(mainstay_session), intent(in) :: self
     integer, intent(out), optional :: stat
     call settle(c_wait(self%handle), stat)
+  end subroutine
+
+  ! Waits until the last revision that went to `level` is complete there: "memory", "disk", or "pfs", the space that was
+  ! opened. Levels behind it are not waited for. Collective.
+  subroutine wait_for(self, level, stat)
+    class(mainstay_session), intent(in) :: self
+    character(*), intent(in) :: level
+    integer, intent(out), optional :: stat
+    call settle(c_wait_for(self%handle, to_c(level)), stat)
+  end subroutine
+
+  ! Moves on what is under way between this rank and others, such as copies that go to other nodes: for programs that
+  ! compute for long between two calls. Never waits.
+  subroutine progress(self, stat)
+    class(mainstay_session), intent(in) :: self
+    integer, intent(out), optional :: stat
+    call settle(c_progress(self%handle), stat)
   end subroutine
 
   ! Whether this rank's part of the last revision is durable; also if nothing is under way, because nothing was saved

@@ -420,6 +420,19 @@ mainstay_status mainstay_checkpoint(mainstay_session *session,
 // the revision that failed is not there.
 mainstay_status mainstay_wait(mainstay_session *session);
 
+// Waits until the last revision that went to `level` is complete there: "memory" or "disk" of the nodes, or "pfs", the
+// space that was opened. Levels behind it go on meanwhile, and are not waited for; the nearest is in any case, and told
+// of as mainstay_wait does. Collective. MAINSTAY_INVALID_ARGUMENT if the session has no such level, or ranks wait for
+// different ones; another error means that the level did not get the revision, and is told once. A revision that found
+// the level busy at its turn did not go there.
+mainstay_status mainstay_wait_for(mainstay_session *session,
+                                  const char *level);
+
+// Moves on what is under way between this rank and others, such as copies that go to other nodes: for programs that
+// compute for long between two calls of their session. Local, never waits. What fails is told by mainstay_wait,
+// mainstay_close or the next checkpoint; an error here means that the session is over.
+mainstay_status mainstay_progress(mainstay_session *session);
+
 // Puts into `*durable` whether this rank's part of the last revision is durable. Local, never waits. If another
 // rank writes for this one (`aggregators`), as the medium shows: that it failed is told by `mainstay_wait`. 1 also
 // if nothing is under way: nothing was saved yet, or all ranks were told that the last revision failed.

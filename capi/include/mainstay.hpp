@@ -332,6 +332,9 @@ public:
   }
 
   void wait() { detail::check(mainstay_wait(handle_)); }
+  /* "memory", "disk" or "pfs" */
+  void wait_for(const std::string &level) { detail::check(mainstay_wait_for(handle_, detail::text(level))); }
+  void progress() { detail::check(mainstay_progress(handle_)); }
   bool poll() {
     int durable = 0;
     detail::check(mainstay_poll(handle_, &durable));

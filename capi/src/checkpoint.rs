@@ -1,11 +1,12 @@
 //! Saving.
 
 use crate::{
-    argument::null,
+    argument::{bytes_of, null, or_refuse},
     error::{Status, guard},
     session::{Session, session_of},
 };
-use std::ffi::c_int;
+use mainstay_engine::LevelKind;
+use std::ffi::{c_char, c_int};
 
 /// Saves all protected regions as a new revision and returns at t2: the program may go on and change
 /// its memory. Collective. `revision` may be NULL; else it gets the revision's number.
@@ -42,6 +43,39 @@ pub unsafe extern "C" fn mainstay_checkpoint(session: *mut Session, revision: *m
 pub unsafe extern "C" fn mainstay_wait(session: *mut Session) -> Status {
     // SAFETY: the caller's promise is passed on.
     guard(|| unsafe { session_of(session) }?.engine.wait())
+}
+
+/// Waits until the last revision that went to `level` is complete there: "memory" or "disk" of the nodes, or "pfs", the
+/// space that was opened. Levels behind it go on meanwhile, and are not waited for; the nearest is in any case, and told
+/// of as mainstay_wait does. Collective. MAINSTAY_INVALID_ARGUMENT if the session has no such level, or ranks wait for
+/// different ones; another error means that the level did not get the revision, and is told once. A revision that found
+/// the level busy at its turn did not go there.
+///
+/// # Safety
+/// `session` is open, `level` ends with a zero byte.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_wait_for(session: *mut Session, level: *const c_char) -> Status {
+    guard(|| {
+        // SAFETY: the caller's promises are passed on.
+        let (session, level) = unsafe { (session_of(session)?, bytes_of(level, "level")) };
+        let level = level.and_then(|level| LevelKind::named(&String::from_utf8_lossy(level)));
+        let level = or_refuse(&mut session.engine, level);
+        session.engine.wait_for(level)
+    })
+}
+
+/// Moves on what is under way between this rank and others, such as copies that go to other nodes: for programs that
+/// compute for long between two calls of their session. Local, never waits. What fails is told by mainstay_wait,
+/// mainstay_close or the next checkpoint; an error here means that the session is over.
+///
+/// # Safety
+/// `session` is open.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_progress(session: *mut Session) -> Status {
+    // SAFETY: the caller's promise is passed on.
+    guard(|| unsafe { session_of(session) }?.engine.progress())
 }
 
 /// Puts into `*durable` whether this rank's part of the last revision is durable. Local, never waits. If another

@@ -13,7 +13,7 @@ use crate::{
     stream::{self, Files},
 };
 use mainstay_engine::{
-    Error, Session as Engine,
+    Error, LevelKind, Session as Engine,
     group::{Group, Solo, agree},
     space::format::PlaceInWhole,
 };
@@ -392,8 +392,24 @@ impl Session {
 
     /// Waits until the last revision is complete: durable on all ranks. Collective. That it failed is raised once on
     /// all ranks, here or by checkpoint(); then nothing is under way, and this returns until the next checkpoint.
-    fn wait(&self, py: Python<'_>) -> PyResult<()> {
-        self.call(py, Engine::wait)
+    ///
+    /// With a level, "memory" or "disk" of the nodes, or "pfs", the space that was opened: until the last revision that
+    /// went there is complete there. Levels behind it go on meanwhile, and are not waited for.
+    #[pyo3(signature = (level=None))]
+    fn wait(&self, py: Python<'_>, level: Option<&Bound<'_, PyString>>) -> PyResult<()> {
+        let Some(level) = level else { return self.call(py, Engine::wait) };
+        let level = LevelKind::named(&level.to_string_lossy());
+        self.call(py, |engine| {
+            let level = or_refuse(engine, level);
+            engine.wait_for(level)
+        })
+    }
+
+    /// Moves on what is under way between this rank and others, such as copies that go to other nodes: for programs
+    /// that compute for long between two calls. Local, never waits. What fails is raised by wait(), close() or the next
+    /// checkpoint().
+    fn progress(&self, py: Python<'_>) -> PyResult<()> {
+        self.call(py, Engine::progress)
     }
 
     /// Whether this rank's part of the last revision is durable. Local, never waits. If another rank writes for

@@ -289,6 +289,9 @@ static void nulls(void) {
   said("unprotect(name)", mainstay_unprotect(session, NULL));
   said("checkpoint(session)", mainstay_checkpoint(NULL, NULL));
   said("wait(session)", mainstay_wait(NULL));
+  said("wait_for(session)", mainstay_wait_for(NULL, "pfs"));
+  said("wait_for(level)", mainstay_wait_for(session, NULL));
+  said("progress(session)", mainstay_progress(NULL));
   said("poll(session)", mainstay_poll(NULL, &durable));
   said("poll(durable)", mainstay_poll(session, NULL));
   said("restore(session)", mainstay_restore(NULL, &restored));
@@ -480,6 +483,7 @@ static void run(const char *command) {
   else if (IS("save")) fill(strtoull(value, NULL, 0)), said("checkpoint", mainstay_checkpoint(session, NULL));
   else if (IS("due")) said("due", mainstay_due(session, strtoull(value, NULL, 0), &(int){0}));
   else if (IS("wait")) said("wait", mainstay_wait(session));
+  else if (IS("level")) said("wait", mainstay_wait_for(session, value));
   else if (IS("poll")) poll_to_the_end();
   else if (IS("restore")) restore();
   else if (IS("close")) said("close", mainstay_close(session)), session = NULL;

@@ -127,6 +127,28 @@ def calls_differ(stage):
 
 
 @scenario
+def level_unknown(stage):
+    stage.check(stage.run("open", "save:1", "level:scratch", "level:pfs", "level:Memory", "level:", "close"), times=3)
+    stage.comes_back(1)
+    # One rank alone has the wrong name: all are told.
+    for one in stage.check(stage.run("open", "restore", "@0:level:scratch", "@1:level:pfs", "close")):
+        assert one.rank == 0 or one.text.startswith("on rank 0: "), one
+
+
+@scenario
+def level_not_there(stage):
+    stage.check(stage.run("open", "save:1", "level:disk", "level:pfs", "close"))
+    stage.comes_back(1)
+
+
+@scenario
+def levels_differ(stage):
+    memory = {"MAINSTAY_MEMORY": str(stage.scratch / "memory")}
+    stage.check(stage.run("open", "save:1", "@0:level:memory", "@1:level:pfs", "close", variables=memory))
+    stage.comes_back(1)
+
+
+@scenario
 def closed_beside_a_call(stage):
     said = stage.run("open", "save:1", "wait", "@0:save:2", "@1:close", "@0:wait", "@0:close")
     told_at(stage, said, (0, "checkpoint"), (1, "close"), (0, "wait"), (0, "close"))

@@ -98,6 +98,9 @@ class Program:
     def do_wait(self, _):
         self.said("wait", self.session.wait)
 
+    def do_level(self, name):
+        self.said("wait", self.session.wait, name)
+
     def do_poll(self, _):
         def to_the_end():
             for _ in range(30000):

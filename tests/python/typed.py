@@ -39,4 +39,6 @@ with mainstay.open(Path("space"), MPI.COMM_WORLD, keep=3, pool_bytes="64 MiB", e
     record = session.last_record()
     if record:
         print(record.perceived_ns / record.bytes)
+    session.progress()
+    session.wait(level="memory")
     session.wait()

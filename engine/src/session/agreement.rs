@@ -21,6 +21,8 @@ pub(super) struct Agreement {
     pub(super) levels: [LevelFacts; LEVELS_MAX],
     /// The step that `due` was last called with.
     pub(super) step: Alike,
+    /// The level that `wait_for` waits for, from 1; 0 in other calls.
+    pub(super) level: Alike,
     /// What the call needs of the program failed on this rank.
     pub(super) not_ready: Flag,
     /// This rank has something to save.

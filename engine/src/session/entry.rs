@@ -9,6 +9,7 @@ use super::{
     agreement::{Agreement, LevelFacts},
     flag::Alike,
     inner::Inner,
+    level::{Level, LevelKind},
     settle::{Attempt, same_revision},
 };
 use crate::{
@@ -49,6 +50,7 @@ pub(super) enum Call {
     Put,
     Abandon,
     Wait,
+    WaitFor,
     Restore,
     Get,
     GetBytes,
@@ -57,7 +59,7 @@ pub(super) enum Call {
 }
 
 impl Call {
-    /// The call's name in Rust and Python, and behind `mainstay_` in C.
+    /// The call's name in Rust and Python, and behind `mainstay_` in C. (`wait_for` is `wait` with a level in Python.)
     fn name(self) -> &'static str {
         match self {
             Call::Begin => "begin",
@@ -65,6 +67,7 @@ impl Call {
             Call::Put => "put",
             Call::Abandon => "abandon",
             Call::Wait => "wait",
+            Call::WaitFor => "wait_for",
             Call::Restore => "restore",
             Call::Get => "get",
             Call::GetBytes => "get_bytes",
@@ -191,14 +194,27 @@ impl Inner {
 
     /// The same; what is told is apart from the entry, which a call has then all the same.
     pub(super) fn enter_told(&mut self, call: Call, ready: Result<()>) -> Result<(Entry, Result<()>)> {
-        self.levels.split().1.iter_mut().for_each(|level| drop(level.settle()));
+        self.enter_waiting(call, None, ready)
+    }
+
+    /// The same, having waited for no farther level but `only`. Ranks that wait for different ones are refused.
+    pub(super) fn enter_waiting(
+        &mut self,
+        call: Call,
+        only: Option<LevelKind>,
+        ready: Result<()>,
+    ) -> Result<(Entry, Result<()>)> {
+        let is_awaited = |level: &&mut Level| only.is_none_or(|kind| level.kind == kind);
+        self.levels.split().1.iter_mut().filter(is_awaited).for_each(|level| drop(level.settle()));
         let arrival = self.arrive(call)?;
         self.finish_copies(call)?;
+        let level = Alike::of(only.map_or(0, |kind| 1 + kind as u64));
         let (entry, told) =
-            self.enter(arrival, Agreement { not_ready: ready.is_err().into(), ..Agreement::default() })?;
+            self.enter(arrival, Agreement { level, not_ready: ready.is_err().into(), ..Agreement::default() })?;
         let (group, is_ready) = (self.epoch.group.with(&entry), !told.all.not_ready.is_set());
+        let same = same_level(told.all.level);
         let previous = if call == Call::Restore { Ok(()) } else { told.previous(group) };
-        let told = if previous.is_err() || is_ready { previous } else { agree(group, ready) };
+        let told = if previous.is_err() || is_ready { previous.and(same) } else { agree(group, ready) };
         Ok((entry, told))
     }
 }
@@ -218,6 +234,17 @@ impl Inner {
         self.epoch.over = is_over.then(|| error.clone());
         error
     }
+}
+
+/// Refuses ranks that wait for different levels: some of them would be told that one is complete which is not.
+fn same_level(level: Alike) -> Result<()> {
+    if level.is_so() {
+        return Ok(());
+    }
+    let name = |told: u64| LevelKind::ALL.get(told as usize - 1).map_or("none", |kind| kind.name());
+    let (one, other) = (name(level.lowest()), name(level.highest()));
+    let why = format!("some ranks wait for {one} and some for {other}; wait for the same level on all of them");
+    Err(Error::argument("level", why))
 }
 
 /// Who made which call: "rank 0 called checkpoint, ranks 1 to 3 close". Each call stands there once, in the order of

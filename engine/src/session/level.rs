@@ -10,7 +10,7 @@ use crate::{
     commit::{Allocation, Complete, Kept, Ledger, RevisionKey},
     config::Config,
     device::Device,
-    error::Result,
+    error::{Error, Result},
     ground::lock,
     group::{Group, gather},
     mutant::{self, Mutant},
@@ -24,13 +24,14 @@ use std::{
 };
 
 /// What kind of place a level is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum LevelKind {
     /// The memory of the nodes: files below /dev/shm.
     Memory,
     /// The disks of the nodes.
     Disk,
     /// The file system that all nodes share, or the only level that there is.
+    #[default]
     Pfs,
 }
 
@@ -195,6 +196,16 @@ impl Levels {
         }
     }
 
+    /// Refuses a kind of which there is none.
+    pub(super) fn check_kind(&self, kind: LevelKind) -> Result<()> {
+        if self.iter().any(|level| level.kind == kind) {
+            return Ok(());
+        }
+        let names: Vec<&str> = self.iter().filter(|level| !level.is_copy()).map(|level| level.kind.name()).collect();
+        let why = format!("the session has no level {}; it has {}", kind.name(), names.join(" and "));
+        Err(Error::argument("level", why))
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &Level> {
         self.levels.iter()
     }
@@ -205,6 +216,15 @@ impl Levels {
 }
 
 impl LevelKind {
+    /// The nearest first.
+    pub const ALL: [LevelKind; 3] = [LevelKind::Memory, LevelKind::Disk, LevelKind::Pfs];
+
+    /// The kind that is called `name`: memory, disk or pfs. `InvalidArgument` if none is.
+    pub fn named(name: &str) -> Result<LevelKind> {
+        let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
+        found.ok_or_else(|| Error::argument("level", format!("{name:?} is no level; give memory, disk or pfs")))
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             LevelKind::Memory => "memory",

@@ -25,6 +25,7 @@ mod node;
 mod open;
 mod places;
 mod program;
+mod progress;
 mod reading;
 mod record;
 mod redistribute;
@@ -281,6 +282,22 @@ impl Session {
     /// revision that failed is not there.
     pub fn wait(&mut self) -> Result<()> {
         self.ours()?.wait_for_all(Call::Wait)
+    }
+
+    /// Waits until the last revision that went to the level `level` is complete there on all ranks; levels behind it go on
+    /// meanwhile, and are not waited for. The nearest level is waited for in any case, and told of as `wait` does.
+    /// Collective. `InvalidArgument` if the session has no such level, or ranks wait for different ones; another error, the
+    /// same on every rank, means that the level did not get the revision, and is told once. A revision that found the level
+    /// busy at its turn did not go there.
+    pub fn wait_for(&mut self, level: LevelKind) -> Result<()> {
+        self.ours()?.wait_for(level)
+    }
+
+    /// Moves on what is under way between this rank and others, such as copies that go to other nodes: for programs that
+    /// compute for long between two calls of their session. Local, never waits. What fails is told by `wait`, `close` or
+    /// the next checkpoint; an error here means that the session is over.
+    pub fn progress(&mut self) -> Result<()> {
+        self.ours()?.move_on()
     }
 
     /// Whether this rank's part of the last revision is durable. Local, never waits. If another rank writes for this

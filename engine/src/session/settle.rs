@@ -58,11 +58,26 @@ impl Inner {
         self.unsaved(&entry)
     }
 
+    /// Waits until the last revision that went to the level `kind` is complete there, and tells if that did not get it;
+    /// the other levels, but for the nearest, are not waited for, and what became of them is told later. Collective.
+    pub(super) fn wait_for(&mut self, kind: LevelKind) -> Result<()> {
+        let ready = self.program.ready().and_then(|()| self.levels.check_kind(kind));
+        let (entry, told) = self.enter_waiting(Call::WaitFor, Some(kind), ready)?;
+        told?;
+        self.unsaved_on(&entry, |level| level.kind == kind)
+    }
+
     /// An error if farther levels did not save a revision since this was last asked: the same on all ranks. Collective
     /// if there is something to tell.
     pub(super) fn unsaved(&mut self, entry: &Entry) -> Result<()> {
+        self.unsaved_on(entry, |_| true)
+    }
+
+    /// The same of the levels that are `asked` for.
+    fn unsaved_on(&mut self, entry: &Entry, asked: impl Fn(&Level) -> bool) -> Result<()> {
         let group = self.epoch.group.with(entry);
-        let unsaved = self.levels.iter_mut().filter_map(|level| level.unsaved.take());
+        let asked = self.levels.iter_mut().filter(|level| asked(level));
+        let unsaved = asked.filter_map(|level| level.unsaved.take());
         // All levels are agreed on, whatever the first one says, so that the ranks stay together.
         unsaved.map(|mine| agree(group, mine)).fold(Ok(()), Result::and)
     }

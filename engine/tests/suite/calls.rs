@@ -2,14 +2,15 @@
 //! for others, and whether a revision is under way. Nothing is lost, and the session goes on where no rank has closed it.
 
 use crate::support::{aggregating, bounded, in_sessions, run};
-use mainstay_engine::{Config, Error, ErrorKind, Result, Session};
+use mainstay_engine::{Config, Error, ErrorKind, LevelKind, Result, Session};
 use std::time::Duration;
 use tempfile::TempDir;
 
 const RANKS: usize = 3;
 const BYTES: usize = 100_000;
 
-const CALLS: [&str; 9] = ["begin", "checkpoint", "put", "abandon", "wait", "restore", "get", "get_bytes", "due"];
+const CALLS: [&str; 10] =
+    ["begin", "checkpoint", "put", "abandon", "wait", "wait_for", "restore", "get", "get_bytes", "due"];
 
 /// The ranks meet whenever `due` is called.
 fn configs() -> [Config; 2] {
@@ -37,6 +38,7 @@ fn make(call: &str, session: &mut Session) -> Error {
         "put" => session.put("state", &[9; 10]).map(drop),
         "abandon" => session.abandon(),
         "wait" => session.wait(),
+        "wait_for" => session.wait_for(LevelKind::Pfs),
         "restore" => session.restore().map(drop),
         "get" => session.get(None, "state", &mut state).map(drop),
         "get_bytes" => session.get_bytes(None, "state").map(drop),

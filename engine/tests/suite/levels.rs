@@ -226,6 +226,98 @@ fn a_level_that_fails_harms_no_other() {
     }
 }
 
+/// A level that a wait does not name stands still meanwhile, and the wait returns; a wait for that one does not.
+#[test]
+fn a_wait_for_one_level_waits_for_that_alone() {
+    for ranks in [1, 2] {
+        let levels = Levels {
+            media: vec![(Medium::new(true), 1, 1), (Medium::new(true), 1, 1), (Medium::new(true), 1, 2)],
+            ranks,
+        };
+        let gate = Arc::new(Gate::new());
+        let of_rank = |_| {
+            let [near, middle, far] = [0, 1, 2].map(|level| &levels.media[level].0);
+            vec![near.view(), middle.view(), far.gated_view(&gate)]
+        };
+        let views: Vec<Vec<Arc<View>>> = (0..ranks).map(of_rank).collect();
+        let together = std::sync::Barrier::new(ranks);
+        let newest = || [0, 1, 2].map(|level| levels.complete(level)[0]);
+        levels
+            .job_by(&views, |rank, mut program, mut session| {
+                let first = |work: &dyn Fn()| {
+                    together.wait();
+                    if rank == 0 {
+                        work();
+                    }
+                    together.wait();
+                };
+                save(&mut program, &mut session, 1, 1, true)?;
+                first(&|| gate.close());
+                save(&mut program, &mut session, 1, 2, false)?;
+                session.progress()?;
+                session.wait_for(LevelKind::Memory)?;
+                session.wait_for(LevelKind::Disk)?;
+                first(&|| assert_eq!(newest(), [2, 2, 1]));
+                // Those before it go on, and it is still waited for.
+                save(&mut program, &mut session, 1, 3, false)?;
+                session.wait_for(LevelKind::Disk)?;
+                first(&|| {
+                    assert_eq!(newest(), [3, 3, 1]);
+                    gate.open();
+                });
+                session.wait_for(LevelKind::Pfs)?;
+                first(&|| assert_eq!(newest(), [3, 3, 2]));
+                Ok(session.close()?)
+            })
+            .unwrap();
+    }
+}
+
+/// What a level did not get is told by a wait for that level, once, and not by one for another.
+#[test]
+fn a_wait_for_one_level_tells_what_that_one_did_not_get() {
+    for (ranks, failing) in [(1, 1), (2, 2), (3, 1)] {
+        let levels = Levels {
+            media: vec![(Medium::new(true), 1, 1), (Medium::new(true), 1, 1), (Medium::new(true), 1, 1)],
+            ranks,
+        };
+        let views = levels.views();
+        levels
+            .job_by(&views, |rank, mut program, mut session| {
+                save(&mut program, &mut session, 1, 1, true)?;
+                if rank == ranks - 1 {
+                    views[rank][failing].fails_in(1, Failure::Full);
+                }
+                save(&mut program, &mut session, 1, 2, false)?;
+                let mut others = LevelKind::ALL.into_iter().filter(|kind| *kind != LevelKind::ALL[failing]);
+                others.try_for_each(|kind| session.wait_for(kind))?;
+                let told = session.wait_for(LevelKind::ALL[failing]).unwrap_err();
+                assert_eq!(told.kind(), ErrorKind::DiskFull, "{told}");
+                session.wait_for(LevelKind::ALL[failing])?;
+                Ok(session.close()?)
+            })
+            .unwrap();
+    }
+}
+
+#[test]
+fn a_wait_for_a_level_that_is_not_there_is_refused() {
+    let levels = Levels { media: vec![(Medium::new(true), 1, 1), (Medium::new(true), 1, 1)], ranks: 2 };
+    levels
+        .job(|rank, mut program, mut session| {
+            save(&mut program, &mut session, 1, 1, false)?;
+            let told = session.wait_for(LevelKind::Pfs).unwrap_err();
+            assert_eq!(told.kind(), ErrorKind::InvalidArgument);
+            assert!(told.to_string().contains("no level pfs; it has memory and disk"), "{told}");
+            let told = session.wait_for(LevelKind::ALL[rank]).unwrap_err();
+            assert_eq!(told.kind(), ErrorKind::InvalidArgument);
+            assert!(told.to_string().contains("some ranks wait for memory and some for disk"), "{told}");
+            session.wait_for(LevelKind::Disk)?;
+            Ok(session.close()?)
+        })
+        .unwrap();
+}
+
 /// Checkpoints do not wait for a level that stands still, and it is fed from blocks that stay where they are meanwhile.
 #[test]
 fn a_level_that_is_busy_is_passed_over() {

@@ -3,7 +3,7 @@
 
 use super::job::{Scene, small};
 use mainstay_engine::{
-    Config, Error, Region, Session,
+    Config, Error, LevelKind, Region, Session,
     group::Solo,
     space::format::{ElementType, PlaceInWhole},
 };
@@ -51,6 +51,12 @@ fn refused(scene: &Scene, element: ElementType, name: &str, shape: &[u64]) {
     job.save(1).unwrap();
     job.session.close().unwrap();
     scene.comes_back(1, 1);
+}
+
+pub fn level_unknown(scene: &Scene) {
+    for name in ["scratch", "Memory", ""] {
+        scene.check(0, "wait", &LevelKind::named(name).unwrap_err());
+    }
 }
 
 pub fn name_odd(scene: &Scene) {
