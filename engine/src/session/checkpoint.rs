@@ -84,7 +84,9 @@ impl Inner {
         let communication = asked.elapsed();
         self.program.reading = Reading::Over;
         self.remark_unsaved(&entry);
-        told.previous(self.epoch.group.with(&entry))?;
+        let previous = told.previous(self.epoch.group.with(&entry));
+        self.levels.nearest_mut().failing.because(&previous);
+        previous?;
         same_steps(all.step)?;
         if all.not_ready.is_set() {
             return agree(self.epoch.group.with(&entry), ready.map(|()| 0));
@@ -101,7 +103,11 @@ impl Inner {
         let (level, farther) = self.levels.split();
         let room = room.found().ok_or_else(lost_layout)?;
         let again = |level: &Level| pool.clone().and_then(|()| level.allocate(&size, &level.complete));
-        let (allocation, files) = level.agree_on_room(&self.epoch, &entry, room, facts, &size, &again)?;
+        let found = level.agree_on_room(&self.epoch, &entry, room, facts, &size, &again);
+        if let Err(error) = &found {
+            level.failing.again(&Err(error.clone()));
+        }
+        let (allocation, files) = found?;
         if let Some(files) = files {
             let group = self.epoch.group.with(&entry);
             self.epoch.road.open(group, &*level.device, |rank| files.get(rank).cloned())?;

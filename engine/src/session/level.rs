@@ -4,7 +4,14 @@
 //! ledger alone.
 
 use super::{
-    agreement::LevelFacts, domain::Domain, flag::Alike, held::Holds, places::Note, record::Record, settle::Attempt,
+    agreement::LevelFacts,
+    domain::Domain,
+    flag::Alike,
+    held::Holds,
+    places::Note,
+    record::Record,
+    settle::Attempt,
+    telling::{Failing, Telling},
 };
 use crate::{
     commit::{Allocation, Complete, Kept, Ledger, RevisionKey},
@@ -18,18 +25,8 @@ use crate::{
     restore::{Found, Sight, find},
     space::{LayoutFile, Locks, Portion},
 };
+pub use crate::space::LevelKind;
 use std::sync::{Arc, Mutex};
-
-/// What kind of place a level is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LevelKind {
-    /// The memory of the nodes: files below /dev/shm.
-    Memory,
-    /// The disks of the nodes.
-    Disk,
-    /// The file system that all nodes share, or the only level that there is.
-    Pfs,
-}
 
 /// A level that a session is to have.
 #[derive(Debug, Clone)]
@@ -70,6 +67,8 @@ pub(super) struct Level {
     pub(super) under_feed: Option<RevisionKey>,
     /// How often it was this level's turn while it was busy.
     pub(super) passed_over: u64,
+    /// Revisions that were not saved here, in a row.
+    pub(super) failing: Failing,
     /// A revision was not saved here, and the program was not told. Set on all ranks alike, with what failed on this
     /// one.
     pub(super) unsaved: Option<Result<()>>,
@@ -98,6 +97,9 @@ impl Current {
 
 /// The levels of a session, the nearest first; never none.
 pub(super) struct Levels {
+    // Fields are dropped in this order: what is told is written before the locks are let go.
+    /// On rank 0, where the farthest has a note.
+    pub(super) telling: Option<Telling>,
     levels: Vec<Level>,
     /// What the farthest says of the others, where that is a directory.
     pub(super) note: Option<Note>,
@@ -107,7 +109,7 @@ impl Levels {
     /// Of at least one.
     pub(super) fn new(levels: Vec<Level>, note: Option<Note>) -> Levels {
         assert!(!levels.is_empty(), "a session without a level");
-        Levels { levels, note }
+        Levels { telling: None, levels, note }
     }
 
     /// The level that a checkpoint waits for, and that is read first.
@@ -128,6 +130,11 @@ impl Levels {
         &self.levels[self.levels.len() - 1]
     }
 
+    /// Who tells of the levels, with them all.
+    pub(super) fn telling(&mut self) -> (Option<&mut Telling>, &[Level]) {
+        (self.telling.as_mut(), &self.levels)
+    }
+
     /// The nearest level, and the farther ones.
     pub(super) fn split(&mut self) -> (&mut Level, &mut [Level]) {
         let (nearest, farther) = self.levels.split_at_mut(1);
@@ -140,16 +147,6 @@ impl Levels {
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Level> {
         self.levels.iter_mut()
-    }
-}
-
-impl LevelKind {
-    pub fn name(self) -> &'static str {
-        match self {
-            LevelKind::Memory => "memory",
-            LevelKind::Disk => "disk",
-            LevelKind::Pfs => "pfs",
-        }
     }
 }
 

@@ -172,7 +172,9 @@ impl Level {
             Ok(allocation) => Ok(Some(allocation)),
             Err(error @ Error::GroupFailed { .. }) => Err(error),
             Err(error) => {
-                self.unsaved = Some(Err(error));
+                let unsaved = Err(error);
+                self.failing.again(&unsaved);
+                self.unsaved = Some(unsaved);
                 Ok(None)
             }
         }

@@ -11,6 +11,7 @@ use super::{
     means::Means,
     places,
     record::Record,
+    telling::End,
 };
 use crate::{
     commit::RevisionKey,
@@ -57,9 +58,15 @@ impl Inner {
     /// if there is something to tell.
     pub(super) fn unsaved(&mut self, entry: &Entry) -> Result<()> {
         let group = self.epoch.group.with(entry);
-        let unsaved = self.levels.iter_mut().filter_map(|level| level.unsaved.take());
-        // All levels are agreed on, whatever the first one says, so that the ranks stay together.
-        unsaved.map(|mine| agree(group, mine)).fold(Ok(()), Result::and)
+        let mut unsaved = Ok(());
+        for level in self.levels.iter_mut() {
+            // All levels are agreed on, whatever the first one says, so that the ranks stay together.
+            let told = level.unsaved.take().map_or(Ok(()), |mine| agree(group, mine));
+            level.failing.because(&told);
+            unsaved = unsaved.and(told);
+        }
+        self.tell();
+        unsaved
     }
 
     /// Remarks to the user what farther levels did not save, as the program has not waited to be told. Collective if
@@ -68,7 +75,9 @@ impl Inner {
         let group = self.epoch.group.with(entry);
         for level in self.levels.iter_mut() {
             let Some(mine) = level.unsaved.take() else { continue };
-            let Err(error) = agree(group, mine) else { continue };
+            let told = agree(group, mine);
+            level.failing.because(&told);
+            let Err(error) = told else { continue };
             let told = format!("the level {} did not get its last revision: {error}", level.kind.name());
             if level.remarked.as_ref() != Some(&told) {
                 remark(group.rank(), &told);
@@ -104,9 +113,11 @@ impl Inner {
         // All levels are ended, whatever became of the others.
         let ended = self.levels.iter_mut().map(Level::end).fold(Ok(()), Result::and);
         let ended = agree(group, ended).and(unsaved).and(saved.as_ref().map(drop).map_err(Error::clone));
-        if let (Ok(true), nearest) = (saved, self.levels.nearest())
-            && group.rank() == nearest.domain.leader()
-        {
+        let memory_goes = matches!(saved, Ok(true));
+        let is_leader = group.rank() == self.levels.nearest().domain.leader();
+        self.levels.tell(self.epoch.lineage.number, Some(End { memory_goes }));
+        if memory_goes && is_leader {
+            let nearest = self.levels.nearest();
             // Files that stay are in nobody's way, and the job has ended.
             places::remove(&*nearest.device);
         }
@@ -147,7 +158,10 @@ impl Inner {
         for index in order {
             let (source, level) = (Source::Published(portion.clone(), kept.clone()), &mut farther[index]);
             match level.save_now(&self.epoch, entry, &self.means, index + 1, source) {
-                Ok(()) => return Ok(true),
+                Ok(()) => {
+                    level.complete = level.complete_with(Some(newest.key), group.size());
+                    return Ok(true);
+                }
                 Err(error @ Error::GroupFailed { .. }) => return Err(error),
                 Err(error) => failed = failed.and(Err(error)),
             }
@@ -201,8 +215,10 @@ impl Level {
         let mine = self.settle();
         let key = self.saving.take().as_ref().and_then(Attempt::key);
         if told.failed.is_set() || !told.under_way.is_so() {
+            self.failing.again(&mine);
             self.unsaved = Some(mine);
         } else {
+            self.failing.is_over();
             self.complete = self.complete_with(key, ranks);
         }
     }
