@@ -13,6 +13,7 @@ use super::{
     settle::Attempt,
     telling::{Failing, Telling},
 };
+pub use crate::space::LevelKind;
 use crate::{
     commit::{Allocation, Complete, Kept, Ledger, RevisionKey},
     config::Config,
@@ -25,7 +26,6 @@ use crate::{
     restore::{Found, Sight, find},
     space::{LayoutFile, Locks, Portion},
 };
-pub use crate::space::LevelKind;
 use std::sync::{Arc, Mutex};
 
 /// A level that a session is to have.

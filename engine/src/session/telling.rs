@@ -75,7 +75,9 @@ impl Whereabouts {
 
     /// Has `note` say where the levels lie.
     pub(super) fn note(&self, note: &mut Note) {
-        for (index, (level, ..)) in self.0[0].levels.iter().enumerate().filter(|(_, (level, ..))| *level != LevelKind::Pfs) {
+        for (index, (level, ..)) in
+            self.0[0].levels.iter().enumerate().filter(|(_, (level, ..))| *level != LevelKind::Pfs)
+        {
             let within = self.directories(index).into_iter().filter_map(|path| Some(path.parent()?.to_owned()));
             note.lies_within(*level, within.collect::<BTreeSet<_>>().into_iter().collect());
         }
@@ -114,7 +116,12 @@ impl Whereabouts {
             let is_one = self.0.iter().all(|rank| leader(rank) == leader(&self.0[0]));
             PlaceOfLevel {
                 level: level.kind,
-                directories: self.directories(index).iter().take(DIRECTORIES_MAX).map(|path| printable_path(path)).collect(),
+                directories: self
+                    .directories(index)
+                    .iter()
+                    .take(DIRECTORIES_MAX)
+                    .map(|path| printable_path(path))
+                    .collect(),
                 every: level.every,
                 keep: level.config.keep,
                 outlives_nodes: match level.kind {
@@ -137,7 +144,8 @@ impl Telling {
         let mut directories: Vec<PathBuf> = levels.iter().map(|level| level.device.directory()).collect();
         directories.reverse();
         let writer = (group.rank() == 0).then(|| Writer::start(directories, all.job(levels)));
-        let begin = |writer| Telling { writer, told: Told::default(), lost: Vec::new(), saved_unix_ns: BTreeMap::new() };
+        let begin =
+            |writer| Telling { writer, told: Told::default(), lost: Vec::new(), saved_unix_ns: BTreeMap::new() };
         Ok(agree(group, writer.transpose())?.map(begin))
     }
 

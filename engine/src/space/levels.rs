@@ -172,7 +172,9 @@ mod tests {
 
     #[test]
     fn nothing_that_was_read_is_believed() {
-        for text in ["", "id = \"x\"\nlineage = 1\n", &format!("id = \"{ID}\"\n"), &format!("id = \"{ID}\"\nlineage = -1")] {
+        for text in
+            ["", "id = \"x\"\nlineage = 1\n", &format!("id = \"{ID}\"\n"), &format!("id = \"{ID}\"\nlineage = -1")]
+        {
             assert_eq!(LevelsNote::parse(text), None, "{text}");
         }
         let many = format!("memory = [{}]", "\"/x\", ".repeat(1000));

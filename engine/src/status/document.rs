@@ -2,7 +2,7 @@
 
 use crate::{
     error::{Error, Result},
-    printable::printable_path,
+    printable::{is_seen, printable_path},
     space::{LevelKind, STATUS_FILE},
 };
 use serde::{Deserialize, Serialize};
@@ -206,7 +206,7 @@ impl Status {
             "the number of copies"
         } else if !lists.into_iter().all(is_newest_first) {
             "a list of revisions"
-        } else if texts.any(|text| text.len() > TEXT_BYTES_MAX) {
+        } else if texts.any(|text| text.len() > TEXT_BYTES_MAX || !text.chars().all(is_seen)) {
             "a text"
         } else {
             return None;
@@ -301,6 +301,8 @@ mod tests {
             ("/levels/0/complete/0/lineage", json!(u64::MAX)),
             ("/levels/0/failures/why", json!("x".repeat(TEXT_BYTES_MAX + 1))),
             ("/lost", json!([["x"]])),
+            ("/lost", json!(["a\nb"])),
+            ("/job/nodes/0/name", json!("\u{1b}[31m")),
         ];
         for (field, value) in cases {
             let mut changed = good.clone();

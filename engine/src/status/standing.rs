@@ -67,7 +67,9 @@ impl Standing {
         let mut told: Option<Status> = None;
         for place in &all {
             match Status::read(&place.directory) {
-                Ok(Some(status)) if told.as_ref().is_none_or(|best| age_key(best) < age_key(&status)) => told = Some(status),
+                Ok(Some(status)) if told.as_ref().is_none_or(|best| age_key(best) < age_key(&status)) => {
+                    told = Some(status)
+                }
                 Ok(_) => {}
                 Err(error) => unseen.push(text_of(error)),
             }
@@ -147,7 +149,13 @@ impl Seen {
     fn whole(&self) -> Vec<Saved> {
         let is_whole = |(shards, count, _): &(BTreeSet<u32>, u32, u64)| shards.len() as u64 == u64::from(*count);
         let whole = self.revisions.iter().rev().filter(|(_, found)| is_whole(found));
-        whole.map(|((lineage, revision), found)| Saved { lineage: *lineage, revision: *revision, saved_unix_ns: Some(found.2) }).collect()
+        whole
+            .map(|((lineage, revision), found)| Saved {
+                lineage: *lineage,
+                revision: *revision,
+                saved_unix_ns: Some(found.2),
+            })
+            .collect()
     }
 }
 
@@ -237,7 +245,9 @@ fn losses(job: &Job, levels: &[LevelStanding]) -> Vec<(Loss, Option<Survivor>)> 
 
 fn alarms(levels: &[LevelStanding]) -> Vec<String> {
     let failing = levels.iter().filter(|level| level.failures.in_a_row >= SHOUTED_FROM);
-    let mut alarms: Vec<String> = failing.map(|level| level.failures.told(level.level, level.complete.first().map(|saved| saved.revision))).collect();
+    let mut alarms: Vec<String> = failing
+        .map(|level| level.failures.told(level.level, level.complete.first().map(|saved| saved.revision)))
+        .collect();
     if levels.iter().all(|level| level.complete.is_empty() && level.copies.iter().all(Vec::is_empty)) {
         alarms.push("nothing is saved: no level has a complete revision".to_owned());
     }
@@ -249,6 +259,10 @@ impl Failures {
     pub(crate) fn told(&self, level: LevelKind, newest: Option<u64>) -> String {
         let newest = newest.map_or("none is there".to_owned(), |number| format!("the newest there is {number}"));
         let why = if self.why.is_empty() { String::new() } else { format!(": {}", self.why) };
-        format!("saving fails: the level {} did not get {} revisions in a row; {newest}{why}", level.name(), self.in_a_row)
+        format!(
+            "saving fails: the level {} did not get {} revisions in a row; {newest}{why}",
+            level.name(),
+            self.in_a_row
+        )
     }
 }

@@ -48,7 +48,8 @@ impl Places {
 
     fn find(&mut self, space: &Path, note: &LevelsNote) {
         let Ok(owner) = fs::metadata(space).map(|found| found.uid()) else { return };
-        for (level, within) in note.within.iter().flat_map(|(level, all)| all.iter().map(move |within| (level, within))) {
+        for (level, within) in note.within.iter().flat_map(|(level, all)| all.iter().map(move |within| (level, within)))
+        {
             let names = match fs::read_dir(within) {
                 Ok(entries) => entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()),
                 // Of another node, perhaps.
