@@ -16,6 +16,8 @@ pub enum Exit {
     Usage = 2,
     NotASpace = 3,
     System = 4,
+    /// Saving keeps failing, or nothing is saved.
+    Failing = 5,
 }
 
 /// Why a command ended early.

@@ -46,6 +46,7 @@ fn main() -> ExitCode {
     let done = match arguments.command {
         Command::Ls(wanted) => look::ls(&wanted),
         Command::Show(wanted) => look::show(&wanted),
+        Command::Status(wanted) => look::status(&wanted),
         Command::Verify(wanted) => look::verify(&wanted),
         Command::Advise(wanted) => look::advise(&wanted),
         Command::Checkpoint(wanted) => tend::checkpoint(&wanted),

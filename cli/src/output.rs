@@ -4,12 +4,41 @@
 
 use mainstay_engine::{is_seen, printable};
 use serde::Serialize;
-use std::io::{self, Write};
+use std::{
+    env,
+    io::{self, IsTerminal, Write},
+};
 
 /// A page: lines as they are meant, and no other character that does not show.
 pub fn text(text: &str) -> io::Result<()> {
+    ignore_gone(text_read(text))
+}
+
+/// As `text`; an error also if nobody reads any more.
+pub fn text_read(text: &str) -> io::Result<()> {
     let lines: Vec<_> = text.split('\n').map(printable).collect();
-    ignore_gone(write_all(lines.join("\n").as_bytes()))
+    write_all(lines.join("\n").as_bytes())
+}
+
+/// What must not go on, a line each: in red, where that shows.
+pub fn alarms(alarms: &[String]) -> io::Result<()> {
+    let (red, plain) = if is_in_colour() { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
+    let line = |alarm: &String| format!("{red}ALARM   {}{plain}\n", printable(alarm));
+    ignore_gone(write_all(alarms.iter().map(line).collect::<String>().as_bytes()))
+}
+
+/// Before each page of those that follow each other: a terminal shows the newest alone.
+pub fn begin_page(is_first: bool) -> io::Result<()> {
+    let begin = match io::stdout().is_terminal() {
+        true => "\x1b[H\x1b[2J",
+        false if is_first => "",
+        false => "\n",
+    };
+    ignore_gone(write_all(begin.as_bytes()))
+}
+
+fn is_in_colour() -> bool {
+    io::stdout().is_terminal() && env::var_os("NO_COLOR").is_none_or(|set| set.is_empty())
 }
 
 /// Bytes as they are, such as a path of any characters, for the program that reads them.
@@ -18,8 +47,13 @@ pub fn bytes(bytes: &[u8]) -> io::Result<()> {
 }
 
 pub fn json(document: &impl Serialize) -> io::Result<()> {
+    ignore_gone(json_read(document))
+}
+
+/// As `json`; an error also if nobody reads any more.
+pub fn json_read(document: &impl Serialize) -> io::Result<()> {
     let text = serde_json::to_string_pretty(document)?;
-    ignore_gone(write_all((json_seen(&text) + "\n").as_bytes()))
+    write_all((json_seen(&text) + "\n").as_bytes())
 }
 
 /// The same document. What does not show is inside its texts, where JSON has an escape for each character.

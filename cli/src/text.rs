@@ -25,6 +25,32 @@ pub fn duration(ns: u64) -> String {
     format!("{} {name}", number(ns as f64 / *unit as f64))
 }
 
+/// How long ago: `1.2 s`, `5 min`, `3.5 h`, `12 days`.
+pub fn age(ns: u64) -> String {
+    const HOUR_NS: u64 = 3600 * SECOND_NS;
+    match ns {
+        0..SECOND_NS => format!("{} s", number((ns / 100_000_000) as f64 / 10.0)),
+        SECOND_NS..HOUR_NS => duration(ns),
+        _ if ns < 48 * HOUR_NS => format!("{} h", number(ns as f64 / HOUR_NS as f64)),
+        _ => format!("{} days", number(ns as f64 / (24 * HOUR_NS) as f64)),
+    }
+}
+
+/// `rank 3`, `ranks 0 to 1, 4`: of stretches, each with the first rank and the one after the last.
+pub fn ranks(stretches: &[(u32, u32)]) -> String {
+    const SHOWN_MAX: usize = 8;
+    let stretch = |(from, below): &(u32, u32)| match below - from {
+        1 => from.to_string(),
+        _ => format!("{from} to {}", below - 1),
+    };
+    let mut words: Vec<String> = stretches.iter().take(SHOWN_MAX).map(stretch).collect();
+    if stretches.len() > SHOWN_MAX {
+        words.push("…".to_owned());
+    }
+    let is_one = matches!(stretches, [(from, below)] if below - from == 1);
+    format!("{} {}", if is_one { "rank" } else { "ranks" }, words.join(", "))
+}
+
 /// Each on a line of its own.
 pub fn lines(texts: &[String]) -> String {
     texts.iter().map(|text| format!("{text}\n")).collect()
@@ -113,6 +139,14 @@ mod tests {
     fn durations_read_well() {
         let all = [0, 7, 1500, 3_140_000, 2_500_000_000, 90_000_000_000].map(duration);
         assert_eq!(all, ["0 ms", "7 ns", "1.5 µs", "3.1 ms", "2.5 s", "1.5 min"]);
+    }
+
+    #[test]
+    fn ages_and_ranks_read_well() {
+        let all = [0, 40_000_000, 1_500_000_000, 600 * SECOND_NS, 3 * 3600 * SECOND_NS, 1_000_000 * SECOND_NS].map(age);
+        assert_eq!(all, ["0 s", "0 s", "1.5 s", "10 min", "3 h", "11.6 days"]);
+        let all = [&[(3, 4)][..], &[(0, 2), (4, 5)], &[(0, 64)]].map(ranks);
+        assert_eq!(all, ["rank 3", "ranks 0 to 1, 4", "ranks 0 to 63"]);
     }
 
     #[test]

@@ -36,6 +36,7 @@ mod salvage;
 mod session;
 pub mod space;
 mod stage;
+pub mod status;
 mod survey;
 pub mod tend;
 
@@ -53,5 +54,6 @@ pub use reader::Reader;
 pub use session::{Got, LevelKind, LevelPlan, Record, Restored, Session};
 pub use space::format::PoolBound;
 pub use survey::{
-    HoldState, HoldSurvey, LayoutSurvey, NewestShard, PortionSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey, Verified,
+    HoldState, HoldSurvey, LayoutSurvey, NewestShard, Place, Places, PortionSurvey, RevisionSurvey, ShardSurvey,
+    SpaceSurvey, Verified,
 };

@@ -1,7 +1,8 @@
-//! Looking into a space: `ls`, `show`, `verify`.
+//! Looking into a space: `ls`, `show`, `status`, `verify`.
 
 use super::{EXIT_CODES, Space};
 use clap::Args;
+use std::{path::PathBuf, time::Duration};
 
 /// Lists the revisions of a space, newest first
 ///
@@ -39,6 +40,37 @@ pub struct Show {
     /// In place of the revision: where each rank's portion lies, and where its next checkpoint goes
     #[arg(long, conflicts_with_all = ["revision", "phases"])]
     pub table: bool,
+}
+
+/// Tells how a job stands that saves to several levels, and which losses it would survive now
+///
+/// While the job runs and after it: what it told of itself, together with what is in sight on this node. Where two revisions
+/// in a row did not get to a level, or nothing is saved anywhere, it says so first, in red, and ends with the exit code 5.
+#[derive(Debug, Args)]
+#[command(after_help = format!("\
+Examples:
+  mainstay status /scratch/me/space
+  mainstay status /scratch/me/space --watch
+  mainstay status /scratch/me/space --json | jq '.losses[] | select(.survived | not)'
+  mainstay status /scratch/me/space --prometheus /var/lib/node_exporter/mainstay.prom > /dev/null
+
+{EXIT_CODES}"))]
+pub struct Status {
+    #[command(flatten)]
+    pub space: Space,
+    /// Again every two seconds, or every TIME (--watch=10s), until it is stopped
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "2s")]
+    #[arg(value_parser = pause)]
+    pub watch: Option<Duration>,
+    /// Writes also what Prometheus can read, into a file for node_exporter
+    #[arg(long, value_name = "FILE")]
+    pub prometheus: Option<PathBuf>,
+}
+
+fn pause(text: &str) -> Result<Duration, String> {
+    const LEAST: Duration = Duration::from_millis(100);
+    let pause = humantime::parse_duration(text).map_err(|e| e.to_string())?;
+    if pause < LEAST { Err("the least is 100ms".to_owned()) } else { Ok(pause) }
 }
 
 /// Reads every block and says what is damaged

@@ -25,12 +25,14 @@ Exit codes:
   1  damage was found, or nothing complete where a revision was asked for
   2  wrong usage
   3  not a space, or one of a newer format
-  4  refused: I/O error, no permission, no room, in use by a job";
+  4  refused: I/O error, no permission, no room, in use by a job
+  5  status: saving keeps failing, or nothing is saved";
 
 const EXAMPLES: &str = "\
 Examples:
   mainstay ls /scratch/me/space              what there is to go back to
   mainstay show /scratch/me/space --phases   the newest revision, and what it took
+  mainstay status /scratch/me/space          how its job stands: by level, and what it would survive
   mainstay verify /scratch/me/space          reads every block
   mainstay advise /scratch/me/space          how large a pool is worth having; of levels, how often to save
   mainstay checkpoint /scratch/me/space      has the job that runs there save itself now
@@ -57,6 +59,7 @@ pub struct Arguments {
 pub enum Command {
     Ls(Ls),
     Show(Show),
+    Status(Status),
     Verify(Verify),
     Advise(Advise),
     Checkpoint(Checkpoint),

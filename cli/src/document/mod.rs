@@ -6,12 +6,14 @@ mod key;
 mod look;
 pub mod nodes;
 mod profile;
+mod status;
 mod tend;
 
 pub use advise::*;
 pub use key::Key;
 pub use look::*;
 pub use profile::*;
+pub use status::*;
 pub use tend::*;
 
 pub fn hex(id: &[u8; 16]) -> String {

@@ -5,9 +5,11 @@ mod failures;
 mod ls;
 mod phases;
 mod show;
+mod status;
 mod verify;
 
 pub use advise::advise;
 pub use ls::ls;
 pub use show::show;
+pub use status::status;
 pub use verify::verify;

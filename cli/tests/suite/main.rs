@@ -22,4 +22,5 @@ mod prune;
 mod reserve;
 mod salvage;
 mod settings;
+mod status;
 mod view;

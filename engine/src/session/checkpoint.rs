@@ -87,7 +87,9 @@ impl Inner {
         let communication = asked.elapsed();
         self.program.reading = Reading::Over;
         self.remark_unsaved(&entry);
-        told.previous(self.epoch.group.with(&entry))?;
+        let previous = told.previous(self.epoch.group.with(&entry));
+        self.levels.nearest_mut().failing.because(&previous);
+        previous?;
         same_steps(all.step)?;
         if all.not_ready.is_set() {
             return agree(self.epoch.group.with(&entry), ready.map(|()| 0));
@@ -104,7 +106,11 @@ impl Inner {
         let (level, farther) = self.levels.split();
         let room = room.found().ok_or_else(lost_layout)?;
         let again = |level: &Level| pool.clone().and_then(|()| level.allocate(sizes, &level.complete));
-        let (mut found, files) = level.agree_on_room(&self.epoch, &entry, room, facts, sizes, &again)?;
+        let found = level.agree_on_room(&self.epoch, &entry, room, facts, sizes, &again);
+        if let Err(error) = &found {
+            level.failing.again(&Err(error.clone()));
+        }
+        let (mut found, files) = found?;
         let allocation = found.swap_remove(0);
         if let Some(files) = files {
             let group = self.epoch.group.with(&entry);

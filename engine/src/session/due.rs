@@ -122,6 +122,7 @@ impl Inner {
             (Err(_), _) if signalled => raised.iter().for_each(|raised| raised.store(true, Ordering::Relaxed)),
             _ => {}
         }
+        self.tell();
         saved
     }
 }

@@ -158,6 +158,7 @@ impl Inner {
         }
         self.levels.note_joint();
         if !call.settles() {
+            self.tell();
             return Ok((entry, Told { all, has_failed: false, previous: Ok(()) }));
         }
         self.levels.keep_for_feeding(None);
@@ -167,12 +168,17 @@ impl Inner {
         let has_failed = failed.is_set() || previous.is_err();
         if let Some(key) = ended.as_ref().and_then(Attempt::key).filter(|_| !has_failed) {
             nearest.complete = nearest.complete_with(Some(key), ranks);
+            nearest.failing.is_over();
+        }
+        if has_failed {
+            nearest.failing.again(&previous);
         }
         // Old layouts go here too, as a job may take only one checkpoint. A call that begins one looks at new holds
         // first.
         if !call.begins() {
             self.levels.iter_mut().for_each(|level| level.drop_old_layouts(rank));
         }
+        self.tell();
         Ok((entry, Told { all, has_failed, previous }))
     }
 
@@ -214,6 +220,7 @@ impl Inner {
         let (group, is_ready) = (self.epoch.group.with(&entry), !told.all.not_ready.is_set());
         let same = same_level(told.all.level);
         let previous = if call == Call::Restore { Ok(()) } else { told.previous(group) };
+        self.levels.nearest_mut().failing.because(&previous);
         let told = if previous.is_err() || is_ready { previous.and(same) } else { agree(group, ready) };
         Ok((entry, told))
     }

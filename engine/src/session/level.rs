@@ -4,8 +4,16 @@
 //! ledger alone.
 
 use super::{
-    agreement::LevelFacts, domain::Domain, flag::Alike, held::Holds, places::Note, record::Record, settle::Attempt,
+    agreement::LevelFacts,
+    domain::Domain,
+    flag::Alike,
+    held::Holds,
+    places::Note,
+    record::Record,
+    settle::Attempt,
+    telling::{Failing, Telling},
 };
+pub use crate::space::LevelKind;
 use crate::{
     commit::{Allocation, Complete, Kept, Ledger, RevisionKey},
     config::Config,
@@ -22,18 +30,6 @@ use std::{
     ops::Range,
     sync::{Arc, Mutex},
 };
-
-/// What kind of place a level is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum LevelKind {
-    /// The memory of the nodes: files below /dev/shm.
-    Memory,
-    /// The disks of the nodes.
-    Disk,
-    /// The file system that all nodes share, or the only level that there is.
-    #[default]
-    Pfs,
-}
 
 /// A level that a session is to have.
 #[derive(Debug, Clone)]
@@ -78,6 +74,8 @@ pub(super) struct Level {
     pub(super) under_feed: Option<RevisionKey>,
     /// How often it was this level's turn while it was busy.
     pub(super) passed_over: u64,
+    /// Revisions that were not saved here, in a row.
+    pub(super) failing: Failing,
     /// A revision was not saved here, and the program was not told. Set on all ranks alike, with what failed on this
     /// one.
     pub(super) unsaved: Option<Result<()>>,
@@ -133,6 +131,9 @@ impl Writers {
 
 /// The levels of a session, the nearest first; never none.
 pub(super) struct Levels {
+    // Fields are dropped in this order: what is told is written before the locks are let go.
+    /// On rank 0, where the farthest has a note.
+    pub(super) telling: Option<Telling>,
     levels: Vec<Level>,
     /// What the farthest says of the others, where that is a directory.
     pub(super) note: Option<Note>,
@@ -142,7 +143,7 @@ impl Levels {
     /// Of at least one.
     pub(super) fn new(levels: Vec<Level>, note: Option<Note>) -> Levels {
         assert!(!levels.is_empty(), "a session without a level");
-        Levels { levels, note }
+        Levels { telling: None, levels, note }
     }
 
     /// The level that a checkpoint waits for, and that is read first.
@@ -165,6 +166,11 @@ impl Levels {
     /// The level that outlives the others; the session was opened by its path.
     pub(super) fn farthest(&self) -> &Level {
         &self.levels[self.levels.len() - 1]
+    }
+
+    /// Who tells of the levels, with them all.
+    pub(super) fn telling(&mut self) -> (Option<&mut Telling>, &[Level]) {
+        (self.telling.as_mut(), &self.levels)
     }
 
     /// The nearest level, and the farther ones.
@@ -215,25 +221,6 @@ impl Levels {
     }
 }
 
-impl LevelKind {
-    /// The nearest first.
-    pub const ALL: [LevelKind; 3] = [LevelKind::Memory, LevelKind::Disk, LevelKind::Pfs];
-
-    /// The kind that is called `name`: memory, disk or pfs. `InvalidArgument` if none is.
-    pub fn named(name: &str) -> Result<LevelKind> {
-        let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
-        found.ok_or_else(|| Error::argument("level", format!("{name:?} is no level; give memory, disk or pfs")))
-    }
-
-    pub fn name(self) -> &'static str {
-        match self {
-            LevelKind::Memory => "memory",
-            LevelKind::Disk => "disk",
-            LevelKind::Pfs => "pfs",
-        }
-    }
-}
-
 impl Level {
     pub(super) fn keep(&self) -> usize {
         self.config.keep as usize
@@ -271,6 +258,14 @@ impl Level {
     pub(super) fn staying(&self) -> Vec<RevisionKey> {
         let fed = self.fed.iter().map(|(key, _)| *key);
         self.holds.keys().into_iter().chain(fed).chain(self.joint).collect()
+    }
+
+    /// Who writes the portion of each shard.
+    pub(super) fn holders(&self) -> Vec<u32> {
+        match &self.writers {
+            Writers::Owners => Vec::new(),
+            Writers::Holders(holders) => holders.iter().map(|holder| *holder as u32).collect(),
+        }
     }
 
     /// Whether the level is a copy of the one before it.

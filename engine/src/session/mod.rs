@@ -35,6 +35,7 @@ mod road;
 mod room;
 mod schedule;
 mod settle;
+mod telling;
 
 pub use buffer::Got;
 pub use level::{LevelKind, LevelPlan};

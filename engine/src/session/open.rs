@@ -19,6 +19,7 @@ use super::{
     requests::Listener,
     road::Road,
     schedule::Schedule,
+    telling::{Failing, Telling, Whereabouts},
 };
 use crate::{
     capture::{Notes, Outputs, Regions},
@@ -171,14 +172,19 @@ impl Inner {
         let policy = road.policy(policy);
 
         let highest = |of: fn(&Found) -> u64| looked.iter().map(|looked| of(&looked.found)).max().unwrap_or(0);
-        let noted = note.as_ref().map_or(0, |note| note.lineage);
+        let noted = note.as_ref().map_or(0, Note::lineage);
         let lineage = next_lineage(&*group, highest(|found| found.lineage_max).max(noted))?;
-        if let Some(note) = &mut note {
+        let levels = looked.iter().filter(|looked| matches!(looked.wanted.writers, Writers::Owners));
+        let places = levels.map(|looked| (looked.wanted.kind, &looked.domain, &*looked.wanted.device));
+        let whereabouts = note.as_ref().map(|_| Whereabouts::of_all(&*group, node, places)).transpose()?;
+        if let (Some(note), Some(whereabouts)) = (&mut note, &whereabouts) {
+            whereabouts.note(note);
             note.begin(&*group, lineage.number)?;
         }
         let next_number = highest(|found| found.number_max) + 1;
         let levels = looked.into_iter().map(|looked| looked.take_over(&*group, lineage)).collect::<Result<_>>()?;
-        let levels = Levels::new(levels, note);
+        let mut levels = Levels::new(levels, note);
+        levels.telling = whereabouts.map(|all| Telling::start(&*group, &all, &levels)).transpose()?.flatten();
         let feeders = agree(&*group, levels.iter().skip(1).map(|_| Feeder::start()).collect())?;
         let io = agree(&*group, IoThreads::start(config.io_threads_for(group.ranks_here()), flush_every(&config)))?;
         let signal = config.checkpoint_signal.map(|signal| SignalFlag::new(signal.number())).transpose();
@@ -237,6 +243,7 @@ impl Inner {
             // With nothing to restore, a checkpoint comes next.
             means.begin_pool(&program.regions);
         }
+        session.tell();
         Ok(session)
     }
 }
@@ -315,6 +322,7 @@ impl Looked {
             fed: Vec::new(),
             under_feed: None,
             passed_over: 0,
+            failing: Failing::default(),
             unsaved: None,
             remarked: None,
             config,

@@ -7,9 +7,10 @@ use crate::{
     device::{Device, Disk},
     error::{Error, Result},
     group::{Group, agree, gather},
-    space::{LEVELS_FILE, draw_id, format::hash, is_of_space},
+    space::{LEVELS_FILE, LevelsNote, NOTE_BYTES_MAX, draw_id, format::hash, is_of_space, level_directory},
 };
 use std::{
+    collections::BTreeMap,
     fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Read, Write},
     os::unix::{
@@ -20,20 +21,11 @@ use std::{
     sync::Arc,
 };
 
-const NOTE_BEGINS: &str = "id = \"";
-const LINEAGE: &str = "lineage = ";
-const NOTE_BYTES_MAX: u64 = 4 << 10;
-/// Far above any lineage, and far below where numbers end.
-const NUMBER_MAX: u64 = 1 << 62;
-/// What the directory of a level is called in the one that is given for it.
-const OF_A_SPACE: &str = "mainstay-level-";
-
-/// What the file in the space says: which level belongs to it, and how far the lineages have come on all of them.
+/// What the file in the space says: which levels belong to it, and how far the lineages have come on all of them.
 #[derive(Debug)]
 pub(super) struct Note {
     path: PathBuf,
-    id: String,
-    pub(super) lineage: u64,
+    said: LevelsNote,
 }
 
 /// The levels that `config` asks for, nearest first, before the space in `path`; and its note, where there are several.
@@ -53,7 +45,7 @@ pub(super) fn plans(group: &dyn Group, path: &Path, config: &Config) -> Result<(
                 LevelPlace::At(directory) => directory.clone(),
             };
             let device = |copy: u32| -> Result<Arc<dyn Device>> {
-                let directory = within.join(directory_name(&note.id, copy));
+                let directory = within.join(level_directory(&note.said.id, copy, label()));
                 let made = make_own(&directory).and_then(|()| Disk::make(&directory));
                 agree(group, made).map(|made| Arc::new(made) as Arc<dyn Device>)
             };
@@ -80,19 +72,32 @@ impl Note {
     /// Of the space in `path`; made by rank 0 if there is none. Collective.
     fn of(group: &dyn Group, path: &Path) -> Result<Note> {
         let path = path.join(LEVELS_FILE);
-        let read = if group.rank() == 0 { read_or_make(&path) } else { Ok((String::new(), 0)) };
-        let (id, lineage) = gather(group, &agree(group, read)?)?.swap_remove(0);
-        Ok(Note { path, id, lineage })
+        let read = agree(group, (group.rank() == 0).then(|| read_or_make(&path)).transpose())?;
+        let mine = read.as_ref().map(|note| (note.id.clone(), note.lineage)).unwrap_or_default();
+        let (id, lineage) = gather(group, &mine)?.swap_remove(0);
+        // Where levels lie that this job has not, rank 0 alone has to know.
+        let within = read.map(|note| note.within).unwrap_or_default();
+        Ok(Note { path, said: LevelsNote { id, lineage, within } })
+    }
+
+    /// The highest lineage that any of the levels was opened with.
+    pub(super) fn lineage(&self) -> u64 {
+        self.said.lineage
+    }
+
+    /// Says of `level` that its directories lie in these.
+    pub(super) fn lies_within(&mut self, level: LevelKind, directories: Vec<PathBuf>) {
+        self.said.within.insert(level, directories);
     }
 
     /// Notes that a job begins `lineage`, before it saves anything: a level that is out of sight then is known by it to be
     /// older. Collective.
     pub(super) fn begin(&mut self, group: &dyn Group, lineage: u64) -> Result<()> {
-        self.lineage = lineage;
+        self.said.lineage = lineage;
         let written = if group.rank() == 0 {
             let unfinished = self.path.with_extension("unfinished");
             let failed = |e| Error::io("writing", self.path.display().to_string(), e);
-            write_note(&unfinished, &self.id, lineage)
+            write_note(&unfinished, &self.said)
                 .and_then(|()| fs::rename(&unfinished, &self.path))
                 .and_then(|()| sync_directory(&self.path))
                 .map_err(failed)
@@ -117,20 +122,15 @@ fn check_levels_alike(group: &dyn Group, config: &Config) -> Result<()> {
     })
 }
 
-/// The name of the directory of a level, or of its copy number `copy`, counted from 1.
-fn directory_name(id: &str, copy: u32) -> String {
-    let copy = if copy > 0 { format!("-copy{copy}") } else { String::new() };
-    format!("{OF_A_SPACE}{id}{copy}{}", label())
-}
-
 /// The end of the directory's name: ranks that are told to be nodes of their own have memory of their own.
-fn label() -> String {
-    let label = std::env::var_os("MAINSTAY_NODE").unwrap_or_default();
-    if label.is_empty() { String::new() } else { format!("-{}", hex(&hash(label.as_bytes())[..4])) }
+fn label() -> Option<u32> {
+    let label = std::env::var_os("MAINSTAY_NODE").filter(|label| !label.is_empty())?;
+    let hash = hash(label.as_bytes());
+    Some(u32::from_be_bytes([hash[0], hash[1], hash[2], hash[3]]))
 }
 
-/// The id and the lineage that the note in `path` tells; one is made if there is none.
-fn read_or_make(path: &Path) -> Result<(String, u64)> {
+/// The note in `path`; one is made if there is none.
+fn read_or_make(path: &Path) -> Result<LevelsNote> {
     let failed = |e| Error::io("making", path.display().to_string(), e);
     match fs::symlink_metadata(path) {
         Ok(_) => return read_note(path),
@@ -140,7 +140,8 @@ fn read_or_make(path: &Path) -> Result<(String, u64)> {
     // Whole or not there, whoever else makes one meanwhile.
     let id = hex(&draw_id()?);
     let own = path.with_extension(&id);
-    let made = write_note(&own, &id, 0).and_then(|()| fs::hard_link(&own, path));
+    let note = LevelsNote { id, lineage: 0, within: BTreeMap::new() };
+    let made = write_note(&own, &note).and_then(|()| fs::hard_link(&own, path));
     let _ = fs::remove_file(&own);
     match made {
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(failed(e)),
@@ -148,7 +149,7 @@ fn read_or_make(path: &Path) -> Result<(String, u64)> {
     }
 }
 
-fn write_note(path: &Path, id: &str, lineage: u64) -> io::Result<()> {
+fn write_note(path: &Path, note: &LevelsNote) -> io::Result<()> {
     let mut file = OpenOptions::new()
         .write(true)
         .create(true)
@@ -156,7 +157,7 @@ fn write_note(path: &Path, id: &str, lineage: u64) -> io::Result<()> {
         .mode(0o600)
         .custom_flags(libc::O_NOFOLLOW)
         .open(path)?;
-    file.write_all(format!("{NOTE_BEGINS}{id}\"\n{LINEAGE}{lineage}\n").as_bytes())?;
+    file.write_all(note.text().as_bytes())?;
     file.sync_all()
 }
 
@@ -165,22 +166,15 @@ fn sync_directory(of: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-fn read_note(path: &Path) -> Result<(String, u64)> {
-    let mut text = String::new();
+fn read_note(path: &Path) -> Result<LevelsNote> {
+    let failed = |e| Error::io("reading", path.display().to_string(), e);
+    let mut bytes = Vec::new();
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
-    let read = file.and_then(|file| file.take(NOTE_BYTES_MAX).read_to_string(&mut text));
-    read.map_err(|e| Error::io("reading", path.display().to_string(), e))?;
-    let is_hex = |id: &&str| id.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
-    let mut lines = text.lines();
-    let id = lines.next().and_then(|line| line.strip_prefix(NOTE_BEGINS)).and_then(|rest| rest.strip_suffix('"'));
-    let lineage = lines.next().and_then(|line| line.strip_prefix(LINEAGE)).and_then(|number| number.parse().ok());
-    match (id.filter(|id| id.len() == 32).filter(is_hex), lineage.filter(|lineage| *lineage < NUMBER_MAX)) {
-        (Some(id), Some(lineage)) => Ok((id.to_owned(), lineage)),
-        _ => {
-            let why = "it does not say which levels belong to the space; remove it, and nothing in memory or on the nodes' disks is found";
-            Err(Error::Damaged { what: vec![format!("{}: {why}", path.display())] })
-        }
-    }
+    file.and_then(|file| file.take(NOTE_BYTES_MAX).read_to_end(&mut bytes)).map_err(failed)?;
+    LevelsNote::parse(&String::from_utf8_lossy(&bytes)).ok_or_else(|| {
+        let why = "it does not say which levels belong to the space; remove it, and nothing in memory or on the nodes' disks is found";
+        Error::Damaged { what: vec![format!("{}: {why}", path.display())] }
+    })
 }
 
 /// Makes a directory of this user alone, or checks that the one that is there is such.

@@ -87,7 +87,12 @@ impl Inner {
         }
         let notes = back.notes.into_iter().map(|note| (note.name, note.value)).collect();
         self.program.reading = back.reading;
-        Ok(Some(Restored { revision: revision.key.number, skipped: skipped.into_what(), notes }))
+        let skipped = skipped.into_what();
+        if let (Some(telling), _) = self.levels.telling() {
+            telling.has_lost(&skipped);
+        }
+        self.tell();
+        Ok(Some(Restored { revision: revision.key.number, skipped, notes }))
     }
 }
 

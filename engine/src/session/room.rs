@@ -191,7 +191,9 @@ impl Level {
             Ok(found) => Ok(Some(found)),
             Err(error @ Error::GroupFailed { .. }) => Err(error),
             Err(error) => {
-                self.unsaved = Some(Err(error));
+                let unsaved = Err(error);
+                self.failing.again(&unsaved);
+                self.unsaved = Some(unsaved);
                 Ok(None)
             }
         }

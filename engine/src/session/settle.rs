@@ -13,6 +13,7 @@ use super::{
     places,
     record::Record,
     room::Sizes,
+    telling::End,
 };
 use crate::{
     commit::RevisionKey,
@@ -76,10 +77,15 @@ impl Inner {
     /// The same of the levels that are `asked` for.
     fn unsaved_on(&mut self, entry: &Entry, asked: impl Fn(&Level) -> bool) -> Result<()> {
         let group = self.epoch.group.with(entry);
-        let asked = self.levels.iter_mut().filter(|level| asked(level));
-        let unsaved = asked.filter_map(|level| level.unsaved.take());
-        // All levels are agreed on, whatever the first one says, so that the ranks stay together.
-        unsaved.map(|mine| agree(group, mine)).fold(Ok(()), Result::and)
+        let mut unsaved = Ok(());
+        for level in self.levels.iter_mut().filter(|level| asked(level)) {
+            // All levels are agreed on, whatever the first one says, so that the ranks stay together.
+            let told = level.unsaved.take().map_or(Ok(()), |mine| agree(group, mine));
+            level.failing.because(&told);
+            unsaved = unsaved.and(told);
+        }
+        self.tell();
+        unsaved
     }
 
     /// Remarks to the user what farther levels did not save, as the program has not waited to be told. Collective if
@@ -88,7 +94,9 @@ impl Inner {
         let group = self.epoch.group.with(entry);
         for level in self.levels.iter_mut() {
             let Some(mine) = level.unsaved.take() else { continue };
-            let Err(error) = agree(group, mine) else { continue };
+            let told = agree(group, mine);
+            level.failing.because(&told);
+            let Err(error) = told else { continue };
             let told = format!("the level {} did not get its last revision: {error}", level.kind.name());
             if level.remarked.as_ref() != Some(&told) {
                 remark(group.rank(), &told);
@@ -127,7 +135,9 @@ impl Inner {
         // All levels are ended, whatever became of the others.
         let ended = self.levels.iter_mut().map(Level::end).fold(Ok(()), Result::and);
         let ended = agree(group, ended).and(unsaved).and(saved.as_ref().map(drop).map_err(Error::clone));
-        if let Ok(true) = saved {
+        let memory_goes = matches!(saved, Ok(true));
+        self.levels.tell(self.epoch.lineage.number, Some(End { memory_goes }));
+        if memory_goes {
             // Files that stay are in nobody's way, and the job has ended.
             let in_memory = self.levels.iter().filter(|level| level.kind == LevelKind::Memory);
             let led = in_memory.filter(|level| level.domain.leader() == group.rank());
@@ -170,7 +180,10 @@ impl Inner {
         for index in order {
             let (source, level) = (Source::Published(portion.clone(), kept.clone()), &mut farther[index]);
             match level.save_now(&self.epoch, entry, &self.means, index + 1, source) {
-                Ok(()) => return Ok(true),
+                Ok(()) => {
+                    level.complete = level.complete_with(Some(newest.key), group.size());
+                    return Ok(true);
+                }
                 Err(error @ Error::GroupFailed { .. }) => return Err(error),
                 Err(error) => failed = failed.and(Err(error)),
             }
@@ -224,8 +237,10 @@ impl Level {
         let mine = self.settle();
         let key = self.saving.take().as_ref().and_then(Attempt::key);
         if told.failed.is_set() || !told.under_way.is_so() {
+            self.failing.again(&mine);
             self.unsaved = Some(mine);
         } else {
+            self.failing.is_over();
             self.complete = self.complete_with(key, ranks);
         }
     }

@@ -17,6 +17,10 @@ use std::{collections::BTreeMap, io, sync::Arc};
 pub(crate) const LOCK_FILE: &str = "lock";
 /// In a space that has other levels before it: by which id their memory is found.
 pub(crate) const LEVELS_FILE: &str = "levels";
+/// In a space that has other levels before it: how its job stands, for those who look from outside.
+pub(crate) const STATUS_FILE: &str = "status";
+/// The same while it is written.
+pub(crate) const STATUS_UNFINISHED: &str = "status.unfinished";
 /// Made for an instant while ranks find out who sees whose files.
 const PROBE: &str = "probe-";
 const SUFFIX: &str = ".mainstay";
@@ -103,7 +107,7 @@ pub(crate) fn is_layout(name: &str) -> bool {
 
 /// Whether a file called `name` in the directory of a space is the space's own, and nobody else's to make or replace.
 pub fn is_of_space(name: &str) -> bool {
-    is_layout(name) || name == LOCK_FILE || name == LEVELS_FILE
+    is_layout(name) || [LOCK_FILE, LEVELS_FILE, STATUS_FILE].contains(&name)
 }
 
 pub(crate) fn open_layout(device: &dyn Device, name: String, access: Access) -> Result<LayoutFile> {
@@ -264,12 +268,14 @@ pub(crate) fn clear_away(device: &dyn Device) -> Result<()> {
     device.sync_directory().map_err(|e| Error::io("syncing", device.path(), e))
 }
 
-/// Removes what a crash left of layouts and probes that were being made. Only for the newest job: one
+/// Removes what a crash left of layouts, probes and a status that were being made. Only for the newest job: one
 /// thought dead that still makes a layout fails at naming it, one that still probes is about to be refused.
 fn remove_unfinished(device: &dyn Device) -> Result<()> {
     let names = device.list().map_err(|e| Error::io("listing", device.path(), e))?;
-    let is_left =
-        |name: &&String| (name.starts_with("layout-") && name.ends_with(UNFINISHED)) || name.starts_with(PROBE);
+    let is_left = |name: &&String| {
+        let is_layout = name.starts_with("layout-") && name.ends_with(UNFINISHED);
+        is_layout || name.starts_with(PROBE) || *name == STATUS_UNFINISHED
+    };
     for name in names.iter().filter(is_left) {
         match device.remove(name) {
             // Named, or removed, by its maker meanwhile.

@@ -13,6 +13,7 @@ pub mod format;
 pub(crate) mod free;
 mod hold_blocks;
 mod id;
+mod levels;
 mod locks;
 mod portion;
 mod requests;
@@ -23,12 +24,14 @@ pub use arrangement::Per;
 pub(crate) use arrangement::{Arrangement, blocks_in, bytes_with, stretches};
 pub use directory::is_of_space;
 pub(crate) use directory::{
-    LEVELS_FILE, LOCK_FILE, LayoutFile, Making, Probes, clear_away, contradictions, create_layout, files_of_layout,
-    is_layout, layout_name, layout_pattern, layouts, list, names_layout, open_layout, probe_name, remove_layout,
-    remove_layouts_of,
+    LEVELS_FILE, LOCK_FILE, LayoutFile, Making, Probes, STATUS_FILE, STATUS_UNFINISHED, clear_away, contradictions,
+    create_layout, files_of_layout, is_layout, layout_name, layout_pattern, layouts, list, names_layout, open_layout,
+    probe_name, remove_layout, remove_layouts_of,
 };
 pub(crate) use hold_blocks::{HOLDS_BYTES, HoldsRead, holds_in};
 pub(crate) use id::draw_id;
+pub use levels::LevelKind;
+pub(crate) use levels::{LevelsNote, NOTE_BYTES_MAX, copy_in, level_directory};
 pub(crate) use locks::Locks;
 pub(crate) use portion::{Checked, Portion, SLOT_STRIDE, data_from};
 pub(crate) use requests::RequestBlocks;

@@ -8,12 +8,14 @@
 
 mod hold_survey;
 mod look;
+mod places;
 mod portion;
 mod revision;
 mod shard;
 mod space;
 
 pub use hold_survey::{HoldState, HoldSurvey};
+pub use places::{Place, Places};
 pub use portion::{NewestShard, PortionSurvey};
 pub use revision::RevisionSurvey;
 pub use shard::{ShardSurvey, Verified};

@@ -1,0 +1,171 @@
+//! The document of `mainstay status`.
+
+use super::Space;
+use mainstay_engine::status::{self, Failures, LevelStanding, Loss, Standing};
+use serde::Serialize;
+
+#[derive(Serialize)]
+pub struct Status<'a> {
+    #[serde(flatten)]
+    space: Space<'a>,
+    looked_unix_ns: u64,
+    /// What must not go on like this.
+    alarms: &'a [String],
+    /// Who told of itself last; `None` of a job with one level.
+    job: Option<Job<'a>>,
+    /// The nearest first.
+    levels: Vec<Level<'a>>,
+    losses: Vec<LossOf<'a>>,
+    lost: &'a [String],
+    /// What could not be looked at.
+    unseen: &'a [String],
+}
+
+#[derive(Serialize)]
+struct Job<'a> {
+    host: &'a str,
+    pid: u32,
+    lineage: u64,
+    opened_unix_ns: u64,
+    told_unix_ns: u64,
+    ended: bool,
+    ranks: u32,
+    nodes: Vec<Node<'a>>,
+}
+
+#[derive(Serialize)]
+struct Node<'a> {
+    name: &'a str,
+    host: &'a str,
+    ranks: Vec<Ranks>,
+}
+
+#[derive(Serialize)]
+struct Ranks {
+    from: u32,
+    below: u32,
+}
+
+#[derive(Serialize)]
+struct Level<'a> {
+    level: &'static str,
+    directories: &'a [String],
+    every: Option<u32>,
+    keep: Option<u32>,
+    /// Of the newest complete revision.
+    age_ns: Option<u64>,
+    complete: Vec<Saved>,
+    copies: Vec<Copy<'a>>,
+    under_way: Option<u64>,
+    passed_over: u64,
+    failures_in_a_row: u64,
+    why: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Copy<'a> {
+    copy: u32,
+    complete: Vec<Saved>,
+    /// By the rank whose shard it is.
+    holders: Option<&'a [u32]>,
+}
+
+#[derive(Serialize)]
+struct Saved {
+    revision: u64,
+    lineage: u64,
+    t1_unix_ns: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct LossOf<'a> {
+    /// `processes`, `node`, `all_nodes`.
+    of: &'static str,
+    node: Option<&'a str>,
+    survived: bool,
+    revision: Option<u64>,
+    lineage: Option<u64>,
+    level: Option<&'static str>,
+}
+
+impl Status<'_> {
+    pub fn of(standing: &Standing, now_unix_ns: u64) -> Status<'_> {
+        let losses = standing.losses.iter().map(|(loss, left)| LossOf {
+            of: match loss {
+                Loss::Processes => "processes",
+                Loss::Node(_) => "node",
+                Loss::AllNodes => "all_nodes",
+            },
+            node: standing.node(*loss).map(|node| &node.name[..]),
+            survived: left.is_some(),
+            revision: left.map(|left| left.saved.revision),
+            lineage: left.map(|left| left.saved.lineage),
+            level: left.map(|left| left.level.name()),
+        });
+        Status {
+            space: Space::of(&standing.survey),
+            looked_unix_ns: now_unix_ns,
+            alarms: &standing.alarms,
+            job: standing.told.as_ref().map(Job::of),
+            levels: standing.levels.iter().map(|level| Level::of(standing, level, now_unix_ns)).collect(),
+            losses: losses.collect(),
+            lost: &standing.lost,
+            unseen: &standing.unseen,
+        }
+    }
+}
+
+impl Job<'_> {
+    fn of(status: &status::Status) -> Job<'_> {
+        let (job, told) = (&status.job, &status.told);
+        let nodes = job.nodes.iter().map(|node| Node {
+            name: &node.name,
+            host: &node.host,
+            ranks: node.ranks.iter().map(|(from, below)| Ranks { from: *from, below: *below }).collect(),
+        });
+        Job {
+            host: &job.host,
+            pid: job.pid,
+            lineage: told.lineage,
+            opened_unix_ns: job.opened_unix_ns,
+            told_unix_ns: told.told_unix_ns,
+            ended: told.ended,
+            ranks: job.ranks,
+            nodes: nodes.collect(),
+        }
+    }
+}
+
+impl Level<'_> {
+    fn of<'a>(standing: &'a Standing, level: &'a LevelStanding, now_unix_ns: u64) -> Level<'a> {
+        let places = standing.told.as_ref().map(|told| &told.job.places);
+        let place = places.and_then(|places| places.iter().find(|place| place.level == level.level));
+        let holders = |index: usize| Some(&place?.holders.get(index)?[..]);
+        let copies = level.copies.iter().enumerate().map(|(index, complete)| Copy {
+            copy: index as u32 + 1,
+            complete: complete.iter().map(Saved::of).collect(),
+            holders: holders(index),
+        });
+        let Failures { in_a_row, why } = &level.failures;
+        let newest = level.complete.first().and_then(|saved| saved.saved_unix_ns);
+        Level {
+            level: level.level.name(),
+            directories: &level.directories,
+            every: level.every,
+            keep: level.keep,
+            age_ns: newest.map(|unix_ns| now_unix_ns.saturating_sub(unix_ns)),
+            complete: level.complete.iter().map(Saved::of).collect(),
+            copies: copies.collect(),
+            under_way: level.under_way,
+            passed_over: level.passed_over,
+            failures_in_a_row: *in_a_row,
+            why: Some(&why[..]).filter(|why| !why.is_empty()),
+        }
+    }
+}
+
+impl Saved {
+    fn of(saved: &status::Saved) -> Saved {
+        Saved { revision: saved.revision, lineage: saved.lineage, t1_unix_ns: saved.saved_unix_ns }
+    }
+}

@@ -1,0 +1,212 @@
+//! What people read of how a space stands.
+
+use crate::text::{self, Align};
+use mainstay_engine::{
+    printable,
+    status::{LevelStanding, Loss, Node, Saved, Standing, Status, Survivor},
+};
+
+/// Of nodes with one fate, so many are named.
+const NAMED_MAX: usize = 8;
+/// So many lines say who holds what for whom.
+const HOLDERS_MAX: usize = 32;
+
+pub fn page(standing: &Standing, now_unix_ns: u64) -> String {
+    let mut page = format!("space   {}\n", printable(&standing.survey.path));
+    page += &match &standing.told {
+        Some(told) => job(standing, told, now_unix_ns),
+        None => format!("job     {}\n", at_work(standing)),
+    };
+    page += &format!("\n{}", levels(&standing.levels, now_unix_ns));
+    if let Some(told) = &standing.told {
+        page += &holders(told);
+    }
+    let losses = losses(standing);
+    if !losses.is_empty() {
+        page += &format!("\n{losses}");
+    }
+    for what in &standing.lost {
+        page += &format!("lost: {what}\n");
+    }
+    page
+}
+
+fn at_work(standing: &Standing) -> &'static str {
+    match (standing.survey.in_use, standing.survey.clean) {
+        (Some(true), _) => "at work",
+        (Some(false), true) => "ended in order",
+        (Some(false), false) => "not ended in order: it died, or was stopped",
+        (None, _) => "not known, for lack of the right to read its lock",
+    }
+}
+
+fn job(standing: &Standing, told: &Status, now_unix_ns: u64) -> String {
+    let job = &told.job;
+    let (ranks, nodes) = (counted(u64::from(job.ranks), "rank"), counted(job.nodes.len() as u64, "node"));
+    // Other jobs may have had the space open since.
+    let state =
+        if told.told.ended && standing.survey.in_use != Some(true) { "ended in order" } else { at_work(standing) };
+    format!(
+        "job     {state}: {ranks} on {nodes}, process {} on {}, lineage {}, since {} (UTC)\ntold    {} ago\n",
+        job.pid,
+        job.host,
+        told.told.lineage,
+        text::when(job.opened_unix_ns),
+        age(now_unix_ns, told.told.told_unix_ns),
+    )
+}
+
+fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+fn age(now_unix_ns: u64, unix_ns: u64) -> String {
+    text::age(now_unix_ns.saturating_sub(unix_ns))
+}
+
+fn levels(levels: &[LevelStanding], now_unix_ns: u64) -> String {
+    let columns = [
+        ("level", Align::Left),
+        ("newest", Align::Right),
+        ("age", Align::Right),
+        ("complete", Align::Left),
+        ("under way", Align::Right),
+        ("every", Align::Right),
+        ("keep", Align::Right),
+        ("passed over", Align::Right),
+        ("failed in a row", Align::Right),
+        ("where", Align::Left),
+    ];
+    let rows = levels.iter().flat_map(|level| {
+        let number = |number: Option<u64>| number.map_or("-".to_owned(), |number| number.to_string());
+        let newest = level.complete.first();
+        let first = vec![
+            level.level.name().to_owned(),
+            newest.map_or("none".to_owned(), |saved| saved.revision.to_string()),
+            newest_age(newest, now_unix_ns),
+            revisions(&level.complete),
+            number(level.under_way),
+            number(level.every.map(u64::from)),
+            number(level.keep.map(u64::from)),
+            level.passed_over.to_string(),
+            level.failures.in_a_row.to_string(),
+            wheres(&level.directories),
+        ];
+        let copies = level.copies.iter().zip(1..).map(|(copy, index)| {
+            let newest = copy.first();
+            let mut row = vec![
+                format!("  copy {index}"),
+                newest.map_or("none".to_owned(), |saved| saved.revision.to_string()),
+                newest_age(newest, now_unix_ns),
+                revisions(copy),
+            ];
+            row.resize(columns.len(), String::new());
+            row
+        });
+        [first].into_iter().chain(copies).collect::<Vec<_>>()
+    });
+    text::table(&columns, rows)
+}
+
+fn newest_age(newest: Option<&Saved>, now_unix_ns: u64) -> String {
+    newest
+        .map_or("-".to_owned(), |saved| saved.saved_unix_ns.map_or("?".to_owned(), |unix_ns| age(now_unix_ns, unix_ns)))
+}
+
+fn revisions(list: &[Saved]) -> String {
+    let mut numbers: Vec<String> = list.iter().take(NAMED_MAX).map(|saved| saved.revision.to_string()).collect();
+    if list.len() > NAMED_MAX {
+        numbers.push("…".to_owned());
+    }
+    if numbers.is_empty() { "-".to_owned() } else { numbers.join(", ") }
+}
+
+fn wheres(directories: &[String]) -> String {
+    match directories {
+        [] => "-".to_owned(),
+        [one] => one.clone(),
+        [first, others @ ..] => format!("{first} and {}", counted(others.len() as u64, "other")),
+    }
+}
+
+/// Who holds what for whom, a line for each two nodes of each copy.
+fn holders(told: &Status) -> String {
+    let job = &told.job;
+    let node_of = |rank: u32| {
+        job.nodes.iter().position(|node| node.ranks.iter().any(|(from, below)| (*from..*below).contains(&rank)))
+    };
+    let mut lines: Vec<String> = Vec::new();
+    for place in &job.places {
+        for (copy, holders) in (1..).zip(&place.holders) {
+            let mut pairs: Vec<((Option<usize>, Option<usize>), Vec<(u32, u32)>)> = Vec::new();
+            for (rank, holder) in (0..).zip(holders) {
+                let nodes = (node_of(rank), node_of(*holder));
+                let at = pairs.iter().position(|(pair, _)| *pair == nodes);
+                let Some(at) = at else {
+                    // What cannot be shown need not be found.
+                    if pairs.len() > HOLDERS_MAX {
+                        break;
+                    }
+                    pairs.push((nodes, vec![(rank, rank + 1)]));
+                    continue;
+                };
+                match pairs[at].1.last_mut() {
+                    Some((_, below)) if *below == rank => *below += 1,
+                    _ => pairs[at].1.push((rank, rank + 1)),
+                }
+            }
+            let name = |node: Option<usize>| node.map_or("a node", |node| &job.nodes[node].name);
+            lines.extend(pairs.iter().map(|((of, with), ranks)| {
+                let level = place.level.name();
+                format!("{level}, copy {copy}: {} holds {} of {}\n", name(*with), text::ranks(ranks), name(*of))
+            }));
+        }
+    }
+    if lines.len() > HOLDERS_MAX {
+        lines.truncate(HOLDERS_MAX);
+        lines.push("and so on: --json has them all\n".to_owned());
+    }
+    if lines.is_empty() { String::new() } else { format!("\n{}", lines.concat()) }
+}
+
+/// Which losses would be survived now, in the order of the nodes.
+fn losses(standing: &Standing) -> String {
+    let mut lines: Vec<(String, Option<Survivor>)> = Vec::new();
+    let mut nodes: Vec<(Option<Survivor>, Vec<&Node>)> = Vec::new();
+    for (loss, left) in &standing.losses {
+        match (loss, standing.node(*loss)) {
+            (Loss::Processes, _) => lines.push(("the death of the job's processes".to_owned(), *left)),
+            (Loss::AllNodes, _) => {
+                lines.extend(nodes.drain(..).map(|(left, nodes)| (named(&nodes), left)));
+                lines.push(("the loss of all nodes".to_owned(), *left));
+            }
+            (Loss::Node(_), Some(node)) => match nodes.iter_mut().find(|(other, _)| other == left) {
+                Some((_, alike)) => alike.push(node),
+                None => nodes.push((*left, vec![node])),
+            },
+            (Loss::Node(_), None) => {}
+        }
+    }
+    let newest = standing.levels.iter().flat_map(|level| level.complete.iter().chain(level.copies.iter().flatten()));
+    let newest = newest.map(Saved::key).max();
+    lines.iter().map(|(what, left)| format!("{what}: {}\n", fate(*left, newest))).collect()
+}
+
+fn fate(left: Option<Survivor>, newest: Option<(u64, u64)>) -> String {
+    let Some(Survivor { saved, level }) = left else { return "not survived: nothing would be left".to_owned() };
+    let back = if Some(saved.key()) == newest { "" } else { ", not the newest" };
+    format!("survived, revision {} from {}{back}", saved.revision, level.name())
+}
+
+fn named(nodes: &[&Node]) -> String {
+    match nodes {
+        [one] => format!("the loss of node {} ({})", one.name, text::ranks(&one.ranks)),
+        all => {
+            let mut names: Vec<&str> = all.iter().take(NAMED_MAX).map(|node| &node.name[..]).collect();
+            if all.len() > NAMED_MAX {
+                names.push("…");
+            }
+            format!("the loss of any one of the {} nodes {}", all.len(), names.join(", "))
+        }
+    }
+}

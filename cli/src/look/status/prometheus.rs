@@ -1,0 +1,156 @@
+//! The same for Prometheus, as node_exporter's textfile collector reads it.
+//!
+//! What must hold: whoever reads the file finds a whole one.
+
+use crate::exit::{Exit, Failure};
+use mainstay_engine::{
+    printable_path,
+    status::{LevelStanding, Loss, Saved, Standing},
+};
+use std::{
+    fmt::Write as _,
+    fs::{self, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+    process,
+};
+
+/// One measure: its name, what it means, and how a sample of it comes about.
+struct Measure {
+    name: &'static str,
+    help: &'static str,
+    /// Labels besides the space, and the value.
+    samples: Vec<(String, String)>,
+}
+
+/// Puts what there is to measure in the place of `file`.
+pub fn write(file: &Path, standing: &Standing, now_unix_ns: u64) -> Result<(), Failure> {
+    let failed =
+        |e: io::Error| Failure { exit: Exit::System, message: format!("writing {} failed: {e}", printable_path(file)) };
+    let Some(name) = file.file_name() else { return Err(failed(io::ErrorKind::InvalidInput.into())) };
+    // node_exporter takes files that end with .prom.
+    let mut unfinished = name.to_owned();
+    unfinished.push(format!(".{}.unfinished", process::id()));
+    let unfinished = file.with_file_name(unfinished);
+    let write = || {
+        let mut made = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&unfinished)?;
+        made.write_all(text(standing, now_unix_ns).as_bytes())?;
+        fs::rename(&unfinished, file)
+    };
+    write().inspect_err(|_| drop(fs::remove_file(&unfinished))).map_err(failed)
+}
+
+fn text(standing: &Standing, now_unix_ns: u64) -> String {
+    let space = label("space", &standing.survey.path);
+    let mut text = String::new();
+    for Measure { name, help, samples } in measures(standing, now_unix_ns) {
+        if samples.is_empty() {
+            continue;
+        }
+        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge");
+        for (labels, value) in samples {
+            let comma = if labels.is_empty() { "" } else { "," };
+            let _ = writeln!(text, "{name}{{{space}{comma}{labels}}} {value}");
+        }
+    }
+    text
+}
+
+fn measures(standing: &Standing, now_unix_ns: u64) -> Vec<Measure> {
+    let one = |value: String| vec![(String::new(), value)];
+    let flag = |is_so: bool| u8::from(is_so).to_string();
+    let of_levels = |value: &dyn Fn(&LevelStanding) -> Option<String>| {
+        let sample = |level: &LevelStanding| Some((label("level", level.level.name()), value(level)?));
+        standing.levels.iter().filter_map(sample).collect::<Vec<_>>()
+    };
+    let newest = |value: fn(&Saved) -> Option<String>| of_levels(&|level| value(level.complete.first()?));
+    let losses = standing.losses.iter().map(|(loss, left)| {
+        let labels = match (loss, standing.node(*loss)) {
+            (Loss::Node(_), Some(node)) => label("loss", "node") + "," + &label("node", &node.name),
+            (Loss::AllNodes, _) => label("loss", "all_nodes"),
+            _ => label("loss", "processes"),
+        };
+        (labels, flag(left.is_some()))
+    });
+    let mut measures = vec![
+        Measure {
+            name: "mainstay_alarm",
+            help: "Whether saving keeps failing, or nothing is saved.",
+            samples: one(flag(!standing.alarms.is_empty())),
+        },
+        Measure {
+            name: "mainstay_looked_timestamp_seconds",
+            help: "When this was found out.",
+            samples: one(seconds(now_unix_ns)),
+        },
+        Measure {
+            name: "mainstay_newest_revision",
+            help: "The newest complete revision of the level.",
+            samples: newest(|saved| Some(saved.revision.to_string())),
+        },
+        Measure {
+            name: "mainstay_newest_revision_timestamp_seconds",
+            help: "When the newest complete revision of the level was saved.",
+            samples: newest(|saved| saved.saved_unix_ns.map(seconds)),
+        },
+        Measure {
+            name: "mainstay_complete_revisions",
+            help: "How many complete revisions the level has.",
+            samples: of_levels(&|level| Some(level.complete.len().to_string())),
+        },
+        Measure {
+            name: "mainstay_failures_in_a_row",
+            help: "Revisions that the level did not get since the last one that it got.",
+            samples: of_levels(&|level| Some(level.failures.in_a_row.to_string())),
+        },
+        Measure {
+            name: "mainstay_passed_over",
+            help: "How often the level was busy at its turn, since the job began.",
+            samples: of_levels(&|level| Some(level.passed_over.to_string())),
+        },
+        Measure {
+            name: "mainstay_survives",
+            help: "Whether something would be left after this loss.",
+            samples: losses.collect(),
+        },
+    ];
+    if let Some(at_work) = standing.survey.in_use {
+        let help = "Whether a job has the space open.";
+        measures.push(Measure { name: "mainstay_job_at_work", help, samples: one(flag(at_work)) });
+    }
+    if let Some(told) = &standing.told {
+        let help = "When the job last told how it stands.";
+        let samples = one(seconds(told.told.told_unix_ns));
+        measures.push(Measure { name: "mainstay_told_timestamp_seconds", help, samples });
+    }
+    measures
+}
+
+fn seconds(unix_ns: u64) -> String {
+    format!("{}.{:03}", unix_ns / 1_000_000_000, unix_ns / 1_000_000 % 1000)
+}
+
+fn label(name: &str, value: &str) -> String {
+    let mut escaped = String::new();
+    for c in value.chars() {
+        match c {
+            '\\' => escaped += "\\\\",
+            '"' => escaped += "\\\"",
+            '\n' => escaped += "\\n",
+            c => escaped.push(c),
+        }
+    }
+    format!("{name}=\"{escaped}\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_hold_any_text() {
+        assert_eq!(label("space", "/a \"b\\c\nö"), "space=\"/a \\\"b\\\\c\\nö\"");
+        assert_eq!(seconds(1_795_400_806_201_520_008), "1795400806.201");
+    }
+}

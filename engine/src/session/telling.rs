@@ -1,0 +1,273 @@
+//! Telling those who look from outside how the session stands, and shouting where saving keeps failing.
+
+use super::{
+    domain::Domain,
+    inner::Inner,
+    level::{Level, LevelKind, Levels},
+    places::Note,
+};
+use crate::{
+    commit::RevisionKey,
+    device::Device,
+    error::{ErrorKind, Result},
+    ground::unix_ns,
+    group::{Group, agree, gather, host_name},
+    printable::{printable, printable_path},
+    remark::remark,
+    status::{self, CopyStatus, Failures, Job, LevelStatus, PlaceOfLevel, Saved, Told, Writer},
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsStr,
+    ops::Range,
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    path::PathBuf,
+    process,
+};
+
+/// Of a text that is told, and of a list of them.
+const TEXT_CHARACTERS_MAX: usize = 2000;
+const TEXTS_MAX: usize = 100;
+/// More of a level's directories are not told.
+const DIRECTORIES_MAX: usize = 64;
+
+/// On rank 0: what was told last, and who writes it down.
+pub(super) struct Telling {
+    writer: Writer,
+    told: Told,
+    /// What the last restore could not have.
+    lost: Vec<String>,
+    /// The t1 of revisions, as far as it was looked up.
+    saved_unix_ns: BTreeMap<RevisionKey, Option<u64>>,
+}
+
+/// Where all ranks run, and where their levels lie.
+pub(super) struct Whereabouts(Vec<Whereabout>);
+
+/// Of one rank.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Whereabout {
+    /// The lowest rank of its node.
+    node: u32,
+    name: String,
+    host: String,
+    /// The nearest level first: the lowest rank of those that see the same files there, and the directory.
+    levels: Vec<(LevelKind, u32, Vec<u8>)>,
+}
+
+impl Whereabouts {
+    /// `node`: the lowest rank of this rank's node. `places`: the levels, the nearest first. Collective.
+    pub(super) fn of_all<'a>(
+        group: &dyn Group,
+        node: usize,
+        places: impl Iterator<Item = (LevelKind, &'a Domain, &'a dyn Device)>,
+    ) -> Result<Whereabouts> {
+        let level = |(level, domain, device): (LevelKind, &Domain, &dyn Device)| {
+            (level, domain.leader() as u32, device.directory().into_os_string().into_vec())
+        };
+        let host = host_name();
+        // Ranks that are told to be nodes of their own.
+        let label = std::env::var("MAINSTAY_NODE").ok().filter(|label| !label.is_empty());
+        let name = label.unwrap_or_else(|| host.clone());
+        let mine = Whereabout { node: node as u32, name, host, levels: places.map(level).collect() };
+        gather(group, &mine).map(Whereabouts)
+    }
+
+    /// Has `note` say where the levels lie.
+    pub(super) fn note(&self, note: &mut Note) {
+        for (index, (level, ..)) in
+            self.0[0].levels.iter().enumerate().filter(|(_, (level, ..))| *level != LevelKind::Pfs)
+        {
+            let within = self.directories(index).into_iter().filter_map(|path| Some(path.parent()?.to_owned()));
+            note.lies_within(*level, within.collect::<BTreeSet<_>>().into_iter().collect());
+        }
+    }
+
+    /// All directories of the level of this index.
+    fn directories(&self, index: usize) -> BTreeSet<PathBuf> {
+        let of_rank = |rank: &Whereabout| rank.levels.get(index).map(|(.., path)| OsStr::from_bytes(path).into());
+        self.0.iter().filter_map(of_rank).collect()
+    }
+
+    fn nodes(&self) -> Vec<status::Node> {
+        let mut nodes: BTreeMap<u32, status::Node> = BTreeMap::new();
+        for (rank, Whereabout { node, name, host, .. }) in (0..).zip(&self.0) {
+            let new = || status::Node { name: shortened(name), host: shortened(host), ranks: Vec::new() };
+            let ranks = &mut nodes.entry(*node).or_insert_with(new).ranks;
+            match ranks.last_mut() {
+                Some((_, below)) if *below == rank => *below += 1,
+                _ => ranks.push((rank, rank + 1)),
+            }
+        }
+        let mut names = BTreeSet::new();
+        for (lowest, node) in &mut nodes {
+            // Nodes of one name are told apart by their lowest ranks.
+            if !names.insert(node.name.clone()) {
+                node.name = format!("{}/{lowest}", node.name);
+            }
+        }
+        nodes.into_values().collect()
+    }
+
+    fn job(&self, levels: &Levels) -> Job {
+        let nodes = self.nodes();
+        let place = |(index, family): (usize, Range<usize>)| {
+            let level = levels.at(family.start);
+            let leader = |rank: &Whereabout| rank.levels.get(index).map(|(_, leader, _)| *leader);
+            let is_one = self.0.iter().all(|rank| leader(rank) == leader(&self.0[0]));
+            PlaceOfLevel {
+                level: level.kind,
+                directories: self
+                    .directories(index)
+                    .iter()
+                    .take(DIRECTORIES_MAX)
+                    .map(|path| printable_path(path))
+                    .collect(),
+                every: level.every,
+                keep: level.config.keep,
+                outlives_nodes: match level.kind {
+                    LevelKind::Memory => false,
+                    LevelKind::Disk => is_one && nodes.len() > 1,
+                    LevelKind::Pfs => is_one || nodes.len() == 1,
+                },
+                holders: family.skip(1).map(|copy| levels.at(copy).holders()).collect(),
+            }
+        };
+        let places = levels.families().into_iter().enumerate().map(place).collect();
+        let (host, ranks) = (shortened(&self.0[0].host), self.0.len() as u32);
+        Job { host, pid: process::id(), opened_unix_ns: unix_ns(), ranks, nodes, places }
+    }
+}
+
+impl Telling {
+    /// Begins to tell, on rank 0, in the farthest level of `levels`; where that does not take it, in a nearer one. Collective.
+    pub(super) fn start(group: &dyn Group, all: &Whereabouts, levels: &Levels) -> Result<Option<Telling>> {
+        let mut directories: Vec<PathBuf> = levels.iter().map(|level| level.device.directory()).collect();
+        directories.reverse();
+        let writer = (group.rank() == 0).then(|| Writer::start(directories, all.job(levels)));
+        let begin =
+            |writer| Telling { writer, told: Told::default(), lost: Vec::new(), saved_unix_ns: BTreeMap::new() };
+        Ok(agree(group, writer.transpose())?.map(begin))
+    }
+
+    pub(super) fn has_lost(&mut self, what: &[String]) {
+        self.lost = what.iter().take(TEXTS_MAX).map(|what| shortened(what)).collect();
+    }
+
+    /// Tells how `levels` stand, if that has changed.
+    fn tell(&mut self, levels: &[Level], lineage: u64, end: Option<End>) {
+        let mut statuses: Vec<LevelStatus> = Vec::new();
+        for level in levels {
+            match statuses.last_mut().filter(|_| level.is_copy()) {
+                Some(of) => of.copies.push(CopyStatus { complete: self.saved_on(level) }),
+                None => statuses.push(self.status_of(level)),
+            }
+        }
+        if let (Some(End { memory_goes: true }), Some(nearest)) = (end, statuses.first_mut()) {
+            nearest.complete.clear();
+            nearest.copies.iter_mut().for_each(|copy| copy.complete.clear());
+        }
+        let told_unix_ns = self.told.told_unix_ns;
+        let told = Told { told_unix_ns, lineage, ended: end.is_some(), lost: self.lost.clone(), levels: statuses };
+        if told != self.told {
+            self.told = Told { told_unix_ns: unix_ns(), ..told };
+            self.writer.tell(self.told.clone());
+        }
+    }
+
+    fn saved_on(&mut self, level: &Level) -> Vec<Saved> {
+        let saved = level.complete.iter().map(|complete| {
+            let shard = || level.stored(0, complete).map(|(_, kept)| kept.entry.phases.t1_unix_ns);
+            let saved_unix_ns = *self.saved_unix_ns.entry(complete.key).or_insert_with(shard);
+            Saved { lineage: complete.key.lineage.number, revision: complete.key.number, saved_unix_ns }
+        });
+        saved.collect()
+    }
+
+    fn status_of(&mut self, level: &Level) -> LevelStatus {
+        LevelStatus {
+            complete: self.saved_on(level),
+            copies: Vec::new(),
+            under_way: Some(level.under_way()).filter(|number| *number > 0),
+            passed_over: level.passed_over,
+            failures: level.failing.failures.clone(),
+        }
+    }
+}
+
+/// The session ends.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct End {
+    /// What lies on the nearest level goes with it.
+    pub(super) memory_goes: bool,
+}
+
+impl Levels {
+    /// Tells how the session stands under `lineage`, if that has changed; on rank 0 of those that have something to tell.
+    pub(super) fn tell(&mut self, lineage: u64, end: Option<End>) {
+        let (telling, levels) = self.telling();
+        if let Some(telling) = telling {
+            telling.tell(levels, lineage, end);
+        }
+    }
+}
+
+impl Inner {
+    /// Tells those who look from outside how the session stands, and the user where saving keeps failing. Local.
+    pub(super) fn tell(&mut self) {
+        self.levels.tell(self.epoch.lineage.number, None);
+        // With one level, the call that saves says it each time.
+        let is_told = self.levels.iter().nth(1).is_none();
+        for level in self.levels.iter_mut().filter(|_| !is_told) {
+            let newest = level.complete.first().map(|complete| complete.key.number);
+            if let Some(shout) = level.failing.shout(level.kind, newest) {
+                remark(self.epoch.group.rank(), &shout);
+            }
+        }
+    }
+}
+
+/// Revisions that a level did not get, since the last one that it got; the same count on all ranks.
+#[derive(Debug, Default)]
+pub(super) struct Failing {
+    failures: Failures,
+    shouted: u64,
+}
+
+impl Failing {
+    /// One more was not saved. `mine`: why, if that is known on this rank. What the program itself gave up is none.
+    pub(super) fn again(&mut self, mine: &Result<()>) {
+        if !matches!(mine, Err(error) if error.kind() == ErrorKind::InvalidArgument) {
+            self.failures = Failures { in_a_row: self.failures.in_a_row + 1, why: String::new() };
+            self.because(mine);
+        }
+    }
+
+    /// All ranks have been told why.
+    pub(super) fn because(&mut self, told: &Result<()>) {
+        if let (Err(error), 1..) = (told, self.failures.in_a_row) {
+            self.failures.why = shortened(&error.to_string());
+        }
+    }
+
+    /// A revision was saved.
+    pub(super) fn is_over(&mut self) {
+        *self = Failing::default();
+    }
+
+    /// What to say aloud: at the second failure in a row, and each time that there are twice as many.
+    fn shout(&mut self, level: LevelKind, newest: Option<u64>) -> Option<String> {
+        let Failures { in_a_row, why } = &self.failures;
+        let is_due = *in_a_row > 1 && *in_a_row >= 2 * self.shouted && !why.is_empty();
+        is_due.then(|| {
+            self.shouted = *in_a_row;
+            self.failures.told(level, newest)
+        })
+    }
+}
+
+/// The beginning of a text that may be long, as messages have it.
+fn shortened(text: &str) -> String {
+    printable(&text.chars().take(TEXT_CHARACTERS_MAX).collect::<String>()).into_owned()
+}

@@ -1,0 +1,222 @@
+//! What the file `levels` in a space says of the levels before it: the id by which their directories are called, how far
+//! the lineages have come on all of them, and in which directories they lie.
+//!
+//! What must hold: a job goes by the first two lines alone; what stands below them serves those who look from outside,
+//! and is checked before it is used.
+
+use crate::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::BTreeMap,
+    fmt::Write,
+    path::{Path, PathBuf},
+};
+use toml::de::{DeTable, DeValue};
+
+/// As much of the file as is read.
+pub(crate) const NOTE_BYTES_MAX: u64 = 256 << 10;
+const ID: &str = "id = \"";
+const LINEAGE: &str = "lineage = ";
+/// What the directory of a level is called in the one that is given for it.
+const OF_A_SPACE: &str = "mainstay-level-";
+const COPY: &str = "copy";
+/// Hexadecimal digits of an id, and of a node's label.
+const ID_DIGITS: usize = 32;
+const LABEL_DIGITS: usize = 8;
+/// More of them are not noted.
+const DIRECTORIES_MAX: usize = 64;
+const PATH_BYTES_MAX: usize = 4096;
+/// Far above any lineage, and far below where numbers end.
+const NUMBER_MAX: u64 = 1 << 62;
+
+/// What kind of place a level is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LevelKind {
+    /// The memory of the nodes: files below /dev/shm.
+    Memory,
+    /// The disks of the nodes.
+    Disk,
+    /// The file system that all nodes share, or the only level that there is.
+    #[default]
+    Pfs,
+}
+
+impl LevelKind {
+    /// The nearest first.
+    pub const ALL: [LevelKind; 3] = [LevelKind::Memory, LevelKind::Disk, LevelKind::Pfs];
+
+    /// The kind that is called `name`: memory, disk or pfs. `InvalidArgument` if none is.
+    pub fn named(name: &str) -> Result<LevelKind> {
+        let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
+        found.ok_or_else(|| Error::argument("level", format!("{name:?} is no level; give memory, disk or pfs")))
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            LevelKind::Memory => "memory",
+            LevelKind::Disk => "disk",
+            LevelKind::Pfs => "pfs",
+        }
+    }
+}
+
+/// What the file says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LevelsNote {
+    pub(crate) id: String,
+    /// The highest that any of the levels was opened with.
+    pub(crate) lineage: u64,
+    /// Where the directories of the levels lie: absolute paths, as the last job had them on all of its nodes.
+    pub(crate) within: BTreeMap<LevelKind, Vec<PathBuf>>,
+}
+
+impl LevelsNote {
+    /// `None` if `text` does not say which levels belong to the space.
+    pub(crate) fn parse(text: &str) -> Option<LevelsNote> {
+        let mut lines = text.splitn(3, '\n');
+        let id = lines.next()?.strip_prefix(ID)?.strip_suffix('"')?;
+        let lineage = lines.next()?.strip_prefix(LINEAGE)?.parse().ok()?;
+        let is_good = is_hex(id, ID_DIGITS) && lineage < NUMBER_MAX;
+        let rest = lines.next().filter(|_| is_good).unwrap_or_default();
+        is_good.then(|| LevelsNote { id: id.to_owned(), lineage, within: directories(rest) })
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let mut text = format!("{ID}{}\"\n{LINEAGE}{}\n", self.id, self.lineage);
+        for (level, directories) in &self.within {
+            let mut line = String::new();
+            for quoted in directories.iter().filter_map(|path| quoted(path)).take(DIRECTORIES_MAX) {
+                let _ = write!(line, "{}{quoted}", if line.is_empty() { "" } else { ", " });
+            }
+            if text.len() + line.len() < NOTE_BYTES_MAX as usize / 2 {
+                let _ = writeln!(text, "{} = [{line}]", level.name());
+            }
+        }
+        text
+    }
+}
+
+/// The name of the directory of a level, or of a copy of it (from 1 on), that belongs to the space of this `id`. `label`:
+/// of ranks that are told to be nodes of their own.
+pub(crate) fn level_directory(id: &str, copy: u32, label: Option<u32>) -> String {
+    let copy = if copy == 0 { String::new() } else { format!("-{COPY}{copy}") };
+    let label = label.map(|label| format!("-{label:08x}")).unwrap_or_default();
+    format!("{OF_A_SPACE}{id}{copy}{label}")
+}
+
+/// Which copy the directory `name` holds, 0 for the level itself; `None` if it is none of the space of this `id`.
+pub(crate) fn copy_in(name: &str, id: &str) -> Option<u32> {
+    let mut parts = name.strip_prefix(OF_A_SPACE)?.strip_prefix(id)?.split('-');
+    if parts.next() != Some("") {
+        return None;
+    }
+    let mut rest: Vec<&str> = parts.collect();
+    let of_copy = |part: &&str| part.strip_prefix(COPY)?.parse::<u32>().ok().filter(|copy| *copy > 0);
+    let copy = rest.first().and_then(of_copy);
+    if copy.is_some() {
+        rest.remove(0);
+    }
+    match &rest[..] {
+        [] => Some(copy.unwrap_or(0)),
+        [label] if is_hex(label, LABEL_DIGITS) => Some(copy.unwrap_or(0)),
+        _ => None,
+    }
+}
+
+/// The directories that the lines below the first two name; lines that cannot be read name none.
+fn directories(text: &str) -> BTreeMap<LevelKind, Vec<PathBuf>> {
+    let Ok(table) = DeTable::parse(text) else { return BTreeMap::new() };
+    let table = table.into_inner();
+    let of_level = |level: LevelKind| {
+        let DeValue::Array(named) = table.get(level.name())?.get_ref() else { return None };
+        let path = |value: &DeValue<'_>| match value {
+            DeValue::String(text) if is_usable(Path::new(&**text)) => Some(PathBuf::from(&**text)),
+            _ => None,
+        };
+        let paths = named.iter().take(DIRECTORIES_MAX).filter_map(|value| path(value.get_ref()));
+        Some((level, paths.collect()))
+    };
+    [LevelKind::Memory, LevelKind::Disk].into_iter().filter_map(of_level).collect()
+}
+
+fn is_usable(path: &Path) -> bool {
+    path.is_absolute() && path.as_os_str().len() <= PATH_BYTES_MAX
+}
+
+/// As TOML has a text; `None` of a path that cannot be noted.
+fn quoted(path: &Path) -> Option<String> {
+    let mut quoted = String::from("\"");
+    for c in path.to_str().filter(|_| is_usable(path))?.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if c.is_control() => drop(write!(quoted, "\\u{:04x}", c as u32)),
+            c => quoted.push(c),
+        }
+    }
+    Some(quoted + "\"")
+}
+
+fn is_hex(text: &str, digits: usize) -> bool {
+    text.len() == digits && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "0123456789abcdef0123456789abcdef";
+
+    #[test]
+    fn what_was_noted_is_read() {
+        let odd = PathBuf::from("/dev/shm/a \"b\\c\n\u{7f}ö");
+        let within = BTreeMap::from([
+            (LevelKind::Memory, vec!["/dev/shm".into(), odd]),
+            (LevelKind::Disk, vec!["/local/run".into()]),
+        ]);
+        let note = LevelsNote { id: ID.to_owned(), lineage: 7, within };
+        assert_eq!(LevelsNote::parse(&note.text()), Some(note.clone()));
+        // As builds wrote it that noted no directories.
+        let old = format!("id = \"{ID}\"\nlineage = 7\n");
+        assert_eq!(LevelsNote::parse(&old), Some(LevelsNote { within: BTreeMap::new(), ..note }));
+    }
+
+    #[test]
+    fn nothing_that_was_read_is_believed() {
+        for text in
+            ["", "id = \"x\"\nlineage = 1\n", &format!("id = \"{ID}\"\n"), &format!("id = \"{ID}\"\nlineage = -1")]
+        {
+            assert_eq!(LevelsNote::parse(text), None, "{text}");
+        }
+        let many = format!("memory = [{}]", "\"/x\", ".repeat(1000));
+        let cases = [
+            ("memory = [\"relative\", 7, \"/dev/shm\"]", 1),
+            ("memory = \"/dev/shm\"", 0),
+            ("memory = [\"/dev/shm", 0),
+            ("pfs = [\"/dev/shm\"]", 0),
+            (&many, DIRECTORIES_MAX),
+        ];
+        for (text, count) in cases {
+            let note = LevelsNote::parse(&format!("id = \"{ID}\"\nlineage = 1\n{text}\n")).unwrap();
+            assert_eq!(note.within.values().flatten().count(), count, "{text}");
+        }
+        let long = LevelsNote {
+            id: ID.to_owned(),
+            lineage: 1,
+            within: [(LevelKind::Disk, vec![PathBuf::from(format!("/{}", "x".repeat(5000))); 500])].into(),
+        };
+        assert!(long.text().len() < 200);
+    }
+
+    #[test]
+    fn directories_tell_which_copy_they_hold() {
+        for (copy, label) in [(0, None), (0, Some(7)), (1, None), (3, Some(u32::MAX))] {
+            assert_eq!(copy_in(&level_directory(ID, copy, label), ID), Some(copy));
+        }
+        let begin = format!("mainstay-level-{ID}");
+        for other in ["x", "-", "-0", "-copy0", "-copyx", "-copy1-copy2", "-copy1-0123456G", "-01234567-copy1"] {
+            assert_eq!(copy_in(&format!("{begin}{other}"), ID), None, "{other}");
+        }
+        assert_eq!(copy_in(&begin, &ID.replace('0', "1")), None);
+    }
+}

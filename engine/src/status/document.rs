@@ -1,0 +1,334 @@
+//! What the file `status` says, as JSON.
+
+use crate::{
+    error::{Error, Result},
+    printable::{is_seen, printable_path},
+    space::{LevelKind, STATUS_FILE},
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    fs::OpenOptions,
+    io::{self, Read},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
+const VERSION: u32 = 1;
+const FILE_BYTES_MAX: u64 = 64 << 20;
+const RANKS_MAX: u32 = 1 << 24;
+const LEVELS_MAX: usize = 16;
+const REVISIONS_MAX: usize = 1 << 16;
+const TEXT_BYTES_MAX: usize = 16 << 10;
+const NUMBER_MAX: u64 = 1 << 62;
+
+/// How a job stood when it told it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Status {
+    /// Who the job is, and where its levels lie.
+    pub job: Job,
+    #[serde(flatten)]
+    pub told: Told,
+}
+
+/// What changes while a job runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Told {
+    pub told_unix_ns: u64,
+    /// The lineage that the job saves under.
+    pub lineage: u64,
+    /// The job has closed the session.
+    pub ended: bool,
+    /// What the last restore could not have.
+    pub lost: Vec<String>,
+    /// The nearest first.
+    pub levels: Vec<LevelStatus>,
+}
+
+/// A job, as it opened the space.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    /// Of rank 0.
+    pub host: String,
+    pub pid: u32,
+    pub opened_unix_ns: u64,
+    pub ranks: u32,
+    /// In the order of their lowest ranks.
+    pub nodes: Vec<Node>,
+    /// The nearest level first.
+    pub places: Vec<PlaceOfLevel>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    pub name: String,
+    pub host: String,
+    /// The first rank, and the one after the last, of each stretch.
+    pub ranks: Vec<(u32, u32)>,
+}
+
+/// Where a level lies, and what it is given.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlaceOfLevel {
+    pub level: LevelKind,
+    /// On whichever nodes; as messages have them.
+    pub directories: Vec<String>,
+    pub every: u32,
+    pub keep: u32,
+    /// What lies there is there for all nodes, and stays when one of them is lost.
+    pub outlives_nodes: bool,
+    /// Of each copy on other nodes, the rank that holds it, by the rank whose shard it is.
+    #[serde(default)]
+    pub holders: Vec<Vec<u32>>,
+}
+
+/// What lies on a level.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LevelStatus {
+    /// The complete revisions, the newest first.
+    pub complete: Vec<Saved>,
+    /// Of each copy on other nodes, the complete revisions, the newest first.
+    #[serde(default)]
+    pub copies: Vec<CopyStatus>,
+    /// The number of the revision that is on its way.
+    pub under_way: Option<u64>,
+    /// How often the level was busy at its turn.
+    pub passed_over: u64,
+    pub failures: Failures,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopyStatus {
+    pub complete: Vec<Saved>,
+}
+
+/// Revisions that were not saved, since the last one that was.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failures {
+    pub in_a_row: u64,
+    /// Why the last one was not.
+    pub why: String,
+}
+
+/// A revision that is complete.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Saved {
+    pub lineage: u64,
+    pub revision: u64,
+    /// t1, nanoseconds since 1970.
+    pub saved_unix_ns: Option<u64>,
+}
+
+/// The file as it is written.
+#[derive(Serialize)]
+struct Written<'a> {
+    version: u32,
+    #[serde(flatten)]
+    told: &'a Told,
+    job: &'a Job,
+}
+
+/// What a newer version would say as well.
+#[derive(Deserialize)]
+struct Versioned {
+    version: u32,
+}
+
+impl Status {
+    pub(crate) fn bytes(job: &Job, told: &Told) -> Vec<u8> {
+        // Numbers and texts, all of which JSON has.
+        serde_json::to_vec(&Written { version: VERSION, told, job }).unwrap_or_default()
+    }
+
+    /// What was told in `directory`; `None` if nothing was. `NewerVersion` and `Damaged` where it is not to be used, `Io`
+    /// where it cannot be read.
+    pub fn read(directory: &Path) -> Result<Option<Status>> {
+        let path = directory.join(STATUS_FILE);
+        let mut bytes = Vec::new();
+        // Neither a link nor a pipe is the job's.
+        let open = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&path);
+        let read = open.and_then(|file| file.take(FILE_BYTES_MAX).read_to_end(&mut bytes));
+        match read {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(Error::io("reading", printable_path(&path), e)),
+            Ok(_) => {}
+        }
+        let path = printable_path(&path);
+        match serde_json::from_slice::<Versioned>(&bytes) {
+            Ok(Versioned { version }) if version > VERSION => {
+                let hint = "use `mainstay status` of that version, or of a newer one".to_owned();
+                Err(Error::NewerVersion { path, found: version, known: VERSION, hint })
+            }
+            _ => Self::parse(&bytes).map(Some).map_err(|why| {
+                let what = format!("{path}: it does not say how the job stands ({why}); the job writes it anew");
+                Error::Unreadable { what: vec![what] }
+            }),
+        }
+    }
+
+    fn parse(bytes: &[u8]) -> std::result::Result<Status, String> {
+        let status: Status = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
+        match status.flaw() {
+            None => Ok(status),
+            Some(what) => Err(format!("{what} cannot be so")),
+        }
+    }
+
+    /// What of it cannot be so, whoever wrote it.
+    fn flaw(&self) -> Option<&'static str> {
+        let Status { job, told } = self;
+        let levels = job.places.len();
+        let texts = job.nodes.iter().flat_map(|node| [&node.name, &node.host]);
+        let texts = texts.chain(job.places.iter().flat_map(|place| &place.directories)).chain([&job.host]);
+        let mut texts = texts.chain(&told.lost).chain(told.levels.iter().map(|level| &level.failures.why));
+        let lists = told.levels.iter().flat_map(|level| {
+            let copies = level.copies.iter().map(|copy| &copy.complete);
+            copies.chain([&level.complete])
+        });
+        let is_newest_first = |list: &Vec<Saved>| {
+            let in_bounds = |saved: &Saved| saved.lineage < NUMBER_MAX && saved.revision < NUMBER_MAX;
+            list.len() <= REVISIONS_MAX && list.iter().all(in_bounds) && list.is_sorted_by(|a, b| a.key() > b.key())
+        };
+        let holders = |place: &PlaceOfLevel| {
+            let all_ranks = |holders: &Vec<u32>| {
+                holders.len() == job.ranks as usize && holders.iter().all(|holder| *holder < job.ranks)
+            };
+            place.holders.iter().all(all_ranks)
+        };
+        let what = if job.ranks == 0 || job.ranks > RANKS_MAX {
+            "the number of ranks"
+        } else if !are_of_nodes(&job.nodes, job.ranks) {
+            "the nodes"
+        } else if !(1..=LEVELS_MAX).contains(&levels) || levels != told.levels.len() {
+            "the number of levels"
+        } else if !job.places.iter().all(holders) {
+            "the holders"
+        } else if !job.places.iter().zip(&told.levels).all(|(place, level)| place.holders.len() == level.copies.len()) {
+            "the number of copies"
+        } else if !lists.into_iter().all(is_newest_first) {
+            "a list of revisions"
+        } else if texts.any(|text| text.len() > TEXT_BYTES_MAX || !text.chars().all(is_seen)) {
+            "a text"
+        } else {
+            return None;
+        };
+        Some(what)
+    }
+}
+
+/// Whether each rank is on one node at most.
+fn are_of_nodes(nodes: &[Node], ranks: u32) -> bool {
+    let mut all: Vec<(u32, u32)> = nodes.iter().flat_map(|node| node.ranks.iter().copied()).collect();
+    all.sort_unstable();
+    let mut end = 0;
+    all.into_iter().all(|(from, below)| {
+        let is_good = end <= from && from < below && below <= ranks;
+        end = below;
+        is_good
+    })
+}
+
+impl Saved {
+    /// Newer revisions have a higher one.
+    pub fn key(&self) -> (u64, u64) {
+        (self.lineage, self.revision)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+    use std::fs;
+
+    fn saved(revision: u64) -> Saved {
+        Saved { lineage: 2, revision, saved_unix_ns: Some(revision) }
+    }
+
+    fn job() -> Job {
+        let place = |level, outlives_nodes| PlaceOfLevel {
+            level,
+            directories: vec!["/somewhere".to_owned()],
+            every: 1,
+            keep: 2,
+            outlives_nodes,
+            holders: Vec::new(),
+        };
+        let node = |name: &str, ranks| Node { name: name.to_owned(), host: "host".to_owned(), ranks: vec![ranks] };
+        Job {
+            host: "host".to_owned(),
+            pid: 7,
+            opened_unix_ns: 5,
+            ranks: 4,
+            nodes: vec![node("n1", (0, 2)), node("n2", (2, 4))],
+            places: vec![place(LevelKind::Memory, false), place(LevelKind::Pfs, true)],
+        }
+    }
+
+    fn told() -> Told {
+        let level = |revisions: &[u64]| LevelStatus {
+            complete: revisions.iter().map(|revision| saved(*revision)).collect(),
+            ..LevelStatus::default()
+        };
+        Told { told_unix_ns: 9, lineage: 2, levels: vec![level(&[12, 11]), level(&[10])], ..Told::default() }
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(Status::read(folder.path()).unwrap(), None);
+        fs::write(folder.path().join(STATUS_FILE), Status::bytes(&job(), &told())).unwrap();
+        assert_eq!(Status::read(folder.path()).unwrap(), Some(Status { job: job(), told: told() }));
+    }
+
+    #[test]
+    fn what_cannot_be_so_is_refused() {
+        let good: Value = serde_json::from_slice(&Status::bytes(&job(), &told())).unwrap();
+        assert!(Status::parse(good.to_string().as_bytes()).is_ok());
+        let cases = [
+            ("/job/ranks", json!(0)),
+            ("/job/ranks", json!(u32::MAX)),
+            ("/job/ranks", json!(-1)),
+            ("/job/nodes/1/ranks", json!([[1, 4]])),
+            ("/job/nodes/1/ranks", json!([[2, 5]])),
+            ("/job/nodes/1/ranks", json!([[3, 2]])),
+            ("/job/places", json!([])),
+            ("/job/places/0/level", json!("tape")),
+            ("/job/places/0/holders", json!([[1, 2, 3, 4]])),
+            ("/job/places/0/holders", json!([[1, 2, 3]])),
+            ("/job/places/0/holders", json!([[1, 2, 3, 0]])),
+            ("/levels", json!([])),
+            ("/levels/0/complete/0/revision", json!(3)),
+            ("/levels/0/complete/0/lineage", json!(u64::MAX)),
+            ("/levels/0/failures/why", json!("x".repeat(TEXT_BYTES_MAX + 1))),
+            ("/lost", json!([["x"]])),
+            ("/lost", json!(["a\nb"])),
+            ("/job/nodes/0/name", json!("\u{1b}[31m")),
+        ];
+        for (field, value) in cases {
+            let mut changed = good.clone();
+            *changed.pointer_mut(field).unwrap() = value;
+            assert!(Status::parse(changed.to_string().as_bytes()).is_err(), "{field}");
+        }
+        let text = good.to_string();
+        for end in 0..text.len() {
+            assert!(Status::parse(&text.as_bytes()[..end]).is_err());
+        }
+        assert!(Status::parse("[".repeat(100_000).as_bytes()).is_err());
+    }
+
+    #[test]
+    fn a_newer_version_a_link_and_a_pipe_are_no_status() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(STATUS_FILE);
+        fs::write(&path, "{\"version\": 2, \"other\": 1}").unwrap();
+        assert!(matches!(Status::read(folder.path()), Err(Error::NewerVersion { found: 2, .. })));
+        fs::write(&path, "").unwrap();
+        assert!(matches!(Status::read(folder.path()), Err(Error::Unreadable { .. })));
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/etc/hostname", &path).unwrap();
+        assert!(matches!(Status::read(folder.path()), Err(Error::Io { .. })));
+        fs::remove_file(&path).unwrap();
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(Status::read(folder.path()).is_err());
+    }
+}

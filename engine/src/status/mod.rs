@@ -1,0 +1,15 @@
+//! How a job stands that saves to several levels, for those who look from outside (`mainstay status`). Its rank 0 tells it
+//! in a file of the space.
+//!
+//! What must hold: telling never holds the program up, and a file that cannot be written harms nothing. Nothing that was
+//! read is believed before it was checked.
+
+mod document;
+mod outlook;
+mod standing;
+mod writer;
+
+pub use document::{CopyStatus, Failures, Job, LevelStatus, Node, PlaceOfLevel, Saved, Status, Told};
+pub use outlook::{Loss, Survivor};
+pub use standing::{LevelStanding, Standing};
+pub(crate) use writer::Writer;

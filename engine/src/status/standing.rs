@@ -1,0 +1,268 @@
+//! How a space stands: what its job told, and what can be seen from here, in one.
+//!
+//! What must hold: a revision counts as lost only where no job is at work, and what should lie on this node does not.
+
+use super::{
+    document::{Failures, Job, Node, Saved, Status},
+    outlook::{Held, Loss, Outlook, Survivor},
+};
+use crate::{
+    device::Disk,
+    error::{Error, Result},
+    group::host_name,
+    space::LevelKind,
+    survey::{Places, SpaceSurvey},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
+
+/// Failures in a row from which on they are shouted.
+const SHOUTED_FROM: u64 = 2;
+
+/// How a space stands now.
+#[derive(Debug)]
+pub struct Standing {
+    /// What the space itself holds.
+    pub survey: SpaceSurvey,
+    /// What the newest job told, if it has several levels.
+    pub told: Option<Status>,
+    /// The nearest level first.
+    pub levels: Vec<LevelStanding>,
+    /// What would be left after each loss; empty where no job told which nodes it runs on.
+    pub losses: Vec<(Loss, Option<Survivor>)>,
+    /// What the last restore could not have, and what is gone since.
+    pub lost: Vec<String>,
+    /// What must not go on like this.
+    pub alarms: Vec<String>,
+    /// What could not be looked at.
+    pub unseen: Vec<String>,
+}
+
+/// How a level stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LevelStanding {
+    pub level: LevelKind,
+    /// As the job told them; else those that are in sight.
+    pub directories: Vec<String>,
+    pub every: Option<u32>,
+    pub keep: Option<u32>,
+    /// The complete revisions, the newest first.
+    pub complete: Vec<Saved>,
+    /// Of each copy on other nodes, its complete revisions, the newest first.
+    pub copies: Vec<Vec<Saved>>,
+    pub under_way: Option<u64>,
+    pub passed_over: u64,
+    pub failures: Failures,
+}
+
+impl Standing {
+    /// Of the space in the directory `space`. Errors are those of a survey of it; what is wrong with other levels is told in
+    /// `unseen`.
+    pub fn of(space: &Path) -> Result<Standing> {
+        let survey = SpaceSurvey::open(space)?;
+        let Places { all, mut unseen } = Places::of(space);
+        let lineage = survey.portions.iter().map(|portion| portion.lineage.number).max().unwrap_or(0);
+        let mut told: Option<Status> = None;
+        for place in &all {
+            match Status::read(&place.directory) {
+                Ok(Some(status)) if told.as_ref().is_none_or(|best| age_key(best) < age_key(&status)) => {
+                    told = Some(status)
+                }
+                Ok(_) => {}
+                Err(error) => unseen.push(text_of(error)),
+            }
+        }
+        // A job with one level came after the one that told it.
+        let told = told.filter(|status| status.told.lineage >= lineage);
+        let mut seen: BTreeMap<(LevelKind, u32), Seen> = BTreeMap::new();
+        for place in all.iter().filter(|place| place.level != LevelKind::Pfs) {
+            let of_place = seen.entry((place.level, place.copy)).or_default();
+            match SpaceSurvey::open_on(&Disk::existing(&place.directory)) {
+                Ok(found) => of_place.add(&found),
+                // A level is opened before anything is saved there.
+                Err(Error::NotASpace { .. }) => {}
+                Err(error) => {
+                    of_place.is_unsure = true;
+                    unseen.push(text_of(error));
+                }
+            }
+            of_place.directories.push(crate::printable::printable_path(&place.directory));
+        }
+        let mut of_space = Seen { directories: vec![survey.path.clone()], ..Seen::default() };
+        of_space.add(&survey);
+        seen.insert((LevelKind::Pfs, 0), of_space);
+
+        let mut lost = told.as_ref().map(|status| status.told.lost.clone()).unwrap_or_default();
+        let levels = match &told {
+            Some(status) => told_levels(status, &seen, survey.is_at_work(), !unseen.is_empty(), &mut lost),
+            None => seen_levels(&seen),
+        };
+        let losses = told.as_ref().map(|status| losses(&status.job, &levels)).unwrap_or_default();
+        let alarms = alarms(&levels);
+        Ok(Standing { survey, told, levels, losses, lost, alarms, unseen })
+    }
+
+    /// The node of a loss, if it is that of one.
+    pub fn node(&self, loss: Loss) -> Option<&Node> {
+        let Loss::Node(index) = loss else { return None };
+        self.told.as_ref()?.job.nodes.get(index)
+    }
+}
+
+fn age_key(status: &Status) -> (u64, u64) {
+    (status.told.lineage, status.told.told_unix_ns)
+}
+
+/// What cannot be read is told, and no order to anybody.
+fn text_of(error: Error) -> String {
+    match error {
+        Error::Damaged { what } | Error::Unreadable { what } => what.join("; "),
+        other => other.to_string(),
+    }
+}
+
+/// What is seen of a level from here.
+#[derive(Debug, Default)]
+struct Seen {
+    directories: Vec<String>,
+    /// The shards of each revision, how many make it complete, and when it was saved.
+    revisions: BTreeMap<(u64, u64), (BTreeSet<u32>, u32, u64)>,
+    /// Something could not be looked at.
+    is_unsure: bool,
+}
+
+impl Seen {
+    fn add(&mut self, survey: &SpaceSurvey) {
+        for revision in &survey.revisions {
+            let key = (revision.key.lineage.number, revision.key.number);
+            let saved = (BTreeSet::new(), revision.shard_count, u64::MAX);
+            let (shards, _, unix_ns) = self.revisions.entry(key).or_insert(saved);
+            shards.extend(revision.shards.iter().map(|shard| shard.shard));
+            *unix_ns = (*unix_ns).min(revision.t1_unix_ns());
+        }
+        self.is_unsure |= !survey.damage.is_empty();
+    }
+
+    /// The revisions that are whole here, the newest first.
+    fn whole(&self) -> Vec<Saved> {
+        let is_whole = |(shards, count, _): &(BTreeSet<u32>, u32, u64)| shards.len() as u64 == u64::from(*count);
+        let whole = self.revisions.iter().rev().filter(|(_, found)| is_whole(found));
+        whole
+            .map(|((lineage, revision), found)| Saved {
+                lineage: *lineage,
+                revision: *revision,
+                saved_unix_ns: Some(found.2),
+            })
+            .collect()
+    }
+}
+
+/// The levels of a job that told of itself.
+fn told_levels(
+    status: &Status,
+    seen: &BTreeMap<(LevelKind, u32), Seen>,
+    at_work: bool,
+    is_unsure: bool,
+    lost: &mut Vec<String>,
+) -> Vec<LevelStanding> {
+    let job = &status.job;
+    let here = host_name();
+    let is_here = |node: &&Node| !here.is_empty() && node.host == here;
+    let ranks_here: Vec<u32> =
+        job.nodes.iter().filter(is_here).flat_map(|node| &node.ranks).flat_map(|(from, below)| *from..*below).collect();
+    let all: Vec<u32> = (0..job.ranks).collect();
+    let (none, mut levels) = (Seen::default(), Vec::new());
+    for (place, level) in job.places.iter().zip(&status.told.levels) {
+        let own = seen.get(&(place.level, 0)).unwrap_or(&none);
+        let expected = if place.outlives_nodes { &all } else { &ranks_here };
+        let may_judge = !at_work && !is_unsure && !own.is_unsure;
+        let is_lost = |saved: &Saved| {
+            let lacks = |shards: &BTreeSet<u32>| expected.iter().any(|rank| !shards.contains(rank));
+            let newer = own.revisions.range((saved.lineage, saved.revision + 1)..).next().is_some();
+            let lacking = own.revisions.get(&saved.key()).map_or(!expected.is_empty(), |(shards, ..)| lacks(shards));
+            may_judge && lacking && !newer
+        };
+        let (gone, there): (Vec<Saved>, Vec<Saved>) = level.complete.iter().partition(|saved| is_lost(saved));
+        lost.extend(gone.iter().map(|saved| {
+            format!("revision {} in {}: what lay on this node is gone", saved.revision, place.level.name())
+        }));
+        let copies = level.copies.iter().zip(1..).map(|(copy, number)| {
+            let whole = seen.get(&(place.level, number)).map(Seen::whole).unwrap_or_default();
+            united(&copy.complete, whole)
+        });
+        levels.push(LevelStanding {
+            level: place.level,
+            directories: place.directories.clone(),
+            every: Some(place.every),
+            keep: Some(place.keep),
+            complete: united(&there, own.whole()),
+            copies: copies.collect(),
+            // Nothing is on its way any more.
+            under_way: level.under_way.filter(|_| at_work),
+            passed_over: level.passed_over,
+            failures: level.failures.clone(),
+        });
+    }
+    levels
+}
+
+/// Without the word of a job: what is seen.
+fn seen_levels(seen: &BTreeMap<(LevelKind, u32), Seen>) -> Vec<LevelStanding> {
+    let kinds: BTreeSet<LevelKind> = seen.keys().map(|(level, _)| *level).collect();
+    let of_level = |level: LevelKind| {
+        let copies = seen.range((level, 1)..=(level, u32::MAX)).map(|(_, seen)| seen.whole());
+        let own = seen.get(&(level, 0));
+        LevelStanding {
+            level,
+            directories: own.map(|own| own.directories.clone()).unwrap_or_default(),
+            every: None,
+            keep: None,
+            complete: own.map(Seen::whole).unwrap_or_default(),
+            copies: copies.collect(),
+            under_way: None,
+            passed_over: 0,
+            failures: Failures::default(),
+        }
+    };
+    kinds.into_iter().map(of_level).collect()
+}
+
+/// What either says is complete, the newest first.
+fn united(told: &[Saved], seen: Vec<Saved>) -> Vec<Saved> {
+    let mut all: BTreeMap<(u64, u64), Saved> = seen.into_iter().map(|saved| (saved.key(), saved)).collect();
+    all.extend(told.iter().map(|saved| (saved.key(), *saved)));
+    all.into_values().rev().collect()
+}
+
+fn losses(job: &Job, levels: &[LevelStanding]) -> Vec<(Loss, Option<Survivor>)> {
+    let held = |level: &LevelStanding| Held { own: level.complete.clone(), copies: level.copies.clone() };
+    let outlook = Outlook::of(job, &levels.iter().map(held).collect::<Vec<_>>());
+    let nodes = (0..job.nodes.len()).map(Loss::Node);
+    [Loss::Processes].into_iter().chain(nodes).chain([Loss::AllNodes]).map(|loss| (loss, outlook.after(loss))).collect()
+}
+
+fn alarms(levels: &[LevelStanding]) -> Vec<String> {
+    let failing = levels.iter().filter(|level| level.failures.in_a_row >= SHOUTED_FROM);
+    let mut alarms: Vec<String> = failing
+        .map(|level| level.failures.told(level.level, level.complete.first().map(|saved| saved.revision)))
+        .collect();
+    if levels.iter().all(|level| level.complete.is_empty() && level.copies.iter().all(Vec::is_empty)) {
+        alarms.push("nothing is saved: no level has a complete revision".to_owned());
+    }
+    alarms
+}
+
+impl Failures {
+    /// In words, with the `newest` revision that the level has.
+    pub(crate) fn told(&self, level: LevelKind, newest: Option<u64>) -> String {
+        let newest = newest.map_or("none is there".to_owned(), |number| format!("the newest there is {number}"));
+        let why = if self.why.is_empty() { String::new() } else { format!(": {}", self.why) };
+        format!(
+            "saving fails: the level {} did not get {} revisions in a row; {newest}{why}",
+            level.name(),
+            self.in_a_row
+        )
+    }
+}

@@ -1,0 +1,158 @@
+//! The thread that writes the file `status`: never the program's own.
+
+use super::document::{Job, Status, Told};
+use crate::{
+    error::Result,
+    ground::{lock, spawn},
+    space::{STATUS_FILE, STATUS_UNFINISHED},
+};
+use std::{
+    fs::{self, OpenOptions, Permissions},
+    io::{self, Write},
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+    sync::{Arc, Condvar, Mutex},
+    thread::JoinHandle,
+    time::Duration,
+};
+
+/// How long one file stays at least, before the next takes its place.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Dropping it waits until what was told last is written.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    desk: Arc<Desk>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Where what is told waits to be written.
+#[derive(Debug, Default)]
+struct Desk {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    /// The newest alone counts.
+    told: Option<Told>,
+    over: bool,
+}
+
+impl Writer {
+    /// What is told of `job` goes to the first of `directories` that takes it. An error if the system has no thread.
+    pub(crate) fn start(directories: Vec<PathBuf>, job: Job) -> Result<Writer> {
+        let desk = Arc::new(Desk::default());
+        let of_thread = desk.clone();
+        let thread = spawn("mainstay-status".to_owned(), move || of_thread.write_all(&directories, &job))?;
+        Ok(Writer { desk, thread: Some(thread) })
+    }
+
+    /// Has `told` written soon, in place of what was told before.
+    pub(crate) fn tell(&self, told: Told) {
+        lock(&self.desk.waiting).told = Some(told);
+        self.desk.changed.notify_all();
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        lock(&self.desk.waiting).over = true;
+        self.desk.changed.notify_all();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Desk {
+    fn write_all(&self, directories: &[PathBuf], job: &Job) {
+        while let Some(told) = self.next() {
+            let bytes = Status::bytes(job, &told);
+            // Where no directory takes it, there is nobody to tell but the program, which did not ask.
+            let _ = directories.iter().any(|directory| replace(directory, &bytes).is_ok());
+            let waiting = lock(&self.waiting);
+            let _ = self.changed.wait_timeout_while(waiting, PAUSE, |waiting| !waiting.over);
+        }
+    }
+
+    /// What is to be written next; `None` at the end.
+    fn next(&self) -> Option<Told> {
+        let mut waiting = lock(&self.waiting);
+        while waiting.told.is_none() && !waiting.over {
+            waiting = self.changed.wait(waiting).unwrap_or_else(std::sync::PoisonError::into_inner);
+        }
+        waiting.told.take()
+    }
+}
+
+/// Puts `bytes` in the place of the file, whole. It is not synced: a crash of the machine may lose it, or leave it empty.
+fn replace(directory: &Path, bytes: &[u8]) -> io::Result<()> {
+    let (unfinished, path) = (directory.join(STATUS_UNFINISHED), directory.join(STATUS_FILE));
+    // Whoever was given the right to read it keeps that.
+    let mode = fs::symlink_metadata(&path).ok().filter(|found| found.is_file()).map(|found| found.permissions().mode());
+    let write = || {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
+        file.write_all(bytes)?;
+        mode.map_or(Ok(()), |mode| file.set_permissions(Permissions::from_mode(0o600 | mode & 0o044)))?;
+        fs::rename(&unfinished, &path)
+    };
+    // One that a crash has left.
+    let _ = fs::remove_file(&unfinished);
+    write().inspect_err(|_| drop(fs::remove_file(&unfinished)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(told_unix_ns: u64) -> Told {
+        Told { told_unix_ns, ..Told::default() }
+    }
+
+    fn read(directory: &Path) -> serde_json::Value {
+        serde_json::from_slice(&fs::read(directory.join(STATUS_FILE)).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn what_was_told_last_is_there_in_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        for rounds in [1, 2, 100] {
+            let writer = Writer::start(vec![folder.path().to_owned()], Job::default()).unwrap();
+            (1..=rounds).for_each(|round| writer.tell(told(round)));
+            drop(writer);
+            assert_eq!(read(folder.path())["told_unix_ns"], rounds);
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        }
+        // Nothing told, nothing written.
+        let other = tempfile::tempdir().unwrap();
+        drop(Writer::start(vec![other.path().to_owned()], Job::default()).unwrap());
+        assert_eq!(fs::read_dir(other.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn where_one_directory_does_not_take_it_the_next_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let gone = folder.path().join("gone");
+        let writer = Writer::start(vec![gone.clone(), folder.path().to_owned()], Job::default()).unwrap();
+        writer.tell(told(3));
+        drop(writer);
+        assert_eq!(read(folder.path())["told_unix_ns"], 3);
+        Writer::start(vec![gone], Job::default()).unwrap().tell(told(4));
+    }
+
+    #[test]
+    fn what_lies_in_the_way_is_not_followed_and_the_right_to_read_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, outside) = (folder.path().join(STATUS_FILE), folder.path().join("outside"));
+        fs::write(&outside, "mine").unwrap();
+        std::os::unix::fs::symlink(&outside, folder.path().join(STATUS_UNFINISHED)).unwrap();
+        replace(folder.path(), b"{}").unwrap();
+        let mode = || fs::symlink_metadata(&path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((fs::read(&outside).unwrap(), mode()), (b"mine".to_vec(), 0o600));
+        fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
+        replace(folder.path(), b"{}").unwrap();
+        assert_eq!(mode(), 0o644);
+    }
+}

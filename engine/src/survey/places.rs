@@ -1,0 +1,128 @@
+//! Where the revisions of a space lie, as far as that is in sight on this node: the space itself, and the directories of the
+//! levels before it and of their copies.
+//!
+//! What must hold: only directories of the space's owner count, which nobody else can write to.
+
+use crate::{
+    printable::printable_path,
+    space::{LEVELS_FILE, LevelKind, LevelsNote, NOTE_BYTES_MAX, copy_in},
+};
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Read},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+/// A directory in which revisions of a space lie.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    pub level: LevelKind,
+    /// 0: the level itself; from 1 on its copies, which lie with ranks on other nodes.
+    pub copy: u32,
+    pub directory: PathBuf,
+}
+
+/// All places of a space that are in sight.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Places {
+    /// The nearest level first, and last the space itself.
+    pub all: Vec<Place>,
+    /// What could not be looked at.
+    pub unseen: Vec<String>,
+}
+
+impl Places {
+    /// Of the space in the directory `space`, which need not exist.
+    pub fn of(space: &Path) -> Places {
+        let mut places = Places { all: Vec::new(), unseen: Vec::new() };
+        match note_of(space) {
+            Ok(Some(note)) => places.find(space, &note),
+            Ok(None) => {}
+            Err(why) => places.unseen.push(why),
+        }
+        places.all.sort();
+        places.all.push(Place { level: LevelKind::Pfs, copy: 0, directory: space.to_owned() });
+        places
+    }
+
+    fn find(&mut self, space: &Path, note: &LevelsNote) {
+        let Ok(owner) = fs::metadata(space).map(|found| found.uid()) else { return };
+        for (level, within) in note.within.iter().flat_map(|(level, all)| all.iter().map(move |within| (level, within)))
+        {
+            let names = match fs::read_dir(within) {
+                Ok(entries) => entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()),
+                // Of another node, perhaps.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+                Err(e) => {
+                    self.unseen.push(format!("{}: {e}", printable_path(within)));
+                    continue;
+                }
+            };
+            for (name, copy) in names.filter_map(|name| copy_in(&name, &note.id).map(|copy| (name, copy))) {
+                let directory = within.join(name);
+                match fs::symlink_metadata(&directory) {
+                    Ok(found) if found.is_dir() && found.uid() == owner && found.mode() & 0o022 == 0 => {
+                        self.all.push(Place { level: *level, copy, directory });
+                    }
+                    Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                    _ => {
+                        let why = "it is no directory of the space's owner alone";
+                        self.unseen.push(format!("{}: {why}", printable_path(&directory)));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What the file `levels` says, if there is one.
+fn note_of(space: &Path) -> Result<Option<LevelsNote>, String> {
+    let path = space.join(LEVELS_FILE);
+    let mut bytes = Vec::new();
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&path);
+    match file.and_then(|file| file.take(NOTE_BYTES_MAX).read_to_end(&mut bytes)) {
+        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(None),
+        Err(e) => return Err(format!("{}: {e}", printable_path(&path))),
+        Ok(_) => {}
+    }
+    let note = LevelsNote::parse(&String::from_utf8_lossy(&bytes));
+    note.map(Some).ok_or_else(|| format!("{}: it does not say which levels belong to the space", printable_path(&path)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::space::level_directory;
+    use std::{collections::BTreeMap, os::unix::fs::PermissionsExt};
+
+    #[test]
+    fn directories_of_the_owner_alone_are_in_sight() {
+        let folder = tempfile::tempdir().unwrap();
+        let (space, shm) = (folder.path().join("space"), folder.path().join("shm"));
+        let (id, other) = ("0".repeat(32), "1".repeat(32));
+        let names = [
+            (level_directory(&id, 0, None), 0o700),
+            (level_directory(&id, 1, Some(5)), 0o700),
+            (level_directory(&id, 0, Some(6)), 0o777),
+            (level_directory(&other, 0, None), 0o700),
+        ];
+        for (name, mode) in &names {
+            fs::create_dir_all(shm.join(name)).unwrap();
+            fs::set_permissions(shm.join(name), fs::Permissions::from_mode(*mode)).unwrap();
+        }
+        std::os::unix::fs::symlink("/", shm.join(level_directory(&id, 2, None))).unwrap();
+        let alone = vec![Place { level: LevelKind::Pfs, copy: 0, directory: space.clone() }];
+        assert_eq!(Places::of(&space), Places { all: alone.clone(), unseen: Vec::new() });
+        fs::create_dir(&space).unwrap();
+        let gone = folder.path().join("gone");
+        let within = BTreeMap::from([(LevelKind::Memory, vec![gone, shm.clone()])]);
+        fs::write(space.join(LEVELS_FILE), LevelsNote { id, lineage: 3, within }.text()).unwrap();
+        let found = Places::of(&space);
+        let of = |index: usize, copy| Place { level: LevelKind::Memory, copy, directory: shm.join(&names[index].0) };
+        assert_eq!(found.all[..2], [of(0, 0), of(1, 1)]);
+        assert_eq!((&found.all[2..], found.unseen.len()), (&alone[..], 2), "{found:?}");
+        fs::write(space.join(LEVELS_FILE), "id = ").unwrap();
+        assert_eq!((Places::of(&space).all, Places::of(&space).unseen.len()), (alone, 1));
+    }
+}
