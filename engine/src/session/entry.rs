@@ -162,6 +162,7 @@ impl Inner {
         let has_failed = failed.is_set() || previous.is_err();
         if let Some(key) = ended.as_ref().and_then(Attempt::key).filter(|_| !has_failed) {
             nearest.complete = nearest.complete_with(Some(key), ranks);
+            self.report.iter().for_each(|report| report.complete(key));
         }
         // Old layouts go here too, as a job may take only one checkpoint. A call that begins one looks at new holds
         // first.

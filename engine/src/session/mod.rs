@@ -27,6 +27,7 @@ mod program;
 mod reading;
 mod record;
 mod redistribute;
+mod report;
 mod requests;
 mod restore;
 mod road;
