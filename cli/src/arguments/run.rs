@@ -1,6 +1,6 @@
 //! Running jobs: `run`.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 /// Runs a job, and starts it again after a failure
@@ -13,15 +13,23 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 /// A job whose program calls mainstay_due is asked for a last checkpoint before SIGTERM is passed on, and
 /// before the time limit; a second SIGTERM ends it at once. SIGUSR1 asks for a checkpoint and lets the job
 /// go on: batch systems send it as a warning.
+///
+/// Given its nodes (--hosts, --hostfile or --nodes-from), each start runs on those that answer, with the same number of
+/// ranks: spares take the place of nodes that do not, then the others take more ranks. The launcher in the command
+/// (mpiexec of Open MPI or MPICH, srun, flux run or flux submit) is told where; the command itself names no nodes. A job
+/// that never closed what it had opened has failed, whatever its launcher says.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   mainstay run --restarts 5 -- mpiexec -n 64 ./simulation input.toml
   mainstay run --time-limit 2h --margin 2min -- mpiexec -n 64 ./simulation input.toml
   mainstay run --space /scratch/me/space -- mpiexec --host n1,n2 ./simulation
+  mainstay run --hosts n1:32,n2:32 --spares n3:32 -- mpiexec -n 64 ./simulation input.toml
+  mainstay run --nodes-from slurm --ranks 64 -- srun ./simulation input.toml
 
 Exit codes:
   that of the job's last run; 128 + N if signal N ended it
+  1    also: the launcher said 0, but the job did not close what it had opened, or lost a node
   2    wrong usage
   4    the system refused something else
   126  the job's program could not be started
@@ -45,7 +53,52 @@ pub struct Run {
     /// the time limit at most
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     pub margin: Option<Duration>,
+    /// The nodes, each with the number of ranks that it is meant for (1 unless given): n1:2,n2:2
+    #[arg(long, value_name = "NODES", group = "nodes")]
+    pub hosts: Option<String>,
+    /// A file with a line for each node, "n1:2" or "n1 slots=2"; read again before each start
+    #[arg(long, value_name = "FILE", group = "nodes")]
+    pub hostfile: Option<PathBuf>,
+    /// Has a batch system tell the nodes, asked again before each start
+    #[arg(long, value_name = "SYSTEM", group = "nodes")]
+    pub nodes_from: Option<NodesFrom>,
+    /// Nodes that take the place of those that do not answer, as in --hosts
+    #[arg(long, value_name = "NODES", requires = "nodes")]
+    pub spares: Option<String>,
+    /// How many ranks every start has; unless given, as many as the command says, or as the nodes are meant for
+    #[arg(long, value_name = "N", requires = "nodes", value_parser = clap::value_parser!(u32).range(1..))]
+    pub ranks: Option<u32>,
+    /// What asks a node whether it answers: a line for the shell, with {host} for its name. Unless given, the launcher's
+    /// remote shell runs `true` there
+    #[arg(long, value_name = "COMMAND", requires = "nodes", value_parser = with_host)]
+    pub reach: Option<String>,
+    /// How long a node may take to answer; 10 s unless given
+    #[arg(long, value_name = "TIME", requires = "nodes", value_parser = humantime::parse_duration)]
+    pub reach_limit: Option<Duration>,
+    /// How often the nodes are asked while the job runs; one that does not answer twice ends the run, as launchers may
+    /// hang then. 1 min unless given, but never with Slurm, which looks itself; 0s: never
+    #[arg(long, value_name = "TIME", requires = "nodes", value_parser = humantime::parse_duration)]
+    pub look_every: Option<Duration>,
+    /// Only tells what the first start would be, and which nodes do not answer
+    #[arg(long)]
+    pub dry_run: bool,
     /// The job: a program and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum NodesFrom {
+    /// The allocation that this runs in
+    Slurm,
+    /// The instance that this runs in
+    Flux,
+}
+
+fn with_host(text: &str) -> Result<String, String> {
+    if text.contains("{host}") {
+        Ok(text.to_owned())
+    } else {
+        Err("it lacks {host}, the place of a node's name".into())
+    }
 }

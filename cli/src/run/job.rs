@@ -2,8 +2,12 @@
 
 use super::{
     last::LastCheckpoint,
+    launcher::Words,
+    nodes::Watch,
+    report::Report,
     signals::{Signals, asks_to_end},
-    spaces::Report,
+    tree,
+    watch::Watching,
 };
 use crate::exit::say;
 use mainstay_engine::printable_path;
@@ -16,7 +20,6 @@ use nix::{
     unistd::{Pid, getpid, getppid},
 };
 use std::{
-    ffi::OsString,
     io,
     os::unix::process::{CommandExt, ExitStatusExt},
     path::{Path, PathBuf},
@@ -26,11 +29,17 @@ use std::{
 
 /// How often a checkpoint that was asked for is looked after.
 const POLL: Duration = Duration::from_millis(50);
+/// How often it is asked whether a node was lost, where nodes are looked after.
+const LOST_POLL: Duration = Duration::from_millis(200);
+/// How long a launcher may take to end its job where a node is lost, before it is killed.
+const END_LIMIT: Duration = Duration::from_secs(15);
 
 pub struct Ended {
     pub status: ExitStatus,
     /// The last signal that asked for the job's end.
     pub asked: Option<Signal>,
+    /// The job was ended because a node of it did not answer any more.
+    pub lost_node: bool,
 }
 
 /// The job could not even be started, or not be followed.
@@ -47,19 +56,22 @@ pub struct Limits<'a> {
     pub end: Option<Instant>,
     /// How long its last checkpoint may take.
     pub grace: Duration,
+    /// The nodes to look after.
+    pub watch: Option<Watch>,
 }
 
-/// Runs `command`; `fresh`: it may push out what is saved already.
+/// Runs the command of `words`; `fresh`: it may push out what is saved already.
 pub fn run(
-    command: &[OsString],
+    words: &Words,
     fresh: bool,
     report: &Report,
     signals: &mut Signals,
-    limits: &Limits<'_>,
+    limits: Limits<'_>,
 ) -> Result<Ended, NotRun> {
-    let (program, arguments) = command.split_first().unwrap_or_else(|| unreachable!("clap asks for a command"));
+    let (program, arguments) = words.command.split_first().unwrap_or_else(|| unreachable!("clap asks for a command"));
     let mut command = Command::new(program);
-    command.args(arguments).env(Report::VARIABLE, report.path());
+    let variables = words.variables.iter().map(|(name, value)| (name, value));
+    command.args(arguments).envs(variables).env(Report::VARIABLE, report.path());
     if fresh {
         command.env("MAINSTAY_START", "fresh");
     }
@@ -72,7 +84,7 @@ pub fn run(
         .map_err(|e| NotRun { code: 4, message: format!("waiting for the job failed: {e}") })
 }
 
-fn follow(child: &mut Child, signals: &mut Signals, limits: &Limits<'_>) -> io::Result<Ended> {
+fn follow(child: &mut Child, signals: &mut Signals, limits: Limits<'_>) -> io::Result<Ended> {
     let job = Pid::from_raw(child.id() as i32);
     // Its number is its own until `try_wait` has seen its end; ended is ended.
     let pass_on = |signal| {
@@ -82,9 +94,17 @@ fn follow(child: &mut Child, signals: &mut Signals, limits: &Limits<'_>) -> io::
     // The signal that follows a last checkpoint, and the checkpoint.
     let mut last: Option<(Option<Signal>, LastCheckpoint)> = None;
     let mut end = limits.end;
+    let watching = limits.watch.map(Watching::begin);
+    // When a launcher that has lost a node is killed.
+    let mut kill_at: Option<Instant> = None;
+    let mut lost_node = false;
     loop {
-        let patience =
-            if last.is_some() { Some(POLL) } else { end.map(|end| end.saturating_duration_since(Instant::now())) };
+        let until_end = end.map(|end| end.saturating_duration_since(Instant::now()));
+        let patience = match (&last, &watching) {
+            (Some(_), _) => Some(POLL),
+            (None, Some(_)) => Some(until_end.map_or(LOST_POLL, |left| left.min(LOST_POLL))),
+            (None, None) => until_end,
+        };
         for caught in signals.wait(patience) {
             let signal = caught.signal;
             let first = asked.is_none();
@@ -129,7 +149,17 @@ fn follow(child: &mut Child, signals: &mut Signals, limits: &Limits<'_>) -> io::
             last = None;
         }
         if let Some(status) = child.try_wait()? {
-            return Ok(Ended { status, asked });
+            return Ok(Ended { status, asked, lost_node });
+        }
+        if let Some((node, why)) = watching.as_ref().and_then(Watching::lost) {
+            say(&format!("{node} does not answer any more ({why}): the job is ended"));
+            (lost_node, kill_at) = (true, Some(Instant::now() + END_LIMIT));
+            pass_on(Signal::SIGTERM);
+        }
+        if kill_at.is_some_and(|at| Instant::now() >= at) {
+            say("the launcher does not end: it is killed, with all that it has started here");
+            kill_at = None;
+            tree::end(job);
         }
     }
 }

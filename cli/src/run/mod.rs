@@ -1,12 +1,19 @@
 //! `mainstay run`: starts a job, and again after a failure, for as long as it makes progress.
 //!
 //! What to go on from is the job's own choice, by its restore. Here is only decided whether it is
-//! worth another start: not if it failed twice with no new complete revision in between.
+//! worth another start, not if it failed twice with no new complete revision in between; and on which nodes, where they
+//! are given (`nodes`, `launcher`).
 
 mod job;
 mod last;
+mod launcher;
+mod nodes;
+mod outside;
+mod report;
 mod signals;
 mod spaces;
+mod tree;
+mod watch;
 
 use crate::{
     arguments,
@@ -14,9 +21,12 @@ use crate::{
     space::completing,
 };
 use job::{Ended, Limits};
+use launcher::Words;
 use mainstay_engine::{Surroundings, printable_path};
+use nodes::Nodes;
+use report::Report;
 use signals::Signals;
-use spaces::{Newest, Report};
+use spaces::{Newest, Openings};
 use std::{
     ffi::OsString,
     path::PathBuf,
@@ -29,6 +39,8 @@ const GONE_LIMIT: Duration = Duration::from_secs(30);
 /// How long a last checkpoint may take, unless told otherwise.
 const MARGIN: Duration = Duration::from_secs(60);
 const GONE_POLL: Duration = Duration::from_millis(100);
+/// The exit status of a job that did not end in order, though its launcher says so.
+const NOT_IN_ORDER: u8 = 1;
 
 pub fn run(wanted: &arguments::Run) -> ExitCode {
     supervise(wanted).map_or_else(
@@ -49,31 +61,64 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
     // The job would be refused the same way, after it has started.
     Surroundings::here().check()?;
     let margin = margin(wanted)?;
+    let mut nodes = Nodes::of(wanted)?;
     let mut signals = Signals::catch().map_err(system("catching signals"))?;
     let report = Report::new().map_err(system("making the report that the job writes to"))?;
-    let name = wanted.command.iter().map(quoted).collect::<Vec<_>>().join(" ");
     let mut before: Option<Newest> = None;
     // A limit that the clock cannot tell is none.
     let end = wanted.time_limit.and_then(|limit| Instant::now().checked_add(limit.saturating_sub(margin)));
     let known = || if wanted.spaces.is_empty() { report.spaces() } else { wanted.spaces.clone() };
-    let limits = Limits { spaces: &known, end, grace: margin };
+    // That of the last run, until there is one.
+    let mut code = 0;
     let mut start = 1;
     loop {
-        say(&format!("start {start}: {name}"));
-        let Ended { status, asked } =
-            match job::run(&wanted.command, wanted.fresh && start == 1, &report, &mut signals, &limits) {
-                Ok(ended) => ended,
-                Err(failure) => {
-                    say(&failure.message);
-                    return Ok(failure.code);
+        let words = match nodes.as_mut().map(Nodes::place) {
+            None => Words { variables: Vec::new(), command: wanted.command.clone() },
+            Some(Ok(placed)) => {
+                if placed.lost {
+                    // It was not the job that failed.
+                    before = None;
                 }
-            };
-        let code = job::code(status);
-        if code == 0 {
-            tell_if_nothing_was_saved(&known());
+                placed.words
+            }
+            Some(Err(failure)) if start == 1 => return Err(failure),
+            Some(Err(failure)) => {
+                say(&format!("giving up: {}", failure.message));
+                return Ok(code);
+            }
+        };
+        if let Some(signal) = signals.asked_to_end() {
+            say(&format!("{signal}: not starting the job"));
+            return Ok(128 + signal as u8);
+        }
+        say(&format!("start {start}: {}", shown(&words)));
+        if wanted.dry_run {
             return Ok(0);
         }
-        let how = job::describe(status);
+        let (mark, openings) = (report.mark(), Openings::of(&wanted.spaces));
+        let watch = nodes.as_ref().and_then(Nodes::watch);
+        let limits = Limits { spaces: &known, end, grace: margin, watch };
+        let ended = job::run(&words, wanted.fresh && start == 1, &report, &mut signals, limits);
+        let Ended { status, asked, lost_node } = match ended {
+            Ok(ended) => ended,
+            Err(failure) => {
+                say(&failure.message);
+                return Ok(failure.code);
+            }
+        };
+        code = job::code(status);
+        let mut how = job::describe(status);
+        if code == 0 {
+            let mut not_in_order = not_in_order(&report, mark, &openings, &wanted.spaces, nodes.as_ref());
+            if lost_node {
+                not_in_order = Some("a node was lost".to_owned());
+            }
+            let Some(why) = not_in_order else {
+                tell_if_nothing_was_saved(&known());
+                return Ok(0);
+            };
+            (code, how) = (NOT_IN_ORDER, format!("{how}, but {why}"));
+        }
         if let Some(signal) = asked {
             say(&format!("the job ended after {signal} ({how}); not starting it again"));
             tell_if_nothing_was_saved(&known());
@@ -83,14 +128,15 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
         say(&format!("start {start} failed: {how}"));
         let lost = completing::what_can_be(&spaces);
         lost.iter().for_each(|line| say(line));
-        let newest = Newest::of(&spaces);
+        let newest = || Newest::of(&spaces, report.told_since(0).newest);
+        let reached = newest();
         if start > wanted.restarts {
-            say(&format!("giving up after {} restart(s) at {newest}", wanted.restarts));
+            say(&format!("giving up after {} restart(s) at {reached}", wanted.restarts));
             return Ok(code);
         }
-        if before.as_ref() == Some(&newest) {
+        if !lost_node && before.as_ref() == Some(&reached) && nodes.as_ref().and_then(Nodes::silent).is_none() {
             say(&format!(
-                "giving up: the job failed twice ({how}) with no new complete revision in between, at {newest}"
+                "giving up: the job failed twice ({how}) with no new complete revision in between, at {reached}"
             ));
             return Ok(code);
         }
@@ -112,11 +158,34 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
         // What its last ranks still published counts too, and what they had staged.
         let more = completing::what_can_be(&spaces);
         more.iter().filter(|line| !lost.contains(line)).for_each(|line| say(line));
-        let newest = Newest::of(&spaces);
+        let newest = newest();
         say(&format!("going on from {newest}"));
         before = Some(newest);
         start += 1;
     }
+}
+
+/// Why a job whose launcher says that all went well has failed all the same: launchers say so, too, of jobs that have lost
+/// a node.
+fn not_in_order(
+    report: &Report,
+    mark: u64,
+    openings: &Openings,
+    given: &[PathBuf],
+    nodes: Option<&Nodes>,
+) -> Option<String> {
+    let told = report.told_since(mark);
+    let left_open = told.left_open().cloned();
+    // Where rank 0 runs on another machine, it has told nothing.
+    let left_open = if told.is_known() { left_open } else { openings.left_open(given) };
+    if let Some(space) = left_open {
+        return Some(format!("the job never closed {}", printable_path(&space)));
+    }
+    if told.is_known() {
+        return None;
+    }
+    let (node, why) = nodes?.silent()?;
+    Some(format!("{node} does not answer any more ({why})"))
 }
 
 /// A job that saves nothing loses nothing that anybody would notice, until it fails.
@@ -140,6 +209,12 @@ fn margin(wanted: &arguments::Run) -> Result<Duration, Failure> {
         (Some(margin), _) => Ok(margin),
         (None, limit) => Ok(limit.map_or(MARGIN, |limit| MARGIN.min(limit / 2))),
     }
+}
+
+/// The command in one line, with the variables that it gets besides.
+fn shown(words: &Words) -> String {
+    let variables = words.variables.iter().map(|(name, value)| format!("{name}={value}"));
+    variables.chain(words.command.iter().map(quoted)).collect::<Vec<_>>().join(" ")
 }
 
 /// A part of the command, in quotes where it would not be one word of one line.

@@ -1,69 +1,35 @@
-//! Which spaces the job saves to, and how far it has come.
+//! The spaces that the job saves to: how far it has come, and who uses them.
 
 use crate::exit::say;
-use mainstay_engine::{Error, RevisionKey, SpaceSurvey, printable_path};
-use nix::sys::memfd::{MFdFlags, memfd_create};
+use mainstay_engine::{Error, SpaceSurvey, printable_path};
 use std::{
     collections::BTreeMap,
-    ffi::OsStr,
     fmt,
-    fs::File,
-    io,
-    os::{
-        fd::AsRawFd,
-        unix::{ffi::OsStrExt, fs::FileExt},
-    },
     path::{Path, PathBuf},
 };
 
-/// Where rank 0 of each session of the job tells which space it uses. A file without a name, that only
-/// this user can open: nothing is left of it, however we end.
-pub struct Report {
-    file: File,
-}
-
-impl Report {
-    pub const VARIABLE: &str = "MAINSTAY_RUN_REPORT";
-
-    pub fn new() -> io::Result<Report> {
-        let file = memfd_create(c"mainstay-run-report", MFdFlags::MFD_CLOEXEC)?;
-        Ok(Report { file: file.into() })
-    }
-
-    pub fn path(&self) -> PathBuf {
-        format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()).into()
-    }
-
-    /// All spaces that were told of so far, each once.
-    pub fn spaces(&self) -> Vec<PathBuf> {
-        let mut bytes = vec![0; self.file.metadata().map_or(0, |file| file.len() as usize)];
-        if self.file.read_exact_at(&mut bytes, 0).is_err() {
-            return Vec::new();
-        }
-        let paths = bytes.split(|byte| *byte == 0).filter(|path| !path.is_empty());
-        let mut spaces: Vec<PathBuf> = paths.map(|path| OsStr::from_bytes(path).into()).collect();
-        spaces.sort();
-        spaces.dedup();
-        spaces
-    }
-}
-
-/// The newest complete revision of each space that has one.
+/// The newest complete revision of each space that has one: its lineage and number.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Newest(BTreeMap<PathBuf, RevisionKey>);
+pub struct Newest(BTreeMap<PathBuf, (u64, u64)>);
 
 impl Newest {
-    pub fn of(spaces: &[PathBuf]) -> Newest {
-        let newest = |space: &PathBuf| match SpaceSurvey::open(space) {
-            Ok(survey) => survey.newest().map(|revision| (space.clone(), revision.key)),
-            // The job may have failed before it made it.
-            Err(Error::NotASpace { .. }) => None,
-            Err(error) => {
-                say(&error.to_string());
-                None
+    /// What can be seen in `spaces`, and what the job has `told`: its newest may be on nearer levels alone.
+    pub fn of(spaces: &[PathBuf], told: BTreeMap<PathBuf, (u64, u64)>) -> Newest {
+        let mut newest = told;
+        for space in spaces {
+            match SpaceSurvey::open(space) {
+                Ok(survey) => {
+                    let seen = survey.newest().map(|revision| (revision.key.lineage.number, revision.key.number));
+                    if let Some(seen) = seen.max(newest.get(space).copied()) {
+                        newest.insert(space.clone(), seen);
+                    }
+                }
+                // The job may have failed before it made it.
+                Err(Error::NotASpace { .. }) => {}
+                Err(error) => say(&error.to_string()),
             }
-        };
-        Newest(spaces.iter().filter_map(newest).collect())
+        }
+        Newest(newest)
     }
 }
 
@@ -72,11 +38,34 @@ impl fmt::Display for Newest {
         if self.0.is_empty() {
             return f.write_str("no complete revision");
         }
-        let all = self.0.iter().map(|(space, key)| {
-            format!("revision {} (lineage {}) of {}", key.number, key.lineage.number, printable_path(space))
+        let all = self.0.iter().map(|(space, (lineage, number))| {
+            format!("revision {number} (lineage {lineage}) of {}", printable_path(space))
         });
         f.write_str(&all.collect::<Vec<_>>().join(", "))
     }
+}
+
+/// The lineages that spaces had before a start: each opening begins another.
+pub struct Openings(BTreeMap<PathBuf, u64>);
+
+impl Openings {
+    pub fn of(spaces: &[PathBuf]) -> Openings {
+        let lineage = |space: &PathBuf| Some((space.clone(), lineage_of(&SpaceSurvey::open(space).ok()?)));
+        Openings(spaces.iter().filter_map(lineage).collect())
+    }
+
+    /// One of `spaces` that was opened since, and not closed in order.
+    pub fn left_open(&self, spaces: &[PathBuf]) -> Option<PathBuf> {
+        let is_left_open = |space: &&PathBuf| {
+            let survey = SpaceSurvey::open(space);
+            survey.is_ok_and(|now| !now.clean && lineage_of(&now) > self.0.get(*space).copied().unwrap_or(0))
+        };
+        spaces.iter().find(is_left_open).cloned()
+    }
+}
+
+fn lineage_of(survey: &SpaceSurvey) -> u64 {
+    survey.portions.iter().map(|portion| portion.lineage.number).max().unwrap_or(0)
 }
 
 /// What cannot be told is no reason to wait.

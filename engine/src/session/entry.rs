@@ -169,6 +169,7 @@ impl Inner {
         if let Some(key) = ended.as_ref().and_then(Attempt::key).filter(|_| !has_failed) {
             nearest.complete = nearest.complete_with(Some(key), ranks);
             nearest.failing.is_over();
+            self.report.iter().for_each(|report| report.complete(key));
         }
         if has_failed {
             nearest.failing.again(&previous);

@@ -1,6 +1,6 @@
 //! The rooms of a session (`docs/decisions/0011-rooms-of-a-session.md`), and the methods that take several of them.
 
-use super::{entry::Entry, epoch::Epoch, level::Levels, means::Means, program::Program};
+use super::{entry::Entry, epoch::Epoch, level::Levels, means::Means, program::Program, report::Report};
 use crate::{
     capture::Region,
     error::Result,
@@ -17,6 +17,8 @@ pub(super) struct Inner {
     pub(super) means: Means,
     pub(super) epoch: Epoch,
     pub(super) levels: Levels,
+    /// On rank 0 of a job that `mainstay run` has started.
+    pub(super) report: Option<Report>,
 }
 
 impl Inner {

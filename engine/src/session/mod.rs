@@ -29,6 +29,7 @@ mod progress;
 mod reading;
 mod record;
 mod redistribute;
+mod report;
 mod requests;
 mod restore;
 mod road;

@@ -16,6 +16,7 @@ use super::{
     places::{self, Note},
     program::Program,
     reading::Reading,
+    report::Report,
     requests::Listener,
     road::Road,
     schedule::Schedule,
@@ -41,9 +42,6 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
-    fs::OpenOptions,
-    io::Write,
-    os::unix::ffi::OsStrExt,
     path::Path,
     sync::{Arc, Mutex},
     time::Duration,
@@ -51,8 +49,6 @@ use std::{
 
 /// How long a rank of a job that was killed may take to disappear.
 const LOCK_GRACE: Duration = Duration::from_secs(2);
-/// Where `mainstay run` asks to be told which space its job uses.
-const RUN_REPORT: &str = "MAINSTAY_RUN_REPORT";
 
 static PASSED_OVER: Remark = Remark::new();
 
@@ -114,11 +110,12 @@ struct Wanted {
 impl Inner {
     pub(super) fn open(group: Box<dyn Group>, path: &Path, config: Config) -> Result<Inner> {
         let (plans, note) = places::plans(&*group, path, &config)?;
-        if group.rank() == 0 {
-            tell_supervisor(path);
-        }
+        let report = if group.rank() == 0 { Report::begin(path) } else { None };
         PASSED_OVER.make(group.rank(), || passed_over(&Surroundings::here()));
-        Self::open_noted(group, plans, note, config)
+        let mut session = Self::open_noted(group, plans, note, config)?;
+        report.iter().for_each(Report::opened);
+        session.report = report;
+        Ok(session)
     }
 
     pub(super) fn open_on(group: Box<dyn Group>, device: Arc<dyn Device>, config: Config) -> Result<Inner> {
@@ -232,8 +229,9 @@ impl Inner {
                 group: Ranks::new(group),
             },
             levels,
+            report: None,
         };
-        let Inner { program, means, epoch, levels } = &mut session;
+        let Inner { program, means, epoch, levels, .. } = &mut session;
         let (group, level) = (epoch.group.with(&Entry::opening()), levels.nearest());
         if level.current.is_some() {
             epoch.road.open(group, &*level.device, |rank| level.file_of(rank))?;
@@ -495,14 +493,4 @@ fn find_threshold_together(group: &dyn Group, device: &dyn Device, config: &Conf
 /// How often the buffer of stage `node` is flushed.
 fn flush_every(config: &Config) -> Option<Duration> {
     (config.stage == Stage::Node).then_some(config.flush_every)
-}
-
-/// Tells `mainstay run` where this job saves, if it asked. A failure must not stop the job.
-fn tell_supervisor(path: &Path) {
-    let Some(report) = std::env::var_os(RUN_REPORT) else { return };
-    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    if let Ok(mut report) = OpenOptions::new().append(true).open(report) {
-        // A path may hold any byte but zero. One write, so that the paths of coupled jobs do not mix.
-        let _ = report.write_all(&[path.as_os_str().as_bytes(), b"\0"].concat());
-    }
 }

@@ -12,6 +12,7 @@ use super::{
     means::Means,
     places,
     record::Record,
+    report::Report,
     room::Sizes,
     telling::End,
 };
@@ -125,6 +126,15 @@ impl Inner {
     }
 
     pub(super) fn close(mut self) -> Result<()> {
+        let report = self.report.take();
+        let closed = self.close_together();
+        // The ranks have ended the session together also where its last revision failed, but not where one is gone.
+        let together = !matches!(closed, Err(Error::GroupFailed { .. } | Error::CallMismatch { .. }));
+        report.iter().filter(|_| together).for_each(Report::closed);
+        closed
+    }
+
+    fn close_together(mut self) -> Result<()> {
         let ready = self.program.ready();
         let (entry, told) = self.enter_told(Call::Close, ready)?;
         let unsaved = self.unsaved(&entry);

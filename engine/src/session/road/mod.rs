@@ -127,7 +127,7 @@ impl Inner {
 
     /// Does `work` with the regions and with what staging takes: what is staged goes to all targets.
     pub(super) fn with_outlet<T>(&mut self, work: impl FnOnce(&mut Hands<'_>, &[Region]) -> T) -> T {
-        let Inner { program, means, epoch, levels } = self;
+        let Inner { program, means, epoch, levels, .. } = self;
         let (group, lanes) = (epoch.group.between_two(), &mut epoch.road.lanes);
         means.with_hands(levels, |Hands { pool, reclaim, outlet }| {
             let mut fork = Fork { here: &mut **outlet, group, lanes };

@@ -1,0 +1,367 @@
+//! The launcher in the command of a job: which one it is, what it says already, and how it is told on which nodes to
+//! start how many ranks.
+
+use super::{
+    nodes::{Choice, HOST, wrong},
+    outside,
+};
+use crate::exit::Failure;
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    path::Path,
+    process::Command,
+    time::Duration,
+};
+
+/// How long `mpiexec --version` may take.
+const VERSION_LIMIT: Duration = Duration::from_secs(30);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Version 4 or 5; prterun of PRRTE.
+    OpenMpi,
+    /// Hydra.
+    Mpich,
+    Srun,
+    /// `flux run`, or `flux submit`.
+    Flux,
+}
+
+/// A command, taken apart.
+#[derive(Debug)]
+pub struct Launcher {
+    pub kind: Kind,
+    /// Up to the launcher's name, with `run` or `submit` of Flux.
+    head: Vec<OsString>,
+    /// Its options without the number of ranks, and the program.
+    tail: Vec<OsString>,
+    /// The number of ranks that the command gives.
+    pub ranks: Option<u32>,
+}
+
+/// How a start is told to a launcher.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Words {
+    /// Variables for its environment.
+    pub variables: Vec<(&'static str, String)>,
+    pub command: Vec<OsString>,
+}
+
+impl Launcher {
+    pub fn find(command: &[OsString]) -> Result<Launcher, Failure> {
+        let found = command.iter().enumerate().find_map(|(at, word)| {
+            let name = Path::new(word).file_name()?.to_str()?;
+            let next = command.get(at + 1).and_then(|word| word.to_str());
+            match name {
+                "srun" => Some((at + 1, Some(Kind::Srun))),
+                "flux" if matches!(next, Some("run" | "submit")) => Some((at + 2, Some(Kind::Flux))),
+                "prterun" | "orterun" => Some((at + 1, Some(Kind::OpenMpi))),
+                _ if name.starts_with("mpiexec") || name.starts_with("mpirun") => Some((at + 1, None)),
+                _ => None,
+            }
+        });
+        let Some((end, kind)) = found else {
+            let known = "mpiexec, mpirun, prterun, srun, flux run or flux submit";
+            return Err(wrong(format!("the command names no launcher that nodes can be given to: {known}")));
+        };
+        let kind = kind.map_or_else(|| which_mpi(&command[end - 1]), Ok)?;
+        let (tail, ranks) = without_ranks(kind, &command[end..])?;
+        Ok(Launcher { kind, head: command[..end].to_vec(), tail, ranks })
+    }
+
+    /// The command that starts `ranks` ranks on the nodes of `choice`.
+    pub fn words(&self, choice: &Choice, ranks: u32) -> Words {
+        let shares = &choice.shares;
+        let is_crowded = choice.slots() < ranks;
+        let listed =
+            |shown: &dyn Fn(&super::nodes::Share) -> String| shares.iter().map(shown).collect::<Vec<_>>().join(",");
+        let (names, with_ranks) =
+            (listed(&|share| share.name.clone()), listed(&|share| format!("{}:{}", share.name, share.ranks)));
+        let mut variables = Vec::new();
+        let mut options = match self.kind {
+            Kind::OpenMpi => {
+                if is_crowded {
+                    // As variables: options of the same kind in the command are then no second ones.
+                    variables.extend(CROWDED.map(|(name, value)| (name, value.to_owned())));
+                }
+                vec!["--host".to_owned(), with_ranks, "-n".to_owned(), ranks.to_string()]
+            }
+            Kind::Mpich => vec!["-hosts".to_owned(), with_ranks, "-n".to_owned(), ranks.to_string()],
+            Kind::Srun => {
+                let nodes = [format!("--nodes={}", shares.len()), format!("--nodelist={names}")];
+                [nodes.to_vec(), vec![format!("--ntasks={ranks}")]].concat()
+            }
+            Kind::Flux => {
+                // Flux has no more tasks than cores but as the same number on each node.
+                let nodes = if is_crowded { even(shares.len(), ranks) } else { shares.len() };
+                let size = if is_crowded {
+                    vec![format!("--nodes={nodes}"), format!("--tasks-per-node={}", ranks as usize / nodes)]
+                } else {
+                    vec![format!("--ntasks={ranks}")]
+                };
+                let names: Vec<&str> = shares[..nodes].iter().map(|share| share.name.as_str()).collect();
+                [vec![format!("--requires=host:{}", names.join(","))], size].concat()
+            }
+        };
+        match self.kind {
+            Kind::Srun if is_crowded => options.push("--overcommit".to_owned()),
+            // Else it would end before the job does.
+            Kind::Flux if self.head.last().is_some_and(|word| word == "submit") => options.push("--watch".to_owned()),
+            _ => {}
+        }
+        let options = options.into_iter().map(OsString::from);
+        Words { variables, command: self.head.iter().cloned().chain(options).chain(self.tail.clone()).collect() }
+    }
+
+    /// The line for a shell that asks a node, in the place of `{host}`, whether it answers, as the launcher would reach it.
+    pub fn reach(&self, in_slurm: bool) -> String {
+        let own_shell = match self.kind {
+            Kind::Srun => None,
+            Kind::Flux => return format!("test \"$(flux resource list -n -s up -i {HOST} -o {{nnodes}})\" -gt 0"),
+            Kind::OpenMpi => self.named(&["plm_ssh_agent", "plm_rsh_agent"]).or_else(|| {
+                ["PRTE_MCA_plm_ssh_agent", "OMPI_MCA_plm_rsh_agent"].iter().find_map(|name| env::var(name).ok())
+            }),
+            Kind::Mpich => {
+                self.named(&["-launcher-exec", "--launcher-exec"]).or_else(|| env::var("HYDRA_LAUNCHER_EXEC").ok())
+            }
+        };
+        match own_shell {
+            // Open MPI takes several, of which it uses the first that is there.
+            Some(agent) => format!("{} {HOST} true", agent.split(':').next().unwrap_or("ssh").trim()),
+            None if in_slurm || self.kind == Kind::Srun => {
+                format!("srun --overlap --nodes=1 --ntasks=1 --nodelist={HOST} --mpi=none true")
+            }
+            None => format!("ssh -o BatchMode=yes {HOST} true"),
+        }
+    }
+
+    /// The word after the first of `names`.
+    fn named(&self, names: &[&str]) -> Option<String> {
+        let at = self.tail.iter().position(|word| names.iter().any(|name| word == name))?;
+        Some(self.tail.get(at + 1)?.to_str()?.to_owned())
+    }
+}
+
+/// What Open MPI 5 and 4 need for more ranks than slots, or cores: ranks are bound to no core, and wait without keeping
+/// one from the others.
+const CROWDED: [(&str, &str); 5] = [
+    ("PRTE_MCA_rmaps_default_mapping_policy", "slot:OVERSUBSCRIBE"),
+    ("PRTE_MCA_hwloc_default_binding_policy", "none"),
+    ("OMPI_MCA_rmaps_base_oversubscribe", "1"),
+    ("OMPI_MCA_hwloc_base_binding_policy", "none"),
+    ("OMPI_MCA_mpi_yield_when_idle", "1"),
+];
+
+/// As many of `nodes` as `ranks` can be shared out to evenly.
+fn even(nodes: usize, ranks: u32) -> usize {
+    (1..=nodes).rev().find(|count| (ranks as usize).is_multiple_of(*count)).unwrap_or(1)
+}
+
+fn which_mpi(launcher: &OsStr) -> Result<Kind, Failure> {
+    let name = launcher.to_string_lossy();
+    let answer = outside::ask(Command::new(launcher).arg("--version"), VERSION_LIMIT);
+    let answer = answer.map_err(|error| Failure::refused(format!("{name} cannot be started: {error}")))?;
+    let told = answer.output + &answer.errors;
+    if told.contains("Open MPI") || told.contains("PRRTE") || told.contains("prterun") {
+        Ok(Kind::OpenMpi)
+    } else if told.contains("HYDRA") {
+        Ok(Kind::Mpich)
+    } else {
+        Err(wrong(format!("`{name} --version` names neither Open MPI nor MPICH, so {name} cannot be given nodes")))
+    }
+}
+
+/// Options that are followed by two words; all others by one at most.
+const TWO_WORDS: [&str; 8] = ["--mca", "--prtemca", "--pmixmca", "--gmca", "-mca", "-genv", "-env", "--genv"];
+/// Options that are followed by none, and so possibly by the program.
+const NO_WORDS: [&str; 22] = [
+    "--oversubscribe",
+    "--allow-run-as-root",
+    "--display-map",
+    "--tag-output",
+    "--report-bindings",
+    "--nolocal",
+    "-q",
+    "--quiet",
+    "-v",
+    "--verbose",
+    "-verbose",
+    "-info",
+    "-print-all-exitcodes",
+    "-disable-auto-cleanup",
+    "-l",
+    "--label",
+    "-O",
+    "--overcommit",
+    "--overlap",
+    "--exclusive",
+    "-u",
+    "--unbuffered",
+];
+
+fn counts(kind: Kind) -> &'static [&'static str] {
+    match kind {
+        Kind::OpenMpi => &["-n", "-np", "--n", "--np", "-c"],
+        Kind::Mpich => &["-n", "-np"],
+        Kind::Srun | Kind::Flux => &["-n", "--ntasks"],
+    }
+}
+
+/// Options that say where ranks run, which only one of us can.
+fn places(kind: Kind) -> &'static [&'static str] {
+    match kind {
+        Kind::OpenMpi => &["-H", "-host", "--host", "-hostfile", "--hostfile", "-machinefile", "--machinefile"],
+        Kind::Mpich => &["-hosts", "-host", "-f", "-hostfile", "-machinefile"],
+        Kind::Srun => &["-w", "--nodelist", "-N", "--nodes", "-F", "--nodefile", "-x", "--exclude"],
+        Kind::Flux => &["--requires", "-N", "--nodes", "--tasks-per-node", "--cores", "--tasks-per-core"],
+    }
+}
+
+/// The words after the launcher's name without the number of ranks, and that number, where its options have it.
+fn without_ranks(kind: Kind, words: &[OsString]) -> Result<(Vec<OsString>, Option<u32>), Failure> {
+    if words.iter().any(|word| word == ":") {
+        return Err(wrong(
+            "a job of several programs (`:`) cannot be given nodes; start it without --hosts".to_owned(),
+        ));
+    }
+    let (mut kept, mut ranks, mut at) = (Vec::new(), None, 0);
+    let mut may_be_value = false;
+    while let Some(word) = words.get(at) {
+        let text = word.to_string_lossy();
+        let (option, value) = text.split_once('=').map_or((&*text, None), |(option, value)| (option, Some(value)));
+        if !text.starts_with('-') && !may_be_value || text == "--" {
+            break;
+        }
+        if text.starts_with('-') && places(kind).contains(&option) {
+            return Err(wrong(format!(
+                "the command says itself where its ranks run ({option}): leave that out, as the nodes \
+                                      are given to mainstay run"
+            )));
+        }
+        may_be_value = false;
+        let is_short = kind == Kind::Srun && text.len() > 2 && text.starts_with("-n");
+        if counts(kind).contains(&option) || is_short {
+            let next = words.get(at + 1).map(|word| word.to_string_lossy().into_owned());
+            let given = if is_short { Some(text[2..].to_owned()) } else { value.map(str::to_owned).or(next) };
+            let number = given.as_deref().and_then(|given| given.parse().ok()).filter(|number| *number > 0);
+            ranks = Some(number.ok_or_else(|| wrong(format!("{option} of the command is not followed by a number")))?);
+            at += if value.is_some() || is_short { 1 } else { 2 };
+            continue;
+        }
+        let taken = if TWO_WORDS.contains(&option) { 3 } else { 1 };
+        may_be_value = text.starts_with('-') && taken == 1 && value.is_none() && !NO_WORDS.contains(&option);
+        kept.extend(words[at..].iter().take(taken).cloned());
+        at += taken;
+    }
+    kept.extend(words.get(at..).unwrap_or(&[]).iter().cloned());
+    Ok((kept, ranks))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::nodes::Share;
+
+    fn split(text: &str) -> Vec<OsString> {
+        text.split_whitespace().map(OsString::from).collect()
+    }
+
+    /// The whole command for ranks on nodes, given as "n1:2" or, with other slots than ranks, "n1:3/2".
+    fn told(command: &str, nodes: &str) -> String {
+        let shares = nodes.split_whitespace().map(|node| {
+            let (name, ranks) = node.split_once(':').unwrap();
+            let (ranks, slots) = ranks.split_once('/').unwrap_or((ranks, ranks));
+            Share { name: name.to_owned(), ranks: ranks.parse().unwrap(), slots: slots.parse().unwrap() }
+        });
+        let choice = Choice { shares: shares.collect(), moves: Vec::new() };
+        let ranks = choice.shares.iter().map(|share| share.ranks).sum();
+        let words = Launcher::find(&split(command)).unwrap().words(&choice, ranks);
+        let variables = words.variables.iter().map(|(name, value)| format!("{name}={value}"));
+        let command = words.command.iter().map(|word| word.to_str().unwrap().to_owned());
+        variables.chain(command).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn srun_is_told_the_nodes() {
+        let command = "env A=b srun -n 4 --mpi=pmi2 ./program -n 5";
+        assert_eq!(
+            told(command, "n1:2 n2:2"),
+            "env A=b srun --nodes=2 --nodelist=n1,n2 --ntasks=4 --mpi=pmi2 ./program -n 5"
+        );
+        assert_eq!(
+            told("srun -n4 ./program", "n1:4/2"),
+            "srun --nodes=1 --nodelist=n1 --ntasks=4 --overcommit ./program"
+        );
+    }
+
+    #[test]
+    fn flux_is_told_the_nodes() {
+        assert_eq!(
+            told("flux run --ntasks=4 ./program", "n1:2 n2:2"),
+            "flux run --requires=host:n1,n2 --ntasks=4 ./program"
+        );
+        // Flux gives each rank a core of its own, or each node the same number of ranks.
+        assert_eq!(
+            told("flux run -n 6 -o mpi=none ./program", "n1:3/2 n2:3/2"),
+            "flux run --requires=host:n1,n2 --nodes=2 --tasks-per-node=3 -o mpi=none ./program"
+        );
+        assert_eq!(
+            told("flux run -n 4 ./program", "n1:2/1 n2:1/1 n3:1/1"),
+            "flux run --requires=host:n1,n2 --nodes=2 --tasks-per-node=2 ./program"
+        );
+        // Without --watch it would end at once.
+        assert_eq!(
+            told("/opt/bin/flux submit -n 2 ./program", "n1:2"),
+            "/opt/bin/flux submit --requires=host:n1 --ntasks=2 --watch ./program"
+        );
+    }
+
+    #[test]
+    fn open_mpi_is_told_the_nodes() {
+        assert_eq!(
+            told("prterun -n 4 --prtemca plm_ssh_agent rsh --bind-to core ./program -n 5", "n1:2 n2:2"),
+            "prterun --host n1:2,n2:2 -n 4 --prtemca plm_ssh_agent rsh --bind-to core ./program -n 5"
+        );
+        let crowded = told("prterun ./program", "n1:3/2");
+        assert!(crowded.starts_with("PRTE_MCA_rmaps_default_mapping_policy=slot:OVERSUBSCRIBE "), "{crowded}");
+        assert!(crowded.ends_with(" OMPI_MCA_mpi_yield_when_idle=1 prterun --host n1:3 -n 3 ./program"), "{crowded}");
+    }
+
+    #[test]
+    fn the_number_of_ranks_is_that_of_the_launcher_alone() {
+        let found = |kind, text: &str| without_ranks(kind, &split(text)).unwrap();
+        assert_eq!(found(Kind::Mpich, "-launcher ssh -n 3 ./a -n 5"), (split("-launcher ssh ./a -n 5"), Some(3)));
+        assert_eq!(found(Kind::Mpich, "-genv X 1 ./a -n 5"), (split("-genv X 1 ./a -n 5"), None));
+        assert_eq!(found(Kind::OpenMpi, "--oversubscribe ./a -np 5"), (split("--oversubscribe ./a -np 5"), None));
+        assert_eq!(
+            found(Kind::OpenMpi, "-x A=1 --mca btl self,tcp -np 7 a"),
+            (split("-x A=1 --mca btl self,tcp a"), Some(7))
+        );
+        assert_eq!(found(Kind::Srun, "--mpi=pmi2 --ntasks=2 a"), (split("--mpi=pmi2 a"), Some(2)));
+        assert_eq!(found(Kind::Srun, "-- a -n 4"), (split("-- a -n 4"), None));
+    }
+
+    #[test]
+    fn what_only_one_can_say_is_refused() {
+        let refused = |text: &str| Launcher::find(&split(text)).unwrap_err().message;
+        assert!(refused("srun -w n3 -n 2 ./a").contains("where its ranks run (-w)"));
+        assert!(refused("prterun --host n1 ./a").contains("(--host)"));
+        assert!(refused("flux run --nodes=3 ./a").contains("(--nodes)"));
+        assert!(refused("prterun -n 2 ./a : -n 3 ./b").contains("several programs"));
+        assert!(refused("prterun -n two ./a").contains("-n of the command"));
+        assert!(refused("./program -n 5").contains("no launcher"));
+        // The program's own options are its own.
+        assert!(Launcher::find(&split("prterun -n 2 ./a --host x")).is_ok());
+    }
+
+    #[test]
+    fn nodes_are_asked_as_the_launcher_reaches_them() {
+        let reach = |text: &str, in_slurm| Launcher::find(&split(text)).unwrap().reach(in_slurm);
+        assert_eq!(reach("prterun --prtemca plm_ssh_agent /x/rsh ./a", true), "/x/rsh {host} true");
+        assert_eq!(reach("prterun ./a", false), "ssh -o BatchMode=yes {host} true");
+        assert!(reach("prterun ./a", true).starts_with("srun --overlap "));
+        assert!(reach("srun ./a", false).contains("--nodelist={host}"));
+        assert!(reach("flux run ./a", false).contains("-i {host} -o {nnodes}"));
+    }
+}

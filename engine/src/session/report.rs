@@ -1,0 +1,51 @@
+//! What rank 0 tells `mainstay run`, which may have started the job: words that end with a zero byte, in the file that an
+//! environment variable names. Nothing depends on anybody reading them.
+//!
+//! | word | says |
+//! |---|---|
+//! | PATH | a session is about to open the space PATH |
+//! | `opened` PATH | it is open |
+//! | `complete` LINEAGE NUMBER PATH | a revision is complete on the nearest level |
+//! | `closed` PATH | all ranks have ended the session, whatever became of its last revision |
+
+use crate::commit::RevisionKey;
+use std::{
+    fs::{File, OpenOptions},
+    io::Write,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+const VARIABLE: &str = "MAINSTAY_RUN_REPORT";
+
+pub(super) struct Report {
+    file: File,
+    space: PathBuf,
+}
+
+impl Report {
+    /// `None` where nobody wants to be told. Of rank 0 alone.
+    pub(super) fn begin(space: &Path) -> Option<Report> {
+        let file = OpenOptions::new().append(true).open(std::env::var_os(VARIABLE)?).ok()?;
+        let report = Report { file, space: space.canonicalize().unwrap_or_else(|_| space.to_owned()) };
+        report.tell("");
+        Some(report)
+    }
+
+    pub(super) fn opened(&self) {
+        self.tell("opened ");
+    }
+
+    pub(super) fn complete(&self, key: RevisionKey) {
+        self.tell(&format!("complete {} {} ", key.lineage.number, key.number));
+    }
+
+    pub(super) fn closed(&self) {
+        self.tell("closed ");
+    }
+
+    fn tell(&self, what: &str) {
+        // A path may hold any byte but zero. One write, so that the words of coupled jobs do not mix.
+        let _ = (&self.file).write_all(&[what.as_bytes(), self.space.as_os_str().as_bytes(), b"\0"].concat());
+    }
+}
