@@ -86,6 +86,7 @@ impl Inner {
         let all = told.all;
         let communication = asked.elapsed();
         self.program.reading = Reading::Over;
+        self.levels.iter_mut().for_each(|level| level.fetched = None);
         self.remark_unsaved(&entry);
         let previous = told.previous(self.epoch.group.with(&entry));
         self.levels.nearest_mut().failing.because(&previous);
@@ -195,8 +196,10 @@ impl Inner {
             let level = &mut farther[index - 1];
             level.saving = Some(match level.under_feed.filter(|_| level.is_copy()) {
                 Some(key) => {
-                    let source = source.clone().map(Source::UnderWay);
+                    let source = Some(source.clone().map(Source::UnderWay));
                     let (post, rank) = (&mut self.epoch.post, self.epoch.group.rank());
+                    let wards = level.writers.shards_of(rank).into_iter().zip(sites);
+                    let sites = wards.map(|(ward, (site, size))| (ward, site, size)).collect();
                     Attempt::Copying(Copying::begin(post, (level, index), rank, key, source, sites))
                 }
                 None => {

@@ -127,6 +127,9 @@ impl Inner {
             return Err(over.clone());
         }
         self.fail_unfinished();
+        if call.settles() {
+            self.levels.iter_mut().for_each(Level::end_mending);
+        }
         self.progress()?;
         let previous = if call.settles() { self.settle_together() } else { self.exchange_news(false) };
         Ok(Arrival { call, previous })

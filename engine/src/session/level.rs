@@ -22,7 +22,7 @@ use crate::{
     ground::lock,
     group::{Group, gather},
     mutant::{self, Mutant},
-    place::Site,
+    place::{Shard, Site},
     restore::{Found, Sight, find},
     space::{LayoutFile, Locks, Portion},
 };
@@ -90,6 +90,8 @@ pub(super) struct Level {
     pub(super) joint: Option<RevisionKey>,
     /// This rank's shard as it came from a copy, for the restore under way.
     pub(super) fetched: Option<(Portion, Arc<Kept>)>,
+    /// That shard on its way to this level again.
+    pub(super) mending: Option<Arc<Shard>>,
     /// Whether the file system has locks. Without them a job that was not seen to end may still write to its portions.
     pub(super) locks_work: bool,
     pub(super) _locks: Locks,
@@ -278,6 +280,15 @@ impl Level {
         let layout = self.current.as_ref().map_or([0; 16], |current| current.layout_id);
         let new = key.map(|key| Complete { key, shards: ranks as u32, layout });
         new.into_iter().chain(self.complete.iter().copied()).take(self.keep()).collect()
+    }
+
+    /// The same once `key`, which was complete before, is complete here again, in whichever layouts.
+    pub(super) fn complete_again(&self, key: RevisionKey, ranks: usize) -> Vec<Complete> {
+        let mut all: Vec<Complete> = self.complete.iter().filter(|complete| complete.key != key).copied().collect();
+        all.push(Complete { key, shards: ranks as u32, layout: [0; 16] });
+        all.sort_by(|a, b| b.key.cmp(&a.key));
+        all.truncate(self.keep());
+        all
     }
 
     /// From now on the revisions that were found, `complete`, are kept.

@@ -328,6 +328,7 @@ impl Looked {
             device,
             joint,
             fetched: None,
+            mending: None,
             locks_work,
             _locks: locks,
         })

@@ -85,6 +85,7 @@ impl Inner {
         if self.epoch.attempted {
             self.begin_lineage(&entry)?;
         }
+        self.copy_again(&entry, &chosen)?;
         let notes = back.notes.into_iter().map(|note| (note.name, note.value)).collect();
         self.program.reading = back.reading;
         let skipped = skipped.into_what();

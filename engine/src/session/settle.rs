@@ -17,7 +17,7 @@ use super::{
     telling::End,
 };
 use crate::{
-    commit::RevisionKey,
+    commit::{Complete, RevisionKey},
     config::MemoryAfter,
     error::{Error, Result},
     feed::Source,
@@ -165,14 +165,18 @@ impl Inner {
         if nearest.kind != LevelKind::Memory || self.program.config.memory_after == MemoryAfter::Kept {
             return Ok(false);
         }
-        let Some(newest) = nearest.find(group)?.holdable().into_iter().max_by_key(|complete| complete.key) else {
+        let holdable = nearest.find(group)?.holdable();
+        // What is whole with the copies alone has no layout of its own.
+        let joint = nearest.joint.map(|key| Complete { key, shards: group.size() as u32, layout: [0; 16] });
+        let Some(newest) = holdable.into_iter().chain(joint).max_by_key(|complete| complete.key) else {
             return Ok(true);
         };
         let has_it = |level: &Level| level.complete.first().is_some_and(|saved| saved.key >= newest.key);
         if farther.iter().filter(|level| level.kind != LevelKind::Memory).any(has_it) {
             return Ok(true);
         }
-        let own = nearest.shard(group.rank() as u32, &newest).filter(|_| newest.shards as usize == group.size());
+        let own = nearest.shard(group.rank() as u32, &newest);
+        let own = own.filter(|(_, kept)| kept.entry.shards as usize == group.size());
         let mut lacking = [u64::from(own.is_none())];
         group.all_max(&mut lacking)?;
         let Some((portion, kept)) = own.filter(|_| lacking == [0]) else {
@@ -245,13 +249,17 @@ impl Level {
             return;
         }
         let mine = self.settle();
-        let key = self.saving.take().as_ref().and_then(Attempt::key);
+        let ended = self.saving.take();
+        let key = ended.as_ref().and_then(Attempt::key);
         if told.failed.is_set() || !told.under_way.is_so() {
             self.failing.again(&mine);
             self.unsaved = Some(mine);
         } else {
             self.failing.is_over();
-            self.complete = self.complete_with(key, ranks);
+            self.complete = match (&ended, key) {
+                (Some(Attempt::Copying(copying)), Some(key)) if copying.is_again() => self.complete_again(key, ranks),
+                _ => self.complete_with(key, ranks),
+            };
         }
     }
 

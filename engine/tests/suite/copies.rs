@@ -164,3 +164,84 @@ fn a_job_that_lost_a_node_comes_back_from_the_copies() {
         }
     }
 }
+
+/// A checkpoint after each step, and whether it is waited for.
+fn steps(cluster: &Cluster, first: u64, waits: &[bool]) -> Checked<()> {
+    cluster.job(|_, mut program, mut session| {
+        program.restore(&mut session)?;
+        session.wait()?;
+        for (step, wait) in (first..).zip(waits) {
+            program.fill(&mut session, Mark { run: 1, step }, BYTES + 5000 * (step % 3) as usize)?;
+            session.checkpoint()?;
+            session.progress()?;
+            if *wait {
+                session.wait()?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Random jobs on random nodes, each of which loses as many nodes in the end as its copies bear: the next job comes back to
+/// what was waited for, or to something newer.
+fn random_job(seed: u64) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let (nodes, copies) = (random.usize(2..=4), random.usize(2..=3));
+    let sit = |random: &mut fastrand::Rng, ranks: usize| (0..ranks).map(|_| random.usize(0..nodes)).collect::<Vec<_>>();
+    let ranks = random.usize(2..=5);
+    let mut cluster = Cluster::new(&vec![nodes - 1; ranks], copies, false);
+    let (mut at_least, mut at_most) = (0, 0);
+    for round in 0..4 {
+        let seats = sit(&mut random, ranks);
+        cluster = cluster.after(&[], &seats);
+        cluster.exchange = if random.bool() { Exchange::Background } else { Exchange::Blocking };
+        let waits: Vec<bool> = (0..random.u64(0..5)).map(|_| random.bool()).collect();
+        let first = at_most + 1;
+        steps(&cluster, first, &waits).unwrap_or_else(|why| panic!("seed {seed}, round {round}, {seats:?}: {why}"));
+        at_least = waits.iter().rposition(|wait| *wait).map_or(at_least, |last| first + last as u64);
+        at_most += waits.len() as u64;
+        let mut used = seats.clone();
+        used.sort_unstable();
+        used.dedup();
+        random.shuffle(&mut used);
+        used.truncate(random.usize(0..used.len().min(copies)));
+        cluster = cluster.after(&used, &seats);
+        let came =
+            cluster.restored().unwrap_or_else(|why| panic!("seed {seed}, round {round}, without {used:?}: {why}"));
+        let came = came.unwrap_or(0);
+        assert!(
+            (at_least..=at_most).contains(&came),
+            "seed {seed}, round {round}: {came} came back, not {at_least} to {at_most}, of {seats:?} without {used:?}"
+        );
+        cluster = cluster.after(&[], &seats);
+        // Numbers are never given twice.
+        at_least = came;
+    }
+}
+
+#[test]
+fn what_was_waited_for_survives_as_many_nodes_as_there_are_copies_but_one() {
+    (0..40).for_each(random_job);
+}
+
+#[test]
+#[ignore = "long: make campaign"]
+fn what_was_waited_for_survives_in_many_jobs() {
+    (1000..3000).for_each(random_job);
+}
+
+#[test]
+fn copies_are_made_again_before_the_next_checkpoint() {
+    for real in [false, true] {
+        let cluster = Cluster::new(&PAIRS, 2, real);
+        cluster.save(1, 3).unwrap();
+        let mut left = cluster.after(&[0], &PAIRS);
+        // The first time without a checkpoint in between, the second after one.
+        steps(&left, 4, &[]).unwrap();
+        left = left.after(&[1], &PAIRS);
+        assert_eq!(left.restored().unwrap(), Some(3));
+        left = left.after(&[], &PAIRS);
+        steps(&left, 4, &[true]).unwrap();
+        assert_eq!(left.after(&[0], &PAIRS).restored().unwrap(), Some(4));
+    }
+}

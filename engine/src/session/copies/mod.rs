@@ -5,6 +5,7 @@
 //! What must hold: a portion has one writer, its holder; messages are started and tested in calls of the program alone;
 //! ranks wait for them only where all are in one call; the blocks of the source stay until the last message is through.
 
+mod again;
 mod fetch;
 mod held;
 mod lane;
@@ -46,24 +47,29 @@ pub(super) struct Copying {
     held: Vec<Held>,
     /// All messages of this rank are through.
     is_through: bool,
+    /// The revision was complete before, and lies in more than one layout.
+    is_again: bool,
 }
 
 impl Copying {
-    /// Begins to copy `source` to level number `index`, on which the wards' shards go to these sites.
+    /// Begins to copy `source`, if there is one, to level number `index`, on which shards of wards go to these sites.
     pub(super) fn begin(
         post: &mut Post,
         (level, index): (&Level, usize),
         rank: usize,
         key: RevisionKey,
-        source: Result<Source>,
-        sites: Vec<(Site, Size)>,
+        source: Option<Result<Source>>,
+        sites: Vec<(usize, Site, Size)>,
     ) -> Copying {
-        let wards = level.writers.shards_of(rank);
-        wards.iter().for_each(|ward| post.expect(*ward));
-        let held = wards.into_iter().zip(sites).map(|(ward, (site, size))| Held::new(ward, site, size)).collect();
+        sites.iter().for_each(|(ward, ..)| post.expect(*ward));
+        let held = sites.into_iter().map(|(ward, site, size)| Held::new(ward, site, size)).collect();
         let holder = level.writers.of(rank);
-        let lane = Lane { level: index, holder, state: State::Waiting(source) };
-        Copying { key, lane: Some(lane).filter(|lane| lane.holder != rank), held, is_through: false }
+        let lane = source.map(|source| Lane { level: index, holder, state: State::Waiting(source) });
+        Copying { key, lane, held, is_through: false, is_again: false }
+    }
+
+    pub(super) fn is_again(&self) -> bool {
+        self.is_again
     }
 
     pub(super) fn key(&self) -> RevisionKey {

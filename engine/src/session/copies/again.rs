@@ -1,0 +1,132 @@
+//! Making copies again that are lost: after a restore that had to take shards from copies, or that found a copy missing,
+//! each shard goes to where it is lacking, while the program goes on.
+
+use super::{Copying, swap_sizes};
+use crate::{
+    capture::Size,
+    commit::Kept,
+    error::{Error, Result},
+    feed::Source,
+    group::{agree, gather},
+    place::Site,
+    remark::remark,
+    session::{
+        checkpoint::lost_layout, choice::Chosen, entry::Entry, inner::Inner, level::Level, room::Sizes, settle::Attempt,
+    },
+    space::Portion,
+};
+use std::{iter, ops::Range, sync::Arc};
+
+impl Inner {
+    /// Has the revision that was restored saved again wherever a shard of it is lacking, on its level and on the copies
+    /// of that. What cannot be made again is told, and harms nothing. Collective.
+    pub(in crate::session) fn copy_again(&mut self, entry: &Entry, chosen: &Chosen) -> Result<()> {
+        let group = self.epoch.group.with(entry);
+        let family = self.levels.families().into_iter().find(|family| family.start == chosen.level);
+        let Some(family) = family.filter(|family| family.len() > 1) else { return Ok(()) };
+        if chosen.complete.shards as usize != group.size() {
+            return Ok(());
+        }
+        let rank = group.rank();
+        let own = self.levels.at(family.start).shard(rank as u32, &chosen.complete);
+        let own = agree(group, own.ok_or_else(lost_layout))?;
+        let lacking = gather(group, &self.lacking(family.clone(), chosen))?.concat();
+        if lacking.is_empty() {
+            return Ok(());
+        }
+        let size = agree(group, Source::Published(own.0.clone(), own.1.clone()).size())?;
+        for index in family.clone() {
+            let shards: Vec<usize> = lacking.iter().filter(|(level, _)| *level == index).map(|(_, s)| *s).collect();
+            if shards.is_empty() {
+                continue;
+            }
+            let made = match index == family.start {
+                true => self.save_again(entry, index, &shards, own.clone(), &size),
+                false => self.hold_again(entry, index, &shards, own.clone(), &size, chosen),
+            };
+            match made {
+                Err(error @ Error::GroupFailed { .. }) => return Err(error),
+                Err(error) => {
+                    let (number, level) = (chosen.complete.key.number, self.levels.at(index).kind.name());
+                    remark(rank, &format!("revision {number} has not all of its copies on the level {level}: {error}"));
+                }
+                Ok(()) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The shards of the revision that should be in the portions that this rank writes, and are not: level and shard.
+    fn lacking(&self, family: Range<usize>, chosen: &Chosen) -> Vec<(usize, usize)> {
+        let rank = self.epoch.group.rank();
+        let of_level = |index: usize| {
+            let level = self.levels.at(index);
+            let lacks = move |shard: &usize| level.stored(*shard as u32, &chosen.complete).is_none();
+            level.writers.shards_of(rank).into_iter().filter(lacks).zip(iter::repeat(index))
+        };
+        family.flat_map(of_level).map(|(shard, index)| (index, shard)).collect()
+    }
+
+    /// Saves this rank's shard on its level again, if it is one of `shards`, in the background. Collective.
+    fn save_again(
+        &mut self,
+        entry: &Entry,
+        index: usize,
+        shards: &[usize],
+        own: (Portion, Arc<Kept>),
+        size: &Size,
+    ) -> Result<()> {
+        let level = self.levels.at_mut(index);
+        let allocation = level.have_room(&self.epoch, entry, Sizes::of_owner(size))?.swap_remove(0);
+        if shards.contains(&self.epoch.group.rank()) {
+            let site = level.site(0, allocation).ok_or_else(lost_layout)?;
+            let source = Source::Published(own.0, own.1);
+            // By the thread of the copy after the level: the nearest level has none.
+            level.mending = Some(self.means.feed(index + 1, source, size.clone(), site)?);
+        }
+        Ok(())
+    }
+
+    /// Has the shards sent to their holders again. Collective.
+    fn hold_again(
+        &mut self,
+        entry: &Entry,
+        index: usize,
+        shards: &[usize],
+        own: (Portion, Arc<Kept>),
+        size: &Size,
+        chosen: &Chosen,
+    ) -> Result<()> {
+        let (epoch, level) = (&mut self.epoch, self.levels.at_mut(index));
+        let sizes = swap_sizes(epoch.group.with(entry), &mut epoch.post, level, size, entry)?;
+        let found = level.have_room(epoch, entry, Sizes { own: size, written: &sizes })?;
+        let rank = epoch.group.rank();
+        let mut sites: Vec<(usize, Site, Size)> = Vec::new();
+        for ((written, shard), (allocation, size)) in
+            level.writers.shards_of(rank).into_iter().enumerate().zip(found.into_iter().zip(sizes))
+        {
+            if shards.contains(&shard) {
+                sites.push((shard, level.site(written, allocation).ok_or_else(lost_layout)?, size));
+            }
+        }
+        let key = chosen.complete.key;
+        let source = shards.contains(&rank).then(|| Ok(Source::Published(own.0, own.1)));
+        let mut copying = Copying::begin(&mut epoch.post, (level, index), rank, key, source, sites);
+        copying.is_again = true;
+        level.under_feed = Some(key);
+        level.saving = Some(Attempt::Copying(copying));
+        Ok(())
+    }
+}
+
+impl Level {
+    /// Waits until what is made again on this level is there, or has failed, which is told.
+    pub(in crate::session) fn end_mending(&mut self) {
+        if let Some(Err(error)) = self.mending.take().map(|shard| shard.wait()) {
+            remark(
+                0,
+                &format!("a shard that was read from a copy is not saved on the level {}: {error}", self.kind.name()),
+            );
+        }
+    }
+}
