@@ -199,7 +199,7 @@ def test_other_threads_run_meanwhile_and_are_refused_the_session(program, call):
         def others():
             while not in_call(session):
                 time.sleep(0.001)
-            calls = [session.checkpoint, session.wait, session.poll, session.restore, session.close, session.last_record,
+            calls = [session.checkpoint, session.wait, session.progress, session.poll, session.restore, session.close, session.last_record,
                      lambda: session.protect("more", bytearray(1)), lambda: session.unprotect("field"),
                      lambda: session.due(1), session.__enter__]
             for call in calls:
@@ -256,7 +256,7 @@ def test_sessions_in_threads_of_their_own(program):
 
 REFUSED = """
         def all_refused(session):
-            calls = [session.checkpoint, session.wait, session.poll, session.restore, session.last_record,
+            calls = [session.checkpoint, session.wait, session.progress, session.poll, session.restore, session.last_record,
                      lambda: session.protect("more", bytearray(1)), lambda: session.unprotect("field"),
                      lambda: session.due(1), lambda: session.checkpoint({"step": 1}), session.close]
             for call in calls:
