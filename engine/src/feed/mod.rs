@@ -95,6 +95,14 @@ impl Source {
         }
     }
 
+    /// Whether the source can be copied, as far as that is known.
+    pub(crate) fn has_not_failed(&self) -> bool {
+        match self {
+            Source::UnderWay(shard) => !matches!(shard.poll(), Some(Err(_))),
+            Source::Published(..) => true,
+        }
+    }
+
     /// How many shards the revision has, and what the checkpoint took.
     pub(crate) fn described(&self) -> (u32, PhaseRecord) {
         match self {

@@ -62,8 +62,8 @@ impl Target {
     pub(super) fn map(&self, offset: u64, bytes: u64) -> Option<Mapped> {
         let Site { portion, allocation, .. } = &self.site;
         let at = allocation.place_of(offset, bytes)?;
-        self.prepare().ok()?;
-        portion.map(at, bytes)
+        let mapped = portion.map(at, bytes)?;
+        self.prepare().ok().map(|()| mapped)
     }
 
     /// Publishes `shard`, all of which is written; returns what it took until t3.

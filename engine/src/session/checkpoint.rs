@@ -122,6 +122,10 @@ impl Inner {
             if !level.takes(number) {
                 continue;
             }
+            if level.is_copy() && level.under_feed.is_some() {
+                level.passed_over += 1;
+                continue;
+            }
             let (found, sizes) = if level.is_copy() {
                 let group = self.epoch.group.with(&entry);
                 let told = swap_sizes(group, &mut self.epoch.post, level, &size, &entry)?;
@@ -257,7 +261,9 @@ impl Inner {
             let given_up = Error::argument("begin", why);
             // The error is told by whichever call settles the revision.
             let _ = self.stage_together(staging, Err(given_up.clone()));
-            self.feed(Err(given_up), feeds);
+            // Holders wait for what was announced at t1; nobody waits for the other levels.
+            let copies = feeds.into_iter().filter(|(index, _)| self.levels.at(*index).is_copy()).collect();
+            self.feed(Err(given_up), copies);
         }
     }
 }

@@ -139,11 +139,11 @@ impl Levels {
             };
             let complete: Vec<Complete> = found.complete.iter().filter(stays).copied().collect();
             level.go_back_to(&complete);
-            level.joint = level.joint.filter(|joint| *joint <= chosen.complete.key);
+            level.joint.retain(|joint| *joint < chosen.complete.key);
         }
         let family = self.families().into_iter().find(|family| family.start == chosen.level && family.len() > 1);
         for index in family.into_iter().flatten() {
-            self.at_mut(index).joint = Some(chosen.complete.key);
+            self.at_mut(index).joint.push(chosen.complete.key);
         }
         self.iter().for_each(Level::hold_known);
     }

@@ -5,7 +5,7 @@
 
 use super::{entry::Call, inner::Inner, level::Level};
 use crate::{
-    commit::Complete,
+    commit::RevisionKey,
     error::{Error, ErrorKind, Result},
 };
 
@@ -23,13 +23,13 @@ impl Inner {
     /// Refuses `call` if the checkpoint that it begins would push out a revision that nobody has read. `put` may go on
     /// adding revisions, as a log does, and is refused once one has to go.
     pub(super) fn check_read(&self, call: Call) -> Result<()> {
-        let is_earlier = |revision: &&Complete| revision.key.lineage != self.epoch.lineage;
+        let is_earlier = |key: &RevisionKey| key.lineage != self.epoch.lineage;
         let pushed_out = self.levels.iter().filter(|level| call != Call::Put || level.is_full());
-        let oldest = pushed_out.filter_map(|level| level.complete.iter().rfind(is_earlier)).next();
+        let oldest = pushed_out.filter_map(|level| level.keys().filter(is_earlier).min()).next();
         match oldest {
             Some(oldest) if self.program.unread => {
                 let path = self.levels.farthest().device.path();
-                Err(Error::NotRestored { path, revision: oldest.key.number })
+                Err(Error::NotRestored { path, revision: oldest.number })
             }
             _ => Ok(()),
         }
@@ -37,6 +37,11 @@ impl Inner {
 }
 
 impl Level {
+    /// The revisions that are complete here, with the copies of the level or without.
+    fn keys(&self) -> impl Iterator<Item = RevisionKey> {
+        self.complete.iter().map(|complete| complete.key).chain(self.joint.iter().copied())
+    }
+
     /// Whether the next complete revision pushes an older one out.
     fn is_full(&self) -> bool {
         self.complete.len() >= self.keep()

@@ -83,7 +83,7 @@ impl Call {
     }
 
     /// Whether the call begins a checkpoint.
-    fn begins(self) -> bool {
+    pub(super) fn begins(self) -> bool {
         matches!(self, Call::Begin | Call::Checkpoint | Call::Put)
     }
 }

@@ -132,15 +132,15 @@ impl Level {
 
     /// Removes older layouts once they hold no revision that is kept. All ranks decide alike.
     pub(super) fn drop_old_layouts(&mut self, rank: usize) {
-        if self.layouts.len() < 2 {
+        let Some(current) = self.current.as_ref().map(|current| current.layout_id) else { return };
+        if self.layouts.iter().all(|layout| layout.header.layout_id == current) {
             return;
         }
-        let Some(current) = self.current.as_ref().map(|current| current.layout_id) else { return };
         if self.complete.iter().all(|complete| complete.layout != current) {
             return;
         }
         let is_here = |key| self.complete.iter().any(|complete| complete.key == key && complete.layout == current);
-        if self.joint.is_some_and(|joint| !is_here(joint)) {
+        if !self.joint.iter().copied().all(is_here) {
             return;
         }
         let kept = self.complete.iter().chain(self.holds.held()).map(|complete| complete.layout);
@@ -151,10 +151,13 @@ impl Level {
         let (old, rest): (Vec<LayoutFile>, _) =
             self.layouts.drain(..).partition(|layout| is_old(&layout.header.layout_id));
         self.layouts = rest;
-        if rank == self.domain.leader() {
-            // A layout that cannot be removed is found at the next opening, and tried again then.
-            old.iter().for_each(|layout| drop(remove_layout(&*self.device, layout)));
-        }
+        // The leader knows all files that were there at the opening; one that was made since, its maker alone.
+        let made = |layout: &&LayoutFile| {
+            let lowest = layout.header.portions.first().map(|place| self.writers.of(place.rank as usize));
+            rank == self.domain.leader() || lowest == Some(rank)
+        };
+        // A layout that cannot be removed is found at the next opening, and tried again then.
+        old.iter().filter(made).for_each(|layout| drop(remove_layout(&*self.device, layout)));
     }
 
     /// Finds room for shards of these `sizes` beside the `complete` revisions and the held ones; `None` without a layout.

@@ -85,9 +85,9 @@ pub(super) struct Level {
     pub(super) config: Config,
     pub(super) domain: Domain,
     pub(super) device: Arc<dyn Device>,
-    /// The newest revision that is complete on this level and on all of its copies, or on all of them together: it stays
-    /// on each of them until the next is complete on all. `None` for a level without copies.
-    pub(super) joint: Option<RevisionKey>,
+    /// The newest revision that is complete on this level and on each of its copies, and one that is complete on all of
+    /// them together: they stay on each of them until the next is complete on all. Of a level with copies alone.
+    pub(super) joint: Vec<RevisionKey>,
     /// This rank's shard as it came from a copy, for the restore under way.
     pub(super) fetched: Option<(Portion, Arc<Kept>)>,
     /// That shard on its way to this level again.
@@ -188,17 +188,17 @@ impl Levels {
         begins.windows(2).map(|pair| pair[0]..pair[1]).collect()
     }
 
-    /// From now on the newest revision that is complete on each copy of a level stays on all of them; it was complete on
-    /// the level before, as copies are made of what is published there.
+    /// From now on the newest revision that is complete on a level and on each of its copies stays on all of them. What
+    /// is complete on the copies of the nearest level was complete there before, as they are made of it.
     pub(super) fn note_joint(&mut self) {
         for family in self.families().into_iter().filter(|family| family.len() > 1) {
+            let asked = usize::from(family.start == 0);
             let levels = &mut self.levels[family];
-            let on_all = |complete: &&Complete| {
-                levels[1..].iter().all(|level| level.complete.iter().any(|other| other.key == complete.key))
-            };
+            let on_all = |complete: &&Complete| levels[asked..].iter().all(|level| level.has(complete.key));
             let newest = levels[1].complete.iter().find(on_all).map(|complete| complete.key);
-            for level in levels.iter_mut().filter(|level| level.joint < newest) {
-                level.joint = newest;
+            for level in levels.iter_mut().filter(|level| newest.is_some_and(|newest| level.joint != [newest])) {
+                level.joint.retain(|joint| Some(*joint) > newest);
+                level.joint.extend(newest);
                 level.hold_known();
             }
         }
@@ -259,7 +259,7 @@ impl Level {
     /// The revisions that stay here besides the complete ones.
     pub(super) fn staying(&self) -> Vec<RevisionKey> {
         let fed = self.fed.iter().map(|(key, _)| *key);
-        self.holds.keys().into_iter().chain(fed).chain(self.joint).collect()
+        self.holds.keys().into_iter().chain(fed).chain(self.joint.iter().copied()).collect()
     }
 
     /// Who writes the portion of each shard.
@@ -268,6 +268,16 @@ impl Level {
             Writers::Owners => Vec::new(),
             Writers::Holders(holders) => holders.iter().map(|holder| *holder as u32).collect(),
         }
+    }
+
+    /// Whether there is a revision here that is complete, with the copies of the level or without.
+    pub(super) fn has_any(&self) -> bool {
+        !self.complete.is_empty() || !self.joint.is_empty()
+    }
+
+    /// Whether the revision is known to be complete here.
+    pub(super) fn has(&self, key: RevisionKey) -> bool {
+        self.complete.iter().any(|complete| complete.key == key)
     }
 
     /// Whether the level is a copy of the one before it.

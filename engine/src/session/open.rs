@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     capture::{Notes, Outputs, Regions},
-    commit::{Ledger, Opened, RevisionKey},
+    commit::{Complete, Ledger, Opened, RevisionKey},
     config::{Config, Stage, Start, Surroundings, check_alike, passed_over},
     device::{Access, Device},
     error::{Error, Result, numbered},
@@ -86,8 +86,8 @@ struct Looked {
     scan: Scan,
     /// What each rank has told of the scan.
     sights: Vec<Sight>,
-    /// The newest revision that is complete on the level and its copies together, if it has copies.
-    joint: Option<RevisionKey>,
+    /// The newest revisions that are complete on the level and its copies, together and on each; none without copies.
+    joint: Vec<RevisionKey>,
     left: salvage::Left,
     /// The newest layout is one for these ranks.
     goes_on: bool,
@@ -206,7 +206,7 @@ impl Inner {
                 due,
                 reading: Reading::default(),
                 refused: None,
-                unread: config.start == Start::Restored && levels.iter().any(|level| !level.complete.is_empty()),
+                unread: config.start == Start::Restored && levels.iter().any(Level::has_any),
                 config,
             },
             means: Means {
@@ -237,7 +237,7 @@ impl Inner {
             epoch.road.open(group, &*level.device, |rank| level.file_of(rank))?;
         }
         levels.iter_mut().for_each(|level| level.acknowledge(epoch));
-        if levels.iter().all(|level| level.complete.is_empty()) {
+        if !levels.iter().any(Level::has_any) {
             // With nothing to restore, a checkpoint comes next.
             means.begin_pool(&program.regions);
         }
@@ -269,7 +269,7 @@ impl Looked {
         let (newest, goes_on) =
             Newest::for_all(scan.newest.clone(), gather(group, &writes.then_some(scan.newest.clone()))?);
         scan.newest = newest;
-        let joint = None;
+        let joint = Vec::new();
         Ok(Looked { wanted, scan, sights, joint, left, goes_on, found, config, domain, locks, locks_work })
     }
 
@@ -285,7 +285,7 @@ impl Looked {
         let (mut ledgers, mut others, mut begun) = (Vec::new(), Vec::new(), Ok(()));
         let written = writers.shards_of(group.rank());
         for Opened { mut ledger, usable, .. } in opened {
-            ledger.set_held(holds.keys().into_iter().chain(joint).collect());
+            ledger.set_held(holds.keys().into_iter().chain(joint.iter().copied()).collect());
             let in_newest = ledger.portion().layout_id() == newest.layout_id;
             if in_newest && usable {
                 begun = begun.and(ledger.begin(lineage));
@@ -337,10 +337,12 @@ impl Looked {
 
 /// Refuses settings for which several levels leave no room.
 fn check_plans(plans: &[LevelPlan], config: &Config) -> Result<()> {
-    if plans.is_empty() || plans.len() > LEVELS_MAX {
-        return Err(Error::argument("levels", format!("{} of them; give 1 to {LEVELS_MAX}", plans.len())));
+    let levels: usize = plans.iter().map(|plan| 1 + plan.copies.len()).sum();
+    if plans.is_empty() || levels > LEVELS_MAX {
+        let why = format!("{levels} of them, with their copies; give 1 to {LEVELS_MAX}");
+        return Err(Error::argument("levels", why));
     }
-    if plans.len() > 1 && config.aggregators > 0 {
+    if levels > 1 && config.aggregators > 0 {
         let why = "few ranks can write for all only if there is one level; leave the setting out, or have one level";
         return Err(Error::argument("aggregators", why));
     }
@@ -360,16 +362,18 @@ fn config_of(plan: &LevelPlan, config: &Config, is_farthest: bool) -> Config {
 /// before anything is written, as a job that began anew would remove what is seen of it. What was in memory goes with its
 /// node, which the restore tells.
 fn check_sight(looked: &mut [Looked]) -> Result<()> {
-    let complete = |level: &Looked| level.found.complete.first().map(|complete| complete.key).max(level.joint);
+    let complete =
+        |level: &Looked| level.found.complete.first().map(|complete| complete.key).max(level.joint.first().copied());
     let newest = looked.iter().filter_map(complete).max();
     for level in looked.iter_mut().filter(|level| matches!(level.wanted.writers, Writers::Owners)) {
         let Some(unseen) = level.found.newest_unseen().filter(|unseen| Some(unseen.whole.key) > newest) else {
             continue;
         };
         let revision = unseen.whole.key.number;
-        if level.wanted.kind == LevelKind::Memory {
+        if level.wanted.kind == LevelKind::Memory || !level.joint.is_empty() {
             let shards = numbered("shard", &unseen.shards);
-            let told = format!("revision {revision} in memory: {shards} went with the nodes that held them");
+            let name = level.wanted.kind.name();
+            let told = format!("revision {revision} in {name}: {shards} went with the nodes that held them");
             level.scan.sight.torn.push(told);
             continue;
         }
@@ -389,8 +393,11 @@ fn note_joint(looked: &mut [Looked]) -> Result<()> {
         if family.len() > 1 {
             let sights = family.iter().flat_map(|level| level.sights.iter().cloned()).collect();
             let all = joint(sights, &family[0].found.complete, &family[0].wanted.device.path())?;
-            let newest = all.first().map(|complete| complete.key);
-            family.iter_mut().for_each(|level| level.joint = newest);
+            let has = |level: &Looked, key| level.found.complete.iter().any(|complete| complete.key == key);
+            let on_each = |complete: &&Complete| family.iter().all(|level| has(level, complete.key));
+            let joint: Vec<RevisionKey> =
+                all.first().into_iter().chain(all.iter().find(on_each)).map(|complete| complete.key).collect();
+            family.iter_mut().for_each(|level| level.joint.clone_from(&joint));
         }
         begin = end;
     }

@@ -108,16 +108,20 @@ impl Note {
     }
 }
 
-/// Refuses ranks with different levels. The directories of a level may differ. Collective.
+/// Refuses ranks with different levels, or numbers of copies. The directories of a level may differ. Collective.
 fn check_levels_alike(group: &dyn Group, config: &Config) -> Result<()> {
-    let mine =
-        [("memory", &config.memory), ("disk", &config.disk)].map(|(key, place)| (key, *place != LevelPlace::Off));
-    let told = mine.map(|(_, there)| [u64::from(there), u64::from(!there)]);
-    let mut all = told.concat();
+    let is_there = |place: &LevelPlace| u64::from(*place != LevelPlace::Off);
+    let mine = [
+        ("memory", is_there(&config.memory)),
+        ("disk", is_there(&config.disk)),
+        ("memory_copies", u64::from(config.memory_copies)),
+        ("disk_copies", u64::from(config.disk_copies)),
+    ];
+    let mut all = mine.map(|(_, value)| [value, u64::MAX - value]).concat();
     group.all_max(&mut all)?;
-    let differs = mine.iter().zip(all.chunks(2)).find(|(_, told)| told == &[1, 1]);
+    let differs = mine.iter().zip(all.chunks(2)).find(|(_, told)| told[0] != u64::MAX - told[1]);
     differs.map_or(Ok(()), |((key, _), _)| {
-        let why = "some ranks have this level and some have not; give all of them the same mainstay.toml, variables and options";
+        let why = "ranks differ in this setting; give all of them the same mainstay.toml, variables and options";
         Err(Error::argument(*key, why))
     })
 }

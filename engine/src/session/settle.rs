@@ -167,7 +167,8 @@ impl Inner {
         }
         let holdable = nearest.find(group)?.holdable();
         // What is whole with the copies alone has no layout of its own.
-        let joint = nearest.joint.map(|key| Complete { key, shards: group.size() as u32, layout: [0; 16] });
+        let joint =
+            nearest.joint.first().map(|key| Complete { key: *key, shards: group.size() as u32, layout: [0; 16] });
         let Some(newest) = holdable.into_iter().chain(joint).max_by_key(|complete| complete.key) else {
             return Ok(true);
         };
@@ -269,7 +270,7 @@ impl Level {
             None => Ok(()),
             Some(Attempt::Failed(error)) => Err(error.clone()),
             // Only calls that all ranks are in wait for copies (`finish_copies`).
-            Some(Attempt::Copying(copying)) => copying.poll().unwrap_or(Ok(())),
+            Some(Attempt::Copying(copying)) => copying.failure(),
             Some(Attempt::Running(saving)) => {
                 // If a holder has not told, it is in a call that waits for nothing, as the all-reduce is going to tell.
                 if let Some(phases) = saving.wait()? {

@@ -58,8 +58,7 @@ impl Program {
         loop {
             match session.restore() {
                 Ok(None) => return Ok(None),
-                // A slot that a crash cut short is told of; anything more would be damage.
-                Ok(Some(restored)) if restored.skipped.iter().any(|what| !what.contains("slot")) => {
+                Ok(Some(restored)) if restored.skipped.iter().any(|what| !is_harmless(what)) => {
                     return Err(Restoring::Wrong(format!("damage was passed over: {:?}", restored.skipped)));
                 }
                 Ok(Some(_)) => break,
@@ -94,4 +93,9 @@ fn contents(rank: usize, mark: Mark, small: &mut [u8], bulk: &mut [u8]) {
 pub enum Restoring {
     Refused(Error),
     Wrong(String),
+}
+
+/// What is told without damage: a slot that a crash cut short, and a revision that went with its node.
+fn is_harmless(what: &str) -> bool {
+    what.contains("slot") || what.contains("went with the nodes")
 }

@@ -35,6 +35,7 @@ impl Inner {
             return Ok(());
         }
         let size = agree(group, Source::Published(own.0.clone(), own.1.clone()).size())?;
+        let mut sites = Vec::new();
         for index in family.clone() {
             let shards: Vec<usize> = lacking.iter().filter(|(level, _)| *level == index).map(|(_, s)| *s).collect();
             if shards.is_empty() {
@@ -42,7 +43,7 @@ impl Inner {
             }
             let made = match index == family.start {
                 true => self.save_again(entry, index, &shards, own.clone(), &size),
-                false => self.hold_again(entry, index, &shards, own.clone(), &size, chosen),
+                false => self.sites_again(entry, index, &shards, &size).map(|found| sites.push((index, shards, found))),
             };
             match made {
                 Err(error @ Error::GroupFailed { .. }) => return Err(error),
@@ -52,6 +53,15 @@ impl Inner {
                 }
                 Ok(()) => {}
             }
+        }
+        // Only now: what is on its way stands before all that is told between the same two ranks.
+        for (index, shards, sites) in sites {
+            let (key, level) = (chosen.complete.key, self.levels.at_mut(index));
+            let source = shards.contains(&rank).then(|| Ok(Source::Published(own.0.clone(), own.1.clone())));
+            let mut copying = Copying::begin(&mut self.epoch.post, (level, index), rank, key, source, sites);
+            copying.is_again = true;
+            level.under_feed = Some(key);
+            level.saving = Some(Attempt::Copying(copying));
         }
         Ok(())
     }
@@ -87,35 +97,26 @@ impl Inner {
         Ok(())
     }
 
-    /// Has the shards sent to their holders again. Collective.
-    fn hold_again(
+    /// Where those of the `shards` go that this rank holds. Collective.
+    fn sites_again(
         &mut self,
         entry: &Entry,
         index: usize,
         shards: &[usize],
-        own: (Portion, Arc<Kept>),
         size: &Size,
-        chosen: &Chosen,
-    ) -> Result<()> {
+    ) -> Result<Vec<(usize, Site, Size)>> {
         let (epoch, level) = (&mut self.epoch, self.levels.at_mut(index));
         let sizes = swap_sizes(epoch.group.with(entry), &mut epoch.post, level, size, entry)?;
         let found = level.have_room(epoch, entry, Sizes { own: size, written: &sizes })?;
-        let rank = epoch.group.rank();
-        let mut sites: Vec<(usize, Site, Size)> = Vec::new();
+        let mut sites = Vec::new();
         for ((written, shard), (allocation, size)) in
-            level.writers.shards_of(rank).into_iter().enumerate().zip(found.into_iter().zip(sizes))
+            level.writers.shards_of(epoch.group.rank()).into_iter().enumerate().zip(found.into_iter().zip(sizes))
         {
             if shards.contains(&shard) {
                 sites.push((shard, level.site(written, allocation).ok_or_else(lost_layout)?, size));
             }
         }
-        let key = chosen.complete.key;
-        let source = shards.contains(&rank).then(|| Ok(Source::Published(own.0, own.1)));
-        let mut copying = Copying::begin(&mut epoch.post, (level, index), rank, key, source, sites);
-        copying.is_again = true;
-        level.under_feed = Some(key);
-        level.saving = Some(Attempt::Copying(copying));
-        Ok(())
+        Ok(sites)
     }
 }
 

@@ -33,6 +33,8 @@ enum State {
     /// All of it has come; the I/O thread of the level publishes it.
     Publishing(Arc<Shard>),
     Failed(Error),
+    /// The ward has nothing to send.
+    GivenUp(Error),
 }
 
 /// Where the shard goes.
@@ -63,7 +65,15 @@ impl Held {
 
     /// The ward gives up.
     pub(super) fn give_up(&mut self, error: Error) {
-        self.state = State::Failed(error);
+        self.state = State::GivenUp(error);
+    }
+
+    /// What is to be told: a failure, unless the ward gave up, which tells it.
+    pub(super) fn failure(&self) -> Result<()> {
+        match &self.state {
+            State::GivenUp(_) => Ok(()),
+            _ => self.poll().unwrap_or(Ok(())),
+        }
     }
 
     /// What the pieces that the ward announces go to.
@@ -140,7 +150,7 @@ impl Held {
     pub(super) fn published(&self) -> Result<(Portion, Arc<Kept>)> {
         match &self.state {
             State::Publishing(copy) => copy.wait().and_then(|_| copy.kept()),
-            State::Failed(error) => Err(error.clone()),
+            State::Failed(error) | State::GivenUp(error) => Err(error.clone()),
             State::Awaited(_) | State::Coming(_) => {
                 Err(Error::Internal { what: format!("shard {} has not come", self.shard) })
             }
@@ -152,7 +162,7 @@ impl Held {
         match &self.state {
             State::Awaited(_) | State::Coming(_) => None,
             State::Publishing(copy) => copy.poll(),
-            State::Failed(error) => Some(Err(error.clone())),
+            State::Failed(error) | State::GivenUp(error) => Some(Err(error.clone())),
         }
     }
 }

@@ -36,6 +36,8 @@ pub(super) enum State {
     Sent,
     /// The holder was told why nothing comes.
     Failed(Error),
+    /// The same, as there is nothing to copy.
+    GivenUp(Error),
 }
 
 /// A run's blocks, which stay as they are until they are sent.
@@ -68,6 +70,7 @@ impl Lane {
             return Ok(());
         }
         let source = source.as_ref().map_err(Error::clone);
+        let has_source = source.as_ref().is_ok_and(|source| source.has_not_failed());
         let announced = source.and_then(|source| announce(source, self.level, key));
         self.state = match announced {
             Ok((announced, stretches)) => {
@@ -77,10 +80,15 @@ impl Lane {
             }
             Err(error) => {
                 post.tell(group, self.holder, &Word::GivenUp(self.level, Failure::from(&error)))?;
-                State::Failed(error)
+                if has_source { State::Failed(error) } else { State::GivenUp(error) }
             }
         };
         Ok(())
+    }
+
+    /// What is to be told: a failure, unless there was nothing to copy.
+    pub(super) fn failure(&self) -> Result<()> {
+        if let State::Failed(error) = &self.state { Err(error.clone()) } else { Ok(()) }
     }
 
     /// Whether the lane has come to its end, but for messages under way.
@@ -88,7 +96,7 @@ impl Lane {
         match &self.state {
             State::Waiting(_) => None,
             State::Sent => Some(Ok(())),
-            State::Failed(error) => Some(Err(error.clone())),
+            State::Failed(error) | State::GivenUp(error) => Some(Err(error.clone())),
         }
     }
 }

@@ -21,7 +21,7 @@ use super::{
     agreement::Agreement,
     entry::{Call, Entry},
     inner::Inner,
-    level::Level,
+    level::{Level, LevelKind},
     means::Means,
     settle::Attempt,
 };
@@ -38,6 +38,16 @@ use held::Held;
 use lane::{Lane, State};
 use post::Letter;
 use words::Word;
+
+/// How far the copies that are under way have come on this rank.
+pub(super) struct Progress {
+    /// All messages are through.
+    messages: bool,
+    /// The copies in memory are there, or have failed.
+    in_memory: bool,
+    /// So are all others.
+    ended: bool,
+}
 
 /// A revision on its way to the holders.
 pub(super) struct Copying {
@@ -68,6 +78,12 @@ impl Copying {
         Copying { key, lane, held, is_through: false, is_again: false }
     }
 
+    /// What is to be told of this rank's part: a failure, unless the shard was given up before, which is told elsewhere.
+    pub(super) fn failure(&self) -> Result<()> {
+        let lane = self.lane.iter().map(Lane::failure);
+        lane.chain(self.held.iter().map(Held::failure)).collect()
+    }
+
     pub(super) fn is_again(&self) -> bool {
         self.is_again
     }
@@ -88,9 +104,8 @@ impl Copying {
 }
 
 impl Inner {
-    /// Moves on with the messages between this rank, its holders and its wards; returns whether all is through. Never
-    /// waits.
-    pub(super) fn progress(&mut self) -> Result<bool> {
+    /// Moves on with the messages between this rank, its holders and its wards. Never waits.
+    pub(super) fn progress(&mut self) -> Result<Progress> {
         let Inner { means, epoch, levels, .. } = self;
         let group = epoch.group.between_two();
         let post = &mut epoch.post;
@@ -129,16 +144,19 @@ impl Inner {
                 }
             }
         }
-        let are_through = post.is_through(group)?;
-        let mut ended = are_through;
+        let mut are_through = post.is_through(group)?;
+        let (mut in_memory, mut ended) = (true, true);
         for level in levels.iter_mut() {
             if let Some(Attempt::Copying(copying)) = &mut level.saving {
                 let has_begun = copying.lane.as_ref().is_none_or(|lane| lane.poll().is_some());
                 copying.is_through = are_through && has_begun;
-                ended &= copying.poll().is_some();
+                are_through &= has_begun;
+                let is_there = copying.poll().is_some();
+                in_memory &= is_there || level.kind != LevelKind::Memory;
+                ended &= is_there;
             }
         }
-        Ok(ended)
+        Ok(Progress { messages: are_through, in_memory, ended })
     }
 
     /// Brings the copies that are under way to their end, and settles them with all ranks, if there are any. Collective,
@@ -148,7 +166,9 @@ impl Inner {
             return Ok(());
         }
         let entry = self.meet(call)?;
-        self.drive()?;
+        // A checkpoint waits for no disk: its copies are passed over as long as they are busy.
+        let is_enough = |now: &Progress| if call.begins() { now.messages && now.in_memory } else { now.ended };
+        self.drive(is_enough)?;
         let ranks = self.epoch.group.size();
         let mut mine = Agreement::default();
         for (level, facts) in self.levels.iter().zip(&mut mine.levels) {
@@ -162,10 +182,10 @@ impl Inner {
         Ok(())
     }
 
-    /// Waits for all messages and copies of this rank, while the other ranks do the same.
-    fn drive(&mut self) -> Result<()> {
+    /// Waits until what is under way on this rank has come as far as that, while the other ranks do the same.
+    fn drive(&mut self, is_enough: impl Fn(&Progress) -> bool) -> Result<()> {
         let mut tries = 0;
-        while !self.progress()? {
+        while !is_enough(&self.progress()?) {
             tries += 1;
             pause(tries);
         }

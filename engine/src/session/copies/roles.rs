@@ -2,13 +2,15 @@
 
 use super::super::{domain::Domain, level::LevelKind};
 use crate::{
-    error::{Error, Result},
-    group::{Apart, Buddies, Group, Seat, agree, failure_domain, gather, host_name},
+    error::{Error, ErrorKind, Result},
+    ground::pause,
+    group::{Apart, Buddies, Group, Seat, Tested, agree, failure_domain, gather, host_name},
     remark::Remark,
 };
 use std::collections::BTreeSet;
 
 static SHARED: Remark = Remark::new();
+static MISSING: Remark = Remark::new();
 
 /// For each copy of a level, the holders in the order of the shards. `copies`: how many of each shard, the one of its own
 /// rank included; fewer where there are fewer ranks. `domain`: the ranks that share a node's files of this level.
@@ -20,6 +22,13 @@ pub(in crate::session) fn holders(
     copies: usize,
 ) -> Result<Vec<Vec<usize>>> {
     if copies < 2 || group.size() < 2 {
+        return Ok(Vec::new());
+    }
+    if !can_exchange(group)? {
+        MISSING.make(group.rank(), || {
+            let why = "its group has no messages that go on while the program does (start_send, start_receive, test)";
+            Some(format!("this session makes no copies on the level {}: {why}", kind.name()))
+        });
         return Ok(Vec::new());
     }
     let rack = agree(group, failure_domain(|name| std::env::var_os(name), &host_name()))?;
@@ -42,4 +51,31 @@ pub(in crate::session) fn holders(
         return Err(Error::Internal { what: "a holder that is no rank".to_owned() });
     }
     Ok(all)
+}
+
+/// Whether the ranks can send messages that go on while they do something else: tried, with one from each to the next.
+/// Collective.
+fn can_exchange(group: &dyn Group) -> Result<bool> {
+    let (rank, ranks) = (group.rank(), group.size());
+    let sent = group.start_send((rank + 1) % ranks, Box::new([0; 1]));
+    let cannot = sent.as_ref().is_err_and(|error| error.kind() == ErrorKind::InvalidArgument);
+    let mut none = [u64::from(cannot)];
+    group.all_max(&mut none)?;
+    if none == [1] {
+        return Ok(false);
+    }
+    let mut under_way = vec![sent?, group.start_receive((rank + ranks - 1) % ranks, Box::new([0; 1]))?];
+    let mut tries = 0;
+    while !under_way.is_empty() {
+        let mut left = Vec::new();
+        for message in under_way {
+            if let Tested::UnderWay = group.test(message)? {
+                left.push(message);
+            }
+        }
+        under_way = left;
+        tries += 1;
+        pause(tries);
+    }
+    Ok(true)
 }
