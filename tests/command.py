@@ -4,10 +4,10 @@ import json
 import subprocess
 
 import numpy
+from limits import LIMIT_S
 from mpi import ROOT
 
 MAINSTAY = ROOT / "target" / "release" / "mainstay"
-LIMIT_S = 90
 
 
 def mainstay(command, *arguments, code=0):

@@ -3,9 +3,9 @@
 import re
 
 from job import Job
+from limits import LIMIT_S
 from mpi import OPENMPI
 
-LIMIT_S = 60
 RANKS = 2
 STEPS = 60
 DEATH = 45  # the checkpoint of step 40 may still be on its way, but not that of step 30

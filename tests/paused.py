@@ -6,9 +6,9 @@ import subprocess
 import threading
 import time
 
+from limits import LIMIT_S
 from mpi import OPENMPI
 
-LIMIT_S = 60
 LINE = re.compile(r"^= (\d+) (\S+) (\S+) ?(.*)$")
 
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import library
+from limits import LIMIT_S
 from mpi import OPENMPI, ROOT
 
 SOURCES = Path(__file__).resolve().parent / "c"
@@ -15,7 +16,6 @@ FORTRAN_SOURCES = SOURCES.with_name("fortran")
 FORTRAN_MODULE = ROOT / "capi" / "fortran"
 # A worker of tests that run side by side builds its own.
 BUILT = ROOT / "target" / "tests" / os.environ.get("PYTEST_XDIST_WORKER", "")
-LIMIT_S = 300
 
 
 def place(mpi, name):

@@ -7,10 +7,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from job import Job
+from limits import LIMIT_S
 from mpi import OPENMPI, SHARED_MEMORY
 from ways import WAYS, spread
 
-LIMIT_S = 60
 LINE = re.compile(r"= \d+ checkpoint OK")
 
 

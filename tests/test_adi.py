@@ -7,12 +7,12 @@ import library
 import pytest
 from job import Job
 from jobs import run
+from limits import LIMIT_S
 from mpi import MPICH, OPENMPI, ROOT
 
 EVERY = 5
 ENDLESS = 10**9  # steps: the job is killed long before
 FURTHER = 12  # steps after the last that the killed job told of
-LIMIT_S = 60
 STEP = re.compile(r"step (\d+): error (\S+)$", re.M)
 RESTORED = re.compile(r"^restored revision \d+, continuing at step (\d+)$", re.M)
 CHECKPOINT = re.compile(r"^checkpoint \d+ of step (\d+): ", re.M)

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from limits import LIMIT_S
 
 ROOT = Path(__file__).resolve().parents[1]
 FIELDS = {"case", "metric", "value", "unit", "reference", "ratio", "spread", "target", "holds"}
-LIMIT_S = 120
 # Each says something that a user asked for: how long the program waits, until when data is at risk,
 # how long a restart takes, how much memory it costs.
 TARGETS = {"perceived", "durable", "restart", "memory", "memory_restart"}

@@ -6,13 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from limits import LIMIT_S
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "bench"))
 
 from harness import confidence  # noqa: E402
 
-LIMIT_S = 120
 INSIDE = {f"in_{call}" for call in ("open", "restore", "due", "checkpoint", "close", "other")}
 METRICS = {"run_none", "run", "overhead", "overhead_low", "overhead_high", "in_mainstay", "in_mainstay_allowed"} | INSIDE
 

@@ -7,9 +7,9 @@ import re
 import subprocess
 
 import pytest
+from limits import LIMIT_S
 from mpi import ROOT
 
-LIMIT_S = 60
 ENGINE = ["-p", "mainstay-engine"]
 # What `make build` builds, what the tests do, and each package alone, as maturin builds that of Python.
 SELECTIONS = [[], ["-e", "normal,build,dev"], ["--workspace"]]

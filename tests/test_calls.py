@@ -7,10 +7,10 @@ import subprocess
 
 import pytest
 from jobs import run
+from limits import LIMIT_S
 from mpi import MPICH, OPENMPI
 from programs import FORTRAN_SOURCES, build_c, build_cxx, build_fortran
 
-LIMIT_S = 60
 # MPICH may put lines of two ranks into one.
 LINE = re.compile(r"= (\d+) (\w+) (\w+) ([^=\n]*)")
 

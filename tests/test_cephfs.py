@@ -13,6 +13,7 @@ import jobs
 import numpy
 import pytest
 from cephfs import CephFs, missing
+from limits import LIMIT_S
 from paused import Paused
 from mpi import ROOT
 from programs import build_c
@@ -22,7 +23,6 @@ pytestmark = pytest.mark.cephfs
 
 MOUNTS = 4
 RANKS = 4
-LIMIT_S = 60
 LOOK_S = 0.02
 STOPPED_S = 2  # less than after what servers think one of them dead
 MAINSTAY = ROOT / "target" / "release" / "mainstay"

@@ -7,10 +7,10 @@ import subprocess
 import library
 import pytest
 from jobs import comes_back
+from limits import LIMIT_S
 from mpi import ROOT
 from programs import BUILT, CXX_SOURCES, build_cxx
 
-LIMIT_S = 120
 STRICT = ["-Wshadow", "-Wconversion", "-Wsign-conversion", "-Wold-style-cast", "-Wnull-dereference"]
 
 

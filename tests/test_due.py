@@ -9,11 +9,11 @@ import time
 
 import pytest
 from jobs import run
+from limits import LIMIT_S
 from mpi import OPENMPI, ROOT
 from programs import build_c, build_cxx, build_fortran
 from test_run import MAINSTAY, RANKS, Run, children, jacobi3d, shell, show  # noqa: F401
 
-LIMIT_S = 300  # for what hangs
 NEVER = 10**9  # steps
 
 

@@ -7,6 +7,7 @@ import subprocess
 import pytest
 from job import Job
 from jobs import run
+from limits import LIMIT_S
 from mpi import ROOT
 from programs import FORTRAN_MODULE, FORTRAN_SOURCES, build_fortran
 
@@ -15,7 +16,6 @@ EVERY = 11  # odd: the plate is in one array or the other
 KILL_AT = 60
 ENDLESS = 10**8  # steps: the job is killed long before
 FURTHER = 50  # steps after the last that the killed job told of
-LIMIT_S = 60
 STEP = re.compile(r"step (\d+)$")
 RESTORED = re.compile(r"restored revision (\d+), step (\d+)$", re.M)
 HEADER = (ROOT / "capi" / "include" / "mainstay.h").read_text()

@@ -20,6 +20,7 @@ import list_tests
 import pytest
 from jobs import RANKS
 from job import Job
+from limits import LIMIT_S
 from mpi import OPENMPI, ROOT
 from programs import FORTRAN_SOURCES
 
@@ -29,7 +30,6 @@ SOURCE = GUIDE / "src"
 BOOK = ROOT / "target" / "guide"
 EXAMPLES = ROOT / "examples"
 SMALL = ("minimal", "logbook", "heat", "particles", "patches")
-LIMIT_S = 120
 PAGES = sorted(path.name for path in SOURCE.glob("*.md") if path.name != "SUMMARY.md")
 LANGUAGES = ("c", "cmake", "cpp", "fortran", "python", "rust")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 from jobs import RANKS, STEPS, comes_back, run
+from limits import LIMIT_S
 from mpi import OPENMPI, ROOT
 from programs import FORTRAN_SOURCES, SOURCES, build_fortran
-
-LIMIT_S = 300
 
 
 @pytest.fixture(scope="module")

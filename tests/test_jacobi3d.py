@@ -12,6 +12,7 @@ import pytest
 from build import HERE, build
 from job import Job
 from jobs import run
+from limits import LIMIT_S
 from mpi import OPENMPI
 
 RANKS = 4
@@ -20,7 +21,6 @@ EVERY = 11  # odd: the field is in one array or the other
 KILL_AT = 60
 ENDLESS = 10**9  # steps: the job is killed long before
 FURTHER = 100  # steps after the last that the killed job told of
-LIMIT_S = 60
 LANGUAGES = ("c", "python")
 
 

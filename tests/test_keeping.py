@@ -4,10 +4,10 @@ import numpy
 from command import arrays, mainstay
 from job import Job
 from jobs import run
+from limits import LIMIT_S
 
 RANKS = 3
 EVERY = 50  # steps: long enough for an export beside them that nothing holds
-LIMIT_S = 90
 
 
 def complete(space):

@@ -17,13 +17,13 @@ import time
 
 import pytest
 from job import Job
+from limits import LIMIT_S
 from programs import PYTHON, build_c
 from ways import WAYS, spread
 
 RANKS = 4
 STEPS = 400  # of a job that nothing ends: far more than it takes to hit any phase
-LIMIT_S = 60  # of a job
-WATCH_S = 15  # for a phase to come
+WATCH_S = 120  # for a phase to come
 LOOK_S = 0.0003  # between two looks at the board
 ROUNDS = 4  # tries for a phase that was missed: the rank is stopped in it
 

@@ -15,13 +15,13 @@ import time
 from pathlib import Path
 
 import pytest
+from limits import LIMIT_S
 from mpi import MPICH, OPENMPI, SHARED_MEMORY
 from pool import STATES, Pool
 from test_kills import RANKS, ROUNDS, STEPS, Space, folder, victim_in_c  # noqa: F401
 
 SURVIVING = dataclasses.replace(OPENMPI, oversubscribe=("--with-ft", "ulfm", *OPENMPI.oversubscribe))
 SURVIVED = re.compile(r"survived: rank (\d+), (.*)$")
-SURVIVAL_S = 30  # for survivors to end
 STARTING_S = 0.5  # an opening and a restore, at most
 # Completed from the pool if the job dies after t2.
 SALVAGED = ("pool", "node")
@@ -94,7 +94,7 @@ class SharedSpace(Space):
                 pause_s = 0 if surely else self.random.uniform(0, 0.004)
             time.sleep(pause_s)
             job.kill(whom, rank)
-            job.deadline = min(job.deadline, time.monotonic() + SURVIVAL_S)
+            job.deadline = time.monotonic() + LIMIT_S  # for survivors to end
             self.note_chunks(rank)
             said = list(job.lines())
             job.wait()

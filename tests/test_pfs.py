@@ -9,11 +9,11 @@ import time
 import pytest
 from job import Job
 from jobs import run
+from limits import LIMIT_S
 from mpi import OPENMPI, ROOT
 from programs import SOURCES, build_c, place
 
 RANKS = 3
-LIMIT_S = 60
 KILLS = 5
 MAINSTAY = ROOT / "target" / "release" / "mainstay"
 SAID = re.compile(r"^= (\d+) (\S+) (\S+) (.*)$", re.M)

@@ -9,12 +9,12 @@ import shutil
 import subprocess
 
 import pytest
+from limits import LIMIT_S
 from paused import LINE, Paused
 from pool import STATES, Pool, flip
 from programs import build_c
 from staged import Place, ends_well, pool_directory
 
-LIMIT_S = 60
 DEAD, LIVING, LIVING_CAMPAIGN = 100, 4, 40  # seeds
 REVISIONS = range(1, 9)
 SMALL = [f"set:pool={1 << 20}", f"set:chunk={64 << 10}"]

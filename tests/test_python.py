@@ -18,9 +18,9 @@ import mainstay
 import ml_dtypes
 import numpy as np
 import pytest
+from limits import LIMIT_S
 from mpi import OPENMPI, ROOT
 
-LIMIT_S = 120
 MAINSTAY = OPENMPI.command("mainstay")
 SHAPES = [(), (1,), (7,), (3, 4), (2, 3, 4), (0,), (5, 0), (1, 6, 1)]
 # numpy's name of each type, and the name of the engine's.

@@ -9,9 +9,9 @@ import sys
 import textwrap
 
 import pytest
+from limits import LIMIT_S
 from programs import build_c
 
-LIMIT_S = 60
 # Every program begins with this; `held()` keeps the writes back, until `go_on()`.
 PRELUDE = """
 import gc, os, signal, sys, threading, time

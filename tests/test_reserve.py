@@ -5,12 +5,12 @@ import subprocess
 
 import pytest
 from faults.stage import Stage
+from limits import LIMIT_S
 from mpi import ROOT
 from programs import build_c
 
 MAINSTAY = ROOT / "target" / "release" / "mainstay"
 RANKS = 4
-LIMIT_S = 60
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ import os
 import subprocess
 
 import pytest
+from limits import LIMIT_S
 from mpi import ROOT
 from programs import build_c
 
 MAINSTAY = ROOT / "target" / "release" / "mainstay"
-LIMIT_S = 60
 MIB = 1 << 20
 
 

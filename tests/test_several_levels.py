@@ -8,6 +8,7 @@ import sys
 import pytest
 from command import mainstay as told_by
 from jobs import DEATH, RANKS, STEPS, run
+from limits import LIMIT_S
 from mpi import OPENMPI
 from programs import FORTRAN_SOURCES, build_c, build_cxx, build_fortran, build_python
 from staged import pool_directory
@@ -71,7 +72,7 @@ with mainstay.open(sys.argv[1], memory="auto", memory_keep=2, disk=sys.argv[2], 
 def test_options_in_python(scratch, pools):
     def job(*arguments):
         words = [sys.executable, "-c", PROGRAM, scratch / "space", scratch / "disk", *map(str, arguments)]
-        return subprocess.run(words, capture_output=True, text=True, timeout=60)
+        return subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S)
 
     killed = job(8, "killed")
     assert killed.returncode == -9 and killed.stdout == "0 0.0\n", killed
@@ -111,7 +112,7 @@ def test_a_wait_for_one_level_leaves_the_others(language, mpi, scratch, pools):
 def test_a_space_that_was_made_anew_gets_nothing_of_the_old(scratch, pools):
     def job():
         words = [sys.executable, "-c", PROGRAM, scratch / "space", scratch / "disk", "3", "killed"]
-        return subprocess.run(words, capture_output=True, text=True, timeout=60)
+        return subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S)
 
     assert job().stdout == "0 0.0\n"
     assert job().stdout == "3 3.0\n"
@@ -123,7 +124,7 @@ def test_a_space_that_was_made_anew_gets_nothing_of_the_old(scratch, pools):
 def test_what_levels_cannot_be(scratch, pools):
     def refused(**levels):
         program = f"import mainstay\nmainstay.open({str(scratch / 'space')!r}, **{levels!r})"
-        return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60).stderr
+        return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=LIMIT_S).stderr
 
     assert "memory" in refused(memory="here")
     assert "disk" in refused(disk="auto")
@@ -149,7 +150,7 @@ def test_what_was_out_of_sight_is_older(scratch, pools):
     def job(*arguments):
         program = PROGRAM.replace("disk=sys.argv[2], disk_every=2, pfs_every=3", "pfs_every=5")
         words = [sys.executable, "-c", program, scratch / "space", "-", *map(str, arguments)]
-        return subprocess.run(words, capture_output=True, text=True, timeout=60)
+        return subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S)
 
     assert job(3, "killed").stdout == "0 0.0\n"
     (memory,) = pools.glob(OF_A_SPACE)
@@ -179,6 +180,6 @@ os.kill(os.getpid(), signal.SIGKILL)
     (memory,) = pools.glob(OF_A_SPACE)
     assert revisions(memory)[-1] == 3
     alone = f"import mainstay\nmainstay.open({str(scratch / 'space')!r}, memory='auto').close()"
-    done = subprocess.run([sys.executable, "-c", alone], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", alone], capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == 0 and "revision 3 stays in" in done.stderr, done
     assert revisions(memory)[-1] == 3

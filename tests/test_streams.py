@@ -7,11 +7,11 @@ import library
 import numpy as np
 import pytest
 from jobs import RANKS, run
+from limits import LIMIT_S
 from mpi import ROOT
 from programs import build_fortran, place
 
 EXAMPLE = ROOT / "examples" / "patches"
-LIMIT_S = 60
 
 
 def program(language, mpi):

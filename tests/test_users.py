@@ -13,6 +13,7 @@ import pytest
 from command import MAINSTAY
 from jobs import run
 from library import LIBRARY
+from limits import LIMIT_S
 from mpi import OPENMPI, SHARED_MEMORY
 from programs import build_c
 
@@ -47,7 +48,7 @@ def other(user):
 
 
 def as_user(user, *command):
-    return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=60, **other(user))
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=LIMIT_S, **other(user))
 
 
 def modes(folder):
@@ -118,7 +119,7 @@ CHANGES = ["reserve {} --ranks 1 --per-rank 1MiB", "grow {} --per-rank 4MiB", "p
 def command(words, space, mine, user=OTHER, group=OTHER):
     words = [MAINSTAY, *words.format(space, mine=mine).split()]
     who = {"user": user, "group": user, "extra_groups": [group]}
-    return subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=60, **who)
+    return subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=LIMIT_S, **who)
 
 
 def of_the_other(home):
@@ -208,7 +209,7 @@ def test_who_may_only_look_cannot_keep_a_job_from_starting(faults, home, pools):
     opened = as_user(NOBODY, faults, "--solo", space, "open", "restore", "holds:1", "close")
     assert "= 0 close OK" in opened.stdout, opened
     assert modes(space).pop("lock") == "0o600"
-    keep = subprocess.run(keep, capture_output=True, text=True, timeout=60)
+    keep = subprocess.run(keep, capture_output=True, text=True, timeout=LIMIT_S)
     assert "PermissionError" in keep.stderr and not keep.stdout, keep
     looked = command("ls {}", space, home, group=NOBODY)
     assert looked.returncode == 0 and "newest" in looked.stdout, looked
@@ -275,7 +276,7 @@ def test_a_pool_is_its_users_alone(faults, home, pools):
         assert {(path.stat().st_uid, stat.S_IMODE(path.stat().st_mode)) for path in files} == {(NOBODY, 0o600)}
         before = snapshot(pools)
         tried = subprocess.run(
-            [sys.executable, "-c", TRY, str(OTHER), *files], capture_output=True, text=True, timeout=60
+            [sys.executable, "-c", TRY, str(OTHER), *files], capture_output=True, text=True, timeout=LIMIT_S
         )
         assert tried.stdout == "tried\n", tried
         # A program of that user opens a space of its own, and leaves the pool alone.

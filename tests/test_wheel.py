@@ -12,10 +12,10 @@ from pathlib import Path
 import maturin
 import pytest
 from jobs import run
+from limits import LIMIT_S
 from mpi import ROOT
 from programs import SOURCES
 
-LIMIT_S = 300
 RANKS = 2
 PROGRAM = """
 import array, mainstay

@@ -8,8 +8,12 @@
  * INJECT_WHEN, if set, names a file: nothing fails until it exists.
  * INJECT_RANK, if set, is the one rank of an MPI job that is hit.
  * INJECT_HELD, if set, names a file that gets a byte longer whenever a call begins to be held.
+ *
+ * INJECT_CLEARED, if set, is a directory whose pools, and what is named like one, are removed whenever that rank
+ * lists it; INJECT_CLEARINGS, if set, says how often at most.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -43,15 +47,19 @@ static void say_held(void) {
   close(file);
 }
 
+static int is_hit(void) {
+  const char *only = getenv("INJECT_RANK"), *rank = getenv("PMIX_RANK");
+  return !only || (rank && strcmp(only, rank) == 0);
+}
+
 /* 0: let it pass; -1: make it short; else the number of the error. */
 static int fault_of(const char *call, int fd) {
-  const char *inject = getenv("INJECT"), *when = getenv("INJECT_WHEN"), *only = getenv("INJECT_RANK");
-  const char *rank = getenv("PMIX_RANK");
+  const char *inject = getenv("INJECT"), *when = getenv("INJECT_WHEN");
   char wanted[16], fault[16];
   long skip = 0, count = 0, n;
   if (!inject || sscanf(inject, "%15[^:]:%15[^:]:%ld:%ld", wanted, fault, &skip, &count) < 2) return 0;
   if (strcmp(wanted, call) != 0 || !in_space(fd)) return 0;
-  if (only && (!rank || strcmp(only, rank) != 0)) return 0;
+  if (!is_hit()) return 0;
   if (when && access(when, F_OK) != 0) return 0;
   n = atomic_fetch_add(&calls, 1);
   if (n < skip || (count > 0 && n >= skip + count)) return 0;
@@ -106,3 +114,25 @@ int fdatasync(int fd) {
 
 ALLOCATE(posix_fallocate)
 ALLOCATE(posix_fallocate64)
+
+/* How many files are removed from it. */
+static long clear(DIR *directory) {
+  long removed = 0;
+  for (const struct dirent *entry = readdir(directory); entry; entry = readdir(directory))
+    if (strncmp(entry->d_name, "mainstay-pool-", 14) == 0)
+      removed += unlinkat(dirfd(directory), entry->d_name, 0) == 0;
+  rewinddir(directory);
+  return removed;
+}
+
+DIR *opendir(const char *path) {
+  static DIR *(*real)(const char *);
+  static atomic_long cleared;
+  const char *directory = getenv("INJECT_CLEARED"), *clearings = getenv("INJECT_CLEARINGS");
+  DIR *opened;
+  if (!real) *(void **)&real = dlsym(RTLD_NEXT, "opendir");
+  opened = real(path);
+  if (opened && directory && is_hit() && strcmp(path, directory) == 0 && (!clearings || cleared < atol(clearings)))
+    cleared += clear(opened) > 0;
+  return opened;
+}

@@ -8,10 +8,13 @@ import subprocess
 from pathlib import Path
 
 from layout import BLOCK, Layout
+from mpi import OPENMPI
+from ways import WAYS, spread
 
 from .stage import LIMIT_S, scenario
 
 NOBODY = 65534
+TWO_NODES = next(way for way in WAYS if way["nodes"] == 2)
 
 
 @scenario
@@ -176,6 +179,20 @@ def shm_is_full(stage):
     stage.save()
     stage.refused(f"set:pool={1 << 50}", "open")
     stage.comes_back(2)
+
+
+@scenario
+def mark_cleared_away(stage):
+    stage.save()
+    pools = stage.scratch / "pools"
+    pools.mkdir()
+    there = {"MAINSTAY_POOL_DIRECTORY": str(pools)}
+    # Ranks of one node need not list the marks.
+    stage.mpiexec = lambda ranks: OPENMPI.mpiexec(ranks, spread(TWO_NODES, [stage.program]))
+    stage.refused(variables=there, cleared=pools, rank=1)
+    assert not list(pools.iterdir())
+    # Where it is cleared now and then, the ranks look again.
+    stage.comes_back(2, variables=there, cleared=pools, rank=1, clearings=2)
 
 
 @scenario

@@ -6,6 +6,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from limits import LIMIT_S
 from mpi import OPENMPI
 
 try:
@@ -13,7 +14,6 @@ try:
 except ModuleNotFoundError:  # Python 3.10
     import tomli as tomllib
 
-LIMIT_S = 60
 LINE = re.compile(r"^= (\d+) (\S+) (\S+) (.*)$", re.M)
 LANGUAGES = ("c", "python")
 ROWS = {row["name"]: row for row in tomllib.loads((Path(__file__).parents[1] / "faults.toml").read_text())["row"]}

@@ -1,10 +1,11 @@
 //! The size of a pool that sizes itself: what its members want, within what is free.
 //!
-//! Each member says in a word of its own what its next shard takes. The pool needs the sum; `making` gives it the
-//! memory. Nobody decides for the others: whoever finds the pool too small makes it larger. The size of a chunk comes
-//! out of the all-reduce at t1, when nobody has a chunk of this job, so that all members have the same.
+//! Each member says in a word of its own what its next shard takes. The pool needs the sum, and room for what members
+//! still have in it; `making` gives it the memory. Nobody decides for the others: whoever finds the pool too small makes
+//! it larger. The size of a chunk comes out of the all-reduce at t1, when nobody has a chunk of this job, so that all
+//! members have the same.
 
-use super::{Pool, Shared, layout::Constants, map::HUGE_PAGE, room::Room};
+use super::{Pool, Shared, layout::Constants, map::HUGE_PAGE, room::Room, word::WordRead};
 #[cfg(test)]
 use crate::error::Error;
 use crate::{
@@ -204,15 +205,23 @@ impl Shared {
         self.constants.grows() && self.needed() <= self.open_bytes()
     }
 
-    /// What all members want, in whole chunks. Their words may say anything.
+    /// How many bytes the pool needs: of each member what it wants, in whole chunks, or what it has, if that is more. A
+    /// member may want less as soon as it has saved, while others still come to take their chunks. The words may say
+    /// anything.
     fn needed(&self) -> u64 {
-        let chunk = self.chunk_bytes();
-        let wanted = self.member_entries().iter().map(|entry| {
+        self.see();
+        let (chunk, mut taken) = (self.chunk_bytes(), vec![0; self.constants.members as usize]);
+        for entry in self.chunk_entries() {
+            if let WordRead::Taken(word) = WordRead::of(entry.word.load(Ordering::Relaxed), self.constants.members) {
+                taken[usize::from(word.member)] += 1;
+            }
+        }
+        let needed = self.member_entries().iter().zip(taken).map(|(entry, taken)| {
             let chunks = u64::from(entry.wanted_chunks.load(Ordering::SeqCst));
             let wanted = entry.wanted_bytes.load(Ordering::SeqCst).div_ceil(chunk).saturating_add(chunks);
-            wanted.saturating_mul(chunk)
+            wanted.max(taken).saturating_mul(chunk)
         });
-        wanted.fold(0, u64::saturating_add)
+        needed.fold(0, u64::saturating_add)
     }
 
     /// How large the pool is to become. `look_age`: how old a look at what is free may be, if no more is needed since.

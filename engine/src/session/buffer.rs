@@ -135,8 +135,8 @@ impl Level {
         if saved == now {
             return Ok(());
         }
-        let why = "a whole buffer comes back only to the rank that saved it; a reader (mainstay_reader_open) gives the \
-                   buffer of any rank to anybody";
+        let why = "a whole buffer comes back only to the rank that saved it; a reader (mainstay_reader_open, in Python \
+                   mainstay.read) gives the buffer of any rank to anybody";
         Err(Error::RankCount { path: self.device.path(), revision, saved, now, why: why.to_owned() })
     }
 

@@ -71,15 +71,21 @@ impl Marked<'_> {
     }
 
     /// The ranks whose marks this one sees. A process that clears away a mark which has no lock yet may hit the one that is
-    /// made in its place: so it is tried again where one is gone. Collective.
+    /// made in its place: so it is tried again where marks are gone, and nothing else is wrong. Collective.
     fn find(&self, group: &dyn Group) -> Result<Neighbours> {
         let mut tried = 1;
         loop {
-            match Neighbours::find(group, self) {
-                // The same on all ranks.
-                Err(error) if error.kind() == ErrorKind::Damaged && tried < TRIES => tried += 1,
+            let error = match Neighbours::find(group, self) {
+                Err(error) if tried < TRIES => error,
                 found => return found,
+            };
+            // All ranks have failed, but each for a reason of its own.
+            let mut other = [u64::from(error.kind() != ErrorKind::Damaged)];
+            group.all_max(&mut other)?;
+            if other == [1] {
+                return Err(error);
             }
+            tried += 1;
         }
     }
 
@@ -148,6 +154,8 @@ fn chunk_bytes_for(pool_bytes: u64, ranks: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::group::ThreadGroup;
+    use std::{cell::Cell, fs, thread};
 
     const KIB: u64 = 1 << 10;
     const MIB: u64 = 1 << 20;
@@ -187,6 +195,98 @@ mod tests {
         let pool = node.make_pool(&group, &config).unwrap();
         marked.remove(mark).unwrap();
         assert!(pool::path(folder.path(), pool.id()).exists());
+    }
+
+    /// Does something to the directory of this rank whenever the ranks have met, so many times.
+    struct Meddling<'a> {
+        group: ThreadGroup,
+        meddle: &'a (dyn Fn() + Sync),
+        times: Cell<u32>,
+    }
+
+    impl Group for Meddling<'_> {
+        fn rank(&self) -> usize {
+            self.group.rank()
+        }
+        fn size(&self) -> usize {
+            self.group.size()
+        }
+        fn ranks_here(&self) -> usize {
+            self.group.ranks_here()
+        }
+        fn all_max(&self, values: &mut [u64]) -> Result<()> {
+            self.group.all_max(values)?;
+            if self.times.get() > 0 {
+                self.times.set(self.times.get() - 1);
+                (self.meddle)();
+            }
+            Ok(())
+        }
+        fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
+            self.group.all_gather(mine)
+        }
+        fn broadcast(&self, root: usize, bytes: &mut Vec<u8>) -> Result<()> {
+            self.group.broadcast(root, bytes)
+        }
+        fn send(&self, to: usize, bytes: &[u8]) -> Result<()> {
+            self.group.send(to, bytes)
+        }
+        fn receive(&self, from: usize, into: &mut [u8]) -> Result<()> {
+            self.group.receive(from, into)
+        }
+    }
+
+    /// What two ranks on two nodes find, or why they find nothing. Something clears the directory of the first so many
+    /// times; the second's is `replaced` by a file once its mark is there.
+    fn found_beside_a_cleaner(times: u32, replaced: bool) -> [std::result::Result<Vec<usize>, ErrorKind>; 2] {
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let directories = ["cleared", "second"].map(|name| folder.path().join(name));
+        directories.iter().for_each(|directory| fs::create_dir(directory).unwrap());
+        let clear = || {
+            let marks = fs::read_dir(&directories[0]).unwrap().map(|entry| entry.unwrap().path());
+            marks.for_each(|mark| drop(fs::remove_file(mark)));
+        };
+        let replace = || {
+            if replaced && fs::read_dir(&directories[1]).is_ok_and(|marks| marks.count() > 0) {
+                fs::remove_dir_all(&directories[1]).unwrap();
+                fs::write(&directories[1], "").unwrap();
+            }
+        };
+        let meddles: [&(dyn Fn() + Sync); 2] = [&clear, &replace];
+        let mut groups = ThreadGroup::new(2).into_iter();
+        let found = thread::scope(|scope| {
+            let ranks = [0, 1].map(|rank| {
+                let (group, directory) = (groups.next().unwrap(), &directories[rank]);
+                scope.spawn(move || {
+                    let times = Cell::new(if rank == 0 { times } else { u32::MAX });
+                    let group = Meddling { group, meddle: meddles[rank], times };
+                    let marked = Marked { directory, begin: [7; 12] };
+                    let found = marked.find(&group).map(|here| here.ranks().to_vec()).map_err(|error| error.kind());
+                    // Neither leaves before the other has come to its end.
+                    let _ = group.group.all_max(&mut []);
+                    found
+                })
+            });
+            ranks.map(|rank| rank.join().unwrap())
+        });
+        assert!(directories.iter().all(|left| fs::read_dir(left).map_or(true, |mut left| left.next().is_none())));
+        found
+    }
+
+    /// A try that fails takes seven meetings.
+    #[test]
+    fn a_mark_that_is_cleared_away_now_and_then_is_made_again() {
+        let [first, second] = found_beside_a_cleaner(12, false);
+        assert_eq!((first, second), (Ok(vec![0]), Ok(vec![1])));
+        let [first, second] = found_beside_a_cleaner(u32::MAX, false);
+        assert_eq!((first, second), (Err(ErrorKind::Damaged), Err(ErrorKind::Damaged)));
+    }
+
+    /// The one whose mark was gone tried again, and waited for the other, which had given up.
+    #[test]
+    fn where_another_rank_has_failed_for_another_reason_all_give_up() {
+        let [first, second] = found_beside_a_cleaner(u32::MAX, true);
+        assert_eq!((first, second), (Err(ErrorKind::Damaged), Err(ErrorKind::Io)));
     }
 
     #[test]

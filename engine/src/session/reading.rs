@@ -77,7 +77,7 @@ impl Reading {
             Reading::Nothing => return Ok(None),
             Reading::OfOtherRanks(saved) => format!(
                 "the revision was saved by {saved} ranks, and their streams come back to as many ranks only; read them \
-                 with a reader (mainstay_reader_open)"
+                 with a reader (mainstay_reader_open, in Python mainstay.read)"
             ),
             Reading::NotRestored => "nothing was restored yet; call restore first".to_owned(),
             Reading::Over => {

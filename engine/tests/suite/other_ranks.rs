@@ -234,7 +234,11 @@ fn what_is_no_box_comes_back_where_there_is_no_doubt() {
             // Notes are those of rank 0; streams are nobody's.
             assert_eq!(restored.notes["rank"], "0");
             let error = session.streams().unwrap_err();
-            says(&[error], ErrorKind::InvalidArgument, &["saved by 4 ranks", "mainstay_reader_open"]);
+            says(
+                &[error],
+                ErrorKind::InvalidArgument,
+                &["saved by 4 ranks", "mainstay_reader_open, in Python mainstay.read"],
+            );
             says(&[session.read("log", 0, &mut [0]).unwrap_err()], ErrorKind::InvalidArgument, &["saved by 4 ranks"]);
         });
     }

@@ -10,6 +10,7 @@ macro_rules! tell {
     }};
 }
 
+pub mod around;
 pub mod between;
 pub mod bytes;
 pub mod counting;

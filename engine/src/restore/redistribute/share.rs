@@ -199,7 +199,7 @@ impl<'s> Sharing<'s> {
             let (saved, now) = (self.shards.len() as u32, self.ranks);
             let why = format!(
                 "region {name:?} is no box of a global array and {why}, so that nobody can say which rank gets what; \
-                 protect it as a box (mainstay_protect_box)"
+                 protect it as a box (mainstay_protect_box, in Python protect with global_shape and offset)"
             );
             Err(Error::RankCount { path, revision: self.revision, saved, now, why })
         };

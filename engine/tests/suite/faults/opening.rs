@@ -4,9 +4,9 @@ use super::{
     device::{Fault, faulty},
     job::{Rank, Scene, run, small},
 };
-use crate::support::bytes::Layout;
+use crate::support::{around::Around, bytes::Layout};
 use mainstay_engine::{
-    Config, Session, SpaceSurvey,
+    Config, Result, Session, SpaceSurvey,
     device::{Device, LockOutcome},
     group::Solo,
     space::{
@@ -216,6 +216,26 @@ pub fn shm_is_full(scene: &Scene) {
     let error = Session::open(Box::new(Solo), &scene.space(), config).err().unwrap();
     scene.check(0, "open", &error);
     scene.comes_back(1, 2);
+}
+
+pub fn mark_cleared_away(scene: &Scene) {
+    scene.save(2);
+    let pools = scene.folder.path().join("pools");
+    fs::create_dir(&pools).unwrap();
+    run(2, |rank, group| {
+        let directory = pools.clone();
+        let around = move |meet: &mut dyn FnMut() -> Result<()>| {
+            meet()?;
+            let marks = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path());
+            marks.for_each(|mark| drop(fs::remove_file(mark)));
+            Ok(())
+        };
+        let config = Config { pool_directory: pools.clone(), ..small() };
+        let error = Session::open(Box::new(Around { group, around }), &scene.space(), config).err().unwrap();
+        scene.check(rank, "open", &error);
+    });
+    assert_eq!(fs::read_dir(&pools).unwrap().count(), 0);
+    scene.comes_back(2, 2);
 }
 
 pub fn io_error_at_open(scene: &Scene) {

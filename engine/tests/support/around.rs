@@ -1,0 +1,43 @@
+//! A group with a test around each all-reduce.
+
+use mainstay_engine::{Result, group::Group};
+
+/// What the test is given is the all-reduce, for it to make.
+pub struct Around<F> {
+    pub group: Box<dyn Group>,
+    pub around: F,
+}
+
+impl<F: Fn(&mut dyn FnMut() -> Result<()>) -> Result<()> + Send> Group for Around<F> {
+    fn rank(&self) -> usize {
+        self.group.rank()
+    }
+
+    fn size(&self) -> usize {
+        self.group.size()
+    }
+
+    fn ranks_here(&self) -> usize {
+        self.group.ranks_here()
+    }
+
+    fn all_max(&self, values: &mut [u64]) -> Result<()> {
+        (self.around)(&mut || self.group.all_max(values))
+    }
+
+    fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
+        self.group.all_gather(mine)
+    }
+
+    fn broadcast(&self, root: usize, bytes: &mut Vec<u8>) -> Result<()> {
+        self.group.broadcast(root, bytes)
+    }
+
+    fn send(&self, to: usize, bytes: &[u8]) -> Result<()> {
+        self.group.send(to, bytes)
+    }
+
+    fn receive(&self, from: usize, into: &mut [u8]) -> Result<()> {
+        self.group.receive(from, into)
+    }
+}
