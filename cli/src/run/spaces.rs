@@ -54,7 +54,7 @@ pub struct Newest(BTreeMap<PathBuf, RevisionKey>);
 
 impl Newest {
     pub fn of(spaces: &[PathBuf]) -> Newest {
-        let newest = |space: &PathBuf| match SpaceSurvey::open(space) {
+        let newest = |space: &PathBuf| match SpaceSurvey::open_all(space) {
             Ok(survey) => survey.newest().map(|revision| (space.clone(), revision.key)),
             // The job may have failed before it made it.
             Err(Error::NotASpace { .. }) => None,
@@ -91,7 +91,7 @@ pub fn is_free(space: &Path) -> bool {
 
 /// Whether it is sure that nothing is saved there: neither a shard that can be seen nor one that cannot be read.
 pub fn is_without_revision(space: &Path) -> bool {
-    match SpaceSurvey::open(space) {
+    match SpaceSurvey::open_all(space) {
         Ok(survey) => survey.revisions.is_empty() && survey.damage.is_empty() && survey.not_here().is_empty(),
         Err(error) => matches!(error, Error::NotASpace { .. }),
     }

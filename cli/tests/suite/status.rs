@@ -73,9 +73,12 @@ fn a_job_with_levels_is_told_while_it_runs_and_after_it() {
             let left = |loss: &Value| [&loss["of"], &loss["revision"], &loss["level"]].map(Value::clone);
             let losses: Vec<_> = document["losses"].as_array().unwrap().iter().map(left).collect();
             let wanted = [["processes", "3", "memory"], ["node", "2", "pfs"], ["all_nodes", "2", "pfs"]];
-            assert_eq!(losses, wanted.map(|[of, revision, level]| {
-                [json!(of), json!(revision.parse::<u64>().unwrap()), json!(level)]
-            }));
+            assert_eq!(
+                losses,
+                wanted.map(|[of, revision, level]| {
+                    [json!(of), json!(revision.parse::<u64>().unwrap()), json!(level)]
+                })
+            );
             let page = space.mainstay(&["status"]);
             assert_eq!((page.code, page.err.as_str()), (0, ""), "{page:?}");
             for line in [
@@ -169,7 +172,8 @@ fn saving_that_keeps_failing_is_an_alarm() {
             let arguments = ["status".into(), "--prometheus".into(), file.clone(), space.path()];
             let told = Command::new(MAINSTAY).args(arguments).output().map(Ran::of).unwrap();
             assert_eq!(told.code, code, "{told:?}");
-            let alarm = format!("ALARM   saving fails: the level pfs did not get {times} revisions in a row; none is there: ");
+            let alarm =
+                format!("ALARM   saving fails: the level pfs did not get {times} revisions in a row; none is there: ");
             assert_eq!(told.out.starts_with(&alarm), code == 5, "{told:?}");
             let measured = fs::read_to_string(&file).unwrap();
             let of_space = format!("space=\"{}\"", space.path().display());
@@ -218,7 +222,9 @@ fn a_file_that_tells_nonsense_is_told_and_not_believed() {
     newer["version"] = json!(2);
     let mut forged = good.clone();
     forged["job"]["host"] = json!("\u{1b}[31m\nALARM");
-    for (text, word) in [("{".to_owned(), "how the job stands"), (newer.to_string(), "version 2"), (forged.to_string(), "a text")] {
+    for (text, word) in
+        [("{".to_owned(), "how the job stands"), (newer.to_string(), "version 2"), (forged.to_string(), "a text")]
+    {
         fs::write(&file, text).unwrap();
         let ran = space.mainstay(&["status"]);
         assert!(ran.code == 1 && ran.err.contains(word), "{ran:?}");
@@ -232,7 +238,8 @@ fn it_is_watched_until_nobody_reads() {
     let space = levels();
     save(&space, 2, |_| {});
     for arguments in [&["status", "--watch=100ms"][..], &["status", "--watch=100ms", "--json"]] {
-        let mut watching = Command::new(MAINSTAY).args(arguments).arg(space.path()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut watching =
+            Command::new(MAINSTAY).args(arguments).arg(space.path()).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
         let begins = |line: &String| line.starts_with("space ") || line == "{";
         assert_eq!(lines.by_ref().map(Result::unwrap).filter(begins).take(3).count(), 3);

@@ -116,6 +116,8 @@ impl Inner {
         let memory_goes = matches!(saved, Ok(true));
         let is_leader = group.rank() == self.levels.nearest().domain.leader();
         self.levels.tell(self.epoch.lineage.number, Some(End { memory_goes }));
+        // Written before what lies in memory is removed, as it may lie there.
+        self.levels.telling = None;
         if memory_goes && is_leader {
             let nearest = self.levels.nearest();
             // Files that stay are in nobody's way, and the job has ended.
