@@ -104,7 +104,7 @@ fn those_that_are_left_go_on_without_those_that_failed() {
     run(4, |group| {
         let was = group.rank();
         let between_living = (was == 3).then(|| group.start_receive(2, Box::new(vec![0_u8; 8])).unwrap());
-        assert_eq!(group.failed().unwrap(), []);
+        assert_eq!(group.failed().unwrap(), [0_usize; 0]);
         group.all_max(&mut []).unwrap();
         if was == 0 {
             return;
@@ -178,7 +178,7 @@ fn a_group_without_these_says_so() {
 
 #[test]
 fn a_rank_alone_has_none_that_fails() {
-    assert_eq!(Solo.failed().unwrap(), []);
+    assert_eq!(Solo.failed().unwrap(), [0_usize; 0]);
     assert_eq!(Solo.shrink().unwrap().size(), 1);
     assert_eq!(kind(Solo.start_send(0, Box::new([]))), Some(ErrorKind::Internal));
 }
