@@ -27,8 +27,10 @@ def adopt(mpi, scratch, *arguments):
     return run(RANKS, [build_c(["adopt.c"], "adopt", mpi=mpi), scratch / "space", *arguments], scratch, mpi=mpi)
 
 
-def revisions(space):
-    return sorted(found["revision"] for found in told_by("ls", space)["revisions"])
+def revisions(place):
+    """Those that lie in the directory itself, of a level or of the space."""
+    found = told_by("ls", place)["revisions"]
+    return sorted(one["revision"] for one in found if not one["levels"] or one["levels"][-1]["level"] == "pfs")
 
 
 @pytest.mark.parametrize("lost", [False, True])

@@ -54,6 +54,6 @@ pub use reader::Reader;
 pub use session::{Got, LevelKind, LevelPlan, Record, Restored, Session};
 pub use space::format::PoolBound;
 pub use survey::{
-    HoldState, HoldSurvey, LayoutSurvey, NewestShard, Place, Places, PortionSurvey, RevisionSurvey, ShardSurvey,
+    HoldState, HoldSurvey, LayoutSurvey, Lying, NewestShard, Place, Places, PortionSurvey, RevisionSurvey, ShardSurvey,
     SpaceSurvey, Verified,
 };

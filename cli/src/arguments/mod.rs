@@ -78,7 +78,7 @@ pub enum Command {
 }
 
 /// Of every command on one space.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct Space {
     /// The directory that a session was opened on
     #[arg(value_name = "SPACE")]

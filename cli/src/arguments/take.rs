@@ -55,7 +55,7 @@ pub enum Format {
 /// into the space: one for each item, /shard/0003/NAME, and one for each array that the shards share, /NAME.
 /// All is verified before the file appears; what is damaged later is not seen through it. The revision is held
 /// until it is released, or for so long as --for says.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_help = format!("\
 Examples:
   mainstay view /scratch/me/space --hdf5 out.h5

@@ -2,11 +2,11 @@
 
 use super::{Hold, Key, Node, Phases, Profile, Staged, hex};
 use mainstay_engine::{
-    LayoutSurvey, PortionSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey,
+    LayoutSurvey, LevelKind, PortionSurvey, RevisionSurvey, ShardSurvey, SpaceSurvey,
     space::format::{Item, ItemKind, Manifest},
 };
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What all documents say of the space.
 #[derive(Serialize)]
@@ -143,6 +143,18 @@ pub struct Revision {
     pub t1_unix_ns: u64,
     pub perceived_ns: Option<u64>,
     pub durable_ns: Option<u64>,
+    /// Where it lies, the nearest level first; empty where the space has no other level in sight.
+    pub levels: Vec<Lies>,
+}
+
+/// What is in sight of a revision on a level, or on a copy of one.
+#[derive(Serialize)]
+pub struct Lies {
+    pub level: &'static str,
+    /// 0: the level itself.
+    pub copy: u32,
+    pub shards_found: usize,
+    pub whole: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -224,6 +236,11 @@ pub struct Extent {
 pub struct VerifiedRevision {
     #[serde(flatten)]
     pub key: Key,
+    /// Where the space has other levels in sight.
+    pub level: Option<&'static str>,
+    pub copy: Option<u32>,
+    pub shards: u32,
+    pub shards_found: usize,
     pub verdict: Verdict,
     pub bytes: u64,
     pub damage: Vec<String>,
@@ -255,7 +272,35 @@ impl Revision {
             t1_unix_ns: revision.t1_unix_ns(),
             perceived_ns: revision.perceived_ns(),
             durable_ns: revision.durable_ns(),
+            levels: Lies::of(revision),
         }
+    }
+}
+
+impl Lies {
+    fn of(revision: &RevisionSurvey) -> Vec<Lies> {
+        let mut levels: BTreeMap<(LevelKind, u32), BTreeSet<u32>> = BTreeMap::new();
+        for lying in &revision.lies {
+            let shards = levels.entry((lying.place.level, lying.place.copy)).or_default();
+            shards.extend(lying.shards.iter().map(|shard| shard.shard));
+        }
+        let is_whole = |shards: &BTreeSet<u32>| shards.len() as u64 == u64::from(revision.shard_count);
+        let lies = |((level, copy), shards): ((LevelKind, u32), BTreeSet<u32>)| Lies {
+            level: level.name(),
+            copy,
+            shards_found: shards.len(),
+            whole: is_whole(&shards),
+        };
+        levels.into_iter().map(lies).collect()
+    }
+
+    /// `memory`, or `memory, copy 1 (2 shards)`.
+    pub fn words(&self) -> String {
+        let copy = if self.copy == 0 { String::new() } else { format!(", copy {}", self.copy) };
+        let shards =
+            if self.shards_found == 1 { "1 shard".to_owned() } else { format!("{} shards", self.shards_found) };
+        let part = if self.whole { String::new() } else { format!(" ({shards})") };
+        format!("{}{copy}{part}", self.level)
     }
 }
 

@@ -19,6 +19,8 @@ pub struct Held<'a> {
     pub counts: bool,
     /// `None` of a dry run.
     pub hold: Option<Hold>,
+    /// Where the space has other levels in sight: those on which the revision is held, the nearest first.
+    pub levels: Vec<String>,
     #[serde(flatten)]
     pub key: Key,
 }
@@ -52,6 +54,9 @@ pub struct Prune<'a> {
 pub struct PrunedRevision {
     #[serde(flatten)]
     pub key: Key,
+    /// Where the space has other levels in sight.
+    pub level: Option<&'static str>,
+    pub copy: Option<u32>,
     pub complete: bool,
     pub bytes: u64,
     pub t1_unix_ns: u64,

@@ -2,7 +2,7 @@
 
 use crate::{
     arguments,
-    document::{self, ListedHold, Revision, State},
+    document::{self, Lies, ListedHold, Revision, State},
     exit::{Exit, Failure, say},
     output,
     space::{holds, staged},
@@ -11,7 +11,7 @@ use crate::{
 use mainstay_engine::SpaceSurvey;
 
 pub fn ls(wanted: &arguments::Ls) -> Result<Exit, Failure> {
-    let survey = SpaceSurvey::open(&wanted.space.path)?;
+    let survey = SpaceSurvey::open_all(&wanted.space.path)?;
     let revisions: Vec<Revision> = survey.revisions.iter().map(|r| Revision::of(&survey, r)).collect();
     let staged = staged::of(&survey, &wanted.space.path);
     if wanted.space.json {
@@ -28,6 +28,7 @@ pub fn ls(wanted: &arguments::Ls) -> Result<Exit, Failure> {
 }
 
 fn table(revisions: &[Revision]) -> String {
+    let several = revisions.iter().any(|r| !r.levels.is_empty());
     let columns = [
         ("revision", Align::Right),
         ("lineage", Align::Right),
@@ -37,13 +38,16 @@ fn table(revisions: &[Revision]) -> String {
         ("saved (UTC)", Align::Left),
         ("perceived", Align::Right),
         ("durable", Align::Right),
+        ("levels", Align::Left),
     ];
+    let shown = columns.len() - usize::from(!several);
     let row = |r: &Revision| {
         let shards = match r.state {
             State::Incomplete => format!("{} of {}", r.shards_found, r.shards),
             _ => r.shards.to_string(),
         };
-        vec![
+        let levels: Vec<String> = r.levels.iter().map(Lies::words).collect();
+        let mut cells = vec![
             r.key.revision.to_string(),
             r.key.lineage.to_string(),
             r.state_name(),
@@ -52,7 +56,10 @@ fn table(revisions: &[Revision]) -> String {
             text::when(r.t1_unix_ns),
             text::duration_if_known(r.perceived_ns),
             text::duration_if_known(r.durable_ns),
-        ]
+            levels.join("; "),
+        ];
+        cells.truncate(shown);
+        cells
     };
-    text::table(&columns, revisions.iter().map(row))
+    text::table(&columns[..shown], revisions.iter().map(row))
 }

@@ -4,7 +4,7 @@ use super::phases;
 use crate::{
     arguments,
     document::{
-        self, Layout, ListedHold, Node, Revision, ShownRevision, ShownShard, TableRow,
+        self, Layout, Lies, ListedHold, Node, Revision, ShownRevision, ShownShard, TableRow,
         nodes::{Part, nodes},
     },
     exit::{Exit, Failure, say},
@@ -41,7 +41,7 @@ pub fn show(wanted: &arguments::Show) -> Result<Exit, Failure> {
 
 fn read(wanted: &arguments::Show) -> Result<(SpaceSurvey, Option<ShownRevision>), Failure> {
     for _ in 0..TRIES {
-        let survey = SpaceSurvey::open(&wanted.space.path)?;
+        let survey = SpaceSurvey::open_all(&wanted.space.path)?;
         let revision = match wanted.revision {
             Some(number) => Some(survey.revision(number).ok_or_else(|| missing(&survey, number))?),
             None => survey.newest(),
@@ -62,7 +62,7 @@ fn read(wanted: &arguments::Show) -> Result<(SpaceSurvey, Option<ShownRevision>)
 fn shown(survey: &SpaceSurvey, revision: &RevisionSurvey) -> Result<Option<ShownRevision>, Failure> {
     let (mut list, mut parts) = (Vec::new(), Vec::new());
     for shard in &revision.shards {
-        let Some(manifest) = shard.manifest()? else { return Ok(None) };
+        let Some(manifest) = revision.manifest(shard)? else { return Ok(None) };
         parts.extend(manifest.annex.profile.map(|profile| Part { shard: shard.shard, phases: shard.phases, profile }));
         list.push(ShownShard::of(shard, manifest));
     }
@@ -142,6 +142,10 @@ fn revision_page(shown: &ShownRevision, with_phases: bool) -> String {
         text::bytes(r.bytes),
         text::when(r.t1_unix_ns),
     );
+    if !r.levels.is_empty() {
+        let levels: Vec<String> = r.levels.iter().map(Lies::words).collect();
+        page += &format!("on the levels {}\n\n", levels.join("; "));
+    }
     page += &items(&shown.list);
     if shown.list.iter().any(|shard| !shard.notes.is_empty()) {
         page += "\n";

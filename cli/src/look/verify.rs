@@ -2,14 +2,14 @@
 
 use crate::{
     arguments,
-    document::{self, Key, Verdict, VerifiedRevision},
+    document::{self, Key, Lies, Verdict, VerifiedRevision},
     exit::{Exit, Failure, say},
     output, progress,
     space::revision::missing,
     text::{self, Align},
 };
 use indicatif::ProgressBar;
-use mainstay_engine::{RevisionSurvey, SpaceSurvey, Verified};
+use mainstay_engine::{Lying, RevisionSurvey, ShardSurvey, SpaceSurvey, Verified};
 
 /// How often the space is looked at again when a running job lets go of all that is being read.
 const TRIES: usize = 10;
@@ -43,10 +43,11 @@ pub fn verify(wanted: &arguments::Verify) -> Result<Exit, Failure> {
 }
 
 fn attempt(wanted: &arguments::Verify) -> Result<(SpaceSurvey, Vec<VerifiedRevision>), Failure> {
-    let survey = SpaceSurvey::open(&wanted.space.path)?;
+    let survey = SpaceSurvey::open_all(&wanted.space.path)?;
     let revisions = chosen(&survey, wanted.revision)?;
-    let bar = progress::of_bytes(revisions.iter().map(|revision| revision.block_bytes()).sum());
-    let verified = revisions.iter().map(|revision| verify_one(revision, &bar)).collect();
+    let parts: Vec<Part> = revisions.iter().flat_map(|revision| parts(revision)).collect();
+    let bar = progress::of_bytes(parts.iter().map(Part::block_bytes).sum());
+    let verified = parts.iter().map(|part| verify_one(part, &bar)).collect();
     bar.finish_and_clear();
     let verified: Result<Vec<VerifiedRevision>, Failure> = verified;
     let verified = verified?;
@@ -70,26 +71,77 @@ fn chosen(survey: &SpaceSurvey, number: Option<u64>) -> Result<Vec<&RevisionSurv
     Ok(vec![revision])
 }
 
-fn verify_one(revision: &RevisionSurvey, bar: &ProgressBar) -> Result<VerifiedRevision, Failure> {
+/// What lies of a revision in one place; in the space, where that has no other level in sight.
+struct Part<'a> {
+    revision: &'a RevisionSurvey,
+    lying: Option<&'a Lying>,
+}
+
+/// All of them are verified, the nearest first.
+fn parts(revision: &RevisionSurvey) -> Vec<Part<'_>> {
+    if revision.lies.is_empty() {
+        return vec![Part { revision, lying: None }];
+    }
+    revision.lies.iter().map(|lying| Part { revision, lying: Some(lying) }).collect()
+}
+
+impl Part<'_> {
+    fn shards(&self) -> &[ShardSurvey] {
+        self.lying.map_or(&self.revision.shards, |lying| &lying.shards)
+    }
+
+    fn block_bytes(&self) -> u64 {
+        self.lying.map_or_else(|| self.revision.block_bytes(), Lying::block_bytes)
+    }
+
+    fn verify(&self, progress: &(dyn Fn(u64) + Sync)) -> Result<Verified, Failure> {
+        Ok(self.lying.map_or_else(|| self.revision.verify(progress), |lying| lying.verify(progress))?)
+    }
+}
+
+fn verify_one(part: &Part<'_>, bar: &ProgressBar) -> Result<VerifiedRevision, Failure> {
+    let Part { revision, lying } = part;
     bar.set_message(format!("revision {}", revision.key.number));
-    let (verdict, damage) = match revision.verify(&|bytes| bar.inc(bytes))? {
+    let (verdict, mut damage) = match part.verify(&|bytes| bar.inc(bytes))? {
         Verified::Whole => (Verdict::Good, Vec::new()),
         Verified::Damaged { what } => (Verdict::Damaged, what),
         Verified::LetGo => (Verdict::LetGo, Vec::new()),
     };
-    Ok(VerifiedRevision { key: Key::of(revision.key), verdict, bytes: revision.bytes(), damage })
+    if let Some(lying) = lying {
+        damage.iter_mut().for_each(|what| *what = format!("{}: {what}", lying.place));
+    }
+    Ok(VerifiedRevision {
+        key: Key::of(revision.key),
+        level: lying.map(|lying| lying.place.level.name()),
+        copy: lying.map(|lying| lying.place.copy),
+        shards: revision.shard_count,
+        shards_found: part.shards().len(),
+        verdict,
+        bytes: part.shards().iter().map(|shard| shard.bytes).sum(),
+        damage,
+    })
 }
 
 fn table(revisions: &[VerifiedRevision]) -> String {
-    let columns =
-        [("revision", Align::Right), ("lineage", Align::Right), ("size", Align::Right), ("verdict", Align::Left)];
+    let several = revisions.iter().any(|r| r.level.is_some());
+    let mut columns =
+        vec![("revision", Align::Right), ("lineage", Align::Right), ("size", Align::Right), ("verdict", Align::Left)];
+    if several {
+        columns.insert(2, ("level", Align::Left));
+    }
     let row = |r: &VerifiedRevision| {
         let verdict = match r.verdict {
             Verdict::Good => "good",
             Verdict::Damaged => "damaged",
             Verdict::LetGo => "let go meanwhile by the job that has the space open",
         };
-        vec![r.key.revision.to_string(), r.key.lineage.to_string(), text::bytes(r.bytes), verdict.to_owned()]
+        let mut row =
+            vec![r.key.revision.to_string(), r.key.lineage.to_string(), text::bytes(r.bytes), verdict.to_owned()];
+        if let (Some(level), Some(copy)) = (r.level, r.copy) {
+            let whole = r.shards_found as u64 == u64::from(r.shards);
+            row.insert(2, Lies { level, copy, shards_found: r.shards_found, whole }.words());
+        }
+        row
     };
     text::table(&columns, revisions.iter().map(row))
 }

@@ -17,7 +17,7 @@ impl Newest {
     pub fn of(spaces: &[PathBuf], told: BTreeMap<PathBuf, (u64, u64)>) -> Newest {
         let mut newest = told;
         for space in spaces {
-            match SpaceSurvey::open(space) {
+            match SpaceSurvey::open_all(space) {
                 Ok(survey) => {
                     let seen = survey.newest().map(|revision| (revision.key.lineage.number, revision.key.number));
                     if let Some(seen) = seen.max(newest.get(space).copied()) {
@@ -80,7 +80,7 @@ pub fn is_free(space: &Path) -> bool {
 
 /// Whether it is sure that nothing is saved there: neither a shard that can be seen nor one that cannot be read.
 pub fn is_without_revision(space: &Path) -> bool {
-    match SpaceSurvey::open(space) {
+    match SpaceSurvey::open_all(space) {
         Ok(survey) => survey.revisions.is_empty() && survey.damage.is_empty() && survey.not_here().is_empty(),
         Err(error) => matches!(error, Error::NotASpace { .. }),
     }

@@ -1,7 +1,10 @@
 //! Asking a running job for a checkpoint, and seeing it through.
 
 use crate::exit::Failure;
-use mainstay_engine::{RevisionKey, SpaceSurvey, tend::Request};
+use mainstay_engine::{
+    status::{Saved, Standing},
+    tend::Request,
+};
 use std::path::{Path, PathBuf};
 
 /// A request to the job that has a space open.
@@ -31,10 +34,10 @@ impl Asking {
 
     pub fn progress(&self) -> Progress {
         let Some(answer) = self.request.answer() else { return Progress::Waiting };
-        let is_it = |key: RevisionKey| key.lineage == answer.lineage && key.number >= answer.number;
+        let is_it = |saved: &Saved| saved.lineage == answer.lineage.number && saved.revision >= answer.number;
         // What cannot be read this moment may be the next.
-        let survey = SpaceSurvey::open(&self.space);
-        let complete = survey.is_ok_and(|survey| survey.revisions.iter().any(|r| r.complete && is_it(r.key)));
+        let standing = Standing::of(&self.space);
+        let complete = standing.is_ok_and(|now| now.levels.iter().any(|level| level.complete.iter().any(is_it)));
         if complete { Progress::Complete(answer.number) } else { Progress::Begun(answer.number) }
     }
 

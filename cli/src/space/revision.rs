@@ -1,7 +1,7 @@
 //! The revision that a command reads, beside a job that may let it go.
 
 use crate::exit::{Failure, say};
-use mainstay_engine::{RevisionSurvey, SpaceSurvey};
+use mainstay_engine::{Place, RevisionSurvey, SpaceSurvey};
 use std::{
     path::Path,
     time::{Duration, Instant},
@@ -10,16 +10,50 @@ use std::{
 /// How long another newest revision is tried when a running job lets go of each.
 const TRY: Duration = Duration::from_secs(5);
 
-/// What `attempt` makes of the revision of this number, or of the newest complete one. It gives `None` if the
-/// job let the revision go meanwhile.
+/// What `attempt` makes of the revision of this number, or of the newest complete one, on whichever levels in sight. It
+/// gives `None` if the job let the revision go meanwhile.
 pub fn read<T>(
     space: &Path,
+    number: Option<u64>,
+    attempt: impl FnMut(&SpaceSurvey, &RevisionSurvey) -> Result<Option<T>, Failure>,
+) -> Result<T, Failure> {
+    read_by(&|| SpaceSurvey::open_all(space), number, attempt)
+}
+
+/// As `read`, of what lies in the directory `place` alone.
+pub fn read_in<T>(
+    place: &Path,
+    number: Option<u64>,
+    attempt: impl FnMut(&SpaceSurvey, &RevisionSurvey) -> Result<Option<T>, Failure>,
+) -> Result<T, Failure> {
+    read_by(&|| SpaceSurvey::open(place), number, attempt)
+}
+
+/// The place to which a view of the revision points: the farthest that has it whole, as that stays the longest. `None` if it
+/// is the space itself.
+pub fn place_to_show(space: &Path, number: Option<u64>) -> Result<Option<Place>, Failure> {
+    let survey = SpaceSurvey::open_all(space)?;
+    let revision = chosen(&survey, number)?;
+    if revision.lies.is_empty() {
+        return Ok(None);
+    }
+    let whole = revision.lies.iter().rev().find(|lying| lying.whole).map(|lying| lying.place.clone());
+    let place = whole.ok_or_else(|| {
+        let number = revision.key.number;
+        let why = "no directory in sight has all of its shards; `mainstay export` takes them together";
+        Failure::lost(format!("revision {number} cannot be shown: {why}"))
+    })?;
+    Ok(Some(place).filter(|place| place.directory != space))
+}
+
+fn read_by<T>(
+    look: &dyn Fn() -> mainstay_engine::Result<SpaceSurvey>,
     number: Option<u64>,
     mut attempt: impl FnMut(&SpaceSurvey, &RevisionSurvey) -> Result<Option<T>, Failure>,
 ) -> Result<T, Failure> {
     let start = Instant::now();
     while start.elapsed() < TRY {
-        let survey = SpaceSurvey::open(space)?;
+        let survey = look()?;
         match attempt(&survey, chosen(&survey, number)?)? {
             Some(made) => return Ok(made),
             None if number.is_some() => break,

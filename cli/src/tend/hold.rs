@@ -11,7 +11,11 @@ use crate::{
         revision::missing,
     },
 };
-use mainstay_engine::{RevisionKey, SpaceSurvey, space::format::Hold, tend};
+use mainstay_engine::{Error, LevelKind, Place, Places, RevisionKey, SpaceSurvey, space::format::Hold, tend};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 /// How often another newest revision is tried when a running job lets go of each.
 const TRIES: usize = 10;
@@ -24,10 +28,9 @@ pub fn hold(wanted: &arguments::Hold) -> Result<Exit, Failure> {
     // What a killed job had staged counts as well, and may not be completed any more beside a hold.
     completing::first(&wanted.space.path)?;
     for _ in 0..TRIES {
-        let survey = SpaceSurvey::open(&wanted.space.path)?;
+        let survey = SpaceSurvey::open_all(&wanted.space.path)?;
         let key = chosen(&survey, wanted.revision)?;
-        let holding = tend::hold(&wanted.space.path, key, &wanted.note, expires, wanted.wait)?;
-        let Some((hold, counts)) = taken(&survey, key, holding)? else {
+        let Some(held) = hold_on_all(wanted, &survey, key, expires)? else {
             if wanted.revision.is_none() {
                 continue;
             }
@@ -36,7 +39,7 @@ pub fn hold(wanted: &arguments::Hold) -> Result<Exit, Failure> {
                 key.number
             )));
         };
-        tell(wanted, &survey.path, &hold, counts)?;
+        tell(wanted, &survey.path, &held)?;
         return Ok(Exit::Good);
     }
     Err(Failure::lost(
@@ -45,22 +48,85 @@ pub fn hold(wanted: &arguments::Hold) -> Result<Exit, Failure> {
     ))
 }
 
+/// What was held.
+struct Held {
+    /// On the farthest level that has it.
+    hold: Hold,
+    /// On all of them.
+    counts: bool,
+    /// The nearest first; none where the space has no other level in sight.
+    levels: Vec<Place>,
+}
+
+/// Holds the revision `key` in each place that has it whole; `None` if it was let go in all of them before. Where one has no
+/// room for that, it is held in the others.
+fn hold_on_all(
+    wanted: &arguments::Hold,
+    survey: &SpaceSurvey,
+    key: RevisionKey,
+    expires_unix_ns: u64,
+) -> Result<Option<Held>, Failure> {
+    let mut held: Option<Held> = None;
+    let mut refused = None;
+    for (place, directory) in places_of(survey, key, &wanted.space.path).into_iter().rev() {
+        let holding = tend::hold(&directory, key, &wanted.note, expires_unix_ns, wanted.wait)?;
+        match (taken(survey, key, holding), &mut held) {
+            (Ok(None), _) => {}
+            (Ok(Some((_, counts))), Some(held)) => {
+                held.counts &= counts;
+                held.levels.splice(0..0, place);
+            }
+            (Ok(Some((hold, counts))), None) => held = Some(Held { hold, counts, levels: place.into_iter().collect() }),
+            (Err(failure), _) => {
+                if let Some(place) = place {
+                    say(&format!("the level {place} does not hold it: {}", failure.message));
+                }
+                refused = refused.or(Some(failure));
+            }
+        }
+    }
+    match (held, refused) {
+        (None, Some(failure)) => Err(failure),
+        (held, _) => Ok(held),
+    }
+}
+
+/// The places that have the revision `key` whole, the nearest first; the space itself where that has no other level in
+/// sight.
+fn places_of(survey: &SpaceSurvey, key: RevisionKey, space: &Path) -> Vec<(Option<Place>, PathBuf)> {
+    let revision = survey.complete(key);
+    let lies = revision.iter().flat_map(|revision| &revision.lies);
+    let whole =
+        lies.filter(|lying| lying.whole).map(|lying| (Some(lying.place.clone()), lying.place.directory.clone()));
+    let alone = revision.is_none_or(|revision| revision.lies.is_empty());
+    whole.chain(alone.then(|| (None, space.to_owned()))).collect()
+}
+
 /// Which revision would be held, and whether there is room for that. What a job at work will say is not known.
 fn would_hold(wanted: &arguments::Hold, expires_unix_ns: u64) -> Result<Exit, Failure> {
-    let survey = SpaceSurvey::open(&wanted.space.path)?;
+    let survey = SpaceSurvey::open_all(&wanted.space.path)?;
     let key = chosen(&survey, wanted.revision)?;
-    if !tend::has_room_for(&wanted.space.path, key)? {
+    let mut levels = Vec::new();
+    let mut has_room = false;
+    for (place, directory) in places_of(&survey, key, &wanted.space.path) {
+        if tend::has_room_for(&directory, key)? {
+            has_room = true;
+            levels.extend(place.map(|place| place.to_string()));
+        }
+    }
+    if !has_room {
         return Err(Failure::refused(no_room(&survey, key)));
     }
     let counts = !survey.is_at_work();
     if wanted.space.json {
         let (space, key) = (survey.path.as_str(), Key::of(key));
-        output::json(&document::Held { space, dry_run: true, counts, hold: None, key })?;
+        output::json(&document::Held { space, dry_run: true, counts, hold: None, levels, key })?;
     } else {
         let when = if counts { "" } else { ", from the next checkpoint of the job that has the space open on" };
         let (number, lineage, until) = (key.number, key.lineage.number, in_words(expires_unix_ns));
+        let on = on(&levels);
         output::text(&format!(
-            "revision {number} (lineage {lineage}) would be held {until}{when}; nothing was changed\n"
+            "revision {number} (lineage {lineage}) would be held {until}{when}{on}; nothing was changed\n"
         ))?;
     }
     Ok(Exit::Good)
@@ -80,16 +146,29 @@ fn chosen(survey: &SpaceSurvey, number: Option<u64>) -> Result<RevisionKey, Fail
     Ok(revision.key)
 }
 
-fn tell(wanted: &arguments::Hold, path: &str, hold: &Hold, counts: bool) -> Result<(), Failure> {
+fn on(levels: &[String]) -> String {
+    if levels.is_empty() { String::new() } else { format!(", on the levels {}", levels.join("; ")) }
+}
+
+fn tell(wanted: &arguments::Hold, path: &str, held: &Held) -> Result<(), Failure> {
+    let Held { hold, counts, levels } = held;
+    let counts = *counts;
+    let levels: Vec<String> = levels.iter().map(Place::to_string).collect();
+    if levels == ["memory"] {
+        say(
+            "it lies in memory alone, which goes with the end of the job, held or not: `mainstay export` copies it out",
+        );
+    }
     if wanted.space.json {
         let key = Key::of(RevisionKey { lineage: hold.lineage, number: hold.number });
         let hold = Some(document::Hold::of(hold));
-        output::json(&document::Held { space: path, dry_run: false, counts, hold, key })?;
+        output::json(&document::Held { space: path, dry_run: false, counts, hold, levels, key })?;
         return Ok(());
     }
     let until = until(hold);
     if counts {
-        output::text(&format!("revision {} (lineage {}) is held {until}\n", hold.number, hold.lineage.number))?;
+        let (number, lineage, on) = (hold.number, hold.lineage.number, on(&levels));
+        output::text(&format!("revision {number} (lineage {lineage}) is held {until}{on}\n"))?;
     } else {
         say(&format!(
             "revision {} (lineage {}) is to be held {until}: that counts from the job's next checkpoint, or its next \
@@ -101,15 +180,16 @@ fn tell(wanted: &arguments::Hold, path: &str, hold: &Hold, counts: bool) -> Resu
 }
 
 pub fn release(wanted: &arguments::Release) -> Result<Exit, Failure> {
-    let released = match wanted.dry_run {
-        false => tend::release(&wanted.space.path, wanted.revision)?,
-        true => {
-            let holds = SpaceSurvey::open(&wanted.space.path)?.holds.into_iter().map(|held| held.hold);
-            holds.filter(|hold| wanted.revision.is_none_or(|number| hold.number == number)).collect()
+    let mut released = Vec::new();
+    for place in Places::of(&wanted.space.path).all {
+        match release_in(wanted, &place.directory) {
+            // It was opened, and nothing was saved there yet.
+            Err(Error::NotASpace { .. }) if place.level != LevelKind::Pfs => {}
+            of_place => released.extend(of_place?),
         }
-    };
+    }
     if let (Some(number), true) = (wanted.revision, released.is_empty()) {
-        let survey = SpaceSurvey::open(&wanted.space.path)?;
+        let survey = SpaceSurvey::open_all(&wanted.space.path)?;
         let held: Vec<String> = survey.holds.iter().map(|held| held.hold.number.to_string()).collect();
         let held = if held.is_empty() { "nothing is held".to_owned() } else { format!("held: {}", held.join(", ")) };
         return Err(Failure::lost(format!("nobody holds revision {number} in {}; {held}", survey.path)));
@@ -126,9 +206,21 @@ pub fn release(wanted: &arguments::Release) -> Result<Exit, Failure> {
     } else {
         let is = if wanted.dry_run { "would be" } else { "is" };
         let line = |hold: &Hold| format!("revision {} {is} released{}\n", hold.number, quoted(&hold.note));
-        output::text(&released.iter().map(line).collect::<String>())?;
+        // One line, on however many levels it was held.
+        let mut lines: Vec<String> = released.iter().map(line).collect();
+        let mut told = BTreeSet::new();
+        lines.retain(|line| told.insert(line.clone()));
+        output::text(&lines.concat())?;
     }
     Ok(Exit::Good)
+}
+
+fn release_in(wanted: &arguments::Release, directory: &Path) -> mainstay_engine::Result<Vec<Hold>> {
+    if !wanted.dry_run {
+        return tend::release(directory, wanted.revision);
+    }
+    let holds = SpaceSurvey::open(directory)?.holds.into_iter().map(|held| held.hold);
+    Ok(holds.filter(|hold| wanted.revision.is_none_or(|number| hold.number == number)).collect())
 }
 
 fn quoted(note: &str) -> String {

@@ -9,19 +9,50 @@ use crate::{
     text::{self, Align},
 };
 use mainstay_engine::{
-    SpaceSurvey, printable,
+    LevelKind, Place, Places, SpaceSurvey, printable,
     tend::{self, Fate, Pruned, Reason, Rules, Unseen},
     unix_ns,
 };
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 pub fn prune(wanted: &arguments::Prune) -> Result<Exit, Failure> {
+    let places = Places::of(&wanted.space.path);
+    places.unseen.iter().for_each(|what| say(what));
+    let several = places.all.len() > 1;
+    let mut pruned = Vec::new();
+    // The space itself first: if it is refused, so is all.
+    for place in places.all.into_iter().rev() {
+        match prune_in(wanted, &place.directory) {
+            Ok(done) => pruned.push((place, done)),
+            // It was opened, and nothing was saved there yet.
+            Err(failure) if place.level != LevelKind::Pfs && failure.exit == Exit::NotASpace => {}
+            Err(failure) if several => {
+                let done: Vec<String> = pruned.iter().map(|(place, _)| place.to_string()).collect();
+                let done = if done.is_empty() { String::new() } else { format!(" (done: {})", done.join("; ")) };
+                let message = format!("the level {place}: {}{done}", failure.message);
+                return Err(Failure { message, ..failure });
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    pruned.reverse();
+    tell(wanted, several, &pruned)?;
+    Ok(Exit::Good)
+}
+
+/// What there is to tell of one place: what a killed job had staged, which is completed first, and what went.
+struct Done {
+    path: String,
+    staged: Vec<document::Staged>,
+    pruned: Pruned,
+}
+
+fn prune_in(wanted: &arguments::Prune, path: &Path) -> Result<Done, Failure> {
     let rules = Rules {
         keep_last: wanted.keep_last,
         keep_every: wanted.keep_every,
         older_than_unix_ns: wanted.older_than.map(ago),
     };
-    let path = &wanted.space.path;
     // What a killed job had staged counts as well, and could not be completed any more afterwards.
     let gone_over = if wanted.dry_run { completing::would_go_over(path) } else { completing::first(path)? };
     let unseen = if wanted.give_up_staged { Unseen::GivenUp } else { Unseen::Waits(&gone_over) };
@@ -34,7 +65,7 @@ pub fn prune(wanted: &arguments::Prune) -> Result<Exit, Failure> {
     {
         say(&error.to_string());
     }
-    let Pruned { fates, layouts_removed } = if wanted.dry_run {
+    let pruned = if wanted.dry_run {
         tend::prunable(&survey, &rules)
     } else {
         let bar = progress::of_count(survey.portions.len() as u64);
@@ -43,17 +74,35 @@ pub fn prune(wanted: &arguments::Prune) -> Result<Exit, Failure> {
         bar.finish_and_clear();
         pruned?
     };
+    Ok(Done { path: survey.path, staged, pruned })
+}
+
+fn tell(wanted: &arguments::Prune, several: bool, done: &[(Place, Done)]) -> Result<(), Failure> {
+    let Some((_, of_space)) = done.last() else { return Ok(()) };
     if wanted.space.json {
-        let revisions = fates.iter().map(PrunedRevision::of).collect();
-        let (space, dry_run) = (survey.path.as_str(), wanted.dry_run);
-        output::json(&document::Prune { space, dry_run, revisions, layouts_removed })?;
-    } else {
-        let page = if fates.is_empty() { "no revision\n".to_owned() } else { page(wanted.dry_run, &fates) };
+        let revisions = done.iter().flat_map(|(place, done)| {
+            done.pruned.fates.iter().map(move |fate| PrunedRevision::of(fate, several.then_some(place)))
+        });
+        let layouts_removed = done.iter().flat_map(|(_, done)| done.pruned.layouts_removed.iter().cloned());
+        output::json(&document::Prune {
+            space: &of_space.path,
+            dry_run: wanted.dry_run,
+            revisions: revisions.collect(),
+            layouts_removed: layouts_removed.collect(),
+        })?;
+        return Ok(());
+    }
+    let mut told = String::new();
+    for (place, Done { path, staged, pruned: Pruned { fates, layouts_removed } }) in done {
+        if several {
+            told += &format!("{}{place}: {}\n", if told.is_empty() { "" } else { "\n" }, printable(path));
+        }
+        let page = if fates.is_empty() { "no revision\n".to_owned() } else { page(wanted.dry_run, fates) };
         let is = if wanted.dry_run { "would be empty and" } else { "was empty and is" };
         let removed = layouts_removed.iter().map(|file| format!("{} {is} removed\n", printable(file)));
-        output::text(&(staged::lines(&staged) + &removed.collect::<String>() + &page))?;
+        told += &(staged::lines(staged) + &removed.collect::<String>() + &page);
     }
-    Ok(Exit::Good)
+    Ok(output::text(&told)?)
 }
 
 fn ago(age: Duration) -> u64 {
@@ -104,7 +153,8 @@ fn words(reason: Reason) -> &'static str {
 }
 
 impl PrunedRevision {
-    fn of(fate: &Fate) -> PrunedRevision {
+    /// `place`: where the space has other levels in sight.
+    fn of(fate: &Fate, place: Option<&Place>) -> PrunedRevision {
         let name = |reason: &Reason| match reason {
             Reason::Newest => "newest",
             Reason::Held => "held",
@@ -115,6 +165,8 @@ impl PrunedRevision {
         };
         PrunedRevision {
             key: Key::of(fate.key),
+            level: place.map(|place| place.level.name()),
+            copy: place.map(|place| place.copy),
             complete: fate.complete,
             bytes: fate.bytes,
             t1_unix_ns: fate.t1_unix_ns,

@@ -15,6 +15,7 @@ mod advise;
 mod dry;
 mod export;
 mod hold;
+mod levels;
 mod look;
 mod printed;
 mod profile;

@@ -4,6 +4,7 @@
 //! a job is at work the revision is held, if there is the right to and the room; else what it lets go of is an
 //! error.
 
+mod elsewhere;
 mod guard;
 mod open;
 
@@ -15,6 +16,7 @@ use crate::{
     space::format::{ElementType, Item, Manifest, PlaceInWhole},
     survey::{RevisionSurvey, ShardSurvey, Verified},
 };
+use elsewhere::Elsewhere;
 use guard::Guard;
 use std::collections::BTreeMap;
 
@@ -26,10 +28,11 @@ pub struct Reader {
     manifests: Vec<Manifest>,
     saved: Vec<Saved>,
     damage: Vec<String>,
+    elsewhere: Elsewhere,
     last: Option<Last>,
     /// Of the shards of which a box was read.
     rows: BTreeMap<u32, HashRows>,
-    guard: Guard,
+    guards: Vec<Guard>,
 }
 
 /// What was read last.
@@ -53,6 +56,12 @@ impl Reader {
     /// What of the space could not be read when it was opened: a newer revision may have been there.
     pub fn damage(&self) -> &[String] {
         &self.damage
+    }
+
+    /// Which shards were read from another level or copy than the nearest that has them, and why: damage, or it was let
+    /// go.
+    pub fn elsewhere(&self) -> &[String] {
+        self.elsewhere.told()
     }
 
     /// How many there are: shard r is what rank r saved.
@@ -87,13 +96,45 @@ impl Reader {
     /// Reads the bytes of an item from `offset` on into `into`; returns how many: fewer than asked for only at
     /// its end.
     pub fn read(&mut self, shard: u32, name: &str, offset: u64, into: &mut [u8]) -> Result<usize> {
-        self.guard.renew(self.revision.key);
-        let last = match self.last.take() {
-            Some(last) if last.shard == shard && last.name == name => last,
-            before => self.turn_to(shard, name, before)?,
-        };
-        let Last { stored, blocks, .. } = self.last.insert(last);
-        stored.read(offset, into, blocks).map_err(|error| self.revision.shards[shard as usize].judge(error))
+        self.renew();
+        loop {
+            let last = match self.last.take() {
+                Some(last) if last.shard == shard && last.name == name => last,
+                before => self.turn_to(shard, name, before)?,
+            };
+            let Last { stored, blocks, .. } = self.last.insert(last);
+            match stored.read(offset, into, blocks) {
+                Ok(bytes) => return Ok(bytes),
+                Err(error) => self.read_elsewhere(shard, error)?,
+            }
+        }
+    }
+
+    fn renew(&mut self) {
+        let key = self.revision.key;
+        self.guards.iter_mut().for_each(|guard| guard.renew(key));
+    }
+
+    /// After an `error` of reading `shard`: has it read in another place from now on. The error, if there is none.
+    fn read_elsewhere(&mut self, shard: u32, error: Error) -> Result<()> {
+        let index = shard as usize;
+        let mut error = self.revision.shards[index].judge(error);
+        while self.elsewhere.turn(&mut self.revision, shard, &error) {
+            let survey = &self.revision.shards[index];
+            match survey.manifest() {
+                Ok(Some(manifest)) if is_same(&manifest, &self.manifests[index]) => {
+                    self.saved[index] = Saved::of(survey.entry(), &manifest);
+                    self.manifests[index] = manifest;
+                    self.rows.remove(&shard);
+                    self.last = None;
+                    return Ok(());
+                }
+                Ok(Some(_)) => error = Error::Unreadable { what: vec![format!("shard {shard}: it has other items")] },
+                Ok(None) => error = survey.let_go(),
+                Err(other) => error = survey.judge(other),
+            }
+        }
+        Err(error)
     }
 
     fn turn_to(&self, shard: u32, name: &str, before: Option<Last>) -> Result<Last> {
@@ -121,7 +162,23 @@ impl Reader {
     /// Fills `into` with the box of the global array `name` that begins at `offset` and has this `shape`, out
     /// of all shards that hold some of it. Where several hold a cell it comes from the lowest.
     pub fn read_box(&mut self, name: &str, offset: &[u64], shape: &[u64], into: &mut [u8]) -> Result<()> {
-        self.guard.renew(self.revision.key);
+        self.renew();
+        loop {
+            match self.read_box_here(name, offset, shape, into)? {
+                None => return Ok(()),
+                Some((shard, error)) => self.read_elsewhere(shard, error)?,
+            }
+        }
+    }
+
+    /// Reads from where each shard is read now; returns a shard that could not be read, and why.
+    fn read_box_here(
+        &mut self,
+        name: &str,
+        offset: &[u64],
+        shape: &[u64],
+        into: &mut [u8],
+    ) -> Result<Option<(u32, Error)>> {
         let (element, global) = self.global(name)?;
         let place = PlaceInWhole { global_shape: global.to_vec(), offset: offset.to_vec() };
         if let Some(why) = place.refusal(element, shape) {
@@ -146,22 +203,38 @@ impl Reader {
             ranks: 1,
         };
         let found = box_of(&sharing, &region)?;
-        found.shards().try_for_each(|shard| {
+        for shard in found.shards() {
             let (survey, manifest) = (&surveys[shard as usize], &self.manifests[shard as usize]);
             let rows = self.rows.entry(shard).or_insert_with(|| HashRows::new(manifest.runs.len()));
-            found.pour(survey.portion(), shard, manifest, rows).map_err(|error| survey.judge(error))
-        })
+            if let Err(error) = found.pour(survey.portion(), shard, manifest, rows) {
+                return Ok(Some((shard, error)));
+            }
+        }
+        Ok(None)
     }
 
     /// Gives `sink` all bytes of `items`, which are those of the shard or some of them: the index in `items`, the
-    /// offset in the item and the bytes, in any order, from several threads. They count only if it ends well.
-    pub fn read_all(&self, shard: u32, items: &[Item], sink: &(dyn Fn(usize, u64, &[u8]) + Sync)) -> Result<()> {
-        self.shard(shard)?;
-        let survey: &ShardSurvey = &self.revision.shards[shard as usize];
-        match survey.read(items, sink)? {
-            Verified::Whole => Ok(()),
-            Verified::Damaged { what } => Err(Error::Unreadable { what }),
-            Verified::LetGo => Err(survey.let_go()),
+    /// offset in the item and the bytes, in any order, from several threads. They count only if it ends well; some may come
+    /// a second time, from another place.
+    pub fn read_all(&mut self, shard: u32, items: &[Item], sink: &(dyn Fn(usize, u64, &[u8]) + Sync)) -> Result<()> {
+        loop {
+            // Elsewhere the same items have other extents.
+            let here = items.iter().map(|item| self.item(shard, &item.name).cloned()).collect::<Result<Vec<Item>>>()?;
+            let survey: &ShardSurvey = &self.revision.shards[shard as usize];
+            let error = match survey.read(&here, sink)? {
+                Verified::Whole => return Ok(()),
+                Verified::Damaged { what } => Error::Unreadable { what },
+                Verified::LetGo => survey.let_go(),
+            };
+            self.read_elsewhere(shard, error)?;
         }
     }
+}
+
+/// Whether these are manifests of one shard, which may lie in different places.
+fn is_same(one: &Manifest, other: &Manifest) -> bool {
+    let same = |one: &Item, other: &Item| {
+        (&one.name, one.bytes, one.element, &one.shape) == (&other.name, other.bytes, other.element, &other.shape)
+    };
+    one.items.len() == other.items.len() && one.items.iter().zip(&other.items).all(|(one, other)| same(one, other))
 }

@@ -1,6 +1,6 @@
 //! Choosing a revision and opening it, while a job may let it go.
 
-use super::{Guard, Reader};
+use super::{Elsewhere, Guard, Reader};
 use crate::{
     device::{Device, Disk},
     error::{Error, Result},
@@ -16,24 +16,38 @@ use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 const TRY: Duration = Duration::from_secs(5);
 
 impl Reader {
-    /// Opens the complete revision of this number, or the newest, of the space in `directory`. `note` says who
-    /// reads, in the hold that keeps a job at work from letting it go.
+    /// Opens the complete revision of this number, or the newest, of the space in `directory`, on whichever of its levels
+    /// in sight: each shard is read in the nearest place that has it. `note` says who reads, in the hold that keeps a job
+    /// at work from letting it go.
     pub fn open(directory: &Path, revision: Option<u64>, note: &str) -> Result<Reader> {
-        Self::open_on(Arc::new(Disk::existing(directory)), revision, note)
+        Self::open_by(&|| SpaceSurvey::open_all(directory), Arc::new(Disk::existing(directory)), revision, note)
     }
 
-    /// As `open`, of the space on `device`.
+    /// As `open`, of the space on `device` alone.
     pub fn open_on(device: Arc<dyn Device>, revision: Option<u64>, note: &str) -> Result<Reader> {
+        Self::open_by(&|| SpaceSurvey::open_on(&*device), device.clone(), revision, note)
+    }
+
+    fn open_by(
+        look: &dyn Fn() -> Result<SpaceSurvey>,
+        device: Arc<dyn Device>,
+        revision: Option<u64>,
+        note: &str,
+    ) -> Result<Reader> {
         let start = Instant::now();
         loop {
-            let survey = SpaceSurvey::open_on(&*device)?;
+            let survey = look()?;
             let index = chosen(&survey, revision)?;
             let at_work = survey.is_at_work();
             let SpaceSurvey { path, mut revisions, damage, .. } = survey;
-            let found = revisions.swap_remove(index);
-            let mut guard = Guard::new(device.clone(), note);
-            let is_there = !at_work || guard.hold(found.key);
-            let manifests = if is_there { manifests(&found)? } else { None };
+            let mut found = revisions.swap_remove(index);
+            let mut guards: Vec<Guard> = whole_on(&found, &device).map(|device| Guard::new(device, note)).collect();
+            if at_work && !guards.is_empty() {
+                guards.retain_mut(|guard| guard.hold(found.key));
+            }
+            let is_there = !at_work || !guards.is_empty() || found.lies.iter().any(|lying| !lying.whole);
+            let mut elsewhere = Elsewhere::default();
+            let manifests = if is_there { manifests(&mut found, &mut elsewhere)? } else { None };
             match manifests {
                 Some(manifests) => {
                     let of_shard = |(shard, manifest): (&ShardSurvey, &Manifest)| Saved::of(shard.entry(), manifest);
@@ -44,9 +58,10 @@ impl Reader {
                         manifests,
                         saved,
                         damage,
+                        elsewhere,
                         last: None,
                         rows: BTreeMap::new(),
-                        guard,
+                        guards,
                     });
                 }
                 None if revision.is_some() || start.elapsed() >= TRY => return Err(found.shards[0].let_go()),
@@ -80,11 +95,32 @@ fn chosen(survey: &SpaceSurvey, wanted: Option<u64>) -> Result<usize> {
     Ok(survey.revisions.iter().position(is_found).unwrap_or_default())
 }
 
-/// Those of all shards; `None` if a job let the revision go meanwhile.
-fn manifests(revision: &RevisionSurvey) -> Result<Option<Vec<Manifest>>> {
-    let read = |shard: &ShardSurvey| match shard.manifest() {
-        Ok(manifest) => Ok(manifest),
-        Err(error) => Err(shard.judge(error)),
-    };
-    revision.shards.iter().map(read).collect()
+/// The places that have the whole revision; `device` if the space alone was looked at.
+fn whole_on<'a>(
+    revision: &'a RevisionSurvey,
+    device: &'a Arc<dyn Device>,
+) -> impl Iterator<Item = Arc<dyn Device>> + 'a {
+    let whole = revision.lies.iter().filter(|lying| lying.whole);
+    let places = whole.map(|lying| Arc::new(Disk::existing(&lying.place.directory)) as Arc<dyn Device>);
+    revision.lies.is_empty().then(|| device.clone()).into_iter().chain(places)
+}
+
+/// Those of all shards, each from the nearest place where it can be read; `None` if a job let the revision go meanwhile.
+fn manifests(revision: &mut RevisionSurvey, elsewhere: &mut Elsewhere) -> Result<Option<Vec<Manifest>>> {
+    let mut manifests = Vec::new();
+    while let Some(shard) = revision.shards.get(manifests.len()) {
+        let error = match shard.manifest() {
+            Ok(Some(manifest)) => {
+                manifests.push(manifest);
+                continue;
+            }
+            Ok(None) => shard.let_go(),
+            Err(error) => shard.judge(error),
+        };
+        let number = shard.shard;
+        if !elsewhere.turn(revision, number, &error) {
+            return if matches!(error, Error::RevisionMissing { .. }) { Ok(None) } else { Err(error) };
+        }
+    }
+    Ok(Some(manifests))
 }

@@ -147,6 +147,8 @@ impl Inner {
         let ended = agree(group, ended).and(unsaved).and(saved.as_ref().map(drop).map_err(Error::clone));
         let memory_goes = matches!(saved, Ok(true));
         self.levels.tell(self.epoch.lineage.number, Some(End { memory_goes }));
+        // Written before what lies in memory is removed, as it may lie there.
+        self.levels.telling = None;
         if memory_goes {
             // Files that stay are in nobody's way, and the job has ended.
             let in_memory = self.levels.iter().filter(|level| level.kind == LevelKind::Memory);

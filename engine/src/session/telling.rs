@@ -171,6 +171,8 @@ impl Telling {
         let told_unix_ns = self.told.told_unix_ns;
         let told = Told { told_unix_ns, lineage, ended: end.is_some(), lost: self.lost.clone(), levels: statuses };
         if told != self.told {
+            let is_there = |key: &RevisionKey| levels.iter().any(|level| level.complete.iter().any(|c| c.key == *key));
+            self.saved_unix_ns.retain(|key, _| is_there(key));
             self.told = Told { told_unix_ns: unix_ns(), ..told };
             self.writer.tell(self.told.clone());
         }

@@ -184,20 +184,23 @@ fn told_levels(
             let lacking = own.revisions.get(&saved.key()).map_or(!expected.is_empty(), |(shards, ..)| lacks(shards));
             may_judge && lacking && !newer
         };
+        // Older ones than those that the job keeps go any moment.
+        let oldest = level.complete.last().filter(|_| at_work).map(Saved::key);
+        let is_kept = |saved: &Saved| oldest.is_none_or(|oldest| saved.key() >= oldest);
+        let whole = |seen: &Seen| seen.whole().into_iter().filter(is_kept).collect();
         let (gone, there): (Vec<Saved>, Vec<Saved>) = level.complete.iter().partition(|saved| is_lost(saved));
         lost.extend(gone.iter().map(|saved| {
             format!("revision {} in {}: what lay on this node is gone", saved.revision, place.level.name())
         }));
         let copies = level.copies.iter().zip(1..).map(|(copy, number)| {
-            let whole = seen.get(&(place.level, number)).map(Seen::whole).unwrap_or_default();
-            united(&copy.complete, whole)
+            united(&copy.complete, seen.get(&(place.level, number)).map(whole).unwrap_or_default())
         });
         levels.push(LevelStanding {
             level: place.level,
             directories: place.directories.clone(),
             every: Some(place.every),
             keep: Some(place.keep),
-            complete: united(&there, own.whole()),
+            complete: united(&there, whole(own)),
             copies: copies.collect(),
             // Nothing is on its way any more.
             under_way: level.under_way.filter(|_| at_work),

@@ -95,6 +95,7 @@ pub(super) fn look(device: &dyn Device) -> Result<(SpaceSurvey, bool)> {
         shard_count,
         complete: is_complete(key, layout) && shards.len() as u64 == u64::from(shard_count),
         shards: shards.into_values().collect(),
+        lies: Vec::new(),
     });
     let mut revisions: Vec<RevisionSurvey> = revisions.collect();
     revisions.sort_by_key(|revision| Reverse(revision.key));

@@ -7,6 +7,7 @@
 //! to it, so damage found between two equal readings of the slots is damage, and everything else is looked at again.
 
 mod hold_survey;
+mod levels;
 mod look;
 mod places;
 mod portion;
@@ -15,6 +16,7 @@ mod shard;
 mod space;
 
 pub use hold_survey::{HoldState, HoldSurvey};
+pub use levels::Lying;
 pub use places::{Place, Places};
 pub use portion::{NewestShard, PortionSurvey};
 pub use revision::RevisionSurvey;

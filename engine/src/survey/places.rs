@@ -8,6 +8,7 @@ use crate::{
     space::{LEVELS_FILE, LevelKind, LevelsNote, NOTE_BYTES_MAX, copy_in},
 };
 use std::{
+    fmt,
     fs::{self, OpenOptions},
     io::{self, Read},
     os::unix::fs::{MetadataExt, OpenOptionsExt},
@@ -21,6 +22,15 @@ pub struct Place {
     /// 0: the level itself; from 1 on its copies, which lie with ranks on other nodes.
     pub copy: u32,
     pub directory: PathBuf,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.copy {
+            0 => f.write_str(self.level.name()),
+            copy => write!(f, "{}, copy {copy}", self.level.name()),
+        }
+    }
 }
 
 /// All places of a space that are in sight.

@@ -1,6 +1,6 @@
 //! A revision, as far as its shards were found.
 
-use super::{ShardSurvey, Verified};
+use super::{Lying, ShardSurvey, Verified};
 use crate::{commit::RevisionKey, error::Result, restore::gaps, space::format::PhaseRecord};
 use std::ops::Range;
 
@@ -16,6 +16,8 @@ pub struct RevisionSurvey {
     pub complete: bool,
     /// The shards that were found, by number.
     pub shards: Vec<ShardSurvey>,
+    /// Where it lies, the nearest place first; empty if the space alone was looked at.
+    pub lies: Vec<Lying>,
 }
 
 impl RevisionSurvey {
@@ -64,18 +66,34 @@ impl RevisionSurvey {
     /// many more bytes were good. A shard that cannot be read is damaged, and the others are read all
     /// the same.
     pub fn verify(&self, progress: &(dyn Fn(u64) + Sync)) -> Result<Verified> {
-        let (mut damage, mut let_go) = (Vec::new(), false);
-        for shard in &self.shards {
-            match shard.verify(progress)? {
-                Verified::Whole => {}
-                Verified::Damaged { what } => damage.extend(what),
-                Verified::LetGo => let_go = true,
-            }
-        }
-        Ok(match (damage.is_empty(), let_go) {
-            (false, _) => Verified::Damaged { what: damage },
-            (true, true) => Verified::LetGo,
-            (true, false) => Verified::Whole,
-        })
+        verify_all(&self.shards, progress)
     }
+}
+
+impl Lying {
+    /// How many bytes `verify` reads, and tells of.
+    pub fn block_bytes(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.block_bytes).sum()
+    }
+
+    /// As that of a revision, of what lies in this place.
+    pub fn verify(&self, progress: &(dyn Fn(u64) + Sync)) -> Result<Verified> {
+        verify_all(&self.shards, progress)
+    }
+}
+
+fn verify_all(shards: &[ShardSurvey], progress: &(dyn Fn(u64) + Sync)) -> Result<Verified> {
+    let (mut damage, mut let_go) = (Vec::new(), false);
+    for shard in shards {
+        match shard.verify(progress)? {
+            Verified::Whole => {}
+            Verified::Damaged { what } => damage.extend(what),
+            Verified::LetGo => let_go = true,
+        }
+    }
+    Ok(match (damage.is_empty(), let_go) {
+        (false, _) => Verified::Damaged { what: damage },
+        (true, true) => Verified::LetGo,
+        (true, false) => Verified::Whole,
+    })
 }

@@ -14,7 +14,7 @@ use std::io;
 /// How often a space is looked at that changes meanwhile.
 pub(super) const TRIES: usize = 50;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ShardSurvey {
     pub shard: u32,
     /// Bytes of all items.

@@ -13,7 +13,7 @@ use crate::{
     restore::gaps,
     salvage::{Completion, IN_POOL, complete, has_layout_of, is_gone, is_ours, is_same, open_dead, prospect, to_mend},
     space::Locks,
-    survey::SpaceSurvey,
+    survey::{Places, SpaceSurvey},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -99,7 +99,7 @@ impl SalvageFate {
     }
 }
 
-/// Completes the shards that dead pools in `directory` hold, of the space in `space` or of all spaces, and removes
+/// Completes the shards that dead pools in `directory` hold, of the space in `space` and its levels or of all spaces, and removes
 /// pools that hold no more. `clean`: removes also pools that are damaged, or whose space is not there. Errors:
 /// `directory` cannot be listed, or `space` is none and nothing was staged for it; what goes wrong with one shard is
 /// told as its fate.
@@ -113,8 +113,8 @@ pub fn salvageable(directory: &Path, space: Option<&Path>, clean: bool) -> Resul
     go_over(directory, space, clean, true)
 }
 
-fn go_over(directory: &Path, space: Option<&Path>, clean: bool, dry_run: bool) -> Result<Salvaged> {
-    let only = space.map(|space| Disk::existing(&space.canonicalize().unwrap_or_else(|_| space.to_owned())));
+fn go_over(directory: &Path, asked: Option<&Path>, clean: bool, dry_run: bool) -> Result<Salvaged> {
+    let only = asked.map(places_of);
     let mut visit = Visit {
         only,
         dry_run,
@@ -165,14 +165,22 @@ fn go_over(directory: &Path, space: Option<&Path>, clean: bool, dry_run: bool) -
             }
         }
     }
-    if let Some(only) = visit.only.as_ref().filter(|_| visit.shards.is_empty()) {
-        SpaceSurvey::open_on(only)?;
+    if let Some(asked) = asked.filter(|_| visit.shards.is_empty()) {
+        SpaceSurvey::open(asked)?;
     }
     let mut incomplete = Vec::new();
     for (space, saved) in &visit.saved {
-        incomplete.extend(incomplete_of(space, saved)?);
+        // What one place lacks may lie in another of the same space.
+        let survey = asked.map_or_else(|| SpaceSurvey::open(space), SpaceSurvey::open_all)?;
+        incomplete.extend(incomplete_of(space, &survey, saved));
     }
     Ok(Salvaged { shards: visit.shards, incomplete, removed, left, gone_over: visit.gone_over })
+}
+
+/// The space in the directory `space`, and the levels before it that are in sight.
+pub(super) fn places_of(space: &Path) -> Vec<Disk> {
+    let places = Places::of(&space.canonicalize().unwrap_or_else(|_| space.to_owned())).all;
+    places.iter().map(|place| Disk::existing(&place.directory)).collect()
 }
 
 /// Why a pool that could not be opened or removed stays.
@@ -196,8 +204,7 @@ fn by_hand(path: &Path, why: &str) -> Option<String> {
 }
 
 /// The revisions of `saved` that a restore could bring back if no shards were missing.
-fn incomplete_of(space: &Path, saved: &BTreeMap<RevisionKey, Present>) -> Result<Vec<Incomplete>> {
-    let survey = SpaceSurvey::open(space)?;
+fn incomplete_of(space: &Path, survey: &SpaceSurvey, saved: &BTreeMap<RevisionKey, Present>) -> Vec<Incomplete> {
     let newest = survey.newest().map(|revision| revision.key);
     let lack = |(key, saved): (&RevisionKey, &Present)| {
         let in_space = survey.revisions.iter().find(|revision| revision.key == *key);
@@ -209,7 +216,7 @@ fn incomplete_of(space: &Path, saved: &BTreeMap<RevisionKey, Present>) -> Result
         let is_lacking = is_any && Some(*key) > newest && !missing.is_empty();
         is_lacking.then(|| Incomplete { space: space.to_owned(), key: *key, shard_count: saved.shard_count, missing })
     };
-    Ok(saved.iter().rev().filter_map(lack).collect())
+    saved.iter().rev().filter_map(lack).collect()
 }
 
 /// The shards of a revision that were in a pool and are in its space now, or would be.
@@ -228,7 +235,8 @@ enum Of {
 }
 
 struct Visit {
-    only: Option<Disk>,
+    /// The places of the space that was asked for.
+    only: Option<Vec<Disk>>,
     dry_run: bool,
     /// The locks of each space, taken once for all of its pools; a dry run takes none.
     locks: BTreeMap<PathBuf, Result<Option<Locks>>>,
@@ -297,7 +305,7 @@ impl Visit {
 
     /// Notes that nothing waits any more in the pool, or in the records of these ranks.
     fn goes_over(&mut self, dead: &Dead, ranks: &[u32]) {
-        let is_ours = |space: &Path| self.only.as_ref().is_some_and(|only| is_same(&only.directory(), space));
+        let is_ours = |space: &Path| self.only.iter().flatten().any(|only| is_same(&only.directory(), space));
         if let Some(note) = dead.spaces().filter(|note| note.is_of(is_ours)) {
             self.gone_over.add(note.lineage, ranks);
         }
@@ -340,8 +348,10 @@ impl Visit {
     fn device_of(&self, owed: Owed<'_>) -> Of {
         let its_own = Disk::existing(owed.target.space());
         match &self.only {
-            Some(only) if is_ours(only, owed) => Of::Space(Disk::existing(&only.directory())),
-            Some(_) => Of::Another,
+            Some(only) => match only.iter().find(|only| is_ours(*only, owed)) {
+                Some(only) => Of::Space(Disk::existing(&only.directory())),
+                None => Of::Another,
+            },
             None if has_layout_of(&its_own, owed) => Of::Space(its_own),
             None => Of::Nowhere,
         }

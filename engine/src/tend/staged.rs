@@ -1,8 +1,8 @@
 //! What is staged for a space in the memory of this node and can still be saved. Only looks.
 
+use super::salvage::places_of;
 use crate::{
     commit::RevisionKey,
-    device::Disk,
     error::Result,
     pool::{self, Sealed},
     salvage::{is_open, is_ours},
@@ -22,15 +22,15 @@ pub struct Staged {
     pub shards: Vec<u32>,
 }
 
-/// The revisions that the pools in `directory` hold for the space in `space`, newest first, as the next start would
+/// The revisions that the pools in `directory` hold for the space in `space` and its levels, newest first, as the next start would
 /// find them. If a job has the space open, they are the job's own, and say nothing. Errors: `directory` cannot be
 /// listed.
 pub fn staged(directory: &Path, space: &Path) -> Result<Vec<Staged>> {
-    let device = Disk::existing(&space.canonicalize().unwrap_or_else(|_| space.to_owned()));
+    let places = places_of(space);
     let mut revisions = BTreeMap::<RevisionKey, (u32, BTreeSet<u32>)>::new();
     for found in pool::list(directory)?.into_iter().filter(|found| found.has_pool) {
         for owed in pool::sealed_of(directory, found.id)?.iter().flat_map(Sealed::owed) {
-            if is_ours(&device, owed) && is_open(&device, owed) {
+            if places.iter().any(|place| is_ours(place, owed) && is_open(place, owed)) {
                 let plan = &owed.shard.plan;
                 revisions.entry(plan.key).or_insert((plan.shards, BTreeSet::new())).1.insert(plan.shard);
             }

@@ -51,17 +51,18 @@ pub fn export(wanted: &arguments::Export) -> Result<Exit, Failure> {
     }
     let start = Instant::now();
     loop {
-        let reader = Reader::open(&wanted.space.path, wanted.revision, "mainstay export")?;
+        let mut reader = Reader::open(&wanted.space.path, wanted.revision, "mainstay export")?;
         if wanted.revision.is_none() {
             reader.damage().iter().for_each(|what| say(what));
         }
         let (key, shards) = (reader.key(), reader.shard_count());
         let parts = parts(wanted, key.number, shards, |shard| Ok(reader.shard(shard)?.items.clone()))?;
-        match write(wanted, &reader, &parts) {
+        match write(wanted, &mut reader, &parts) {
             Err(Stopped::LetGo(_)) if wanted.revision.is_none() && start.elapsed() < TRY => {}
             Err(Stopped::LetGo(error)) => return Err(Failure::lost(format!("{error}; nothing was exported"))),
             Err(Stopped::Failed(failure)) => return Err(failure),
             Ok(()) => {
+                reader.elsewhere().iter().for_each(|what| say(what));
                 tell(wanted, reader.path(), key, &parts)?;
                 return Ok(Exit::Good);
             }
@@ -75,7 +76,7 @@ fn would_export(wanted: &arguments::Export) -> Result<Exit, Failure> {
         let (number, shards) = (revision.key.number, revision.shard_count);
         let mut manifests = Vec::new();
         for shard in &revision.shards {
-            let Some(manifest) = shard.manifest()? else { return Ok(None) };
+            let Some(manifest) = revision.manifest(shard)? else { return Ok(None) };
             manifests.push(manifest);
         }
         let parts = parts(wanted, number, shards, |shard| Ok(manifests[shard as usize].items.clone()))?;
@@ -145,7 +146,7 @@ fn names(parts: &[Part]) -> Vec<PathBuf> {
 }
 
 /// Makes the files of all `parts`, whole or not at all.
-fn write(wanted: &arguments::Export, reader: &Reader, parts: &[Part]) -> Result<(), Stopped> {
+fn write(wanted: &arguments::Export, reader: &mut Reader, parts: &[Part]) -> Result<(), Stopped> {
     let names = names(parts);
     refuse_existing(&wanted.directory, &names, wanted.force)?;
     let unfinished = Unfinished::begin(&wanted.directory)?;
@@ -157,7 +158,7 @@ fn write(wanted: &arguments::Export, reader: &Reader, parts: &[Part]) -> Result<
     Ok(unfinished.finish(&names, wanted.force)?)
 }
 
-fn write_part(part: &Part, reader: &Reader, unfinished: &Unfinished, bar: &ProgressBar) -> Result<(), Stopped> {
+fn write_part(part: &Part, reader: &mut Reader, unfinished: &Unfinished, bar: &ProgressBar) -> Result<(), Stopped> {
     for (file, item) in part.files.iter().zip(&part.items) {
         unfinished.make(&file.name, &file.head, item.bytes)?;
     }

@@ -18,7 +18,7 @@ mod shard;
 use super::unfinished::{Unfinished, refuse_existing};
 use crate::{
     arguments,
-    exit::{Exit, Failure},
+    exit::{Exit, Failure, say},
     progress,
     space::{
         completing,
@@ -29,7 +29,7 @@ use crate::{
 use contents::{Contents, contents};
 use file::File;
 use mainstay_engine::{
-    RevisionSurvey, SpaceSurvey, Verified, printable_path,
+    LevelKind, Place, RevisionSurvey, SpaceSurvey, Verified, printable_path,
     space::format::{Hold, NOTE_BYTES_MAX},
     tend::{self, Holding},
 };
@@ -57,26 +57,42 @@ struct Target {
 pub fn view(wanted: &arguments::View) -> Result<Exit, Failure> {
     let target = Target::of(&wanted.hdf5)?;
     refuse_existing(&target.directory, std::slice::from_ref(&target.name), wanted.force)?;
+    match revision::place_to_show(&wanted.space.path, wanted.revision)? {
+        None => view_in(wanted, &target),
+        Some(Place { level, directory, .. }) => {
+            if level == LevelKind::Memory && !wanted.copy {
+                say(
+                    "the revision lies in memory alone, and goes with the end of the job; --copy keeps what the file shows",
+                );
+            }
+            let space = arguments::Space { path: directory, ..wanted.space.clone() };
+            view_in(&arguments::View { space, ..wanted.clone() }, &target)
+        }
+    }
+}
+
+/// Of the place that is named as the space.
+fn view_in(wanted: &arguments::View, target: &Target) -> Result<Exit, Failure> {
     if wanted.dry_run {
-        return would_view(wanted, &target);
+        return would_view(wanted, target);
     }
     // A copy is held while it is made, by whoever reads it.
     let holds = !wanted.copy && !wanted.no_hold;
     if holds {
         completing::first(&wanted.space.path)?;
     }
-    revision::read(&wanted.space.path, wanted.revision, |survey, revision| {
+    revision::read_in(&wanted.space.path, wanted.revision, |survey, revision| {
         let hold = match holds {
             false => None,
-            true => match take(wanted, &target, survey, revision)? {
+            true => match take(wanted, target, survey, revision)? {
                 Some(taken) => Some(taken),
                 None => return Ok(None),
             },
         };
-        let written = write(wanted, &target, survey, revision);
+        let written = write(wanted, target, survey, revision);
         match (&written, &hold) {
             (Ok(Some(contents)), hold) => {
-                let _ = release_replaced(wanted, &target, survey, hold.as_ref());
+                let _ = release_replaced(wanted, target, survey, hold.as_ref());
                 report::tell(wanted, &target.path(), survey, revision, contents, hold.as_ref())?;
             }
             // It would hold for nothing.
@@ -89,7 +105,7 @@ pub fn view(wanted: &arguments::View) -> Result<Exit, Failure> {
 
 /// What the file would show. Whether it could be held is asked too, but not whether the blocks can be read.
 fn would_view(wanted: &arguments::View, target: &Target) -> Result<Exit, Failure> {
-    revision::read(&wanted.space.path, wanted.revision, |survey, revision| {
+    revision::read_in(&wanted.space.path, wanted.revision, |survey, revision| {
         let Some(contents) = contents(&wanted.space.path, survey, revision, !wanted.copy)? else { return Ok(None) };
         let holds = !wanted.copy && !wanted.no_hold;
         if holds && !tend::has_room_for(&wanted.space.path, revision.key)? {

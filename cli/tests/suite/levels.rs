@@ -1,0 +1,232 @@
+//! The commands on a space that has other levels before it: each revision once, from the nearest place that has it whole.
+
+use crate::support::{MAINSTAY, RANKS, Ran, Space, field, mainstay};
+use mainstay_engine::{LevelPlace, MemoryAfter, Reader};
+use serde_json::{Value, json};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// Revisions 1 to `revisions`, of which the memory keeps two, and the space every second, two as well.
+fn space_of(revisions: u64) -> Space {
+    let mut space = Space::new(2);
+    space.config.memory = LevelPlace::At(space.directory.path().join("memory"));
+    (space.config.memory_keep, space.config.pfs_every) = (2, 2);
+    space.config.memory_after = MemoryAfter::Kept;
+    space.run(|rank, session, state| {
+        for step in 1..=revisions {
+            state.copy_from_slice(&field(rank, step));
+            session.checkpoint().unwrap();
+            session.wait().unwrap();
+        }
+    });
+    space
+}
+
+fn memory(space: &Space) -> PathBuf {
+    let mut found = fs::read_dir(space.directory.path().join("memory")).unwrap();
+    found.next().unwrap().unwrap().path()
+}
+
+/// Revision and levels of each line of a document.
+fn levels(document: &Value) -> Vec<(u64, Vec<String>)> {
+    let levels = |revision: &Value| {
+        let all = revision["levels"].as_array().unwrap().iter();
+        all.filter(|level| level["whole"] == true).map(|level| level["level"].as_str().unwrap().to_owned()).collect()
+    };
+    let revisions = document["revisions"].as_array().unwrap().iter();
+    revisions.map(|revision| (revision["revision"].as_u64().unwrap(), levels(revision))).collect()
+}
+
+/// Flips a byte of what rank `rank` saved at `step`, wherever it lies in the layouts of `directory`; returns how often.
+fn damage(directory: &Path, rank: usize, step: u64) -> usize {
+    let bytes: Vec<u8> = field(rank, step)[5000..5010].iter().flat_map(|cell| cell.to_le_bytes()).collect();
+    let files = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let mut flipped = 0;
+    for path in files.filter(|path| path.extension().is_some_and(|end| end == "mainstay")) {
+        let mut all = fs::read(&path).unwrap();
+        let found: Vec<usize> =
+            all.windows(bytes.len()).enumerate().filter(|(_, here)| *here == bytes).map(|(at, _)| at).collect();
+        found.iter().for_each(|at| all[*at] ^= 1);
+        flipped += found.len();
+        fs::write(&path, all).unwrap();
+    }
+    flipped
+}
+
+fn exported(space: &Space, arguments: &[&str]) -> (Ran, PathBuf) {
+    let out = space.directory.path().join("out");
+    let _ = fs::remove_dir_all(&out);
+    let words =
+        Command::new(MAINSTAY).arg("export").args(arguments).arg("--format=raw").args([&space.path(), &out]).output();
+    (Ran::of(words.unwrap()), out)
+}
+
+fn saved(out: &Path, rank: usize) -> Vec<f64> {
+    let bytes = fs::read(out.join(format!("shard-{rank}/field.raw"))).unwrap();
+    bytes.chunks(8).map(|cell| f64::from_le_bytes(cell.try_into().unwrap())).collect()
+}
+
+#[test]
+fn a_revision_is_listed_once_with_the_levels_that_have_it() {
+    let space = space_of(5);
+    let document = space.mainstay(&["ls", "--json"]).json();
+    let both = || vec!["memory".to_owned(), "pfs".to_owned()];
+    let found = levels(&document);
+    assert_eq!(found[..2], [(5, vec!["memory".to_owned()]), (4, both())], "{document}");
+    assert!(found.contains(&(2, vec!["pfs".to_owned()])), "{document}");
+    assert_eq!(
+        (&document["revisions"][0]["state"], &document["revisions"][1]["state"]),
+        (&json!("newest"), &json!("complete"))
+    );
+    let page = space.mainstay(&["ls"]);
+    assert!(page.code == 0 && page.out.contains("memory; pfs\n"), "{page:?}");
+    let shown = space.mainstay(&["show"]);
+    assert!(shown.code == 0 && shown.out.contains("\nrevision 5 of lineage 1"), "{shown:?}");
+    assert!(shown.out.contains("\non the levels memory\n"), "{shown:?}");
+    // Whoever gives the level's directory sees that alone.
+    let alone = mainstay(&["ls", "--json"], &memory(&space)).json();
+    assert_eq!(levels(&alone)[0], (5, Vec::new()));
+    // Of a space whose levels are gone, the space is left.
+    fs::remove_dir_all(memory(&space)).unwrap();
+    let document = space.mainstay(&["ls", "--json"]).json();
+    assert_eq!(levels(&document), [(4, Vec::new()), (2, Vec::new())]);
+}
+
+#[test]
+fn what_is_damaged_in_one_place_is_read_from_another_and_told() {
+    let space = space_of(4);
+    let (ran, out) = exported(&space, &[]);
+    assert!(ran.code == 0 && ran.err.is_empty(), "{ran:?}");
+    assert_eq!(saved(&out, 1), field(1, 4));
+    assert_eq!(damage(&memory(&space), 1, 4), 1);
+    let verified = space.mainstay(&["verify", "--json"]);
+    assert_eq!(verified.code, 1);
+    let verdicts: Vec<_> = verified.json()["revisions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| (one["revision"].as_u64().unwrap(), one["level"].clone(), one["verdict"].clone()))
+        .collect();
+    assert!(verdicts.contains(&(4, json!("memory"), json!("damaged"))), "{verdicts:?}");
+    assert!(verdicts.contains(&(4, json!("pfs"), json!("good"))), "{verdicts:?}");
+    assert!(space.mainstay(&["verify"]).err.contains("memory: shard 1: "), "{verified:?}");
+    let (ran, out) = exported(&space, &[]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.err.contains("shard 1: ") && ran.err.contains("read from pfs instead"), "{ran:?}");
+    (0..RANKS).for_each(|rank| assert_eq!(saved(&out, rank), field(rank, 4), "rank {rank}"));
+    // So does whoever reads a part.
+    let mut reader = Reader::open(&space.path(), Some(4), "test").unwrap();
+    let mut cell = [0; 8];
+    for (rank, elsewhere) in [(0, 0), (1, 1), (2, 1)] {
+        assert_eq!(reader.read(rank, "field", 5005 * 8, &mut cell).unwrap(), 8);
+        assert_eq!(f64::from_le_bytes(cell), field(rank as usize, 4)[5005]);
+        assert_eq!(reader.elsewhere().len(), elsewhere);
+    }
+    // Damaged in all places, it is an error, and nothing is exported.
+    assert_eq!(damage(&space.path(), 1, 4), 1);
+    let (ran, out) = exported(&space, &["--revision=4"]);
+    assert!(ran.code == 1 && ran.err.contains("nothing was exported") && !out.join("shard-1").exists(), "{ran:?}");
+}
+
+/// Ranks of two nodes have memory of their own: no directory alone has all shards.
+#[test]
+fn shards_of_several_directories_are_taken_together() {
+    let space = space_of(3);
+    let (first, label) = (memory(&space), "-01234567");
+    let second = first.with_file_name(format!("{}{label}", first.file_name().unwrap().to_str().unwrap()));
+    fs::create_dir(&second).unwrap();
+    fs::set_permissions(&second, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let mut layouts: Vec<PathBuf> = fs::read_dir(&first).unwrap().map(|entry| entry.unwrap().path()).collect();
+    layouts.retain(|path| path.to_str().unwrap().contains("-000002-"));
+    assert_eq!(layouts.len(), 1);
+    fs::rename(&layouts[0], second.join(layouts[0].file_name().unwrap())).unwrap();
+    let document = space.mainstay(&["ls", "--json"]).json();
+    assert_eq!(levels(&document)[0], (3, vec!["memory".to_owned()]), "{document}");
+    assert_eq!(document["revisions"][0]["state"], "newest");
+    let (ran, out) = exported(&space, &[]);
+    assert!(ran.code == 0 && ran.err.is_empty(), "{ran:?}");
+    (0..RANKS).for_each(|rank| assert_eq!(saved(&out, rank), field(rank, 3), "rank {rank}"));
+    assert_eq!(space.mainstay(&["verify"]).code, 0);
+    // A part is no revision.
+    fs::remove_dir_all(&second).unwrap();
+    let document = space.mainstay(&["ls", "--json"]).json();
+    assert_eq!(document["revisions"][0]["state"], "incomplete");
+    assert_eq!(
+        document["revisions"][0]["levels"],
+        json!([{"level": "memory", "copy": 0, "shards_found": 2, "whole": false}])
+    );
+}
+
+#[test]
+fn what_is_held_and_released_is_so_on_all_levels() {
+    let space = space_of(4);
+    let would = space.mainstay(&["hold", "--dry-run"]);
+    assert!(would.out.contains("would be held until it is released, on the levels memory; pfs"), "{would:?}");
+    let held = space.mainstay(&["hold", "--json", "--note=kept"]);
+    assert_eq!((held.code, &held.json()["levels"]), (0, &json!(["memory", "pfs"])), "{held:?}");
+    for directory in [memory(&space), space.path()] {
+        let document = mainstay(&["ls", "--json"], &directory).json();
+        assert_eq!(document["holds"].as_array().unwrap().len(), 1);
+    }
+    let document = space.mainstay(&["ls", "--json"]).json();
+    assert_eq!((document["holds"].as_array().unwrap().len(), &document["revisions"][0]["held"]), (1, &json!(true)));
+    let released = space.mainstay(&["release", "--all"]);
+    assert_eq!(released.out, "revision 4 is released (it was held: kept)\n", "{released:?}");
+    for directory in [memory(&space), space.path()] {
+        assert_eq!(mainstay(&["ls", "--json"], &directory).json()["holds"], json!([]));
+    }
+    // What lies in memory alone goes with it.
+    let space = space_of(3);
+    let held = space.mainstay(&["hold"]);
+    assert!(held.code == 0 && held.err.contains("it lies in memory alone"), "{held:?}");
+}
+
+#[test]
+fn what_nobody_wants_goes_on_all_levels() {
+    let space = space_of(4);
+    let before = levels(&space.mainstay(&["ls", "--json"]).json());
+    assert!(before.len() > 1, "{before:?}");
+    let would = space.mainstay(&["prune", "--keep-last=1", "--dry-run"]);
+    assert!(would.out.starts_with("memory: ") && would.out.contains("\n\npfs: "), "{would:?}");
+    assert_eq!(levels(&space.mainstay(&["ls", "--json"]).json()), before);
+    let pruned = space.mainstay(&["prune", "--keep-last=1", "--json"]);
+    let goes = |one: &&Value| one["goes"] == true;
+    let gone: Vec<_> =
+        pruned.json()["revisions"].as_array().unwrap().iter().filter(goes).map(|one| one["level"].clone()).collect();
+    assert!(gone.contains(&json!("memory")) && gone.contains(&json!("pfs")), "{pruned:?}");
+    let left = levels(&space.mainstay(&["ls", "--json"]).json());
+    assert_eq!(left, [(4, vec!["memory".to_owned(), "pfs".to_owned()])]);
+    assert_eq!(space.mainstay(&["verify"]).code, 0);
+}
+
+#[test]
+fn a_view_points_to_what_stays() {
+    let space = space_of(4);
+    let file = |name: &str| space.directory.path().join(name);
+    let view = |arguments: &[&str], name: &str| {
+        Command::new(MAINSTAY)
+            .arg("view")
+            .args(arguments)
+            .arg("--hdf5")
+            .args([&file(name), &space.path()])
+            .output()
+            .map(Ran::of)
+            .unwrap()
+    };
+    let shown = view(&[], "both.h5");
+    assert!(shown.code == 0 && shown.err.is_empty(), "{shown:?}");
+    let names = |name: &str| String::from_utf8_lossy(&fs::read(file(name)).unwrap()).into_owned();
+    assert!(names("both.h5").contains(space.path().to_str().unwrap()) && !names("both.h5").contains("mainstay-level-"));
+    space.run(|_, session, _| {
+        session.checkpoint().unwrap();
+        session.wait().unwrap();
+    });
+    let shown = view(&["--no-hold"], "memory.h5");
+    assert!(shown.code == 0 && shown.err.contains("lies in memory alone"), "{shown:?}");
+    assert!(names("memory.h5").contains("mainstay-level-"));
+    let copied = view(&["--copy"], "copied.h5");
+    assert!(copied.code == 0 && copied.err.is_empty() && copied.out.contains("revision 5"), "{copied:?}");
+}

@@ -1,0 +1,107 @@
+//! A space with the levels before it, as far as they are in sight: each revision once, with the places that it lies in.
+
+use super::{Place, Places, RevisionSurvey, ShardSurvey, SpaceSurvey};
+use crate::{
+    commit::RevisionKey,
+    device::Disk,
+    error::{Error, Result},
+    space::format::Manifest,
+};
+use std::{cmp::Reverse, collections::BTreeMap, path::Path};
+
+/// What lies of a revision in one place.
+#[derive(Debug)]
+pub struct Lying {
+    pub place: Place,
+    /// Whether the place alone has the whole revision.
+    pub whole: bool,
+    /// The shards that were found there, by number.
+    pub shards: Vec<ShardSurvey>,
+}
+
+impl SpaceSurvey {
+    /// As `open`, with all revisions of the levels and copies in sight: of each revision every shard from the nearest place
+    /// that has it. What is told of locks, layouts and portions is the space's own. What could not be looked at elsewhere
+    /// counts as damage.
+    pub fn open_all(directory: &Path) -> Result<SpaceSurvey> {
+        let mut survey = SpaceSurvey::open(directory)?;
+        let Places { all, unseen } = Places::of(directory);
+        let (own, nearer) = match all.split_last() {
+            Some((own, nearer)) if !nearer.is_empty() => (own, nearer),
+            _ => {
+                survey.damage.extend(unseen);
+                return Ok(survey);
+            }
+        };
+        let mut found = Vec::new();
+        for place in nearer {
+            match SpaceSurvey::open_on(&Disk::existing(&place.directory)) {
+                Ok(SpaceSurvey { revisions, holds, damage, .. }) => {
+                    survey.damage.extend(damage);
+                    // A revision is held once, whatever the levels that it is held on.
+                    let is_new = |key| !survey.holds.iter().any(|held| held.key() == key);
+                    let new: Vec<_> = holds.into_iter().filter(|held| is_new(held.key())).collect();
+                    survey.holds.extend(new);
+                    found.push((place.clone(), revisions));
+                }
+                // It was opened, and nothing was saved there yet.
+                Err(Error::NotASpace { .. }) => {}
+                Err(Error::Damaged { what }) => survey.damage.extend(what),
+                Err(error) => survey.damage.push(error.to_string()),
+            }
+        }
+        found.push((own.clone(), std::mem::take(&mut survey.revisions)));
+        survey.revisions = united(found);
+        survey.damage.extend(unseen);
+        Ok(survey)
+    }
+}
+
+/// Each revision of `found`, which has the nearest place first, once; the newest first.
+fn united(found: Vec<(Place, Vec<RevisionSurvey>)>) -> Vec<RevisionSurvey> {
+    let mut all: BTreeMap<(RevisionKey, u32), RevisionSurvey> = BTreeMap::new();
+    for (place, revision) in
+        found.into_iter().flat_map(|(place, all)| all.into_iter().map(move |one| (place.clone(), one)))
+    {
+        let RevisionSurvey { key, layout, held, shard_count, complete, shards, .. } = revision;
+        let new = || RevisionSurvey { key, layout, held, shard_count, complete, shards: Vec::new(), lies: Vec::new() };
+        let united = all.entry((key, shard_count)).or_insert_with(new);
+        if complete && !united.complete {
+            united.layout = layout;
+        }
+        united.held |= held;
+        united.complete |= complete;
+        united.lies.push(Lying { place, whole: complete, shards });
+    }
+    let mut all: Vec<RevisionSurvey> = all.into_values().map(RevisionSurvey::taken_together).collect();
+    all.sort_by_key(|revision| Reverse(revision.key));
+    all
+}
+
+impl RevisionSurvey {
+    /// With each shard from the nearest place that has it.
+    fn taken_together(mut self) -> RevisionSurvey {
+        let shards = self.lies.iter().rev().flat_map(|lying| &lying.shards).map(|shard| (shard.shard, shard.clone()));
+        self.shards = shards.collect::<BTreeMap<_, _>>().into_values().collect();
+        self.complete |= self.shards.len() as u64 == u64::from(self.shard_count);
+        self
+    }
+
+    /// The manifest of `shard`, which is one of `shards`, from the nearest place where it can be read; `None` if a job let it
+    /// go meanwhile.
+    pub fn manifest(&self, shard: &ShardSurvey) -> Result<Option<Manifest>> {
+        let nearest = shard.manifest();
+        if matches!(nearest, Ok(Some(_))) {
+            return nearest;
+        }
+        let spare = self.spares(shard.shard).find_map(|(_, spare)| spare.manifest().ok().flatten());
+        spare.map_or(nearest, |manifest| Ok(Some(manifest)))
+    }
+
+    /// The same shard in other places, the nearest first, after the one that `shards` has.
+    pub(crate) fn spares(&self, shard: u32) -> impl Iterator<Item = (&Place, &ShardSurvey)> {
+        let there = move |lying: &&Lying| lying.shards.iter().any(|one| one.shard == shard);
+        let of_place = self.lies.iter().filter(there).skip(1);
+        of_place.filter_map(move |lying| Some((&lying.place, lying.shards.iter().find(move |one| one.shard == shard)?)))
+    }
+}
