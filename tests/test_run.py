@@ -182,6 +182,56 @@ def test_a_job_that_saved_nothing_is_told_so(tmp_path):
     assert status == 0 and "mainstay: the job saved nothing: it opened no space" in output, output
 
 
+ENDS_WITHOUT_A_CLOSE = """
+import os, sys
+import mainstay
+session = mainstay.open(sys.argv[1])
+session.protect("state", bytearray(8))
+session.restore()
+session.checkpoint()
+session.wait()
+os._exit(0)
+"""
+
+
+def test_a_job_that_never_closed_its_space_has_failed(tmp_path):
+    """Whatever its exit status: that of a launcher is 0 also where its ranks were lost."""
+    space = tmp_path / "space"
+    status, output = run("--restarts", 1, "--", sys.executable, "-c", ENDS_WITHOUT_A_CLOSE, space)
+    assert status == 1, output
+    for start in 1, 2:
+        assert f"mainstay: start {start} failed: exit status 0, but the job never closed {space}" in output
+    assert f"mainstay: giving up after 1 restart(s) at revision 2 (lineage 2) of {space}" in output
+
+
+SAVES_TO_MEMORY = """
+import os, signal, sys
+import mainstay
+state = bytearray(8)
+with mainstay.open(sys.argv[1], memory=sys.argv[2], pfs_every=100) as session:
+    session.protect("state", state)
+    session.restore()
+    print("from", state[0], flush=True)
+    for _ in range(2):
+        state[0] += 1
+        session.checkpoint()
+        session.wait()
+    if state[0] < 6:
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_progress_on_a_nearer_level_is_progress(tmp_path):
+    """In the space itself there is nothing new, nor anything at all, until the job has ended."""
+    space, memory = tmp_path / "space", tmp_path / "memory"
+    memory.mkdir()
+    status, output = run("--restarts", 5, "--", sys.executable, "-c", SAVES_TO_MEMORY, space, memory)
+    assert status == 0, output
+    assert re.findall(r"^from (\d)$", output, re.M) == ["0", "2", "4"], output
+    assert f"going on from nothing complete in {space} (revision 4 was complete on a nearer level)" in output
+    assert show(space)["revision"]["revision"] == 6
+
+
 def test_a_misspelt_variable_is_refused_before_the_job_is_started(monkeypatch):
     monkeypatch.setenv("MAINSTAY_EVERY_SECOND", "10")
     status, output = run(*shell("echo started"))
