@@ -4,24 +4,23 @@ import fcntl
 import json
 import os
 import pty
-import queue
 import re
 import signal
 import struct
 import subprocess
 import sys
 import termios
-import threading
 import time
 from pathlib import Path
 
 import dem
 import pytest
 from build import build
+from command import MAINSTAY
 from limits import LIMIT_S
-from mpi import ROOT, processes
+from mpi import processes
+from supervised import Run, run
 
-MAINSTAY = ROOT / "target" / "release" / "mainstay"
 F_OFD_SETLK = 37
 RANKS = 3
 
@@ -41,77 +40,6 @@ while time.monotonic() < until:
     time.sleep(0.1)
 sys.exit(6)
 """
-
-
-class Run:
-    """A `mainstay run` that can be followed; at the end of the `with` it is gone, and its job too."""
-
-    def __init__(self, *arguments, **more):
-        self.deadline = time.monotonic() + LIMIT_S
-        self.output = []
-        self._lines = queue.Queue()
-        more = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "start_new_session": True, **more}
-        self.process = subprocess.Popen(
-            [str(MAINSTAY), "run", *map(str, arguments)],
-            stderr=subprocess.STDOUT, text=True, errors="replace", **more,
-        )  # fmt: skip
-        if self.process.stdout:
-            threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self):
-        for line in self.process.stdout:
-            self._lines.put(line.rstrip("\n"))
-        self._lines.put(None)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if self.process.poll() is None:
-            self.process.terminate()
-        try:
-            self.process.wait(15)
-        except subprocess.TimeoutExpired:
-            self.process.kill()  # its job gets SIGTERM
-            self.process.wait()
-
-    def lines(self):
-        while True:
-            try:
-                line = self._lines.get(timeout=max(0, self.deadline - time.monotonic()))
-            except queue.Empty:
-                raise TimeoutError("it took too long:\n" + "\n".join(self.output)) from None
-            if line is None:
-                self._lines.put(None)  # for whoever asks again
-                return
-            self.output.append(line)
-            yield line
-
-    def until(self, pattern):
-        """Follows it up to a line that matches."""
-        for line in self.lines():
-            if match := re.search(pattern, line):
-                return match
-        pytest.fail(f"no line with {pattern!r}:\n" + "\n".join(self.output))
-
-    def until_all(self, *patterns):
-        """Follows it until each has matched a line, in whatever order."""
-        left = set(patterns)
-        while left:
-            line = self.until("|".join(f"(?:{pattern})" for pattern in left)).string
-            left -= {pattern for pattern in left if re.search(pattern, line)}
-
-    def end(self):
-        """The exit status, and all that was printed."""
-        for _ in self.lines():
-            pass
-        status = self.process.wait(max(0.1, self.deadline - time.monotonic()))
-        return status, "\n".join(self.output)
-
-
-def run(*arguments, **more):
-    with Run(*arguments, **more) as running:
-        return running.end()
 
 
 def shell(script):
@@ -253,6 +181,56 @@ def test_a_job_that_saved_nothing_is_told_so(tmp_path):
     assert status == 0 and "saved nothing" not in output, output
     status, output = run(*shell("exit 0"))
     assert status == 0 and "mainstay: the job saved nothing: it opened no space" in output, output
+
+
+ENDS_WITHOUT_A_CLOSE = """
+import os, sys
+import mainstay
+session = mainstay.open(sys.argv[1])
+session.protect("state", bytearray(8))
+session.restore()
+session.checkpoint()
+session.wait()
+os._exit(0)
+"""
+
+
+def test_a_job_that_never_closed_its_space_has_failed(tmp_path):
+    """Whatever its exit status: that of a launcher is 0 also where its ranks were lost."""
+    space = tmp_path / "space"
+    status, output = run("--restarts", 1, "--", sys.executable, "-c", ENDS_WITHOUT_A_CLOSE, space)
+    assert status == 1, output
+    for start in 1, 2:
+        assert f"mainstay: start {start} failed: exit status 0, but the job never closed {space}" in output
+    assert f"mainstay: giving up after 1 restart(s) at revision 2 (lineage 2) of {space}" in output
+
+
+SAVES_TO_MEMORY = """
+import os, signal, sys
+import mainstay
+state = bytearray(8)
+with mainstay.open(sys.argv[1], memory=sys.argv[2], pfs_every=100) as session:
+    session.protect("state", state)
+    session.restore()
+    print("from", state[0], flush=True)
+    for _ in range(2):
+        state[0] += 1
+        session.checkpoint()
+        session.wait()
+    if state[0] < 6:
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_progress_on_a_nearer_level_is_progress(tmp_path):
+    """In the space itself there is nothing new, nor anything at all, until the job has ended."""
+    space, memory = tmp_path / "space", tmp_path / "memory"
+    memory.mkdir()
+    status, output = run("--restarts", 5, "--", sys.executable, "-c", SAVES_TO_MEMORY, space, memory)
+    assert status == 0, output
+    assert re.findall(r"^from (\d)$", output, re.M) == ["0", "2", "4"], output
+    assert f"going on from nothing complete in {space} (revision 4 was complete on a nearer level)" in output
+    assert show(space)["revision"]["revision"] == 6
 
 
 def test_a_misspelt_variable_is_refused_before_the_job_is_started(monkeypatch):

@@ -32,7 +32,7 @@ const POLL: Duration = Duration::from_millis(50);
 /// How often it is asked whether a node was lost, where nodes are looked after.
 const LOST_POLL: Duration = Duration::from_millis(200);
 /// How long a launcher may take to end its job where a node is lost, before it is killed.
-const END_LIMIT: Duration = Duration::from_secs(15);
+const END_LIMIT: Duration = Duration::from_secs(10);
 
 pub struct Ended {
     pub status: ExitStatus,

@@ -90,7 +90,8 @@ impl Launcher {
             Kind::Mpich => vec!["-hosts".to_owned(), with_ranks, "-n".to_owned(), ranks.to_string()],
             Kind::Srun => {
                 let nodes = [format!("--nodes={}", shares.len()), format!("--nodelist={names}")];
-                [nodes.to_vec(), vec![format!("--ntasks={ranks}")]].concat()
+                // To Slurm the cores of a job that has lost a node are in use until it has noticed itself.
+                [nodes.to_vec(), vec![format!("--ntasks={ranks}"), "--overlap".to_owned()]].concat()
             }
             Kind::Flux => {
                 // Flux has no more tasks than cores but as the same number on each node.
@@ -287,11 +288,11 @@ mod tests {
         let command = "env A=b srun -n 4 --mpi=pmi2 ./program -n 5";
         assert_eq!(
             told(command, "n1:2 n2:2"),
-            "env A=b srun --nodes=2 --nodelist=n1,n2 --ntasks=4 --mpi=pmi2 ./program -n 5"
+            "env A=b srun --nodes=2 --nodelist=n1,n2 --ntasks=4 --overlap --mpi=pmi2 ./program -n 5"
         );
         assert_eq!(
             told("srun -n4 ./program", "n1:4/2"),
-            "srun --nodes=1 --nodelist=n1 --ntasks=4 --overcommit ./program"
+            "srun --nodes=1 --nodelist=n1 --ntasks=4 --overlap --overcommit ./program"
         );
     }
 

@@ -1,5 +1,6 @@
 //! What the job's rank 0 tells, as `engine/src/session/report.rs` has it.
 
+use super::spaces::Key;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::{
     collections::BTreeMap,
@@ -23,8 +24,8 @@ pub struct Report {
 pub struct Told {
     /// How often each space was opened, less how often it was closed.
     open: BTreeMap<PathBuf, i64>,
-    /// Each space's newest complete revision, on whichever level: its lineage and number.
-    pub newest: BTreeMap<PathBuf, (u64, u64)>,
+    /// Each space's newest complete revision, on whichever level.
+    pub newest: BTreeMap<PathBuf, Key>,
     /// The spaces that the job uses, whether or not it has got to opening them.
     pub spaces: Vec<PathBuf>,
 }

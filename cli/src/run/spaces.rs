@@ -8,20 +8,31 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The newest complete revision of each space that has one: its lineage and number.
+/// A revision: its lineage and number.
+pub type Key = (u64, u64);
+
+/// The newest complete revision of each space that has one.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Newest(BTreeMap<PathBuf, (u64, u64)>);
+pub struct Newest(BTreeMap<PathBuf, Reached>);
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Reached {
+    /// In the space, as seen from here.
+    seen: Option<Key>,
+    /// As the job has told: possibly on a nearer level alone, which may be lost since.
+    told: Option<Key>,
+}
 
 impl Newest {
-    /// What can be seen in `spaces`, and what the job has `told`: its newest may be on nearer levels alone.
-    pub fn of(spaces: &[PathBuf], told: BTreeMap<PathBuf, (u64, u64)>) -> Newest {
-        let mut newest = told;
+    pub fn of(spaces: &[PathBuf], told: BTreeMap<PathBuf, Key>) -> Newest {
+        let told = told.into_iter().map(|(space, told)| (space, Reached { seen: None, told: Some(told) }));
+        let mut newest: BTreeMap<PathBuf, Reached> = told.collect();
         for space in spaces {
             match SpaceSurvey::open_all(space) {
                 Ok(survey) => {
-                    let seen = survey.newest().map(|revision| (revision.key.lineage.number, revision.key.number));
-                    if let Some(seen) = seen.max(newest.get(space).copied()) {
-                        newest.insert(space.clone(), seen);
+                    if let Some(revision) = survey.newest() {
+                        let seen = (revision.key.lineage.number, revision.key.number);
+                        newest.entry(space.clone()).or_default().seen = Some(seen);
                     }
                 }
                 // The job may have failed before it made it.
@@ -38,8 +49,16 @@ impl fmt::Display for Newest {
         if self.0.is_empty() {
             return f.write_str("no complete revision");
         }
-        let all = self.0.iter().map(|(space, (lineage, number))| {
-            format!("revision {number} (lineage {lineage}) of {}", printable_path(space))
+        let all = self.0.iter().map(|(space, Reached { seen, told })| {
+            let space = printable_path(space);
+            let seen_there = seen.map_or_else(
+                || format!("nothing complete in {space}"),
+                |(lineage, number)| format!("revision {number} (lineage {lineage}) of {space}"),
+            );
+            match told.filter(|told| Some(*told) > *seen) {
+                Some((_, number)) => format!("{seen_there} (revision {number} was complete on a nearer level)"),
+                None => seen_there,
+            }
         });
         f.write_str(&all.collect::<Vec<_>>().join(", "))
     }

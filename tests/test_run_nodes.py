@@ -1,0 +1,273 @@
+"""`mainstay run` given the nodes of a job: what fails is started again on those that are left, and ends with the result of
+a run that nothing disturbed."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+from mpi import MPICH, OPENMPI
+from nodes import nodes as made_nodes
+from programs import PYTHON, build_c
+from supervised import Run, run
+
+RANKS, STEPS = 4, 60
+
+
+@pytest.fixture
+def nodes():
+    with made_nodes() as made:
+        yield made
+
+
+@pytest.fixture(params=["c", "python"])
+def program(request, mpi):
+    mpi.found()
+    if request.param == "c":
+        yield [build_c(["nodes.c"], "nodes", mpi=mpi)]
+    else:
+        yield [mpi.command("python"), PYTHON / "nodes.py"]
+    mpi.clear()
+
+
+class Job:
+    """The words of a program on nodes; each start waits at the steps `stops`, until it is let on."""
+
+    def __init__(self, nodes, mpi, program, scratch):
+        self.nodes, self.mpi, self.program, self.scratch = nodes, mpi, program, scratch
+
+    def command(self, *stops, space="space"):
+        words = [*self.program, self.scratch / space, STEPS, self.scratch / "gate", *stops]
+        return ["--", *self.nodes.mpiexec(self.mpi), "-n", RANKS, *words]
+
+    def let_on(self, step):
+        (self.scratch / f"gate.{step}").touch()
+
+    def calm(self):
+        """The result of a run that nothing disturbs."""
+        status, output = run("--hosts", "c1:2,c2:2", "--restarts", 0, *self.command(space="calm"))
+        assert status == 0, output
+        return hashes(output)[0]
+
+
+@pytest.fixture
+def job(nodes, mpi, program, scratch):
+    return Job(nodes, mpi, program, scratch)
+
+
+def hashes(output):
+    return re.findall(r"^hash (\w+)$", output, re.M)
+
+
+def places(output, start):
+    """On which node each rank of a start ran."""
+    part = re.split(r"^mainstay: start \d+: .*$", output, flags=re.M)[start]
+    found = dict(re.findall(r"rank (\d) on (n\d)", part))  # several may have come in one line
+    assert sorted(found) == [str(rank) for rank in range(RANKS)], output
+    return [found[str(rank)] for rank in range(RANKS)]
+
+
+def said(output):
+    return re.findall(r"^mainstay: (.*)$", output, re.M)
+
+
+def test_a_spare_takes_the_place_of_a_lost_node(job, nodes, monkeypatch):
+    """With a memory level: what was newest is lost with the node, and the shared file system has the one before."""
+    monkeypatch.setenv("MAINSTAY_MEMORY", "auto")
+    monkeypatch.setenv("MAINSTAY_PFS_EVERY", "2")
+    calm = job.calm()
+    with Run("--hosts", "n1:2,n2:2", "--spares", "n3:2", *job.command(35)) as running:
+        running.until("^waiting at step 35$")
+        nodes.lose("n2")
+        job.let_on(35)
+        status, output = running.end()
+    assert status == 0, output
+    assert hashes(output) == [calm], output
+    assert places(output, 1) == ["n1", "n1", "n2", "n2"] and places(output, 2) == ["n1", "n1", "n3", "n3"], output
+    assert re.search("^mainstay: n2 does not answer, and is left out: no route to n2$", output, re.M), output
+    assert "n3 takes the place of n2" in said(output)
+    assert re.findall(r"^from step (\d+)$", output, re.M) == ["0", "20"], output
+    reached = f"going on from revision 2 (lineage 1) of {job.scratch}/space (revision 3 was complete on a nearer level)"
+    assert reached in said(output), output
+
+
+def test_the_nodes_that_are_left_take_more_ranks(job, nodes):
+    """Twice in a row, and a third time when one of the nodes is back: that one alone is left then."""
+    if (job.mpi is MPICH) == (len(job.program) == 1):
+        pytest.skip("a program in C with Open MPI and one in Python with MPICH: each start takes a while")
+    calm = job.calm()
+    with Run("--hosts", "n1:1,n2:2,n3:1", *job.command(15, 35, 55)) as running:
+        for step, node in (15, "n2"), (35, "n1"):
+            running.until(f"^waiting at step {step}$")
+            nodes.lose(node)
+            job.let_on(step)
+        running.until("^waiting at step 55$")
+        nodes.come_back("n2")
+        nodes.lose("n3")
+        job.let_on(55)
+        status, output = running.end()
+    assert status == 0, output
+    assert hashes(output) == [calm], output
+    assert places(output, 1) == ["n1", "n2", "n2", "n3"]
+    assert places(output, 2) == ["n1", "n1", "n3", "n3"] and places(output, 3) == ["n3"] * 4, output
+    assert places(output, 4) == ["n2"] * 4, output
+    assert said(output).count("4 ranks share 2 slots: several to a core") == 2, output
+    assert re.findall(r"^from step (\d+)$", output, re.M) == ["0", "10", "30", "50"], output
+
+
+@pytest.mark.parametrize("remote", [False, True])
+def test_success_is_not_believed_of_a_job_that_lost_a_node(nodes, scratch, remote):
+    """Open MPI's launcher ends with 0 then. Where rank 0 runs on another machine, the space says how it was left."""
+    job = Job(nodes, OPENMPI, [build_c(["nodes.c"], "nodes")], scratch)
+    if remote:
+        (nodes.folder / "remote").touch()
+    space = scratch / "space"
+    with Run("--restarts", 0, "--space", space, "--hosts", "n1:2,n2:2", *job.command(15)) as running:
+        running.until("^waiting at step 15$")
+        nodes.lose("n2")
+        status, output = running.end()
+    assert status == 1, output
+    assert f"start 1 failed: exit status 0, but the job never closed {space}" in said(output)
+    assert f"giving up after 0 restart(s) at revision 1 (lineage 1) of {space}" in said(output)
+    # And a job that did close it has ended in order.
+    job.let_on(15)
+    status, output = run("--restarts", 0, "--space", space, "--hosts", "n1:2,n3:2", *job.command(15))
+    assert status == 0 and "start 1 failed" not in output, output
+
+
+def test_a_launcher_that_does_not_notice_is_ended(mpi, nodes, scratch):
+    """The connections to the node stay, and nothing comes over them."""
+    mpi.found()
+    job = Job(nodes, mpi, [build_c(["nodes.c"], "nodes", mpi=mpi)], scratch)
+    looks = ["--look-every", "200ms", "--reach-limit", "20s"]
+    with Run(*looks, "--hosts", "n1:2,n2:2", "--spares", "n3:2", *job.command(15)) as running:
+        running.until("^waiting at step 15$")
+        nodes.stop("n2")
+        running.until("^mainstay: n2 does not answer any more .no route to n2.: the job is ended$")
+        job.let_on(15)
+        running.until("^mainstay: (the launcher does not end|start 1 failed)")
+        nodes.lose("n2")  # as a node does that is without power
+        status, output = running.end()
+    assert status == 0, output
+    assert places(output, 2) == ["n1", "n1", "n3", "n3"] and len(hashes(output)) == 1, output
+    mpi.clear()
+
+
+# A launcher that says what it is told, and then does as the file `do` says, once for each line.
+LAUNCHER = """#!/bin/sh
+if [ "$1" = --version ]; then
+    echo "HYDRA build details:"
+    exit
+fi
+echo "told $*"
+line=$(head -n 1 FOLDER/do)
+sed -i 1d FOLDER/do
+eval "$line"
+"""
+
+
+@pytest.fixture
+def launcher(scratch):
+    program = scratch / "mpiexec"
+    program.write_text(LAUNCHER.replace("FOLDER", str(scratch)))
+    program.chmod(0o755)
+
+    def does(*lines):
+        (scratch / "do").write_text("".join(f"{line}\n" for line in lines))
+        return program
+
+    return does
+
+
+def told(output):
+    return re.findall("^told (.*)$", output, re.M)
+
+
+def reach(scratch):
+    return "--reach", f"test ! -e {scratch}/{{host}}.lost"
+
+
+def test_the_list_of_hosts_is_read_again(launcher, scratch):
+    hosts = scratch / "hosts"
+    hosts.write_text("a:2\nb slots=2 # to be replaced\n")
+    mpiexec = launcher(f"echo c:2 >> {hosts}; sed -i /^b/d {hosts}; exit 7", "exit 0")
+    status, output = run("--hostfile", hosts, *reach(scratch), "--", mpiexec, "program")
+    assert status == 0, output
+    assert told(output) == ["-hosts a:2,b:2 -n 4 program", "-hosts a:2,c:2 -n 4 program"]
+    assert "c takes the place of b" in said(output)
+
+
+def test_a_lost_node_is_no_failure_of_the_job(launcher, scratch):
+    """Nothing new is saved between two failures, but each has lost a node: only then it goes on."""
+    mpiexec = launcher(*(f"touch {scratch}/{node}.lost; exit 7" for node in "bc"), "exit 8", "exit 8", "exit 0")
+    status, output = run("--hosts", "a:2,b:2,c:2", *reach(scratch), "--restarts", 9, "--", mpiexec, "-n", 4, "program")
+    assert status == 8, output
+    assert [line.split()[1] for line in told(output)] == ["a:2,b:2", "a:2,c:2", "a:4", "a:4"]
+    assert "giving up: the job failed twice (exit status 8)" in output
+
+
+def test_a_job_that_saves_nothing_is_not_believed_either_where_a_node_is_gone(launcher, scratch):
+    mpiexec = launcher(f"touch {scratch}/b.lost", "exit 0")
+    status, output = run("--hosts", "a,b", *reach(scratch), "--", mpiexec, "program")
+    assert status == 0 and told(output) == ["-hosts a:1,b:1 -n 2 program", "-hosts a:2 -n 2 program"], output
+    assert "start 1 failed: exit status 0, but b does not answer any more (exit status 1)" in said(output)
+
+
+def test_a_launcher_that_hangs_is_killed_with_what_it_has_started(launcher, scratch):
+    sleeper = f"import os, time; open('{scratch}/pid', 'w').write(str(os.getpid())); time.sleep(250)"
+    hang = f"trap '' TERM; setsid {sys.executable} -c \"{sleeper}\" & touch {scratch}/b.lost; wait"
+    looks = ["--look-every", "100ms"]
+    mpiexec = launcher(hang, "exit 0")
+    status, output = run("--hosts", "a,b", *reach(scratch), *looks, "--", mpiexec, "program")
+    assert status == 0 and told(output)[1:] == ["-hosts a:2 -n 2 program"], output
+    assert "the launcher does not end: it is killed, with all that it has started here" in said(output)
+    pid = (scratch / "pid").read_text()
+    assert subprocess.run(["ps", "-o", "stat=", "-p", pid], capture_output=True, text=True).stdout[:1] in ("", "Z")
+
+
+def test_no_node_that_answers(launcher, scratch):
+    for node in "ab":
+        (scratch / f"{node}.lost").touch()
+    mpiexec = launcher("exit 0")
+    status, output = run("--hosts", "a,b", *reach(scratch), "--", mpiexec, "program")
+    assert status == 4 and "none of the nodes answers" in output and not told(output), output
+    # Later it is the end of a job that has run.
+    (scratch / "a.lost").unlink()
+    mpiexec = launcher(f"touch {scratch}/a.lost; exit 7")
+    status, output = run("--hosts", "a,b", *reach(scratch), "--", mpiexec, "program")
+    assert status == 7 and "giving up: none of the nodes answers" in output, output
+
+
+def test_a_dry_run_starts_nothing(launcher, scratch):
+    (scratch / "b.lost").touch()
+    status, output = run(
+        "--dry-run", "--hosts", "a:2,b:2", "--spares", "s:2", *reach(scratch), "--", launcher("exit 9"), "-n", 4, "program"
+    )
+    assert status == 0 and not told(output), output
+    assert said(output)[-2:] == ["s takes the place of b", f"start 1: {scratch}/mpiexec -hosts a:2,s:2 -n 4 program"]
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["--hosts", "a:x", "--", "MPIEXEC", "p"], "--hosts: a has \"x\" slots"),
+        (["--hosts", "a", "--spares", ",", "--", "MPIEXEC", "p"], "--spares: it names no host"),
+        (["--hosts", "a", "--", "true"], "the command names no launcher"),
+        (["--hosts", "a", "--", "MPIEXEC", "-hosts", "b", "p"], "the command says itself where its ranks run (-hosts)"),
+        (["--hosts", "a", "--ranks", 2, "--", "MPIEXEC", "-n", 3, "p"], "--ranks 2, and the command says 3"),
+        (["--hosts", "a", "--hostfile", "b", "--", "MPIEXEC", "p"], "cannot be used with"),
+        (["--hosts", "a", "--reach", "true", "--", "MPIEXEC", "p"], "it lacks {host}"),
+        (["--spares", "a", "--", "MPIEXEC", "p"], "required"),
+        (["--hostfile", "/nowhere", "--", "MPIEXEC", "-n", 1, "p"], "the host list /nowhere cannot be used"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(launcher, arguments, words):
+    mpiexec = str(launcher("exit 0"))
+    status, output = run(*(mpiexec if word == "MPIEXEC" else word for word in arguments))
+    assert status == 2 and words in output and not told(output), output
+
+
+def test_a_batch_system_that_is_not_there_is_told(launcher, monkeypatch):
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    status, output = run("--nodes-from", "slurm", "--", launcher("exit 0"), "program")
+    assert status == 4 and "Slurm does not tell which nodes the job has: SLURM_JOB_ID is not set" in output, output

@@ -1,0 +1,71 @@
+"""`mainstay run` in a batch script of a real Slurm: the job goes on when a node of its allocation fails."""
+
+import os
+import re
+import time
+
+import pytest
+from command import MAINSTAY
+from jobs import run
+from mpi import MPICH
+from programs import build_c
+from slurm import Slurm, missing
+from staged import pool_directory
+from test_guide import blocks
+from test_run_nodes import RANKS, STEPS, hashes, places, said
+
+LIMIT_S = 120
+
+# What the script of the guide starts: nodes are one machine here, and this MPI must be told how Slurm speaks to it.
+OCEAN = """#!/bin/sh
+export MPIR_CVAR_PMI_VERSION=1 HWLOC_XMLFILE=/dev/null
+export MAINSTAY_NODE=$SLURMD_NODENAME MAINSTAY_POOL_DIRECTORY={pools}/$SLURMD_NODENAME
+mkdir -p $MAINSTAY_POOL_DIRECTORY
+exec {program} {scratch}/space {steps} {scratch}/gate 25 45
+"""
+
+
+@pytest.fixture(scope="module")
+def slurm():
+    if why := missing():
+        pytest.skip(f"no Slurm here: {why}")
+    with Slurm(["n1", "n2", "n3"], cores=2) as made:
+        yield made
+
+
+def until(path, pattern):
+    """What the job has printed, once a line matches."""
+    deadline = time.monotonic() + LIMIT_S
+    while not re.search(pattern, output := path.read_text(errors="replace") if path.exists() else "", re.M):
+        assert time.monotonic() < deadline, output
+        time.sleep(0.05)
+    return output
+
+
+def test_a_job_goes_on_when_a_node_of_its_allocation_fails(slurm, scratch):
+    """First the third node takes the place of the second, then the first has all ranks."""
+    (script,) = (block for block in blocks("nodes.md", "bash") if "SBATCH" in block)
+    assert "--ranks 128 " in script
+    (scratch / "script").write_text(script.replace("--ranks 128 ", f"--ranks {RANKS} ") + 'echo "ended with $?"\n')
+    program, output = build_c(["nodes.c"], "nodes", mpi=MPICH), scratch / "output"
+    size = ["--nodes=3", "--ntasks-per-node=2"]
+    more = [f"PATH={MAINSTAY.parent}:{os.environ['PATH']}", "SLURM_MPI_TYPE=pmi2"]
+    MPICH.found()
+    with pool_directory() as pools:
+        ocean = scratch / "ocean"
+        ocean.write_text(OCEAN.format(program=program, steps=STEPS, scratch=scratch, pools=pools))
+        ocean.chmod(0o755)
+        slurm.call("env", *more, "sbatch", *size, f"--output={output}", f"--chdir={scratch}", scratch / "script")
+        for step, node in (25, "n2"), (45, "n3"):
+            until(output, f"^waiting at step {step}$")
+            slurm.lose(node)
+            (scratch / f"gate.{step}").touch()
+        told = until(output, "^ended with")
+        status, calm = run(RANKS, [program, scratch / "calm", STEPS, "-"], scratch, mpi=MPICH)
+    assert told.endswith("ended with 0\n"), told
+    assert places(told, 1) == ["n1", "n1", "n2", "n2"] and places(told, 2) == ["n1", "n1", "n3", "n3"], told
+    assert places(told, 3) == ["n1"] * 4, told
+    assert "4 ranks share 2 slots: several to a core" in said(told)
+    assert "start 3: srun --nodes=1 --nodelist=n1 --ntasks=4 --overlap --overcommit ./ocean input.toml" in said(told)
+    assert re.findall(r"^from step (\d+)$", told, re.M) == ["0", "20", "40"], told
+    assert status == 0 and hashes(told) == hashes(calm), calm
