@@ -13,6 +13,7 @@ use crate::{
     error::{Error, Result},
     ground::Instant,
     group::{Group, agree, gather},
+    remark::remark,
     restore::{Targets, has_moved, match_regions, pour},
     space::{
         Portion,
@@ -70,6 +71,7 @@ impl Inner {
         })?;
         let Some((chosen, back)) = came else {
             self.program.reading = Reading::Nothing;
+            self.remark_nothing_left(skipped);
             return Ok(None);
         };
         let revision = chosen.complete;
@@ -94,6 +96,25 @@ impl Inner {
         }
         self.tell();
         Ok(Some(Restored { revision: revision.key.number, skipped, notes }))
+    }
+
+    /// Says why nothing came back where jobs before this one have had several levels: the memory of their nodes goes with
+    /// these, and a program that begins anew for that looks like one that began for the first time.
+    fn remark_nothing_left(&mut self, skipped: Flaws) {
+        if self.levels.note.is_none() || self.epoch.lineage.number < 2 {
+            return;
+        }
+        let mut why = skipped.into_what();
+        if let (Some(telling), _) = self.levels.telling() {
+            telling.has_lost(&why);
+        }
+        if why.is_empty() {
+            why.push("what jobs before this one have saved, if they have, is not on these nodes".to_owned());
+        }
+        remark(
+            self.epoch.group.rank(),
+            &format!("no level has a whole revision, the job begins anew: {}", why.join("; ")),
+        );
     }
 }
 

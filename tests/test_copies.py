@@ -1,0 +1,283 @@
+"""Copies in the memory of other nodes, in real jobs: a job that loses a node comes back from the others, with the bits of one
+that nothing disturbed."""
+
+import functools
+import os
+import random
+import re
+import shutil
+import subprocess
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+
+import pytest
+from command import mainstay as told_by
+from mpi import OPENMPI, Mpi
+from copying import ENDLESS, Nodes
+from staged import pool_directory
+
+PAIRS = "0011"
+WATCH_S = 30  # for copies to come
+OWN_MEMORY = 'mount -t tmpfs -o size=16m tmpfs "$0" && exec "$@"'
+LARGE = 1_500_000  # cells: pieces of more than one message
+BLOCK = 4096
+KILLS = 15  # with each MPI
+CAMPAIGN_KILLS = 500
+
+
+@pytest.fixture
+def nodes(mpi, scratch, monkeypatch):
+    monkeypatch.setenv("MAINSTAY_PFS_EVERY", "0")
+    with pool_directory() as pools:
+        yield Nodes(mpi, scratch, pools)
+
+
+@pytest.fixture
+def of_openmpi(scratch, monkeypatch):
+    """The same, of what does not differ from MPI to MPI."""
+    monkeypatch.setenv("MAINSTAY_PFS_EVERY", "0")
+    with pool_directory() as pools:
+        yield Nodes(OPENMPI, scratch, pools)
+
+
+@dataclass(frozen=True)
+class Inside(Mpi):
+    """The same MPI, whose jobs run inside of what `before` makes."""
+
+    before: tuple = ()
+
+    def mpiexec(self, ranks, command):
+        return [*self.before, *super().mpiexec(ranks, command)]
+
+
+@functools.cache
+def ends_of(program, ranks, cells):
+    """What the steps of an undisturbed job end with; filled by `calm`."""
+    return {}
+
+
+def calm(nodes, ranks, steps):
+    """What a job ends with that nothing disturbs."""
+    ends = ends_of(nodes.program[-1], ranks, nodes.cells)
+    if steps not in ends:
+        space, nodes.space = nodes.space, nodes.folder / f"calm-{steps}"
+        said = nodes.run("0" * ranks, steps, MAINSTAY_MEMORY="off")
+        nodes.space, ends[steps] = space, said.end
+        assert said.step == 0 and said.end, said.output
+    return ends[steps]
+
+
+def ends_well(nodes, seats, steps, came_from, **variables):
+    """A job that comes back from one of these steps, and ends with the bits of one that nothing disturbed."""
+    said = nodes.ends(seats, steps, **variables)
+    assert said.step in came_from, said.output
+    assert said.end == calm(nodes, len(seats), steps), said.output
+    return said
+
+
+@pytest.mark.parametrize("language", ["c", "python"])
+def test_each_of_two_nodes_is_lost(nodes, language):
+    nodes = Nodes(nodes.mpi, nodes.folder, nodes.pools, language)
+    assert nodes.killed(PAIRS, 0, "computed", 3).step == 0
+    nodes.lose("0")
+    assert nodes.killed(PAIRS, 1, "computed", 5).step == 2
+    nodes.lose("1")
+    ends_well(nodes, PAIRS, 6, [4])
+
+
+def test_a_job_goes_on_with_the_nodes_that_are_left(of_openmpi):
+    nodes, step = of_openmpi, 0
+    for lost, left in ("01", "10"):
+        assert nodes.killed("0001", lost, "waited", step + 2).step == step
+        nodes.lose(lost)
+        assert nodes.killed(4 * left, left, "waited", step + 4).step == step + 2
+        step += 4
+    ends_well(nodes, "0001", step + 1, [step])
+
+
+def test_two_of_three_nodes_are_lost(of_openmpi):
+    nodes, three = of_openmpi, {"MAINSTAY_MEMORY_COPIES": 3}
+    nodes.killed("012", 1, "computed", 3, **three)
+    assert all(nodes.copies_of(node, copy) for node in "012" for copy in (1, 2))
+    nodes.lose("01")
+    ends_well(nodes, "222", 4, [2], **three)
+
+
+MOMENTS = ["saved", "moved", 500, 10_000]
+
+
+def test_killed_while_copies_are_under_way(nodes):
+    nodes.cells, came = LARGE // 4, [0]
+    for number, moment in enumerate(MOMENTS):
+        node, step = number % 2, 3 * (number + 1)
+        said = nodes.killed(PAIRS, node, moment, step)
+        assert said.step in came, (moment, said.output)
+        nodes.lose(str(node))
+        came = [step - 1, step]
+    ends_well(nodes, PAIRS, 3 * len(MOMENTS) + 1, came)
+
+
+def test_killed_before_the_first_checkpoint(of_openmpi):
+    """A node that was lost is not made whole before a checkpoint is: it can be lost again, and the other not."""
+    nodes = of_openmpi
+    nodes.killed(PAIRS, 1, "computed", 1)
+    nodes.lose("1")
+    assert nodes.killed(PAIRS, 1, "computed", 3).step == 0
+    for moment in ("opened", "computed"):
+        nodes.lose("1")
+        assert nodes.killed(PAIRS, 1, moment, 1).step in (None, 2)
+    nodes.lose("1")
+    ends_well(nodes, PAIRS, 4, [2])
+
+
+def test_a_job_that_came_back_ends_at_once(of_openmpi):
+    """What it has from copies alone is not lost with the memory that a close removes."""
+    nodes = of_openmpi
+    nodes.killed(PAIRS, 0, "computed", 3)
+    nodes.lose("0")
+    ends_well(nodes, PAIRS, 2, [2])
+    ends_well(nodes, PAIRS, 3, [2])
+
+
+def test_blocking_copies_are_there_when_the_call_returns(of_openmpi):
+    nodes, blocking = of_openmpi, {"MAINSTAY_EXCHANGE": "blocking"}
+    nodes.killed(PAIRS, 0, "saved", 3, "on", **blocking)
+    nodes.lose("0")
+    ends_well(nodes, PAIRS, 4, [3], **blocking)
+
+
+def flipped(path, _):
+    content = bytearray(path.read_bytes())
+    full = [at for at in range(0, len(content), BLOCK) if content.count(0, at, at + BLOCK) < BLOCK // 4]
+    assert full, path
+    for at in full:
+        content[at + 7] ^= 4
+    path.write_bytes(content)
+
+
+def truncated(path, _):
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def of_the_job_before(path, before):
+    path.write_bytes(before)
+
+
+def layout(directory):
+    (found,) = directory.glob("layout-*")
+    return found
+
+
+@pytest.mark.parametrize("damage", [flipped, truncated, of_the_job_before])
+def test_of_two_copies_one_is_damaged(of_openmpi, damage):
+    """First the shard where it was saved, then, as that is lost, the first of two copies of it."""
+    nodes, three = of_openmpi, {"MAINSTAY_MEMORY_COPIES": 3}
+    nodes.killed("012", 0, "computed", 3, **three)
+    before = [layout(where).read_bytes() for where in (nodes.level_of("1"), nodes.copies_of("1"))]
+    nodes.killed("012", 0, "computed", 5, **three)
+    hurt = layout(nodes.level_of("1"))
+    damage(hurt, before[0])
+    said = nodes.killed("012", 0, "computed", 7, **three)
+    assert said.step == 4 and tells(said, hurt, 1, damage), said.output
+    hurt = layout(nodes.copies_of("1"))
+    damage(hurt, before[1])
+    owner = int(hurt.name.split("-")[2])
+    nodes.lose(str(owner))
+    said = ends_well(nodes, "012", 8, [6], **three)
+    assert tells(said, hurt, owner, damage), said.output
+
+
+def tells(said, hurt, shard, damage):
+    """Whether a job says what was damaged; what another job has left is not damaged, it is not there."""
+    return str(hurt) in said.skipped or f"shard {shard}: " in said.skipped or damage is of_the_job_before
+
+
+def saved(nodes, node, revision):
+    """Whether the copies that a node holds have come to this revision."""
+    return any(found["revision"] >= revision for found in told_by("ls", nodes.copies_of(node))["revisions"])
+
+
+@pytest.mark.parametrize("call", ["progress", "poll", "due"])
+def test_calls_between_steps_bring_the_copies_on(of_openmpi, call):
+    nodes = of_openmpi
+    with nodes.job(PAIRS, nodes.space, ENDLESS, nodes.cells, call) as job:
+        for line in job.lines():
+            if line == "stays":
+                break
+        deadline = time.monotonic() + WATCH_S
+        while not all(saved(nodes, node, 2) for node in "01"):
+            assert time.monotonic() < deadline, job.tail()
+            time.sleep(0.02)
+        for rank in range(len(PAIRS)):
+            with suppress(ProcessLookupError):
+                job.kill_rank(rank)
+    nodes.lose("0")
+    ends_well(nodes, PAIRS, 3, [2])
+
+
+def pair_of(nodes, node):
+    """The node, on which one rank is, and the one that holds the copy of its shard."""
+    holds = [other for other in "0123" if list(nodes.copies_of(other).glob(f"layout-*-00000{node}-*"))]
+    assert len(holds) == 1 and holds != [node]
+    return [node, *holds]
+
+
+def test_a_pair_is_lost_and_the_next_level_is_not(of_openmpi):
+    nodes, every = of_openmpi, {"MAINSTAY_PFS_EVERY": 2}
+    nodes.killed("0123", 0, "computed", 4, **every)
+    lost = pair_of(nodes, "0")
+    nodes.lose(lost)
+    said = ends_well(nodes, "0123", 5, [2], **every)
+    assert "revision 3" in said.skipped, said.output
+
+
+def test_memory_that_is_too_small_says_how_much_it_takes(of_openmpi):
+    nodes = of_openmpi
+    if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode != 0:
+        pytest.skip("memory of its own needs root and the right to mount")
+    nodes.mpi = Inside(**vars(nodes.mpi), before=("unshare", "-m", "sh", "-euc", OWN_MEMORY, str(nodes.pools)))
+    nodes.cells = LARGE
+    said = nodes.run("01", 3)
+    assert said.status != 0, said.output
+    wanted, free = map(int, re.search(r"(\d+) bytes were to go there, (\d+) are free", said.output).groups())
+    assert wanted > 8 * LARGE and free < 16 << 20, said.output
+
+
+def kills(nodes, seed, count):
+    """Jobs on one space, each killed at some moment, most with a node lost; the last ends in order."""
+    chance, floor, story = random.Random(seed), 0, [f"seed {seed}"]
+    # Without one of these all is there: with copies on two nodes that is so once a job has settled a checkpoint.
+    spare = "01"
+    for number in range(count):
+        crowded = "1" if spare == "0" else "0"
+        seats = chance.choice([PAIRS, PAIRS, "0001", "0101", 4 * crowded])
+        victim = chance.choice(sorted(set(seats)))
+        moment = chance.choice(["opened", "computed", "saved", "moved", *(chance.randrange(1, 6000) for _ in range(6))])
+        way = chance.choice(["on", "on", "wait"])
+        step = floor + chance.randrange(1, 4)
+        story.append(f"node {victim} of {seats} is killed, {moment}, step {step}, {way}; ")
+        said = nodes.killed(seats, victim, moment, step, way)
+        story[-1] += f"came from {said.step}, sure of {said.sure}; "
+        if moment != "opened":
+            assert said.step is not None and said.step >= floor, "\n".join([*story, said.output])
+        if said.sure > (said.step or 0):
+            floor = said.sure
+            spare = "01" if len(set(seats)) > 1 else "10"[int(seats[0])]
+        if chance.random() < 0.8:
+            spare = chance.choice(spare)
+            if (nodes.pools / spare).exists():
+                nodes.lose(spare)
+                story[-1] += f"{spare} is lost"
+    ends_well(nodes, PAIRS, floor + 5, range(floor, floor + 5))
+
+
+def test_kills_over_nodes_and_moments(nodes):
+    """Thirty with both MPIs."""
+    kills(nodes, f"{nodes.mpi}", KILLS)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("seed", range(2))
+def test_many_kills_over_nodes_and_moments(nodes, seed):
+    kills(nodes, f"{nodes.mpi} {seed}", CAMPAIGN_KILLS // 4)
