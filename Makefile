@@ -16,7 +16,7 @@ BENCHES = $(patsubst bench/%.py,%,$(wildcard bench/*.py))
 
 help:
 	@echo "make build                    the library and the command, in $(RELEASE)"
-	@echo "make demo                     a parallel job saves itself, dies, and comes back"
+	@echo "make demo                     a parallel job loses a node, and comes back from the memory of another"
 	@echo "make test                     every test of the project"
 	@echo "make test-cephfs              those that need a CephFS of their own"
 	@echo "make bench NAME=path          a benchmark, its rows in bench/out; QUICK=1: within a minute"

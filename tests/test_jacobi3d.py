@@ -230,7 +230,7 @@ class FakeJob:
         yield from self.output
 
     def kill_rank(self, rank):
-        assert rank == demo.KILLED
+        assert rank in demo.LOST
 
     def wait(self):
         return self.status
@@ -249,8 +249,8 @@ def version(request, scratch):
     ("part", "line", "status", "message"),
     [
         (demo.undisturbed, "", 1, "the undisturbed run failed"),
-        (demo.killed, "step 10", 1, "ended before a rank could be killed"),
-        (demo.killed, "step {0.kill_at}", 0, "went on without a killed rank"),
+        (demo.killed, "step 10", 1, "ended before a node could be lost"),
+        (demo.killed, "step {0.kill_at}", 0, "went on without the node that was lost"),
         (demo.again, "restored revision 5, continuing at step {0.every}", 1, "started again failed"),
         (demo.again, "", 0, "restored nothing"),
     ],
@@ -260,6 +260,14 @@ def test_the_demo_notices_a_job_that_does_otherwise(monkeypatch, scratch, versio
     timeline = [] if part is demo.undisturbed else [demo.Timeline()]
     with pytest.raises(demo.Wrong, match=message):
         part(version, scratch, *timeline)
+
+
+def test_the_demo_notices_what_was_saved_elsewhere(monkeypatch, scratch, version):
+    (version.folder(scratch) / "space").mkdir()
+    (version.folder(scratch) / "space" / "layout-000001").touch()
+    monkeypatch.setattr(demo, "Job", FakeJob([f"step {version.kill_at}"], 137))
+    with pytest.raises(demo.Wrong, match="has saved to its space on disk"):
+        demo.killed(version, scratch, demo.Timeline())
 
 
 def fields(version, scratch, **changed):

@@ -1,17 +1,20 @@
-"""Kills one rank of a running simulation, in C and in Python, and shows that nothing is lost.
+"""Has a running simulation lose a whole node, in C and in Python, and shows that nothing else is lost.
 
     python demo.py
 
-Builds jacobi3d and runs it undisturbed. Then each version runs with checkpoints, loses a rank in the middle,
-is started again, and goes on from the newest complete revision; the fields are compared bit for bit. Writes
+Builds jacobi3d and runs it undisturbed. Then each version runs on two nodes, which are made of this machine, and saves
+to their memory alone, with copies in that of the other. In the middle one node is lost: its ranks are killed, its memory
+is gone. The job is started again, and goes on from what the other node has; the fields are compared bit for bit. Writes
 demo-out/jacobi3d.png. The package mainstay must be installed beside this Python: `make demo` does all.
 """
 
 import re
+import shutil
 import signal
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,11 +24,18 @@ import dem
 import picture
 from build import HERE, build
 from job import Job
-from mpi import OPENMPI, ROOT
+from mpi import OPENMPI, ROOT, SHARED_MEMORY
 
 RANKS = 4
-KILLED = 2
+LOST = {2: "node 1", 3: "node 1"}  # rank: its node
+# Ranks 0 and 1 are on node 0, the others on node 1; each node has memory of its own, as other machines would.
+ON_ITS_NODE = """
+MAINSTAY_NODE="node $((${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}} / 2))" && export MAINSTAY_NODE
+MAINSTAY_POOL_DIRECTORY="$NODES/$MAINSTAY_NODE" && export MAINSTAY_POOL_DIRECTORY
+mkdir -p "$MAINSTAY_POOL_DIRECTORY" && exec "$@"
+"""
 PROGRESS = 10  # steps from line to line, and from row to row
+NAMES = " and ".join(map(str, LOST))
 LIMIT_S = 120  # of one run, on a machine that has much else to do
 OUT = ROOT / "demo-out" / "jacobi3d.png"
 
@@ -48,16 +58,21 @@ class Version:
     def folder(self, scratch):
         return scratch / self.language
 
+    def nodes(self, scratch):
+        """The folder with the memory of each node."""
+        return SHARED_MEMORY / f"{scratch.name}-{self.language}"
 
-C = Version("C", (), False, cells=(176, 164, 88), steps=1800, every=125, kill_at=960)
+
+C = Version("C", (), False, cells=(176, 164, 88), steps=1200, every=100, kill_at=650)
 PYTHON = Version(
     "Python", (OPENMPI.command("python"), HERE / "jacobi3d.py"), True,
-    cells=(112, 104, 56), steps=600, every=75, kill_at=380,
+    cells=(112, 104, 56), steps=450, every=75, kill_at=240,
 )  # fmt: skip
 
 CHECKPOINT = re.compile(r"checkpoint (\d+) of step (\d+): t1 ([\d.]+) s, t2-t1 ([\d.]+) ms, t3-t1 ([\d.]+) ms")
 RESTORED = re.compile(r"restored revision (\d+), continuing at step (\d+)")
 STEP = re.compile(r"step (\d+)$")
+OPENED = re.compile(r"opened ")
 YEARS = re.compile(r"done: \d+ steps, (\d+) years")
 
 
@@ -66,30 +81,37 @@ class Wrong(Exception):
 
 
 class Timeline:
-    """What happened when, in seconds since the jobs with checkpoints began."""
+    """What happened when, in milliseconds from the loss of the node."""
 
     def __init__(self):
-        self.begin = time.time()
+        self.loss = None
         self.events = []
 
     def add(self, what, at=None):
         self.events.append((time.time() if at is None else at, what))
+
+    def lose(self, what):
+        self.loss = time.time()
+        self.add(what, self.loss)
 
     def read(self, line):
         """Adds what a line of the job tells; the step, if the line is of a checkpoint."""
         if match := CHECKPOINT.match(line):
             revision, step, t1, perceived, durable = match.groups()
             self.add(
-                f"t1  revision {revision}, step {step:>3}    "
-                f"t2 = t1 + {perceived:>6} ms    t3 = t1 + {durable:>6} ms",
+                f"revision {revision} of step {step:>4}: the program goes on after {perceived:>5} ms, "
+                f"all is in its node's memory after {durable:>5} ms",
                 float(t1),
             )
             return int(step)
+        if OPENED.match(line):
+            self.add("the space is open")
         return None
 
     def show(self):
+        print("      ms from the loss")
         for at, what in sorted(self.events):
-            print(f"  {at - self.begin:7.3f} s  {what}")
+            print(f"  {1000 * (at - self.loss):+8,.0f}  {what}")
 
 
 def field(version, path):
@@ -107,7 +129,10 @@ def command(version, scratch, *more):
 def saving(version, scratch, *more):
     folder = version.folder(scratch)
     means = ["--means", folder / "means"] if version.tells_means else []
-    return command(version, scratch, "--space", folder / "space", "--every", version.every, *means, *more)
+    words = command(version, scratch, "--space", folder / "space", "--every", version.every, "--timeline", *means, *more)
+    # In memory, with the copies that there are by default; the space on disk gets nothing before the end.
+    settings = ["MAINSTAY_MEMORY=auto", "MAINSTAY_PFS_EVERY=0", f"NODES={version.nodes(scratch)}"]
+    return ["env", *settings, "sh", "-c", ON_ITS_NODE, "sh", *words]
 
 
 def undisturbed(version, scratch):
@@ -123,7 +148,7 @@ def undisturbed(version, scratch):
 
 
 def killed(version, scratch, timeline):
-    """Runs until one rank is killed; the step that was reached, and the last one saved on rank 0."""
+    """Runs until a node is lost; the step that was reached, and the last one saved on rank 0."""
     reached = saved = 0
     done = False
     with Job(RANKS, saving(version, scratch), scratch, LIMIT_S) as job:
@@ -132,17 +157,25 @@ def killed(version, scratch, timeline):
             if match := STEP.match(line):
                 reached = int(match[1])
                 if reached >= version.kill_at and not done:
-                    job.kill_rank(KILLED)
-                    timeline.add(f"rank {KILLED} is killed (SIGKILL) after step {reached}")
+                    for rank in LOST:
+                        # mpiexec may have seen the first die and ended the others.
+                        with suppress(ProcessLookupError):
+                            job.kill_rank(rank)
+                    timeline.lose(f"node 1 is lost after step {reached}: its ranks {NAMES} are killed (SIGKILL)")
                     done = True
             if "signal 9" in line:
                 print("  mpiexec says:", line.strip())
         status = job.wait()
         if not done:
-            raise Wrong("the job ended before a rank could be killed:\n" + job.tail())
+            raise Wrong("the job ended before a node could be lost:\n" + job.tail())
         if status == 0:
-            raise Wrong("the job went on without a killed rank")
+            raise Wrong("the job went on without the node that was lost")
         timeline.add(f"the job is dead (exit status {status})")
+    if list((version.folder(scratch) / "space").glob("layout-*")):
+        raise Wrong("the job has saved to its space on disk, not to memory alone")
+    for node in set(LOST.values()):
+        shutil.rmtree(version.nodes(scratch) / node)
+    timeline.add("the memory of node 1 is gone")
     return reached, saved
 
 
@@ -151,13 +184,13 @@ def again(version, scratch, timeline):
     restored = None
     folder = version.folder(scratch)
     words = saving(version, scratch, "--first", folder / "restored", "--out", folder / "again")
-    timeline.add("the job is started again")
+    timeline.add("the job is started again, with an empty node in its place")
     with Job(RANKS, words, scratch, LIMIT_S) as job:
         for line in job.lines():
             timeline.read(line)
             if match := RESTORED.match(line):
                 restored = int(match[1]), int(match[2])
-                timeline.add(f"revision {restored[0]} is restored: on from step {restored[1]}")
+                timeline.add(f"revision {restored[0]} is restored from the memory of node 0: on from step {restored[1]}")
         if job.wait() != 0:
             raise Wrong("the job that was started again failed:\n" + job.tail())
         timeline.add(f"step {version.steps}: the end")
@@ -193,15 +226,15 @@ def check_rows(version, scratch):
 
 
 def tell(version, scratch):
-    """Kills and restarts one version; the final field, and its years."""
+    """Has one version lose a node, and restarts it; the final field, and its years."""
     print(f"\nIn {version}: {' x '.join(map(str, version.cells))} cells, {version.steps} steps on {RANKS} ranks")
     version.folder(scratch).mkdir()
     print("  running undisturbed" if version is C else "  running undisturbed in C, to compare with", flush=True)
     years = undisturbed(version, scratch)
 
-    print(f"  running with a checkpoint every {version.every} steps, to kill rank {KILLED}", flush=True)
+    print(f"  running on two nodes, with a checkpoint every {version.every} steps, to lose one", flush=True)
     timeline = Timeline()
-    timeline.add(f"the job is started on {RANKS} ranks")
+    timeline.add(f"the job is started on {RANKS} ranks, two on each node")
     reached, saved = killed(version, scratch, timeline)
     written = len(rows(version, scratch)) if version.tells_means else 0
     print("  starting the job again", flush=True)
@@ -212,11 +245,11 @@ def tell(version, scratch):
     expected, moved, most = compare(version, scratch)
 
     timeline.show()
-    print(f"  Before the kill {reached} steps were done, after the restore {version.steps - step}: from step {step} on.")
+    print(f"  Before the loss {reached} steps were done, after the restore {version.steps - step}: from step {step} on.")
     print(f"  In these, {moved:.0%} of the cells still changed, by up to {most:.2f} °C: far from the end state.")
     print(f"  All {expected.size} cells are bit for bit those of the undisturbed run.")
     if version.tells_means:
-        print(f"  Its table of means had {written} rows at the kill, was cut back to {step // PROGRESS}, and has each of "
+        print(f"  Its table of means had {written} rows at the loss, was cut back to {step // PROGRESS}, and has each of "
               f"{check_rows(version, scratch)} once.")  # fmt: skip
     return expected, years
 
@@ -226,7 +259,11 @@ def demo(scratch):
     print("Building examples/jacobi3d", flush=True)
     build(scratch / "jacobi3d")
     dem.write(scratch / "dem")
-    ends = [tell(version, scratch) for version in (C, PYTHON)]
+    try:
+        ends = [tell(version, scratch) for version in (C, PYTHON)]
+    finally:
+        for version in (C, PYTHON):
+            shutil.rmtree(version.nodes(scratch), ignore_errors=True)
 
     OUT.parent.mkdir(exist_ok=True)
     picture.draw(*ends[0], OUT)

@@ -140,6 +140,8 @@ int main(int argc, char **argv)
         wanted.pool_bytes = o.pool_bytes;
         wanted.stage = o.stage;
         must(mainstay_open_mpi(g.comm, o.space, &wanted, &session), "open the space");
+        if (o.timeline && rank == 0)
+            printf("opened %s\n", o.space);
 
         box block = box_of(&g);
         /* ANCHOR: box */

@@ -52,7 +52,7 @@ class Options(argparse.ArgumentParser):
         add("--stage", choices=["pool", "node", "rank", "direct"],
             help="pool: go on before the data is on disk; node, rank: the same for small pieces; direct: no buffer")
         add("--pool-bytes", metavar="N", type=some, help="size of the pool of the node, which its ranks share")
-        add("--timeline", action="store_true", help="print the phases of every checkpoint too")
+        add("--timeline", action="store_true", help="print when the space is open, and the phases of every checkpoint")
         add("--no-checkpoint", action="store_true", help="leave --space alone: nothing is restored, nothing saved")
 
     def read(self):
@@ -176,6 +176,8 @@ def run():
     with opened(o, grid.comm) as session:
         restored = None
         if session:
+            if o.timeline and speaks:
+                print("opened", o.space)
             # ANCHOR: box
             session.protect("step", step)
             # Which array that is, changes from step to step. Without its ghosts, so that any number of ranks can

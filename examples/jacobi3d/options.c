@@ -30,7 +30,7 @@ static const char usage[] =
     "  --stage NAME      pool: go on before the data is on disk; node, rank: the same for\n"
     "                    small pieces; direct: no buffer\n"
     "  --pool-bytes N    size of the pool of the node, which its ranks share\n"
-    "  --timeline        print the phases of every checkpoint too\n"
+    "  --timeline        print when the space is open, and the phases of every checkpoint\n"
     "  --no-checkpoint   leave --space alone: nothing is restored, nothing saved\n"
     "\n"
     "  --help            print this\n";

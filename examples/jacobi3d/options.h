@@ -19,7 +19,7 @@ typedef struct options {
     uint32_t keep;           /* these three: 0 is what the environment or mainstay.toml say */
     uint32_t stage;
     uint64_t pool_bytes;
-    bool timeline;           /* the phases of each checkpoint too */
+    bool timeline;           /* when the space is open, and the phases of each checkpoint */
 } options;
 
 /* Returns -1 if the program should run, or else the exit status to end with.
