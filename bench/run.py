@@ -11,23 +11,18 @@ import tempfile
 from pathlib import Path
 
 from harness import confidence, machine, mpi, rows
-from run import plot
+from run import clocked, plot
 from run.sides import NONE, PROGRAMS, SIDES
 
 HERE = Path(__file__).resolve().parent
-EXAMPLES = HERE.parent / "examples"
-sys.path.insert(0, str(EXAMPLES / "jacobi3d"))
+sys.path.insert(0, str(clocked.EXAMPLES / "jacobi3d"))
 
 import dem  # noqa: E402
-import library  # noqa: E402
 
 CHECKPOINTS = 3  # at equal intervals, as published
 TRIAL_PART = 4  # a trial is this much shorter than a run
 ALLOWED = 1  # % of the run, in Mainstay on the program's own threads
 LIMIT_S = 600  # of one job
-# As named in run/clock.c.
-CLOCKS = ("open", "restore", "due", "checkpoint", "close", "other")
-CALLS = ("open", "open_mpi", "protect_array", "restore", "due", "checkpoint", "last_record", "wait", "close")
 
 
 def options():
@@ -47,13 +42,6 @@ def options():
     chosen.scratch = chosen.scratch or chosen.out
     chosen.sides = [side for side in SIDES if side == NONE or (chosen.sides in side.name and (side.quick or not quick))]
     return chosen
-
-
-def build(program, folder):
-    """The example as it is, with its calls clocked."""
-    wrapped = [f"-Wl,--wrap=mainstay_{call}" for call in CALLS]
-    sources = [*sorted((EXAMPLES / program.name).glob("*.c")), HERE / "run" / "clock.c"]
-    library.build(folder / program.name, sources, "-O3", "-ffp-contract=off", "-lm", *wrapped)
 
 
 class Bench:
@@ -100,10 +88,6 @@ def of_side(case, side, runs, calm):
     took, calm_took = ([max(run["run"]) for run in some] for some in (runs, calm))
     low, mean, high = confidence.interval([100 * (a / b - 1) for a, b in zip(took, calm_took)])
 
-    def inside(*clocks):
-        """% of the run, on the rank where it was most."""
-        return [100 * max(map(sum, zip(*(run[clock] for clock in clocks)))) / max(run["run"]) for run in runs]
-
     return [
         rows.floor(case, "run_none", calm_took, "s"),
         rows.row(case, "run", took, "s", "run_none", calm_took),
@@ -111,8 +95,9 @@ def of_side(case, side, runs, calm):
         rows.row(case, "overhead", [mean], "%"),
         rows.row(case, "overhead_high", [high], "%"),
         rows.floor(case, "in_mainstay_allowed", [ALLOWED], "%"),
-        rows.row(case, "in_mainstay", inside(*CLOCKS), "%", "in_mainstay_allowed", [ALLOWED], 1 if side.asked else None),
-        *(rows.row(case, f"in_{clock}", inside(clock), "%") for clock in CLOCKS),
+        rows.row(case, "in_mainstay", clocked.inside(runs, *clocked.CLOCKS), "%", "in_mainstay_allowed", [ALLOWED],
+                 1 if side.asked else None),  # fmt: skip
+        *(rows.row(case, f"in_{clock}", clocked.inside(runs, clock), "%") for clock in clocked.CLOCKS),
     ]
 
 
@@ -138,7 +123,7 @@ def main():
         for program in PROGRAMS:
             if o.only not in (case := program.case(o)):
                 continue
-            build(program, Path(folder))
+            clocked.build(program.name, Path(folder))
             steps = bench.steps(program)
             minutes = len(o.sides) * o.rounds * o.seconds / 60
             print(f"\n{case}: {steps} steps, {len(o.sides)} sides, {o.rounds} rounds, about {minutes:.0f} min", flush=True)

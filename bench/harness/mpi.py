@@ -1,5 +1,6 @@
 """Builds a benchmark's MPI program and runs it."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -23,10 +24,11 @@ def build(folder, program, *flags):
     library.build(program, sources, f"-I{PARTS}", "-O3", "-pthread", *flags)
 
 
-def run(ranks, arguments, scratch, limit_s):
+def run(ranks, arguments, scratch, limit_s, before=(), options=()):
     """Runs a program that prints a line of JSON for each measurement; returns them. The program ends
-    with mpiexec, however that ends (PR_SET_PDEATHSIG)."""
-    process = start(ranks, arguments, scratch, subprocess.DEVNULL)
+    with mpiexec, however that ends (PR_SET_PDEATHSIG). `before`: words in front of mpiexec; `options`: of mpiexec,
+    instead of those for as many ranks as one likes on one node."""
+    process = start(ranks, arguments, scratch, subprocess.DEVNULL, before, options)
     try:
         output, _ = process.communicate(timeout=limit_s)
     finally:
@@ -54,9 +56,9 @@ def converse(ranks, arguments, scratch, limit_s, told):
     check_ended(process, arguments)
 
 
-def start(ranks, arguments, scratch, stdin):
+def start(ranks, arguments, scratch, stdin, before=(), options=()):
     return subprocess.Popen(
-        OPENMPI.mpiexec(ranks, arguments),
+        [*before, *dataclasses.replace(OPENMPI, oversubscribe=options or OPENMPI.oversubscribe).mpiexec(ranks, arguments)],
         stdin=stdin,
         stdout=subprocess.PIPE,
         text=True,

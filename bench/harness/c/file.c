@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -46,19 +47,33 @@ void file_sync(int file)
         stop_errno("sync a file");
 }
 
-uint64_t file_blocks_below(const char *directory)
+static uint64_t blocks_in(DIR *folder)
 {
     uint64_t bytes = 0;
-    DIR *folder = directory ? opendir(directory) : NULL;
-    if (!folder)
-        stop_errno("read the folder %s", directory ? directory : "of the pools");
     for (struct dirent *entry; (entry = readdir(folder));) {
         struct stat status;
-        if (fstatat(dirfd(folder), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode))
+        if (fstatat(dirfd(folder), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0)
+            continue;
+        if (S_ISREG(status.st_mode))
             bytes += 512 * (uint64_t)status.st_blocks;
+        else if (S_ISDIR(status.st_mode) && strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
+            int file = openat(dirfd(folder), entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+            DIR *within = file < 0 ? NULL : fdopendir(file);
+            if (!within)
+                stop_errno("read the folder %s", entry->d_name);
+            bytes += blocks_in(within);
+        }
     }
     closedir(folder);
     return bytes;
+}
+
+uint64_t file_blocks_below(const char *directory)
+{
+    DIR *folder = directory ? opendir(directory) : NULL;
+    if (!folder)
+        stop_errno("read the folder %s", directory ? directory : "of the pools");
+    return blocks_in(folder);
 }
 
 size_t file_transfer(size_t left)

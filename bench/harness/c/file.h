@@ -15,7 +15,7 @@ void file_read(int file, void *data, size_t bytes);
 void file_sync(int file);
 /* How much to move at once of what is left. */
 size_t file_transfer(size_t left);
-/* What the files of a folder take of its file system. */
+/* What the files of a folder, and of those in it, take of its file system. */
 uint64_t file_blocks_below(const char *directory);
 
 #endif

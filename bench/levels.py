@@ -1,0 +1,254 @@
+"""What copies in the memory of several nodes cost, and what a restart from them does.
+
+    make bench NAME=levels          writes bench/out/levels.json and plots; QUICK=1: small, within a minute or so
+"""
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import machine, mpi, rows
+from levels import plots, results, slow
+from run import clocked
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(clocked.EXAMPLES / "jacobi3d"))
+
+import dem  # noqa: E402
+
+SHARED_MEMORY = Path("/dev/shm")
+MB, MIB = 10**6, 2**20
+WHOLE_MB = 200  # of jacobi3d, as published
+GRID = (320, 320, 244)  # as large
+JACOBI_STEPS, JACOBI_EVERY, CHECKPOINTS = 100, 12, 8  # as published
+LARGE_MIB = 256  # of a rank
+COPIES, KEEP = 2, 1
+WORK_STEPS = 20  # so many calls of progress are to be enough
+STEP_S_FULL = 0.06  # of 256 MiB a rank; less for less
+STEP_S_LEAST = 0.005
+SIZE_RANKS = 4  # a node each
+DISK_MB_PER_S = 10  # of 2004, for one of the two processors of a node
+SHARED_MB_PER_S = 12.5  # a file server behind 100 Mbit
+LINK_MBIT = 100
+LIMIT_S = 1200  # of one job
+QUICK = {"part": 32, "rounds": 2, "ranks": (4,), "nodes": (2,), "sizes": (64, 128)}
+
+
+def options():
+    quick = QUICK if os.environ.get("QUICK", "") not in ("", "0") else {}
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--part", type=int, default=quick.get("part", 1), help="all sizes are divided by this")
+    parser.add_argument("--rounds", type=int, default=quick.get("rounds", 7))
+    parser.add_argument("--ranks", type=int, nargs="+", default=quick.get("ranks", (4, 8, 16)))
+    parser.add_argument("--nodes", type=int, nargs="+", default=quick.get("nodes", (2, 4)))
+    parser.add_argument("--sizes", type=int, nargs="+", default=quick.get("sizes", (100, 250, 500, 1000, 2000)),
+                        help="MB in all, of Figure 5")  # fmt: skip
+    parser.add_argument("--only", nargs="+", default=[""], help="only cases with one of these in their name")
+    parser.add_argument("--out", type=Path, default=HERE / "out", help="where levels.json and the plots go")
+    parser.add_argument("--scratch", type=Path, help="where spaces and slow disks lie while it runs; default: --out")
+    chosen = parser.parse_args()
+    chosen.scratch = chosen.scratch or chosen.out
+    if any(ranks % nodes for ranks in chosen.ranks for nodes in chosen.nodes):
+        parser.error("--ranks: as many on each of --nodes")
+    return chosen
+
+
+@dataclass(frozen=True)
+class Shape:
+    ranks: int
+    nodes: int
+    bytes: int  # of a rank
+
+    @property
+    def all_bytes(self):
+        return self.ranks * self.bytes
+
+
+class Bench:
+    """Jobs on nodes that have nothing in common but the machine: each with memory of its own, in a folder of its own."""
+
+    def __init__(self, o, folder):
+        self.o, self.folder, self.program = o, Path(folder), Path(folder) / "levels"
+
+    @contextmanager
+    def nodes(self, shape):
+        """The folder of the nodes' memory, and one for what all see."""
+        with (
+            tempfile.TemporaryDirectory(prefix="mainstay-bench-levels-", dir=SHARED_MEMORY) as memory,
+            tempfile.TemporaryDirectory(prefix="levels-", dir=self.o.scratch) as scratch,
+        ):
+            for node in range(shape.nodes + 1):
+                (Path(memory) / str(node)).mkdir()
+            yield Path(memory), Path(scratch)
+
+    def job(self, shape, memory, scratch, words, settings, before=(), options=()):
+        variables = {"LEVELS_NODES": memory, "MAINSTAY_PFS_EVERY": 0, **settings}
+        set_to = [f"{name}={value}" for name, value in variables.items()]
+        command = ["env", *set_to, HERE / "levels" / "node.sh", shape.nodes, *words]
+        return mpi.run(shape.ranks, command, scratch, LIMIT_S, before, options)
+
+    def measure(self, shape, mode, settings, keys=(), scratch=None, **launch):
+        """A job of the benchmark's own program on new nodes."""
+        with self.nodes(shape) as (memory, space):
+            words = [self.program, mode, f"bytes={shape.bytes}", f"nodes={shape.nodes}", *keys, scratch or space]
+            return mpi.Measured(self.job(shape, memory, space, words, settings, **launch))
+
+    def background(self, case, shape):
+        step_us = int(1e6 * max(STEP_S_LEAST, STEP_S_FULL * shape.all_bytes / (4 * LARGE_MIB * MIB)))
+        keys = [f"rounds={self.o.rounds}", f"steps={WORK_STEPS}", f"step_us={step_us}"]
+        return results.background_rows(case, self.measure(shape, "background", in_memory(), keys))
+
+    def blocking(self, case, shape):
+        settings = in_memory(MAINSTAY_EXCHANGE="blocking")
+        return results.blocking_rows(case, self.measure(shape, "blocking", settings, [f"rounds={self.o.rounds}"]))
+
+    def memory(self, case, shape, fed):
+        settings = in_memory(MAINSTAY_PFS_EVERY=int(fed))
+        measured = self.measure(shape, "memory", settings, [f"rounds={KEEP + 3}"])
+        return results.memory_rows(case, measured, shape.bytes, shape.ranks, COPIES, KEEP + 1 + fed)
+
+    def restart(self, case, shape, seats):
+        """Node 0 is lost before each restart; `seats`: its ranks run on a spare node, or on those that are left."""
+        settings = in_memory(MAINSTAY_MEMORY_AFTER="kept", LEVELS_LOST=0 if seats == "left" else "")
+        printed = []
+        with self.nodes(shape) as (memory, scratch):
+            for round in range(-1, self.o.rounds):
+                shutil.rmtree(memory)
+                for node in range(shape.nodes + 1):
+                    (memory / str(node)).mkdir(parents=True)
+                shutil.rmtree(scratch / "space", ignore_errors=True)
+                words = [f"bytes={shape.bytes}", f"nodes={shape.nodes}", scratch]
+                self.job(shape, memory, scratch, [self.program, "save", *words], {**settings, "LEVELS_LOST": ""})
+                shutil.rmtree(memory / "0")
+                (memory / "0").mkdir()
+                started = time.monotonic()
+                for line in self.job(shape, memory, scratch, [self.program, "restart", *words], settings):
+                    if line["side"] == "restart":
+                        line.update(job=[at - started for at in line["restored"]], round=round)
+                        line["start_up"] = [at - started for at in line["begun"]]
+                    elif line["round"] >= 0:
+                        line["round"] = round
+                    printed.append(line)
+        return results.restart_rows(case, mpi.Measured(printed))
+
+    def jacobi(self, case, shape):
+        nx, ny, nz = GRID
+        grid = ["--nx", nx, "--ny", ny, "--nz", max(nz // self.o.part, shape.ranks), "--steps", JACOBI_STEPS]
+        runs = {"none": [], "idle": [], "saving": []}
+        for round in range(self.o.rounds):
+            for side in list(runs)[round % 3 :] + list(runs)[: round % 3]:
+                with self.nodes(shape) as (memory, scratch):
+                    every = JACOBI_EVERY if side == "saving" else 10 * JACOBI_STEPS
+                    saving = ["--no-checkpoint"] if side == "none" else ["--space", scratch / "space", "--every", every]
+                    words = [self.folder / "jacobi3d", "--dem", self.folder / "dem", *grid, "--progress", JACOBI_STEPS, *saving]
+                    [clocks] = self.job(shape, memory, scratch, words, in_memory())
+                wanted = CHECKPOINTS if side == "saving" else 0
+                if any(count != wanted for count in clocks["checkpoints"]):
+                    raise SystemExit(f"{case}, {side}: not {wanted} checkpoints, but {clocks['checkpoints']}")
+                runs[side].append(clocks)
+        return results.run_rows(case, runs, CHECKPOINTS)
+
+    def size(self, case, shape):
+        """Five ways to save; the slower a way, the fewer the rounds. What cannot be had here is told and left out."""
+        measured = {}
+        for way in results.WAYS:
+            try:
+                measured[way] = self.way(shape, way)
+            except slow.Lacking as why:
+                print(f"{case}: {way} is left out: {why}", flush=True)
+        each = shape.bytes / MB
+        floors = {
+            results.SHARED: shape.all_bytes / MB / SHARED_MB_PER_S,
+            results.DISK: each / DISK_MB_PER_S,
+            results.MEMORY_SLOW: 8 * each / LINK_MBIT,
+            results.DISK_DOUBLE: COPIES * each / DISK_MB_PER_S,
+        }
+        return results.size_rows(case, measured, floors)
+
+    def way(self, shape, way):
+        often, once = [f"rounds={self.o.rounds}"], ["rounds=1", "warm_ups=0"]
+        if way == results.MEMORY:
+            return self.measure(shape, "alone", in_memory(), often)
+        with tempfile.TemporaryDirectory(prefix="levels-", dir=self.o.scratch) as scratch:
+            if way == results.MEMORY_SLOW:
+                with slow.links(scratch, shape.nodes, shape.ranks // shape.nodes, LINK_MBIT) as (before, options):
+                    return self.measure(shape, "alone", in_memory(), once, before=before, options=options)
+            count, mb_per_s = (1, SHARED_MB_PER_S) if way == results.SHARED else (shape.nodes, DISK_MB_PER_S)
+            room = (KEEP + 3) * COPIES * shape.all_bytes // count + 256 * MIB
+            with slow.disks(scratch, count, room, mb_per_s) as (points, before):
+                if way == results.SHARED:
+                    return self.measure(shape, "alone", {"MAINSTAY_PFS_EVERY": 1}, once, points[0], before=before)
+                copies = COPIES if way == results.DISK_DOUBLE else 1
+                settings = {"LEVELS_DISKS": str(points[0])[:-1], "MAINSTAY_DISK_COPIES": copies}
+                return self.measure(shape, "alone", settings, once, before=before)
+
+    def cases(self):
+        """Name, shape, what to call with both, and how many times all data has to fit in memory."""
+        o = self.o
+        spaces = COPIES * (KEEP + 2) + 1
+        for nodes in o.nodes:
+            shapes = {
+                f"{WHOLE_MB * MB // o.part // MB} MB on {ranks} ranks, {nodes} nodes":
+                    Shape(ranks, nodes, WHOLE_MB * MB // o.part // ranks // 8 * 8) for ranks in o.ranks
+            }  # fmt: skip
+            large = Shape(4, nodes, LARGE_MIB * MIB // o.part)
+            name_of_large = f"4 x {large.bytes // MIB} MiB, {nodes} nodes"
+            for name, shape in {**shapes, name_of_large: large}.items():
+                yield f"{name}, background", shape, self.background, spaces + 3
+                yield f"{name}, blocking", shape, self.blocking, spaces + 3
+            for name, shape in shapes.items():
+                yield f"jacobi3d, {name}", shape, self.jacobi, spaces + 2
+            for fed in (False, True):
+                measure = lambda case, shape, fed=fed: self.memory(case, shape, fed)
+                yield f"{name_of_large}, memory{', fed on' if fed else ''}", large, measure, spaces + 1 + COPIES
+            for seats in ("spare", "left"):
+                measure = lambda case, shape, seats=seats: self.restart(case, shape, seats)
+                yield f"{name_of_large}, restart, {seats}", large, measure, spaces + 3
+        for mb in o.sizes:
+            shape = Shape(SIZE_RANKS, SIZE_RANKS, mb * MB // o.part // SIZE_RANKS // 8 * 8)
+            yield f"size, {shape.all_bytes / MB:.0f} MB", shape, self.size, spaces + 1
+
+
+def in_memory(**more):
+    return {"MAINSTAY_MEMORY": "auto", "MAINSTAY_MEMORY_COPIES": COPIES, **more}
+
+
+def free_memory():
+    lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+    return min(int(lines["MemAvailable"].split()[0]) << 10, shutil.disk_usage(SHARED_MEMORY).free)
+
+
+def main():
+    o = options()
+    # Namespaces and mounts go with it, however it is ended.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))
+    o.scratch.mkdir(parents=True, exist_ok=True)
+    print(machine.describe(o.scratch), flush=True)
+    made = []
+    with tempfile.TemporaryDirectory(prefix="mainstay-bench-") as folder:
+        bench = Bench(o, folder)
+        mpi.build(HERE / "levels", bench.program)
+        clocked.build("jacobi3d", bench.folder)
+        dem.write(bench.folder / "dem")
+        for case, shape, measure, times in bench.cases():
+            if not any(part in case for part in o.only):
+                continue
+            if (needed := times * shape.all_bytes) > (free := free_memory()):
+                print(f"\n{case}: left out, it needs {needed / 2**30:.1f} GiB of memory ({free / 2**30:.1f} free)", flush=True)
+                continue
+            of_case = measure(case, shape)
+            print(rows.table(of_case), flush=True)
+            made += of_case
+            rows.write(o.out / "levels.json", made)  # what ends it later leaves this
+    rows.end(o.out / "levels.json", made, plots.draw)
+
+
+if __name__ == "__main__":
+    main()

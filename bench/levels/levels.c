@@ -1,0 +1,353 @@
+/* What copies in the memory of two nodes cost beside what the machine allows: the sides of the benchmark `levels`, in
+ * turns in one run. Prints a line of JSON for each measurement, a value for each rank; levels.py makes rows of them. Which
+ * node a rank is on, and how it saves, say its variables.
+ *
+ *     levels MODE KEY=NUMBER... DIRECTORY */
+#define _GNU_SOURCE
+#include <mpi.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+#include <mainstay_mpi.h>
+
+#include "field.h"
+#include "file.h"
+#include "process.h"
+#include "rounds.h"
+#include "stop.h"
+
+#define SIDES_MAX 8
+#define WINDOW ((size_t)1 << 18) /* numbers that a sweep goes over: 2 MiB, as a block of a solver that minds its caches */
+#define CALIBRATE_S 0.2
+#define SAVED 1
+
+typedef struct settings {
+    const char *directory;
+    size_t bytes, nodes, rounds, warm_ups, steps, step_us;
+} settings;
+
+typedef struct program {
+    settings set;
+    int rank, ranks;
+    char space[PATH_BYTES];
+    uint64_t *field;          /* ordinary pages, touched, as are all of these */
+    uint64_t *copy, *arrived; /* of the floors; NULL where none is measured */
+    uint64_t stamp;           /* says what the field holds */
+    double *from, *to;        /* of the work */
+    size_t sweeps;            /* a step */
+    mainstay_session *session;
+} program;
+
+typedef void side(program *p, int round);
+
+static void print_seconds(const char *name, int round, double seconds)
+{
+    static const char *const names[] = {"seconds"};
+    print(name, round, 1, names, &seconds);
+}
+
+static double processor_seconds(void)
+{
+    struct rusage used;
+    getrusage(RUSAGE_SELF, &used);
+    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+           1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+}
+
+static void rewrite(program *p, uint64_t stamp)
+{
+    p->stamp = stamp;
+    field_fill(p->field, p->set.bytes / sizeof *p->field, p->rank, stamp);
+}
+
+static void open_session(program *p)
+{
+    uint64_t shape = p->set.bytes / sizeof *p->field;
+    must(mainstay_open_mpi(MPI_COMM_WORLD, p->space, NULL, &p->session), "open the space");
+    must(mainstay_protect(p->session, "stamp", &p->stamp, sizeof p->stamp), "protect the stamp");
+    must(mainstay_protect_array(p->session, "field", p->field, MAINSTAY_U64, 1, &shape), "protect the field");
+}
+
+/* The next node's rank at the same place; and the one whose next that is. */
+static int neighbour(const program *p, int direction)
+{
+    int away = p->ranks / (int)p->set.nodes;
+    return (p->rank + direction * away + p->ranks) % p->ranks;
+}
+
+static void sweep(program *p)
+{
+    double *from = p->from, *to = p->to;
+    for (size_t i = 1; i < WINDOW - 1; i++)
+        to[i] = 0.25 * from[i - 1] + 0.5 * from[i] + 0.25 * from[i + 1];
+    p->from = to, p->to = from;
+}
+
+/* So many sweeps a step that it takes as long as wished while all ranks compute. */
+static void calibrate(program *p)
+{
+    uint64_t sweeps = 0, least;
+    double begun = start_together();
+    for (; now() - begun < CALIBRATE_S; sweeps++)
+        sweep(p);
+    MPI_Allreduce(&sweeps, &least, 1, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD);
+    p->sweeps = 1 + (size_t)((double)least * 1e-6 * (double)p->set.step_us / CALIBRATE_S);
+}
+
+static void work(program *p, bool progress)
+{
+    for (size_t step = 0; step < p->set.steps; step++) {
+        for (size_t i = 0; i < p->sweeps; i++)
+            sweep(p);
+        if (progress)
+            must(mainstay_progress(p->session), "progress");
+    }
+}
+
+static void copy(program *p, int round)
+{
+    double start = start_together();
+    memcpy(p->copy, p->field, p->set.bytes);
+    double seconds = now() - start;
+    meet();
+    print_seconds("copy", round, seconds);
+}
+
+/* A copy, which goes to a rank on another node while one comes from there. */
+static void exchange(program *p, int round)
+{
+    MPI_Request both[2];
+    double start = start_together();
+    memcpy(p->copy, p->field, p->set.bytes);
+    MPI_Irecv(p->arrived, (int)p->set.bytes, MPI_BYTE, neighbour(p, -1), 0, MPI_COMM_WORLD, &both[0]);
+    MPI_Isend(p->copy, (int)p->set.bytes, MPI_BYTE, neighbour(p, 1), 0, MPI_COMM_WORLD, &both[1]);
+    MPI_Waitall(2, both, MPI_STATUSES_IGNORE);
+    double seconds = now() - start;
+    meet();
+    print_seconds("copy_exchange", round, seconds);
+}
+
+static void calm(program *p, int round)
+{
+    static const char *const names[] = {"seconds", "processor"};
+    double start = start_together(), used = processor_seconds();
+    work(p, false);
+    const double values[] = {now() - start, processor_seconds() - used};
+    meet();
+    print("calm", round, 2, names, values);
+}
+
+/* A checkpoint, the work of `calm` with a call of progress after each step, and a wait for what is then still under way. */
+static void save_and(program *p, int round, bool works)
+{
+    static const char *const names[] = {"perceived", "left", "seconds", "processor", "communication", "buffer_wait",
+                                        "copy", "other", "resume", "published"};
+    mainstay_record r;
+    double start = start_together(), used = processor_seconds();
+    must(mainstay_checkpoint(p->session, NULL), "checkpoint");
+    double goes_on = now();
+    if (works)
+        work(p, true);
+    double worked = now();
+    must(mainstay_wait(p->session), "wait");
+    double end = now();
+    used = processor_seconds() - used;
+    must(mainstay_last_record(p->session, &r), "the record");
+    const double values[] = {goes_on - start, end - worked, end - start, used, 1e-9 * (double)r.communication_ns,
+                             1e-9 * (double)r.buffer_wait_ns, 1e-9 * (double)r.copy_ns, 1e-9 * (double)r.other_ns,
+                             1e-9 * (double)r.resume_ns, 1e-9 * (double)r.durable_ns};
+    meet();
+    print(works ? "working" : "saving", round, sizeof values / sizeof *values, names, values);
+}
+
+static void working(program *p, int round)
+{
+    save_and(p, round, true);
+}
+
+static void saving(program *p, int round)
+{
+    save_and(p, round, false);
+}
+
+static void take_turns(program *p, int round, side *const *sides, size_t count)
+{
+    size_t order[SIDES_MAX];
+    shuffled(order, count, round);
+    for (size_t i = 0; i < count; i++) {
+        rewrite(p, p->stamp + 1);
+        meet();
+        sides[order[i]](p, round);
+    }
+}
+
+/* The first revisions, after which all blocks have been written; then all sides, so often. */
+static void measure(program *p, side *const *sides, size_t count)
+{
+    open_session(p);
+    must(mainstay_restore(p->session, NULL), "restore");
+    for (int warm_up = -(int)p->set.warm_ups; warm_up < 0; warm_up++) {
+        rewrite(p, p->stamp + 1);
+        saving(p, warm_up);
+    }
+    if (p->set.steps)
+        calibrate(p);
+    for (int round = 0; round < (int)p->set.rounds; round++)
+        take_turns(p, round, sides, count);
+    must(mainstay_close(p->session), "close");
+}
+
+/* What the session takes: the most that was resident but is no shared memory, and what lies in the folder. */
+static void memory(program *p)
+{
+    static const char *const names[] = {"own", "shared"};
+    process_reset_peak();
+    uint64_t before = process_memory("VmRSS"), seen_before = process_memory("RssShmem");
+    double shared = 0;
+    open_session(p);
+    must(mainstay_restore(p->session, NULL), "restore");
+    for (size_t round = 0; round < p->set.rounds; round++) {
+        rewrite(p, p->stamp + 1);
+        must(mainstay_checkpoint(p->session, NULL), "checkpoint");
+        for (int look = 0; look < 2; look++) {
+            meet();
+            double seen = (double)file_blocks_below(getenv("LEVELS_NODES"));
+            shared = seen > shared ? seen : shared;
+            meet();
+            must(mainstay_wait(p->session), "wait");
+        }
+    }
+    double seen = (double)process_memory("RssShmem") - (double)seen_before;
+    const double values[] = {(double)process_memory("VmHWM") - (double)before - seen, shared};
+    print("memory", 0, 2, names, values);
+    must(mainstay_close(p->session), "close");
+}
+
+static void save(program *p)
+{
+    open_session(p);
+    must(mainstay_restore(p->session, NULL), "restore");
+    rewrite(p, SAVED);
+    must(mainstay_checkpoint(p->session, NULL), "checkpoint");
+    must(mainstay_wait(p->session), "wait");
+    must(mainstay_close(p->session), "close");
+}
+
+/* What a restart moves: a copy, and before it what the ranks of node 0 have lost comes from another node. */
+static void transfer(program *p, int round)
+{
+    int lost = p->ranks / (int)p->set.nodes, holder = neighbour(p, 1), ward = neighbour(p, -1);
+    double start = start_together();
+    if (p->rank < lost)
+        MPI_Recv(p->copy, (int)p->set.bytes, MPI_BYTE, holder, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    else if (ward < lost)
+        MPI_Send(p->arrived, (int)p->set.bytes, MPI_BYTE, ward, 0, MPI_COMM_WORLD);
+    memcpy(p->field, p->copy, p->set.bytes);
+    double seconds = now() - start;
+    meet();
+    print_seconds("copy_transfer", round, seconds);
+}
+
+static void restart(program *p, double begun)
+{
+    static const char *const names[] = {"begun", "opened", "restored", "open", "restore", "restart"};
+    mainstay_restored restored;
+    double start = start_together();
+    open_session(p);
+    double opened = now();
+    must(mainstay_restore(p->session, &restored), "restore");
+    double ended = now();
+    if (!restored.revision || p->stamp != SAVED)
+        stop("revision %llu with stamp %llu was restored", (unsigned long long)restored.revision,
+             (unsigned long long)p->stamp);
+    field_check(p->field, p->set.bytes / sizeof *p->field, p->rank, SAVED);
+    const double values[] = {begun, opened, ended, opened - start, ended - opened, ended - start};
+    meet();
+    print("restart", 0, sizeof values / sizeof *values, names, values);
+    must(mainstay_close(p->session), "close");
+    for (int round = -1; round < 1; round++)
+        transfer(p, round);
+}
+
+static void parse(settings *set, char **arguments, int count)
+{
+    struct {
+        const char *name;
+        size_t *value;
+    } known[] = {{"bytes", &set->bytes},       {"nodes", &set->nodes}, {"rounds", &set->rounds},
+                 {"warm_ups", &set->warm_ups}, {"steps", &set->steps}, {"step_us", &set->step_us}};
+    for (int i = 0; i < count; i++) {
+        bool taken = false;
+        for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
+            size_t length = strlen(known[k].name);
+            if (strncmp(arguments[i], known[k].name, length) == 0 && arguments[i][length] == '=') {
+                *known[k].value = strtoull(arguments[i] + length + 1, NULL, 10);
+                taken = true;
+            }
+        }
+        if (!taken)
+            stop("no setting: %s", arguments[i]);
+    }
+}
+
+static void measure_mode(program *p, const char *mode)
+{
+    static side *const background[] = {copy, exchange, calm, working}, *const blocking[] = {copy, exchange, saving},
+                       *const alone[] = {saving};
+    if (strcmp(mode, "background") == 0)
+        measure(p, background, sizeof background / sizeof *background);
+    else if (strcmp(mode, "blocking") == 0)
+        measure(p, blocking, sizeof blocking / sizeof *blocking);
+    else if (strcmp(mode, "alone") == 0)
+        measure(p, alone, 1);
+    else
+        stop("no mode: %s", mode);
+}
+
+int main(int argc, char **argv)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* whoever ends mpiexec has ended the job */
+    MPI_Init(&argc, &argv);
+    double begun = now();
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    program p = {.set = {.nodes = 2, .rounds = 1, .warm_ups = 4}};
+    MPI_Comm_rank(MPI_COMM_WORLD, &p.rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &p.ranks);
+    if (argc < 3)
+        stop("usage: levels MODE KEY=NUMBER... DIRECTORY");
+    const char *mode = argv[1];
+    parse(&p.set, argv + 2, argc - 3);
+    if (p.ranks % (int)p.set.nodes != 0)
+        stop("%d ranks on %zu nodes", p.ranks, p.set.nodes);
+    p.set.directory = argv[argc - 1];
+    snprintf(p.space, sizeof p.space, "%s/space", p.set.directory);
+
+    bool has_floors = strcmp(mode, "background") == 0 || strcmp(mode, "blocking") == 0 || strcmp(mode, "restart") == 0;
+    p.field = touched(p.set.bytes);
+    p.from = touched(WINDOW * sizeof *p.from), p.to = touched(WINDOW * sizeof *p.to);
+    memset(p.from, 0, WINDOW * sizeof *p.from), memset(p.to, 0, WINDOW * sizeof *p.to);
+    if (has_floors)
+        p.copy = touched(p.set.bytes), p.arrived = touched(p.set.bytes);
+    if (strcmp(mode, "save") == 0)
+        save(&p);
+    else if (strcmp(mode, "restart") == 0)
+        restart(&p, begun);
+    else if (strcmp(mode, "memory") == 0)
+        memory(&p);
+    else
+        measure_mode(&p, mode);
+
+    if (has_floors)
+        munmap(p.copy, p.set.bytes), munmap(p.arrived, p.set.bytes);
+    munmap(p.from, WINDOW * sizeof *p.from), munmap(p.to, WINDOW * sizeof *p.to);
+    munmap(p.field, p.set.bytes);
+    MPI_Finalize();
+    return 0;
+}

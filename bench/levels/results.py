@@ -1,0 +1,113 @@
+"""Rows of the benchmark `levels`, from what its jobs printed."""
+
+from harness import rows
+from run import clocked
+
+PERCEIVED_MAX = 1.15  # of a copy
+SLOWDOWN_MAX = 1.3  # of a copy and its way to another node
+BLOCKING_MAX = 1.2
+RESTART_MAX = 1.3
+IDLE_MAX = 1  # % of a run, inside Mainstay
+RESIDENT_BYTES_MAX = 16 * 2**20  # a rank, beside what lies in shared memory
+PHASES = ("communication", "buffer_wait", "copy", "other", "resume")
+SHARED, DISK, MEMORY, MEMORY_SLOW, DISK_DOUBLE = WAYS = ("shared", "disk", "memory", "memory_slow", "disk_double")
+
+
+def background_rows(case, measured):
+    """In the background: what the program waits, and what it loses until all copies are there."""
+    copy, both, calm = (measured.of(side) for side in ("copy", "copy_exchange", "calm"))
+    took = measured.of("working")
+    slowdown = [max(0, with_it - without) for with_it, without in zip(took, calm)]
+    used, used_calm = (measured.of(side, "processor", together=mean) for side in ("working", "calm"))
+
+    def one(metric, values, reference, against, target=None):
+        return rows.row(case, metric, values, "s", reference, against, target)
+
+    return [
+        rows.floor(case, "copy", copy, "s"),
+        rows.floor(case, "copy_exchange", both, "s"),
+        rows.floor(case, "calm", calm, "s"),
+        one("perceived", measured.of("working", "perceived"), "copy", copy, PERCEIVED_MAX),
+        *(one(f"perceived_{phase}", measured.of("working", phase), "copy", copy) for phase in PHASES),
+        one("slowdown", slowdown, "copy_exchange", both, SLOWDOWN_MAX),
+        one("slowdown_processor", [max(0, a - b) for a, b in zip(used, used_calm)], "copy_exchange", both),
+        one("working", took, "calm", calm),
+        one("left", measured.of("working", "left"), "copy_exchange", both),
+    ]
+
+
+def mean(values):
+    return sum(values) / len(values)
+
+
+def blocking_rows(case, measured):
+    """Coordinated and blocking, as published."""
+    both = measured.of("copy_exchange")
+    perceived = measured.of("saving", "perceived")
+    return [
+        rows.floor(case, "copy", measured.of("copy"), "s"),
+        rows.floor(case, "copy_exchange", both, "s"),
+        rows.row(case, "perceived", perceived, "s", "copy_exchange", both, BLOCKING_MAX),
+        *(rows.row(case, f"perceived_{phase}", measured.of("saving", phase), "s", "copy_exchange", both)
+          for phase in PHASES),
+    ]  # fmt: skip
+
+
+def memory_rows(case, measured, bytes_each, ranks, copies, revisions):
+    """`revisions`: how many of each shard lie in memory."""
+    shared_allowed, own_allowed = [bytes_each * copies * revisions], [RESIDENT_BYTES_MAX]
+    return [
+        rows.floor(case, "shared_allowed", shared_allowed, "bytes"),
+        rows.row(case, "shared", [measured.of("memory", "shared")[0] / ranks], "bytes", "shared_allowed",
+                 shared_allowed, 1),
+        rows.floor(case, "resident_allowed", own_allowed, "bytes"),
+        rows.row(case, "resident", [max(0, measured.of("memory", "own")[0])], "bytes", "resident_allowed", own_allowed, 1),
+    ]  # fmt: skip
+
+
+def restart_rows(case, measured):
+    """Of a job from what the memory of the nodes still has; `start_up` is that of MPI, in the same job."""
+    floor, start_up = measured.of("copy_transfer"), measured.of("restart", "start_up")
+
+    def one(metric, name, target=None):
+        return rows.row(case, metric, measured.of("restart", name), "s", "copy_transfer", floor, target)
+
+    return [
+        rows.floor(case, "copy_transfer", floor, "s"),
+        one("restart", "restart", RESTART_MAX),
+        one("restart_open", "open"),
+        one("restart_restore", "restore"),
+        rows.floor(case, "start_up", start_up, "s"),
+        rows.row(case, "job", measured.of("restart", "job"), "s", "start_up", start_up),
+    ]
+
+
+def run_rows(case, runs, checkpoints):
+    """Three cases of a run of jacobi3d: `runs` by side, each with the clocks of every rank."""
+    took = {side: [max(run["run"]) for run in of_side] for side, of_side in runs.items()}
+    each = [(a - b) / checkpoints for a, b in zip(took["saving"], took["idle"])]
+    return [
+        rows.floor(case, "run_none", took["none"], "s"),
+        *(rows.row(case, f"run_{side}", took[side], "s", "run_none", took["none"]) for side in ("idle", "saving")),
+        rows.floor(case, "in_mainstay_allowed", [IDLE_MAX], "%"),
+        rows.row(case, "in_mainstay_idle", clocked.inside(runs["idle"], *clocked.CLOCKS), "%", "in_mainstay_allowed",
+                 [IDLE_MAX], 1),
+        *(rows.row(case, f"in_{clock}_idle", clocked.inside(runs["idle"], clock), "%") for clock in clocked.CLOCKS),
+        *(rows.row(case, f"in_{clock}_saving", clocked.inside(runs["saving"], clock), "%") for clock in clocked.CLOCKS),
+        rows.row(case, "checkpoint", [max(run["checkpoint"]) / checkpoints for run in runs["saving"]], "s"),
+        rows.row(case, "checkpoint_whole", [max(0, value) for value in each], "s"),
+    ]  # fmt: skip
+
+
+def size_rows(case, measured_by_way, floors):
+    """`floors`: seconds that the disks or links of a way take for the bytes."""
+    made = []
+    for way, measured in measured_by_way.items():
+        complete, floor = measured.of("saving"), floors.get(way)
+        if floor is None:
+            made.append(rows.floor(case, way, complete, "s"))
+        else:
+            made.append(rows.floor(case, f"{way}_floor", [floor], "s"))
+            made.append(rows.row(case, way, complete, "s", f"{way}_floor", [floor]))
+        made.append(rows.row(case, f"{way}_perceived", measured.of("saving", "perceived"), "s", way, complete))
+    return made
