@@ -44,7 +44,15 @@ impl Ledger {
     /// The ledger of `portion`, with what the portion's owner knows of it.
     pub(crate) fn handed(portion: Portion, handed: Handed) -> Ledger {
         let slots = handed.slots.map(|root| root.map(Root::from));
-        Ledger { portion, lineage: handed.lineage, slots, held: handed.held, stopped: None, is_tended: false }
+        Ledger {
+            portion,
+            lineage: handed.lineage,
+            slots,
+            held: handed.held,
+            passing: Vec::new(),
+            stopped: None,
+            is_tended: false,
+        }
     }
 
     /// What the ledger knows, for its owner.

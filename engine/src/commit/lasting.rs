@@ -25,15 +25,24 @@ pub(crate) struct Stays {
 
 /// How many blocks a portion of `blocks` blocks lacks for a shard of `first` blocks, followed by as many of `then`
 /// blocks as it takes until only those are kept; 0 if it has room. `complete`: the complete revisions, newest first;
-/// `held`: the blocks of held revisions besides. A hold costs room only once its revision leaves `keep`.
-pub(crate) fn lacking(blocks: u64, complete: &[Stays], held: &[u64], keep: usize, [first, then]: [u64; 2]) -> u64 {
+/// `held`: the blocks of held revisions besides. A hold costs room only once its revision leaves `keep`. `passing`: the
+/// blocks of revisions besides that stay while the first shard is saved, and no longer.
+pub(crate) fn lacking(
+    blocks: u64,
+    complete: &[Stays],
+    held: &[u64],
+    passing: &[u64],
+    keep: usize,
+    [first, then]: [u64; 2],
+) -> u64 {
     let at = |step: usize| {
         let stays = complete.iter().enumerate().filter(|(index, stays)| stays.held || *index < keep - step);
         let stay = stays.map(|(_, stays)| stays.blocks).chain(held.iter().copied()).fold(first, u64::saturating_add);
-        stay.saturating_add(then.saturating_mul(step as u64))
+        let passing = passing.iter().filter(|_| step == 0).fold(0, |sum: u64, blocks| sum.saturating_add(*blocks));
+        stay.saturating_add(passing).saturating_add(then.saturating_mul(step as u64))
     };
     let most = (0..=keep).map(at).max().unwrap_or(0);
-    let held = complete.iter().filter(|stays| stays.held).count() + held.len();
+    let held = complete.iter().filter(|stays| stays.held).count() + held.len() + passing.len();
     most.saturating_add(root_blocks(keep + held + 2)).saturating_sub(blocks)
 }
 
@@ -114,15 +123,17 @@ impl Ledger {
         let (from, to) = self.portion.data_blocks();
         let found = self.found();
         let besides = found.iter().filter(|kept| self.held.contains(&kept.key()) && !complete.contains(&kept.key()));
-        let besides: Vec<u64> = besides.map(|kept| kept.count()).collect();
-        lacking(to - from, &self.staying_of(complete), &besides, keep, sizes)
+        let (passing, held): (Vec<_>, Vec<_>) = besides.partition(|kept| self.passing.contains(&kept.key()));
+        let [held, passing] = [held, passing].map(|kept| kept.iter().map(|kept| kept.count()).collect::<Vec<u64>>());
+        lacking(to - from, &self.staying_of(complete), &held, &passing, keep, sizes)
     }
 
     /// The blocks that `complete` revisions take here: none if they lie in another layout.
     fn staying_of(&self, complete: &[RevisionKey]) -> Vec<Stays> {
         let found = self.found();
         let blocks = |key| found.iter().find(|kept| kept.key() == key).map_or(0, |kept| kept.count());
-        complete.iter().map(|key| Stays { blocks: blocks(*key), held: self.held.contains(key) }).collect()
+        let is_held = |key| self.held.contains(key) && !self.passing.contains(key);
+        complete.iter().map(|key| Stays { blocks: blocks(*key), held: is_held(key) }).collect()
     }
 
     /// How many blocks are left beside `kept` and the roots that lead to it.
@@ -137,7 +148,7 @@ impl Ledger {
         let held: Vec<u64> =
             kept.iter().filter(|kept| self.held.contains(&kept.key())).map(|kept| kept.count()).collect();
         // A portion of no blocks lacks all blocks that such shards need.
-        let room = lacking(0, &[], &held, keep, [need.blocks(); 2]);
+        let room = lacking(0, &[], &held, &[], keep, [need.blocks(); 2]);
         Error::PortionTooSmall {
             path: self.portion.path().to_owned(),
             rank: self.portion.rank(),
@@ -162,7 +173,8 @@ mod tests {
 
     #[test]
     fn room_is_needed_until_what_is_complete_has_left() {
-        let lacks = |complete: &[i64], held: &[u64], keep, sizes| lacking(103, &revisions(complete), held, keep, sizes);
+        let lacks =
+            |complete: &[i64], held: &[u64], keep, sizes| lacking(103, &revisions(complete), held, &[], keep, sizes);
         // Nothing is complete yet, so keep + 1 shards have to fit.
         assert_eq!(lacks(&[], &[], 1, [50, 50]), 0);
         assert_eq!(lacks(&[], &[], 1, [51, 51]), 2);

@@ -32,6 +32,8 @@ pub(crate) struct Ledger {
     pub(super) slots: [Option<Root>; 2],
     /// The revisions that stay in every root written from now on.
     pub(super) held: Vec<RevisionKey>,
+    /// Those of the held revisions that stay only until the next one is complete in more places.
+    pub(super) passing: Vec<RevisionKey>,
     /// Why nothing may be written to the portion any more.
     pub(super) stopped: Option<Error>,
     /// Whether the portion is looked after from outside a job: nothing is staged for it then, so each root says that it
@@ -84,7 +86,15 @@ impl Ledger {
         }
         damage.dedup();
         let own = Lineage { number: 0, id: [0; 16] };
-        let ledger = Ledger { portion, lineage: own, slots, held: Vec::new(), stopped: None, is_tended: false };
+        let ledger = Ledger {
+            portion,
+            lineage: own,
+            slots,
+            held: Vec::new(),
+            passing: Vec::new(),
+            stopped: None,
+            is_tended: false,
+        };
         let newest = ledger.newest();
         let (usable, clean) = (newest.is_some(), newest.is_some_and(|root| root.slot.clean));
         Ok(Opened { ledger, damage, torn, usable, clean, lineage })
@@ -94,7 +104,15 @@ impl Ledger {
     pub(crate) fn fresh(portion: Portion, slot: Slot) -> Ledger {
         let lineage = slot.lineage;
         let root = Root { slot, kept: Vec::new(), catalogue: None };
-        Ledger { portion, lineage, slots: [Some(root), None], held: Vec::new(), stopped: None, is_tended: false }
+        Ledger {
+            portion,
+            lineage,
+            slots: [Some(root), None],
+            held: Vec::new(),
+            passing: Vec::new(),
+            stopped: None,
+            is_tended: false,
+        }
     }
 
     /// The first root of a new portion.

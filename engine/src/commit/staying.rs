@@ -11,7 +11,14 @@ impl Ledger {
     /// Sets which revisions are held, and stay besides those that a revision retains. Only while no revision is under
     /// way: its blocks were found beside what was held then.
     pub(crate) fn set_held(&mut self, held: Vec<RevisionKey>) {
-        self.held = held;
+        (self.held, self.passing) = (held, Vec::new());
+    }
+
+    /// The same, with revisions that stay for as long as something else needs them: room is looked for beside them, and
+    /// need not last beside them.
+    pub(crate) fn set_staying(&mut self, held: Vec<RevisionKey>, passing: Vec<RevisionKey>) {
+        self.held = held.iter().chain(&passing).copied().collect();
+        self.passing = passing.into_iter().filter(|key| !held.contains(key)).collect();
     }
 
     pub(crate) fn held(&self) -> &[RevisionKey] {

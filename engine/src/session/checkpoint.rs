@@ -86,7 +86,7 @@ impl Inner {
         let all = told.all;
         let communication = asked.elapsed();
         self.program.reading = Reading::Over;
-        self.levels.iter_mut().for_each(|level| level.fetched = None);
+        self.levels.iter_mut().for_each(Level::forget_fetched);
         self.remark_unsaved(&entry);
         let previous = told.previous(self.epoch.group.with(&entry));
         self.levels.nearest_mut().failing.because(&previous);

@@ -104,19 +104,24 @@ impl Levels {
         told: &mut Flaws,
         read: &mut impl FnMut(&Level, &Complete) -> Result<Attempted<T>>,
     ) -> Result<Attempted<T>> {
-        self.iter_mut().for_each(|level| level.fetched = None);
+        self.iter_mut().for_each(Level::forget_fetched);
         let family = self.families().into_iter().find(|family| family.start == chosen.level).unwrap_or_default();
-        // Shards of another number of ranks are shared out from where they lie.
-        if family.len() < 2 || chosen.complete.shards as usize != group.size() {
+        if family.len() < 2 {
             return read(self.at(chosen.level), &chosen.complete);
         }
         let mut search = Search::begin(group, self, family, &chosen.complete)?;
         let mut flaws = Flaws::default();
+        let mut brings = true;
         loop {
-            if let Err(flaws) = search.bring(group, post, self, &mut flaws)? {
+            if brings && let Err(flaws) = search.bring(group, post, self, &mut flaws)? {
                 return Ok(Err(flaws));
             }
+            brings = true;
             match read(self.at(chosen.level), &chosen.complete)? {
+                // All ranks come to this alike.
+                Err(found) if found.is_lacking() => {
+                    brings = search.bring_wanted(group, post, self, &mut flaws)?;
+                }
                 Ok(came) => {
                     told.add(flaws);
                     return Ok(Ok(came));

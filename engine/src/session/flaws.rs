@@ -12,17 +12,28 @@ pub(super) struct Flaws {
     what: Vec<String>,
     /// Some of it could not be read, and may be whole. Otherwise bytes were read that are not those written.
     is_unread: bool,
+    /// Nothing is wrong; a rank lacks shards that others have.
+    is_lacking: bool,
 }
 
 impl Flaws {
     /// Flaws of bytes that could be read.
     pub(super) fn found(what: Vec<String>) -> Flaws {
-        Flaws { what, is_unread: false }
+        Flaws { what, ..Flaws::default() }
     }
 
     /// What could not be read, and may be whole.
     pub(super) fn unread(what: String) -> Flaws {
-        Flaws { what: vec![what], is_unread: true }
+        Flaws { what: vec![what], is_unread: true, ..Flaws::default() }
+    }
+
+    /// A rank lacks shards that others have: the same is tried again with them.
+    pub(super) fn lacking() -> Flaws {
+        Flaws { is_lacking: true, ..Flaws::default() }
+    }
+
+    pub(super) fn is_lacking(&self) -> bool {
+        self.is_lacking
     }
 
     pub(super) fn united(all: impl IntoIterator<Item = Flaws>) -> Flaws {
@@ -77,7 +88,7 @@ pub(super) fn split_flaws<T>(result: Result<T>) -> Result<Attempted<T>> {
         Ok(value) => Ok(Ok(value)),
         Err(error) if error.is_of_process() => Err(error),
         Err(Error::Damaged { what }) => Ok(Err(Flaws::found(what))),
-        Err(error @ Error::Io { .. }) => Ok(Err(Flaws { what: vec![error.to_string()], is_unread: true })),
+        Err(error @ Error::Io { .. }) => Ok(Err(Flaws::unread(error.to_string()))),
         Err(error) => Err(error),
     }
 }

@@ -148,7 +148,7 @@ impl Level {
 
     /// From now on all roots keep the revisions that are held, or read for other levels.
     pub(super) fn hold_known(&self) {
-        self.current_ledgers().for_each(|ledger| lock(ledger).set_held(self.staying()));
+        self.current_ledgers().for_each(|ledger| self.keep_in(&mut lock(ledger)));
     }
 
     /// The number of the first revision whose roots lead to all held revisions on every rank; 0 if the newest roots do

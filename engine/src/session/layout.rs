@@ -63,7 +63,7 @@ impl Level {
             let portion = portion.ok_or_else(|| Error::Internal { what: format!("a layout without shard {shard}") })?;
             portion.stay_open()?;
             let mut ledger = Ledger::fresh(portion, first(*shard as u32));
-            ledger.set_held(self.staying());
+            self.keep_in(&mut ledger);
             Ok(Arc::new(Mutex::new(ledger)))
         };
         let ledgers = agree(group, written.iter().map(fresh).collect())?;

@@ -27,6 +27,7 @@ use crate::{
     space::{LayoutFile, Locks, Portion},
 };
 use std::{
+    collections::BTreeSet,
     ops::Range,
     sync::{Arc, Mutex},
 };
@@ -88,8 +89,12 @@ pub(super) struct Level {
     /// The newest revision that is complete on this level and on each of its copies, and one that is complete on all of
     /// them together: they stay on each of them until the next is complete on all. Of a level with copies alone.
     pub(super) joint: Vec<RevisionKey>,
-    /// This rank's shard as it came from a copy, for the restore under way.
-    pub(super) fetched: Option<(Portion, Arc<Kept>)>,
+    /// Shards that came from copies or other ranks, for the restore under way.
+    pub(super) fetched: Vec<(Portion, Arc<Kept>)>,
+    /// The shards of which this rank tells the others, where they are looked for on a level and its copies.
+    pub(super) told_of: Option<Vec<(Portion, Arc<Kept>)>>,
+    /// Shards that this rank has to read and did not get so far.
+    pub(super) wanted: Mutex<BTreeSet<u32>>,
     /// That shard on its way to this level again.
     pub(super) mending: Option<Arc<Shard>>,
     /// Whether the file system has locks. Without them a job that was not seen to end may still write to its portions.
@@ -256,10 +261,10 @@ impl Level {
         LevelFacts { under_way, failed: failed.into(), busy: busy.into(), ..LevelFacts::default() }
     }
 
-    /// The revisions that stay here besides the complete ones.
-    pub(super) fn staying(&self) -> Vec<RevisionKey> {
+    /// Has `ledger` keep the revisions that stay here besides the complete ones.
+    pub(super) fn keep_in(&self, ledger: &mut Ledger) {
         let fed = self.fed.iter().map(|(key, _)| *key);
-        self.holds.keys().into_iter().chain(fed).chain(self.joint.iter().copied()).collect()
+        ledger.set_staying(self.holds.keys(), fed.chain(self.joint.iter().copied()).collect());
     }
 
     /// Who writes the portion of each shard.
@@ -329,8 +334,13 @@ impl Level {
     /// Where the shard of `rank` in `candidate` is read from: what another rank sent, if it did, or what is in sight here.
     pub(super) fn shard(&self, rank: u32, candidate: &Complete) -> Option<(Portion, Arc<Kept>)> {
         let is_wanted = |kept: &Arc<Kept>| kept.key() == candidate.key && kept.entry.shard == rank;
-        let fetched = self.fetched.clone().filter(|(_, kept)| is_wanted(kept));
+        let fetched = self.fetched.iter().find(|(_, kept)| is_wanted(kept)).cloned();
         fetched.or_else(|| self.stored(rank, candidate))
+    }
+
+    /// Forgets what was brought here for a restore.
+    pub(super) fn forget_fetched(&mut self) {
+        (self.fetched, self.told_of, self.wanted) = (Vec::new(), None, Mutex::default());
     }
 
     /// Where the shard of `rank` in `candidate` lies, if it is in sight.

@@ -285,7 +285,7 @@ impl Looked {
         let (mut ledgers, mut others, mut begun) = (Vec::new(), Vec::new(), Ok(()));
         let written = writers.shards_of(group.rank());
         for Opened { mut ledger, usable, .. } in opened {
-            ledger.set_held(holds.keys().into_iter().chain(joint.iter().copied()).collect());
+            ledger.set_staying(holds.keys(), joint.clone());
             let in_newest = ledger.portion().layout_id() == newest.layout_id;
             if in_newest && usable {
                 begun = begun.and(ledger.begin(lineage));
@@ -327,7 +327,9 @@ impl Looked {
             domain,
             device,
             joint,
-            fetched: None,
+            fetched: Vec::new(),
+            told_of: None,
+            wanted: Mutex::default(),
             mending: None,
             locks_work,
             _locks: locks,

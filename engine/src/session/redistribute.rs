@@ -11,16 +11,20 @@ use super::{
     restore::Back,
 };
 use crate::{
-    commit::Complete,
+    commit::{Complete, Kept},
     error::{Error, Result},
+    ground::lock,
     group::{Group, agree, gather},
     restore::{BlockReader, HashRows, Saved, Sharing, share_of},
     space::{
         Portion,
-        format::{Hash, ItemKind, Manifest},
+        format::{Entry, Hash, ItemKind, Manifest},
     },
 };
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// A shard that this rank looks after.
 struct Own {
@@ -38,7 +42,7 @@ impl Level {
         candidate: &Complete,
     ) -> Result<Attempted<Back>> {
         let (regions, outputs) = (program.regions.all(), &program.outputs);
-        let own = agree(group, split_flaws(self.own_shards(candidate)))?;
+        let own = agree(group, split_flaws(self.told_shards(candidate)))?;
         let told = own.as_ref().map(|own| own.iter().map(|own| own.saved.clone()).collect::<Vec<Saved>>());
         let mut shards = match united(gather(group, &told.map_err(Clone::clone))?) {
             Ok(shards) => shards,
@@ -54,12 +58,17 @@ impl Level {
             Ok(contents) => contents,
             Err(flaws) => return Ok(Err(flaws)),
         };
-        let portions = self.portions(candidate);
+        let portions = self.seen(candidate, &shards);
         let sharing = Sharing {
             path: &self.device.path(),
             revision: candidate.key.number,
             shards: &shards,
-            in_sight: portions.keys().copied().collect(),
+            // What a copy has comes to whoever needs it.
+            in_sight: if self.told_of.is_some() {
+                (0..candidate.shards).collect()
+            } else {
+                portions.keys().copied().collect()
+            },
             contents: &contents,
             rank: group.rank() as u32,
             ranks: group.size() as u32,
@@ -67,11 +76,18 @@ impl Level {
         let share = share_of(&sharing, regions, &outputs.names());
         let share = agree(group, share.and_then(|share| outputs.check(&share.outputs).map(|()| share)))?;
 
+        let lacking: BTreeSet<u32> = share.regions.shards().filter(|shard| !portions.contains_key(shard)).collect();
+        let mut lacks = [u64::from(self.told_of.is_some() && !lacking.is_empty())];
+        group.all_max(&mut lacks)?;
+        if lacks == [1] {
+            *lock(&self.wanted) = lacking;
+            return Ok(Err(Flaws::lacking()));
+        }
+
         let (mut flaws, mut failed) = (Flaws::default(), Ok(()));
         for shard in share.regions.shards() {
-            let saved = &shards[shard as usize].entry;
-            let pour = |portion: &Portion| {
-                let manifest = portion.read_manifest(saved)?;
+            let pour = |(portion, entry): &(Portion, Entry)| {
+                let manifest = portion.read_manifest(entry)?;
                 share.regions.pour(portion, shard, &manifest, &mut HashRows::new(manifest.runs.len()))
             };
             match portions.get(&shard).map(pour).map_or(Ok(Ok(())), split_flaws) {
@@ -89,15 +105,20 @@ impl Level {
         Ok(Ok(back(&sharing, own.unwrap_or_default())))
     }
 
-    /// The shards of `candidate` in the portions that this rank looks after.
-    fn own_shards(&self, candidate: &Complete) -> Result<Vec<Own>> {
-        let mut found = Vec::new();
-        self.each_ledger(|ledger| {
-            let portion = ledger.portion();
-            let kept = ledger.found().into_iter().find(|kept| kept.key() == candidate.key);
-            found.extend(kept.filter(|_| portion.layout_id() == candidate.layout).map(|kept| (portion.clone(), kept)));
-        });
-        let read = |(portion, kept): (Portion, std::sync::Arc<crate::commit::Kept>)| {
+    /// The shards of `candidate` of which this rank tells the others: those that it was told to, or those in the portions
+    /// that this rank looks after.
+    fn told_shards(&self, candidate: &Complete) -> Result<Vec<Own>> {
+        let mut found = self.told_of.clone().unwrap_or_default();
+        if self.told_of.is_none() {
+            self.each_ledger(|ledger| {
+                let portion = ledger.portion();
+                let kept = ledger.found().into_iter().find(|kept| kept.key() == candidate.key);
+                found.extend(
+                    kept.filter(|_| portion.layout_id() == candidate.layout).map(|kept| (portion.clone(), kept)),
+                );
+            });
+        }
+        let read = |(portion, kept): (Portion, Arc<Kept>)| {
             let manifest = portion.read_manifest(&kept.entry)?;
             let saved = Saved::of(&kept.entry, &manifest);
             Ok(Own { portion, manifest, saved })
@@ -105,10 +126,17 @@ impl Level {
         found.into_iter().map(read).collect()
     }
 
-    /// All portions of the layout of `candidate` that this rank sees, by shard.
-    fn portions(&self, candidate: &Complete) -> BTreeMap<u32, Portion> {
+    /// The shards of `candidate` that this rank can read: those that were brought here, or those in all portions of the
+    /// layout that it sees.
+    fn seen(&self, candidate: &Complete, shards: &[Saved]) -> BTreeMap<u32, (Portion, Entry)> {
+        if let Some(told_of) = &self.told_of {
+            let brought = told_of.iter().chain(&self.fetched);
+            return brought.map(|(portion, kept)| (kept.entry.shard, (portion.clone(), kept.entry.clone()))).collect();
+        }
         let layouts = self.layouts.iter().filter(|layout| layout.header.layout_id == candidate.layout);
-        layouts.flat_map(|layout| layout.portions()).map(|portion| (portion.rank(), portion)).collect()
+        let portions = layouts.flat_map(|layout| layout.portions());
+        let entry = |shard: u32| shards.get(shard as usize).map(|saved| saved.entry.clone());
+        portions.filter_map(|portion| Some((portion.rank(), (portion.clone(), entry(portion.rank())?)))).collect()
     }
 }
 

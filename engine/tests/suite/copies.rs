@@ -6,6 +6,7 @@ use crate::support::{
     faulty::{Faulty, Medium},
     program::{Mark, Program},
     recording::{Checked, Trouble},
+    spread::Spread,
 };
 use mainstay_engine::{
     Config, Exchange, LevelKind, LevelPlan, MemoryAfter, Session, Start,
@@ -58,6 +59,7 @@ struct Cluster {
     /// The node of each rank.
     seats: Vec<usize>,
     pfs_every: u32,
+    keep: u32,
     exchange: Exchange,
     real: bool,
 }
@@ -67,14 +69,22 @@ impl Cluster {
         let nodes = seats.iter().max().unwrap() + 1;
         let nodes = (0..nodes).map(|_| (0..copies).map(|_| Place::new(real)).collect()).collect();
         let (pfs, seats) = (Place::new(real), seats.to_vec());
-        Cluster { nodes, pfs, seats, pfs_every: 0, exchange: Exchange::Background, real }
+        Cluster { nodes, pfs, seats, pfs_every: 0, keep: 1, exchange: Exchange::Background, real }
     }
 
     fn job(&self, work: impl Fn(usize, Program, Session) -> Result<(), Trouble> + Sync) -> Checked<()> {
+        self.sessions(|rank, mut session| {
+            let mut program = Program::new(rank);
+            program.protect(&mut session)?;
+            work(rank, program, session)
+        })
+    }
+
+    fn sessions(&self, work: impl Fn(usize, Session) -> Result<(), Trouble> + Sync) -> Checked<()> {
         let run = |group: Box<dyn Group>| -> Result<(), Trouble> {
             let rank = group.rank();
             let devices: Vec<Arc<dyn Device>> = self.nodes[self.seats[rank]].iter().map(Place::device).collect();
-            let plan = |kind, device, every, copies| LevelPlan { kind, device, every, keep: 1, copies };
+            let plan = |kind, device, every, copies| LevelPlan { kind, device, every, keep: self.keep, copies };
             let plans = vec![
                 plan(LevelKind::Memory, devices[0].clone(), 1, devices[1..].to_vec()),
                 plan(LevelKind::Pfs, self.pfs.device(), self.pfs_every, Vec::new()),
@@ -88,10 +98,7 @@ impl Cluster {
                 exchange: self.exchange,
                 ..Config::default()
             };
-            let mut session = Session::open_levels(group, plans, config)?;
-            let mut program = Program::new(rank);
-            program.protect(&mut session)?;
-            work(rank, program, session)
+            work(rank, Session::open_levels(group, plans, config)?)
         };
         let ended: Vec<Result<(), Trouble>> = bounded("a job with copies", || {
             thread::scope(|scope| {
@@ -248,5 +255,70 @@ fn copies_are_made_again_before_the_next_checkpoint() {
         left = left.after(&[], &PAIRS);
         steps(&left, 4, &[true]).unwrap();
         assert_eq!(left.after(&[0], &PAIRS).restored().unwrap(), Some(4));
+    }
+}
+
+/// Boxes of a global array come back from the copies on fewer ranks, on more, and on as many that cut it otherwise.
+#[test]
+fn boxes_come_back_from_copies_on_other_ranks() {
+    const GLOBAL: [u64; 2] = [12, 3000];
+    let mark = Mark { run: 1, step: 7 };
+    for (real, lost) in [(false, 0), (true, 1)] {
+        for seats in [vec![1 - lost; 2], vec![0, 1, 0, 1, 0, 1], vec![1 - lost; 3], vec![0, 1]] {
+            let cluster = Cluster::new(&PAIRS, 2, real);
+            let saved = cluster.sessions(|rank, mut session| {
+                let mut program = Spread::new(&GLOBAL, rank, PAIRS.len());
+                program.protect(&mut session)?;
+                program.fill(mark);
+                session.checkpoint()?;
+                Ok(session.wait()?)
+            });
+            saved.unwrap();
+            let again = cluster.after(&[lost], &seats);
+            let restored = again.sessions(|rank, mut session| {
+                let mut program = Spread::new(&GLOBAL, rank, seats.len());
+                program.protect(&mut session)?;
+                let came = program.restore(&mut session)?;
+                assert_eq!(came.map(|mark| mark.step), Some(7), "on {seats:?} without node {lost}");
+                // And goes on from there.
+                program.fill(Mark { run: 2, step: 8 });
+                session.checkpoint()?;
+                Ok(session.wait()?)
+            });
+            restored.unwrap_or_else(|why| panic!("on {seats:?} without node {lost}: {why}"));
+        }
+    }
+}
+
+/// Revisions of one size go on in one layout, on the level and on its copies.
+#[test]
+fn copies_make_no_new_layouts() {
+    for keep in [1, 2] {
+        for exchange in [Exchange::Background, Exchange::Blocking] {
+            for waits in [[true; 8], [false; 8]] {
+                let cluster = Cluster { exchange, keep, ..Cluster::new(&PAIRS, 2, true) };
+                let end = Barrier::new(PAIRS.len());
+                let saved = cluster.job(|_, mut program, mut session| {
+                    for (step, wait) in (1..).zip(waits) {
+                        program.fill(&mut session, Mark { run: 1, step }, BYTES)?;
+                        session.checkpoint()?;
+                        if wait {
+                            session.wait()?;
+                        }
+                    }
+                    session.wait()?;
+                    end.wait();
+                    Ok(())
+                });
+                saved.unwrap();
+                for place in cluster.nodes.iter().flatten() {
+                    let Place::Memory(folder) = place else { unreachable!("real directories") };
+                    let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+                    let layouts: Vec<_> = names.filter(|name| name.to_string_lossy().starts_with("layout-")).collect();
+                    let first = |name: &std::ffi::OsString| name.to_string_lossy().starts_with("layout-000001-");
+                    assert!(layouts.iter().all(first), "keep {keep}, {exchange:?}, {waits:?}: {layouts:?}");
+                }
+            }
+        }
     }
 }

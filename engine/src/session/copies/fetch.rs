@@ -14,8 +14,8 @@ use crate::{
     commit::{Complete, Kept},
     error::{Error, Failure, Result},
     feed::{Source, finish_now},
-    ground::pause,
-    group::{Group, gather},
+    ground::{lock, pause},
+    group::{Group, agree, gather},
     restore::pour,
     session::{
         flaws::{Attempted, Flaws, split_flaws},
@@ -24,7 +24,11 @@ use crate::{
     space::Portion,
 };
 use serde::{Deserialize, Serialize};
-use std::{ops::Range, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+    sync::Arc,
+};
 
 /// Where a rank has a shard: in one of the levels that are one level and its copies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -66,9 +70,10 @@ impl Search {
                 }
             }
         }
+        let is_same = candidate.shards as usize == group.size();
         for (shard, spots) in spots.iter_mut().enumerate() {
             // What its rank sees needs no message.
-            spots.sort_by_key(|spot| (spot.rank != shard, *spot));
+            spots.sort_by_key(|spot| (is_same && spot.rank != shard, *spot));
             spots.dedup();
         }
         Ok(Search { family, candidate: *candidate, vain: vec![0; spots.len()], spots })
@@ -79,8 +84,13 @@ impl Search {
         self.spots[shard].get(self.vain[shard]).copied()
     }
 
-    /// Brings each rank its shard, from the best spot that has it whole as far as that is known. The inner error says
-    /// why there is none for some shard. Collective.
+    /// Whether each rank reads its own shard, and no other as far as is known.
+    fn is_by_rank(&self, group: &dyn Group) -> bool {
+        self.spots.len() == group.size()
+    }
+
+    /// Brings each rank its shard, from the best spot that has it whole as far as that is known; of a revision of another
+    /// number of ranks, the shards that it tells of. The inner error says why there is none for some shard. Collective.
     pub(in crate::session) fn bring(
         &mut self,
         group: &dyn Group,
@@ -96,108 +106,154 @@ impl Search {
                 }
                 return Ok(Err(std::mem::take(flaws)));
             }
-            let mine = self.exchange(group, post, levels)?;
-            let mine = split_flaws(mine);
-            let told = gather(
-                group,
-                &match &mine {
-                    Ok(Ok(_)) => None,
-                    Ok(Err(flaws)) => Some(flaws.clone()),
-                    Err(error) => Some(Flaws::unread(error.to_string())),
-                },
-            )?;
-            if let Ok(Ok(fetched)) = mine {
-                levels.at_mut(self.family.start).fetched = fetched;
+            levels.at_mut(self.family.start).forget_fetched();
+            let rank = group.rank();
+            if !self.is_by_rank(group) {
+                let mine =
+                    (0..self.spots.len()).filter(|shard| self.spot(*shard).is_some_and(|spot| spot.rank == rank));
+                let told_of = mine.map(|shard| self.here(levels, shard)).collect::<Result<Vec<_>>>();
+                levels.at_mut(self.family.start).told_of = Some(agree(group, told_of)?);
+                return Ok(Ok(()));
             }
-            if !self.pass_over(told, flaws) {
+            let all: Vec<(usize, usize)> = (0..self.spots.len()).map(|shard| (shard, shard)).collect();
+            if !self.take(group, post, levels, &all, flaws)? {
+                let level = levels.at_mut(self.family.start);
+                level.told_of = level.shard(rank as u32, &self.candidate).map(|own| vec![own]);
                 return Ok(Ok(()));
             }
         }
     }
 
+    /// Brings each rank the shards that it has found lacking. Returns whether some could not be had from where they were
+    /// looked for. Collective.
+    pub(in crate::session) fn bring_wanted(
+        &mut self,
+        group: &dyn Group,
+        post: &mut Post,
+        levels: &mut Levels,
+        flaws: &mut Flaws,
+    ) -> Result<bool> {
+        let mine: Vec<u32> = std::mem::take(&mut *lock(&levels.at(self.family.start).wanted)).into_iter().collect();
+        let told = gather(group, &mine)?;
+        let of_rank = |(rank, shards): (usize, Vec<u32>)| shards.into_iter().map(move |shard| (rank, shard as usize));
+        let all: Vec<(usize, usize)> = told.into_iter().enumerate().flat_map(of_rank).collect();
+        self.take(group, post, levels, &all, flaws)
+    }
+
+    /// Has `wants`, ranks and the shards that they are to read, sent and received. Returns whether any rank has found
+    /// flaws; those spots are passed over. Collective.
+    fn take(
+        &mut self,
+        group: &dyn Group,
+        post: &mut Post,
+        levels: &mut Levels,
+        wants: &[(usize, usize)],
+        flaws: &mut Flaws,
+    ) -> Result<bool> {
+        let mut told: Vec<(usize, Flaws)> = Vec::new();
+        for (shard, came) in self.exchange(group, post, levels, wants)? {
+            match split_flaws(came) {
+                Ok(Ok(came)) => levels.at_mut(self.family.start).fetched.extend(came),
+                Ok(Err(flaws)) => told.push((shard, flaws)),
+                Err(error) => told.push((shard, Flaws::unread(error.to_string()))),
+            }
+        }
+        let told = gather(group, &told)?.concat();
+        Ok(self.pass_over(told, flaws))
+    }
+
+    /// Where a shard lies that this rank has.
+    fn here(&self, levels: &Levels, shard: usize) -> Result<(Portion, Arc<Kept>)> {
+        let gone = || Error::Internal { what: format!("shard {shard} is not where it was found") };
+        let spot = self.spot(shard).ok_or_else(gone)?;
+        levels.at(spot.level).stored(shard as u32, &self.candidate).ok_or_else(gone)
+    }
+
     /// Passes the spots over of which ranks have told flaws; returns whether there were any.
-    fn pass_over(&mut self, told: Vec<Option<Flaws>>, flaws: &mut Flaws) -> bool {
-        let mut any = false;
-        for (shard, told) in told.into_iter().enumerate() {
-            if let Some(told) = told {
-                self.vain[shard] += 1;
+    fn pass_over(&mut self, told: Vec<(usize, Flaws)>, flaws: &mut Flaws) -> bool {
+        let any = !told.is_empty();
+        let mut passed = BTreeSet::new();
+        for (shard, told) in told {
+            if let Some(vain) = self.vain.get_mut(shard).filter(|_| passed.insert(shard)) {
+                *vain += 1;
                 flaws.add(told.of(&format!("shard {shard}")));
-                any = true;
             }
         }
         any
     }
 
-    /// Verifies what each rank has read in vain, and passes over what is damaged. Returns whether anything was.
-    /// Collective.
+    /// Verifies what was read in vain, and passes over what is damaged. Returns whether anything was. Collective.
     pub(in crate::session) fn blame(&mut self, group: &dyn Group, levels: &Levels, flaws: &mut Flaws) -> Result<bool> {
         let level = levels.at(self.family.start);
-        let mine = match level.shard(group.rank() as u32, &self.candidate) {
-            Some((portion, kept)) => {
-                let read = portion.read_manifest(&kept.entry);
-                split_flaws(read.and_then(|manifest| pour(&portion, &manifest, &|_, _| ())))
-            }
-            None => Ok(Ok(())),
+        let read = level.told_of.iter().flatten().chain(&level.fetched);
+        let verify = |(portion, kept): &(Portion, Arc<Kept>)| {
+            let read = portion.read_manifest(&kept.entry);
+            let read = split_flaws(read.and_then(|manifest| pour(portion, &manifest, &|_, _| ())));
+            let flaws = read.map_or_else(|error| Some(Flaws::unread(error.to_string())), |read| read.err());
+            flaws.map(|flaws| (kept.entry.shard as usize, flaws))
         };
-        let mine = mine.map_or_else(|error| Some(Flaws::unread(error.to_string())), |read| read.err());
-        let told = gather(group, &mine)?;
+        let told = gather(group, &read.filter_map(verify).collect::<Vec<_>>())?.concat();
         Ok(self.pass_over(told, flaws))
     }
 
-    /// Sends what other ranks read from here, and receives what this rank reads from others. The inner result is of
-    /// this rank's shard alone: `None` where it lies on the level itself. Collective.
+    /// Sends what other ranks read from here, and receives what this rank reads from others. What is returned is of this
+    /// rank's shards alone: nothing for one that lies on the level itself. Collective.
     #[allow(clippy::type_complexity)]
     fn exchange(
         &self,
         group: &dyn Group,
         post: &mut Post,
         levels: &Levels,
-    ) -> Result<Result<Option<(Portion, Arc<Kept>)>>> {
+        wants: &[(usize, usize)],
+    ) -> Result<Vec<(usize, Result<Option<(Portion, Arc<Kept>)>>)>> {
         let (rank, key) = (group.rank(), self.candidate.key);
-        let here = |level: usize, shard: usize| -> Result<(Portion, Arc<Kept>)> {
-            let gone = || Error::Internal { what: format!("shard {shard} is not where it was found") };
-            levels.at(level).stored(shard as u32, &self.candidate).ok_or_else(gone)
-        };
-        for (to, spot) in (0..self.spots.len()).filter_map(|shard| self.spot(shard).map(|spot| (shard, spot))) {
-            if spot.rank != rank || to == rank {
-                continue;
-            }
-            let source = here(spot.level, to).map(|(portion, kept)| Source::Published(portion, kept));
-            match source.and_then(|source| announce(&source, spot.level, key)) {
-                Ok((announced, stretches)) => {
-                    post.tell(group, to, &Word::Shard(Box::new(announced)))?;
-                    stretches.into_iter().try_for_each(|stretch| post.send(group, to, Box::new(stretch)))?;
+        let mut came = Vec::new();
+        let mut queues: BTreeMap<usize, Vec<(usize, Held)>> = BTreeMap::new();
+        for &(to, shard) in wants {
+            let Some(spot) = self.spot(shard) else { return Err(out_of_turn(to)) };
+            match (spot.rank == rank, to == rank) {
+                (true, true) if spot.level == self.family.start => came.push((shard, Ok(None))),
+                (true, true) => came.push((shard, self.here(levels, shard).map(Some))),
+                (true, false) => {
+                    let source = self.here(levels, shard).map(|(portion, kept)| Source::Published(portion, kept));
+                    match source.and_then(|source| announce(&source, spot.level, key)) {
+                        Ok((announced, stretches)) => {
+                            post.tell(group, to, &Word::Shard(Box::new(announced)))?;
+                            stretches.into_iter().try_for_each(|stretch| post.send(group, to, Box::new(stretch)))?;
+                        }
+                        Err(error) => post.tell(group, to, &Word::GivenUp(spot.level, Failure::from(&error)))?,
+                    }
                 }
-                Err(error) => post.tell(group, to, &Word::GivenUp(spot.level, Failure::from(&error)))?,
+                (false, true) => {
+                    post.expect(spot.rank);
+                    let held = Held::to_read(spot.rank, shard as u32, levels.at(spot.level).device.clone());
+                    queues.entry(spot.rank).or_default().push((shard, held));
+                }
+                (false, false) => {}
             }
-        }
-        let Some(spot) = self.spot(rank) else { return Err(out_of_turn(rank)) };
-        let mut held = None;
-        if spot.rank != rank {
-            post.expect(spot.rank);
-            held = Some(Held::to_read(spot.rank, rank as u32, levels.at(spot.level).device.clone()));
         }
         let mut tries = 0;
         loop {
-            if let Some(held) = &mut held {
-                while let Some(letter) = post.next(group, spot.rank)? {
+            for (&from, queue) in &mut queues {
+                while let Some(letter) = post.next(group, from)? {
+                    // One shard after the other.
+                    let held = queue.iter_mut().map(|(_, held)| held).find(|held| !held.is_there());
+                    let Some(held) = held else { return Err(out_of_turn(from)) };
                     match letter {
-                        Letter::Length(length) => {
-                            post.receive(group, spot.rank, post::room_for(length, spot.rank)?)?;
-                        }
+                        Letter::Length(length) => post.receive(group, from, post::room_for(length, from)?)?,
                         Letter::Word(bytes) => match post::word(&bytes)? {
                             Word::Shard(announced) => {
                                 for piece in held.take_on(*announced, key)? {
-                                    post.receive(group, spot.rank, Letter::Piece(piece))?;
+                                    post.receive(group, from, Letter::Piece(piece))?;
                                 }
                             }
-                            Word::GivenUp(_, failed) => held.give_up(failed.on(spot.rank)),
-                            Word::Size(_) => return Err(out_of_turn(spot.rank)),
+                            Word::GivenUp(_, failed) => held.give_up(failed.on(from)),
+                            Word::Size(_) => return Err(out_of_turn(from)),
                         },
                         Letter::Piece(piece) => held.take(piece),
                     }
+                    held.finish(|copy, arrived| finish_now(&copy, arrived));
                 }
-                held.finish(|copy, arrived| finish_now(&copy, arrived));
             }
             if post.is_through(group)? {
                 break;
@@ -205,10 +261,8 @@ impl Search {
             tries += 1;
             pause(tries);
         }
-        Ok(match held {
-            Some(held) => held.published().map(Some),
-            None if spot.level == self.family.start => Ok(None),
-            None => here(spot.level, rank).map(Some),
-        })
+        let brought = queues.into_values().flatten().map(|(shard, held)| (shard, held.published().map(Some)));
+        came.extend(brought);
+        Ok(came)
     }
 }

@@ -146,6 +146,11 @@ impl Held {
         }
     }
 
+    /// Whether all of it has come, or nothing more comes.
+    pub(super) fn is_there(&self) -> bool {
+        !matches!(self.state, State::Awaited(_) | State::Coming(_))
+    }
+
     /// Where the shard lies, once it is published.
     pub(super) fn published(&self) -> Result<(Portion, Arc<Kept>)> {
         match &self.state {
