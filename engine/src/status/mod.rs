@@ -6,6 +6,7 @@
 
 mod document;
 mod outlook;
+mod seen;
 mod standing;
 mod writer;
 

@@ -5,10 +5,10 @@
 use super::{
     document::{Failures, Job, Node, Saved, Status},
     outlook::{Held, Loss, Outlook, Survivor},
+    seen::{Seen, newest_told, seen_of},
 };
 use crate::{
-    device::Disk,
-    error::{Error, Result},
+    error::Result,
     group::host_name,
     space::LevelKind,
     survey::{Places, SpaceSurvey},
@@ -64,36 +64,9 @@ impl Standing {
         let survey = SpaceSurvey::open(space)?;
         let Places { all, mut unseen } = Places::of(space);
         let lineage = survey.portions.iter().map(|portion| portion.lineage.number).max().unwrap_or(0);
-        let mut told: Option<Status> = None;
-        for place in &all {
-            match Status::read(&place.directory) {
-                Ok(Some(status)) if told.as_ref().is_none_or(|best| age_key(best) < age_key(&status)) => {
-                    told = Some(status)
-                }
-                Ok(_) => {}
-                Err(error) => unseen.push(text_of(error)),
-            }
-        }
         // A job with one level came after the one that told it.
-        let told = told.filter(|status| status.told.lineage >= lineage);
-        let mut seen: BTreeMap<(LevelKind, u32), Seen> = BTreeMap::new();
-        for place in all.iter().filter(|place| place.level != LevelKind::Pfs) {
-            let of_place = seen.entry((place.level, place.copy)).or_default();
-            match SpaceSurvey::open_on(&Disk::existing(&place.directory)) {
-                Ok(found) => of_place.add(&found),
-                // A level is opened before anything is saved there.
-                Err(Error::NotASpace { .. }) => {}
-                Err(error) => {
-                    of_place.is_unsure = true;
-                    unseen.push(text_of(error));
-                }
-            }
-            of_place.directories.push(crate::printable::printable_path(&place.directory));
-        }
-        let mut of_space = Seen { directories: vec![survey.path.clone()], ..Seen::default() };
-        of_space.add(&survey);
-        seen.insert((LevelKind::Pfs, 0), of_space);
-
+        let told = newest_told(&all, &mut unseen).filter(|status| status.told.lineage >= lineage);
+        let seen = seen_of(&survey, &all, &mut unseen);
         let mut lost = told.as_ref().map(|status| status.told.lost.clone()).unwrap_or_default();
         let levels = match &told {
             Some(status) => told_levels(status, &seen, survey.is_at_work(), !unseen.is_empty(), &mut lost),
@@ -108,54 +81,6 @@ impl Standing {
     pub fn node(&self, loss: Loss) -> Option<&Node> {
         let Loss::Node(index) = loss else { return None };
         self.told.as_ref()?.job.nodes.get(index)
-    }
-}
-
-fn age_key(status: &Status) -> (u64, u64) {
-    (status.told.lineage, status.told.told_unix_ns)
-}
-
-/// What cannot be read is told, and no order to anybody.
-fn text_of(error: Error) -> String {
-    match error {
-        Error::Damaged { what } | Error::Unreadable { what } => what.join("; "),
-        other => other.to_string(),
-    }
-}
-
-/// What is seen of a level from here.
-#[derive(Debug, Default)]
-struct Seen {
-    directories: Vec<String>,
-    /// The shards of each revision, how many make it complete, and when it was saved.
-    revisions: BTreeMap<(u64, u64), (BTreeSet<u32>, u32, u64)>,
-    /// Something could not be looked at.
-    is_unsure: bool,
-}
-
-impl Seen {
-    fn add(&mut self, survey: &SpaceSurvey) {
-        for revision in &survey.revisions {
-            let key = (revision.key.lineage.number, revision.key.number);
-            let saved = (BTreeSet::new(), revision.shard_count, u64::MAX);
-            let (shards, _, unix_ns) = self.revisions.entry(key).or_insert(saved);
-            shards.extend(revision.shards.iter().map(|shard| shard.shard));
-            *unix_ns = (*unix_ns).min(revision.t1_unix_ns());
-        }
-        self.is_unsure |= !survey.damage.is_empty();
-    }
-
-    /// The revisions that are whole here, the newest first.
-    fn whole(&self) -> Vec<Saved> {
-        let is_whole = |(shards, count, _): &(BTreeSet<u32>, u32, u64)| shards.len() as u64 == u64::from(*count);
-        let whole = self.revisions.iter().rev().filter(|(_, found)| is_whole(found));
-        whole
-            .map(|((lineage, revision), found)| Saved {
-                lineage: *lineage,
-                revision: *revision,
-                saved_unix_ns: Some(found.2),
-            })
-            .collect()
     }
 }
 

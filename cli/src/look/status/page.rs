@@ -129,6 +129,11 @@ fn wheres(directories: &[String]) -> String {
     }
 }
 
+/// The node of ranks and the one that holds what is theirs, by their indexes.
+type Pair = (Option<usize>, Option<usize>);
+/// The first rank of each, and the one after the last.
+type Stretches = Vec<(u32, u32)>;
+
 /// Who holds what for whom, a line for each two nodes of each copy.
 fn holders(told: &Status) -> String {
     let job = &told.job;
@@ -138,7 +143,7 @@ fn holders(told: &Status) -> String {
     let mut lines: Vec<String> = Vec::new();
     for place in &job.places {
         for (copy, holders) in (1..).zip(&place.holders) {
-            let mut pairs: Vec<((Option<usize>, Option<usize>), Vec<(u32, u32)>)> = Vec::new();
+            let mut pairs: Vec<(Pair, Stretches)> = Vec::new();
             for (rank, holder) in (0..).zip(holders) {
                 let nodes = (node_of(rank), node_of(*holder));
                 let at = pairs.iter().position(|(pair, _)| *pair == nodes);

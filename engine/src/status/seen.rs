@@ -1,0 +1,101 @@
+//! What can be seen from here of a space and its levels: what jobs told there, and what lies there.
+
+use super::document::{Saved, Status};
+use crate::{
+    device::Disk,
+    error::Error,
+    printable::printable_path,
+    space::LevelKind,
+    survey::{Place, SpaceSurvey},
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is seen of a level from here.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub(super) directories: Vec<String>,
+    /// The shards of each revision, how many make it complete, and when it was saved.
+    pub(super) revisions: BTreeMap<(u64, u64), (BTreeSet<u32>, u32, u64)>,
+    /// Something could not be looked at.
+    pub(super) is_unsure: bool,
+}
+
+impl Seen {
+    fn add(&mut self, survey: &SpaceSurvey) {
+        for revision in &survey.revisions {
+            let key = (revision.key.lineage.number, revision.key.number);
+            let saved = (BTreeSet::new(), revision.shard_count, u64::MAX);
+            let (shards, _, unix_ns) = self.revisions.entry(key).or_insert(saved);
+            shards.extend(revision.shards.iter().map(|shard| shard.shard));
+            *unix_ns = (*unix_ns).min(revision.t1_unix_ns());
+        }
+        self.is_unsure |= !survey.damage.is_empty();
+    }
+
+    /// The revisions that are whole here, the newest first.
+    pub(super) fn whole(&self) -> Vec<Saved> {
+        let is_whole = |(shards, count, _): &(BTreeSet<u32>, u32, u64)| shards.len() as u64 == u64::from(*count);
+        let whole = self.revisions.iter().rev().filter(|(_, found)| is_whole(found));
+        whole
+            .map(|((lineage, revision), found)| Saved {
+                lineage: *lineage,
+                revision: *revision,
+                saved_unix_ns: Some(found.2),
+            })
+            .collect()
+    }
+}
+
+/// What the newest job told last, wherever it did; what cannot be read is added to `unseen`.
+pub(super) fn newest_told(places: &[Place], unseen: &mut Vec<String>) -> Option<Status> {
+    let age_key = |status: &Status| (status.told.lineage, status.told.told_unix_ns);
+    let mut newest: Option<Status> = None;
+    for place in places {
+        match Status::read(&place.directory) {
+            Ok(Some(status)) if newest.as_ref().is_none_or(|best| age_key(best) < age_key(&status)) => {
+                newest = Some(status);
+            }
+            Ok(_) => {}
+            Err(error) => unseen.push(text_of(error)),
+        }
+    }
+    newest
+}
+
+/// What lies in the `places` of a space, of which `survey` is the own, by level and copy; what cannot be read is added to
+/// `unseen`.
+pub(super) fn seen_of(
+    survey: &SpaceSurvey,
+    places: &[Place],
+    unseen: &mut Vec<String>,
+) -> BTreeMap<(LevelKind, u32), Seen> {
+    let mut seen: BTreeMap<(LevelKind, u32), Seen> = BTreeMap::new();
+    for place in places.iter().filter(|place| place.level != LevelKind::Pfs) {
+        let of_place = seen.entry((place.level, place.copy)).or_default();
+        of_place.directories.push(printable_path(&place.directory));
+        match SpaceSurvey::open_on(&Disk::existing(&place.directory)) {
+            Ok(found) => {
+                of_place.add(&found);
+                unseen.extend(found.damage);
+            }
+            // A level is opened before anything is saved there.
+            Err(Error::NotASpace { .. }) => {}
+            Err(error) => {
+                of_place.is_unsure = true;
+                unseen.push(text_of(error));
+            }
+        }
+    }
+    let mut of_space = Seen { directories: vec![survey.path.clone()], ..Seen::default() };
+    of_space.add(survey);
+    seen.insert((LevelKind::Pfs, 0), of_space);
+    seen
+}
+
+/// What cannot be read is told, and no order to anybody.
+fn text_of(error: Error) -> String {
+    match error {
+        Error::Damaged { what } | Error::Unreadable { what } => what.join("; "),
+        other => other.to_string(),
+    }
+}
