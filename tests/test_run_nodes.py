@@ -215,7 +215,7 @@ def test_a_job_that_saves_nothing_is_not_believed_either_where_a_node_is_gone(la
 
 def test_a_launcher_that_hangs_is_killed_with_what_it_has_started(launcher, scratch):
     sleeper = f"import os, time; open('{scratch}/pid', 'w').write(str(os.getpid())); time.sleep(250)"
-    hang = f"trap '' TERM; setsid {sys.executable} -c \"{sleeper}\" & touch {scratch}/b.lost; wait"
+    hang = f"trap '' TERM; setsid {sys.executable} -c \"{sleeper}\" >/dev/null 2>&1 & touch {scratch}/b.lost; wait"
     looks = ["--look-every", "100ms"]
     mpiexec = launcher(hang, "exit 0")
     status, output = run("--hosts", "a,b", *reach(scratch), *looks, "--", mpiexec, "program")
