@@ -32,7 +32,9 @@ impl Newest {
                 Ok(survey) => {
                     if let Some(revision) = survey.newest() {
                         let seen = (revision.key.lineage.number, revision.key.number);
-                        newest.entry(space.clone()).or_default().seen = Some(seen);
+                        // As the job tells it.
+                        let space = space.canonicalize().unwrap_or_else(|_| space.clone());
+                        newest.entry(space).or_default().seen = Some(seen);
                     }
                 }
                 // The job may have failed before it made it.
