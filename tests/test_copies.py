@@ -218,7 +218,8 @@ def test_calls_between_steps_bring_the_copies_on(of_openmpi, call):
 
 def pair_of(nodes, node):
     """The node, on which one rank is, and the one that holds the copy of its shard."""
-    holds = [other for other in "0123" if list(nodes.copies_of(other).glob(f"layout-*-00000{node}-*"))]
+    there = sorted(path.name for path in nodes.pools.iterdir())
+    holds = [other for other in there if list(nodes.copies_of(other).glob(f"layout-*-00000{node}-*"))]
     assert len(holds) == 1 and holds != [node]
     return [node, *holds]
 
@@ -230,6 +231,23 @@ def test_a_pair_is_lost_and_the_next_level_is_not(of_openmpi):
     nodes.lose(lost)
     said = ends_well(nodes, "0123", 5, [2], **every)
     assert "revision 3" in said.skipped, said.output
+
+
+def test_a_pair_is_lost_and_nothing_is_left(of_openmpi):
+    nodes = of_openmpi
+    nodes.killed("012", 0, "computed", 3)
+    nodes.lose(pair_of(nodes, "0"))
+    said = ends_well(nodes, "012", 3, [0])
+    (told,) = re.findall("mainstay: no level has a whole revision, the job begins anew: (.*)", said.output)
+    assert re.match(r"revision 2 in memory: shards? .* went with the nodes", told), said.output
+
+
+def test_the_memory_of_all_nodes_is_lost(of_openmpi):
+    nodes = of_openmpi
+    assert "begins anew" not in nodes.killed("01", 0, "computed", 3).output
+    nodes.lose("01")
+    said = ends_well(nodes, "01", 3, [0])
+    assert "the job begins anew: what jobs before this one have saved" in said.output, said.output
 
 
 def test_memory_that_is_too_small_says_how_much_it_takes(of_openmpi):

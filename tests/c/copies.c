@@ -35,17 +35,23 @@ static void die_soon(uint64_t step)
     setitimer(ITIMER_REAL, &after, NULL); /* nobody handles the signal: it ends the process as SIGKILL does */
 }
 
+static mainstay_session *session;
+
 static void must(mainstay_status status, const char *what)
 {
+    mainstay_status then;
     if (status == MAINSTAY_OK)
         return;
     fprintf(stderr, "WRONG %s: %s: %s\n", what, mainstay_status_name(status), mainstay_error_message());
+    /* That a rank is gone stays so. */
+    if (status == MAINSTAY_GROUP_FAILED && session && (then = mainstay_progress(session)) != status)
+        fprintf(stderr, "WRONG then: %s: %s\n", mainstay_status_name(then), mainstay_error_message());
     MPI_Abort(MPI_COMM_WORLD, 3);
     exit(3); /* MPICH returns from that where another rank is gone */
 }
 
 /* Nothing but one call, until somebody ends the job. */
-static void stay(mainstay_session *session, const char *call, uint64_t step)
+static void stay(const char *call, uint64_t step)
 {
     int said;
     printf("stays\n");
@@ -78,7 +84,6 @@ int main(int argc, char **argv)
     int rank, waits, due;
     const char *node = getenv("MAINSTAY_NODE"), *way;
     double *field;
-    mainstay_session *session;
     mainstay_options options = MAINSTAY_OPTIONS_INIT;
     mainstay_restored restored;
 
@@ -127,7 +132,7 @@ int main(int argc, char **argv)
             printf("sure %lu\n", (unsigned long)step - 1);
         die_if("saved", step);
         if (step == 2 && !waits && strcmp(way, "on") != 0)
-            stay(session, way, step);
+            stay(way, step);
         must(mainstay_progress(session), "progress");
         die_if("moved", step);
         if (waits)

@@ -18,6 +18,8 @@ use std::{
 pub(in crate::session) struct Post {
     outboxes: BTreeMap<usize, VecDeque<Message>>,
     pub(super) inboxes: BTreeMap<usize, Inbox>,
+    /// The first message that failed: what was to come with it and after it never does.
+    failed: Option<Error>,
 }
 
 /// What this rank receives from a ward, in the order in which it is sent.
@@ -82,7 +84,18 @@ impl Post {
 
     /// The next letter from a ward that has come; `None` if none has. Never waits.
     pub(super) fn next(&mut self, group: &dyn Group, from: usize) -> Result<Option<Letter>> {
-        self.inboxes.get_mut(&from).map_or(Ok(None), |inbox| inbox.next(group, from))
+        self.check()?;
+        let next = self.inboxes.get_mut(&from).map_or(Ok(None), |inbox| inbox.next(group, from));
+        self.note(next)
+    }
+
+    fn check(&self) -> Result<()> {
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+
+    fn note<T>(&mut self, result: Result<T>) -> Result<T> {
+        self.failed = result.as_ref().err().cloned();
+        result
     }
 
     /// Expects a letter from a ward behind those that are expected already.
@@ -92,17 +105,24 @@ impl Post {
 
     /// Whether all that was started is through, and all that is expected has come. Never waits.
     pub(super) fn is_through(&mut self, group: &dyn Group) -> Result<bool> {
-        let mut through = true;
+        self.check()?;
+        let sent = self.are_sent(group);
+        let sent = self.note(sent)?;
+        Ok(sent && self.inboxes.values().all(|inbox| inbox.words == 0 && inbox.under_way.is_empty()))
+    }
+
+    fn are_sent(&mut self, group: &dyn Group) -> Result<bool> {
+        let mut sent = true;
         for outbox in self.outboxes.values_mut() {
             while let Some(message) = outbox.front() {
                 if let Tested::UnderWay = group.test(*message)? {
-                    through = false;
+                    sent = false;
                     break;
                 }
                 outbox.pop_front();
             }
         }
-        Ok(through && self.inboxes.values().all(|inbox| inbox.words == 0 && inbox.under_way.is_empty()))
+        Ok(sent)
     }
 }
 
