@@ -89,8 +89,10 @@ def links(scratch, nodes, ranks_each, mbit):
         agent.chmod(0o700)
         hosts = ",".join(f"{name}:{ranks_each}" for name in names)
         # Its transport through shared memory crashes where nodes share a machine, and its hierarchical collectives hang.
-        options = ["--prtemca", "plm_ssh_agent", str(agent), "--host", hosts, "--mca", "btl", "self,tcp", "--mca", "coll", "^han"]
-        before = ["ip", "netns", "exec", names[0], "unshare", "--uts", "sh", "-c", f'hostname {names[0]} && exec "$@"', "sh"]
+        options = ["--prtemca", "plm_ssh_agent", str(agent), "--host", hosts]
+        options += ["--mca", "btl", "self,tcp", "--mca", "coll", "^han"]
+        named = f'hostname {names[0]} && exec "$@"'
+        before = ["ip", "netns", "exec", names[0], "unshare", "--uts", "sh", "-c", named, "sh"]
         yield before, [*options, "--map-by", f"ppr:{ranks_each}:node:OVERSUBSCRIBE"]
 
 
