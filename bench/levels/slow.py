@@ -53,7 +53,7 @@ def disks(scratch, count, size_bytes, mb_per_s):
         for point in points:
             device = point.stat().st_dev
             for way in ("read", "write"):
-                limit = f"{os.major(device)}:{os.minor(device)} {mb_per_s * MB}"
+                limit = f"{os.major(device)}:{os.minor(device)} {int(mb_per_s * MB)}"
                 (group / f"blkio.throttle.{way}_bps_device").write_text(limit)
         yield points, ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"]
 
