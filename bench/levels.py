@@ -119,7 +119,7 @@ class Bench:
         settings = in_memory(MAINSTAY_MEMORY_AFTER="kept", LEVELS_LOST=0 if seats == "left" else "")
         printed = []
         with self.nodes(shape) as (memory, scratch):
-            for round in range(-1, self.o.rounds):
+            for round in range(self.o.rounds):
                 shutil.rmtree(memory)
                 for node in range(shape.nodes + 1):
                     (memory / str(node)).mkdir(parents=True)
@@ -147,7 +147,8 @@ class Bench:
                 with self.nodes(shape) as (memory, scratch):
                     every = JACOBI_EVERY if side == "saving" else 10 * JACOBI_STEPS
                     saving = ["--no-checkpoint"] if side == "none" else ["--space", scratch / "space", "--every", every]
-                    words = [self.folder / "jacobi3d", "--dem", self.folder / "dem", *grid, "--progress", JACOBI_STEPS, *saving]
+                    words = [self.folder / "jacobi3d", "--dem", self.folder / "dem", "--progress", JACOBI_STEPS, *grid]
+                    words += saving
                     [clocks] = self.job(shape, memory, scratch, words, in_memory())
                 wanted = CHECKPOINTS if side == "saving" else 0
                 if any(count != wanted for count in clocks["checkpoints"]):
@@ -241,7 +242,8 @@ def main():
             if not any(part in case for part in o.only):
                 continue
             if (needed := times * shape.all_bytes) > (free := free_memory()):
-                print(f"\n{case}: left out, it needs {needed / 2**30:.1f} GiB of memory ({free / 2**30:.1f} free)", flush=True)
+                why = f"it needs {needed / 2**30:.1f} GiB of memory ({free / 2**30:.1f} free)"
+                print(f"\n{case}: left out, {why}", flush=True)
                 continue
             of_case = measure(case, shape)
             print(rows.table(of_case), flush=True)

@@ -17,10 +17,12 @@ TARGETS = {"perceived", "durable", "restart", "memory", "memory_restart"}
 PLOTS = {
     "staging": {f"staging-{name}.svg" for name in ("perceived", "pools", "overlap", "restart", "memory")},
     "space": {"space-time.svg"},
+    "levels": {"levels-sizes.svg"},
 }
 
 sys.path.insert(0, str(ROOT / "bench"))
 
+from levels.results import WAYS  # noqa: E402
 from space import results  # noqa: E402
 from staging import mix  # noqa: E402
 
@@ -62,7 +64,14 @@ def opening_rows(tmp_path_factory):
     return measure(tmp_path_factory.mktemp("bench"), "opening", *small)
 
 
-@pytest.fixture(params=("path", "staging", "space", "ranks", "opening"))
+@pytest.fixture(scope="module")
+def levels_rows(tmp_path_factory):
+    cases = ("4 x 0 MiB, 2 nodes, b", "memory", "left", "size")
+    small = ("--part", "512", "--rounds", "1", "--sizes", "512", "--only", *cases)
+    return measure(tmp_path_factory.mktemp("bench"), "levels", *small)
+
+
+@pytest.fixture(params=("path", "staging", "space", "ranks", "opening", "levels"))
 def rows(request):
     return request.getfixturevalue(f"{request.param}_rows")
 
@@ -131,6 +140,19 @@ def test_a_restore_on_other_ranks_is_beside_a_raw_read_and_one_on_as_many(ranks_
         "2 ranks beside 4": "restore on 4 ranks",
         "6 ranks beside 4": "restore on 4 ranks",
     }
+
+
+def test_what_was_asked_of_copies_has_a_target(levels_rows):
+    large = "4 x 0 MiB, 2 nodes"
+    assert targets(levels_rows) == {
+        f"{large}, background": {"perceived", "slowdown"},
+        f"{large}, blocking": {"perceived"},
+        **{f"{large}, memory{fed}": {"shared", "resident"} for fed in ("", ", fed on")},
+        f"{large}, restart, left": {"restart"},
+    }
+    sizes = {row["metric"] for row in levels_rows if row["case"].startswith("size")}
+    # The slow ones are left out where they cannot be had.
+    assert sizes >= {"memory"} and sizes <= {f"{way}{part}" for way in WAYS for part in ("", "_floor", "_perceived")}
 
 
 def test_what_opening_costs_is_beside_what_the_ranks_cost_and_what_they_are_given(opening_rows):

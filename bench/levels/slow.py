@@ -53,7 +53,7 @@ def disks(scratch, count, size_bytes, mb_per_s):
         for point in points:
             device = point.stat().st_dev
             for way in ("read", "write"):
-                limit = f"{os.major(device)}:{os.minor(device)} {mb_per_s * MB}"
+                limit = f"{os.major(device)}:{os.minor(device)} {int(mb_per_s * MB)}"
                 (group / f"blkio.throttle.{way}_bps_device").write_text(limit)
         yield points, ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"]
 
@@ -89,8 +89,10 @@ def links(scratch, nodes, ranks_each, mbit):
         agent.chmod(0o700)
         hosts = ",".join(f"{name}:{ranks_each}" for name in names)
         # Its transport through shared memory crashes where nodes share a machine, and its hierarchical collectives hang.
-        options = ["--prtemca", "plm_ssh_agent", str(agent), "--host", hosts, "--mca", "btl", "self,tcp", "--mca", "coll", "^han"]
-        before = ["ip", "netns", "exec", names[0], "unshare", "--uts", "sh", "-c", f'hostname {names[0]} && exec "$@"', "sh"]
+        options = ["--prtemca", "plm_ssh_agent", str(agent), "--host", hosts]
+        options += ["--mca", "btl", "self,tcp", "--mca", "coll", "^han"]
+        named = f'hostname {names[0]} && exec "$@"'
+        before = ["ip", "netns", "exec", names[0], "unshare", "--uts", "sh", "-c", named, "sh"]
         yield before, [*options, "--map-by", f"ppr:{ranks_each}:node:OVERSUBSCRIBE"]
 
 

@@ -198,6 +198,6 @@ mod tests {
 
     #[test]
     fn no_number_overflows() {
-        assert!(lacking(100, &revisions(&[1]), &[1], 1000, [u64::MAX; 2]) > 1 << 60);
+        assert!(lacking(100, &revisions(&[1]), &[1], &[], 1000, [u64::MAX; 2]) > 1 << 60);
     }
 }

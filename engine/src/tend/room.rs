@@ -27,7 +27,7 @@ pub(super) fn is_left(survey: &SpaceSurvey, held: &[RevisionKey]) -> bool {
         let kept: Vec<Stays> = kept.iter().map(stays).collect();
         let besides: Vec<u64> = older.iter().filter(|revision| is_held(revision)).map(|other| blocks(other)).collect();
         let largest = kept.iter().map(|stays| stays.blocks).max().unwrap_or(0) + ends;
-        lacking(shard.portion_blocks(), &kept, &besides, keep, [largest; 2]) == 0
+        lacking(shard.portion_blocks(), &kept, &besides, &[], keep, [largest; 2]) == 0
     })
 }
 
