@@ -53,7 +53,7 @@ struct Feed {
 #[derive(Debug)]
 enum From {
     Level(Source),
-    Rank(Arrived),
+    Rank(Box<Arrived>),
 }
 
 impl Source {
@@ -140,7 +140,7 @@ impl Feeder {
 
     /// Has `copy` published, all of which has come from another rank.
     pub(crate) fn finish(&self, copy: Arc<Shard>, arrived: Arrived) {
-        self.send(Feed { copy, from: From::Rank(arrived) });
+        self.send(Feed { copy, from: From::Rank(Box::new(arrived)) });
     }
 
     fn send(&self, feed: Feed) {

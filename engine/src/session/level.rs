@@ -27,6 +27,7 @@ use crate::{
     space::{LayoutFile, Locks, Portion},
 };
 use std::{
+    cmp::Reverse,
     collections::BTreeSet,
     ops::Range,
     sync::{Arc, Mutex},
@@ -301,7 +302,7 @@ impl Level {
     pub(super) fn complete_again(&self, key: RevisionKey, ranks: usize) -> Vec<Complete> {
         let mut all: Vec<Complete> = self.complete.iter().filter(|complete| complete.key != key).copied().collect();
         all.push(Complete { key, shards: ranks as u32, layout: [0; 16] });
-        all.sort_by(|a, b| b.key.cmp(&a.key));
+        all.sort_by_key(|complete| Reverse(complete.key));
         all.truncate(self.keep());
         all
     }
