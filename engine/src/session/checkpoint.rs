@@ -49,6 +49,11 @@ impl Inner {
     pub(super) fn begin(&mut self, call: Call, announced: u64, ready: Result<()>) -> Result<u64> {
         let started = Instant::now();
         let t1_unix_ns = unix_ns();
+        let to_all = self.program.due.to_all;
+        if to_all {
+            // No level is to be busy when its turn comes.
+            self.levels.split().1.iter_mut().for_each(|level| drop(level.settle()));
+        }
         let arrival = self.arrive(call)?;
         self.finish_copies(call)?;
         let Inner { program, means, .. } = self;
@@ -66,8 +71,9 @@ impl Inner {
         let mut rooms = Vec::new();
         for (index, level) in self.levels.iter_mut().enumerate() {
             // A holder is told only after the all-reduce how large the shards are.
-            let looks = read.is_ok() && !level.is_copy();
-            let look = if looks { level.look_for_room(index == 0, number, sizes, &self.epoch) } else { Look::NoTurn };
+            let has_turn = index == 0 || !level.is_copy() && level.takes(number, to_all);
+            let looks = read.is_ok() && has_turn;
+            let look = if looks { level.look_for_room(index == 0, sizes, &self.epoch) } else { Look::NoTurn };
             let look = if index == 0 { look.with(&pool) } else { look };
             levels[index] = look.facts();
             rooms.push(look);
@@ -119,7 +125,7 @@ impl Inner {
         }
         let mut feeds = Vec::new();
         for ((index, level), (room, facts)) in (1..).zip(farther).zip(rooms) {
-            if !level.takes(number) {
+            if !level.takes(number, to_all) {
                 continue;
             }
             if level.is_copy() && level.under_feed.is_some() {
@@ -140,6 +146,7 @@ impl Inner {
             }
         }
         let key = self.epoch.next();
+        self.program.due.to_all = false;
         let (_, farther) = self.levels.split();
         feeds.iter().for_each(|(index, _)| farther[*index - 1].under_feed = Some(key));
         self.levels.keep_for_feeding((!feeds.is_empty()).then_some(key));

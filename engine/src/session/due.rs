@@ -29,6 +29,9 @@ pub(super) struct Due {
     pub(super) signal: Option<SignalFlag>,
     /// The step that the program last gave to `due`.
     pub(super) step: u64,
+    /// The next revision was asked for from outside, or by a signal, and goes to all levels: whoever asks may be about to
+    /// end the job, and its nodes' memory with it. The same on all ranks.
+    pub(super) to_all: bool,
 }
 
 /// A flag that a signal raises. What handled the signal before is called too.
@@ -72,6 +75,8 @@ pub(super) fn same_steps(step: Alike) -> Result<()> {
 impl Inner {
     /// Whether a checkpoint is due: `true` on all ranks, or on none.
     pub(super) fn due(&mut self, step: u64) -> Result<bool> {
+        // Copies move on at each step, whether the ranks meet or not.
+        self.progress()?;
         let due = &mut self.program.due;
         due.step = step;
         if !due.has_rule() {
@@ -99,7 +104,9 @@ impl Inner {
             return agree(self.epoch.group.with(&entry), ready.map(|()| false));
         }
         self.check_read(Call::Due)?;
-        let is_due = self.program.due.schedule.decide(told.all.meeting, Instant::now());
+        let due = &mut self.program.due;
+        due.to_all |= Schedule::is_asked(told.all.meeting);
+        let is_due = due.schedule.decide(told.all.meeting, Instant::now());
         same_steps(told.all.step)?;
         Ok(is_due | by_steps)
     }

@@ -239,9 +239,9 @@ impl Level {
         self.saving.as_ref().and_then(Attempt::key).map_or(0, |key| key.number)
     }
 
-    /// Whether the revision `number` goes to this level.
-    pub(super) fn takes(&self, number: u64) -> bool {
-        self.every > 0 && number.is_multiple_of(u64::from(self.every))
+    /// Whether the revision `number` goes to this level; `to_all`: it goes to all that there are.
+    pub(super) fn takes(&self, number: u64, to_all: bool) -> bool {
+        to_all || self.every > 0 && number.is_multiple_of(u64::from(self.every))
     }
 
     /// What there is to tell of the revision under way, without waiting for it.

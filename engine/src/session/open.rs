@@ -190,6 +190,7 @@ impl Inner {
             listener: if group.rank() == 0 { Listener::new(&*levels.farthest().device, lineage) } else { None },
             signal: agree(&*group, signal)?,
             step: 0,
+            to_all: false,
         };
 
         // If another rank writes this rank's shard, that rank keeps the record.

@@ -86,12 +86,8 @@ impl Room {
 }
 
 impl Level {
-    /// Room for shards of these `sizes`, which is revision `number`, if that goes here and nothing is under way here any more.
-    /// Local.
-    pub(super) fn look_for_room(&mut self, is_nearest: bool, number: u64, sizes: Sizes<'_>, epoch: &Epoch) -> Look {
-        if !is_nearest && !self.takes(number) {
-            return Look::NoTurn;
-        }
+    /// Room for shards of these `sizes`, if nothing is under way here any more. Local.
+    pub(super) fn look_for_room(&mut self, is_nearest: bool, sizes: Sizes<'_>, epoch: &Epoch) -> Look {
         if !is_nearest && self.facts().busy.is_set() {
             return Look::Busy;
         }

@@ -95,6 +95,11 @@ impl Schedule {
         (self.calls_since_meeting, self.calls_until_meeting, self.last_meeting) = (0, 1, now);
     }
 
+    /// Whether a rank is asked for a checkpoint from outside, or by a signal.
+    pub(super) fn is_asked(facts: Facts) -> bool {
+        facts.asked.is_set()
+    }
+
     pub(super) fn facts(&self, asked: bool, now: Instant) -> Facts {
         let ns = |duration: Duration| duration.as_nanos() as u64;
         let (perceived, durable) = self.cost.unwrap_or_default();

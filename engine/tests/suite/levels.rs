@@ -9,10 +9,11 @@ use crate::support::{
     whole,
 };
 use mainstay_engine::{
-    Config, ErrorKind, LevelKind, LevelPlan, MemoryAfter, Session, SpaceSurvey, Start,
+    Config, ErrorKind, LevelKind, LevelPlan, MemoryAfter, Session, Signal, SpaceSurvey, Start,
+    device::Disk,
     group::{Group, Solo, ThreadGroup},
 };
-use std::{sync::Arc, thread};
+use std::{sync::Arc, thread, time::Duration};
 
 const BYTES: usize = 30_000;
 
@@ -507,4 +508,40 @@ fn memory_goes_with_its_node() {
     // The ranks run where the others ran: each sees what it does not need.
     let swapped = came_back([nodes[1].end_processes(), nodes[0].end_processes()]).unwrap();
     assert!(swapped.iter().all(|(_, revision, skipped)| *revision == 4 && !skipped.is_empty()), "{swapped:?}");
+}
+
+/// Whoever asks for a checkpoint may be about to end the job: it goes to all levels, whatever their pace.
+#[test]
+fn a_checkpoint_that_was_asked_for_goes_to_all_levels() {
+    let signal = Signal::named("USR1").unwrap();
+    for every in [0, 100] {
+        let folders: Vec<tempfile::TempDir> = (0..2).map(|_| tempfile::tempdir().unwrap()).collect();
+        let plan = |level: usize, kind, every| LevelPlan {
+            kind,
+            device: Arc::new(Disk::make(folders[level].path()).unwrap()),
+            every,
+            keep: 1,
+            copies: Vec::new(),
+        };
+        let plans = vec![plan(0, LevelKind::Memory, 1), plan(1, LevelKind::Pfs, every)];
+        let config = Config {
+            checkpoint_signal: Some(signal),
+            memory_after: MemoryAfter::Kept,
+            agree_every: Duration::ZERO,
+            ..Config::default()
+        };
+        let mut session = Session::open_levels(Box::new(Solo), plans, config).unwrap();
+        let mut program = Program::new(0);
+        program.protect(&mut session).unwrap();
+        let on_pfs = || SpaceSurvey::open(folders[1].path()).unwrap().revisions.len();
+        for (step, asked, there) in [(1, false, 0), (2, true, 1), (3, false, 1)] {
+            if asked {
+                signal_hook::low_level::raise(signal.number()).unwrap();
+            }
+            assert_eq!(session.due(step).unwrap(), asked, "at step {step}");
+            save(&mut program, &mut session, 1, step, true).map_err(Trouble::why).unwrap();
+            assert_eq!(on_pfs(), there, "every {every}, at step {step}");
+        }
+        session.close().unwrap();
+    }
 }
