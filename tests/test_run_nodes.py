@@ -70,12 +70,14 @@ def said(output):
     return re.findall(r"^mainstay: (.*)$", output, re.M)
 
 
-@pytest.mark.parametrize("language", ["c", "python"])
-def test_a_spare_takes_the_place_of_a_lost_node(jobs, language, nodes, monkeypatch):
-    """With a memory level: what was newest is lost with the node, and the shared file system has the one before."""
+@pytest.mark.parametrize(("language", "copies"), [("c", 2), ("python", 1)])
+def test_a_spare_takes_the_place_of_a_lost_node(jobs, language, copies, nodes, monkeypatch):
+    """With a memory level: what was newest comes back from the memory of the other node; without copies it is lost, and the
+    shared file system has the one before."""
     job = jobs(language)
     monkeypatch.setenv("MAINSTAY_MEMORY", "auto")
     monkeypatch.setenv("MAINSTAY_PFS_EVERY", "2")
+    monkeypatch.setenv("MAINSTAY_MEMORY_COPIES", str(copies))
     calm = job.calm()
     with Run("--hosts", "n1:2,n2:2", "--spares", "n3:2", *job.command(35)) as running:
         running.until("^waiting at step 35$")
@@ -87,8 +89,11 @@ def test_a_spare_takes_the_place_of_a_lost_node(jobs, language, nodes, monkeypat
     assert places(output, 1) == ["n1", "n1", "n2", "n2"] and places(output, 2) == ["n1", "n1", "n3", "n3"], output
     assert re.search("^mainstay: n2 does not answer, and is left out: no route to n2$", output, re.M), output
     assert "n3 takes the place of n2" in said(output)
-    assert re.findall(r"^from step (\d+)$", output, re.M) == ["0", "20"], output
-    reached = f"going on from revision 2 (lineage 1) of {job.scratch}/space (revision 3 was complete on a nearer level)"
+    came, reached = {
+        2: ("30", f"going on from revision 3 (lineage 1) of {job.scratch}/space"),
+        1: ("20", f"going on from revision 2 (lineage 1) of {job.scratch}/space (revision 3 was complete on a nearer level)"),
+    }[copies]
+    assert re.findall(r"^from step (\d+)$", output, re.M) == ["0", came], output
     assert reached in said(output), output
 
 

@@ -1,7 +1,7 @@
 //! Few ranks write for all (the setting `aggregators`): an *aggregator* is the holder of its *members*, which write
 //! nothing themselves.
 
-use super::{Exchange, Roles};
+use super::Roles;
 use crate::{
     error::{Error, Result},
     group::{Group, agree},
@@ -21,7 +21,6 @@ pub(super) fn roles(group: &dyn Group, aggregators: u32, domain: &Domain) -> Res
         writes,
         holders: if writes { Vec::new() } else { vec![of(rank)] },
         wards: (0..ranks).filter(|other| *other != rank && of(*other) == rank).collect(),
-        exchange: Exchange::Blocking,
     }))
 }
 

@@ -1,14 +1,11 @@
 //! What a ward does: hands its shard over to its holders while it is staged, and learns what became of it.
 
-use super::{
-    post::{Exchange, Outbox},
-    words::{Answer, News, Word},
-};
+use super::words::{Answer, News, Word};
 use crate::{
     capture::Contents,
     error::{Error, Failure, Result},
     ground::Instant,
-    group::{Group, hear},
+    group::{Group, hear, tell},
     place::{Shard, Staged, Writer},
     space::Aligned,
     stage::{Full, Outlet},
@@ -18,17 +15,16 @@ use std::sync::Arc;
 /// The lanes to all holders of this rank.
 pub(super) struct Lanes {
     lanes: Vec<Lane>,
-    exchange: Exchange,
     /// Bytes of the pieces that go from rank to rank: whole blocks.
     piece_bytes: u64,
-    /// Pieces are sent as they come. Otherwise they wait; in the background, until all of them are staged.
+    /// The order is out, and pieces are sent as they come. Before that they wait.
     are_open: bool,
     waiting: Vec<Arc<Full>>,
 }
 
 /// The lane to one holder.
 struct Lane {
-    outbox: Outbox,
+    holder: usize,
     /// The number of this holder among the holders of the shard.
     number: usize,
     /// The holder was handed something that it has not answered yet.
@@ -36,11 +32,10 @@ struct Lane {
 }
 
 impl Lanes {
-    pub(super) fn new(holders: &[usize], piece_bytes: u64, exchange: Exchange) -> Lanes {
-        let lane =
-            |(number, &holder): (usize, &usize)| Lane { outbox: Outbox::new(holder, exchange), number, waits: false };
+    pub(super) fn new(holders: &[usize], piece_bytes: u64) -> Lanes {
+        let lane = |(number, &holder): (usize, &usize)| Lane { holder, number, waits: false };
         let lanes = holders.iter().enumerate().map(lane).collect();
-        Lanes { lanes, exchange, piece_bytes, are_open: false, waiting: Vec::new() }
+        Lanes { lanes, piece_bytes, are_open: false, waiting: Vec::new() }
     }
 
     pub(super) fn piece_bytes(&self) -> u64 {
@@ -49,7 +44,7 @@ impl Lanes {
 
     /// The holder that writes for this rank, which writes nothing itself.
     pub(super) fn writer(&self) -> Writer {
-        Writer::Rank(self.lanes[0].outbox.to())
+        Writer::Rank(self.lanes[0].holder)
     }
 
     /// Notes that each holder has to answer what it is handed now.
@@ -60,23 +55,13 @@ impl Lanes {
     /// Tells all holders that there is nothing to save, because of `error`. Collective.
     pub(super) fn decline(&mut self, group: &dyn Group, error: &Error) -> Result<()> {
         self.close();
-        self.lanes.iter_mut().try_for_each(|lane| lane.outbox.tell(group, &Word::GivenUp(Failure::from(error))))
-    }
-
-    /// Whether all that was handed over is through. A failure is one of `shard`, if there is one. Never waits.
-    pub(super) fn progress(&mut self, group: &dyn Group, shard: Option<&Shard>) -> Result<bool> {
-        let through = |lane: &mut Lane| {
-            lane.outbox.is_through(group).inspect_err(|error| {
-                shard.inspect(|shard| shard.fail_held(lane.number, error.clone()));
-            })
-        };
-        self.lanes.iter_mut().map(through).try_fold(true, |all, is_through| Ok(all & is_through?))
+        self.lanes.iter_mut().try_for_each(|lane| tell(group, lane.holder, &Word::GivenUp(Failure::from(error))))
     }
 
     /// Hears from the holders whose turn it is what became of `shard`, or of whatever else they were handed.
     /// Collective.
     pub(super) fn hear_news(&mut self, group: &dyn Group, shard: Option<&Shard>, has_turn: impl Fn(usize) -> bool) {
-        for lane in self.lanes.iter_mut().filter(|lane| lane.waits && has_turn(lane.outbox.to())) {
+        for lane in self.lanes.iter_mut().filter(|lane| lane.waits && has_turn(lane.holder)) {
             lane.waits = !lane.hear_news(group, shard);
         }
     }
@@ -90,19 +75,8 @@ impl Lane {
     /// Sends `blocks` of the log, from `at` on, piece by piece.
     fn send(&mut self, group: &dyn Group, at: u64, blocks: &[u8], piece_bytes: u64) -> Result<()> {
         pieces_of(blocks, piece_bytes).try_for_each(|(from, bytes)| {
-            self.outbox.tell(group, &Word::Pieces(vec![(at + from, bytes)]))?;
-            group.send(self.outbox.to(), &blocks[from as usize..][..bytes as usize])
-        })
-    }
-
-    /// Starts to send all pieces that have waited.
-    fn start(&mut self, group: &dyn Group, waiting: &[Arc<Full>], piece_bytes: u64) -> Result<()> {
-        let pieces =
-            || waiting.iter().flat_map(|full| pieces_of(full.blocks().1, piece_bytes).map(move |of| (full, of)));
-        let told = pieces().map(|(full, (from, bytes))| (full.blocks().0 + from, bytes));
-        self.outbox.tell(group, &Word::Pieces(told.collect()))?;
-        pieces().try_for_each(|(full, (from, bytes))| {
-            self.outbox.start(group, Box::new(Piece { full: full.clone(), from, bytes }))
+            tell(group, self.holder, &Word::Pieces(vec![(at + from, bytes)]))?;
+            group.send(self.holder, &blocks[from as usize..][..bytes as usize])
         })
     }
 
@@ -119,35 +93,22 @@ impl Lane {
             // Nothing has failed, or nobody listens.
             None | Some(Error::GroupFailed { .. }) => {}
             // A failure to tell this fails the next call, too.
-            Some(error) => drop(self.outbox.tell(group, &Word::GivenUp(Failure::from(error)))),
+            Some(error) => drop(tell(group, self.holder, &Word::GivenUp(Failure::from(error)))),
         }
     }
 
     /// Hears what became of `shard`. Returns whether it has come to its end.
     fn hear_news(&self, group: &dyn Group, shard: Option<&Shard>) -> bool {
-        let (told, ledger) = match hear(group, self.outbox.to()) {
+        let (told, ledger) = match hear(group, self.holder) {
             Ok(News::UnderWay) => return false,
             Ok(News::Ended(answer)) => {
                 let Answer { outcome, ledger } = *answer;
-                (outcome.map_err(|failed| failed.on(self.outbox.to())), ledger)
+                (outcome.map_err(|failed| failed.on(self.holder)), ledger)
             }
             Err(error) => (Err(error), None),
         };
         shard.inspect(|shard| shard.end_as_told(self.number, told, ledger));
         true
-    }
-}
-
-/// A piece of a buffer that has waited. The buffer is kept until the piece is through.
-struct Piece {
-    full: Arc<Full>,
-    from: u64,
-    bytes: u64,
-}
-
-impl AsRef<[u8]> for Piece {
-    fn as_ref(&self) -> &[u8] {
-        &self.full.blocks().1[self.from as usize..][..self.bytes as usize]
     }
 }
 
@@ -177,14 +138,12 @@ impl Outlet for Fork<'_> {
     fn open(&mut self, shard: &Arc<Shard>) {
         for lane in self.lanes.lanes.iter_mut().filter(|_| !shard.has_failed()) {
             let order = |number| Word::Order(Box::new(shard.order(number)));
-            lane.hand_over(shard, |lane| lane.outbox.tell(self.group, &order(lane.number)));
+            lane.hand_over(shard, |lane| tell(self.group, lane.holder, &order(lane.number)));
         }
-        self.lanes.are_open = self.lanes.exchange == Exchange::Blocking;
-        if self.lanes.are_open {
-            for full in std::mem::take(&mut self.lanes.waiting) {
-                let (at, blocks) = full.blocks();
-                self.send(shard, at, blocks);
-            }
+        self.lanes.are_open = true;
+        for full in std::mem::take(&mut self.lanes.waiting) {
+            let (at, blocks) = full.blocks();
+            self.send(shard, at, blocks);
         }
     }
 
@@ -220,16 +179,12 @@ impl Outlet for Fork<'_> {
             return self.here.end(shard, contents, staged);
         }
         let (staged_at, encoded) = (Instant::now(), contents.encode());
-        let Lanes { lanes, waiting, piece_bytes, .. } = &mut *self.lanes;
-        for lane in lanes {
+        for lane in &mut self.lanes.lanes {
             let told = || Word::Staged { contents: encoded.clone(), staged };
             lane.hand_over(shard, |lane| {
-                if !waiting.is_empty() {
-                    lane.start(self.group, waiting, *piece_bytes)?;
-                }
                 // The outputs are synced here: a holder publishes without asking back.
                 shard.sync_outputs()?;
-                lane.outbox.tell(self.group, &told())
+                tell(self.group, lane.holder, &told())
             });
             lane.give_up(self.group, shard);
         }

@@ -8,7 +8,6 @@
 
 mod aggregators;
 mod lanes;
-mod post;
 #[cfg(test)]
 mod tests;
 mod wards;
@@ -34,7 +33,6 @@ use crate::{
     stage::{Hands, Policy, Staging},
 };
 use lanes::{Fork, Lanes};
-use post::Exchange;
 use wards::Wards;
 
 /// The longest piece that goes from rank to rank: every holder has room for one.
@@ -55,12 +53,11 @@ struct Roles {
     writes: bool,
     holders: Vec<usize>,
     wards: Vec<usize>,
-    exchange: Exchange,
 }
 
 impl Roles {
     /// Each rank writes for itself.
-    const ALONE: Roles = Roles { writes: true, holders: Vec::new(), wards: Vec::new(), exchange: Exchange::Blocking };
+    const ALONE: Roles = Roles { writes: true, holders: Vec::new(), wards: Vec::new() };
 }
 
 impl Road {
@@ -68,7 +65,7 @@ impl Road {
     pub(super) fn find(group: &dyn Group, config: &Config, domain: &Domain, pool: Option<&Pool>) -> Result<Road> {
         let roles = aggregators::roles(group, config.aggregators, domain)?;
         let is_used = roles.is_some();
-        let Roles { writes, holders, wards, exchange } = roles.unwrap_or(Roles::ALONE);
+        let Roles { writes, holders, wards } = roles.unwrap_or(Roles::ALONE);
         // Pieces are whole blocks, and one fits into a chunk of every pool.
         let mut piece_bytes = pool.map_or(config.buffer_bytes, Pool::chunk_bytes).min(PIECE_BYTES_MAX);
         if is_used {
@@ -76,9 +73,9 @@ impl Road {
             group.all_max(&mut rest)?;
             piece_bytes = u64::MAX - rest[0];
         }
-        let wards = Wards::new(&wards, pool, piece_bytes, exchange);
+        let wards = Wards::new(&wards, pool, piece_bytes);
         let wards = if is_used { agree(group, wards)? } else { wards? };
-        Ok(Road { is_used, writes, lanes: Lanes::new(&holders, piece_bytes, exchange), wards })
+        Ok(Road { is_used, writes, lanes: Lanes::new(&holders, piece_bytes), wards })
     }
 
     /// How this rank stages; by `policy` if it writes for itself.
@@ -121,8 +118,7 @@ impl Inner {
                 self.epoch.road.lanes.decline(self.epoch.group.between_two(), &error).and(Err(error))
             }
         };
-        let heard = self.epoch.road.wards.begin(self.epoch.group.between_two());
-        told.and(heard.and_then(|()| self.epoch.progress(&self.means, &self.levels).map(drop)))
+        told.and(self.epoch.serve(&self.means, &self.levels))
     }
 
     /// Does `work` with the regions and with what staging takes: what is staged goes to all targets.
@@ -145,8 +141,7 @@ impl Inner {
     /// Tells the wards what became of the shards that they handed over; with `waits`, once those have come to their
     /// end. Collective.
     pub(super) fn exchange_news(&mut self, waits: bool) -> Result<()> {
-        let Inner { means, epoch, levels, .. } = self;
-        epoch.progress(means, levels)?;
+        let Inner { epoch, levels, .. } = self;
         let (group, lanes, shard) = (epoch.group.between_two(), &mut epoch.road.lanes, levels.nearest().running());
         // All ranks exchange in one order, by holder and ward: of two that hold for each other one hears first.
         lanes.hear_news(group, shard, |holder| holder < group.rank());
@@ -157,14 +152,12 @@ impl Inner {
 }
 
 impl Epoch {
-    /// Goes on with the messages between this rank and others, and returns whether all are through. Collective if
-    /// messages wait for each other; in the background it never waits.
-    fn progress(&mut self, means: &Means, levels: &Levels) -> Result<bool> {
+    /// Takes what the wards hand over. Collective.
+    fn serve(&mut self, means: &Means, levels: &Levels) -> Result<()> {
         let (group, level) = (self.group.between_two(), levels.nearest());
         let started = level.running().map_or_else(Instant::now, Shard::started);
-        let Road { lanes, wards, .. } = &mut self.road;
-        let has_come = means.with_hands(levels, |hands| wards.progress(group, &*level.device, hands, started))?;
-        Ok(lanes.progress(group, level.running())? && has_come)
+        let wards = &mut self.road.wards;
+        means.with_hands(levels, |hands| wards.serve(group, &*level.device, hands, started))
     }
 }
 

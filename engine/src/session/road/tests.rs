@@ -2,7 +2,6 @@
 
 use super::{
     lanes::{Fork, Lanes},
-    post::Exchange,
     wards::Wards,
 };
 use crate::{
@@ -73,7 +72,7 @@ struct Rank {
 }
 
 impl Rank {
-    fn new(group: ThreadGroup, spaces: &[Space; 2], exchange: Exchange, holders: [&[usize]; 2]) -> Rank {
+    fn new(group: ThreadGroup, spaces: &[Space; 2], holders: [&[usize]; 2]) -> Rank {
         let (rank, started) = (group.rank(), Instant::now());
         let devices = spaces.each_ref().map(|space| Faulty(space.0.view()));
         let size = Size::new(&[], bytes_of(rank).len() as u64, 0, Vec::new(), &[]);
@@ -88,14 +87,14 @@ impl Rank {
         let (key, outputs) = (RevisionKey::new(LINEAGE, 1), Vec::new());
         let intent = Intent { key, shards: 2, shard: rank as u32, size: size.clone(), outputs, started };
         let of_whom: Vec<usize> = (0..2).filter(|other| holders[*other].contains(&rank)).collect();
-        let mut wards = Wards::new(&of_whom, None, PIECE_BYTES, exchange).unwrap();
+        let mut wards = Wards::new(&of_whom, None, PIECE_BYTES).unwrap();
         let name = layouts(&devices[1], Access::Read).unwrap()[0].name.clone();
         wards.open(&devices[1], |_| Some(name.clone())).unwrap();
         let [_, device] = devices;
         Rank {
             group,
             device,
-            lanes: Lanes::new(holders[rank], PIECE_BYTES, exchange),
+            lanes: Lanes::new(holders[rank], PIECE_BYTES),
             wards,
             threads: IoThreads::start(1, None).unwrap(),
             shard: Shard::new(intent, sites, None, PhaseRecord::default()).unwrap(),
@@ -112,15 +111,12 @@ impl Rank {
         let mut hands = Hands { pool: None, reclaim: &|| (), outlet: &mut fork };
         staging.write(&mut hands, "x", 0, &bytes_of(self.group.rank()), &[]).unwrap();
         staging.finish(&mut hands, &[], Profile::default());
-        self.wards.begin(&self.group).unwrap();
     }
 
-    /// Whether all messages are through.
-    fn progress(&mut self) -> bool {
+    fn serve(&mut self) {
         let mut here = Here { threads: &self.threads, publisher: Publisher::Threads };
         let mut hands = Hands { pool: None, reclaim: &|| (), outlet: &mut here };
-        let has_come = self.wards.progress(&self.group, &self.device, &mut hands, self.shard.started()).unwrap();
-        self.lanes.progress(&self.group, Some(&self.shard)).unwrap() && has_come
+        self.wards.serve(&self.group, &self.device, &mut hands, self.shard.started()).unwrap();
     }
 
     /// What became of this rank's shard, once its holders have told.
@@ -133,8 +129,8 @@ impl Rank {
     }
 }
 
-fn two_ranks(spaces: &[Space; 2], exchange: Exchange, holders: [&[usize]; 2]) -> Vec<Rank> {
-    ThreadGroup::new(2).into_iter().map(|group| Rank::new(group, spaces, exchange, holders)).collect()
+fn two_ranks(spaces: &[Space; 2], holders: [&[usize]; 2]) -> Vec<Rank> {
+    ThreadGroup::new(2).into_iter().map(|group| Rank::new(group, spaces, holders)).collect()
 }
 
 fn together<T: Send>(ranks: &mut [Rank], work: impl Fn(&mut Rank) -> T + Sync) -> Vec<T> {
@@ -145,30 +141,13 @@ fn together<T: Send>(ranks: &mut [Rank], work: impl Fn(&mut Rank) -> T + Sync) -
     })
 }
 
-/// No call waits: one thread is both ranks. All pieces are under way at once, however many there are.
-#[test]
-fn two_ranks_hold_each_other_s_shards_in_the_background() {
-    let spaces = [Space::new([1; 16]), Space::new([2; 16])];
-    let mut ranks = two_ranks(&spaces, Exchange::Background, [&[1], &[0]]);
-    ranks.iter_mut().for_each(Rank::stage);
-    assert!(ranks.iter().all(|rank| rank.shard.poll().is_none()), "nobody has told of the copies");
-    let rounds = (1..).find(|_| ranks.iter_mut().map(Rank::progress).fold(true, |all, through| all & through)).unwrap();
-    assert!(rounds < 6, "{rounds} rounds for {} pieces", bytes_of(0).len() as u64 / PIECE_BYTES);
-    for settled in together(&mut ranks, Rank::settle) {
-        assert!(settled.unwrap().unwrap().durable_ns > 0);
-    }
-    for (space, rank) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-        assert!(spaces[space].found(rank).unwrap() == bytes_of(rank), "rank {rank} in space {space}");
-    }
-}
-
 #[test]
 fn a_rank_that_writes_has_its_shard_held_as_well() {
     let spaces = [Space::new([1; 16]), Space::new([2; 16])];
-    let mut ranks = two_ranks(&spaces, Exchange::Blocking, [&[1], &[]]);
+    let mut ranks = two_ranks(&spaces, [&[1], &[]]);
     let settled = together(&mut ranks, |rank| {
         rank.stage();
-        assert!(rank.progress());
+        rank.serve();
         rank.settle()
     });
     assert!(settled.iter().all(|settled| matches!(settled, Ok(Some(_)))), "{settled:?}");
@@ -179,27 +158,23 @@ fn a_rank_that_writes_has_its_shard_held_as_well() {
 /// Whatever operation of a holder fails, its ward gets a named error, and still has its own target.
 #[test]
 fn a_holder_that_fails_takes_nothing_from_its_ward() {
-    for exchange in [Exchange::Blocking, Exchange::Background] {
-        for nth in 1.. {
-            let spaces = [Space::new([1; 16]), Space::new([2; 16])];
-            let mut ranks = two_ranks(&spaces, exchange, [&[1], &[]]);
-            ranks[1].device.0.fails_in(nth, Failure::Io);
-            let settled = together(&mut ranks, |rank| {
-                rank.stage();
-                while !rank.progress() {
-                    thread::yield_now();
-                }
-                rank.settle()
-            });
-            assert!(spaces[0].found(0).unwrap() == bytes_of(0) && settled[1].is_ok(), "operation {nth}: {settled:?}");
-            if !ranks[1].device.0.has_failed() {
-                assert!(nth > 5 && settled[0].is_ok(), "{exchange:?}, operation {nth}: {settled:?}");
-                assert!(spaces[1].found(0).unwrap() == bytes_of(0));
-                break;
-            }
-            let told = settled[0].as_ref().unwrap_err();
-            assert!(matches!(told, Error::OnRank { rank: 1, .. }), "{exchange:?}, operation {nth}: {told}");
-            assert!(!ranks[0].shard.has_failed());
+    for nth in 1.. {
+        let spaces = [Space::new([1; 16]), Space::new([2; 16])];
+        let mut ranks = two_ranks(&spaces, [&[1], &[]]);
+        ranks[1].device.0.fails_in(nth, Failure::Io);
+        let settled = together(&mut ranks, |rank| {
+            rank.stage();
+            rank.serve();
+            rank.settle()
+        });
+        assert!(spaces[0].found(0).unwrap() == bytes_of(0) && settled[1].is_ok(), "operation {nth}: {settled:?}");
+        if !ranks[1].device.0.has_failed() {
+            assert!(nth > 5 && settled[0].is_ok(), "operation {nth}: {settled:?}");
+            assert!(spaces[1].found(0).unwrap() == bytes_of(0));
+            break;
         }
+        let told = settled[0].as_ref().unwrap_err();
+        assert!(matches!(told, Error::OnRank { rank: 1, .. }), "operation {nth}: {told}");
+        assert!(!ranks[0].shard.has_failed());
     }
 }

@@ -1,15 +1,12 @@
 //! What a holder does: saves the shards of its wards, one after another, as its own.
 
-use super::{
-    post::{Exchange, Inbox, Letter, Memory},
-    words::{Answer, News, Word},
-};
+use super::words::{Answer, News, Word};
 use crate::{
     capture::Contents,
     device::{Access, Device},
     error::{Error, Failure, Result},
     ground::Instant,
-    group::{Group, decode, tell},
+    group::{Group, hear, tell},
     place::{Load, Order, Shard, Writer, segments_at_most},
     pool::{Chunk, Pool, Record},
     space::{Aligned, Portion, format::BLOCK_BYTES, open_layout},
@@ -33,7 +30,8 @@ struct Ward {
     portion: Option<Portion>,
     /// The record from which another process could complete the ward's shard; `None` without a pool.
     record: Option<Record>,
-    inbox: Inbox,
+    /// It has not said yet that all is staged, or that it gives up.
+    is_awaited: bool,
     /// How many pieces the ward has announced.
     pieces: u64,
     /// The shard that the ward handed over, until the ward was told what became of it.
@@ -44,10 +42,10 @@ struct Ward {
 type Taken = std::result::Result<Arc<Shard>, Box<Answer>>;
 
 impl Wards {
-    pub(super) fn new(ranks: &[usize], pool: Option<&Pool>, piece_bytes: u64, exchange: Exchange) -> Result<Wards> {
+    pub(super) fn new(ranks: &[usize], pool: Option<&Pool>, piece_bytes: u64) -> Result<Wards> {
         let ward = |&rank: &usize| {
             let record = pool.map(|pool| Record::create(pool, rank as u32)).transpose()?;
-            Ok(Ward { rank, portion: None, record, inbox: Inbox::new(rank, exchange), pieces: 0, taken: None })
+            Ok(Ward { rank, portion: None, record, is_awaited: false, pieces: 0, taken: None })
         };
         let spare = if ranks.is_empty() { None } else { Some(room_for(piece_bytes)?) };
         Ok(Wards { wards: ranks.iter().map(ward).collect::<Result<_>>()?, piece_bytes, spare })
@@ -73,11 +71,11 @@ impl Wards {
     /// Tells the wards what became of the shards that they handed over; with `waits`, once those have come to their
     /// end. Collective.
     pub(super) fn tell_news(&mut self, group: &dyn Group, waits: bool) -> Result<()> {
-        for Ward { rank, taken, inbox, .. } in &mut self.wards {
+        for Ward { rank, taken, is_awaited, .. } in &mut self.wards {
             let news = match taken.take() {
-                None if inbox.is_empty() => continue,
+                None if !*is_awaited => continue,
                 None => News::UnderWay,
-                Some(Ok(saving)) if !inbox.is_empty() || (!waits && saving.poll().is_none()) => {
+                Some(Ok(saving)) if *is_awaited || (!waits && saving.poll().is_none()) => {
                     *taken = Some(Ok(saving));
                     News::UnderWay
                 }
@@ -92,26 +90,19 @@ impl Wards {
         Ok(())
     }
 
-    /// Expects each ward to hand something over. Collective.
-    pub(super) fn begin(&mut self, group: &dyn Group) -> Result<()> {
-        self.wards.iter_mut().try_for_each(|ward| {
-            (ward.taken, ward.pieces) = (None, 0);
-            ward.inbox.expect_word(group)
-        })
-    }
-
-    /// Takes what has come from the wards, and returns whether all of it has. An error is one of the group; a failure
-    /// of a ward's shard is told to the ward. `started`: t1. In the background it never waits.
-    pub(super) fn progress(
+    /// Takes what the wards hand over. An error is one of the group; a failure of a ward's shard is told to the ward.
+    /// `started`: t1. Collective.
+    pub(super) fn serve(
         &mut self,
         group: &dyn Group,
         device: &dyn Device,
         hands: &mut Hands<'_>,
         started: Instant,
-    ) -> Result<bool> {
+    ) -> Result<()> {
         let Wards { wards, piece_bytes, spare } = self;
         let mut desk = Desk { group, device, hands, piece_bytes: *piece_bytes, spare, started };
         for ward in &mut *wards {
+            (ward.taken, ward.pieces, ward.is_awaited) = (None, 0, true);
             if let Err(error) = desk.hear(ward) {
                 if let Some(Ok(saving)) = ward.taken.take() {
                     saving.fail(error.clone());
@@ -119,7 +110,22 @@ impl Wards {
                 return Err(error);
             }
         }
-        Ok(wards.iter().all(|ward| ward.inbox.is_empty()))
+        Ok(())
+    }
+}
+
+/// Memory for a piece.
+enum Memory {
+    Own(Aligned),
+    Chunk(Chunk),
+}
+
+impl Memory {
+    fn first(&mut self, bytes: u64) -> &mut [u8] {
+        match self {
+            Memory::Own(own) => &mut own[..bytes as usize],
+            Memory::Chunk(chunk) => &mut chunk.bytes_mut()[..bytes as usize],
+        }
     }
 }
 
@@ -140,20 +146,11 @@ struct Desk<'a, 'h> {
 }
 
 impl Desk<'_, '_> {
-    /// Takes what has come from one ward.
+    /// Hears what one ward says, until nothing more comes.
     fn hear(&mut self, ward: &mut Ward) -> Result<()> {
-        while let Some(letter) = ward.inbox.next(self.group)? {
-            match letter {
-                Letter::Length(length) => {
-                    let (length, mut bytes) = (u64::from_le_bytes(length) as usize, Vec::new());
-                    let what = || format!("a message of {length} bytes from rank {}", ward.rank);
-                    bytes.try_reserve_exact(length).map_err(|_| Error::GroupFailed { what: what() })?;
-                    bytes.resize(length, 0);
-                    ward.inbox.expect(self.group, Letter::Word(bytes))?;
-                }
-                Letter::Word(bytes) => self.heed(ward, decode(&bytes)?)?,
-                Letter::Piece { at, bytes, memory } => self.take(ward, at, bytes, memory),
-            }
+        while ward.is_awaited {
+            let word = hear(self.group, ward.rank)?;
+            self.heed(ward, word)?;
         }
         Ok(())
     }
@@ -166,7 +163,7 @@ impl Desk<'_, '_> {
         let failed = match word {
             Word::Order(order) => {
                 ward.taken = Some(self.take_on(ward, *order));
-                return ward.inbox.expect_word(self.group);
+                return Ok(());
             }
             Word::Pieces(pieces) => {
                 ward.pieces += pieces.len() as u64;
@@ -176,10 +173,11 @@ impl Desk<'_, '_> {
                     saving.fail(internal("sends more pieces than it can have"));
                 }
                 for (at, bytes) in pieces {
-                    let memory = self.memory_for(ward, at, bytes, saving.as_ref())?;
-                    ward.inbox.expect(self.group, Letter::Piece { at, bytes, memory })?;
+                    let mut memory = self.memory_for(ward, at, bytes, saving.as_ref())?;
+                    self.group.receive(from, memory.first(bytes))?;
+                    self.take(ward, at, bytes, memory);
                 }
-                return ward.inbox.expect_word(self.group);
+                return Ok(());
             }
             Word::Staged { contents, staged } => {
                 if let Some(saving) = &saving {
@@ -198,6 +196,7 @@ impl Desk<'_, '_> {
                 failed
             }
         };
+        ward.is_awaited = false;
         ward.taken.get_or_insert_with(|| Err(Box::new(Answer { outcome: Err(failed), ledger: None })));
         Ok(())
     }
@@ -226,7 +225,7 @@ impl Desk<'_, '_> {
             let is_whole = at.is_multiple_of(BLOCK_BYTES) && bytes.is_multiple_of(BLOCK_BYTES);
             let parts = Error::Internal { what: format!("rank {from} sends parts of blocks") };
             let fits = if is_whole { saving.has_room(at, bytes) } else { Err(parts) };
-            match fits.and_then(|()| self.chunk(ward.inbox.exchange())) {
+            match fits.and_then(|()| self.chunk()) {
                 Ok(Some(chunk)) => return Ok(Memory::Chunk(chunk)),
                 Ok(None) => {}
                 Err(error) => saving.fail(error),
@@ -235,12 +234,8 @@ impl Desk<'_, '_> {
         self.spare.take().map_or_else(|| room_for(self.piece_bytes), Ok).map(Memory::Own)
     }
 
-    fn chunk(&self, exchange: Exchange) -> Result<Option<Chunk>> {
-        let Some(pool) = self.hands.pool else { return Ok(None) };
-        match exchange {
-            Exchange::Blocking => pool.take(self.hands.reclaim).map(Some),
-            Exchange::Background => pool.take_now().transpose(),
-        }
+    fn chunk(&self) -> Result<Option<Chunk>> {
+        self.hands.pool.map(|pool| pool.take(self.hands.reclaim)).transpose()
     }
 
     /// Has a piece written that has come.
