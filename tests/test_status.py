@@ -26,6 +26,7 @@ def pools(monkeypatch):
     with pool_directory() as folder:
         monkeypatch.setenv("MAINSTAY_POOL_DIRECTORY", str(folder))
         monkeypatch.setenv("MAINSTAY_MEMORY", "auto")
+        monkeypatch.setenv("MAINSTAY_MEMORY_COPIES", "1")
         monkeypatch.setenv("MAINSTAY_PFS_EVERY", "2")
         monkeypatch.setenv("MAINSTAY_KEEP", "1")
         yield folder
@@ -115,6 +116,23 @@ def test_running_killed_begun_again_and_ended(faults, scratch, pools):
         again.until_all("close")
     document = once(lambda document: document["job"]["ended"], space)
     assert newest(document) == {"memory": None, "pfs": 4} and document["clean"] and not list(pools.iterdir())
+
+
+def test_the_loss_of_a_node_is_survived_by_its_copies(faults, scratch, pools, monkeypatch):
+    monkeypatch.setenv("MAINSTAY_MEMORY_COPIES", "2")
+    space = scratch / "space"
+    with job(faults, scratch, "open", *saves(1, 2, 3), "pause", "close") as running:
+        running.until_all("pause")
+        once(lambda document: losses(document).get("0") == (3, "memory"), space)
+        document = status(space)
+        assert losses(document)["1"] == losses(document)["processes"] == (3, "memory")
+        assert losses(document)["all_nodes"] == (2, "pfs")
+        holders = document["levels"][0]["copies"][0]["holders"]
+        # Ranks 0 and 2 are on the one node, 1 and 3 on the other.
+        assert sorted(holders) == [0, 1, 2, 3] and all((holder + rank) % 2 for rank, holder in enumerate(holders))
+        running.go_on()
+        running.until_all("close")
+    assert not list(pools.iterdir())
 
 
 @pytest.mark.parametrize("lies", ["in the space", "in memory"])

@@ -35,7 +35,9 @@ impl Space {
     pub fn new(keep: u32) -> Space {
         // What is tested is what the command makes of what jobs left, not whether they have restored.
         let (pool_bytes, chunk_bytes) = (Some(256 << 10), Some(64 << 10));
-        let config = Config { keep, pool_bytes, chunk_bytes, start: Start::Fresh, ..Config::default() };
+        // Levels alone: what copies add is tested with real jobs.
+        let config =
+            Config { keep, pool_bytes, chunk_bytes, memory_copies: 1, start: Start::Fresh, ..Config::default() };
         Space { directory: TempDir::new().unwrap(), config, name: "space".into() }
     }
 

@@ -3,7 +3,7 @@
 
 use super::level::{LevelKind, LevelPlan};
 use crate::{
-    config::{Config, LevelPlace},
+    config::{Config, LevelPlace, check_alike},
     device::{Device, Disk},
     error::{Error, Result},
     group::{Group, agree, gather},
@@ -33,6 +33,8 @@ pub(super) struct Note {
 pub(super) fn plans(group: &dyn Group, path: &Path, config: &Config) -> Result<(Vec<LevelPlan>, Option<Note>)> {
     agree(group, config.check())?;
     check_levels_alike(group, config)?;
+    // The numbers of copies, by which directories are made, among them.
+    check_alike(group, config)?;
     let space = agree(group, Disk::make(path))?;
     let mut plans = Vec::new();
     let several = config.memory != LevelPlace::Off || config.disk != LevelPlace::Off;
@@ -108,20 +110,16 @@ impl Note {
     }
 }
 
-/// Refuses ranks with different levels, or numbers of copies. The directories of a level may differ. Collective.
+/// Refuses ranks with different levels. The directories of a level may differ. Collective.
 fn check_levels_alike(group: &dyn Group, config: &Config) -> Result<()> {
-    let is_there = |place: &LevelPlace| u64::from(*place != LevelPlace::Off);
-    let mine = [
-        ("memory", is_there(&config.memory)),
-        ("disk", is_there(&config.disk)),
-        ("memory_copies", u64::from(config.memory_copies)),
-        ("disk_copies", u64::from(config.disk_copies)),
-    ];
-    let mut all = mine.map(|(_, value)| [value, u64::MAX - value]).concat();
+    let mine =
+        [("memory", &config.memory), ("disk", &config.disk)].map(|(key, place)| (key, *place != LevelPlace::Off));
+    let told = mine.map(|(_, there)| [u64::from(there), u64::from(!there)]);
+    let mut all = told.concat();
     group.all_max(&mut all)?;
-    let differs = mine.iter().zip(all.chunks(2)).find(|(_, told)| told[0] != u64::MAX - told[1]);
+    let differs = mine.iter().zip(all.chunks(2)).find(|(_, told)| told == &[1, 1]);
     differs.map_or(Ok(()), |((key, _), _)| {
-        let why = "ranks differ in this setting; give all of them the same mainstay.toml, variables and options";
+        let why = "some ranks have this level and some have not; give all of them the same mainstay.toml, variables and options";
         Err(Error::argument(*key, why))
     })
 }
