@@ -9,6 +9,7 @@ use crate::{
     pool::Pool,
     space::format::{PoolBound, Profile},
     stage::PoolInMaking,
+    status::Recovery,
 };
 
 pub(super) struct Inner {
@@ -19,6 +20,9 @@ pub(super) struct Inner {
     pub(super) levels: Levels,
     /// On rank 0 of a job that `mainstay run` has started.
     pub(super) report: Option<Report>,
+    /// The ranks go on after a failure, and the program has not restored yet: what is known of that so far. The same on all
+    /// ranks.
+    pub(super) recovering: Option<Recovery>,
 }
 
 impl Inner {

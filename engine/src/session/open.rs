@@ -231,6 +231,7 @@ impl Inner {
             },
             levels,
             report: None,
+            recovering: None,
         };
         let Inner { program, means, epoch, levels, .. } = &mut session;
         let (group, level) = (epoch.group.with(&Entry::opening()), levels.nearest());
