@@ -1,9 +1,6 @@
 //! The rooms of a session (`docs/decisions/0011-rooms-of-a-session.md`), and the methods that take several of them.
 
-use super::{
-    entry::Entry, epoch::Epoch, level::Levels, means::Means, open::Whence, program::Program, recover::Recovered,
-    report::Report,
-};
+use super::{entry::Entry, epoch::Epoch, level::Levels, means::Means, open::Whence, program::Program, report::Report};
 use crate::{
     capture::Region,
     error::Result,
@@ -12,6 +9,7 @@ use crate::{
     pool::Pool,
     space::format::{PoolBound, Profile},
     stage::PoolInMaking,
+    status::Recovery,
 };
 
 pub(super) struct Inner {
@@ -23,8 +21,9 @@ pub(super) struct Inner {
     /// On rank 0 of a job that `mainstay run` has started.
     pub(super) report: Option<Report>,
     pub(super) whence: Whence,
-    /// What the opening found to have changed, if it was one of a recovery.
-    pub(super) recovered: Option<Recovered>,
+    /// The ranks go on after a failure, and the program has not restored yet: what is known of that so far. The same on all
+    /// ranks.
+    pub(super) recovering: Option<Recovery>,
 }
 
 impl Inner {

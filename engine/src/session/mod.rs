@@ -52,6 +52,7 @@ use crate::{
     config::Config,
     device::Device,
     error::{Error, Result},
+    ground::Instant,
     group::Group,
 };
 use entry::Call;
@@ -108,9 +109,10 @@ impl Session {
     /// `InvalidArgument`, by which the session stays as it was: the setting `recovery` is off, or the group cannot. After
     /// another error the session is over: the job is to be started again. (Paper 002, section 4.2.) Collective.
     pub fn recover(&mut self) -> Result<Recovered> {
+        let noticed = Instant::now();
         let group = self.ours()?.going_on()?;
         let Some(inner) = self.inner.take() else { return Ok(Recovered::default()) };
-        let (inner, recovered) = inner.go_on(group)?;
+        let (inner, recovered) = inner.go_on(group, noticed.elapsed())?;
         self.inner = Some(inner);
         Ok(recovered)
     }

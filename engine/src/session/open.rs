@@ -16,7 +16,7 @@ use super::{
     places::{self, Note},
     program::Program,
     reading::Reading,
-    recover::{Before, GoingOn, Recovered},
+    recover::{Before, GoingOn},
     report::Report,
     requests::Listener,
     road::Road,
@@ -26,7 +26,7 @@ use super::{
 use crate::{
     capture::{Notes, Outputs, Regions},
     commit::{Complete, Ledger, Opened, RevisionKey},
-    config::{Config, Recovery, Stage, Start, Surroundings, check_alike, passed_over},
+    config::{self, Config, Stage, Start, Surroundings, check_alike, passed_over},
     device::{Access, Device},
     error::{Error, Result, numbered},
     feed::Feeder,
@@ -39,6 +39,7 @@ use crate::{
     salvage,
     space::{LayoutFile, Locks, Per, clear_away, files_of_layout, format::Lineage, layouts, probe_name},
     stage::{Policy, PoolInMaking, find_threshold},
+    status::Recovery,
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -126,9 +127,10 @@ struct Open {
     node: u32,
     lineage: Lineage,
     next_number: u64,
+    spares_left: u32,
     levels: Levels,
     report: Option<Report>,
-    recovered: Option<Recovered>,
+    recovering: Option<Recovery>,
 }
 
 /// A group whose ranks could not open a space together, and why.
@@ -176,8 +178,8 @@ impl Inner {
         agree(group, config.check())?;
         check_alike(group, &config)?;
         let going_on = match config.recovery {
-            Recovery::Off => GoingOn::default(),
-            Recovery::Replace | Recovery::Shrink => GoingOn::find(group, before)?,
+            config::Recovery::Off => GoingOn::default(),
+            _ => GoingOn::find(group, before, config.spares)?,
         };
         let id = same_id(group)?;
         agree(group, check_plans(&plans, &config))?;
@@ -262,17 +264,18 @@ impl Inner {
             // With nothing to restore, a checkpoint comes next.
             means.begin_pool(&program.regions);
         }
-        let recovered = going_on.recovered;
-        Ok(Open { program, means, road, node: node as u32, lineage, next_number, levels, report: None, recovered })
+        let GoingOn { recovering, spares_left, .. } = going_on;
+        let node = node as u32;
+        Ok(Open { program, means, road, node, lineage, next_number, spares_left, levels, report: None, recovering })
     }
 }
 
 impl Open {
     fn with(self, group: Box<dyn Group>, whence: Whence) -> Inner {
-        let Open { program, means, road, node, lineage, next_number, levels, report, recovered } = self;
+        let Open { program, means, road, node, lineage, next_number, spares_left, levels, report, recovering } = self;
         let (post, group) = (Post::default(), Ranks::new(group));
-        let epoch = Epoch { node, lineage, attempted: false, next_number, over: None, road, post, group };
-        let mut session = Inner { program, means, epoch, levels, report, whence, recovered };
+        let epoch = Epoch { node, lineage, attempted: false, next_number, spares_left, over: None, road, post, group };
+        let mut session = Inner { program, means, epoch, levels, report, whence, recovering };
         let Inner { epoch, levels, .. } = &mut session;
         levels.iter_mut().for_each(|level| level.acknowledge(epoch));
         session.tell();

@@ -10,11 +10,14 @@ use super::{
     program::Program,
 };
 use crate::{
-    config::{Config, Recovery},
+    config::{self, Config},
     error::{Error, ErrorKind, Result},
+    ground::{Instant, unix_ns},
     group::{Group, gather},
+    status::{Parts, Recovery, Way},
 };
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// What a recovery has changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -30,38 +33,59 @@ pub struct Recovered {
 /// What a rank that goes on brings along from before the failure.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Before {
-    rank: usize,
-    ranks: usize,
+    rank: u32,
+    ranks: u32,
     /// Of the lineage under which it saved.
-    pub(super) lineage: u64,
+    lineage: u64,
     /// The number that its next revision would have got.
-    pub(super) next_number: u64,
+    next_number: u64,
+    spares_left: u32,
+    /// The step that the program last told.
+    step: u64,
+    noticed_unix_ns: u64,
+    regroup_ns: u64,
 }
 
 /// What all ranks know of those that go on; of an opening that is no recovery, nothing.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(super) struct GoingOn {
-    pub(super) recovered: Option<Recovered>,
+    pub(super) recovering: Option<Recovery>,
     /// The highest of all.
     pub(super) lineage: u64,
     pub(super) next_number: u64,
+    pub(super) spares_left: u32,
 }
 
 impl GoingOn {
-    /// Finds out who goes on, and who is new. Collective.
-    pub(super) fn find(group: &dyn Group, before: Option<Before>) -> Result<GoingOn> {
+    /// Finds out who goes on, and who is new. `spares`: how many there were at the first opening. Collective.
+    pub(super) fn find(group: &dyn Group, before: Option<Before>, spares: u32) -> Result<GoingOn> {
         let told: Vec<Option<Before>> = gather(group, &before)?;
-        let before: Vec<Before> = told.into_iter().flatten().collect();
-        let Some(ranks_before) = before.iter().map(|before| before.ranks).max() else {
-            return Ok(GoingOn::default());
+        let before: Vec<Before> = told.iter().flatten().copied().collect();
+        let Some(Before { ranks: ranks_before, .. }) = before.first().copied() else {
+            return Ok(GoingOn { spares_left: spares, ..GoingOn::default() });
         };
-        let goes_on = |rank: &usize| before.iter().any(|before| before.rank == *rank);
-        let lost = (0..ranks_before).filter(|rank| !goes_on(rank)).collect();
         let highest = |of: fn(&Before) -> u64| before.iter().map(of).max().unwrap_or(0);
+        let (ranks, new) = (group.size() as u32, (told.len() - before.len()) as u32);
+        let spares = before.iter().map(|before| before.spares_left).min().unwrap_or(0);
+        let recovering = Recovery {
+            noticed_unix_ns: before.iter().map(|before| before.noticed_unix_ns).min().unwrap_or(0),
+            failed: (0..ranks_before).filter(|rank| before.iter().all(|before| before.rank != *rank)).collect(),
+            way: match () {
+                () if ranks < ranks_before => Way::Shrunk,
+                () if new > spares => Way::Spawned,
+                () => Way::Spare,
+            },
+            ranks_before,
+            ranks,
+            parts: Parts { regroup_ns: highest(|before| before.regroup_ns), ..Parts::default() },
+            step: Some(highest(|before| before.step)).filter(|step| *step > 0),
+            ..Recovery::default()
+        };
         Ok(GoingOn {
-            recovered: Some(Recovered { lost, ranks_before, ranks: group.size() }),
+            recovering: Some(recovering),
             lineage: highest(|before| before.lineage),
             next_number: highest(|before| before.next_number),
+            spares_left: spares.saturating_sub(new),
         })
     }
 }
@@ -84,7 +108,7 @@ impl Inner {
                 Err(refused) => refused,
             };
             tries -= 1;
-            if config.recovery == Recovery::Off || error.kind() != ErrorKind::GroupFailed || tries == 0 {
+            if config.recovery == config::Recovery::Off || error.kind() != ErrorKind::GroupFailed || tries == 0 {
                 return Err(error);
             }
             // Why the ranks cannot go on says less than what has failed.
@@ -95,27 +119,46 @@ impl Inner {
     /// The group that the session goes on with. An error leaves the session as it was. Collective among the ranks that
     /// are left.
     pub(super) fn going_on(&self) -> Result<Box<dyn Group>> {
-        if self.program.config.recovery == Recovery::Off {
+        if self.program.config.recovery == config::Recovery::Off {
             let why = "it is off, so that nobody has made ready for it; set it to replace or shrink";
             return Err(Error::argument("recovery", why));
         }
         self.epoch.group.going_on()
     }
 
-    /// Goes on with `group`. An error ends the session. Collective.
-    pub(super) fn go_on(self, group: Box<dyn Group>) -> Result<(Inner, Recovered)> {
-        let (rank, ranks) = (self.epoch.group.rank(), self.epoch.group.size());
-        let before = Before { rank, ranks, lineage: self.epoch.lineage.number, next_number: self.epoch.next_number };
+    /// Goes on with `group`, which took `regroup` to make. An error ends the session. Collective.
+    pub(super) fn go_on(self, group: Box<dyn Group>, regroup: Duration) -> Result<(Inner, Recovered)> {
+        let begun = Instant::now();
+        let Inner { mut program, means, epoch, mut levels, whence, .. } = self;
+        let regroup_ns = regroup.as_nanos() as u64;
+        let before = Before {
+            rank: epoch.group.rank() as u32,
+            ranks: epoch.group.size() as u32,
+            lineage: epoch.lineage.number,
+            next_number: epoch.next_number,
+            spares_left: epoch.spares_left,
+            step: program.due.step,
+            noticed_unix_ns: unix_ns() - regroup_ns,
+            regroup_ns,
+        };
         // All that the old session has under way ends here, and its locks are free for the new one.
-        let Inner { mut program, means, epoch, levels, whence, .. } = self;
         program.begun = None;
+        let telling = levels.telling.take();
         drop((means, epoch, levels));
         let mut session = Inner::open(group, &whence, &program.config, Some(before))?;
         session.program.take_over(program);
+        if let (Some(telling), Some(before)) = (&mut session.levels.telling, telling) {
+            telling.take_over(before);
+        }
         if session.means.pool_is_foreseen {
             session.means.begin_pool(&session.program.regions);
         }
-        let recovered = session.recovered.clone().unwrap_or_default();
+        let mut recovered = Recovered::default();
+        if let Some(recovering) = &mut session.recovering {
+            recovering.parts.open_ns = begun.elapsed().as_nanos() as u64;
+            recovered.lost = recovering.failed.iter().map(|rank| *rank as usize).collect();
+            (recovered.ranks_before, recovered.ranks) = (recovering.ranks_before as usize, recovering.ranks as usize);
+        }
         Ok((session, recovered))
     }
 }

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     commit::Complete,
     error::{Error, Result},
-    ground::Instant,
+    ground::{Instant, unix_ns},
     group::{Group, agree, gather},
     remark::remark,
     restore::{Targets, has_moved, match_regions, pour},
@@ -19,6 +19,7 @@ use crate::{
         Portion,
         format::{Manifest, Note},
     },
+    status::Saved,
 };
 use std::{collections::BTreeMap, time::Duration};
 
@@ -44,12 +45,28 @@ pub(super) struct Back {
 impl Inner {
     pub(super) fn restore(&mut self) -> Result<Option<Restored>> {
         let ready = self.program.ready().and_then(|()| self.program.regions.look_to_fill());
+        let begun = Instant::now();
         let restored = self.restore_newest(ready);
+        self.tell_recovery(&restored, begun);
         // The program is back at a checkpoint: the time until the next one begins here.
         self.program.due.schedule.begin(Instant::now());
         // The pool is made only now, as making it would have slowed the reads down.
         self.means.begin_pool(&self.program.regions);
         restored
+    }
+
+    /// Where this restore ends a recovery, tells of it.
+    fn tell_recovery(&mut self, restored: &Result<Option<Restored>>, begun: Instant) {
+        let (Some(mut recovery), Ok(restored)) = (self.recovering.take_if(|_| restored.is_ok()), restored) else {
+            return;
+        };
+        recovery.parts.state_ns = (begun.elapsed().as_nanos() as u64).saturating_sub(recovery.parts.copies_ns);
+        recovery.total_ns = unix_ns().saturating_sub(recovery.noticed_unix_ns);
+        recovery.lineage = self.epoch.lineage.number;
+        if let Some(restored) = restored {
+            recovery.lost = restored.skipped.clone();
+        }
+        self.has_recovered(recovery);
     }
 
     fn restore_newest(&mut self, ready: Result<()>) -> Result<Option<Restored>> {
@@ -79,15 +96,23 @@ impl Inner {
         self.levels.go_back_to(&found, &chosen);
         self.levels.iter_mut().for_each(|level| level.has_other_boxes = back.has_other_boxes);
         let level = self.levels.at(chosen.level);
+        let mut saved_unix_ns = None;
         if let Some((_, kept)) = level.shard(group.rank() as u32, &revision) {
             let phases = kept.entry.phases;
+            saved_unix_ns = Some(phases.t1_unix_ns);
             let [perceived, durable] = [phases.perceived_ns, phases.durable_ns].map(Duration::from_nanos);
             self.program.due.schedule.learn(perceived, durable);
         }
         if self.epoch.attempted {
             self.begin_lineage(&entry)?;
         }
+        let copying = Instant::now();
         self.copy_again(&entry, &chosen)?;
+        if let Some(recovery) = &mut self.recovering {
+            let (lineage, number) = (revision.key.lineage.number, revision.key.number);
+            recovery.back_to = Some(Saved { lineage, revision: number, saved_unix_ns });
+            recovery.parts.copies_ns = copying.elapsed().as_nanos() as u64;
+        }
         let notes = back.notes.into_iter().map(|note| (note.name, note.value)).collect();
         self.program.reading = back.reading;
         let skipped = skipped.into_what();
