@@ -590,6 +590,42 @@ mainstay_status mainstay_reader_close(mainstay_reader *reader);
 mainstay_status mainstay_last_record(mainstay_session *session,
                                      mainstay_record *record);
 
+// Goes on without the ranks that have failed: called on every rank that is left after MAINSTAY_GROUP_FAILED, or after an
+// error of the program's own messages, wherever each rank was. Collective. The setting `recovery` says how: `replace`
+// puts others into the places of those that failed, `shrink` goes on with fewer ranks. What is protected stays
+// protected, a checkpoint that was begun is given up, and the communicator of mainstay_mpi_comm is a new one.
+// mainstay_restore comes next, on all ranks; after a change of the number of ranks, protect first what each has now.
+// Ranks that fail meanwhile begin the recovery again.
+//
+// MAINSTAY_INVALID_ARGUMENT, by which the session stays as it was: `recovery` is off, or this MPI cannot. After another
+// error the session is over, and nothing but mainstay_close is left: the job is to be started again.
+mainstay_status mainstay_recover(mainstay_session *session);
+
+// Whether ranks have failed as far as this rank knows: MAINSTAY_GROUP_FAILED. Local, never waits; for programs that do
+// not look at what their own messages come to. MAINSTAY_OK where `recovery` is off.
+mainstay_status mainstay_check(mainstay_session *session);
+
+// Runs a program as steps, from the newest complete revision if there is one, and through failures of ranks. Collective.
+//
+// `layout` makes the program ready on the ranks that there are (mainstay_mpi_comm), with the values that it begins with,
+// and protects what is to be saved. It is called at the beginning and after each failure, with nothing protected: what
+// an earlier call of it took is the program's to free. `step` does the step of this number, from 0 on; where there is
+// no such step any more, it does nothing and puts 1 into `*over`, on all ranks alike. A checkpoint is taken after a
+// step when one is due, as mainstay_due says by the settings (`every_steps`, …). Returns when the last revision is
+// complete.
+//
+// Both return MAINSTAY_OK (0), or the status of a call that failed: after MAINSTAY_GROUP_FAILED, by which an error of MPI is
+// to be told, too, all ranks recover, are laid out, go back to the newest complete revision and go on; another status
+// ends the run, and is returned. A step whose messages failed need not tell: it is looked for after each step. The
+// region `mainstay_steps` counts the steps that are done. With `recovery` off, a failure is returned.
+mainstay_status mainstay_run(mainstay_session *session,
+                             int (*layout)(mainstay_session *session, void *context),
+                             int (*step)(mainstay_session *session,
+                                         uint64_t step,
+                                         int *over,
+                                         void *context),
+                             void *context);
+
 // Has `bytes` bytes at `data` saved and restored under `name`. Local. The memory stays valid until it
 // is unprotected or the session is closed. Names are 1 to 200 of A-Z a-z 0-9 _ . - : [ ] /.
 mainstay_status mainstay_protect(mainstay_session *session,
