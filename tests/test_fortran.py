@@ -66,7 +66,10 @@ def in_c(kind):
 
 KINDS = [
     f"mainstay_{kind}"
-    for kind in ("status", "type", "stage", "pool_held", "per", "allocate", "start", "memory_after", "exchange")
+    for kind in (
+        *("status", "type", "stage", "pool_held", "per", "allocate", "start", "memory_after", "exchange"),
+        "recovery",
+    )
 ]
 
 

@@ -160,6 +160,11 @@ module mainstay
   integer(c_int64_t), parameter, public :: MAINSTAY_EXCHANGE_BACKGROUND = 1
   integer(c_int64_t), parameter, public :: MAINSTAY_EXCHANGE_BLOCKING = 2
 
+  integer(c_int32_t), parameter, public :: MAINSTAY_RECOVERY_DEFAULT = 0
+  integer(c_int32_t), parameter, public :: MAINSTAY_RECOVERY_OFF = 1
+  integer(c_int32_t), parameter, public :: MAINSTAY_RECOVERY_REPLACE = 2
+  integer(c_int32_t), parameter, public :: MAINSTAY_RECOVERY_SHRINK = 3
+
   integer(c_int64_t), parameter, public :: MAINSTAY_START_DEFAULT = 0
   integer(c_int64_t), parameter, public :: MAINSTAY_START_RESTORED = 1
   integer(c_int64_t), parameter, public :: MAINSTAY_START_FRESH = 2
@@ -199,6 +204,8 @@ module mainstay
     integer(c_int64_t) :: exchange = MAINSTAY_EXCHANGE_DEFAULT
     integer(c_int32_t) :: memory_copies = 0
     integer(c_int32_t) :: disk_copies = 0
+    integer(c_int32_t) :: recovery = MAINSTAY_RECOVERY_DEFAULT
+    integer(c_int32_t) :: spares = 0
   end type
 
   ! What one checkpoint took on this rank; as in mainstay.h.

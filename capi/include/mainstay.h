@@ -18,7 +18,8 @@
 /* mainstay_options options = MAINSTAY_OPTIONS_INIT;  then set what the program wants its way. */
 #define MAINSTAY_OPTIONS_INIT { sizeof(mainstay_options), 0, MAINSTAY_STAGE_DEFAULT, 0, 0, 0, 0, 0, 0, 0, \
     MAINSTAY_POOL_HELD_DEFAULT, 0, 0, 0, 0, MAINSTAY_PER_DEFAULT, MAINSTAY_ALLOCATE_DEFAULT, 0, 0, 0, 0, 0, \
-    MAINSTAY_START_DEFAULT, 0, 0, 0, MAINSTAY_MEMORY_AFTER_DEFAULT, 0, 0, 0, MAINSTAY_EXCHANGE_DEFAULT, 0, 0 }
+    MAINSTAY_START_DEFAULT, 0, 0, 0, MAINSTAY_MEMORY_AFTER_DEFAULT, 0, 0, 0, MAINSTAY_EXCHANGE_DEFAULT, 0, 0, \
+    MAINSTAY_RECOVERY_DEFAULT, 0 }
 
 // For mainstay_get: the newest revision that can be read whole.
 #define MAINSTAY_NEWEST UINT64_MAX
@@ -171,6 +172,18 @@ typedef enum {
   // Before a checkpoint returns.
   MAINSTAY_EXCHANGE_BLOCKING,
 } mainstay_exchange;
+
+// What a job does, while it runs, about ranks that fail.
+typedef enum {
+  // What mainstay.toml or the environment say; else as MAINSTAY_RECOVERY_OFF.
+  MAINSTAY_RECOVERY_DEFAULT = 0,
+  // Nothing: it is started again.
+  MAINSTAY_RECOVERY_OFF,
+  // Others take their places and numbers: spares, or processes that are started for it.
+  MAINSTAY_RECOVERY_REPLACE,
+  // It goes on with fewer ranks.
+  MAINSTAY_RECOVERY_SHRINK,
+} mainstay_recovery;
 
 // One revision of a space, opened to be read.
 typedef struct mainstay_reader mainstay_reader;
@@ -368,6 +381,11 @@ typedef struct {
   uint32_t memory_copies;
   // How many of each shard lie on disks of nodes, likewise; 1.
   uint32_t disk_copies;
+  // A mainstay_recovery: what the job does, while it runs, when ranks fail; MAINSTAY_RECOVERY_OFF.
+  uint32_t recovery;
+  // With recovery: so many of the last ranks wait inside the opening, asleep, until one that fails is to be
+  // replaced; none.
+  uint32_t spares;
 } mainstay_options;
 
 #ifdef __cplusplus

@@ -19,6 +19,7 @@ mod options;
 mod output;
 mod reader;
 mod record;
+mod recover;
 mod region;
 mod restore;
 mod session;

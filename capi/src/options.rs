@@ -107,6 +107,21 @@ pub enum ExchangeCode {
     Blocking,
 }
 
+/// What a job does, while it runs, about ranks that fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(dead_code, reason = "for the header only")]
+#[repr(C)]
+pub enum RecoveryCode {
+    /// What mainstay.toml or the environment say; else as MAINSTAY_RECOVERY_OFF.
+    Default = 0,
+    /// Nothing: it is started again.
+    Off,
+    /// Others take their places and numbers: spares, or processes that are started for it.
+    Replace,
+    /// It goes on with fewer ranks.
+    Shrink,
+}
+
 /// What the program sets; 0: what the environment or mainstay.toml say, or else the default, which is
 /// given here.
 #[derive(Debug, Clone, Copy)]
@@ -190,10 +205,15 @@ pub struct Options {
     pub memory_copies: u32,
     /// How many of each shard lie on disks of nodes, likewise; 1.
     pub disk_copies: u32,
+    /// A mainstay_recovery: what the job does, while it runs, when ranks fail; MAINSTAY_RECOVERY_OFF.
+    pub recovery: u32,
+    /// With recovery: so many of the last ranks wait inside the opening, asleep, until one that fails is to be
+    /// replaced; none.
+    pub spares: u32,
 }
 
 /// What the struct measured in each version of the header: it only grows, at its end.
-const SIZES: [usize; 8] = [
+const SIZES: [usize; 9] = [
     offset_of!(Options, pool_held),
     offset_of!(Options, per),
     offset_of!(Options, shard_bytes),
@@ -201,6 +221,7 @@ const SIZES: [usize; 8] = [
     offset_of!(Options, start),
     offset_of!(Options, memory),
     offset_of!(Options, exchange),
+    offset_of!(Options, recovery),
     size_of::<Options>(),
 ];
 
@@ -271,7 +292,7 @@ impl Options {
     }
 
     /// The key of each field, and what the program has put there. A field that is left out here does not compile.
-    fn given(&self) -> [(&'static str, Given); 29] {
+    fn given(&self) -> [(&'static str, Given); 31] {
         let Options {
             size: _,
             hints: _,
@@ -306,6 +327,8 @@ impl Options {
             exchange,
             memory_copies,
             disk_copies,
+            recovery,
+            spares,
         } = *self;
         [
             ("keep", Given::Number(keep.into())),
@@ -337,6 +360,8 @@ impl Options {
             ("exchange", Given::Code(exchange, &["background", "blocking"])),
             ("memory_copies", Given::Number(memory_copies.into())),
             ("disk_copies", Given::Number(disk_copies.into())),
+            ("recovery", Given::Code(recovery.into(), &["off", "replace", "shrink"])),
+            ("spares", Given::Number(spares.into())),
         ]
     }
 }

@@ -43,15 +43,15 @@ pub mod tend;
 pub use capture::{Region, check_name};
 pub use commit::RevisionKey;
 pub use config::{
-    Choice, Config, Exchange, Interval, KEYS, Key, LevelPlace, MemoryAfter, PoolHeld, Resolved, Setting, Shown, Signal,
-    Source, Stage, Start, Surroundings, UnknownVariable, Value,
+    Choice, Config, Exchange, Interval, KEYS, Key, LevelPlace, MemoryAfter, PoolHeld, Recovery, Resolved, Setting,
+    Shown, Signal, Source, Stage, Start, Surroundings, UnknownVariable, Value,
 };
 pub use error::{Error, ErrorKind, Failure, Result};
 pub use ground::unix_ns;
 pub use pool::pool_limit;
 pub use printable::{is_seen, printable, printable_path};
 pub use reader::Reader;
-pub use session::{Got, LevelKind, LevelPlan, Record, Restored, Session};
+pub use session::{Failing, Got, LevelKind, LevelPlan, Record, Recovered, Restored, Session, Stepped, run};
 pub use space::format::PoolBound;
 pub use survey::{
     HoldState, HoldSurvey, LayoutSurvey, Lying, NewestShard, Place, Places, PortionSurvey, RevisionSurvey, ShardSurvey,

@@ -88,6 +88,8 @@ def open(
     exchange: Literal["background", "blocking"] | None = None,
     pfs_every: int | None = None,
     start: Literal["restored", "fresh"] | None = None,
+    recovery: Literal["off", "replace", "shrink"] | None = None,
+    spares: int | None = None,
     every_steps: int | None = None,
     every_seconds: float | str | None = None,
     mtbf_seconds: float | str | None = None,

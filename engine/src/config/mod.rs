@@ -72,6 +72,18 @@ pub enum Exchange {
     Blocking,
 }
 
+/// What a job does, while it runs, about ranks that fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Recovery {
+    /// Nothing: it is started again.
+    #[default]
+    Off,
+    /// Others take their places and numbers: spares, or processes that are started for it.
+    Replace,
+    /// It goes on with fewer ranks.
+    Shrink,
+}
+
 /// How long the memory of the pool is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PoolHeld {

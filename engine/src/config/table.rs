@@ -5,7 +5,7 @@
 //! Fortran, and the keywords of Python's `open`.
 
 use super::{
-    Exchange, Interval, LevelPlace, MemoryAfter, PoolHeld, Signal, Stage, Start,
+    Exchange, Interval, LevelPlace, MemoryAfter, PoolHeld, Recovery, Signal, Stage, Start,
     key::Key,
     range::{any, is_path, is_place, multiples, or_auto, or_zero, within},
     shown, value,
@@ -329,6 +329,22 @@ settings! {
         default: Start::default(),
         given_as: word,
         takes: "restored or fresh",
+        in_range: any,
+        alike: true,
+    }
+    /// what a job does while it runs when ranks fail: nothing, replaces them, or goes on with fewer; off: it is started again
+    recovery: Recovery {
+        default: Recovery::default(),
+        given_as: word,
+        takes: "off, replace or shrink",
+        in_range: any,
+        alike: true,
+    }
+    /// with recovery: so many of the last ranks wait, asleep, until one that fails is to be replaced
+    spares: u32 {
+        default: 0,
+        given_as: count,
+        takes: "0 or more",
         in_range: any,
         alike: true,
     }

@@ -1,6 +1,6 @@
 //! Values as places give them, read for what a key takes.
 
-use super::{Exchange, Interval, LevelPlace, MemoryAfter, PoolHeld, Signal, Stage, Start};
+use super::{Exchange, Interval, LevelPlace, MemoryAfter, PoolHeld, Recovery, Signal, Stage, Start};
 use crate::{device::Allocate, space::Per};
 use bytesize::ByteSize;
 use std::{ffi::OsStr, fmt, path::PathBuf, time::Duration};
@@ -157,6 +157,11 @@ impl Word for MemoryAfter {
 impl Word for Exchange {
     const ALL: &'static [(&'static str, Self)] =
         &[("background", Exchange::Background), ("blocking", Exchange::Blocking)];
+}
+
+impl Word for Recovery {
+    const ALL: &'static [(&'static str, Self)] =
+        &[("off", Recovery::Off), ("replace", Recovery::Replace), ("shrink", Recovery::Shrink)];
 }
 
 impl Word for Per {

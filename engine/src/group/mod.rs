@@ -70,7 +70,8 @@ pub trait Group: Send {
     fn failed(&self) -> Result<Vec<usize>> {
         Err(cannot("tell who has failed"))
     }
-    /// Makes a group of the ranks that have not failed, in their old order. On every rank, all that is under way in the
+    /// Makes the group that goes on: the ranks that have not failed, in their old order, with others in the places of
+    /// those that have, where the adapter has any. On every rank, all that is under way in the
     /// old group, and whatever is called in it later, fails; so a rank that is told of such a failure calls `shrink`,
     /// too. Collective among the ranks that are left. `InvalidArgument`: this group cannot.
     fn shrink(&self) -> Result<Box<dyn Group>> {

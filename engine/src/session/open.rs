@@ -6,7 +6,7 @@ use super::{
     copies::{self, Post},
     domain::Domain,
     due::{Due, SignalFlag},
-    entry::{Entry, Ranks},
+    entry::Ranks,
     epoch::{Epoch, next_lineage, same_id},
     held::Holds,
     inner::Inner,
@@ -16,6 +16,7 @@ use super::{
     places::{self, Note},
     program::Program,
     reading::Reading,
+    recover::{Before, GoingOn},
     report::Report,
     requests::Listener,
     road::Road,
@@ -25,7 +26,7 @@ use super::{
 use crate::{
     capture::{Notes, Outputs, Regions},
     commit::{Complete, Ledger, Opened, RevisionKey},
-    config::{Config, Stage, Start, Surroundings, check_alike, passed_over},
+    config::{self, Config, Stage, Start, Surroundings, check_alike, passed_over},
     device::{Access, Device},
     error::{Error, Result, numbered},
     feed::Feeder,
@@ -38,11 +39,12 @@ use crate::{
     salvage,
     space::{LayoutFile, Locks, Per, clear_away, files_of_layout, format::Lineage, layouts, probe_name},
     stage::{Policy, PoolInMaking, find_threshold},
+    status::Recovery,
 };
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
-    path::Path,
+    path::PathBuf,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -107,37 +109,80 @@ struct Wanted {
     device: Arc<dyn Device>,
 }
 
+/// What a session was opened by, and is opened by again when it goes on without ranks that have failed.
+#[derive(Clone)]
+pub(super) enum Whence {
+    /// The directory of the farthest level; the settings say where the others lie.
+    Path(PathBuf),
+    /// The nearest level first.
+    Levels(Vec<LevelPlan>),
+}
+
+/// A session that lacks nothing but its ranks.
+struct Open {
+    // Fields are dropped in the order of those of a session.
+    program: Program,
+    means: Means,
+    road: Road,
+    node: u32,
+    lineage: Lineage,
+    next_number: u64,
+    spares_left: u32,
+    levels: Levels,
+    report: Option<Report>,
+    recovering: Option<Recovery>,
+}
+
+/// A group whose ranks could not open a space together, and why.
+pub(super) struct Refused {
+    pub(super) group: Box<dyn Group>,
+    pub(super) error: Error,
+}
+
 impl Inner {
-    pub(super) fn open(group: Box<dyn Group>, path: &Path, config: Config) -> Result<Inner> {
-        let (plans, note) = places::plans(&*group, path, &config)?;
+    /// Opens the spaces of `whence`, the nearest level first. `before`: what this rank brings along from a session that it
+    /// goes on with. Collective.
+    pub(super) fn try_open(
+        group: Box<dyn Group>,
+        whence: Whence,
+        config: Config,
+        before: Option<Before>,
+    ) -> std::result::Result<Inner, Refused> {
+        match Self::open_for(&*group, &whence, config, before) {
+            Ok(open) => Ok(open.with(group, whence)),
+            Err(error) => Err(Refused { group, error }),
+        }
+    }
+
+    fn open_for(group: &dyn Group, whence: &Whence, config: Config, before: Option<Before>) -> Result<Open> {
+        let path = match whence {
+            Whence::Levels(plans) => return Self::open_levels(group, plans.clone(), None, config, before),
+            Whence::Path(path) => path,
+        };
+        let (plans, note) = places::plans(group, path, &config)?;
         let report = if group.rank() == 0 { Report::begin(path) } else { None };
         PASSED_OVER.make(group.rank(), || passed_over(&Surroundings::here()));
-        let mut session = Self::open_noted(group, plans, note, config)?;
+        let mut open = Self::open_levels(group, plans, note, config, before)?;
         report.iter().for_each(Report::opened);
-        session.report = report;
-        Ok(session)
+        open.report = report;
+        Ok(open)
     }
 
-    pub(super) fn open_on(group: Box<dyn Group>, device: Arc<dyn Device>, config: Config) -> Result<Inner> {
-        let plan = LevelPlan { kind: LevelKind::Pfs, device, every: 1, keep: config.keep, copies: Vec::new() };
-        Self::open_levels(group, vec![plan], config)
-    }
-
-    /// Opens the spaces of `plans`, the nearest level first.
-    pub(super) fn open_levels(group: Box<dyn Group>, plans: Vec<LevelPlan>, config: Config) -> Result<Inner> {
-        Self::open_noted(group, plans, None, config)
-    }
-
-    fn open_noted(
-        group: Box<dyn Group>,
+    fn open_levels(
+        group: &dyn Group,
         plans: Vec<LevelPlan>,
         mut note: Option<Note>,
         config: Config,
-    ) -> Result<Inner> {
-        agree(&*group, config.check())?;
-        check_alike(&*group, &config)?;
-        let id = same_id(&*group)?;
-        agree(&*group, check_plans(&plans, &config))?;
+        before: Option<Before>,
+    ) -> Result<Open> {
+        agree(group, config.check())?;
+        check_alike(group, &config)?;
+        let going_on = match config.recovery {
+            config::Recovery::Off => GoingOn::default(),
+            _ => GoingOn::find(group, before, config.spares)?,
+        };
+        let id = same_id(group)?;
+        agree(group, check_plans(&plans, &config))?;
         let farthest = plans.len() - 1;
         // What has to be kept for them until they have it.
         let feeds = plans[1..].iter().filter(|plan| plan.every > 0).count() as u32;
@@ -147,10 +192,10 @@ impl Inner {
             let (every, feeds) = if index == 0 { (1, feeds) } else { (plan.every, 0) };
             let at = |device: &Arc<dyn Device>, writers, feeds| {
                 let wanted = Wanted { kind: plan.kind, writers, every, feeds, device: device.clone() };
-                Looked::at(&*group, wanted, config.clone(), id)
+                Looked::at(group, wanted, config.clone(), id)
             };
             let level = at(&plan.device, Writers::Owners, feeds)?;
-            let holders = copies::holders(&*group, plan.kind, &level.domain, plan.copies.len() + 1)?;
+            let holders = copies::holders(group, plan.kind, &level.domain, plan.copies.len() + 1)?;
             looked.push(level);
             for (holders, device) in holders.into_iter().zip(&plan.copies) {
                 looked.push(at(device, Writers::Holders(holders), 0)?);
@@ -163,32 +208,32 @@ impl Inner {
         // before one makes that.
         looked.iter_mut().for_each(|level| std::mem::take(&mut level.left).give_up(&config.pool_directory));
         let nearest = &looked[0];
-        let (node, pool) = find_node(&*group, &config, id)?;
-        let policy = Policy::new(&config, || find_threshold_together(&*group, &*nearest.wanted.device, &config))?;
-        let road = Road::find(&*group, &config, &nearest.domain, pool.as_ref())?;
+        let (node, pool) = find_node(group, &config, id)?;
+        let policy = Policy::new(&config, || find_threshold_together(group, &*nearest.wanted.device, &config))?;
+        let mut road = Road::find(group, &config, &nearest.domain, pool.as_ref())?;
         let policy = road.policy(policy);
 
         let highest = |of: fn(&Found) -> u64| looked.iter().map(|looked| of(&looked.found)).max().unwrap_or(0);
         let noted = note.as_ref().map_or(0, Note::lineage);
-        let lineage = next_lineage(&*group, highest(|found| found.lineage_max).max(noted))?;
+        let lineage = next_lineage(group, highest(|found| found.lineage_max).max(noted).max(going_on.lineage))?;
         let levels = looked.iter().filter(|looked| matches!(looked.wanted.writers, Writers::Owners));
         let places = levels.map(|looked| (looked.wanted.kind, &looked.domain, &*looked.wanted.device));
-        let whereabouts = note.as_ref().map(|_| Whereabouts::of_all(&*group, node, places)).transpose()?;
+        let whereabouts = note.as_ref().map(|_| Whereabouts::of_all(group, node, places)).transpose()?;
         if let (Some(note), Some(whereabouts)) = (&mut note, &whereabouts) {
             whereabouts.note(note);
-            note.begin(&*group, lineage.number)?;
+            note.begin(group, lineage.number)?;
         }
-        let next_number = highest(|found| found.number_max) + 1;
-        let levels = looked.into_iter().map(|looked| looked.take_over(&*group, lineage)).collect::<Result<_>>()?;
+        let next_number = (highest(|found| found.number_max) + 1).max(going_on.next_number);
+        let levels = looked.into_iter().map(|looked| looked.take_over(group, lineage)).collect::<Result<_>>()?;
         let mut levels = Levels::new(levels, note);
-        levels.telling = whereabouts.map(|all| Telling::start(&*group, &all, &levels)).transpose()?.flatten();
-        let feeders = agree(&*group, levels.iter().skip(1).map(|_| Feeder::start()).collect())?;
-        let io = agree(&*group, IoThreads::start(config.io_threads_for(group.ranks_here()), flush_every(&config)))?;
+        levels.telling = whereabouts.map(|all| Telling::start(group, &all, &levels)).transpose()?.flatten();
+        let feeders = agree(group, levels.iter().skip(1).map(|_| Feeder::start()).collect())?;
+        let io = agree(group, IoThreads::start(config.io_threads_for(group.ranks_here()), flush_every(&config)))?;
         let signal = config.checkpoint_signal.map(|signal| SignalFlag::new(signal.number())).transpose();
         let due = Due {
             schedule: Schedule::new(&config, Instant::now()),
             listener: if group.rank() == 0 { Listener::new(&*levels.farthest().device, lineage) } else { None },
-            signal: agree(&*group, signal)?,
+            signal: agree(group, signal)?,
             step: 0,
             to_all: false,
         };
@@ -197,54 +242,44 @@ impl Inner {
         let shards = road.shards();
         let recorded = pool.as_ref().filter(|_| shards > 0).map(|pool| Record::create(pool, group.rank() as u32));
         let noted = pool.as_ref().map_or(Ok(()), |pool| pool.note_space(&*levels.nearest().device, lineage));
-        let record = agree(&*group, recorded.transpose().and_then(|record| noted.map(|()| record)))?;
-        let mut session = Inner {
-            program: Program {
-                begun: None,
-                regions: Regions::default(),
-                notes: Notes::default(),
-                outputs: Outputs::default(),
-                due,
-                reading: Reading::default(),
-                refused: None,
-                unread: config.start == Start::Restored && levels.iter().any(Level::has_any),
-                config,
-            },
-            means: Means {
-                feeders,
-                io,
-                pool: pool.map(PoolInMaking::new),
-                pool_is_foreseen: false,
-                shards,
-                record,
-                policy,
-            },
-            epoch: Epoch {
-                node: node as u32,
-                lineage,
-                attempted: false,
-                next_number,
-                over: None,
-                road,
-                post: Post::default(),
-                group: Ranks::new(group),
-            },
-            levels,
-            report: None,
-            recovering: None,
+        let record = agree(group, recorded.transpose().and_then(|record| noted.map(|()| record)))?;
+        let program = Program {
+            begun: None,
+            regions: Regions::default(),
+            notes: Notes::default(),
+            outputs: Outputs::default(),
+            due,
+            reading: Reading::default(),
+            refused: None,
+            unread: config.start == Start::Restored && levels.iter().any(Level::has_any),
+            config,
         };
-        let Inner { program, means, epoch, levels, .. } = &mut session;
-        let (group, level) = (epoch.group.with(&Entry::opening()), levels.nearest());
+        let mut means =
+            Means { feeders, io, pool: pool.map(PoolInMaking::new), pool_is_foreseen: false, shards, record, policy };
+        let level = levels.nearest();
         if level.current.is_some() {
-            epoch.road.open(group, &*level.device, |rank| level.file_of(rank))?;
+            road.open(group, &*level.device, |rank| level.file_of(rank))?;
         }
-        levels.iter_mut().for_each(|level| level.acknowledge(epoch));
         if !levels.iter().any(Level::has_any) {
             // With nothing to restore, a checkpoint comes next.
             means.begin_pool(&program.regions);
         }
+        let GoingOn { recovering, spares_left, .. } = going_on;
+        let node = node as u32;
+        Ok(Open { program, means, road, node, lineage, next_number, spares_left, levels, report: None, recovering })
+    }
+}
+
+impl Open {
+    fn with(self, group: Box<dyn Group>, whence: Whence) -> Inner {
+        let Open { program, means, road, node, lineage, next_number, spares_left, levels, report, recovering } = self;
+        let (post, group) = (Post::default(), Ranks::new(group));
+        let epoch = Epoch { node, lineage, attempted: false, next_number, spares_left, over: None, road, post, group };
+        let mut session = Inner { program, means, epoch, levels, report, whence, recovering };
+        let Inner { epoch, levels, .. } = &mut session;
+        levels.iter_mut().for_each(|level| level.acknowledge(epoch));
         session.tell();
-        Ok(session)
+        session
     }
 }
 

@@ -165,6 +165,11 @@ impl Telling {
         self.lost = what.iter().take(TEXTS_MAX).map(|what| shortened(what)).collect();
     }
 
+    /// From now on this tells also what was told `before` of the same job.
+    pub(super) fn take_over(&mut self, before: Telling) {
+        (self.recovered, self.recoveries) = (before.recovered, before.recoveries);
+    }
+
     /// The job has gone on after a failure. Told with the next thing that is.
     pub(super) fn has_recovered(&mut self, recovery: Recovery) {
         self.recovered += 1;
