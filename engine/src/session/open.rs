@@ -4,6 +4,7 @@ use super::{
     agreement::LEVELS_MAX,
     choice::joint,
     copies::{self, Post},
+    diary::Diary,
     domain::Domain,
     due::{Due, SignalFlag},
     entry::Ranks,
@@ -165,6 +166,11 @@ impl Inner {
         let mut open = Self::open_levels(group, plans, note, config, before)?;
         report.iter().for_each(Report::opened);
         open.report = report;
+        if group.rank() == 0 {
+            let (telling, _, levels) = open.levels.telling();
+            let nodes = telling.map_or(0, |telling| telling.nodes);
+            open.levels.diary = Some(Diary::begin(path, levels, open.lineage.number, group.size(), nodes));
+        }
         Ok(open)
     }
 

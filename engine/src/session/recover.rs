@@ -8,6 +8,7 @@ use super::{
     inner::Inner,
     open::{Refused, Whence},
     program::Program,
+    telling::Telling,
 };
 use crate::{
     config::{self, Config},
@@ -143,12 +144,15 @@ impl Inner {
         };
         // All that the old session has under way ends here, and its locks are free for the new one.
         program.begun = None;
-        let telling = levels.telling.take();
+        let (past, diary) = (levels.telling.take().map(Telling::end), levels.diary.take());
         drop((means, epoch, levels));
         let mut session = Inner::open(group, &whence, &program.config, Some(before))?;
         session.program.take_over(program);
-        if let (Some(telling), Some(before)) = (&mut session.levels.telling, telling) {
-            telling.take_over(before);
+        if let (Some(telling), Some(past)) = (&mut session.levels.telling, &past) {
+            telling.take_over(past);
+        }
+        if let (Some(now), Some(before)) = (&mut session.levels.diary, diary) {
+            now.take_over(before, past.map(|past| past.unwritten).unwrap_or_default());
         }
         if session.means.pool_is_foreseen {
             session.means.begin_pool(&session.program.regions);

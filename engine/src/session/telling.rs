@@ -15,7 +15,8 @@ use crate::{
     printable::{printable, printable_path},
     remark::remark,
     status::{
-        self, CopyStatus, Failures, Job, LevelStatus, PlaceOfLevel, RECOVERIES_MAX, Recovery, Saved, Told, Writer,
+        self, CopyStatus, Entry, Failures, Job, LevelStatus, PlaceOfLevel, RECOVERIES_MAX, Recovery, Saved, Status,
+        Told, Writer,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,8 @@ const DIRECTORIES_MAX: usize = 64;
 /// On rank 0: what was told last, and who writes it down.
 pub(super) struct Telling {
     writer: Writer,
+    /// How many there are.
+    pub(super) nodes: usize,
     told: Told,
     /// What the last restore could not have.
     lost: Vec<String>,
@@ -149,13 +152,21 @@ impl Telling {
     pub(super) fn start(group: &dyn Group, all: &Whereabouts, levels: &Levels) -> Result<Option<Telling>> {
         let mut directories: Vec<PathBuf> = levels.iter().map(|level| level.device.directory()).collect();
         directories.reverse();
+        // What rank 0 before this one told, if it did not live to close the space, or still tells.
+        let earlier = directories.iter().filter(|_| group.rank() == 0).filter_map(|path| Status::read(path).ok()?);
+        let earlier = earlier.max_by_key(|status| (status.told.lineage, status.told.told_unix_ns));
+        let (recovered, recoveries) = match earlier.filter(|status| !status.told.ended) {
+            Some(Status { told, .. }) => (told.recovered, told.recoveries),
+            None => (0, Vec::new()),
+        };
         let writer = (group.rank() == 0).then(|| Writer::start(directories, all.job(levels)));
         let begin = |writer| Telling {
             writer,
+            nodes: all.nodes().len(),
             told: Told::default(),
             lost: Vec::new(),
-            recovered: 0,
-            recoveries: Vec::new(),
+            recovered,
+            recoveries,
             saved_unix_ns: BTreeMap::new(),
         };
         Ok(agree(group, writer.transpose())?.map(begin))
@@ -165,9 +176,14 @@ impl Telling {
         self.lost = what.iter().take(TEXTS_MAX).map(|what| shortened(what)).collect();
     }
 
-    /// From now on this tells also what was told `before` of the same job.
-    pub(super) fn take_over(&mut self, before: Telling) {
-        (self.recovered, self.recoveries) = (before.recovered, before.recoveries);
+    /// Tells no more, as the session is opened anew, and returns what is to be told then.
+    pub(super) fn end(self) -> Past {
+        Past { recovered: self.recovered, recoveries: self.recoveries, unwritten: self.writer.end() }
+    }
+
+    /// From now on this tells also what was told before of the same job.
+    pub(super) fn take_over(&mut self, past: &Past) {
+        (self.recovered, self.recoveries) = (past.recovered, past.recoveries.clone());
     }
 
     /// The job has gone on after a failure. Told with the next thing that is.
@@ -224,6 +240,14 @@ impl Telling {
     }
 }
 
+/// What was told of a job before its session was opened anew.
+pub(super) struct Past {
+    recovered: u64,
+    recoveries: Vec<Recovery>,
+    /// What was noted for the journal and is not written.
+    pub(super) unwritten: Vec<Entry>,
+}
+
 /// The session ends.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct End {
@@ -234,9 +258,18 @@ pub(super) struct End {
 impl Levels {
     /// Tells how the session stands under `lineage`, if that has changed; on rank 0 of those that have something to tell.
     pub(super) fn tell(&mut self, lineage: u64, end: Option<End>) {
-        let (telling, levels) = self.telling();
+        let (telling, diary, levels) = self.telling();
+        let mut writer = None;
         if let Some(telling) = telling {
             telling.tell(levels, lineage, end);
+            writer = Some(&telling.writer);
+        }
+        if let Some(diary) = diary {
+            diary.look(levels);
+            if end.is_some() {
+                diary.closed();
+            }
+            diary.hand_over(writer);
         }
     }
 }
@@ -247,8 +280,12 @@ impl Inner {
     pub(super) fn has_recovered(&mut self, recovery: Recovery) {
         remark(self.epoch.group.rank(), &recovery.told());
         self.report.iter().for_each(|report| report.recovered(&recovery));
-        if let (Some(telling), _) = self.levels.telling() {
-            telling.has_recovered(recovery);
+        let (telling, diary, _) = self.levels.telling();
+        if let Some(telling) = telling {
+            telling.has_recovered(recovery.clone());
+        }
+        if let Some(diary) = diary {
+            diary.recovered(recovery.shortened(shortened));
         }
         self.tell();
     }
@@ -290,6 +327,10 @@ impl Failing {
         }
     }
 
+    pub(super) fn failures(&self) -> &Failures {
+        &self.failures
+    }
+
     /// A revision was saved.
     pub(super) fn is_over(&mut self) {
         *self = Failing::default();
@@ -307,6 +348,6 @@ impl Failing {
 }
 
 /// The beginning of a text that may be long, as messages have it.
-fn shortened(text: &str) -> String {
+pub(super) fn shortened(text: &str) -> String {
     printable(&text.chars().take(TEXT_CHARACTERS_MAX).collect::<String>()).into_owned()
 }
