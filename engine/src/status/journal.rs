@@ -365,7 +365,7 @@ mod tests {
         Pen::new(vec![folder.path().to_owned()]).write(&all());
         let path = folder.path().join(JOURNAL_FILE);
         let bytes = fs::read(&path).unwrap();
-        for cut in 1..40 {
+        for cut in 1..30 {
             fs::write(&path, &bytes[..bytes.len() - cut]).unwrap();
             Pen::new(vec![folder.path().to_owned()]).write(&[complete(9)]);
             let journal = Journal::read(folder.path()).unwrap().unwrap();
