@@ -3,6 +3,7 @@
 use super::{
     agreement::LEVELS_MAX,
     copies::Post,
+    diary::Diary,
     due::{Due, SignalFlag},
     entry::Ranks,
     epoch::{Epoch, next_lineage, same_id},
@@ -98,6 +99,11 @@ impl Inner {
         let mut open = Self::open_levels(group, plans, note, config, remains)?;
         report.iter().for_each(Report::opened);
         open.report = report;
+        if group.rank() == 0 {
+            let (telling, _, levels) = open.levels.telling();
+            let nodes = telling.map_or(0, |telling| telling.nodes);
+            open.levels.diary = Some(Diary::begin(path, levels, open.lineage.number, group.size(), nodes));
+        }
         Ok(open)
     }
 
@@ -150,8 +156,9 @@ impl Inner {
         let levels = looked.into_iter().map(|looked| looked.take_over(group, lineage)).collect::<Result<_>>()?;
         let mut levels = Levels::new(levels, note);
         levels.telling = whereabouts.map(|all| Telling::start(group, &all, &levels)).transpose()?.flatten();
-        if let (Some(telling), Some(before)) = (&mut levels.telling, remains.telling.take()) {
-            telling.take_over(before);
+        levels.is_partial = later.is_some();
+        if let (Some(telling), Some(past)) = (&mut levels.telling, remains.past.take()) {
+            telling.take_over(past);
         }
         let feeders = agree(group, levels.iter().skip(1).map(|_| Feeder::start()).collect())?;
         let io = agree(group, IoThreads::start(config.io_threads_for(group.ranks_here()), flush_every(&config)))?;

@@ -9,7 +9,7 @@ use super::{
     level::Level,
     open::{Refused, Whence},
     program::Program,
-    telling::Telling,
+    telling::{Past, Telling},
 };
 use crate::{
     commit::RevisionKey,
@@ -59,7 +59,7 @@ pub(super) struct Remains {
     /// Of levels that may be opened later.
     pub(super) locks: Vec<Locks>,
     /// What rank 0 has told.
-    pub(super) telling: Option<Telling>,
+    pub(super) past: Option<Past>,
 }
 
 /// What all ranks know of those that go on; of an opening that is no recovery, nothing.
@@ -164,13 +164,18 @@ impl Inner {
         program.begun = None;
         levels.give_up_feeding();
         drop((means, epoch));
-        let telling = levels.telling.take().or(later.as_mut().and_then(|later| later.remains.telling.take()));
+        let (mut past, diary) = (levels.telling.take().map(Telling::end), levels.diary.take());
+        past = past.or(later.as_mut().and_then(|later| later.remains.past.take()));
+        let unwritten = past.as_mut().map(|past| std::mem::take(&mut past.unwritten)).unwrap_or_default();
         let not_open = later.map_or_else(Vec::new, |later| later.remains.locks);
         let nearest = levels.nearest().kind;
         let farther = levels.into_levels().into_iter().filter(|level| level.kind != nearest);
         let locks = farther.map(|level| level.locks).chain(not_open).collect();
-        let mut session = Inner::open(group, &whence, &program.config, Remains { before, locks, telling })?;
+        let mut session = Inner::open(group, &whence, &program.config, Remains { before, locks, past })?;
         session.program.take_over(program);
+        if let (Some(now), Some(before)) = (&mut session.levels.diary, diary) {
+            now.take_over(before, unwritten);
+        }
         if session.means.pool_is_foreseen {
             session.means.begin_pool(&session.program.regions);
         }
