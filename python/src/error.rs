@@ -2,7 +2,7 @@
 
 use mainstay_engine::{Error, ErrorKind};
 use pyo3::{
-    exceptions::{PyException, PyOSError, PyValueError},
+    exceptions::{PyException, PyOSError, PySystemExit, PyValueError},
     intern,
     prelude::*,
     sync::PyOnceLock,
@@ -28,6 +28,10 @@ pub(crate) fn add_classes(module: &Bound<'_, PyModule>) -> PyResult<()> {
         classes.push(class.unbind());
     }
     let _ = CLASSES.set(py, classes);
+    let doc = "Ends a process that waited to take a place, and was not needed; who does not catch it ends well.";
+    let not_needed = class(py, "NotNeeded", &[py.get_type::<PySystemExit>()], doc)?;
+    module.add("NotNeeded", &not_needed)?;
+    let _ = NOT_NEEDED.set(py, not_needed.unbind());
     Ok(())
 }
 
@@ -49,6 +53,17 @@ fn class<'py>(py: Python<'py>, name: &str, bases: &[Bound<'py, PyType>], doc: &s
     body.set_item("kind", name)?;
     let made = py.get_type::<PyType>().call1((name, PyTuple::new(py, bases)?, body))?;
     Ok(made.cast_into::<PyType>()?)
+}
+
+/// Not an error: the end of a program that is a spare no more.
+static NOT_NEEDED: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+
+pub(crate) fn not_needed(py: Python<'_>, why: &str) -> PyErr {
+    let Some(class) = NOT_NEEDED.get(py) else { return PySystemExit::new_err(0) };
+    let raised = PyErr::from_type(class.bind(py).clone(), (why.to_owned(),));
+    // What the program ends with; of itself it would be the text.
+    let _ = raised.value(py).setattr(intern!(py, "code"), 0);
+    raised
 }
 
 pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
