@@ -6,6 +6,7 @@
 
 // cbindgen writes the names of these types as C has them (cbindgen.toml).
 
+mod adapter;
 mod argument;
 mod buffer;
 mod checkpoint;
@@ -19,6 +20,7 @@ mod options;
 mod output;
 mod reader;
 mod record;
+mod recover;
 mod region;
 mod restore;
 mod session;

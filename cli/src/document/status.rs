@@ -1,7 +1,7 @@
 //! The document of `mainstay status`.
 
 use super::Space;
-use mainstay_engine::status::{self, Failures, LevelStanding, Loss, Standing};
+use mainstay_engine::status::{self, Failures, LevelStanding, Loss, Parts, Standing};
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -17,6 +17,10 @@ pub struct Status<'a> {
     levels: Vec<Level<'a>>,
     losses: Vec<LossOf<'a>>,
     lost: &'a [String],
+    /// How often the job went on after a failure without a new start.
+    recovered: u64,
+    /// The last of these recoveries, the newest last.
+    recoveries: Vec<Recovery<'a>>,
     /// What could not be looked at.
     unseen: &'a [String],
 }
@@ -78,6 +82,28 @@ struct Saved {
 }
 
 #[derive(Serialize)]
+struct Recovery<'a> {
+    noticed_unix_ns: u64,
+    /// The ranks that failed.
+    failed: &'a [u32],
+    /// `spare`, `spawned`, `shrunk`.
+    way: &'static str,
+    ranks_before: u32,
+    ranks: u32,
+    regroup_ns: u64,
+    open_ns: u64,
+    state_ns: u64,
+    copies_ns: u64,
+    total_ns: u64,
+    /// The revision that the job went back to; `None` if it began anew.
+    back_to: Option<Saved>,
+    /// The lineage from then on.
+    lineage: u64,
+    step: Option<u64>,
+    lost: &'a [String],
+}
+
+#[derive(Serialize)]
 struct LossOf<'a> {
     /// `processes`, `node`, `all_nodes`.
     of: &'static str,
@@ -102,6 +128,7 @@ impl Status<'_> {
             lineage: left.map(|left| left.saved.lineage),
             level: left.map(|left| left.level.name()),
         });
+        let told = standing.told.as_ref().map(|status| &status.told);
         Status {
             space: Space::of(&standing.survey),
             looked_unix_ns: now_unix_ns,
@@ -110,6 +137,8 @@ impl Status<'_> {
             levels: standing.levels.iter().map(|level| Level::of(standing, level, now_unix_ns)).collect(),
             losses: losses.collect(),
             lost: &standing.lost,
+            recovered: told.map_or(0, |told| told.recovered),
+            recoveries: told.iter().flat_map(|told| &told.recoveries).map(Recovery::of).collect(),
             unseen: &standing.unseen,
         }
     }
@@ -160,6 +189,28 @@ impl Level<'_> {
             passed_over: level.passed_over,
             failures_in_a_row: *in_a_row,
             why: Some(&why[..]).filter(|why| !why.is_empty()),
+        }
+    }
+}
+
+impl Recovery<'_> {
+    fn of(recovery: &status::Recovery) -> Recovery<'_> {
+        let Parts { regroup_ns, open_ns, copies_ns, state_ns } = recovery.parts;
+        Recovery {
+            noticed_unix_ns: recovery.noticed_unix_ns,
+            failed: &recovery.failed,
+            way: recovery.way.name(),
+            ranks_before: recovery.ranks_before,
+            ranks: recovery.ranks,
+            regroup_ns,
+            open_ns,
+            state_ns,
+            copies_ns,
+            total_ns: recovery.total_ns,
+            back_to: recovery.back_to.as_ref().map(Saved::of),
+            lineage: recovery.lineage,
+            step: recovery.step,
+            lost: &recovery.lost,
         }
     }
 }

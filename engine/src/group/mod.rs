@@ -8,6 +8,7 @@ mod equal;
 mod failure_domain;
 mod message;
 mod neighbours;
+mod process;
 mod solo;
 mod tell;
 mod threads;
@@ -19,6 +20,7 @@ pub use equal::{broadcast_sized, gather_padded};
 pub use failure_domain::{failure_domain, host_name};
 pub use message::{Incoming, Message, Outgoing, Room, Tested};
 pub(crate) use neighbours::{Neighbours, Place};
+pub use process::Process;
 pub use solo::Solo;
 pub(crate) use tell::{hear, tell};
 pub use threads::ThreadGroup;
@@ -70,7 +72,8 @@ pub trait Group: Send {
     fn failed(&self) -> Result<Vec<usize>> {
         Err(cannot("tell who has failed"))
     }
-    /// Makes a group of the ranks that have not failed, in their old order. On every rank, all that is under way in the
+    /// Makes the group that goes on: the ranks that have not failed, in their old order, with others in the places of
+    /// those that have, where the adapter has any. On every rank, all that is under way in the
     /// old group, and whatever is called in it later, fails; so a rank that is told of such a failure calls `shrink`,
     /// too. Collective among the ranks that are left. `InvalidArgument`: this group cannot.
     fn shrink(&self) -> Result<Box<dyn Group>> {

@@ -5,7 +5,11 @@ use super::{Group, Incoming, Message, Outgoing, Tested, unknown};
 use crate::error::{Error, Result};
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    mem::take,
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        mpsc::{Receiver, Sender, channel},
+    },
 };
 
 pub struct ThreadGroup {
@@ -42,15 +46,24 @@ struct State {
     under_way: BTreeMap<(usize, usize), Queue>,
     /// The ranks that wait for a group without those that have left; if there are any, this group has ended.
     shrinking: Vec<usize>,
-    /// The group without those that have left, and who is in it.
-    shrunk: Option<(Vec<usize>, Arc<Meeting>)>,
+    /// The group that goes on, and who is in it: by new number the old one, or none for a spare.
+    shrunk: Option<(Vec<Option<usize>>, Arc<Meeting>)>,
+    /// Where the spares wait that are left.
+    spares: VecDeque<Sender<ThreadGroup>>,
 }
 
 impl ThreadGroup {
     /// Makes a group of `size` ranks, with one handle for each.
     pub fn new(size: usize) -> Vec<ThreadGroup> {
-        let meeting = Meeting::new(size);
-        (0..size).map(|rank| ThreadGroup::of(rank, meeting.clone())).collect()
+        ThreadGroup::with_spares(size, 0).0
+    }
+
+    /// Makes a group of `size` ranks, and `spares` that take the places of those that fail: each receives its handle once
+    /// it is needed, or an error once it never will be.
+    pub fn with_spares(size: usize, spares: usize) -> (Vec<ThreadGroup>, Vec<Receiver<ThreadGroup>>) {
+        let (senders, receivers) = (0..spares).map(|_| channel()).unzip();
+        let meeting = Meeting::new(size, senders);
+        ((0..size).map(|rank| ThreadGroup::of(rank, meeting.clone())).collect(), receivers)
     }
 
     fn of(rank: usize, meeting: Arc<Meeting>) -> ThreadGroup {
@@ -114,6 +127,10 @@ fn fill(into: &mut [u8], from: usize, sent: &[u8]) -> Result<()> {
     Ok(())
 }
 
+fn dismissed() -> Error {
+    Error::GroupFailed { what: "the others take this rank for one that has left".to_owned() }
+}
+
 impl State {
     /// An error once a rank that `concerns` the caller has left, or this group has ended.
     fn check(&self, concerns: impl Fn(usize) -> bool) -> Result<()> {
@@ -127,16 +144,25 @@ impl State {
         }
     }
 
-    /// The ranks that go on, once all have said whether they do.
-    fn survivors(&self) -> Option<Vec<usize>> {
+    /// The ranks that go on, once all have said whether they do: each with `None` in the place of one that has left and
+    /// is replaced.
+    fn survivors(&self) -> Option<Vec<Option<usize>>> {
         let ranks = 0..self.given.len();
         let are_known = ranks.clone().all(|rank| self.left.contains(&rank) || self.shrinking.contains(&rank));
-        are_known.then(|| ranks.filter(|rank| !self.left.contains(rank)).collect())
+        let mut spares = self.spares.len();
+        let mut goes_on = |rank: usize| match self.left.contains(&rank) {
+            false => Some(Some(rank)),
+            true => spares.checked_sub(1).map(|left| {
+                spares = left;
+                None
+            }),
+        };
+        are_known.then(|| ranks.filter_map(&mut goes_on).collect())
     }
 }
 
 impl Meeting {
-    fn new(size: usize) -> Arc<Meeting> {
+    fn new(size: usize, spares: VecDeque<Sender<ThreadGroup>>) -> Arc<Meeting> {
         let state = State {
             given: vec![None; size],
             ended: 0,
@@ -146,6 +172,7 @@ impl Meeting {
             under_way: BTreeMap::new(),
             shrinking: Vec::new(),
             shrunk: None,
+            spares,
         };
         Arc::new(Meeting { state: Mutex::new(state), changed: Condvar::new() })
     }
@@ -270,11 +297,18 @@ impl Group for ThreadGroup {
         self.meeting.changed.notify_all();
         loop {
             if let Some((survivors, meeting)) = &state.shrunk {
-                let rank = survivors.iter().filter(|other| **other < self.rank).count();
+                let rank = survivors.iter().position(|other| *other == Some(self.rank)).ok_or_else(dismissed)?;
                 return Ok(Box::new(ThreadGroup::of(rank, meeting.clone())));
             }
             if let Some(survivors) = state.survivors() {
-                let meeting = Meeting::new(survivors.len());
+                let new: Vec<usize> = (0..survivors.len()).filter(|rank| survivors[*rank].is_none()).collect();
+                let mut spares = take(&mut state.spares);
+                let rest = spares.split_off(new.len());
+                let meeting = Meeting::new(survivors.len(), rest);
+                for (rank, spare) in new.into_iter().zip(spares) {
+                    // A spare that is gone is a rank that fails at once.
+                    let _ = spare.send(ThreadGroup::of(rank, meeting.clone()));
+                }
                 state.shrunk = Some((survivors, meeting));
                 self.meeting.changed.notify_all();
             } else {

@@ -13,7 +13,7 @@ use super::{
     settle::{Attempt, same_revision},
 };
 use crate::{
-    error::{Error, Result, numbered},
+    error::{Error, ErrorKind, Result, numbered},
     ground::Instant,
     group::{Group, agree, gather},
 };
@@ -101,6 +101,25 @@ impl Ranks {
         self.0.size()
     }
 
+    /// The ranks that go on: collective among those that have not failed, wherever each of them is.
+    pub(super) fn going_on(&self) -> Result<Box<dyn Group>> {
+        self.0.shrink()
+    }
+
+    /// An error if ranks have failed as far as this one knows.
+    pub(super) fn check(&self) -> Result<()> {
+        match self.0.failed() {
+            // Such a group never goes on without them.
+            Err(error) if error.kind() == ErrorKind::InvalidArgument => Ok(()),
+            Ok(failed) if failed.is_empty() => Ok(()),
+            Ok(failed) => {
+                let failed: Vec<Range<u32>> = failed.into_iter().map(|rank| rank as u32..rank as u32 + 1).collect();
+                Err(Error::GroupFailed { what: format!("{} failed", numbered("rank", &failed)) })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// All ranks, for collectives.
     pub(super) fn with(&self, _: &Entry) -> &dyn Group {
         &*self.0
@@ -109,13 +128,6 @@ impl Ranks {
     /// The ranks for messages between one and the one that writes for it; never for a collective.
     pub(super) fn between_two(&self) -> &dyn Group {
         &*self.0
-    }
-}
-
-impl Entry {
-    /// The entry of an opening, which all ranks are in.
-    pub(super) fn opening() -> Entry {
-        Entry(())
     }
 }
 

@@ -23,6 +23,8 @@ pub(super) struct Epoch {
     /// Whether this lineage has begun a revision.
     pub(super) attempted: bool,
     pub(super) next_number: u64,
+    /// How many ranks wait to take the places of others, where none of them fails.
+    pub(super) spares_left: u32,
     /// Why no collective call is possible any more: a rank has closed the session alone.
     pub(super) over: Option<Error>,
     pub(super) group: Ranks,

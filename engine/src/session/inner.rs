@@ -1,6 +1,9 @@
 //! The rooms of a session (`docs/decisions/0011-rooms-of-a-session.md`), and the methods that take several of them.
 
-use super::{entry::Entry, epoch::Epoch, level::Levels, means::Means, program::Program, report::Report};
+use super::{
+    entry::Entry, epoch::Epoch, later::Later, level::Levels, means::Means, open::Whence, program::Program,
+    report::Report,
+};
 use crate::{
     capture::Region,
     error::Result,
@@ -9,6 +12,7 @@ use crate::{
     pool::Pool,
     space::format::{PoolBound, Profile},
     stage::PoolInMaking,
+    status::Recovery,
 };
 
 pub(super) struct Inner {
@@ -17,8 +21,14 @@ pub(super) struct Inner {
     pub(super) means: Means,
     pub(super) epoch: Epoch,
     pub(super) levels: Levels,
+    /// The levels that are not open yet.
+    pub(super) later: Option<Later>,
     /// On rank 0 of a job that `mainstay run` has started.
     pub(super) report: Option<Report>,
+    pub(super) whence: Whence,
+    /// The ranks go on after a failure, and the program has not restored yet: what is known of that so far. The same on all
+    /// ranks.
+    pub(super) recovering: Option<Recovery>,
 }
 
 impl Inner {
@@ -34,6 +44,14 @@ impl Inner {
         let region = regions.all().iter().find(|region| region.description.name == name);
         let bytes = region.map_or(0, |region| self.means.pooled_bytes_of(region));
         regions.remove(name)?;
+        self.means.foresee_less(bytes);
+        Ok(())
+    }
+
+    /// Protects no region any longer.
+    pub(super) fn unprotect_all(&mut self) -> Result<()> {
+        let regions = std::mem::take(&mut self.program.not_begun("unprotect")?.regions);
+        let bytes = regions.all().iter().fold(0, |sum: u64, region| sum + self.means.pooled_bytes_of(region));
         self.means.foresee_less(bytes);
         Ok(())
     }

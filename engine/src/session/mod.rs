@@ -18,8 +18,10 @@ mod flag;
 mod flaws;
 mod held;
 mod inner;
+mod later;
 mod layout;
 mod level;
+mod looked;
 mod means;
 mod node;
 mod open;
@@ -28,12 +30,14 @@ mod program;
 mod progress;
 mod reading;
 mod record;
+mod recover;
 mod redistribute;
 mod report;
 mod requests;
 mod restore;
 mod road;
 mod room;
+mod run;
 mod schedule;
 mod settle;
 mod telling;
@@ -41,17 +45,22 @@ mod telling;
 pub use buffer::Got;
 pub use level::{LevelKind, LevelPlan};
 pub use record::Record;
+pub use recover::Recovered;
 pub use restore::Restored;
+pub use run::{Failing, Stepped, run};
 
 use crate::{
     capture::{Look, Region},
     config::Config,
     device::Device,
     error::{Error, Result},
+    ground::Instant,
     group::Group,
 };
 use entry::Call;
 use inner::Inner;
+use open::Whence;
+use recover::Remains;
 use std::{path::Path, process, sync::Arc};
 
 /// One job at work on one space. A session is used by one thread at a time, and only by the process that opened it: in
@@ -67,18 +76,21 @@ impl Session {
     /// Opens the space in the directory `path`, which is made if it is missing. Refused while data that a killed job
     /// had staged cannot be completed now, but could be another time. Collective.
     pub fn open(group: Box<dyn Group>, path: &Path, config: Config) -> Result<Session> {
-        Inner::open(group, path, config).map(Self::of_this_process)
+        // Where the program goes to meanwhile does not matter.
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        Self::open_from(group, Whence::Path(path), &config)
     }
 
     /// Opens the space on `device`. Collective.
     pub fn open_on(group: Box<dyn Group>, device: Arc<dyn Device>, config: Config) -> Result<Session> {
-        Inner::open_on(group, device, config).map(Self::of_this_process)
+        let plan = LevelPlan { kind: LevelKind::Pfs, device, every: 1, keep: config.keep, copies: Vec::new() };
+        Self::open_levels(group, vec![plan], config)
     }
 
     /// Opens several levels, the nearest first. A checkpoint saves to the nearest level and waits for that alone; the
     /// others are fed from there, each at its own pace. Collective.
     pub fn open_levels(group: Box<dyn Group>, levels: Vec<LevelPlan>, config: Config) -> Result<Session> {
-        Inner::open_levels(group, levels, config).map(Self::of_this_process)
+        Self::open_from(group, Whence::Levels(levels), &config)
     }
 
     pub fn rank(&self) -> usize {
@@ -87,6 +99,25 @@ impl Session {
 
     pub fn size(&self) -> usize {
         self.inner.as_ref().map_or(0, |inner| inner.epoch.group.size())
+    }
+
+    /// Goes on without the ranks that have failed: called on every rank that is left after an error of the kind
+    /// `GroupFailed`, of this session or of the program's own messages, wherever each rank was. The ranks are those that
+    /// the group goes on with (`Group::shrink`): fewer, or as many with others in the places of those that failed, which
+    /// come out of `open` meanwhile. What is protected stays protected, a checkpoint that was begun is given up, and
+    /// revisions from now on never mix with those before. `restore` comes next, on all ranks; after a change of the
+    /// number of ranks, or of what each of them has, protect first what that is now. If ranks fail during the recovery,
+    /// it begins again.
+    ///
+    /// `InvalidArgument`, by which the session stays as it was: the setting `recovery` is off, or the group cannot. After
+    /// another error the session is over: the job is to be started again. (Paper 002, section 4.2.) Collective.
+    pub fn recover(&mut self) -> Result<Recovered> {
+        let noticed = Instant::now();
+        let group = self.ours()?.going_on()?;
+        let Some(inner) = self.inner.take() else { return Ok(Recovered::default()) };
+        let (inner, recovered) = inner.go_on(group, noticed.elapsed())?;
+        self.inner = Some(inner);
+        Ok(recovered)
     }
 
     /// Adds a region to what is saved and restored. Local.
@@ -129,6 +160,11 @@ impl Session {
     /// Protects the region `name` no longer; revisions that hold it stay as they are. Local.
     pub fn unprotect(&mut self, name: &str) -> Result<()> {
         self.ours()?.unprotect(name)
+    }
+
+    /// Protects no region any longer, as `unprotect` of each. Local.
+    pub fn unprotect_all(&mut self) -> Result<()> {
+        self.ours()?.unprotect_all()
     }
 
     /// Has every revision from now on carry `value` under `name`, until it is set anew. Local. Names have 1 to 200
@@ -322,15 +358,20 @@ impl Session {
         self.inner.take().map_or(Ok(()), Inner::close)
     }
 
-    fn of_this_process(inner: Inner) -> Session {
-        Session { inner: Some(inner), pid: process::id() }
+    fn open_from(group: Box<dyn Group>, whence: Whence, config: &Config) -> Result<Session> {
+        let inner = Inner::open(group, &whence, config, Remains::default())?;
+        Ok(Session { inner: Some(inner), pid: process::id() })
     }
 
     fn ours(&mut self) -> Result<&mut Inner> {
-        let why = || format!("it was opened by process {} and not by this child of it; open one here", self.pid);
+        let is_ours = self.pid == process::id();
         match &mut self.inner {
-            Some(inner) if self.pid == process::id() => Ok(inner),
-            _ => Err(Error::argument("session", why())),
+            Some(inner) if is_ours => Ok(inner),
+            _ if is_ours => Err(Error::argument("session", "a recovery that failed has ended it; start the job again")),
+            _ => {
+                let why = format!("it was opened by process {} and not by this child of it; open one here", self.pid);
+                Err(Error::argument("session", why))
+            }
         }
     }
 }

@@ -6,9 +6,10 @@
 //! | PATH | a session is about to open the space PATH |
 //! | `opened` PATH | it is open |
 //! | `complete` LINEAGE NUMBER PATH | a revision is complete on the nearest level |
+//! | `recovered` LINEAGE NUMBER NS RANKS PATH | it went on from revision NUMBER (`-`: anew) after the failure of RANKS (`2,5`) |
 //! | `closed` PATH | all ranks have ended the session, whatever became of its last revision |
 
-use crate::commit::RevisionKey;
+use crate::{commit::RevisionKey, status::Recovery};
 use std::{
     fs::{File, OpenOptions},
     io::Write,
@@ -17,6 +18,8 @@ use std::{
 };
 
 const VARIABLE: &str = "MAINSTAY_RUN_REPORT";
+/// More ranks that failed at once are not told by number.
+const RANKS_TOLD_MAX: usize = 64;
 
 pub(super) struct Report {
     file: File,
@@ -38,6 +41,13 @@ impl Report {
 
     pub(super) fn complete(&self, key: RevisionKey) {
         self.tell(&format!("complete {} {} ", key.lineage.number, key.number));
+    }
+
+    pub(super) fn recovered(&self, recovery: &Recovery) {
+        let number = recovery.back_to.map_or("-".to_owned(), |back| back.revision.to_string());
+        let failed = recovery.failed.iter().take(RANKS_TOLD_MAX).map(u32::to_string).collect::<Vec<_>>().join(",");
+        let failed = if failed.is_empty() { "-".to_owned() } else { failed };
+        self.tell(&format!("recovered {} {number} {} {failed} ", recovery.lineage, recovery.total_ns));
     }
 
     pub(super) fn closed(&self) {

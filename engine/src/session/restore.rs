@@ -1,7 +1,8 @@
 //! Bringing the program back to the newest complete revision.
 
 use super::{
-    entry::Call,
+    choice::{Choices, Chosen},
+    entry::{Call, Entry},
     flaws::{Attempted, Flaws, split_flaws},
     inner::Inner,
     level::Level,
@@ -10,8 +11,8 @@ use super::{
 };
 use crate::{
     commit::Complete,
-    error::{Error, Result},
-    ground::Instant,
+    error::{Error, ErrorKind, Result},
+    ground::{Instant, unix_ns},
     group::{Group, agree, gather},
     remark::remark,
     restore::{Targets, has_moved, match_regions, pour},
@@ -19,6 +20,7 @@ use crate::{
         Portion,
         format::{Manifest, Note},
     },
+    status::Saved,
 };
 use std::{collections::BTreeMap, time::Duration};
 
@@ -44,7 +46,9 @@ pub(super) struct Back {
 impl Inner {
     pub(super) fn restore(&mut self) -> Result<Option<Restored>> {
         let ready = self.program.ready().and_then(|()| self.program.regions.look_to_fill());
+        let begun = Instant::now();
         let restored = self.restore_newest(ready);
+        self.tell_recovery(&restored, begun);
         // The program is back at a checkpoint: the time until the next one begins here.
         self.program.due.schedule.begin(Instant::now());
         // The pool is made only now, as making it would have slowed the reads down.
@@ -52,11 +56,75 @@ impl Inner {
         restored
     }
 
+    /// Where this restore ends a recovery, tells of it.
+    fn tell_recovery(&mut self, restored: &Result<Option<Restored>>, begun: Instant) {
+        let (Some(mut recovery), Ok(restored)) = (self.recovering.take_if(|_| restored.is_ok()), restored) else {
+            return;
+        };
+        recovery.parts.state_ns = (begun.elapsed().as_nanos() as u64).saturating_sub(recovery.parts.copies_ns);
+        recovery.total_ns = unix_ns().saturating_sub(recovery.noticed_unix_ns);
+        recovery.lineage = self.epoch.lineage.number;
+        if let Some(restored) = restored {
+            recovery.lost = restored.skipped.clone();
+        }
+        self.has_recovered(recovery);
+    }
+
     fn restore_newest(&mut self, ready: Result<()>) -> Result<Option<Restored>> {
         let entry = self.enter_ready(Call::Restore, ready)?;
         self.program.reading = Reading::default();
+        let mut tried = self.try_newest(&entry);
+        if self.later.is_some() && tried.as_ref().map_or_else(is_of_revision, |(_, came, _)| came.is_none()) {
+            self.open_later(&entry)?;
+            tried = self.try_newest(&entry);
+        }
+        let (found, came, skipped) = tried?;
         let group = self.epoch.group.with(&entry);
-        let found = self.levels.find_complete(group)?;
+        let Some((chosen, back)) = came else {
+            self.program.reading = Reading::Nothing;
+            self.remark_nothing_left(skipped);
+            return Ok(None);
+        };
+        let revision = chosen.complete;
+        // Revisions that were passed over are kept no longer; the one that was read whole is.
+        self.levels.go_back_to(&found, &chosen);
+        self.levels.iter_mut().for_each(|level| level.has_other_boxes = back.has_other_boxes);
+        let level = self.levels.at(chosen.level);
+        let mut saved_unix_ns = None;
+        if let Some((_, kept)) = level.shard(group.rank() as u32, &revision) {
+            let phases = kept.entry.phases;
+            saved_unix_ns = Some(phases.t1_unix_ns);
+            let [perceived, durable] = [phases.perceived_ns, phases.durable_ns].map(Duration::from_nanos);
+            self.program.due.schedule.learn(perceived, durable);
+        }
+        if self.epoch.attempted {
+            self.begin_lineage(&entry)?;
+        }
+        let copying = Instant::now();
+        self.copy_again(&entry, &chosen)?;
+        if let Some(recovery) = &mut self.recovering {
+            let (lineage, number) = (revision.key.lineage.number, revision.key.number);
+            recovery.back_to = Some(Saved { lineage, revision: number, saved_unix_ns });
+            recovery.parts.copies_ns = copying.elapsed().as_nanos() as u64;
+        }
+        let notes = back.notes.into_iter().map(|note| (note.name, note.value)).collect();
+        self.program.reading = back.reading;
+        let skipped = skipped.into_what();
+        if let (Some(telling), _) = self.levels.telling() {
+            telling.has_lost(&skipped);
+        }
+        self.tell();
+        Ok(Some(Restored { revision: revision.key.number, skipped, notes }))
+    }
+
+    /// Tries revisions until one came back whole: the newest alone while there are levels that are not open yet, which may
+    /// have it if the open ones have not. Collective.
+    fn try_newest(&mut self, entry: &Entry) -> Result<(Choices, Option<(Chosen, Back)>, Flaws)> {
+        let group = self.epoch.group.with(entry);
+        let mut found = self.levels.find_complete(group)?;
+        if self.later.is_some() {
+            found.all.truncate(1);
+        }
         let mut poured = false;
         let (came, skipped) = self.levels.newest(group, &mut self.epoch.post, &found, |level, candidate| {
             match level.restore_one(group, &self.program, candidate) {
@@ -69,33 +137,7 @@ impl Inner {
                 }
             }
         })?;
-        let Some((chosen, back)) = came else {
-            self.program.reading = Reading::Nothing;
-            self.remark_nothing_left(skipped);
-            return Ok(None);
-        };
-        let revision = chosen.complete;
-        // Revisions that were passed over are kept no longer; the one that was read whole is.
-        self.levels.go_back_to(&found, &chosen);
-        self.levels.iter_mut().for_each(|level| level.has_other_boxes = back.has_other_boxes);
-        let level = self.levels.at(chosen.level);
-        if let Some((_, kept)) = level.shard(group.rank() as u32, &revision) {
-            let phases = kept.entry.phases;
-            let [perceived, durable] = [phases.perceived_ns, phases.durable_ns].map(Duration::from_nanos);
-            self.program.due.schedule.learn(perceived, durable);
-        }
-        if self.epoch.attempted {
-            self.begin_lineage(&entry)?;
-        }
-        self.copy_again(&entry, &chosen)?;
-        let notes = back.notes.into_iter().map(|note| (note.name, note.value)).collect();
-        self.program.reading = back.reading;
-        let skipped = skipped.into_what();
-        if let (Some(telling), _) = self.levels.telling() {
-            telling.has_lost(&skipped);
-        }
-        self.tell();
-        Ok(Some(Restored { revision: revision.key.number, skipped, notes }))
+        Ok((found, came, skipped))
     }
 
     /// Says why nothing came back where jobs before this one have had several levels: the memory of their nodes goes with
@@ -116,6 +158,11 @@ impl Inner {
             &format!("no level has a whole revision, the job begins anew: {}", why.join("; ")),
         );
     }
+}
+
+/// Whether another revision, or the same on another level, may come back where this one did not.
+fn is_of_revision(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Damaged | ErrorKind::Io | ErrorKind::OutOfSight)
 }
 
 impl Level {

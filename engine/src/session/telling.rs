@@ -14,7 +14,9 @@ use crate::{
     group::{Group, agree, gather, host_name},
     printable::{printable, printable_path},
     remark::remark,
-    status::{self, CopyStatus, Failures, Job, LevelStatus, PlaceOfLevel, Saved, Told, Writer},
+    status::{
+        self, CopyStatus, Failures, Job, LevelStatus, PlaceOfLevel, RECOVERIES_MAX, Recovery, Saved, Told, Writer,
+    },
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -38,6 +40,8 @@ pub(super) struct Telling {
     told: Told,
     /// What the last restore could not have.
     lost: Vec<String>,
+    recovered: u64,
+    recoveries: Vec<Recovery>,
     /// The t1 of revisions, as far as it was looked up.
     saved_unix_ns: BTreeMap<RevisionKey, Option<u64>>,
 }
@@ -146,13 +150,33 @@ impl Telling {
         let mut directories: Vec<PathBuf> = levels.iter().map(|level| level.device.directory()).collect();
         directories.reverse();
         let writer = (group.rank() == 0).then(|| Writer::start(directories, all.job(levels)));
-        let begin =
-            |writer| Telling { writer, told: Told::default(), lost: Vec::new(), saved_unix_ns: BTreeMap::new() };
+        let begin = |writer| Telling {
+            writer,
+            told: Told::default(),
+            lost: Vec::new(),
+            recovered: 0,
+            recoveries: Vec::new(),
+            saved_unix_ns: BTreeMap::new(),
+        };
         Ok(agree(group, writer.transpose())?.map(begin))
     }
 
     pub(super) fn has_lost(&mut self, what: &[String]) {
         self.lost = what.iter().take(TEXTS_MAX).map(|what| shortened(what)).collect();
+    }
+
+    /// From now on this tells also what was told `before` of the same job.
+    pub(super) fn take_over(&mut self, before: Telling) {
+        (self.recovered, self.recoveries) = (before.recovered, before.recoveries);
+    }
+
+    /// The job has gone on after a failure. Told with the next thing that is.
+    pub(super) fn has_recovered(&mut self, recovery: Recovery) {
+        self.recovered += 1;
+        if self.recoveries.len() == RECOVERIES_MAX {
+            self.recoveries.remove(0);
+        }
+        self.recoveries.push(recovery.shortened(shortened));
     }
 
     /// Tells how `levels` stand, if that has changed.
@@ -169,7 +193,9 @@ impl Telling {
             nearest.copies.iter_mut().for_each(|copy| copy.complete.clear());
         }
         let told_unix_ns = self.told.told_unix_ns;
-        let told = Told { told_unix_ns, lineage, ended: end.is_some(), lost: self.lost.clone(), levels: statuses };
+        let (lost, recoveries) = (self.lost.clone(), self.recoveries.clone());
+        let (ended, recovered) = (end.is_some(), self.recovered);
+        let told = Told { told_unix_ns, lineage, ended, lost, recovered, recoveries, levels: statuses };
         if told != self.told {
             let is_there = |key: &RevisionKey| levels.iter().any(|level| level.complete.iter().any(|c| c.key == *key));
             self.saved_unix_ns.retain(|key, _| is_there(key));
@@ -216,6 +242,17 @@ impl Levels {
 }
 
 impl Inner {
+    /// Tells those who look from outside, `mainstay run` and the user that the job has gone on after a failure: called on all
+    /// ranks once the program has its state back. Local.
+    pub(super) fn has_recovered(&mut self, recovery: Recovery) {
+        remark(self.epoch.group.rank(), &recovery.told());
+        self.report.iter().for_each(|report| report.recovered(&recovery));
+        if let (Some(telling), _) = self.levels.telling() {
+            telling.has_recovered(recovery);
+        }
+        self.tell();
+    }
+
     /// Tells those who look from outside how the session stands, and the user where saving keeps failing. Local.
     pub(super) fn tell(&mut self) {
         self.levels.tell(self.epoch.lineage.number, None);

@@ -1,5 +1,6 @@
 //! What the file `status` says, as JSON.
 
+use super::recovery::Recovery;
 use crate::{
     error::{Error, Result},
     printable::{is_seen, printable_path},
@@ -15,11 +16,13 @@ use std::{
 
 const VERSION: u32 = 1;
 const FILE_BYTES_MAX: u64 = 64 << 20;
-const RANKS_MAX: u32 = 1 << 24;
+pub(super) const RANKS_MAX: u32 = 1 << 24;
 const LEVELS_MAX: usize = 16;
 const REVISIONS_MAX: usize = 1 << 16;
-const TEXT_BYTES_MAX: usize = 16 << 10;
-const NUMBER_MAX: u64 = 1 << 62;
+/// Of the recoveries of a job, the newest so many are told.
+pub(crate) const RECOVERIES_MAX: usize = 100;
+pub(super) const TEXT_BYTES_MAX: usize = 16 << 10;
+pub(super) const NUMBER_MAX: u64 = 1 << 62;
 
 /// How a job stood when it told it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -40,6 +43,12 @@ pub struct Told {
     pub ended: bool,
     /// What the last restore could not have.
     pub lost: Vec<String>,
+    /// How often the job went on after a failure without a new start.
+    #[serde(default)]
+    pub recovered: u64,
+    /// The last of these recoveries, the newest last.
+    #[serde(default)]
+    pub recoveries: Vec<Recovery>,
     /// The nearest first.
     pub levels: Vec<LevelStatus>,
 }
@@ -185,8 +194,9 @@ impl Status {
             copies.chain([&level.complete])
         });
         let is_newest_first = |list: &Vec<Saved>| {
-            let in_bounds = |saved: &Saved| saved.lineage < NUMBER_MAX && saved.revision < NUMBER_MAX;
-            list.len() <= REVISIONS_MAX && list.iter().all(in_bounds) && list.is_sorted_by(|a, b| a.key() > b.key())
+            list.len() <= REVISIONS_MAX
+                && list.iter().all(Saved::is_in_bounds)
+                && list.is_sorted_by(|a, b| a.key() > b.key())
         };
         let holders = |place: &PlaceOfLevel| {
             let all_ranks = |holders: &Vec<u32>| {
@@ -206,6 +216,8 @@ impl Status {
             "the number of copies"
         } else if !lists.into_iter().all(is_newest_first) {
             "a list of revisions"
+        } else if told.recoveries.len() > RECOVERIES_MAX || !told.recoveries.iter().all(Recovery::is_sound) {
+            "the recoveries"
         } else if texts.any(|text| text.len() > TEXT_BYTES_MAX || !text.chars().all(is_seen)) {
             "a text"
         } else {
@@ -231,6 +243,10 @@ impl Saved {
     /// Newer revisions have a higher one.
     pub fn key(&self) -> (u64, u64) {
         (self.lineage, self.revision)
+    }
+
+    pub(super) fn is_in_bounds(&self) -> bool {
+        self.lineage < NUMBER_MAX && self.revision < NUMBER_MAX
     }
 }
 
@@ -269,7 +285,15 @@ mod tests {
             complete: revisions.iter().map(|revision| saved(*revision)).collect(),
             ..LevelStatus::default()
         };
-        Told { told_unix_ns: 9, lineage: 2, levels: vec![level(&[12, 11]), level(&[10])], ..Told::default() }
+        let recovery = Recovery { failed: vec![2], ranks_before: 4, ranks: 4, ..Recovery::default() };
+        Told {
+            told_unix_ns: 9,
+            lineage: 2,
+            recovered: 1,
+            recoveries: vec![recovery],
+            levels: vec![level(&[12, 11]), level(&[10])],
+            ..Told::default()
+        }
     }
 
     #[test]
@@ -300,6 +324,9 @@ mod tests {
             ("/levels/0/complete/0/revision", json!(3)),
             ("/levels/0/complete/0/lineage", json!(u64::MAX)),
             ("/levels/0/failures/why", json!("x".repeat(TEXT_BYTES_MAX + 1))),
+            ("/recoveries/0/failed", json!([4])),
+            ("/recoveries/0/way", json!("magic")),
+            ("/recoveries/0/lost", json!(["\u{7}"])),
             ("/lost", json!([["x"]])),
             ("/lost", json!(["a\nb"])),
             ("/job/nodes/0/name", json!("\u{1b}[31m")),

@@ -6,11 +6,14 @@
 
 mod document;
 mod outlook;
+mod recovery;
 mod seen;
 mod standing;
 mod writer;
 
+pub(crate) use document::RECOVERIES_MAX;
 pub use document::{CopyStatus, Failures, Job, LevelStatus, Node, PlaceOfLevel, Saved, Status, Told};
 pub use outlook::{Loss, Survivor};
+pub use recovery::{Parts, Recovery, Way};
 pub use standing::{LevelStanding, Standing};
 pub(crate) use writer::Writer;

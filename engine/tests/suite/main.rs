@@ -34,6 +34,7 @@ mod other_ranks_crash;
 mod pieces;
 mod probes;
 mod reader;
+mod recover;
 mod remarks;
 mod reserve;
 mod room;

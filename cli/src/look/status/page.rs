@@ -3,13 +3,15 @@
 use crate::text::{self, Align};
 use mainstay_engine::{
     printable,
-    status::{LevelStanding, Loss, Node, Saved, Standing, Status, Survivor},
+    status::{LevelStanding, Loss, Node, Recovery, Saved, Standing, Status, Survivor, Told},
 };
 
 /// Of nodes with one fate, so many are named.
 const NAMED_MAX: usize = 8;
 /// So many lines say who holds what for whom.
 const HOLDERS_MAX: usize = 32;
+/// So many lines tell of recoveries.
+const RECOVERIES_MAX: usize = 8;
 
 pub fn page(standing: &Standing, now_unix_ns: u64) -> String {
     let mut page = format!("space   {}\n", printable(&standing.survey.path));
@@ -20,6 +22,9 @@ pub fn page(standing: &Standing, now_unix_ns: u64) -> String {
     page += &format!("\n{}", levels(&standing.levels, now_unix_ns));
     if let Some(told) = &standing.told {
         page += &holders(told);
+    }
+    if let Some(told) = &standing.told {
+        page += &recoveries(told, now_unix_ns);
     }
     let losses = losses(standing);
     if !losses.is_empty() {
@@ -172,6 +177,25 @@ fn holders(told: &Status) -> String {
         lines.push("and so on: --json has them all\n".to_owned());
     }
     if lines.is_empty() { String::new() } else { format!("\n{}", lines.concat()) }
+}
+
+/// How the job went on after failures, the newest first.
+fn recoveries(told: &Status, now_unix_ns: u64) -> String {
+    let Told { recovered, recoveries, .. } = &told.told;
+    if recoveries.is_empty() {
+        return String::new();
+    }
+    let line = |recovery: &Recovery| {
+        let ago = age(now_unix_ns, recovery.noticed_unix_ns);
+        format!("{ago} ago: {}\n", recovery.told())
+    };
+    let times = counted(*recovered, "time");
+    let mut page = format!("\nwent on after failures {times}\n");
+    page.extend(recoveries.iter().rev().take(RECOVERIES_MAX).map(line));
+    if recoveries.len() > RECOVERIES_MAX {
+        page += "and so on: --json has more of them\n";
+    }
+    page
 }
 
 /// Which losses would be survived now, in the order of the nodes.

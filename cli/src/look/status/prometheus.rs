@@ -20,9 +20,12 @@ use std::{
 struct Measure {
     name: &'static str,
     help: &'static str,
+    kind: &'static str,
     /// Labels besides the space, and the value.
     samples: Vec<(String, String)>,
 }
+
+const GAUGE: &str = "gauge";
 
 /// Puts what there is to measure in the place of `file`.
 pub fn write(file: &Path, standing: &Standing, now_unix_ns: u64) -> Result<(), Failure> {
@@ -44,11 +47,11 @@ pub fn write(file: &Path, standing: &Standing, now_unix_ns: u64) -> Result<(), F
 fn text(standing: &Standing, now_unix_ns: u64) -> String {
     let space = label("space", &standing.survey.path);
     let mut text = String::new();
-    for Measure { name, help, samples } in measures(standing, now_unix_ns) {
+    for Measure { name, help, kind, samples } in measures(standing, now_unix_ns) {
         if samples.is_empty() {
             continue;
         }
-        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge");
+        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
         for (labels, value) in samples {
             let comma = if labels.is_empty() { "" } else { "," };
             let _ = writeln!(text, "{name}{{{space}{comma}{labels}}} {value}");
@@ -77,52 +80,63 @@ fn measures(standing: &Standing, now_unix_ns: u64) -> Vec<Measure> {
         Measure {
             name: "mainstay_alarm",
             help: "Whether saving keeps failing, or nothing is saved.",
+            kind: GAUGE,
             samples: one(flag(!standing.alarms.is_empty())),
         },
         Measure {
             name: "mainstay_looked_timestamp_seconds",
             help: "When this was found out.",
+            kind: GAUGE,
             samples: one(seconds(now_unix_ns)),
         },
         Measure {
             name: "mainstay_newest_revision",
             help: "The newest complete revision of the level.",
+            kind: GAUGE,
             samples: newest(|saved| Some(saved.revision.to_string())),
         },
         Measure {
             name: "mainstay_newest_revision_timestamp_seconds",
             help: "When the newest complete revision of the level was saved.",
+            kind: GAUGE,
             samples: newest(|saved| saved.saved_unix_ns.map(seconds)),
         },
         Measure {
             name: "mainstay_complete_revisions",
             help: "How many complete revisions the level has.",
+            kind: GAUGE,
             samples: of_levels(&|level| Some(level.complete.len().to_string())),
         },
         Measure {
             name: "mainstay_failures_in_a_row",
             help: "Revisions that the level did not get since the last one that it got.",
+            kind: GAUGE,
             samples: of_levels(&|level| Some(level.failures.in_a_row.to_string())),
         },
         Measure {
             name: "mainstay_passed_over",
             help: "How often the level was busy at its turn, since the job began.",
+            kind: GAUGE,
             samples: of_levels(&|level| Some(level.passed_over.to_string())),
         },
         Measure {
             name: "mainstay_survives",
             help: "Whether something would be left after this loss.",
+            kind: GAUGE,
             samples: losses.collect(),
         },
     ];
     if let Some(at_work) = standing.survey.in_use {
         let help = "Whether a job has the space open.";
-        measures.push(Measure { name: "mainstay_job_at_work", help, samples: one(flag(at_work)) });
+        measures.push(Measure { name: "mainstay_job_at_work", help, kind: GAUGE, samples: one(flag(at_work)) });
     }
     if let Some(told) = &standing.told {
         let help = "When the job last told how it stands.";
         let samples = one(seconds(told.told.told_unix_ns));
-        measures.push(Measure { name: "mainstay_told_timestamp_seconds", help, samples });
+        measures.push(Measure { name: "mainstay_told_timestamp_seconds", help, kind: GAUGE, samples });
+        let help = "How often the job went on after a failure without a new start.";
+        let samples = one(told.told.recovered.to_string());
+        measures.push(Measure { name: "mainstay_recoveries_total", help, kind: "counter", samples });
     }
     measures
 }

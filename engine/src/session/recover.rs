@@ -1,0 +1,195 @@
+//! Going on after ranks have failed: the session is opened again, in the same process, for the ranks that are left and
+//! for those that take the places of the others (paper 002, section 4.2).
+//!
+//! What must hold: a rank that takes another's place comes out of the ordinary opening, and meets there those that
+//! recover; what the program has protected stays protected.
+
+use super::{
+    inner::Inner,
+    level::Level,
+    open::{Refused, Whence},
+    program::Program,
+    telling::Telling,
+};
+use crate::{
+    commit::RevisionKey,
+    config::{self, Config},
+    error::{Error, ErrorKind, Result},
+    ground::{Instant, unix_ns},
+    group::{Group, gather},
+    space::Locks,
+    status::{Parts, Recovery, Way},
+};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// What a recovery has changed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// The ranks that have failed, by the numbers that they had, in ascending order.
+    pub lost: Vec<usize>,
+    /// How many ranks there were.
+    pub ranks_before: usize,
+    /// How many there are now.
+    pub ranks: usize,
+}
+
+/// What a rank that goes on brings along from before the failure.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct Before {
+    rank: u32,
+    ranks: u32,
+    /// Of the lineage under which it saved.
+    lineage: u64,
+    /// The number that its next revision would have got.
+    next_number: u64,
+    /// The newest revision that it knows to be complete, on any level.
+    newest: Option<RevisionKey>,
+    spares_left: u32,
+    /// The step that the program last told.
+    step: u64,
+    noticed_unix_ns: u64,
+    regroup_ns: u64,
+}
+
+/// What is left of a session for the one that goes on with it; of an opening that is no recovery, nothing.
+#[derive(Default)]
+pub(super) struct Remains {
+    pub(super) before: Option<Before>,
+    /// Of levels that may be opened later.
+    pub(super) locks: Vec<Locks>,
+    /// What rank 0 has told.
+    pub(super) telling: Option<Telling>,
+}
+
+/// What all ranks know of those that go on; of an opening that is no recovery, nothing.
+#[derive(Debug, Default)]
+pub(super) struct GoingOn {
+    pub(super) recovering: Option<Recovery>,
+    /// The highest of all.
+    pub(super) lineage: u64,
+    pub(super) next_number: u64,
+    pub(super) newest: Option<RevisionKey>,
+    pub(super) spares_left: u32,
+}
+
+impl GoingOn {
+    /// Finds out who goes on, and who is new. `spares`: how many there were at the first opening. Collective.
+    pub(super) fn find(group: &dyn Group, before: Option<Before>, spares: u32) -> Result<GoingOn> {
+        let told: Vec<Option<Before>> = gather(group, &before)?;
+        let before: Vec<Before> = told.iter().flatten().copied().collect();
+        let Some(Before { ranks: ranks_before, .. }) = before.first().copied() else {
+            return Ok(GoingOn { spares_left: spares, ..GoingOn::default() });
+        };
+        let highest = |of: fn(&Before) -> u64| before.iter().map(of).max().unwrap_or(0);
+        let (ranks, new) = (group.size() as u32, (told.len() - before.len()) as u32);
+        let spares = before.iter().map(|before| before.spares_left).min().unwrap_or(0);
+        let recovering = Recovery {
+            noticed_unix_ns: before.iter().map(|before| before.noticed_unix_ns).min().unwrap_or(0),
+            failed: (0..ranks_before).filter(|rank| before.iter().all(|before| before.rank != *rank)).collect(),
+            way: match () {
+                () if ranks < ranks_before => Way::Shrunk,
+                () if new > spares => Way::Spawned,
+                () => Way::Spare,
+            },
+            ranks_before,
+            ranks,
+            parts: Parts { regroup_ns: highest(|before| before.regroup_ns), ..Parts::default() },
+            step: Some(highest(|before| before.step)).filter(|step| *step > 0),
+            ..Recovery::default()
+        };
+        Ok(GoingOn {
+            recovering: Some(recovering),
+            lineage: highest(|before| before.lineage),
+            next_number: highest(|before| before.next_number),
+            newest: before.iter().filter_map(|before| before.newest).max(),
+            spares_left: spares.saturating_sub(new),
+        })
+    }
+}
+
+impl Inner {
+    /// Opens a session; if ranks fail meanwhile and the job is to go on without them, for those that are left.
+    /// Collective.
+    pub(super) fn open(
+        mut group: Box<dyn Group>,
+        whence: &Whence,
+        config: &Config,
+        mut remains: Remains,
+    ) -> Result<Inner> {
+        // Each failure costs a rank, and what else may go wrong with a group comes to an end, too.
+        let mut tries = group.size() + 1;
+        loop {
+            let opened = Inner::try_open(group, whence.clone(), config.clone(), &mut remains);
+            let Refused { group: failed, error } = match opened {
+                Ok(session) => return Ok(session),
+                Err(refused) => refused,
+            };
+            tries -= 1;
+            if config.recovery == config::Recovery::Off || error.kind() != ErrorKind::GroupFailed || tries == 0 {
+                return Err(error);
+            }
+            // Why the ranks cannot go on says less than what has failed.
+            group = failed.shrink().map_err(|_| error)?;
+        }
+    }
+
+    /// The group that the session goes on with. An error leaves the session as it was. Collective among the ranks that
+    /// are left.
+    pub(super) fn going_on(&self) -> Result<Box<dyn Group>> {
+        if self.program.config.recovery == config::Recovery::Off {
+            let why = "it is off, so that nobody has made ready for it; set it to replace or shrink";
+            return Err(Error::argument("recovery", why));
+        }
+        self.epoch.group.going_on()
+    }
+
+    /// Goes on with `group`, which took `regroup` to make. An error ends the session. Collective.
+    pub(super) fn go_on(self, group: Box<dyn Group>, regroup: Duration) -> Result<(Inner, Recovered)> {
+        let begun = Instant::now();
+        let Inner { mut program, means, epoch, mut levels, mut later, whence, .. } = self;
+        let regroup_ns = regroup.as_nanos() as u64;
+        let before = Some(Before {
+            rank: epoch.group.rank() as u32,
+            ranks: epoch.group.size() as u32,
+            lineage: epoch.lineage.number,
+            next_number: epoch.next_number,
+            newest: levels.iter().flat_map(Level::keys).max(),
+            spares_left: epoch.spares_left,
+            step: program.due.step,
+            noticed_unix_ns: unix_ns() - regroup_ns,
+            regroup_ns,
+        });
+        // All that the old session has under way ends here, and its locks on the nearest level are free for the new one.
+        program.begun = None;
+        levels.give_up_feeding();
+        drop((means, epoch));
+        let telling = levels.telling.take().or(later.as_mut().and_then(|later| later.remains.telling.take()));
+        let not_open = later.map_or_else(Vec::new, |later| later.remains.locks);
+        let nearest = levels.nearest().kind;
+        let farther = levels.into_levels().into_iter().filter(|level| level.kind != nearest);
+        let locks = farther.map(|level| level.locks).chain(not_open).collect();
+        let mut session = Inner::open(group, &whence, &program.config, Remains { before, locks, telling })?;
+        session.program.take_over(program);
+        if session.means.pool_is_foreseen {
+            session.means.begin_pool(&session.program.regions);
+        }
+        let mut recovered = Recovered::default();
+        if let Some(recovering) = &mut session.recovering {
+            recovering.parts.open_ns = begun.elapsed().as_nanos() as u64;
+            recovered.lost = recovering.failed.iter().map(|rank| *rank as usize).collect();
+            (recovered.ranks_before, recovered.ranks) = (recovering.ranks_before as usize, recovering.ranks as usize);
+        }
+        Ok((session, recovered))
+    }
+}
+
+impl Program {
+    /// From now on this is what the program said `before`.
+    fn take_over(&mut self, before: Program) {
+        let Program { regions, notes, outputs, due, .. } = before;
+        (self.regions, self.notes, self.outputs) = (regions, notes, outputs);
+        // Who has raised the signal before is still waiting.
+        (self.due.step, self.due.signal) = (due.step, due.signal);
+    }
+}

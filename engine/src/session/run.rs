@@ -1,0 +1,121 @@
+//! A program as steps: it begins, goes on, and goes back where ranks fail, all by one loop.
+
+use super::Session;
+use crate::{
+    capture::Region,
+    config::Recovery,
+    error::{Error, ErrorKind, Result},
+    remark::remark,
+    space::format::ElementType,
+};
+
+/// The region in which the number of steps that are done lies.
+const STEPS: &str = "mainstay_steps";
+
+/// What a step came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stepped {
+    /// It was done.
+    Done,
+    /// There is no such step any more: the program has come to its end.
+    Over,
+}
+
+/// An error of a program that runs in steps.
+pub trait Failing: From<Error> {
+    /// Whether it may be that a rank has failed.
+    fn is_of_group(&self) -> bool;
+}
+
+impl Failing for Error {
+    fn is_of_group(&self) -> bool {
+        self.kind() == ErrorKind::GroupFailed
+    }
+}
+
+/// Runs a program, from the newest complete revision if there is one, and through failures of ranks where the setting
+/// `recovery` says how. `layout` makes the program ready on the ranks that there are, with the values that it begins
+/// with, and protects what is to be saved: it is called at the beginning and after each failure, with nothing protected.
+/// `step` does the step of this number, from 0 on. A checkpoint is taken after a step when one is due (`Session::due`).
+/// Returns how many steps are done once the last revision is complete.
+///
+/// `session` is what the front has of the session. A checkpoint that cannot be saved is remarked, and the program goes on;
+/// if it was the last one, its error is returned. An error of `layout` or `step` that is not one of the group ends the
+/// run. Collective: all ranks are over at the same step.
+pub fn run<S: AsMut<Session>, E: Failing>(
+    session: &mut S,
+    mut layout: impl FnMut(&mut S) -> std::result::Result<(), E>,
+    mut step: impl FnMut(&mut S, u64) -> std::result::Result<Stepped, E>,
+) -> std::result::Result<u64, E> {
+    let mut done = Box::new(0_u64);
+    loop {
+        let mut went = || {
+            begin(session, &mut layout, &mut done)?;
+            let mut unsaved = Ok(());
+            loop {
+                let stepped = step(session, *done)?;
+                session.as_mut().check()?;
+                if stepped == Stepped::Over {
+                    break;
+                }
+                *done += 1;
+                if session.as_mut().due(*done)? {
+                    unsaved = save(session.as_mut())?;
+                }
+            }
+            session.as_mut().wait().and(unsaved).map_err(E::from)
+        };
+        let went = went();
+        match went {
+            Err(error) if E::is_of_group(&error) && session.as_mut().recovers() => drop(session.as_mut().recover()?),
+            // The counter goes with this call.
+            went => return session.as_mut().unprotect(STEPS).map_err(E::from).and(went).map(|()| *done),
+        }
+    }
+}
+
+/// Takes a checkpoint; one that is not saved, but for ranks that failed, harms nothing. The inner error is that.
+fn save(session: &mut Session) -> Result<Result<()>> {
+    match session.checkpoint() {
+        Ok(_) => Ok(Ok(())),
+        Err(error) if error.kind() == ErrorKind::GroupFailed => Err(error),
+        Err(error) => {
+            remark(session.rank(), &format!("a checkpoint was not saved, the program goes on: {error}"));
+            Ok(Err(error))
+        }
+    }
+}
+
+/// Lays the program out, and brings it back to the newest complete revision.
+#[allow(unsafe_code)]
+fn begin<S: AsMut<Session>, E: Failing>(
+    session: &mut S,
+    layout: &mut impl FnMut(&mut S) -> std::result::Result<(), E>,
+    done: &mut u64,
+) -> std::result::Result<(), E> {
+    session.as_mut().unprotect_all()?;
+    layout(session)?;
+    *done = 0;
+    let session = session.as_mut();
+    // SAFETY: `run` keeps the counter in one place until it protects it no longer.
+    session.protect(unsafe { Region::array(STEPS, (&raw mut *done).cast(), ElementType::U64, &[1]) }?)?;
+    session.restore()?;
+    Ok(())
+}
+
+impl Session {
+    /// Whether ranks have failed as far as this rank knows: an error of the kind `GroupFailed`. Local, never waits; for
+    /// programs that do not look at what their own messages come to.
+    pub fn check(&mut self) -> Result<()> {
+        let inner = self.ours()?;
+        if inner.program.config.recovery == Recovery::Off {
+            return Ok(());
+        }
+        inner.epoch.group.check()
+    }
+
+    /// Whether the session is set to go on without ranks that have failed.
+    fn recovers(&mut self) -> bool {
+        self.ours().is_ok_and(|inner| inner.program.config.recovery != Recovery::Off)
+    }
+}

@@ -1,0 +1,348 @@
+//! The job goes on: ranks that fail are replaced, or done without, and all go back to the newest complete revision.
+
+use crate::support::{
+    bounded,
+    program::{Mark, Program, Restoring},
+};
+use mainstay_engine::{
+    Config, Error, ErrorKind, LevelKind, LevelPlan, MemoryAfter, Recovery, Region, Session,
+    device::{Device, Disk},
+    group::{Group, ThreadGroup},
+    space::format::{ElementType, PlaceInWhole},
+};
+use std::{
+    sync::{Arc, Mutex},
+    thread,
+};
+
+const BYTES: usize = 20_000;
+
+/// The memory of one node, with that for copies, which goes with the rank that runs there.
+type Node = Vec<tempfile::TempDir>;
+
+/// Each rank is a node of its own, in front of a space that all see.
+struct Cluster {
+    pfs: tempfile::TempDir,
+    copies: usize,
+    recovery: Recovery,
+    pfs_every: u32,
+    keep: u32,
+}
+
+/// What one rank does in its life: it ends at step `dies`, in the middle of that.
+#[derive(Debug, Clone, Copy)]
+struct Life {
+    dies: Option<(u64, Moment)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Moment {
+    Computing,
+    AfterCheckpoint,
+    AfterWait,
+    InBegun,
+    InRecovery,
+    AfterRestore,
+}
+
+const MOMENTS: [Moment; 6] = [
+    Moment::Computing,
+    Moment::AfterCheckpoint,
+    Moment::AfterWait,
+    Moment::InBegun,
+    Moment::InRecovery,
+    Moment::AfterRestore,
+];
+
+impl Cluster {
+    fn new(copies: usize, recovery: Recovery) -> Cluster {
+        let pfs = tempfile::tempdir_in("/dev/shm").unwrap();
+        Cluster { pfs, copies, recovery, pfs_every: 0, keep: 1 }
+    }
+
+    fn node(&self) -> Node {
+        (0..self.copies).map(|_| tempfile::tempdir_in("/dev/shm").unwrap()).collect()
+    }
+
+    fn open(&self, group: Box<dyn Group>, node: &Node) -> Result<Session, Error> {
+        let device = |folder: &tempfile::TempDir| Arc::new(Disk::make(folder.path()).unwrap()) as Arc<dyn Device>;
+        let plan = |kind, device, every, copies| LevelPlan { kind, device, every, keep: self.keep, copies };
+        let plans = vec![
+            plan(LevelKind::Memory, device(&node[0]), 1, node[1..].iter().map(device).collect()),
+            plan(LevelKind::Pfs, device(&self.pfs), self.pfs_every, Vec::new()),
+        ];
+        let config = Config {
+            pool_bytes: Some(128 << 10),
+            chunk_bytes: Some(16 << 10),
+            io_threads: 1,
+            memory_after: MemoryAfter::Kept,
+            recovery: self.recovery,
+            ..Config::default()
+        };
+        Session::open_levels(group, plans, config)
+    }
+}
+
+fn failed(error: &Error) -> bool {
+    error.kind() == ErrorKind::GroupFailed
+}
+
+/// Runs ranks until all that are left have done `steps`. `newest`: the newest step that was waited for.
+struct Job<'a> {
+    cluster: &'a Cluster,
+    steps: u64,
+    /// By rank; spares live on.
+    lives: Vec<Life>,
+    waited: Mutex<u64>,
+    waits: bool,
+}
+
+impl Job<'_> {
+    fn run(&self, spares: usize) {
+        let (groups, waiting) = ThreadGroup::with_spares(self.lives.len(), spares);
+        bounded("a job that goes on", || {
+            thread::scope(|scope| {
+                let ranks: Vec<_> = groups
+                    .into_iter()
+                    .zip(&self.lives)
+                    .map(|(group, life)| scope.spawn(|| self.live(Box::new(group), *life)))
+                    .collect();
+                let spares: Vec<_> = waiting
+                    .into_iter()
+                    .map(|waiting| {
+                        scope.spawn(move || {
+                            waiting.recv().is_ok_and(|group| self.live(Box::new(group), Life { dies: None }))
+                        })
+                    })
+                    .collect();
+                let ended: Vec<bool> = ranks.into_iter().map(|rank| rank.join().unwrap()).collect();
+                // Who is to fail in a recovery lives on where there is none.
+                let has_to_end = |life: &Life| life.dies.is_none();
+                assert!(ended.iter().zip(&self.lives).all(|(ended, life)| *ended || !has_to_end(life)), "{ended:?}");
+                spares.into_iter().for_each(|spare| drop(spare.join().unwrap()));
+            });
+        });
+    }
+
+    /// Returns whether the rank came to the end.
+    fn live(&self, group: Box<dyn Group>, life: Life) -> bool {
+        let (rank, node) = (group.rank(), self.cluster.node());
+        let mut session = self.cluster.open(group, &node).unwrap();
+        let mut program = Program::new(rank);
+        program.protect(&mut session).unwrap();
+        let mut again = false;
+        loop {
+            let lived = self.steps(&mut session, &mut program, life, again);
+            match lived {
+                Ok(ended) => {
+                    if ended {
+                        session.close().unwrap();
+                    }
+                    return ended;
+                }
+                Err(error) => assert!(failed(&error), "rank {rank}: {error}"),
+            }
+            again = true;
+            let is_time = matches!(life.dies, Some((_, Moment::InRecovery)));
+            if is_time {
+                return false;
+            }
+            session.recover().unwrap();
+        }
+    }
+
+    fn steps(&self, session: &mut Session, program: &mut Program, life: Life, again: bool) -> Result<bool, Error> {
+        let waited = *self.waited.lock().unwrap();
+        let mark = program.restore(session).map_err(|error| match error {
+            Restoring::Refused(error) => error,
+            Restoring::Wrong(why) => panic!("{why}"),
+        })?;
+        let done = mark.map_or(0, |mark| mark.step);
+        assert!(done >= waited, "back at step {done}, and {waited} was complete");
+        let dies = |step, moment| life.dies == Some((step, moment));
+        if again && matches!(life.dies, Some((_, Moment::AfterRestore))) {
+            return Ok(false);
+        }
+        for step in done + 1..=self.steps {
+            program.fill(session, Mark { run: 1, step }, BYTES + 5000 * (step % 3) as usize)?;
+            if dies(step, Moment::Computing) {
+                return Ok(false);
+            }
+            if step % 2 == 1 {
+                session.begin(1000)?;
+                if dies(step, Moment::InBegun) {
+                    return Ok(false);
+                }
+            }
+            session.checkpoint()?;
+            if dies(step, Moment::AfterCheckpoint) {
+                return Ok(false);
+            }
+            if self.waits {
+                session.wait()?;
+                let mut waited = self.waited.lock().unwrap();
+                *waited = step.max(*waited);
+            }
+            if dies(step, Moment::AfterWait) {
+                return Ok(false);
+            }
+        }
+        session.wait()?;
+        Ok(true)
+    }
+}
+
+fn job<'a>(cluster: &'a Cluster, ranks: usize, dies: &[(usize, u64, Moment)]) -> Job<'a> {
+    let life = |rank| Life {
+        dies: dies.iter().find(|(victim, ..)| *victim == rank).map(|(_, step, moment)| (*step, *moment)),
+    };
+    Job { cluster, steps: 8, lives: (0..ranks).map(life).collect(), waited: Mutex::new(0), waits: true }
+}
+
+#[test]
+fn a_rank_that_fails_is_replaced_by_a_spare_and_all_go_back_to_what_was_complete() {
+    let cluster = || Cluster::new(2, Recovery::Replace);
+    for moment in [Moment::Computing, Moment::AfterCheckpoint, Moment::AfterWait, Moment::InBegun] {
+        for victim in [0, 2] {
+            job(&cluster(), 3, &[(victim, 5, moment)]).run(1);
+        }
+    }
+}
+
+#[test]
+fn a_failure_in_the_recovery_begins_it_again() {
+    for moment in [Moment::InRecovery, Moment::AfterRestore] {
+        let cluster = Cluster { pfs_every: 1, ..Cluster::new(3, Recovery::Replace) };
+        job(&cluster, 5, &[(1, 4, Moment::AfterWait), (3, 0, moment)]).run(2);
+    }
+}
+
+/// What was saved before the first revision is nothing: all begin anew.
+#[test]
+fn a_failure_before_the_first_checkpoint_begins_anew() {
+    job(&Cluster::new(2, Recovery::Replace), 3, &[(1, 1, Moment::Computing)]).run(1);
+}
+
+/// A buddy pair: what is left lies on the farther level.
+#[test]
+fn where_memory_has_lost_all_copies_the_next_level_is_gone_back_to() {
+    let cluster = Cluster { pfs_every: 1, ..Cluster::new(2, Recovery::Replace) };
+    job(&cluster, 4, &[(0, 5, Moment::AfterWait), (1, 5, Moment::AfterWait), (2, 5, Moment::AfterWait)]).run(3);
+}
+
+const CELLS: usize = 6000;
+
+/// This rank's part of a field that all ranks have together; each number says where it belongs, and to which step.
+struct Field {
+    cells: Vec<u64>,
+    first: usize,
+}
+
+impl Field {
+    /// Protects the part of this rank among those that there are now.
+    #[allow(unsafe_code)]
+    fn protect(session: &mut Session) -> Result<Field, Error> {
+        let [first, end] = [0, 1].map(|next| (session.rank() + next) * CELLS / session.size());
+        let mut field = Field { cells: vec![0; end - first], first };
+        session.unprotect_all()?;
+        let place = PlaceInWhole { global_shape: vec![CELLS as u64], offset: vec![first as u64] };
+        let address = field.cells.as_mut_ptr().cast();
+        // SAFETY: the cells lie on the heap, and are there as long as they are protected.
+        session
+            .protect(unsafe { Region::placed("field", address, ElementType::U64, &[(end - first) as u64], place) }?)?;
+        Ok(field)
+    }
+
+    fn fill(&mut self, step: u64) {
+        let first = self.first;
+        self.cells.iter_mut().enumerate().for_each(|(at, cell)| *cell = step << 32 | (first + at) as u64);
+    }
+
+    fn step(&self) -> u64 {
+        let step = self.cells[0] >> 32;
+        assert!(self.cells.iter().enumerate().all(|(at, cell)| *cell == step << 32 | (self.first + at) as u64));
+        step
+    }
+}
+
+/// Four ranks become three and then two, each with more of the field.
+#[test]
+fn fewer_ranks_go_on_with_the_field_divided_anew() {
+    const STEPS: u64 = 9;
+    let cluster = Cluster { pfs_every: 1, ..Cluster::new(2, Recovery::Shrink) };
+    let dies = |rank| [(3, 4), (0, 7)].into_iter().find(|(victim, _)| *victim == rank).map(|(_, step)| step);
+    let work = |group: ThreadGroup| {
+        let (name, node) = (group.rank(), cluster.node());
+        let mut session = cluster.open(Box::new(group), &node).unwrap();
+        let mut lives = || -> Result<Option<usize>, Error> {
+            loop {
+                let mut run = || {
+                    let mut field = Field::protect(&mut session)?;
+                    let done = session.restore()?.map_or(0, |_| field.step());
+                    for step in done + 1..=STEPS {
+                        field.fill(step);
+                        session.checkpoint()?;
+                        if dies(name) == Some(step) {
+                            return Ok(false);
+                        }
+                        session.wait()?;
+                    }
+                    Ok(true)
+                };
+                match run() {
+                    Err(error) if failed(&error) => drop(session.recover()?),
+                    Ok(true) => return Ok(Some(session.size())),
+                    Ok(false) => return Ok(None),
+                    Err(error) => return Err(error),
+                }
+            }
+        };
+        lives().unwrap()
+    };
+    bounded("a job that goes on with fewer ranks", || {
+        thread::scope(|scope| {
+            let ranks: Vec<_> = ThreadGroup::new(4).into_iter().map(|group| scope.spawn(|| work(group))).collect();
+            let ended: Vec<_> = ranks.into_iter().map(|rank| rank.join().unwrap()).collect();
+            assert_eq!(ended, [None, Some(2), Some(2), None]);
+        });
+    });
+}
+
+/// The setting, and what the group can, decide; the session stays as it was.
+#[test]
+fn a_job_that_is_not_made_ready_refuses_to_recover() {
+    let cluster = Cluster::new(1, Recovery::Off);
+    let node = cluster.node();
+    let group = ThreadGroup::new(1).remove(0);
+    let mut session = cluster.open(Box::new(group), &node).unwrap();
+    let error = session.recover().unwrap_err();
+    assert!(error.kind() == ErrorKind::InvalidArgument && error.to_string().contains("recovery"), "{error}");
+    session.put("words", b"as before").unwrap();
+    session.close().unwrap();
+}
+
+/// Random lives of random jobs: whatever was waited for is never lost, and all ranks come to the end.
+fn random_job(seed: u64) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let (ranks, copies) = (random.usize(3..=5), random.usize(2..=3));
+    let deaths = random.usize(1..=3);
+    let mut victims: Vec<usize> = (0..ranks).collect();
+    random.shuffle(&mut victims);
+    let dies: Vec<(usize, u64, Moment)> =
+        victims[..deaths].iter().map(|rank| (*rank, random.u64(1..=8), MOMENTS[random.usize(0..6)])).collect();
+    let cluster = Cluster { pfs_every: 1, keep: random.u32(1..=2), ..Cluster::new(copies, Recovery::Replace) };
+    let job = Job { waits: random.bool(), ..job(&cluster, ranks, &dies) };
+    eprintln!("seed {seed}: {ranks} ranks, {copies} copies, {dies:?}");
+    job.run(deaths);
+}
+
+#[test]
+fn random_jobs_go_on() {
+    (0..12).for_each(random_job);
+}
+
+#[test]
+#[ignore = "a campaign"]
+fn many_random_jobs_go_on() {
+    (0..1000).for_each(random_job);
+}
