@@ -87,7 +87,10 @@ fn check_recovery(group: &dyn Group, config: &Config, can: bool) -> Result<(), E
         return Ok(());
     }
     if !can {
-        return Err(Error::argument("recovery", format!("this MPI cannot go on without ranks that have failed: {ONLY}")));
+        return Err(Error::argument(
+            "recovery",
+            format!("this MPI cannot go on without ranks that have failed: {ONLY}"),
+        ));
     }
     if config.spares as usize >= group.size() {
         let why = format!("{} of {} ranks would wait, and none is left to work", config.spares, group.size());

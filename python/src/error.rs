@@ -21,17 +21,16 @@ pub(crate) fn add_classes(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let mut classes = Vec::new();
     for kind in ErrorKind::ALL {
         let name = format!("{kind:?}");
-        let mut bases = vec![base.clone()];
-        bases.extend(natural_base(py, kind));
+        let bases = match kind {
+            // A program that does not catch it ends, and well.
+            ErrorKind::NotNeeded => vec![py.get_type::<PySystemExit>()],
+            kind => [base.clone()].into_iter().chain(natural_base(py, kind)).collect(),
+        };
         let class = class(py, &name, &bases, "A kind of mainstay.Error; its text says what happened and what to do.")?;
         module.add(&*name, &class)?;
         classes.push(class.unbind());
     }
     let _ = CLASSES.set(py, classes);
-    let doc = "Ends a process that waited to take a place, and was not needed; who does not catch it ends well.";
-    let not_needed = class(py, "NotNeeded", &[py.get_type::<PySystemExit>()], doc)?;
-    module.add("NotNeeded", &not_needed)?;
-    let _ = NOT_NEEDED.set(py, not_needed.unbind());
     Ok(())
 }
 
@@ -55,22 +54,15 @@ fn class<'py>(py: Python<'py>, name: &str, bases: &[Bound<'py, PyType>], doc: &s
     Ok(made.cast_into::<PyType>()?)
 }
 
-/// Not an error: the end of a program that is a spare no more.
-static NOT_NEEDED: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-
-pub(crate) fn not_needed(py: Python<'_>, why: &str) -> PyErr {
-    let Some(class) = NOT_NEEDED.get(py) else { return PySystemExit::new_err(0) };
-    let raised = PyErr::from_type(class.bind(py).clone(), (why.to_owned(),));
-    // What the program ends with; of itself it would be the text.
-    let _ = raised.value(py).setattr(intern!(py, "code"), 0);
-    raised
-}
-
 pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
     let index = ErrorKind::ALL.iter().position(|kind| *kind == error.kind());
     let class = CLASSES.get(py).zip(index).and_then(|(classes, index)| classes.get(index));
     let Some(class) = class else { return PyException::new_err(error.to_string()) };
     let raised = PyErr::from_type(class.bind(py).clone(), (error.to_string(),));
+    if error.kind() == ErrorKind::NotNeeded {
+        // Of itself it would be the text, and the program's end one that went wrong.
+        let _ = raised.value(py).setattr(intern!(py, "code"), 0);
+    }
     if let Error::Io { source, .. } | Error::DiskFull { source, .. } = error
         && let Some(errno) = source.raw_os_error()
     {

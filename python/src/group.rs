@@ -23,10 +23,7 @@ use std::{
     collections::BTreeMap,
     env,
     mem::{forget, take},
-    sync::{
-        Arc,
-        atomic::Ordering,
-    },
+    sync::{Arc, atomic::Ordering},
     thread,
     time::{Duration, Instant},
 };

@@ -1,11 +1,7 @@
 //! The processes of a world: which share processors, and which one is to be killed that is taken for dead.
 
 use mainstay_engine::group::host_name;
-use pyo3::{
-    intern,
-    prelude::*,
-    types::PyByteArray,
-};
+use pyo3::{intern, prelude::*, types::PyByteArray};
 use std::{collections::BTreeSet, fs, process};
 
 /// A process as all others know it.
@@ -46,7 +42,8 @@ impl Member {
 
     fn from_bytes(bytes: &[u8]) -> Member {
         let (host, numbers) = bytes.split_at(HOST_BYTES);
-        let mut numbers = numbers.chunks_exact(size_of::<u64>()).map(|b| u64::from_ne_bytes(b.try_into().unwrap_or_default()));
+        let mut numbers =
+            numbers.chunks_exact(size_of::<u64>()).map(|b| u64::from_ne_bytes(b.try_into().unwrap_or_default()));
         let mut next = || numbers.next().unwrap_or(0);
         Member { host: host.try_into().unwrap_or([0; HOST_BYTES]), space: next(), pid: next(), start: next() }
     }
@@ -65,7 +62,9 @@ impl Member {
         let process = os.call_method1(intern!(py, "pidfd_open"), (self.pid,))?;
         // What was opened stays the same process.
         let killed = if start_of(self.pid) == Some(self.start) {
-            signal.call_method1(intern!(py, "pidfd_send_signal"), (&process, signal.getattr(intern!(py, "SIGKILL"))?)).map(drop)
+            signal
+                .call_method1(intern!(py, "pidfd_send_signal"), (&process, signal.getattr(intern!(py, "SIGKILL"))?))
+                .map(drop)
         } else {
             Ok(())
         };
@@ -77,7 +76,8 @@ impl Member {
 /// The processes of a communicator, by rank. Collective.
 pub(crate) fn members(mpi: &Bound<'_, PyAny>, comm: &Bound<'_, PyAny>) -> PyResult<Vec<Member>> {
     let py = comm.py();
-    let (byte, size) = (mpi.getattr(intern!(py, "BYTE"))?, comm.call_method0(intern!(py, "Get_size"))?.extract::<usize>()?);
+    let (byte, size) =
+        (mpi.getattr(intern!(py, "BYTE"))?, comm.call_method0(intern!(py, "Get_size"))?.extract::<usize>()?);
     let all = PyByteArray::new_with(py, size * BYTES, |_| Ok(()))?;
     let mine = PyByteArray::new(py, &Member::this().to_bytes());
     comm.call_method1(intern!(py, "Allgather"), ([mine.as_any(), &byte], [all.as_any(), &byte]))?;

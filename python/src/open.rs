@@ -12,10 +12,7 @@ use mainstay_engine::{Error, Session as Engine};
 use pyo3::prelude::*;
 use std::{
     collections::HashMap,
-    sync::{
-        Arc, MutexGuard, TryLockError,
-        atomic::Ordering,
-    },
+    sync::{Arc, MutexGuard, TryLockError, atomic::Ordering},
 };
 
 pub(crate) struct Open {

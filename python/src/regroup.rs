@@ -5,23 +5,18 @@
 //! those that have failed by then. No line of Python runs in between.
 
 use crate::{
+    error::raise,
     member::{kill_dead, members},
-    error::not_needed,
     world::{Now, Places, World, ranks_in},
 };
+use mainstay_engine::Error;
 use pyo3::{
     exceptions::PyRuntimeError,
     intern,
     prelude::*,
     types::{PyByteArray, PyDict, PyList},
 };
-use std::{
-    collections::BTreeSet,
-    env, fs,
-    os::unix::ffi::OsStringExt,
-    ffi::OsString,
-    sync::Arc,
-};
+use std::{collections::BTreeSet, env, ffi::OsString, fs, os::unix::ffi::OsStringExt, sync::Arc};
 
 /// Set for a process that is started to take the place of one that has failed.
 const REPLACES: &str = "MAINSTAY_REPLACES";
@@ -133,14 +128,29 @@ impl World {
         });
         let mut comm = || comms.next().transpose().map(Option::flatten);
         let (group, program) = (comm()?, comm()?);
-        Ok(Now { all: all.unbind(), workers, members: Arc::new(members), group, program, adopted: Vec::new(), lost: Arc::new(lost) })
+        Ok(Now {
+            all: all.unbind(),
+            workers,
+            members: Arc::new(members),
+            group,
+            program,
+            adopted: Vec::new(),
+            lost: Arc::new(lost),
+        })
     }
 
     /// The first world, of the ranks of `all`, which is its own: the last `spares` wait. Collective.
-    pub(crate) fn begin(mpi: &Bound<'_, PyAny>, all: &Bound<'_, PyAny>, places: Places, spares: usize) -> PyResult<World> {
+    pub(crate) fn begin(
+        mpi: &Bound<'_, PyAny>,
+        all: &Bound<'_, PyAny>,
+        places: Places,
+        spares: usize,
+    ) -> PyResult<World> {
         let py = mpi.py();
-        let (size, rank): (usize, usize) =
-            (all.call_method0(intern!(py, "Get_size"))?.extract()?, all.call_method0(intern!(py, "Get_rank"))?.extract()?);
+        let (size, rank): (usize, usize) = (
+            all.call_method0(intern!(py, "Get_size"))?.extract()?,
+            all.call_method0(intern!(py, "Get_rank"))?.extract()?,
+        );
         let world = World::bare(places, all, size - spares);
         match world.arrange(mpi, all, Some(rank), vec![size - spares], Vec::new()) {
             Ok(now) => *world.lock() = now,
@@ -172,7 +182,7 @@ impl World {
             world.keep(&came);
             world.arrange(mpi, &came, None, vec![0; started + 1], Vec::new())
         };
-        let now = joined().map_err(|error| not_needed(py, &format!("a rank has failed meanwhile: {}", error.value(py))))?;
+        let now = joined().map_err(|_| raise(py, &Error::NotNeeded))?;
         *world.lock() = now;
         Ok(Some(world))
     }

@@ -2,10 +2,10 @@
 
 use crate::{
     buffer::{Buffer, Flat},
+    enter::{Job, enter},
     error::{detached, raise},
     got::Got,
     group::check,
-    enter::{Job, enter},
     notes,
     open::{Open, or_refuse},
     record::Record,
@@ -14,10 +14,7 @@ use crate::{
     settings::{config, path as path_of},
     stream::{self, Files},
 };
-use mainstay_engine::{
-    Error, LevelKind, Session as Engine,
-    space::format::PlaceInWhole,
-};
+use mainstay_engine::{Error, LevelKind, Session as Engine, space::format::PlaceInWhole};
 use pyo3::{
     PyTraverseError, PyVisit,
     exceptions::PyBaseException,
@@ -283,7 +280,8 @@ impl Session {
 
     #[setter(_steps)]
     fn set_steps(&self, py: Python<'_>, steps: Option<Py<PyAny>>) -> PyResult<()> {
-        let before = self.lock().map_err(|error| raise(py, &error))?.as_mut().map(|open| replace(&mut open.steps, steps));
+        let before =
+            self.lock().map_err(|error| raise(py, &error))?.as_mut().map(|open| replace(&mut open.steps, steps));
         drop(before);
         Ok(())
     }
@@ -560,8 +558,11 @@ impl Session {
     }
 
     fn __clear__(&self) {
-        let followed =
-            self.open.try_lock().ok().and_then(|mut open| open.as_mut().map(|open| (take(&mut open.followed), open.steps.take())));
+        let followed = self
+            .open
+            .try_lock()
+            .ok()
+            .and_then(|mut open| open.as_mut().map(|open| (take(&mut open.followed), open.steps.take())));
         // Their own code may run now.
         drop(followed);
     }

@@ -4,7 +4,7 @@
 //! and what a spare does meanwhile.
 
 use crate::{
-    error::{not_needed, raise},
+    error::raise,
     group::is_over,
     member::{Member, members},
 };
@@ -17,10 +17,7 @@ use pyo3::{
 use std::{
     collections::BTreeSet,
     process,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::AtomicBool,
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
     thread,
     time::Duration,
 };
@@ -185,7 +182,7 @@ impl World {
                     let why = "a spare waits for nobody: all ranks that worked have failed; start the job again";
                     return Err(raise(py, &Error::GroupFailed { what: why.to_owned() }));
                 }
-                return Err(not_needed(py, "no rank has failed for which this spare was kept"));
+                return Err(raise(py, &Error::NotNeeded));
             }
         }
         Ok(())
