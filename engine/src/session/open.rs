@@ -165,7 +165,7 @@ impl Inner {
         let signal = config.checkpoint_signal.map(|signal| SignalFlag::new(signal.number())).transpose();
         let due = Due {
             schedule: Schedule::new(&config, Instant::now()),
-            listener: if group.rank() == 0 { Listener::new(&*farthest, lineage) } else { None },
+            listener: later.as_ref().map_or_else(|| Listener::begin(group, &*farthest, lineage), |_| None),
             signal: agree(group, signal)?,
             step: 0,
             to_all: false,
