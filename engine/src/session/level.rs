@@ -101,7 +101,7 @@ pub(super) struct Level {
     pub(super) mending: Option<Arc<Shard>>,
     /// Whether the file system has locks. Without them a job that was not seen to end may still write to its portions.
     pub(super) locks_work: bool,
-    pub(super) _locks: Locks,
+    pub(super) locks: Locks,
 }
 
 /// The layout that new revisions go to.
@@ -223,6 +223,16 @@ impl Levels {
         Err(Error::argument("level", why))
     }
 
+    /// Adds farther levels.
+    pub(super) fn extend(&mut self, levels: Vec<Level>) {
+        self.levels.extend(levels);
+    }
+
+    /// The levels themselves, where they end.
+    pub(super) fn into_levels(self) -> Vec<Level> {
+        self.levels
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &Level> {
         self.levels.iter()
     }
@@ -287,6 +297,11 @@ impl Level {
     /// Whether there is a revision here that is complete, with the copies of the level or without.
     pub(super) fn has_any(&self) -> bool {
         !self.complete.is_empty() || !self.joint.is_empty()
+    }
+
+    /// Where the level lies; `None` of a copy.
+    pub(super) fn place(&self) -> Option<(LevelKind, &Domain, &dyn Device)> {
+        (!self.is_copy()).then_some((self.kind, &self.domain, &*self.device))
     }
 
     /// Whether the revision is known to be complete here.

@@ -43,8 +43,7 @@ pub(super) struct Telling {
     told: Told,
     /// What the last restore could not have.
     lost: Vec<String>,
-    recovered: u64,
-    recoveries: Vec<Recovery>,
+    recoveries: Recoveries,
     /// The t1 of revisions, as far as it was looked up.
     saved_unix_ns: BTreeMap<RevisionKey, Option<u64>>,
 }
@@ -148,16 +147,19 @@ impl Whereabouts {
 }
 
 impl Telling {
-    /// Begins to tell, on rank 0, in the farthest level of `levels`; where that does not take it, in a nearer one. Collective.
-    pub(super) fn start(group: &dyn Group, all: &Whereabouts, levels: &Levels) -> Result<Option<Telling>> {
+    /// Begins to tell, on rank 0, in the farthest level of `levels`; where that does not take it, in a nearer one. `past`: what
+    /// was told before the ranks went on after a failure. Collective.
+    pub(super) fn start(
+        group: &dyn Group,
+        all: &Whereabouts,
+        levels: &Levels,
+        past: Option<&mut Past>,
+    ) -> Result<Option<Telling>> {
         let mut directories: Vec<PathBuf> = levels.iter().map(|level| level.device.directory()).collect();
         directories.reverse();
-        // What rank 0 before this one told, if it did not live to close the space, or still tells.
-        let earlier = directories.iter().filter(|_| group.rank() == 0).filter_map(|path| Status::read(path).ok()?);
-        let earlier = earlier.max_by_key(|status| (status.told.lineage, status.told.told_unix_ns));
-        let (recovered, recoveries) = match earlier.filter(|status| !status.told.ended) {
-            Some(Status { told, .. }) => (told.recovered, told.recoveries),
-            None => (0, Vec::new()),
+        let recoveries = match group.rank() {
+            0 => Recoveries::told_in(&directories).with(past),
+            _ => Recoveries::default(),
         };
         let writer = (group.rank() == 0).then(|| Writer::start(directories, all.job(levels)));
         let begin = |writer| Telling {
@@ -165,7 +167,6 @@ impl Telling {
             nodes: all.nodes().len(),
             told: Told::default(),
             lost: Vec::new(),
-            recovered,
             recoveries,
             saved_unix_ns: BTreeMap::new(),
         };
@@ -176,23 +177,16 @@ impl Telling {
         self.lost = what.iter().take(TEXTS_MAX).map(|what| shortened(what)).collect();
     }
 
-    /// Tells no more, as the session is opened anew, and returns what is to be told then.
-    pub(super) fn end(self) -> Past {
-        Past { recovered: self.recovered, recoveries: self.recoveries, unwritten: self.writer.end() }
-    }
-
-    /// From now on this tells also what was told before of the same job.
-    pub(super) fn take_over(&mut self, past: &Past) {
-        (self.recovered, self.recoveries) = (past.recovered, past.recoveries.clone());
+    /// Tells no more, as the session is opened anew, and returns what is to be told then, and what was noted for the journal
+    /// and is not written.
+    pub(super) fn retire(self) -> (Past, Vec<Entry>) {
+        let unwritten = self.writer.retire();
+        (Past { recoveries: self.recoveries, writer: Some(self.writer) }, unwritten)
     }
 
     /// The job has gone on after a failure. Told with the next thing that is.
-    pub(super) fn has_recovered(&mut self, recovery: Recovery) {
-        self.recovered += 1;
-        if self.recoveries.len() == RECOVERIES_MAX {
-            self.recoveries.remove(0);
-        }
-        self.recoveries.push(recovery.shortened(shortened));
+    fn has_recovered(&mut self, recovery: Recovery) {
+        self.recoveries.add(recovery);
     }
 
     /// Tells how `levels` stand, if that has changed.
@@ -209,8 +203,9 @@ impl Telling {
             nearest.copies.iter_mut().for_each(|copy| copy.complete.clear());
         }
         let told_unix_ns = self.told.told_unix_ns;
-        let (lost, recoveries) = (self.lost.clone(), self.recoveries.clone());
-        let (ended, recovered) = (end.is_some(), self.recovered);
+        let lost = self.lost.clone();
+        let Recoveries { count: recovered, last: recoveries } = self.recoveries.clone();
+        let ended = end.is_some();
         let told = Told { told_unix_ns, lineage, ended, lost, recovered, recoveries, levels: statuses };
         if told != self.told {
             let is_there = |key: &RevisionKey| levels.iter().any(|level| level.complete.iter().any(|c| c.key == *key));
@@ -241,11 +236,50 @@ impl Telling {
 }
 
 /// What was told of a job before its session was opened anew.
+#[derive(Default)]
 pub(super) struct Past {
-    recovered: u64,
-    recoveries: Vec<Recovery>,
-    /// What was noted for the journal and is not written.
-    pub(super) unwritten: Vec<Entry>,
+    recoveries: Recoveries,
+    /// It may still be at what it wrote last, and is not waited for before somebody else writes.
+    writer: Option<Writer>,
+}
+
+/// How often the job went on after a failure, and the last of these recoveries, the newest last.
+#[derive(Debug, Clone, Default)]
+struct Recoveries {
+    count: u64,
+    last: Vec<Recovery>,
+}
+
+impl Recoveries {
+    /// What the last rank 0 told in `directories`, if it did not live to close the space.
+    fn told_in(directories: &[PathBuf]) -> Recoveries {
+        let told = directories.iter().filter_map(|path| Status::read(path).ok()?).map(|status| status.told);
+        let newest = told.max_by_key(|told| (told.lineage, told.told_unix_ns)).filter(|told| !told.ended);
+        newest.map_or_else(Recoveries::default, |told| Recoveries { count: told.recovered, last: told.recoveries })
+    }
+
+    /// With those of `past`, which may be the same, or some of them.
+    fn with(mut self, past: Option<&mut Past>) -> Recoveries {
+        let Some(past) = past else { return self };
+        // From here on nobody else writes.
+        past.writer = None;
+        let Recoveries { count, last } = past.recoveries.clone();
+        for recovery in last {
+            if self.last.iter().all(|known| known.noticed_unix_ns != recovery.noticed_unix_ns) {
+                self.add(recovery);
+            }
+        }
+        self.count = self.count.max(count);
+        self
+    }
+
+    fn add(&mut self, recovery: Recovery) {
+        self.count += 1;
+        if self.last.len() == RECOVERIES_MAX {
+            self.last.remove(0);
+        }
+        self.last.push(recovery);
+    }
 }
 
 /// The session ends.
@@ -280,12 +314,16 @@ impl Inner {
     pub(super) fn has_recovered(&mut self, recovery: Recovery) {
         remark(self.epoch.group.rank(), &recovery.told());
         self.report.iter().for_each(|report| report.recovered(&recovery));
+        let recovery = recovery.shortened(shortened);
         let (telling, diary, _) = self.levels.telling();
-        if let Some(telling) = telling {
-            telling.has_recovered(recovery.clone());
-        }
         if let Some(diary) = diary {
-            diary.recovered(recovery.shortened(shortened));
+            diary.recovered(recovery.clone());
+        }
+        match (telling, &mut self.later) {
+            (Some(telling), _) => telling.has_recovered(recovery),
+            // Told once the level is open that it is told in.
+            (None, Some(later)) => later.remains.past.get_or_insert_default().recoveries.add(recovery),
+            (None, None) => {}
         }
         self.tell();
     }
