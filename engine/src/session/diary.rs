@@ -25,8 +25,6 @@ const TEXTS_MAX: usize = 20;
 
 pub(super) struct Diary {
     directory: PathBuf,
-    /// The session has one level, and so nobody else who writes.
-    is_alone: bool,
     entries: Vec<Entry>,
     /// Something is noted that is not to wait for the end.
     is_urgent: bool,
@@ -46,7 +44,7 @@ struct Noted {
 }
 
 impl Noted {
-    /// What lies on `level` when it is opened.
+    /// What lies there already is not news.
     fn of(level: &Level) -> Noted {
         Noted { complete: level.complete.iter().map(|complete| complete.key).collect(), ..Noted::default() }
     }
@@ -54,12 +52,7 @@ impl Noted {
 
 impl Diary {
     /// Of the space in `directory`. Begins with what lies on `levels`, which is not news. `nodes`: 0 if they are not known.
-    pub(super) fn begin(
-        directory: &Path,
-        levels: &[Level],
-        (lineage, ranks, nodes): (u64, usize, usize),
-        is_alone: bool,
-    ) -> Diary {
+    pub(super) fn begin(directory: &Path, levels: &[Level], lineage: u64, ranks: usize, nodes: usize) -> Diary {
         let mut told: Vec<(LevelKind, u32)> = Vec::new();
         for level in levels {
             match told.last_mut().filter(|_| level.is_copy()) {
@@ -69,7 +62,6 @@ impl Diary {
         }
         let mut diary = Diary {
             directory: directory.to_owned(),
-            is_alone,
             entries: Vec::new(),
             is_urgent: false,
             writer: None,
@@ -90,16 +82,11 @@ impl Diary {
     }
 
     /// From now on this has also what was noted `before`, in the session that this one goes on with.
-    pub(super) fn take_over(&mut self, mut before: Diary) {
-        let later = mem::replace(&mut self.entries, mem::take(&mut before.entries));
-        self.entries.extend(later);
-        self.steps.append(&mut before.steps);
+    pub(super) fn take_over(&mut self, mut before: Diary, unwritten: Vec<Entry>) {
+        let earlier = mem::take(&mut before.entries);
+        let later = mem::take(&mut self.entries);
+        self.entries = unwritten.into_iter().chain(earlier).chain(later).collect();
         self.is_urgent |= before.is_urgent;
-    }
-
-    /// Has `entries`, which were to be written first, written after all.
-    pub(super) fn put_back(&mut self, entries: Vec<Entry>) {
-        self.entries.splice(..0, entries);
     }
 
     /// `key` was begun at `step`.
@@ -110,7 +97,7 @@ impl Diary {
     /// Notes what `levels` have got since, and what they have not.
     pub(super) fn look(&mut self, levels: &[Level]) {
         let mut noted = mem::take(&mut self.levels);
-        // Some may have been opened since.
+        // Levels that were opened later.
         noted.extend(levels.iter().skip(noted.len()).map(Noted::of));
         let (mut kind, mut copy) = (LevelKind::default(), 0);
         for (level, noted) in levels.iter().zip(&mut noted) {
@@ -166,13 +153,13 @@ impl Diary {
         self.note(Event::Closed);
     }
 
-    /// Has written what is noted, by `writer`; without one, in a session with one level, only what is not to wait.
+    /// Has written what is noted; of a session with one level (`writer`: none) only what is not to wait.
     pub(super) fn hand_over(&mut self, writer: Option<&Writer>) {
         if let Some(writer) = writer {
             if !self.entries.is_empty() {
                 writer.note(mem::take(&mut self.entries));
             }
-        } else if self.is_alone && mem::take(&mut self.is_urgent) {
+        } else if mem::take(&mut self.is_urgent) {
             self.write();
         }
     }

@@ -64,10 +64,12 @@ impl Inner {
         self.levels.extend(levels);
         self.levels.note = later.note.take();
         self.means.feeders.extend(feeders);
-        if let Some(all) = whereabouts {
-            let past = later.remains.past.as_mut();
-            self.levels.telling = Telling::start(group, &all, &self.levels, past)?;
+        let mut telling = whereabouts.map(|all| Telling::start(group, &all, &self.levels)).transpose()?.flatten();
+        if let (Some(telling), Some(past)) = (&mut telling, later.remains.past.take()) {
+            telling.take_over(past);
         }
+        self.levels.telling = telling;
+        self.levels.is_partial = false;
         self.later = None;
         let Inner { epoch, levels, .. } = self;
         levels.iter_mut().for_each(|level| level.acknowledge(epoch));

@@ -146,6 +146,8 @@ pub(super) struct Levels {
     /// On rank 0, where the farthest is a directory.
     pub(super) diary: Option<Diary>,
     levels: Vec<Level>,
+    /// Others are opened later: nothing is told meanwhile.
+    pub(super) is_partial: bool,
     /// What the farthest says of the others, where that is a directory.
     pub(super) note: Option<Note>,
 }
@@ -154,7 +156,7 @@ impl Levels {
     /// Of at least one.
     pub(super) fn new(levels: Vec<Level>, note: Option<Note>) -> Levels {
         assert!(!levels.is_empty(), "a session without a level");
-        Levels { telling: None, diary: None, levels, note }
+        Levels { telling: None, diary: None, levels, is_partial: false, note }
     }
 
     /// The level that a checkpoint waits for, and that is read first.

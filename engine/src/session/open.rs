@@ -101,9 +101,8 @@ impl Inner {
         open.report = report;
         if group.rank() == 0 {
             let (telling, _, levels) = open.levels.telling();
-            let (telling_is_none, nodes) = (telling.is_none(), telling.map_or(0, |telling| telling.nodes));
-            let is_alone = telling_is_none && open.later.is_none();
-            open.levels.diary = Some(Diary::begin(path, levels, (open.lineage.number, group.size(), nodes), is_alone));
+            let nodes = telling.map_or(0, |telling| telling.nodes);
+            open.levels.diary = Some(Diary::begin(path, levels, open.lineage.number, group.size(), nodes));
         }
         Ok(open)
     }
@@ -152,16 +151,14 @@ impl Inner {
         if now == plans.len() {
             whereabouts = whereabouts_of(group, note.as_mut(), node, looked.iter().filter_map(Looked::place), lineage)?;
         } else {
-            // Should this opening fail, `before` is needed for the next.
-            let (locks, past) = (std::mem::take(&mut remains.locks), remains.past.take());
-            let remains = Remains { locks, past, ..Remains::default() };
-            later = Some(Later { plans, from: now, note: note.take(), remains });
+            later = Some(Later { plans, from: now, note: note.take(), remains: std::mem::take(remains) });
         }
         let levels = looked.into_iter().map(|looked| looked.take_over(group, lineage)).collect::<Result<_>>()?;
         let mut levels = Levels::new(levels, note);
-        if let Some(all) = whereabouts {
-            let past = remains.past.as_mut();
-            levels.telling = Telling::start(group, &all, &levels, past)?;
+        levels.telling = whereabouts.map(|all| Telling::start(group, &all, &levels)).transpose()?.flatten();
+        levels.is_partial = later.is_some();
+        if let (Some(telling), Some(past)) = (&mut levels.telling, remains.past.take()) {
+            telling.take_over(past);
         }
         let feeders = agree(group, levels.iter().skip(1).map(|_| Feeder::start()).collect())?;
         let io = agree(group, IoThreads::start(config.io_threads_for(group.ranks_here()), flush_every(&config)))?;

@@ -5,7 +5,6 @@
 //! recover; what the program has protected stays protected.
 
 use super::{
-    diary::Diary,
     inner::Inner,
     level::Level,
     open::{Refused, Whence},
@@ -59,10 +58,8 @@ pub(super) struct Remains {
     pub(super) before: Option<Before>,
     /// Of levels that may be opened later.
     pub(super) locks: Vec<Locks>,
-    /// What rank 0 has told, and is to be told again.
+    /// What rank 0 has told.
     pub(super) past: Option<Past>,
-    /// What rank 0 has noted.
-    pub(super) diary: Option<Diary>,
 }
 
 /// What all ranks know of those that go on; of an opening that is no recovery, nothing.
@@ -125,12 +122,7 @@ impl Inner {
         loop {
             let opened = Inner::try_open(group, whence.clone(), config.clone(), &mut remains);
             let Refused { group: failed, error } = match opened {
-                Ok(mut session) => {
-                    if let (Some(now), Some(before)) = (&mut session.levels.diary, remains.diary.take()) {
-                        now.take_over(before);
-                    }
-                    return Ok(session);
-                }
+                Ok(session) => return Ok(session),
                 Err(refused) => refused,
             };
             tries -= 1;
@@ -172,18 +164,18 @@ impl Inner {
         program.begun = None;
         levels.give_up_feeding();
         drop((means, epoch));
-        let untold = later.as_mut().and_then(|later| later.remains.past.take());
-        let (past, unwritten) = levels.telling.take().map(Telling::retire).unzip();
-        let (past, mut diary) = (past.or(untold), levels.diary.take());
-        if let Some(diary) = &mut diary {
-            diary.put_back(unwritten.unwrap_or_default());
-        }
+        let (mut past, diary) = (levels.telling.take().map(Telling::end), levels.diary.take());
+        past = past.or(later.as_mut().and_then(|later| later.remains.past.take()));
+        let unwritten = past.as_mut().map(|past| std::mem::take(&mut past.unwritten)).unwrap_or_default();
         let not_open = later.map_or_else(Vec::new, |later| later.remains.locks);
         let nearest = levels.nearest().kind;
         let farther = levels.into_levels().into_iter().filter(|level| level.kind != nearest);
         let locks = farther.map(|level| level.locks).chain(not_open).collect();
-        let mut session = Inner::open(group, &whence, &program.config, Remains { before, locks, past, diary })?;
+        let mut session = Inner::open(group, &whence, &program.config, Remains { before, locks, past })?;
         session.program.take_over(program);
+        if let (Some(now), Some(before)) = (&mut session.levels.diary, diary) {
+            now.take_over(before, unwritten);
+        }
         if session.means.pool_is_foreseen {
             session.means.begin_pool(&session.program.regions);
         }

@@ -147,19 +147,16 @@ impl Whereabouts {
 }
 
 impl Telling {
-    /// Begins to tell, on rank 0, in the farthest level of `levels`; where that does not take it, in a nearer one. `past`: what
-    /// was told before the ranks went on after a failure. Collective.
-    pub(super) fn start(
-        group: &dyn Group,
-        all: &Whereabouts,
-        levels: &Levels,
-        past: Option<&mut Past>,
-    ) -> Result<Option<Telling>> {
+    /// Begins to tell, on rank 0, in the farthest level of `levels`; where that does not take it, in a nearer one. Collective.
+    pub(super) fn start(group: &dyn Group, all: &Whereabouts, levels: &Levels) -> Result<Option<Telling>> {
         let mut directories: Vec<PathBuf> = levels.iter().map(|level| level.device.directory()).collect();
         directories.reverse();
-        let recoveries = match group.rank() {
-            0 => Recoveries::told_in(&directories).with(past),
-            _ => Recoveries::default(),
+        // What rank 0 before this one told, if it did not live to close the space, or still tells.
+        let earlier = directories.iter().filter(|_| group.rank() == 0).filter_map(|path| Status::read(path).ok()?);
+        let earlier = earlier.max_by_key(|status| (status.told.lineage, status.told.told_unix_ns));
+        let recoveries = match earlier.filter(|status| !status.told.ended) {
+            Some(Status { told, .. }) => Recoveries { count: told.recovered, newest: told.recoveries },
+            None => Recoveries::default(),
         };
         let writer = (group.rank() == 0).then(|| Writer::start(directories, all.job(levels)));
         let begin = |writer| Telling {
@@ -177,16 +174,17 @@ impl Telling {
         self.lost = what.iter().take(TEXTS_MAX).map(|what| shortened(what)).collect();
     }
 
-    /// Tells no more, as the session is opened anew, and returns what is to be told then, and what was noted for the journal
-    /// and is not written.
-    pub(super) fn retire(self) -> (Past, Vec<Entry>) {
-        let unwritten = self.writer.retire();
-        (Past { recoveries: self.recoveries, writer: Some(self.writer) }, unwritten)
+    /// Tells no more, as the session is opened anew, and returns what is to be told then.
+    pub(super) fn end(self) -> Past {
+        Past { before: Some(self.recoveries), since: Vec::new(), unwritten: self.writer.end() }
     }
 
-    /// The job has gone on after a failure. Told with the next thing that is.
-    fn has_recovered(&mut self, recovery: Recovery) {
-        self.recoveries.add(recovery);
+    /// From now on this tells also what was told before of the same job.
+    pub(super) fn take_over(&mut self, past: Past) {
+        if let Some(before) = past.before {
+            self.recoveries = before;
+        }
+        past.since.into_iter().for_each(|recovery| self.recoveries.add(recovery));
     }
 
     /// Tells how `levels` stand, if that has changed.
@@ -203,9 +201,8 @@ impl Telling {
             nearest.copies.iter_mut().for_each(|copy| copy.complete.clear());
         }
         let told_unix_ns = self.told.told_unix_ns;
-        let lost = self.lost.clone();
-        let Recoveries { count: recovered, last: recoveries } = self.recoveries.clone();
-        let ended = end.is_some();
+        let (lost, ended) = (self.lost.clone(), end.is_some());
+        let Recoveries { count: recovered, newest: recoveries } = self.recoveries.clone();
         let told = Told { told_unix_ns, lineage, ended, lost, recovered, recoveries, levels: statuses };
         if told != self.told {
             let is_there = |key: &RevisionKey| levels.iter().any(|level| level.complete.iter().any(|c| c.key == *key));
@@ -238,47 +235,28 @@ impl Telling {
 /// What was told of a job before its session was opened anew.
 #[derive(Default)]
 pub(super) struct Past {
-    recoveries: Recoveries,
-    /// It may still be at what it wrote last, and is not waited for before somebody else writes.
-    writer: Option<Writer>,
+    /// `None` where rank 0 is another process now.
+    before: Option<Recoveries>,
+    /// Those since then.
+    pub(super) since: Vec<Recovery>,
+    /// What was noted for the journal and is not written.
+    pub(super) unwritten: Vec<Entry>,
 }
 
-/// How often the job went on after a failure, and the last of these recoveries, the newest last.
+/// How often the job has gone on after a failure, and the last of these times.
 #[derive(Debug, Clone, Default)]
 struct Recoveries {
     count: u64,
-    last: Vec<Recovery>,
+    newest: Vec<Recovery>,
 }
 
 impl Recoveries {
-    /// What the last rank 0 told in `directories`, if it did not live to close the space.
-    fn told_in(directories: &[PathBuf]) -> Recoveries {
-        let told = directories.iter().filter_map(|path| Status::read(path).ok()?).map(|status| status.told);
-        let newest = told.max_by_key(|told| (told.lineage, told.told_unix_ns)).filter(|told| !told.ended);
-        newest.map_or_else(Recoveries::default, |told| Recoveries { count: told.recovered, last: told.recoveries })
-    }
-
-    /// With those of `past`, which may be the same, or some of them.
-    fn with(mut self, past: Option<&mut Past>) -> Recoveries {
-        let Some(past) = past else { return self };
-        // From here on nobody else writes.
-        past.writer = None;
-        let Recoveries { count, last } = past.recoveries.clone();
-        for recovery in last {
-            if self.last.iter().all(|known| known.noticed_unix_ns != recovery.noticed_unix_ns) {
-                self.add(recovery);
-            }
-        }
-        self.count = self.count.max(count);
-        self
-    }
-
     fn add(&mut self, recovery: Recovery) {
         self.count += 1;
-        if self.last.len() == RECOVERIES_MAX {
-            self.last.remove(0);
+        if self.newest.len() == RECOVERIES_MAX {
+            self.newest.remove(0);
         }
-        self.last.push(recovery);
+        self.newest.push(recovery.shortened(shortened));
     }
 }
 
@@ -292,6 +270,7 @@ pub(super) struct End {
 impl Levels {
     /// Tells how the session stands under `lineage`, if that has changed; on rank 0 of those that have something to tell.
     pub(super) fn tell(&mut self, lineage: u64, end: Option<End>) {
+        let is_partial = self.is_partial;
         let (telling, diary, levels) = self.telling();
         let mut writer = None;
         if let Some(telling) = telling {
@@ -303,7 +282,9 @@ impl Levels {
             if end.is_some() {
                 diary.closed();
             }
-            diary.hand_over(writer);
+            if !is_partial {
+                diary.hand_over(writer);
+            }
         }
     }
 }
@@ -314,16 +295,14 @@ impl Inner {
     pub(super) fn has_recovered(&mut self, recovery: Recovery) {
         remark(self.epoch.group.rank(), &recovery.told());
         self.report.iter().for_each(|report| report.recovered(&recovery));
-        let recovery = recovery.shortened(shortened);
         let (telling, diary, _) = self.levels.telling();
-        if let Some(diary) = diary {
-            diary.recovered(recovery.clone());
+        if let Some(telling) = telling {
+            telling.recoveries.add(recovery.clone());
+        } else if let Some(later) = &mut self.later {
+            later.remains.past.get_or_insert_default().since.push(recovery.clone());
         }
-        match (telling, &mut self.later) {
-            (Some(telling), _) => telling.has_recovered(recovery),
-            // Told once the level is open that it is told in.
-            (None, Some(later)) => later.remains.past.get_or_insert_default().recoveries.add(recovery),
-            (None, None) => {}
+        if let Some(diary) = diary {
+            diary.recovered(recovery.shortened(shortened));
         }
         self.tell();
     }

@@ -66,11 +66,11 @@ impl Writer {
         self.desk.changed.notify_all();
     }
 
-    /// Writes nothing more, but for what is being written now. Returns what was noted and is not written.
-    pub(crate) fn retire(&self) -> Vec<Entry> {
+    /// Writes nothing more, but for what is being written now: somebody else does from now on. Returns what was noted and is not
+    /// written.
+    pub(crate) fn end(self) -> Vec<Entry> {
         let mut waiting = lock(&self.desk.waiting);
-        (waiting.told, waiting.over) = (None, true);
-        self.desk.changed.notify_all();
+        waiting.told = None;
         std::mem::take(&mut waiting.entries)
     }
 
