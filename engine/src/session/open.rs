@@ -151,7 +151,10 @@ impl Inner {
         if now == plans.len() {
             whereabouts = whereabouts_of(group, note.as_mut(), node, looked.iter().filter_map(Looked::place), lineage)?;
         } else {
+            let before = remains.before;
             later = Some(Later { plans, from: now, note: note.take(), remains: std::mem::take(remains) });
+            // Should this opening fail, the next one needs it.
+            remains.before = before;
         }
         let levels = looked.into_iter().map(|looked| looked.take_over(group, lineage)).collect::<Result<_>>()?;
         let mut levels = Levels::new(levels, note);
