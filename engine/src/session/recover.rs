@@ -5,6 +5,7 @@
 //! recover; what the program has protected stays protected.
 
 use super::{
+    epoch::Epoch,
     inner::Inner,
     level::Level,
     open::{Refused, Whence},
@@ -163,7 +164,9 @@ impl Inner {
         // All that the old session has under way ends here, and its locks on the nearest level are free for the new one.
         program.begun = None;
         levels.give_up_feeding();
-        drop((means, epoch));
+        let Epoch { post, group: failed, .. } = epoch;
+        failed.end(post);
+        drop((means, failed));
         let (mut past, diary) = (levels.telling.take().map(Telling::end), levels.diary.take());
         past = past.or(later.as_mut().and_then(|later| later.remains.past.take()));
         let unwritten = past.as_mut().map(|past| std::mem::take(&mut past.unwritten)).unwrap_or_default();
