@@ -241,6 +241,7 @@ fn spawn<'py>(mpi: &Bound<'py, PyAny>, comm: &Bound<'py, PyAny>, count: usize) -
     arguments.append(py.import(intern!(py, "sys"))?.getattr(intern!(py, "executable"))?)?;
     words.map(|word| OsString::from_vec(word.to_vec())).try_for_each(|word| arguments.append(word))?;
     let info = PyDict::new(py);
+    info.set_item("map_by", ":OVERSUBSCRIBE")?;
     info.set_item("wdir", py.import(intern!(py, "os"))?.call_method0(intern!(py, "getcwd"))?)?;
     let info = mpi.getattr(intern!(py, "Info"))?.call_method1(intern!(py, "Create"), (info,))?;
     let spawned = comm.call_method1(intern!(py, "Spawn"), ("env", arguments, count, &info, 0));

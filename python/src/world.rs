@@ -235,10 +235,10 @@ pub(crate) fn failed(comm: &Bound<'_, PyAny>) -> PyResult<BTreeSet<usize>> {
     let py = comm.py();
     let dead = comm.call_method0(intern!(py, "Get_failed"))?;
     let all = comm.call_method0(intern!(py, "Get_group"))?;
-    let ranks = dead.call_method1(intern!(py, "Translate_ranks"), (py.None(), &all))?.extract();
+    let ranks = dead.call_method1(intern!(py, "Translate_ranks"), (py.None(), &all))?.extract::<Vec<usize>>();
     all.call_method0(intern!(py, "Free"))?;
     dead.call_method0(intern!(py, "Free"))?;
-    ranks
+    Ok(ranks?.into_iter().collect())
 }
 
 /// The ranks of `comm` as they are numbered in `group`, which has them all.
