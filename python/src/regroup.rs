@@ -53,6 +53,7 @@ impl World {
         // Twice, and each time the old one is freed, so that the world has a lower number in Open MPI 5.0.11 than what is
         // made of it: that never makes a communicator out of one of a higher number than the last out of which it failed to.
         let left = shrunk(mpi, &shrunk(mpi, &all)?)?;
+        self.keep(&left);
         let old = ranks_of(&left, &group)?;
         group.call_method0(intern!(py, "Free"))?;
         kill_dead(py, &members, &old.iter().copied().collect(), mine);
