@@ -25,7 +25,8 @@ class Steps:
     def __init__(self, session: Session, count: int, layout: Callable[[Session], object] | None) -> None:
         self._session, self._count, self._layout = session, count, layout
         self._done = array("Q", [0])
-        self._laid_out: set[str] = set()  # what the layout has protected
+        before = session._steps  # type: ignore[attr-defined]
+        self._laid_out: set[str] = before._laid_out if before else set()  # what the layout has protected
         self._recovers = session._recovers  # type: ignore[attr-defined]
         self._lost = self._idle = 0
         self._own: Exception | None = None  # an error of this rank's own calls that tells of no failure
@@ -40,7 +41,7 @@ class Steps:
             while not (yield from self._try()):
                 self._recover()
         finally:
-            self._session._steps = None  # type: ignore[attr-defined]
+            self.is_under_way = False
             with suppress(Error):  # it may be closed
                 self._session.unprotect(DONE)
 

@@ -60,7 +60,7 @@ pub(crate) fn enter(
     .map_err(told)?;
     let Some(places) = places(&config) else { return Ok((group, Some(job), path, config)) };
 
-    let world = Arc::new(World::begin(&mpi, &own, places, config.spares as usize).map_err(failed)?);
+    let world = Arc::new(World::with_spares(&mpi, &own, places, config.spares as usize).map_err(failed)?);
     let job = Job { world, recovers: true, ..job };
     job.world.wait(&mpi).map_err(failed)?;
     Ok((job.group(py).map_err(told)?, Some(job), path, config))
