@@ -113,7 +113,7 @@ install: $(if $(shell command -v cargo 2>/dev/null),build)
 		'$(DESTDIR)$(PREFIX)/lib/cmake/mainstay' '$(SHARE)/mainstay/fortran'
 	install -m 755 $(RELEASE)/mainstay '$(DESTDIR)$(PREFIX)/bin/'
 	install -m 644 capi/include/mainstay.h capi/include/mainstay.hpp capi/mpi/mainstay_mpi.h capi/mpi/mainstay_mpi.hpp \
-		capi/mpi/mainstay_pfs.h \
+		capi/mpi/mainstay_mpi_recovery.h capi/mpi/mainstay_pfs.h \
 		'$(DESTDIR)$(PREFIX)/include/'
 	install -m 644 capi/fortran/mainstay.f90 capi/fortran/mainstay_reader.f90 capi/fortran/mainstay_fortran.c \
 		'$(SHARE)/mainstay/fortran/'

@@ -131,6 +131,7 @@ module mainstay
   integer(c_int), parameter, public :: MAINSTAY_REVISION_MISSING = 22
   integer(c_int), parameter, public :: MAINSTAY_CALL_MISMATCH = 23
   integer(c_int), parameter, public :: MAINSTAY_NOT_RESTORED = 24
+  integer(c_int), parameter, public :: MAINSTAY_NOT_NEEDED = 25
 
   integer(c_int32_t), parameter, public :: MAINSTAY_STAGE_DEFAULT = 0
   integer(c_int32_t), parameter, public :: MAINSTAY_STAGE_POOL = 1

@@ -73,6 +73,8 @@ typedef enum {
   MAINSTAY_CALL_MISMATCH,
   // The space holds what an earlier job saved, and this one has not restored it: it would be pushed out.
   MAINSTAY_NOT_RESTORED,
+  // This rank waited as a spare until the job ended, and was never needed: there is no session, and nothing is wrong.
+  MAINSTAY_NOT_NEEDED,
 } mainstay_status;
 
 // What a region's elements are. Tools show it, and a restore compares it.
@@ -191,6 +193,103 @@ typedef struct mainstay_reader mainstay_reader;
 // One job at work on one space.
 typedef struct mainstay_session mainstay_session;
 
+// What the program sets; 0: what the environment or mainstay.toml say, or else the default, which is
+// given here.
+typedef struct {
+  // sizeof(mainstay_options); MAINSTAY_OPTIONS_INIT sets it.
+  size_t size;
+  // Complete revisions that are kept at least; 1. A space has room for two more than it was made for.
+  uint32_t keep;
+  // A mainstay_stage; MAINSTAY_STAGE_POOL.
+  uint32_t stage;
+  // Bytes of the node's pool, which its ranks share; what they save, within a quarter of the memory that is free
+  // and half of pool_directory. With room for their shards and a chunk more for each a checkpoint costs the program
+  // one copy.
+  uint64_t pool_bytes;
+  // Bytes that are written at once, a multiple of 4096; 4 MiB, or less where the pool has not two such for each
+  // rank of the node, or with a pool that sizes itself no shard has two.
+  uint64_t chunk_bytes;
+  // Threads of this rank that write, and as many that hash; also the most writes under way at once on the
+  // node. 2, and 1 where the ranks of the node use all its processors.
+  uint32_t io_threads;
+  // Bytes of this rank's portion of a new space; room for keep+2 of the first checkpoint's shards.
+  uint64_t portion_bytes;
+  // A checkpoint is due every so many steps; not by steps.
+  uint64_t every_steps;
+  // A checkpoint is due after so many seconds; not by time.
+  double every_seconds;
+  // Mean time between failures of the job, in seconds, from which Daly's formula tells when a
+  // checkpoint is due; not given.
+  double mtbf_seconds;
+  // A mainstay_pool_held; MAINSTAY_POOL_HELD_ALWAYS.
+  uint32_t pool_held;
+  // Stage node: pieces of fewer bytes are gathered by each rank first; 512. 1: none are.
+  uint64_t small_bytes;
+  // Stages node and rank: pieces of so many bytes and more go straight through, written by the calling
+  // thread; found on this machine.
+  uint64_t threshold_bytes;
+  // Bytes of this rank's own buffer in stage rank, and in stage node for small pieces, a multiple of 4096;
+  // 4 MiB.
+  uint64_t buffer_bytes;
+  // Stage node: its buffer is flushed every so many seconds; 0.1.
+  double flush_seconds;
+  // A mainstay_per: which ranks share a file of a new space.
+  uint32_t per;
+  // A mainstay_allocate: how hard room is promised to a new space; MAINSTAY_ALLOCATE_BLOCKS.
+  uint32_t allocate;
+  // On CephFS and Lustre: over how many servers a file of a new space is striped; as the file system does it.
+  uint32_t stripe_count;
+  // On CephFS and Lustre: bytes of a stripe of a new space, a multiple of 64 KiB; as the file system does it.
+  uint64_t stripe_bytes;
+  // The most bytes that this rank is going to save at once: a portion has room for keep+2 such shards; for
+  // those of the first checkpoint.
+  uint64_t shard_bytes;
+  // Hints, a line `name=value` each: striping_factor, striping_unit and cb_nodes as MPI-IO has them, and mainstay_
+  // before the name of any setting. Those of others are ignored, these go before what is set here; none. Read
+  // during the call that opens.
+  const char *hints;
+  // So many ranks write for all; each writes for itself.
+  uint32_t aggregators;
+  // A mainstay_start: what the job makes of revisions that are there; MAINSTAY_START_RESTORED.
+  uint64_t start;
+  // The memory of the nodes as a level before all others, which gets every revision: "auto", or a directory in
+  // memory; "off". Read during the call that opens, as is `disk`.
+  const char *memory;
+  // The disks of the nodes as a level before the space that is opened: a directory; "off".
+  const char *disk;
+  // Complete revisions that are kept there; 1.
+  uint32_t memory_keep;
+  // A mainstay_memory_after: whether they outlive a job that ends in order; MAINSTAY_MEMORY_AFTER_REMOVED.
+  uint32_t memory_after;
+  // Every how many revisions one goes to the disks of the nodes; 1.
+  uint32_t disk_every;
+  // Complete revisions that are kept there; 1.
+  uint32_t disk_keep;
+  // Every how many revisions one goes to the space that is opened, where there are levels before it; 1. None with
+  // the hint mainstay_pfs_every=0.
+  uint32_t pfs_every;
+  // A mainstay_exchange: when copies go to other nodes; MAINSTAY_EXCHANGE_BACKGROUND.
+  uint64_t exchange;
+  // How many of each shard lie in the memory of nodes: one on its own, the others on other nodes; 2.
+  uint32_t memory_copies;
+  // How many of each shard lie on disks of nodes, likewise; 1.
+  uint32_t disk_copies;
+  // A mainstay_recovery: what the job does, while it runs, when ranks fail; MAINSTAY_RECOVERY_OFF.
+  uint32_t recovery;
+  // With recovery: so many of the last ranks wait inside the opening, asleep, until one that fails is to be
+  // replaced; none.
+  uint32_t spares;
+} mainstay_options;
+
+// A process of a job, as others on its machine know it: this very one, and no other that gets its number later.
+typedef struct {
+  // The same where numbers of processes mean the same: a machine, or a container of it.
+  uint64_t host;
+  uint64_t pid;
+  // When it was started, in ticks since the machine was.
+  uint64_t start;
+} mainstay_process;
+
 // What mainstay_get brought.
 typedef struct {
   // Its number, 1 or more; 0: nothing was saved yet, and the buffer is as it was.
@@ -300,97 +399,30 @@ typedef struct {
   int (*shrink)(void *context, void *survivors);
 } mainstay_group;
 
-// What the program sets; 0: what the environment or mainstay.toml say, or else the default, which is
-// given here.
-typedef struct {
-  // sizeof(mainstay_options); MAINSTAY_OPTIONS_INIT sets it.
-  size_t size;
-  // Complete revisions that are kept at least; 1. A space has room for two more than it was made for.
-  uint32_t keep;
-  // A mainstay_stage; MAINSTAY_STAGE_POOL.
-  uint32_t stage;
-  // Bytes of the node's pool, which its ranks share; what they save, within a quarter of the memory that is free
-  // and half of pool_directory. With room for their shards and a chunk more for each a checkpoint costs the program
-  // one copy.
-  uint64_t pool_bytes;
-  // Bytes that are written at once, a multiple of 4096; 4 MiB, or less where the pool has not two such for each
-  // rank of the node, or with a pool that sizes itself no shard has two.
-  uint64_t chunk_bytes;
-  // Threads of this rank that write, and as many that hash; also the most writes under way at once on the
-  // node. 2, and 1 where the ranks of the node use all its processors.
-  uint32_t io_threads;
-  // Bytes of this rank's portion of a new space; room for keep+2 of the first checkpoint's shards.
-  uint64_t portion_bytes;
-  // A checkpoint is due every so many steps; not by steps.
-  uint64_t every_steps;
-  // A checkpoint is due after so many seconds; not by time.
-  double every_seconds;
-  // Mean time between failures of the job, in seconds, from which Daly's formula tells when a
-  // checkpoint is due; not given.
-  double mtbf_seconds;
-  // A mainstay_pool_held; MAINSTAY_POOL_HELD_ALWAYS.
-  uint32_t pool_held;
-  // Stage node: pieces of fewer bytes are gathered by each rank first; 512. 1: none are.
-  uint64_t small_bytes;
-  // Stages node and rank: pieces of so many bytes and more go straight through, written by the calling
-  // thread; found on this machine.
-  uint64_t threshold_bytes;
-  // Bytes of this rank's own buffer in stage rank, and in stage node for small pieces, a multiple of 4096;
-  // 4 MiB.
-  uint64_t buffer_bytes;
-  // Stage node: its buffer is flushed every so many seconds; 0.1.
-  double flush_seconds;
-  // A mainstay_per: which ranks share a file of a new space.
-  uint32_t per;
-  // A mainstay_allocate: how hard room is promised to a new space; MAINSTAY_ALLOCATE_BLOCKS.
-  uint32_t allocate;
-  // On CephFS and Lustre: over how many servers a file of a new space is striped; as the file system does it.
-  uint32_t stripe_count;
-  // On CephFS and Lustre: bytes of a stripe of a new space, a multiple of 64 KiB; as the file system does it.
-  uint64_t stripe_bytes;
-  // The most bytes that this rank is going to save at once: a portion has room for keep+2 such shards; for
-  // those of the first checkpoint.
-  uint64_t shard_bytes;
-  // Hints, a line `name=value` each: striping_factor, striping_unit and cb_nodes as MPI-IO has them, and mainstay_
-  // before the name of any setting. Those of others are ignored, these go before what is set here; none. Read
-  // during the call that opens.
-  const char *hints;
-  // So many ranks write for all; each writes for itself.
-  uint32_t aggregators;
-  // A mainstay_start: what the job makes of revisions that are there; MAINSTAY_START_RESTORED.
-  uint64_t start;
-  // The memory of the nodes as a level before all others, which gets every revision: "auto", or a directory in
-  // memory; "off". Read during the call that opens, as is `disk`.
-  const char *memory;
-  // The disks of the nodes as a level before the space that is opened: a directory; "off".
-  const char *disk;
-  // Complete revisions that are kept there; 1.
-  uint32_t memory_keep;
-  // A mainstay_memory_after: whether they outlive a job that ends in order; MAINSTAY_MEMORY_AFTER_REMOVED.
-  uint32_t memory_after;
-  // Every how many revisions one goes to the disks of the nodes; 1.
-  uint32_t disk_every;
-  // Complete revisions that are kept there; 1.
-  uint32_t disk_keep;
-  // Every how many revisions one goes to the space that is opened, where there are levels before it; 1. None with
-  // the hint mainstay_pfs_every=0.
-  uint32_t pfs_every;
-  // A mainstay_exchange: when copies go to other nodes; MAINSTAY_EXCHANGE_BACKGROUND.
-  uint64_t exchange;
-  // How many of each shard lie in the memory of nodes: one on its own, the others on other nodes; 2.
-  uint32_t memory_copies;
-  // How many of each shard lie on disks of nodes, likewise; 1.
-  uint32_t disk_copies;
-  // A mainstay_recovery: what the job does, while it runs, when ranks fail; MAINSTAY_RECOVERY_OFF.
-  uint32_t recovery;
-  // With recovery: so many of the last ranks wait inside the opening, asleep, until one that fails is to be
-  // replaced; none.
-  uint32_t spares;
-} mainstay_options;
-
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
+
+// For adapters: the context of the table that the session uses now, which is another one after a recovery. NULL where
+// the session is NULL or has no table, and where a recovery has failed.
+void *mainstay_group_context(mainstay_session *session);
+
+// For adapters: what an opening with `options`, which may be NULL, will find set for `recovery`, as a mainstay_recovery,
+// and for `spares`. Local: ranks whose settings differ are told so by the opening.
+mainstay_status mainstay_recovery_settings(const mainstay_options *options,
+                                           uint32_t *recovery,
+                                           uint32_t *spares);
+
+// For adapters: this process, as others on its machine know it.
+void mainstay_process_here(mainstay_process *here);
+
+// For adapters: kills a process that hangs, if it is on this machine, and waits until it is gone. 1: it is gone, or was
+// never here; 0: it is still there after ten seconds.
+int mainstay_process_end(const mainstay_process *process);
+
+// For adapters: how this process was started: the path of its program and its arguments, ended by NULL; NULL: the system
+// does not tell. Valid until the process ends.
+const char *const *mainstay_process_command(void);
 
 // Saves `bytes` bytes at `data` under `name`, with the protected regions if there are any, as the next
 // revision, and returns when it is complete: durable on all ranks. Collective; each rank has as many bytes as
@@ -472,6 +504,11 @@ mainstay_status mainstay_due(mainstay_session *session,
 // What the last call on this thread that failed had to say: what happened, to what, and what to do.
 // Valid until the next call that fails on this thread.
 const char *mainstay_error_message(void);
+
+// For adapters, such as mainstay_mpi.h: has `message` be that of this thread's last call, and returns `status`, which is
+// no MAINSTAY_OK. With NULL the message is of that status alone.
+mainstay_status mainstay_adapter_error(uint32_t status,
+                                       const char *message);
 
 // The name of a status, without its prefix: "DISK_FULL". A number that is no status gives "UNKNOWN".
 const char *mainstay_status_name(uint32_t status);

@@ -39,9 +39,14 @@
 extern "C" {
 #endif
 
+/* What outlives a table: of mainstay_open_mpi alone. */
+typedef struct mainstay_mpi_job mainstay_mpi_job;
+
 typedef struct mainstay_mpi_context {
-  MPI_Comm comm;
+  MPI_Comm comm; /* Mainstay's own */
   double pause_s_max;
+  mainstay_mpi_job *job; /* NULL: none */
+  int has_failed;        /* others may still wait in it */
 } mainstay_mpi_context;
 
 /* A session that is closed too late must not end the program. */
@@ -68,18 +73,32 @@ MAINSTAY_SHIM double mainstay_mpi_pause_max(int ranks_here) {
   return shared_s > 500e-6 ? shared_s : 500e-6;
 }
 
-/* Waits for the other ranks. They may still be writing, and MPI's own waiting would take the processors away from them:
+/* No code of MPI's. */
+enum { MAINSTAY_MPI_NOT_YET = -1 };
+
+/* Waits for the other ranks, for `limit_s` at most if that is not negative. They may still be writing, and MPI's own waiting would take the processors away from them:
  * after an instant this sleeps between looks, for a sixteenth of what has been waited so far, `pause_s_max` at most. */
-MAINSTAY_SHIM int mainstay_mpi_await(MPI_Request *request, MPI_Status *status, double pause_s_max) {
+MAINSTAY_SHIM int mainstay_mpi_await_for(MPI_Request *request, MPI_Status *status, double pause_s_max, double limit_s) {
   const double instant_s = 50e-6, since = MPI_Wtime();
   int code, done = 0;
   while ((code = MPI_Test(request, &done, status)) == MPI_SUCCESS && !done) {
     const double waited_s = MPI_Wtime() - since, pause_s = waited_s / 16 < pause_s_max ? waited_s / 16 : pause_s_max;
     struct timeval pause = {0, 0};
     pause.tv_usec = (long)(pause_s * 1e6);
+    if (limit_s >= 0 && waited_s > limit_s) return MAINSTAY_MPI_NOT_YET;
     if (waited_s > instant_s) select(0, NULL, NULL, NULL, &pause);
   }
   return code;
+}
+
+MAINSTAY_SHIM int mainstay_mpi_await(MPI_Request *request, MPI_Status *status, double pause_s_max) {
+  return mainstay_mpi_await_for(request, status, pause_s_max, -1);
+}
+
+/* What a call in this table came to. */
+MAINSTAY_SHIM int mainstay_mpi_told(void *context, int code) {
+  if (code != MPI_SUCCESS) ((mainstay_mpi_context *)context)->has_failed = 1;
+  return mainstay_mpi_class(code);
 }
 
 MAINSTAY_SHIM int mainstay_mpi_all_max(void *context, uint64_t *values, size_t count) {
@@ -89,21 +108,21 @@ MAINSTAY_SHIM int mainstay_mpi_all_max(void *context, uint64_t *values, size_t c
   if (mainstay_mpi_is_over()) return MPI_ERR_OTHER;
   if (count > INT_MAX) return MPI_ERR_COUNT;
   code = MPI_Iallreduce(MPI_IN_PLACE, values, (int)count, MPI_UINT64_T, MPI_MAX, mine->comm, &request);
-  return mainstay_mpi_class(code == MPI_SUCCESS ? mainstay_mpi_await(&request, MPI_STATUS_IGNORE, mine->pause_s_max) : code);
+  return mainstay_mpi_told(context, code == MPI_SUCCESS ? mainstay_mpi_await(&request, MPI_STATUS_IGNORE, mine->pause_s_max) : code);
 }
 
 MAINSTAY_SHIM int mainstay_mpi_all_gather(void *context, const void *mine, void *all, size_t bytes) {
   MPI_Comm comm = ((mainstay_mpi_context *)context)->comm;
   if (mainstay_mpi_is_over()) return MPI_ERR_OTHER;
   if (bytes > INT_MAX) return MPI_ERR_COUNT;
-  return mainstay_mpi_class(MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, comm));
+  return mainstay_mpi_told(context, MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, comm));
 }
 
 MAINSTAY_SHIM int mainstay_mpi_broadcast(void *context, uint32_t root, void *data, size_t bytes) {
   MPI_Comm comm = ((mainstay_mpi_context *)context)->comm;
   if (mainstay_mpi_is_over()) return MPI_ERR_OTHER;
   if (bytes > INT_MAX) return MPI_ERR_COUNT;
-  return mainstay_mpi_class(MPI_Bcast(data, (int)bytes, MPI_BYTE, (int)root, comm));
+  return mainstay_mpi_told(context, MPI_Bcast(data, (int)bytes, MPI_BYTE, (int)root, comm));
 }
 
 MAINSTAY_SHIM int mainstay_mpi_send(void *context, uint32_t to, const void *data, size_t bytes) {
@@ -113,7 +132,7 @@ MAINSTAY_SHIM int mainstay_mpi_send(void *context, uint32_t to, const void *data
   if (mainstay_mpi_is_over()) return MPI_ERR_OTHER;
   if (bytes > INT_MAX) return MPI_ERR_COUNT;
   code = MPI_Isend(data, (int)bytes, MPI_BYTE, (int)to, 0, mine->comm, &request);
-  return mainstay_mpi_class(code == MPI_SUCCESS ? mainstay_mpi_await(&request, MPI_STATUS_IGNORE, mine->pause_s_max) : code);
+  return mainstay_mpi_told(context, code == MPI_SUCCESS ? mainstay_mpi_await(&request, MPI_STATUS_IGNORE, mine->pause_s_max) : code);
 }
 
 MAINSTAY_SHIM int mainstay_mpi_receive(void *context, uint32_t from, void *data, size_t bytes) {
@@ -127,7 +146,7 @@ MAINSTAY_SHIM int mainstay_mpi_receive(void *context, uint32_t from, void *data,
   if (code == MPI_SUCCESS) code = mainstay_mpi_await(&request, &status, mine->pause_s_max);
   if (code == MPI_SUCCESS) code = MPI_Get_count(&status, MPI_BYTE, &count);
   if (code == MPI_SUCCESS && count != (int)bytes) return MPI_ERR_TRUNCATE;
-  return mainstay_mpi_class(code);
+  return mainstay_mpi_told(context, code);
 }
 
 /* Messages that are started are told from those of send and receive by their tag. */
@@ -150,7 +169,7 @@ MAINSTAY_SHIM int mainstay_mpi_start_send(void *context, uint32_t to, const void
   code = MPI_Isend(data, (int)bytes, MPI_BYTE, (int)to, MAINSTAY_MPI_STARTED, comm, &started->request);
   if (code != MPI_SUCCESS) free(started);
   else *message = started;
-  return mainstay_mpi_class(code);
+  return mainstay_mpi_told(context, code);
 }
 
 MAINSTAY_SHIM int mainstay_mpi_start_receive(void *context, uint32_t from, void *data, size_t bytes, void **message) {
@@ -165,14 +184,13 @@ MAINSTAY_SHIM int mainstay_mpi_start_receive(void *context, uint32_t from, void 
   code = MPI_Irecv(data, (int)bytes, MPI_BYTE, (int)from, MAINSTAY_MPI_STARTED, comm, &started->request);
   if (code != MPI_SUCCESS) free(started);
   else *message = started;
-  return mainstay_mpi_class(code);
+  return mainstay_mpi_told(context, code);
 }
 
 MAINSTAY_SHIM int mainstay_mpi_test(void *context, void *message, int *through) {
   mainstay_mpi_message *started = (mainstay_mpi_message *)message;
   MPI_Status status;
   int code, count = -1;
-  (void)context;
   *through = 0;
   code = mainstay_mpi_is_over() ? MPI_ERR_OTHER : MPI_Test(&started->request, through, &status);
   if (code == MPI_SUCCESS && !*through) return 0;
@@ -181,16 +199,23 @@ MAINSTAY_SHIM int mainstay_mpi_test(void *context, void *message, int *through) 
     if (code == MPI_SUCCESS && count != started->received) code = MPI_ERR_TRUNCATE;
   }
   free(started);
-  return mainstay_mpi_class(code);
+  return mainstay_mpi_told(context, code);
 }
+
+MAINSTAY_SHIM const char *mainstay_mpi_why(const mainstay_mpi_job *job);
 
 MAINSTAY_SHIM void mainstay_mpi_explain(void *context, int code, char *text, size_t bytes) {
   char message[MPI_MAX_ERROR_STRING + 1];
   int length = 0;
-  (void)context;
+  const char *why = mainstay_mpi_why(((mainstay_mpi_context *)context)->job);
   if (bytes == 0) return;
   if (mainstay_mpi_is_over()) {
     strncpy(text, "MPI was finalized; close sessions before MPI_Finalize", bytes - 1);
+    text[bytes - 1] = 0;
+    return;
+  }
+  if (why) {
+    strncpy(text, why, bytes - 1);
     text[bytes - 1] = 0;
     return;
   }
@@ -200,9 +225,17 @@ MAINSTAY_SHIM void mainstay_mpi_explain(void *context, int code, char *text, siz
   text[length] = 0;
 }
 
+MAINSTAY_SHIM void mainstay_mpi_leave(mainstay_mpi_job *job, int tells);
+
 MAINSTAY_SHIM void mainstay_mpi_release(void *context) {
   mainstay_mpi_context *mine = (mainstay_mpi_context *)context;
-  if (!mainstay_mpi_is_over()) MPI_Comm_free(&mine->comm);
+  if (!mainstay_mpi_is_over()) {
+#ifdef MAINSTAY_MPI_SURVIVES
+    if (mine->job && mine->has_failed) MPIX_Comm_revoke(mine->comm);
+#endif
+    MPI_Comm_free(&mine->comm);
+  }
+  if (mine->job) mainstay_mpi_leave(mine->job, 1);
   free(mine);
 }
 
@@ -268,6 +301,10 @@ MAINSTAY_SHIM int mainstay_mpi_survives(void) {
   const char *enabled = getenv("OMPI_MCA_mpi_ft_enable");
   return enabled && (enabled[0] == '1' || enabled[0] == 't' || enabled[0] == 'T');
 }
+#else
+MAINSTAY_SHIM int mainstay_mpi_survives(void) {
+  return 0;
+}
 #endif
 
 /* The table for the ranks of `comm`, which is the table's from then on; an error, told by its class, leaves it to the
@@ -291,6 +328,8 @@ MAINSTAY_SHIM int mainstay_mpi_table(MPI_Comm comm, mainstay_group *group) {
   }
   context->comm = comm;
   context->pause_s_max = mainstay_mpi_pause_max(ranks_here);
+  context->job = NULL;
+  context->has_failed = 0;
   memset(group, 0, sizeof *group);
   group->size = sizeof *group;
   group->context = context;
@@ -316,25 +355,37 @@ MAINSTAY_SHIM int mainstay_mpi_table(MPI_Comm comm, mainstay_group *group) {
   return 0;
 }
 
+#include "mainstay_mpi_recovery.h"
+
 /* Opens the space in the directory `path` for the ranks of `comm`, any communicator: it is duplicated,
- * and may be freed after the call. Collective. `options` may be NULL. What fails before the library is
- * called (no memory: MAINSTAY_IO; an error of MPI: MAINSTAY_GROUP_FAILED) leaves no message:
- * mainstay_error_message() is that of an earlier call. */
+ * and may be freed after the call. Collective. `options` may be NULL.
+ *
+ * With the setting `recovery` the job goes on when ranks fail, where the MPI does (Open MPI from 5 on, started with
+ * `mpiexec --with-ft ulfm`): the program calls mainstay_recover. The last `spares` ranks then wait inside this call, asleep,
+ * until one of the others is to be replaced: a spare comes back with a session of that rank's number, or with
+ * MAINSTAY_NOT_NEEDED once the job has ended. The program works on mainstay_mpi_comm(session). What replaces a rank when no
+ * spare is left is this program, started anew with the same arguments, whose first opening takes the place. MPI's errors in
+ * an opening that other ranks fail in are met by beginning it again without those. */
 MAINSTAY_SHIM mainstay_status mainstay_open_mpi(MPI_Comm comm, const char *path, const mainstay_options *options,
                                                 mainstay_session **session) {
+  const int attempts = 8;
+  mainstay_mpi_job *job;
   mainstay_group group;
-  MPI_Comm own;
-  int code;
+  mainstay_status status;
+  int attempt, code;
   if (session) *session = NULL;
   /* Refused there, with a message. */
   if (comm == MPI_COMM_NULL) return mainstay_open(NULL, path, options, session);
-  if (MPI_Comm_dup(comm, &own) != MPI_SUCCESS) return MAINSTAY_GROUP_FAILED;
-  code = mainstay_mpi_table(own, &group);
-  if (code) {
-    MPI_Comm_free(&own);
-    return code == MPI_ERR_NO_MEM ? MAINSTAY_IO : MAINSTAY_GROUP_FAILED;
+  status = mainstay_mpi_enter(comm, options, &job, &group);
+  if (status != MAINSTAY_OK) return status;
+  status = mainstay_open(&group, path, options, session);
+  for (attempt = 0; status == MAINSTAY_GROUP_FAILED && job->survives && attempt < attempts; attempt++) {
+    code = mainstay_mpi_again(job, &group);
+    if (code) break;
+    status = mainstay_open(&group, path, options, session);
   }
-  return mainstay_open(&group, path, options, session);
+  mainstay_mpi_leave(job, 1);
+  return status;
 }
 
 #ifdef __cplusplus

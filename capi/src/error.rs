@@ -3,7 +3,7 @@
 use mainstay_engine::{Error, ErrorKind};
 use std::{
     cell::RefCell,
-    ffi::{CString, c_char},
+    ffi::{CStr, CString, c_char},
     iter,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::LazyLock,
@@ -60,6 +60,8 @@ pub enum Status {
     CallMismatch,
     /// The space holds what an earlier job saved, and this one has not restored it: it would be pushed out.
     NotRestored,
+    /// This rank waited as a spare until the job ended, and was never needed: there is no session, and nothing is wrong.
+    NotNeeded,
 }
 
 macro_rules! status_of {
@@ -76,7 +78,7 @@ impl From<ErrorKind> for Status {
             InvalidArgument InvalidName DuplicateName NotASpace NewerVersion Damaged
             PortionTooSmall DiskFull PoolFull Io RegionChanged RegionMissing
             RankCount InUse Fenced SyncFailed GroupFailed LineageConflict
-            OutOfSight Internal OutputShort RevisionMissing CallMismatch NotRestored
+            OutOfSight Internal OutputShort RevisionMissing CallMismatch NotRestored NotNeeded
         }
     }
 }
@@ -111,6 +113,25 @@ pub(crate) fn c_text(text: &str) -> CString {
 #[allow(unsafe_code)]
 pub extern "C" fn mainstay_error_message() -> *const c_char {
     MESSAGE.with(|message| message.borrow().as_ptr())
+}
+
+/// For adapters, such as mainstay_mpi.h: has `message` be that of this thread's last call, and returns `status`, which is
+/// no MAINSTAY_OK. With NULL the message is of that status alone.
+///
+/// # Safety
+/// `message` is null or ends with a zero byte.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_adapter_error(status: u32, message: *const c_char) -> Status {
+    let kind = ErrorKind::from(status);
+    let text = match kind {
+        // SAFETY: not null, and as the caller promised.
+        _ if !message.is_null() => unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned(),
+        ErrorKind::NotNeeded => Error::NotNeeded.to_string(),
+        _ => kind.name().to_owned(),
+    };
+    MESSAGE.set(c_text(&text));
+    kind.into()
 }
 
 /// The name of a status, without its prefix: "DISK_FULL". A number that is no status gives "UNKNOWN".

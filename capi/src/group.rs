@@ -11,6 +11,10 @@ use std::{
     ffi::{CStr, c_char, c_int, c_void},
     mem::{forget, offset_of, take},
     ptr::null_mut,
+    sync::{
+        Arc,
+        atomic::{AtomicPtr, Ordering},
+    },
 };
 
 /// The ranks' collectives, and messages between two, called only from the thread that calls the session. Each returns
@@ -82,9 +86,21 @@ pub struct GroupTable {
 /// What the table measured in each version of the header: it only grows, at its end.
 const SIZES: [usize; 3] = [offset_of!(GroupTable, send), offset_of!(GroupTable, start_send), size_of::<GroupTable>()];
 
+/// The context of the table that a session uses now; null: of none. Shared by the group of the opening and those that come
+/// out of it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ContextInUse(Arc<AtomicPtr<c_void>>);
+
+impl ContextInUse {
+    pub(crate) fn get(&self) -> *mut c_void {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
 /// A table whose collectives are all there.
 pub(crate) struct CGroup {
     table: GroupTable,
+    in_use: ContextInUse,
     /// Messages under way, with the table's word for each and the memory that is lent to it.
     started: RefCell<BTreeMap<Message, (*mut c_void, Lent)>>,
 }
@@ -117,7 +133,9 @@ impl CGroup {
             return Err(Error::argument("group", why));
         }
         // SAFETY: numbers, and pointers that may be null: zero in all of them is none given.
-        let mut group = CGroup { table: unsafe { std::mem::zeroed() }, started: RefCell::default() };
+        let table_of_none = unsafe { std::mem::zeroed() };
+        let (in_use, started) = (ContextInUse::default(), RefCell::default());
+        let mut group = CGroup { table: table_of_none, in_use, started };
         // SAFETY: so many bytes are there, and no more than this table has.
         unsafe { (&raw mut group.table).cast::<u8>().copy_from_nonoverlapping(table.cast::<u8>(), size) };
         let table = &group.table;
@@ -131,7 +149,12 @@ impl CGroup {
             );
             return Err(Error::argument("group", why));
         }
+        group.in_use.0.store(table.context, Ordering::Release);
         Ok(group)
+    }
+
+    pub(crate) fn context_in_use(&self) -> ContextInUse {
+        self.in_use.clone()
     }
 
     #[allow(unsafe_code)]
@@ -280,7 +303,10 @@ impl Group for CGroup {
         let code = unsafe { shrink(self.table.context, (&raw mut survivors).cast()) };
         self.check(code, "going on without the ranks that have failed")?;
         // SAFETY: it was filled in, and is no larger than it says.
-        Ok(Box::new(unsafe { CGroup::new(&raw const survivors) }?))
+        let mut left = unsafe { CGroup::new(&raw const survivors) }?;
+        left.in_use = self.in_use.clone();
+        left.in_use.0.store(left.table.context, Ordering::Release);
+        Ok(Box::new(left))
     }
 }
 
@@ -305,6 +331,7 @@ impl Drop for CGroup {
     fn drop(&mut self) {
         // What is under way may be read or filled still: that memory is not freed.
         forget(take(self.started.get_mut()));
+        let _ = self.in_use.0.compare_exchange(self.table.context, null_mut(), Ordering::AcqRel, Ordering::Relaxed);
         if let Some(release) = self.table.release {
             // SAFETY: called once, with the context that came with it.
             unsafe { release(self.table.context) };
@@ -316,7 +343,7 @@ impl Drop for CGroup {
 mod tests {
     use super::*;
     use mainstay_engine::ErrorKind;
-    use std::{any::Any, sync::Arc};
+    use std::{any::Any, cell::Cell, sync::Arc};
 
     extern "C" fn all_max(_: *mut c_void, _: *mut u64, _: usize) -> c_int {
         0
@@ -468,11 +495,16 @@ mod tests {
         0
     }
 
+    thread_local! {
+        /// The context of a group that is shrunk; null: that of the old one.
+        static NEW_CONTEXT: Cell<*mut c_void> = const { Cell::new(null_mut()) };
+    }
+
     /// Of a header that knew nothing of messages.
     #[allow(unsafe_code)]
     unsafe extern "C" fn shrink(context: *mut c_void, survivors: *mut c_void) -> c_int {
         let mut left = table(SIZES[0], 1, [false, false]);
-        left.context = context;
+        left.context = if NEW_CONTEXT.get().is_null() { context } else { NEW_CONTEXT.get() };
         // SAFETY: the library's table has more bytes.
         unsafe { survivors.cast::<u8>().copy_from_nonoverlapping((&raw const left).cast(), SIZES[0]) };
         0
@@ -525,6 +557,21 @@ mod tests {
         let left = group.shrink().unwrap();
         assert!(left.size() == 1 && !left.can_send());
         assert_eq!(left.failed().unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
+
+    #[test]
+    fn the_context_in_use_is_that_of_the_newest_group_that_is_there() {
+        let letters = Letters::default();
+        let group = lettered(&letters);
+        let (in_use, old) = (group.context_in_use(), group.table.context);
+        assert_eq!(in_use.get(), old);
+        NEW_CONTEXT.set(1 as _);
+        let left = group.shrink().unwrap();
+        assert_eq!(in_use.get(), 1 as _);
+        drop(group);
+        assert_eq!(in_use.get(), 1 as _);
+        drop(left);
+        assert_eq!(in_use.get(), null_mut());
     }
 
     /// Whatever lies behind an older table.

@@ -6,6 +6,7 @@
 
 // cbindgen writes the names of these types as C has them (cbindgen.toml).
 
+mod adapter;
 mod argument;
 mod buffer;
 mod checkpoint;

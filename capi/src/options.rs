@@ -109,10 +109,10 @@ pub enum ExchangeCode {
 
 /// What a job does, while it runs, about ranks that fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(dead_code, reason = "for the header only")]
 #[repr(C)]
 pub enum RecoveryCode {
     /// What mainstay.toml or the environment say; else as MAINSTAY_RECOVERY_OFF.
+    #[expect(dead_code, reason = "for the header only")]
     Default = 0,
     /// Nothing: it is started again.
     Off,

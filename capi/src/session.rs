@@ -3,7 +3,7 @@
 use crate::{
     argument::{bytes_of, null},
     error::{Status, c_text, guard},
-    group::{CGroup, GroupTable},
+    group::{CGroup, ContextInUse, GroupTable},
     options::Options,
 };
 use mainstay_engine::{
@@ -20,6 +20,7 @@ use std::{
 /// One job at work on one space.
 pub struct Session {
     pub(crate) engine: mainstay_engine::Session,
+    pub(crate) context: ContextInUse,
     /// What the last restore passed over.
     pub(crate) report: CString,
     /// Those of the revision that was restored.
@@ -48,7 +49,10 @@ pub unsafe extern "C" fn mainstay_open(
             *session = std::ptr::null_mut();
         }
         // SAFETY: as the caller promised.
-        unsafe { open(Box::new(CGroup::new(group)?), path, options, session) }
+        let group = unsafe { CGroup::new(group) }?;
+        let context = group.context_in_use();
+        // SAFETY: as the caller promised.
+        unsafe { open(Box::new(group), context, path, options, session) }
     })
 }
 
@@ -64,7 +68,7 @@ pub unsafe extern "C" fn mainstay_open_solo(
     session: *mut *mut Session,
 ) -> Status {
     // SAFETY: the caller's promises are passed on.
-    guard(|| unsafe { open(Box::new(Solo), path, options, session) })
+    guard(|| unsafe { open(Box::new(Solo), ContextInUse::default(), path, options, session) })
 }
 
 /// # Safety
@@ -72,6 +76,7 @@ pub unsafe extern "C" fn mainstay_open_solo(
 #[allow(unsafe_code)]
 unsafe fn open(
     group: Box<dyn Group>,
+    context: ContextInUse,
     path: *const c_char,
     options: *const Options,
     session: *mut *mut Session,
@@ -94,7 +99,7 @@ unsafe fn open(
         Err(error) => return agree(&*group, Err(error)),
     };
     let engine = mainstay_engine::Session::open(group, path, config)?;
-    *session = Box::into_raw(Box::new(Session { engine, report: c_text(""), notes: BTreeMap::new() }));
+    *session = Box::into_raw(Box::new(Session { engine, context, report: c_text(""), notes: BTreeMap::new() }));
     Ok(())
 }
 

@@ -129,6 +129,9 @@ pub enum Error {
     )]
     NotRestored { path: String, revision: u64 },
 
+    #[error("this rank waited as a spare and was not needed: the job has ended; end this process in order")]
+    NotNeeded,
+
     #[error(
         "lineage {lineage} in {path} stands for two different runs ({first} and {second}): the files of one were out of \
          sight when the other started, or were copied here; move the files of one of the two away"
@@ -211,6 +214,7 @@ impl Error {
             Self::RevisionMissing { .. } => ErrorKind::RevisionMissing,
             Self::CallMismatch { .. } => ErrorKind::CallMismatch,
             Self::NotRestored { .. } => ErrorKind::NotRestored,
+            Self::NotNeeded => ErrorKind::NotNeeded,
             Self::NotSaved { failure, .. } | Self::NotCompleted { failure, .. } | Self::OnRank { failure, .. } => {
                 failure.kind
             }

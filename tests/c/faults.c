@@ -109,7 +109,7 @@ static void opened(mainstay_status status) {
 /* With the table that mainstay_open_mpi fills in: whole, as an older header had it, or without a part. */
 static void open_table(const char *what) {
   const size_t size = strcmp(what, "old") ? sizeof(mainstay_group) : offsetof(mainstay_group, send);
-  mainstay_mpi_context *context = (mainstay_mpi_context *)malloc(sizeof *context);
+  mainstay_mpi_context *context = (mainstay_mpi_context *)calloc(1, sizeof *context);
   mainstay_group whole = alone(), *table = (mainstay_group *)malloc(size);
   int ranks = 0;
   MPI_Comm_dup(MPI_COMM_WORLD, &context->comm);

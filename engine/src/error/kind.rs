@@ -53,6 +53,7 @@ kinds! {
     22, RevisionMissing, "REVISION_MISSING";
     23, CallMismatch, "CALL_MISMATCH";
     24, NotRestored, "NOT_RESTORED";
+    25, NotNeeded, "NOT_NEEDED";
 }
 
 impl From<u32> for ErrorKind {

@@ -1,0 +1,622 @@
+/* Recovery of an MPI job while it runs. Licence: MIT OR Apache-2.0.
+ *
+ * Included by mainstay_mpi.h. A job with recovery has a *world*: the workers, which are the ranks of the session, and
+ * the spares, which sleep inside the opening. After a failure all that are left *regroup*: they come out of what they
+ * wait in, leave the dead out of the world, fill the empty places, and make Mainstay's and the program's communicators
+ * anew. Whatever fails meanwhile has them begin again.
+ *
+ * What must hold: all agree whether a step is through before anyone goes on to the next, and no communicator is revoked
+ * before all have it, because Open MPI 5.0.11 crashes in a rank that hears of that while it makes the communicator. */
+#ifndef MAINSTAY_MPI_RECOVERY_H
+#define MAINSTAY_MPI_RECOVERY_H
+
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* What a process votes for: all of the world are asked, and what all have in common is what happens. */
+enum { MAINSTAY_MPI_ENDS = 1, MAINSTAY_MPI_GOES_ON = 2, MAINSTAY_MPI_EITHER = 3 };
+
+/* A process of the world. */
+typedef struct mainstay_mpi_process {
+  int64_t place; /* the worker's number; below 0: a spare */
+  mainstay_process process;
+} mainstay_mpi_process;
+
+struct mainstay_mpi_job {
+  int references; /* tables, and an opening under way */
+  uint32_t recovery;
+  int survives, workers, size, rank; /* size and rank: those of the world */
+  MPI_Comm world, program;           /* the program's: of no spare */
+  mainstay_mpi_process *processes;   /* by rank of the world */
+  MPI_Comm *adopted;                 /* those that the program has made */
+  size_t adopted_count;
+  MPI_Errhandler noting;
+  int key;           /* of the attribute of what is adopted */
+  unsigned seen;     /* errors that the program was told of before the last regrouping */
+  int regroupings, spawned;
+  int vote;          /* lent to MPI until all have voted */
+  const char *why;   /* of the last regrouping that failed; NULL: MPI knows */
+};
+
+/* Why the last regrouping failed, if MPI does not know. */
+MAINSTAY_SHIM const char *mainstay_mpi_why(const mainstay_mpi_job *job) {
+  return job ? job->why : NULL;
+}
+
+/* What is of the whole program, whichever of its files include this. */
+typedef struct mainstay_mpi_program {
+  unsigned noted;          /* errors of MPI in the program's own calls */
+  int has_ended, spawned;  /* a job that has regrouped is over, and `last` was its world */
+  int has_joined;          /* a process that was started for it has taken its place */
+  MPI_Comm last;
+} mainstay_mpi_program;
+__attribute__((weak)) mainstay_mpi_program mainstay_mpi_here;
+
+MAINSTAY_SHIM void mainstay_mpi_note(MPI_Comm *comm, int *code, ...) {
+  (void)comm, (void)code;
+  mainstay_mpi_here.noted++;
+}
+
+/* Called when the program frees what was adopted. */
+MAINSTAY_SHIM int mainstay_mpi_abandon(MPI_Comm comm, int key, void *value, void *extra) {
+  mainstay_mpi_job *job = (mainstay_mpi_job *)value;
+  size_t i;
+  (void)key, (void)extra;
+  for (i = 0; i < job->adopted_count; i++)
+    if (job->adopted[i] == comm) {
+      job->adopted[i] = job->adopted[--job->adopted_count];
+      break;
+    }
+  return MPI_SUCCESS;
+}
+
+/* The job goes on without ranks that fail. */
+MAINSTAY_SHIM void mainstay_mpi_prepare(mainstay_mpi_job *job) {
+  job->survives = 1;
+  mainstay_process_command(); /* before the program changes its arguments, as some do that read them */
+  MPI_Comm_create_errhandler(mainstay_mpi_note, &job->noting);
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, mainstay_mpi_abandon, &job->key, NULL);
+}
+
+MAINSTAY_SHIM void mainstay_mpi_revoke(MPI_Comm comm) {
+#ifdef MAINSTAY_MPI_SURVIVES
+  if (comm != MPI_COMM_NULL) MPIX_Comm_revoke(comm);
+#else
+  (void)comm;
+#endif
+}
+
+MAINSTAY_SHIM void mainstay_mpi_free(MPI_Comm *comm) {
+  if (*comm != MPI_COMM_NULL) MPI_Comm_free(comm);
+}
+
+/* Whether `is_so` on all of the world, none of which has failed. */
+MAINSTAY_SHIM int mainstay_mpi_all(MPI_Comm world, int is_so) {
+#ifdef MAINSTAY_MPI_SURVIVES
+  if (mainstay_mpi_survives()) return MPIX_Comm_agree(world, &is_so) == MPI_SUCCESS && is_so;
+#endif
+  return MPI_Allreduce(MPI_IN_PLACE, &is_so, 1, MPI_INT, MPI_LAND, world) == MPI_SUCCESS && is_so;
+}
+
+/* What all that live have in common, who come when they come: MAINSTAY_MPI_GOES_ON, MAINSTAY_MPI_ENDS, MAINSTAY_MPI_EITHER
+ * if only spares are left, 0 if they want different things, and MAINSTAY_MPI_NOT_YET if some have not come within `limit_s`. */
+MAINSTAY_SHIM int mainstay_mpi_vote(mainstay_mpi_job *job, int vote, double pause_s_max, double limit_s) {
+  MPI_Request request;
+  int code;
+  job->vote = vote;
+#ifdef MAINSTAY_MPI_SURVIVES
+  code = job->survives ? MPIX_Comm_iagree(job->world, &job->vote, &request)
+                       : MPI_Iallreduce(MPI_IN_PLACE, &job->vote, 1, MPI_INT, MPI_BAND, job->world, &request);
+#else
+  code = MPI_Iallreduce(MPI_IN_PLACE, &job->vote, 1, MPI_INT, MPI_BAND, job->world, &request);
+#endif
+  if (code != MPI_SUCCESS) return 0;
+  code = mainstay_mpi_await_for(&request, MPI_STATUS_IGNORE, pause_s_max, limit_s);
+  /* An error tells of the dead, and the vote counts. */
+  return code == MAINSTAY_MPI_NOT_YET ? code : job->vote;
+}
+
+/* Ends those of `dead` that hang on this machine, if this rank is the first that is left there: what has failed in the eyes
+ * of the others must not wake up, and holds locks. */
+MAINSTAY_SHIM void mainstay_mpi_end(const mainstay_mpi_job *job, const mainstay_mpi_process *dead, int count) {
+  const uint64_t host = job->processes[job->rank].process.host;
+  int i;
+  for (i = 0; i < job->rank; i++)
+    if (job->processes[i].process.host == host) return;
+  for (i = 0; i < count; i++) mainstay_process_end(&dead[i].process);
+}
+
+/* Each tells the others who it is. Collective over the world. */
+MAINSTAY_SHIM int mainstay_mpi_introduce(mainstay_mpi_job *job) {
+  mainstay_mpi_process mine = job->processes[job->rank];
+  mainstay_process_here(&mine.process);
+  return MPI_Allgather(&mine, 4, MPI_UINT64_T, job->processes, 4, MPI_UINT64_T, job->world);
+}
+
+/* The same error on all of the world, or none. One that fails in a step leaves the others waiting in it: they come out. */
+MAINSTAY_SHIM int mainstay_mpi_agreed(MPI_Comm world, int code) {
+  if (code != MPI_SUCCESS) mainstay_mpi_revoke(world);
+  return mainstay_mpi_all(world, code == MPI_SUCCESS) ? MPI_SUCCESS : code == MPI_SUCCESS ? MPI_ERR_OTHER : code;
+}
+
+#ifdef MAINSTAY_MPI_SURVIVES
+/* Puts the world without the dead in the place of the old one, and ends those that hang. */
+MAINSTAY_SHIM int mainstay_mpi_leave_out(mainstay_mpi_job *job, int *lost) {
+  const int size = job->size;
+  mainstay_mpi_process *dead = (mainstay_mpi_process *)malloc(2 * (size_t)size * sizeof *dead), *left = dead + size;
+  int *ranks = (int *)malloc(2 * (size_t)size * sizeof *ranks), *before = ranks + size;
+  MPI_Comm world = MPI_COMM_NULL;
+  MPI_Group old_group, new_group;
+  int code = dead && ranks ? MPIX_Comm_shrink(job->world, &world) : MPI_ERR_NO_MEM, i, count = 0;
+  *lost = 0;
+  if (code == MPI_SUCCESS) {
+    MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
+    MPI_Comm_size(world, &count);
+    for (i = 0; i < count; i++) ranks[i] = i;
+    MPI_Comm_group(job->world, &old_group);
+    MPI_Comm_group(world, &new_group);
+    MPI_Group_translate_ranks(new_group, count, ranks, old_group, before);
+    MPI_Group_free(&old_group);
+    MPI_Group_free(&new_group);
+    for (i = 0; i < count; i++) {
+      left[i] = job->processes[before[i]];
+      job->processes[before[i]].process.pid = 0;
+    }
+    for (i = 0; i < size; i++)
+      if (job->processes[i].process.pid) dead[(*lost)++] = job->processes[i];
+    memcpy(job->processes, left, (size_t)count * sizeof *left);
+    MPI_Comm_free(&job->world);
+    job->world = world;
+    job->size = count;
+    MPI_Comm_rank(world, &job->rank);
+    mainstay_mpi_end(job, dead, *lost);
+  }
+  free(dead);
+  free(ranks);
+  return code;
+}
+
+/* The worker whose place is `place`, as a rank of the world; -1: nobody has it. */
+MAINSTAY_SHIM int mainstay_mpi_holder(const mainstay_mpi_job *job, int place) {
+  int rank;
+  for (rank = 0; rank < job->size; rank++)
+    if (job->processes[rank].place == place) return rank;
+  return -1;
+}
+
+/* Spares take the places of the dead, as far as they go: how many stay empty. */
+MAINSTAY_SHIM int mainstay_mpi_fill(mainstay_mpi_job *job) {
+  int place, spare = 0, empty = 0;
+  for (place = 0; place < job->workers; place++) {
+    if (mainstay_mpi_holder(job, place) >= 0) continue;
+    while (spare < job->size && job->processes[spare].place >= 0) spare++;
+    if (spare < job->size) job->processes[spare].place = place;
+    else empty++;
+  }
+  return empty;
+}
+
+/* Those that are left go on in their old order. */
+MAINSTAY_SHIM void mainstay_mpi_close_up(mainstay_mpi_job *job) {
+  int place, next = 0;
+  for (place = 0; place < job->workers; place++) {
+    const int holder = mainstay_mpi_holder(job, place);
+    if (holder >= 0) job->processes[holder].place = next++;
+  }
+  job->workers = next;
+}
+
+/* Processes that are started take the places that are empty. Collective over the world, which they join. */
+MAINSTAY_SHIM int mainstay_mpi_spawn(mainstay_mpi_job *job, int empty) {
+  const char *const *command = mainstay_process_command();
+  char folder[4096] = "";
+  MPI_Comm between = MPI_COMM_NULL, world = MPI_COMM_NULL;
+  MPI_Info info = MPI_INFO_NULL;
+  uint64_t told[4];
+  int code, place;
+  if (!mainstay_mpi_all(job->world, command && getcwd(folder, sizeof folder))) return MPI_ERR_SPAWN;
+  MPI_Info_create(&info);
+  MPI_Info_set(info, "wdir", folder);
+  MPI_Info_set(info, "map_by", ":OVERSUBSCRIBE");
+  MPI_Info_set(info, "PMIX_ENVAR", "MAINSTAY_RUN_REPLACES=1");
+  /* MPI takes what it does not change as if it did. */
+  code = MPI_Comm_spawn((char *)(uintptr_t)command[0], (char **)(uintptr_t)(command + 1), empty, info, 0, job->world, &between,
+                        MPI_ERRCODES_IGNORE);
+  MPI_Info_free(&info);
+  if (code == MPI_SUCCESS) code = MPI_Intercomm_merge(between, 0, &world);
+  if (!mainstay_mpi_all(job->world, code == MPI_SUCCESS)) {
+    /* Those that were started come out of what they wait in, and end. */
+    mainstay_mpi_revoke(world);
+    mainstay_mpi_free(&world);
+    return code == MPI_SUCCESS ? MPI_ERR_OTHER : code;
+  }
+  MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
+  for (place = 0; place < job->workers; place++)
+    if (mainstay_mpi_holder(job, place) < 0) {
+      /* There was room for more: no spare is left. */
+      memset(&job->processes[job->size], 0, sizeof *job->processes);
+      job->processes[job->size++].place = place;
+    }
+  MPI_Comm_free(&between);
+  MPI_Comm_free(&job->world);
+  job->world = world;
+  job->spawned = 1;
+  told[0] = job->recovery, told[1] = (uint64_t)job->workers, told[2] = (uint64_t)job->size, told[3] = 0;
+  code = MPI_Bcast(told, 4, MPI_UINT64_T, 0, world);
+  if (code == MPI_SUCCESS) code = MPI_Bcast(job->processes, 4 * job->size, MPI_UINT64_T, 0, world);
+  if (code == MPI_SUCCESS) code = mainstay_mpi_introduce(job);
+  return mainstay_mpi_agreed(world, code);
+}
+
+/* This process was started to take a place: joins the world. An error is no other's business. */
+MAINSTAY_SHIM int mainstay_mpi_join(mainstay_mpi_job *job, MPI_Comm parent) {
+  uint64_t told[4] = {0, 0, 0, 0};
+  int code = MPI_Intercomm_merge(parent, 1, &job->world);
+  if (code != MPI_SUCCESS) return code;
+  MPI_Comm_set_errhandler(job->world, MPI_ERRORS_RETURN);
+  MPI_Comm_rank(job->world, &job->rank);
+  code = MPI_Bcast(told, 4, MPI_UINT64_T, 0, job->world);
+  if (code != MPI_SUCCESS) return code;
+  job->recovery = (uint32_t)told[0], job->workers = (int)told[1], job->size = (int)told[2];
+  job->spawned = 1;
+  job->processes = (mainstay_mpi_process *)calloc((size_t)job->workers, sizeof *job->processes);
+  if (!job->processes) return MPI_ERR_NO_MEM;
+  code = MPI_Bcast(job->processes, 4 * job->size, MPI_UINT64_T, 0, job->world);
+  if (code == MPI_SUCCESS) code = mainstay_mpi_introduce(job);
+  return mainstay_mpi_agreed(job->world, code);
+}
+
+#endif
+
+/* Has all come out of what they wait in, and forgets what was adopted: that is the program's own to free. */
+MAINSTAY_SHIM void mainstay_mpi_interrupt(mainstay_mpi_job *job, MPI_Comm own) {
+  mainstay_mpi_revoke(own);
+  mainstay_mpi_revoke(job->program);
+  while (job->adopted_count) {
+    MPI_Comm comm = job->adopted[job->adopted_count - 1];
+    mainstay_mpi_revoke(comm);
+    MPI_Comm_delete_attr(comm, job->key);
+  }
+}
+
+MAINSTAY_SHIM int mainstay_mpi_regroup(void *context, void *next);
+
+/* Mainstay's and the program's communicators, and the table, for the workers of the world as it is. */
+MAINSTAY_SHIM int mainstay_mpi_begin(mainstay_mpi_job *job, MPI_Comm *program, mainstay_group *group) {
+  const int64_t place = job->processes[job->rank].place;
+  MPI_Comm own = MPI_COMM_NULL;
+  int code = MPI_Comm_split(job->world, place < 0 ? MPI_UNDEFINED : 0, place < 0 ? 0 : (int)place, &own);
+  *program = MPI_COMM_NULL;
+  if ((code = mainstay_mpi_agreed(job->world, code)) != MPI_SUCCESS) {
+    mainstay_mpi_free(&own);
+    return code;
+  }
+  if (place >= 0) {
+    MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN);
+    code = MPI_Comm_dup(own, program);
+    if (code == MPI_SUCCESS) code = mainstay_mpi_table(own, group);
+    if (code != MPI_SUCCESS) mainstay_mpi_revoke(own);
+  }
+  if (!mainstay_mpi_all(job->world, code == MPI_SUCCESS)) {
+    if (place >= 0 && code == MPI_SUCCESS) free(group->context);
+    mainstay_mpi_free(program);
+    mainstay_mpi_free(&own);
+    return code == MPI_SUCCESS ? MPI_ERR_OTHER : code;
+  }
+  if (place >= 0) {
+    ((mainstay_mpi_context *)group->context)->job = job;
+    job->references++;
+    group->shrink = job->survives ? mainstay_mpi_regroup : NULL;
+    if (job->survives) MPI_Comm_set_errhandler(*program, job->noting);
+  }
+  return 0;
+}
+
+/* Makes the next table, after a failure (`is_broken`) or at the start, and begins again where ranks fail meanwhile. */
+MAINSTAY_SHIM int mainstay_mpi_form(mainstay_mpi_job *job, int is_broken, mainstay_group *group) {
+  MPI_Comm program = MPI_COMM_NULL;
+  int code = MPI_ERR_OTHER, attempt, could_start = 1;
+  const int attempts = job->size + 3;
+  (void)could_start;
+  memset(group, 0, sizeof *group);
+  job->why = NULL;
+  for (attempt = 0; attempt < attempts; attempt++) {
+#ifdef MAINSTAY_MPI_SURVIVES
+    if (is_broken) {
+      int lost = 0, empty;
+      code = mainstay_mpi_leave_out(job, &lost);
+      if (code != MPI_SUCCESS) break;
+      if (!could_start && lost == 0) {
+        code = MPI_ERR_SPAWN;
+        job->why = "no process could be started in the place of one that has failed, and no spare is left";
+        break;
+      }
+      empty = mainstay_mpi_fill(job);
+      if (empty && job->recovery == MAINSTAY_RECOVERY_SHRINK) mainstay_mpi_close_up(job);
+      else if (empty && (code = mainstay_mpi_spawn(job, empty)) != MPI_SUCCESS) {
+        could_start = 0;
+        continue;
+      }
+    }
+#endif
+    code = mainstay_mpi_begin(job, &program, group);
+    if (code == MPI_SUCCESS) {
+      mainstay_mpi_free(&job->program);
+      job->program = program;
+      job->seen = mainstay_mpi_here.noted;
+      return 0;
+    }
+    if (!job->survives) break;
+    is_broken = 1;
+  }
+  (void)is_broken;
+  return mainstay_mpi_class(code);
+}
+
+/* The next table, made by all that are left; those that want to end have none. */
+MAINSTAY_SHIM int mainstay_mpi_again(mainstay_mpi_job *job, mainstay_group *group) {
+  job->why = NULL;
+  if (mainstay_mpi_vote(job, MAINSTAY_MPI_GOES_ON, 500e-6, -1) != MAINSTAY_MPI_GOES_ON) {
+    job->why = "other ranks have closed their session, and take no part in the recovery";
+    return MPI_ERR_OTHER;
+  }
+  job->regroupings++;
+  return mainstay_mpi_form(job, 1, group);
+}
+
+MAINSTAY_SHIM int mainstay_mpi_regroup(void *context, void *next) {
+  mainstay_mpi_context *mine = (mainstay_mpi_context *)context;
+  mainstay_group group;
+  int code;
+  if (mainstay_mpi_is_over()) return MPI_ERR_OTHER;
+  mainstay_mpi_interrupt(mine->job, mine->comm);
+  code = mainstay_mpi_again(mine->job, &group);
+  if (code == 0) memcpy(next, &group, sizeof group);
+  return code;
+}
+
+/* Lets go of the job. The last to do so in this process tells the others, and the spares, that it has come to an end. */
+MAINSTAY_SHIM void mainstay_mpi_leave(mainstay_mpi_job *job, int tells) {
+  const double limit_s = 10; /* for ranks that neither end nor regroup */
+  if (--job->references > 0) return;
+  if (!mainstay_mpi_is_over()) {
+    while (job->adopted_count) MPI_Comm_delete_attr(job->adopted[job->adopted_count - 1], job->key);
+    if (job->survives) {
+      MPI_Errhandler_free(&job->noting);
+      MPI_Comm_free_keyval(&job->key);
+    }
+    mainstay_mpi_free(&job->program);
+    if (job->world != MPI_COMM_NULL) {
+      if (tells && mainstay_mpi_vote(job, MAINSTAY_MPI_ENDS, 500e-6, limit_s) == MAINSTAY_MPI_NOT_YET) return;
+      if (!job->regroupings) {
+        MPI_Comm_free(&job->world);
+      } else {
+        if (mainstay_mpi_here.has_ended) MPI_Comm_free(&mainstay_mpi_here.last);
+        mainstay_mpi_here.has_ended = 1;
+        mainstay_mpi_here.spawned |= job->spawned;
+        mainstay_mpi_here.last = job->world;
+      }
+    }
+  }
+  free(job->adopted);
+  free(job->processes);
+  free(job);
+}
+
+/* Sleeps until the job needs this process, or ends. */
+MAINSTAY_SHIM mainstay_status mainstay_mpi_wait(mainstay_mpi_job *job, mainstay_group *group) {
+  const double nap_s = 10e-3;
+  while (job->processes[job->rank].place < 0) {
+    const int voted = mainstay_mpi_vote(job, MAINSTAY_MPI_EITHER, nap_s, -1);
+    if (voted == MAINSTAY_MPI_ENDS) return mainstay_adapter_error(MAINSTAY_NOT_NEEDED, NULL);
+    if (voted != MAINSTAY_MPI_GOES_ON || !job->survives)
+      return mainstay_adapter_error(MAINSTAY_GROUP_FAILED, "all workers have failed, or part of them have ended the job");
+    job->regroupings++;
+    if (mainstay_mpi_form(job, 1, group))
+      return mainstay_adapter_error(MAINSTAY_GROUP_FAILED, job->why ? job->why : "the job could not go on after a failure");
+  }
+  return MAINSTAY_OK;
+}
+
+/* Has what this rank's settings say become what all go by: where they differ, or one cannot be read, nothing, because the
+ * opening tells of that. Collective. */
+MAINSTAY_SHIM int mainstay_mpi_settle(MPI_Comm comm, const mainstay_options *options, uint32_t *recovery, uint32_t *spares) {
+  uint32_t told[5];
+  int code;
+  told[0] = (uint32_t)mainstay_recovery_settings(options, recovery, spares);
+  if (told[0] != MAINSTAY_OK) *recovery = MAINSTAY_RECOVERY_OFF, *spares = 0;
+  told[1] = *recovery, told[2] = ~*recovery, told[3] = *spares, told[4] = ~*spares;
+  code = MPI_Allreduce(MPI_IN_PLACE, told, 5, MPI_UINT32_T, MPI_MAX, comm);
+  if (told[0] != MAINSTAY_OK || told[1] != ~told[2] || told[3] != ~told[4]) *recovery = MAINSTAY_RECOVERY_OFF;
+  if (*recovery == MAINSTAY_RECOVERY_OFF) *spares = 0;
+  return code;
+}
+
+/* The job of `comm`, the world to be, which is duplicated; and the table, for a worker. Collective. */
+MAINSTAY_SHIM int mainstay_mpi_start(mainstay_mpi_job *job, MPI_Comm comm, const mainstay_options *options,
+                                     mainstay_group *group, const char **refusal) {
+  static int has_remarked;
+  uint32_t spares = 0;
+  MPI_Errhandler theirs;
+  int code, rank;
+  MPI_Comm_get_errhandler(comm, &theirs);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  code = MPI_Comm_dup(comm, &job->world);
+  MPI_Comm_set_errhandler(comm, theirs);
+  if (code == MPI_SUCCESS) code = mainstay_mpi_settle(job->world, options, &job->recovery, &spares);
+  if (code == MPI_SUCCESS) {
+    MPI_Comm_size(job->world, &job->size);
+    MPI_Comm_rank(job->world, &job->rank);
+    if (job->recovery != MAINSTAY_RECOVERY_OFF && mainstay_mpi_survives()) mainstay_mpi_prepare(job);
+    if (job->recovery != MAINSTAY_RECOVERY_OFF && !job->survives && job->rank == 0 && !has_remarked++)
+      fputs("mainstay: recovery has no effect here: this MPI does not go on without ranks that have failed, which Open MPI does "
+            "from version 5 on, started with `mpiexec --with-ft ulfm`; a job that loses ranks ends, and is to be started "
+            "again, as `mainstay run` does\n", stderr);
+    if (spares >= (uint32_t)job->size)
+      *refusal = "spares: that many or fewer ranks were given to the opening, which leaves none to work; start more ranks";
+  }
+  if (code == MPI_SUCCESS && !*refusal && !job->survives && !spares) {
+    /* The group takes the communicator; there is nobody else to tell anything. */
+    MPI_Comm own = job->world;
+    code = MPI_Comm_dup(own, &job->program);
+    if (code == MPI_SUCCESS) MPI_Comm_set_errhandler(job->program, theirs);
+    if (code == MPI_SUCCESS) code = mainstay_mpi_table(own, group);
+    if (code == MPI_SUCCESS) {
+      job->world = MPI_COMM_NULL;
+      ((mainstay_mpi_context *)group->context)->job = job;
+      job->references++;
+      group->shrink = NULL;
+    }
+  } else if (code == MPI_SUCCESS && !*refusal) {
+    job->workers = job->size - (int)spares;
+    job->processes = (mainstay_mpi_process *)calloc((size_t)job->size, sizeof *job->processes);
+    for (rank = 0; job->processes && rank < job->size; rank++)
+      job->processes[rank].place = rank < job->workers ? rank : -1;
+    code = job->processes ? mainstay_mpi_introduce(job) : MPI_ERR_NO_MEM;
+    code = mainstay_mpi_agreed(job->world, code);
+    if (code == MPI_SUCCESS) code = mainstay_mpi_form(job, 0, group);
+    if (code == MPI_SUCCESS && !job->survives && job->program != MPI_COMM_NULL)
+      MPI_Comm_set_errhandler(job->program, theirs);
+  }
+  MPI_Errhandler_free(&theirs);
+  return code;
+}
+
+/* The table of a worker, and its job, which is to be left. A spare comes back when it is needed, or has its own status. */
+MAINSTAY_SHIM mainstay_status mainstay_mpi_enter(MPI_Comm comm, const mainstay_options *options, mainstay_mpi_job **entered,
+                                                 mainstay_group *group) {
+  mainstay_mpi_job *job = (mainstay_mpi_job *)calloc(1, sizeof *job);
+  MPI_Comm parent = MPI_COMM_NULL;
+  const char *refusal = NULL;
+  mainstay_status status = MAINSTAY_OK;
+  int code;
+  *entered = NULL;
+  if (!job) return mainstay_adapter_error(MAINSTAY_IO, "no memory for a few hundred bytes");
+  job->references = 1;
+  job->world = job->program = MPI_COMM_NULL;
+#ifdef MAINSTAY_MPI_SURVIVES
+  if (getenv("MAINSTAY_RUN_REPLACES") && !mainstay_mpi_here.has_joined++) MPI_Comm_get_parent(&parent);
+  if (parent != MPI_COMM_NULL) {
+    MPI_Comm_set_errhandler(parent, MPI_ERRORS_RETURN);
+    mainstay_mpi_prepare(job);
+    code = mainstay_mpi_join(job, parent);
+    /* The others go on without it, which its own end in any other way could hinder. */
+    if (code != MPI_SUCCESS) raise(SIGKILL);
+    job->regroupings = 1;
+    code = mainstay_mpi_form(job, 0, group);
+  } else
+#endif
+    code = mainstay_mpi_start(job, comm, options, group, &refusal);
+  (void)parent;
+  if (refusal)
+    status = mainstay_adapter_error(MAINSTAY_INVALID_ARGUMENT, refusal);
+  else if (code == MPI_ERR_NO_MEM)
+    status = mainstay_adapter_error(MAINSTAY_IO, "no memory for what is known of each rank");
+  else if (code)
+    status = mainstay_adapter_error(MAINSTAY_GROUP_FAILED, "MPI failed, or a rank did, before the space was opened; start the job again");
+  else if (job->world != MPI_COMM_NULL)
+    status = mainstay_mpi_wait(job, group);
+  if (status == MAINSTAY_OK) {
+    *entered = job;
+  } else {
+    if (refusal || code) mainstay_mpi_free(&job->world);
+    mainstay_mpi_leave(job, 0);
+  }
+  return status;
+}
+
+MAINSTAY_SHIM mainstay_mpi_job *mainstay_mpi_job_of(mainstay_session *session) {
+  mainstay_mpi_context *context = (mainstay_mpi_context *)mainstay_group_context(session);
+  return context ? context->job : NULL;
+}
+
+/* The program's communicator: the ranks of the session by their numbers in it, without spares. After a recovery it is a
+ * new one, and the old one is gone. Freed with the session, by Mainstay. With recovery, errors in it are returned (any may
+ * mean that a rank has failed: see mainstay_mpi_has_failed); without, they are handled as in the communicator that was
+ * given to the opening. MPI_COMM_NULL: the session was not opened by mainstay_open_mpi, or its recovery has failed. */
+MAINSTAY_SHIM MPI_Comm mainstay_mpi_comm(mainstay_session *session) {
+  mainstay_mpi_job *job = mainstay_mpi_job_of(session);
+  return job ? job->program : MPI_COMM_NULL;
+}
+
+MAINSTAY_SHIM mainstay_status mainstay_mpi_adopt_in(mainstay_mpi_job *job, MPI_Comm comm) {
+  MPI_Comm *more;
+  if (!job || comm == MPI_COMM_NULL)
+    return mainstay_adapter_error(MAINSTAY_INVALID_ARGUMENT, job ? "comm: MPI_COMM_NULL, which this call does not take"
+                                                                : "session: it was not opened by mainstay_open_mpi");
+  if (!job->survives) return MAINSTAY_OK;
+  more = (MPI_Comm *)realloc(job->adopted, (job->adopted_count + 1) * sizeof *more);
+  if (!more) return mainstay_adapter_error(MAINSTAY_IO, "no memory for one communicator more");
+  job->adopted = more;
+  if (MPI_Comm_set_attr(comm, job->key, job) != MPI_SUCCESS || MPI_Comm_set_errhandler(comm, job->noting) != MPI_SUCCESS)
+    return mainstay_adapter_error(MAINSTAY_GROUP_FAILED, "MPI could not take note of the communicator");
+  more[job->adopted_count++] = comm;
+  return MAINSTAY_OK;
+}
+
+/* Makes a communicator that the program has made of its own, a Cartesian one or a part of the ranks, one of those that a
+ * recovery has all ranks come out of: its errors are returned from then on, and in a recovery whatever waits in it ends with
+ * an error. It stays the program's, which frees it, also after a recovery, and then makes it anew. Local. Without recovery
+ * it does nothing. */
+MAINSTAY_SHIM mainstay_status mainstay_mpi_adopt(mainstay_session *session, MPI_Comm comm) {
+  return mainstay_mpi_adopt_in(mainstay_mpi_job_of(session), comm);
+}
+
+MAINSTAY_SHIM int mainstay_mpi_has_failed_in(const mainstay_mpi_job *job) {
+  int has_failed = 0;
+  if (!job || !job->survives || mainstay_mpi_is_over()) return 0;
+#ifdef MAINSTAY_MPI_SURVIVES
+  {
+    MPI_Group dead;
+    int any, count = 0;
+    /* MPI learns of failures only inside its other calls. */
+    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &any, MPI_STATUS_IGNORE);
+    if (MPIX_Comm_is_revoked(job->program, &has_failed) != MPI_SUCCESS) has_failed = 1;
+    if (!has_failed && MPIX_Comm_get_failed(job->program, &dead) == MPI_SUCCESS) {
+      MPI_Group_size(dead, &count);
+      MPI_Group_free(&dead);
+      has_failed = count > 0;
+    }
+  }
+#endif
+  return has_failed || job->seen != mainstay_mpi_here.noted;
+}
+
+/* Whether, as far as this rank knows, a rank has failed since the opening or the last recovery: MPI has returned an error
+ * in the program's own communicators, or knows of it, or another rank is recovering already. The program then calls
+ * mainstay_recover. Local, and quick. */
+MAINSTAY_SHIM int mainstay_mpi_has_failed(mainstay_session *session) {
+  return mainstay_mpi_has_failed_in(mainstay_mpi_job_of(session));
+}
+
+#ifdef MAINSTAY_MPI_SURVIVES
+/* Of the library through which Open MPI speaks to mpiexec; not there: NULL. */
+extern int PMIx_Finalize(const void *info, size_t count) __attribute__((weak));
+#endif
+
+/* Ends a program: in place of MPI_Finalize, after mainstay_close, on all processes, also spares that nobody needed. Returns
+ * `status`, or, where MPI_Finalize of Open MPI 5 can hang or crash after a recovery (processes were started for it, or the
+ * job was started without `--mca async_mpi_finalize 1`), ends the process with it once all have come so far: what is in
+ * stdio's buffers is written before that, and nothing that atexit has registered is called. */
+MAINSTAY_SHIM int mainstay_mpi_finalize(int status) {
+#ifdef MAINSTAY_MPI_SURVIVES
+  if (mainstay_mpi_here.has_ended && !mainstay_mpi_is_over()) {
+    const char *async = getenv("OMPI_MCA_async_mpi_finalize");
+    MPI_Request request;
+    static int flag = 1;
+    fflush(NULL);
+    if (MPIX_Comm_iagree(mainstay_mpi_here.last, &flag, &request) == MPI_SUCCESS)
+      mainstay_mpi_await_for(&request, MPI_STATUS_IGNORE, 500e-6, 10);
+    if (mainstay_mpi_here.spawned || !async || strchr("1tTyY", async[0]) == NULL) {
+      /* mpiexec takes one that ends without this for one that has failed. */
+      if (PMIx_Finalize) PMIx_Finalize(NULL, 0);
+      _exit(status);
+    }
+  }
+#endif
+  MPI_Finalize();
+  return status;
+}
+
+#endif /* MAINSTAY_MPI_RECOVERY_H */

@@ -1,0 +1,123 @@
+//! What adapters of a group, such as `mainstay_mpi.h`, ask of the library; programs have no use for it.
+
+use crate::{
+    argument::null as null_pointer,
+    error::{Status, guard},
+    options::{Options, RecoveryCode},
+    session::{Session, session_of},
+};
+use mainstay_engine::{Recovery, group};
+use std::{
+    env,
+    ffi::{CString, c_char, c_int, c_void},
+    os::unix::ffi::OsStrExt,
+    ptr::{null, null_mut},
+    sync::LazyLock,
+};
+
+/// For adapters: the context of the table that the session uses now, which is another one after a recovery. NULL where
+/// the session is NULL or has no table, and where a recovery has failed.
+///
+/// # Safety
+/// `session` is null or came from mainstay_open and was not closed.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_group_context(session: *mut Session) -> *mut c_void {
+    // SAFETY: as the caller promised.
+    unsafe { session_of(session) }.map_or(null_mut(), |session| session.context.get())
+}
+
+/// For adapters: what an opening with `options`, which may be NULL, will find set for `recovery`, as a mainstay_recovery,
+/// and for `spares`. Local: ranks whose settings differ are told so by the opening.
+///
+/// # Safety
+/// `options` has as many bytes as it says; `recovery` and `spares` point to numbers.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_recovery_settings(
+    options: *const Options,
+    recovery: *mut u32,
+    spares: *mut u32,
+) -> Status {
+    guard(|| {
+        // SAFETY: null or as the caller promised.
+        let (recovery, spares) = unsafe { (recovery.as_mut(), spares.as_mut()) };
+        let (recovery, spares) = recovery.zip(spares).ok_or_else(|| null_pointer("recovery or spares"))?;
+        // SAFETY: as the caller promised.
+        let config = unsafe { Options::config(options) }?;
+        let code = match config.recovery {
+            Recovery::Off => RecoveryCode::Off,
+            Recovery::Replace => RecoveryCode::Replace,
+            Recovery::Shrink => RecoveryCode::Shrink,
+        };
+        (*recovery, *spares) = (code as u32, config.spares);
+        Ok(())
+    })
+}
+
+/// A process of a job, as others on its machine know it: this very one, and no other that gets its number later.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Process {
+    /// The same where numbers of processes mean the same: a machine, or a container of it.
+    pub host: u64,
+    pub pid: u64,
+    /// When it was started, in ticks since the machine was.
+    pub start: u64,
+}
+
+/// For adapters: this process, as others on its machine know it.
+///
+/// # Safety
+/// `here` points to room for it.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_process_here(here: *mut Process) {
+    // SAFETY: null or as the caller promised.
+    if let Some(here) = unsafe { here.as_mut() } {
+        let group::Process { host, pid, start } = group::Process::here();
+        *here = Process { host, pid, start };
+    }
+}
+
+/// For adapters: kills a process that hangs, if it is on this machine, and waits until it is gone. 1: it is gone, or was
+/// never here; 0: it is still there after ten seconds.
+///
+/// # Safety
+/// `process` is null, or was filled in by mainstay_process_here, here or in another process.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_process_end(process: *const Process) -> c_int {
+    // SAFETY: null or as the caller promised.
+    let process = unsafe { process.as_ref() }.map(|&Process { host, pid, start }| group::Process { host, pid, start });
+    process.is_none_or(|process| process.end()).into()
+}
+
+/// A list of texts for C.
+struct Texts {
+    #[expect(dead_code, reason = "what the pointers lead to")]
+    texts: Vec<CString>,
+    pointers: Vec<*const c_char>,
+}
+
+// SAFETY: they are only read, and the texts stay where they are.
+#[allow(unsafe_code)]
+unsafe impl Send for Texts {}
+// SAFETY: as above.
+#[allow(unsafe_code)]
+unsafe impl Sync for Texts {}
+
+/// For adapters: how this process was started: the path of its program and its arguments, ended by NULL; NULL: the system
+/// does not tell. Valid until the process ends.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub extern "C" fn mainstay_process_command() -> *const *const c_char {
+    static COMMAND: LazyLock<Option<Texts>> = LazyLock::new(|| {
+        let program = env::current_exe().ok()?.into_os_string();
+        let words = std::iter::once(program).chain(env::args_os().skip(1));
+        let texts: Vec<CString> = words.map(|word| CString::new(word.as_bytes()).ok()).collect::<Option<_>>()?;
+        let pointers = texts.iter().map(|text| text.as_ptr()).chain([null()]).collect();
+        Some(Texts { texts, pointers })
+    });
+    COMMAND.as_ref().map_or(null(), |command| command.pointers.as_ptr())
+}
