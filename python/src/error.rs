@@ -2,7 +2,7 @@
 
 use mainstay_engine::{Error, ErrorKind};
 use pyo3::{
-    exceptions::{PyException, PyOSError, PyValueError},
+    exceptions::{PyException, PyOSError, PySystemExit, PyValueError},
     intern,
     prelude::*,
     sync::PyOnceLock,
@@ -21,8 +21,11 @@ pub(crate) fn add_classes(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let mut classes = Vec::new();
     for kind in ErrorKind::ALL {
         let name = format!("{kind:?}");
-        let mut bases = vec![base.clone()];
-        bases.extend(natural_base(py, kind));
+        let bases = match kind {
+            // A program that does not catch it ends, and well.
+            ErrorKind::NotNeeded => vec![py.get_type::<PySystemExit>()],
+            kind => [base.clone()].into_iter().chain(natural_base(py, kind)).collect(),
+        };
         let class = class(py, &name, &bases, "A kind of mainstay.Error; its text says what happened and what to do.")?;
         module.add(&*name, &class)?;
         classes.push(class.unbind());
@@ -56,6 +59,10 @@ pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
     let class = CLASSES.get(py).zip(index).and_then(|(classes, index)| classes.get(index));
     let Some(class) = class else { return PyException::new_err(error.to_string()) };
     let raised = PyErr::from_type(class.bind(py).clone(), (error.to_string(),));
+    if error.kind() == ErrorKind::NotNeeded {
+        // Of itself it would be the text, and the program's end one that went wrong.
+        let _ = raised.value(py).setattr(intern!(py, "code"), 0);
+    }
     if let Error::Io { source, .. } | Error::DiskFull { source, .. } = error
         && let Some(errno) = source.raw_os_error()
     {

@@ -4,6 +4,10 @@
 //! nothing is pickled, and a Ctrl-C waits until the engine's call has returned. mpi4py is imported by
 //! whoever has a communicator, never here.
 
+use crate::{
+    member::Member,
+    world::{World, failed},
+};
 use mainstay_engine::{
     Error, Result,
     group::{Group, Incoming, Message, Outgoing, Tested, broadcast_sized, gather_padded},
@@ -19,10 +23,7 @@ use std::{
     collections::BTreeMap,
     env,
     mem::{forget, take},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -33,14 +34,13 @@ const INSTANT: Duration = Duration::from_micros(50);
 pub(crate) struct MpiGroup {
     /// The module `mpi4py.MPI`.
     mpi: Py<PyAny>,
-    /// A duplicate, this session's own.
+    /// This session's own.
     comm: Py<PyAny>,
     rank: usize,
     size: usize,
     ranks_here: usize,
     pause_max: Duration,
-    /// Whether all ranks end the session, and so free the communicator together.
-    ends: Arc<AtomicBool>,
+    world: Arc<World>,
     /// Messages under way: mpi4py's request, and the memory that is lent to it.
     started: RefCell<BTreeMap<Message, (Py<PyAny>, Lent)>>,
 }
@@ -56,29 +56,28 @@ const WAITED_FOR: i32 = 0;
 const STARTED: i32 = 1;
 
 impl MpiGroup {
-    /// Duplicates `comm`. Collective, but for what is no communicator.
-    pub(crate) fn new(comm: &Bound<'_, PyAny>, ends: Arc<AtomicBool>) -> Result<MpiGroup> {
-        let mpi = check(comm)?;
-        Self::duplicate(&mpi, comm, ends)
-            .map_err(|error| Error::GroupFailed { what: format!("duplicating: {}", error.value(comm.py())) })
-    }
-
-    fn duplicate(mpi: &Bound<'_, PyAny>, comm: &Bound<'_, PyAny>, ends: Arc<AtomicBool>) -> PyResult<MpiGroup> {
-        Self::on(mpi, comm.call_method0("Dup")?, ends)
-    }
-
-    /// On a communicator that is its own. Collective.
-    fn on(mpi: &Bound<'_, PyAny>, comm: Bound<'_, PyAny>, ends: Arc<AtomicBool>) -> PyResult<MpiGroup> {
-        // Errors come back to us, whatever the program does with its own.
-        comm.call_method1("Set_errhandler", (mpi.getattr("ERRORS_RETURN")?,))?;
-        let (rank, size) = (comm.call_method0("Get_rank")?.extract()?, comm.call_method0("Get_size")?.extract()?);
-        let here = comm.call_method1("Split_type", (mpi.getattr("COMM_TYPE_SHARED")?, rank))?;
-        let ranks_here: usize = here.call_method0("Get_size")?.extract()?;
-        here.call_method0("Free")?;
-        let processors: Option<usize> = comm.py().import("os")?.call_method0("cpu_count")?.extract()?;
-        let pause_max = pause_max(ranks_here, processors.unwrap_or(1));
-        let (mpi, comm, started) = (mpi.clone().unbind(), comm.unbind(), RefCell::default());
-        Ok(MpiGroup { mpi, comm, rank, size, ranks_here, pause_max, ends, started })
+    /// The ranks that work in `world`.
+    pub(crate) fn of(mpi: &Bound<'_, PyAny>, world: &Arc<World>) -> PyResult<MpiGroup> {
+        let py = mpi.py();
+        let (comm, workers, members) = {
+            let now = world.lock();
+            let comm = now.group.as_ref().map(|comm| comm.clone_ref(py));
+            (comm.ok_or_else(|| PyValueError::new_err("a spare works"))?, now.workers, now.members.clone())
+        };
+        let rank: usize = comm.call_method0(py, intern!(py, "Get_rank"))?.extract(py)?;
+        let shares = |member: &&Member| member.shares_processors_with(&members[rank]);
+        let ranks_here = members.iter().take(workers).filter(shares).count();
+        let processors: Option<usize> = py.import("os")?.call_method0("cpu_count")?.extract()?;
+        Ok(MpiGroup {
+            mpi: mpi.clone().unbind(),
+            comm,
+            rank,
+            size: workers,
+            ranks_here,
+            pause_max: pause_max(ranks_here, processors.unwrap_or(1)),
+            world: world.clone(),
+            started: RefCell::default(),
+        })
     }
 
     /// Calls MPI with the interpreter held; a session that is used too late is told so.
@@ -243,37 +242,16 @@ impl Group for MpiGroup {
         self.call("asking who has failed", |py, mpi, comm| {
             // MPI learns of failures only inside its other calls.
             mpi.getattr(intern!(py, "COMM_SELF"))?.call_method0(intern!(py, "Iprobe"))?;
-            let (dead, all) =
-                (comm.call_method0(intern!(py, "Get_failed"))?, comm.call_method0(intern!(py, "Get_group"))?);
-            let ranks: Vec<i64> = dead.call_method1(intern!(py, "Translate_ranks"), (py.None(), &all))?.extract()?;
-            dead.call_method0(intern!(py, "Free"))?;
-            all.call_method0(intern!(py, "Free"))?;
-            let mut ranks: Vec<usize> = ranks.into_iter().filter_map(|rank| rank.try_into().ok()).collect();
-            ranks.sort_unstable();
-            Ok(ranks)
+            Ok(failed(comm)?.into_iter().collect())
         })
     }
 
     /// As `mainstay_mpi_shrink` in C.
     fn shrink(&self) -> Result<Box<dyn Group>> {
         self.check_survives("go on without those that have failed")?;
-        self.call("going on without the ranks that have failed", |py, mpi, comm| {
-            comm.call_method0(intern!(py, "Revoke"))?;
-            for _ in 0..self.size {
-                let left = comm.call_method0(intern!(py, "Shrink"))?;
-                // All have made it before one may revoke it, as in C; who has failed meanwhile shows in what comes next.
-                let _ = left.call_method1(intern!(py, "Agree"), (1,));
-                let group = Self::on(mpi, left.clone(), self.ends.clone());
-                if group.is_err() {
-                    // The others may still be in what this rank has left.
-                    left.call_method0(intern!(py, "Revoke"))?;
-                }
-                let agreed = left.call_method1(intern!(py, "Agree"), (i32::from(group.is_ok()),));
-                if agreed.and_then(|flag| flag.is_truthy()).unwrap_or(false) {
-                    return Ok(Box::new(group?) as Box<dyn Group>);
-                }
-            }
-            Err(PyValueError::new_err("the ranks that are left did not agree"))
+        self.call("going on without the ranks that have failed", |_, mpi, _| {
+            self.world.regroup(mpi)?;
+            Ok(Box::new(Self::of(mpi, &self.world)?) as Box<dyn Group>)
         })
     }
 }
@@ -295,22 +273,22 @@ impl MpiGroup {
         message
     }
 
-    /// Refuses unless this job was started with `mpiexec --with-ft ulfm` of Open MPI: MPICH has these calls, too, and
-    /// ends the program in them.
     fn check_survives(&self, what: &str) -> Result<()> {
-        let enabled = env::var("OMPI_MCA_mpi_ft_enable").unwrap_or_default();
-        let is_open_mpi = self.call("asking for the MPI's name", |py, mpi, _| {
-            mpi.call_method0(intern!(py, "Get_library_version"))?.extract::<String>()
-        })?;
-        if is_open_mpi.starts_with("Open MPI") && enabled.starts_with(['1', 't', 'T']) {
-            return Ok(());
-        }
-        let why = format!(
-            "its ranks cannot {what}: only Open MPI can, started with `mpiexec --with-ft ulfm`; where a rank has failed, \
-             start the job again"
-        );
-        Err(Error::argument("group", why))
+        let survives = self.call("asking for the MPI's name", |_, mpi, _| survives(mpi))?;
+        survives.then_some(()).ok_or_else(|| Error::argument("group", format!("its ranks cannot {what}: {ONLY}")))
     }
+}
+
+/// Which MPI can go on without ranks.
+pub(crate) const ONLY: &str = "only Open MPI can, started with `mpiexec --with-ft ulfm`; where a rank has failed, start the \
+                               job again";
+
+/// Whether this job was started with `mpiexec --with-ft ulfm` of Open MPI: MPICH has its calls, too, and ends the program
+/// in them.
+pub(crate) fn survives(mpi: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let enabled = env::var("OMPI_MCA_mpi_ft_enable").unwrap_or_default();
+    let library: String = mpi.call_method0(intern!(mpi.py(), "Get_library_version"))?.extract()?;
+    Ok(library.starts_with("Open MPI") && enabled.starts_with(['1', 't', 'T']))
 }
 
 /// The longest sleep between two looks for slower ranks, as `mainstay_mpi_pause_max` in C.
@@ -324,14 +302,14 @@ impl Drop for MpiGroup {
         // What is under way may be read or filled still: that memory is not freed.
         forget(take(self.started.get_mut()));
         // Freeing is collective: a session that one rank just lets go leaves its communicator to MPI.
-        if self.ends.load(Ordering::Relaxed) {
+        if self.world.ends.load(Ordering::Relaxed) {
             let _ = self.call("free", |_, _, comm| comm.call_method0("Free").map(drop));
         }
     }
 }
 
 /// The module `mpi4py.MPI`, if `comm` is a communicator of it that can be used.
-fn check<'py>(comm: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+pub(crate) fn check<'py>(comm: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
     let py = comm.py();
     let refused = |why: &str| Error::argument("comm", why);
     let odd = |error: PyErr| refused(&error.value(py).to_string());
@@ -357,6 +335,6 @@ fn check<'py>(comm: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
     Ok(mpi)
 }
 
-fn is_over(mpi: &Bound<'_, PyAny>) -> bool {
+pub(crate) fn is_over(mpi: &Bound<'_, PyAny>) -> bool {
     mpi.call_method0(intern!(mpi.py(), "Is_finalized")).and_then(|over| over.is_truthy()).unwrap_or(true)
 }

@@ -6,19 +6,24 @@
 //! error passes without a class of its own (`error`).
 
 mod buffer;
+mod enter;
 mod error;
 mod follow;
 mod got;
 mod group;
+mod member;
 mod notes;
 mod open;
 mod ranks;
 mod reader;
 mod record;
+mod recovered;
+mod regroup;
 mod restored;
 mod session;
 mod settings;
 mod stream;
+mod world;
 
 #[pyo3::pymodule(name = "_engine")]
 mod engine {
@@ -30,6 +35,7 @@ mod engine {
         ranks::Ranks,
         reader::{Item, Reader, Shard, read},
         record::Record,
+        recovered::Recovered,
         restored::Restored,
         session::{Session, open},
     };

@@ -2,6 +2,7 @@
 
 use crate::{
     buffer::Buffer,
+    enter::Job,
     error::{detached, raise},
     follow::Followed,
     session::Session,
@@ -11,10 +12,7 @@ use mainstay_engine::{Error, Session as Engine};
 use pyo3::prelude::*;
 use std::{
     collections::HashMap,
-    sync::{
-        Arc, MutexGuard, TryLockError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, MutexGuard, TryLockError, atomic::Ordering},
 };
 
 pub(crate) struct Open {
@@ -25,8 +23,10 @@ pub(crate) struct Open {
     /// What functions give, and the engine sees during a call alone.
     pub(crate) followed: HashMap<String, Followed>,
     pub(crate) files: Files,
-    /// Told to the group when all ranks end the session together.
-    pub(crate) ends: Arc<AtomicBool>,
+    /// Of a loop that is under way.
+    pub(crate) steps: Option<Py<PyAny>>,
+    /// `None` without a communicator.
+    pub(crate) job: Option<Arc<Job>>,
 }
 
 impl Session {
@@ -97,7 +97,10 @@ impl Session {
         // Held to the end: until then other threads are told that a call is under way.
         let mut state = self.lock()?;
         let Some(mut open) = state.take() else { return Ok(()) };
-        open.ends.store(true, Ordering::Relaxed);
+        if let Some(job) = &open.job {
+            // The group goes with its communicator.
+            job.world().ends.store(true, Ordering::Relaxed);
+        }
         let Some(engine) = open.engine.take() else { return Ok(()) };
         detached(py, || engine.close())
     }
@@ -120,9 +123,11 @@ impl Open {
 impl Drop for Open {
     /// A session that was not closed waits for its own part of the last revision, without the interpreter.
     fn drop(&mut self) {
-        if let Some(engine) = self.engine.take() {
-            Python::try_attach(|py| py.detach(|| drop(engine)));
-        }
+        let (engine, job) = (self.engine.take(), self.job.take());
+        Python::try_attach(|py| {
+            py.detach(|| drop(engine));
+            job.iter().for_each(|job| job.leave(py));
+        });
     }
 }
 

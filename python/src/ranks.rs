@@ -1,28 +1,64 @@
 //! The ranks of a communicator as the engine sees them, for the tests of `group` alone: no session needs all of it yet.
 
-use crate::{error::raise, group::MpiGroup};
+use crate::{
+    error::raise,
+    group::{MpiGroup, check},
+    world::{Places, World},
+};
 use mainstay_engine::{
     Error,
     group::{Group, Message, Tested},
 };
 use pyo3::{prelude::*, types::PyBytes};
-use std::{
-    any::Any,
-    sync::{Arc, atomic::AtomicBool},
-};
+use std::{any::Any, sync::Arc};
 
 #[pyclass(name = "_Ranks", unsendable)]
 pub(crate) struct Ranks {
     group: Box<dyn Group>,
+    world: Arc<World>,
+    mpi: Py<PyAny>,
     started: Vec<Message>,
 }
 
 #[pymethods]
 impl Ranks {
+    /// With `places`, "filled" or "dropped", the last `spares` ranks wait here.
     #[new]
-    fn new(comm: &Bound<'_, PyAny>) -> PyResult<Ranks> {
-        let group = MpiGroup::new(comm, Arc::new(AtomicBool::new(false))).map_err(raised)?;
-        Ok(Ranks { group: Box::new(group), started: Vec::new() })
+    #[pyo3(signature = (comm, places=None, spares=0))]
+    fn new(comm: &Bound<'_, PyAny>, places: Option<&str>, spares: usize) -> PyResult<Ranks> {
+        let mpi = check(comm).map_err(raised)?;
+        let places = places.map(|places| if places == "filled" { Places::Filled } else { Places::Dropped });
+        if let Some(places) = places
+            && let Some(world) = World::join(&mpi, places)?
+        {
+            return Ranks::of(&mpi, Arc::new(world));
+        }
+        let own = comm.call_method0("Dup")?;
+        own.call_method1("Set_errhandler", (mpi.getattr("ERRORS_RETURN")?,))?;
+        let world = match places {
+            Some(places) => World::begin(&mpi, &own, places, spares)?,
+            None => World::of_workers(&mpi, &own, comm.clone().unbind())?,
+        };
+        world.wait(&mpi)?;
+        Ranks::of(&mpi, Arc::new(world))
+    }
+
+    #[getter]
+    fn comm(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        self.world.comm(py)
+    }
+
+    #[getter]
+    fn lost(&self) -> Vec<usize> {
+        self.world.lost()
+    }
+
+    fn adopt(&self, comm: Py<PyAny>) {
+        self.world.adopt(comm);
+    }
+
+    fn leave(&self, py: Python<'_>) {
+        self.world.leave(self.mpi.bind(py));
     }
 
     #[getter]
@@ -76,8 +112,16 @@ impl Ranks {
         self.group.failed().map_err(raised)
     }
 
-    fn shrink(&self) -> PyResult<Ranks> {
-        Ok(Ranks { group: self.group.shrink().map_err(raised)?, started: Vec::new() })
+    fn shrink(&self, py: Python<'_>) -> PyResult<Ranks> {
+        let group = self.group.shrink().map_err(raised)?;
+        Ok(Ranks { group, world: self.world.clone(), mpi: self.mpi.clone_ref(py), started: Vec::new() })
+    }
+}
+
+impl Ranks {
+    fn of(mpi: &Bound<'_, PyAny>, world: Arc<World>) -> PyResult<Ranks> {
+        let group = Box::new(MpiGroup::of(mpi, &world)?);
+        Ok(Ranks { group, world, mpi: mpi.clone().unbind(), started: Vec::new() })
     }
 }
 

@@ -2,21 +2,19 @@
 
 use crate::{
     buffer::{Buffer, Flat},
+    enter::{Job, enter},
     error::{detached, raise},
     got::Got,
-    group::MpiGroup,
+    group::check,
     notes,
     open::{Open, or_refuse},
     record::Record,
+    recovered::Recovered,
     restored::Restored,
     settings::{config, path as path_of},
     stream::{self, Files},
 };
-use mainstay_engine::{
-    Error, LevelKind, Session as Engine,
-    group::{Group, Solo, agree},
-    space::format::PlaceInWhole,
-};
+use mainstay_engine::{Error, LevelKind, Session as Engine, space::format::PlaceInWhole};
 use pyo3::{
     PyTraverseError, PyVisit,
     exceptions::PyBaseException,
@@ -26,9 +24,12 @@ use pyo3::{
 };
 use std::{
     collections::HashMap,
-    mem::take,
+    mem::{replace, take},
     path::PathBuf,
-    sync::{Arc, Mutex, atomic::AtomicBool},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 /// One job at work on one space; `open` makes it. It is used by one thread at a time, is closed at the
@@ -36,10 +37,10 @@ use std::{
 #[pyclass(frozen, module = "mainstay")]
 pub struct Session {
     path: PathBuf,
-    #[pyo3(get)]
-    rank: usize,
-    #[pyo3(get)]
-    size: usize,
+    rank: AtomicUsize,
+    size: AtomicUsize,
+    /// `None` without a communicator.
+    job: Option<Arc<Job>>,
     /// `None` once it is closed.
     pub(crate) open: Mutex<Option<Open>>,
 }
@@ -66,7 +67,7 @@ pub fn open(
     comm: Option<&Bound<'_, PyAny>>,
     settings: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Session> {
-    Session::open(py, path, comm, settings).map_err(|error| raise(py, &error))
+    Session::open(py, path, comm, settings)
 }
 
 impl Session {
@@ -75,32 +76,55 @@ impl Session {
         path: &Bound<'_, PyAny>,
         comm: Option<&Bound<'_, PyAny>>,
         settings: Option<&Bound<'_, PyDict>>,
-    ) -> Result<Session, Error> {
-        let ends = Arc::new(AtomicBool::new(false));
-        let group: Box<dyn Group> = match comm {
-            Some(comm) => Box::new(MpiGroup::new(comm, ends.clone())?),
-            None => Box::new(Solo),
-        };
-        let (rank, size) = (group.rank(), group.size());
-        let checked = path_of("path", path).and_then(|path| Ok((path, config(settings)?)));
-        let (engine, path) = detached(py, || {
-            // What one rank gave wrong, the others must learn.
-            let (path, config) = agree(&*group, checked)?;
-            Ok((Engine::open(group, &path, config)?, path))
-        })?;
+    ) -> PyResult<Session> {
+        let given = path_of("path", path).and_then(|path| Ok((path, config(settings)?)));
+        let (group, job, path, config) = enter(py, comm, given)?;
+        let engine = detached(py, || Engine::open(group, &path, config)).map_err(|error| raise(py, &error))?;
+        let (rank, size) = (engine.rank().into(), engine.size().into());
+        let job = job.map(Arc::new);
         let open = Open {
             engine: Some(engine),
             held: HashMap::new(),
             followed: HashMap::new(),
             files: Files::default(),
-            ends,
+            steps: None,
+            job: job.clone(),
         };
-        Ok(Session { path, rank, size, open: Mutex::new(Some(open)) })
+        Ok(Session { path, rank, size, job, open: Mutex::new(Some(open)) })
     }
 }
 
 #[pymethods]
 impl Session {
+    /// This process's number among those that work; it changes when others are lost and not replaced.
+    #[getter]
+    pub(crate) fn rank(&self) -> usize {
+        self.rank.load(Ordering::Relaxed)
+    }
+
+    /// How many ranks work.
+    #[getter]
+    pub(crate) fn size(&self) -> usize {
+        self.size.load(Ordering::Relaxed)
+    }
+
+    /// The communicator of the ranks that work, for the program: with recovery one of its own, and a new one after each
+    /// recovery; otherwise the one that was given to open(). `None` without one.
+    #[getter]
+    fn comm(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        self.job.as_ref()?.world().comm(py)
+    }
+
+    /// Names a communicator that the program has made out of `comm`, with Split() or Create_cart(): a recovery revokes it
+    /// like `comm` itself, so that no rank waits in it. Local. It is forgotten then.
+    fn adopt(&self, comm: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = comm.py();
+        check(comm).map_err(|error| raise(py, &error))?;
+        if let Some(job) = &self.job {
+            job.world().adopt(comm.clone().unbind());
+        }
+        Ok(())
+    }
     /// Has the memory of `buffer` saved and restored under `name`. Local. Any object with the buffer
     /// protocol: in C's order, writable; shape and element type are kept. Of a view with gaps, field[1:-1, 1:-1] of
     /// an array with ghost cells, the elements alone. It is held, and cannot be resized, until it is unprotected or
@@ -192,6 +216,74 @@ impl Session {
         self.turn(py)?;
         let restored = self.call_held(py, Engine::restore)?;
         Ok(restored.map(Restored::from))
+    }
+
+    /// Goes on without the ranks that have failed: every rank that is left calls it after a GroupFailed of this session, or an
+    /// MPI.Exception of the program's own messages, wherever it was. Spares, or processes that are started for it, take
+    /// the places of those that failed, or with recovery="shrink" there are fewer ranks; `comm` is a new communicator, with
+    /// `rank` and `size` as they are now. What is protected stays so. restore() comes next, on all ranks. InvalidArgument:
+    /// recovery is off; after any other error the session is over, and the job is to be started again. Collective among the
+    /// ranks that are left. steps() does it by itself.
+    fn recover(&self, py: Python<'_>) -> PyResult<Recovered> {
+        self.turn(py)?;
+        let (recovered, rank) = self.call(py, |engine| engine.recover().map(|recovered| (recovered, engine.rank())))?;
+        self.rank.store(rank, Ordering::Relaxed);
+        self.size.store(recovered.ranks, Ordering::Relaxed);
+        Ok(Recovered::from(recovered))
+    }
+
+    /// The numbers from 0 to `count - 1` of the steps that are still to be done, for a loop whose body is a step:
+    ///
+    ///     for step in session.steps(1000, layout):
+    ///         with session.recovering():
+    ///             ...
+    ///
+    /// Before the first step it restores; after each it takes a checkpoint where due() says so. With recovery on, a failure
+    /// of a rank has all of them begin again at the newest revision, or, where there is none yet, at step 0. `layout`, a
+    /// function of the session, is called before each restore(): it makes this rank's arrays for the ranks that there are
+    /// now, on `comm`, with their values of the beginning, and protects them; what it protected the time before is let go.
+    /// Without a layout the arrays are those that are protected, and are saved before the first step. Other exceptions,
+    /// and those of MPI where no rank has failed, pass through. One loop at a time.
+    #[pyo3(signature = (count, layout=None))]
+    fn steps<'py>(
+        slf: &Bound<'py, Self>,
+        count: i64,
+        layout: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        slf.get().local(slf.py(), |_| Ok(()))?;
+        recovery(slf.py())?.call_method1(intern!(slf.py(), "Steps"), (slf, count, layout))?.call_method0("run")
+    }
+
+    /// A context manager for the body of a loop over steps(), all of it: a GroupFailed or MPI.Exception that comes out of it
+    /// is kept for steps(), which recovers and goes on. It is inside the loop and not around it, because Python cannot run
+    /// the body of a `with` a second time. With recovery off it does nothing.
+    fn recovering<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        recovery(slf.py())?.call_method1(intern!(slf.py(), "Recovering"), (slf,))
+    }
+
+    /// For steps: whether failures are recovered from.
+    #[getter]
+    fn _recovers(&self) -> bool {
+        self.job.as_ref().is_some_and(|job| job.recovers())
+    }
+
+    /// For steps: the names of what is protected.
+    fn _protected(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        self.local(py, |open| Ok(open.held.keys().chain(open.followed.keys()).cloned().collect()))
+    }
+
+    /// For steps: those that are under way.
+    #[getter]
+    fn _steps(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        self.local(py, |open| Ok(open.steps.as_ref().map(|steps| steps.clone_ref(py))))
+    }
+
+    #[setter(_steps)]
+    fn set_steps(&self, py: Python<'_>, steps: Option<Py<PyAny>>) -> PyResult<()> {
+        let before =
+            self.lock().map_err(|error| raise(py, &error))?.as_mut().map(|open| replace(&mut open.steps, steps));
+        drop(before);
+        Ok(())
     }
 
     /// Saves all protected buffers as a new revision and returns its number as soon as their bytes are
@@ -445,7 +537,7 @@ impl Session {
         _traceback: Option<Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let Some(exception) = exception else { return self.close(py) };
-        let ended = if self.size == 1 { self.end(py) } else { self.lock().map(|mut open| drop(open.take())) };
+        let ended = if self.size() == 1 { self.end(py) } else { self.lock().map(|mut open| drop(open.take())) };
         if let Err(error) = ended {
             // Python 3.10 has no notes.
             let note = format!("mainstay: closing the session failed too: {error}");
@@ -457,16 +549,20 @@ impl Session {
     /// A function of the program often holds the object that holds this session.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         match self.open.try_lock() {
-            Ok(open) => {
-                open.iter().flat_map(|open| open.followed.values()).try_for_each(|one| visit.call(&one.function))
-            }
+            Ok(open) => open.iter().try_for_each(|open| {
+                visit.call(&open.steps)?;
+                open.followed.values().try_for_each(|one| visit.call(&one.function))
+            }),
             Err(_) => Ok(()),
         }
     }
 
     fn __clear__(&self) {
-        let followed =
-            self.open.try_lock().ok().and_then(|mut open| open.as_mut().map(|open| take(&mut open.followed)));
+        let followed = self
+            .open
+            .try_lock()
+            .ok()
+            .and_then(|mut open| open.as_mut().map(|open| (take(&mut open.followed), open.steps.take())));
         // Their own code may run now.
         drop(followed);
     }
@@ -477,8 +573,12 @@ impl Session {
             Ok(_) => "open",
             Err(_) => "at work",
         };
-        format!("<mainstay.Session on {:?}, rank {} of {}, {state}>", self.path, self.rank, self.size)
+        format!("<mainstay.Session on {:?}, rank {} of {}, {state}>", self.path, self.rank(), self.size())
     }
+}
+
+fn recovery(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
+    py.import(intern!(py, "mainstay._recovery"))
 }
 
 /// Where a box lies, if it is one.

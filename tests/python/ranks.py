@@ -20,17 +20,17 @@ leaves = 0
 
 
 class Watched(MPI.Intracomm):
-    """So often `Split_type` is left with an error while the other ranks wait in it."""
+    """So often `Split` is left with an error while the other ranks wait in it."""
 
     def Shrink(self):
         return Watched(super().Shrink())
 
-    def Split_type(self, *arguments):
+    def Split(self, *arguments):
         global leaves
         if leaves:
             leaves -= 1
             raise MPI.Exception(MPI.ERR_OTHER)
-        return super().Split_type(*arguments)
+        return Watched(super().Split(*arguments))
 
 
 def say(what):

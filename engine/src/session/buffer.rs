@@ -90,6 +90,7 @@ impl Inner {
     /// The revisions that can be read: `revision` alone, or all of them if none was asked for. Collective.
     fn look(&mut self, call: Call, revision: Option<u64>) -> Result<(Entry, Choices)> {
         let entry = self.wait_in(call)?;
+        self.open_later(&entry)?;
         let group = self.epoch.group.with(&entry);
         let asked = gather(group, &revision)?;
         if let Some(rank) = asked.iter().position(|other| *other != asked[0]) {

@@ -56,6 +56,7 @@ impl Inner {
         }
         let arrival = self.arrive(call)?;
         self.finish_copies(call)?;
+        self.open_later_in(call)?;
         let Inner { program, means, .. } = self;
         let (outputs, outputs_told) = match program.outputs.mark() {
             Ok(marked) => (marked, Ok(())),

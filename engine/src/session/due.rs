@@ -2,6 +2,7 @@
 
 use super::{agreement::Agreement, entry::Call, flag::Alike, inner::Inner, requests::Listener, schedule::Schedule};
 use crate::{
+    commit::RevisionKey,
     error::{Error, Result},
     ground::Instant,
     group::agree,
@@ -124,6 +125,9 @@ impl Inner {
         // time.
         let due = &mut self.program.due;
         due.schedule.learn(started.elapsed(), Duration::ZERO);
+        if let (Ok(number), (_, Some(diary), _), 1..) = (&saved, self.levels.telling(), due.step) {
+            diary.begun(RevisionKey::new(self.epoch.lineage, *number), due.step);
+        }
         match (&saved, &mut due.listener) {
             (Ok(number), Some(listener)) => listener.answer(self.epoch.lineage, *number),
             (Err(_), _) if signalled => raised.iter().for_each(|raised| raised.store(true, Ordering::Relaxed)),

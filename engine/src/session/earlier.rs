@@ -38,7 +38,7 @@ impl Inner {
 
 impl Level {
     /// The revisions that are complete here, with the copies of the level or without.
-    fn keys(&self) -> impl Iterator<Item = RevisionKey> {
+    pub(super) fn keys(&self) -> impl Iterator<Item = RevisionKey> {
         self.complete.iter().map(|complete| complete.key).chain(self.joint.iter().copied())
     }
 

@@ -1,6 +1,9 @@
 //! The rooms of a session (`docs/decisions/0011-rooms-of-a-session.md`), and the methods that take several of them.
 
-use super::{entry::Entry, epoch::Epoch, level::Levels, means::Means, open::Whence, program::Program, report::Report};
+use super::{
+    entry::Entry, epoch::Epoch, later::Later, level::Levels, means::Means, open::Whence, program::Program,
+    report::Report,
+};
 use crate::{
     capture::Region,
     error::Result,
@@ -18,6 +21,8 @@ pub(super) struct Inner {
     pub(super) means: Means,
     pub(super) epoch: Epoch,
     pub(super) levels: Levels,
+    /// The levels that are not open yet.
+    pub(super) later: Option<Later>,
     /// On rank 0 of a job that `mainstay run` has started.
     pub(super) report: Option<Report>,
     pub(super) whence: Whence,

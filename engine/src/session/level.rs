@@ -5,6 +5,7 @@
 
 use super::{
     agreement::LevelFacts,
+    diary::Diary,
     domain::Domain,
     flag::Alike,
     held::Holds,
@@ -100,7 +101,7 @@ pub(super) struct Level {
     pub(super) mending: Option<Arc<Shard>>,
     /// Whether the file system has locks. Without them a job that was not seen to end may still write to its portions.
     pub(super) locks_work: bool,
-    pub(super) _locks: Locks,
+    pub(super) locks: Locks,
 }
 
 /// The layout that new revisions go to.
@@ -142,7 +143,11 @@ pub(super) struct Levels {
     // Fields are dropped in this order: what is told is written before the locks are let go.
     /// On rank 0, where the farthest has a note.
     pub(super) telling: Option<Telling>,
+    /// On rank 0, where the farthest is a directory.
+    pub(super) diary: Option<Diary>,
     levels: Vec<Level>,
+    /// Others are opened later: nothing is told meanwhile.
+    pub(super) is_partial: bool,
     /// What the farthest says of the others, where that is a directory.
     pub(super) note: Option<Note>,
 }
@@ -151,7 +156,7 @@ impl Levels {
     /// Of at least one.
     pub(super) fn new(levels: Vec<Level>, note: Option<Note>) -> Levels {
         assert!(!levels.is_empty(), "a session without a level");
-        Levels { telling: None, levels, note }
+        Levels { telling: None, diary: None, levels, is_partial: false, note }
     }
 
     /// The level that a checkpoint waits for, and that is read first.
@@ -176,9 +181,9 @@ impl Levels {
         &self.levels[self.levels.len() - 1]
     }
 
-    /// Who tells of the levels, with them all.
-    pub(super) fn telling(&mut self) -> (Option<&mut Telling>, &[Level]) {
-        (self.telling.as_mut(), &self.levels)
+    /// Who tells of the levels, and who notes what happens, with them all.
+    pub(super) fn telling(&mut self) -> (Option<&mut Telling>, Option<&mut Diary>, &[Level]) {
+        (self.telling.as_mut(), self.diary.as_mut(), &self.levels)
     }
 
     /// The nearest level, and the farther ones.
@@ -220,6 +225,16 @@ impl Levels {
         Err(Error::argument("level", why))
     }
 
+    /// Adds farther levels.
+    pub(super) fn extend(&mut self, levels: Vec<Level>) {
+        self.levels.extend(levels);
+    }
+
+    /// The levels themselves, where they end.
+    pub(super) fn into_levels(self) -> Vec<Level> {
+        self.levels
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &Level> {
         self.levels.iter()
     }
@@ -237,6 +252,11 @@ impl Level {
     /// The number of the revision under way; 0 if there is none.
     pub(super) fn under_way(&self) -> u64 {
         self.saving.as_ref().and_then(Attempt::key).map_or(0, |key| key.number)
+    }
+
+    /// The revisions that are on their way to this level.
+    pub(super) fn keys_under_way(&self) -> impl Iterator<Item = RevisionKey> {
+        self.saving.as_ref().and_then(Attempt::key).into_iter().chain(self.under_feed)
     }
 
     /// Whether the revision `number` goes to this level; `to_all`: it goes to all that there are.
@@ -279,6 +299,11 @@ impl Level {
     /// Whether there is a revision here that is complete, with the copies of the level or without.
     pub(super) fn has_any(&self) -> bool {
         !self.complete.is_empty() || !self.joint.is_empty()
+    }
+
+    /// Where the level lies; `None` of a copy.
+    pub(super) fn place(&self) -> Option<(LevelKind, &Domain, &dyn Device)> {
+        (!self.is_copy()).then_some((self.kind, &self.domain, &*self.device))
     }
 
     /// Whether the revision is known to be complete here.

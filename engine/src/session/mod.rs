@@ -9,6 +9,7 @@ mod buffer;
 mod checkpoint;
 mod choice;
 mod copies;
+mod diary;
 mod domain;
 mod due;
 mod earlier;
@@ -18,8 +19,10 @@ mod flag;
 mod flaws;
 mod held;
 mod inner;
+mod later;
 mod layout;
 mod level;
+mod looked;
 mod means;
 mod node;
 mod open;
@@ -58,6 +61,7 @@ use crate::{
 use entry::Call;
 use inner::Inner;
 use open::Whence;
+use recover::Remains;
 use std::{path::Path, process, sync::Arc};
 
 /// One job at work on one space. A session is used by one thread at a time, and only by the process that opened it: in
@@ -356,7 +360,7 @@ impl Session {
     }
 
     fn open_from(group: Box<dyn Group>, whence: Whence, config: &Config) -> Result<Session> {
-        let inner = Inner::open(group, &whence, config, None)?;
+        let inner = Inner::open(group, &whence, config, Remains::default())?;
         Ok(Session { inner: Some(inner), pid: process::id() })
     }
 

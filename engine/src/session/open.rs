@@ -2,112 +2,46 @@
 
 use super::{
     agreement::LEVELS_MAX,
-    choice::joint,
-    copies::{self, Post},
-    domain::Domain,
+    copies::Post,
+    diary::Diary,
     due::{Due, SignalFlag},
     entry::Ranks,
     epoch::{Epoch, next_lineage, same_id},
-    held::Holds,
     inner::Inner,
-    level::{Current, Level, LevelKind, LevelPlan, Levels, Writers},
+    later::{Later, whereabouts_of},
+    level::{Level, LevelKind, LevelPlan, Levels},
+    looked::Looked,
     means::Means,
     node::Node,
     places::{self, Note},
     program::Program,
     reading::Reading,
-    recover::{Before, GoingOn},
+    recover::{GoingOn, Remains},
     report::Report,
     requests::Listener,
     road::Road,
     schedule::Schedule,
-    telling::{Failing, Telling, Whereabouts},
+    telling::Telling,
 };
 use crate::{
     capture::{Notes, Outputs, Regions},
-    commit::{Complete, Ledger, Opened, RevisionKey},
     config::{self, Config, Stage, Start, Surroundings, check_alike, passed_over},
-    device::{Access, Device},
-    error::{Error, Result, numbered},
+    device::Device,
+    error::{Error, Result},
     feed::Feeder,
-    ground::{Instant, lock},
-    group::{Group, agree, gather},
+    ground::Instant,
+    group::{Group, agree},
     place::IoThreads,
     pool::{Pool, Record},
     remark::Remark,
-    restore::{Found, Sight, find, hex},
-    salvage,
-    space::{LayoutFile, Locks, Per, clear_away, files_of_layout, format::Lineage, layouts, probe_name},
+    restore::Found,
+    space::{format::Lineage, probe_name},
     stage::{Policy, PoolInMaking, find_threshold},
     status::Recovery,
 };
-use serde::{Deserialize, Serialize};
-use std::{
-    collections::BTreeMap,
-    path::PathBuf,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
-
-/// How long a rank of a job that was killed may take to disappear.
-const LOCK_GRACE: Duration = Duration::from_secs(2);
+use std::{path::PathBuf, time::Duration};
 
 static PASSED_OVER: Remark = Remark::new();
-
-/// What a rank found in the newest layout that it sees.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Newest {
-    layout_number: u64,
-    layout_id: [u8; 16],
-    /// This rank may go on writing into the layout.
-    writable: bool,
-}
-
-impl Newest {
-    /// The newest layout for all ranks, if those that write go on with one; `told`: what they found. `mine`, otherwise.
-    fn for_all(mine: Newest, told: Vec<Option<Newest>>) -> (Newest, bool) {
-        let mut found = told.into_iter().flatten();
-        match found.next() {
-            Some(first) if first.writable && found.all(|other| other == first) => (first, true),
-            _ => (mine, false),
-        }
-    }
-}
-
-/// What this rank finds in the portions that it looks after.
-struct Scan {
-    layouts: Vec<LayoutFile>,
-    opened: Vec<Opened>,
-    newest: Newest,
-    sight: Sight,
-}
-
-/// A space that is locked and looked at, in which this job has written nothing yet.
-struct Looked {
-    wanted: Wanted,
-    scan: Scan,
-    /// What each rank has told of the scan.
-    sights: Vec<Sight>,
-    /// The newest revisions that are complete on the level and its copies, together and on each; none without copies.
-    joint: Vec<RevisionKey>,
-    left: salvage::Left,
-    /// The newest layout is one for these ranks.
-    goes_on: bool,
-    found: Found,
-    config: Config,
-    domain: Domain,
-    locks: Locks,
-    locks_work: bool,
-}
-
-/// A level, or a copy of one, as it is to be opened.
-struct Wanted {
-    kind: LevelKind,
-    writers: Writers,
-    every: u32,
-    feeds: u32,
-    device: Arc<dyn Device>,
-}
 
 /// What a session was opened by, and is opened by again when it goes on without ranks that have failed.
 #[derive(Clone)]
@@ -129,6 +63,7 @@ struct Open {
     next_number: u64,
     spares_left: u32,
     levels: Levels,
+    later: Option<Later>,
     report: Option<Report>,
     recovering: Option<Recovery>,
 }
@@ -140,31 +75,35 @@ pub(super) struct Refused {
 }
 
 impl Inner {
-    /// Opens the spaces of `whence`, the nearest level first. `before`: what this rank brings along from a session that it
-    /// goes on with. Collective.
+    /// Opens the spaces of `whence`, the nearest level first, and goes on with what `remains`. Collective.
     pub(super) fn try_open(
         group: Box<dyn Group>,
         whence: Whence,
         config: Config,
-        before: Option<Before>,
+        remains: &mut Remains,
     ) -> std::result::Result<Inner, Refused> {
-        match Self::open_for(&*group, &whence, config, before) {
+        match Self::open_for(&*group, &whence, config, remains) {
             Ok(open) => Ok(open.with(group, whence)),
             Err(error) => Err(Refused { group, error }),
         }
     }
 
-    fn open_for(group: &dyn Group, whence: &Whence, config: Config, before: Option<Before>) -> Result<Open> {
+    fn open_for(group: &dyn Group, whence: &Whence, config: Config, remains: &mut Remains) -> Result<Open> {
         let path = match whence {
-            Whence::Levels(plans) => return Self::open_levels(group, plans.clone(), None, config, before),
+            Whence::Levels(plans) => return Self::open_levels(group, plans.clone(), None, config, remains),
             Whence::Path(path) => path,
         };
         let (plans, note) = places::plans(group, path, &config)?;
         let report = if group.rank() == 0 { Report::begin(path) } else { None };
         PASSED_OVER.make(group.rank(), || passed_over(&Surroundings::here()));
-        let mut open = Self::open_levels(group, plans, note, config, before)?;
+        let mut open = Self::open_levels(group, plans, note, config, remains)?;
         report.iter().for_each(Report::opened);
         open.report = report;
+        if group.rank() == 0 {
+            let (telling, _, levels) = open.levels.telling();
+            let nodes = telling.map_or(0, |telling| telling.nodes);
+            open.levels.diary = Some(Diary::begin(path, levels, open.lineage.number, group.size(), nodes));
+        }
         Ok(open)
     }
 
@@ -173,42 +112,32 @@ impl Inner {
         plans: Vec<LevelPlan>,
         mut note: Option<Note>,
         config: Config,
-        before: Option<Before>,
+        remains: &mut Remains,
     ) -> Result<Open> {
         agree(group, config.check())?;
         check_alike(group, &config)?;
         let going_on = match config.recovery {
             config::Recovery::Off => GoingOn::default(),
-            _ => GoingOn::find(group, before, config.spares)?,
+            _ => GoingOn::find(group, remains.before, config.spares)?,
         };
-        let id = same_id(group)?;
         agree(group, check_plans(&plans, &config))?;
-        let farthest = plans.len() - 1;
-        // What has to be kept for them until they have it.
-        let feeds = plans[1..].iter().filter(|plan| plan.every > 0).count() as u32;
-        let mut looked: Vec<Looked> = Vec::new();
-        for (index, plan) in plans.iter().enumerate() {
-            let config = config_of(plan, &config, index == farthest);
-            let (every, feeds) = if index == 0 { (1, feeds) } else { (plan.every, 0) };
-            let at = |device: &Arc<dyn Device>, writers, feeds| {
-                let wanted = Wanted { kind: plan.kind, writers, every, feeds, device: device.clone() };
-                Looked::at(group, wanted, config.clone(), id)
-            };
-            let level = at(&plan.device, Writers::Owners, feeds)?;
-            let holders = copies::holders(group, plan.kind, &level.domain, plan.copies.len() + 1)?;
-            looked.push(level);
-            for (holders, device) in holders.into_iter().zip(&plan.copies) {
-                looked.push(at(device, Writers::Holders(holders), 0)?);
-            }
+        // A job that goes on from the memory of its nodes has no storage in its way: the other levels are opened later.
+        let is_from_memory = going_on.recovering.is_some() && plans[0].kind == LevelKind::Memory;
+        let mut now = if is_from_memory { 1 } else { plans.len() };
+        if now == plans.len() {
+            remains.locks.clear();
         }
-        note_joint(&mut looked)?;
-        one_history(&looked)?;
-        check_sight(&mut looked)?;
-        // Nothing that was staged refuses the start; and a new pool may need the memory, so all ranks are through with it
-        // before one makes that.
-        looked.iter_mut().for_each(|level| std::mem::take(&mut level.left).give_up(&config.pool_directory));
+        let mut looked = Looked::at_all(group, &plans, 0..now, &config)?;
+        if now < plans.len() && looked[0].newest() < going_on.newest {
+            remains.locks.clear();
+            looked.extend(Looked::at_all(group, &plans, now..plans.len(), &config)?);
+            now = plans.len();
+        }
+        let known = going_on.newest.filter(|_| now < plans.len());
+        Looked::check_all(&mut looked, &config, known)?;
         let nearest = &looked[0];
-        let (node, pool) = find_node(group, &config, id)?;
+        // A new pool may need the memory of what was staged, so all ranks are through with that before one makes it.
+        let (node, pool) = find_node(group, &config, same_id(group)?)?;
         let policy = Policy::new(&config, || find_threshold_together(group, &*nearest.wanted.device, &config))?;
         let mut road = Road::find(group, &config, &nearest.domain, pool.as_ref())?;
         let policy = road.policy(policy);
@@ -216,23 +145,27 @@ impl Inner {
         let highest = |of: fn(&Found) -> u64| looked.iter().map(|looked| of(&looked.found)).max().unwrap_or(0);
         let noted = note.as_ref().map_or(0, Note::lineage);
         let lineage = next_lineage(group, highest(|found| found.lineage_max).max(noted).max(going_on.lineage))?;
-        let levels = looked.iter().filter(|looked| matches!(looked.wanted.writers, Writers::Owners));
-        let places = levels.map(|looked| (looked.wanted.kind, &looked.domain, &*looked.wanted.device));
-        let whereabouts = note.as_ref().map(|_| Whereabouts::of_all(group, node, places)).transpose()?;
-        if let (Some(note), Some(whereabouts)) = (&mut note, &whereabouts) {
-            whereabouts.note(note);
-            note.begin(group, lineage.number)?;
-        }
         let next_number = (highest(|found| found.number_max) + 1).max(going_on.next_number);
+        let farthest = plans[plans.len() - 1].device.clone();
+        let (mut whereabouts, mut later) = (None, None);
+        if now == plans.len() {
+            whereabouts = whereabouts_of(group, note.as_mut(), node, looked.iter().filter_map(Looked::place), lineage)?;
+        } else {
+            later = Some(Later { plans, from: now, note: note.take(), remains: std::mem::take(remains) });
+        }
         let levels = looked.into_iter().map(|looked| looked.take_over(group, lineage)).collect::<Result<_>>()?;
         let mut levels = Levels::new(levels, note);
         levels.telling = whereabouts.map(|all| Telling::start(group, &all, &levels)).transpose()?.flatten();
+        levels.is_partial = later.is_some();
+        if let (Some(telling), Some(past)) = (&mut levels.telling, remains.past.take()) {
+            telling.take_over(past);
+        }
         let feeders = agree(group, levels.iter().skip(1).map(|_| Feeder::start()).collect())?;
         let io = agree(group, IoThreads::start(config.io_threads_for(group.ranks_here()), flush_every(&config)))?;
         let signal = config.checkpoint_signal.map(|signal| SignalFlag::new(signal.number())).transpose();
         let due = Due {
             schedule: Schedule::new(&config, Instant::now()),
-            listener: if group.rank() == 0 { Listener::new(&*levels.farthest().device, lineage) } else { None },
+            listener: if group.rank() == 0 { Listener::new(&*farthest, lineage) } else { None },
             signal: agree(group, signal)?,
             step: 0,
             to_all: false,
@@ -266,111 +199,22 @@ impl Inner {
         }
         let GoingOn { recovering, spares_left, .. } = going_on;
         let node = node as u32;
-        Ok(Open { program, means, road, node, lineage, next_number, spares_left, levels, report: None, recovering })
+        let report = None;
+        Ok(Open { program, means, road, node, lineage, next_number, spares_left, levels, later, report, recovering })
     }
 }
 
 impl Open {
     fn with(self, group: Box<dyn Group>, whence: Whence) -> Inner {
-        let Open { program, means, road, node, lineage, next_number, spares_left, levels, report, recovering } = self;
+        let Open { program, means, road, node, lineage, next_number, spares_left, levels, later, report, recovering } =
+            self;
         let (post, group) = (Post::default(), Ranks::new(group));
         let epoch = Epoch { node, lineage, attempted: false, next_number, spares_left, over: None, road, post, group };
-        let mut session = Inner { program, means, epoch, levels, report, whence, recovering };
+        let mut session = Inner { program, means, epoch, levels, later, report, whence, recovering };
         let Inner { epoch, levels, .. } = &mut session;
         levels.iter_mut().for_each(|level| level.acknowledge(epoch));
         session.tell();
         session
-    }
-}
-
-impl Looked {
-    /// Locks the space on `device`, completes what a killed job left, and looks at what is there. Refused while something
-    /// cannot be completed now, and could be another time. Collective.
-    fn at(group: &dyn Group, wanted: Wanted, config: Config, id: [u8; 16]) -> Result<Looked> {
-        let Wanted { ref writers, ref device, .. } = wanted;
-        let domain = Domain::find(group, &**device, id)?;
-        let (locks, locks_work) = take_locks(group, &**device, &domain)?;
-
-        // No rank makes a pool, or looks for revisions, while another one still completes shards; and none begins a
-        // lineage while something can be completed, now or another time: a new lineage would end the claim.
-        let mut left = agree(group, salvage::at_opening(&**device, &config.pool_directory, locks_work))?;
-        left.forget_taken(&gather(group, &left.over().to_vec())?.concat());
-        agree(group, left.check_taken(&**device, &config.pool_directory))?;
-
-        let scan = scan(group, &**device, &domain, locks_work, writers);
-        let mut scan = agree(group, scan)?;
-        scan.sight.torn.extend_from_slice(left.lost());
-        let sights = gather(group, &scan.sight)?;
-        let found = find(&sights, &device.path())?;
-        let writes = !writers.shards_of(group.rank()).is_empty();
-        let (newest, goes_on) =
-            Newest::for_all(scan.newest.clone(), gather(group, &writes.then_some(scan.newest.clone()))?);
-        scan.newest = newest;
-        let joint = Vec::new();
-        Ok(Looked { wanted, scan, sights, joint, left, goes_on, found, config, domain, locks, locks_work })
-    }
-
-    /// Puts the new lineage into every portion of the newest layout: a job thought dead that still writes there finds it
-    /// and stops. Collective.
-    fn take_over(self, group: &dyn Group, lineage: Lineage) -> Result<Level> {
-        let Looked { wanted, scan, joint, goes_on, found, config, domain, locks, locks_work, .. } = self;
-        let Wanted { kind, writers, every, feeds, device } = wanted;
-        let Scan { layouts, opened, newest, sight } = scan;
-        // Holds are read under the lock: a hold that was written before it was taken is found here, and whoever writes
-        // one later sees the lock.
-        let holds = Holds::find(group, &layouts, &found.holdable())?;
-        let (mut ledgers, mut others, mut begun) = (Vec::new(), Vec::new(), Ok(()));
-        let written = writers.shards_of(group.rank());
-        for Opened { mut ledger, usable, .. } in opened {
-            ledger.set_staying(holds.keys(), joint.clone());
-            let in_newest = ledger.portion().layout_id() == newest.layout_id;
-            if in_newest && usable {
-                begun = begun.and(ledger.begin(lineage));
-            }
-            if goes_on && in_newest && written.contains(&(ledger.portion().rank() as usize)) {
-                begun = begun.and_then(|()| ledger.portion().stay_open());
-                ledgers.push(Arc::new(Mutex::new(ledger)));
-            } else {
-                others.push(ledger);
-            }
-        }
-        agree(group, begun)?;
-        ledgers.sort_by_key(|ledger| lock(ledger).portion().rank());
-        let current = goes_on.then_some(Current { layout_id: newest.layout_id, ledgers });
-        let Found { mut complete, .. } = found;
-        complete.truncate(config.keep as usize);
-        Ok(Level {
-            saving: None,
-            current,
-            has_other_boxes: false,
-            others,
-            layouts,
-            complete,
-            holds,
-            damage: sight.damage,
-            torn: sight.torn,
-            last: None,
-            kind,
-            writers,
-            every,
-            feeds,
-            fed: Vec::new(),
-            under_feed: None,
-            passed_over: 0,
-            failing: Failing::default(),
-            unsaved: None,
-            remarked: None,
-            config,
-            domain,
-            device,
-            joint,
-            fetched: Vec::new(),
-            told_of: None,
-            wanted: Mutex::default(),
-            mending: None,
-            locks_work,
-            _locks: locks,
-        })
     }
 }
 
@@ -386,126 +230,6 @@ fn check_plans(plans: &[LevelPlan], config: &Config) -> Result<()> {
         return Err(Error::argument("aggregators", why));
     }
     Ok(())
-}
-
-/// The settings as they apply to the level of `plan`; those of sizes and files apply to the farthest alone.
-fn config_of(plan: &LevelPlan, config: &Config, is_farthest: bool) -> Config {
-    let config = Config { keep: plan.keep, ..config.clone() };
-    if is_farthest {
-        return config;
-    }
-    Config { per: Per::Rank, portion_bytes: 0, stripe_count: 0, stripe_bytes: 0, ..config }
-}
-
-/// A revision of which a part is out of sight, and which is newer than all that is whole on any level, refuses the start:
-/// before anything is written, as a job that began anew would remove what is seen of it. What was in memory goes with its
-/// node, which the restore tells.
-fn check_sight(looked: &mut [Looked]) -> Result<()> {
-    let complete =
-        |level: &Looked| level.found.complete.first().map(|complete| complete.key).max(level.joint.first().copied());
-    let newest = looked.iter().filter_map(complete).max();
-    for level in looked.iter_mut().filter(|level| matches!(level.wanted.writers, Writers::Owners)) {
-        let Some(unseen) = level.found.newest_unseen().filter(|unseen| Some(unseen.whole.key) > newest) else {
-            continue;
-        };
-        let revision = unseen.whole.key.number;
-        if level.wanted.kind == LevelKind::Memory || !level.joint.is_empty() {
-            let shards = numbered("shard", &unseen.shards);
-            let name = level.wanted.kind.name();
-            let told = format!("revision {revision} in {name}: {shards} went with the nodes that held them");
-            level.scan.sight.torn.push(told);
-            continue;
-        }
-        let (path, files) = (level.wanted.device.path(), files_of_layout(unseen.whole.layout));
-        return Err(Error::LayoutOutOfSight { path, revision, shards: unseen.shards.clone(), files });
-    }
-    Ok(())
-}
-
-/// Notes for each level with copies which revision is the newest that is complete on all of them together.
-fn note_joint(looked: &mut [Looked]) -> Result<()> {
-    let is_copy = |level: &Looked| matches!(level.wanted.writers, Writers::Holders(_));
-    let mut begin = 0;
-    while begin < looked.len() {
-        let end = (begin + 1..looked.len()).find(|index| !is_copy(&looked[*index])).unwrap_or(looked.len());
-        let family = &mut looked[begin..end];
-        if family.len() > 1 {
-            let sights = family.iter().flat_map(|level| level.sights.iter().cloned()).collect();
-            let all = joint(sights, &family[0].found.complete, &family[0].wanted.device.path())?;
-            let has = |level: &Looked, key| level.found.complete.iter().any(|complete| complete.key == key);
-            let on_each = |complete: &&Complete| family.iter().all(|level| has(level, complete.key));
-            let joint: Vec<RevisionKey> =
-                all.first().into_iter().chain(all.iter().find(on_each)).map(|complete| complete.key).collect();
-            family.iter_mut().for_each(|level| level.joint.clone_from(&joint));
-        }
-        begin = end;
-    }
-    Ok(())
-}
-
-/// Levels whose lineages of one number have different ids belong to different jobs, or one was out of sight when the
-/// other went on.
-fn one_history(looked: &[Looked]) -> Result<()> {
-    let mut ids: BTreeMap<u64, [u8; 16]> = BTreeMap::new();
-    for level in looked {
-        for RevisionKey { lineage, .. } in level.found.holdable().into_iter().map(|complete| complete.key) {
-            let first = *ids.entry(lineage.number).or_insert(lineage.id);
-            if first != lineage.id {
-                let path = level.wanted.device.path();
-                return Err(Error::LineageConflict {
-                    path,
-                    lineage: lineage.number,
-                    first: hex(&first),
-                    second: hex(&lineage.id),
-                });
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Locks this rank's byte; returns also whether the file system has locks at all.
-fn take_locks(group: &dyn Group, device: &dyn Device, domain: &Domain) -> Result<(Locks, bool)> {
-    let locks = agree(group, Locks::open(device))?;
-    agree(group, if group.rank() == domain.leader() { locks.wait_for_others(LOCK_GRACE) } else { Ok(()) })?;
-    let locked = agree(group, locks.lock_rank(group.rank() as u64))?;
-    let mut unsupported = [u64::from(!locked)];
-    group.all_max(&mut unsupported)?;
-    Ok((locks, unsupported[0] == 0))
-}
-
-fn scan(group: &dyn Group, device: &dyn Device, domain: &Domain, locks_work: bool, writers: &Writers) -> Result<Scan> {
-    let (rank, written) = (group.rank(), writers.shards_of(group.rank()));
-    if rank == domain.leader() {
-        clear_away(device)?;
-    }
-    let layouts = layouts(device, Access::Write)?;
-    let (mut opened, mut newest, mut sight) = (Vec::new(), Newest::default(), Sight::default());
-    let mut writable = 0;
-    for layout in &layouts {
-        let header = &layout.header;
-        // A layout can have several files; a rank's portion lies in one of them.
-        if header.layout_id != newest.layout_id {
-            newest = Newest { layout_number: header.layout_number, layout_id: header.layout_id, writable: false };
-            writable = 0;
-        }
-        for portion in layout.portions().filter(|p| domain.looks_after(rank, writers.of(p.rank() as usize))) {
-            let is_written = written.contains(&(portion.rank() as usize));
-            let found = Ledger::open(portion)?;
-            // Without locks, a job that was not seen to end may still be writing here.
-            let alone = locks_work || found.clean;
-            if is_written && header.ranks as usize == group.size() && found.usable && alone {
-                writable += 1;
-                newest.writable = writable == written.len();
-            }
-            sight.damage.extend(found.damage.iter().cloned());
-            sight.torn.extend(found.torn.iter().cloned());
-            sight.lineages.extend(found.lineage);
-            sight.add(&found.ledger);
-            opened.push(found);
-        }
-    }
-    Ok(Scan { layouts, opened, newest, sight })
 }
 
 /// The lowest rank of this node, and the node's pool, if the stage has one. Collective.

@@ -5,15 +5,20 @@
 //! recover; what the program has protected stays protected.
 
 use super::{
+    epoch::Epoch,
     inner::Inner,
+    level::Level,
     open::{Refused, Whence},
     program::Program,
+    telling::{Past, Telling},
 };
 use crate::{
+    commit::RevisionKey,
     config::{self, Config},
     error::{Error, ErrorKind, Result},
     ground::{Instant, unix_ns},
     group::{Group, gather},
+    space::Locks,
     status::{Parts, Recovery, Way},
 };
 use serde::{Deserialize, Serialize};
@@ -39,11 +44,23 @@ pub(super) struct Before {
     lineage: u64,
     /// The number that its next revision would have got.
     next_number: u64,
+    /// The newest revision that it knows to be complete, on any level.
+    newest: Option<RevisionKey>,
     spares_left: u32,
     /// The step that the program last told.
     step: u64,
     noticed_unix_ns: u64,
     regroup_ns: u64,
+}
+
+/// What is left of a session for the one that goes on with it; of an opening that is no recovery, nothing.
+#[derive(Default)]
+pub(super) struct Remains {
+    pub(super) before: Option<Before>,
+    /// Of levels that may be opened later.
+    pub(super) locks: Vec<Locks>,
+    /// What rank 0 has told.
+    pub(super) past: Option<Past>,
 }
 
 /// What all ranks know of those that go on; of an opening that is no recovery, nothing.
@@ -53,6 +70,7 @@ pub(super) struct GoingOn {
     /// The highest of all.
     pub(super) lineage: u64,
     pub(super) next_number: u64,
+    pub(super) newest: Option<RevisionKey>,
     pub(super) spares_left: u32,
 }
 
@@ -85,6 +103,7 @@ impl GoingOn {
             recovering: Some(recovering),
             lineage: highest(|before| before.lineage),
             next_number: highest(|before| before.next_number),
+            newest: before.iter().filter_map(|before| before.newest).max(),
             spares_left: spares.saturating_sub(new),
         })
     }
@@ -97,12 +116,12 @@ impl Inner {
         mut group: Box<dyn Group>,
         whence: &Whence,
         config: &Config,
-        before: Option<Before>,
+        mut remains: Remains,
     ) -> Result<Inner> {
         // Each failure costs a rank, and what else may go wrong with a group comes to an end, too.
         let mut tries = group.size() + 1;
         loop {
-            let opened = Inner::try_open(group, whence.clone(), config.clone(), before);
+            let opened = Inner::try_open(group, whence.clone(), config.clone(), &mut remains);
             let Refused { group: failed, error } = match opened {
                 Ok(session) => return Ok(session),
                 Err(refused) => refused,
@@ -129,26 +148,36 @@ impl Inner {
     /// Goes on with `group`, which took `regroup` to make. An error ends the session. Collective.
     pub(super) fn go_on(self, group: Box<dyn Group>, regroup: Duration) -> Result<(Inner, Recovered)> {
         let begun = Instant::now();
-        let Inner { mut program, means, epoch, mut levels, whence, .. } = self;
+        let Inner { mut program, means, epoch, mut levels, mut later, whence, .. } = self;
         let regroup_ns = regroup.as_nanos() as u64;
-        let before = Before {
+        let before = Some(Before {
             rank: epoch.group.rank() as u32,
             ranks: epoch.group.size() as u32,
             lineage: epoch.lineage.number,
             next_number: epoch.next_number,
+            newest: levels.iter().flat_map(Level::keys).max(),
             spares_left: epoch.spares_left,
             step: program.due.step,
             noticed_unix_ns: unix_ns() - regroup_ns,
             regroup_ns,
-        };
-        // All that the old session has under way ends here, and its locks are free for the new one.
+        });
+        // All that the old session has under way ends here, and its locks on the nearest level are free for the new one.
         program.begun = None;
-        let telling = levels.telling.take();
-        drop((means, epoch, levels));
-        let mut session = Inner::open(group, &whence, &program.config, Some(before))?;
+        levels.give_up_feeding();
+        let Epoch { post, group: failed, .. } = epoch;
+        failed.end(post);
+        drop((means, failed));
+        let (mut past, diary) = (levels.telling.take().map(Telling::end), levels.diary.take());
+        past = past.or(later.as_mut().and_then(|later| later.remains.past.take()));
+        let unwritten = past.as_mut().map(|past| std::mem::take(&mut past.unwritten)).unwrap_or_default();
+        let not_open = later.map_or_else(Vec::new, |later| later.remains.locks);
+        let nearest = levels.nearest().kind;
+        let farther = levels.into_levels().into_iter().filter(|level| level.kind != nearest);
+        let locks = farther.map(|level| level.locks).chain(not_open).collect();
+        let mut session = Inner::open(group, &whence, &program.config, Remains { before, locks, past })?;
         session.program.take_over(program);
-        if let (Some(telling), Some(before)) = (&mut session.levels.telling, telling) {
-            telling.take_over(before);
+        if let (Some(now), Some(before)) = (&mut session.levels.diary, diary) {
+            now.take_over(before, unwritten);
         }
         if session.means.pool_is_foreseen {
             session.means.begin_pool(&session.program.regions);

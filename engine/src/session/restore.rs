@@ -1,7 +1,8 @@
 //! Bringing the program back to the newest complete revision.
 
 use super::{
-    entry::Call,
+    choice::{Choices, Chosen},
+    entry::{Call, Entry},
     flaws::{Attempted, Flaws, split_flaws},
     inner::Inner,
     level::Level,
@@ -10,7 +11,7 @@ use super::{
 };
 use crate::{
     commit::Complete,
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     ground::{Instant, unix_ns},
     group::{Group, agree, gather},
     remark::remark,
@@ -70,22 +71,16 @@ impl Inner {
     }
 
     fn restore_newest(&mut self, ready: Result<()>) -> Result<Option<Restored>> {
+        let begun = Instant::now();
         let entry = self.enter_ready(Call::Restore, ready)?;
         self.program.reading = Reading::default();
+        let mut tried = self.try_newest(&entry);
+        if self.later.is_some() && tried.as_ref().map_or_else(is_of_revision, |(_, came, _)| came.is_none()) {
+            self.open_later(&entry)?;
+            tried = self.try_newest(&entry);
+        }
+        let (found, came, skipped) = tried?;
         let group = self.epoch.group.with(&entry);
-        let found = self.levels.find_complete(group)?;
-        let mut poured = false;
-        let (came, skipped) = self.levels.newest(group, &mut self.epoch.post, &found, |level, candidate| {
-            match level.restore_one(group, &self.program, candidate) {
-                // The regions already hold parts of a revision that was passed over: this error, too, is only a flaw of
-                // the candidate.
-                Err(error) if poured => Ok(Err(Flaws::found(vec![error.to_string()]))),
-                came => {
-                    poured = true;
-                    came
-                }
-            }
-        })?;
         let Some((chosen, back)) = came else {
             self.program.reading = Reading::Nothing;
             self.remark_nothing_left(skipped);
@@ -116,11 +111,38 @@ impl Inner {
         let notes = back.notes.into_iter().map(|note| (note.name, note.value)).collect();
         self.program.reading = back.reading;
         let skipped = skipped.into_what();
-        if let (Some(telling), _) = self.levels.telling() {
+        let (telling, diary, _) = self.levels.telling();
+        if let Some(telling) = telling {
             telling.has_lost(&skipped);
+        }
+        if let Some(diary) = diary {
+            diary.restored(revision.key, begun.elapsed().as_nanos() as u64, &skipped);
         }
         self.tell();
         Ok(Some(Restored { revision: revision.key.number, skipped, notes }))
+    }
+
+    /// Tries revisions until one came back whole: the newest alone while there are levels that are not open yet, which may
+    /// have it if the open ones have not. Collective.
+    fn try_newest(&mut self, entry: &Entry) -> Result<(Choices, Option<(Chosen, Back)>, Flaws)> {
+        let group = self.epoch.group.with(entry);
+        let mut found = self.levels.find_complete(group)?;
+        if self.later.is_some() {
+            found.all.truncate(1);
+        }
+        let mut poured = false;
+        let (came, skipped) = self.levels.newest(group, &mut self.epoch.post, &found, |level, candidate| {
+            match level.restore_one(group, &self.program, candidate) {
+                // The regions already hold parts of a revision that was passed over: this error, too, is only a flaw of
+                // the candidate.
+                Err(error) if poured => Ok(Err(Flaws::found(vec![error.to_string()]))),
+                came => {
+                    poured = true;
+                    came
+                }
+            }
+        })?;
+        Ok((found, came, skipped))
     }
 
     /// Says why nothing came back where jobs before this one have had several levels: the memory of their nodes goes with
@@ -130,7 +152,7 @@ impl Inner {
             return;
         }
         let mut why = skipped.into_what();
-        if let (Some(telling), _) = self.levels.telling() {
+        if let (Some(telling), ..) = self.levels.telling() {
             telling.has_lost(&why);
         }
         if why.is_empty() {
@@ -141,6 +163,11 @@ impl Inner {
             &format!("no level has a whole revision, the job begins anew: {}", why.join("; ")),
         );
     }
+}
+
+/// Whether another revision, or the same on another level, may come back where this one did not.
+fn is_of_revision(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Damaged | ErrorKind::Io | ErrorKind::OutOfSight)
 }
 
 impl Level {

@@ -5,6 +5,7 @@ use crate::{
     capture::Region,
     config::Recovery,
     error::{Error, ErrorKind, Result},
+    remark::remark,
     space::format::ElementType,
 };
 
@@ -38,7 +39,8 @@ impl Failing for Error {
 /// `step` does the step of this number, from 0 on. A checkpoint is taken after a step when one is due (`Session::due`).
 /// Returns how many steps are done once the last revision is complete.
 ///
-/// `session` is what the front has of the session. An error of `layout` or `step` that is not one of the group ends the
+/// `session` is what the front has of the session. A checkpoint that cannot be saved is remarked, and the program goes on;
+/// if it was the last one, its error is returned. An error of `layout` or `step` that is not one of the group ends the
 /// run. Collective: all ranks are over at the same step.
 pub fn run<S: AsMut<Session>, E: Failing>(
     session: &mut S,
@@ -47,8 +49,9 @@ pub fn run<S: AsMut<Session>, E: Failing>(
 ) -> std::result::Result<u64, E> {
     let mut done = Box::new(0_u64);
     loop {
-        let went = (|| {
+        let mut went = || {
             begin(session, &mut layout, &mut done)?;
+            let mut unsaved = Ok(());
             loop {
                 let stepped = step(session, *done)?;
                 session.as_mut().check()?;
@@ -57,15 +60,28 @@ pub fn run<S: AsMut<Session>, E: Failing>(
                 }
                 *done += 1;
                 if session.as_mut().due(*done)? {
-                    session.as_mut().checkpoint()?;
+                    unsaved = save(session.as_mut())?;
                 }
             }
-            Ok(session.as_mut().wait()?)
-        })();
+            session.as_mut().wait().and(unsaved).map_err(E::from)
+        };
+        let went = went();
         match went {
             Err(error) if E::is_of_group(&error) && session.as_mut().recovers() => drop(session.as_mut().recover()?),
             // The counter goes with this call.
             went => return session.as_mut().unprotect(STEPS).map_err(E::from).and(went).map(|()| *done),
+        }
+    }
+}
+
+/// Takes a checkpoint; one that is not saved, but for ranks that failed, harms nothing. The inner error is that.
+fn save(session: &mut Session) -> Result<Result<()>> {
+    match session.checkpoint() {
+        Ok(_) => Ok(Ok(())),
+        Err(error) if error.kind() == ErrorKind::GroupFailed => Err(error),
+        Err(error) => {
+            remark(session.rank(), &format!("a checkpoint was not saved, the program goes on: {error}"));
+            Ok(Err(error))
         }
     }
 }

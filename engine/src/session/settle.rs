@@ -8,7 +8,7 @@ use super::{
     epoch::Epoch,
     flag::Alike,
     inner::Inner,
-    level::{Level, LevelKind},
+    level::{Level, LevelKind, Levels},
     means::Means,
     places,
     record::Record,
@@ -63,7 +63,10 @@ impl Inner {
     /// Waits until the last revision that went to the level `kind` is complete there, and tells if that did not get it;
     /// the other levels, but for the nearest, are not waited for, and what became of them is told later. Collective.
     pub(super) fn wait_for(&mut self, kind: LevelKind) -> Result<()> {
-        let ready = self.program.ready().and_then(|()| self.levels.check_kind(kind));
+        // To a level that is not open yet nothing has gone.
+        let is_later = self.later.as_ref().is_some_and(|later| later.has(kind));
+        let is_known = if is_later { Ok(()) } else { self.levels.check_kind(kind) };
+        let ready = self.program.ready().and(is_known);
         let (entry, told) = self.enter_waiting(Call::WaitFor, Some(kind), ready)?;
         told?;
         self.unsaved_on(&entry, |level| level.kind == kind)
@@ -137,8 +140,9 @@ impl Inner {
     fn close_together(mut self) -> Result<()> {
         let ready = self.program.ready();
         let (entry, told) = self.enter_told(Call::Close, ready)?;
+        let opened = self.open_later(&entry);
         let unsaved = self.unsaved(&entry);
-        let saved = self.leave_memory(&entry);
+        let saved = opened.and_then(|()| self.leave_memory(&entry));
         // What failed is told; and what is complete in memory alone has been saved all the same.
         told?;
         let group = self.epoch.group.with(&entry);
@@ -218,6 +222,17 @@ impl Level {
         let site = self.site(0, allocation).ok_or_else(lost_layout)?;
         let fed = means.feed(index, source, size, site);
         agree(group, fed.and_then(|shard| shard.wait()).map(drop))
+    }
+}
+
+impl Levels {
+    /// Gives up what is on its way to farther levels: nobody waits for it.
+    pub(super) fn give_up_feeding(&mut self) {
+        for level in self.split().1 {
+            if let Some(Attempt::Running(shard)) = &level.saving {
+                shard.fail(Error::GroupFailed { what: "ranks failed before it was saved here".to_owned() });
+            }
+        }
     }
 }
 

@@ -1,0 +1,347 @@
+//! Looking at the spaces of a session before anything is written there: who else is there, what they hold, and whether it
+//! fits together.
+
+use super::{
+    choice::joint,
+    copies,
+    domain::Domain,
+    epoch::same_id,
+    held::Holds,
+    level::{Current, Level, LevelKind, LevelPlan, Writers},
+    telling::Failing,
+};
+use crate::{
+    commit::{Complete, Ledger, Opened, RevisionKey},
+    config::Config,
+    device::{Access, Device},
+    error::{Error, Result, numbered},
+    ground::lock,
+    group::{Group, agree, gather},
+    restore::{Found, Sight, find, hex},
+    salvage,
+    space::{LayoutFile, Locks, Per, clear_away, files_of_layout, format::Lineage, layouts},
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::BTreeMap,
+    ops::Range,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+/// How long a rank of a job that was killed may take to disappear.
+const LOCK_GRACE: Duration = Duration::from_secs(2);
+
+/// What a rank found in the newest layout that it sees.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Newest {
+    layout_number: u64,
+    layout_id: [u8; 16],
+    /// This rank may go on writing into the layout.
+    writable: bool,
+}
+
+impl Newest {
+    /// The newest layout for all ranks, if those that write go on with one; `told`: what they found. `mine`, otherwise.
+    fn for_all(mine: Newest, told: Vec<Option<Newest>>) -> (Newest, bool) {
+        let mut found = told.into_iter().flatten();
+        match found.next() {
+            Some(first) if first.writable && found.all(|other| other == first) => (first, true),
+            _ => (mine, false),
+        }
+    }
+}
+
+/// What this rank finds in the portions that it looks after.
+struct Scan {
+    layouts: Vec<LayoutFile>,
+    opened: Vec<Opened>,
+    newest: Newest,
+    sight: Sight,
+}
+
+/// A space that is locked and looked at, in which this job has written nothing yet.
+pub(super) struct Looked {
+    pub(super) wanted: Wanted,
+    scan: Scan,
+    /// What each rank has told of the scan.
+    sights: Vec<Sight>,
+    /// The newest revisions that are complete on the level and its copies, together and on each; none without copies.
+    joint: Vec<RevisionKey>,
+    left: salvage::Left,
+    /// The newest layout is one for these ranks.
+    goes_on: bool,
+    pub(super) found: Found,
+    config: Config,
+    pub(super) domain: Domain,
+    locks: Locks,
+    locks_work: bool,
+}
+
+/// A level, or a copy of one, as it is to be opened.
+pub(super) struct Wanted {
+    kind: LevelKind,
+    writers: Writers,
+    every: u32,
+    feeds: u32,
+    pub(super) device: Arc<dyn Device>,
+}
+
+impl Looked {
+    /// Looks at `plans`, those of the range `which`, each with its copies. Collective.
+    pub(super) fn at_all(
+        group: &dyn Group,
+        plans: &[LevelPlan],
+        which: Range<usize>,
+        config: &Config,
+    ) -> Result<Vec<Looked>> {
+        let id = same_id(group)?;
+        // What has to be kept for them until they have it.
+        let feeds = plans[1..].iter().filter(|plan| plan.every > 0).count() as u32;
+        let mut looked: Vec<Looked> = Vec::new();
+        for index in which {
+            let plan = &plans[index];
+            let config = config_of(plan, config, index == plans.len() - 1);
+            let (every, feeds) = if index == 0 { (1, feeds) } else { (plan.every, 0) };
+            let at = |device: &Arc<dyn Device>, writers, feeds| {
+                let wanted = Wanted { kind: plan.kind, writers, every, feeds, device: device.clone() };
+                Looked::at(group, wanted, config.clone(), id)
+            };
+            let level = at(&plan.device, Writers::Owners, feeds)?;
+            let holders = copies::holders(group, plan.kind, &level.domain, plan.copies.len() + 1)?;
+            looked.push(level);
+            for (holders, device) in holders.into_iter().zip(&plan.copies) {
+                looked.push(at(device, Writers::Holders(holders), 0)?);
+            }
+        }
+        note_joint(&mut looked)?;
+        Ok(looked)
+    }
+
+    /// Refuses levels that do not fit together. `known`: a revision that is complete elsewhere, if there is one.
+    pub(super) fn check_all(looked: &mut [Looked], config: &Config, known: Option<RevisionKey>) -> Result<()> {
+        one_history(looked)?;
+        check_sight(looked, known)?;
+        // Nothing that was staged refuses the start.
+        looked.iter_mut().for_each(|level| std::mem::take(&mut level.left).give_up(&config.pool_directory));
+        Ok(())
+    }
+
+    /// Where the level lies; `None` of a copy.
+    pub(super) fn place(&self) -> Option<(LevelKind, &Domain, &dyn Device)> {
+        let is_level = matches!(self.wanted.writers, Writers::Owners);
+        is_level.then(|| (self.wanted.kind, &self.domain, &*self.wanted.device))
+    }
+
+    /// The newest revision that is whole here, with the copies of the level or without.
+    pub(super) fn newest(&self) -> Option<RevisionKey> {
+        self.found.complete.first().map(|complete| complete.key).max(self.joint.first().copied())
+    }
+
+    /// Locks the space on `device`, completes what a killed job left, and looks at what is there. Refused while something
+    /// cannot be completed now, and could be another time. Collective.
+    fn at(group: &dyn Group, wanted: Wanted, config: Config, id: [u8; 16]) -> Result<Looked> {
+        let Wanted { ref writers, ref device, .. } = wanted;
+        let domain = Domain::find(group, &**device, id)?;
+        let (locks, locks_work) = take_locks(group, &**device, &domain)?;
+
+        // No rank makes a pool, or looks for revisions, while another one still completes shards; and none begins a
+        // lineage while something can be completed, now or another time: a new lineage would end the claim.
+        let mut left = agree(group, salvage::at_opening(&**device, &config.pool_directory, locks_work))?;
+        left.forget_taken(&gather(group, &left.over().to_vec())?.concat());
+        agree(group, left.check_taken(&**device, &config.pool_directory))?;
+
+        let scan = scan(group, &**device, &domain, locks_work, writers);
+        let mut scan = agree(group, scan)?;
+        scan.sight.torn.extend_from_slice(left.lost());
+        let sights = gather(group, &scan.sight)?;
+        let found = find(&sights, &device.path())?;
+        let writes = !writers.shards_of(group.rank()).is_empty();
+        let (newest, goes_on) =
+            Newest::for_all(scan.newest.clone(), gather(group, &writes.then_some(scan.newest.clone()))?);
+        scan.newest = newest;
+        let joint = Vec::new();
+        Ok(Looked { wanted, scan, sights, joint, left, goes_on, found, config, domain, locks, locks_work })
+    }
+
+    /// Puts the new lineage into every portion of the newest layout: a job thought dead that still writes there finds it
+    /// and stops. Collective.
+    pub(super) fn take_over(self, group: &dyn Group, lineage: Lineage) -> Result<Level> {
+        let Looked { wanted, scan, joint, goes_on, found, config, domain, locks, locks_work, .. } = self;
+        let Wanted { kind, writers, every, feeds, device } = wanted;
+        let Scan { layouts, opened, newest, sight } = scan;
+        // Holds are read under the lock: a hold that was written before it was taken is found here, and whoever writes
+        // one later sees the lock.
+        let holds = Holds::find(group, &layouts, &found.holdable())?;
+        let (mut ledgers, mut others, mut begun) = (Vec::new(), Vec::new(), Ok(()));
+        let written = writers.shards_of(group.rank());
+        for Opened { mut ledger, usable, .. } in opened {
+            ledger.set_staying(holds.keys(), joint.clone());
+            let in_newest = ledger.portion().layout_id() == newest.layout_id;
+            if in_newest && usable {
+                begun = begun.and(ledger.begin(lineage));
+            }
+            if goes_on && in_newest && written.contains(&(ledger.portion().rank() as usize)) {
+                begun = begun.and_then(|()| ledger.portion().stay_open());
+                ledgers.push(Arc::new(Mutex::new(ledger)));
+            } else {
+                others.push(ledger);
+            }
+        }
+        agree(group, begun)?;
+        ledgers.sort_by_key(|ledger| lock(ledger).portion().rank());
+        let current = goes_on.then_some(Current { layout_id: newest.layout_id, ledgers });
+        let Found { mut complete, .. } = found;
+        complete.truncate(config.keep as usize);
+        Ok(Level {
+            saving: None,
+            current,
+            has_other_boxes: false,
+            others,
+            layouts,
+            complete,
+            holds,
+            damage: sight.damage,
+            torn: sight.torn,
+            last: None,
+            kind,
+            writers,
+            every,
+            feeds,
+            fed: Vec::new(),
+            under_feed: None,
+            passed_over: 0,
+            failing: Failing::default(),
+            unsaved: None,
+            remarked: None,
+            config,
+            domain,
+            device,
+            joint,
+            fetched: Vec::new(),
+            told_of: None,
+            wanted: Mutex::default(),
+            mending: None,
+            locks_work,
+            locks,
+        })
+    }
+}
+
+/// The settings as they apply to the level of `plan`; those of sizes and files apply to the farthest alone.
+fn config_of(plan: &LevelPlan, config: &Config, is_farthest: bool) -> Config {
+    let config = Config { keep: plan.keep, ..config.clone() };
+    if is_farthest {
+        return config;
+    }
+    Config { per: Per::Rank, portion_bytes: 0, stripe_count: 0, stripe_bytes: 0, ..config }
+}
+
+/// A revision of which a part is out of sight, and which is newer than all that is whole on any level, refuses the start:
+/// before anything is written, as a job that began anew would remove what is seen of it. What was in memory goes with its
+/// node, which the restore tells.
+fn check_sight(looked: &mut [Looked], known: Option<RevisionKey>) -> Result<()> {
+    let newest = looked.iter().filter_map(Looked::newest).max().max(known);
+    for level in looked.iter_mut().filter(|level| matches!(level.wanted.writers, Writers::Owners)) {
+        let Some(unseen) = level.found.newest_unseen().filter(|unseen| Some(unseen.whole.key) > newest) else {
+            continue;
+        };
+        let revision = unseen.whole.key.number;
+        if level.wanted.kind == LevelKind::Memory || !level.joint.is_empty() {
+            let shards = numbered("shard", &unseen.shards);
+            let name = level.wanted.kind.name();
+            let told = format!("revision {revision} in {name}: {shards} went with the nodes that held them");
+            level.scan.sight.torn.push(told);
+            continue;
+        }
+        let (path, files) = (level.wanted.device.path(), files_of_layout(unseen.whole.layout));
+        return Err(Error::LayoutOutOfSight { path, revision, shards: unseen.shards.clone(), files });
+    }
+    Ok(())
+}
+
+/// Notes for each level with copies which revision is the newest that is complete on all of them together.
+fn note_joint(looked: &mut [Looked]) -> Result<()> {
+    let is_copy = |level: &Looked| matches!(level.wanted.writers, Writers::Holders(_));
+    let mut begin = 0;
+    while begin < looked.len() {
+        let end = (begin + 1..looked.len()).find(|index| !is_copy(&looked[*index])).unwrap_or(looked.len());
+        let family = &mut looked[begin..end];
+        if family.len() > 1 {
+            let sights = family.iter().flat_map(|level| level.sights.iter().cloned()).collect();
+            let all = joint(sights, &family[0].found.complete, &family[0].wanted.device.path())?;
+            let has = |level: &Looked, key| level.found.complete.iter().any(|complete| complete.key == key);
+            let on_each = |complete: &&Complete| family.iter().all(|level| has(level, complete.key));
+            let joint: Vec<RevisionKey> =
+                all.first().into_iter().chain(all.iter().find(on_each)).map(|complete| complete.key).collect();
+            family.iter_mut().for_each(|level| level.joint.clone_from(&joint));
+        }
+        begin = end;
+    }
+    Ok(())
+}
+
+/// Levels whose lineages of one number have different ids belong to different jobs, or one was out of sight when the
+/// other went on.
+fn one_history(looked: &[Looked]) -> Result<()> {
+    let mut ids: BTreeMap<u64, [u8; 16]> = BTreeMap::new();
+    for level in looked {
+        for RevisionKey { lineage, .. } in level.found.holdable().into_iter().map(|complete| complete.key) {
+            let first = *ids.entry(lineage.number).or_insert(lineage.id);
+            if first != lineage.id {
+                let path = level.wanted.device.path();
+                return Err(Error::LineageConflict {
+                    path,
+                    lineage: lineage.number,
+                    first: hex(&first),
+                    second: hex(&lineage.id),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Locks this rank's byte; returns also whether the file system has locks at all.
+fn take_locks(group: &dyn Group, device: &dyn Device, domain: &Domain) -> Result<(Locks, bool)> {
+    let locks = agree(group, Locks::open(device))?;
+    agree(group, if group.rank() == domain.leader() { locks.wait_for_others(LOCK_GRACE) } else { Ok(()) })?;
+    let locked = agree(group, locks.lock_rank(group.rank() as u64))?;
+    let mut unsupported = [u64::from(!locked)];
+    group.all_max(&mut unsupported)?;
+    Ok((locks, unsupported[0] == 0))
+}
+
+fn scan(group: &dyn Group, device: &dyn Device, domain: &Domain, locks_work: bool, writers: &Writers) -> Result<Scan> {
+    let (rank, written) = (group.rank(), writers.shards_of(group.rank()));
+    if rank == domain.leader() {
+        clear_away(device)?;
+    }
+    let layouts = layouts(device, Access::Write)?;
+    let (mut opened, mut newest, mut sight) = (Vec::new(), Newest::default(), Sight::default());
+    let mut writable = 0;
+    for layout in &layouts {
+        let header = &layout.header;
+        // A layout can have several files; a rank's portion lies in one of them.
+        if header.layout_id != newest.layout_id {
+            newest = Newest { layout_number: header.layout_number, layout_id: header.layout_id, writable: false };
+            writable = 0;
+        }
+        for portion in layout.portions().filter(|p| domain.looks_after(rank, writers.of(p.rank() as usize))) {
+            let is_written = written.contains(&(portion.rank() as usize));
+            let found = Ledger::open(portion)?;
+            // Without locks, a job that was not seen to end may still be writing here.
+            let alone = locks_work || found.clean;
+            if is_written && header.ranks as usize == group.size() && found.usable && alone {
+                writable += 1;
+                newest.writable = writable == written.len();
+            }
+            sight.damage.extend(found.damage.iter().cloned());
+            sight.torn.extend(found.torn.iter().cloned());
+            sight.lineages.extend(found.lineage);
+            sight.add(&found.ledger);
+            opened.push(found);
+        }
+    }
+    Ok(Scan { layouts, opened, newest, sight })
+}

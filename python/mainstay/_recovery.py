@@ -1,0 +1,154 @@
+"""Steps that a job goes on with when ranks fail: what Session.steps and Session.recovering give."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from mainstay._engine import Error, GroupFailed, InvalidArgument, Session
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+# The region of the number of steps that are done, as of mainstay_run in C.
+DONE = "mainstay_steps"
+# So often ranks begin again although none of them has failed, and no step comes of it.
+IDLE_MAX = 3
+
+
+class Steps:
+    """The steps of a session, on this rank."""
+
+    def __init__(self, session: Session, count: int, layout: Callable[[Session], object] | None) -> None:
+        self._session, self._count, self._layout = session, count, layout
+        self._done = array("Q", [0])
+        self._laid_out: set[str] = set()  # what the layout has protected
+        self._recovers = session._recovers  # type: ignore[attr-defined]
+        self._lost = self._idle = 0
+        self._own: Exception | None = None  # an error of this rank's own calls that tells of no failure
+        self._last: Exception | None = None  # what it has recovered from
+        self.is_under_way = False  # the body of the loop
+        self.failure: BaseException | None = None  # which has ended that
+
+    def run(self) -> Iterator[int]:
+        self._session._steps = self  # type: ignore[attr-defined]
+        self._session.protect(DONE, self._done)
+        try:
+            while not (yield from self._try()):
+                self._recover()
+        finally:
+            self._session._steps = None  # type: ignore[attr-defined]
+            with suppress(Error):  # it may be closed
+                self._session.unprotect(DONE)
+
+    def _try(self) -> Generator[int, None, bool]:
+        """Whether it came to the end."""
+        wrong = None
+        try:
+            if not (wrong := self._agree()):
+                self._begin()
+                while self._done[0] < self._count:
+                    yield from self._step()
+                # Another rank may fail in its last step.
+                self._session.wait()
+        except Exception as error:
+            if not self._recovers or not tells_of_failure(error):
+                raise
+            self._last = error
+            return False
+        if wrong:
+            raise wrong
+        return True
+
+    def _step(self) -> Iterator[int]:
+        self.is_under_way, self.failure = True, None
+        yield self._done[0]
+        self.is_under_way = False
+        if self.failure:
+            raise self.failure
+        self._done[0] += 1
+        self._idle = 0
+        if self._session.due(self._done[0]):
+            self._session.checkpoint()
+
+    def _begin(self) -> None:
+        """At the newest revision, or at the beginning."""
+        if self._layout:
+            protected = self._session._protected  # type: ignore[attr-defined]
+            for name in self._laid_out.intersection(protected()):
+                self._session.unprotect(name)
+            before = set(protected())
+            try:
+                self._layout(self._session)
+            finally:
+                self._laid_out = set(protected()) - before
+        if not self._session.restore():
+            self._done[0] = 0
+            if self._recovers and not self._layout:
+                # What nobody can lay out anew has to be saved before it changes.
+                self._session.checkpoint()
+
+    def _recover(self) -> None:
+        if self._own is None and self._last and not is_of_others(self._last):
+            self._own = self._last
+        self._idle += 1
+        if self._session.recover().lost:
+            self._lost, self._idle = 1, 0
+
+    def _agree(self) -> BaseException | None:
+        """What ends the steps on all ranks: an error on one of them that came of no failure."""
+        if not self._recovers:
+            return None
+        MPI: Any = sys.modules["mpi4py.MPI"]
+        told = array("q", [self._lost, self._session.rank + 1 if self._own else 0, self._idle])
+        self._session.comm.Allreduce(MPI.IN_PLACE, [told, MPI.INT64_T], op=MPI.MAX)
+        lost, has_own, idle = told
+        own, self._own, self._lost = self._own, None, 0
+        if lost or not has_own and idle <= IDLE_MAX:
+            # With a rank lost, whatever went wrong with messages is taken to come of that.
+            return None
+        if not has_own:
+            return self._last or GroupFailed("the ranks have begun again several times, and none of them has failed")
+        why = f"rank {has_own - 1} was told of an error of MPI, and no rank has failed; the error is raised there"
+        return own or GroupFailed(why)
+
+
+class Recovering:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._steps: Steps | None = None
+
+    def __enter__(self) -> None:
+        steps = self._session._steps  # type: ignore[attr-defined]
+        self._steps = steps if steps and steps.is_under_way else None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        if error is None or not self._session._recovers or not tells_of_failure(error):  # type: ignore[attr-defined]
+            return False
+        if self._steps is None:
+            why = (
+                "Python cannot run the body of a `with` again; put it inside the loop: "
+                "`for step in session.steps(n):`, and in that `with session.recovering():` around all that a step does"
+            )
+            raise InvalidArgument(f"recovering: {why}") from error
+        self._steps.failure = error
+        return True
+
+
+def tells_of_failure(error: BaseException) -> bool:
+    """Whether a rank may have failed: MPI tells of that by all kinds of errors."""
+    MPI: Any = sys.modules.get("mpi4py.MPI")
+    return isinstance(error, (GroupFailed, MPI.Exception) if MPI else GroupFailed)
+
+
+def is_of_others(error: BaseException) -> bool:
+    """Whether the error says that another rank has failed, or has begun to recover."""
+    if isinstance(error, GroupFailed):
+        return True
+    MPI: Any = sys.modules["mpi4py.MPI"]
+    return error.Get_error_class() in (MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED)

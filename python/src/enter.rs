@@ -1,0 +1,130 @@
+//! How a rank comes into its session's group: at once, after a spare's sleep, or in the place of one that has failed.
+
+use crate::{
+    error::{detached, raise},
+    group::{MpiGroup, ONLY, check, survives},
+    world::{Places, World},
+};
+use mainstay_engine::{
+    Config, Error, Recovery,
+    group::{Group, Solo, agree},
+};
+use pyo3::{exceptions::PyRuntimeError, intern, prelude::*};
+use std::{path::PathBuf, sync::Arc};
+
+/// The ranks of a session on a communicator, for as long as it is open and longer.
+pub(crate) struct Job {
+    mpi: Py<PyAny>,
+    world: Arc<World>,
+    recovers: bool,
+}
+
+/// What a program has given to `open`.
+type Given = Result<(PathBuf, Config), Error>;
+
+/// The group of a session, its space and its settings; no job without a communicator. Collective.
+pub(crate) fn enter(
+    py: Python<'_>,
+    comm: Option<&Bound<'_, PyAny>>,
+    given: Given,
+) -> PyResult<(Box<dyn Group>, Option<Job>, PathBuf, Config)> {
+    let told = |error| raise(py, &error);
+    let Some(comm) = comm else {
+        let (path, config) = given.map_err(told)?;
+        return Ok((Box::new(Solo), None, path, config));
+    };
+    let mpi = check(comm).map_err(told)?;
+    let failed = |error| group_failed(py, "opening", error);
+    if let Ok((path, config)) = &given
+        && let Some(places) = places(config)
+        && let Some(world) = World::join(&mpi, places)?
+    {
+        let job = Job { mpi: mpi.unbind(), world: Arc::new(world), recovers: true };
+        return Ok((job.group(py).map_err(told)?, Some(job), path.clone(), config.clone()));
+    }
+
+    let own = comm.call_method0(intern!(py, "Dup")).map_err(failed)?;
+    // Errors come back to us, whatever the program does with its own.
+    let returned = mpi.getattr(intern!(py, "ERRORS_RETURN"))?;
+    own.call_method1(intern!(py, "Set_errhandler"), (returned,)).map_err(failed)?;
+    let world = World::of_workers(&mpi, &own, comm.clone().unbind()).map_err(failed)?;
+    let job = Job { mpi: mpi.clone().unbind(), world: Arc::new(world), recovers: false };
+    let group = job.group(py).map_err(told)?;
+    let can = survives(&mpi).map_err(failed)?;
+    let (group, path, config) = detached(py, move || {
+        // What one rank gave wrong, the others must learn.
+        let (path, config) = agree(&*group, given)?;
+        check_recovery(&*group, &config, can)?;
+        Ok((group, path, config))
+    })
+    .map_err(told)?;
+    let Some(places) = places(&config) else { return Ok((group, Some(job), path, config)) };
+
+    let world = Arc::new(World::begin(&mpi, &own, places, config.spares as usize).map_err(failed)?);
+    let job = Job { world, recovers: true, ..job };
+    job.world.wait(&mpi).map_err(failed)?;
+    Ok((job.group(py).map_err(told)?, Some(job), path, config))
+}
+
+fn places(config: &Config) -> Option<Places> {
+    match config.recovery {
+        Recovery::Off => None,
+        Recovery::Replace => Some(Places::Filled),
+        Recovery::Shrink => Some(Places::Dropped),
+    }
+}
+
+/// Before ranks part by these settings. Collective; the same error on every rank.
+fn check_recovery(group: &dyn Group, config: &Config, can: bool) -> Result<(), Error> {
+    let mine = format!("recovery = {:?}, spares = {}", config.recovery, config.spares).to_lowercase();
+    let all = group.all_gather(mine.as_bytes())?;
+    if let Some(rank) = all.iter().position(|theirs| *theirs != all[0]) {
+        let [other, first] = [rank, 0].map(|rank| String::from_utf8_lossy(&all[rank]).into_owned());
+        let advice = "give all ranks of a job the same file, environment and options";
+        return Err(Error::argument("recovery", format!("rank {rank} has {other} and rank 0 has {first}; {advice}")));
+    }
+    if config.recovery == Recovery::Off {
+        return Ok(());
+    }
+    if !can {
+        return Err(Error::argument(
+            "recovery",
+            format!("this MPI cannot go on without ranks that have failed: {ONLY}"),
+        ));
+    }
+    if config.spares as usize >= group.size() {
+        let why = format!("{} of {} ranks would wait, and none is left to work", config.spares, group.size());
+        return Err(Error::argument("spares", why));
+    }
+    Ok(())
+}
+
+impl Job {
+    pub(crate) fn recovers(&self) -> bool {
+        self.recovers
+    }
+
+    /// The workers' group of now.
+    pub(crate) fn group(&self, py: Python<'_>) -> Result<Box<dyn Group>, Error> {
+        let group = MpiGroup::of(self.mpi.bind(py), &self.world);
+        let told = |error: PyErr| Error::GroupFailed { what: format!("opening: {}", error.value(py)) };
+        Ok(Box::new(group.map_err(told)?))
+    }
+
+    pub(crate) fn world(&self) -> &Arc<World> {
+        &self.world
+    }
+
+    /// This rank's session is over.
+    pub(crate) fn leave(&self, py: Python<'_>) {
+        self.world.leave(self.mpi.bind(py));
+    }
+}
+
+/// What MPI failed in; a Ctrl-C, and the end of a spare, stay what they are.
+fn group_failed(py: Python<'_>, doing: &str, error: PyErr) -> PyErr {
+    if !error.is_instance_of::<PyRuntimeError>(py) {
+        return error;
+    }
+    raise(py, &Error::GroupFailed { what: format!("{doing}: {}", error.value(py)) })
+}

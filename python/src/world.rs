@@ -1,0 +1,238 @@
+//! Who takes part in a job: the ranks that work, and spares, which wait asleep until one of those has failed.
+//!
+//! A world outlives the groups that the engine sees. When ranks fail, `regroup` makes it anew; what is here knows it,
+//! and what a spare does meanwhile.
+
+use crate::{
+    error::raise,
+    group::is_over,
+    member::{Member, members},
+};
+use mainstay_engine::Error;
+use pyo3::{
+    intern,
+    prelude::*,
+    types::{PyByteArray, PyCFunction},
+};
+use std::{
+    collections::BTreeSet,
+    process,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
+    thread,
+    time::Duration,
+};
+
+/// So long a spare sleeps between two looks.
+const NAP: Duration = Duration::from_millis(5);
+/// With this tag a rank tells spares that it has ended its session.
+const LEFT: i32 = 2;
+
+/// What becomes of the places of ranks that have failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Places {
+    /// Spares take them, or processes that are started for it.
+    Filled,
+    /// There are fewer.
+    Dropped,
+}
+
+pub(crate) struct World {
+    pub(crate) places: Places,
+    now: Mutex<Now>,
+    pid: u32,
+    /// All communicators that were made for it, of which the program may still have one.
+    kept: Kept,
+    /// Whether all ranks end the session, and so free its communicator together.
+    pub(crate) ends: AtomicBool,
+}
+
+type Kept = Arc<Mutex<Vec<Py<PyAny>>>>;
+
+/// The world between two failures.
+pub(crate) struct Now {
+    /// The workers in the order of their ranks, then the spares. `None`: nobody waits, and nobody is replaced.
+    pub(crate) all: Py<PyAny>,
+    pub(crate) workers: usize,
+    /// In the order of `all`.
+    pub(crate) members: Arc<Vec<Member>>,
+    /// Of the workers, for the engine alone; `None` in a spare.
+    pub(crate) group: Option<Py<PyAny>>,
+    /// The same for the program.
+    pub(crate) program: Option<Py<PyAny>>,
+    /// Communicators that the program has made for itself.
+    pub(crate) adopted: Vec<Py<PyAny>>,
+    /// The workers that were lost when this began, by their ranks until then.
+    pub(crate) lost: Arc<Vec<usize>>,
+}
+
+impl World {
+    /// All of `comm` work, which is the engine's alone; `program`: what the program has. Collective.
+    pub(crate) fn of_workers(mpi: &Bound<'_, PyAny>, comm: &Bound<'_, PyAny>, program: Py<PyAny>) -> PyResult<World> {
+        let members = members(mpi, comm)?;
+        let world = World::bare(Places::Dropped, comm, members.len());
+        {
+            let mut now = world.lock();
+            now.members = Arc::new(members);
+            now.group = Some(comm.clone().unbind());
+            now.program = Some(program);
+        }
+        Ok(world)
+    }
+
+    /// One that is still to be put into order.
+    pub(crate) fn bare(places: Places, all: &Bound<'_, PyAny>, workers: usize) -> World {
+        let now = Now {
+            all: all.clone().unbind(),
+            workers,
+            members: Arc::default(),
+            group: None,
+            program: None,
+            adopted: Vec::new(),
+            lost: Arc::default(),
+        };
+        World { places, pid: process::id(), now: Mutex::new(now), kept: Kept::default(), ends: AtomicBool::new(false) }
+    }
+
+    /// For a moment: MPI is not called under this lock, which others wait for with the interpreter.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Now> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn comm(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        self.lock().program.as_ref().map(|comm| comm.clone_ref(py))
+    }
+
+    /// Has a communicator of the program revoked with the others, when a rank has failed.
+    pub(crate) fn adopt(&self, comm: Py<PyAny>) {
+        self.lock().adopted.push(comm);
+    }
+
+    /// Keeps a communicator that was made for this world until MPI ends.
+    pub(crate) fn keep(&self, comm: &Bound<'_, PyAny>) {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).push(comm.clone().unbind());
+    }
+
+    /// Frees what is kept before MPI ends: with a communicator of processes that were started later, Open MPI 5.0.11
+    /// crashes there.
+    pub(crate) fn free_at_exit(&self, py: Python<'_>) -> PyResult<()> {
+        let kept = self.kept.clone();
+        let free = PyCFunction::new_closure(py, None, None, move |arguments, _| {
+            let py = arguments.py();
+            let all = std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner));
+            for comm in all {
+                // Freed by the program, and MPI may have ended.
+                drop(comm.bind(py).call_method0(intern!(py, "Free")));
+            }
+        })?;
+        py.import(intern!(py, "atexit"))?.call_method1(intern!(py, "register"), (free,)).map(drop)
+    }
+
+    /// The workers that were lost when this world began, by their ranks until then.
+    pub(crate) fn lost(&self) -> Vec<usize> {
+        self.lock().lost.to_vec()
+    }
+
+    pub(crate) fn is_worker(&self) -> bool {
+        self.lock().group.is_some()
+    }
+
+    /// Tells the spares that this rank has ended its session.
+    pub(crate) fn leave(&self, mpi: &Bound<'_, PyAny>) {
+        let py = mpi.py();
+        // Not in a process that was forked.
+        if self.pid != process::id() || is_over(mpi) {
+            return;
+        }
+        let (all, spares) = {
+            let now = self.lock();
+            (now.all.clone_ref(py), now.workers..now.members.len())
+        };
+        let tell = |spare: usize| {
+            let nothing = [PyByteArray::new(py, &[]).into_any(), mpi.getattr(intern!(py, "BYTE"))?];
+            all.call_method1(py, intern!(py, "Send"), (nothing, spare, LEFT))
+        };
+        // One that has failed does not need it.
+        spares.for_each(|spare| drop(tell(spare)));
+    }
+
+    /// A spare's sleep, until it works, or all that work have left: then this raises `NotNeeded`.
+    pub(crate) fn wait(&self, mpi: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = mpi.py();
+        let mut left = BTreeSet::new();
+        while !self.is_worker() {
+            py.check_signals()?;
+            py.detach(|| thread::sleep(NAP));
+            let (all, workers) = {
+                let now = self.lock();
+                (now.all.clone_ref(py).into_bound(py), now.workers)
+            };
+            match hear(mpi, &all, &mut left) {
+                Ok(()) => {}
+                Err(error) if is(mpi, &error, "ERR_REVOKED") => {
+                    self.regroup(mpi)?;
+                    left.clear();
+                    continue;
+                }
+                // Another spare, or a worker: then those that are left revoke, or have left themselves.
+                Err(_) => drop(all.call_method0(intern!(py, "Ack_failed"))?),
+            }
+            let failed = failed(&all)?;
+            if (0..workers).all(|rank| left.contains(&rank) || failed.contains(&rank)) {
+                if left.is_empty() {
+                    let why = "a spare waits for nobody: all ranks that worked have failed; start the job again";
+                    return Err(raise(py, &Error::GroupFailed { what: why.to_owned() }));
+                }
+                return Err(raise(py, &Error::NotNeeded));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Takes in who has left.
+fn hear(mpi: &Bound<'_, PyAny>, all: &Bound<'_, PyAny>, left: &mut BTreeSet<usize>) -> PyResult<()> {
+    let py = mpi.py();
+    let status = mpi.call_method0(intern!(py, "Status"))?;
+    let any = mpi.getattr(intern!(py, "ANY_SOURCE"))?;
+    while all.call_method1(intern!(py, "Iprobe"), (&any, LEFT, &status))?.is_truthy()? {
+        let rank: usize = status.call_method0(intern!(py, "Get_source"))?.extract()?;
+        let into = [PyByteArray::new(py, &[]).into_any(), mpi.getattr(intern!(py, "BYTE"))?];
+        all.call_method1(intern!(py, "Recv"), (into, rank, LEFT))?;
+        left.insert(rank);
+    }
+    Ok(())
+}
+
+/// The ranks of `comm` of which this process knows that they have failed.
+pub(crate) fn failed(comm: &Bound<'_, PyAny>) -> PyResult<BTreeSet<usize>> {
+    let py = comm.py();
+    let dead = comm.call_method0(intern!(py, "Get_failed"))?;
+    let ranks = ranks_in(&dead, comm);
+    dead.call_method0(intern!(py, "Free"))?;
+    Ok(ranks?.into_iter().flatten().collect())
+}
+
+/// For each rank of `group`, that in `comm`, if it has one there.
+pub(crate) fn ranks_in(group: &Bound<'_, PyAny>, comm: &Bound<'_, PyAny>) -> PyResult<Vec<Option<usize>>> {
+    let py = comm.py();
+    let all = comm.call_method0(intern!(py, "Get_group"))?;
+    let ranks = group.call_method1(intern!(py, "Translate_ranks"), (py.None(), &all))?.extract::<Vec<i64>>();
+    all.call_method0(intern!(py, "Free"))?;
+    Ok(ranks?.into_iter().map(|rank| rank.try_into().ok()).collect())
+}
+
+/// Whether an error is of the class of this name in mpi4py.
+pub(crate) fn is(mpi: &Bound<'_, PyAny>, error: &PyErr, class: &str) -> bool {
+    let same = || -> PyResult<bool> {
+        error.value(mpi.py()).call_method0(intern!(mpi.py(), "Get_error_class"))?.eq(mpi.getattr(class)?)
+    };
+    same().unwrap_or(false)
+}
+
+impl Now {
+    /// All communicators that ranks may be waiting in.
+    pub(crate) fn every(&self, py: Python<'_>) -> Vec<Py<PyAny>> {
+        let of_workers = self.group.iter().chain(&self.program).chain(&self.adopted);
+        [&self.all].into_iter().chain(of_workers).map(|comm| comm.clone_ref(py)).collect()
+    }
+}
