@@ -77,11 +77,11 @@ class Recovering:
         self.left = [path for node in nodes.iterdir() if node.is_dir() for path in node.iterdir()]
         return said
 
-    def goes_on(self, *deaths, **how):
-        """A job that goes on through all of them without being started again, and leaves nothing in memory."""
-        said = self.run(*deaths, **how)
+    def goes_on(self, *deaths, starts=1, **how):
+        """A job that goes on through all of them, started so often, and leaves nothing in memory."""
+        said = self.run(*deaths, restarts=starts - 1, **how)
         steps, cells = how.get("steps", STEPS), how.get("cells", CELLS)
-        assert said.status == 0 and said.starts == 1, said.output
+        assert said.status == 0 and said.starts == starts, said.output
         assert said.died == len(deaths), said.output
         assert said.result == result(cells, steps), said.output
         assert not self.left, (self.left, said.output)

@@ -41,8 +41,8 @@ def test_a_rank_that_is_missed_by_the_heartbeat_alone(recovering, how, way):
 
 
 MOMENTS = [
-    "start",
     "start#3",
+    "start#9",
     "layout",
     "step",
     "receive,3",
@@ -51,8 +51,6 @@ MOMENTS = [
     "checkpoint#2,2",
     "checkpoint#4,3",
     "step#1,5",
-    "close",
-    "close#1",
     "end",
 ]
 
@@ -62,6 +60,12 @@ MOMENTS = [
 def test_the_first_rank_is_lost_at_any_moment(recovering, how, moment):
     loop = "run" if MOMENTS.index(moment) % 2 == 0 else "bare"
     recovering.goes_on(f"kill:0@{moment}", loop=loop, **how)
+
+
+@BOTH
+@pytest.mark.parametrize("moment", ["start", "close", "close#1"])
+def test_a_rank_that_is_lost_before_there_is_a_session_or_in_its_closing_has_the_job_started_again(recovering, how, moment):
+    recovering.goes_on(f"kill:0@{moment}", starts=2, **how)
 
 
 @pytest.mark.parametrize("moment", ["recovery", "recovery#2", "recovery#6", "recovery+3000"])
