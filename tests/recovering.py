@@ -4,6 +4,7 @@ c/recovery.c is the job; what it leaves in the folder of the nodes is read here.
 """
 
 import dataclasses
+import functools
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from job import Job
 from mpi import OPENMPI, Mpi
 from programs import build_c
 
-LIMIT_S = 120  # of a job: a hang is what these tests look for
+LIMIT_S = 60  # of a job: a hang is what these tests look for
 RANKS = 4  # that work
 CELLS = 1000
 STEPS = 8
@@ -42,12 +43,17 @@ class Said:
         return max(map(int, re.findall(r"^mainstay: start (\d+): ", self.output, re.M)), default=1)
 
 
+@functools.cache
+def program(mpi):
+    return build_c(["recovery.c"], "recovery", mpi=mpi)
+
+
 class Recovering:
     """Jobs on one space, each on new nodes below a folder in memory."""
 
     def __init__(self, folder, nodes, mpi=OPENMPI):
         self.folder, self.nodes, self.mpi = folder, nodes, mpi
-        self.program = build_c(["recovery.c"], "recovery", mpi=mpi)
+        self.program = program(mpi)
         self.jobs = 0
 
     def run(self, *deaths, loop="run", way="replace", spares=0, heartbeat=None, restarts=0, ranks=RANKS, steps=STEPS,
@@ -60,13 +66,14 @@ class Recovering:
         words = ["--in-job", "--recovery", way, "--restarts", restarts]
         words += ["--spares", spares] if spares else []
         words += ["--heartbeat", heartbeat] if heartbeat else []
-        mpi = Supervised(**vars(self.mpi), words=tuple(words))
-        mpi = dataclasses.replace(mpi, depth=mpi.depth + 1)
         told = {"NODES": nodes, "MAINSTAY_MEMORY": "auto", "MAINSTAY_PFS_EVERY": 0, **variables}
         # Open MPI's own segments go with the folder, whatever is killed.
         told["OMPI_MCA_btl_sm_backing_directory"] = scratch
-        command = ["env", *(f"{name}={value}" for name, value in told.items()), self.program, scratch / "space"]
-        with Job(ranks, [*command, steps, cells, loop, *deaths], scratch, LIMIT_S, mpi) as job:
+        # Of the launcher: processes that are started later have them, too.
+        told = tuple((name, str(value)) for name, value in told.items())
+        mpi = Supervised(**vars(self.mpi), words=tuple(words))
+        mpi = dataclasses.replace(mpi, depth=mpi.depth + 1, variables=(*mpi.variables, *told))
+        with Job(ranks, [self.program, scratch / "space", steps, cells, loop, *deaths], scratch, LIMIT_S, mpi) as job:
             for _ in job.lines():
                 pass
             status = job.wait()
