@@ -37,7 +37,7 @@ use crate::{
     restore::{Found, Sight, find, hex},
     salvage,
     space::{LayoutFile, Locks, Per, clear_away, files_of_layout, format::Lineage, layouts, probe_name},
-    stage::{Policy, PoolInMaking, find_threshold},
+    stage::{Policy, PoolInMaking, Touching, find_threshold},
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -163,10 +163,11 @@ impl Inner {
         // before one makes that.
         looked.iter_mut().for_each(|level| std::mem::take(&mut level.left).give_up(&config.pool_directory));
         let nearest = &looked[0];
-        let (node, pool) = find_node(&*group, &config, id)?;
+        let in_portion = stages_in_portion(&*group, &nearest.wanted, &config)?;
+        let (node, pool) = find_node(&*group, &config, id, !in_portion)?;
         let policy = Policy::new(&config, || find_threshold_together(&*group, &*nearest.wanted.device, &config))?;
-        let road = Road::find(&*group, &config, &nearest.domain, pool.as_ref())?;
-        let policy = road.policy(policy);
+        let road = Road::find(&*group, &config, &nearest.domain, pool.as_ref().filter(|_| !in_portion))?;
+        let policy = if in_portion { policy.in_portion() } else { road.policy(policy) };
 
         let highest = |of: fn(&Found) -> u64| looked.iter().map(|looked| of(&looked.found)).max().unwrap_or(0);
         let noted = note.as_ref().map_or(0, Note::lineage);
@@ -215,9 +216,11 @@ impl Inner {
                 io,
                 pool: pool.map(PoolInMaking::new),
                 pool_is_foreseen: false,
-                shards,
+                shards: if in_portion { 0 } else { shards },
                 record,
                 policy,
+                touching: Touching::default(),
+                touched: Vec::new(),
             },
             epoch: Epoch {
                 node: node as u32,
@@ -472,12 +475,23 @@ fn scan(group: &dyn Group, device: &dyn Device, domain: &Domain, locks_work: boo
     Ok(Scan { layouts, opened, newest, sight })
 }
 
-/// The lowest rank of this node, and the node's pool, if the stage has one. Collective.
-fn find_node(group: &dyn Group, config: &Config, id: [u8; 16]) -> Result<(usize, Option<Pool>)> {
+/// Whether what is saved is staged where it belongs: in the nearest level's portions, which are memory on all nodes.
+/// Collective.
+fn stages_in_portion(group: &dyn Group, nearest: &Wanted, config: &Config) -> Result<bool> {
+    if nearest.kind != LevelKind::Memory || config.stage != Stage::Pool || config.aggregators > 0 {
+        return Ok(false);
+    }
+    let mut elsewhere = [u64::from(!nearest.device.is_memory())];
+    group.all_max(&mut elsewhere)?;
+    Ok(elsewhere == [0])
+}
+
+/// The lowest rank of this node, and the node's pool, if the stage has one, `with_chunks` or with tables alone. Collective.
+fn find_node(group: &dyn Group, config: &Config, id: [u8; 16], with_chunks: bool) -> Result<(usize, Option<Pool>)> {
     let node = Node::find(group, config, id);
     if Policy::has_pool(config.stage) {
         let node = node?;
-        return Ok((node.leader(), Some(node.make_pool(group, config)?)));
+        return Ok((node.leader(), Some(node.make_pool(group, config, with_chunks)?)));
     }
     // Without a pool the node is needed only for what is told of it.
     Ok((node.map_or(group.rank(), |node| node.leader()), None))
