@@ -36,8 +36,7 @@ pub(crate) fn enter(
     let mpi = check(comm).map_err(told)?;
     let failed = |error| group_failed(py, "opening", error);
     if let Ok((path, config)) = &given
-        && let Some(places) = places(config)
-        && let Some(world) = World::join(&mpi, places)?
+        && let Some(world) = World::join(&mpi, places(config).unwrap_or(Places::Filled))?
     {
         let job = Job { mpi: mpi.unbind(), world: Arc::new(world), recovers: true };
         return Ok((job.group(py).map_err(told)?, Some(job), path.clone(), config.clone()));

@@ -21,6 +21,9 @@ use std::{collections::BTreeSet, env, ffi::OsString, fs, os::unix::ffi::OsString
 /// Set for a process that is started to take the place of one that has failed.
 const REPLACES: &str = "MAINSTAY_RUN_REPLACES";
 
+/// What a process has of its node alone, which another need not share.
+const OF_NODE: [&str; 4] = [REPLACES, "MAINSTAY_NODE", "MAINSTAY_DOMAIN", "MAINSTAY_POOL_DIRECTORY"];
+
 impl World {
     /// Collective among all that have not failed, spares included: all that is under way in the old world's communicators,
     /// and whatever is called in them later, fails.
@@ -239,6 +242,14 @@ fn spawn<'py>(mpi: &Bound<'py, PyAny>, comm: &Bound<'py, PyAny>, count: usize) -
     let words = fs::read("/proc/self/cmdline")?;
     let words = words.strip_suffix(b"\0").unwrap_or(&words).split(|byte| *byte == 0).skip(1);
     let arguments = PyList::new(py, [format!("{REPLACES}=1")])?;
+    // They begin with the environment of mpiexec, which need not have what only the ranks were given.
+    let is_setting =
+        |name: &OsString| name.to_str().is_some_and(|name| name.starts_with("MAINSTAY_") && !OF_NODE.contains(&name));
+    for (mut variable, value) in env::vars_os().filter(|(name, _)| is_setting(name)) {
+        variable.push("=");
+        variable.push(value);
+        arguments.append(variable)?;
+    }
     arguments.append(py.import(intern!(py, "sys"))?.getattr(intern!(py, "executable"))?)?;
     words.map(|word| OsString::from_vec(word.to_vec())).try_for_each(|word| arguments.append(word))?;
     let info = PyDict::new(py);
