@@ -266,7 +266,34 @@ module mainstay
     procedure :: progress
     procedure :: poll
     procedure :: last_record
+    procedure :: comm
+    procedure :: adopt
+    procedure :: recover
+    procedure :: check
+    procedure :: run
     procedure :: close => close_session
+  end type
+
+  ! What `run` calls: `layout` makes the program ready on the ranks that there are, and protects; `step` does the step of
+  ! this number, or sets `over` where there is none any more.
+  abstract interface
+    subroutine mainstay_layout(session)
+      import :: mainstay_session
+      type(mainstay_session), intent(in) :: session
+    end subroutine
+    subroutine mainstay_step(session, step, over)
+      import :: mainstay_session, c_int64_t
+      type(mainstay_session), intent(in) :: session
+      integer(c_int64_t), intent(in) :: step
+      logical, intent(inout) :: over
+    end subroutine
+  end interface
+  public :: mainstay_layout, mainstay_step
+
+  type :: steps
+    type(mainstay_session) :: session
+    procedure(mainstay_layout), pointer, nopass :: layout
+    procedure(mainstay_step), pointer, nopass :: step
   end type
 
   ! Says where a region lies: c_loc of its first element, or c_null_ptr where there is none.
@@ -334,6 +361,33 @@ module mainstay
       import
       type(c_ptr), value :: session
       character(kind=c_char), intent(in) :: path(*)
+      integer(c_int) :: status
+    end function
+    function c_comm(session) bind(C, name="mainstay_fortran_comm") result(comm)
+      import
+      type(c_ptr), value :: session
+      integer(c_int) :: comm
+    end function
+    function c_adopt(session, comm) bind(C, name="mainstay_fortran_adopt") result(status)
+      import
+      type(c_ptr), value :: session
+      integer(c_int), value :: comm
+      integer(c_int) :: status
+    end function
+    function c_recover(session) bind(C, name="mainstay_recover") result(status)
+      import
+      type(c_ptr), value :: session
+      integer(c_int) :: status
+    end function
+    function c_check(session) bind(C, name="mainstay_check") result(status)
+      import
+      type(c_ptr), value :: session
+      integer(c_int) :: status
+    end function
+    function c_run(session, layout, step, context) bind(C, name="mainstay_run") result(status)
+      import
+      type(c_ptr), value :: session, context
+      type(c_funptr), value :: layout, step
       integer(c_int) :: status
     end function
     function c_restore(session, restored) bind(C, name="mainstay_restore") result(status)
@@ -532,6 +586,72 @@ contains
     integer, intent(out), optional :: stat
     call settle(c_unprotect(self%handle, to_c(name)), stat)
   end subroutine
+
+  ! The communicator of the ranks of the session, a new one after each recovery. With mpi_f08: MPI_Comm(session%comm()).
+  integer function comm(self)
+    class(mainstay_session), intent(in) :: self
+    comm = c_comm(self%handle)
+  end function
+
+  ! Has a communicator that the program has made of its own come out of what it waits in when ranks fail.
+  subroutine adopt(self, comm, stat)
+    class(mainstay_session), intent(in) :: self
+    integer, intent(in) :: comm
+    integer, intent(out), optional :: stat
+    call settle(c_adopt(self%handle, int(comm, c_int)), stat)
+  end subroutine
+
+  ! Goes on without the ranks that have failed.
+  subroutine recover(self, stat)
+    class(mainstay_session), intent(in) :: self
+    integer, intent(out), optional :: stat
+    call settle(c_recover(self%handle), stat)
+  end subroutine
+
+  ! MAINSTAY_GROUP_FAILED if ranks have failed as far as this rank knows.
+  subroutine check(self, stat)
+    class(mainstay_session), intent(in) :: self
+    integer, intent(out), optional :: stat
+    call settle(c_check(self%handle), stat)
+  end subroutine
+
+  ! Runs the program as steps, from the newest complete revision if there is one, and through failures of ranks.
+  subroutine run(self, layout, step, stat)
+    class(mainstay_session), intent(in) :: self
+    procedure(mainstay_layout) :: layout
+    procedure(mainstay_step) :: step
+    integer, intent(out), optional :: stat
+    type(steps), target :: all
+    all%layout => layout
+    all%step => step
+    call settle(c_run(self%handle, c_funloc(lay_out), c_funloc(take_step), c_loc(all)), stat)
+  end subroutine
+
+  function lay_out(session, context) bind(C, name="mainstay_fortran_lay_out") result(status)
+    type(c_ptr), value :: session, context
+    integer(c_int) :: status
+    type(steps), pointer :: all
+    call c_f_pointer(context, all)
+    all%session%handle = session
+    call all%layout(all%session)
+    status = MAINSTAY_OK
+  end function
+
+  function take_step(session, step, over, context) bind(C, name="mainstay_fortran_take_step") &
+      result(status)
+    type(c_ptr), value :: session, context
+    integer(c_int64_t), value :: step
+    integer(c_int), intent(out) :: over
+    integer(c_int) :: status
+    type(steps), pointer :: all
+    logical :: is_over
+    call c_f_pointer(context, all)
+    all%session%handle = session
+    is_over = .false.
+    call all%step(all%session, step, is_over)
+    over = merge(1, 0, is_over)
+    status = MAINSTAY_OK
+  end function
 
   ! Names a file that this rank appends to; `flush` it before a checkpoint.
   subroutine protect_output(self, path, stat)

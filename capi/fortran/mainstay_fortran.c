@@ -47,6 +47,16 @@ mainstay_status mainstay_fortran_open_solo(const char *path, const mainstay_opti
     return *session ? refuse_open(path) : mainstay_open_solo(path, options, session);
 }
 
+int mainstay_fortran_comm(mainstay_session *session)
+{
+    return (int)MPI_Comm_c2f(mainstay_mpi_comm(session));
+}
+
+mainstay_status mainstay_fortran_adopt(mainstay_session *session, int comm)
+{
+    return mainstay_mpi_adopt(session, MPI_Comm_f2c((MPI_Fint)comm));
+}
+
 /* As an error without `stat` ends the program. */
 void mainstay_fortran_abort(void)
 {

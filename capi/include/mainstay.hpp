@@ -19,6 +19,7 @@
 #include <complex>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <initializer_list>
 #include <iterator>
 #include <memory>
@@ -131,6 +132,38 @@ template <class T, class A> void *where_vector(void *context, std::uint64_t *cou
 template <class Pointer> void *where_pointer(void *context, std::uint64_t *) {
   return static_cast<Pointer *>(context)->get();
 }
+
+/* What a run calls, for C: what is thrown waits until the run is over. */
+template <class Session, class Layout, class Step> struct steps {
+  Session &session;
+  Layout &layout;
+  Step &step;
+  std::exception_ptr thrown = nullptr;
+  int told = MAINSTAY_OK; /* the status of what was thrown */
+
+  template <class Call> int kept(Call &&call) noexcept {
+    try {
+      call();
+      return MAINSTAY_OK;
+    } catch (const error &e) {
+      return keep(e.status());
+    } catch (...) {
+      return keep(MAINSTAY_INTERNAL);
+    }
+  }
+  int keep(int status) noexcept {
+    thrown = std::current_exception();
+    return told = status;
+  }
+  static int lay_out(mainstay_session *, void *context) {
+    auto &self = *static_cast<steps *>(context);
+    return self.kept([&] { self.layout(self.session); });
+  }
+  static int take(mainstay_session *, std::uint64_t number, int *over, void *context) {
+    auto &self = *static_cast<steps *>(context);
+    return self.kept([&] { *over = !self.step(self.session, number); });
+  }
+};
 
 /* Not to be copied by memcpy, yet with protect() functions of their own. */
 template <class T> struct is_view : std::false_type {};
@@ -345,6 +378,25 @@ public:
     mainstay_record record = {};
     detail::check(mainstay_last_record(handle_, &record));
     return record;
+  }
+
+  /* Goes on without the ranks that have failed. */
+  void recover() { detail::check(mainstay_recover(handle_)); }
+  /* Throws GROUP_FAILED if ranks have failed as far as this rank knows. */
+  void check() { detail::check(mainstay_check(handle_)); }
+  /* Runs a program as steps, from the newest complete revision if there is one, and through failures of ranks:
+   *
+   *     session.run([&](mainstay::session &session) { ... session.protect("field", field); },
+   *                 [&](mainstay::session &session, std::uint64_t step) { if (step == steps) return false; ...; return true; });
+   *
+   * `layout` makes the program ready on the ranks that there are, and protects; `step` does a step, or returns false
+   * where there is none of that number any more. What they throw ends the run, but for a GROUP_FAILED. */
+  template <class Layout, class Step> void run(Layout &&layout, Step &&step) {
+    using steps = detail::steps<session, std::remove_reference_t<Layout>, std::remove_reference_t<Step>>;
+    steps all{*this, layout, step};
+    const mainstay_status status = mainstay_run(handle_, &steps::lay_out, &steps::take, &all);
+    if (status != MAINSTAY_OK && all.thrown && status == all.told) std::rethrow_exception(all.thrown);
+    detail::check(status);
   }
 
   /* Waits for the last revision and ends the session, also when it throws. */

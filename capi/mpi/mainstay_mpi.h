@@ -307,29 +307,18 @@ MAINSTAY_SHIM int mainstay_mpi_survives(void) {
 }
 #endif
 
-/* The table for the ranks of `comm`, which is the table's from then on; an error, told by its class, leaves it to the
- * caller. Collective. */
-MAINSTAY_SHIM int mainstay_mpi_table(MPI_Comm comm, mainstay_group *group) {
-  mainstay_mpi_context *context = (mainstay_mpi_context *)malloc(sizeof *context);
-  MPI_Comm here;
-  int code, rank = 0, ranks = 0, ranks_here = 0;
+/* The table for the ranks of `comm`, which is the table's from then on, `ranks_here` of which share a machine; 0, or, told by
+ * its class, an error that leaves `comm` to the caller. Local. */
+MAINSTAY_SHIM int mainstay_mpi_table_of(MPI_Comm comm, int ranks_here, mainstay_group *group) {
+  mainstay_mpi_context *context = (mainstay_mpi_context *)calloc(1, sizeof *context);
+  int rank = 0, ranks = 0;
+  if (!context) return MPI_ERR_NO_MEM;
   /* Errors come back to Mainstay, whatever the program does with its own. */
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &ranks);
-  code = MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &here);
-  if (code == MPI_SUCCESS) {
-    MPI_Comm_size(here, &ranks_here);
-    MPI_Comm_free(&here);
-  }
-  if (code != MPI_SUCCESS || !context) {
-    free(context);
-    return code == MPI_SUCCESS ? MPI_ERR_NO_MEM : mainstay_mpi_class(code);
-  }
   context->comm = comm;
   context->pause_s_max = mainstay_mpi_pause_max(ranks_here);
-  context->job = NULL;
-  context->has_failed = 0;
   memset(group, 0, sizeof *group);
   group->size = sizeof *group;
   group->context = context;
@@ -353,6 +342,19 @@ MAINSTAY_SHIM int mainstay_mpi_table(MPI_Comm comm, mainstay_group *group) {
   }
 #endif
   return 0;
+}
+
+/* The same, which finds out by itself who shares a machine. Collective. */
+MAINSTAY_SHIM int mainstay_mpi_table(MPI_Comm comm, mainstay_group *group) {
+  MPI_Comm here;
+  int code, rank = 0, ranks_here = 0;
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  MPI_Comm_rank(comm, &rank);
+  code = MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &here);
+  if (code != MPI_SUCCESS) return mainstay_mpi_class(code);
+  MPI_Comm_size(here, &ranks_here);
+  MPI_Comm_free(&here);
+  return mainstay_mpi_table_of(comm, ranks_here, group);
 }
 
 #include "mainstay_mpi_recovery.h"

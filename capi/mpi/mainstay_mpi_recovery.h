@@ -141,21 +141,37 @@ MAINSTAY_SHIM int mainstay_mpi_agreed(MPI_Comm world, int code) {
 }
 
 #ifdef MAINSTAY_MPI_SURVIVES
-/* Puts the world without the dead in the place of the old one, and ends those that hang. */
+/* A world of those of the old one that have not failed, in its place, which all of them have. */
+MAINSTAY_SHIM int mainstay_mpi_shrink_world(MPI_Comm *world) {
+  MPI_Comm left;
+  const int code = MPIX_Comm_shrink(*world, &left);
+  if (code != MPI_SUCCESS) return code;
+  MPI_Comm_set_errhandler(left, MPI_ERRORS_RETURN);
+  mainstay_mpi_all(left, 1); /* whether one has failed again is seen in the next step */
+  MPI_Comm_free(world);
+  *world = left;
+  return MPI_SUCCESS;
+}
+
+/* Leaves the dead out of the world, and ends those that hang. */
 MAINSTAY_SHIM int mainstay_mpi_leave_out(mainstay_mpi_job *job, int *lost) {
   const int size = job->size;
   mainstay_mpi_process *dead = (mainstay_mpi_process *)malloc(2 * (size_t)size * sizeof *dead), *left = dead + size;
   int *ranks = (int *)malloc(2 * (size_t)size * sizeof *ranks), *before = ranks + size;
-  MPI_Comm world = MPI_COMM_NULL;
   MPI_Group old_group, new_group;
-  int code = dead && ranks ? MPIX_Comm_shrink(job->world, &world) : MPI_ERR_NO_MEM, i, count = 0;
+  int code = dead && ranks ? MPI_Comm_group(job->world, &old_group) : MPI_ERR_NO_MEM, i, count = 0;
   *lost = 0;
   if (code == MPI_SUCCESS) {
-    MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
-    MPI_Comm_size(world, &count);
+    /* Twice, so that the world has a lower number in Open MPI 5.0.11 than what is made of it: that never makes a communicator
+     * out of one of a higher number than the last one out of which it failed to. */
+    code = mainstay_mpi_shrink_world(&job->world);
+    if (code == MPI_SUCCESS) code = mainstay_mpi_shrink_world(&job->world);
+  }
+  if (code == MPI_SUCCESS) {
+    MPI_Comm_size(job->world, &count);
+    MPI_Comm_rank(job->world, &job->rank);
     for (i = 0; i < count; i++) ranks[i] = i;
-    MPI_Comm_group(job->world, &old_group);
-    MPI_Comm_group(world, &new_group);
+    MPI_Comm_group(job->world, &new_group);
     MPI_Group_translate_ranks(new_group, count, ranks, old_group, before);
     MPI_Group_free(&old_group);
     MPI_Group_free(&new_group);
@@ -166,10 +182,7 @@ MAINSTAY_SHIM int mainstay_mpi_leave_out(mainstay_mpi_job *job, int *lost) {
     for (i = 0; i < size; i++)
       if (job->processes[i].process.pid) dead[(*lost)++] = job->processes[i];
     memcpy(job->processes, left, (size_t)count * sizeof *left);
-    MPI_Comm_free(&job->world);
-    job->world = world;
     job->size = count;
-    MPI_Comm_rank(world, &job->rank);
     mainstay_mpi_end(job, dead, *lost);
   }
   free(dead);
@@ -282,34 +295,40 @@ MAINSTAY_SHIM void mainstay_mpi_interrupt(mainstay_mpi_job *job, MPI_Comm own) {
 
 MAINSTAY_SHIM int mainstay_mpi_regroup(void *context, void *next);
 
+/* A communicator of the workers, in the order of their places; of no spare. Of all, or of none. */
+MAINSTAY_SHIM int mainstay_mpi_workers(mainstay_mpi_job *job, MPI_Comm *made) {
+  const int64_t place = job->processes[job->rank].place;
+  /* Out of the world and not of one another: see mainstay_mpi_leave_out. */
+  const int code = MPI_Comm_split(job->world, place < 0 ? MPI_UNDEFINED : 0, place < 0 ? 0 : (int)place, made);
+  const int agreed = mainstay_mpi_agreed(job->world, code);
+  if (code != MPI_SUCCESS) *made = MPI_COMM_NULL; /* MPI may have left anything there */
+  if (agreed != MPI_SUCCESS) mainstay_mpi_free(made);
+  return agreed;
+}
+
 /* Mainstay's and the program's communicators, and the table, for the workers of the world as it is. */
 MAINSTAY_SHIM int mainstay_mpi_begin(mainstay_mpi_job *job, MPI_Comm *program, mainstay_group *group) {
-  const int64_t place = job->processes[job->rank].place;
+  const mainstay_mpi_process mine = job->processes[job->rank];
   MPI_Comm own = MPI_COMM_NULL;
-  int code = MPI_Comm_split(job->world, place < 0 ? MPI_UNDEFINED : 0, place < 0 ? 0 : (int)place, &own);
+  int code = mainstay_mpi_workers(job, &own), rank, ranks_here = 0;
   *program = MPI_COMM_NULL;
-  if ((code = mainstay_mpi_agreed(job->world, code)) != MPI_SUCCESS) {
+  if (code != MPI_SUCCESS) return code;
+  if ((code = mainstay_mpi_workers(job, program)) != MPI_SUCCESS || mine.place < 0) {
     mainstay_mpi_free(&own);
     return code;
   }
-  if (place >= 0) {
-    MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN);
-    code = MPI_Comm_dup(own, program);
-    if (code == MPI_SUCCESS) code = mainstay_mpi_table(own, group);
-    if (code != MPI_SUCCESS) mainstay_mpi_revoke(own);
-  }
-  if (!mainstay_mpi_all(job->world, code == MPI_SUCCESS)) {
-    if (place >= 0 && code == MPI_SUCCESS) free(group->context);
+  for (rank = 0; rank < job->size; rank++)
+    ranks_here += job->processes[rank].place >= 0 && job->processes[rank].process.host == mine.process.host;
+  code = mainstay_mpi_table_of(own, ranks_here, group);
+  if (code) {
     mainstay_mpi_free(program);
     mainstay_mpi_free(&own);
-    return code == MPI_SUCCESS ? MPI_ERR_OTHER : code;
+    return code;
   }
-  if (place >= 0) {
-    ((mainstay_mpi_context *)group->context)->job = job;
-    job->references++;
-    group->shrink = job->survives ? mainstay_mpi_regroup : NULL;
-    if (job->survives) MPI_Comm_set_errhandler(*program, job->noting);
-  }
+  ((mainstay_mpi_context *)group->context)->job = job;
+  job->references++;
+  group->shrink = job->survives ? mainstay_mpi_regroup : NULL;
+  if (job->survives) MPI_Comm_set_errhandler(*program, job->noting);
   return 0;
 }
 
@@ -347,7 +366,7 @@ MAINSTAY_SHIM int mainstay_mpi_form(mainstay_mpi_job *job, int is_broken, mainst
       job->seen = mainstay_mpi_here.noted;
       return 0;
     }
-    if (!job->survives) break;
+    if (!job->survives || code == MPI_ERR_NO_MEM) break;
     is_broken = 1;
   }
   (void)is_broken;
@@ -595,20 +614,26 @@ MAINSTAY_SHIM int mainstay_mpi_has_failed(mainstay_session *session) {
 extern int PMIx_Finalize(const void *info, size_t count) __attribute__((weak));
 #endif
 
+/* Whether a parameter of Open MPI's is set to true. */
+MAINSTAY_SHIM int mainstay_mpi_is_on(const char *variable) {
+  const char *value = getenv(variable);
+  return value && value[0] && strchr("1tTyY", value[0]) != NULL;
+}
+
 /* Ends a program: in place of MPI_Finalize, after mainstay_close, on all processes, also spares that nobody needed. Returns
  * `status`, or, where MPI_Finalize of Open MPI 5 can hang or crash after a recovery (processes were started for it, or the
- * job was started without `--mca async_mpi_finalize 1`), ends the process with it once all have come so far: what is in
+ * job was started without `--mca async_mpi_finalize 1`, or with the heartbeat), ends the process with it once all have come so far: what is in
  * stdio's buffers is written before that, and nothing that atexit has registered is called. */
 MAINSTAY_SHIM int mainstay_mpi_finalize(int status) {
 #ifdef MAINSTAY_MPI_SURVIVES
   if (mainstay_mpi_here.has_ended && !mainstay_mpi_is_over()) {
-    const char *async = getenv("OMPI_MCA_async_mpi_finalize");
     MPI_Request request;
     static int flag = 1;
     fflush(NULL);
     if (MPIX_Comm_iagree(mainstay_mpi_here.last, &flag, &request) == MPI_SUCCESS)
       mainstay_mpi_await_for(&request, MPI_STATUS_IGNORE, 500e-6, 10);
-    if (mainstay_mpi_here.spawned || !async || strchr("1tTyY", async[0]) == NULL) {
+    if (mainstay_mpi_here.spawned || !mainstay_mpi_is_on("OMPI_MCA_async_mpi_finalize") ||
+        mainstay_mpi_is_on("OMPI_MCA_mpi_ft_detector")) {
       /* mpiexec takes one that ends without this for one that has failed. */
       if (PMIx_Finalize) PMIx_Finalize(NULL, 0);
       _exit(status);

@@ -47,6 +47,7 @@ fn main() -> ExitCode {
         Command::Ls(wanted) => look::ls(&wanted),
         Command::Show(wanted) => look::show(&wanted),
         Command::Status(wanted) => look::status(&wanted),
+        Command::Report(wanted) => look::report(&wanted),
         Command::Verify(wanted) => look::verify(&wanted),
         Command::Advise(wanted) => look::advise(&wanted),
         Command::Checkpoint(wanted) => tend::checkpoint(&wanted),

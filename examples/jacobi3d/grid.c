@@ -40,7 +40,10 @@ grid grid_create(MPI_Comm world, const size_t cells[3])
     int bounded[3] = {0, 0, 0}, here[3];
     MPI_Comm_size(world, &g.ranks);
     MPI_Dims_create(g.ranks, 3, g.blocks);
-    MPI_Cart_create(world, 3, g.blocks, bounded, 0, &g.comm);
+    if (MPI_Cart_create(world, 3, g.blocks, bounded, 0, &g.comm) != MPI_SUCCESS) {
+        g.comm = MPI_COMM_NULL;
+        return g;
+    }
     MPI_Comm_rank(g.comm, &g.rank);
     MPI_Cart_coords(g.comm, g.rank, 3, here);
 

@@ -9,8 +9,8 @@
  *   table        the same in Mainstay's
  *   collective   in a collective of the program's
  *   working      at work, asking now and then
- * WAYs are kill, stop, abort and exit; "split", "dup", "shared" and "spawn": killed as part of the regrouping that another
- * step of the same epoch (joined by a +) has caused, in that call of MPI; "sleep": a spare, by its number in the world, is
+ * WAYs are kill, stop, abort and exit; "split", "split2" (the second) and "merge": killed as part of the regrouping that
+ * another step of the same epoch (joined by a +) has caused, in that call of MPI; "sleep": a spare, by its number in the world, is
  * killed where it waits. */
 #define _POSIX_C_SOURCE 200809L
 #include <signal.h>
@@ -24,6 +24,7 @@ enum { WORDS = 1000, LOOKS_MAX = 20000, RANKS_MAX = 64 };
 
 static long me = -1; /* this rank's number as a worker, from when it has one */
 static const char *fatal = ""; /* the call of MPI in which this process dies */
+static int splits;
 static double failed_at;
 
 static void right(int is_so, const char *what)
@@ -57,25 +58,13 @@ static void dies_in(const char *call)
 
 int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *made)
 {
-    dies_in("split");
+    dies_in(strcmp(fatal, "split2") == 0 && splits++ ? "split2" : "split");
     return PMPI_Comm_split(comm, color, key, made);
-}
-
-int MPI_Comm_dup(MPI_Comm comm, MPI_Comm *made)
-{
-    dies_in("dup");
-    return PMPI_Comm_dup(comm, made);
-}
-
-int MPI_Comm_split_type(MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm *made)
-{
-    dies_in("shared");
-    return PMPI_Comm_split_type(comm, type, key, info, made);
 }
 
 int MPI_Intercomm_merge(MPI_Comm comm, int is_high, MPI_Comm *made)
 {
-    dies_in("spawn");
+    dies_in("merge");
     return PMPI_Intercomm_merge(comm, is_high, made);
 }
 

@@ -73,6 +73,26 @@ fn pause(text: &str) -> Result<Duration, String> {
     if pause < LEAST { Err("the least is 100ms".to_owned()) } else { Ok(pause) }
 }
 
+/// Writes a page about a run, for a browser
+///
+/// One HTML file, which opens with no network: a timeline of the checkpoints on all levels, of failures and recoveries, what
+/// checkpoints took and how large they were, and tables of failures, starts and revisions. It is made of the journal that each
+/// job writes in its space, and of what lies there, while the job runs and after it.
+#[derive(Debug, Args)]
+#[command(after_help = format!("\
+Examples:
+  mainstay report /scratch/me/space -o run.html
+
+{EXIT_CODES}"))]
+pub struct Report {
+    /// The directory that a session was opened on
+    #[arg(value_name = "SPACE")]
+    pub space: PathBuf,
+    /// The file that it is written to, in place of one that is there; unless given, standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
 /// Reads every block and says what is damaged
 ///
 /// Of all complete revisions, unless one is asked for. Each block is compared with its hash, read

@@ -33,6 +33,7 @@ Examples:
   mainstay ls /scratch/me/space              what there is to go back to
   mainstay show /scratch/me/space --phases   the newest revision, and what it took
   mainstay status /scratch/me/space          how its job stands: by level, and what it would survive
+  mainstay report /scratch/me/space -o run.html   a page about its runs, for a browser
   mainstay verify /scratch/me/space          reads every block
   mainstay advise /scratch/me/space          how large a pool is worth having; of levels, how often to save
   mainstay checkpoint /scratch/me/space      has the job that runs there save itself now
@@ -60,6 +61,7 @@ pub enum Command {
     Ls(Ls),
     Show(Show),
     Status(Status),
+    Report(Report),
     Verify(Verify),
     Advise(Advise),
     Checkpoint(Checkpoint),

@@ -18,6 +18,10 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 /// ranks: spares take the place of nodes that do not, then the others take more ranks. The launcher in the command
 /// (mpiexec of Open MPI or MPICH, srun, flux run or flux submit) is told where; the command itself names no nodes. A job
 /// that never closed what it had opened has failed, whatever its launcher says.
+///
+/// With --in-job the job itself goes on when ranks fail, if its program calls mainstay_recover and its MPI can (Open MPI from 5.0
+/// on): nothing is started again, and what is lost comes back from memory. What the job cannot recover from ends it, and it
+/// is started again as without.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -26,6 +30,7 @@ Examples:
   mainstay run --space /scratch/me/space -- mpiexec --host n1,n2 ./simulation
   mainstay run --hosts n1:32,n2:32 --spares n3:32 -- mpiexec -n 64 ./simulation input.toml
   mainstay run --nodes-from slurm --ranks 64 -- srun ./simulation input.toml
+  mainstay run --in-job --spares 2 -- mpiexec -n 64 ./simulation input.toml
 
 Exit codes:
   that of the job's last run; 128 + N if signal N ended it
@@ -62,9 +67,10 @@ pub struct Run {
     /// Has a batch system tell the nodes, asked again before each start
     #[arg(long, value_name = "SYSTEM", group = "nodes")]
     pub nodes_from: Option<NodesFrom>,
-    /// Nodes that take the place of those that do not answer, as in --hosts
-    #[arg(long, value_name = "NODES", requires = "nodes")]
-    pub spares: Option<String>,
+    /// Nodes that take the place of those that do not answer, as in --hosts. With --in-job a plain number: so many ranks more
+    /// are started, which wait until they can take the place of one that fails. Both may be given
+    #[arg(long, value_name = "NODES|N")]
+    pub spares: Vec<String>,
     /// How many ranks every start has; unless given, as many as the command says, or as the nodes are meant for
     #[arg(long, value_name = "N", requires = "nodes", value_parser = clap::value_parser!(u32).range(1..))]
     pub ranks: Option<u32>,
@@ -79,6 +85,16 @@ pub struct Run {
     /// hang then. 1 min unless given, but never with Slurm, which looks itself; 0s: never
     #[arg(long, value_name = "TIME", requires = "nodes", value_parser = humantime::parse_duration)]
     pub look_every: Option<Duration>,
+    /// Has the job go on by itself when ranks fail
+    #[arg(long)]
+    pub in_job: bool,
+    /// How it does so: with replacements in the places of ranks that failed, or on fewer ranks
+    #[arg(long, value_name = "WAY", requires = "in_job", default_value = "replace")]
+    pub recovery: Recovery,
+    /// Ranks that say nothing for so long have failed, though they are there: stopped, or stuck ("2s"). Unless given, only the
+    /// death of a rank is noticed
+    #[arg(long, value_name = "TIME", requires = "in_job", value_parser = heartbeat)]
+    pub heartbeat: Option<Duration>,
     /// Only tells what the first start would be, and which nodes do not answer
     #[arg(long)]
     pub dry_run: bool,
@@ -93,6 +109,20 @@ pub enum NodesFrom {
     Slurm,
     /// The instance that this runs in
     Flux,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Recovery {
+    /// Spares, or else processes that are started then, take the places
+    Replace,
+    /// Fewer ranks go on
+    Shrink,
+}
+
+fn heartbeat(text: &str) -> Result<Duration, String> {
+    const LEAST: Duration = Duration::from_millis(100);
+    let time = humantime::parse_duration(text).map_err(|e| e.to_string())?;
+    if time < LEAST { Err("the least is 100ms".to_owned()) } else { Ok(time) }
 }
 
 fn with_host(text: &str) -> Result<String, String> {

@@ -4,12 +4,14 @@ mod advise;
 mod failures;
 mod ls;
 mod phases;
+mod report;
 mod show;
 mod status;
 mod verify;
 
 pub use advise::advise;
 pub use ls::ls;
+pub use report::report;
 pub use show::show;
 pub use status::status;
 pub use verify::verify;

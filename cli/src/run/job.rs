@@ -4,7 +4,7 @@ use super::{
     last::LastCheckpoint,
     launcher::Words,
     nodes::Watch,
-    report::Report,
+    report::{Recoveries, Report},
     signals::{Signals, asks_to_end},
     tree,
     watch::Watching,
@@ -29,8 +29,8 @@ use std::{
 
 /// How often a checkpoint that was asked for is looked after.
 const POLL: Duration = Duration::from_millis(50);
-/// How often it is asked whether a node was lost, where nodes are looked after.
-const LOST_POLL: Duration = Duration::from_millis(200);
+/// How often it is asked whether a node was lost, where nodes are looked after, and whether the job went on after a failure.
+const LOOK: Duration = Duration::from_millis(200);
 /// How long a launcher may take to end its job where a node is lost, before it is killed.
 const END_LIMIT: Duration = Duration::from_secs(10);
 
@@ -58,6 +58,8 @@ pub struct Limits<'a> {
     pub grace: Duration,
     /// The nodes to look after.
     pub watch: Option<Watch>,
+    /// Of a job that goes on by itself when ranks fail.
+    pub recoveries: Option<Recoveries<'a>>,
 }
 
 /// Runs the command of `words`; `fresh`: it may push out what is saved already.
@@ -95,15 +97,16 @@ fn follow(child: &mut Child, signals: &mut Signals, limits: Limits<'_>) -> io::R
     let mut last: Option<(Option<Signal>, LastCheckpoint)> = None;
     let mut end = limits.end;
     let watching = limits.watch.map(Watching::begin);
+    let mut recoveries = limits.recoveries;
     // When a launcher that has lost a node is killed.
     let mut kill_at: Option<Instant> = None;
     let mut lost_node = false;
     loop {
         let until_end = end.map(|end| end.saturating_duration_since(Instant::now()));
-        let patience = match (&last, &watching) {
-            (Some(_), _) => Some(POLL),
-            (None, Some(_)) => Some(until_end.map_or(LOST_POLL, |left| left.min(LOST_POLL))),
-            (None, None) => until_end,
+        let patience = match &last {
+            Some(_) => Some(POLL),
+            None if watching.is_some() || recoveries.is_some() => Some(until_end.map_or(LOOK, |left| left.min(LOOK))),
+            None => until_end,
         };
         for caught in signals.wait(patience) {
             let signal = caught.signal;
@@ -148,7 +151,10 @@ fn follow(child: &mut Child, signals: &mut Signals, limits: Limits<'_>) -> io::R
             signal.iter().for_each(|signal| pass_on(*signal));
             last = None;
         }
-        if let Some(status) = child.try_wait()? {
+        let ended = child.try_wait()?;
+        // All that it has told is there once it has ended.
+        recoveries.iter_mut().flat_map(Recoveries::news).for_each(|recovered| say(&recovered.to_string()));
+        if let Some(status) = ended {
             return Ok(Ended { status, asked, lost_node });
         }
         if let Some((node, why)) = watching.as_ref().and_then(Watching::lost) {

@@ -2,6 +2,7 @@
 //! start how many ranks.
 
 use super::{
+    in_job::InJob,
     nodes::{Choice, HOST, wrong},
     outside,
 };
@@ -11,6 +12,7 @@ use std::{
     ffi::{OsStr, OsString},
     path::Path,
     process::Command,
+    thread,
     time::Duration,
 };
 
@@ -28,6 +30,13 @@ pub enum Kind {
     Flux,
 }
 
+/// Who says on which nodes the ranks run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placed {
+    ByUs,
+    ByCommand,
+}
+
 /// A command, taken apart.
 #[derive(Debug)]
 pub struct Launcher {
@@ -38,10 +47,14 @@ pub struct Launcher {
     tail: Vec<OsString>,
     /// The number of ranks that the command gives.
     pub ranks: Option<u32>,
+    /// Of Open MPI, if it is told.
+    pub version: Option<(u32, String)>,
+    /// The ranks that it starts go on by themselves when some fail.
+    pub in_job: Option<InJob>,
 }
 
 /// How a start is told to a launcher.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Words {
     /// Variables for its environment.
     pub variables: Vec<(&'static str, String)>,
@@ -49,7 +62,8 @@ pub struct Words {
 }
 
 impl Launcher {
-    pub fn find(command: &[OsString]) -> Result<Launcher, Failure> {
+    /// Takes the `command` apart; `placed`: by whom its ranks are.
+    pub fn find(command: &[OsString], placed: Placed) -> Result<Launcher, Failure> {
         let found = command.iter().enumerate().find_map(|(at, word)| {
             let name = Path::new(word).file_name()?.to_str()?;
             let next = command.get(at + 1).and_then(|word| word.to_str());
@@ -63,14 +77,56 @@ impl Launcher {
         });
         let Some((end, kind)) = found else {
             let known = "mpiexec, mpirun, prterun, srun, flux run or flux submit";
-            return Err(wrong(format!("the command names no launcher that nodes can be given to: {known}")));
+            return Err(wrong(match placed {
+                Placed::ByUs => format!("the command names no launcher that nodes can be given to: {known}"),
+                Placed::ByCommand => format!("the command names no launcher that is known here: {known}"),
+            }));
         };
-        let kind = kind.map_or_else(|| which_mpi(&command[end - 1]), Ok)?;
-        let (tail, ranks) = without_ranks(kind, &command[end..])?;
-        Ok(Launcher { kind, head: command[..end].to_vec(), tail, ranks })
+        let (kind, version) = kind.map_or_else(|| which_mpi(&command[end - 1]), |kind| Ok((kind, None)))?;
+        let (tail, ranks) = without_ranks(kind, &command[end..], placed)?;
+        Ok(Launcher { kind, head: command[..end].to_vec(), tail, ranks, version, in_job: None })
     }
 
-    /// The command that starts `ranks` ranks on the nodes of `choice`.
+    /// The ranks that wait until one fails.
+    fn spares(&self) -> u32 {
+        self.in_job.as_ref().map_or(0, |in_job| in_job.spares)
+    }
+
+    /// The command as it is, but for what the ranks need that go on by themselves when some fail; an error where spares cannot
+    /// be counted in.
+    pub fn words_as_placed(&self) -> Result<Words, Failure> {
+        let (mut variables, mut options) = (Vec::new(), Vec::new());
+        match self.ranks {
+            Some(ranks) => options.extend(["-n".to_owned(), ranks.saturating_add(self.spares()).to_string()]),
+            None if self.spares() > 0 => {
+                return Err(wrong("the command says no number of ranks (-n) that --spares could add to".to_owned()));
+            }
+            None => {}
+        }
+        // What it takes on other nodes is not known here: more ranks than slots are allowed, and nothing else changes.
+        let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+        let is_crowded = self.ranks.is_none_or(|ranks| u64::from(ranks) + u64::from(self.spares()) > cores);
+        let is_here = !self.tail.iter().any(|word| word.to_str().is_some_and(|word| places(self.kind).contains(&word)));
+        if self.in_job.is_some() && (is_crowded || !is_here) {
+            variables.extend(CROWDED.iter().filter(|(name, _)| name.contains("rmaps")).map(owned));
+        }
+        Ok(self.with(variables, options))
+    }
+
+    /// The whole command, with `options` of our own.
+    fn with(&self, mut variables: Vec<(&'static str, String)>, options: Vec<String>) -> Words {
+        let in_job = self.in_job.as_ref();
+        variables.extend(in_job.map(InJob::variables).unwrap_or_default());
+        let options = options.into_iter().chain(in_job.map(InJob::options).unwrap_or_default()).map(OsString::from);
+        Words { variables, command: self.head.iter().cloned().chain(options).chain(self.tail.clone()).collect() }
+    }
+
+    /// How many ranks are started for `ranks` at work.
+    pub fn with_spares(&self, ranks: u32) -> u32 {
+        ranks.saturating_add(self.spares())
+    }
+
+    /// The command that starts `ranks` ranks, spares among them, on the nodes of `choice`.
     pub fn words(&self, choice: &Choice, ranks: u32) -> Words {
         let shares = &choice.shares;
         let is_crowded = choice.slots() < ranks;
@@ -83,7 +139,7 @@ impl Launcher {
             Kind::OpenMpi => {
                 if is_crowded {
                     // As variables: options of the same kind in the command are then no second ones.
-                    variables.extend(CROWDED.map(|(name, value)| (name, value.to_owned())));
+                    variables.extend(CROWDED.iter().map(owned));
                 }
                 vec!["--host".to_owned(), with_ranks, "-n".to_owned(), ranks.to_string()]
             }
@@ -111,8 +167,7 @@ impl Launcher {
             Kind::Flux if self.head.last().is_some_and(|word| word == "submit") => options.push("--watch".to_owned()),
             _ => {}
         }
-        let options = options.into_iter().map(OsString::from);
-        Words { variables, command: self.head.iter().cloned().chain(options).chain(self.tail.clone()).collect() }
+        self.with(variables, options)
     }
 
     /// The line for a shell that asks a node, in the place of `{host}`, whether it answers, as the launcher would reach it.
@@ -154,20 +209,27 @@ const CROWDED: [(&str, &str); 5] = [
     ("OMPI_MCA_mpi_yield_when_idle", "1"),
 ];
 
+fn owned((name, value): &(&'static str, &str)) -> (&'static str, String) {
+    (name, (*value).to_owned())
+}
+
 /// As many of `nodes` as `ranks` can be shared out to evenly.
 fn even(nodes: usize, ranks: u32) -> usize {
     (1..=nodes).rev().find(|count| (ranks as usize).is_multiple_of(*count)).unwrap_or(1)
 }
 
-fn which_mpi(launcher: &OsStr) -> Result<Kind, Failure> {
+/// Which it is, and the version of Open MPI.
+fn which_mpi(launcher: &OsStr) -> Result<(Kind, Option<(u32, String)>), Failure> {
     let name = launcher.to_string_lossy();
     let answer = outside::ask(Command::new(launcher).arg("--version"), VERSION_LIMIT);
     let answer = answer.map_err(|error| Failure::refused(format!("{name} cannot be started: {error}")))?;
     let told = answer.output + &answer.errors;
     if told.contains("Open MPI") || told.contains("PRRTE") || told.contains("prterun") {
-        Ok(Kind::OpenMpi)
+        let version = told.split("(Open MPI) ").nth(1).and_then(|rest| rest.split_whitespace().next());
+        let major = |version: &str| Some((version.split('.').next()?.parse().ok()?, version.to_owned()));
+        Ok((Kind::OpenMpi, version.and_then(major)))
     } else if told.contains("HYDRA") {
-        Ok(Kind::Mpich)
+        Ok((Kind::Mpich, None))
     } else {
         Err(wrong(format!("`{name} --version` names neither Open MPI nor MPICH, so {name} cannot be given nodes")))
     }
@@ -220,11 +282,14 @@ fn places(kind: Kind) -> &'static [&'static str] {
 }
 
 /// The words after the launcher's name without the number of ranks, and that number, where its options have it.
-fn without_ranks(kind: Kind, words: &[OsString]) -> Result<(Vec<OsString>, Option<u32>), Failure> {
+fn without_ranks(kind: Kind, words: &[OsString], placed: Placed) -> Result<(Vec<OsString>, Option<u32>), Failure> {
     if words.iter().any(|word| word == ":") {
-        return Err(wrong(
-            "a job of several programs (`:`) cannot be given nodes; start it without --hosts".to_owned(),
-        ));
+        return Err(wrong(match placed {
+            Placed::ByUs => {
+                "a job of several programs (`:`) cannot be given nodes; start it without --hosts".to_owned()
+            }
+            Placed::ByCommand => "it has several programs (`:`)".to_owned(),
+        }));
     }
     let (mut kept, mut ranks, mut at) = (Vec::new(), None, 0);
     let mut may_be_value = false;
@@ -234,7 +299,7 @@ fn without_ranks(kind: Kind, words: &[OsString]) -> Result<(Vec<OsString>, Optio
         if !text.starts_with('-') && !may_be_value || text == "--" {
             break;
         }
-        if text.starts_with('-') && places(kind).contains(&option) {
+        if placed == Placed::ByUs && text.starts_with('-') && places(kind).contains(&option) {
             return Err(wrong(format!(
                 "the command says itself where its ranks run ({option}): leave that out, as the nodes \
                                       are given to mainstay run"
@@ -262,7 +327,7 @@ fn without_ranks(kind: Kind, words: &[OsString]) -> Result<(Vec<OsString>, Optio
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::nodes::Share;
+    use crate::{arguments::Recovery, run::nodes::Share};
 
     fn split(text: &str) -> Vec<OsString> {
         text.split_whitespace().map(OsString::from).collect()
@@ -277,7 +342,7 @@ mod tests {
         });
         let choice = Choice { shares: shares.collect(), moves: Vec::new() };
         let ranks = choice.shares.iter().map(|share| share.ranks).sum();
-        let words = Launcher::find(&split(command)).unwrap().words(&choice, ranks);
+        let words = Launcher::find(&split(command), Placed::ByUs).unwrap().words(&choice, ranks);
         let variables = words.variables.iter().map(|(name, value)| format!("{name}={value}"));
         let command = words.command.iter().map(|word| word.to_str().unwrap().to_owned());
         variables.chain(command).collect::<Vec<_>>().join(" ")
@@ -329,9 +394,49 @@ mod tests {
         assert!(crowded.ends_with(" OMPI_MCA_mpi_yield_when_idle=1 prterun --host n1:3 -n 3 ./program"), "{crowded}");
     }
 
+    fn in_job(spares: u32, heartbeat: Option<Duration>) -> Option<InJob> {
+        Some(InJob { recovery: Recovery::Replace, spares, heartbeat })
+    }
+
+    fn line(words: &Words) -> String {
+        let variables = words.variables.iter().map(|(name, value)| format!("{name}={value}"));
+        let command = words.command.iter().map(|word| word.to_str().unwrap().to_owned());
+        variables.chain(command).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn ranks_that_go_on_by_themselves_get_what_that_takes() {
+        const ENDS: &str = "--with-ft ulfm --mca async_mpi_finalize 1 -x MAINSTAY_RECOVERY -x MAINSTAY_SPARES";
+        let found = Launcher::find(&split("prterun --bind-to core -n 100000 ./a -n 5"), Placed::ByCommand).unwrap();
+        let launcher = Launcher { in_job: in_job(2, None), ..found };
+        assert_eq!(
+            line(&launcher.words_as_placed().unwrap()),
+            format!(
+                "PRTE_MCA_rmaps_default_mapping_policy=slot:OVERSUBSCRIBE OMPI_MCA_rmaps_base_oversubscribe=1 \
+                 MAINSTAY_RECOVERY=replace MAINSTAY_SPARES=2 prterun -n 100002 {ENDS} --bind-to core ./a -n 5"
+            )
+        );
+        // Where the ranks fit, nothing is allowed that they do not need.
+        let found = Launcher::find(&split("prterun -n 1 ./a"), Placed::ByCommand).unwrap();
+        let launcher = Launcher { in_job: in_job(0, Some(Duration::from_secs(1))), ..found };
+        assert_eq!(
+            line(&launcher.words_as_placed().unwrap()),
+            "MAINSTAY_RECOVERY=replace MAINSTAY_SPARES=0 prterun -n 1 --with-ft ulfm --mca async_mpi_finalize 1 \
+             --mca mpi_ft_detector true --mca mpi_ft_detector_thread true --mca mpi_ft_detector_period 0.2 \
+             --mca mpi_ft_detector_timeout 1 -x MAINSTAY_RECOVERY -x MAINSTAY_SPARES ./a"
+        );
+        // But on nodes that the command names itself, whose slots are not known here.
+        let found = Launcher::find(&split("prterun --host n1:2 -n 1 ./a"), Placed::ByCommand).unwrap();
+        let told = line(&Launcher { in_job: in_job(0, None), ..found }.words_as_placed().unwrap());
+        assert!(told.starts_with("PRTE_MCA_rmaps_default_mapping_policy=slot:OVERSUBSCRIBE "), "{told}");
+        let found = Launcher::find(&split("prterun ./a"), Placed::ByCommand).unwrap();
+        let refused = Launcher { in_job: in_job(1, None), ..found }.words_as_placed().unwrap_err();
+        assert!(refused.message.contains("no number of ranks"), "{refused:?}");
+    }
+
     #[test]
     fn the_number_of_ranks_is_that_of_the_launcher_alone() {
-        let found = |kind, text: &str| without_ranks(kind, &split(text)).unwrap();
+        let found = |kind, text: &str| without_ranks(kind, &split(text), Placed::ByUs).unwrap();
         assert_eq!(found(Kind::Mpich, "-launcher ssh -n 3 ./a -n 5"), (split("-launcher ssh ./a -n 5"), Some(3)));
         assert_eq!(found(Kind::Mpich, "-genv X 1 ./a -n 5"), (split("-genv X 1 ./a -n 5"), None));
         assert_eq!(found(Kind::OpenMpi, "--oversubscribe ./a -np 5"), (split("--oversubscribe ./a -np 5"), None));
@@ -345,7 +450,7 @@ mod tests {
 
     #[test]
     fn what_only_one_can_say_is_refused() {
-        let refused = |text: &str| Launcher::find(&split(text)).unwrap_err().message;
+        let refused = |text: &str| Launcher::find(&split(text), Placed::ByUs).unwrap_err().message;
         assert!(refused("srun -w n3 -n 2 ./a").contains("where its ranks run (-w)"));
         assert!(refused("prterun --host n1 ./a").contains("(--host)"));
         assert!(refused("flux run --nodes=3 ./a").contains("(--nodes)"));
@@ -353,12 +458,12 @@ mod tests {
         assert!(refused("prterun -n two ./a").contains("-n of the command"));
         assert!(refused("./program -n 5").contains("no launcher"));
         // The program's own options are its own.
-        assert!(Launcher::find(&split("prterun -n 2 ./a --host x")).is_ok());
+        assert!(Launcher::find(&split("prterun -n 2 ./a --host x"), Placed::ByUs).is_ok());
     }
 
     #[test]
     fn nodes_are_asked_as_the_launcher_reaches_them() {
-        let reach = |text: &str, in_slurm| Launcher::find(&split(text)).unwrap().reach(in_slurm);
+        let reach = |text: &str, in_slurm| Launcher::find(&split(text), Placed::ByUs).unwrap().reach(in_slurm);
         assert_eq!(reach("prterun --prtemca plm_ssh_agent /x/rsh ./a", true), "/x/rsh {host} true");
         assert_eq!(reach("prterun ./a", false), "ssh -o BatchMode=yes {host} true");
         assert!(reach("prterun ./a", true).starts_with("srun --overlap "));

@@ -4,6 +4,7 @@
 //! worth another start, not if it failed twice with no new complete revision in between; and on which nodes, where they
 //! are given (`nodes`, `launcher`).
 
+mod in_job;
 mod job;
 mod last;
 mod launcher;
@@ -20,11 +21,12 @@ use crate::{
     exit::{Exit, Failure, say},
     space::completing,
 };
+use in_job::InJob;
 use job::{Ended, Limits};
-use launcher::Words;
+use launcher::{Launcher, Placed, Words};
 use mainstay_engine::{Surroundings, printable_path};
 use nodes::Nodes;
-use report::Report;
+use report::{Recoveries, Report};
 use signals::Signals;
 use spaces::{Newest, Openings};
 use std::{
@@ -62,6 +64,8 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
     Surroundings::here().check()?;
     let margin = margin(wanted)?;
     let mut nodes = Nodes::of(wanted)?;
+    let as_given = if nodes.is_some() { as_given(&wanted.command) } else { in_place(wanted)? };
+    let in_job = nodes.as_ref().map_or(as_given.in_job, Nodes::is_in_job);
     let mut signals = Signals::catch().map_err(system("catching signals"))?;
     let report = Report::new().map_err(system("making the report that the job writes to"))?;
     let mut before: Option<Newest> = None;
@@ -73,7 +77,7 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
     let mut start = 1;
     loop {
         let words = match nodes.as_mut().map(Nodes::place) {
-            None => Words { variables: Vec::new(), command: wanted.command.clone() },
+            None => as_given.words.clone(),
             Some(Ok(placed)) => {
                 if placed.lost {
                     // It was not the job that failed.
@@ -97,7 +101,8 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
         }
         let (mark, openings) = (report.mark(), Openings::of(&wanted.spaces));
         let watch = nodes.as_ref().and_then(Nodes::watch);
-        let limits = Limits { spaces: &known, end, grace: margin, watch };
+        let recoveries = in_job.then(|| Recoveries::since(&report, mark));
+        let limits = Limits { spaces: &known, end, grace: margin, watch, recoveries };
         let ended = job::run(&words, wanted.fresh && start == 1, &report, &mut signals, limits);
         let Ended { status, asked, lost_node } = match ended {
             Ok(ended) => ended,
@@ -108,6 +113,10 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
         };
         code = job::code(status);
         let mut how = job::describe(status);
+        if in_job && code != 0 && asked.is_none() && !lost_node && went_on(&report, mark, &openings, &wanted.spaces) {
+            say(&format!("the job closed what it had opened, after failures that it recovered from ({how})"));
+            code = 0;
+        }
         if code == 0 {
             let mut not_in_order = not_in_order(&report, mark, &openings, &wanted.spaces, nodes.as_ref());
             if lost_node {
@@ -163,6 +172,46 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
         before = Some(newest);
         start += 1;
     }
+}
+
+/// The command as it is given, and whether its ranks go on by themselves when some fail.
+struct AsGiven {
+    words: Words,
+    in_job: bool,
+}
+
+fn as_given(command: &[OsString]) -> AsGiven {
+    AsGiven { words: Words { variables: Vec::new(), command: command.to_vec() }, in_job: false }
+}
+
+/// Of a job whose command says itself where its ranks run.
+fn in_place(wanted: &arguments::Run) -> Result<AsGiven, Failure> {
+    // Taken apart only where there is something to add.
+    let found = wanted.in_job.then(|| Launcher::find(&wanted.command, Placed::ByCommand));
+    let known = match &found {
+        Some(Ok(launcher)) => Ok(launcher),
+        Some(Err(failure)) => Err(failure.message.clone()),
+        None => Err(String::new()),
+    };
+    let in_job = InJob::of(wanted, known)?;
+    match (in_job, found) {
+        (Some(in_job), Some(Ok(mut launcher))) => {
+            launcher.in_job = Some(in_job);
+            Ok(AsGiven { words: launcher.words_as_placed()?, in_job: true })
+        }
+        _ => Ok(as_given(&wanted.command)),
+    }
+}
+
+/// Whether a job whose launcher says that it failed went on and ended in order all the same: launchers tell how any rank ended,
+/// also one that the job has recovered from.
+fn went_on(report: &Report, mark: u64, openings: &Openings, given: &[PathBuf]) -> bool {
+    let told = report.told_since(mark);
+    if told.is_known() {
+        return !told.recovered.is_empty() && told.left_open().is_none();
+    }
+    // Where rank 0 runs on another machine, the space says it.
+    openings.were_closed(given)
 }
 
 /// Why a job whose launcher says that all went well has failed all the same: launchers say so, too, of jobs that have lost

@@ -5,6 +5,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::{
     collections::BTreeMap,
     ffi::OsStr,
+    fmt,
     fs::File,
     io,
     os::{
@@ -22,8 +23,9 @@ pub struct Report {
 /// What all starts so far, or those since a mark, have told.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Told {
-    /// How often each space was opened, less how often it was closed.
-    open: BTreeMap<PathBuf, i64>,
+    /// The spaces that were opened, and whether they still are: a job that goes on after a failure opens its space anew.
+    open: BTreeMap<PathBuf, bool>,
+    pub recovered: Vec<Recovered>,
     /// Each space's newest complete revision, on whichever level.
     pub newest: BTreeMap<PathBuf, Key>,
     /// The spaces that the job uses, whether or not it has got to opening them.
@@ -48,7 +50,11 @@ impl Report {
     }
 
     pub fn told_since(&self, mark: u64) -> Told {
-        let mut bytes = vec![0; self.mark().saturating_sub(mark) as usize];
+        self.told_between(mark, self.mark())
+    }
+
+    fn told_between(&self, mark: u64, end: u64) -> Told {
+        let mut bytes = vec![0; end.saturating_sub(mark) as usize];
         if self.file.read_exact_at(&mut bytes, mark).is_err() {
             return Told::default();
         }
@@ -58,6 +64,64 @@ impl Report {
     /// All spaces that were told of so far, each once.
     pub fn spaces(&self) -> Vec<PathBuf> {
         self.told_since(0).spaces
+    }
+}
+
+/// The job has gone on after a failure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recovered {
+    ranks: Vec<u32>,
+    /// The revision that it went back to; `None` if it began anew.
+    revision: Option<u64>,
+    ns: u64,
+}
+
+impl Recovered {
+    fn read([lineage, number, ns, ranks]: [&str; 4]) -> Option<Recovered> {
+        let _: u64 = lineage.parse().ok()?;
+        let revision = if number == "-" { None } else { Some(number.parse().ok()?) };
+        let ranks = if ranks == "-" { "" } else { ranks };
+        let ranks = ranks.split(',').filter(|rank| !rank.is_empty()).map(|rank| rank.parse().ok());
+        Some(Recovered { ranks: ranks.collect::<Option<_>>()?, revision, ns: ns.parse().ok()? })
+    }
+}
+
+impl fmt::Display for Recovered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ranks: Vec<String> = self.ranks.iter().map(u32::to_string).collect();
+        match &ranks[..] {
+            [] => f.write_str("ranks failed")?,
+            [one] => write!(f, "rank {one} failed")?,
+            [all @ .., last] => write!(f, "ranks {} and {last} failed", all.join(", "))?,
+        }
+        f.write_str("; the job went on ")?;
+        match self.revision {
+            Some(revision) => write!(f, "from revision {revision}")?,
+            None => f.write_str("anew")?,
+        }
+        write!(f, " after {:.2} s", self.ns as f64 / 1e9)
+    }
+}
+
+/// The recoveries of a start, as they are told.
+pub struct Recoveries<'a> {
+    report: &'a Report,
+    /// Up to here it was asked.
+    mark: u64,
+}
+
+impl Recoveries<'_> {
+    pub fn since(report: &Report, mark: u64) -> Recoveries<'_> {
+        Recoveries { report, mark }
+    }
+
+    /// Those that were told since it was last asked.
+    pub fn news(&mut self) -> Vec<Recovered> {
+        // Each word is written as a whole.
+        let end = self.report.mark();
+        let told = self.report.told_between(self.mark, end);
+        self.mark = end;
+        told.recovered
     }
 }
 
@@ -71,8 +135,11 @@ impl Told {
             let what = str::from_utf8(what).unwrap_or("?");
             match what.split_ascii_whitespace().collect::<Vec<_>>()[..] {
                 [] => told.spaces.push(path),
-                ["opened"] => *told.open.entry(path).or_default() += 1,
-                ["closed"] => *told.open.entry(path).or_default() -= 1,
+                ["opened"] => drop(told.open.insert(path, true)),
+                ["closed"] => drop(told.open.insert(path, false)),
+                ["recovered", lineage, number, ns, ranks] => {
+                    told.recovered.extend(Recovered::read([lineage, number, ns, ranks]));
+                }
                 ["complete", lineage, number] => {
                     if let (Ok(lineage), Ok(number)) = (lineage.parse(), number.parse()) {
                         let newest = told.newest.entry(path).or_default();
@@ -94,7 +161,7 @@ impl Told {
 
     /// A space that was opened, and not closed in order.
     pub fn left_open(&self) -> Option<&PathBuf> {
-        self.open.iter().find(|(_, count)| **count > 0).map(|(space, _)| space)
+        self.open.iter().find(|(_, is_open)| **is_open).map(|(space, _)| space)
     }
 }
 
@@ -114,5 +181,21 @@ mod tests {
         // One session after the other.
         let told = Told::read(b"opened /a\0closed /a\0opened /a\0closed /a\0");
         assert_eq!((told.left_open(), told.is_known()), (None, true));
+        // One that a failed rank 0 had opened was not closed by it.
+        let told = Told::read(b"opened /a\0opened /a\0closed /a\0");
+        assert_eq!(told.left_open(), None);
+    }
+
+    #[test]
+    fn recoveries_are_told_in_words() {
+        let told = Told::read(
+            b"opened /a\0recovered 2 7 120000000 2 /a\0recovered 3 - 2000000000 0,1,3 /a\0recovered 3 - x 0 /a\0closed /a\0",
+        );
+        let told: Vec<String> = told.recovered.iter().map(ToString::to_string).collect();
+        let wanted = [
+            "rank 2 failed; the job went on from revision 7 after 0.12 s",
+            "ranks 0, 1 and 3 failed; the job went on anew after 2.00 s",
+        ];
+        assert_eq!(told, wanted);
     }
 }

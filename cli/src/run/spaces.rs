@@ -85,6 +85,17 @@ impl Openings {
     }
 }
 
+impl Openings {
+    /// Whether each of `spaces` was opened since, and again in the same run, as after a failure, and closed in order.
+    pub fn were_closed(&self, spaces: &[PathBuf]) -> bool {
+        let before = |space: &PathBuf| self.0.get(space).copied().unwrap_or(0);
+        let was_closed = |space: &PathBuf| {
+            SpaceSurvey::open(space).is_ok_and(|now| now.clean && lineage_of(&now) > before(space) + 1)
+        };
+        !spaces.is_empty() && spaces.iter().all(was_closed)
+    }
+}
+
 fn lineage_of(survey: &SpaceSurvey) -> u64 {
     survey.portions.iter().map(|portion| portion.lineage.number).max().unwrap_or(0)
 }

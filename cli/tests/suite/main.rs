@@ -20,6 +20,7 @@ mod look;
 mod printed;
 mod profile;
 mod prune;
+mod report;
 mod reserve;
 mod salvage;
 mod settings;

@@ -7,6 +7,7 @@
 
 use super::{
     agreement::{Agreement, LevelFacts},
+    copies::Post,
     flag::Alike,
     inner::Inner,
     level::{Level, LevelKind},
@@ -104,6 +105,11 @@ impl Ranks {
     /// The ranks that go on: collective among those that have not failed, wherever each of them is.
     pub(super) fn going_on(&self) -> Result<Box<dyn Group>> {
         self.0.shrink()
+    }
+
+    /// Ends the messages of ranks that go on as another group.
+    pub(super) fn end(&self, post: Post) {
+        post.end(&*self.0);
     }
 
     /// An error if ranks have failed as far as this one knows.

@@ -12,6 +12,7 @@ use super::{
     looked::Looked,
     places::Note,
     recover::Remains,
+    requests::Listener,
     telling::{Telling, Whereabouts},
 };
 use crate::{
@@ -65,10 +66,14 @@ impl Inner {
         self.levels.note = later.note.take();
         self.means.feeders.extend(feeders);
         let mut telling = whereabouts.map(|all| Telling::start(group, &all, &self.levels)).transpose()?.flatten();
-        if let (Some(telling), Some(before)) = (&mut telling, later.remains.telling.take()) {
-            telling.take_over(before);
+        if let (Some(telling), Some(past)) = (&mut telling, later.remains.past.take()) {
+            telling.take_over(past);
         }
         self.levels.telling = telling;
+        self.levels.is_partial = false;
+        if self.program.due.listener.is_none() {
+            self.program.due.listener = Listener::begin(group, &*self.levels.farthest().device, lineage);
+        }
         self.later = None;
         let Inner { epoch, levels, .. } = self;
         levels.iter_mut().for_each(|level| level.acknowledge(epoch));

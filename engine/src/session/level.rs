@@ -5,6 +5,7 @@
 
 use super::{
     agreement::LevelFacts,
+    diary::Diary,
     domain::Domain,
     flag::Alike,
     held::Holds,
@@ -142,7 +143,11 @@ pub(super) struct Levels {
     // Fields are dropped in this order: what is told is written before the locks are let go.
     /// On rank 0, where the farthest has a note.
     pub(super) telling: Option<Telling>,
+    /// On rank 0, where the farthest is a directory.
+    pub(super) diary: Option<Diary>,
     levels: Vec<Level>,
+    /// Others are opened later: nothing is told meanwhile.
+    pub(super) is_partial: bool,
     /// What the farthest says of the others, where that is a directory.
     pub(super) note: Option<Note>,
 }
@@ -151,7 +156,7 @@ impl Levels {
     /// Of at least one.
     pub(super) fn new(levels: Vec<Level>, note: Option<Note>) -> Levels {
         assert!(!levels.is_empty(), "a session without a level");
-        Levels { telling: None, levels, note }
+        Levels { telling: None, diary: None, levels, is_partial: false, note }
     }
 
     /// The level that a checkpoint waits for, and that is read first.
@@ -176,9 +181,9 @@ impl Levels {
         &self.levels[self.levels.len() - 1]
     }
 
-    /// Who tells of the levels, with them all.
-    pub(super) fn telling(&mut self) -> (Option<&mut Telling>, &[Level]) {
-        (self.telling.as_mut(), &self.levels)
+    /// Who tells of the levels, and who notes what happens, with them all.
+    pub(super) fn telling(&mut self) -> (Option<&mut Telling>, Option<&mut Diary>, &[Level]) {
+        (self.telling.as_mut(), self.diary.as_mut(), &self.levels)
     }
 
     /// The nearest level, and the farther ones.
@@ -247,6 +252,11 @@ impl Level {
     /// The number of the revision under way; 0 if there is none.
     pub(super) fn under_way(&self) -> u64 {
         self.saving.as_ref().and_then(Attempt::key).map_or(0, |key| key.number)
+    }
+
+    /// The revisions that are on their way to this level.
+    pub(super) fn keys_under_way(&self) -> impl Iterator<Item = RevisionKey> {
+        self.saving.as_ref().and_then(Attempt::key).into_iter().chain(self.under_feed)
     }
 
     /// Whether the revision `number` goes to this level; `to_all`: it goes to all that there are.

@@ -9,6 +9,7 @@ mod buffer;
 mod checkpoint;
 mod choice;
 mod copies;
+mod diary;
 mod domain;
 mod due;
 mod earlier;

@@ -3,6 +3,7 @@
 use super::{
     agreement::LEVELS_MAX,
     copies::Post,
+    diary::Diary,
     due::{Due, SignalFlag},
     entry::Ranks,
     epoch::{Epoch, next_lineage, same_id},
@@ -24,6 +25,7 @@ use super::{
 };
 use crate::{
     capture::{Notes, Outputs, Regions},
+    commit::RevisionKey,
     config::{self, Config, Stage, Start, Surroundings, check_alike, passed_over},
     device::Device,
     error::{Error, Result},
@@ -65,6 +67,8 @@ struct Open {
     later: Option<Later>,
     report: Option<Report>,
     recovering: Option<Recovery>,
+    /// At which steps revisions were begun that the ranks may go back to.
+    saved_at: Vec<(RevisionKey, u64)>,
 }
 
 /// A group whose ranks could not open a space together, and why.
@@ -98,6 +102,13 @@ impl Inner {
         let mut open = Self::open_levels(group, plans, note, config, remains)?;
         report.iter().for_each(Report::opened);
         open.report = report;
+        if group.rank() == 0 {
+            let (telling, _, levels) = open.levels.telling();
+            let nodes = telling.map_or(0, |telling| telling.nodes);
+            let mut diary = Diary::begin(path, levels, open.lineage.number, group.size(), nodes);
+            open.saved_at.iter().for_each(|(key, step)| diary.begun(*key, *step));
+            open.levels.diary = Some(diary);
+        }
         Ok(open)
     }
 
@@ -114,6 +125,7 @@ impl Inner {
             config::Recovery::Off => GoingOn::default(),
             _ => GoingOn::find(group, remains.before, config.spares)?,
         };
+        let begun = Instant::now();
         agree(group, check_plans(&plans, &config))?;
         // A job that goes on from the memory of its nodes has no storage in its way: the other levels are opened later.
         let is_from_memory = going_on.recovering.is_some() && plans[0].kind == LevelKind::Memory;
@@ -145,22 +157,27 @@ impl Inner {
         if now == plans.len() {
             whereabouts = whereabouts_of(group, note.as_mut(), node, looked.iter().filter_map(Looked::place), lineage)?;
         } else {
+            let before = remains.before;
             later = Some(Later { plans, from: now, note: note.take(), remains: std::mem::take(remains) });
+            // Should this opening fail, the next one needs it.
+            remains.before = before;
         }
         let levels = looked.into_iter().map(|looked| looked.take_over(group, lineage)).collect::<Result<_>>()?;
         let mut levels = Levels::new(levels, note);
         levels.telling = whereabouts.map(|all| Telling::start(group, &all, &levels)).transpose()?.flatten();
-        if let (Some(telling), Some(before)) = (&mut levels.telling, remains.telling.take()) {
-            telling.take_over(before);
+        levels.is_partial = later.is_some();
+        if let (Some(telling), Some(past)) = (&mut levels.telling, remains.past.take()) {
+            telling.take_over(past);
         }
         let feeders = agree(group, levels.iter().skip(1).map(|_| Feeder::start()).collect())?;
         let io = agree(group, IoThreads::start(config.io_threads_for(group.ranks_here()), flush_every(&config)))?;
         let signal = config.checkpoint_signal.map(|signal| SignalFlag::new(signal.number())).transpose();
         let due = Due {
             schedule: Schedule::new(&config, Instant::now()),
-            listener: if group.rank() == 0 { Listener::new(&*farthest, lineage) } else { None },
+            listener: later.as_ref().map_or_else(|| Listener::begin(group, &*farthest, lineage), |_| None),
             signal: agree(group, signal)?,
             step: 0,
+            saved_at: Default::default(),
             to_all: false,
         };
 
@@ -190,17 +207,35 @@ impl Inner {
             // With nothing to restore, a checkpoint comes next.
             means.begin_pool(&program.regions);
         }
-        let GoingOn { recovering, spares_left, .. } = going_on;
+        let GoingOn { mut recovering, spares_left, saved_at, .. } = going_on;
+        if let Some(recovering) = &mut recovering {
+            // Those that were there before the failure know more.
+            recovering.parts.open_ns = begun.elapsed().as_nanos() as u64;
+        }
         let node = node as u32;
         let report = None;
-        Ok(Open { program, means, road, node, lineage, next_number, spares_left, levels, later, report, recovering })
+        let open = Open {
+            program,
+            means,
+            road,
+            node,
+            lineage,
+            next_number,
+            spares_left,
+            levels,
+            later,
+            report,
+            recovering,
+            saved_at,
+        };
+        Ok(open)
     }
 }
 
 impl Open {
     fn with(self, group: Box<dyn Group>, whence: Whence) -> Inner {
-        let Open { program, means, road, node, lineage, next_number, spares_left, levels, later, report, recovering } =
-            self;
+        let Open { program, means, road, node, lineage, next_number, spares_left, .. } = self;
+        let Open { levels, later, report, recovering, .. } = self;
         let (post, group) = (Post::default(), Ranks::new(group));
         let epoch = Epoch { node, lineage, attempted: false, next_number, spares_left, over: None, road, post, group };
         let mut session = Inner { program, means, epoch, levels, later, report, whence, recovering };

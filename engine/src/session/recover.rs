@@ -5,11 +5,13 @@
 //! recover; what the program has protected stays protected.
 
 use super::{
+    due::SAVED_MAX,
+    epoch::Epoch,
     inner::Inner,
     level::Level,
     open::{Refused, Whence},
     program::Program,
-    telling::Telling,
+    telling::{Past, Telling},
 };
 use crate::{
     commit::RevisionKey,
@@ -48,6 +50,8 @@ pub(super) struct Before {
     spares_left: u32,
     /// The step that the program last told.
     step: u64,
+    /// At which steps it began the last revisions.
+    saved_at: [Option<(RevisionKey, u64)>; SAVED_MAX],
     noticed_unix_ns: u64,
     regroup_ns: u64,
 }
@@ -59,7 +63,7 @@ pub(super) struct Remains {
     /// Of levels that may be opened later.
     pub(super) locks: Vec<Locks>,
     /// What rank 0 has told.
-    pub(super) telling: Option<Telling>,
+    pub(super) past: Option<Past>,
 }
 
 /// What all ranks know of those that go on; of an opening that is no recovery, nothing.
@@ -71,6 +75,8 @@ pub(super) struct GoingOn {
     pub(super) next_number: u64,
     pub(super) newest: Option<RevisionKey>,
     pub(super) spares_left: u32,
+    /// At which steps the last revisions were begun.
+    pub(super) saved_at: Vec<(RevisionKey, u64)>,
 }
 
 impl GoingOn {
@@ -104,6 +110,7 @@ impl GoingOn {
             next_number: highest(|before| before.next_number),
             newest: before.iter().filter_map(|before| before.newest).max(),
             spares_left: spares.saturating_sub(new),
+            saved_at: before.iter().flat_map(|before| before.saved_at).flatten().collect(),
         })
     }
 }
@@ -157,20 +164,33 @@ impl Inner {
             newest: levels.iter().flat_map(Level::keys).max(),
             spares_left: epoch.spares_left,
             step: program.due.step,
+            saved_at: program.due.saved_at,
             noticed_unix_ns: unix_ns() - regroup_ns,
             regroup_ns,
         });
         // All that the old session has under way ends here, and its locks on the nearest level are free for the new one.
         program.begun = None;
         levels.give_up_feeding();
-        drop((means, epoch));
-        let telling = levels.telling.take().or(later.as_mut().and_then(|later| later.remains.telling.take()));
+        let Epoch { post, group: failed, .. } = epoch;
+        failed.end(post);
+        drop((means, failed));
+        let (mut past, diary) = (levels.telling.take().map(Telling::end), levels.diary.take());
+        past = past.or(later.as_mut().and_then(|later| later.remains.past.take()));
+        let unwritten = past.as_mut().map(|past| std::mem::take(&mut past.unwritten)).unwrap_or_default();
         let not_open = later.map_or_else(Vec::new, |later| later.remains.locks);
         let nearest = levels.nearest().kind;
         let farther = levels.into_levels().into_iter().filter(|level| level.kind != nearest);
         let locks = farther.map(|level| level.locks).chain(not_open).collect();
-        let mut session = Inner::open(group, &whence, &program.config, Remains { before, locks, telling })?;
+        let mut session = Inner::open(group, &whence, &program.config, Remains { before, locks, past })?;
+        let lineage = session.epoch.lineage;
+        if let Some(listener) = program.due.listener.take_if(|_| session.later.is_some()) {
+            let listener = session.program.due.listener.insert(listener);
+            listener.renew(lineage);
+        }
         session.program.take_over(program);
+        if let (Some(now), Some(before)) = (&mut session.levels.diary, diary) {
+            now.take_over(before, unwritten);
+        }
         if session.means.pool_is_foreseen {
             session.means.begin_pool(&session.program.regions);
         }
@@ -190,6 +210,6 @@ impl Program {
         let Program { regions, notes, outputs, due, .. } = before;
         (self.regions, self.notes, self.outputs) = (regions, notes, outputs);
         // Who has raised the signal before is still waiting.
-        (self.due.step, self.due.signal) = (due.step, due.signal);
+        (self.due.step, self.due.saved_at, self.due.signal) = (due.step, due.saved_at, due.signal);
     }
 }

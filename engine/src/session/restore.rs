@@ -62,7 +62,9 @@ impl Inner {
             return;
         };
         recovery.parts.state_ns = (begun.elapsed().as_nanos() as u64).saturating_sub(recovery.parts.copies_ns);
-        recovery.total_ns = unix_ns().saturating_sub(recovery.noticed_unix_ns);
+        // Clocks of ranks differ, and the longest regrouping counts.
+        let named = recovery.parts.named().iter().map(|(_, ns)| ns).sum();
+        recovery.total_ns = unix_ns().saturating_sub(recovery.noticed_unix_ns).max(named);
         recovery.lineage = self.epoch.lineage.number;
         if let Some(restored) = restored {
             recovery.lost = restored.skipped.clone();
@@ -71,6 +73,7 @@ impl Inner {
     }
 
     fn restore_newest(&mut self, ready: Result<()>) -> Result<Option<Restored>> {
+        let begun = Instant::now();
         let entry = self.enter_ready(Call::Restore, ready)?;
         self.program.reading = Reading::default();
         let mut tried = self.try_newest(&entry);
@@ -110,8 +113,12 @@ impl Inner {
         let notes = back.notes.into_iter().map(|note| (note.name, note.value)).collect();
         self.program.reading = back.reading;
         let skipped = skipped.into_what();
-        if let (Some(telling), _) = self.levels.telling() {
+        let (telling, diary, _) = self.levels.telling();
+        if let Some(telling) = telling {
             telling.has_lost(&skipped);
+        }
+        if let Some(diary) = diary {
+            diary.restored(revision.key, begun.elapsed().as_nanos() as u64, &skipped);
         }
         self.tell();
         Ok(Some(Restored { revision: revision.key.number, skipped, notes }))
@@ -147,7 +154,7 @@ impl Inner {
             return;
         }
         let mut why = skipped.into_what();
-        if let (Some(telling), _) = self.levels.telling() {
+        if let (Some(telling), ..) = self.levels.telling() {
             telling.has_lost(&why);
         }
         if why.is_empty() {

@@ -15,7 +15,8 @@ use crate::{
     printable::{printable, printable_path},
     remark::remark,
     status::{
-        self, CopyStatus, Failures, Job, LevelStatus, PlaceOfLevel, RECOVERIES_MAX, Recovery, Saved, Told, Writer,
+        self, CopyStatus, Entry, Failures, Job, LevelStatus, PlaceOfLevel, RECOVERIES_MAX, Recovery, Saved, Status,
+        Told, Writer,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -37,11 +38,12 @@ const DIRECTORIES_MAX: usize = 64;
 /// On rank 0: what was told last, and who writes it down.
 pub(super) struct Telling {
     writer: Writer,
+    /// How many there are.
+    pub(super) nodes: usize,
     told: Told,
     /// What the last restore could not have.
     lost: Vec<String>,
-    recovered: u64,
-    recoveries: Vec<Recovery>,
+    recoveries: Recoveries,
     /// The t1 of revisions, as far as it was looked up.
     saved_unix_ns: BTreeMap<RevisionKey, Option<u64>>,
 }
@@ -149,13 +151,20 @@ impl Telling {
     pub(super) fn start(group: &dyn Group, all: &Whereabouts, levels: &Levels) -> Result<Option<Telling>> {
         let mut directories: Vec<PathBuf> = levels.iter().map(|level| level.device.directory()).collect();
         directories.reverse();
+        // What rank 0 before this one told, if it did not live to close the space, or still tells.
+        let earlier = directories.iter().filter(|_| group.rank() == 0).filter_map(|path| Status::read(path).ok()?);
+        let earlier = earlier.max_by_key(|status| (status.told.lineage, status.told.told_unix_ns));
+        let recoveries = match earlier.filter(|status| !status.told.ended) {
+            Some(Status { told, .. }) => Recoveries { count: told.recovered, newest: told.recoveries },
+            None => Recoveries::default(),
+        };
         let writer = (group.rank() == 0).then(|| Writer::start(directories, all.job(levels)));
         let begin = |writer| Telling {
             writer,
+            nodes: all.nodes().len(),
             told: Told::default(),
             lost: Vec::new(),
-            recovered: 0,
-            recoveries: Vec::new(),
+            recoveries,
             saved_unix_ns: BTreeMap::new(),
         };
         Ok(agree(group, writer.transpose())?.map(begin))
@@ -165,18 +174,17 @@ impl Telling {
         self.lost = what.iter().take(TEXTS_MAX).map(|what| shortened(what)).collect();
     }
 
-    /// From now on this tells also what was told `before` of the same job.
-    pub(super) fn take_over(&mut self, before: Telling) {
-        (self.recovered, self.recoveries) = (before.recovered, before.recoveries);
+    /// Tells no more, as the session is opened anew, and returns what is to be told then.
+    pub(super) fn end(self) -> Past {
+        Past { before: Some(self.recoveries), since: Vec::new(), unwritten: self.writer.end() }
     }
 
-    /// The job has gone on after a failure. Told with the next thing that is.
-    pub(super) fn has_recovered(&mut self, recovery: Recovery) {
-        self.recovered += 1;
-        if self.recoveries.len() == RECOVERIES_MAX {
-            self.recoveries.remove(0);
+    /// From now on this tells also what was told before of the same job.
+    pub(super) fn take_over(&mut self, past: Past) {
+        if let Some(before) = past.before {
+            self.recoveries = before;
         }
-        self.recoveries.push(recovery.shortened(shortened));
+        past.since.into_iter().for_each(|recovery| self.recoveries.add(recovery));
     }
 
     /// Tells how `levels` stand, if that has changed.
@@ -193,8 +201,8 @@ impl Telling {
             nearest.copies.iter_mut().for_each(|copy| copy.complete.clear());
         }
         let told_unix_ns = self.told.told_unix_ns;
-        let (lost, recoveries) = (self.lost.clone(), self.recoveries.clone());
-        let (ended, recovered) = (end.is_some(), self.recovered);
+        let (lost, ended) = (self.lost.clone(), end.is_some());
+        let Recoveries { count: recovered, newest: recoveries } = self.recoveries.clone();
         let told = Told { told_unix_ns, lineage, ended, lost, recovered, recoveries, levels: statuses };
         if told != self.told {
             let is_there = |key: &RevisionKey| levels.iter().any(|level| level.complete.iter().any(|c| c.key == *key));
@@ -224,6 +232,34 @@ impl Telling {
     }
 }
 
+/// What was told of a job before its session was opened anew.
+#[derive(Default)]
+pub(super) struct Past {
+    /// `None` where rank 0 is another process now.
+    before: Option<Recoveries>,
+    /// Those since then.
+    pub(super) since: Vec<Recovery>,
+    /// What was noted for the journal and is not written.
+    pub(super) unwritten: Vec<Entry>,
+}
+
+/// How often the job has gone on after a failure, and the last of these times.
+#[derive(Debug, Clone, Default)]
+struct Recoveries {
+    count: u64,
+    newest: Vec<Recovery>,
+}
+
+impl Recoveries {
+    fn add(&mut self, recovery: Recovery) {
+        self.count += 1;
+        if self.newest.len() == RECOVERIES_MAX {
+            self.newest.remove(0);
+        }
+        self.newest.push(recovery.shortened(shortened));
+    }
+}
+
 /// The session ends.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct End {
@@ -234,9 +270,21 @@ pub(super) struct End {
 impl Levels {
     /// Tells how the session stands under `lineage`, if that has changed; on rank 0 of those that have something to tell.
     pub(super) fn tell(&mut self, lineage: u64, end: Option<End>) {
-        let (telling, levels) = self.telling();
+        let is_partial = self.is_partial;
+        let (telling, diary, levels) = self.telling();
+        let mut writer = None;
         if let Some(telling) = telling {
             telling.tell(levels, lineage, end);
+            writer = Some(&telling.writer);
+        }
+        if let Some(diary) = diary {
+            diary.look(levels);
+            if end.is_some() {
+                diary.closed();
+            }
+            if !is_partial {
+                diary.hand_over(writer);
+            }
         }
     }
 }
@@ -247,8 +295,14 @@ impl Inner {
     pub(super) fn has_recovered(&mut self, recovery: Recovery) {
         remark(self.epoch.group.rank(), &recovery.told());
         self.report.iter().for_each(|report| report.recovered(&recovery));
-        if let (Some(telling), _) = self.levels.telling() {
-            telling.has_recovered(recovery);
+        let (telling, diary, _) = self.levels.telling();
+        if let Some(telling) = telling {
+            telling.recoveries.add(recovery.clone());
+        } else if let Some(later) = &mut self.later {
+            later.remains.past.get_or_insert_default().since.push(recovery.clone());
+        }
+        if let Some(diary) = diary {
+            diary.recovered(recovery.shortened(shortened));
         }
         self.tell();
     }
@@ -290,6 +344,10 @@ impl Failing {
         }
     }
 
+    pub(super) fn failures(&self) -> &Failures {
+        &self.failures
+    }
+
     /// A revision was saved.
     pub(super) fn is_over(&mut self) {
         *self = Failing::default();
@@ -307,6 +365,6 @@ impl Failing {
 }
 
 /// The beginning of a text that may be long, as messages have it.
-fn shortened(text: &str) -> String {
+pub(super) fn shortened(text: &str) -> String {
     printable(&text.chars().take(TEXT_CHARACTERS_MAX).collect::<String>()).into_owned()
 }

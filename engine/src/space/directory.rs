@@ -21,6 +21,10 @@ pub(crate) const LEVELS_FILE: &str = "levels";
 pub(crate) const STATUS_FILE: &str = "status";
 /// The same while it is written.
 pub(crate) const STATUS_UNFINISHED: &str = "status.unfinished";
+/// What happened in the space, a line for each event.
+pub(crate) const JOURNAL_FILE: &str = "journal";
+/// The same while it is made shorter.
+pub(crate) const JOURNAL_UNFINISHED: &str = "journal.unfinished";
 /// Made for an instant while ranks find out who sees whose files.
 const PROBE: &str = "probe-";
 const SUFFIX: &str = ".mainstay";
@@ -107,7 +111,7 @@ pub(crate) fn is_layout(name: &str) -> bool {
 
 /// Whether a file called `name` in the directory of a space is the space's own, and nobody else's to make or replace.
 pub fn is_of_space(name: &str) -> bool {
-    is_layout(name) || [LOCK_FILE, LEVELS_FILE, STATUS_FILE].contains(&name)
+    is_layout(name) || [LOCK_FILE, LEVELS_FILE, STATUS_FILE, JOURNAL_FILE].contains(&name)
 }
 
 pub(crate) fn open_layout(device: &dyn Device, name: String, access: Access) -> Result<LayoutFile> {
@@ -268,13 +272,13 @@ pub(crate) fn clear_away(device: &dyn Device) -> Result<()> {
     device.sync_directory().map_err(|e| Error::io("syncing", device.path(), e))
 }
 
-/// Removes what a crash left of layouts, probes and a status that were being made. Only for the newest job: one
+/// Removes what a crash left of layouts, probes, a status and a journal that were being made. Only for the newest job: one
 /// thought dead that still makes a layout fails at naming it, one that still probes is about to be refused.
 fn remove_unfinished(device: &dyn Device) -> Result<()> {
     let names = device.list().map_err(|e| Error::io("listing", device.path(), e))?;
     let is_left = |name: &&String| {
         let is_layout = name.starts_with("layout-") && name.ends_with(UNFINISHED);
-        is_layout || name.starts_with(PROBE) || *name == STATUS_UNFINISHED
+        is_layout || name.starts_with(PROBE) || [STATUS_UNFINISHED, JOURNAL_UNFINISHED].contains(&&name[..])
     };
     for name in names.iter().filter(is_left) {
         match device.remove(name) {

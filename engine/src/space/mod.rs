@@ -24,9 +24,9 @@ pub use arrangement::Per;
 pub(crate) use arrangement::{Arrangement, blocks_in, bytes_with, stretches};
 pub use directory::is_of_space;
 pub(crate) use directory::{
-    LEVELS_FILE, LOCK_FILE, LayoutFile, Making, Probes, STATUS_FILE, STATUS_UNFINISHED, clear_away, contradictions,
-    create_layout, files_of_layout, is_layout, layout_name, layout_pattern, layouts, list, names_layout, open_layout,
-    probe_name, remove_layout, remove_layouts_of,
+    JOURNAL_FILE, JOURNAL_UNFINISHED, LEVELS_FILE, LOCK_FILE, LayoutFile, Making, Probes, STATUS_FILE,
+    STATUS_UNFINISHED, clear_away, contradictions, create_layout, files_of_layout, is_layout, layout_name,
+    layout_pattern, layouts, list, names_layout, open_layout, probe_name, remove_layout, remove_layouts_of,
 };
 pub(crate) use hold_blocks::{HOLDS_BYTES, HoldsRead, holds_in};
 pub(crate) use id::draw_id;

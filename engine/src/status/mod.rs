@@ -1,10 +1,11 @@
-//! How a job stands that saves to several levels, for those who look from outside (`mainstay status`). Its rank 0 tells it
-//! in a file of the space.
+//! How a job stands that saves to several levels, and what has happened in a space, for those who look from outside
+//! (`mainstay status`, `mainstay report`). Rank 0 tells it in files of the space.
 //!
 //! What must hold: telling never holds the program up, and a file that cannot be written harms nothing. Nothing that was
 //! read is believed before it was checked.
 
 mod document;
+mod journal;
 mod outlook;
 mod recovery;
 mod seen;
@@ -13,6 +14,8 @@ mod writer;
 
 pub(crate) use document::RECOVERIES_MAX;
 pub use document::{CopyStatus, Failures, Job, LevelStatus, Node, PlaceOfLevel, Saved, Status, Told};
+pub(crate) use journal::EVENTS_MAX;
+pub use journal::{Completion, Entry, Event, Journal, Opening};
 pub use outlook::{Loss, Survivor};
 pub use recovery::{Parts, Recovery, Way};
 pub use standing::{LevelStanding, Standing};

@@ -1,6 +1,9 @@
-//! The thread that writes the file `status`: never the program's own.
+//! The thread that writes the files `status` and `journal`: never the program's own.
 
-use super::document::{Job, Status, Told};
+use super::{
+    document::{Job, Status, Told},
+    journal::{EVENTS_MAX, Entry, Pen},
+};
 use crate::{
     error::Result,
     ground::{lock, spawn},
@@ -37,7 +40,15 @@ struct Desk {
 struct Waiting {
     /// The newest alone counts.
     told: Option<Told>,
+    /// For the journal.
+    entries: Vec<Entry>,
     over: bool,
+}
+
+impl Waiting {
+    fn is_empty(&self) -> bool {
+        self.told.is_none() && self.entries.is_empty()
+    }
 }
 
 impl Writer {
@@ -54,6 +65,24 @@ impl Writer {
         lock(&self.desk.waiting).told = Some(told);
         self.desk.changed.notify_all();
     }
+
+    /// Writes nothing more, but for what is being written now: somebody else does from now on. Returns what was noted and is not
+    /// written.
+    pub(crate) fn end(self) -> Vec<Entry> {
+        let mut waiting = lock(&self.desk.waiting);
+        waiting.told = None;
+        std::mem::take(&mut waiting.entries)
+    }
+
+    /// Has `entries` written into the journal soon; more than it keeps are none that can wait.
+    pub(crate) fn note(&self, mut entries: Vec<Entry>) {
+        let mut waiting = lock(&self.desk.waiting);
+        waiting.entries.append(&mut entries);
+        let more = waiting.entries.len().saturating_sub(EVENTS_MAX);
+        waiting.entries.drain(..more);
+        drop(waiting);
+        self.desk.changed.notify_all();
+    }
 }
 
 impl Drop for Writer {
@@ -68,22 +97,28 @@ impl Drop for Writer {
 
 impl Desk {
     fn write_all(&self, directories: &[PathBuf], job: &Job) {
-        while let Some(told) = self.next() {
-            let bytes = Status::bytes(job, &told);
-            // Where no directory takes it, there is nobody to tell but the program, which did not ask.
-            let _ = directories.iter().any(|directory| replace(directory, &bytes).is_ok());
+        let mut pen = Pen::new(directories.to_vec());
+        while let Some((told, entries)) = self.next() {
+            if let Some(told) = told {
+                let bytes = Status::bytes(job, &told);
+                // Where no directory takes it, there is nobody to tell but the program, which did not ask.
+                let _ = directories.iter().any(|directory| replace(directory, &bytes).is_ok());
+            }
+            if !entries.is_empty() {
+                pen.write(&entries);
+            }
             let waiting = lock(&self.waiting);
             let _ = self.changed.wait_timeout_while(waiting, PAUSE, |waiting| !waiting.over);
         }
     }
 
     /// What is to be written next; `None` at the end.
-    fn next(&self) -> Option<Told> {
+    fn next(&self) -> Option<(Option<Told>, Vec<Entry>)> {
         let mut waiting = lock(&self.waiting);
-        while waiting.told.is_none() && !waiting.over {
+        while waiting.is_empty() && !waiting.over {
             waiting = self.changed.wait(waiting).unwrap_or_else(std::sync::PoisonError::into_inner);
         }
-        waiting.told.take()
+        (!waiting.is_empty()).then(|| (waiting.told.take(), std::mem::take(&mut waiting.entries)))
     }
 }
 

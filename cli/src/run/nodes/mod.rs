@@ -9,7 +9,10 @@ pub use choice::{Choice, Share};
 pub use list::wrong;
 pub use reach::{HOST, Reach};
 
-use super::launcher::{Kind, Launcher, Words};
+use super::{
+    in_job::{self, InJob},
+    launcher::{self, Kind, Launcher, Words},
+};
 use crate::{
     arguments,
     exit::{Failure, say},
@@ -52,8 +55,12 @@ impl Nodes {
     /// `None` where the command itself says where its ranks run.
     pub fn of(wanted: &arguments::Run) -> Result<Option<Nodes>, Failure> {
         let Some(source) = source(wanted)? else { return Ok(None) };
-        let spares = wanted.spares.as_deref().map_or(Ok(Vec::new()), |text| of_words(text).map_err(of("--spares")))?;
-        let launcher = Launcher::find(&wanted.command)?;
+        let (_, spares) = in_job::spares(wanted)?;
+        let spares =
+            spares.into_iter().map(|text| of_words(text).map_err(of("--spares"))).collect::<Result<Vec<_>, _>>()?;
+        let spares = spares.concat();
+        let mut launcher = Launcher::find(&wanted.command, launcher::Placed::ByUs)?;
+        launcher.in_job = InJob::of(wanted, Ok(&launcher))?;
         let ranks = match (wanted.ranks, launcher.ranks) {
             (Some(wanted), Some(said)) if wanted != said => {
                 return Err(wrong(format!("--ranks {wanted}, and the command says {said}; leave one of them out")));
@@ -62,6 +69,7 @@ impl Nodes {
             // One a slot, as the launchers have it.
             (None, None) => source.read()?.iter().fold(0, |sum: u32, node| sum.saturating_add(node.slots)),
         };
+        let ranks = launcher.with_spares(ranks);
         let in_slurm = matches!(source, Source::Slurm);
         let command = wanted.reach.clone().unwrap_or_else(|| launcher.reach(in_slurm));
         // Each look would be one more step of the job to Slurm, which looks itself.
@@ -99,6 +107,11 @@ impl Nodes {
         let lost = self.used.iter().any(|name| !answers(name));
         self.used = choice.shares.iter().map(|share| share.name.clone()).collect();
         Ok(Placed { words: self.launcher.words(&choice, self.ranks), lost })
+    }
+
+    /// Whether the ranks go on by themselves when some fail.
+    pub fn is_in_job(&self) -> bool {
+        self.launcher.in_job.is_some()
     }
 
     /// A node of the last start that does not answer now, and why.

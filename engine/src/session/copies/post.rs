@@ -5,13 +5,18 @@ use super::words::Word;
 use crate::{
     device::Mapped,
     error::{Error, Result},
+    ground::{Instant, pause},
     group::{Group, Message, Outgoing, Tested, decode, encode},
     space::Aligned,
 };
 use std::{
     any::Any,
     collections::{BTreeMap, VecDeque},
+    time::Duration,
 };
+
+/// So long a group that has failed may take to end its messages; the memory of others stays lent.
+const END_MAX: Duration = Duration::from_millis(200);
 
 /// What this rank sends and receives.
 #[derive(Default)]
@@ -109,6 +114,19 @@ impl Post {
         let sent = self.are_sent(group);
         let sent = self.note(sent)?;
         Ok(sent && self.inboxes.values().all(|inbox| inbox.words == 0 && inbox.under_way.is_empty()))
+    }
+
+    /// Brings what is under way to its end, once the group has failed: a message that is not through is over with an error
+    /// then, and its memory is touched no more. Waits no longer than it takes a group to tell so.
+    pub(in crate::session) fn end(self, group: &dyn Group) {
+        let sent = self.outboxes.into_values().flatten();
+        let awaited = self.inboxes.into_values().flat_map(|inbox| inbox.under_way);
+        let mut under_way: Vec<Message> = sent.chain(awaited).collect();
+        let begun = Instant::now();
+        while !under_way.is_empty() && begun.elapsed() < END_MAX {
+            under_way.retain(|message| matches!(group.test(*message), Ok(Tested::UnderWay)));
+            pause(u32::MAX);
+        }
     }
 
     fn are_sent(&mut self, group: &dyn Group) -> Result<bool> {

@@ -1,0 +1,263 @@
+//! What happened in a space: what its journal says, with what lies in it.
+
+use mainstay_engine::{
+    LevelKind, Places, Result, SpaceSurvey,
+    space::format::PhaseRecord,
+    status::{Completion, Event, Journal, Opening, Recovery},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
+
+/// A revision: its lineage and number.
+pub type Key = (u64, u64);
+
+pub struct History {
+    /// The path, as it is.
+    pub space: String,
+    pub begin_ns: u64,
+    pub end_ns: u64,
+    /// The oldest first.
+    pub starts: Vec<Start>,
+    /// The nearest level first, each before its copies.
+    pub rows: Vec<Row>,
+    pub recoveries: Vec<Recovered>,
+    pub failures: Vec<Failed>,
+    /// How often a level was busy at its turn, all starts together.
+    pub passed_over: BTreeMap<LevelKind, u64>,
+    /// What could not be read.
+    pub unseen: Vec<String>,
+    /// At which step revisions were begun, as far as that is known.
+    steps: BTreeMap<Key, u64>,
+}
+
+/// A job that had the space open.
+pub struct Start {
+    pub opening: Opening,
+    pub opened_ns: u64,
+    /// When it closed the space, or was last heard of.
+    pub end_ns: u64,
+    pub end: End,
+    /// What it began with; `None` if it began anew, or went on without asking.
+    pub restored: Option<Key>,
+    /// It has saved something, or gone on after a failure: what it restores now is not what it began with.
+    has_begun: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    Closed,
+    /// It did not close the space, and nobody has it open.
+    Died,
+    AtWork,
+}
+
+/// A level, or a copy of one.
+pub struct Row {
+    pub level: LevelKind,
+    pub copy: u32,
+    pub checkpoints: Vec<Checkpoint>,
+}
+
+/// A revision that was complete there. Sizes and times are those of rank 0's shard.
+pub struct Checkpoint {
+    pub key: Key,
+    pub t1_ns: u64,
+    /// `None` where rank 0 does not see the shard: the copies of other nodes.
+    pub phases: Option<PhaseRecord>,
+    pub bytes: Option<u64>,
+    pub step: Option<u64>,
+}
+
+pub struct Recovered {
+    pub recovery: Recovery,
+    pub steps_lost: Option<u64>,
+}
+
+pub struct Failed {
+    pub unix_ns: u64,
+    pub level: LevelKind,
+    pub why: String,
+}
+
+impl History {
+    /// Of the space in the directory `space`. Errors are those of a survey of it.
+    pub fn of(space: &Path) -> Result<History> {
+        let survey = SpaceSurvey::open(space)?;
+        let Places { all: places, mut unseen } = Places::of(space);
+        let mut entries = Vec::new();
+        for place in &places {
+            match Journal::read(&place.directory) {
+                Ok(Some(journal)) => {
+                    entries.extend(journal.entries);
+                    if journal.passed_over > 0 {
+                        unseen.push(format!(
+                            "{} lines of the journal in {} say nothing that is known here",
+                            journal.passed_over,
+                            place.directory.display()
+                        ));
+                    }
+                }
+                Ok(None) => {}
+                Err(error) => unseen.push(error.to_string()),
+            }
+        }
+        entries.sort_by_key(|entry| entry.unix_ns);
+        let mut history = History {
+            space: survey.path.clone(),
+            begin_ns: 0,
+            end_ns: 0,
+            starts: Vec::new(),
+            rows: Vec::new(),
+            recoveries: Vec::new(),
+            failures: Vec::new(),
+            passed_over: BTreeMap::new(),
+            unseen,
+            steps: BTreeMap::new(),
+        };
+        let recovered: BTreeSet<u64> = entries.iter().filter_map(|entry| went_on_under(&entry.event)).collect();
+        for entry in entries {
+            history.take(entry.unix_ns, entry.event, &recovered);
+        }
+        history.add_survey(&survey);
+        history.end(&survey);
+        Ok(history)
+    }
+
+    fn take(&mut self, unix_ns: u64, event: Event, recovered: &BTreeSet<u64>) {
+        if let Some(start) = self.starts.last_mut().filter(|start| start.end != End::Closed) {
+            start.end_ns = unix_ns;
+        }
+        match event {
+            // The same job, which has opened its space again after a failure.
+            Event::Opened(opening) if recovered.contains(&opening.lineage) && !self.starts.is_empty() => {
+                self.has_begun();
+            }
+            Event::Opened(opening) => {
+                let (opened_ns, end) = (unix_ns, End::Died);
+                self.starts.push(Start { opening, opened_ns, end_ns: unix_ns, end, restored: None, has_begun: false });
+            }
+            Event::Restored { lineage, revision, step, .. } => {
+                self.steps.extend(step.map(|step| ((lineage, revision), step)));
+                if let Some(start) = self.starts.last_mut().filter(|start| !start.has_begun) {
+                    start.restored = Some((lineage, revision));
+                }
+            }
+            Event::Complete(complete) => {
+                self.has_begun();
+                self.add(complete, unix_ns);
+            }
+            Event::Failed { level, why, .. } => self.failures.push(Failed { unix_ns, level, why }),
+            Event::PassedOver { level, .. } => *self.passed_over.entry(level).or_default() += 1,
+            Event::Recovered(recovery) => self.recoveries.push(Recovered { recovery, steps_lost: None }),
+            Event::Closed => {
+                if let Some(start) = self.starts.last_mut() {
+                    start.end = End::Closed;
+                }
+            }
+        }
+    }
+
+    fn has_begun(&mut self) {
+        if let Some(start) = self.starts.last_mut() {
+            start.has_begun = true;
+        }
+    }
+
+    fn row(&mut self, level: LevelKind, copy: u32) -> &mut Row {
+        let at = self.rows.iter().position(|row| (row.level, row.copy) >= (level, copy)).unwrap_or(self.rows.len());
+        if self.rows.get(at).is_none_or(|row| (row.level, row.copy) != (level, copy)) {
+            self.rows.insert(at, Row { level, copy, checkpoints: Vec::new() });
+        }
+        &mut self.rows[at]
+    }
+
+    fn add(&mut self, complete: Completion, unix_ns: u64) {
+        let Completion { level, copy, lineage, revision, step, bytes, phases } = complete;
+        let key = (lineage, revision);
+        // Where the shard is out of sight, the level has the time.
+        let own = self.rows.iter().find(|row| row.level == level && row.copy == 0);
+        let own = own.and_then(|row| row.checkpoints.iter().rev().find(|checkpoint| checkpoint.key == key));
+        let t1_ns = phases.map(|phases| phases.t1_unix_ns).or(own.map(|own| own.t1_ns)).unwrap_or(unix_ns);
+        let step = step.or(own.and_then(|own| own.step));
+        let checkpoints = &mut self.row(level, copy).checkpoints;
+        // One that was made again is there once.
+        checkpoints.retain(|checkpoint| checkpoint.key != key);
+        checkpoints.push(Checkpoint { key, t1_ns, phases, bytes, step });
+    }
+
+    /// Adds what lies in the space and is in no journal, as of a job that was killed before it wrote one.
+    fn add_survey(&mut self, survey: &SpaceSurvey) {
+        for revision in survey.revisions.iter().filter(|revision| revision.complete) {
+            let key = (revision.key.lineage.number, revision.key.number);
+            let row = self.row(LevelKind::Pfs, 0);
+            let shard = revision.shards.iter().find(|shard| shard.shard == 0);
+            if let Some(shard) = shard.filter(|_| row.checkpoints.iter().all(|checkpoint| checkpoint.key != key)) {
+                let (t1_ns, phases) = (shard.phases.t1_unix_ns, Some(shard.phases));
+                row.checkpoints.push(Checkpoint { key, t1_ns, phases, bytes: Some(shard.bytes), step: None });
+            }
+        }
+        self.rows.iter_mut().for_each(|row| row.checkpoints.sort_by_key(|checkpoint| checkpoint.t1_ns));
+    }
+
+    fn end(&mut self, survey: &SpaceSurvey) {
+        if let Some(start) = self.starts.last_mut().filter(|start| start.end == End::Died) {
+            match (survey.in_use, survey.clean) {
+                (Some(true), _) => start.end = End::AtWork,
+                // The journal could not be written any more.
+                (Some(false), true) => start.end = End::Closed,
+                _ => {}
+            }
+        }
+        let steps = &mut self.steps;
+        for checkpoint in self.rows.iter().flat_map(|row| &row.checkpoints) {
+            steps.extend(checkpoint.step.map(|step| (checkpoint.key, step)));
+        }
+        for recovered in &mut self.recoveries {
+            let back = recovered.recovery.back_to.map(|back| (back.lineage, back.revision));
+            let from = match back {
+                Some(key) => steps.get(&key).copied(),
+                None => Some(0),
+            };
+            recovered.steps_lost = from.zip(recovered.recovery.step).map(|(from, step)| step.saturating_sub(from));
+        }
+        let checkpoints = self.rows.iter().flat_map(|row| &row.checkpoints);
+        let times = checkpoints.flat_map(|checkpoint| [checkpoint.t1_ns, checkpoint.t3_ns()]);
+        let times = times.chain(self.starts.iter().flat_map(|start| [start.opened_ns, start.end_ns]));
+        let times = times.chain(self.recoveries.iter().map(|recovered| recovered.recovery.noticed_unix_ns));
+        let times: Vec<u64> = times.filter(|ns| *ns > 0).collect();
+        self.begin_ns = times.iter().min().copied().unwrap_or(0);
+        self.end_ns = times.iter().max().copied().unwrap_or(0);
+    }
+}
+
+/// The lineage of a recovery's opening.
+fn went_on_under(event: &Event) -> Option<u64> {
+    match event {
+        Event::Recovered(recovery) => Some(recovery.lineage),
+        _ => None,
+    }
+}
+
+impl Row {
+    pub fn name(&self) -> String {
+        match self.copy {
+            0 => self.level.name().to_owned(),
+            copy => format!("{}, copy {copy}", self.level.name()),
+        }
+    }
+}
+
+impl Checkpoint {
+    /// When the program went on.
+    pub fn t2_ns(&self) -> u64 {
+        self.t1_ns.saturating_add(self.phases.map_or(0, |phases| phases.perceived_ns))
+    }
+
+    /// When the data was durable, as far as that is known.
+    pub fn t3_ns(&self) -> u64 {
+        let durable_ns = self.phases.map_or(0, |phases| phases.durable_ns);
+        self.t2_ns().max(self.t1_ns.saturating_add(durable_ns))
+    }
+}

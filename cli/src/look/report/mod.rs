@@ -1,0 +1,30 @@
+//! `mainstay report`: one page of a run, for a browser.
+
+mod charts;
+mod history;
+mod page;
+mod scale;
+mod timeline;
+
+use crate::{
+    arguments,
+    exit::{Exit, Failure, say},
+    output,
+};
+use history::History;
+use mainstay_engine::{printable_path, unix_ns};
+use std::fs;
+
+pub fn report(wanted: &arguments::Report) -> Result<Exit, Failure> {
+    let history = History::of(&wanted.space)?;
+    let page = page::page(&history, unix_ns());
+    match &wanted.output {
+        None => output::bytes(page.as_bytes())?,
+        Some(file) => fs::write(file, page).map_err(|e| Failure {
+            exit: Exit::System,
+            message: format!("writing {} failed: {e}", printable_path(file)),
+        })?,
+    }
+    history.unseen.iter().for_each(|what| say(what));
+    Ok(if history.unseen.is_empty() { Exit::Good } else { Exit::Lost })
+}

@@ -1,0 +1,277 @@
+//! The page: one file, with all that it needs.
+
+use super::{
+    charts,
+    history::{Checkpoint, End, History, Key, Row, Start},
+    timeline::timeline,
+};
+use crate::text;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use std::collections::BTreeMap;
+
+/// So many revisions are listed, the newest.
+const REVISIONS_MAX: usize = 500;
+/// So many at once; the others on demand.
+const FIRST: usize = 12;
+/// A browser that is shown a page of somebody else's space loads nothing for it.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
+
+pub fn page(history: &History, now_unix_ns: u64) -> String {
+    let title = format!("Mainstay: {}", history.space);
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                title { (title) }
+                style { (PreEscaped(include_str!("page.css"))) }
+            }
+            body { main {
+                h1 { (history.space) }
+                p .wide { (subtitle(history)) }
+                @for what in &history.unseen { p .alarm { (what) } }
+                (facts(history))
+                (timeline_section(history))
+                @if !history.recoveries.is_empty() { (recoveries_section(history)) }
+                (checkpoints_section(history))
+                (failures_table(history))
+                (starts_table(history))
+                (revisions_table(history))
+                footer { "mainstay " (env!("CARGO_PKG_VERSION")) ", " (text::when(now_unix_ns)) " UTC. Times are UTC." }
+            } }
+        }
+    };
+    markup.into_string()
+}
+
+fn subtitle(history: &History) -> String {
+    let Some(last) = history.starts.last() else {
+        return "No journal: what lies in the space is all that is known.".to_owned();
+    };
+    let how = match last.end {
+        End::Closed => "The last job ended in order",
+        End::Died => "The last job did not end in order",
+        End::AtWork => "A job is at work",
+    };
+    let nodes = match last.opening.nodes {
+        0 => String::new(),
+        1 => " on 1 node".to_owned(),
+        nodes => format!(" on {nodes} nodes"),
+    };
+    let begin = text::when(history.begin_ns);
+    format!("{how}: {} ranks{nodes}, rank 0 on {}. First opened {begin} UTC.", last.opening.ranks, last.opening.host)
+}
+
+fn facts(history: &History) -> Markup {
+    let nearest = history.rows.first();
+    let perceived: Vec<u64> = nearest.iter().flat_map(|row| &row.checkpoints).filter_map(perceived_ns).collect();
+    let worked: u64 = history.starts.iter().map(|start| start.end_ns - start.opened_ns).sum();
+    let waited: u64 = perceived.iter().fold(0, |sum, ns| sum.saturating_add(*ns));
+    let died = history.starts.iter().filter(|start| start.end == End::Died).count();
+    let lost: Option<u64> = history.recoveries.iter().map(|recovered| recovered.steps_lost).sum();
+    html! {
+        div .facts {
+            (fact("", &text::age(worked), "in all starts"))
+            (fact("", &history.starts.len().to_string(), if history.starts.len() == 1 { "start" } else { "starts" }))
+            (fact("", &nearest.map_or(0, |row| row.checkpoints.len()).to_string(), "checkpoints"))
+            @if let Some(median) = median(perceived) {
+                (fact("", &text::duration(median), "a checkpoint, as the program waited (median)"))
+            }
+            @if worked > 0 && waited > 0 {
+                (fact("", &format!("{:.2}%", waited as f64 / worked as f64 * 100.0), "of the time in checkpoints"))
+            }
+            @if !history.recoveries.is_empty() {
+                (fact("went", &history.recoveries.len().to_string(), "failures that it recovered from"))
+                @if let Some(lost) = lost { (fact("went", &lost.to_string(), "steps done again")) }
+            }
+            @if died > 0 { (fact("bad", &died.to_string(), "starts that did not end in order")) }
+            @if !history.failures.is_empty() {
+                (fact("bad", &history.failures.len().to_string(), "revisions that a level did not get"))
+            }
+        }
+    }
+}
+
+fn fact(class: &str, value: &str, what: &str) -> Markup {
+    html! { div class=(format!("fact {class}")) { b { (value) } span { (what) } } }
+}
+
+fn perceived_ns(checkpoint: &Checkpoint) -> Option<u64> {
+    checkpoint.phases.map(|phases| phases.perceived_ns)
+}
+
+fn median(mut all: Vec<u64>) -> Option<u64> {
+    all.sort_unstable();
+    all.get(all.len() / 2).copied()
+}
+
+fn timeline_section(history: &History) -> Markup {
+    let levels = history.rows.iter().filter(|row| row.copy == 0);
+    let colours: Vec<(&str, &str)> = levels.map(|row| (row.level.name(), row.level.name())).collect();
+    html! {
+        h2 { "Timeline" }
+        p {
+            "Each bar is a checkpoint: strong from t1 to t2, while the program waited; light until t3, when it was durable there. "
+            "What lies under the pointer says more."
+        }
+        figure {
+            (timeline(history))
+            (charts::legend(&[&[("a job", "job")], &colours[..], &[("went on after a failure", "recovered"), ("failed", "fail")]].concat()))
+        }
+    }
+}
+
+fn recoveries_section(history: &History) -> Markup {
+    html! {
+        h2 { "Failures, and how the job went on" }
+        p { "From noticing that a rank had failed to the program's going on with its state back." }
+        figure { (charts::recoveries(&history.recoveries)) }
+    }
+}
+
+fn checkpoints_section(history: &History) -> Markup {
+    let rows: Vec<&Row> = history.rows.iter().filter(|row| row.copy == 0).collect();
+    let has_phases = |row: &&&Row| row.checkpoints.iter().any(|checkpoint| checkpoint.phases.is_some());
+    let counted = |row: &&Row| {
+        let passed_over = history.passed_over.get(&row.level).copied().unwrap_or(0);
+        let busy =
+            if passed_over > 0 { format!(" (passed over {passed_over} times, as it was busy)") } else { String::new() };
+        format!("{} on {}{busy}", row.checkpoints.len(), row.name())
+    };
+    html! {
+        h2 { "Checkpoints" }
+        p { (rows.iter().map(counted).collect::<Vec<_>>().join(", ")) ". The program waits for the nearest level alone." }
+        div .grid {
+            @for (row, is_nearest) in rows.iter().filter(has_phases).zip([true].into_iter().chain(std::iter::repeat(false))) {
+                figure { h3 { (row.name()) ": how long they took" } (charts::times(history, row, is_nearest)) }
+                @if is_nearest { figure { h3 { (row.name()) ": where the program's waiting went" } (charts::phases(row)) } }
+                figure { h3 { (row.name()) ": how large they were" } (charts::sizes(history, row)) }
+            }
+        }
+    }
+}
+
+fn failures_table(history: &History) -> Markup {
+    let mut rows: Vec<(u64, Markup)> = Vec::new();
+    for recovered in &history.recoveries {
+        let recovery = &recovered.recovery;
+        rows.push((
+            recovery.noticed_unix_ns,
+            html! {
+                td { (charts::who(&recovery.failed)) " failed; " (way(recovery)) }
+                td { (back(recovery.back_to.map(|back| (back.lineage, back.revision)))) }
+                td .number { (recovered.steps_lost.map_or("?".to_owned(), |steps| steps.to_string())) }
+                td .number { (text::duration(recovery.total_ns)) }
+                td { (recovery.lost.join("; ")) }
+            },
+        ));
+    }
+    for (number, start) in (1..).zip(&history.starts).filter(|(_, start)| start.end == End::Died) {
+        let next = history.starts.get(number);
+        let back = next.map_or("not started again".to_owned(), |next| back(next.restored));
+        rows.push((
+            start.end_ns,
+            html! {
+                td { "start " (number) " did not end in order; this is when it was last heard of" }
+                td { (back) } td .number { "?" } td {} td {}
+            },
+        ));
+    }
+    for failed in &history.failures {
+        let what = html! { td { "the level " (failed.level.name()) " did not get a revision: " (failed.why) } td {} td {} td {} td {} };
+        rows.push((failed.unix_ns, what));
+    }
+    rows.sort_by_key(|(unix_ns, _)| std::cmp::Reverse(*unix_ns));
+    html! {
+        @if !rows.is_empty() {
+            h2 { "Failures" }
+            div .scroll { table #failures {
+                tr { th { "when" } th { "what" } th { "back to" } th .number { "steps lost" } th .number { "it took" } th { "lost besides" } }
+                @for (unix_ns, row) in rows.iter().take(REVISIONS_MAX) { tr { td { (text::when(*unix_ns)) } (row) } }
+            } }
+        }
+    }
+}
+
+fn way(recovery: &mainstay_engine::status::Recovery) -> String {
+    use mainstay_engine::status::Way;
+    match recovery.way {
+        Way::Spare => "replaced by a spare".to_owned(),
+        Way::Spawned => "replaced by a new process".to_owned(),
+        Way::Shrunk => format!("{} of {} ranks went on", recovery.ranks, recovery.ranks_before),
+    }
+}
+
+fn back(key: Option<Key>) -> String {
+    key.map_or("the beginning".to_owned(), |(lineage, revision)| format!("revision {revision} (lineage {lineage})"))
+}
+
+fn starts_table(history: &History) -> Markup {
+    html! {
+        @if !history.starts.is_empty() {
+            h2 { "Starts" }
+            div .scroll { table #starts {
+                tr { th .number { "start" } th { "opened" } th .number { "for" } th .number { "ranks" } th .number { "nodes" } th { "rank 0" } th { "began with" } th { "end" } }
+                @for (number, start) in (1..).zip(&history.starts).collect::<Vec<(usize, &Start)>>().into_iter().rev().take(REVISIONS_MAX) {
+                    tr {
+                        td .number { (number) }
+                        td { (text::when(start.opened_ns)) }
+                        td .number { (text::age(start.end_ns - start.opened_ns)) }
+                        td .number { (start.opening.ranks) }
+                        td .number { @if start.opening.nodes > 0 { (start.opening.nodes) } @else { "?" } }
+                        td { (start.opening.host) ", process " (start.opening.pid) }
+                        td { (back(start.restored)) }
+                        td { @match start.end { End::Closed => "in order", End::Died => span .alarm { "not in order" }, End::AtWork => "at work" } }
+                    }
+                }
+            } }
+        }
+    }
+}
+
+/// A revision, as it is told, and where it was complete.
+type Listed<'a> = (Key, &'a Checkpoint, Vec<(String, &'a Checkpoint)>);
+
+fn revisions_table(history: &History) -> Markup {
+    let mut found: BTreeMap<Key, Vec<(String, &Checkpoint)>> = BTreeMap::new();
+    for row in &history.rows {
+        for checkpoint in &row.checkpoints {
+            found.entry(checkpoint.key).or_default().push((row.name(), checkpoint));
+        }
+    }
+    // The nearest level is what the program waited for.
+    let all: Vec<Listed> = found.into_iter().rev().map(|(key, places)| (key, places[0].1, places)).collect();
+    let (first, others) = all.split_at(FIRST.min(all.len()));
+    let others = &others[..others.len().min(REVISIONS_MAX)];
+    let table = |listed: &[Listed]| {
+        html! {
+            div .scroll { table .revisions {
+                tr { th .number { "revision" } th .number { "lineage" } th { "t1" } th .number { "step" } th .number { "bytes" } th .number { "t2 − t1" } th { "complete on, and t3 − t1 there" } }
+                @for ((lineage, revision), checkpoint, places) in listed {
+                    tr {
+                        td .number { (revision) }
+                        td .number { (lineage) }
+                        td { (text::when(checkpoint.t1_ns)) }
+                        td .number { (checkpoint.step.map_or(String::new(), |step| step.to_string())) }
+                        td .number { (checkpoint.bytes.map_or("?".to_owned(), text::bytes)) }
+                        td .number { (text::duration_if_known(perceived_ns(checkpoint))) }
+                        td { (places.iter().map(|(name, there)| match there.phases {
+                            Some(phases) => format!("{name} {}", text::duration(phases.durable_ns)),
+                            None => name.clone(),
+                        }).collect::<Vec<_>>().join(", ")) }
+                    }
+                }
+            } }
+        }
+    };
+    html! {
+        h2 { "Revisions" }
+        p { "Sizes and times are those of rank 0." }
+        @if all.is_empty() { p { "None was complete." } } @else { (table(first)) }
+        @if !others.is_empty() {
+            details { summary { (others.len()) " more" } (table(others)) }
+        }
+    }
+}

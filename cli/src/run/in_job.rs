@@ -1,0 +1,120 @@
+//! What a job needs that goes on by itself when ranks fail: the options of its launcher, spare ranks, and the settings of
+//! its ranks.
+
+use super::{
+    launcher::{Kind, Launcher},
+    nodes::wrong,
+};
+use crate::{
+    arguments::{self, Recovery},
+    exit::{Failure, say},
+};
+use std::time::Duration;
+
+/// The first Open MPI that survives the failure of ranks.
+const OPEN_MPI_MIN: u32 = 5;
+/// So often a rank is heard in the time after which it counts as failed.
+const BEATS: f64 = 5.0;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InJob {
+    pub recovery: Recovery,
+    /// Ranks that wait until one fails.
+    pub spares: u32,
+    pub heartbeat: Option<Duration>,
+}
+
+impl InJob {
+    /// As asked for, if `launcher` starts an MPI that can do it; says so if it cannot. `launcher`: the command's, or why there is none.
+    pub fn of(wanted: &arguments::Run, launcher: Result<&Launcher, String>) -> Result<Option<InJob>, Failure> {
+        let (spares, _) = spares(wanted)?;
+        if !wanted.in_job {
+            return Ok(None);
+        }
+        let why = match launcher {
+            Ok(launcher) => why_not(launcher),
+            Err(why) => Some(why),
+        };
+        if let Some(why) = why {
+            say(&format!("the job cannot go on by itself when ranks fail: {why}; it is started again instead"));
+            return Ok(None);
+        }
+        if wanted.recovery == Recovery::Shrink && spares > 0 {
+            let why = "--recovery shrink goes on with fewer ranks and needs no spare ranks; leave --spares out";
+            return Err(wrong(why.to_owned()));
+        }
+        Ok(Some(InJob { recovery: wanted.recovery, spares, heartbeat: wanted.heartbeat }))
+    }
+
+    /// The settings of the ranks.
+    pub fn variables(&self) -> Vec<(&'static str, String)> {
+        let recovery = match self.recovery {
+            Recovery::Replace => "replace",
+            Recovery::Shrink => "shrink",
+        };
+        vec![(RECOVERY, recovery.to_owned()), (SPARES, self.spares.to_string())]
+    }
+
+    /// The options that Open MPI needs besides.
+    pub fn options(&self) -> Vec<String> {
+        // Without the second, ranks may wait in MPI_Finalize for one that failed.
+        let mut options: Vec<String> =
+            ["--with-ft", "ulfm", "--mca", "async_mpi_finalize", "1"].map(String::from).into();
+        if let Some(time) = self.heartbeat {
+            let (time, period) = (time.as_secs_f64(), time.as_secs_f64() / BEATS);
+            // In a thread of its own: else a rank that computes for long is taken for dead.
+            let set = [
+                ("mpi_ft_detector", "true".to_owned()),
+                ("mpi_ft_detector_thread", "true".to_owned()),
+                ("mpi_ft_detector_period", period.to_string()),
+                ("mpi_ft_detector_timeout", time.to_string()),
+            ];
+            options.extend(set.into_iter().flat_map(|(name, value)| ["--mca".to_owned(), name.to_owned(), value]));
+        }
+        // Ranks on other nodes do not inherit them.
+        options.extend([RECOVERY, SPARES].iter().flat_map(|name| ["-x".to_owned(), (*name).to_owned()]));
+        options
+    }
+}
+
+const RECOVERY: &str = "MAINSTAY_RECOVERY";
+const SPARES: &str = "MAINSTAY_SPARES";
+
+/// Why the ranks that `launcher` starts cannot go on when one fails.
+fn why_not(launcher: &Launcher) -> Option<String> {
+    let open_mpi = format!("Open MPI can, from {OPEN_MPI_MIN}.0 on, with its own mpiexec");
+    match (launcher.kind, &launcher.version) {
+        (Kind::OpenMpi, Some((major, version))) if *major < OPEN_MPI_MIN => {
+            Some(format!("Open MPI {version} ends it; {open_mpi}"))
+        }
+        (Kind::OpenMpi, _) => None,
+        (Kind::Mpich, _) => Some(format!("MPICH ends it; {open_mpi}")),
+        (Kind::Srun, _) => Some(format!("srun ends it; {open_mpi}")),
+        (Kind::Flux, _) => Some(format!("flux ends it; {open_mpi}")),
+    }
+}
+
+/// The number of spare ranks, and the lists of spare nodes.
+pub fn spares(wanted: &arguments::Run) -> Result<(u32, Vec<&str>), Failure> {
+    let is_number = |text: &&str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let (numbers, nodes): (Vec<&str>, Vec<&str>) = wanted.spares.iter().map(String::as_str).partition(is_number);
+    let ranks = match numbers[..] {
+        [] => 0,
+        [number] if wanted.in_job => {
+            number.parse().map_err(|_| wrong(format!("--spares {number}: that is too many")))?
+        }
+        [number] => {
+            let why =
+                format!("--spares {number} counts ranks that wait, which takes --in-job; of nodes, give the names");
+            return Err(wrong(why));
+        }
+        [..] => return Err(wrong("--spares has two numbers; give one".to_owned())),
+    };
+    if !nodes.is_empty() && wanted.hosts.is_none() && wanted.hostfile.is_none() && wanted.nodes_from.is_none() {
+        return Err(wrong(
+            "--spares names nodes that take the place of others: give those with --hosts, --hostfile or --nodes-from"
+                .to_owned(),
+        ));
+    }
+    Ok((ranks, nodes))
+}

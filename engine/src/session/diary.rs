@@ -1,0 +1,197 @@
+//! What happens in a session, noted for the journal of its space, on rank 0.
+//!
+//! What must hold: a checkpoint of a session with one level costs its file system nothing but the checkpoint. Such a session
+//! keeps its notes in memory, and has them written once something has failed and when it ends.
+
+use super::{
+    level::{Level, LevelKind},
+    telling::shortened,
+};
+use crate::{
+    commit::RevisionKey,
+    ground::unix_ns,
+    group::host_name,
+    status::{Completion, EVENTS_MAX, Entry, Event, Job, Opening, Recovery, Writer},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+    path::{Path, PathBuf},
+    process,
+};
+
+/// Of a list of texts, so many are noted.
+const TEXTS_MAX: usize = 20;
+
+pub(super) struct Diary {
+    directory: PathBuf,
+    entries: Vec<Entry>,
+    /// Something is noted that is not to wait for the end.
+    is_urgent: bool,
+    /// Of a session with one level, once there was something to write.
+    writer: Option<Writer>,
+    /// At which step revisions were begun that may become complete.
+    steps: BTreeMap<RevisionKey, u64>,
+    levels: Vec<Noted>,
+}
+
+/// What was noted of a level, or of a copy.
+#[derive(Default)]
+struct Noted {
+    kind: LevelKind,
+    is_copy: bool,
+    complete: BTreeSet<RevisionKey>,
+    failures: u64,
+    passed_over: u64,
+}
+
+impl Noted {
+    /// What lies there already is not news.
+    fn of(level: &Level) -> Noted {
+        let complete = level.complete.iter().map(|complete| complete.key).collect();
+        Noted { kind: level.kind, is_copy: level.is_copy(), complete, ..Noted::default() }
+    }
+}
+
+impl Diary {
+    /// Of the space in `directory`. Begins with what lies on `levels`, which is not news. `nodes`: 0 if they are not known.
+    pub(super) fn begin(directory: &Path, levels: &[Level], lineage: u64, ranks: usize, nodes: usize) -> Diary {
+        let mut told: Vec<(LevelKind, u32)> = Vec::new();
+        for level in levels {
+            match told.last_mut().filter(|_| level.is_copy()) {
+                Some((_, copies)) => *copies += 1,
+                None => told.push((level.kind, 0)),
+            }
+        }
+        let mut diary = Diary {
+            directory: directory.to_owned(),
+            entries: Vec::new(),
+            is_urgent: false,
+            writer: None,
+            steps: BTreeMap::new(),
+            levels: levels.iter().map(Noted::of).collect(),
+        };
+        let (ranks, nodes, host) = (ranks as u32, nodes as u32, shortened(&host_name()));
+        diary.note(Event::Opened(Opening { lineage, ranks, nodes, host, pid: process::id(), levels: told }));
+        diary
+    }
+
+    fn note(&mut self, event: Event) {
+        if self.entries.len() == EVENTS_MAX {
+            self.entries.remove(0);
+        }
+        self.is_urgent |= matches!(event, Event::Failed { .. } | Event::Recovered(_));
+        self.entries.push(Entry { unix_ns: unix_ns(), event });
+    }
+
+    /// From now on this has also what was noted `before`, in the session that this one goes on with.
+    pub(super) fn take_over(&mut self, mut before: Diary, unwritten: Vec<Entry>) {
+        let earlier = mem::take(&mut before.entries);
+        let later = mem::take(&mut self.entries);
+        self.entries = unwritten.into_iter().chain(earlier).chain(later).collect();
+        self.is_urgent |= before.is_urgent;
+        // What has become complete there since is news after all.
+        let is_same = |(now, before): (&Noted, &Noted)| (now.kind, now.is_copy) == (before.kind, before.is_copy);
+        if before.levels.len() >= self.levels.len() && self.levels.iter().zip(&before.levels).all(is_same) {
+            let levels = mem::take(&mut before.levels).into_iter();
+            self.levels = levels.map(|noted| Noted { failures: 0, passed_over: 0, ..noted }).collect();
+        }
+    }
+
+    /// `key` was begun at `step`.
+    pub(super) fn begun(&mut self, key: RevisionKey, step: u64) {
+        self.steps.insert(key, step);
+    }
+
+    /// Notes what `levels` have got since, and what they have not.
+    pub(super) fn look(&mut self, levels: &[Level]) {
+        let mut noted = mem::take(&mut self.levels);
+        // Levels that were opened later.
+        noted.extend(levels.iter().skip(noted.len()).map(Noted::of));
+        let (mut kind, mut copy) = (LevelKind::default(), 0);
+        for (level, noted) in levels.iter().zip(&mut noted) {
+            (kind, copy) = if level.is_copy() { (kind, copy + 1) } else { (level.kind, 0) };
+            let complete: BTreeSet<RevisionKey> = level.complete.iter().map(|complete| complete.key).collect();
+            // The list that is kept is short.
+            for key in complete.difference(&noted.complete) {
+                let shard = level.complete.iter().find(|complete| complete.key == *key);
+                let shard = shard.and_then(|complete| level.stored(0, complete));
+                self.note(Event::Complete(Completion {
+                    level: kind,
+                    copy,
+                    lineage: key.lineage.number,
+                    revision: key.number,
+                    step: self.steps.get(key).copied(),
+                    bytes: shard.as_ref().map(|(_, kept)| kept.entry.bytes),
+                    phases: shard.map(|(_, kept)| kept.entry.phases),
+                }));
+            }
+            noted.complete = complete;
+            let failures = level.failing.failures();
+            if failures.in_a_row > noted.failures {
+                let (in_a_row, why) = (failures.in_a_row, failures.why.clone());
+                self.note(Event::Failed { level: kind, in_a_row, why });
+            }
+            noted.failures = failures.in_a_row;
+            if level.passed_over > noted.passed_over {
+                self.note(Event::PassedOver { level: kind, times: level.passed_over });
+            }
+            noted.passed_over = level.passed_over;
+        }
+        self.levels = noted;
+        // Those of which more can be told are kept somewhere, or are still on their way.
+        if let Some(newest) = self.steps.last_key_value().map(|(key, _)| *key) {
+            let kept: BTreeSet<RevisionKey> = self.levels.iter().flat_map(|level| &level.complete).copied().collect();
+            let under_way: BTreeSet<RevisionKey> = levels.iter().flat_map(Level::keys_under_way).collect();
+            self.steps.retain(|key, _| *key == newest || kept.contains(key) || under_way.contains(key));
+        }
+    }
+
+    pub(super) fn restored(&mut self, key: RevisionKey, took_ns: u64, skipped: &[String]) {
+        let (lineage, revision) = (key.lineage.number, key.number);
+        let step = self.steps.get(&key).copied();
+        let skipped = skipped.iter().take(TEXTS_MAX).map(|what| shortened(what)).collect();
+        self.note(Event::Restored { lineage, revision, step, took_ns, skipped });
+    }
+
+    pub(super) fn recovered(&mut self, mut recovery: Recovery) {
+        recovery.lost.truncate(TEXTS_MAX);
+        self.note(Event::Recovered(recovery));
+    }
+
+    pub(super) fn closed(&mut self) {
+        self.note(Event::Closed);
+    }
+
+    /// Has written what is noted; of a session with one level (`writer`: none) only what is not to wait.
+    pub(super) fn hand_over(&mut self, writer: Option<&Writer>) {
+        if let Some(writer) = writer {
+            if !self.entries.is_empty() {
+                writer.note(mem::take(&mut self.entries));
+            }
+        } else if mem::take(&mut self.is_urgent) {
+            self.write();
+        }
+    }
+
+    fn write(&mut self) {
+        if self.writer.is_none() {
+            // Without a thread there is no journal, and nothing else is lost.
+            self.writer = Writer::start(vec![self.directory.clone()], Job::default()).ok();
+        }
+        if let Some(writer) = &self.writer {
+            writer.note(mem::take(&mut self.entries));
+        }
+    }
+}
+
+impl Drop for Diary {
+    /// A session that only came and went leaves nothing.
+    fn drop(&mut self) {
+        if self.entries.iter().any(|entry| !matches!(entry.event, Event::Opened(_) | Event::Closed))
+            || self.writer.is_some() && !self.entries.is_empty()
+        {
+            self.write();
+        }
+    }
+}
