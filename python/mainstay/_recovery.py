@@ -70,6 +70,7 @@ class Steps:
         self.is_under_way = False
         if self.failure:
             raise self.failure
+        self._session.check()
         self._done[0] += 1
         self._idle = 0
         if self._session.due(self._done[0]):
