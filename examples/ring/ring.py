@@ -22,7 +22,7 @@ def advance(workers):
     cells[1:-1] = (cells[:-2] + 2 * cells[1:-1] + cells[2:]) / 4
 
 
-with mainstay.open("space", MPI.COMM_WORLD, every_steps=100) as session:
+with mainstay.open("ring", MPI.COMM_WORLD, every_steps=100) as session:
     for step in session.steps(STEPS, layout):
         with session.recovering():
             advance(session.comm)  # a new one after each failure
