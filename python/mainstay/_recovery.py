@@ -70,6 +70,7 @@ class Steps:
         self.is_under_way = False
         if self.failure:
             raise self.failure
+        self._session.check()
         self._done[0] += 1
         self._idle = 0
         if self._session.due(self._done[0]):
@@ -147,9 +148,11 @@ def tells_of_failure(error: BaseException) -> bool:
     return isinstance(error, (GroupFailed, MPI.Exception) if MPI else GroupFailed)
 
 
-def is_of_others(error: BaseException) -> bool:
+def is_of_others(error: Any) -> bool:
     """Whether the error says that another rank has failed, or has begun to recover."""
     if isinstance(error, GroupFailed):
         return True
     MPI: Any = sys.modules["mpi4py.MPI"]
-    return error.Get_error_class() in (MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED)
+    of_others = (MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED)
+    # Of several messages (Waitall) the error does not tell what it was.
+    return error.Get_error_class() in (*of_others, MPI.ERR_IN_STATUS, MPI.ERR_PENDING)

@@ -281,7 +281,7 @@ impl MpiGroup {
 }
 
 /// Which MPI can go on without ranks.
-pub(crate) const ONLY: &str = "only Open MPI can, started with `mpiexec --with-ft ulfm`; where a rank has failed, start the \
+const ONLY: &str = "only Open MPI can, started with `mpiexec --with-ft ulfm`; where a rank has failed, start the \
                                job again";
 
 /// Whether this job was started with `mpiexec --with-ft ulfm` of Open MPI: MPICH has its calls, too, and ends the program

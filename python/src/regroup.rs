@@ -6,6 +6,7 @@
 
 use crate::{
     error::raise,
+    group::survives,
     member::{Member, introduce, kill_dead},
     world::{Now, Places, World, ranks_of},
 };
@@ -20,6 +21,9 @@ use std::{collections::BTreeSet, env, ffi::OsString, fs, os::unix::ffi::OsString
 
 /// Set for a process that is started to take the place of one that has failed.
 const REPLACES: &str = "MAINSTAY_RUN_REPLACES";
+
+/// What a process has of its node alone, which another need not share.
+const OF_NODE: [&str; 4] = [REPLACES, "MAINSTAY_NODE", "MAINSTAY_DOMAIN", "MAINSTAY_POOL_DIRECTORY"];
 
 impl World {
     /// Collective among all that have not failed, spares included: all that is under way in the old world's communicators,
@@ -114,7 +118,7 @@ impl World {
             let numbers = told(mpi, all, &numbers)?;
             Ok((numbers[0] as usize, rank, introduce(mpi, all, &numbers[1..])?))
         };
-        let (workers, rank, members) = agreed(all, None, introduced)?;
+        let (workers, rank, members) = agreed(mpi, all, None, introduced)?;
         let place = members.get(rank).and_then(|member| member.place);
         let of_workers = || {
             let undefined = mpi.getattr(intern!(py, "UNDEFINED"))?.extract::<i64>()?;
@@ -180,19 +184,24 @@ fn shrunk<'py>(mpi: &Bound<'py, PyAny>, comm: &Bound<'py, PyAny>) -> PyResult<Bo
     returns_errors(mpi, &left)?;
     // All have made it before one may revoke it: Open MPI 5.0.11 crashes in a rank that hears of that while it makes it.
     // Who has failed meanwhile shows in what comes next.
-    agree(&left, true)?;
+    agree(mpi, &left, true)?;
     comm.call_method0(intern!(py, "Free"))?;
     Ok(left)
 }
 
 /// What `make` gives, if each rank of `parent` has it. Collective.
-fn agreed<T>(parent: &Bound<'_, PyAny>, revoked: Option<fn(&T)>, make: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+fn agreed<T>(
+    mpi: &Bound<'_, PyAny>,
+    parent: &Bound<'_, PyAny>,
+    revoked: Option<fn(&T)>,
+    make: impl FnOnce() -> PyResult<T>,
+) -> PyResult<T> {
     let made = make();
-    if made.is_err() {
+    if made.is_err() && survives(mpi)? {
         // The others may still be in it.
         parent.call_method0(intern!(parent.py(), "Revoke"))?;
     }
-    if agree(parent, made.is_ok())? {
+    if agree(mpi, parent, made.is_ok())? {
         return made;
     }
     if let (Ok(made), Some(revoke)) = (&made, revoked) {
@@ -213,16 +222,27 @@ fn made<'py>(
         Ok(comm)
     };
     // Those that were started wait in it for the others.
-    agreed(parent, Some(|comm: &Bound<'py, PyAny>| drop(comm.call_method0(intern!(comm.py(), "Revoke")))), returning)
+    agreed(
+        mpi,
+        parent,
+        Some(|comm: &Bound<'py, PyAny>| drop(comm.call_method0(intern!(comm.py(), "Revoke")))),
+        returning,
+    )
 }
 
 /// Whether all ranks that have not failed say so; an error if one has failed meanwhile, the same on all.
-fn agree(comm: &Bound<'_, PyAny>, flag: bool) -> PyResult<bool> {
-    let py = comm.py();
-    match comm.call_method1(intern!(py, "Agree"), (i32::from(flag),)) {
-        Ok(all) => all.is_truthy(),
-        Err(_) => Ok(false),
+fn agree(mpi: &Bound<'_, PyAny>, comm: &Bound<'_, PyAny>, flag: bool) -> PyResult<bool> {
+    let py = mpi.py();
+    if survives(mpi)? {
+        return match comm.call_method1(intern!(py, "Agree"), (i32::from(flag),)) {
+            Ok(all) => all.is_truthy(),
+            Err(_) => Ok(false),
+        };
     }
+    let all = PyByteArray::new(py, &[u8::from(flag)]);
+    let lent = [all.as_any(), &mpi.getattr(intern!(py, "UINT8_T"))?].map(Bound::clone);
+    comm.call_method1(intern!(py, "Allreduce"), (mpi.getattr("IN_PLACE")?, lent, mpi.getattr("MIN")?))?;
+    Ok(all.to_vec() == [1])
 }
 
 fn returns_errors(mpi: &Bound<'_, PyAny>, comm: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -239,6 +259,14 @@ fn spawn<'py>(mpi: &Bound<'py, PyAny>, comm: &Bound<'py, PyAny>, count: usize) -
     let words = fs::read("/proc/self/cmdline")?;
     let words = words.strip_suffix(b"\0").unwrap_or(&words).split(|byte| *byte == 0).skip(1);
     let arguments = PyList::new(py, [format!("{REPLACES}=1")])?;
+    // They begin with the environment of mpiexec, which need not have what only the ranks were given.
+    let is_setting =
+        |name: &OsString| name.to_str().is_some_and(|name| name.starts_with("MAINSTAY_") && !OF_NODE.contains(&name));
+    for (mut variable, value) in env::vars_os().filter(|(name, _)| is_setting(name)) {
+        variable.push("=");
+        variable.push(value);
+        arguments.append(variable)?;
+    }
     arguments.append(py.import(intern!(py, "sys"))?.getattr(intern!(py, "executable"))?)?;
     words.map(|word| OsString::from_vec(word.to_vec())).try_for_each(|word| arguments.append(word))?;
     let info = PyDict::new(py);

@@ -5,7 +5,7 @@
 
 use crate::{
     error::raise,
-    group::is_over,
+    group::{is_over, survives},
     member::{Member, introduce},
 };
 use mainstay_engine::Error;
@@ -184,7 +184,7 @@ impl World {
     /// A spare's sleep, until it works, or all that work have left: then this raises `NotNeeded`.
     pub(crate) fn wait(&self, mpi: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = mpi.py();
-        let mut left = BTreeSet::new();
+        let (mut left, survives) = (BTreeSet::new(), survives(mpi)?);
         while !self.is_worker() {
             py.check_signals()?;
             py.detach(|| thread::sleep(NAP));
@@ -200,9 +200,10 @@ impl World {
                     continue;
                 }
                 // Another spare, or a worker: then those that are left revoke, or have left themselves.
-                Err(_) => drop(all.call_method0(intern!(py, "Ack_failed"))?),
+                Err(_) if survives => drop(all.call_method0(intern!(py, "Ack_failed"))?),
+                Err(error) => return Err(error),
             }
-            let failed = failed(&all)?;
+            let failed = if survives { failed(&all)? } else { BTreeSet::new() };
             let is_gone = |rank: &usize| left.contains(rank) || failed.contains(rank);
             if (0..members.len()).filter(|rank| members[*rank].place.is_some()).all(|rank| is_gone(&rank)) {
                 if left.is_empty() {
