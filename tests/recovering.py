@@ -56,24 +56,27 @@ class Recovering:
         self.program = program(mpi)
         self.jobs = 0
 
-    def run(self, *deaths, loop="run", way="replace", spares=0, heartbeat=None, restarts=0, ranks=RANKS, steps=STEPS,
-            cells=CELLS, **variables):  # fmt: skip
-        """How a job ends whose ranks die so."""
-        self.jobs += 1
-        scratch, nodes = self.folder / str(self.jobs), self.nodes / str(self.jobs)
-        scratch.mkdir()
-        nodes.mkdir()
+    def start(self, ranks, command, scratch, way="replace", spares=0, heartbeat=None, restarts=0, **variables):
         words = ["--in-job", "--recovery", way, "--restarts", restarts]
         words += ["--spares", spares] if spares else []
         words += ["--heartbeat", heartbeat] if heartbeat else []
-        told = {"NODES": nodes, "MAINSTAY_MEMORY": "auto", "MAINSTAY_PFS_EVERY": 0, **variables}
+        told = {"MAINSTAY_MEMORY": "auto", "MAINSTAY_PFS_EVERY": 0, "MAINSTAY_POOL_DIRECTORY": self.nodes, **variables}
         # Open MPI's own segments go with the folder, whatever is killed.
         told["OMPI_MCA_btl_sm_backing_directory"] = scratch
         # Of the launcher: processes that are started later have them, too.
         told = tuple((name, str(value)) for name, value in told.items())
         mpi = Supervised(**vars(self.mpi), words=tuple(words))
         mpi = dataclasses.replace(mpi, depth=mpi.depth + 1, variables=(*mpi.variables, *told))
-        with Job(ranks, [self.program, scratch / "space", steps, cells, loop, *deaths], scratch, LIMIT_S, mpi) as job:
+        return Job(ranks, command, scratch, LIMIT_S, mpi)
+
+    def run(self, *deaths, loop="run", ranks=RANKS, steps=STEPS, cells=CELLS, **how):
+        """How a job ends whose ranks die so."""
+        self.jobs += 1
+        scratch, nodes = self.folder / str(self.jobs), self.nodes / str(self.jobs)
+        scratch.mkdir()
+        nodes.mkdir()
+        command = [self.program, scratch / "space", steps, cells, loop, *deaths]
+        with self.start(ranks, command, scratch, NODES=nodes, **how) as job:
             for _ in job.lines():
                 pass
             status = job.wait()

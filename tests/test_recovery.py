@@ -5,6 +5,7 @@ import random
 import re
 
 import pytest
+from jobs import run
 from mpi import MPICH
 from recovering import HEARTBEAT, RANKS, Recovering
 from staged import pool_directory
@@ -128,3 +129,22 @@ def test_an_mpi_that_cannot_go_on_says_so_and_the_job_is_started_again(scratch):
         assert said.status == 0 and said.starts == 2 and said.died == 1, said.output
         assert re.search("mainstay: the job cannot go on by itself when ranks fail: MPICH ends it", said.output), said.output
         assert said.result.endswith(" after 8 steps\n"), said.output
+
+
+@pytest.mark.parametrize("how", [SPARE, SHRINK], ids=["replace", "shrink"])
+def test_jacobi3d_goes_on_with_the_bits_of_one_that_nothing_disturbed(jacobi3d, scratch, how):
+    """Other ranks wait for the one that dies, in messages of a communicator of the program's own."""
+    words = [*jacobi3d(scratch / "space", 1000, 50), "--out", scratch / "field"]
+    status, output = run(RANKS, [*words, "--no-checkpoint"], scratch)
+    assert status == 0, output
+    expected = (scratch / "field").read_bytes()
+    with pool_directory() as nodes:
+        job = Recovering(scratch, nodes)
+        with job.start(RANKS, words, scratch, **how) as following:
+            for line in following.lines():
+                if line == "step 500":
+                    following.kill_rank(1)
+            assert following.wait() == 0, following.tail()
+    told = "\n".join(following.output)
+    assert "mainstay: rank 1 failed; the job went on from revision" in told and "Segmentation" not in told, told
+    assert (scratch / "field").read_bytes() == expected
