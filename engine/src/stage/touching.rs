@@ -12,7 +12,7 @@ use std::{
 };
 
 /// So much is touched before the thread looks whether its session has ended.
-const PART_BYTES: u64 = 32 << 20;
+const PART_BYTES: usize = 32 << 20;
 
 /// A thread that touches what it is given, from the first time on.
 #[derive(Debug, Default)]
@@ -61,12 +61,13 @@ impl Drop for Touching {
 
 fn run(work: &Receiver<Mapped>, is_over: &AtomicBool) {
     for mapped in work {
-        let bytes = mapped.as_ref().len() as u64;
-        for from in (0..bytes).step_by(PART_BYTES as usize) {
+        let bytes = mapped.as_ref().len();
+        // The end first: what lies at the beginning was met by the first revision.
+        for from in (0..bytes).step_by(PART_BYTES).rev() {
             if is_over.load(Ordering::Acquire) {
                 return;
             }
-            mapped.part(from, PART_BYTES.min(bytes - from)).touch();
+            mapped.part(from as u64, PART_BYTES.min(bytes - from) as u64).touch();
         }
     }
 }
