@@ -17,11 +17,6 @@ inline session open(MPI_Comm comm, const std::string &path, const mainstay_optio
   return session(opened);
 }
 
-/* The ranks of the session by their numbers in it: a new communicator after each recovery. */
-inline MPI_Comm comm(const session &session) { return mainstay_mpi_comm(session.get()); }
-
-/* Has a communicator that the program has made of its own come out of what it waits in when ranks fail. */
-inline void adopt(const session &session, MPI_Comm comm) { detail::check(mainstay_mpi_adopt(session.get(), comm)); }
 /* The program's communicator, as mainstay_mpi_comm has it: a new one after each recovery. */
 inline MPI_Comm comm(const session &of) { return mainstay_mpi_comm(of.get()); }
 

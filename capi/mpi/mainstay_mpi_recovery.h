@@ -706,20 +706,6 @@ MAINSTAY_SHIM int mainstay_mpi_has_failed(mainstay_session *session) {
 extern int PMIx_Finalize(const void *info, size_t count) __attribute__((weak));
 #endif
 
-/* Whether a parameter of Open MPI's is set to true. */
-MAINSTAY_SHIM int mainstay_mpi_is_on(const char *variable) {
-  const char *value = getenv(variable);
-  return value && value[0] && strchr("1tTyY", value[0]) != NULL;
-}
-
-/* Ends a program: in place of MPI_Finalize, after mainstay_close, on all processes, also spares that nobody needed. Returns
- * `status`, or, where MPI_Finalize of Open MPI 5 can hang or crash after a recovery (processes were started for it, or the
- * job was started without `--mca async_mpi_finalize 1`, or with the heartbeat), ends the process with it once all have come so far: what is in
- * stdio's buffers is written before that, and nothing that atexit has registered is called. */
-MAINSTAY_SHIM int mainstay_mpi_finalize(int status) {
-#ifdef MAINSTAY_MPI_SURVIVES
-  if (mainstay_mpi_here.has_ended && !mainstay_mpi_is_over()) {
-    MPI_Request request;
 /* Ends a program: in place of MPI_Finalize, after mainstay_close, on all processes, also spares that nobody needed; `status` is
  * what the program ends with, and is returned. After a recovery MPI_Finalize of Open MPI 5 can hang or crash. This then
  * ends the process, once all have come so far: what is in stdio's buffers is written before that, and nothing that atexit
@@ -732,12 +718,6 @@ MAINSTAY_SHIM int mainstay_mpi_finalize(int status) {
     fflush(NULL);
     if (MPIX_Comm_iagree(mainstay_mpi_here.last, &flag, &request) == MPI_SUCCESS)
       mainstay_mpi_await_for(&request, MPI_STATUS_IGNORE, 500e-6, 10);
-    if (mainstay_mpi_here.spawned || !mainstay_mpi_is_on("OMPI_MCA_async_mpi_finalize") ||
-        mainstay_mpi_is_on("OMPI_MCA_mpi_ft_detector")) {
-      /* mpiexec takes one that ends without this for one that has failed. */
-      if (PMIx_Finalize) PMIx_Finalize(NULL, 0);
-      _exit(status);
-    }
     /* mpiexec takes one that ends without this for one that has failed. */
     if (PMIx_Finalize) PMIx_Finalize(NULL, 0);
     _exit(status);
