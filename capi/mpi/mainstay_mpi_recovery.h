@@ -440,6 +440,7 @@ MAINSTAY_SHIM int mainstay_mpi_form(mainstay_mpi_job *job, int is_broken, mainst
         job->why = "no process could be started in the place of one that has failed, and no spare is left";
         break;
       }
+      could_start = 1;
       code = mainstay_mpi_fill(job, &empty);
       if (code != MPI_SUCCESS) break;
       if (empty && (code = mainstay_mpi_spawn(job, empty)) != MPI_SUCCESS) {
