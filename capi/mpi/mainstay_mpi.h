@@ -76,8 +76,9 @@ MAINSTAY_SHIM double mainstay_mpi_pause_max(int ranks_here) {
 /* No code of MPI's. */
 enum { MAINSTAY_MPI_NOT_YET = -1 };
 
-/* Waits for the other ranks, for `limit_s` at most if that is not negative. They may still be writing, and MPI's own waiting would take the processors away from them:
- * after an instant this sleeps between looks, for a sixteenth of what has been waited so far, `pause_s_max` at most. */
+/* Waits for the other ranks, for `limit_s` at most if that is not negative. They may still be writing, and MPI's own waiting
+ * would take the processors away from them: after an instant this sleeps between looks, for a sixteenth of what has been
+ * waited so far, `pause_s_max` at most. */
 MAINSTAY_SHIM int mainstay_mpi_await_for(MPI_Request *request, MPI_Status *status, double pause_s_max, double limit_s) {
   const double instant_s = 50e-6, since = MPI_Wtime();
   int code, done = 0;
@@ -108,7 +109,8 @@ MAINSTAY_SHIM int mainstay_mpi_all_max(void *context, uint64_t *values, size_t c
   if (mainstay_mpi_is_over()) return MPI_ERR_OTHER;
   if (count > INT_MAX) return MPI_ERR_COUNT;
   code = MPI_Iallreduce(MPI_IN_PLACE, values, (int)count, MPI_UINT64_T, MPI_MAX, mine->comm, &request);
-  return mainstay_mpi_told(context, code == MPI_SUCCESS ? mainstay_mpi_await(&request, MPI_STATUS_IGNORE, mine->pause_s_max) : code);
+  if (code == MPI_SUCCESS) code = mainstay_mpi_await(&request, MPI_STATUS_IGNORE, mine->pause_s_max);
+  return mainstay_mpi_told(context, code);
 }
 
 MAINSTAY_SHIM int mainstay_mpi_all_gather(void *context, const void *mine, void *all, size_t bytes) {
@@ -132,7 +134,8 @@ MAINSTAY_SHIM int mainstay_mpi_send(void *context, uint32_t to, const void *data
   if (mainstay_mpi_is_over()) return MPI_ERR_OTHER;
   if (bytes > INT_MAX) return MPI_ERR_COUNT;
   code = MPI_Isend(data, (int)bytes, MPI_BYTE, (int)to, 0, mine->comm, &request);
-  return mainstay_mpi_told(context, code == MPI_SUCCESS ? mainstay_mpi_await(&request, MPI_STATUS_IGNORE, mine->pause_s_max) : code);
+  if (code == MPI_SUCCESS) code = mainstay_mpi_await(&request, MPI_STATUS_IGNORE, mine->pause_s_max);
+  return mainstay_mpi_told(context, code);
 }
 
 MAINSTAY_SHIM int mainstay_mpi_receive(void *context, uint32_t from, void *data, size_t bytes) {

@@ -108,7 +108,8 @@ MAINSTAY_SHIM int mainstay_mpi_all(MPI_Comm world, int is_so) {
 }
 
 /* What all that live have in common, who come when they come: MAINSTAY_MPI_GOES_ON, MAINSTAY_MPI_ENDS, MAINSTAY_MPI_EITHER
- * if only spares are left, 0 if they want different things, and MAINSTAY_MPI_NOT_YET if some have not come within `limit_s`. */
+ * if only spares are left, 0 if they want different things, and MAINSTAY_MPI_NOT_YET if some have not come within
+ * `limit_s`. */
 MAINSTAY_SHIM int mainstay_mpi_vote(mainstay_mpi_job *job, int vote, double pause_s_max, double limit_s) {
   MPI_Request request;
   int code;
@@ -439,6 +440,7 @@ MAINSTAY_SHIM int mainstay_mpi_form(mainstay_mpi_job *job, int is_broken, mainst
         job->why = "no process could be started in the place of one that has failed, and no spare is left";
         break;
       }
+      could_start = 1;
       code = mainstay_mpi_fill(job, &empty);
       if (code != MPI_SUCCESS) break;
       if (empty && (code = mainstay_mpi_spawn(job, empty)) != MPI_SUCCESS) {
@@ -555,8 +557,8 @@ MAINSTAY_SHIM int mainstay_mpi_start(mainstay_mpi_job *job, MPI_Comm comm, const
     MPI_Comm_rank(job->world, &job->rank);
     if (job->recovery != MAINSTAY_RECOVERY_OFF && mainstay_mpi_survives()) mainstay_mpi_prepare(job);
     if (job->recovery != MAINSTAY_RECOVERY_OFF && !job->survives && job->rank == 0 && !has_remarked++)
-      fputs("mainstay: recovery has no effect here: this MPI does not go on without ranks that have failed, which Open MPI does "
-            "from version 5 on, started with `mpiexec --with-ft ulfm`; a job that loses ranks ends, and is to be started "
+      fputs("mainstay: recovery has no effect here: this MPI does not go on without ranks that have failed, which Open MPI "
+            "does from version 5 on, started with `mpiexec --with-ft ulfm`; a job that loses ranks ends, and is to be started "
             "again, as `mainstay run` does\n", stderr);
     if (spares >= (uint32_t)job->size)
       snprintf(refusal, bytes, "spares: %u of %d ranks would wait, with none to work; start more ranks, or set fewer spares",
@@ -625,7 +627,8 @@ MAINSTAY_SHIM mainstay_status mainstay_mpi_enter(MPI_Comm comm, const mainstay_o
   else if (code == MPI_ERR_NO_MEM)
     status = mainstay_adapter_error(MAINSTAY_IO, "no memory for what is known of each rank");
   else if (code)
-    status = mainstay_adapter_error(MAINSTAY_GROUP_FAILED, "MPI failed, or a rank did, before the space was opened; start the job again");
+    status = mainstay_adapter_error(MAINSTAY_GROUP_FAILED,
+                                    "MPI failed, or a rank did, before the space was opened; start the job again");
   else if (job->world != MPI_COMM_NULL)
     status = mainstay_mpi_wait(job, group);
   if (status == MAINSTAY_OK) {
@@ -706,8 +709,8 @@ MAINSTAY_SHIM int mainstay_mpi_has_failed(mainstay_session *session) {
 extern int PMIx_Finalize(const void *info, size_t count) __attribute__((weak));
 #endif
 
-/* Ends a program: in place of MPI_Finalize, after mainstay_close, on all processes, also spares that nobody needed; `status` is
- * what the program ends with, and is returned. After a recovery MPI_Finalize of Open MPI 5 can hang or crash. This then
+/* Ends a program: in place of MPI_Finalize, after mainstay_close, on all processes, also spares that nobody needed; `status`
+ * is what the program ends with, and is returned. After a recovery MPI_Finalize of Open MPI 5 can hang or crash. This then
  * ends the process, once all have come so far: what is in stdio's buffers is written before that, and nothing that atexit
  * has registered is called. */
 MAINSTAY_SHIM int mainstay_mpi_finalize(int status) {

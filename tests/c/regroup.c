@@ -9,9 +9,12 @@
  *   table        the same in Mainstay's
  *   collective   in a collective of the program's
  *   working      at work, asking now and then
- * WAYs are kill, stop, abort and exit; "split", "split2" (the second), "spawn" (after it) and "spawning" (in it, after a
- * second): killed as part of the regrouping that another step of the same epoch (joined by a +) has caused, in that call; "sleep": a spare, by its number in the world, is
- * killed where it waits; "last": killed while the others end. */
+ * WAYs are kill, stop, abort and exit. Joined to another step by a + are those in which a rank is killed in the regrouping:
+ *   split, split2       in the first and the second communicator that it makes
+ *   spawning, spawn     a second after it began to have processes started, and when they have been
+ * And there are:
+ *   sleep               a spare, by its number in the world, is killed where it waits
+ *   last                a rank is killed while the others end */
 #define _POSIX_C_SOURCE 200809L
 #include <signal.h>
 #include <stdio.h>
