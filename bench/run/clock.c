@@ -33,6 +33,7 @@ CLOCKED(OPEN, open, (const mainstay_group *g, const char *p, const mainstay_opti
 CLOCKED(OTHER, protect_array,
         (mainstay_session *s, const char *n, void *d, uint32_t t, size_t k, const uint64_t *e), (s, n, d, t, k, e))
 CLOCKED(RESTORE, restore, (mainstay_session *s, mainstay_restored *r), (s, r))
+CLOCKED(OTHER, check, (mainstay_session *s), (s))
 CLOCKED(DUE, due, (mainstay_session *s, uint64_t step, int *due), (s, step, due))
 CLOCKED(CHECKPOINT, checkpoint, (mainstay_session *s, uint64_t *r), (s, r))
 CLOCKED(OTHER, last_record, (mainstay_session *s, mainstay_record *r), (s, r))

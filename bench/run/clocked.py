@@ -8,7 +8,7 @@ HERE = Path(__file__).resolve().parent
 EXAMPLES = HERE.parents[1] / "examples"
 # As named in clock.c.
 CLOCKS = ("open", "restore", "due", "checkpoint", "close", "other")
-CALLS = ("open", "open_mpi", "protect_array", "restore", "due", "checkpoint", "last_record", "wait", "close")
+CALLS = ("open", "open_mpi", "protect_array", "restore", "check", "due", "checkpoint", "last_record", "wait", "close")
 
 
 def build(name, folder):

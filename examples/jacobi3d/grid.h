@@ -19,7 +19,8 @@ typedef struct grid {
     MPI_Datatype block, place; /* the block within its ghosts, and within the whole grid */
 } grid;
 
-/* A grid with fewer cells than ranks along a side stops the job. */
+/* A grid with fewer cells than ranks along a side stops the job. Its communicator is MPI_COMM_NULL, and there is nothing
+ * to free, where a rank has failed meanwhile. */
 grid grid_create(MPI_Comm world, const size_t cells[3]);
 void grid_free(grid *g);
 

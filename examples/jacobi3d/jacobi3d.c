@@ -1,7 +1,7 @@
 /* The temperature in the ground below a mountain range, saved by Mainstay.
  *
- * All that has to do with saving is here, in main: open, protect, restore,
- * checkpoint, close. The grid is in grid.c, the physics in ground.c. */
+ * All that has to do with saving is here: open, protect, restore, checkpoint,
+ * recover, close. The grid is in grid.c, the physics in ground.c. */
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -22,13 +22,78 @@ static void must(mainstay_status status, const char *doing)
         stop("%s: %s", doing, mainstay_error_message());
 }
 
-/* A state that could not be saved is no reason to stop: the program's own is unharmed. */
-static int tried(mainstay_status status, const char *doing, int rank)
+/* The same, but for ranks that have failed: false, and the others go on without them. */
+static bool done(mainstay_status status, const char *doing)
 {
-    if (status == MAINSTAY_OK)
-        return 0;
-    fprintf(stderr, "jacobi3d: rank %d: %s: %s; going on\n", rank, doing, mainstay_error_message());
-    return 1;
+    if (status == MAINSTAY_GROUP_FAILED)
+        return false;
+    must(status, doing);
+    return true;
+}
+
+static int failures; /* states that could not be saved */
+
+/* That is no reason to stop: the program's own is unharmed. */
+static bool tried(mainstay_status status, const char *doing, int rank)
+{
+    if (status == MAINSTAY_GROUP_FAILED)
+        return false;
+    if (status != MAINSTAY_OK) {
+        fprintf(stderr, "jacobi3d: rank %d: %s: %s; going on\n", rank, doing, mainstay_error_message());
+        failures++;
+    }
+    return true;
+}
+
+/* What is computed, on the ranks that there are. */
+typedef struct model {
+    grid g; /* without a communicator: there is none */
+    ground rock;
+    double *field, *other;
+    uint64_t step;
+} model;
+
+/* False: a rank has failed meanwhile. */
+static bool model_begin(model *m, MPI_Comm workers, const options *o, const elevation *surface)
+{
+    m->g = grid_create(workers, o->cells);
+    if (m->g.comm == MPI_COMM_NULL)
+        return false;
+    const grid *g = &m->g;
+    size_t cells = grid_cells_stored(g);
+    m->rock = ground_create(g, surface);
+    m->field = allocate(cells, sizeof *m->field);
+    m->other = allocate(cells, sizeof *m->other);
+    ground_begin(&m->rock, g, surface, m->field);
+    memcpy(m->other, m->field, cells * sizeof *m->field); /* its air, which no sweep writes */
+    m->step = 0;
+    if (g->rank == 0)
+        printf("grid %zu x %zu x %zu on %d x %d x %d ranks, %.1f MB a rank, %.1f years a step\n",
+               g->cells[0], g->cells[1], g->cells[2], g->blocks[0], g->blocks[1], g->blocks[2],
+               (double)cells * sizeof *m->field / 1e6, m->rock.sweep_years);
+    return true;
+}
+
+static void model_end(model *m)
+{
+    if (m->g.comm == MPI_COMM_NULL)
+        return;
+    free(m->field);
+    free(m->other);
+    ground_free(&m->rock);
+    grid_free(&m->g);
+    m->g.comm = MPI_COMM_NULL;
+}
+
+static void model_step(model *m, const options *o)
+{
+    ground_sweep(&m->rock, &m->g, m->field, m->other);
+    double *swept = m->other;
+    m->other = m->field;
+    m->field = swept;
+    m->step++;
+    if (m->g.rank == 0 && m->step % o->progress == 0)
+        printf("step %llu\n", (unsigned long long)m->step);
 }
 
 /* The block of this rank as a box in the whole field, and as the inside of its array with ghosts. */
@@ -101,6 +166,85 @@ static void print_cost(mainstay_session *session, saved *last, bool phases)
     last->revision = 0;
 }
 
+/* Lays the model out for the ranks that there are, and brings it to the newest revision. False: ranks have failed. */
+static bool begin(model *m, mainstay_session *session, MPI_Comm workers, const options *o, const elevation *surface)
+{
+    if (!model_begin(m, workers, o, surface))
+        return false;
+    if (session) {
+        must(mainstay_mpi_adopt(session, m->g.comm), "adopt the grid's communicator");
+        box block = box_of(&m->g);
+        /* ANCHOR: box */
+        must(mainstay_protect_array(session, "step", &m->step, MAINSTAY_U64, 0, NULL), "protect the step");
+        /* Without its ghosts, so that any number of ranks can share it out. */
+        must(mainstay_protect_within(session, "temperature", m->field, MAINSTAY_F64, 3, block.shape, block.stored,
+                                     block.ghosts, block.whole, block.start),
+             "protect the field");
+        /* ANCHOR_END: box */
+        /* ANCHOR: follow */
+        /* What the pointer points to then: each step swaps it with the other. */
+        must(mainstay_follow(session, "temperature", (void **)&m->field), "follow the field");
+        /* ANCHOR_END: follow */
+
+        mainstay_restored restored = {0};
+        if (!done(mainstay_restore(session, &restored), "restore"))
+            return false;
+        if (restored.skipped && m->g.rank == 0)
+            printf("newer revisions are damaged: %s\n", mainstay_report(session));
+        if (!restored.revision && o->from)
+            begin_from(&m->g, o->from, &m->step, m->field);
+        if (restored.revision && m->g.rank == 0)
+            printf("restored revision %llu, continuing at step %llu\n",
+                   (unsigned long long)restored.revision, (unsigned long long)m->step);
+    }
+    if (o->first)
+        grid_write(&m->g, m->field, o->first);
+    return true;
+}
+
+/* Nothing of the model is protected any more. */
+static void end(model *m, mainstay_session *session)
+{
+    mainstay_unprotect(session, "step"); /* where ranks failed early, it was not protected yet */
+    mainstay_unprotect(session, "temperature");
+    model_end(m);
+}
+
+/* Up to the last step, all of it saved. False: ranks have failed. */
+static bool go_on(model *m, mainstay_session *session, const options *o)
+{
+    int rank = m->g.rank;
+    saved last = {0, 0};
+    while (m->step < o->steps) {
+        model_step(m, o);
+        if (!session)
+            continue;
+
+        int due = 0;
+        /* What came of its messages, the sweep has not looked at. */
+        if (!done(mainstay_check(session), "look whether a rank has failed") ||
+            !done(mainstay_due(session, m->step, &due), "ask whether a checkpoint is due"))
+            return false;
+        if (due) {
+            uint64_t revision = 0;
+            if (!tried(mainstay_checkpoint(session, &revision), "checkpoint", rank))
+                return false;
+            if (rank == 0)
+                print_cost(session, &last, o->timeline); /* if this one had to wait for the last */
+            last = (saved){revision, m->step};
+        }
+        if (rank == 0)
+            print_cost(session, &last, o->timeline);
+    }
+    if (session) {
+        if (!tried(mainstay_wait(session), "wait", rank))
+            return false;
+        if (rank == 0)
+            print_cost(session, &last, o->timeline);
+    }
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
@@ -115,23 +259,8 @@ int main(int argc, char **argv)
         MPI_Finalize();
         return ended;
     }
+    elevation surface = elevation_read(MPI_COMM_WORLD, o.dem);
 
-    grid g = grid_create(MPI_COMM_WORLD, o.cells);
-    elevation surface = elevation_read(g.comm, o.dem);
-    ground rock = ground_create(&g, &surface);
-    size_t cells = grid_cells_stored(&g);
-    double *field = allocate(cells, sizeof *field), *other = allocate(cells, sizeof *other);
-    ground_begin(&rock, &g, &surface, field);
-    memcpy(other, field, cells * sizeof *field); /* its air, which no sweep writes */
-    elevation_free(&surface);
-    if (rank == 0)
-        printf("grid %zu x %zu x %zu on %d x %d x %d ranks, %.1f MB a rank, %.1f years a step\n",
-               g.cells[0], g.cells[1], g.cells[2], g.blocks[0], g.blocks[1], g.blocks[2],
-               (double)cells * sizeof *field / 1e6, rock.sweep_years);
-
-    uint64_t step = 0;
-    int failures = 0;
-    saved last = {0, 0};
     mainstay_session *session = NULL;
     if (o.space) {
         mainstay_options wanted = MAINSTAY_OPTIONS_INIT;
@@ -139,75 +268,38 @@ int main(int argc, char **argv)
         wanted.every_steps = o.every;
         wanted.pool_bytes = o.pool_bytes;
         wanted.stage = o.stage;
-        must(mainstay_open_mpi(g.comm, o.space, &wanted, &session), "open the space");
+        mainstay_status opened = mainstay_open_mpi(MPI_COMM_WORLD, o.space, &wanted, &session);
+        if (opened == MAINSTAY_NOT_NEEDED) { /* a spare, and no rank has failed */
+            elevation_free(&surface);
+            return mainstay_mpi_finalize(0);
+        }
+        must(opened, "open the space");
         if (o.timeline && rank == 0)
             printf("opened %s\n", o.space);
-
-        box block = box_of(&g);
-        /* ANCHOR: box */
-        must(mainstay_protect_array(session, "step", &step, MAINSTAY_U64, 0, NULL), "protect the step");
-        /* Without its ghosts, so that any number of ranks can share it out. */
-        must(mainstay_protect_within(session, "temperature", field, MAINSTAY_F64, 3, block.shape, block.stored,
-                                     block.ghosts, block.whole, block.start),
-             "protect the field");
-        /* ANCHOR_END: box */
-        /* ANCHOR: follow */
-        /* What the pointer points to then: each step swaps it with the other. */
-        must(mainstay_follow(session, "temperature", (void **)&field), "follow the field");
-        /* ANCHOR_END: follow */
-
-        mainstay_restored restored = {0};
-        must(mainstay_restore(session, &restored), "restore");
-        if (restored.skipped && rank == 0)
-            printf("newer revisions are damaged: %s\n", mainstay_report(session));
-        if (!restored.revision && o.from)
-            begin_from(&g, o.from, &step, field);
-        if (restored.revision && rank == 0)
-            printf("restored revision %llu, continuing at step %llu\n",
-                   (unsigned long long)restored.revision, (unsigned long long)step);
-    }
-    if (o.first)
-        grid_write(&g, field, o.first);
-
-    while (step < o.steps) {
-        ground_sweep(&rock, &g, field, other);
-        double *swept = other;
-        other = field;
-        field = swept;
-        step++;
-        if (rank == 0 && step % o.progress == 0)
-            printf("step %llu\n", (unsigned long long)step);
-
-        int due = 0;
-        if (session)
-            must(mainstay_due(session, step, &due), "ask whether a checkpoint is due");
-        if (due) {
-            uint64_t revision = 0;
-            failures += tried(mainstay_checkpoint(session, &revision), "checkpoint", rank);
-            if (rank == 0)
-                print_cost(session, &last, o.timeline); /* if this one had to wait for the last */
-            last = (saved){revision, step};
-        }
-        if (session && rank == 0)
-            print_cost(session, &last, o.timeline);
     }
 
-    if (session) {
-        failures += tried(mainstay_wait(session), "wait", rank);
-        if (rank == 0)
-            print_cost(session, &last, o.timeline);
-        failures += tried(mainstay_close(session), "close", rank);
+    /* ANCHOR: recover */
+    model m = {.g = {.comm = MPI_COMM_NULL}};
+    for (;;) {
+        /* Without the ranks that failed, and with those that took their places, if any. */
+        MPI_Comm workers = session ? mainstay_mpi_comm(session) : MPI_COMM_WORLD;
+        if (begin(&m, session, workers, &o, &surface) && go_on(&m, session, &o))
+            break;
+        must(mainstay_recover(session), "go on without the ranks that failed");
+        end(&m, session);
     }
+    /* ANCHOR_END: recover */
+    rank = m.g.rank;
+
+    if (session)
+        tried(mainstay_close(session), "close", rank);
     if (o.out)
-        grid_write(&g, field, o.out);
+        grid_write(&m.g, m.field, o.out);
     if (rank == 0)
-        printf("done: %llu steps, %.0f years\n", (unsigned long long)step,
-               rock.sweep_years * (double)step);
+        printf("done: %llu steps, %.0f years\n", (unsigned long long)m.step,
+               m.rock.sweep_years * (double)m.step);
 
-    free(field);
-    free(other);
-    ground_free(&rock);
-    grid_free(&g);
-    MPI_Finalize();
-    return failures ? 3 : 0;
+    model_end(&m);
+    elevation_free(&surface);
+    return mainstay_mpi_finalize(failures ? 3 : 0);
 }

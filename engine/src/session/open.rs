@@ -37,7 +37,7 @@ use crate::{
     remark::Remark,
     restore::Found,
     space::{format::Lineage, probe_name},
-    stage::{Policy, PoolInMaking, find_threshold},
+    stage::{Policy, PoolInMaking, Touching, find_threshold},
     status::Recovery,
 };
 use std::{path::PathBuf, time::Duration};
@@ -142,11 +142,12 @@ impl Inner {
         let known = going_on.newest.filter(|_| now < plans.len());
         Looked::check_all(&mut looked, &config, known)?;
         let nearest = &looked[0];
+        let in_portion = stages_in_portion(group, nearest, &config)?;
         // A new pool may need the memory of what was staged, so all ranks are through with that before one makes it.
-        let (node, pool) = find_node(group, &config, same_id(group)?)?;
+        let (node, pool) = find_node(group, &config, same_id(group)?, !in_portion)?;
         let policy = Policy::new(&config, || find_threshold_together(group, &*nearest.wanted.device, &config))?;
-        let mut road = Road::find(group, &config, &nearest.domain, pool.as_ref())?;
-        let policy = road.policy(policy);
+        let mut road = Road::find(group, &config, &nearest.domain, pool.as_ref().filter(|_| !in_portion))?;
+        let policy = if in_portion { policy.in_portion() } else { road.policy(policy) };
 
         let highest = |of: fn(&Found) -> u64| looked.iter().map(|looked| of(&looked.found)).max().unwrap_or(0);
         let noted = note.as_ref().map_or(0, Note::lineage);
@@ -174,7 +175,7 @@ impl Inner {
         let signal = config.checkpoint_signal.map(|signal| SignalFlag::new(signal.number())).transpose();
         let due = Due {
             schedule: Schedule::new(&config, Instant::now()),
-            listener: if group.rank() == 0 { Listener::new(&*farthest, lineage) } else { None },
+            listener: later.as_ref().map_or_else(|| Listener::begin(group, &*farthest, lineage), |_| None),
             signal: agree(group, signal)?,
             step: 0,
             saved_at: Default::default(),
@@ -197,8 +198,17 @@ impl Inner {
             unread: config.start == Start::Restored && levels.iter().any(Level::has_any),
             config,
         };
-        let mut means =
-            Means { feeders, io, pool: pool.map(PoolInMaking::new), pool_is_foreseen: false, shards, record, policy };
+        let mut means = Means {
+            feeders,
+            io,
+            pool: pool.map(PoolInMaking::new),
+            pool_is_foreseen: false,
+            shards: if in_portion { 0 } else { shards },
+            record,
+            policy,
+            touching: Touching::default(),
+            touched: Vec::new(),
+        };
         let level = levels.nearest();
         if level.current.is_some() {
             road.open(group, &*level.device, |rank| level.file_of(rank))?;
@@ -260,12 +270,24 @@ fn check_plans(plans: &[LevelPlan], config: &Config) -> Result<()> {
     Ok(())
 }
 
-/// The lowest rank of this node, and the node's pool, if the stage has one. Collective.
-fn find_node(group: &dyn Group, config: &Config, id: [u8; 16]) -> Result<(usize, Option<Pool>)> {
+/// Whether what is saved is staged where it belongs: in the nearest level's portions, which are memory on all nodes.
+/// Collective.
+fn stages_in_portion(group: &dyn Group, nearest: &Looked, config: &Config) -> Result<bool> {
+    let (kind, device) = (nearest.wanted.kind, &nearest.wanted.device);
+    if kind != LevelKind::Memory || config.stage != Stage::Pool || config.aggregators > 0 {
+        return Ok(false);
+    }
+    let mut elsewhere = [u64::from(!device.is_memory())];
+    group.all_max(&mut elsewhere)?;
+    Ok(elsewhere == [0])
+}
+
+/// The lowest rank of this node, and the node's pool, if the stage has one, `with_chunks` or with tables alone. Collective.
+fn find_node(group: &dyn Group, config: &Config, id: [u8; 16], with_chunks: bool) -> Result<(usize, Option<Pool>)> {
     let node = Node::find(group, config, id);
     if Policy::has_pool(config.stage) {
         let node = node?;
-        return Ok((node.leader(), Some(node.make_pool(group, config)?)));
+        return Ok((node.leader(), Some(node.make_pool(group, config, with_chunks)?)));
     }
     // Without a pool the node is needed only for what is told of it.
     Ok((node.map_or(group.rank(), |node| node.leader()), None))

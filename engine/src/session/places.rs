@@ -7,10 +7,11 @@ use crate::{
     device::{Device, Disk},
     error::{Error, Result},
     group::{Group, agree, gather},
-    space::{LEVELS_FILE, LevelsNote, NOTE_BYTES_MAX, draw_id, format::hash, is_of_space, level_directory},
+    space::{LEVELS_FILE, LevelsNote, NOTE_BYTES_MAX, draw_id, format::hash, is_of_space, level_directory, without_copy},
 };
 use std::{
     collections::BTreeMap,
+    ffi::OsStr,
     fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Read, Write},
     os::unix::{
@@ -199,11 +200,26 @@ fn make_own(directory: &Path) -> Result<()> {
 }
 
 /// Removes the files of a level in memory, and its directory if nothing else lies there: a job that ends in order
-/// leaves nothing of it. Files that cannot be removed stay, and are in nobody's way.
+/// leaves nothing of it, nor of copies that jobs with more ranks had beside it. Files that cannot be removed stay, and are in
+/// nobody's way.
 pub(super) fn remove(device: &dyn Device) {
     let names = device.list().unwrap_or_default();
     names.iter().filter(|name| is_of_space(name)).for_each(|name| drop(device.remove(name)));
-    let _ = fs::remove_dir(device.directory());
+    let own = device.directory();
+    let _ = fs::remove_dir(&own);
+    let level_of = |path: &Path| without_copy(path.file_name()?.to_str()?);
+    let Some((level, parent)) = level_of(&own).zip(own.parent()) else { return };
+    let beside = entries(parent).filter(|path| level_of(path).as_ref() == Some(&level));
+    for copy in beside {
+        let of_space = |path: &PathBuf| path.file_name().and_then(OsStr::to_str).is_some_and(is_of_space);
+        entries(&copy).filter(of_space).for_each(|file| drop(fs::remove_file(file)));
+        let _ = fs::remove_dir(copy);
+    }
+}
+
+/// What lies in the directory, as far as that can be seen.
+fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
 fn hex(bytes: &[u8]) -> String {

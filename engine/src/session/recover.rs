@@ -182,6 +182,11 @@ impl Inner {
         let farther = levels.into_levels().into_iter().filter(|level| level.kind != nearest);
         let locks = farther.map(|level| level.locks).chain(not_open).collect();
         let mut session = Inner::open(group, &whence, &program.config, Remains { before, locks, past })?;
+        let lineage = session.epoch.lineage;
+        if let Some(listener) = program.due.listener.take_if(|_| session.later.is_some()) {
+            let listener = session.program.due.listener.insert(listener);
+            listener.renew(lineage);
+        }
         session.program.take_over(program);
         if let (Some(now), Some(before)) = (&mut session.levels.diary, diary) {
             now.take_over(before, unwritten);

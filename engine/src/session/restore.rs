@@ -53,6 +53,7 @@ impl Inner {
         self.program.due.schedule.begin(Instant::now());
         // The pool is made only now, as making it would have slowed the reads down.
         self.means.begin_pool(&self.program.regions);
+        self.means.touch(&self.levels);
         restored
     }
 

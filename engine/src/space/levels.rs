@@ -105,6 +105,12 @@ pub(crate) fn level_directory(id: &str, copy: u32, label: Option<u32>) -> String
     format!("{OF_A_SPACE}{id}{copy}{label}")
 }
 
+/// The name `name` of a level's directory without the number of its copy; `None` if it is none.
+pub(crate) fn without_copy(name: &str) -> Option<String> {
+    let id = name.strip_prefix(OF_A_SPACE)?.get(..ID_DIGITS)?;
+    Some(name.replacen(&format!("-{COPY}{}", copy_in(name, id)?), "", 1))
+}
+
 /// Which copy the directory `name` holds, 0 for the level itself; `None` if it is none of the space of this `id`.
 pub(crate) fn copy_in(name: &str, id: &str) -> Option<u32> {
     let mut parts = name.strip_prefix(OF_A_SPACE)?.strip_prefix(id)?.split('-');

@@ -31,7 +31,7 @@ pub(crate) use directory::{
 pub(crate) use hold_blocks::{HOLDS_BYTES, HoldsRead, holds_in};
 pub(crate) use id::draw_id;
 pub use levels::LevelKind;
-pub(crate) use levels::{LevelsNote, NOTE_BYTES_MAX, copy_in, level_directory};
+pub(crate) use levels::{LevelsNote, NOTE_BYTES_MAX, copy_in, level_directory, without_copy};
 pub(crate) use locks::Locks;
 pub(crate) use portion::{Checked, Portion, SLOT_STRIDE, data_from};
 pub(crate) use requests::RequestBlocks;

@@ -1,0 +1,110 @@
+"""Jobs that go on when ranks fail: each process is a node, and is lost with its memory.
+
+c/recovery.c is the job; what it leaves in the folder of the nodes is read here.
+"""
+
+import dataclasses
+import functools
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from command import MAINSTAY
+from job import Job
+from mpi import OPENMPI, Mpi
+from programs import build_c
+
+LIMIT_S = 60  # of a job: a hang is what these tests look for
+RANKS = 4  # that work
+CELLS = 1000
+STEPS = 8
+HEARTBEAT = "800ms"
+
+
+@dataclass(frozen=True)
+class Supervised(Mpi):
+    """An MPI whose mpiexec is started by `mainstay run`."""
+
+    words: tuple = ()
+
+    def mpiexec(self, ranks, command):
+        return [str(MAINSTAY), "run", *map(str, self.words), "--", *super().mpiexec(ranks, command)]
+
+
+@dataclass
+class Said:
+    status: int
+    output: str
+    result: str  # "" if there is none
+    died: int  # how many have died as they were told to
+
+    @property
+    def starts(self):
+        return max(map(int, re.findall(r"^mainstay: start (\d+): ", self.output, re.M)), default=1)
+
+
+@functools.cache
+def program(mpi):
+    return build_c(["recovery.c"], "recovery", mpi=mpi)
+
+
+class Recovering:
+    """Jobs on one space, each on new nodes below a folder in memory."""
+
+    def __init__(self, folder, nodes, mpi=OPENMPI):
+        self.folder, self.nodes, self.mpi = folder, nodes, mpi
+        self.program = program(mpi)
+        self.jobs = 0
+
+    def start(self, ranks, command, scratch, way="replace", spares=0, heartbeat=None, restarts=0, **variables):
+        words = ["--in-job", "--recovery", way, "--restarts", restarts]
+        words += ["--spares", spares] if spares else []
+        words += ["--heartbeat", heartbeat] if heartbeat else []
+        told = {"MAINSTAY_MEMORY": "auto", "MAINSTAY_PFS_EVERY": 0, "MAINSTAY_POOL_DIRECTORY": self.nodes, **variables}
+        # Open MPI's own segments go with the folder, whatever is killed.
+        told["OMPI_MCA_btl_sm_backing_directory"] = scratch
+        # Of the launcher: processes that are started later have them, too.
+        told = tuple((name, str(value)) for name, value in told.items())
+        mpi = Supervised(**vars(self.mpi), words=tuple(words))
+        mpi = dataclasses.replace(mpi, depth=mpi.depth + 1, variables=(*mpi.variables, *told))
+        return Job(ranks, command, scratch, LIMIT_S, mpi)
+
+    def run(self, *deaths, loop="run", ranks=RANKS, steps=STEPS, cells=CELLS, **how):
+        """How a job ends whose ranks die so."""
+        self.jobs += 1
+        scratch, nodes = self.folder / str(self.jobs), self.nodes / str(self.jobs)
+        scratch.mkdir()
+        nodes.mkdir()
+        command = [self.program, scratch / "space", steps, cells, loop, *deaths]
+        with self.start(ranks, command, scratch, NODES=nodes, **how) as job:
+            for _ in job.lines():
+                pass
+            status = job.wait()
+        result = nodes / "result"
+        died = {int(mark.name.partition("-")[2]) for mark in nodes.glob("death-*")}
+        said = Said(status, "\n".join(job.output), result.read_text() if result.exists() else "", len(died))
+        assert "WRONG" not in said.output, said.output
+        self.left = [path for node in nodes.iterdir() if node.is_dir() for path in node.iterdir()]
+        return said
+
+    def goes_on(self, *deaths, starts=1, **how):
+        """A job that goes on through all of them, started so often, and leaves nothing in memory."""
+        said = self.run(*deaths, restarts=starts - 1, **how)
+        steps, cells = how.get("steps", STEPS), how.get("cells", CELLS)
+        assert said.status == 0 and said.starts == starts, said.output
+        assert said.died == len(deaths), said.output
+        assert said.result == result(cells, steps), said.output
+        assert not self.left, (self.left, said.output)
+        return said
+
+
+def result(cells, steps):
+    """What the job computes."""
+    mask = 2**64 - 1
+    field = [at * 0x9E3779B97F4A7C15 & mask for at in range(cells)]
+    for step in range(steps):
+        field = [
+            (3 * field[at - 1] + 5 * field[at] + 7 * field[(at + 1) % cells] + step) & mask for at in range(cells)
+        ]
+    values = [(value ^ at) * 0xD6E8FEB86659FD93 & mask for at, value in enumerate(field)]
+    return f"{sum(value ^ value >> 32 for value in values) & mask:016x} after {steps} steps\n"

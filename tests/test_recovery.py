@@ -1,0 +1,150 @@
+"""Jobs that go on when ranks fail, by mainstay_run and by the calls that it is made of: whatever dies, however and wherever,
+the result is the one of a job that nothing disturbed."""
+
+import random
+import re
+
+import pytest
+from jobs import run
+from mpi import MPICH
+from recovering import HEARTBEAT, RANKS, Recovering
+from staged import pool_directory
+
+# What becomes of the places of the dead: the setting `recovery`, and how many ranks wait.
+SPARE, SPAWN, SHRINK = {"spares": 1}, {}, {"way": "shrink"}
+BOTH = pytest.mark.parametrize("how", [SPARE, SHRINK], ids=["replace", "shrink"])
+KILLS, KILLED_JOBS = 5, 4  # each in both modes
+CAMPAIGN_JOBS = 100  # of each
+
+
+@pytest.fixture
+def recovering(scratch):
+    with pool_directory() as nodes:
+        yield Recovering(scratch, nodes)
+
+
+@pytest.mark.parametrize("loop", ["run", "bare"])
+@pytest.mark.parametrize("how", [SPARE, SPAWN, SHRINK], ids=["spare", "spawn", "shrink"])
+def test_a_rank_is_lost(recovering, how, loop):
+    recovering.goes_on("kill:1@step,4", loop=loop, **how)
+
+
+@BOTH
+@pytest.mark.parametrize("way", ["segv", "abort"])
+def test_a_rank_dies_by_its_own_fault(recovering, how, way):
+    recovering.goes_on(f"{way}:2@step,3", **how)
+
+
+@BOTH
+@pytest.mark.parametrize("way", ["exit", "stop"])
+def test_a_rank_that_is_missed_by_the_heartbeat_alone(recovering, how, way):
+    recovering.goes_on(f"{way}:1@step,3", heartbeat=HEARTBEAT, **how)
+
+
+MOMENTS = [
+    "start#3",
+    "start#9",
+    "layout",
+    "step",
+    "receive,3",
+    "collective,3",
+    "checkpoint,2",
+    "checkpoint#2,2",
+    "checkpoint#4,3",
+    "step#1,5",
+    "end",
+]
+
+
+@BOTH
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_the_first_rank_is_lost_at_any_moment(recovering, how, moment):
+    loop = "run" if MOMENTS.index(moment) % 2 == 0 else "bare"
+    recovering.goes_on(f"kill:0@{moment}", loop=loop, **how)
+
+
+@BOTH
+@pytest.mark.parametrize("moment", ["start", "close", "close#1"])
+def test_a_rank_that_is_lost_before_there_is_a_session_or_in_its_closing_has_the_job_started_again(recovering, how, moment):
+    recovering.goes_on(f"kill:0@{moment}", starts=2, **how)
+
+
+@pytest.mark.parametrize("moment", ["recovery", "recovery#2", "recovery#6", "recovery+3000"])
+@pytest.mark.parametrize("how", [{"spares": 2}, SHRINK], ids=["replace", "shrink"])
+def test_another_rank_is_lost_in_the_recovery(recovering, how, moment):
+    recovering.goes_on("kill:1@step,4", f"kill:2@{moment}", **how)
+
+
+@pytest.mark.parametrize("how", [{"spares": 2}, SHRINK], ids=["replace", "shrink"])
+def test_two_are_lost_at_once(recovering, how):
+    """With three of each shard one is left, whichever two die."""
+    recovering.goes_on("kill:1@step,4", "kill:2@step,4", MAINSTAY_MEMORY_COPIES=3, **how)
+
+
+@pytest.mark.parametrize("below", [0, 2])
+@pytest.mark.parametrize("how", [{"spares": 2}, SHRINK], ids=["replace", "shrink"])
+def test_a_pair_is_lost_that_holds_all_of_a_shard(recovering, how, below):
+    """Of three ranks two always hold all of one shard: the job goes on from the next level, or begins anew."""
+    said = recovering.goes_on("kill:1@step,5", "kill:2@step,5", ranks=3, MAINSTAY_PFS_EVERY=below, **how)
+    assert ("begins anew" in said.output) == (below == 0), said.output
+
+
+def random_deaths(chance, how, ranks, kills):
+    """One death after another, each of a rank that there is, at a step that comes after that of the one before."""
+    deaths = []
+    for number in range(kills):
+        left = ranks - number if how == SHRINK else ranks
+        moment = chance.choice(["step", "receive", "collective", "checkpoint", "step", "checkpoint"])
+        later = chance.choice(["", f"+{chance.randrange(1, 4000)}", f"#{chance.randrange(1, 12)}"])
+        deaths.append(f"kill:{chance.randrange(left)}@{moment}{later},{3 * number + chance.randrange(1, 4)}")
+    return deaths
+
+
+def is_killed_again_and_again(recovering, seed, how, loop):
+    ranks = KILLS + 3 if how == SHRINK else 3
+    deaths = random_deaths(random.Random(seed), how, ranks, KILLS)
+    how = how if how == SHRINK else {"spares": KILLS}
+    recovering.goes_on(*deaths, ranks=ranks, loop=loop, steps=3 * KILLS + 3, MAINSTAY_PFS_EVERY=1, **how)
+
+
+@BOTH
+@pytest.mark.parametrize("seed", range(KILLED_JOBS))
+def test_kills_at_random(recovering, how, seed):
+    """Forty in all."""
+    is_killed_again_and_again(recovering, f"{how} {seed}", how, ["run", "bare"][seed % 2])
+
+
+@pytest.mark.campaign
+@BOTH
+@pytest.mark.parametrize("loop", ["run", "bare"])
+def test_many_kills_at_random(recovering, how, loop):
+    for seed in range(CAMPAIGN_JOBS // 2):
+        is_killed_again_and_again(recovering, f"campaign {how} {loop} {seed}", how, loop)
+
+
+def test_an_mpi_that_cannot_go_on_says_so_and_the_job_is_started_again(scratch):
+    with pool_directory() as nodes:
+        job = Recovering(scratch, nodes, MPICH)
+        said = job.run("kill:1@step,4", spares=1, restarts=1)
+        assert said.status == 0 and said.starts == 2 and said.died == 1, said.output
+        assert re.search("mainstay: the job cannot go on by itself when ranks fail: MPICH ends it", said.output), said.output
+        assert said.result.endswith(" after 8 steps\n"), said.output
+
+
+@pytest.mark.parametrize("how", [SPARE, SHRINK], ids=["replace", "shrink"])
+def test_jacobi3d_goes_on_with_the_bits_of_one_that_nothing_disturbed(jacobi3d, scratch, how):
+    """Other ranks wait for the one that dies, in messages of a communicator of the program's own."""
+    words = [*jacobi3d(scratch / "space", 1000, 50), "--out", scratch / "field"]
+    status, output = run(RANKS, [*words, "--no-checkpoint"], scratch)
+    assert status == 0, output
+    expected = (scratch / "field").read_bytes()
+    with pool_directory() as nodes:
+        job = Recovering(scratch, nodes)
+        with job.start(RANKS, words, scratch, **how) as following:
+            for line in following.lines():
+                if line == "step 500":
+                    following.kill_rank(1)
+            assert following.wait() == 0, following.tail()
+    told = "\n".join(following.output)
+    assert "mainstay: rank 1 failed; the job went on from revision" in told and "Segmentation" not in told, told
+    assert (scratch / "field").read_bytes() == expected
