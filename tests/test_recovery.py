@@ -134,7 +134,7 @@ def test_an_mpi_that_cannot_go_on_says_so_and_the_job_is_started_again(scratch):
 @pytest.mark.parametrize("how", [SPARE, SHRINK], ids=["replace", "shrink"])
 def test_jacobi3d_goes_on_with_the_bits_of_one_that_nothing_disturbed(jacobi3d, scratch, how):
     """Other ranks wait for the one that dies, in messages of a communicator of the program's own."""
-    words = [*jacobi3d(scratch / "space", 1000, 50), "--out", scratch / "field"]
+    words = [*jacobi3d(scratch / "space", 4000, 100), "--out", scratch / "field"]
     status, output = run(RANKS, [*words, "--no-checkpoint"], scratch)
     assert status == 0, output
     expected = (scratch / "field").read_bytes()
@@ -142,7 +142,8 @@ def test_jacobi3d_goes_on_with_the_bits_of_one_that_nothing_disturbed(jacobi3d, 
         job = Recovering(scratch, nodes)
         with job.start(RANKS, words, scratch, **how) as following:
             for line in following.lines():
-                if line == "step 500":
+                # It comes again.
+                if line == "step 500" and following.output.count(line) == 1:
                     following.kill_rank(1)
             assert following.wait() == 0, following.tail()
     told = "\n".join(following.output)
