@@ -12,7 +12,7 @@ MDBOOK := target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 BENCHES = $(patsubst bench/%.py,%,$(wildcard bench/*.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-cephfs bench guide install header lint campaign clean check-rust check-tests check-cephfs check-slurm stage wheel python
+.PHONY: help build demo test test-cephfs bench guide install header lint campaign clean check-rust check-tests check-cephfs check-slurm check-browser stage wheel python
 
 help:
 	@echo "make build                    the library and the command, in $(RELEASE)"
@@ -50,6 +50,10 @@ check-tests:
 check-slurm:
 	@tools/debian.sh slurmctld slurmd sbatch:slurm-client
 
+# A browser that shows a page of `mainstay report`. Without it the test of that says so, and is passed over.
+check-browser:
+	@tools/debian.sh chromium
+
 # Daemons of CephFS, each from the package of its name. Without them what needs a CephFS says so, and is passed over.
 check-cephfs:
 	@tools/debian.sh ceph-mon ceph-mgr ceph-osd ceph-mds ceph-fuse
@@ -77,7 +81,7 @@ python: wheel
 demo: build python
 	@.venv/bin/python examples/jacobi3d/demo.py
 
-test: check-tests check-cephfs check-slurm build .venv-mpich/ready python $(MDBOOK)
+test: check-tests check-cephfs check-slurm check-browser build .venv-mpich/ready python $(MDBOOK)
 	@.venv/bin/python tools/test.py
 
 test-cephfs: check-cephfs build python

@@ -1,18 +1,12 @@
 """What the library needs of an MPI, by the C table and by mpi4py: messages under way, who has failed, and going on
 without those; an MPI that cannot says so."""
 
-import dataclasses
-
 import pytest
 from jobs import run
-from mpi import OPENMPI
+from mpi import SURVIVING
 from programs import PYTHON, build_c
 
 RANKS = 4
-# MPI_Finalize can hang after a failure without the last.
-SURVIVING = dataclasses.replace(
-    OPENMPI, oversubscribe=(*OPENMPI.oversubscribe, "--with-ft", "ulfm", "--mca", "async_mpi_finalize", "1")
-)
 
 
 @pytest.fixture(params=["c", "python"])

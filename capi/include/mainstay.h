@@ -193,6 +193,9 @@ typedef struct mainstay_reader mainstay_reader;
 // One job at work on one space.
 typedef struct mainstay_session mainstay_session;
 
+// A call of MPI that is watched.
+typedef struct mainstay_watch mainstay_watch;
+
 // What the program sets; 0: what the environment or mainstay.toml say, or else the default, which is
 // given here.
 typedef struct {
@@ -419,6 +422,21 @@ void mainstay_process_here(mainstay_process *here);
 // For adapters: kills a process that hangs, if it is on this machine, and waits until it is gone. 1: it is gone, or was
 // never here; 0: it is still there after ten seconds.
 int mainstay_process_end(const mainstay_process *process);
+
+// For adapters: ends the processes on this machine that were started by who started this one, and have `variable`
+// ("NAME=value") in their environment, but for the `count` in `kept`: those that were to take part in the job, and came too
+// late.
+void mainstay_process_end_siblings(const char *variable,
+                                   const mainstay_process *kept,
+                                   size_t count);
+
+// For adapters: ends this process, with a line on standard error that says `doing`, unless the watch is ended within so many
+// seconds: in place of a call of MPI that may never come back. NULL: there is no thread for it.
+mainstay_watch *mainstay_process_watch(uint32_t seconds,
+                                       const char *doing);
+
+// For adapters: ends a watch; NULL is none.
+void mainstay_process_unwatch(mainstay_watch *watch);
 
 // For adapters: how this process was started: the path of its program and its arguments, ended by NULL; NULL: the system
 // does not tell. Valid until the process ends.

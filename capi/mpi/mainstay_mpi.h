@@ -366,8 +366,8 @@ MAINSTAY_SHIM int mainstay_mpi_table(MPI_Comm comm, mainstay_group *group) {
  * `mpiexec --with-ft ulfm`): the program calls mainstay_recover. The last `spares` ranks then wait inside this call, asleep,
  * until one of the others is to be replaced: a spare comes back with a session of that rank's number, or with
  * MAINSTAY_NOT_NEEDED once the job has ended. The program works on mainstay_mpi_comm(session). What replaces a rank when no
- * spare is left is this program, started anew with the same arguments, whose first opening takes the place. MPI's errors in
- * an opening that other ranks fail in are met by beginning it again without those. */
+ * spare is left is this program, started anew with the same arguments, whose first opening takes the place. Where a
+ * rank fails in the opening, that is done again without it. A program has one session with recovery at a time. */
 MAINSTAY_SHIM mainstay_status mainstay_open_mpi(MPI_Comm comm, const char *path, const mainstay_options *options,
                                                 mainstay_session **session) {
   const int attempts = 8;

@@ -17,11 +17,17 @@ inline session open(MPI_Comm comm, const std::string &path, const mainstay_optio
   return session(opened);
 }
 
-/* The ranks of the session by their numbers in it: a new communicator after each recovery. */
-inline MPI_Comm comm(const session &session) { return mainstay_mpi_comm(session.get()); }
+/* The program's communicator, as mainstay_mpi_comm has it: a new one after each recovery. */
+inline MPI_Comm comm(const session &of) { return mainstay_mpi_comm(of.get()); }
 
-/* Has a communicator that the program has made of its own come out of what it waits in when ranks fail. */
-inline void adopt(const session &session, MPI_Comm comm) { detail::check(mainstay_mpi_adopt(session.get(), comm)); }
+/* Has a recovery interrupt whatever waits in a communicator that the program has made, as mainstay_mpi_adopt does. */
+inline void adopt(const session &of, MPI_Comm comm) { detail::check(mainstay_mpi_adopt(of.get(), comm)); }
+
+/* Whether a rank has failed, as far as this one knows: mainstay_mpi_has_failed. */
+inline bool has_failed(const session &of) { return mainstay_mpi_has_failed(of.get()) != 0; }
+
+/* Ends MPI, and after a recovery the process: `return mainstay::finalize(0);`. See mainstay_mpi_finalize. */
+inline int finalize(int status) { return mainstay_mpi_finalize(status); }
 
 }  // namespace mainstay
 

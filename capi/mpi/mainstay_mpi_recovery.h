@@ -23,6 +23,9 @@ typedef struct mainstay_mpi_process {
   mainstay_process process;
 } mainstay_mpi_process;
 
+/* The variable that tells a process that it was started to take a place in a job, and in which. */
+#define MAINSTAY_MPI_MARK "MAINSTAY_RUN_REPLACES"
+
 struct mainstay_mpi_job {
   int references; /* tables, and an opening under way */
   uint32_t recovery;
@@ -34,7 +37,9 @@ struct mainstay_mpi_job {
   MPI_Errhandler noting;
   int key;           /* of the attribute of what is adopted */
   unsigned seen;     /* errors that the program was told of before the last regrouping */
-  int regroupings, spawned;
+  int regroupings;
+  int launches;      /* how often processes were started */
+  char mark[64];     /* a variable that they have */
   int vote;          /* lent to MPI until all have voted */
   const char *why;   /* of the last regrouping that failed; NULL: MPI knows */
 };
@@ -47,7 +52,7 @@ MAINSTAY_SHIM const char *mainstay_mpi_why(const mainstay_mpi_job *job) {
 /* What is of the whole program, whichever of its files include this. */
 typedef struct mainstay_mpi_program {
   unsigned noted;          /* errors of MPI in the program's own calls */
-  int has_ended, spawned;  /* a job that has regrouped is over, and `last` was its world */
+  int has_ended;           /* a job that has regrouped is over, and `last` was its world */
   int has_joined;          /* a process that was started for it has taken its place */
   MPI_Comm last;
 } mainstay_mpi_program;
@@ -94,7 +99,10 @@ MAINSTAY_SHIM void mainstay_mpi_free(MPI_Comm *comm) {
 /* Whether `is_so` on all of the world, none of which has failed. */
 MAINSTAY_SHIM int mainstay_mpi_all(MPI_Comm world, int is_so) {
 #ifdef MAINSTAY_MPI_SURVIVES
-  if (mainstay_mpi_survives()) return MPIX_Comm_agree(world, &is_so) == MPI_SUCCESS && is_so;
+  MPI_Request request;
+  if (mainstay_mpi_survives())
+    return MPIX_Comm_iagree(world, &is_so, &request) == MPI_SUCCESS &&
+           mainstay_mpi_await(&request, MPI_STATUS_IGNORE, 500e-6) == MPI_SUCCESS && is_so;
 #endif
   return MPI_Allreduce(MPI_IN_PLACE, &is_so, 1, MPI_INT, MPI_LAND, world) == MPI_SUCCESS && is_so;
 }
@@ -117,13 +125,30 @@ MAINSTAY_SHIM int mainstay_mpi_vote(mainstay_mpi_job *job, int vote, double paus
   return code == MAINSTAY_MPI_NOT_YET ? code : job->vote;
 }
 
+/* Whether this rank is the first of the world on its machine. */
+MAINSTAY_SHIM int mainstay_mpi_is_first(const mainstay_mpi_job *job) {
+  int i;
+  for (i = 0; i < job->rank; i++)
+    if (job->processes[i].process.host == job->processes[job->rank].process.host) return 0;
+  return 1;
+}
+
+/* Ends the processes that were started for this job on this machine and did not come into it in time. */
+MAINSTAY_SHIM void mainstay_mpi_end_late(const mainstay_mpi_job *job) {
+  mainstay_process *kept;
+  int i;
+  if (!job->launches || !mainstay_mpi_is_first(job)) return;
+  kept = (mainstay_process *)malloc((size_t)job->size * sizeof *kept);
+  for (i = 0; kept && i < job->size; i++) kept[i] = job->processes[i].process;
+  if (kept) mainstay_process_end_siblings(job->mark, kept, (size_t)job->size);
+  free(kept);
+}
+
 /* Ends those of `dead` that hang on this machine, if this rank is the first that is left there: what has failed in the eyes
  * of the others must not wake up, and holds locks. */
 MAINSTAY_SHIM void mainstay_mpi_end(const mainstay_mpi_job *job, const mainstay_mpi_process *dead, int count) {
-  const uint64_t host = job->processes[job->rank].process.host;
   int i;
-  for (i = 0; i < job->rank; i++)
-    if (job->processes[i].process.host == host) return;
+  if (!mainstay_mpi_is_first(job)) return;
   for (i = 0; i < count; i++) mainstay_process_end(&dead[i].process);
 }
 
@@ -138,6 +163,17 @@ MAINSTAY_SHIM int mainstay_mpi_introduce(mainstay_mpi_job *job) {
 MAINSTAY_SHIM int mainstay_mpi_agreed(MPI_Comm world, int code) {
   if (code != MPI_SUCCESS) mainstay_mpi_revoke(world);
   return mainstay_mpi_all(world, code == MPI_SUCCESS) ? MPI_SUCCESS : code == MPI_SUCCESS ? MPI_ERR_OTHER : code;
+}
+
+/* MPI's errors in `comm` are returned until they are handled by `theirs` again. */
+MAINSTAY_SHIM void mainstay_mpi_hush(MPI_Comm comm, MPI_Errhandler *theirs) {
+  MPI_Comm_get_errhandler(comm, theirs);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+}
+
+MAINSTAY_SHIM void mainstay_mpi_unhush(MPI_Comm comm, MPI_Errhandler *theirs) {
+  MPI_Comm_set_errhandler(comm, *theirs);
+  MPI_Errhandler_free(theirs);
 }
 
 #ifdef MAINSTAY_MPI_SURVIVES
@@ -190,73 +226,115 @@ MAINSTAY_SHIM int mainstay_mpi_leave_out(mainstay_mpi_job *job, int *lost) {
   return code;
 }
 
-/* The worker whose place is `place`, as a rank of the world; -1: nobody has it. */
-MAINSTAY_SHIM int mainstay_mpi_holder(const mainstay_mpi_job *job, int place) {
-  int rank;
-  for (rank = 0; rank < job->size; rank++)
-    if (job->processes[rank].place == place) return rank;
-  return -1;
+/* By place: which rank of the world has it; below 0: nobody. To be freed; NULL: no memory. */
+MAINSTAY_SHIM int *mainstay_mpi_holders(const mainstay_mpi_job *job) {
+  int *holders = (int *)malloc((size_t)job->workers * sizeof *holders), i;
+  for (i = 0; holders && i < job->workers; i++) holders[i] = -1;
+  for (i = 0; holders && i < job->size; i++)
+    if (job->processes[i].place >= 0) holders[job->processes[i].place] = i;
+  return holders;
 }
 
-/* Spares take the places of the dead, as far as they go: how many stay empty. */
-MAINSTAY_SHIM int mainstay_mpi_fill(mainstay_mpi_job *job) {
-  int place, spare = 0, empty = 0;
+/* Spares take the places of the dead, as far as they go: how many stay `empty`. To shrink, those that are left close up, in
+ * their old order. */
+MAINSTAY_SHIM int mainstay_mpi_fill(mainstay_mpi_job *job, int *empty) {
+  int *holders = mainstay_mpi_holders(job), place, spare = 0, next = 0;
+  *empty = 0;
+  if (!holders) return MPI_ERR_NO_MEM;
   for (place = 0; place < job->workers; place++) {
-    if (mainstay_mpi_holder(job, place) >= 0) continue;
+    if (holders[place] >= 0) continue;
     while (spare < job->size && job->processes[spare].place >= 0) spare++;
-    if (spare < job->size) job->processes[spare].place = place;
-    else empty++;
+    if (spare < job->size) job->processes[holders[place] = spare].place = place;
+    else ++*empty;
   }
-  return empty;
+  if (*empty && job->recovery == MAINSTAY_RECOVERY_SHRINK) {
+    for (place = 0; place < job->workers; place++)
+      if (holders[place] >= 0) job->processes[holders[place]].place = next++;
+    job->workers = next;
+    *empty = 0;
+  }
+  free(holders);
+  return 0;
 }
 
-/* Those that are left go on in their old order. */
-MAINSTAY_SHIM void mainstay_mpi_close_up(mainstay_mpi_job *job) {
-  int place, next = 0;
-  for (place = 0; place < job->workers; place++) {
-    const int holder = mainstay_mpi_holder(job, place);
-    if (holder >= 0) job->processes[holder].place = next++;
-  }
-  job->workers = next;
+/* Makes one world of the two sides of `between`, the new processes after the others. */
+MAINSTAY_SHIM int mainstay_mpi_merge(MPI_Comm *between, int is_new, MPI_Comm *world) {
+  int code;
+  MPI_Comm_set_errhandler(*between, MPI_ERRORS_RETURN);
+  code = MPI_Intercomm_merge(*between, is_new, world);
+  if (code == MPI_SUCCESS) MPI_Comm_set_errhandler(*world, MPI_ERRORS_RETURN);
+  else *world = MPI_COMM_NULL;
+  MPI_Comm_free(between);
+  return code;
 }
 
-/* Processes that are started take the places that are empty. Collective over the world, which they join. */
-MAINSTAY_SHIM int mainstay_mpi_spawn(mainstay_mpi_job *job, int empty) {
+/* The first of the world starts processes, and tells them where they meet the world. They take some seconds, in which any
+ * other rank may fail. */
+MAINSTAY_SHIM int mainstay_mpi_launch(const mainstay_mpi_job *job, int count, MPI_Comm *started, char *port) {
   const char *const *command = mainstay_process_command();
   char folder[4096] = "";
-  MPI_Comm between = MPI_COMM_NULL, world = MPI_COMM_NULL;
   MPI_Info info = MPI_INFO_NULL;
-  uint64_t told[4];
-  int code, place;
-  if (!mainstay_mpi_all(job->world, command && getcwd(folder, sizeof folder))) return MPI_ERR_SPAWN;
+  MPI_Errhandler theirs;
+  int code;
+  if (!command || !getcwd(folder, sizeof folder)) return MPI_ERR_SPAWN;
+  mainstay_mpi_hush(MPI_COMM_SELF, &theirs);
   MPI_Info_create(&info);
   MPI_Info_set(info, "wdir", folder);
   MPI_Info_set(info, "map_by", ":OVERSUBSCRIBE");
-  MPI_Info_set(info, "PMIX_ENVAR", "MAINSTAY_RUN_REPLACES=1");
+  MPI_Info_set(info, "PMIX_ENVAR", job->mark);
   /* MPI takes what it does not change as if it did. */
-  code = MPI_Comm_spawn((char *)(uintptr_t)command[0], (char **)(uintptr_t)(command + 1), empty, info, 0, job->world, &between,
-                        MPI_ERRCODES_IGNORE);
+  code = MPI_Comm_spawn((char *)(uintptr_t)command[0], (char **)(uintptr_t)(command + 1), count, info, 0, MPI_COMM_SELF,
+                        started, MPI_ERRCODES_IGNORE);
   MPI_Info_free(&info);
-  if (code == MPI_SUCCESS) code = MPI_Intercomm_merge(between, 0, &world);
+  if (code == MPI_SUCCESS) MPI_Comm_set_errhandler(*started, MPI_ERRORS_RETURN);
+  if (code == MPI_SUCCESS) code = MPI_Open_port(MPI_INFO_NULL, port);
+  mainstay_mpi_unhush(MPI_COMM_SELF, &theirs);
+  return code;
+}
+
+enum { MAINSTAY_MPI_MEETING_S_MAX = 60 };
+static const char mainstay_mpi_meeting[] = "joining ranks with those that were started in the places of others";
+
+/* Processes that are started take the places that are empty. Collective over the world, which they join. */
+MAINSTAY_SHIM int mainstay_mpi_spawn(mainstay_mpi_job *job, int empty) {
+  MPI_Comm started = MPI_COMM_NULL, between = MPI_COMM_NULL, world = MPI_COMM_NULL;
+  char port[MPI_MAX_PORT_NAME] = "";
+  uint64_t told[3];
+  int code, place, *holders;
+  mainstay_watch *watch;
+  job->launches++;
+  code = job->rank == 0 ? mainstay_mpi_launch(job, empty, &started, port) : MPI_SUCCESS;
+  /* A rank that fails while the two meet can leave the others waiting for ever in Open MPI 5.0.11: that is short, and nobody
+   * begins before all have come. */
   if (!mainstay_mpi_all(job->world, code == MPI_SUCCESS)) {
-    /* Those that were started come out of what they wait in, and end. */
+    mainstay_mpi_free(&started);
+    return MPI_ERR_SPAWN;
+  }
+  watch = mainstay_process_watch(MAINSTAY_MPI_MEETING_S_MAX, mainstay_mpi_meeting);
+  for (place = 0; job->rank == 0 && place < empty; place++) MPI_Send(port, sizeof port, MPI_CHAR, place, 0, started);
+  code = MPI_Comm_accept(port, MPI_INFO_NULL, 0, job->world, &between);
+  if (code == MPI_SUCCESS) code = mainstay_mpi_merge(&between, 0, &world);
+  if (job->rank == 0) MPI_Close_port(port);
+  mainstay_process_unwatch(watch);
+  code = mainstay_mpi_agreed(job->world, code);
+  mainstay_mpi_free(&started);
+  if (code != MPI_SUCCESS) {
     mainstay_mpi_revoke(world);
     mainstay_mpi_free(&world);
-    return code == MPI_SUCCESS ? MPI_ERR_OTHER : code;
+    return code;
   }
-  MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
-  for (place = 0; place < job->workers; place++)
-    if (mainstay_mpi_holder(job, place) < 0) {
-      /* There was room for more: no spare is left. */
+  holders = mainstay_mpi_holders(job);
+  for (place = 0; holders && place < job->workers; place++)
+    if (holders[place] < 0) {
+      /* There was room for as many: no spare is left. */
       memset(&job->processes[job->size], 0, sizeof *job->processes);
       job->processes[job->size++].place = place;
     }
-  MPI_Comm_free(&between);
   MPI_Comm_free(&job->world);
   job->world = world;
-  job->spawned = 1;
-  told[0] = job->recovery, told[1] = (uint64_t)job->workers, told[2] = (uint64_t)job->size, told[3] = 0;
-  code = MPI_Bcast(told, 4, MPI_UINT64_T, 0, world);
+  told[0] = job->recovery, told[1] = (uint64_t)job->workers, told[2] = (uint64_t)job->size;
+  code = holders ? MPI_Bcast(told, 3, MPI_UINT64_T, 0, world) : MPI_ERR_NO_MEM;
+  free(holders);
   if (code == MPI_SUCCESS) code = MPI_Bcast(job->processes, 4 * job->size, MPI_UINT64_T, 0, world);
   if (code == MPI_SUCCESS) code = mainstay_mpi_introduce(job);
   return mainstay_mpi_agreed(world, code);
@@ -264,22 +342,31 @@ MAINSTAY_SHIM int mainstay_mpi_spawn(mainstay_mpi_job *job, int empty) {
 
 /* This process was started to take a place: joins the world. An error is no other's business. */
 MAINSTAY_SHIM int mainstay_mpi_join(mainstay_mpi_job *job, MPI_Comm parent) {
-  uint64_t told[4] = {0, 0, 0, 0};
-  int code = MPI_Intercomm_merge(parent, 1, &job->world);
+  MPI_Comm between = MPI_COMM_NULL;
+  MPI_Request request;
+  MPI_Errhandler theirs;
+  const double limit_s = 10; /* it was sent when this process had come */
+  mainstay_watch *watch;
+  char port[MPI_MAX_PORT_NAME] = "";
+  uint64_t told[3] = {0, 0, 0};
+  int code = MPI_Irecv(port, sizeof port, MPI_CHAR, 0, 0, parent, &request);
+  if (code == MPI_SUCCESS) code = mainstay_mpi_await_for(&request, MPI_STATUS_IGNORE, 500e-6, limit_s);
+  watch = mainstay_process_watch(MAINSTAY_MPI_MEETING_S_MAX, mainstay_mpi_meeting);
+  mainstay_mpi_hush(MPI_COMM_WORLD, &theirs);
+  if (code == MPI_SUCCESS) code = MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &between);
+  if (code == MPI_SUCCESS) code = mainstay_mpi_merge(&between, 1, &job->world);
+  mainstay_mpi_unhush(MPI_COMM_WORLD, &theirs);
+  mainstay_process_unwatch(watch);
+  if (code == MPI_SUCCESS) code = MPI_Bcast(told, 3, MPI_UINT64_T, 0, job->world);
   if (code != MPI_SUCCESS) return code;
-  MPI_Comm_set_errhandler(job->world, MPI_ERRORS_RETURN);
   MPI_Comm_rank(job->world, &job->rank);
-  code = MPI_Bcast(told, 4, MPI_UINT64_T, 0, job->world);
-  if (code != MPI_SUCCESS) return code;
   job->recovery = (uint32_t)told[0], job->workers = (int)told[1], job->size = (int)told[2];
-  job->spawned = 1;
   job->processes = (mainstay_mpi_process *)calloc((size_t)job->workers, sizeof *job->processes);
   if (!job->processes) return MPI_ERR_NO_MEM;
   code = MPI_Bcast(job->processes, 4 * job->size, MPI_UINT64_T, 0, job->world);
   if (code == MPI_SUCCESS) code = mainstay_mpi_introduce(job);
   return mainstay_mpi_agreed(job->world, code);
 }
-
 #endif
 
 /* Has all come out of what they wait in, and forgets what was adopted: that is the program's own to free. */
@@ -346,14 +433,15 @@ MAINSTAY_SHIM int mainstay_mpi_form(mainstay_mpi_job *job, int is_broken, mainst
       int lost = 0, empty;
       code = mainstay_mpi_leave_out(job, &lost);
       if (code != MPI_SUCCESS) break;
+      mainstay_mpi_end_late(job);
       if (!could_start && lost == 0) {
         code = MPI_ERR_SPAWN;
         job->why = "no process could be started in the place of one that has failed, and no spare is left";
         break;
       }
-      empty = mainstay_mpi_fill(job);
-      if (empty && job->recovery == MAINSTAY_RECOVERY_SHRINK) mainstay_mpi_close_up(job);
-      else if (empty && (code = mainstay_mpi_spawn(job, empty)) != MPI_SUCCESS) {
+      code = mainstay_mpi_fill(job, &empty);
+      if (code != MPI_SUCCESS) break;
+      if (empty && (code = mainstay_mpi_spawn(job, empty)) != MPI_SUCCESS) {
         could_start = 0;
         continue;
       }
@@ -399,6 +487,7 @@ MAINSTAY_SHIM int mainstay_mpi_regroup(void *context, void *next) {
 MAINSTAY_SHIM void mainstay_mpi_leave(mainstay_mpi_job *job, int tells) {
   const double limit_s = 10; /* for ranks that neither end nor regroup */
   if (--job->references > 0) return;
+  if (job->processes && tells) mainstay_mpi_end_late(job);
   if (!mainstay_mpi_is_over()) {
     while (job->adopted_count) MPI_Comm_delete_attr(job->adopted[job->adopted_count - 1], job->key);
     if (job->survives) {
@@ -413,7 +502,6 @@ MAINSTAY_SHIM void mainstay_mpi_leave(mainstay_mpi_job *job, int tells) {
       } else {
         if (mainstay_mpi_here.has_ended) MPI_Comm_free(&mainstay_mpi_here.last);
         mainstay_mpi_here.has_ended = 1;
-        mainstay_mpi_here.spawned |= job->spawned;
         mainstay_mpi_here.last = job->world;
       }
     }
@@ -454,15 +542,13 @@ MAINSTAY_SHIM int mainstay_mpi_settle(MPI_Comm comm, const mainstay_options *opt
 
 /* The job of `comm`, the world to be, which is duplicated; and the table, for a worker. Collective. */
 MAINSTAY_SHIM int mainstay_mpi_start(mainstay_mpi_job *job, MPI_Comm comm, const mainstay_options *options,
-                                     mainstay_group *group, const char **refusal) {
+                                     mainstay_group *group, char *refusal, size_t bytes) {
   static int has_remarked;
   uint32_t spares = 0;
   MPI_Errhandler theirs;
   int code, rank;
-  MPI_Comm_get_errhandler(comm, &theirs);
-  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  mainstay_mpi_hush(comm, &theirs);
   code = MPI_Comm_dup(comm, &job->world);
-  MPI_Comm_set_errhandler(comm, theirs);
   if (code == MPI_SUCCESS) code = mainstay_mpi_settle(job->world, options, &job->recovery, &spares);
   if (code == MPI_SUCCESS) {
     MPI_Comm_size(job->world, &job->size);
@@ -473,9 +559,10 @@ MAINSTAY_SHIM int mainstay_mpi_start(mainstay_mpi_job *job, MPI_Comm comm, const
             "from version 5 on, started with `mpiexec --with-ft ulfm`; a job that loses ranks ends, and is to be started "
             "again, as `mainstay run` does\n", stderr);
     if (spares >= (uint32_t)job->size)
-      *refusal = "spares: that many or fewer ranks were given to the opening, which leaves none to work; start more ranks";
+      snprintf(refusal, bytes, "spares: %u of %d ranks would wait, with none to work; start more ranks, or set fewer spares",
+               (unsigned)spares, job->size);
   }
-  if (code == MPI_SUCCESS && !*refusal && !job->survives && !spares) {
+  if (code == MPI_SUCCESS && !refusal[0] && !job->survives && !spares) {
     /* The group takes the communicator; there is nobody else to tell anything. */
     MPI_Comm own = job->world;
     code = MPI_Comm_dup(own, &job->program);
@@ -487,18 +574,21 @@ MAINSTAY_SHIM int mainstay_mpi_start(mainstay_mpi_job *job, MPI_Comm comm, const
       job->references++;
       group->shrink = NULL;
     }
-  } else if (code == MPI_SUCCESS && !*refusal) {
+  } else if (code == MPI_SUCCESS && !refusal[0]) {
     job->workers = job->size - (int)spares;
     job->processes = (mainstay_mpi_process *)calloc((size_t)job->size, sizeof *job->processes);
     for (rank = 0; job->processes && rank < job->size; rank++)
       job->processes[rank].place = rank < job->workers ? rank : -1;
     code = job->processes ? mainstay_mpi_introduce(job) : MPI_ERR_NO_MEM;
     code = mainstay_mpi_agreed(job->world, code);
+    if (code == MPI_SUCCESS)
+      snprintf(job->mark, sizeof job->mark, "%s=%llu-%llu", MAINSTAY_MPI_MARK,
+               (unsigned long long)job->processes[0].process.pid, (unsigned long long)job->processes[0].process.start);
     if (code == MPI_SUCCESS) code = mainstay_mpi_form(job, 0, group);
     if (code == MPI_SUCCESS && !job->survives && job->program != MPI_COMM_NULL)
       MPI_Comm_set_errhandler(job->program, theirs);
   }
-  MPI_Errhandler_free(&theirs);
+  mainstay_mpi_unhush(comm, &theirs);
   return code;
 }
 
@@ -507,7 +597,7 @@ MAINSTAY_SHIM mainstay_status mainstay_mpi_enter(MPI_Comm comm, const mainstay_o
                                                  mainstay_group *group) {
   mainstay_mpi_job *job = (mainstay_mpi_job *)calloc(1, sizeof *job);
   MPI_Comm parent = MPI_COMM_NULL;
-  const char *refusal = NULL;
+  char refusal[160] = "";
   mainstay_status status = MAINSTAY_OK;
   int code;
   *entered = NULL;
@@ -515,10 +605,12 @@ MAINSTAY_SHIM mainstay_status mainstay_mpi_enter(MPI_Comm comm, const mainstay_o
   job->references = 1;
   job->world = job->program = MPI_COMM_NULL;
 #ifdef MAINSTAY_MPI_SURVIVES
-  if (getenv("MAINSTAY_RUN_REPLACES") && !mainstay_mpi_here.has_joined++) MPI_Comm_get_parent(&parent);
+  if (getenv(MAINSTAY_MPI_MARK) && !mainstay_mpi_here.has_joined++) MPI_Comm_get_parent(&parent);
   if (parent != MPI_COMM_NULL) {
     MPI_Comm_set_errhandler(parent, MPI_ERRORS_RETURN);
     mainstay_mpi_prepare(job);
+    snprintf(job->mark, sizeof job->mark, "%s=%.40s", MAINSTAY_MPI_MARK, getenv(MAINSTAY_MPI_MARK));
+    job->launches = 1;
     code = mainstay_mpi_join(job, parent);
     /* The others go on without it, which its own end in any other way could hinder. */
     if (code != MPI_SUCCESS) raise(SIGKILL);
@@ -526,9 +618,9 @@ MAINSTAY_SHIM mainstay_status mainstay_mpi_enter(MPI_Comm comm, const mainstay_o
     code = mainstay_mpi_form(job, 0, group);
   } else
 #endif
-    code = mainstay_mpi_start(job, comm, options, group, &refusal);
+    code = mainstay_mpi_start(job, comm, options, group, refusal, sizeof refusal);
   (void)parent;
-  if (refusal)
+  if (refusal[0])
     status = mainstay_adapter_error(MAINSTAY_INVALID_ARGUMENT, refusal);
   else if (code == MPI_ERR_NO_MEM)
     status = mainstay_adapter_error(MAINSTAY_IO, "no memory for what is known of each rank");
@@ -539,7 +631,7 @@ MAINSTAY_SHIM mainstay_status mainstay_mpi_enter(MPI_Comm comm, const mainstay_o
   if (status == MAINSTAY_OK) {
     *entered = job;
   } else {
-    if (refusal || code) mainstay_mpi_free(&job->world);
+    if (refusal[0] || code) mainstay_mpi_free(&job->world);
     mainstay_mpi_leave(job, 0);
   }
   return status;
@@ -614,30 +706,21 @@ MAINSTAY_SHIM int mainstay_mpi_has_failed(mainstay_session *session) {
 extern int PMIx_Finalize(const void *info, size_t count) __attribute__((weak));
 #endif
 
-/* Whether a parameter of Open MPI's is set to true. */
-MAINSTAY_SHIM int mainstay_mpi_is_on(const char *variable) {
-  const char *value = getenv(variable);
-  return value && value[0] && strchr("1tTyY", value[0]) != NULL;
-}
-
-/* Ends a program: in place of MPI_Finalize, after mainstay_close, on all processes, also spares that nobody needed. Returns
- * `status`, or, where MPI_Finalize of Open MPI 5 can hang or crash after a recovery (processes were started for it, or the
- * job was started without `--mca async_mpi_finalize 1`, or with the heartbeat), ends the process with it once all have come so far: what is in
- * stdio's buffers is written before that, and nothing that atexit has registered is called. */
+/* Ends a program: in place of MPI_Finalize, after mainstay_close, on all processes, also spares that nobody needed; `status` is
+ * what the program ends with, and is returned. After a recovery MPI_Finalize of Open MPI 5 can hang or crash. This then
+ * ends the process, once all have come so far: what is in stdio's buffers is written before that, and nothing that atexit
+ * has registered is called. */
 MAINSTAY_SHIM int mainstay_mpi_finalize(int status) {
 #ifdef MAINSTAY_MPI_SURVIVES
   if (mainstay_mpi_here.has_ended && !mainstay_mpi_is_over()) {
-    MPI_Request request;
     static int flag = 1;
+    MPI_Request request;
     fflush(NULL);
     if (MPIX_Comm_iagree(mainstay_mpi_here.last, &flag, &request) == MPI_SUCCESS)
       mainstay_mpi_await_for(&request, MPI_STATUS_IGNORE, 500e-6, 10);
-    if (mainstay_mpi_here.spawned || !mainstay_mpi_is_on("OMPI_MCA_async_mpi_finalize") ||
-        mainstay_mpi_is_on("OMPI_MCA_mpi_ft_detector")) {
-      /* mpiexec takes one that ends without this for one that has failed. */
-      if (PMIx_Finalize) PMIx_Finalize(NULL, 0);
-      _exit(status);
-    }
+    /* mpiexec takes one that ends without this for one that has failed. */
+    if (PMIx_Finalize) PMIx_Finalize(NULL, 0);
+    _exit(status);
   }
 #endif
   MPI_Finalize();

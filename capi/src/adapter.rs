@@ -9,10 +9,13 @@ use crate::{
 use mainstay_engine::{Recovery, group};
 use std::{
     env,
-    ffi::{CString, c_char, c_int, c_void},
+    ffi::{CStr, CString, c_char, c_int, c_void},
     os::unix::ffi::OsStrExt,
+    process,
     ptr::{null, null_mut},
-    sync::LazyLock,
+    sync::{LazyLock, mpsc},
+    thread,
+    time::Duration,
 };
 
 /// For adapters: the context of the table that the session uses now, which is another one after a recovery. NULL where
@@ -66,6 +69,17 @@ pub struct Process {
     pub start: u64,
 }
 
+impl From<Process> for group::Process {
+    fn from(Process { host, pid, start }: Process) -> group::Process {
+        group::Process { host, pid, start }
+    }
+}
+
+/// A call of MPI that is watched.
+pub struct Watch {
+    _end: mpsc::Sender<()>,
+}
+
 /// For adapters: this process, as others on its machine know it.
 ///
 /// # Safety
@@ -89,8 +103,66 @@ pub unsafe extern "C" fn mainstay_process_here(here: *mut Process) {
 #[allow(unsafe_code)]
 pub unsafe extern "C" fn mainstay_process_end(process: *const Process) -> c_int {
     // SAFETY: null or as the caller promised.
-    let process = unsafe { process.as_ref() }.map(|&Process { host, pid, start }| group::Process { host, pid, start });
-    process.is_none_or(|process| process.end()).into()
+    unsafe { process.as_ref() }.is_none_or(|process| group::Process::from(*process).end()).into()
+}
+
+/// For adapters: ends the processes on this machine that were started by who started this one, and have `variable`
+/// ("NAME=value") in their environment, but for the `count` in `kept`: those that were to take part in the job, and came too
+/// late.
+///
+/// # Safety
+/// `variable` ends with a zero byte; `kept` points to as many as `count` says.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_process_end_siblings(variable: *const c_char, kept: *const Process, count: usize) {
+    if variable.is_null() || (kept.is_null() && count > 0) {
+        return;
+    }
+    // SAFETY: as the caller promised.
+    let kept = if count == 0 { &[] } else { unsafe { std::slice::from_raw_parts(kept, count) } };
+    let kept: Vec<_> = kept.iter().map(|process| group::Process::from(*process)).collect();
+    // SAFETY: as the caller promised.
+    if let Ok(variable) = unsafe { CStr::from_ptr(variable) }.to_str() {
+        group::Process::end_siblings(variable, &kept);
+    }
+}
+
+/// For adapters: ends this process, with a line on standard error that says `doing`, unless the watch is ended within so many
+/// seconds: in place of a call of MPI that may never come back. NULL: there is no thread for it.
+///
+/// # Safety
+/// `doing` is null or ends with a zero byte.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_process_watch(seconds: u32, doing: *const c_char) -> *mut Watch {
+    let doing = if doing.is_null() {
+        String::new()
+    } else {
+        // SAFETY: as the caller promised.
+        unsafe { CStr::from_ptr(doing) }.to_string_lossy().into_owned()
+    };
+    let (end, ended) = mpsc::channel::<()>();
+    let watching = move || {
+        if ended.recv_timeout(Duration::from_secs(seconds.into())) == Err(mpsc::RecvTimeoutError::Timeout) {
+            eprintln!("mainstay: {doing} took more than {seconds} s; this process is ended, start the job again");
+            process::abort();
+        }
+    };
+    let started = thread::Builder::new().name("mainstay-watch".to_owned()).spawn(watching);
+    started.map_or(null_mut(), |_| Box::into_raw(Box::new(Watch { _end: end })))
+}
+
+/// For adapters: ends a watch; NULL is none.
+///
+/// # Safety
+/// `watch` came from mainstay_process_watch, and was not ended.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_process_unwatch(watch: *mut Watch) {
+    if !watch.is_null() {
+        // SAFETY: as the caller promised. The thread sees that nobody can end the watch any more, and is over.
+        drop(unsafe { Box::from_raw(watch) });
+    }
 }
 
 /// A list of texts for C.

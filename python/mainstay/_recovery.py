@@ -25,7 +25,8 @@ class Steps:
     def __init__(self, session: Session, count: int, layout: Callable[[Session], object] | None) -> None:
         self._session, self._count, self._layout = session, count, layout
         self._done = array("Q", [0])
-        self._laid_out: set[str] = set()  # what the layout has protected
+        before = session._steps  # type: ignore[attr-defined]
+        self._laid_out: set[str] = before._laid_out if before else set()  # what the layout has protected
         self._recovers = session._recovers  # type: ignore[attr-defined]
         self._lost = self._idle = 0
         self._own: Exception | None = None  # an error of this rank's own calls that tells of no failure
@@ -40,7 +41,7 @@ class Steps:
             while not (yield from self._try()):
                 self._recover()
         finally:
-            self._session._steps = None  # type: ignore[attr-defined]
+            self.is_under_way = False
             with suppress(Error):  # it may be closed
                 self._session.unprotect(DONE)
 
@@ -69,6 +70,7 @@ class Steps:
         self.is_under_way = False
         if self.failure:
             raise self.failure
+        self._session.check()
         self._done[0] += 1
         self._idle = 0
         if self._session.due(self._done[0]):
@@ -146,9 +148,11 @@ def tells_of_failure(error: BaseException) -> bool:
     return isinstance(error, (GroupFailed, MPI.Exception) if MPI else GroupFailed)
 
 
-def is_of_others(error: BaseException) -> bool:
+def is_of_others(error: Any) -> bool:
     """Whether the error says that another rank has failed, or has begun to recover."""
     if isinstance(error, GroupFailed):
         return True
     MPI: Any = sys.modules["mpi4py.MPI"]
-    return error.Get_error_class() in (MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED)
+    of_others = (MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED)
+    # Of several messages (Waitall) the error does not tell what it was.
+    return error.Get_error_class() in (*of_others, MPI.ERR_IN_STATUS, MPI.ERR_PENDING)

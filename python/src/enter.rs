@@ -2,7 +2,7 @@
 
 use crate::{
     error::{detached, raise},
-    group::{MpiGroup, ONLY, check, survives},
+    group::{MpiGroup, check, survives},
     world::{Places, World},
 };
 use mainstay_engine::{
@@ -10,7 +10,14 @@ use mainstay_engine::{
     group::{Group, Solo, agree},
 };
 use pyo3::{exceptions::PyRuntimeError, intern, prelude::*};
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 /// The ranks of a session on a communicator, for as long as it is open and longer.
 pub(crate) struct Job {
@@ -36,8 +43,7 @@ pub(crate) fn enter(
     let mpi = check(comm).map_err(told)?;
     let failed = |error| group_failed(py, "opening", error);
     if let Ok((path, config)) = &given
-        && let Some(places) = places(config)
-        && let Some(world) = World::join(&mpi, places)?
+        && let Some(world) = World::join(&mpi, places(config).unwrap_or(Places::Filled))?
     {
         let job = Job { mpi: mpi.unbind(), world: Arc::new(world), recovers: true };
         return Ok((job.group(py).map_err(told)?, Some(job), path.clone(), config.clone()));
@@ -50,20 +56,40 @@ pub(crate) fn enter(
     let world = World::of_workers(&mpi, &own, comm.clone().unbind()).map_err(failed)?;
     let job = Job { mpi: mpi.clone().unbind(), world: Arc::new(world), recovers: false };
     let group = job.group(py).map_err(told)?;
-    let can = survives(&mpi).map_err(failed)?;
     let (group, path, config) = detached(py, move || {
         // What one rank gave wrong, the others must learn.
         let (path, config) = agree(&*group, given)?;
-        check_recovery(&*group, &config, can)?;
+        check_recovery(&*group, &config)?;
         Ok((group, path, config))
     })
     .map_err(told)?;
-    let Some(places) = places(&config) else { return Ok((group, Some(job), path, config)) };
-
-    let world = Arc::new(World::begin(&mpi, &own, places, config.spares as usize).map_err(failed)?);
-    let job = Job { world, recovers: true, ..job };
+    let recovers = survives(&mpi).map_err(failed)?;
+    let places = match places(&config) {
+        Some(places) if recovers || config.spares > 0 => places,
+        wanted => {
+            wanted.iter().for_each(|_| remark_no_effect(group.rank()));
+            return Ok((group, Some(job), path, config));
+        }
+    };
+    if !recovers {
+        remark_no_effect(group.rank());
+    }
+    let world = Arc::new(World::with_spares(&mpi, &own, places, config.spares as usize).map_err(failed)?);
+    let job = Job { world, recovers, ..job };
     job.world.wait(&mpi).map_err(failed)?;
     Ok((job.group(py).map_err(told)?, Some(job), path, config))
+}
+
+/// Once in a program.
+fn remark_no_effect(rank: usize) {
+    static MADE: AtomicBool = AtomicBool::new(false);
+    if rank == 0 && !MADE.swap(true, Ordering::Relaxed) {
+        let text = "mainstay: recovery has no effect here: this MPI does not go on without ranks that have failed, which Open \
+                    MPI does from version 5 on, started with `mpiexec --with-ft ulfm`; a job that loses ranks ends, and is to be \
+                    started again, as `mainstay run` does\n";
+        // Nobody to read it is no reason to fail.
+        let _ = io::stderr().write_all(text.as_bytes());
+    }
 }
 
 fn places(config: &Config) -> Option<Places> {
@@ -75,7 +101,7 @@ fn places(config: &Config) -> Option<Places> {
 }
 
 /// Before ranks part by these settings. Collective; the same error on every rank.
-fn check_recovery(group: &dyn Group, config: &Config, can: bool) -> Result<(), Error> {
+fn check_recovery(group: &dyn Group, config: &Config) -> Result<(), Error> {
     let mine = format!("recovery = {:?}, spares = {}", config.recovery, config.spares).to_lowercase();
     let all = group.all_gather(mine.as_bytes())?;
     if let Some(rank) = all.iter().position(|theirs| *theirs != all[0]) {
@@ -85,12 +111,6 @@ fn check_recovery(group: &dyn Group, config: &Config, can: bool) -> Result<(), E
     }
     if config.recovery == Recovery::Off {
         return Ok(());
-    }
-    if !can {
-        return Err(Error::argument(
-            "recovery",
-            format!("this MPI cannot go on without ranks that have failed: {ONLY}"),
-        ));
     }
     if config.spares as usize >= group.size() {
         let why = format!("{} of {} ranks would wait, and none is left to work", config.spares, group.size());

@@ -65,8 +65,9 @@ impl MpiGroup {
             (comm.ok_or_else(|| PyValueError::new_err("a spare works"))?, now.workers, now.members.clone())
         };
         let rank: usize = comm.call_method0(py, intern!(py, "Get_rank"))?.extract(py)?;
-        let shares = |member: &&Member| member.shares_processors_with(&members[rank]);
-        let ranks_here = members.iter().take(workers).filter(shares).count();
+        let mine = members.iter().find(|member| member.place == Some(rank));
+        let shares = |member: &&Member| mine.is_some_and(|mine| mine.shares_processors_with(member));
+        let ranks_here = members.iter().filter(|member| member.place.is_some()).filter(shares).count().max(1);
         let processors: Option<usize> = py.import("os")?.call_method0("cpu_count")?.extract()?;
         Ok(MpiGroup {
             mpi: mpi.clone().unbind(),
@@ -280,7 +281,7 @@ impl MpiGroup {
 }
 
 /// Which MPI can go on without ranks.
-pub(crate) const ONLY: &str = "only Open MPI can, started with `mpiexec --with-ft ulfm`; where a rank has failed, start the \
+const ONLY: &str = "only Open MPI can, started with `mpiexec --with-ft ulfm`; where a rank has failed, start the \
                                job again";
 
 /// Whether this job was started with `mpiexec --with-ft ulfm` of Open MPI: MPICH has its calls, too, and ends the program

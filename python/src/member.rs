@@ -7,6 +7,8 @@ use std::{collections::BTreeSet, fs, process};
 /// A process as all others know it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Member {
+    /// The number of the worker; `None`: a spare.
+    pub(crate) place: Option<usize>,
     /// Ranks with the same one share processors.
     host: [u8; HOST_BYTES],
     /// The namespace in which `pid` means this process.
@@ -28,7 +30,18 @@ impl Member {
         let space = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
         let digits: String = space.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
         let pid = u64::from(process::id());
-        Member { host, space: digits.parse().unwrap_or(0), pid, start: start_of(pid).unwrap_or(0) }
+        let start = start_of(pid).unwrap_or(0);
+        Member { place: None, host, space: digits.parse().unwrap_or(0), pid, start }
+    }
+
+    /// One that introduces itself later.
+    pub(crate) fn to_come(place: Option<usize>) -> Member {
+        Member { place, host: [0; HOST_BYTES], space: 0, pid: 0, start: 0 }
+    }
+
+    /// The place as a number; below 0: a spare.
+    pub(crate) fn number(&self) -> i64 {
+        self.place.map_or(-1, |place| place as i64)
     }
 
     fn to_bytes(&self) -> [u8; BYTES] {
@@ -40,12 +53,13 @@ impl Member {
         bytes
     }
 
-    fn from_bytes(bytes: &[u8]) -> Member {
+    fn from_bytes(bytes: &[u8], place: i64) -> Member {
         let (host, numbers) = bytes.split_at(HOST_BYTES);
         let mut numbers =
             numbers.chunks_exact(size_of::<u64>()).map(|b| u64::from_ne_bytes(b.try_into().unwrap_or_default()));
         let mut next = || numbers.next().unwrap_or(0);
-        Member { host: host.try_into().unwrap_or([0; HOST_BYTES]), space: next(), pid: next(), start: next() }
+        let host = host.try_into().unwrap_or([0; HOST_BYTES]);
+        Member { place: place.try_into().ok(), host, space: next(), pid: next(), start: next() }
     }
 
     pub(crate) fn shares_processors_with(&self, other: &Member) -> bool {
@@ -73,15 +87,14 @@ impl Member {
     }
 }
 
-/// The processes of a communicator, by rank. Collective.
-pub(crate) fn members(mpi: &Bound<'_, PyAny>, comm: &Bound<'_, PyAny>) -> PyResult<Vec<Member>> {
+/// The processes of a communicator, by rank, each with its place as a number. Collective.
+pub(crate) fn introduce(mpi: &Bound<'_, PyAny>, comm: &Bound<'_, PyAny>, places: &[i64]) -> PyResult<Vec<Member>> {
     let py = comm.py();
-    let (byte, size) =
-        (mpi.getattr(intern!(py, "BYTE"))?, comm.call_method0(intern!(py, "Get_size"))?.extract::<usize>()?);
-    let all = PyByteArray::new_with(py, size * BYTES, |_| Ok(()))?;
+    let byte = mpi.getattr(intern!(py, "BYTE"))?;
+    let all = PyByteArray::new_with(py, places.len() * BYTES, |_| Ok(()))?;
     let mine = PyByteArray::new(py, &Member::this().to_bytes());
     comm.call_method1(intern!(py, "Allgather"), ([mine.as_any(), &byte], [all.as_any(), &byte]))?;
-    Ok(all.to_vec().chunks_exact(BYTES).map(Member::from_bytes).collect())
+    Ok(all.to_vec().chunks_exact(BYTES).zip(places).map(|(bytes, place)| Member::from_bytes(bytes, *place)).collect())
 }
 
 /// Kills the processes that are taken for dead, which may be stopped only, and would hold up what started the job. The

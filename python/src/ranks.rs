@@ -36,7 +36,7 @@ impl Ranks {
         let own = comm.call_method0("Dup")?;
         own.call_method1("Set_errhandler", (mpi.getattr("ERRORS_RETURN")?,))?;
         let world = match places {
-            Some(places) => World::begin(&mpi, &own, places, spares)?,
+            Some(places) => World::with_spares(&mpi, &own, places, spares)?,
             None => World::of_workers(&mpi, &own, comm.clone().unbind())?,
         };
         world.wait(&mpi)?;

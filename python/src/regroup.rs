@@ -6,8 +6,9 @@
 
 use crate::{
     error::raise,
-    member::{kill_dead, members},
-    world::{Now, Places, World, ranks_in},
+    group::survives,
+    member::{Member, introduce, kill_dead},
+    world::{Now, Places, World, ranks_of},
 };
 use mainstay_engine::Error;
 use pyo3::{
@@ -19,145 +20,130 @@ use pyo3::{
 use std::{collections::BTreeSet, env, ffi::OsString, fs, os::unix::ffi::OsStringExt, sync::Arc};
 
 /// Set for a process that is started to take the place of one that has failed.
-const REPLACES: &str = "MAINSTAY_REPLACES";
+const REPLACES: &str = "MAINSTAY_RUN_REPLACES";
 
-/// Who sits where in the new world.
-struct Seats {
-    /// For each worker its rank in the old world; `None`: a process that is to be started.
-    workers: Vec<Option<usize>>,
-    /// Those that go on waiting.
-    spares: Vec<usize>,
-    lost: Vec<usize>,
-}
+/// What a process has of its node alone, which another need not share.
+const OF_NODE: [&str; 4] = [REPLACES, "MAINSTAY_NODE", "MAINSTAY_DOMAIN", "MAINSTAY_POOL_DIRECTORY"];
 
 impl World {
     /// Collective among all that have not failed, spares included: all that is under way in the old world's communicators,
     /// and whatever is called in them later, fails.
     pub(crate) fn regroup(&self, mpi: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = mpi.py();
-        let (all, every) = {
-            let now = self.lock();
-            (now.all.clone_ref(py).into_bound(py), now.every(py))
-        };
+        let every = self.lock().every(py);
         // One that the program has freed is none any more.
         every.iter().for_each(|comm| drop(comm.bind(py).call_method0(intern!(py, "Revoke"))));
-        let ranks: usize = all.call_method0(intern!(py, "Get_size"))?.extract()?;
         let mut why = None;
-        for _ in 0..=ranks {
-            let left = all.call_method0(intern!(py, "Shrink"))?;
-            returns_errors(mpi, &left)?;
-            // All have made it before one may revoke it: Open MPI 5.0.11 crashes in a rank that hears of that while it makes
-            // it. Who has failed meanwhile shows in what comes next.
-            let _ = agree(&left, true);
-            match self.seat(mpi, &all, &left) {
-                Ok(now) => {
-                    *self.lock() = now;
-                    return Ok(());
-                }
+        let attempts_max = self.lock().members.len() + 1;
+        for _ in 0..attempts_max {
+            self.leave_out(mpi)?;
+            match self.fill(mpi) {
+                Ok(()) => return Ok(()),
                 Err(error) => why = Some(error),
             }
         }
         Err(why.unwrap_or_else(|| PyRuntimeError::new_err("the ranks that are left did not agree")))
     }
 
-    /// The new world, made from what is `left` of `all`.
-    fn seat(&self, mpi: &Bound<'_, PyAny>, all: &Bound<'_, PyAny>, left: &Bound<'_, PyAny>) -> PyResult<Now> {
+    /// Leaves those that have failed out of the world. Collective.
+    fn leave_out(&self, mpi: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = mpi.py();
-        let seats = agreed(left, None, || {
-            let group = left.call_method0(intern!(py, "Get_group"))?;
-            let living = ranks_in(&group, all)?.into_iter().flatten().collect();
-            group.call_method0(intern!(py, "Free"))?;
-            let mine: usize = all.call_method0(intern!(py, "Get_rank"))?.extract()?;
-            let (members, workers) = {
-                let now = self.lock();
-                (now.members.clone(), now.workers)
-            };
-            kill_dead(py, &members, &living, mine);
-            let seats = Seats::find(self.places, workers, &living);
-            let place = seats.place_of(mine);
-            Ok((seats, place))
-        })?;
-        let (seats, place) = seats;
-        let missing: Vec<usize> = (0..seats.workers.len()).filter(|worker| seats.workers[*worker].is_none()).collect();
-        let mut came = left.clone();
-        if !missing.is_empty() {
-            self.free_at_exit(py)?;
-            let bridge = made(mpi, left, || spawn(mpi, left, missing.len()))?;
-            self.keep(&bridge);
-            came = made(mpi, left, || bridge.call_method1(intern!(py, "Merge"), (false,)))?;
-            self.keep(&came);
-        }
-        let places: Vec<usize> = [seats.workers.len()].into_iter().chain(missing).collect();
-        self.arrange(mpi, &came, place, places, seats.lost)
+        let (all, members) = {
+            let now = self.lock();
+            (now.all.clone_ref(py).into_bound(py), now.members.clone())
+        };
+        let group = all.call_method0(intern!(py, "Get_group"))?;
+        let mine: usize = all.call_method0(intern!(py, "Get_rank"))?.extract()?;
+        // Twice, and each time the old one is freed, so that the world has a lower number in Open MPI 5.0.11 than what is
+        // made of it: that never makes a communicator out of one of a higher number than the last out of which it failed to.
+        let left = shrunk(mpi, &shrunk(mpi, &all)?)?;
+        self.keep(&left);
+        let old = ranks_of(&left, &group)?;
+        group.call_method0(intern!(py, "Free"))?;
+        kill_dead(py, &members, &old.iter().copied().collect(), mine);
+        let mut now = self.lock();
+        now.all = left.unbind();
+        now.members = Arc::new(old.into_iter().filter_map(|rank| members.get(rank).cloned()).collect());
+        Ok(())
     }
 
-    /// Puts all that came into order. `places`: how many work, then those that processes take which were started; what
-    /// these give counts for nothing. Collective.
-    fn arrange(
+    /// Fills the places that are empty, and makes the communicators of those that work. Collective; an error, on all
+    /// ranks, leaves the world as it was.
+    fn fill(&self, mpi: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = mpi.py();
+        let (mut all, mut members, mut workers) = {
+            let now = self.lock();
+            (now.all.clone_ref(py).into_bound(py), now.members.to_vec(), now.workers)
+        };
+        let lost = empty_places(&members, workers);
+        let mut empty = lost.clone();
+        for spare in members.iter_mut().filter(|member| member.place.is_none()) {
+            spare.place = (!empty.is_empty()).then(|| empty.remove(0));
+        }
+        if self.places == Places::Dropped && !empty.is_empty() {
+            for place in members.iter_mut().filter_map(|member| member.place.as_mut()) {
+                *place -= empty.partition_point(|empty| *empty < *place);
+            }
+            workers -= empty.len();
+        } else if !empty.is_empty() {
+            self.free_at_exit(py)?;
+            let bridge = made(mpi, &all, || spawn(mpi, &all, empty.len()))?;
+            self.keep(&bridge);
+            let merged = made(mpi, &all, || bridge.call_method1(intern!(py, "Merge"), (false,)))?;
+            self.keep(&merged);
+            members.extend(empty.into_iter().map(|place| Member::to_come(Some(place))));
+            all = merged;
+        }
+        self.begin(mpi, &all, members, workers, lost)
+    }
+
+    /// A world on `all`, in which each has its place. What processes give that were started counts for nothing.
+    /// Collective.
+    pub(crate) fn begin(
         &self,
         mpi: &Bound<'_, PyAny>,
-        came: &Bound<'_, PyAny>,
-        place: Option<usize>,
-        mut places: Vec<usize>,
+        all: &Bound<'_, PyAny>,
+        members: Vec<Member>,
+        workers: usize,
         lost: Vec<usize>,
-    ) -> PyResult<Now> {
+    ) -> PyResult<()> {
         let py = mpi.py();
-        let all = made(mpi, came, || {
-            if places.len() > 1 {
-                places = told(mpi, came, &places)?;
-            }
-            let size: usize = came.call_method0(intern!(py, "Get_size"))?.extract()?;
-            let rank: usize = came.call_method0(intern!(py, "Get_rank"))?.extract()?;
-            // Those that were started come last.
-            let started = || places.get(rank + places.len() - size).copied();
-            let key = place.or_else(started).unwrap_or(0);
-            came.call_method1(intern!(py, "Split"), (0, key))
-        })?;
-        self.keep(&all);
-        let workers = places[0];
-        let members = agreed(&all, None, || members(mpi, &all))?;
-        let of_workers = || {
-            let rank: usize = all.call_method0(intern!(py, "Get_rank"))?.extract()?;
-            let colour = if rank < workers { 0 } else { mpi.getattr(intern!(py, "UNDEFINED"))?.extract()? };
-            all.call_method1(intern!(py, "Split"), (colour, rank))
+        let introduced = || {
+            let [rank, size] = [intern!(py, "Get_rank"), intern!(py, "Get_size")].map(|get| all.call_method0(get));
+            let (rank, size): (usize, usize) = (rank?.extract()?, size?.extract()?);
+            // How many work, and who has which place.
+            let mut numbers = vec![-1; size + 1];
+            numbers[0] = workers as i64;
+            numbers[1..].iter_mut().zip(&members).for_each(|(number, member)| *number = member.number());
+            let numbers = told(mpi, all, &numbers)?;
+            Ok((numbers[0] as usize, rank, introduce(mpi, all, &numbers[1..])?))
         };
-        let mut comms = [made(mpi, &all, of_workers)?, made(mpi, &all, of_workers)?].into_iter().map(|comm| {
-            let works = comm.is_truthy()?;
-            works.then(|| self.keep(&comm));
-            PyResult::Ok(works.then(|| comm.unbind()))
-        });
-        let mut comm = || comms.next().transpose().map(Option::flatten);
-        let (group, program) = (comm()?, comm()?);
-        Ok(Now {
-            all: all.unbind(),
+        let (workers, rank, members) = agreed(mpi, all, None, introduced)?;
+        let place = members.get(rank).and_then(|member| member.place);
+        let of_workers = || {
+            let undefined = mpi.getattr(intern!(py, "UNDEFINED"))?.extract::<i64>()?;
+            let (colour, key) = place.map_or((undefined, 0), |place| (0, place as i64));
+            let comm = all.call_method1(intern!(py, "Split"), (colour, key))?;
+            if place.is_some() {
+                self.keep(&comm);
+            }
+            Ok(comm)
+        };
+        // Out of the world and not of one another: see `leave_out`.
+        let (group, program) = (made(mpi, all, of_workers)?, made(mpi, all, of_workers)?);
+        let works = |comm: Bound<'_, PyAny>| place.map(|_| comm.unbind());
+        let mut now = self.lock();
+        let adopted = Vec::new();
+        *now = Now {
+            all: all.clone().unbind(),
             workers,
             members: Arc::new(members),
-            group,
-            program,
-            adopted: Vec::new(),
+            group: works(group),
+            program: works(program),
+            adopted,
             lost: Arc::new(lost),
-        })
-    }
-
-    /// The first world, of the ranks of `all`, which is its own: the last `spares` wait. Collective.
-    pub(crate) fn begin(
-        mpi: &Bound<'_, PyAny>,
-        all: &Bound<'_, PyAny>,
-        places: Places,
-        spares: usize,
-    ) -> PyResult<World> {
-        let py = mpi.py();
-        let (size, rank): (usize, usize) = (
-            all.call_method0(intern!(py, "Get_size"))?.extract()?,
-            all.call_method0(intern!(py, "Get_rank"))?.extract()?,
-        );
-        let world = World::bare(places, all, size - spares);
-        match world.arrange(mpi, all, Some(rank), vec![size - spares], Vec::new()) {
-            Ok(now) => *world.lock() = now,
-            // On all ranks.
-            Err(_) => world.regroup(mpi)?,
-        }
-        Ok(world)
+        };
+        Ok(())
     }
 
     /// The world of a job that has started this process to take a place in it, if one has. Collective among its ranks.
@@ -170,57 +156,52 @@ impl World {
         }
         // What this process starts, replaces nobody; nor does what it opens later.
         py.import(intern!(py, "os"))?.getattr(intern!(py, "environ"))?.call_method1(intern!(py, "pop"), (REPLACES,))?;
-        let world = World::bare(places, &bridge, 0);
+        let world = World::bare(places, &bridge);
         world.keep(&bridge);
         world.free_at_exit(py)?;
-        let started: usize =
-            mpi.getattr(intern!(py, "COMM_WORLD"))?.call_method0(intern!(py, "Get_size"))?.extract()?;
-        let joined = || -> PyResult<Now> {
+        let joined = || -> PyResult<()> {
             returns_errors(mpi, &bridge)?;
-            let came = bridge.call_method1(intern!(py, "Merge"), (true,))?;
-            returns_errors(mpi, &came)?;
-            world.keep(&came);
-            world.arrange(mpi, &came, None, vec![0; started + 1], Vec::new())
+            let all = bridge.call_method1(intern!(py, "Merge"), (true,))?;
+            returns_errors(mpi, &all)?;
+            world.keep(&all);
+            world.begin(mpi, &all, Vec::new(), 0, Vec::new())
         };
-        let now = joined().map_err(|_| raise(py, &Error::NotNeeded))?;
-        *world.lock() = now;
+        joined().map_err(|_| raise(py, &Error::NotNeeded))?;
         Ok(Some(world))
     }
 }
 
-impl Seats {
-    /// `living`: those of the old world that have not failed.
-    fn find(places: Places, workers: usize, living: &BTreeSet<usize>) -> Seats {
-        let mut spares = living.range(workers..).copied();
-        let mut lost = Vec::new();
-        let mut seats = Vec::new();
-        for worker in 0..workers {
-            let seat = living.contains(&worker).then_some(worker);
-            if seat.is_none() {
-                lost.push(worker);
-            }
-            match seat.or_else(|| spares.next()) {
-                None if places == Places::Dropped => {}
-                seat => seats.push(seat),
-            }
-        }
-        Seats { workers: seats, spares: spares.collect(), lost }
-    }
+/// The places that nobody has.
+fn empty_places(members: &[Member], workers: usize) -> Vec<usize> {
+    let taken: BTreeSet<usize> = members.iter().filter_map(|member| member.place).collect();
+    (0..workers).filter(|place| !taken.contains(place)).collect()
+}
 
-    fn place_of(&self, rank: usize) -> Option<usize> {
-        let spare = || self.spares.iter().position(|spare| *spare == rank).map(|place| self.workers.len() + place);
-        self.workers.iter().position(|seat| *seat == Some(rank)).or_else(spare)
-    }
+/// A communicator of those that have not failed, in place of one that is freed. Collective.
+fn shrunk<'py>(mpi: &Bound<'py, PyAny>, comm: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let py = mpi.py();
+    let left = comm.call_method0(intern!(py, "Shrink"))?;
+    returns_errors(mpi, &left)?;
+    // All have made it before one may revoke it: Open MPI 5.0.11 crashes in a rank that hears of that while it makes it.
+    // Who has failed meanwhile shows in what comes next.
+    agree(mpi, &left, true)?;
+    comm.call_method0(intern!(py, "Free"))?;
+    Ok(left)
 }
 
 /// What `make` gives, if each rank of `parent` has it. Collective.
-fn agreed<T>(parent: &Bound<'_, PyAny>, revoked: Option<fn(&T)>, make: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+fn agreed<T>(
+    mpi: &Bound<'_, PyAny>,
+    parent: &Bound<'_, PyAny>,
+    revoked: Option<fn(&T)>,
+    make: impl FnOnce() -> PyResult<T>,
+) -> PyResult<T> {
     let made = make();
-    if made.is_err() {
+    if made.is_err() && survives(mpi)? {
         // The others may still be in it.
         parent.call_method0(intern!(parent.py(), "Revoke"))?;
     }
-    if agree(parent, made.is_ok())? {
+    if agree(mpi, parent, made.is_ok())? {
         return made;
     }
     if let (Ok(made), Some(revoke)) = (&made, revoked) {
@@ -241,16 +222,27 @@ fn made<'py>(
         Ok(comm)
     };
     // Those that were started wait in it for the others.
-    agreed(parent, Some(|comm: &Bound<'py, PyAny>| drop(comm.call_method0(intern!(comm.py(), "Revoke")))), returning)
+    agreed(
+        mpi,
+        parent,
+        Some(|comm: &Bound<'py, PyAny>| drop(comm.call_method0(intern!(comm.py(), "Revoke")))),
+        returning,
+    )
 }
 
 /// Whether all ranks that have not failed say so; an error if one has failed meanwhile, the same on all.
-fn agree(comm: &Bound<'_, PyAny>, flag: bool) -> PyResult<bool> {
-    let py = comm.py();
-    match comm.call_method1(intern!(py, "Agree"), (i32::from(flag),)) {
-        Ok(all) => all.is_truthy(),
-        Err(_) => Ok(false),
+fn agree(mpi: &Bound<'_, PyAny>, comm: &Bound<'_, PyAny>, flag: bool) -> PyResult<bool> {
+    let py = mpi.py();
+    if survives(mpi)? {
+        return match comm.call_method1(intern!(py, "Agree"), (i32::from(flag),)) {
+            Ok(all) => all.is_truthy(),
+            Err(_) => Ok(false),
+        };
     }
+    let all = PyByteArray::new(py, &[u8::from(flag)]);
+    let lent = [all.as_any(), &mpi.getattr(intern!(py, "UINT8_T"))?].map(Bound::clone);
+    comm.call_method1(intern!(py, "Allreduce"), (mpi.getattr("IN_PLACE")?, lent, mpi.getattr("MIN")?))?;
+    Ok(all.to_vec() == [1])
 }
 
 fn returns_errors(mpi: &Bound<'_, PyAny>, comm: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -267,9 +259,18 @@ fn spawn<'py>(mpi: &Bound<'py, PyAny>, comm: &Bound<'py, PyAny>, count: usize) -
     let words = fs::read("/proc/self/cmdline")?;
     let words = words.strip_suffix(b"\0").unwrap_or(&words).split(|byte| *byte == 0).skip(1);
     let arguments = PyList::new(py, [format!("{REPLACES}=1")])?;
+    // They begin with the environment of mpiexec, which need not have what only the ranks were given.
+    let is_setting =
+        |name: &OsString| name.to_str().is_some_and(|name| name.starts_with("MAINSTAY_") && !OF_NODE.contains(&name));
+    for (mut variable, value) in env::vars_os().filter(|(name, _)| is_setting(name)) {
+        variable.push("=");
+        variable.push(value);
+        arguments.append(variable)?;
+    }
     arguments.append(py.import(intern!(py, "sys"))?.getattr(intern!(py, "executable"))?)?;
     words.map(|word| OsString::from_vec(word.to_vec())).try_for_each(|word| arguments.append(word))?;
     let info = PyDict::new(py);
+    info.set_item("map_by", ":OVERSUBSCRIBE")?;
     info.set_item("wdir", py.import(intern!(py, "os"))?.call_method0(intern!(py, "getcwd"))?)?;
     let info = mpi.getattr(intern!(py, "Info"))?.call_method1(intern!(py, "Create"), (info,))?;
     let spawned = comm.call_method1(intern!(py, "Spawn"), ("env", arguments, count, &info, 0));
@@ -277,12 +278,12 @@ fn spawn<'py>(mpi: &Bound<'py, PyAny>, comm: &Bound<'py, PyAny>, count: usize) -
     spawned
 }
 
-/// What rank 0 gives, on all. Collective.
-fn told(mpi: &Bound<'_, PyAny>, comm: &Bound<'_, PyAny>, numbers: &[usize]) -> PyResult<Vec<usize>> {
+/// The numbers of rank 0, on all. Collective.
+fn told(mpi: &Bound<'_, PyAny>, comm: &Bound<'_, PyAny>, numbers: &[i64]) -> PyResult<Vec<i64>> {
     let py = mpi.py();
     let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_ne_bytes()).collect();
     let shared = PyByteArray::new(py, &bytes);
     comm.call_method1(intern!(py, "Bcast"), ([shared.as_any(), &mpi.getattr(intern!(py, "BYTE"))?], 0))?;
     let bytes = shared.to_vec();
-    Ok(bytes.chunks_exact(size_of::<usize>()).map(|b| usize::from_ne_bytes(b.try_into().unwrap_or_default())).collect())
+    Ok(bytes.chunks_exact(size_of::<i64>()).map(|b| i64::from_ne_bytes(b.try_into().unwrap_or_default())).collect())
 }

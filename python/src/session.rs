@@ -232,6 +232,12 @@ impl Session {
         Ok(Recovered::from(recovered))
     }
 
+    /// Raises GroupFailed if ranks have failed as far as this one knows: for programs that do not look at what their own
+    /// messages come to. Local, never waits. steps() does it after each step. With recovery off nothing.
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        if self._recovers() { self.call(py, Engine::check) } else { self.local(py, |_| Ok(())) }
+    }
+
     /// The numbers from 0 to `count - 1` of the steps that are still to be done, for a loop whose body is a step:
     ///
     ///     for step in session.steps(1000, layout):

@@ -5,8 +5,8 @@
 
 use crate::{
     error::raise,
-    group::is_over,
-    member::{Member, members},
+    group::{is_over, survives},
+    member::{Member, introduce},
 };
 use mainstay_engine::Error;
 use pyo3::{
@@ -50,7 +50,7 @@ type Kept = Arc<Mutex<Vec<Py<PyAny>>>>;
 
 /// The world between two failures.
 pub(crate) struct Now {
-    /// The workers in the order of their ranks, then the spares. `None`: nobody waits, and nobody is replaced.
+    /// Who works and who waits, in any order.
     pub(crate) all: Py<PyAny>,
     pub(crate) workers: usize,
     /// In the order of `all`.
@@ -68,10 +68,12 @@ pub(crate) struct Now {
 impl World {
     /// All of `comm` work, which is the engine's alone; `program`: what the program has. Collective.
     pub(crate) fn of_workers(mpi: &Bound<'_, PyAny>, comm: &Bound<'_, PyAny>, program: Py<PyAny>) -> PyResult<World> {
-        let members = members(mpi, comm)?;
-        let world = World::bare(Places::Dropped, comm, members.len());
+        let world = World::bare(Places::Dropped, comm);
+        let size: i64 = comm.call_method0(intern!(mpi.py(), "Get_size"))?.extract()?;
+        let members = introduce(mpi, comm, &(0..size).collect::<Vec<_>>())?;
         {
             let mut now = world.lock();
+            now.workers = members.len();
             now.members = Arc::new(members);
             now.group = Some(comm.clone().unbind());
             now.program = Some(program);
@@ -79,11 +81,34 @@ impl World {
         Ok(world)
     }
 
-    /// One that is still to be put into order.
-    pub(crate) fn bare(places: Places, all: &Bound<'_, PyAny>, workers: usize) -> World {
+    /// The last `spares` ranks of `all`, which is this world's own, wait, and the others work. Collective.
+    pub(crate) fn with_spares(
+        mpi: &Bound<'_, PyAny>,
+        all: &Bound<'_, PyAny>,
+        places: Places,
+        spares: usize,
+    ) -> PyResult<World> {
+        let size: usize = all.call_method0(intern!(mpi.py(), "Get_size"))?.extract()?;
+        let workers = size - spares;
+        let members: Vec<Member> = (0..size).map(|rank| Member::to_come((rank < workers).then_some(rank))).collect();
+        let world = World::bare(places, all);
+        {
+            let mut now = world.lock();
+            now.workers = workers;
+            now.members = Arc::new(members.clone());
+        }
+        if world.begin(mpi, all, members, workers, Vec::new()).is_err() {
+            // On all ranks: one has failed already.
+            world.regroup(mpi)?;
+        }
+        Ok(world)
+    }
+
+    /// One in which nobody has a place yet.
+    pub(crate) fn bare(places: Places, all: &Bound<'_, PyAny>) -> World {
         let now = Now {
             all: all.clone().unbind(),
-            workers,
+            workers: 0,
             members: Arc::default(),
             group: None,
             program: None,
@@ -143,28 +168,29 @@ impl World {
         if self.pid != process::id() || is_over(mpi) {
             return;
         }
-        let (all, spares) = {
+        let (all, members) = {
             let now = self.lock();
-            (now.all.clone_ref(py), now.workers..now.members.len())
+            (now.all.clone_ref(py), now.members.clone())
         };
         let tell = |spare: usize| {
             let nothing = [PyByteArray::new(py, &[]).into_any(), mpi.getattr(intern!(py, "BYTE"))?];
             all.call_method1(py, intern!(py, "Send"), (nothing, spare, LEFT))
         };
         // One that has failed does not need it.
+        let spares = (0..members.len()).filter(|rank| members[*rank].place.is_none());
         spares.for_each(|spare| drop(tell(spare)));
     }
 
     /// A spare's sleep, until it works, or all that work have left: then this raises `NotNeeded`.
     pub(crate) fn wait(&self, mpi: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = mpi.py();
-        let mut left = BTreeSet::new();
+        let (mut left, survives) = (BTreeSet::new(), survives(mpi)?);
         while !self.is_worker() {
             py.check_signals()?;
             py.detach(|| thread::sleep(NAP));
-            let (all, workers) = {
+            let (all, members) = {
                 let now = self.lock();
-                (now.all.clone_ref(py).into_bound(py), now.workers)
+                (now.all.clone_ref(py).into_bound(py), now.members.clone())
             };
             match hear(mpi, &all, &mut left) {
                 Ok(()) => {}
@@ -174,10 +200,12 @@ impl World {
                     continue;
                 }
                 // Another spare, or a worker: then those that are left revoke, or have left themselves.
-                Err(_) => drop(all.call_method0(intern!(py, "Ack_failed"))?),
+                Err(_) if survives => drop(all.call_method0(intern!(py, "Ack_failed"))?),
+                Err(error) => return Err(error),
             }
-            let failed = failed(&all)?;
-            if (0..workers).all(|rank| left.contains(&rank) || failed.contains(&rank)) {
+            let failed = if survives { failed(&all)? } else { BTreeSet::new() };
+            let is_gone = |rank: &usize| left.contains(rank) || failed.contains(rank);
+            if (0..members.len()).filter(|rank| members[*rank].place.is_some()).all(|rank| is_gone(&rank)) {
                 if left.is_empty() {
                     let why = "a spare waits for nobody: all ranks that worked have failed; start the job again";
                     return Err(raise(py, &Error::GroupFailed { what: why.to_owned() }));
@@ -207,18 +235,20 @@ fn hear(mpi: &Bound<'_, PyAny>, all: &Bound<'_, PyAny>, left: &mut BTreeSet<usiz
 pub(crate) fn failed(comm: &Bound<'_, PyAny>) -> PyResult<BTreeSet<usize>> {
     let py = comm.py();
     let dead = comm.call_method0(intern!(py, "Get_failed"))?;
-    let ranks = ranks_in(&dead, comm);
+    let all = comm.call_method0(intern!(py, "Get_group"))?;
+    let ranks = dead.call_method1(intern!(py, "Translate_ranks"), (py.None(), &all))?.extract::<Vec<usize>>();
+    all.call_method0(intern!(py, "Free"))?;
     dead.call_method0(intern!(py, "Free"))?;
-    Ok(ranks?.into_iter().flatten().collect())
+    Ok(ranks?.into_iter().collect())
 }
 
-/// For each rank of `group`, that in `comm`, if it has one there.
-pub(crate) fn ranks_in(group: &Bound<'_, PyAny>, comm: &Bound<'_, PyAny>) -> PyResult<Vec<Option<usize>>> {
+/// The ranks of `comm` as they are numbered in `group`, which has them all.
+pub(crate) fn ranks_of(comm: &Bound<'_, PyAny>, group: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
     let py = comm.py();
-    let all = comm.call_method0(intern!(py, "Get_group"))?;
-    let ranks = group.call_method1(intern!(py, "Translate_ranks"), (py.None(), &all))?.extract::<Vec<i64>>();
-    all.call_method0(intern!(py, "Free"))?;
-    Ok(ranks?.into_iter().map(|rank| rank.try_into().ok()).collect())
+    let mine = comm.call_method0(intern!(py, "Get_group"))?;
+    let ranks = mine.call_method1(intern!(py, "Translate_ranks"), (py.None(), group))?.extract();
+    mine.call_method0(intern!(py, "Free"))?;
+    ranks
 }
 
 /// Whether an error is of the class of this name in mpi4py.

@@ -9,9 +9,9 @@
  *   table        the same in Mainstay's
  *   collective   in a collective of the program's
  *   working      at work, asking now and then
- * WAYs are kill, stop, abort and exit; "split", "split2" (the second) and "merge": killed as part of the regrouping that
- * another step of the same epoch (joined by a +) has caused, in that call of MPI; "sleep": a spare, by its number in the world, is
- * killed where it waits. */
+ * WAYs are kill, stop, abort and exit; "split", "split2" (the second), "spawn" (after it) and "spawning" (in it, after a
+ * second): killed as part of the regrouping that another step of the same epoch (joined by a +) has caused, in that call; "sleep": a spare, by its number in the world, is
+ * killed where it waits; "last": killed while the others end. */
 #define _POSIX_C_SOURCE 200809L
 #include <signal.h>
 #include <stdio.h>
@@ -62,10 +62,14 @@ int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *made)
     return PMPI_Comm_split(comm, color, key, made);
 }
 
-int MPI_Intercomm_merge(MPI_Comm comm, int is_high, MPI_Comm *made)
+int MPI_Comm_spawn(const char *command, char **arguments, int count, MPI_Info info, int root, MPI_Comm comm, MPI_Comm *made,
+                   int *codes)
 {
-    dies_in("merge");
-    return PMPI_Intercomm_merge(comm, is_high, made);
+    if (strcmp(fatal, "spawning") == 0)
+        alarm(1); /* nothing catches it */
+    const int code = PMPI_Comm_spawn(command, arguments, count, info, root, comm, made, codes);
+    dies_in("spawn");
+    return code;
 }
 
 /* What this epoch is to do, of "STEP+STEP"; the list is cut up. */
@@ -104,6 +108,7 @@ static int is_among(const step *step, long rank)
 static void talk(mainstay_group *group, MPI_Comm program, uint64_t epoch)
 {
     const uint32_t next = (group->rank + 1) % group->ranks, last = (group->rank + group->ranks - 1) % group->ranks;
+    const int count = group->shrink ? 2 : 1; /* MPICH ends a program that frees a communicator with messages in it */
     uint64_t words[WORDS], got[WORDS], all[RANKS_MAX], number = group->rank, sum = 0;
     void *sending[2], *receiving;
     int rank, ranks, code = 0;
@@ -116,18 +121,18 @@ static void talk(mainstay_group *group, MPI_Comm program, uint64_t epoch)
         right(all[i] == i, "all_gather has gathered something else");
     for (int i = 0; i < WORDS; i++)
         words[i] = epoch;
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < count; i++)
         right(!group->start_send(group->context, next, words, sizeof words, &sending[i]), "start_send");
     right(!group->start_receive(group->context, last, got, sizeof got, &receiving), "start_receive");
     for (int look = 0, is_through = 0; look < LOOKS_MAX && !is_through && !code; look++)
         if (!(code = group->test(group->context, receiving, &is_through)) && !is_through)
             pause_ms(1);
     right(!code && got[0] == epoch && got[WORDS - 1] == epoch, "a message of another epoch, in the table");
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < count; i++)
         right(MPI_Isend(words, WORDS, MPI_UINT64_T, (int)next, 7, program, &requests[i]) == MPI_SUCCESS, "MPI_Isend");
     right(MPI_Recv(got, WORDS, MPI_UINT64_T, MPI_ANY_SOURCE, 7, program, MPI_STATUS_IGNORE) == MPI_SUCCESS, "MPI_Recv");
     right(got[0] == epoch && got[WORDS - 1] == epoch, "a message of another epoch");
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < count; i++)
         MPI_Request_free(&requests[i]);
     right(MPI_Allreduce(&number, &sum, 1, MPI_UINT64_T, MPI_SUM, program) == MPI_SUCCESS, "MPI_Allreduce");
     right(sum == (uint64_t)group->ranks * (group->ranks - 1) / 2, "another sum");
@@ -195,10 +200,7 @@ int main(int argc, char **argv)
     options.spares = (uint32_t)strtoul(argv[2], NULL, 10);
     const mainstay_status status = mainstay_mpi_enter(MPI_COMM_WORLD, &options, &job, &group);
     if (status != MAINSTAY_OK) {
-        struct timespec cpu;
-        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
-        printf("%s: %s; %.3f s of a processor\n", mainstay_status_name(status), mainstay_error_message(),
-               (double)cpu.tv_sec + (double)cpu.tv_nsec * 1e-9);
+        printf("%s: %s\n", mainstay_status_name(status), mainstay_error_message());
         return mainstay_mpi_finalize(status == MAINSTAY_NOT_NEEDED ? 0 : 1);
     }
     for (;; epoch++) {
@@ -210,12 +212,20 @@ int main(int argc, char **argv)
         printf("epoch %d: rank %u of %u\n", (int)epoch, group.rank, group.ranks);
         if ((int)epoch + 3 >= argc)
             break;
-        right(group.failed && group.shrink, "cannot go on after a failure");
+        if (!group.failed || !group.shrink) {
+            printf("rank %u: cannot go on after a failure\n", group.rank);
+            break;
+        }
         if (adopted != MPI_COMM_NULL)
             MPI_Comm_free(&adopted);
         MPI_Comm_dup(job->program, &adopted);
         right(mainstay_mpi_adopt_in(job, adopted) == MAINSTAY_OK, "adopt");
         count = steps_of(argv[epoch + 3], steps);
+        if (strcmp(steps[0].way, "last") == 0) {
+            if (is_among(&steps[0], me))
+                raise(SIGKILL);
+            break;
+        }
         for (int i = 0; i < count; i++) {
             if (strcmp(steps[i].way, "sleep") == 0 && group.rank == 0)
                 end_spare(job, steps[i].ranks[0]);

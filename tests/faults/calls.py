@@ -171,6 +171,11 @@ def not_restored(stage):
 
 
 @scenario
+def spares_take_all(stage):
+    stage.check(stage.run("open", variables={"MAINSTAY_RECOVERY": "replace", "MAINSTAY_SPARES": "2"}))
+
+
+@scenario
 def group_incomplete(stage):
     stage.check(stage.run("group:incomplete"), times=3)
 

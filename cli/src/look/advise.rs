@@ -116,6 +116,9 @@ fn unfit(parts: &[Option<Part>]) -> Option<String> {
     if let Some(other) = parts.iter().find(|part| part.profile.stage_name() != "pool") {
         return Some(format!("was saved with the stage {}", other.profile.stage_name()));
     }
+    if parts.iter().any(|part| part.profile.pool_bytes == 0) {
+        return Some("was copied straight into memory that is its nearest level, and through no pool".to_owned());
+    }
     if parts.iter().any(|part| part.phases.durable_ns == 0) {
         return Some("does not say when it was durable".to_owned());
     }

@@ -7,7 +7,7 @@ use crate::{
     ground::Instant,
     mutant::{self, Mutant},
     space::{
-        Portion,
+        Aligned, Portion,
         format::{BLOCK_BYTES, Catalogue, HASH_BYTES, Hash, Manifest, Run, blocks_for},
         free::{Blocks, FreeMap},
     },
@@ -89,10 +89,21 @@ impl Allocation {
         Ok(())
     }
 
-    /// Where in the portion `bytes` bytes of the log lie, from `offset` on; `None` if they do not lie together.
-    pub(crate) fn place_of(&self, offset: u64, bytes: u64) -> Option<u64> {
-        let mut pieces = pieces(&self.data, offset, bytes);
-        pieces.next().filter(|piece| piece.bytes == bytes).map(|piece| piece.at)
+    /// Where in the portion `bytes` bytes of the log lie, from `offset` on, or as many of them as lie together.
+    pub(crate) fn place_of(&self, offset: u64, bytes: u64) -> Option<Piece> {
+        pieces(&self.data, offset, bytes).next()
+    }
+
+    /// Reads `bytes` bytes of the log, from `offset` on, from where they lie in `portion`.
+    pub(crate) fn read(&self, portion: &Portion, offset: u64, bytes: u64) -> Result<Aligned> {
+        let mut read = Aligned::zeroed(bytes).ok_or_else(|| portion.out_of_memory(bytes))?;
+        let mut rest = &mut read[..bytes as usize];
+        for Piece { bytes, at } in pieces(&self.data, offset, bytes) {
+            let (now, later) = rest.split_at_mut(bytes as usize);
+            portion.read_into(at, now)?;
+            rest = later;
+        }
+        Ok(read)
     }
 
     /// All blocks of the allocation.

@@ -6,6 +6,7 @@ use super::{
     available,
     disk_file::DiskFile,
     lock::ByteLocks,
+    mapped,
     on_demand::{OnDemand, Recent},
     stripes,
 };
@@ -123,6 +124,10 @@ impl Device for Disk {
 
     fn file_system(&self) -> FileSystem {
         FileSystem::of(&self.directory)
+    }
+
+    fn is_memory(&self) -> bool {
+        fs::File::open(&self.directory).is_ok_and(|directory| mapped::is_memory(&directory))
     }
 
     fn available_bytes(&self) -> Option<u64> {

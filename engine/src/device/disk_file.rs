@@ -2,7 +2,7 @@
 //! and file systems without it, go through the cache. On FUSE writes go past the kernel's cache alone: it takes them in
 //! small requests, of which each would else have to be durable before the next.
 
-use super::{File, Mapped, available, lazy, status::known, within_limit};
+use super::{File, Mapped, available, lazy, mapped::Whole, status::known, within_limit};
 use nix::{
     fcntl::{FcntlArg, OFlag, PosixFadviseAdvice, fcntl, posix_fadvise},
     sys::statfs::{FUSE_SUPER_MAGIC, fstatfs},
@@ -27,6 +27,7 @@ pub(super) struct DiskFile {
     is_on_fuse: bool,
     is_lazy: bool,
     cached_writes: AtomicBool,
+    mapping: Whole,
 }
 
 impl DiskFile {
@@ -52,7 +53,14 @@ impl DiskFile {
             // Good for speed alone.
             let _ = set_direct(&cached, true);
         }
-        Ok(DiskFile { cached, direct, is_on_fuse, is_lazy, cached_writes: AtomicBool::new(false) })
+        Ok(DiskFile {
+            cached,
+            direct,
+            is_on_fuse,
+            is_lazy,
+            cached_writes: AtomicBool::new(false),
+            mapping: Whole::default(),
+        })
     }
 
     fn direct_for(&self, address: *const u8, bytes: usize, offset: u64) -> Option<&fs::File> {
@@ -122,8 +130,8 @@ impl File for DiskFile {
         available(&self.cached)
     }
 
-    fn map(&self, offset: u64, bytes: u64) -> Option<Mapped> {
-        Mapped::of(&self.cached, offset, bytes)
+    fn map(&self, offset: u64, bytes: u64) -> io::Result<Mapped> {
+        self.mapping.part(&self.cached, offset, bytes)
     }
 
     fn is_lazy(&self) -> bool {

@@ -1,46 +1,87 @@
-//! A part of a file in memory (tmpfs), mapped: messages between ranks are sent from there, and received there, without a
-//! copy between.
+//! Parts of a file in memory (tmpfs), mapped: what a program saves is copied there, and messages between ranks are sent
+//! from there, and received there, without a copy between.
 
-use memmap2::{MmapMut, MmapOptions};
-use nix::{
-    fcntl::{FallocateFlags, fallocate},
-    sys::statfs::{TMPFS_MAGIC, fstatfs},
+use super::{Mapping, allocate_at};
+use nix::sys::statfs::{TMPFS_MAGIC, fstatfs};
+use std::{
+    fs::File,
+    io,
+    sync::{Arc, Mutex, PoisonError},
 };
-use std::fs::File;
 
 /// Bytes of a file, which are there as long as nobody cuts the file short.
 #[derive(Debug)]
-pub struct Mapped(MmapMut);
+pub struct Mapped {
+    of: Arc<Mapping>,
+    at: usize,
+    bytes: usize,
+}
+
+/// The mapping of a whole file: made when a part of it is first asked for, and kept as long as the file is open, so that
+/// each page is met once, and not by each revision anew.
+#[derive(Debug, Default)]
+pub(super) struct Whole(Mutex<Option<Arc<Mapping>>>);
+
+impl Whole {
+    /// A part of `file`, whose length never changes. `Unsupported`: the file does not lie in memory; another error: the
+    /// file has no room for all of its bytes, and a page that is not there when it is touched would end the program.
+    pub(super) fn part(&self, file: &File, offset: u64, bytes: u64) -> io::Result<Mapped> {
+        let of = self.get(file)?;
+        let [at, bytes] = [offset, bytes].map(usize::try_from);
+        let (at, bytes) = (at.map_err(io::Error::other)?, bytes.map_err(io::Error::other)?);
+        if at.checked_add(bytes).is_none_or(|end| end > of.bytes()) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(Mapped { of, at, bytes })
+    }
+
+    fn get(&self, file: &File) -> io::Result<Arc<Mapping>> {
+        let mut whole = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mapping) = &*whole {
+            return Ok(mapping.clone());
+        }
+        if !is_memory(file) {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let bytes = file.metadata()?.len();
+        allocate_at(file, 0, bytes)?;
+        Ok(whole.insert(Arc::new(Mapping::new(file, bytes)?)).clone())
+    }
+}
+
+/// Whether `file`, or the directory, lies in memory.
+pub(super) fn is_memory(file: &File) -> bool {
+    fstatfs(file).is_ok_and(|found| found.filesystem_type() == TMPFS_MAGIC)
+}
 
 impl Mapped {
-    /// `None` if `file` does not lie in memory, or has no room for these bytes: a page that is not there when it is
-    /// touched would end the program.
-    pub(super) fn of(file: &File, offset: u64, bytes: u64) -> Option<Mapped> {
-        if bytes == 0 || fstatfs(file).ok()?.filesystem_type() != TMPFS_MAGIC {
-            return None;
-        }
-        let end = offset.checked_add(bytes)?;
-        if file.metadata().ok()?.len() < end {
-            return None;
-        }
-        let flags = FallocateFlags::FALLOC_FL_KEEP_SIZE;
-        fallocate(file, flags, i64::try_from(offset).ok()?, i64::try_from(bytes).ok()?).ok()?;
-        #[allow(unsafe_code)]
-        // SAFETY: the file is a portion, whose blocks have one writer, which is the holder of the mapping while it is
-        // filled, and none while it is sent; files of a space are this user's alone and are never cut short.
-        let map = unsafe { MmapOptions::new().offset(offset).len(usize::try_from(bytes).ok()?).map_mut(file) };
-        map.ok().map(Mapped)
+    /// The same, from `from` on: `bytes` bytes.
+    pub(crate) fn part(&self, from: u64, bytes: u64) -> Mapped {
+        assert!(from + bytes <= self.bytes as u64, "outside of a mapping");
+        Mapped { of: self.of.clone(), at: self.at + from as usize, bytes: bytes as usize }
+    }
+
+    /// Has its pages at hand, as large ones if that can be, without changing any: so that no fault comes in the middle of
+    /// a copy. That takes longer than the copy, where the file is new.
+    pub(crate) fn touch(&self) {
+        self.of.collapse(self.at, self.bytes);
+        self.of.populate(self.at, self.bytes);
     }
 }
 
 impl AsRef<[u8]> for Mapped {
+    #[allow(unsafe_code)]
     fn as_ref(&self) -> &[u8] {
-        &self.0
+        // SAFETY: inside the mapping. The file is a portion, whose blocks have one writer, which is the holder of this part
+        // while it is filled, and none while it is read; files of a space are this user's alone and are never cut short.
+        unsafe { std::slice::from_raw_parts(self.of.part(self.at, self.bytes), self.bytes) }
     }
 }
 
 impl AsMut<[u8]> for Mapped {
+    #[allow(unsafe_code)]
     fn as_mut(&mut self) -> &mut [u8] {
-        &mut self.0
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts_mut(self.of.part(self.at, self.bytes), self.bytes) }
     }
 }

@@ -12,6 +12,7 @@ mod file_system;
 mod lazy;
 mod lock;
 mod mapped;
+mod mapping;
 mod on_demand;
 mod room;
 mod status;
@@ -22,6 +23,7 @@ pub(crate) use anonymous::Anonymous;
 pub use disk::Disk;
 pub use file_system::FileSystem;
 pub(crate) use lock::{ByteLocks, forks};
+pub(crate) use mapping::{HUGE_PAGE, Mapping, OfAtomics};
 
 pub use mapped::Mapped;
 pub use room::{Allocate, Room, Stripes};
@@ -56,6 +58,11 @@ pub trait Device: Send + Sync + fmt::Debug {
     /// What lies below, where that matters for how portions are laid out.
     fn file_system(&self) -> FileSystem {
         FileSystem::Other
+    }
+
+    /// Whether its files are memory, which can be mapped.
+    fn is_memory(&self) -> bool {
+        false
     }
 
     /// Bytes that its file system has room for, where that can be told.
@@ -101,10 +108,10 @@ pub trait File: Send + Sync + fmt::Debug {
         Ok(())
     }
 
-    /// A mapping of `bytes` bytes at `offset`, both multiples of 4096, of a file that is memory anyway; `None` otherwise.
-    /// Their blocks are the file's already.
-    fn map(&self, _offset: u64, _bytes: u64) -> Option<Mapped> {
-        None
+    /// A mapping of `bytes` bytes at `offset`, both multiples of 4096, of a file that is memory anyway: all of its blocks
+    /// are the file's by then. `Unsupported`: the file is none.
+    fn map(&self, _offset: u64, _bytes: u64) -> io::Result<Mapped> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     /// Whether machines that write to it need not wait for one another, because it was asked for (lazy I/O).

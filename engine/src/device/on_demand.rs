@@ -113,8 +113,8 @@ impl File for OnDemand {
         self.opened().is_ok_and(|file| file.is_lazy())
     }
 
-    fn map(&self, offset: u64, bytes: u64) -> Option<Mapped> {
-        self.opened().ok()?.map(offset, bytes)
+    fn map(&self, offset: u64, bytes: u64) -> io::Result<Mapped> {
+        self.opened()?.map(offset, bytes)
     }
 
     fn takes_processor(&self) -> bool {

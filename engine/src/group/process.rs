@@ -1,10 +1,11 @@
 //! The processes of a job, as others on their machine know them: one that hangs has failed in the eyes of the other ranks,
-//! and is ended before they go on, because it must not wake up, and holds locks.
+//! and is ended before they go on, because it must not wake up, and holds locks. So is one that was started to take the
+//! place of another, and came too late.
 
 use super::host_name;
 use nix::{
     sys::signal::{Signal, kill},
-    unistd::Pid,
+    unistd::{Pid, getppid},
 };
 use std::{
     fs, process, thread,
@@ -30,7 +31,25 @@ impl Process {
         let pid = process::id().into();
         let numbers = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
         let host = XxHash3_64::oneshot(format!("{} {}", host_name(), numbers.display()).as_bytes());
-        Process { host, pid, start: start_of(pid).unwrap_or_default() }
+        Process { host, pid, start: Stat::of(pid).map_or(0, |stat| stat.start) }
+    }
+
+    /// Ends the processes on this machine that were started by who started this one, and have `variable` ("NAME=value") in
+    /// their environment, but for those in `kept`.
+    pub fn end_siblings(variable: &str, kept: &[Process]) {
+        Self::end_children(getppid().as_raw(), variable, kept);
+    }
+
+    fn end_children(parent: i32, variable: &str, kept: &[Process]) {
+        let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
+        for pid in pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok()) {
+            let Some(stat) = Stat::of(pid).filter(|stat| stat.parent == parent) else { continue };
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            let found = Process { pid, start: stat.start, ..Process::here() };
+            if !kept.contains(&found) && environment.split(|byte| *byte == 0).any(|one| one == variable.as_bytes()) {
+                found.end();
+            }
+        }
     }
 
     /// Kills the process if it is there and on this machine, and waits until it is gone. False: it is still there.
@@ -50,18 +69,26 @@ impl Process {
     }
 
     fn is_there(&self) -> bool {
-        start_of(self.pid).is_some_and(|start| start == self.start)
+        Stat::of(self.pid).is_some_and(|stat| stat.start == self.start)
     }
 }
 
-/// `None`: there is no such process, or it has ended and only its parent does not know yet.
-fn start_of(pid: u64) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name of the process may have anything in it.
-    let mut words = stat.rsplit_once(')')?.1.split_whitespace();
-    match words.next()? {
-        "Z" | "X" => None,
-        _ => words.nth(18)?.parse().ok(),
+/// What the system tells of a process.
+struct Stat {
+    parent: i32,
+    start: u64,
+}
+
+impl Stat {
+    /// `None`: there is no such process, or it has ended and only its parent does not know yet.
+    fn of(pid: u64) -> Option<Stat> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name of the process may have anything in it.
+        let mut words = stat.rsplit_once(')')?.1.split_whitespace();
+        let is_over = matches!(words.next()?, "Z" | "X");
+        let parent = words.next()?.parse().ok()?;
+        let start = words.nth(17)?.parse().ok()?;
+        (!is_over).then_some(Stat { parent, start })
     }
 }
 
@@ -73,14 +100,14 @@ mod tests {
     fn sleeping() -> (Child, Process) {
         let child = Command::new("sleep").arg("60").spawn().unwrap();
         let pid = child.id().into();
-        (child, Process { pid, start: start_of(pid).unwrap(), ..Process::here() })
+        (child, Process { pid, start: Stat::of(pid).unwrap().start, ..Process::here() })
     }
 
     #[test]
     fn a_process_that_is_stopped_is_ended() {
         let (mut child, process) = sleeping();
         kill(Pid::from_raw(child.id() as i32), Signal::SIGSTOP).unwrap();
-        assert!(process.end() && start_of(process.pid).is_none());
+        assert!(process.end() && Stat::of(process.pid).is_none());
         assert!(!child.wait().unwrap().success());
         assert!(process.end(), "it is gone");
     }
@@ -99,5 +126,30 @@ mod tests {
         assert!(child.try_wait().unwrap().is_none());
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    /// A process that starts several, as the daemon of an MPI does: one of them ends those that came too late.
+    #[test]
+    fn siblings_that_came_too_late_are_ended() {
+        let script = "MARK=a sleep 60 & a=$!; MARK=b sleep 60 & b=$!; MARK=a sleep 60 & kept=$!; echo $a $b $kept; cat";
+        let mut parent = Command::new("sh")
+            .args(["-c", script])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(parent.stdout.as_mut().unwrap()), &mut line).unwrap();
+        let of = |pid: &str| Process {
+            pid: pid.parse().unwrap(),
+            start: Stat::of(pid.parse().unwrap()).unwrap().start,
+            ..Process::here()
+        };
+        let [late, other, kept] = line.split_whitespace().map(of).collect::<Vec<_>>()[..] else { panic!("{line}") };
+        Process::end_children(parent.id() as i32, "MARK=a", &[kept]);
+        assert!(!late.is_there() && other.is_there() && kept.is_there());
+        assert!(other.end() && kept.end());
+        drop(parent.stdin.take());
+        parent.wait().unwrap();
     }
 }

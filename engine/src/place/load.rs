@@ -1,23 +1,35 @@
-//! A chunk of the pool under way to the targets of its shard.
+//! A part of a shard's log under way to the targets of its shard: in a chunk of the pool, or where it belongs in the
+//! only target.
 
 use super::Shard;
-use crate::{error::Result, pool::Chunk};
+use crate::{
+    device::Mapped,
+    error::Result,
+    pool::{Chunk, Pool},
+};
 use std::{sync::Arc, time::Duration};
 
 const NEAREST: usize = 0;
 
-/// A filled chunk. It goes back to the pool once nobody holds it any more: when it is hashed, and the last target has
-/// it.
+/// A filled part of the log. A chunk goes back to the pool once nobody holds it any more: when it is hashed, and the last
+/// target has it.
 #[derive(Debug)]
 pub(crate) struct Load {
-    chunk: Chunk,
+    lies: Lies,
     shard: Arc<Shard>,
     /// Where in the log its stretch begins.
     offset: u64,
     bytes: u64,
     segment: u32,
-    /// When the chunk was filled, since t1.
+    /// When the part was filled, since t1.
     filled_at: Duration,
+}
+
+#[derive(Debug)]
+enum Lies {
+    Chunk(Chunk),
+    /// Where it belongs. The pool tells whether other ranks copy.
+    InPlace(Mapped, Pool),
 }
 
 impl Load {
@@ -26,63 +38,94 @@ impl Load {
         let segment = shard.place(&chunk, offset, bytes);
         chunk.fill(shard.tag(), segment, bytes)?;
         let filled_at = shard.started().elapsed();
-        Ok(Load { chunk, shard, offset, bytes, segment, filled_at })
+        Ok(Load { lies: Lies::Chunk(chunk), shard, offset, bytes, segment, filled_at })
+    }
+
+    /// A load that lies where it belongs: `bytes` bytes (whole blocks) of the log, from `offset` on, at the beginning of
+    /// `mapped`.
+    pub(crate) fn in_place(mapped: Mapped, pool: Pool, shard: Arc<Shard>, offset: u64, bytes: u64) -> Load {
+        let segment = shard.place_in_target(offset, bytes);
+        let filled_at = shard.started().elapsed();
+        Load { lies: Lies::InPlace(mapped, pool), shard, offset, bytes, segment, filled_at }
+    }
+
+    /// The chunk that is to be written to the targets; `None` if the load is where it belongs.
+    fn chunk(&self) -> Option<&Chunk> {
+        match &self.lies {
+            Lies::Chunk(chunk) => Some(chunk),
+            Lies::InPlace(..) => None,
+        }
+    }
+
+    /// Whether the load has to be written to the targets.
+    pub(super) fn is_to_be_written(&self) -> bool {
+        self.chunk().is_some()
     }
 
     pub(super) fn shard(&self) -> &Arc<Shard> {
         &self.shard
     }
 
-    /// Where in the log the chunk's bytes begin.
+    /// Where in the log the load's bytes begin.
     pub(crate) fn offset(&self) -> u64 {
         self.offset
     }
 
     pub(crate) fn filled(&self) -> &[u8] {
-        &self.chunk.bytes()[..self.bytes as usize]
+        let all = match &self.lies {
+            Lies::Chunk(chunk) => chunk.bytes(),
+            Lies::InPlace(mapped, _) => mapped.as_ref(),
+        };
+        &all[..self.bytes as usize]
     }
 
     /// Writes the chunk to target number `target`. Chunks of a node take turns at the nearest target; farther targets
     /// get them as they come. `flush_every`: chunks are written only that often, unless somebody waits for one (slides
     /// 003: the I/O process flushes periodically).
     pub(super) fn write(&self, target: usize, flush_every: Option<Duration>) {
-        let written = self.write_to(target, flush_every);
+        let Some(chunk) = self.chunk() else { return };
+        let written = self.write_to(chunk, target, flush_every);
         // If the chunk was taken away meanwhile, it may have held something else.
-        let still_ours = if target == NEAREST { self.chunk.written() } else { self.chunk.check() };
+        let still_ours = if target == NEAREST { chunk.written() } else { chunk.check() };
         match written.and(still_ours) {
             Ok(()) => self.shard.segment_written(self.segment, target),
             Err(error) => self.shard.fail_target(target, error),
         }
     }
 
-    fn write_to(&self, target: usize, flush_every: Option<Duration>) -> Result<()> {
+    fn write_to(&self, chunk: &Chunk, target: usize, flush_every: Option<Duration>) -> Result<()> {
         let shard = &self.shard;
         let has_failed = || shard.failure_of(target).is_some();
         let goes_on = || shard.failure_of(target).map_or(Ok(()), |error| Err(error.clone()));
         if let Some(period) = flush_every {
-            shard.pace.hold_back(&self.chunk, self.filled_at, period, has_failed);
+            shard.pace.hold_back(chunk, self.filled_at, period, has_failed);
         }
         goes_on()?;
         let to = &shard.targets()[target];
         if to.takes_processor() {
             // Work that others wait for, and that takes next to no processor, goes on meanwhile.
             to.prepare()?;
-            shard.pace.let_others_copy(&self.chunk, has_failed, || self.chunk.holds_up());
+            shard.pace.let_others_copy(chunk.pool(), has_failed, || chunk.is_wanted() || chunk.holds_up());
         }
-        let turn = if target == NEAREST { self.chunk.await_turn() } else { self.chunk.check() };
+        let turn = if target == NEAREST { chunk.await_turn() } else { chunk.check() };
         // The shard may have been given up meanwhile: whoever waits for its end gets its blocks.
         goes_on()?;
         turn.and_then(|()| to.write(self.offset, self.filled()))
     }
 
-    /// Hashes the chunk.
+    /// Hashes the load.
     pub(super) fn hash(&self) {
         let has_failed = || self.shard.has_failed();
-        self.shard.pace.let_others_copy(&self.chunk, has_failed, || false);
+        let pool = match &self.lies {
+            Lies::Chunk(chunk) => chunk.pool(),
+            Lies::InPlace(_, pool) => pool,
+        };
+        let is_wanted = || self.chunk().is_some_and(Chunk::is_wanted);
+        self.shard.pace.let_others_copy(pool, has_failed, is_wanted);
         if !has_failed() {
             self.shard.hash(self.offset, self.filled());
-            // If the chunk was taken away meanwhile, it may have held something else.
-            match self.chunk.check() {
+            // If a chunk was taken away meanwhile, it may have held something else.
+            match self.chunk().map_or(Ok(()), Chunk::check) {
                 Ok(()) => self.shard.segment_hashed(self.segment),
                 Err(error) => self.shard.fail(error),
             }

@@ -2,7 +2,7 @@
 
 use crate::{
     ground::{Instant, sleep},
-    pool::Chunk,
+    pool::{Chunk, Pool},
 };
 use std::{
     sync::{
@@ -59,14 +59,14 @@ impl Pace {
         self.staged_at.get().is_some()
     }
 
-    /// Waits while ranks of this node copy, unless somebody waits for a chunk: work of ours would only take the
-    /// processor, or the memory's speed, from them. It waits no longer once `is_late`, or for a shard that
-    /// `has_failed`.
-    pub(super) fn let_others_copy(&self, chunk: &Chunk, has_failed: impl Fn() -> bool, is_late: impl Fn() -> bool) {
+    /// Waits while ranks of this node, which `pool` tells of, copy: work of ours would only take the processor, or the
+    /// memory's speed, from them. It waits no longer once `is_late`, as somebody waits for what it holds back, or for a
+    /// shard that `has_failed`.
+    pub(super) fn let_others_copy(&self, pool: &Pool, has_failed: impl Fn() -> bool, is_late: impl Fn() -> bool) {
         let is_fresh = || self.staged_at.get().is_some_and(|staged| staged.elapsed() < YIELD_TO_COPIES);
-        let others = || is_fresh() && chunk.pool().others_copy();
+        let others = || is_fresh() && pool.others_copy();
         let own = || self.is_copying() && !has_failed();
-        chunk.pool().hold_while(|| (own() || others()) && !chunk.is_wanted() && !is_late());
+        pool.hold_while(|| (own() || others()) && !is_late());
     }
 
     /// Holds back a chunk that was filled at `filled_at`, since t1, until the next flush; flushes come every `period`.

@@ -187,11 +187,14 @@ impl Shard {
         (self.intent.shards, self.phases())
     }
 
-    /// A mapping of `bytes` bytes of the log, from `at` on, where they belong in the only target, to be filled; `None` if
-    /// they do not lie together there, or cannot be mapped. The roots that free the blocks are written before.
-    pub(crate) fn map(&self, at: u64, bytes: u64) -> Option<Mapped> {
-        let [target] = &self.targets[..] else { return None };
-        target.map(at, bytes)
+    /// A mapping of `bytes` bytes of the log, from `at` on, where they belong in the only target, to be filled, or of as
+    /// many of them as lie together there; an error if they cannot be mapped. The roots that free the blocks are written
+    /// before.
+    pub(crate) fn map(&self, at: u64, bytes: u64) -> Result<Mapped> {
+        match &self.targets[..] {
+            [target] => target.map(at, bytes),
+            targets => Err(Error::Internal { what: format!("a shard for {} targets is mapped", targets.len()) }),
+        }
     }
 
     /// The hash of the hashes of the first `blocks` blocks, which change no more.
@@ -293,6 +296,17 @@ impl Shard {
         let segment = self.segments.fetch_add(1, Ordering::Relaxed);
         if let Some(record) = self.hashes.record() {
             record.place(segment, offset, bytes, chunk.index());
+        }
+        segment
+    }
+
+    /// Says in the record that the only target holds `bytes` bytes of the log from `offset` on, in the blocks that are
+    /// theirs; gives the number of this segment.
+    pub(super) fn place_in_target(&self, offset: u64, bytes: u64) -> u32 {
+        let segment = self.segments.fetch_add(1, Ordering::Relaxed);
+        if let Some(record) = self.hashes.record() {
+            record.place_in_target(segment, offset, bytes);
+            record.written(segment, 0);
         }
         segment
     }

@@ -2,9 +2,10 @@
 
 use super::{Intent, Shard, Site, ending::Ending};
 use crate::{
+    capture::Piece,
     commit::Publication,
     device::Mapped,
-    error::Result,
+    error::{Error, Result},
     ground::lock,
     space::format::{Histogram, PhaseRecord, hash},
 };
@@ -57,13 +58,14 @@ impl Target {
         allocation.write(portion, offset, bytes, |bytes, took| lock(&self.writes).note(bytes, took))
     }
 
-    /// A mapping of `bytes` bytes of the log, from `offset` on, to be filled; `None` if they do not lie together, or
-    /// cannot be mapped.
-    pub(super) fn map(&self, offset: u64, bytes: u64) -> Option<Mapped> {
+    /// A mapping of `bytes` bytes of the log, from `offset` on, to be filled, or of as many of them as lie together; an
+    /// error if they cannot be mapped.
+    pub(super) fn map(&self, offset: u64, bytes: u64) -> Result<Mapped> {
         let Site { portion, allocation, .. } = &self.site;
-        let at = allocation.place_of(offset, bytes)?;
+        let beyond = || Error::Internal { what: "a log is longer than its runs".to_owned() };
+        let Piece { at, bytes } = allocation.place_of(offset, bytes).ok_or_else(beyond)?;
         let mapped = portion.map(at, bytes)?;
-        self.prepare().ok().map(|()| mapped)
+        self.prepare().map(|()| mapped)
     }
 
     /// Publishes `shard`, all of which is written; returns what it took until t3.

@@ -53,11 +53,15 @@ impl IoThreads {
         Ok(started)
     }
 
-    /// Has `load` written and hashed. Writing begins at once: it takes a device, and next to no processor.
+    /// Has `load` hashed, and written if it is not where it belongs. Writing begins at once: it takes a device, and next
+    /// to no processor.
     pub(crate) fn carry(&self, load: Arc<Load>) {
         for (index, target) in load.shard().targets().iter().enumerate() {
-            target.add_parts(2);
-            self.send(|queues| &queues.writing, Work::Write(load.clone(), index));
+            target.add_parts(1);
+            if load.is_to_be_written() {
+                target.add_parts(1);
+                self.send(|queues| &queues.writing, Work::Write(load.clone(), index));
+            }
         }
         self.send(|queues| &queues.hashing, Work::Hash(load));
     }

@@ -1,10 +1,10 @@
 //! What lies where in the file of a pool: first constants under a checksum, read once at opening; then words that all
 //! members change, each checked at every use; then the chunks.
 
-use super::{Shape, map::HUGE_PAGE, map::OfAtomics, signal::Signal};
+use super::{Shape, signal::Signal};
 use crate::{
     config::PoolHeld,
-    device::RANK_BYTES,
+    device::{HUGE_PAGE, OfAtomics, RANK_BYTES},
     error::{Error, Result},
     space::format::{BLOCK_BYTES, Hash, hash},
 };
@@ -18,7 +18,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 const MAGIC: [u8; 8] = *b"MSTYPOOL";
 /// The version of the pool and of the records beside it: a build completes only what its own version has staged.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// A version beyond this is damage.
 const VERSIONS_MAX: u32 = 1 << 10;
 /// A chunk's word has sixteen bits for the member.

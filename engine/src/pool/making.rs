@@ -3,12 +3,11 @@
 
 use super::{
     Pool, Shared, file,
-    map::HUGE_PAGE,
     signal::Waited,
     size::{Aim, LOOK_AGAIN},
     word::{FREE, State, Word},
 };
-use crate::{config::PoolHeld, error::Result};
+use crate::{config::PoolHeld, device::HUGE_PAGE, error::Result};
 use std::{os::unix::fs::MetadataExt, sync::atomic::Ordering};
 
 /// What the word `making` says: 0, one of these, or, from `MAKERS` on, the member that makes the memory.

@@ -14,7 +14,6 @@ mod file;
 mod layout;
 mod listing;
 mod making;
-mod map;
 mod mark;
 mod members;
 mod open;
@@ -49,9 +48,12 @@ pub(crate) use sealed::{Owed, Sealed, SealedSegment, StagedBytes};
 pub(crate) use space_note::SpaceNote;
 pub(crate) use staged::LostRecord;
 
-use crate::{config::PoolHeld, device::ByteLocks};
+use crate::{
+    config::PoolHeld,
+    device::{ByteLocks, Mapping},
+    space::format::BLOCK_BYTES,
+};
 use layout::{ChunkEntry, Constants, Control, MemberEntry};
-use map::Mapping;
 use size::Sizes;
 use std::{
     fs::File,
@@ -77,6 +79,22 @@ pub(crate) struct Shape {
     pub(crate) held: PoolHeld,
     /// How many chunks are written at a time.
     pub(crate) writes_max: u32,
+}
+
+impl Shape {
+    /// Of a pool that has no memory for chunks, and is never asked for any: its members keep records of what they have
+    /// staged elsewhere.
+    pub(crate) fn of_tables(members: usize) -> Shape {
+        Shape {
+            bytes: (members as u64 + 1) * BLOCK_BYTES,
+            grows: true,
+            chunk_bytes: BLOCK_BYTES,
+            chunk_bytes_max: BLOCK_BYTES,
+            members: members as u32,
+            held: PoolHeld::Always,
+            writes_max: 1,
+        }
+    }
 }
 
 /// One member's access to the pool. A copy is the same member; when the last copy is dropped, the member leaves.

@@ -8,11 +8,10 @@ use super::{
     file::{self, absolute},
     layout::{CLEANER, Constants},
     listing::remove_files,
-    map::Mapping,
     size::Sizes,
 };
 use crate::{
-    device::{ByteLocks, LockFile, LockOutcome, forks},
+    device::{ByteLocks, LockFile, LockOutcome, Mapping, forks},
     error::{Error, Result},
     ground::sleep,
     printable::printable_path,

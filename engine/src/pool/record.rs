@@ -3,15 +3,14 @@
 
 use super::{
     Pool, file,
-    map::Mapping,
     plan::SealedPlan,
     record_layout::{
-        CONTROL_AT, HASHED, Owner, Parts, SEALED, SegmentEntry, SegmentFound, ShardControl, ShardFound, ended_with,
-        seal_of,
+        CONTROL_AT, HASHED, IN_TARGET, Owner, Parts, SEALED, SegmentEntry, SegmentFound, ShardControl, ShardFound,
+        ended_with, seal_of,
     },
 };
 use crate::{
-    device::forks,
+    device::{Mapping, forks},
     error::{Error, Result},
     space::format::BLOCK_BYTES,
 };
@@ -134,6 +133,17 @@ impl Drop for Record {
 impl ShardRecord {
     /// Records that `chunk` holds `bytes` bytes of the log, from `offset` on.
     pub(crate) fn place(&self, index: u32, offset: u64, bytes: u64, chunk: u32) {
+        // The number fits: a chunk has at most 1 GiB.
+        let chunk_blocks = (self.shared.pool.chunk_bytes() / BLOCK_BYTES) as u32;
+        self.lay(index, offset, bytes, (chunk, chunk_blocks));
+    }
+
+    /// Records that `bytes` bytes of the log, from `offset` on, lie where they belong in the only target.
+    pub(crate) fn place_in_target(&self, index: u32, offset: u64, bytes: u64) {
+        self.lay(index, offset, bytes, (IN_TARGET, 0));
+    }
+
+    fn lay(&self, index: u32, offset: u64, bytes: u64, (chunk, chunk_blocks): (u32, u32)) {
         let recorded = &*self.shared;
         assert!(index < recorded.parts.segments_max, "a segment that the record has no room for");
         if recorded.is_over() {
@@ -143,8 +153,6 @@ impl ShardRecord {
         entry.offset.store(offset, Ordering::Relaxed);
         entry.bytes.store(bytes, Ordering::Relaxed);
         entry.chunk.store(chunk, Ordering::Relaxed);
-        // The number fits: a chunk has at most 1 GiB.
-        let chunk_blocks = (recorded.pool.chunk_bytes() / BLOCK_BYTES) as u32;
         entry.chunk_blocks.store(chunk_blocks, Ordering::Relaxed);
         recorded.segments.fetch_max(index + 1, Ordering::AcqRel);
     }

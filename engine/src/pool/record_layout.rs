@@ -1,8 +1,10 @@
 //! What lies where in the file of a record: a block that says whose record it is and what it holds, the rows of hashes,
 //! the table of segments, which of them are done, and last the plan.
 
-use super::map::OfAtomics;
-use crate::space::format::{BLOCK_BYTES, HASH_BYTES, Hash, hash};
+use crate::{
+    device::OfAtomics,
+    space::format::{BLOCK_BYTES, HASH_BYTES, Hash, hash},
+};
 use std::{
     mem::offset_of,
     sync::atomic::{AtomicU8, AtomicU32, AtomicU64},
@@ -10,8 +12,8 @@ use std::{
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 const MAGIC: [u8; 8] = *b"MSTYRCRD";
-/// Version 2: one staged shard for several targets. Version 1: for one target.
-const VERSION: u32 = 2;
+/// Version 3: a segment can lie in the target. Version 2: one staged shard for several targets. Version 1: for one target.
+const VERSION: u32 = 3;
 pub(super) const CONTROL_AT: usize = 1024;
 pub(super) const ROWS_AT: u64 = BLOCK_BYTES;
 
@@ -65,6 +67,9 @@ pub(super) const SEALED: u32 = 0x5EA1_ED01;
 pub(super) const HASHED: u8 = 1 << 7;
 /// The most targets that one staged shard can have.
 pub(crate) const TARGETS_MAX: usize = 7;
+
+/// The number of the chunk of a segment that lies where it belongs in the only target of the shard.
+pub(super) const IN_TARGET: u32 = u32::MAX;
 
 /// What the record says of one segment.
 #[repr(C)]

@@ -7,8 +7,8 @@ use super::{
     listing::records_of,
     plan::{SealedPlan, SealedTarget},
     record_layout::{
-        CONTROL_AT, HASHED, Owner, Parts, ROWS_AT, SEALED, SegmentFound, ShardFound, TARGETS_MAX, ended_in, ended_with,
-        seal_of,
+        CONTROL_AT, HASHED, IN_TARGET, Owner, Parts, ROWS_AT, SEALED, SegmentFound, ShardFound, TARGETS_MAX, ended_in,
+        ended_with, seal_of,
     },
     word::WordRead,
 };
@@ -66,6 +66,11 @@ impl SealedSegment {
     /// Whether target number `target` has the segment, and the hashes are in their rows.
     pub(crate) fn is_done(&self, target: usize) -> bool {
         self.done & HASHED != 0 && self.done & 1 << target != 0
+    }
+
+    /// Whether the segment lies where it belongs in the shard's only target, and in no chunk.
+    pub(crate) fn is_in_target(&self) -> bool {
+        self.chunk == IN_TARGET
     }
 }
 
@@ -143,7 +148,8 @@ impl Sealed {
             return damaged("its seal does not match");
         }
         let Ok(plan) = postcard::from_bytes::<SealedPlan>(&plan) else { return damaged("its plan cannot be read") };
-        if !(1..=TARGETS_MAX).contains(&plan.targets.len()) {
+        let in_target = table.iter().any(|found| found.chunk == IN_TARGET);
+        if !(1..=TARGETS_MAX).contains(&plan.targets.len()) || in_target && plan.targets.len() > 1 {
             return damaged(contradiction);
         }
         let mut done = u8::new_vec_zeroed(shard.segments as usize).map_err(memory)?;
@@ -239,7 +245,8 @@ impl Owed<'_> {
 
     /// How many bytes are to be written to complete the shard, roots aside.
     pub(crate) fn left_bytes(&self) -> u64 {
-        let left = self.left().map(|segment| self.shard.segments[segment as usize].bytes);
+        let left = self.left().map(|segment| &self.shard.segments[segment as usize]);
+        let left = left.filter(|segment| !segment.is_in_target()).map(|segment| segment.bytes);
         let meta = self.shard.rows_bytes.saturating_add(self.shard.plan.contents.len() as u64);
         left.fold(blocks_for(meta).saturating_mul(BLOCK_BYTES), u64::saturating_add)
     }

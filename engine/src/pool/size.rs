@@ -5,10 +5,11 @@
 //! it larger. The size of a chunk comes out of the all-reduce at t1, when nobody has a chunk of this job, so that all
 //! members have the same.
 
-use super::{Pool, Shared, layout::Constants, map::HUGE_PAGE, room::Room, word::WordRead};
+use super::{Pool, Shared, layout::Constants, room::Room, word::WordRead};
 #[cfg(test)]
 use crate::error::Error;
 use crate::{
+    device::HUGE_PAGE,
     error::Result,
     ground::Instant,
     space::format::{BLOCK_BYTES, PoolBound},

@@ -55,13 +55,20 @@ fn publish(device: &dyn Device, owed: Owed<'_>, chunks: pool::StagedBytes<'_>) -
     ledger.free(&allocation, retained)?;
     let mut written = Histogram::default();
     for segment in owed.left() {
-        let Some(bytes) = sealed.chunk_of(chunks, segment)? else {
+        let found = &sealed.segments[segment as usize];
+        let offset = found.offset;
+        let bytes = match found.is_in_target() {
+            true => Some(allocation.read(&portion, offset, found.bytes)?),
+            false => sealed.chunk_of(chunks, segment)?,
+        };
+        let Some(bytes) = bytes else {
             return Err(Error::Internal { what: "a chunk of a pool that nobody is in has changed".to_owned() });
         };
-        let offset = sealed.segments[segment as usize].offset;
         let row = (offset / BLOCK_BYTES) as usize * HASH_BYTES;
         hash_blocks(&bytes, &mut rows[row..row + bytes.len() / BLOCK * HASH_BYTES]);
-        allocation.write(&portion, offset, &bytes, |bytes, took| written.note(bytes, took))?;
+        if !found.is_in_target() {
+            allocation.write(&portion, offset, &bytes, |bytes, took| written.note(bytes, took))?;
+        }
     }
 
     let writes = written.total();
@@ -99,7 +106,8 @@ fn out_of_sight(device: &dyn Device, owed: Owed<'_>) -> Error {
 /// files durable.
 fn lacks(owed: Owed<'_>, contents: &Contents, chunks: pool::StagedBytes<'_>) -> Result<Option<String>> {
     for segment in owed.left() {
-        if owed.shard.chunk_of(chunks, segment)?.is_none() {
+        let in_target = owed.shard.segments[segment as usize].is_in_target();
+        if !in_target && owed.shard.chunk_of(chunks, segment)?.is_none() {
             return Ok(Some("some of its bytes are in the pool no longer".to_owned()));
         }
     }

@@ -195,6 +195,8 @@ impl Inner {
         let source = staging.as_ref().map(|staging| staging.shard().clone()).map_err(Error::clone);
         let told = self.stage_together(staging, ready);
         self.feed(told.clone().and(source), feeds);
+        // From the second revision on the pages are at hand.
+        self.means.touch(&self.levels);
         // As far as it goes without waiting.
         let moved = self.progress().map(drop);
         let told = told.and(moved);

@@ -38,6 +38,8 @@ pub(super) struct Diary {
 /// What was noted of a level, or of a copy.
 #[derive(Default)]
 struct Noted {
+    kind: LevelKind,
+    is_copy: bool,
     complete: BTreeSet<RevisionKey>,
     failures: u64,
     passed_over: u64,
@@ -46,7 +48,8 @@ struct Noted {
 impl Noted {
     /// What lies there already is not news.
     fn of(level: &Level) -> Noted {
-        Noted { complete: level.complete.iter().map(|complete| complete.key).collect(), ..Noted::default() }
+        let complete = level.complete.iter().map(|complete| complete.key).collect();
+        Noted { kind: level.kind, is_copy: level.is_copy(), complete, ..Noted::default() }
     }
 }
 
@@ -87,6 +90,12 @@ impl Diary {
         let later = mem::take(&mut self.entries);
         self.entries = unwritten.into_iter().chain(earlier).chain(later).collect();
         self.is_urgent |= before.is_urgent;
+        // What has become complete there since is news after all.
+        let is_same = |(now, before): (&Noted, &Noted)| (now.kind, now.is_copy) == (before.kind, before.is_copy);
+        if before.levels.len() >= self.levels.len() && self.levels.iter().zip(&before.levels).all(is_same) {
+            let levels = mem::take(&mut before.levels).into_iter();
+            self.levels = levels.map(|noted| Noted { failures: 0, passed_over: 0, ..noted }).collect();
+        }
     }
 
     /// `key` was begun at `step`.
@@ -140,8 +149,9 @@ impl Diary {
 
     pub(super) fn restored(&mut self, key: RevisionKey, took_ns: u64, skipped: &[String]) {
         let (lineage, revision) = (key.lineage.number, key.number);
+        let step = self.steps.get(&key).copied();
         let skipped = skipped.iter().take(TEXTS_MAX).map(|what| shortened(what)).collect();
-        self.note(Event::Restored { lineage, revision, took_ns, skipped });
+        self.note(Event::Restored { lineage, revision, step, took_ns, skipped });
     }
 
     pub(super) fn recovered(&mut self, mut recovery: Recovery) {

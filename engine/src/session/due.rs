@@ -22,6 +22,9 @@ const NO_RULE_TEXT: &str = "no setting says when a checkpoint is due (every_step
                             checkpoint_signal): one is taken only where the program decides so itself, or when \
                             `mainstay checkpoint` or `mainstay run` asks for it";
 
+/// A recovery goes back to one of so many, if memory has kept what it should.
+pub(super) const SAVED_MAX: usize = 3;
+
 /// What makes a checkpoint due.
 pub(super) struct Due {
     pub(super) schedule: Schedule,
@@ -30,6 +33,8 @@ pub(super) struct Due {
     pub(super) signal: Option<SignalFlag>,
     /// The step that the program last gave to `due`.
     pub(super) step: u64,
+    /// At which steps the last revisions were begun, the newest last.
+    pub(super) saved_at: [Option<(RevisionKey, u64)>; SAVED_MAX],
     /// The next revision was asked for from outside, or by a signal, and goes to all levels: whoever asks may be about to
     /// end the job, and its nodes' memory with it. The same on all ranks.
     pub(super) to_all: bool,
@@ -89,6 +94,7 @@ impl Inner {
         }
         let arrival = self.arrive(Call::Due)?;
         self.means.tend_pool(&self.program.regions);
+        self.means.touch(&self.levels);
         let (due, now) = (&mut self.program.due, Instant::now());
         let signalled = due.signal.as_ref().is_some_and(|signal| signal.raised.load(Ordering::Relaxed));
         let asked = signalled | due.listener.as_mut().is_some_and(Listener::is_asked);
@@ -125,8 +131,13 @@ impl Inner {
         // time.
         let due = &mut self.program.due;
         due.schedule.learn(started.elapsed(), Duration::ZERO);
-        if let (Ok(number), (_, Some(diary), _), 1..) = (&saved, self.levels.telling(), due.step) {
-            diary.begun(RevisionKey::new(self.epoch.lineage, *number), due.step);
+        if let (Ok(number), 1..) = (&saved, due.step) {
+            let key = RevisionKey::new(self.epoch.lineage, *number);
+            due.saved_at.rotate_left(1);
+            due.saved_at[SAVED_MAX - 1] = Some((key, due.step));
+            if let (_, Some(diary), _) = self.levels.telling() {
+                diary.begun(key, due.step);
+            }
         }
         match (&saved, &mut due.listener) {
             (Ok(number), Some(listener)) => listener.answer(self.epoch.lineage, *number),

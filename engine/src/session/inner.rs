@@ -59,6 +59,7 @@ impl Inner {
     /// The profile that goes with the next revision besides its items.
     pub(super) fn profile(&self) -> Profile {
         let (config, pool) = (&self.program.config, self.means.pool.as_ref().map(PoolInMaking::pool));
+        let pool = pool.filter(|_| !self.means.policy.is_in_portion());
         Profile {
             node: self.epoch.node,
             stage: config.stage.code(),

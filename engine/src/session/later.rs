@@ -12,6 +12,7 @@ use super::{
     looked::Looked,
     places::Note,
     recover::Remains,
+    requests::Listener,
     telling::{Telling, Whereabouts},
 };
 use crate::{
@@ -70,6 +71,9 @@ impl Inner {
         }
         self.levels.telling = telling;
         self.levels.is_partial = false;
+        if self.program.due.listener.is_none() {
+            self.program.due.listener = Listener::begin(group, &*self.levels.farthest().device, lineage);
+        }
         self.later = None;
         let Inner { epoch, levels, .. } = self;
         levels.iter_mut().for_each(|level| level.acknowledge(epoch));

@@ -389,6 +389,11 @@ impl Level {
         self.current_ledgers().for_each(|ledger| visit(&lock(ledger)));
     }
 
+    /// The layout that new revisions go to, if there is one.
+    pub(super) fn layout_id(&self) -> Option<[u8; 16]> {
+        self.current.as_ref().map(|current| current.layout_id)
+    }
+
     /// The ledgers of the portions that this rank writes; none without a layout.
     pub(super) fn current_ledgers(&self) -> impl Iterator<Item = &Arc<Mutex<Ledger>>> {
         self.current.iter().flat_map(|current| &current.ledgers)

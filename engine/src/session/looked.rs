@@ -80,7 +80,7 @@ pub(super) struct Looked {
 
 /// A level, or a copy of one, as it is to be opened.
 pub(super) struct Wanted {
-    kind: LevelKind,
+    pub(super) kind: LevelKind,
     writers: Writers,
     every: u32,
     feeds: u32,

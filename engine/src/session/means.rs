@@ -1,16 +1,17 @@
 //! What a rank saves with: the I/O threads, the node's pool, the record beside the pool. Here it is decided how much
 //! this rank puts into the pool, and when the pool's memory is made: once a checkpoint is what comes next.
 
-use super::level::Levels;
+use super::level::{Level, LevelKind, Levels};
 use crate::{
     capture::{Region, Regions, Size},
     error::{Error, Result},
     feed::{Feeder, Source},
+    ground::lock,
     place::{Intent, IoThreads, Shard, Site, Writer},
     pool::Record,
     salvage::complete_dead,
     space::format::{BLOCK_BYTES, PhaseRecord},
-    stage::{Hands, Here, Policy, PoolInMaking, Staging},
+    stage::{Hands, Here, IN_PORTION_BYTES, Policy, PoolInMaking, Staging, Touching},
 };
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ pub(super) struct Means {
     /// One for each level but the nearest, so that none waits for a slower one.
     pub(super) feeders: Vec<Feeder>,
     pub(super) io: IoThreads,
-    /// `None` if the stage has no pool.
+    /// `None` if the stage has no pool. Where the portion is the buffer, the pool has tables alone.
     pub(super) pool: Option<PoolInMaking>,
     /// A checkpoint is what comes next, so the pool's memory is made while the program does something else.
     pub(super) pool_is_foreseen: bool,
@@ -28,6 +29,9 @@ pub(super) struct Means {
     /// The record from which another process could complete a shard; `None` without a pool.
     pub(super) record: Option<Record>,
     pub(super) policy: Policy,
+    pub(super) touching: Touching,
+    /// The layouts whose portions have been given to it.
+    pub(super) touched: Vec<[u8; 16]>,
 }
 
 impl Means {
@@ -68,6 +72,22 @@ impl Means {
             self.begin_pool(regions);
         } else if let Some((pool, _)) = self.own_pool() {
             pool.adapt();
+        }
+    }
+
+    /// Has the portions that this rank writes in memory touched in the background, if the program's bytes are copied there.
+    /// What cannot be mapped is told when it is used.
+    pub(super) fn touch(&mut self, levels: &Levels) {
+        if !self.policy.is_in_portion() {
+            return;
+        }
+        let is_new = |level: &&Level| level.layout_id().is_some_and(|layout| !self.touched.contains(&layout));
+        let new: Vec<&Level> = levels.iter().filter(|level| level.kind == LevelKind::Memory).filter(is_new).collect();
+        for level in new {
+            for mapped in level.current_ledgers().filter_map(|ledger| lock(ledger).portion().map_all().ok()) {
+                self.touching.begin(mapped);
+            }
+            self.touched.extend(level.layout_id());
         }
     }
 
@@ -112,8 +132,9 @@ impl Means {
 
     /// Begins to stage a shard for targets at `sites`, nearest first.
     pub(super) fn stage(&mut self, intent: Intent, sites: Vec<(Writer, Site)>, phases: PhaseRecord) -> Result<Staging> {
+        let in_portion = self.policy.is_in_portion();
         let record = self.record.as_mut().map(|record| {
-            let bytes = record.chunk_bytes();
+            let bytes = if in_portion { IN_PORTION_BYTES } else { record.chunk_bytes() };
             (record, bytes)
         });
         Staging::new(Shard::new(intent, sites, record, phases)?, self.policy)

@@ -34,11 +34,14 @@ impl Node {
         self.here.leader()
     }
 
-    /// Makes the pool of the node, with its tables alone yet. Collective.
-    pub(super) fn make_pool(&self, group: &dyn Group, config: &Config) -> Result<Pool> {
+    /// Makes the pool of the node, with its tables alone yet; for good if it is not `with_chunks`. Collective.
+    pub(super) fn make_pool(&self, group: &dyn Group, config: &Config, with_chunks: bool) -> Result<Pool> {
         let (directory, rank) = (&config.pool_directory, group.rank());
         let leads = rank == self.leader();
-        let shape = || shape(config, self.here.ranks().len(), group.size());
+        let shape = || match with_chunks {
+            true => shape(config, self.here.ranks().len(), group.size()),
+            false => Shape::of_tables(self.here.ranks().len()),
+        };
         let made = agree(group, leads.then(|| Pool::create(directory, self.id, &shape())).transpose())?;
         let joined = made.map_or_else(|| Pool::join(directory, self.id, self.here.index_of(rank) as u32), Ok);
         agree(group, joined)
@@ -192,7 +195,7 @@ mod tests {
         let node = Node::find(&group, &config, id).unwrap();
         let marked = Marked::of(&group, &config, id);
         let mark = marked.mark(0).unwrap();
-        let pool = node.make_pool(&group, &config).unwrap();
+        let pool = node.make_pool(&group, &config, true).unwrap();
         marked.remove(mark).unwrap();
         assert!(pool::path(folder.path(), pool.id()).exists());
     }

@@ -25,6 +25,7 @@ use super::{
 };
 use crate::{
     capture::{Notes, Outputs, Regions},
+    commit::RevisionKey,
     config::{self, Config, Stage, Start, Surroundings, check_alike, passed_over},
     device::Device,
     error::{Error, Result},
@@ -36,7 +37,7 @@ use crate::{
     remark::Remark,
     restore::Found,
     space::{format::Lineage, probe_name},
-    stage::{Policy, PoolInMaking, find_threshold},
+    stage::{Policy, PoolInMaking, Touching, find_threshold},
     status::Recovery,
 };
 use std::{path::PathBuf, time::Duration};
@@ -66,6 +67,8 @@ struct Open {
     later: Option<Later>,
     report: Option<Report>,
     recovering: Option<Recovery>,
+    /// At which steps revisions were begun that the ranks may go back to.
+    saved_at: Vec<(RevisionKey, u64)>,
 }
 
 /// A group whose ranks could not open a space together, and why.
@@ -102,7 +105,9 @@ impl Inner {
         if group.rank() == 0 {
             let (telling, _, levels) = open.levels.telling();
             let nodes = telling.map_or(0, |telling| telling.nodes);
-            open.levels.diary = Some(Diary::begin(path, levels, open.lineage.number, group.size(), nodes));
+            let mut diary = Diary::begin(path, levels, open.lineage.number, group.size(), nodes);
+            open.saved_at.iter().for_each(|(key, step)| diary.begun(*key, *step));
+            open.levels.diary = Some(diary);
         }
         Ok(open)
     }
@@ -120,6 +125,7 @@ impl Inner {
             config::Recovery::Off => GoingOn::default(),
             _ => GoingOn::find(group, remains.before, config.spares)?,
         };
+        let begun = Instant::now();
         agree(group, check_plans(&plans, &config))?;
         // A job that goes on from the memory of its nodes has no storage in its way: the other levels are opened later.
         let is_from_memory = going_on.recovering.is_some() && plans[0].kind == LevelKind::Memory;
@@ -136,11 +142,12 @@ impl Inner {
         let known = going_on.newest.filter(|_| now < plans.len());
         Looked::check_all(&mut looked, &config, known)?;
         let nearest = &looked[0];
+        let in_portion = stages_in_portion(group, nearest, &config)?;
         // A new pool may need the memory of what was staged, so all ranks are through with that before one makes it.
-        let (node, pool) = find_node(group, &config, same_id(group)?)?;
+        let (node, pool) = find_node(group, &config, same_id(group)?, !in_portion)?;
         let policy = Policy::new(&config, || find_threshold_together(group, &*nearest.wanted.device, &config))?;
-        let mut road = Road::find(group, &config, &nearest.domain, pool.as_ref())?;
-        let policy = road.policy(policy);
+        let mut road = Road::find(group, &config, &nearest.domain, pool.as_ref().filter(|_| !in_portion))?;
+        let policy = if in_portion { policy.in_portion() } else { road.policy(policy) };
 
         let highest = |of: fn(&Found) -> u64| looked.iter().map(|looked| of(&looked.found)).max().unwrap_or(0);
         let noted = note.as_ref().map_or(0, Note::lineage);
@@ -151,7 +158,10 @@ impl Inner {
         if now == plans.len() {
             whereabouts = whereabouts_of(group, note.as_mut(), node, looked.iter().filter_map(Looked::place), lineage)?;
         } else {
+            let before = remains.before;
             later = Some(Later { plans, from: now, note: note.take(), remains: std::mem::take(remains) });
+            // Should this opening fail, the next one needs it.
+            remains.before = before;
         }
         let levels = looked.into_iter().map(|looked| looked.take_over(group, lineage)).collect::<Result<_>>()?;
         let mut levels = Levels::new(levels, note);
@@ -165,9 +175,10 @@ impl Inner {
         let signal = config.checkpoint_signal.map(|signal| SignalFlag::new(signal.number())).transpose();
         let due = Due {
             schedule: Schedule::new(&config, Instant::now()),
-            listener: if group.rank() == 0 { Listener::new(&*farthest, lineage) } else { None },
+            listener: later.as_ref().map_or_else(|| Listener::begin(group, &*farthest, lineage), |_| None),
             signal: agree(group, signal)?,
             step: 0,
+            saved_at: Default::default(),
             to_all: false,
         };
 
@@ -187,8 +198,17 @@ impl Inner {
             unread: config.start == Start::Restored && levels.iter().any(Level::has_any),
             config,
         };
-        let mut means =
-            Means { feeders, io, pool: pool.map(PoolInMaking::new), pool_is_foreseen: false, shards, record, policy };
+        let mut means = Means {
+            feeders,
+            io,
+            pool: pool.map(PoolInMaking::new),
+            pool_is_foreseen: false,
+            shards: if in_portion { 0 } else { shards },
+            record,
+            policy,
+            touching: Touching::default(),
+            touched: Vec::new(),
+        };
         let level = levels.nearest();
         if level.current.is_some() {
             road.open(group, &*level.device, |rank| level.file_of(rank))?;
@@ -197,17 +217,35 @@ impl Inner {
             // With nothing to restore, a checkpoint comes next.
             means.begin_pool(&program.regions);
         }
-        let GoingOn { recovering, spares_left, .. } = going_on;
+        let GoingOn { mut recovering, spares_left, saved_at, .. } = going_on;
+        if let Some(recovering) = &mut recovering {
+            // Those that were there before the failure know more.
+            recovering.parts.open_ns = begun.elapsed().as_nanos() as u64;
+        }
         let node = node as u32;
         let report = None;
-        Ok(Open { program, means, road, node, lineage, next_number, spares_left, levels, later, report, recovering })
+        let open = Open {
+            program,
+            means,
+            road,
+            node,
+            lineage,
+            next_number,
+            spares_left,
+            levels,
+            later,
+            report,
+            recovering,
+            saved_at,
+        };
+        Ok(open)
     }
 }
 
 impl Open {
     fn with(self, group: Box<dyn Group>, whence: Whence) -> Inner {
-        let Open { program, means, road, node, lineage, next_number, spares_left, levels, later, report, recovering } =
-            self;
+        let Open { program, means, road, node, lineage, next_number, spares_left, .. } = self;
+        let Open { levels, later, report, recovering, .. } = self;
         let (post, group) = (Post::default(), Ranks::new(group));
         let epoch = Epoch { node, lineage, attempted: false, next_number, spares_left, over: None, road, post, group };
         let mut session = Inner { program, means, epoch, levels, later, report, whence, recovering };
@@ -232,12 +270,24 @@ fn check_plans(plans: &[LevelPlan], config: &Config) -> Result<()> {
     Ok(())
 }
 
-/// The lowest rank of this node, and the node's pool, if the stage has one. Collective.
-fn find_node(group: &dyn Group, config: &Config, id: [u8; 16]) -> Result<(usize, Option<Pool>)> {
+/// Whether what is saved is staged where it belongs: in the nearest level's portions, which are memory on all nodes.
+/// Collective.
+fn stages_in_portion(group: &dyn Group, nearest: &Looked, config: &Config) -> Result<bool> {
+    let (kind, device) = (nearest.wanted.kind, &nearest.wanted.device);
+    if kind != LevelKind::Memory || config.stage != Stage::Pool || config.aggregators > 0 {
+        return Ok(false);
+    }
+    let mut elsewhere = [u64::from(!device.is_memory())];
+    group.all_max(&mut elsewhere)?;
+    Ok(elsewhere == [0])
+}
+
+/// The lowest rank of this node, and the node's pool, if the stage has one, `with_chunks` or with tables alone. Collective.
+fn find_node(group: &dyn Group, config: &Config, id: [u8; 16], with_chunks: bool) -> Result<(usize, Option<Pool>)> {
     let node = Node::find(group, config, id);
     if Policy::has_pool(config.stage) {
         let node = node?;
-        return Ok((node.leader(), Some(node.make_pool(group, config)?)));
+        return Ok((node.leader(), Some(node.make_pool(group, config, with_chunks)?)));
     }
     // Without a pool the node is needed only for what is told of it.
     Ok((node.map_or(group.rank(), |node| node.leader()), None))

@@ -5,6 +5,7 @@
 //! recover; what the program has protected stays protected.
 
 use super::{
+    due::SAVED_MAX,
     epoch::Epoch,
     inner::Inner,
     level::Level,
@@ -49,6 +50,8 @@ pub(super) struct Before {
     spares_left: u32,
     /// The step that the program last told.
     step: u64,
+    /// At which steps it began the last revisions.
+    saved_at: [Option<(RevisionKey, u64)>; SAVED_MAX],
     noticed_unix_ns: u64,
     regroup_ns: u64,
 }
@@ -72,6 +75,8 @@ pub(super) struct GoingOn {
     pub(super) next_number: u64,
     pub(super) newest: Option<RevisionKey>,
     pub(super) spares_left: u32,
+    /// At which steps the last revisions were begun.
+    pub(super) saved_at: Vec<(RevisionKey, u64)>,
 }
 
 impl GoingOn {
@@ -105,6 +110,7 @@ impl GoingOn {
             next_number: highest(|before| before.next_number),
             newest: before.iter().filter_map(|before| before.newest).max(),
             spares_left: spares.saturating_sub(new),
+            saved_at: before.iter().flat_map(|before| before.saved_at).flatten().collect(),
         })
     }
 }
@@ -158,6 +164,7 @@ impl Inner {
             newest: levels.iter().flat_map(Level::keys).max(),
             spares_left: epoch.spares_left,
             step: program.due.step,
+            saved_at: program.due.saved_at,
             noticed_unix_ns: unix_ns() - regroup_ns,
             regroup_ns,
         });
@@ -175,6 +182,11 @@ impl Inner {
         let farther = levels.into_levels().into_iter().filter(|level| level.kind != nearest);
         let locks = farther.map(|level| level.locks).chain(not_open).collect();
         let mut session = Inner::open(group, &whence, &program.config, Remains { before, locks, past })?;
+        let lineage = session.epoch.lineage;
+        if let Some(listener) = program.due.listener.take_if(|_| session.later.is_some()) {
+            let listener = session.program.due.listener.insert(listener);
+            listener.renew(lineage);
+        }
         session.program.take_over(program);
         if let (Some(now), Some(before)) = (&mut session.levels.diary, diary) {
             now.take_over(before, unwritten);
@@ -198,6 +210,6 @@ impl Program {
         let Program { regions, notes, outputs, due, .. } = before;
         (self.regions, self.notes, self.outputs) = (regions, notes, outputs);
         // Who has raised the signal before is still waiting.
-        (self.due.step, self.due.signal) = (due.step, due.signal);
+        (self.due.step, self.due.saved_at, self.due.signal) = (due.step, due.saved_at, due.signal);
     }
 }

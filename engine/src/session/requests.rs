@@ -4,6 +4,7 @@
 
 use crate::{
     device::Device,
+    group::Group,
     space::{
         RequestBlocks,
         format::{CheckpointAnswer, Lineage, Ticket},
@@ -25,8 +26,17 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// `None` if the lock file cannot be opened: then nobody can ask.
-    pub(super) fn new(device: &dyn Device, lineage: Lineage) -> Option<Listener> {
+    /// Begins to listen on rank 0. `None` if the lock file cannot be opened: then nobody can ask.
+    pub(super) fn begin(group: &dyn Group, device: &dyn Device, lineage: Lineage) -> Option<Listener> {
+        if group.rank() == 0 { Self::new(device, lineage) } else { None }
+    }
+
+    /// Goes on listening under another lineage, which the next look tells.
+    pub(super) fn renew(&mut self, lineage: Lineage) {
+        (self.lineage, self.announced) = (lineage, false);
+    }
+
+    fn new(device: &dyn Device, lineage: Lineage) -> Option<Listener> {
         let blocks = RequestBlocks::open(device).ok()?;
         let before = blocks.answer();
         let answered = before.map_or([0; 16], |answer| answer.ticket);

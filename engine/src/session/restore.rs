@@ -53,6 +53,7 @@ impl Inner {
         self.program.due.schedule.begin(Instant::now());
         // The pool is made only now, as making it would have slowed the reads down.
         self.means.begin_pool(&self.program.regions);
+        self.means.touch(&self.levels);
         restored
     }
 
@@ -62,7 +63,9 @@ impl Inner {
             return;
         };
         recovery.parts.state_ns = (begun.elapsed().as_nanos() as u64).saturating_sub(recovery.parts.copies_ns);
-        recovery.total_ns = unix_ns().saturating_sub(recovery.noticed_unix_ns);
+        // Clocks of ranks differ, and the longest regrouping counts.
+        let named = recovery.parts.named().iter().map(|(_, ns)| ns).sum();
+        recovery.total_ns = unix_ns().saturating_sub(recovery.noticed_unix_ns).max(named);
         recovery.lineage = self.epoch.lineage.number;
         if let Some(restored) = restored {
             recovery.lost = restored.skipped.clone();

@@ -223,10 +223,18 @@ impl Portion {
         })
     }
 
-    /// A mapping of `bytes` bytes at offset `at`, both in whole blocks; `None` where there can be none.
-    pub(crate) fn map(&self, at: u64, bytes: u64) -> Option<Mapped> {
+    /// A mapping of `bytes` bytes at offset `at`, both in whole blocks; an error where there can be none, or where memory
+    /// is short.
+    pub(crate) fn map(&self, at: u64, bytes: u64) -> Result<Mapped> {
         assert!(at + bytes <= self.place.bytes, "a mapping past the end of a portion");
-        self.file.map(self.place.at + at, bytes)
+        let failed = |e| self.io_error("mapping", at, e).for_want_of(self.file_bytes, || self.file.available_bytes());
+        self.file.map(self.place.at + at, bytes).map_err(failed)
+    }
+
+    /// A mapping of all of its blocks; an error as with `map`.
+    pub(crate) fn map_all(&self) -> Result<Mapped> {
+        let (from, to) = self.data_blocks();
+        self.map(from * BLOCK_BYTES, (to - from) * BLOCK_BYTES)
     }
 
     /// Writes `bytes` padded to whole blocks.

@@ -1,8 +1,10 @@
-//! Gathers pieces in a buffer until it is full. The buffer is the rank's own, or a chunk of the node's pool.
+//! Gathers pieces in a buffer until it is full. The buffer is the rank's own, a chunk of the node's pool, or the blocks
+//! that the pieces are to lie in.
 
 use super::source::Source;
 use crate::{
     capture::Handed,
+    device::Mapped,
     pool::Chunk,
     space::{Aligned, format::BLOCK},
 };
@@ -12,6 +14,8 @@ use crate::{
 pub(super) enum Buffer {
     Own(Aligned),
     Chunk(Chunk),
+    /// Of the portion, where the log has come to.
+    Blocks(Mapped),
 }
 
 /// A buffer, and what it holds so far. The bytes get their place in the log only when the buffer leaves.
@@ -37,6 +41,7 @@ impl Buffer {
         match self {
             Buffer::Own(aligned) => aligned,
             Buffer::Chunk(chunk) => chunk.bytes_mut(),
+            Buffer::Blocks(mapped) => mapped.as_mut(),
         }
     }
 }
@@ -66,6 +71,7 @@ impl Gather {
         let room = match &self.buffer {
             Some(Buffer::Own(aligned)) => aligned.len(),
             Some(Buffer::Chunk(chunk)) => chunk.bytes().len(),
+            Some(Buffer::Blocks(mapped)) => mapped.as_ref().len(),
             None => return false,
         };
         self.used == room

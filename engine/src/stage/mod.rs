@@ -1,7 +1,8 @@
 //! Moves the captured bytes out of the program's way.
 //!
 //! One stage with three parameters (`policy`): who owns the buffer, from which size pieces go straight through, who
-//! flushes. Owns the buffers that are being filled, and the making of the node's pool.
+//! flushes. Owns the buffers that are being filled, and the making of the node's pool. Where the portion is memory, its
+//! own blocks are the buffers.
 //!
 //! What must hold: after t2 nothing here refers to the program's memory, and every byte of the log is written and
 //! hashed once, or the revision fails.
@@ -14,10 +15,12 @@ mod policy;
 mod source;
 mod staging;
 mod threshold;
+mod touching;
 
 pub(crate) use making::PoolInMaking;
 pub(crate) use outlet::{Full, Here, Outlet};
 use policy::Owner;
 pub(crate) use policy::{Policy, Publisher};
-pub(crate) use staging::{Hands, Staging};
+pub(crate) use staging::{Hands, IN_PORTION_BYTES, Staging};
 pub(crate) use threshold::find_threshold;
+pub(crate) use touching::Touching;

@@ -12,6 +12,8 @@ pub(crate) enum Owner {
     Rank,
     /// The node's pool, which I/O threads write.
     Node,
+    /// The portion, which is memory: what is gathered lies where it belongs.
+    Portion,
 }
 
 /// Who flushes at the end: syncs and publishes the shard. Who writes until then follows from the owner of the buffer.
@@ -52,6 +54,16 @@ impl Policy {
     /// The same policy for a rank that writes nothing itself: only pieces of a whole buffer go straight to its holders.
     pub(crate) fn handing_over(self, buffer_bytes: u64) -> Policy {
         Policy { owner: Owner::Rank, straight_from: buffer_bytes, buffer_bytes, ..self }
+    }
+
+    /// The same policy for a portion that is memory: what would go through the pool is gathered there.
+    pub(crate) fn in_portion(self) -> Policy {
+        Policy { owner: Owner::Portion, ..self }
+    }
+
+    /// Whether pieces are gathered in the portion.
+    pub(crate) fn is_in_portion(&self) -> bool {
+        self.owner == Owner::Portion
     }
 
     /// The size from which pieces go straight through; `None` if all pieces do, or none.

@@ -37,6 +37,9 @@ impl Hands<'_> {
     }
 }
 
+/// The most bytes that are gathered in the portion before they are handed on to be hashed.
+pub(crate) const IN_PORTION_BYTES: u64 = 4 << 20;
+
 #[derive(Debug)]
 pub(crate) struct Staging {
     shard: Arc<Shard>,
@@ -197,6 +200,10 @@ impl Staging {
 
     /// Gathers `source` from `from` on.
     fn gather(&mut self, hands: &mut Hands<'_>, handed: &Handed, from: usize, source: Source<'_>) -> Result<()> {
+        if source.len() == 0 {
+            self.log.lay(handed, 0, 0, self.end);
+            return Ok(());
+        }
         let small = (source.len() as u64) < self.policy.small_below;
         let (mut done, mut alignment) = (from, if from == 0 { handed.alignment } else { 1 });
         loop {
@@ -232,6 +239,11 @@ impl Staging {
                 self.staged.chunks += 1;
                 Buffer::Chunk(chunk)
             }
+            _ if self.policy.is_in_portion() => {
+                self.shard.has_room(self.end, 1)?;
+                let left = self.shard.size().bytes() - self.end;
+                Buffer::Blocks(self.shard.map(self.end, left.min(IN_PORTION_BYTES))?)
+            }
             _ => {
                 let bytes = self.policy.buffer_bytes;
                 Buffer::Own(Aligned::zeroed(bytes).ok_or_else(|| self.shard.out_of_memory(bytes))?)
@@ -258,6 +270,10 @@ impl Staging {
         let full = match buffer {
             Buffer::Chunk(chunk) => Full::Load(Arc::new(Load::new(chunk, self.shard.clone(), at, bytes)?)),
             Buffer::Own(buffer) => Full::Own { buffer, bytes, at },
+            Buffer::Blocks(mapped) => {
+                let pool = hands.pool.cloned().ok_or_else(no_node)?;
+                Full::Load(Arc::new(Load::in_place(mapped, pool, self.shard.clone(), at, bytes)))
+            }
         };
         let again = hands.outlet.take(&self.shard, full)?;
         let gather = if small { &mut self.small } else { &mut self.main };
@@ -272,4 +288,8 @@ impl Staging {
         self.end += bytes;
         Ok(at)
     }
+}
+
+fn no_node() -> Error {
+    Error::Internal { what: "nothing tells whether other ranks of the node copy".to_owned() }
 }

@@ -45,8 +45,8 @@ pub struct Entry {
 pub enum Event {
     /// A job has opened the space, or goes on with it after a failure.
     Opened(Opening),
-    /// The program has its state back from a revision.
-    Restored { lineage: u64, revision: u64, took_ns: u64, skipped: Vec<String> },
+    /// The program has its state back from a revision, which was begun at this step.
+    Restored { lineage: u64, revision: u64, step: Option<u64>, took_ns: u64, skipped: Vec<String> },
     /// A revision is complete on a level, or on a copy of one.
     Complete(Completion),
     /// A level did not get a revision: so many in a row.
@@ -168,8 +168,8 @@ impl Entry {
                         && levels.len() <= TEXTS_MAX
                         && levels.iter().all(|(_, copies)| *copies < RANKS_MAX)
                 }
-                Event::Restored { lineage, revision, took_ns, skipped } => {
-                    [lineage, revision, took_ns].into_iter().all(|number| is_number(*number))
+                Event::Restored { lineage, revision, step, took_ns, skipped } => {
+                    [lineage, revision, took_ns].into_iter().chain(step).all(|number| is_number(*number))
                         && skipped.len() <= TEXTS_MAX
                         && skipped.iter().all(is_text)
                 }
@@ -336,7 +336,13 @@ mod tests {
         };
         let events = [
             Event::Opened(opening),
-            Event::Restored { lineage: 1, revision: 9, took_ns: 3, skipped: vec!["revision 10".to_owned()] },
+            Event::Restored {
+                lineage: 1,
+                revision: 9,
+                step: None,
+                took_ns: 3,
+                skipped: vec!["revision 10".to_owned()],
+            },
             complete(1).event,
             Event::Failed { level: LevelKind::Pfs, in_a_row: 2, why: "no room".to_owned() },
             Event::PassedOver { level: LevelKind::Pfs, times: 1 },

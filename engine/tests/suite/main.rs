@@ -28,6 +28,7 @@ mod holds;
 mod layers;
 mod levels;
 mod limits;
+mod memory_level;
 mod metadata;
 mod other_ranks;
 mod other_ranks_crash;

@@ -5,7 +5,7 @@ use crate::support::{
     in_sessions,
     stuck::{Writes, stuck},
 };
-use mainstay_engine::{Config, ErrorKind, Region, Session, Stage, device::Disk, group::Solo};
+use mainstay_engine::{Config, ErrorKind, LevelPlace, Region, Session, Stage, device::Disk, group::Solo};
 use std::{
     collections::BTreeMap,
     sync::{Arc, mpsc},
@@ -14,7 +14,36 @@ use std::{
 };
 use tempfile::TempDir;
 
-const STAGES: [Stage; 4] = [Stage::Pool, Stage::Node, Stage::Rank, Stage::Direct];
+/// How bytes leave the program: by a stage, or straight into memory that is the nearest level.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    Stage(Stage),
+    Memory,
+}
+
+const WAYS: [Way; 5] =
+    [Way::Stage(Stage::Pool), Way::Stage(Stage::Node), Way::Stage(Stage::Rank), Way::Stage(Stage::Direct), Way::Memory];
+
+impl Way {
+    fn space(self) -> TempDir {
+        match self {
+            Way::Stage(_) => TempDir::new().unwrap(),
+            Way::Memory => tempfile::tempdir_in("/dev/shm").unwrap(),
+        }
+    }
+
+    fn config(self, space: &TempDir) -> Config {
+        match self {
+            Way::Stage(stage) => config(stage),
+            Way::Memory => Config {
+                memory: LevelPlace::At(space.path().into()),
+                pool_directory: space.path().into(),
+                pfs_every: 0,
+                ..config(Stage::Pool)
+            },
+        }
+    }
+}
 
 fn config(stage: Stage) -> Config {
     Config {
@@ -68,10 +97,10 @@ fn check(session: &mut Session, wanted: &BTreeMap<String, Vec<u8>>, case: &str) 
 
 #[test]
 fn what_was_written_in_pieces_is_read_back() {
-    for (stage, seed) in STAGES.into_iter().flat_map(|stage| (0..12).map(move |seed| (stage, seed))) {
-        let case = format!("{stage:?}, seed {seed}");
-        let space = TempDir::new().unwrap();
-        in_sessions(space.path(), 3, &config(stage), |rank, session| {
+    for (way, seed) in WAYS.into_iter().flat_map(|way| (0..12).map(move |seed| (way, seed))) {
+        let case = format!("{way:?}, seed {seed}");
+        let space = way.space();
+        in_sessions(space.path(), 3, &way.config(&space), |rank, session| {
             rank_saves_and_reads(session, rank as u64, seed, &case)
         });
     }
@@ -109,9 +138,9 @@ fn rank_saves_and_reads(session: &mut Session, rank: u64, seed: u64, case: &str)
 /// What is given up leaves nothing but its number, and the next checkpoint may have its blocks.
 #[test]
 fn a_checkpoint_that_is_given_up_leaves_what_was_there() {
-    for stage in STAGES {
-        let space = TempDir::new().unwrap();
-        in_sessions(space.path(), 2, &config(stage), |_, session| {
+    for way in WAYS {
+        let space = way.space();
+        in_sessions(space.path(), 2, &way.config(&space), |_, session| {
             let refused = session.abandon().unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
             assert!(refused.to_string().contains("no checkpoint has begun"), "{refused}");
@@ -119,21 +148,21 @@ fn a_checkpoint_that_is_given_up_leaves_what_was_there() {
             session.write("a", 0, &[1; 300_000]).unwrap();
             session.checkpoint().unwrap();
             for number in 2..6 {
-                assert_eq!(session.begin(1 << 20).unwrap(), number, "{stage:?}");
+                assert_eq!(session.begin(1 << 20).unwrap(), number, "{way:?}");
                 session.write("a", 0, &vec![number as u8; 100_000 * number as usize]).unwrap();
                 if number == 4 {
                     assert!(session.write("a b", 0, &[]).is_err());
                 }
                 session.abandon().unwrap();
-                assert!(session.poll().unwrap(), "{stage:?}: revision 1 is durable");
+                assert!(session.poll().unwrap(), "{way:?}: revision 1 is durable");
                 session.wait().unwrap();
                 session.abandon().unwrap_err();
             }
             session.restore().unwrap().unwrap();
             check(session, &[("a".to_owned(), vec![1; 300_000])].into(), "given up");
-            assert_eq!(session.begin(1 << 20).unwrap(), 6, "{stage:?}");
+            assert_eq!(session.begin(1 << 20).unwrap(), 6, "{way:?}");
             session.abandon().unwrap();
-            assert_eq!(session.begin(1 << 20).unwrap(), 7, "{stage:?}");
+            assert_eq!(session.begin(1 << 20).unwrap(), 7, "{way:?}");
             session.write("a", 0, &[7; 200_000]).unwrap();
             assert_eq!(session.checkpoint().unwrap(), 7);
             session.wait().unwrap();
@@ -147,10 +176,10 @@ fn a_checkpoint_that_is_given_up_leaves_what_was_there() {
 /// for one: it was refused.
 #[test]
 fn regions_and_exactly_announced_pieces_of_all_sizes_have_room() {
-    for (stage, seed) in STAGES.into_iter().flat_map(|stage| (0..20).map(move |seed| (stage, seed))) {
+    for (way, seed) in WAYS.into_iter().flat_map(|way| (0..20).map(move |seed| (way, seed))) {
         let mut random = fastrand::Rng::with_seed(seed);
-        let space = TempDir::new().unwrap();
-        let mut config = config(stage);
+        let space = way.space();
+        let mut config = way.config(&space);
         if seed % 3 == 0 {
             // Nearly every region has some of its rest in one buffer and some in the next.
             (config.chunk_bytes, config.buffer_bytes, config.threshold_bytes) = (Some(4096), 4096, Some(4096));
@@ -171,20 +200,20 @@ fn regions_and_exactly_announced_pieces_of_all_sizes_have_room() {
             session.write("stream", 100 + gap, &piece).unwrap();
         }
         let saved = session.checkpoint().and_then(|_| session.wait());
-        saved.unwrap_or_else(|error| panic!("{stage:?}, seed {seed}: {error}"));
+        saved.unwrap_or_else(|error| panic!("{way:?}, seed {seed}: {error}"));
         regions.iter_mut().for_each(|region| region.fill(0));
         session.restore().unwrap().unwrap();
         let whole = |(i, region): (usize, &Vec<u8>)| region.iter().all(|byte| *byte == i as u8 + 1);
-        assert!(regions.iter().enumerate().all(whole), "{stage:?}, seed {seed}");
+        assert!(regions.iter().enumerate().all(whole), "{way:?}, seed {seed}");
         session.close().unwrap();
     }
 }
 
 #[test]
 fn more_than_was_announced_is_refused_and_the_revision_before_stays() {
-    for stage in STAGES {
-        let space = TempDir::new().unwrap();
-        let mut session = Session::open(Box::new(Solo), space.path(), config(stage)).unwrap();
+    for way in WAYS {
+        let space = way.space();
+        let mut session = Session::open(Box::new(Solo), space.path(), way.config(&space)).unwrap();
         session.begin(100_000).unwrap();
         session.write("a", 0, &[1; 100_000]).unwrap();
         session.checkpoint().unwrap();
@@ -192,9 +221,9 @@ fn more_than_was_announced_is_refused_and_the_revision_before_stays() {
         session.begin(100_000).unwrap();
         let told: Vec<_> = (0..20).map(|i| session.write("a", i * 50_000, &[2; 50_000])).collect();
         let saved = session.checkpoint().and_then(|_| session.wait());
-        assert_eq!(saved.unwrap_err().kind(), ErrorKind::InvalidArgument, "{stage:?}");
-        assert!(told.iter().any(|told| told.is_err()), "{stage:?}");
-        assert_eq!(session.restore().unwrap().unwrap().revision, 1, "{stage:?}");
+        assert_eq!(saved.unwrap_err().kind(), ErrorKind::InvalidArgument, "{way:?}");
+        assert!(told.iter().any(|told| told.is_err()), "{way:?}");
+        assert_eq!(session.restore().unwrap().unwrap().revision, 1, "{way:?}");
         check(&mut session, &BTreeMap::from([("a".to_owned(), vec![1; 100_000])]), "refused");
         session.close().unwrap();
     }
@@ -367,9 +396,9 @@ fn a_session_that_is_dropped_waits_for_no_flush() {
 /// The list of pieces was measured too short: what did not fit was found only after t2.
 #[test]
 fn many_streams_and_pieces_in_reverse_have_room() {
-    for stage in STAGES {
-        let space = TempDir::new().unwrap();
-        let mut session = Session::open(Box::new(Solo), space.path(), config(stage)).unwrap();
+    for way in WAYS {
+        let space = way.space();
+        let mut session = Session::open(Box::new(Solo), space.path(), way.config(&space)).unwrap();
         let mut wanted = BTreeMap::new();
         session.begin(310_000).unwrap();
         for number in (0..3000_u64).rev() {
@@ -384,7 +413,7 @@ fn many_streams_and_pieces_in_reverse_have_room() {
         session.checkpoint().unwrap();
         session.wait().unwrap();
         session.restore().unwrap().unwrap();
-        check(&mut session, &wanted, &format!("{stage:?}"));
+        check(&mut session, &wanted, &format!("{way:?}"));
         session.close().unwrap();
     }
 }
@@ -392,9 +421,9 @@ fn many_streams_and_pieces_in_reverse_have_room() {
 /// Whatever is refused is refused at t2 at the latest, and by name.
 #[test]
 fn too_many_pieces_are_refused_before_the_program_goes_on() {
-    for stage in STAGES {
-        let space = TempDir::new().unwrap();
-        let mut session = Session::open(Box::new(Solo), space.path(), config(stage)).unwrap();
+    for way in WAYS {
+        let space = way.space();
+        let mut session = Session::open(Box::new(Solo), space.path(), way.config(&space)).unwrap();
         session.begin(100_000).unwrap();
         let written = (0..40_000_u64).rev().try_for_each(|number| session.write("a", number * 2, &[1]));
         let refused = written.and_then(|()| session.checkpoint().map(drop)).unwrap_err();

@@ -2,16 +2,21 @@
 
 use crate::support::{
     bounded,
+    counting::counting,
     program::{Mark, Program, Restoring},
 };
 use mainstay_engine::{
     Config, Error, ErrorKind, LevelKind, LevelPlan, MemoryAfter, Recovery, Region, Session,
-    device::{Device, Disk},
+    device::{Device, Disk, FileSystem},
     group::{Group, ThreadGroup},
     space::format::{ElementType, PlaceInWhole},
 };
 use std::{
-    sync::{Arc, Mutex},
+    collections::BTreeMap,
+    sync::{
+        Arc, Barrier, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread,
 };
 
@@ -65,11 +70,15 @@ impl Cluster {
     }
 
     fn open(&self, group: Box<dyn Group>, node: &Node) -> Result<Session, Error> {
+        self.open_on(group, node, Arc::new(Disk::make(self.pfs.path()).unwrap()))
+    }
+
+    fn open_on(&self, group: Box<dyn Group>, node: &Node, pfs: Arc<dyn Device>) -> Result<Session, Error> {
         let device = |folder: &tempfile::TempDir| Arc::new(Disk::make(folder.path()).unwrap()) as Arc<dyn Device>;
         let plan = |kind, device, every, copies| LevelPlan { kind, device, every, keep: self.keep, copies };
         let plans = vec![
             plan(LevelKind::Memory, device(&node[0]), 1, node[1..].iter().map(device).collect()),
-            plan(LevelKind::Pfs, device(&self.pfs), self.pfs_every, Vec::new()),
+            plan(LevelKind::Pfs, pfs, self.pfs_every, Vec::new()),
         ];
         let config = Config {
             pool_bytes: Some(128 << 10),
@@ -221,6 +230,59 @@ fn a_failure_in_the_recovery_begins_it_again() {
 #[test]
 fn a_failure_before_the_first_checkpoint_begins_anew() {
     job(&Cluster::new(2, Recovery::Replace), 3, &[(1, 1, Moment::Computing)]).run(1);
+}
+
+/// From the failure until the state is back, and until the next checkpoint, no storage is asked for anything.
+#[test]
+fn a_job_that_goes_on_from_memory_has_no_storage_in_its_way() {
+    let cluster = Cluster { pfs_every: 1, ..Cluster::new(2, Recovery::Replace) };
+    let pfs = counting(Disk::make(cluster.pfs.path()).unwrap(), FileSystem::Other, 0);
+    let (groups, spares) = ThreadGroup::with_spares(3, 1);
+    let (before, restored, saved) = (Barrier::new(2), Barrier::new(3), Barrier::new(3));
+    let counted = AtomicUsize::new(0);
+    let live = |group: ThreadGroup, is_new: bool| {
+        let (rank, node) = (group.rank(), cluster.node());
+        let mut session = cluster.open_on(Box::new(group), &node, Arc::new(pfs.clone())).unwrap();
+        let mut program = Program::new(rank);
+        program.protect(&mut session).unwrap();
+        if !is_new {
+            program.fill(&mut session, Mark { run: 1, step: 1 }, BYTES).unwrap();
+            session.checkpoint().unwrap();
+            session.wait().unwrap();
+            if rank == 1 {
+                return;
+            }
+            while session.wait().is_ok() {}
+            // Nothing of this rank is under way to the storage.
+            if before.wait().is_leader() {
+                pfs.between.take();
+            }
+            before.wait();
+            session.recover().unwrap();
+        }
+        assert_eq!(program.restore(&mut session).unwrap(), Some(Mark { run: 1, step: 1 }));
+        session.progress().unwrap();
+        if restored.wait().is_leader() {
+            assert_eq!(pfs.between.take(), BTreeMap::new());
+        }
+        saved.wait();
+        program.fill(&mut session, Mark { run: 2, step: 2 }, BYTES).unwrap();
+        session.checkpoint().unwrap();
+        session.wait().unwrap();
+        counted.fetch_add(pfs.between.take().len(), Ordering::Relaxed);
+        session.close().unwrap();
+    };
+    bounded("a job that goes on from memory", || {
+        thread::scope(|scope| {
+            groups.into_iter().for_each(|group| drop(scope.spawn(|| live(group, false))));
+            for spare in spares {
+                let live = &live;
+                scope.spawn(move || live(spare.recv().unwrap(), true));
+            }
+        });
+    });
+    // The next checkpoint did.
+    assert!(counted.into_inner() > 0);
 }
 
 /// A buddy pair: what is left lies on the farther level.

@@ -1,6 +1,6 @@
 //! A disk with a test between it and the engine.
 
-use mainstay_engine::device::{Access, Device, Disk, File, FileSystem, LockFile, Room, Stripes};
+use mainstay_engine::device::{Access, Device, Disk, File, FileSystem, LockFile, Mapped, Room, Stripes};
 use std::{fmt, io, path::PathBuf, sync::Arc};
 
 /// What a test changes of a disk; what it does not name is as the disk has it.
@@ -106,6 +106,9 @@ impl<B: Between> Device for Watched<B> {
     fn file_system(&self) -> FileSystem {
         self.between.file_system(&self.disk)
     }
+    fn is_memory(&self) -> bool {
+        self.disk.is_memory()
+    }
     fn available_bytes(&self) -> Option<u64> {
         self.disk.available_bytes()
     }
@@ -138,6 +141,9 @@ impl<B: Between> File for WatchedFile<B> {
     }
     fn available_bytes(&self) -> Option<u64> {
         self.file.available_bytes()
+    }
+    fn map(&self, offset: u64, bytes: u64) -> io::Result<Mapped> {
+        self.file.map(offset, bytes)
     }
     fn stay_open(&self) -> io::Result<()> {
         self.file.stay_open()

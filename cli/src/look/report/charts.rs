@@ -30,13 +30,12 @@ struct Series {
     value: Value,
 }
 
-/// How long checkpoints took on the level of `row`: two curves.
-pub fn times(history: &History, row: &Row) -> Markup {
+/// How long checkpoints took on the level of `row`; on the nearest, for which the program waits, two curves.
+pub fn times(history: &History, row: &Row, is_nearest: bool) -> Markup {
     let perceived: Value = |checkpoint| checkpoint.phases.map(|phases| phases.perceived_ns);
     let durable: Value = |checkpoint| checkpoint.phases.map(|phases| phases.durable_ns);
     let mut series = vec![Series { name: "t3 − t1, until it was durable", class: "durable", value: durable }];
-    // The program waits for the nearest level alone.
-    if row.checkpoints.iter().any(|checkpoint| perceived(checkpoint).is_some_and(|ns| ns > 0)) {
+    if is_nearest {
         series.push(Series { name: "t2 − t1, for which the program waited", class: "perceived", value: perceived });
     }
     curves(history, row, &series, 1e3, text::duration)
@@ -55,7 +54,7 @@ fn curves(history: &History, row: &Row, series: &[Series], base: f64, shown: fn(
         svg .chart viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" {
             (rules(&scale, shown))
             @for (after, x) in time.ticks() {
-                text .quiet x=(px(x)) y=(px(HEIGHT - 8.0)) text-anchor="middle" { "+" (text::age(after)) }
+                text .quiet x=(px(x.min(RIGHT - 16.0))) y=(px(HEIGHT - 8.0)) text-anchor="middle" { "+" (text::age(after)) }
             }
             @for Series { name, class, value } in series {
                 @let points: Vec<(f64, f64, &Checkpoint, u64)> = row.checkpoints.iter().filter_map(|checkpoint| {

@@ -28,6 +28,8 @@ pub struct History {
     pub passed_over: BTreeMap<LevelKind, u64>,
     /// What could not be read.
     pub unseen: Vec<String>,
+    /// At which step revisions were begun, as far as that is known.
+    steps: BTreeMap<Key, u64>,
 }
 
 /// A job that had the space open.
@@ -39,6 +41,8 @@ pub struct Start {
     pub end: End,
     /// What it began with; `None` if it began anew, or went on without asking.
     pub restored: Option<Key>,
+    /// It has saved something, or gone on after a failure: what it restores now is not what it began with.
+    has_begun: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,6 +114,7 @@ impl History {
             failures: Vec::new(),
             passed_over: BTreeMap::new(),
             unseen,
+            steps: BTreeMap::new(),
         };
         let recovered: BTreeSet<u64> = entries.iter().filter_map(|entry| went_on_under(&entry.event)).collect();
         for entry in entries {
@@ -126,17 +131,23 @@ impl History {
         }
         match event {
             // The same job, which has opened its space again after a failure.
-            Event::Opened(opening) if recovered.contains(&opening.lineage) && !self.starts.is_empty() => {}
+            Event::Opened(opening) if recovered.contains(&opening.lineage) && !self.starts.is_empty() => {
+                self.has_begun();
+            }
             Event::Opened(opening) => {
                 let (opened_ns, end) = (unix_ns, End::Died);
-                self.starts.push(Start { opening, opened_ns, end_ns: unix_ns, end, restored: None });
+                self.starts.push(Start { opening, opened_ns, end_ns: unix_ns, end, restored: None, has_begun: false });
             }
-            Event::Restored { lineage, revision, .. } => {
-                if let Some(start) = self.starts.last_mut() {
-                    start.restored.get_or_insert((lineage, revision));
+            Event::Restored { lineage, revision, step, .. } => {
+                self.steps.extend(step.map(|step| ((lineage, revision), step)));
+                if let Some(start) = self.starts.last_mut().filter(|start| !start.has_begun) {
+                    start.restored = Some((lineage, revision));
                 }
             }
-            Event::Complete(complete) => self.add(complete, unix_ns),
+            Event::Complete(complete) => {
+                self.has_begun();
+                self.add(complete, unix_ns);
+            }
             Event::Failed { level, why, .. } => self.failures.push(Failed { unix_ns, level, why }),
             Event::PassedOver { level, .. } => *self.passed_over.entry(level).or_default() += 1,
             Event::Recovered(recovery) => self.recoveries.push(Recovered { recovery, steps_lost: None }),
@@ -145,6 +156,12 @@ impl History {
                     start.end = End::Closed;
                 }
             }
+        }
+    }
+
+    fn has_begun(&mut self) {
+        if let Some(start) = self.starts.last_mut() {
+            start.has_begun = true;
         }
     }
 
@@ -193,7 +210,7 @@ impl History {
                 _ => {}
             }
         }
-        let mut steps: BTreeMap<Key, u64> = BTreeMap::new();
+        let steps = &mut self.steps;
         for checkpoint in self.rows.iter().flat_map(|row| &row.checkpoints) {
             steps.extend(checkpoint.step.map(|step| (checkpoint.key, step)));
         }

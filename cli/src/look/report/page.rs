@@ -30,12 +30,12 @@ pub fn page(history: &History, now_unix_ns: u64) -> String {
             }
             body { main {
                 h1 { (history.space) }
-                p { (subtitle(history)) }
+                p .wide { (subtitle(history)) }
                 @for what in &history.unseen { p .alarm { (what) } }
                 (facts(history))
                 (timeline_section(history))
                 @if !history.recoveries.is_empty() { (recoveries_section(history)) }
-                @for row in history.rows.iter().filter(|row| row.copy == 0) { (level_section(history, row)) }
+                (checkpoints_section(history))
                 (failures_table(history))
                 (starts_table(history))
                 (revisions_table(history))
@@ -70,7 +70,7 @@ fn facts(history: &History) -> Markup {
     let worked: u64 = history.starts.iter().map(|start| start.end_ns - start.opened_ns).sum();
     let waited: u64 = perceived.iter().fold(0, |sum, ns| sum.saturating_add(*ns));
     let died = history.starts.iter().filter(|start| start.end == End::Died).count();
-    let lost: u64 = history.recoveries.iter().filter_map(|recovered| recovered.steps_lost).sum();
+    let lost: Option<u64> = history.recoveries.iter().map(|recovered| recovered.steps_lost).sum();
     html! {
         div .facts {
             (fact("", &text::age(worked), "in all starts"))
@@ -84,7 +84,7 @@ fn facts(history: &History) -> Markup {
             }
             @if !history.recoveries.is_empty() {
                 (fact("went", &history.recoveries.len().to_string(), "failures that it recovered from"))
-                (fact("went", &lost.to_string(), "steps done again"))
+                @if let Some(lost) = lost { (fact("went", &lost.to_string(), "steps done again")) }
             }
             @if died > 0 { (fact("bad", &died.to_string(), "starts that did not end in order")) }
             @if !history.failures.is_empty() {
@@ -131,58 +131,65 @@ fn recoveries_section(history: &History) -> Markup {
     }
 }
 
-fn level_section(history: &History, row: &Row) -> Markup {
-    let passed_over = history.passed_over.get(&row.level).copied().unwrap_or(0);
-    let has_phases = row.checkpoints.iter().any(|checkpoint| checkpoint.phases.is_some());
-    let is_nearest = history.rows.first().is_some_and(|first| first.level == row.level);
+fn checkpoints_section(history: &History) -> Markup {
+    let rows: Vec<&Row> = history.rows.iter().filter(|row| row.copy == 0).collect();
+    let has_phases = |row: &&&Row| row.checkpoints.iter().any(|checkpoint| checkpoint.phases.is_some());
+    let counted = |row: &&Row| {
+        let passed_over = history.passed_over.get(&row.level).copied().unwrap_or(0);
+        let busy =
+            if passed_over > 0 { format!(" (passed over {passed_over} times, as it was busy)") } else { String::new() };
+        format!("{} on {}{busy}", row.checkpoints.len(), row.name())
+    };
     html! {
-        h2 { "The level " (row.name()) }
-        p {
-            (row.checkpoints.len()) " checkpoints" @if passed_over > 0 { "; passed over " (passed_over) " times, as it was busy" } "."
-        }
-        @if has_phases {
-            div .grid {
-                figure { h3 { "How long they took" } (charts::times(history, row)) }
-                @if is_nearest { figure { h3 { "Where the program's waiting went" } (charts::phases(row)) } }
-                figure { h3 { "How large they were" } (charts::sizes(history, row)) }
+        h2 { "Checkpoints" }
+        p { (rows.iter().map(counted).collect::<Vec<_>>().join(", ")) ". The program waits for the nearest level alone." }
+        div .grid {
+            @for (row, is_nearest) in rows.iter().filter(has_phases).zip([true].into_iter().chain(std::iter::repeat(false))) {
+                figure { h3 { (row.name()) ": how long they took" } (charts::times(history, row, is_nearest)) }
+                @if is_nearest { figure { h3 { (row.name()) ": where the program's waiting went" } (charts::phases(row)) } }
+                figure { h3 { (row.name()) ": how large they were" } (charts::sizes(history, row)) }
             }
         }
     }
 }
 
 fn failures_table(history: &History) -> Markup {
-    let died: Vec<(usize, &Start)> = (1..).zip(&history.starts).filter(|(_, start)| start.end == End::Died).collect();
+    let mut rows: Vec<(u64, Markup)> = Vec::new();
+    for recovered in &history.recoveries {
+        let recovery = &recovered.recovery;
+        rows.push((
+            recovery.noticed_unix_ns,
+            html! {
+                td { (charts::who(&recovery.failed)) " failed; " (way(recovery)) }
+                td { (back(recovery.back_to.map(|back| (back.lineage, back.revision)))) }
+                td .number { (recovered.steps_lost.map_or("?".to_owned(), |steps| steps.to_string())) }
+                td .number { (text::duration(recovery.total_ns)) }
+                td { (recovery.lost.join("; ")) }
+            },
+        ));
+    }
+    for (number, start) in (1..).zip(&history.starts).filter(|(_, start)| start.end == End::Died) {
+        let next = history.starts.get(number);
+        let back = next.map_or("not started again".to_owned(), |next| back(next.restored));
+        rows.push((
+            start.end_ns,
+            html! {
+                td { "start " (number) " did not end in order; this is when it was last heard of" }
+                td { (back) } td .number { "?" } td {} td {}
+            },
+        ));
+    }
+    for failed in &history.failures {
+        let what = html! { td { "the level " (failed.level.name()) " did not get a revision: " (failed.why) } td {} td {} td {} td {} };
+        rows.push((failed.unix_ns, what));
+    }
+    rows.sort_by_key(|(unix_ns, _)| std::cmp::Reverse(*unix_ns));
     html! {
-        @if !(history.recoveries.is_empty() && died.is_empty() && history.failures.is_empty()) {
+        @if !rows.is_empty() {
             h2 { "Failures" }
             div .scroll { table #failures {
                 tr { th { "when" } th { "what" } th { "back to" } th .number { "steps lost" } th .number { "it took" } th { "lost besides" } }
-                @for recovered in history.recoveries.iter().rev() {
-                    @let recovery = &recovered.recovery;
-                    tr {
-                        td { (text::when(recovery.noticed_unix_ns)) }
-                        td { (charts::who(&recovery.failed)) " failed; " (way(recovery)) }
-                        td { (back(recovery.back_to.map(|back| (back.lineage, back.revision)))) }
-                        td .number { (recovered.steps_lost.map_or("?".to_owned(), |steps| steps.to_string())) }
-                        td .number { (text::duration(recovery.total_ns)) }
-                        td { (recovery.lost.join("; ")) }
-                    }
-                }
-                @for (number, start) in died.iter().rev() {
-                    tr {
-                        td { (text::when(start.end_ns)) }
-                        td { "start " (number) " did not end in order; this is when it was last heard of" }
-                        td { @if let Some(next) = history.starts.get(*number) { (back(next.restored)) } @else { "not started again" } }
-                        td .number { "?" } td {} td {}
-                    }
-                }
-                @for failed in history.failures.iter().rev().take(REVISIONS_MAX) {
-                    tr {
-                        td { (text::when(failed.unix_ns)) }
-                        td { "the level " (failed.level.name()) " did not get a revision: " (failed.why) }
-                        td {} td {} td {} td {}
-                    }
-                }
+                @for (unix_ns, row) in rows.iter().take(REVISIONS_MAX) { tr { td { (text::when(*unix_ns)) } (row) } }
             } }
         }
     }

@@ -60,7 +60,7 @@ fn axis(scale: &TimeScale, bottom: f64) -> Markup {
     html! {
         @for (after, x) in scale.ticks() {
             line .rule x1=(px(x)) x2=(px(x)) y1="4" y2=(px(bottom)) {}
-            text .quiet x=(px(x)) y=(px(bottom + 18.0)) text-anchor="middle" { "+" (text::age(after)) }
+            text .quiet x=(px(x.min(RIGHT - 16.0))) y=(px(bottom + 18.0)) text-anchor="middle" { "+" (text::age(after)) }
         }
         @for stretch in stretches {
             line .rule x1=(px(stretch.from)) x2=(px(stretch.from)) y1="4" y2=(px(bottom)) {}

@@ -20,7 +20,7 @@ use crate::{
 use std::{
     fs::{self, File, OpenOptions},
     mem::offset_of,
-    os::unix::fs::{FileExt, PermissionsExt},
+    os::unix::fs::{FileExt, MetadataExt, PermissionsExt},
     path::Path,
     sync::atomic::Ordering,
 };
@@ -147,6 +147,45 @@ fn each_target_is_owed_what_it_does_not_have() {
     // The next shard owes all of its targets everything again.
     stage(&mut record, &take(&pool)).seal(&plan()).unwrap();
     assert_eq!(left(), [(5, vec![0]), (6, vec![0])]);
+}
+
+/// A shard that lies where it belongs has one target: of several, nobody would know which.
+#[test]
+fn what_lies_in_its_target_is_owed_its_hashes_alone() {
+    let directory = memory();
+    let pool = create(directory.path(), &Shape::of_tables(2)).unwrap();
+    let mut record = Record::create(&pool, 6).unwrap();
+    let shard = record.begin(ROWS, SEGMENTS_MAX, TAG).unwrap();
+    for (segment, offset) in [(0, 0), (1, CHUNK)] {
+        shard.place_in_target(segment, offset, CHUNK);
+        shard.written(segment, 0);
+    }
+    shard.hashed(1);
+    let one = SealedPlan { targets: plan().targets[..1].to_vec(), ..plan() };
+    shard.seal(&one).unwrap();
+    let found = sealed(&pool, 6).unwrap();
+    let owed = found.owed().next().unwrap();
+    assert_eq!(owed.left().collect::<Vec<u32>>(), [0]);
+    assert!(found.segments[0].is_in_target());
+    assert!(found.chunk_of(pool.contents(), 0).unwrap().is_none());
+    assert_eq!(owed.left_bytes(), ROWS + 4096, "nothing but hashes and a manifest is to be written");
+
+    let shard = record.begin(ROWS, SEGMENTS_MAX, TAG).unwrap();
+    shard.place_in_target(0, 0, CHUNK);
+    shard.seal(&plan()).unwrap();
+    assert!(Sealed::open(directory.path(), pool.id(), 6).is_err(), "two targets");
+}
+
+/// A pool whose members stage elsewhere has memory for its tables, and takes no more.
+#[test]
+fn a_pool_of_tables_has_no_chunks() {
+    let directory = memory();
+    let pool = create(directory.path(), &Shape::of_tables(4)).unwrap();
+    let others: Vec<Pool> = (1..4).map(|member| Pool::join(directory.path(), pool.id(), member).unwrap()).collect();
+    assert_eq!(pool.made_bytes(), 0);
+    assert!(pool.shared.file().metadata().unwrap().blocks() * 512 <= 64 << 10);
+    drop((pool, others));
+    assert!(list(directory.path()).unwrap().is_empty());
 }
 
 #[test]

@@ -104,7 +104,8 @@ impl Held {
             pieces.iter().try_for_each(|&(at, bytes)| copy.has_room(at, bytes))?;
         }
         let room = |&(at, bytes): &(u64, u64)| -> Result<Piece> {
-            let mapped = copy.as_ref().ok().and_then(|copy| copy.map(at, bytes));
+            let mapped = copy.as_ref().ok().and_then(|copy| copy.map(at, bytes).ok());
+            let mapped = mapped.filter(|mapped| mapped.as_ref().len() as u64 == bytes);
             let memory = match mapped {
                 Some(mapped) => Memory::Portion(mapped),
                 None => Memory::Own(room_for(bytes)?, bytes),

@@ -123,7 +123,7 @@ pub(super) fn announce(source: &Source, level: usize, key: RevisionKey) -> Resul
 
 fn blocks_of(portion: &Portion, run: &Run) -> Result<Blocks> {
     let (at, bytes) = (run.first_block * BLOCK_BYTES, run.blocks * BLOCK_BYTES);
-    if let Some(mapped) = portion.map(at, bytes) {
+    if let Ok(mapped) = portion.map(at, bytes) {
         return Ok(Blocks::Mapped(mapped));
     }
     let mut read = Aligned::zeroed(bytes).ok_or_else(|| portion.out_of_memory(bytes))?;

@@ -1,14 +1,14 @@
 //! A shared mapping of a file. Forked children do not inherit it: a child that lives on would keep the memory, none of
 //! which is the child's.
 
-use crate::device::forks;
+use super::forks;
 use std::{fs::File, io, os::fd::AsRawFd, ptr};
 
-pub(super) const HUGE_PAGE: usize = 2 << 20;
+pub(crate) const HUGE_PAGE: usize = 2 << 20;
 const PAGE: usize = 4096;
 
 #[derive(Debug)]
-pub(super) struct Mapping {
+pub(crate) struct Mapping {
     at: *mut u8,
     bytes: usize,
     forks: u32,
@@ -27,12 +27,12 @@ unsafe impl Sync for Mapping {}
 /// # Safety
 /// The type consists of atomics only, so that any bytes are valid and any thread may change them.
 #[allow(unsafe_code)]
-pub(super) unsafe trait OfAtomics {}
+pub(crate) unsafe trait OfAtomics {}
 
 #[allow(unsafe_code)]
 impl Mapping {
     /// Maps the first `bytes` of `file`, at an address where huge pages fit.
-    pub(super) fn new(file: &File, bytes: u64) -> io::Result<Mapping> {
+    pub(crate) fn new(file: &File, bytes: u64) -> io::Result<Mapping> {
         let too_large = || io::Error::from(io::ErrorKind::OutOfMemory);
         let bytes = usize::try_from(bytes).map_err(|_| too_large())?.next_multiple_of(PAGE);
         let reserved = bytes.checked_add(HUGE_PAGE).ok_or_else(too_large)?;
@@ -65,19 +65,24 @@ impl Mapping {
         }
     }
 
+    /// How many bytes it has.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// The address of the `bytes` bytes from `at` on.
-    pub(super) fn part(&self, at: usize, bytes: usize) -> *mut u8 {
+    pub(crate) fn part(&self, at: usize, bytes: usize) -> *mut u8 {
         assert!(at.checked_add(bytes).is_some_and(|end| end <= self.bytes), "outside of a mapping");
         // SAFETY: inside the mapping, as was just checked.
         unsafe { self.at.add(at) }
     }
 
-    pub(super) fn shared<T: OfAtomics>(&self, at: usize) -> &T {
+    pub(crate) fn shared<T: OfAtomics>(&self, at: usize) -> &T {
         &self.shared_row(at, 1)[0]
     }
 
     /// `count` values in a row.
-    pub(super) fn shared_row<T: OfAtomics>(&self, at: usize, count: usize) -> &[T] {
+    pub(crate) fn shared_row<T: OfAtomics>(&self, at: usize, count: usize) -> &[T] {
         assert!(at.is_multiple_of(align_of::<T>()) && count <= self.bytes / size_of::<T>());
         let first = self.part(at, count * size_of::<T>()).cast::<T>();
         // SAFETY: inside the mapping and aligned, as was just checked; any bytes are valid (`OfAtomics`).
@@ -86,13 +91,13 @@ impl Mapping {
 
     /// Asks for huge pages: fewer faults and faster copies. The kernel collapses only ranges that hold a page already;
     /// a kernel that cannot (before 6.1), or has no room, leaves the range as it is.
-    pub(super) fn collapse(&self, at: usize, bytes: usize) {
+    pub(crate) fn collapse(&self, at: usize, bytes: usize) {
         const MADV_COLLAPSE: libc::c_int = 25;
         self.advise(at, bytes, MADV_COLLAPSE);
     }
 
     /// Has every page at hand, without changing any, so that no fault comes in the middle of a copy.
-    pub(super) fn populate(&self, at: usize, bytes: usize) {
+    pub(crate) fn populate(&self, at: usize, bytes: usize) {
         // Before Linux 5.14 this does nothing, and faults come during the copy.
         self.advise(at, bytes, libc::MADV_POPULATE_WRITE);
     }

@@ -1,0 +1,73 @@
+//! Having the pages of portions in memory at hand before they are used, while the program does something else: a copy into
+//! memory that was never touched takes eight times as long.
+
+use crate::{device::Mapped, ground::spawn};
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+};
+
+/// So much is touched before the thread looks whether its session has ended.
+const PART_BYTES: usize = 32 << 20;
+
+/// A thread that touches what it is given, from the first time on.
+#[derive(Debug, Default)]
+pub(crate) struct Touching {
+    running: Option<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    queue: Sender<Mapped>,
+    thread: JoinHandle<()>,
+    over: Arc<AtomicBool>,
+}
+
+impl Touching {
+    /// Has `mapped` touched. If no thread can be started, its pages are met when they are used.
+    pub(crate) fn begin(&mut self, mapped: Mapped) {
+        if self.running.is_none() {
+            self.running = Running::start();
+        }
+        if let Some(running) = &self.running {
+            let _ = running.queue.send(mapped);
+        }
+    }
+}
+
+impl Running {
+    fn start() -> Option<Running> {
+        let ((queue, work), over) = (unbounded(), Arc::new(AtomicBool::new(false)));
+        let is_over = over.clone();
+        let thread = spawn("mainstay-touch".to_owned(), move || run(&work, &is_over)).ok()?;
+        Some(Running { queue, thread, over })
+    }
+}
+
+impl Drop for Touching {
+    /// Ends the thread: what it touches would outlive the session.
+    fn drop(&mut self) {
+        if let Some(Running { queue, thread, over }) = self.running.take() {
+            over.store(true, Ordering::Release);
+            drop(queue);
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(work: &Receiver<Mapped>, is_over: &AtomicBool) {
+    for mapped in work {
+        let bytes = mapped.as_ref().len();
+        // The end first: what lies at the beginning was met by the first revision.
+        for from in (0..bytes).step_by(PART_BYTES).rev() {
+            if is_over.load(Ordering::Acquire) {
+                return;
+            }
+            mapped.part(from as u64, PART_BYTES.min(bytes - from) as u64).touch();
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! A level in memory as the nearest: what the program saves is copied straight into its portions, and nowhere else.
+
+use crate::support::{
+    bounded,
+    program::{Mark, Program},
+    run,
+    stuck::stuck,
+};
+use mainstay_engine::{
+    Config, LevelKind, LevelPlan, MemoryAfter, Session, SpaceSurvey,
+    device::{Device, Disk},
+    group::Group,
+};
+use nix::sys::signal::{Signal, raise};
+use std::{
+    env, fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::{Arc, Barrier},
+    thread,
+    time::Duration,
+};
+use tempfile::TempDir;
+
+const RANKS: usize = 2;
+/// The step whose revision a job is killed in: memory that is written anew by then is freed by roots before.
+const LAST: u64 = 4;
+/// More than one part of what is hashed at a time.
+const BYTES: usize = 5_000_000;
+
+/// The memory of a node, with its pools, and the space behind it.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Place {
+        let place = Place(tempfile::tempdir_in("/dev/shm").unwrap());
+        ["memory", "pools", "space"].iter().for_each(|name| fs::create_dir(place.path(name)).unwrap());
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn job<T: Send>(&self, ranks: usize, work: impl Fn(usize, Program, Session) -> T + Sync) -> Vec<T> {
+        bounded("a job in memory", || {
+            run(ranks, |rank, group| {
+                let memory = Arc::new(Disk::existing(&self.path("memory")));
+                let (program, session) = begin(group, self.0.path(), memory);
+                work(rank, program, session)
+            })
+        })
+    }
+
+    /// The step that all ranks come back to, with what they were told.
+    fn restored(&self, ranks: usize) -> Option<u64> {
+        let restored = self.job(ranks, |_, mut program, mut session| {
+            let mark = program.restore(&mut session).unwrap();
+            session.close().unwrap();
+            mark.map(|mark| mark.step)
+        });
+        assert!(restored.iter().all(|other| *other == restored[0]), "{restored:?}");
+        restored[0]
+    }
+
+    /// The memory that lies in files of pools.
+    fn pool_bytes(&self) -> u64 {
+        let files = fs::read_dir(self.path("pools")).unwrap();
+        files.map(|file| file.unwrap().metadata().unwrap().blocks() * 512).sum()
+    }
+}
+
+/// A session of a program that has memory at `folder` as its nearest level, and a space behind it to which nothing goes.
+fn begin(group: Box<dyn Group>, folder: &Path, memory: Arc<dyn Device>) -> (Program, Session) {
+    let mut program = Program::new(group.rank());
+    let space: Arc<dyn Device> = Arc::new(Disk::existing(&folder.join("space")));
+    let plan = |kind, device, every| LevelPlan { kind, device, every, keep: 1, copies: Vec::new() };
+    let plans = vec![plan(LevelKind::Memory, memory, 1), plan(LevelKind::Pfs, space, 0)];
+    let config = Config { pool_directory: folder.join("pools"), memory_after: MemoryAfter::Kept, ..Config::default() };
+    let mut session = Session::open_levels(group, plans, config).unwrap();
+    program.protect(&mut session).unwrap();
+    (program, session)
+}
+
+fn save(program: &mut Program, session: &mut Session, step: u64, bytes: usize) {
+    program.fill(session, Mark { run: 1, step }, bytes).unwrap();
+    session.checkpoint().unwrap();
+}
+
+#[test]
+fn what_is_saved_lies_in_the_portions_alone() {
+    for ranks in [1, 3] {
+        let place = Place::new();
+        place.job(ranks, |rank, mut program, mut session| {
+            // Of each size several, as each goes to other blocks than the one before; and the last lie in a larger layout.
+            for (step, bytes) in (1..).zip([BYTES, BYTES, BYTES - 3, BYTES, 3 * BYTES, 3 * BYTES, 1]) {
+                save(&mut program, &mut session, step, bytes + rank);
+                // The tables of the pool, and a record for each rank.
+                assert!(place.pool_bytes() < 1 << 20, "{} bytes in the pool", place.pool_bytes());
+                session.wait().unwrap();
+            }
+            session.close().unwrap();
+        });
+        let survey = SpaceSurvey::open(&place.path("memory")).unwrap();
+        let newest = survey.newest().unwrap();
+        let profile = newest.shards[0].manifest().unwrap().unwrap().annex.profile.unwrap();
+        assert_eq!((profile.pool_bytes, newest.shards[0].phases.chunks), (0, 0));
+        assert_eq!(place.restored(ranks), Some(7));
+        assert_eq!(place.pool_bytes(), 0, "nothing is left of the pool");
+    }
+}
+
+/// A job is killed at every write of a revision: what was staged when it was killed is completed by the next start, from
+/// the blocks where it was staged.
+#[test]
+fn what_was_staged_in_memory_survives_a_kill() {
+    let mut completed = 0;
+    for writes in (0..14).step_by(2) {
+        let place = Place::new();
+        let job = Command::new(env::current_exe().unwrap())
+            .args(["--exact", "memory_level::job_that_is_killed", "--ignored", "--nocapture"])
+            .env("MEMORY_FOLDER", place.0.path())
+            .env("MEMORY_WRITES", writes.to_string())
+            .stdout(Stdio::null())
+            .status()
+            .unwrap();
+        assert!(!job.success(), "{job}");
+        let published = SpaceSurvey::open(&place.path("memory")).unwrap().newest().map(|newest| newest.key.number);
+        let staged = place.path("staged").exists();
+        let restored = place.restored(RANKS).unwrap();
+        // All may have been staged, and nobody could say so any more.
+        assert!(restored == LAST || restored == LAST - 1 && !staged, "{restored} after {writes} writes");
+        assert_eq!(place.pool_bytes(), 0, "after {writes} writes something is left of the pool");
+        assert_eq!(place.restored(RANKS), Some(restored), "and again");
+        completed += u32::from(staged && published == Some(LAST - 1));
+    }
+    assert!(completed > 0, "none was killed between t2 and t3");
+}
+
+#[test]
+#[ignore = "run by the other tests"]
+fn job_that_is_killed() {
+    let Some(folder) = env::var_os("MEMORY_FOLDER").map(PathBuf::from) else { return };
+    let writes = env::var("MEMORY_WRITES").unwrap().parse().unwrap();
+    let memory = stuck(Disk::existing(&folder.join("memory")));
+    let together = Barrier::new(RANKS);
+    run(RANKS, |rank, group| {
+        let (mut program, mut session) = begin(group, &folder, Arc::new(memory.clone()));
+        for step in 1..LAST {
+            save(&mut program, &mut session, step, BYTES);
+            session.wait().unwrap();
+        }
+        together.wait();
+        if rank == 0 {
+            memory.between.sticks_after(writes);
+            // Who is stuck before t2 comes to no end.
+            thread::spawn(|| {
+                thread::sleep(Duration::from_millis(500));
+                raise(Signal::SIGKILL).unwrap();
+            });
+        }
+        together.wait();
+        save(&mut program, &mut session, LAST, BYTES);
+        together.wait();
+        if rank == 0 {
+            fs::write(folder.join("staged"), "").unwrap();
+        }
+        raise(Signal::SIGKILL).unwrap();
+    });
+}

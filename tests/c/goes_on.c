@@ -1,0 +1,105 @@
+/* A program that goes on when ranks fail.
+ *
+ *     goes_on SPACE STEPS GATE [RANK@STEP]...
+ *
+ * At each STEP the RANK kills itself, once: whoever does makes the file GATE.RANK.STEP before. The result, a hash over all
+ * fields, depends on the number of ranks alone. */
+#define _POSIX_C_SOURCE 200809L
+#include <fcntl.h>
+#include <mainstay_mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CELLS 20000
+
+typedef struct {
+    uint64_t field[CELLS], steps;
+    int argc;
+    char **argv;
+} program;
+
+static int failed(const char *what, int status)
+{
+    fprintf(stderr, "goes_on: %s: %s: %s\n", what, mainstay_status_name(status), mainstay_error_message());
+    return mainstay_mpi_finalize(3);
+}
+
+static void die_once(const program *mine, uint64_t step, int rank)
+{
+    char path[4096];
+    int i, gate, wanted;
+    long at;
+
+    for (i = 4; i < mine->argc; i++) {
+        if (sscanf(mine->argv[i], "%d@%ld", &wanted, &at) != 2 || wanted != rank || (uint64_t)at != step)
+            continue;
+        snprintf(path, sizeof path, "%s.%d.%ld", mine->argv[3], wanted, at);
+        gate = open(path, O_CREAT | O_EXCL | O_WRONLY, 0600);
+        if (gate >= 0)
+            raise(SIGKILL);
+    }
+}
+
+static int layout(mainstay_session *session, void *context)
+{
+    program *mine = context;
+    int i;
+
+    for (i = 0; i < CELLS; i++)
+        mine->field[i] = 0;
+    return (int)mainstay_protect(session, "field", mine->field, sizeof mine->field);
+}
+
+static int step(mainstay_session *session, uint64_t number, int *over, void *context)
+{
+    program *mine = context;
+    const struct timespec pause = {0, 2000000};
+    int rank, i;
+
+    if (number >= mine->steps) {
+        *over = 1;
+        return MAINSTAY_OK;
+    }
+    MPI_Comm_rank(mainstay_mpi_comm(session), &rank);
+    die_once(mine, number, rank);
+    for (i = 0; i < CELLS; i++)
+        mine->field[i] = mine->field[i] * 6364136223846793005u + (uint64_t)(rank + i) + number;
+    nanosleep(&pause, NULL);
+    return MPI_Barrier(mainstay_mpi_comm(session)) == MPI_SUCCESS ? MAINSTAY_OK : MAINSTAY_GROUP_FAILED;
+}
+
+int main(int argc, char **argv)
+{
+    static program mine;
+    mainstay_session *session;
+    uint64_t hash = 0;
+    int rank, i, status;
+
+    MPI_Init(&argc, &argv);
+    if (argc < 4)
+        return 2;
+    mine.steps = (uint64_t)atoi(argv[2]);
+    mine.argc = argc;
+    mine.argv = argv;
+    status = (int)mainstay_open_mpi(MPI_COMM_WORLD, argv[1], NULL, &session);
+    if (status == MAINSTAY_NOT_NEEDED)
+        return mainstay_mpi_finalize(0);
+    if (status != MAINSTAY_OK)
+        return failed("open", status);
+    if ((status = (int)mainstay_run(session, layout, step, &mine)) != MAINSTAY_OK)
+        return failed("run", status);
+    MPI_Comm_rank(mainstay_mpi_comm(session), &rank);
+    for (i = 0; i < CELLS; i++)
+        hash = (hash ^ mine.field[i]) * 1099511628211u + (uint64_t)rank;
+    MPI_Allreduce(MPI_IN_PLACE, &hash, 1, MPI_UINT64_T, MPI_BXOR, mainstay_mpi_comm(session));
+    if (rank == 0) {
+        printf("hash %016lx\n", (unsigned long)hash);
+        fflush(stdout);
+    }
+    if ((status = (int)mainstay_close(session)) != MAINSTAY_OK)
+        return failed("close", status);
+    return mainstay_mpi_finalize(0);
+}

@@ -1,0 +1,130 @@
+"""A field that ranks relax together, each with a block of its rows, in a job that goes on when ranks fail.
+
+    recovery.py SPACE POOLS STEPS CELLS [STEP:RANK:MOMENT ...]
+
+Each process is a node of its own, which goes with it. At its moment of a step a rank that was there from the beginning is
+killed: `computes`, `talks` (while others wait for it), or `lays_out`, of which the number counts how often it has; with
+`:stop` behind it, it is stopped. At `raises:truncation` and `raises:own` it has an error that comes of no failure.
+"""
+
+import os
+import signal
+import sys
+import time
+import zlib
+from array import array
+
+os.environ["MAINSTAY_NODE"] = f"node-{os.getpid()}"
+space, pools, steps, cells = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+is_first = "MAINSTAY_RUN_REPLACES" not in os.environ
+os.environ["MAINSTAY_POOL_DIRECTORY"] = pool = os.path.join(pools, f"{os.getpid()}")
+os.mkdir(pool)
+
+import mainstay  # noqa: E402
+import numpy  # noqa: E402
+from mpi4py import MPI  # noqa: E402
+
+born = MPI.COMM_WORLD.rank if is_first else None
+moments = [(int(step), moment) for step, rank, moment in (word.split(":", 2) for word in sys.argv[5:]) if int(rank) == born]
+
+
+def say(*words):
+    sys.stdout.write("= " + " ".join(map(str, words)) + "\n")
+    sys.stdout.flush()
+
+
+def comes(step, moment):
+    if (step, moment) in moments:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if (step, moment + ":stop") in moments:
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+
+class Field:
+    """The rows of this rank, with one of each neighbour."""
+
+    def __init__(self):
+        self.step = self.layouts = 0
+
+    def lay_out(self, session):
+        comes(self.layouts, "lays_out")
+        self.layouts += 1
+        self.comm = comm = session.comm
+        assert (comm.rank, comm.size) == (session.rank, session.size), "another number on the program's communicator"
+        first, end = (cells * (comm.rank + next) // comm.size for next in (0, 1))
+        self.now = numpy.zeros((end - first + 2, cells))
+        self.now[1:-1] = numpy.sin(numpy.arange(first * cells, end * cells)).reshape(-1, cells)
+        session.protect("field", lambda: self.now[1:-1], global_shape=(cells, cells), offset=(first, 0))
+        told = comm.gather(comm.rank)
+        if comm.rank == 0:
+            say("ranks", *told)
+
+    def exchange(self):
+        comm, now = self.comm, self.now
+        above = comm.rank - 1 if comm.rank > 0 else MPI.PROC_NULL
+        below = comm.rank + 1 if comm.rank + 1 < comm.size else MPI.PROC_NULL
+        # Not Sendrecv: that of Open MPI 5.0.11 can crash in a rank that hears in it that others recover.
+        first = [comm.Irecv(now[-1], below), comm.Isend(now[1], above)]
+        comes(self.step, "talks")
+        MPI.Request.Waitall(first)
+        MPI.Request.Waitall([comm.Irecv(now[0], above), comm.Isend(now[-2], below)])
+
+    def relax(self):
+        now = self.now
+        # One order of sums, whatever the number of ranks.
+        inside = 0.25 * (now[1:-1] + now[:-2]) + 0.25 * (now[1:-1] + now[2:])
+        inside[:, 1:] += 0.125 * now[1:-1, :-1]
+        inside += self.step
+        self.now = numpy.concatenate([now[:1], inside, now[-1:]])
+
+
+def raises(step, once):
+    """What is wrong here, and is no failure of a rank."""
+    for at, moment in moments:
+        if at == step and moment.startswith("raises:") and moment not in once:
+            once.add(moment)
+            if moment == "raises:truncation":
+                # This rank's alone: a message that is longer than what is to take it.
+                request = MPI.COMM_SELF.Isend(array("q", [1, 2]), 0)
+                MPI.COMM_SELF.Recv(array("q", [0]), 0)
+                request.Wait()
+            raise ValueError("of the program's own")
+
+
+def run():
+    field, once = Field(), set()
+    with mainstay.open(space, MPI.COMM_WORLD, every_steps=1) as session:
+        if not is_first:
+            say("replaces", session.rank)
+        for step in session.steps(steps, field.lay_out):
+            with session.recovering():
+                field.step = step
+                if session.rank == 0:
+                    say("step", step)
+                comes(step, "computes")
+                raises(step, once)
+                field.exchange()
+                field.relax()
+        # In the order of rows, whoever has them.
+        rows = session.comm.gather(field.now[1:-1])
+    if session.rank == 0:
+        say("end", zlib.crc32(numpy.concatenate(rows)), session.size)
+    say("closed")
+    if session.size > 1 and os.environ.get("OMPI_MCA_mpi_ft_detector") == "true":
+        # With its heartbeat on, Open MPI 5.0.11 hangs in MPI_Finalize after a failure.
+        session.comm.Barrier()
+        sys.stdout.flush()
+        os._exit(0)
+
+
+try:
+    run()
+except mainstay.NotNeeded:
+    say("not needed")
+    raise
+except KeyboardInterrupt:
+    say("interrupted")
+except (mainstay.Error, MPI.Exception, ValueError) as error:
+    say("raised", type(error).__name__, error)
+    time.sleep(0.2)  # it is read first
+    sys.exit(3)

@@ -1,0 +1,184 @@
+"""Python programs that go on when ranks fail: replaced by spares or by processes that are started, or done without; what comes
+out is bit for bit that of a run that nothing disturbed."""
+
+import dataclasses
+import re
+import signal
+
+import mainstay
+import pytest
+from job import Job
+from mpi import MPICH, OPENMPI, SURVIVING
+from programs import PYTHON
+from staged import pool_directory
+
+STEPS, CELLS = 8, 60
+LIMIT_S = 60  # of a job of a second
+# A rank that is stopped is found by its heart.
+WATCHED = dataclasses.replace(
+    SURVIVING,
+    oversubscribe=(
+        *SURVIVING.oversubscribe,
+        *(word for name, value in [("", "true"), ("_thread", "true"), ("_period", "0.5"), ("_timeout", "3")]
+          for word in ("--mca", f"mpi_ft_detector{name}", value)),
+    ),
+)  # fmt: skip
+
+
+class Said:
+    def __init__(self, status, output):
+        self.status, self.output = status, "\n".join(output)
+        self.words = re.findall(r"^= (.*)$", self.output, re.M)
+
+    def of(self, word):
+        return [line for line in self.words if line.split()[0] == word]
+
+    @property
+    def end(self):
+        (line,) = self.of("end")
+        return line.split()[1:]
+
+
+def run(scratch, ranks, *moments, mpi=SURVIVING, followed=None, **settings):
+    """A job to its end; `followed` sees each line that it prints."""
+    with pool_directory() as pools:
+        settings = {"MEMORY": "auto", "PFS_EVERY": 0, "RECOVERY": "replace", **settings}
+        variables = [f"MAINSTAY_{name}={value}" for name, value in settings.items()]
+        # Open MPI's own segments go with the folder, whatever is killed.
+        variables.append(f"OMPI_MCA_btl_sm_backing_directory={scratch}")
+        program = [mpi.command("python"), "-X", "faulthandler", PYTHON / "recovery.py"]
+        command = ["env", *variables, *program, scratch / "space", pools, STEPS, CELLS, *moments]
+        with Job(ranks, command, scratch, LIMIT_S, mpi) as job:
+            for line in job.lines():
+                if followed:
+                    followed(job, line)
+            return Said(job.wait(), job.output)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    said = run(tmp_path_factory.mktemp("calm"), 1, mpi=OPENMPI, RECOVERY="off")
+    assert said.status == 0, said.output
+    return said.end[0]
+
+
+def goes_on(said, undisturbed, ranks):
+    assert said.end == [undisturbed, str(ranks)] and len(said.of("closed")) == ranks, said.output
+    return said
+
+
+@pytest.mark.parametrize("moment", ["4:1:computes", "4:1:talks", "4:0:computes", "1:2:computes", "7:2:computes"])
+def test_a_spare_takes_the_place_of_a_rank(scratch, undisturbed, moment):
+    said = goes_on(run(scratch, 4, moment, SPARES=1), undisturbed, 3)
+    assert said.of("ranks") == ["ranks 0 1 2"] * 2 and not said.of("replaces"), said.output
+    # Nothing is done again but the step at which the rank failed, and what was not complete.
+    assert len(said.of("step")) <= STEPS + 2 or moment.startswith("1"), said.output
+
+
+def test_two_ranks_are_lost_at_once(scratch, undisturbed):
+    moments = ["4:0:computes", "4:2:computes"]
+    said = goes_on(run(scratch, 6, *moments, SPARES=2, MEMORY_COPIES=3), undisturbed, 4)
+    assert len(said.of("step")) <= 2 * STEPS, said.output
+
+
+def test_a_rank_is_lost_while_the_others_recover(scratch, undisturbed):
+    said = run(scratch, 6, "4:1:computes", "1:3:lays_out", SPARES=2, MEMORY_COPIES=3)
+    goes_on(said, undisturbed, 4)
+
+
+def test_a_process_is_started_where_no_spare_is_left(scratch, undisturbed):
+    said = goes_on(run(scratch, 4, "3:1:computes", "5:0:computes", SPARES=1), undisturbed, 3)
+    assert said.of("replaces") == ["replaces 0"], said.output
+
+
+@pytest.mark.parametrize("spares", [0, 1])
+def test_fewer_ranks_go_on_with_all_of_the_field(scratch, undisturbed, spares):
+    moments = ["3:1:computes", "5:0:talks"]
+    said = goes_on(run(scratch, 4 + spares, *moments, RECOVERY="shrink", SPARES=spares), undisturbed, 2 + spares)
+    assert said.of("ranks")[0] == "ranks 0 1 2 3", said.output
+
+
+def test_a_rank_that_is_stopped_is_found_by_its_heart_and_killed(scratch, undisturbed):
+    goes_on(run(scratch, 4, "4:1:computes:stop", SPARES=1, mpi=WATCHED), undisturbed, 3)
+
+
+def test_a_spare_that_is_not_needed_ends_well(scratch, undisturbed):
+    said = goes_on(run(scratch, 4, SPARES=2), undisturbed, 2)
+    assert said.status == 0 and len(said.of("not")) == 2, said.output
+
+
+def test_a_spare_can_be_interrupted(scratch, undisturbed):
+    def interrupts(job, line):
+        if line == "= step 1":
+            signal.pidfd_send_signal(job._ranks[2], signal.SIGINT)
+
+    said = goes_on(run(scratch, 3, SPARES=1, followed=interrupts), undisturbed, 2)
+    assert said.of("interrupted"), said.output
+
+
+def test_an_error_that_comes_of_no_failure_ends_the_steps_on_all_ranks(scratch):
+    said = run(scratch, 3, "4:1:raises:truncation")
+    told = sorted(line.split()[1] for line in said.of("raised"))
+    assert told == ["Exception", "GroupFailed", "GroupFailed"] and said.status != 0, said.output
+    assert "MPI_ERR_TRUNCATE" in said.output and "rank 1 was told of an error of MPI" in said.output, said.output
+
+
+def test_an_error_of_the_programs_own_passes_through(scratch):
+    said = run(scratch, 2, "4:0:raises:own", "4:1:raises:own")
+    assert sorted(said.of("raised")) == ["raised ValueError of the program's own"] * 2, said.output
+
+
+@pytest.mark.parametrize("mpi", [MPICH, OPENMPI], ids=str)
+def test_an_mpi_that_cannot_go_on_without_ranks_says_so_once(scratch, undisturbed, mpi):
+    said = goes_on(run(scratch, 3, mpi=mpi, SPARES=1), undisturbed, 2)
+    assert said.status == 0 and len(said.of("not")) == 1, said.output
+    assert said.output.count("recovery has no effect here: this MPI does not go on") == 1, said.output
+
+
+def test_spares_that_leave_nobody_to_work_are_refused(scratch):
+    said = run(scratch, 2, SPARES=2)
+    assert len(said.of("raised")) == 2, said.output
+    assert all("spares: 2 of 2 ranks would wait" in line for line in said.of("raised")), said.output
+
+
+def steps_of(session, array, count, layout=None):
+    for step in session.steps(count, layout):
+        with session.recovering():
+            array += step
+            yield step
+
+
+def test_steps_without_recovery_restore_and_save(scratch):
+    import numpy
+
+    sums = []
+    for count in (5, 8, 8):
+        field = numpy.zeros(3)
+        with mainstay.open(scratch / "space", every_steps=1) as session:
+            session.protect("field", field)
+            assert session.comm is None
+            sums.append((list(steps_of(session, field, count)), field[0]))
+    assert sums == [([0, 1, 2, 3, 4], 10.0), ([5, 6, 7], 28.0), ([], 28.0)]
+
+
+def test_a_layout_protects_anew_what_it_has_protected(scratch):
+    import numpy
+
+    with mainstay.open(scratch / "space", every_steps=1) as session:
+        field = numpy.zeros(3)
+
+        def lay_out(laid):
+            assert laid is session
+            session.protect("field", field)
+
+        assert list(steps_of(session, field, 2, lay_out)) == [0, 1]
+        assert list(steps_of(session, field, 3, lay_out)) == [2]
+
+
+def test_errors_pass_through_where_recovery_is_off(scratch):
+    with mainstay.open(scratch / "space", every_steps=1) as session:
+        for error in (mainstay.GroupFailed("x"), ValueError("y")):
+            with pytest.raises(type(error)):
+                for _ in session.steps(3):
+                    with session.recovering():
+                        raise error

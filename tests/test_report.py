@@ -1,0 +1,89 @@
+"""`mainstay report`: the page opens in a browser with no network, shows what happened, and nothing goes wrong in it."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+from command import MAINSTAY
+from limits import LIMIT_S
+
+JOB = """
+import sys
+import mainstay
+with mainstay.open(sys.argv[1]) as session:
+    state = bytearray(100_000)
+    session.protect("state", state)
+    session.restore()
+    for step in range(1, 7):
+        session.due(10 * step)
+        state[step] = step
+        session.checkpoint()
+        session.wait()
+"""
+# What the browser asks for itself has no page for an origin; it gets nowhere.
+ITS_OWN = (None, "not an origin")
+NO_NETWORK = "--host-resolver-rules=MAP * ~NOTFOUND"
+
+
+@pytest.fixture
+def browser(tmp_path):
+    """Shows a page; returns the document as it is then, and a picture of it."""
+    found = shutil.which("chromium") or shutil.which("google-chrome")
+    if found is None:
+        pytest.skip("there is no browser: `make check-browser` installs chromium, as root")
+
+    def show(page, *more):
+        log = tmp_path / "net.json"
+        quiet = ["--disable-background-networking", "--no-first-run", NO_NETWORK, "--enable-logging=stderr"]
+        options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", *quiet]
+        done = subprocess.run(
+            [found, *options, f"--user-data-dir={tmp_path / 'profile'}", f"--log-net-log={log}", *more, page.as_uri()],
+            capture_output=True, text=True, timeout=LIMIT_S, env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        # What the page itself says, or is refused.
+        assert "CONSOLE" not in done.stderr, done.stderr
+        events = [event.get("params", {}) for event in json.loads(log.read_text())["events"]]
+        asked = {event["url"] for event in events if "url" in event and event.get("initiator") not in ITS_OWN}
+        assert not {url for url in asked if not url.startswith(("file:", "data:"))}, asked
+        return done.stdout
+
+    return show
+
+
+@pytest.fixture
+def space(tmp_path, monkeypatch):
+    """Of two jobs, of which the first was killed after it had gone on without a rank; with an image in a name of its own."""
+    folder = tmp_path / "<img src=http:x onerror=alert(1)>"
+    for name, value in {"MEMORY": str(tmp_path / "memory"), "PFS_EVERY": "3"}.items():
+        monkeypatch.setenv(f"MAINSTAY_{name}", value)
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", JOB, folder], check=True, timeout=LIMIT_S)
+    journal = folder / "journal"
+    entries = [json.loads(line) for line in journal.read_text().splitlines()]
+    closed = next(at for at, entry in enumerate(entries) if entry["event"] == "closed")
+    noticed = entries[closed]["unix_ns"]
+    parts = {"regroup_ns": 50_000_000, "open_ns": 30_000_000, "copies_ns": 10_000_000, "state_ns": 20_000_000}
+    entries[closed] = {
+        "unix_ns": noticed, "event": "recovered", "noticed_unix_ns": noticed, "failed": [2], "way": "spare",
+        "ranks_before": 4, "ranks": 4, "parts": parts, "total_ns": 120_000_000,
+        "back_to": {"lineage": 1, "revision": 5, "saved_unix_ns": None}, "lineage": 1, "step": 63,
+        "lost": ["<b>of a space</b>"],
+    }  # fmt: skip
+    journal.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    return folder
+
+
+def test_the_page_shows_what_happened(space, browser, tmp_path):
+    page = tmp_path / "run.html"
+    subprocess.run([MAINSTAY, "report", space, "-o", page], check=True, timeout=LIMIT_S)
+    document = browser(page, "--dump-dom", f"--screenshot={tmp_path / 'page.png'}", "--window-size=1160,1800")
+    for level, count in ("memory", 12), ("pfs", 4):
+        assert len(re.findall(f'class="checkpoint" data-level="{level}"', document)) == count, document
+    assert document.count('class="recovery"') == 1 and 'class="died failure"' in document
+    # Revision 5 was saved at step 50, and the rank failed at 63.
+    assert "rank 2 failed; replaced by a spare" in document and '<td class="number">13</td>' in document
+    assert document.count("<table") >= 3 and "<img" not in document and "<b>of a space" not in document

@@ -1,0 +1,194 @@
+"""`mainstay run --in-job`: a job goes on by itself when ranks fail, and where it cannot it is started again; the exit status is
+that of the job, whatever its launcher says of ranks that failed."""
+
+import re
+import stat
+import subprocess
+
+import pytest
+from command import MAINSTAY, mainstay
+from limits import LIMIT_S
+from mpi import MPICH, OPENMPI
+from programs import build_c
+from staged import pool_directory
+from supervised import run
+
+RANKS, STEPS = 4, 60
+
+# Says which options and settings it was started with, then what rank 0 of a job tells, and ends as it is told to.
+LAUNCHER = """#!/bin/sh
+if [ "$1" = --version ]; then echo 'VERSION'; exit; fi
+echo "launched: $*"
+echo "set: ${MAINSTAY_RECOVERY-none} ${MAINSTAY_SPARES-none}"
+tell() { printf '%s\\000' "$1" >> "$MAINSTAY_RUN_REPORT"; }
+TELLS
+exit STATUS
+"""
+ULFM = "--with-ft ulfm --mca async_mpi_finalize 1"
+FORWARD = "-x MAINSTAY_RECOVERY -x MAINSTAY_SPARES"
+
+
+@pytest.fixture
+def launcher(tmp_path):
+    """Makes an mpiexec that says it is of a version, tells some words and ends with a status."""
+
+    def make(version="mpiexec (Open MPI) 5.0.11", tells="", status=0, name="mpiexec"):
+        path = tmp_path / name
+        text = LAUNCHER.replace("VERSION", version).replace("STATUS", str(status))
+        path.write_text(text.replace("TELLS", "\n".join(f"tell {word!r}" for word in tells)))
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        return path
+
+    return make
+
+
+def launched(output):
+    return re.findall(r"^launched: (.*)$", output, re.M), re.findall(r"^set: (.*)$", output, re.M)
+
+
+def test_the_launcher_gets_what_it_needs(launcher):
+    status, output = run("--in-job", "--spares", 1, "--", launcher(), "-n", 4, "--bind-to", "core", "./a", "-n", 5)
+    assert status == 0, output
+    words = f"-n 5 {ULFM} {FORWARD} --bind-to core ./a -n 5"
+    assert launched(output) == ([words], ["replace 1"]), output
+    heart = " ".join(
+        f"--mca mpi_ft_detector{name} {value}"
+        for name, value in [("", "true"), ("_thread", "true"), ("_period", "0.4"), ("_timeout", "2")]
+    )
+    arguments = ["--in-job", "--recovery", "shrink", "--heartbeat", "2s", "--", launcher(), "-np", 4, "./a"]
+    status, output = run(*arguments)
+    assert launched(output) == ([f"-n 4 {ULFM} {heart} {FORWARD} ./a"], ["shrink 0"]), output
+    # Without it nothing is added.
+    _, output = run("--", launcher(), "-n", 4, "./a")
+    assert launched(output) == (["-n 4 ./a"], ["none none"]), output
+
+
+def test_spares_are_nodes_and_ranks(launcher):
+    """On nodes both: two hosts for four ranks and one spare, with a third host in case one is lost."""
+    nodes = ["--reach", "true {host}", "--hosts", "n1:2,n2:3", "--spares", "n3:2", "--spares", 1]
+    status, output = run("--in-job", *nodes, "--", launcher(), "-n", 4, "./a")
+    assert status == 0, output
+    assert launched(output) == ([f"--host n1:2,n2:3 -n 5 {ULFM} {FORWARD} ./a"], ["replace 1"]), output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--spares", "1"], "--spares 1 counts ranks that wait, which takes --in-job"),
+        (["--in-job", "--spares", "1", "--spares", "2"], "two numbers"),
+        (["--in-job", "--spares", "n3"], "--spares names nodes"),
+        (["--in-job", "--recovery", "shrink", "--spares", "1"], "needs no spare ranks"),
+        (["--recovery", "shrink"], "--in-job"),
+        (["--heartbeat", "1s"], "--in-job"),
+        (["--in-job", "--heartbeat", "5ms"], "the least is 100ms"),
+        (["--in-job", "--heartbeat", "soon"], "--heartbeat"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(launcher, arguments, why):
+    status, output = run(*arguments, "--", launcher(), "-n", 4, "./a")
+    assert status == 2 and why in output and "launched" not in output, output
+
+
+def test_spares_without_a_number_of_ranks_are_refused(launcher):
+    status, output = run("--in-job", "--spares", 1, "--", launcher(), "./a")
+    assert status == 2 and "no number of ranks (-n)" in output, output
+
+
+@pytest.mark.parametrize(
+    ("version", "why"),
+    [
+        ("HYDRA build details:", "MPICH ends it"),
+        ("mpiexec (Open MPI) 4.1.4", "Open MPI 4.1.4 ends it"),
+        ("something else", "names neither Open MPI nor MPICH"),
+    ],
+)
+def test_where_the_mpi_cannot_it_says_so_and_starts_again(launcher, version, why):
+    command = [launcher(version, status=3), "-n", 4, "./a"]
+    status, output = run("--in-job", "--spares", 1, "--restarts", 1, "--", *command)
+    assert status == 3, output
+    assert re.search(f"mainstay: the job cannot go on by itself when ranks fail: .*{why}.*; it is started again instead", output)
+    assert launched(output) == (["-n 4 ./a"] * 2, ["none none"] * 2), output
+
+
+def test_srun_and_what_is_no_launcher_cannot(launcher):
+    for words in [launcher(name="srun"), "-n", 4, "./a"], ["sh", "-c", "exit 0"]:
+        status, output = run("--in-job", "--", *words)
+        assert status == 0 and "cannot go on by itself" in output and "--with-ft" not in output, output
+
+
+@pytest.mark.parametrize("status", [0, 137, 3])
+def test_what_the_job_says_counts(launcher, status, tmp_path):
+    """prterun reports how any rank ended, also one that the job has recovered from."""
+    space = tmp_path / "space"
+    opened = [f"{space}", f"opened {space}", f"complete 1 7 {space}"]
+    recovered = [f"opened {space}", f"recovered 2 7 120000000 2 {space}"]
+    command = ["--", launcher(tells=[*opened, *recovered, f"closed {space}"], status=status), "-n", 4, "./a"]
+    ended, output = run("--in-job", *command)
+    assert ended == 0 and output.count("mainstay: start ") == 1, output
+    assert output.count("mainstay: rank 2 failed; the job went on from revision 7 after 0.12 s") == 1, output
+    # Recovered once, and then ended with the job.
+    command[1] = launcher(tells=[*opened, *recovered], status=status)
+    ended, output = run("--in-job", "--restarts", 0, *command)
+    assert ended == (status or 1) and "went on from revision 7" in output, output
+    # Nothing was recovered from: the status is the program's own.
+    command[1] = launcher(tells=[*opened, f"closed {space}"], status=status)
+    ended, output = run("--in-job", "--restarts", 0, *command)
+    assert ended == status, output
+
+
+@pytest.fixture
+def job(mpi, tmp_path, monkeypatch):
+    """The words of a real job in which ranks kill themselves, each in its own node's memory."""
+    for name, value in {"MEMORY": "auto", "EVERY_STEPS": "5", "PFS_EVERY": "4", "MEMORY_COPIES": "2"}.items():
+        monkeypatch.setenv(f"MAINSTAY_{name}", value)
+    program = build_c(["goes_on.c"], "goes_on", mpi=mpi)
+    with pool_directory() as pools:
+        # As if each rank had a node of its own.
+        node = f"r=${{PMIX_RANK-$PMI_RANK}}; mkdir -p {pools}/$r; MAINSTAY_NODE=$r MAINSTAY_POOL_DIRECTORY={pools}/$r"
+
+        def command(space, *kills, options=()):
+            words = f'{node} exec {program} {tmp_path / space} {STEPS} {tmp_path / f"{space}.gate"} {" ".join(kills)}'
+            variables = [f"{name}={value}" for name, value in mpi.variables]
+            return ["--", "env", *variables, mpi.command("mpiexec"), "-n", RANKS, *options, "sh", "-c", words]
+
+        mpi.found()
+        yield command
+        mpi.clear()
+
+
+def hashes(output):
+    return re.findall(r"^hash (\w+)$", output, re.M)
+
+
+@pytest.fixture
+def calm(mpi, job):
+    status, output = run("--restarts", 0, *job("calm", options=mpi.oversubscribe))
+    assert status == 0, output
+    (hash_,) = hashes(output)
+    return hash_
+
+
+def test_a_spare_takes_the_place_of_a_rank_that_was_killed(mpi, job, calm, tmp_path):
+    if mpi is MPICH:
+        pytest.skip("MPICH cannot: below")
+    status, output = run("--in-job", "--spares", 1, *job("space", "2@33"))
+    assert status == 0 and hashes(output) == [calm], output
+    assert output.count("mainstay: start ") == 1, output
+    assert re.search(r"^mainstay: rank 2 failed; the job went on from revision \d+ after \d+\.\d\d s$", output, re.M), output
+    document = mainstay("status", tmp_path / "space")
+    (recovery,) = document["recoveries"]
+    assert document["recovered"] == 1 and recovery["failed"] == [2] and recovery["way"] == "spare", document
+    assert recovery["ranks_before"] == recovery["ranks"] == RANKS
+    parts = [recovery[name] for name in ("regroup_ns", "open_ns", "state_ns", "copies_ns")]
+    assert all(part > 0 for part in parts) and sum(parts) <= recovery["total_ns"], recovery
+    page = subprocess.run([MAINSTAY, "report", tmp_path / "space"], capture_output=True, text=True, timeout=LIMIT_S).stdout
+    assert "rank 2 failed; replaced by a spare" in page
+
+
+def test_what_the_job_cannot_recover_from_starts_it_again(mpi, job, calm):
+    """With MPICH the first failure; with Open MPI rank 0 and both who hold what is its."""
+    kills = ["2@33"] if mpi is MPICH else [f"{rank}@33" for rank in range(RANKS)]
+    status, output = run("--in-job", "--spares", 1, *job("space", *kills))
+    assert status == 0 and hashes(output) == [calm], output
+    assert "mainstay: start 2" in output, output
+    assert ("cannot go on by itself" in output) == (mpi is MPICH), output
