@@ -18,6 +18,7 @@ PLOTS = {
     "staging": {f"staging-{name}.svg" for name in ("perceived", "pools", "overlap", "restart", "memory")},
     "space": {"space-time.svg"},
     "levels": {"levels-sizes.svg"},
+    "recovery": {f"recovery-{name}.svg" for name in ("parts", "total", "steps")},
 }
 
 sys.path.insert(0, str(ROOT / "bench"))
@@ -71,7 +72,13 @@ def levels_rows(tmp_path_factory):
     return measure(tmp_path_factory.mktemp("bench"), "levels", *small)
 
 
-@pytest.fixture(params=("path", "staging", "space", "ranks", "opening", "levels"))
+@pytest.fixture(scope="module")
+def recovery_rows(tmp_path_factory):
+    small = ("--side", "16", "--lost", "1", "--only", "fail")
+    return [row for row in measure(tmp_path_factory.mktemp("bench"), "recovery", *small) if row["reference"]]
+
+
+@pytest.fixture(params=("path", "staging", "space", "ranks", "opening", "levels", "recovery"))
 def rows(request):
     return request.getfixturevalue(f"{request.param}_rows")
 
@@ -153,6 +160,17 @@ def test_what_was_asked_of_copies_has_a_target(levels_rows):
     sizes = {row["metric"] for row in levels_rows if row["case"].startswith("size")}
     # The slow ones are left out where they cannot be had.
     assert sizes >= {"memory"} and sizes <= {f"{way}{part}" for way in WAYS for part in ("", "_floor", "_perceived")}
+
+
+def test_what_was_asked_of_a_recovery_has_a_target(recovery_rows):
+    assert targets(recovery_rows) == {
+        "a rank of 4 fails": {"spare", "shrunk", "spawned", "stopped"},
+        "none of 4 ranks fails": {"in_mainstay"},
+    }
+    (calm, disturbed) = (
+        row["value"] for row in recovery_rows if row["metric"] in ("calm_steps", "executed_steps")
+    )
+    assert disturbed > calm, "steps are done again"
 
 
 def test_what_opening_costs_is_beside_what_the_ranks_cost_and_what_they_are_given(opening_rows):

@@ -54,10 +54,12 @@ static void die_if_told(uint64_t step)
     for (; words && *words; words = strchr(words, ' ') ? strchr(words, ' ') + 1 : NULL) {
         char way[8];
         long of, at, us;
+        int made;
         struct itimerval after = {{0, 0}, {0, 0}};
         if (sscanf(words, "%7[a-z]:%ld:%ld:%ld", way, &of, &at, &us) != 4 || of != rank || (long)step < at ||
-            (mark = opened_mark(of, at)) < 0)
+            (made = opened_mark(of, at)) < 0)
             continue;
+        mark = made;
         fatal = strcmp(way, "stop") == 0 ? SIGSTOP : SIGKILL;
         after.it_value.tv_usec = us % 1000000 + 1;
         after.it_value.tv_sec = us / 1000000;

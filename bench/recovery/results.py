@@ -18,6 +18,7 @@ ALLOWED_S, ALLOWED_S_MANY, MANY = 0.3, 0.5, 16  # ranks: as many or more may tak
 SPAWNED_S, STOPPED_S = 0.3, 0.5  # beside what MPI takes, and beside the heartbeat's time-out
 ALLOWED = 1  # % of a run without failures, in Mainstay on the program's own threads
 PARTS = ("notice", "group", "opening", "layout", "state", "step")
+EACH = ", each"  # at the end of a case: what is drawn, and too much to read
 SERIES = 10  # executed steps are told of in so many at once
 
 
@@ -25,9 +26,8 @@ def told_by(command):
     """The parts of the last recovery as `mainstay status --json` has them, in seconds; none if there was none."""
     if command.returncode != 0:
         return {}
-    for recovery in reversed(find(json.loads(command.stdout), "recoveries") or []):
-        return {name.removesuffix("_ns"): value / 1e9 for name, value in recovery["parts"].items()}
-    return {}
+    found = find(json.loads(command.stdout), "recoveries")
+    return {name: found[-1][f"{name}_ns"] / 1e9 for name in ("regroup", "open", "copies", "state")} if found else {}
 
 
 def find(document, name):
@@ -87,7 +87,10 @@ def failure_rows(case, found, spawns, ranks, heartbeat_s):
 def lost_rows(case, ends):
     """A job that loses ranks one after another, beside the same undisturbed: total time, and that of each ten steps."""
     (calm, _), (disturbed, died) = ends["calm"], ends["disturbed"]
-    calm_at, at = ([line["at"] for line in lines if "at" in line] for lines in (calm, disturbed))
+    # Rank 0 tells each step that it has done, the first after a failure in other words.
+    calm_at, at = (
+        sorted(line.get("at") or line["again"] for line in lines if line.get("rank", 0) == 0) for lines in (calm, disturbed)
+    )
     took, calm_took = at[-1] - at[0], calm_at[-1] - calm_at[0]
     made = [
         rows.floor(case, "calm", [calm_took], "s"),
@@ -98,10 +101,10 @@ def lost_rows(case, ends):
     ]
     for first in range(0, len(at) - SERIES, SERIES):
         each = (at[first + SERIES] - at[first]) / SERIES
-        made.append(rows.floor(f"{case}, each", f"step {first}", [each], "s"))
+        made.append(rows.floor(case + EACH, f"step {first}", [each], "s"))
     for number, when in enumerate(died):
         before = sum(one <= when for one in at)
-        made.append(rows.floor(f"{case}, each", f"failure {number}", [before], "steps"))
+        made.append(rows.floor(case + EACH, f"failure {number}", [before], "steps"))
     return made
 
 

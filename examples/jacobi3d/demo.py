@@ -1,10 +1,11 @@
-"""Has a running simulation lose a whole node, in C and in Python, and shows that nothing else is lost.
+"""Has a running simulation lose a whole node, in C and in Python, and a single rank, and shows that nothing else is lost.
 
     python demo.py
 
 Builds jacobi3d and runs it undisturbed. Then each version runs on two nodes, which are made of this machine, and saves
 to their memory alone, with copies in that of the other. In the middle one node is lost: its ranks are killed, its memory
-is gone. The job is started again, and goes on from what the other node has; the fields are compared bit for bit. Writes
+is gone. The job is started again, and goes on from what the other node has; the fields are compared bit for bit. Then the
+version in C loses one rank, and goes on without being started again: a spare takes its place. Writes
 demo-out/jacobi3d.png. The package mainstay must be installed beside this Python: `make demo` does all.
 """
 
@@ -36,6 +37,7 @@ mkdir -p "$MAINSTAY_POOL_DIRECTORY" && exec "$@"
 """
 PROGRESS = 10  # steps from line to line, and from row to row
 NAMES = " and ".join(map(str, LOST))
+SPARES, VICTIM = 1, 1
 LIMIT_S = 120  # of one run, on a machine that has much else to do
 OUT = ROOT / "demo-out" / "jacobi3d.png"
 
@@ -74,6 +76,18 @@ RESTORED = re.compile(r"restored revision (\d+), continuing at step (\d+)")
 STEP = re.compile(r"step (\d+)$")
 OPENED = re.compile(r"opened ")
 YEARS = re.compile(r"done: \d+ steps, (\d+) years")
+
+
+FAILED = re.compile(r"mainstay: rank \d+ failed; the job went on from revision \d+ after [\d.]+ s \(.*\)")
+
+
+@dataclass(frozen=True)
+class GoingOn(type(OPENMPI)):
+    """Jobs that go on when a rank fails."""
+
+    def mpiexec(self, ranks, command):
+        mainstay = [str(ROOT / "target" / "release" / "mainstay"), "run", "--in-job", "--restarts", "0"]
+        return [*mainstay, "--spares", str(SPARES), "--", *super().mpiexec(ranks, command)]
 
 
 class Wrong(Exception):
@@ -199,6 +213,34 @@ def again(version, scratch, timeline):
     return restored
 
 
+def goes_on(version, scratch, timeline):
+    """Loses a rank on the way; the step that was reached, and the one from which all went on."""
+    reached = back_to = 0
+    done = False
+    folder = version.folder(scratch)
+    shutil.rmtree(folder / "space")
+    words = saving(version, scratch, "--out", folder / "again")
+    mpi = GoingOn(**{**vars(OPENMPI), "depth": OPENMPI.depth + 1})
+    with Job(RANKS, words, scratch, LIMIT_S, mpi) as job:
+        for line in job.lines():
+            timeline.read(line)
+            if match := STEP.match(line):
+                reached = max(reached, int(match[1]))
+                if reached >= version.kill_at and not done:
+                    job.kill_rank(VICTIM)
+                    timeline.lose(f"rank {VICTIM} is killed after step {reached} (SIGKILL)")
+                    done, at_death = True, reached
+            if match := FAILED.match(line):
+                timeline.add(match[0].removeprefix("mainstay: "))
+            if match := RESTORED.match(line):
+                back_to = int(match[2])
+                timeline.add(f"revision {match[1]} is restored: on from step {back_to}, by the same processes and the spare")
+        if job.wait() != 0 or not back_to:
+            raise Wrong("the job did not go on without the rank that was killed:\n" + job.tail())
+        timeline.add(f"step {version.steps}: the end")
+    return at_death, back_to
+
+
 def compare(version, scratch):
     """Bit for bit; and the field must still have been on the move, or a wrong restore could pass."""
     folder = version.folder(scratch)
@@ -254,6 +296,21 @@ def tell(version, scratch):
     return expected, years
 
 
+def tell_rank(version, scratch):
+    """Has one version lose a rank, and go on; after `tell`, whose undisturbed field it must end with."""
+    print(f"\nIn {version} again, on {RANKS} ranks and {SPARES} spare, to lose one rank without being started again", flush=True)
+    timeline = Timeline()
+    timeline.add(f"the job is started on {RANKS} ranks, with {SPARES} more that sleeps")
+    reached, back_to = goes_on(version, scratch, timeline)
+    if reached - back_to > 2 * version.every:
+        raise Wrong(f"it went back from step {reached} to {back_to}")
+    expected, got = (field(version, version.folder(scratch) / name) for name in ("undisturbed", "again"))
+    if differ := numpy.count_nonzero(expected.view("u8") != got.view("u8")):
+        raise Wrong(f"{differ} of {expected.size} cells differ from the undisturbed run")
+    timeline.show()
+    print(f"  All {expected.size} cells are bit for bit those of the undisturbed run.")
+
+
 def demo(scratch):
     began = time.monotonic()
     print("Building examples/jacobi3d", flush=True)
@@ -261,6 +318,7 @@ def demo(scratch):
     dem.write(scratch / "dem")
     try:
         ends = [tell(version, scratch) for version in (C, PYTHON)]
+        tell_rank(C, scratch)
     finally:
         for version in (C, PYTHON):
             shutil.rmtree(version.nodes(scratch), ignore_errors=True)

@@ -7,7 +7,9 @@ use crate::{
     device::{Device, Disk},
     error::{Error, Result},
     group::{Group, agree, gather},
-    space::{LEVELS_FILE, LevelsNote, NOTE_BYTES_MAX, draw_id, format::hash, is_of_space, level_directory, without_copy},
+    space::{
+        LEVELS_FILE, LevelsNote, NOTE_BYTES_MAX, draw_id, format::hash, is_of_space, level_directory, without_copy,
+    },
 };
 use std::{
     collections::BTreeMap,

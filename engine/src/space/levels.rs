@@ -217,12 +217,15 @@ mod tests {
     #[test]
     fn directories_tell_which_copy_they_hold() {
         for (copy, label) in [(0, None), (0, Some(7)), (1, None), (3, Some(u32::MAX))] {
-            assert_eq!(copy_in(&level_directory(ID, copy, label), ID), Some(copy));
+            let name = level_directory(ID, copy, label);
+            assert_eq!(copy_in(&name, ID), Some(copy));
+            assert_eq!(without_copy(&name), Some(level_directory(ID, 0, label)));
         }
         let begin = format!("mainstay-level-{ID}");
         for other in ["x", "-", "-0", "-copy0", "-copyx", "-copy1-copy2", "-copy1-0123456G", "-01234567-copy1"] {
             assert_eq!(copy_in(&format!("{begin}{other}"), ID), None, "{other}");
         }
         assert_eq!(copy_in(&begin, &ID.replace('0', "1")), None);
+        assert_eq!(without_copy("mainstay-pool-0"), None);
     }
 }
