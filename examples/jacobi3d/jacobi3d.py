@@ -1,14 +1,14 @@
 """The temperature in the ground below a mountain range, saved by Mainstay: jacobi3d.c in Python.
 
-All that has to do with saving is here: open, protect, restore, due, checkpoint. The grid is in grid.py,
-the physics in ground.py. The field is bit for bit that of the C program.
+All that has to do with saving is here: open, protect, restore, due, checkpoint, recover. The grid is in
+grid.py, the physics in ground.py. The field is bit for bit that of the C program.
 """
 
 import argparse
 import math
 import sys
 import traceback
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 
 import mainstay
 import numpy
@@ -122,7 +122,8 @@ class Saved:
 
 
 class Failures:
-    """Counts them. A state that could not be saved is no reason to stop: the program's own is unharmed."""
+    """Counts them. A state that could not be saved is no reason to stop: the program's own is unharmed. Ranks that have
+    failed are one to go back."""
 
     def __init__(self, rank):
         self._rank, self.count = rank, 0
@@ -131,6 +132,8 @@ class Failures:
     def survived(self, doing):
         try:
             yield
+        except mainstay.GroupFailed:
+            raise
         except mainstay.Error as error:
             self.count += 1
             print(f"jacobi3d: rank {self._rank}: {doing}: {error}; going on", file=sys.stderr, flush=True)
@@ -151,10 +154,76 @@ def begin_from(path, grid, step, field):
 # ANCHOR_END: from
 
 
-def opened(o, comm):
+class Model:
+    """What is computed, on the ranks that there are."""
+
+    def __init__(self, workers, o, surface):
+        self.grid = grid = Grid(workers, (o.nx, o.ny, o.nz))
+        self.ground = Ground(grid, surface)
+        self.field, self.other = self.ground.start, self.ground.start.copy()  # with its air, which no sweep writes
+        self.step, self.speaks = numpy.zeros((), "u8"), grid.comm.rank == 0
+        self.means = Means(o.means, grid, self.ground.rock) if o.means else None
+        if self.speaks:
+            print(f"grid {o.nx} x {o.ny} x {o.nz} on {' x '.join(map(str, grid.blocks))} ranks, "
+                  f"{self.field.nbytes / 1e6:.1f} MB a rank, {self.ground.sweep_years:.1f} years a step")  # fmt: skip
+
+    def sweep(self):
+        self.ground.sweep(self.field, self.other)
+        self.field, self.other = self.other, self.field
+        self.step += 1
+
+
+def opened(o):
     if not o.space:
         return nullcontext()
-    return mainstay.open(o.space, comm, keep=o.keep, every_steps=o.every, stage=o.stage, pool_bytes=o.pool_bytes)
+    return mainstay.open(o.space, MPI.COMM_WORLD, keep=o.keep, every_steps=o.every, stage=o.stage, pool_bytes=o.pool_bytes)
+
+
+def begin(model, session, o):
+    """Brings the model to the newest revision."""
+    grid, restored = model.grid, None
+    if session:
+        session.adopt(grid.comm)
+        for name in ("step", "temperature"):  # of a model on the ranks before
+            with suppress(mainstay.RegionMissing):
+                session.unprotect(name)
+        # ANCHOR: box
+        session.protect("step", model.step)
+        # Which array that is, changes from step to step. Without its ghosts, so that any number of ranks can
+        # share it out.
+        session.protect("temperature", lambda: model.field[INSIDE], global_shape=grid.cells, offset=grid.start)
+        # ANCHOR_END: box
+        restored = session.restore()
+        if restored and restored.skipped and model.speaks:
+            print("newer revisions are damaged:", "\n".join(restored.skipped))
+        if not restored and o.begin_from:
+            begin_from(o.begin_from, grid, model.step, model.field)
+        if restored and model.speaks:
+            print(f"restored revision {restored.revision}, continuing at step {model.step}")
+    if o.first:
+        grid.write(model.field, o.first)
+    if model.means:
+        model.means.begin(goes_on=restored is not None)
+
+
+def go_on(model, session, o, failures):
+    """Up to the last step, all of it saved."""
+    saved = Saved(session, model.speaks, o.timeline)
+    while model.step < o.steps:
+        model.sweep()
+        if model.step % o.progress == 0:
+            if model.means:
+                model.means.add(model.step, model.field)
+            if model.speaks:
+                print(f"step {model.step}")
+        if session and session.due(model.step):
+            with failures.survived("checkpoint"):
+                saved.begun(session.checkpoint(notes={"step": model.step}), int(model.step))
+        saved.print_cost()
+    if session:
+        with failures.survived("wait"):
+            session.wait()
+    saved.print_cost()
 
 
 def run():
@@ -163,67 +232,42 @@ def run():
         # Each line at once, so that the run can be followed, and in one piece, so that those of the ranks do not mix.
         stream.reconfigure(line_buffering=True, write_through=False)
     o = Options(speaks).read()
+    surface = Elevation(MPI.COMM_WORLD, o.dem)
+    failures = Failures(MPI.COMM_WORLD.rank)
 
-    grid = Grid(MPI.COMM_WORLD, (o.nx, o.ny, o.nz))
-    ground = Ground(grid, Elevation(grid.comm, o.dem))
-    field, other = ground.start, ground.start.copy()  # with its air, which no sweep writes
-    step, failures = numpy.zeros((), "u8"), Failures(grid.comm.rank)
-    means = Means(o.means, grid, ground.rock) if o.means else None
-    if speaks:
-        print(f"grid {o.nx} x {o.ny} x {o.nz} on {' x '.join(map(str, grid.blocks))} ranks, "
-              f"{field.nbytes / 1e6:.1f} MB a rank, {ground.sweep_years:.1f} years a step")  # fmt: skip
-
-    with opened(o, grid.comm) as session:
-        restored = None
-        if session:
-            if o.timeline and speaks:
-                print("opened", o.space)
-            # ANCHOR: box
-            session.protect("step", step)
-            # Which array that is, changes from step to step. Without its ghosts, so that any number of ranks can
-            # share it out.
-            session.protect("temperature", lambda: field[INSIDE], global_shape=grid.cells, offset=grid.start)
-            # ANCHOR_END: box
-            if means and speaks:
-                session.protect_output(o.means)  # one rank a file
-            restored = session.restore()
-            if restored and restored.skipped and speaks:
-                print("newer revisions are damaged:", "\n".join(restored.skipped))
-            if not restored and o.begin_from:
-                begin_from(o.begin_from, grid, step, field)
-            if restored and speaks:
-                print(f"restored revision {restored.revision}, continuing at step {step}")
-        saved = Saved(session, speaks, o.timeline)
-        if o.first:
-            grid.write(field, o.first)
-        if means:
-            means.begin(goes_on=restored is not None)
-
-        while step < o.steps:
-            ground.sweep(field, other)
-            field, other = other, field
-            step += 1
-            if step % o.progress == 0:
-                if means:
-                    means.add(step, field)
-                if speaks:
-                    print(f"step {step}")
-            if session and session.due(step):
-                with failures.survived("checkpoint"):
-                    saved.begun(session.checkpoint(notes={"step": step}), int(step))
-            saved.print_cost()
-
-        if session:
-            with failures.survived("wait"):
-                session.wait()
-        saved.print_cost()
-    if means:
-        means.close()
+    with opened(o) as session:
+        if session and o.timeline and session.rank == 0:
+            print("opened", o.space)
+        if session and o.means and session.rank == 0:
+            session.protect_output(o.means)  # one rank a file
+        # ANCHOR: recover
+        while True:
+            try:
+                # On the ranks that are left, with those that took the places of others, if any.
+                model = Model(session.comm if session else MPI.COMM_WORLD, o, surface)
+                begin(model, session, o)
+                go_on(model, session, o, failures)
+                break
+            except (mainstay.GroupFailed, MPI.Exception) as failure:
+                recover(session, failure)
+        # ANCHOR_END: recover
+    if model.means:
+        model.means.close()
     if o.out:
-        grid.write(field, o.out)
-    if speaks:
-        print(f"done: {step} steps, {ground.sweep_years * float(step):.0f} years")
+        model.grid.write(model.field, o.out)
+    if model.speaks:
+        print(f"done: {model.step} steps, {model.ground.sweep_years * float(model.step):.0f} years")
     return 3 if failures.count else 0
+
+
+def recover(session, failure):
+    """Goes on without the ranks that have failed, where the job is set to do so."""
+    if not session:
+        raise failure
+    try:
+        session.recover()
+    except mainstay.InvalidArgument:
+        raise failure from None
 
 
 def main():

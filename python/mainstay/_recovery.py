@@ -105,8 +105,9 @@ class Steps:
         if not self._recovers:
             return None
         MPI: Any = sys.modules["mpi4py.MPI"]
+        comm: Any = self._session.comm
         told = array("q", [self._lost, self._session.rank + 1 if self._own else 0, self._idle])
-        self._session.comm.Allreduce(MPI.IN_PLACE, [told, MPI.INT64_T], op=MPI.MAX)
+        comm.Allreduce(MPI.IN_PLACE, [told, MPI.INT64_T], op=MPI.MAX)
         lost, has_own, idle = told
         own, self._own, self._lost = self._own, None, 0
         if lost or not has_own and idle <= IDLE_MAX:
