@@ -43,6 +43,13 @@ pub(super) struct Back {
     pub(super) has_other_boxes: bool,
 }
 
+/// What came of trying the revisions that were found.
+struct Tried {
+    found: Choices,
+    came: Option<(Chosen, Back)>,
+    skipped: Flaws,
+}
+
 impl Inner {
     pub(super) fn restore(&mut self) -> Result<Option<Restored>> {
         let ready = self.program.ready().and_then(|()| self.program.regions.look_to_fill());
@@ -78,11 +85,11 @@ impl Inner {
         let entry = self.enter_ready(Call::Restore, ready)?;
         self.program.reading = Reading::default();
         let mut tried = self.try_newest(&entry);
-        if self.later.is_some() && tried.as_ref().map_or_else(is_of_revision, |(_, came, _)| came.is_none()) {
+        if self.later.is_some() && tried.as_ref().map_or_else(is_of_revision, |tried| tried.came.is_none()) {
             self.open_later(&entry)?;
             tried = self.try_newest(&entry);
         }
-        let (found, came, skipped) = tried?;
+        let Tried { found, came, skipped } = tried?;
         let group = self.epoch.group.with(&entry);
         let Some((chosen, back)) = came else {
             self.program.reading = Reading::Nothing;
@@ -127,7 +134,7 @@ impl Inner {
 
     /// Tries revisions until one came back whole: the newest alone while there are levels that are not open yet, which may
     /// have it if the open ones have not. Collective.
-    fn try_newest(&mut self, entry: &Entry) -> Result<(Choices, Option<(Chosen, Back)>, Flaws)> {
+    fn try_newest(&mut self, entry: &Entry) -> Result<Tried> {
         let group = self.epoch.group.with(entry);
         let mut found = self.levels.find_complete(group)?;
         if self.later.is_some() {
@@ -145,7 +152,7 @@ impl Inner {
                 }
             }
         })?;
-        Ok((found, came, skipped))
+        Ok(Tried { found, came, skipped })
     }
 
     /// Says why nothing came back where jobs before this one have had several levels: the memory of their nodes goes with
