@@ -84,6 +84,17 @@ def test_a_pair_is_lost_that_holds_all_of_a_shard(recovering, how, below):
     assert ("begins anew" in said.output) == (below == 0), said.output
 
 
+@BOTH
+def test_steps_that_do_not_look_at_their_messages(recovering, how):
+    recovering.goes_on("kill:1@receive,3", loop="mute", **how)
+
+
+def test_a_message_that_fails_has_all_ranks_go_back(recovering):
+    """Nobody has died. Before, mainstay_check knew of the dead alone, and what a message had not brought was saved."""
+    said = recovering.goes_on("fault:1@step,4", loop="mute")
+    assert re.search("the group failed; the job went on", said.output), said.output
+
+
 def random_deaths(chance, how, ranks, kills):
     """One death after another, each of a rank that there is, at a step that comes after that of the one before."""
     deaths = []

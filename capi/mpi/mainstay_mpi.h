@@ -245,8 +245,11 @@ MAINSTAY_SHIM void mainstay_mpi_release(void *context) {
 MAINSTAY_SHIM int mainstay_mpi_table(MPI_Comm comm, mainstay_group *group);
 
 #ifdef MAINSTAY_MPI_SURVIVES
+MAINSTAY_SHIM int mainstay_mpi_has_failed_in(const mainstay_mpi_job *job);
+
 MAINSTAY_SHIM int mainstay_mpi_failed(void *context, uint32_t *failed, uint32_t *count) {
-  MPI_Comm comm = ((mainstay_mpi_context *)context)->comm;
+  const mainstay_mpi_context *mine = (const mainstay_mpi_context *)context;
+  MPI_Comm comm = mine->comm;
   MPI_Group dead, all;
   int code, rank, ranks = 0, any;
   *count = 0;
@@ -266,6 +269,8 @@ MAINSTAY_SHIM int mainstay_mpi_failed(void *context, uint32_t *failed, uint32_t 
     MPI_Group_free(&all);
   }
   MPI_Group_free(&dead);
+  /* Others may know who, or the program's messages alone. */
+  if (code == MPI_SUCCESS && *count == 0 && mainstay_mpi_has_failed_in(mine->job)) code = MPI_ERR_OTHER;
   return mainstay_mpi_class(code);
 }
 

@@ -2,12 +2,13 @@
  *
  *     recovery SPACE STEPS CELLS LOOP [DEATH...]
  *
- * LOOP is `run`, by mainstay_run, or `bare`, by the calls that it is made of. Each process is a node, whose memory lies in a
- * folder of its own below $NODES and goes with it. The result, in the file $NODES/result, depends neither on the number of
- * ranks nor on what has failed.
+ * LOOP is `run`, by mainstay_run, `mute`, the same by steps that do not tell when their messages fail, or `bare`, by the calls
+ * that it is made of. Each process is a node, whose memory lies in a folder of its own below $NODES and goes with it. The
+ * result, in the file $NODES/result, depends neither on the number of ranks nor on what has failed.
  *
- * A DEATH is WAY:RANK@MOMENT[,STEP], once for each that is named. The rank dies by `kill`, `segv`, `abort`, `exit` or `stop`,
- * RANK being its number among the workers (before the opening, in MPI_COMM_WORLD), when it comes for the first time to a
+ * A DEATH is WAY:RANK@MOMENT[,STEP], once for each that is named. The rank dies by `kill`, `segv`, `abort`, `exit` or `stop`, or
+ * by `fault` lives, and one of its messages fails. RANK is its number among the workers (before the opening, in
+ * MPI_COMM_WORLD). It dies when it comes for the first time to a
  *   start       before the opening
  *   layout      in the callback, or at the beginning of the loop
  *   step        at the beginning of a step
@@ -36,6 +37,7 @@ enum { DEATHS_MAX = 64, PATH_MAX_HERE = 4096 };
 
 static char memory[PATH_MAX_HERE]; /* of this node */
 static const char *way_now;
+static MPI_Comm workers_now = MPI_COMM_NULL;
 static long calls_left; /* until this process dies; 0: it does not */
 
 /* How a process dies */
@@ -159,7 +161,9 @@ static void moment(const char *name, long rank, uint64_t step)
         if (d->rank != rank || step < d->step || strcmp(d->moment, name) != 0 || !is_first(i))
             continue;
         way_now = d->way;
-        if (d->calls) {
+        if (strcmp(d->way, "fault") == 0) {
+            MPI_Send(NULL, 0, MPI_BYTE, 1 << 20, 0, workers_now); /* to no rank */
+        } else if (d->calls) {
             calls_left = d->calls;
         } else if (d->after_us) {
             signal(SIGALRM, die_now);
@@ -205,6 +209,7 @@ static int layout(mainstay_session *session, void *context)
     uint64_t shape, stored, ghosts = 1;
     int ranks, status;
     ring_free(r);
+    workers_now = workers;
     MPI_Comm_size(workers, &ranks);
     MPI_Comm_rank(workers, &r->rank);
     moment("layout", r->rank, 0);
@@ -310,6 +315,13 @@ static int one_step_of_run(mainstay_session *session, uint64_t step, int *over, 
     return heard(one_step(session, step, over, context), context);
 }
 
+static int mute_step(mainstay_session *session, uint64_t step, int *over, void *context)
+{
+    const int status = one_step(session, step, over, context);
+    ((ring *)context)->counter = step + (*over == 0);
+    return status == MAINSTAY_GROUP_FAILED ? MAINSTAY_OK : status;
+}
+
 /* From the newest revision to the end, or to a failure. */
 static int work(mainstay_session *session, ring *r)
 {
@@ -372,8 +384,9 @@ int main(int argc, char **argv)
     if (status == MAINSTAY_NOT_NEEDED)
         return mainstay_mpi_finalize(0);
     if (status == MAINSTAY_OK)
-        status = strcmp(argv[4], "run") == 0 ? mainstay_run(session, layout, one_step_of_run, &r)
-                                             : (mainstay_status)work_and_recover(session, &r);
+        status = strcmp(argv[4], "run") == 0    ? mainstay_run(session, layout, one_step_of_run, &r)
+                 : strcmp(argv[4], "mute") == 0 ? mainstay_run(session, layout, mute_step, &r)
+                                                : (mainstay_status)work_and_recover(session, &r);
     if (status != MAINSTAY_OK) {
         fprintf(stderr, "rank %d: %s: %s\n", r.rank, mainstay_status_name(status), mainstay_error_message());
         if (session)
