@@ -29,12 +29,11 @@ pub(crate) struct Job {
 /// What a program has given to `open`.
 type Given = Result<(PathBuf, Config), Error>;
 
+/// A group with its job, and what was given for it.
+type Entered = (Box<dyn Group>, Option<Job>, PathBuf, Config);
+
 /// The group of a session, its space and its settings; no job without a communicator. Collective.
-pub(crate) fn enter(
-    py: Python<'_>,
-    comm: Option<&Bound<'_, PyAny>>,
-    given: Given,
-) -> PyResult<(Box<dyn Group>, Option<Job>, PathBuf, Config)> {
+pub(crate) fn enter(py: Python<'_>, comm: Option<&Bound<'_, PyAny>>, given: Given) -> PyResult<Entered> {
     let told = |error| raise(py, &error);
     let Some(comm) = comm else {
         let (path, config) = given.map_err(told)?;

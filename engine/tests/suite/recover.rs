@@ -308,10 +308,10 @@ impl Field {
         let mut field = Field { cells: vec![0; end - first], first };
         session.unprotect_all()?;
         let place = PlaceInWhole { global_shape: vec![CELLS as u64], offset: vec![first as u64] };
-        let address = field.cells.as_mut_ptr().cast();
+        let (address, shape) = (field.cells.as_mut_ptr().cast(), [(end - first) as u64]);
         // SAFETY: the cells lie on the heap, and are there as long as they are protected.
-        session
-            .protect(unsafe { Region::placed("field", address, ElementType::U64, &[(end - first) as u64], place) }?)?;
+        let region = unsafe { Region::placed("field", address, ElementType::U64, &shape, place) };
+        session.protect(region?)?;
         Ok(field)
     }
 
