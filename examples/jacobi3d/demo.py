@@ -230,7 +230,7 @@ def goes_on(version, scratch, timeline):
                     job.kill_rank(VICTIM)
                     timeline.lose(f"rank {VICTIM} is killed after step {reached} (SIGKILL)")
                     done, at_death = True, reached
-            if match := FAILED.match(line):
+            if match := FAILED.search(line):
                 timeline.add(match[0].removeprefix("mainstay: "))
             if match := RESTORED.match(line):
                 back_to = int(match[2])
