@@ -253,6 +253,8 @@ def version(request, scratch):
         (demo.killed, "step {0.kill_at}", 0, "went on without the node that was lost"),
         (demo.again, "restored revision 5, continuing at step {0.every}", 1, "started again failed"),
         (demo.again, "", 0, "restored nothing"),
+        (demo.goes_on, "step 10", 0, "did not go on without"),
+        (demo.goes_on, "restored revision 5, continuing at step {0.every}", 0, "did not go on without"),
     ],
 )
 def test_the_demo_notices_a_job_that_does_otherwise(monkeypatch, scratch, version, part, line, status, message):

@@ -215,10 +215,10 @@ def again(version, scratch, timeline):
 
 def goes_on(version, scratch, timeline):
     """Loses a rank on the way; the step that was reached, and the one from which all went on."""
-    reached = back_to = 0
+    reached = at_death = back_to = 0
     done = False
     folder = version.folder(scratch)
-    shutil.rmtree(folder / "space")
+    shutil.rmtree(folder / "space", ignore_errors=True)
     words = saving(version, scratch, "--out", folder / "again")
     mpi = GoingOn(**{**vars(OPENMPI), "depth": OPENMPI.depth + 1})
     with Job(RANKS, words, scratch, LIMIT_S, mpi) as job:
@@ -230,12 +230,12 @@ def goes_on(version, scratch, timeline):
                     job.kill_rank(VICTIM)
                     timeline.lose(f"rank {VICTIM} is killed after step {reached} (SIGKILL)")
                     done, at_death = True, reached
-            if match := FAILED.match(line):
+            if match := FAILED.search(line):
                 timeline.add(match[0].removeprefix("mainstay: "))
             if match := RESTORED.match(line):
                 back_to = int(match[2])
                 timeline.add(f"revision {match[1]} is restored: on from step {back_to}, by the same processes and the spare")
-        if job.wait() != 0 or not back_to:
+        if job.wait() != 0 or not done or not back_to:
             raise Wrong("the job did not go on without the rank that was killed:\n" + job.tail())
         timeline.add(f"step {version.steps}: the end")
     return at_death, back_to
