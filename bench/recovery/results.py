@@ -45,20 +45,20 @@ def parts(lines, died, told):
     """Seconds from the death of a rank to the first step that all have done again, and of what they consist."""
     again = [line for line in lines if "rank" in line and line["again"] > died]
     recovered = [line for line in again if line["recover"] > 0]
-    end = max(line["again"] for line in again)
-    found = {"total": end - died, "copies": told.get("copies", 0)}
-    state = max(line["restored"] - line["restore"] for line in again)
+    latest = {name: max(line[name] for line in again) for name in ("restore", "restored", "again")}
+    found = dict.fromkeys(PARTS, 0)
+    found["total"] = latest["again"] - died
     if recovered:
-        found["notice"] = min(line["recover"] for line in recovered) - died
-        both = max(line["recovered"] for line in recovered) - min(line["recover"] for line in recovered)
-        found["opening"] = min(both, told.get("open", 0))
-        found["group"] = both - found["opening"]
-        found["layout"] = max(line["restore"] for line in recovered) - max(line["recovered"] for line in recovered)
+        begun, formed = min(line["recover"] for line in recovered), max(line["recovered"] for line in recovered)
+        found["notice"] = begun - died
+        found["opening"] = min(formed - begun, told.get("open", 0))
+        found["group"] = formed - begun - found["opening"]
+        # A spare may come out of its opening before or after the others.
+        found["layout"] = max(0, latest["restore"] - formed)
     else:
-        found["notice"] = found["opening"] = found["layout"] = 0
-        found["group"] = min(line["restore"] for line in again) - died  # the job's start
-    found["state"] = state
-    found["step"] = max(0, found["total"] - sum(found[part] for part in PARTS[:-1]))
+        found["group"] = latest["restore"] - died  # the job's start
+    found["state"] = latest["restored"] - latest["restore"]
+    found["step"] = latest["again"] - latest["restored"]
     return found
 
 
