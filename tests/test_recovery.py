@@ -140,7 +140,7 @@ def test_an_mpi_that_cannot_go_on_says_so_and_the_job_is_started_again(scratch):
 @pytest.mark.parametrize("how", [SPARE, SHRINK], ids=["replace", "shrink"])
 def test_jacobi3d_goes_on_with_the_bits_of_one_that_nothing_disturbed(jacobi3d, scratch, how):
     """Other ranks wait for the one that dies, in messages of a communicator of the program's own."""
-    words = [*jacobi3d(scratch / "space", 4000, 100), "--out", scratch / "field"]
+    words = [*jacobi3d(scratch / "space", 12000, 100), "--out", scratch / "field"]
     status, output = run(RANKS, [*words, "--no-checkpoint"], scratch)
     assert status == 0, output
     expected = (scratch / "field").read_bytes()

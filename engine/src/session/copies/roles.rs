@@ -38,8 +38,8 @@ pub(in crate::session) fn holders(
     if buddies.apart() == Apart::Ranks {
         let nodes = told.iter().map(|(node, _)| node).collect::<BTreeSet<_>>().len();
         let level = kind.name();
-        let told =
-            format!("{copies} copies on the level {level}, and {nodes} nodes: copies of one node share its fate");
+        let (s, them) = if nodes == 1 { ("", "they share its fate") } else { ("s", "some share the fate of one") };
+        let told = format!("{copies} copies on the level {level}, and {nodes} node{s}: {them}");
         SHARED.make(group.rank(), || Some(told));
     }
     let holder = |copy: usize| {
