@@ -274,6 +274,8 @@ module mainstay
     procedure :: close => close_session
   end type
 
+  public :: mainstay_finalize
+
   ! What `run` calls: `layout` makes the program ready on the ranks that there are, and protects; `step` does the step of
   ! this number, or sets `over` where there is none any more.
   abstract interface
@@ -363,6 +365,10 @@ module mainstay
       character(kind=c_char), intent(in) :: path(*)
       integer(c_int) :: status
     end function
+    subroutine c_finalize(status) bind(C, name="mainstay_fortran_finalize")
+      import
+      integer(c_int), value :: status
+    end subroutine
     function c_comm(session) bind(C, name="mainstay_fortran_comm") result(comm)
       import
       type(c_ptr), value :: session
@@ -585,6 +591,12 @@ contains
     character(*), intent(in) :: name
     integer, intent(out), optional :: stat
     call settle(c_unprotect(self%handle, to_c(name)), stat)
+  end subroutine
+
+  ! Ends MPI, in the place of MPI_Finalize, and after a recovery the process, with `status`: flush what was written before.
+  subroutine mainstay_finalize(status)
+    integer, intent(in) :: status
+    call c_finalize(int(status, c_int))
   end subroutine
 
   ! The communicator of the ranks of the session, a new one after each recovery. With mpi_f08: MPI_Comm(session%comm()).

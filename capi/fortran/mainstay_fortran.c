@@ -57,6 +57,11 @@ mainstay_status mainstay_fortran_adopt(mainstay_session *session, int comm)
     return mainstay_mpi_adopt(session, MPI_Comm_f2c((MPI_Fint)comm));
 }
 
+void mainstay_fortran_finalize(int status)
+{
+    mainstay_mpi_finalize(status);
+}
+
 /* As an error without `stat` ends the program. */
 void mainstay_fortran_abort(void)
 {

@@ -1,0 +1,46 @@
+"""Jobs in C++ and Fortran that go on when a rank fails."""
+
+import pytest
+from mpi import OPENMPI
+from programs import FORTRAN_SOURCES, build_cxx, build_fortran
+from recovering import Recovering
+from staged import pool_directory
+
+RANKS = 3
+STEPS = 12
+PRIME = 1000003
+
+
+def finished(job):
+    with job:
+        for _ in job.lines():
+            pass
+        status = job.wait()
+    output = "\n".join(job.output)
+    assert status == 0 and "WRONG" not in output and "rank 1 failed; the job went on from revision" in output, output
+    return output
+
+
+def on_a_ring(cells):
+    field = list(range(cells))
+    for _ in range(STEPS):
+        field = [(field[at - 1] + field[at] + field[(at + 1) % cells]) % PRIME for at in range(cells)]
+    return sum(field)
+
+
+@pytest.mark.parametrize(("how", "ranks"), [({"spares": 1}, RANKS), ({"way": "shrink"}, RANKS - 1)], ids=["replace", "shrink"])
+def test_cxx(scratch, how, ranks):
+    program = build_cxx("recovery.cpp", "recovery-cxx", mpi=OPENMPI)
+    with pool_directory() as nodes:
+        job = Recovering(scratch, nodes).start(RANKS, [program, scratch / "space", STEPS, 1000], scratch, **how)
+        assert f"sum {on_a_ring(1000)} on {ranks} ranks" in finished(job)
+
+
+def test_fortran(scratch):
+    program = build_fortran(FORTRAN_SOURCES / "recovery.f90", "recovery-fortran", OPENMPI)
+    field = range(1001, 2001)
+    for step in range(STEPS):
+        field = [(3 * value + step) % PRIME for value in field]
+    with pool_directory() as nodes:
+        job = Recovering(scratch, nodes).start(RANKS, [program, scratch / "space", STEPS], scratch, spares=1)
+        assert f"sum {sum(field)}" in finished(job)
