@@ -18,7 +18,7 @@ LIMIT_S = 60  # of a job: a hang is what these tests look for
 RANKS = 4  # that work
 CELLS = 1000
 STEPS = 8
-HEARTBEAT = "800ms"
+HEARTBEAT = "5s"  # on a machine that is busy with other tests, too
 
 
 @dataclass(frozen=True)

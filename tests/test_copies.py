@@ -287,7 +287,7 @@ def kills(nodes, seed, count):
             if (nodes.pools / spare).exists():
                 nodes.lose(spare)
                 story[-1] += f"{spare} is lost"
-    ends_well(nodes, PAIRS, floor + 5, range(floor, floor + 5))
+    ends_well(nodes, PAIRS, floor + 30, range(floor, floor + 30))
 
 
 def test_kills_over_nodes_and_moments(nodes):

@@ -19,7 +19,7 @@ WATCHED = dataclasses.replace(
     SURVIVING,
     oversubscribe=(
         *SURVIVING.oversubscribe,
-        *(word for name, value in [("", "true"), ("_thread", "true"), ("_period", "1"), ("_timeout", "6")]
+        *(word for name, value in [("", "true"), ("_thread", "true"), ("_period", "2"), ("_timeout", "20")]
           for word in ("--mca", f"mpi_ft_detector{name}", value)),
     ),
 )  # fmt: skip

@@ -15,7 +15,7 @@ HEARTBEAT = dataclasses.replace(
     oversubscribe=(
         *SURVIVING.oversubscribe,
         *("--mca", "mpi_ft_detector", "true", "--mca", "mpi_ft_detector_thread", "true"),
-        *("--mca", "mpi_ft_detector_period", "0.3", "--mca", "mpi_ft_detector_timeout", "3"),
+        *("--mca", "mpi_ft_detector_period", "0.6", "--mca", "mpi_ft_detector_timeout", "6"),
     ),
 )
 NOT_NEEDED = "NOT_NEEDED: this rank waited as a spare and was not needed"

@@ -727,6 +727,9 @@ mainstay_status mainstay_protect_within(mainstay_session *session,
 // Takes a region out again. Local. Revisions that hold it stay as they are.
 mainstay_status mainstay_unprotect(mainstay_session *session, const char *name);
 
+// Takes all regions out again, as mainstay_unprotect does one. Local.
+mainstay_status mainstay_unprotect_all(mainstay_session *session);
+
 // Fills the protected regions with the newest complete revision that can be read whole, the same on
 // all ranks. Collective. Protect first. Every block is verified. Boxes of global arrays (mainstay_protect_box) are
 // filled whatever the number of ranks; other regions come back on another number if all ranks had saved the same

@@ -133,22 +133,28 @@ pub unsafe extern "C" fn mainstay_protect_within(
     })
 }
 
-/// Takes a region out again; NULL: all regions. Local. Revisions that hold it stay as they are.
+/// Takes a region out again. Local. Revisions that hold it stay as they are.
 ///
 /// # Safety
-/// `session` is open, `name` is NULL or ends with a zero byte.
+/// `session` is open, `name` ends with a zero byte.
 #[unsafe(no_mangle)]
 #[allow(unsafe_code)]
 pub unsafe extern "C" fn mainstay_unprotect(session: *mut Session, name: *const c_char) -> Status {
     guard(|| {
         // SAFETY: the caller's promises are passed on.
-        let session = unsafe { session_of(session) }?;
-        if name.is_null() {
-            return session.engine.unprotect_all();
-        }
-        // SAFETY: as the caller promised.
-        session.engine.unprotect(&unsafe { name_of(name) }?)
+        unsafe { session_of(session)?.engine.unprotect(&name_of(name)?) }
     })
+}
+
+/// Takes all regions out again, as mainstay_unprotect does one. Local.
+///
+/// # Safety
+/// `session` is open.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_unprotect_all(session: *mut Session) -> Status {
+    // SAFETY: the caller's promise is passed on.
+    guard(|| unsafe { session_of(session) }?.engine.unprotect_all())
 }
 
 /// # Safety

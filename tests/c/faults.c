@@ -287,6 +287,10 @@ static void nulls(void) {
   said("protect_array(shape)", mainstay_protect_array(session, "a", step, MAINSTAY_U64, 1, NULL));
   said("unprotect(session)", mainstay_unprotect(NULL, "a"));
   said("unprotect(name)", mainstay_unprotect(session, NULL));
+  said("unprotect_all(session)", mainstay_unprotect_all(NULL));
+  said("recover(session)", mainstay_recover(NULL));
+  said("check(session)", mainstay_check(NULL));
+  said("run(session)", mainstay_run(NULL, NULL, NULL, NULL));
   said("checkpoint(session)", mainstay_checkpoint(NULL, NULL));
   said("wait(session)", mainstay_wait(NULL));
   said("wait_for(session)", mainstay_wait_for(NULL, "pfs"));

@@ -222,6 +222,7 @@ int main(int argc, char **argv)
         if (adopted != MPI_COMM_NULL)
             MPI_Comm_free(&adopted);
         MPI_Comm_dup(job->program, &adopted);
+        MPI_Barrier(adopted); /* all have it before anyone fails: Open MPI crashes in one that does not */
         right(mainstay_mpi_adopt_in(job, adopted) == MAINSTAY_OK, "adopt");
         count = steps_of(argv[epoch + 3], steps);
         if (strcmp(steps[0].way, "last") == 0) {

@@ -3,14 +3,12 @@
 //! place of another, and came too late.
 
 use super::host_name;
+use crate::ground::{Instant, sleep};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::{Pid, getppid},
 };
-use std::{
-    fs, process, thread,
-    time::{Duration, Instant},
-};
+use std::{fs, process, time::Duration};
 use twox_hash::XxHash3_64;
 
 /// How long a process that was killed may take to be gone.
@@ -63,7 +61,7 @@ impl Process {
             if kill(Pid::from_raw(pid), Signal::SIGKILL).is_err() || Instant::now() > until {
                 return !self.is_there();
             }
-            thread::sleep(Duration::from_millis(1));
+            sleep(Duration::from_millis(1));
         }
         true
     }
