@@ -8,6 +8,7 @@ import signal
 import mainstay
 import pytest
 from job import Job
+from limits import started
 from mpi import MPICH, OPENMPI, SURVIVING
 from programs import PYTHON
 from staged import pool_directory
@@ -99,7 +100,7 @@ def test_fewer_ranks_go_on_with_all_of_the_field(scratch, undisturbed, spares):
 
 
 def test_a_rank_that_is_stopped_is_found_by_its_heart_and_killed(scratch, undisturbed):
-    goes_on(run(scratch, 4, "4:1:computes:stop", SPARES=1, mpi=WATCHED), undisturbed, 3)
+    started(lambda: goes_on(run(scratch, 4, "4:1:computes:stop", SPARES=1, mpi=WATCHED), undisturbed, 3))
 
 
 def test_a_spare_that_is_not_needed_ends_well(scratch, undisturbed):

@@ -6,6 +6,7 @@ import re
 
 import pytest
 from jobs import run
+from limits import started
 from mpi import MPICH
 from recovering import HEARTBEAT, RANKS, Recovering
 from staged import pool_directory
@@ -38,7 +39,7 @@ def test_a_rank_dies_by_its_own_fault(recovering, how, way):
 @BOTH
 @pytest.mark.parametrize("way", ["exit", "stop"])
 def test_a_rank_that_is_missed_by_the_heartbeat_alone(recovering, how, way):
-    recovering.goes_on(f"{way}:1@step,3", heartbeat=HEARTBEAT, **how)
+    started(lambda: recovering.goes_on(f"{way}:1@step,3", heartbeat=HEARTBEAT, **how))
 
 
 # One death after another, each of the job's first rank at that time.
