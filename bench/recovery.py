@@ -30,11 +30,12 @@ SHARED_MEMORY = Path("/dev/shm")
 SIDE = 108  # cells of a rank along each side: 10 MB
 STEPS, EVERY, KILL_AT = 36, 10, 24
 HEARTBEAT_S = 1.0
+STARTS = 6  # tries of a job, of which Open MPI 5.0.11 with its heartbeat on can crash in MPI_Init
 SPAWN_ROUNDS = 3
 LOST, LOST_RANKS, LOST_APART, LOST_EVERY = 10, 16, 56, 20  # so many steps between two failures, and two checkpoints
 CALM_CHECKPOINTS = 3
-LIMIT_S = 300  # of one job
-QUICK = {"side": 24, "rounds": 1, "ranks": (4,), "lost": 2, "calm_seconds": 1}
+LIMIT_S, START_LIMIT_S = 300, 60  # of one job, and of one that can be tried again
+QUICK = {"side": 24, "rounds": 1, "ranks": (4,), "lost": 2, "calm_seconds": 1, "heartbeat": 5.0}
 
 
 def options():
@@ -43,6 +44,8 @@ def options():
     parser.add_argument("--side", type=int, default=quick.get("side", SIDE), help="cells of a rank along each side")
     parser.add_argument("--rounds", type=int, default=quick.get("rounds", 7))
     parser.add_argument("--ranks", type=int, nargs="+", default=quick.get("ranks", (4, 8, 16)))
+    heartbeat = quick.get("heartbeat", HEARTBEAT_S)
+    parser.add_argument("--heartbeat", type=float, default=heartbeat, help="seconds until a rank without a sign is dead")
     parser.add_argument("--lost", type=int, default=quick.get("lost", LOST), help="failures one after another")
     parser.add_argument("--calm-seconds", type=float, default=quick.get("calm_seconds", 20), help="of a run without any")
     parser.add_argument("--calm-rounds", type=int, default=2 if quick else 10)
@@ -76,25 +79,36 @@ class Bench:
         grid = ["--nx", self.o.side, "--ny", self.o.side, "--nz", self.o.side * ranks]
         return [self.folder / program, "--dem", self.folder / "dem", *grid, "--steps", steps, "--progress", steps]
 
-    def killed(self, way, ranks, deaths, steps=STEPS, every=EVERY, more=(), **variables):
-        """What a job says whose ranks die so: lines, and when each died."""
-        with self.nodes() as (memory, scratch):
-            set_to = {
-                "MAINSTAY_MEMORY": "auto",
-                "MAINSTAY_PFS_EVERY": 0,
-                "RECOVERY_FOLDER": memory,
-                "RECOVERY_DEATHS": " ".join(deaths),
-                **variables,
-            }
-            saving = ["--space", scratch / "space", "--every", every]
-            words = [*self.words("killed", ranks, steps), *saving, *more]
-            # Of the launcher: processes that are started later have them, too.
-            before = ["env", *(f"{name}={value}" for name, value in set_to.items())]
-            lines = mpi.run(ranks, words, scratch, LIMIT_S, [*before, MAINSTAY, "run", *results.WAYS[way], "--"])
-            marks = sorted(memory.glob("death-*"))
-            if len(marks) != len(deaths):
-                raise SystemExit(f"{way}: of {len(deaths)} ranks that were to die, {len(marks)} did")
-            return lines, sorted(struct.unpack("d", mark.read_bytes())[0] for mark in marks), told(scratch / "space")
+    def killed(self, way, *job, **variables):
+        """What a job says whose ranks die so: lines, and when each died. With the heartbeat on, a job that does not come
+        to its first death is tried again."""
+        for left in reversed(range(STARTS if way == "stopped" else 1)):
+            with self.nodes() as (memory, scratch):
+                try:
+                    return self.killed_in(memory, scratch, way, *job, **variables)
+                except (SystemExit, subprocess.TimeoutExpired):
+                    if not left or any(memory.glob("death-*")):
+                        raise
+
+    def killed_in(self, memory, scratch, way, ranks, deaths, steps=STEPS, every=EVERY, more=(), **variables):
+        set_to = {
+            "MAINSTAY_MEMORY": "auto",
+            "MAINSTAY_PFS_EVERY": 0,
+            "RECOVERY_FOLDER": memory,
+            "RECOVERY_DEATHS": " ".join(deaths),
+            **variables,
+        }
+        saving = ["--space", scratch / "space", "--every", every]
+        words = [*self.words("killed", ranks, steps), *saving, *more]
+        # Of the launcher: processes that are started later have them, too.
+        before = ["env", *(f"{name}={value}" for name, value in set_to.items())]
+        heartbeat = [f"{self.o.heartbeat}s"] if way == "stopped" else []
+        limit_s = START_LIMIT_S if way == "stopped" else LIMIT_S
+        lines = mpi.run(ranks, words, scratch, limit_s, [*before, MAINSTAY, "run", *results.WAYS[way], *heartbeat, "--"])
+        marks = sorted(memory.glob("death-*"))
+        if len(marks) != len(deaths):
+            raise SystemExit(f"{way}: of {len(deaths)} ranks that were to die, {len(marks)} did")
+        return lines, sorted(struct.unpack("d", mark.read_bytes())[0] for mark in marks), told(scratch / "space")
 
     def failure(self, case, ranks):
         """One rank dies: what it takes in each way, in turns; the spawned one beside what MPI alone takes."""
@@ -107,7 +121,7 @@ class Bench:
                 lines, [died], told = self.killed(way, ranks, [death])
                 found[way].append(results.parts(lines, died, told))
             spawns += self.spawn(ranks)
-        return results.failure_rows(case, found, spawns, ranks, HEARTBEAT_S)
+        return results.failure_rows(case, found, spawns, ranks, self.o.heartbeat)
 
     def spawn(self, ranks):
         """A bare MPI_Comm_spawn of one process more, in a job that could go on after a failure."""

@@ -11,7 +11,7 @@ WAYS = {
     "spare": [*IN_JOB, "--spares", "1"],
     "shrunk": [*IN_JOB, "--recovery", "shrink"],
     "spawned": IN_JOB,
-    "stopped": [*IN_JOB, "--spares", "1", "--heartbeat", "1s"],
+    "stopped": [*IN_JOB, "--spares", "1", "--heartbeat"],  # the time-out follows
     "restarted": ["--restarts", "1"],
 }
 ALLOWED_S, ALLOWED_S_MANY, MANY = 0.3, 0.5, 16  # ranks: as many or more may take longer
