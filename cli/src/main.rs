@@ -50,6 +50,7 @@ fn main() -> ExitCode {
         Command::Report(wanted) => look::report(&wanted),
         Command::Verify(wanted) => look::verify(&wanted),
         Command::Advise(wanted) => look::advise(&wanted),
+        Command::Oracle(wanted) => look::oracle(&wanted),
         Command::Checkpoint(wanted) => tend::checkpoint(&wanted),
         Command::Config(wanted) => setup::config(&wanted),
         Command::Completions(wanted) => setup::completions(&wanted),

@@ -28,6 +28,7 @@ pub mod model;
 mod mutant;
 mod place;
 mod pool;
+pub mod predict;
 mod printable;
 mod reader;
 mod remark;

@@ -2,6 +2,7 @@
 
 mod advise;
 mod look;
+mod oracle;
 mod room;
 mod run;
 mod setup;
@@ -10,6 +11,7 @@ mod tend;
 
 pub use advise::*;
 pub use look::*;
+pub use oracle::*;
 pub use room::*;
 pub use run::*;
 pub use setup::*;
@@ -36,6 +38,7 @@ Examples:
   mainstay report /scratch/me/space -o run.html   a page about its runs, for a browser
   mainstay verify /scratch/me/space          reads every block
   mainstay advise /scratch/me/space          how large a pool is worth having; of levels, how often to save
+  mainstay oracle run.trace                  what saving pages early would gain
   mainstay checkpoint /scratch/me/space      has the job that runs there save itself now
   mainstay export /scratch/me/space out      copies it into .npy files
   mainstay view /scratch/me/space --hdf5 out.h5   shows it to tools that read HDF5, in place
@@ -64,6 +67,7 @@ pub enum Command {
     Report(Report),
     Verify(Verify),
     Advise(Advise),
+    Oracle(Oracle),
     Checkpoint(Checkpoint),
     Export(Export),
     View(View),

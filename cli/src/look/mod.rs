@@ -3,6 +3,7 @@
 mod advise;
 mod failures;
 mod ls;
+mod oracle;
 mod phases;
 mod report;
 mod show;
@@ -11,6 +12,7 @@ mod verify;
 
 pub use advise::advise;
 pub use ls::ls;
+pub use oracle::oracle;
 pub use report::report;
 pub use show::show;
 pub use status::status;

@@ -17,6 +17,7 @@ mod export;
 mod hold;
 mod levels;
 mod look;
+mod oracle;
 mod printed;
 mod profile;
 mod prune;

@@ -1,0 +1,58 @@
+//! What each predictor gains, drawn.
+
+use crate::{document::Replayed, exit::Failure};
+use plotters::prelude::*;
+use std::{fs, path::Path};
+
+const WIDTH: u32 = 860;
+const HEIGHT: u32 = 300; // of one trace
+/// Of the width that a predictor has, how much its bar takes.
+const BAR: f64 = 0.7;
+
+/// Draws a panel for each trace to the file `path`.
+pub fn draw(replayed: &Replayed, path: &Path) -> Result<(), Failure> {
+    let mut svg = String::new();
+    panels(replayed, &mut svg).map_err(|e| Failure::refused(format!("drawing failed: {e}")))?;
+    let name = mainstay_engine::printable_path(path);
+    fs::write(path, svg).map_err(|e| Failure::refused(format!("writing {name} failed: {e}")))
+}
+
+fn panels(replayed: &Replayed, svg: &mut String) -> Result<(), Box<dyn std::error::Error>> {
+    let root = SVGBackend::with_string(svg, (WIDTH, HEIGHT * replayed.traces.len() as u32)).into_drawing_area();
+    root.fill(&WHITE)?;
+    for (trace, area) in replayed.traces.iter().zip(root.split_evenly((replayed.traces.len(), 1))) {
+        let most = trace.predictors.iter().map(|one| one.early_share.max(one.wasted_share)).fold(0.05, f64::max);
+        let names: Vec<&str> = trace.predictors.iter().map(|one| one.predictor).collect();
+        let mut chart = ChartBuilder::on(&area)
+            .caption(
+                format!("{}: pages saved early, and in vain, for each dirty page", trace.trace),
+                ("sans-serif", 15),
+            )
+            .margin(10)
+            .x_label_area_size(28)
+            .y_label_area_size(44)
+            .build_cartesian_2d(0.0..names.len() as f64, 0.0..most * 1.1)?;
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .x_labels(0)
+            .y_label_formatter(&|share| format!("{:.0} %", share * 100.0))
+            .draw()?;
+        for (index, one) in trace.predictors.iter().enumerate() {
+            let (from, middle) = (index as f64 + (1.0 - BAR) / 2.0, index as f64 + 0.5);
+            let bars =
+                [(from, middle, one.early_share, BLUE.mix(0.7)), (middle, from + BAR, one.wasted_share, RED.mix(0.6))];
+            let bars =
+                bars.map(|(left, right, share, colour)| Rectangle::new([(left, 0.0), (right, share)], colour.filled()));
+            chart.draw_series(bars)?;
+        }
+        let (plotted, bottom) = (chart.plotting_area(), area.dim_in_pixel().1 as i32 - 30);
+        for (index, name) in names.iter().enumerate() {
+            let (x, _) = plotted.map_coordinate(&(index as f64 + 0.5, 0.0));
+            let (left, top) = area.get_base_pixel();
+            area.draw(&Text::new((*name).to_owned(), (x - left - 22, bottom.max(top - top)), ("sans-serif", 13)))?;
+        }
+    }
+    root.present()?;
+    Ok(())
+}

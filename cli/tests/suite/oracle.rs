@@ -1,0 +1,129 @@
+//! `oracle` on recorded traces, on made ones whose outcome is known, and on what is no trace.
+
+use crate::support::{MAINSTAY, Ran};
+use std::{fs, path::Path, process::Command};
+use tempfile::TempDir;
+
+const TICK: u64 = 0x544b_0000;
+const MARK: u64 = 0x544b_0001;
+
+fn oracle(trace: &Path, arguments: &[&str]) -> Ran {
+    Command::new(MAINSTAY).arg("oracle").arg(trace).args(arguments).output().map(Ran::of).unwrap()
+}
+
+fn recorded(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/traces").join(name)
+}
+
+/// The shares of pages saved early and in vain of a predictor.
+fn shares(ran: &Ran, predictor: &str) -> (f64, f64) {
+    let told = ran.json();
+    let all = told["traces"][0]["predictors"].as_array().unwrap();
+    let one = all.iter().find(|one| one["predictor"] == predictor).unwrap();
+    (one["early_share"].as_f64().unwrap(), one["wasted_share"].as_f64().unwrap())
+}
+
+/// Writes a trace of `records`: type, time, and stretches of pages.
+fn made(folder: &TempDir, records: impl IntoIterator<Item = (u64, u64, Vec<(u64, u64)>)>) -> std::path::PathBuf {
+    let path = folder.path().join("made.trace");
+    let words = records.into_iter().flat_map(|(kind, at, stretches)| {
+        let pairs = stretches.iter().flat_map(|(first, pages)| [*first, *pages]).collect::<Vec<_>>();
+        [vec![kind, at, 0, stretches.len() as u64], pairs].concat()
+    });
+    fs::write(&path, words.flat_map(u64::to_le_bytes).collect::<Vec<u8>>()).unwrap();
+    path
+}
+
+/// A program that writes ten pages one after the other in each iteration of ten ticks.
+fn sweep(iterations: u64) -> Vec<(u64, u64, Vec<(u64, u64)>)> {
+    let steps = (0..iterations * 10).map(|step| {
+        let kind = if step % 10 == 9 { MARK } else { TICK };
+        (kind, 1000 * (step + 1), vec![(1 << 30 | step % 10, 1)])
+    });
+    [(MARK, 0, Vec::new())].into_iter().chain(steps).collect()
+}
+
+#[test]
+fn auto_comes_near_the_oracle_on_recorded_programs() {
+    let allowed = [
+        ("bt.A.long.bin", "5", 0.9),
+        ("bt.A.long.bin", "20", 0.9),
+        ("bt.W.bin", "5", 0.9),
+        ("bt.W.bin", "20", 0.9),
+        ("sp.W.bin", "20", 0.9),
+        ("cg.A.bin", "5", 0.9),
+    ];
+    for (trace, iterations, least) in allowed {
+        for share in ["0.1", "0.25"] {
+            for inside in [&[][..], &["--inside"]] {
+                let arguments = [&["--json", "--iterations", iterations, "--share", share], inside].concat();
+                let ran = oracle(&recorded(trace), &arguments);
+                let ((auto, wasted), (perfect, none)) = (shares(&ran, "auto"), shares(&ran, "oracle"));
+                assert!(auto >= least * perfect, "{trace} {arguments:?}: {auto} of {perfect}");
+                assert!(wasted <= 0.2 && none == 0.0, "{trace} {arguments:?}: {wasted}");
+                assert_eq!(shares(&ran, "off"), (0.0, 0.0));
+            }
+        }
+    }
+}
+
+/// What a writer has time for comes out: all pages but the last, whose write is the interval's end.
+#[test]
+fn what_a_sweep_gains_is_known() {
+    let folder = TempDir::new().unwrap();
+    let trace = made(&folder, sweep(12));
+    let gains = |share| shares(&oracle(&trace, &["--json", "--iterations", "2", "--share", share]), "oracle").0;
+    // Ten pages take 0.1 of twenty ticks: five in a tick; or half of the twenty: one.
+    assert_eq!((gains("0.1"), gains("0.5")), (0.9, 0.9));
+    // One in two ticks: those of the last iteration from its second tick on.
+    assert_eq!(gains("1"), 0.4);
+    let at_server = ["--json", "--iterations", "2", "--bandwidth", "4MB", "--processes"];
+    let waits = |processes| {
+        let told = oracle(&trace, &[&at_server[..], &[processes]].concat()).json();
+        told["traces"][0]["predictors"][0]["checkpoint_ns"].as_f64().unwrap()
+    };
+    assert!((waits("8") / waits("1") - 8.0).abs() < 1e-3, "eight processes write eight times as much");
+}
+
+#[test]
+fn the_table_and_the_plot_say_the_same() {
+    let folder = TempDir::new().unwrap();
+    let (trace, plot) = (made(&folder, sweep(12)), folder.path().join("gains.svg"));
+    let ran = oracle(&trace, &["--iterations", "2", "--share", "0.1", "--plot", plot.to_str().unwrap()]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    assert!(ran.out.contains("4 intervals, 40 KiB written in each") && ran.out.contains("90 %"), "{}", ran.out);
+    let svg = fs::read_to_string(plot).unwrap();
+    assert!(svg.starts_with("<svg") && svg.contains("infrequent") && svg.matches("<rect").count() > 7, "{svg}");
+}
+
+#[test]
+fn what_is_no_trace_is_refused_by_name() {
+    let folder = TempDir::new().unwrap();
+    let path = made(&folder, sweep(12));
+    let whole = fs::read(&path).unwrap();
+    let with = |bytes: &[u8], words: &[&str]| {
+        fs::write(&path, bytes).unwrap();
+        oracle(&path, &[]).refused(2, words);
+    };
+    with(&whole[..whole.len() - 3], &["cut off"]);
+    with(&whole[..whole.len() - 8], &["cut off"]);
+    with(&whole.iter().copied().map(|byte| byte ^ 0x5a).collect::<Vec<_>>(), &["no record begins here"]);
+    let words: Vec<u64> = whole.chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
+    with(&words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>(), &["the high byte first"]);
+    with(&words.iter().flat_map(|word| (*word as u32).to_le_bytes()).collect::<Vec<_>>(), &["32 bits"]);
+    let changed = |at: usize, word: u64| {
+        let mut words = words.clone();
+        words[at] = word;
+        words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>()
+    };
+    // Of the second record: its time, how many stretches it has, and the pages of the first.
+    with(&changed(4 + 6 + 1, 0), &["runs backwards"]);
+    with(&changed(4 + 3, u64::MAX), &["is none"]);
+    with(&changed(4 + 3, 1 << 30), &["cut off"]);
+    with(&changed(4 + 5, u64::MAX), &["beyond all memory"]);
+    with(&changed(4 + 5, 1 << 40), &["more pages than"]);
+    fs::write(&path, whole).unwrap();
+    oracle(&path, &["--iterations", "100"]).refused(1, &["too short"]);
+    oracle(&path, &["--share", "0"]).refused(2, &["no share"]);
+    oracle(&folder.path().join("none"), &[]).refused(4, &["opening"]);
+}

@@ -1,0 +1,29 @@
+//! Numbers for the pages of an address space, which lie far apart: each gets the next one when it is first seen.
+
+use super::Page;
+use std::collections::HashMap;
+
+const TOGETHER: u64 = 512;
+
+/// Which page has which number. Pages that lie together are looked up together.
+#[derive(Debug, Default)]
+pub struct Numbering {
+    parts: HashMap<u64, Box<[Page; TOGETHER as usize]>>,
+    count: Page,
+}
+
+const NONE: Page = Page::MAX;
+
+impl Numbering {
+    /// The number of the page at `address`, in pages. `None`: there are more pages than numbers.
+    pub fn number(&mut self, address: u64) -> Option<Page> {
+        let part = self.parts.entry(address / TOGETHER).or_insert_with(|| Box::new([NONE; TOGETHER as usize]));
+        let number = &mut part[(address % TOGETHER) as usize];
+        if *number == NONE {
+            let next = self.count;
+            self.count = next.checked_add(1)?;
+            *number = next;
+        }
+        Some(*number)
+    }
+}
