@@ -8,7 +8,7 @@ use crate::{
     group::{is_over, survives},
     member::{Member, introduce},
 };
-use mainstay_engine::Error;
+use mainstay_engine::{Error, group::Divided};
 use pyo3::{
     intern,
     prelude::*,
@@ -81,25 +81,27 @@ impl World {
         Ok(world)
     }
 
-    /// The last `spares` ranks of `all`, which is this world's own, wait, and the others work. Collective.
+    /// The first `workers` of those that there were work, and the others wait. `born`: who of them is in `all`, which is
+    /// this world's own. Collective.
     pub(crate) fn with_spares(
         mpi: &Bound<'_, PyAny>,
         all: &Bound<'_, PyAny>,
         places: Places,
-        spares: usize,
+        born: &[usize],
+        workers: usize,
     ) -> PyResult<World> {
-        let size: usize = all.call_method0(intern!(mpi.py(), "Get_size"))?.extract()?;
-        let workers = size - spares;
-        let members: Vec<Member> = (0..size).map(|rank| Member::to_come((rank < workers).then_some(rank))).collect();
+        let members: Vec<Member> =
+            born.iter().map(|rank| Member::to_come((*rank < workers).then_some(*rank))).collect();
+        let are_all_there = (0..workers).all(|rank| born.contains(&rank));
         let world = World::bare(places, all);
         {
             let mut now = world.lock();
             now.workers = workers;
             now.members = Arc::new(members.clone());
         }
-        if world.begin(mpi, all, members, workers, Vec::new()).is_err() {
+        if !are_all_there || world.begin(mpi, all, members, workers, Vec::new()).is_err() {
             // On all ranks: one has failed already.
-            world.regroup(mpi)?;
+            world.regroup(mpi, Divided::Unknown)?;
         }
         Ok(world)
     }
@@ -195,7 +197,7 @@ impl World {
             match hear(mpi, &all, &mut left) {
                 Ok(()) => {}
                 Err(error) if is(mpi, &error, "ERR_REVOKED") => {
-                    self.regroup(mpi)?;
+                    self.regroup(mpi, Divided::Unknown)?;
                     left.clear();
                     continue;
                 }
