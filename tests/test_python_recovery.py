@@ -39,8 +39,9 @@ class Said:
 
     @property
     def end(self):
-        (line,) = self.of("end")
-        return line.split()[1:]
+        lines = self.of("end")
+        assert len(lines) == 1, self.output
+        return lines[0].split()[1:]
 
 
 def run(scratch, ranks, *moments, mpi=SURVIVING, followed=None, **settings):
@@ -90,7 +91,7 @@ def test_a_rank_is_lost_before_the_session_is_open(scratch, undisturbed, way, ra
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_rank_is_lost_in_the_closing(scratch, undisturbed, rank):
     """All that was saved is in the space: the others end well."""
-    said = run(scratch, 3, f"0:{rank}:closes", PFS_EVERY=1)
+    said = run(scratch, 3, f"0:{rank}:closes", MEMORY="off", PFS_EVERY=1)
     assert len(said.of("closed")) == 2 and not said.of("raised"), said.output
     assert said.of("end") == ([f"end {undisturbed} 3"] if rank else []), said.output
 

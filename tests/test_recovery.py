@@ -59,18 +59,19 @@ def test_the_first_rank_is_lost_at_any_moment(recovering, how, number):
     recovering.goes_on(*deaths, loop=["run", "bare"][number % 2], ranks=RANKS + 1, **how)
 
 
-@pytest.mark.parametrize("how", [SPARE, SPAWN, SHRINK], ids=["spare", "spawn", "shrink"])
-@pytest.mark.parametrize("rank", [0, RANKS - 1])
+@pytest.mark.parametrize(("rank", "how"), [(0, SPARE), (0, SPAWN), (0, SHRINK), (RANKS - 1, SPARE)])
 def test_a_rank_is_lost_before_there_is_a_session(recovering, how, rank):
     recovering.goes_on(f"kill:{rank}@start", **how)
 
 
+@pytest.mark.parametrize(("moment", "how"), [("0@close#1", SPARE), ("1@close", SHRINK), ("2@close#2", SPARE)])
+def test_a_rank_is_lost_in_the_closing_when_all_is_in_the_space(recovering, how, moment):
+    recovering.goes_on(f"kill:{moment}", MAINSTAY_MEMORY="off", MAINSTAY_PFS_EVERY=1, **how)
+
+
 @BOTH
-@pytest.mark.parametrize("moment", ["0@close#1", "1@close", "2@close#2"])
-@pytest.mark.parametrize("below", [0, 1])
-def test_a_rank_is_lost_in_the_closing(recovering, how, moment, below):
-    """Where all that was saved is in the space, nothing is lost; what lies in memory is brought there by another start."""
-    recovering.goes_on(f"kill:{moment}", starts=1 if below else 2, MAINSTAY_PFS_EVERY=below, **how)
+def test_a_rank_is_lost_in_the_closing_and_another_start_brings_to_the_space_what_lies_in_memory(recovering, how):
+    recovering.goes_on("kill:0@close#1", starts=2, **how)
 
 
 @pytest.mark.parametrize("moment", ["recovery", "recovery#6", "recovery+3000"])

@@ -17,7 +17,14 @@ use pyo3::{
     prelude::*,
     types::{PyByteArray, PyDict, PyList},
 };
-use std::{collections::BTreeSet, env, ffi::OsString, fs, os::unix::ffi::OsStringExt, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    env,
+    ffi::OsString,
+    fs,
+    os::unix::ffi::OsStringExt,
+    sync::{Arc, atomic::Ordering},
+};
 
 /// Set for a process that is started to take the place of one that has failed.
 const REPLACES: &str = "MAINSTAY_RUN_REPLACES";
@@ -34,6 +41,7 @@ impl World {
     /// and whatever is called in them later, fails. `divided`: as far as this rank knows.
     pub(crate) fn regroup(&self, mpi: &Bound<'_, PyAny>, divided: Divided) -> PyResult<()> {
         let py = mpi.py();
+        self.has_lost.store(true, Ordering::Relaxed);
         let every = self.lock().every(py);
         // One that the program has freed is none any more.
         every.iter().for_each(|comm| drop(comm.bind(py).call_method0(intern!(py, "Revoke"))));
@@ -179,6 +187,7 @@ impl World {
         // What this process starts, replaces nobody; nor does what it opens later.
         py.import(intern!(py, "os"))?.getattr(intern!(py, "environ"))?.call_method1(intern!(py, "pop"), (REPLACES,))?;
         let world = World::bare(places, &bridge);
+        world.has_lost.store(true, Ordering::Relaxed);
         world.keep(&bridge);
         world.free_at_exit(py)?;
         let joined = || -> PyResult<()> {

@@ -124,21 +124,18 @@ def run():
     if session.rank == 0:
         say("end", zlib.crc32(numpy.concatenate(rows)), session.size)
     say("closed")
-    if session.size > 1 and os.environ.get("OMPI_MCA_mpi_ft_detector") == "true":
-        # With its heartbeat on, Open MPI 5.0.11 hangs in MPI_Finalize after a failure.
-        session.comm.Barrier()
-        sys.stdout.flush()
-        os._exit(0)
 
 
+status = 0
 try:
     run()
-except mainstay.NotNeeded:
+except mainstay.NotNeeded as ended:
     say("not needed")
-    raise
+    status = ended.code
 except KeyboardInterrupt:
     say("interrupted")
 except (mainstay.Error, MPI.Exception, ValueError) as error:
     say("raised", type(error).__name__, error)
     time.sleep(0.2)  # it is read first
     sys.exit(3)
+sys.exit(mainstay.finalize(status))
