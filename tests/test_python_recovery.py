@@ -2,6 +2,7 @@
 out is bit for bit that of a run that nothing disturbed."""
 
 import dataclasses
+import random
 import re
 import signal
 
@@ -15,6 +16,8 @@ from staged import pool_directory
 
 STEPS, CELLS = 8, 60
 LIMIT_S = 60  # of a job of a second
+KILLS, KILLED_JOBS = 3, 5  # each in both modes
+CAMPAIGN_JOBS = 100  # of each
 # A rank that is stopped is found by its heart.
 WATCHED = dataclasses.replace(
     SURVIVING,
@@ -36,8 +39,9 @@ class Said:
 
     @property
     def end(self):
-        (line,) = self.of("end")
-        return line.split()[1:]
+        lines = self.of("end")
+        assert len(lines) == 1, self.output
+        return lines[0].split()[1:]
 
 
 def run(scratch, ranks, *moments, mpi=SURVIVING, followed=None, **settings):
@@ -76,6 +80,22 @@ def test_a_spare_takes_the_place_of_a_rank(scratch, undisturbed, moment):
     assert len(said.of("step")) <= STEPS + 2 or moment.startswith("1"), said.output
 
 
+@pytest.mark.parametrize("way", ["replace", "shrink"])
+@pytest.mark.parametrize("rank", [0, 3])
+def test_a_rank_is_lost_before_the_session_is_open(scratch, undisturbed, way, rank):
+    """With a spare in the last one's place."""
+    said = run(scratch, 4, f"0:{rank}:opens", RECOVERY=way, SPARES=1 if way == "replace" else 0)
+    goes_on(said, undisturbed, 3)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_is_lost_in_the_closing(scratch, undisturbed, rank):
+    """All that was saved is in the space: the others end well."""
+    said = run(scratch, 3, f"0:{rank}:closes", MEMORY="off", PFS_EVERY=1)
+    assert len(said.of("closed")) == 2 and not said.of("raised"), said.output
+    assert said.of("end") == ([f"end {undisturbed} 3"] if rank else []), said.output
+
+
 def test_two_ranks_are_lost_at_once(scratch, undisturbed):
     moments = ["4:0:computes", "4:2:computes"]
     said = goes_on(run(scratch, 6, *moments, SPARES=2, MEMORY_COPIES=3), undisturbed, 4)
@@ -99,8 +119,41 @@ def test_fewer_ranks_go_on_with_all_of_the_field(scratch, undisturbed, spares):
     assert said.of("ranks")[0] == "ranks 0 1 2 3", said.output
 
 
+@pytest.mark.parametrize("moments", [["3:1:computes"], ["3:1:computes", "1:0:lays_out"]], ids=["one", "two"])
+def test_ranks_are_replaced_whose_state_is_their_own(scratch, undisturbed, moments):
+    """Fewer ranks have no revision to go back to; the second is lost when nothing is protected."""
+    said = run(scratch, 3, "whole", *moments, RECOVERY="shrink", MEMORY_COPIES=3)
+    goes_on(said, undisturbed, 3)
+    assert len(said.of("replaces")) == len(moments), said.output
+
+
 def test_a_rank_that_is_stopped_is_found_by_its_heart_and_killed(scratch, undisturbed):
     started(lambda: goes_on(run(scratch, 4, "4:1:computes:stop", SPARES=1, mpi=WATCHED), undisturbed, 3))
+
+
+def is_killed_again_and_again(scratch, undisturbed, seed, way, kills):
+    """Each time another rank, at a step that comes after that of the one before."""
+    chance = random.Random(f"{way} {seed}")
+    ranks = kills + (3 if way == "shrink" else 1)
+    spares = 0 if way == "shrink" else chance.randrange(kills + 1)
+    victims = chance.sample(range(ranks), kills)
+    steps = sorted(chance.sample(range(1, STEPS), len(victims)))
+    moments = [f"{step}:{rank}:{chance.choice(['computes', 'talks'])}" for step, rank in zip(steps, victims, strict=True)]
+    said = run(scratch, ranks + spares, *moments, RECOVERY=way, SPARES=spares, PFS_EVERY=1)
+    goes_on(said, undisturbed, ranks - (len(victims) if way == "shrink" else 0))
+
+
+@pytest.mark.parametrize("way", ["replace", "shrink"])
+@pytest.mark.parametrize("seed", range(KILLED_JOBS))
+def test_kills_at_random(scratch, undisturbed, seed, way):
+    is_killed_again_and_again(scratch, undisturbed, seed, way, KILLS)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("way", ["replace", "shrink"])
+def test_many_kills_at_random(tmp_path_factory, undisturbed, way):
+    for seed in range(CAMPAIGN_JOBS):
+        is_killed_again_and_again(tmp_path_factory.mktemp("killed"), undisturbed, f"campaign {seed}", way, KILLS)
 
 
 def test_a_spare_that_is_not_needed_ends_well(scratch, undisturbed):
@@ -112,8 +165,11 @@ def test_a_spare_can_be_interrupted(scratch, undisturbed):
     def interrupts(job, line):
         if line == "= step 1":
             signal.pidfd_send_signal(job._ranks[2], signal.SIGINT)
+        if line == "= interrupted":
+            (scratch / "space.go").touch()
 
-    said = goes_on(run(scratch, 3, SPARES=1, followed=interrupts), undisturbed, 2)
+    # The job does not end before the spare has heard of it.
+    said = goes_on(run(scratch, 3, "2:0:waits", SPARES=1, followed=interrupts), undisturbed, 2)
     assert said.of("interrupted"), said.output
 
 

@@ -59,10 +59,19 @@ def test_the_first_rank_is_lost_at_any_moment(recovering, how, number):
     recovering.goes_on(*deaths, loop=["run", "bare"][number % 2], ranks=RANKS + 1, **how)
 
 
+@pytest.mark.parametrize(("rank", "how"), [(0, SPARE), (0, SPAWN), (0, SHRINK), (RANKS - 1, SPARE)])
+def test_a_rank_is_lost_before_there_is_a_session(recovering, how, rank):
+    recovering.goes_on(f"kill:{rank}@start", **how)
+
+
+@pytest.mark.parametrize(("moment", "how"), [("0@close#1", SPARE), ("1@close", SHRINK), ("2@close#2", SPARE)])
+def test_a_rank_is_lost_in_the_closing_when_all_is_in_the_space(recovering, how, moment):
+    recovering.goes_on(f"kill:{moment}", MAINSTAY_MEMORY="off", MAINSTAY_PFS_EVERY=1, **how)
+
+
 @BOTH
-@pytest.mark.parametrize("moment", ["start", "close#1"])
-def test_a_rank_that_is_lost_before_there_is_a_session_or_in_its_closing_has_the_job_started_again(recovering, how, moment):
-    recovering.goes_on(f"kill:0@{moment}", starts=2, **how)
+def test_a_rank_is_lost_in_the_closing_and_another_start_brings_to_the_space_what_lies_in_memory(recovering, how):
+    recovering.goes_on("kill:0@close#1", starts=2, **how)
 
 
 @pytest.mark.parametrize("moment", ["recovery", "recovery#6", "recovery+3000"])
@@ -83,6 +92,17 @@ def test_a_pair_is_lost_that_holds_all_of_a_shard(recovering, how, below):
     """Of three ranks two always hold all of one shard: the job goes on from the next level, or begins anew."""
     said = recovering.goes_on("kill:1@step,5", "kill:2@step,5", ranks=3, MAINSTAY_PFS_EVERY=below, **how)
     assert ("begins anew" in said.output) == (below == 0), said.output
+
+
+@pytest.mark.parametrize("moment", ["step,4", "checkpoint#4,3", "layout"])
+def test_ranks_are_replaced_whose_state_is_their_own(recovering, moment):
+    """Fewer ranks have no revision to go back to."""
+    recovering.goes_on(f"kill:1@{moment}", loop="whole", **SHRINK)
+
+
+@pytest.mark.parametrize("moment", ["recovery", "recovery#12"])
+def test_another_is_lost_while_one_is_replaced_whose_state_is_its_own(recovering, moment):
+    recovering.goes_on("kill:1@step,4", f"kill:2@{moment}", loop="whole", MAINSTAY_MEMORY_COPIES=3, **SHRINK)
 
 
 @BOTH

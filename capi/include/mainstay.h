@@ -187,6 +187,16 @@ typedef enum {
   MAINSTAY_RECOVERY_SHRINK,
 } mainstay_recovery;
 
+// For adapters: by what a state is divided.
+typedef enum {
+  // This rank knows of no state.
+  MAINSTAY_DIVIDED_UNKNOWN = 0,
+  // Each rank has a part of its own, which no other number of ranks can take over.
+  MAINSTAY_DIVIDED_BY_RANKS = 1,
+  // Into boxes of global arrays: any number of ranks can divide it anew.
+  MAINSTAY_DIVIDED_INTO_BOXES = 2,
+} mainstay_divided;
+
 // One revision of a space, opened to be read.
 typedef struct mainstay_reader mainstay_reader;
 
@@ -398,8 +408,9 @@ typedef struct {
   int (*failed)(void *context, uint32_t *failed, uint32_t *count);
   // A group of the ranks that have not failed, in their old order, into `survivors`: a `mainstay_group` of its own,
   // with a context of its own, in so many bytes as the library's has. Whatever is under way in the old group ends with
-  // an error on all ranks. Called by all that are left.
-  int (*shrink)(void *context, void *survivors);
+  // an error on all ranks. Called by all that are left. `divided`: by what the state is divided that the job goes on
+  // from, a mainstay_divided; the highest of all ranks counts. Of one divided by ranks no place is to be given up.
+  int (*shrink)(void *context, uint32_t divided, void *survivors);
 } mainstay_group;
 
 #ifdef __cplusplus

@@ -276,9 +276,10 @@ MAINSTAY_SHIM int mainstay_mpi_failed(void *context, uint32_t *failed, uint32_t 
 
 /* A rank that fails meanwhile is left out as well: those that are left agree whether each of them has the new group, and
  * else begin again. So often ranks can fail at most. */
-MAINSTAY_SHIM int mainstay_mpi_shrink(void *context, void *survivors) {
+MAINSTAY_SHIM int mainstay_mpi_shrink(void *context, uint32_t divided, void *survivors) {
   MPI_Comm comm = ((mainstay_mpi_context *)context)->comm, left;
   int code = MPI_ERR_OTHER, ranks = 0, attempt, agreed;
+  (void)divided; /* there is nobody to take a place */
   if (mainstay_mpi_is_over()) return MPI_ERR_OTHER;
   MPI_Comm_size(comm, &ranks);
   MPIX_Comm_revoke(comm);
@@ -390,7 +391,7 @@ MAINSTAY_SHIM mainstay_status mainstay_open_mpi(MPI_Comm comm, const char *path,
   if (status != MAINSTAY_OK) return status;
   status = mainstay_open(&group, path, options, session);
   for (attempt = 0; status == MAINSTAY_GROUP_FAILED && job->survives && attempt < attempts; attempt++) {
-    code = mainstay_mpi_again(job, &group);
+    code = mainstay_mpi_again(job, MAINSTAY_DIVIDED_UNKNOWN, &group);
     if (code) break;
     status = mainstay_open(&group, path, options, session);
   }

@@ -14,8 +14,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* What a process votes for: all of the world are asked, and what all have in common is what happens. */
-enum { MAINSTAY_MPI_ENDS = 1, MAINSTAY_MPI_GOES_ON = 2, MAINSTAY_MPI_EITHER = 3 };
+/* What a process votes for: all of the world are asked, and what all have in common is what happens. Beside it they tell
+ * what they do not know of: a state at all, and one that is divided into boxes. */
+enum { MAINSTAY_MPI_ENDS = 1, MAINSTAY_MPI_GOES_ON = 2, MAINSTAY_MPI_EITHER = 3,
+       MAINSTAY_MPI_NO_STATE = 4, MAINSTAY_MPI_NO_BOXES = 8 };
 
 /* A process of the world. */
 typedef struct mainstay_mpi_process {
@@ -28,8 +30,9 @@ typedef struct mainstay_mpi_process {
 
 struct mainstay_mpi_job {
   int references; /* tables, and an opening under way */
-  uint32_t recovery;
+  uint32_t recovery, divided; /* divided: the state, when all have voted last */
   int survives, workers, size, rank; /* size and rank: those of the world */
+  int has_lost;                      /* ranks have failed, as far as was heard since */
   MPI_Comm world, program;           /* the program's: of no spare */
   mainstay_mpi_process *processes;   /* by rank of the world */
   MPI_Comm *adopted;                 /* those that the program has made */
@@ -110,10 +113,11 @@ MAINSTAY_SHIM int mainstay_mpi_all(MPI_Comm world, int is_so) {
 /* What all that live have in common, who come when they come: MAINSTAY_MPI_GOES_ON, MAINSTAY_MPI_ENDS, MAINSTAY_MPI_EITHER
  * if only spares are left, 0 if they want different things, and MAINSTAY_MPI_NOT_YET if some have not come within
  * `limit_s`. */
-MAINSTAY_SHIM int mainstay_mpi_vote(mainstay_mpi_job *job, int vote, double pause_s_max, double limit_s) {
+MAINSTAY_SHIM int mainstay_mpi_vote(mainstay_mpi_job *job, int vote, uint32_t divided, double pause_s_max, double limit_s) {
   MPI_Request request;
   int code;
-  job->vote = vote;
+  job->vote = vote | (divided == MAINSTAY_DIVIDED_UNKNOWN ? MAINSTAY_MPI_NO_STATE : 0) |
+              (divided == MAINSTAY_DIVIDED_INTO_BOXES ? 0 : MAINSTAY_MPI_NO_BOXES);
 #ifdef MAINSTAY_MPI_SURVIVES
   code = job->survives ? MPIX_Comm_iagree(job->world, &job->vote, &request)
                        : MPI_Iallreduce(MPI_IN_PLACE, &job->vote, 1, MPI_INT, MPI_BAND, job->world, &request);
@@ -122,8 +126,13 @@ MAINSTAY_SHIM int mainstay_mpi_vote(mainstay_mpi_job *job, int vote, double paus
 #endif
   if (code != MPI_SUCCESS) return 0;
   code = mainstay_mpi_await_for(&request, MPI_STATUS_IGNORE, pause_s_max, limit_s);
+  if (code == MAINSTAY_MPI_NOT_YET) return code;
+  if (code != MPI_SUCCESS) job->has_lost = 1;
   /* An error tells of the dead, and the vote counts. */
-  return code == MAINSTAY_MPI_NOT_YET ? code : job->vote;
+  job->divided = !(job->vote & MAINSTAY_MPI_NO_BOXES)  ? MAINSTAY_DIVIDED_INTO_BOXES
+                 : job->vote & MAINSTAY_MPI_NO_STATE ? MAINSTAY_DIVIDED_UNKNOWN
+                                                     : MAINSTAY_DIVIDED_BY_RANKS;
+  return job->vote & MAINSTAY_MPI_EITHER;
 }
 
 /* Whether this rank is the first of the world on its machine. */
@@ -237,7 +246,7 @@ MAINSTAY_SHIM int *mainstay_mpi_holders(const mainstay_mpi_job *job) {
 }
 
 /* Spares take the places of the dead, as far as they go: how many stay `empty`. To shrink, those that are left close up, in
- * their old order. */
+ * their old order, unless the state can only be that of as many ranks. */
 MAINSTAY_SHIM int mainstay_mpi_fill(mainstay_mpi_job *job, int *empty) {
   int *holders = mainstay_mpi_holders(job), place, spare = 0, next = 0;
   *empty = 0;
@@ -248,7 +257,7 @@ MAINSTAY_SHIM int mainstay_mpi_fill(mainstay_mpi_job *job, int *empty) {
     if (spare < job->size) job->processes[holders[place] = spare].place = place;
     else ++*empty;
   }
-  if (*empty && job->recovery == MAINSTAY_RECOVERY_SHRINK) {
+  if (*empty && job->recovery == MAINSTAY_RECOVERY_SHRINK && job->divided != MAINSTAY_DIVIDED_BY_RANKS) {
     for (place = 0; place < job->workers; place++)
       if (holders[place] >= 0) job->processes[holders[place]].place = next++;
     job->workers = next;
@@ -300,7 +309,7 @@ static const char mainstay_mpi_meeting[] = "joining ranks with those that were s
 MAINSTAY_SHIM int mainstay_mpi_spawn(mainstay_mpi_job *job, int empty) {
   MPI_Comm started = MPI_COMM_NULL, between = MPI_COMM_NULL, world = MPI_COMM_NULL;
   char port[MPI_MAX_PORT_NAME] = "";
-  uint64_t told[3];
+  uint64_t told[4];
   int code, place, *holders;
   mainstay_watch *watch;
   job->launches++;
@@ -333,8 +342,8 @@ MAINSTAY_SHIM int mainstay_mpi_spawn(mainstay_mpi_job *job, int empty) {
     }
   MPI_Comm_free(&job->world);
   job->world = world;
-  told[0] = job->recovery, told[1] = (uint64_t)job->workers, told[2] = (uint64_t)job->size;
-  code = holders ? MPI_Bcast(told, 3, MPI_UINT64_T, 0, world) : MPI_ERR_NO_MEM;
+  told[0] = job->recovery, told[1] = (uint64_t)job->workers, told[2] = (uint64_t)job->size, told[3] = job->divided;
+  code = holders ? MPI_Bcast(told, 4, MPI_UINT64_T, 0, world) : MPI_ERR_NO_MEM;
   free(holders);
   if (code == MPI_SUCCESS) code = MPI_Bcast(job->processes, 4 * job->size, MPI_UINT64_T, 0, world);
   if (code == MPI_SUCCESS) code = mainstay_mpi_introduce(job);
@@ -349,7 +358,7 @@ MAINSTAY_SHIM int mainstay_mpi_join(mainstay_mpi_job *job, MPI_Comm parent) {
   const double limit_s = 10; /* it was sent when this process had come */
   mainstay_watch *watch;
   char port[MPI_MAX_PORT_NAME] = "";
-  uint64_t told[3] = {0, 0, 0};
+  uint64_t told[4] = {0, 0, 0, 0};
   int code = MPI_Irecv(port, sizeof port, MPI_CHAR, 0, 0, parent, &request);
   if (code == MPI_SUCCESS) code = mainstay_mpi_await_for(&request, MPI_STATUS_IGNORE, 500e-6, limit_s);
   watch = mainstay_process_watch(MAINSTAY_MPI_MEETING_S_MAX, mainstay_mpi_meeting);
@@ -358,10 +367,10 @@ MAINSTAY_SHIM int mainstay_mpi_join(mainstay_mpi_job *job, MPI_Comm parent) {
   if (code == MPI_SUCCESS) code = mainstay_mpi_merge(&between, 1, &job->world);
   mainstay_mpi_unhush(MPI_COMM_WORLD, &theirs);
   mainstay_process_unwatch(watch);
-  if (code == MPI_SUCCESS) code = MPI_Bcast(told, 3, MPI_UINT64_T, 0, job->world);
+  if (code == MPI_SUCCESS) code = MPI_Bcast(told, 4, MPI_UINT64_T, 0, job->world);
   if (code != MPI_SUCCESS) return code;
   MPI_Comm_rank(job->world, &job->rank);
-  job->recovery = (uint32_t)told[0], job->workers = (int)told[1], job->size = (int)told[2];
+  job->recovery = (uint32_t)told[0], job->divided = (uint32_t)told[3], job->workers = (int)told[1], job->size = (int)told[2];
   job->processes = (mainstay_mpi_process *)calloc((size_t)job->workers, sizeof *job->processes);
   if (!job->processes) return MPI_ERR_NO_MEM;
   code = MPI_Bcast(job->processes, 4 * job->size, MPI_UINT64_T, 0, job->world);
@@ -381,7 +390,7 @@ MAINSTAY_SHIM void mainstay_mpi_interrupt(mainstay_mpi_job *job, MPI_Comm own) {
   }
 }
 
-MAINSTAY_SHIM int mainstay_mpi_regroup(void *context, void *next);
+MAINSTAY_SHIM int mainstay_mpi_regroup(void *context, uint32_t divided, void *next);
 
 /* A communicator of the workers, in the order of their places; of no spare. Of all, or of none. */
 MAINSTAY_SHIM int mainstay_mpi_workers(mainstay_mpi_job *job, MPI_Comm *made) {
@@ -432,6 +441,7 @@ MAINSTAY_SHIM int mainstay_mpi_form(mainstay_mpi_job *job, int is_broken, mainst
 #ifdef MAINSTAY_MPI_SURVIVES
     if (is_broken) {
       int lost = 0, empty;
+      job->regroupings++;
       code = mainstay_mpi_leave_out(job, &lost);
       if (code != MPI_SUCCESS) break;
       mainstay_mpi_end_late(job);
@@ -464,23 +474,22 @@ MAINSTAY_SHIM int mainstay_mpi_form(mainstay_mpi_job *job, int is_broken, mainst
 }
 
 /* The next table, made by all that are left; those that want to end have none. */
-MAINSTAY_SHIM int mainstay_mpi_again(mainstay_mpi_job *job, mainstay_group *group) {
+MAINSTAY_SHIM int mainstay_mpi_again(mainstay_mpi_job *job, uint32_t divided, mainstay_group *group) {
   job->why = NULL;
-  if (mainstay_mpi_vote(job, MAINSTAY_MPI_GOES_ON, 500e-6, -1) != MAINSTAY_MPI_GOES_ON) {
+  if (mainstay_mpi_vote(job, MAINSTAY_MPI_GOES_ON, divided, 500e-6, -1) != MAINSTAY_MPI_GOES_ON) {
     job->why = "other ranks have closed their session, and take no part in the recovery";
     return MPI_ERR_OTHER;
   }
-  job->regroupings++;
   return mainstay_mpi_form(job, 1, group);
 }
 
-MAINSTAY_SHIM int mainstay_mpi_regroup(void *context, void *next) {
+MAINSTAY_SHIM int mainstay_mpi_regroup(void *context, uint32_t divided, void *next) {
   mainstay_mpi_context *mine = (mainstay_mpi_context *)context;
   mainstay_group group;
   int code;
   if (mainstay_mpi_is_over()) return MPI_ERR_OTHER;
   mainstay_mpi_interrupt(mine->job, mine->comm);
-  code = mainstay_mpi_again(mine->job, &group);
+  code = mainstay_mpi_again(mine->job, divided, &group);
   if (code == 0) memcpy(next, &group, sizeof group);
   return code;
 }
@@ -498,8 +507,10 @@ MAINSTAY_SHIM void mainstay_mpi_leave(mainstay_mpi_job *job, int tells) {
     }
     mainstay_mpi_free(&job->program);
     if (job->world != MPI_COMM_NULL) {
-      if (tells && mainstay_mpi_vote(job, MAINSTAY_MPI_ENDS, 500e-6, limit_s) == MAINSTAY_MPI_NOT_YET) return;
-      if (!job->regroupings) {
+      if (tells && mainstay_mpi_vote(job, MAINSTAY_MPI_ENDS, MAINSTAY_DIVIDED_UNKNOWN, 500e-6, limit_s) ==
+                       MAINSTAY_MPI_NOT_YET)
+        return;
+      if (!job->regroupings && !job->has_lost) {
         MPI_Comm_free(&job->world);
       } else {
         if (mainstay_mpi_here.has_ended) MPI_Comm_free(&mainstay_mpi_here.last);
@@ -517,11 +528,10 @@ MAINSTAY_SHIM void mainstay_mpi_leave(mainstay_mpi_job *job, int tells) {
 MAINSTAY_SHIM mainstay_status mainstay_mpi_wait(mainstay_mpi_job *job, mainstay_group *group) {
   const double nap_s = 10e-3;
   while (job->processes[job->rank].place < 0) {
-    const int voted = mainstay_mpi_vote(job, MAINSTAY_MPI_EITHER, nap_s, -1);
+    const int voted = mainstay_mpi_vote(job, MAINSTAY_MPI_EITHER, MAINSTAY_DIVIDED_UNKNOWN, nap_s, -1);
     if (voted == MAINSTAY_MPI_ENDS) return mainstay_adapter_error(MAINSTAY_NOT_NEEDED, NULL);
     if (voted != MAINSTAY_MPI_GOES_ON || !job->survives)
       return mainstay_adapter_error(MAINSTAY_GROUP_FAILED, "all workers have failed, or part of them have ended the job");
-    job->regroupings++;
     if (mainstay_mpi_form(job, 1, group))
       return mainstay_adapter_error(MAINSTAY_GROUP_FAILED, job->why ? job->why : "the job could not go on after a failure");
   }
@@ -542,27 +552,75 @@ MAINSTAY_SHIM int mainstay_mpi_settle(MPI_Comm comm, const mainstay_options *opt
   return code;
 }
 
+/* The world to be: the ranks of `comm` that have not failed, with the settings of all, and who they are. The last `spares`
+ * of `comm` are to wait. Ranks that fail meanwhile are left out, if the MPI can. Collective. */
+MAINSTAY_SHIM int mainstay_mpi_meet(mainstay_mpi_job *job, MPI_Comm comm, const mainstay_options *options, uint32_t *spares) {
+  int code, ranks = 0, rank = 0, attempt;
+  uint32_t recovery;
+  const int asked = mainstay_recovery_settings(options, &recovery, spares) == MAINSTAY_OK && recovery != MAINSTAY_RECOVERY_OFF;
+  MPI_Comm_size(comm, &ranks);
+  MPI_Comm_rank(comm, &rank);
+  code = MPI_Comm_dup(comm, &job->world);
+#ifdef MAINSTAY_MPI_SURVIVES
+  if (mainstay_mpi_survives()) {
+    /* One that has failed leaves the others waiting in it: they come out, if all are to go on. */
+    if (code != MPI_SUCCESS && asked) mainstay_mpi_revoke(comm);
+    if (!mainstay_mpi_all(comm, code == MPI_SUCCESS)) {
+      if (code == MPI_SUCCESS) MPI_Comm_free(&job->world);
+      job->world = MPI_COMM_NULL;
+      if (!asked) return code == MPI_SUCCESS ? MPI_ERR_OTHER : code;
+      code = MPIX_Comm_shrink(comm, &job->world);
+      if (code != MPI_SUCCESS) return code;
+      MPI_Comm_set_errhandler(job->world, MPI_ERRORS_RETURN);
+      mainstay_mpi_all(job->world, 1);
+    }
+  }
+#endif
+  for (attempt = 0; code == MPI_SUCCESS && attempt < ranks; attempt++) {
+    code = mainstay_mpi_settle(job->world, options, &job->recovery, spares);
+    MPI_Comm_size(job->world, &job->size);
+    MPI_Comm_rank(job->world, &job->rank);
+    if (code == MPI_SUCCESS && job->recovery != MAINSTAY_RECOVERY_OFF && *spares < (uint32_t)ranks) {
+      job->workers = ranks - (int)*spares;
+      free(job->processes);
+      job->processes = (mainstay_mpi_process *)calloc((size_t)ranks, sizeof *job->processes);
+      if (job->processes) {
+        job->processes[job->rank].place = rank < job->workers ? rank : -1;
+        code = mainstay_mpi_introduce(job);
+      } else {
+        code = MPI_ERR_NO_MEM;
+      }
+    }
+    if (!mainstay_mpi_survives()) return code;
+#ifdef MAINSTAY_MPI_SURVIVES
+    code = mainstay_mpi_agreed(job->world, code);
+    if (code == MPI_SUCCESS || code == MPI_ERR_NO_MEM || !asked) return code;
+    code = mainstay_mpi_shrink_world(&job->world);
+#endif
+  }
+  (void)asked;
+  return code;
+}
+
 /* The job of `comm`, the world to be, which is duplicated; and the table, for a worker. Collective. */
 MAINSTAY_SHIM int mainstay_mpi_start(mainstay_mpi_job *job, MPI_Comm comm, const mainstay_options *options,
                                      mainstay_group *group, char *refusal, size_t bytes) {
   static int has_remarked;
   uint32_t spares = 0;
   MPI_Errhandler theirs;
-  int code, rank;
+  int code, ranks = 0;
+  MPI_Comm_size(comm, &ranks);
   mainstay_mpi_hush(comm, &theirs);
-  code = MPI_Comm_dup(comm, &job->world);
-  if (code == MPI_SUCCESS) code = mainstay_mpi_settle(job->world, options, &job->recovery, &spares);
+  code = mainstay_mpi_meet(job, comm, options, &spares);
   if (code == MPI_SUCCESS) {
-    MPI_Comm_size(job->world, &job->size);
-    MPI_Comm_rank(job->world, &job->rank);
     if (job->recovery != MAINSTAY_RECOVERY_OFF && mainstay_mpi_survives()) mainstay_mpi_prepare(job);
     if (job->recovery != MAINSTAY_RECOVERY_OFF && !job->survives && job->rank == 0 && !has_remarked++)
       fputs("mainstay: recovery has no effect here: this MPI does not go on without ranks that have failed, which Open MPI "
             "does from version 5 on, started with `mpiexec --with-ft ulfm`; a job that loses ranks ends, and is to be started "
             "again, as `mainstay run` does\n", stderr);
-    if (spares >= (uint32_t)job->size)
+    if (spares >= (uint32_t)ranks)
       snprintf(refusal, bytes, "spares: %u of %d ranks would wait, with none to work; start more ranks, or set fewer spares",
-               (unsigned)spares, job->size);
+               (unsigned)spares, ranks);
   }
   if (code == MPI_SUCCESS && !refusal[0] && !job->survives && !spares) {
     /* The group takes the communicator; there is nobody else to tell anything. */
@@ -577,16 +635,9 @@ MAINSTAY_SHIM int mainstay_mpi_start(mainstay_mpi_job *job, MPI_Comm comm, const
       group->shrink = NULL;
     }
   } else if (code == MPI_SUCCESS && !refusal[0]) {
-    job->workers = job->size - (int)spares;
-    job->processes = (mainstay_mpi_process *)calloc((size_t)job->size, sizeof *job->processes);
-    for (rank = 0; job->processes && rank < job->size; rank++)
-      job->processes[rank].place = rank < job->workers ? rank : -1;
-    code = job->processes ? mainstay_mpi_introduce(job) : MPI_ERR_NO_MEM;
-    code = mainstay_mpi_agreed(job->world, code);
-    if (code == MPI_SUCCESS)
-      snprintf(job->mark, sizeof job->mark, "%s=%llu-%llu", MAINSTAY_MPI_MARK,
-               (unsigned long long)job->processes[0].process.pid, (unsigned long long)job->processes[0].process.start);
-    if (code == MPI_SUCCESS) code = mainstay_mpi_form(job, 0, group);
+    snprintf(job->mark, sizeof job->mark, "%s=%llu-%llu", MAINSTAY_MPI_MARK,
+             (unsigned long long)job->processes[0].process.pid, (unsigned long long)job->processes[0].process.start);
+    code = mainstay_mpi_form(job, job->size < ranks, group);
     if (code == MPI_SUCCESS && !job->survives && job->program != MPI_COMM_NULL)
       MPI_Comm_set_errhandler(job->program, theirs);
   }

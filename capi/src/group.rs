@@ -3,7 +3,7 @@
 use crate::argument::null;
 use mainstay_engine::{
     Error, Result,
-    group::{Group, Incoming, Message, Outgoing, RANKS_MAX, Tested, broadcast_sized, gather_padded},
+    group::{Divided, Group, Incoming, Message, Outgoing, RANKS_MAX, Tested, broadcast_sized, gather_padded},
 };
 use std::{
     cell::RefCell,
@@ -79,8 +79,31 @@ pub struct GroupTable {
     pub failed: Option<unsafe extern "C" fn(context: *mut c_void, failed: *mut u32, count: *mut u32) -> c_int>,
     /// A group of the ranks that have not failed, in their old order, into `survivors`: a `mainstay_group` of its own,
     /// with a context of its own, in so many bytes as the library's has. Whatever is under way in the old group ends with
-    /// an error on all ranks. Called by all that are left.
-    pub shrink: Option<unsafe extern "C" fn(context: *mut c_void, survivors: *mut c_void) -> c_int>,
+    /// an error on all ranks. Called by all that are left. `divided`: by what the state is divided that the job goes on
+    /// from, a mainstay_divided; the highest of all ranks counts. Of one divided by ranks no place is to be given up.
+    pub shrink: Option<unsafe extern "C" fn(context: *mut c_void, divided: u32, survivors: *mut c_void) -> c_int>,
+}
+
+/// For adapters: by what a state is divided.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub enum DividedCode {
+    /// This rank knows of no state.
+    Unknown = 0,
+    /// Each rank has a part of its own, which no other number of ranks can take over.
+    ByRanks = 1,
+    /// Into boxes of global arrays: any number of ranks can divide it anew.
+    IntoBoxes = 2,
+}
+
+impl From<Divided> for DividedCode {
+    fn from(divided: Divided) -> DividedCode {
+        match divided {
+            Divided::Unknown => DividedCode::Unknown,
+            Divided::ByRanks => DividedCode::ByRanks,
+            Divided::IntoBoxes => DividedCode::IntoBoxes,
+        }
+    }
 }
 
 /// What the table measured in each version of the header: it only grows, at its end.
@@ -295,12 +318,12 @@ impl Group for CGroup {
     }
 
     #[allow(unsafe_code)]
-    fn shrink(&self) -> Result<Box<dyn Group>> {
+    fn shrink(&self, divided: Divided) -> Result<Box<dyn Group>> {
         let Some(shrink) = self.table.shrink else { return Err(lacks("shrink")) };
         // SAFETY: numbers, and pointers that may be null.
         let mut survivors: GroupTable = unsafe { std::mem::zeroed() };
         // SAFETY: a table has so many bytes here; one of an older header has fewer, and says so.
-        let code = unsafe { shrink(self.table.context, (&raw mut survivors).cast()) };
+        let code = unsafe { shrink(self.table.context, DividedCode::from(divided) as u32, (&raw mut survivors).cast()) };
         self.check(code, "going on without the ranks that have failed")?;
         // SAFETY: it was filled in, and is no larger than it says.
         let mut left = unsafe { CGroup::new(&raw const survivors) }?;
@@ -502,7 +525,7 @@ mod tests {
 
     /// Of a header that knew nothing of messages.
     #[allow(unsafe_code)]
-    unsafe extern "C" fn shrink(context: *mut c_void, survivors: *mut c_void) -> c_int {
+    unsafe extern "C" fn shrink(context: *mut c_void, _divided: u32, survivors: *mut c_void) -> c_int {
         let mut left = table(SIZES[0], 1, [false, false]);
         left.context = if NEW_CONTEXT.get().is_null() { context } else { NEW_CONTEXT.get() };
         // SAFETY: the library's table has more bytes.
@@ -554,7 +577,7 @@ mod tests {
         let letters = Letters::default();
         let group = lettered(&letters);
         assert_eq!(group.failed().unwrap(), [1]);
-        let left = group.shrink().unwrap();
+        let left = group.shrink(Divided::Unknown).unwrap();
         assert!(left.size() == 1 && !left.can_send());
         assert_eq!(left.failed().unwrap_err().kind(), ErrorKind::InvalidArgument);
     }
@@ -566,7 +589,7 @@ mod tests {
         let (in_use, old) = (group.context_in_use(), group.table.context);
         assert_eq!(in_use.get(), old);
         NEW_CONTEXT.set(1 as _);
-        let left = group.shrink().unwrap();
+        let left = group.shrink(Divided::Unknown).unwrap();
         assert_eq!(in_use.get(), 1 as _);
         drop(group);
         assert_eq!(in_use.get(), 1 as _);
@@ -586,7 +609,7 @@ mod tests {
                 group.start_send(1, Box::new([])).err(),
                 group.start_receive(1, Box::new([])).err(),
                 group.failed().err(),
-                group.shrink().err(),
+                group.shrink(Divided::Unknown).err(),
             ];
             for error in told {
                 let error = error.unwrap();

@@ -28,3 +28,4 @@ with mainstay.open("ring", MPI.COMM_WORLD, every_steps=100) as session:
             advance(session.comm)  # a new one after each failure
     if session.rank == 0:
         print(f"the first cell is {cells[1]:.17g}", flush=True)
+mainstay.finalize()

@@ -46,6 +46,7 @@ __all__ = [
     "Shard",
     "SyncFailed",
     "__version__",
+    "finalize",
     "open",
     "read",
 ]
@@ -58,6 +59,7 @@ class _Array(Protocol):
     @property
     def __array_interface__(self) -> dict[str, Any]: ...
 
+def finalize(status: int = 0) -> int: ...
 def open(
     path: str | os.PathLike[str],
     comm: MPI.Intracomm | None = None,

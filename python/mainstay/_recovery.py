@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import sys
+import time
 from array import array
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
 DONE = "mainstay_steps"
 # So often ranks begin again although none of them has failed, and no step comes of it.
 IDLE_MAX = 3
+# So long the end of a program waits for the other ranks, and so long at a time.
+END_S, NAP_S = 10, 500e-6
 
 
 class Steps:
@@ -157,3 +162,25 @@ def is_of_others(error: Any) -> bool:
     of_others = (MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED)
     # Of several messages (Waitall) the error does not tell what it was.
     return error.Get_error_class() in (*of_others, MPI.ERR_IN_STATUS, MPI.ERR_PENDING)
+
+
+def finalize(status: int, last: Any) -> int:
+    """`last`: the ranks of a job that has lost some; `None`: there was none."""
+    MPI: Any = sys.modules.get("mpi4py.MPI")
+    if MPI is None or not MPI.Is_initialized() or MPI.Is_finalized():
+        return status
+    if last is None:
+        MPI.Finalize()
+        return status
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):  # it may be closed, or none
+            stream.flush()
+    with suppress(MPI.Exception):
+        everyone = last.Iagree(array("i", [1]))
+        until = time.monotonic() + END_S
+        while not everyone.Test() and time.monotonic() < until:
+            time.sleep(NAP_S)
+    # mpiexec takes one that ends without this for one that has failed.
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(MPI.__file__).PMIx_Finalize(None, ctypes.c_size_t(0))
+    os._exit(status)

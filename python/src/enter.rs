@@ -3,7 +3,8 @@
 use crate::{
     error::{detached, raise},
     group::{MpiGroup, check, survives},
-    world::{Places, World},
+    regroup::{all_agree, shrunk},
+    world::{Places, World, ranks_of},
 };
 use mainstay_engine::{
     Config, Error, Recovery,
@@ -48,21 +49,26 @@ pub(crate) fn enter(py: Python<'_>, comm: Option<&Bound<'_, PyAny>>, given: Give
         return Ok((job.group(py).map_err(told)?, Some(job), path.clone(), config.clone()));
     }
 
-    let own = comm.call_method0(intern!(py, "Dup")).map_err(failed)?;
-    // Errors come back to us, whatever the program does with its own.
-    let returned = mpi.getattr(intern!(py, "ERRORS_RETURN"))?;
-    own.call_method1(intern!(py, "Set_errhandler"), (returned,)).map_err(failed)?;
-    let world = World::of_workers(&mpi, &own, comm.clone().unbind()).map_err(failed)?;
-    let job = Job { mpi: mpi.clone().unbind(), world: Arc::new(world), recovers: false };
-    let group = job.group(py).map_err(told)?;
-    let (group, path, config) = detached(py, move || {
-        // What one rank gave wrong, the others must learn.
-        let (path, config) = agree(&*group, given)?;
-        check_recovery(&*group, &config)?;
-        Ok((group, path, config))
-    })
-    .map_err(told)?;
     let recovers = survives(&mpi).map_err(failed)?;
+    let is_asked = given.as_ref().is_ok_and(|(_, config)| config.recovery != Recovery::Off);
+    let begun = comm.call_method0(intern!(py, "Get_group")).map_err(failed)?;
+    let size: usize = comm.call_method0(intern!(py, "Get_size")).map_err(failed)?.extract()?;
+    let mut own = duplicate(&mpi, comm, is_asked).map_err(failed)?;
+    let mut tries = size;
+    let (own, job, group, path, config) = loop {
+        let met = meet(&mpi, &own, comm, &given);
+        let is_broken = matches!(&met, Err(error) if has_failed(py, error));
+        // Ranks that have failed meanwhile are left out, where the others are to go on.
+        if !recovers || all_agree(&mpi, &own, !is_broken).map_err(failed)? || !is_asked || tries == 0 {
+            let (job, group, path, config) = met?;
+            break (own, job, group, path, config);
+        }
+        tries -= 1;
+        drop(met);
+        own = shrunk(&mpi, &own).map_err(failed)?;
+    };
+    let born = ranks_of(&own, &begun).map_err(failed)?;
+    begun.call_method0(intern!(py, "Free")).map_err(failed)?;
     let places = match places(&config) {
         Some(places) if recovers || config.spares > 0 => places,
         wanted => {
@@ -73,10 +79,89 @@ pub(crate) fn enter(py: Python<'_>, comm: Option<&Bound<'_, PyAny>>, given: Give
     if !recovers {
         remark_no_effect(group.rank());
     }
-    let world = Arc::new(World::with_spares(&mpi, &own, places, config.spares as usize).map_err(failed)?);
+    let workers = size - config.spares as usize;
+    let world = Arc::new(World::with_spares(&mpi, &own, places, &born, workers).map_err(failed)?);
     let job = Job { world, recovers, ..job };
     job.world.wait(&mpi).map_err(failed)?;
     Ok((job.group(py).map_err(told)?, Some(job), path, config))
+}
+
+/// A communicator of Mainstay's own: of all, or if `is_asked` of those that have not failed. Collective.
+fn duplicate<'py>(
+    mpi: &Bound<'py, PyAny>,
+    comm: &Bound<'py, PyAny>,
+    is_asked: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = mpi.py();
+    let returned = mpi.getattr(intern!(py, "ERRORS_RETURN"))?;
+    if !survives(mpi)? {
+        let own = comm.call_method0(intern!(py, "Dup"))?;
+        // Errors come back to us, whatever the program does with its own.
+        own.call_method1(intern!(py, "Set_errhandler"), (returned,))?;
+        return Ok(own);
+    }
+    let theirs = comm.call_method0(intern!(py, "Get_errhandler"))?;
+    comm.call_method1(intern!(py, "Set_errhandler"), (&returned,))?;
+    let made = comm.call_method0(intern!(py, "Dup"));
+    if made.is_err() && is_asked {
+        // One that has failed leaves the others waiting in it: they come out.
+        comm.call_method0(intern!(py, "Revoke"))?;
+    }
+    let own = match (all_agree(mpi, comm, made.is_ok())?, made) {
+        (true, made) => made?,
+        (false, Err(error)) if !is_asked => return Err(error),
+        (false, made) => {
+            if let Ok(made) = made {
+                made.call_method0(intern!(py, "Free"))?;
+            }
+            comm.call_method0(intern!(py, "Shrink"))?
+        }
+    };
+    own.call_method1(intern!(py, "Set_errhandler"), (&returned,))?;
+    comm.call_method1(intern!(py, "Set_errhandler"), (&theirs,))?;
+    theirs.call_method0(intern!(py, "Free"))?;
+    // All have made it before one may revoke it; who has failed meanwhile shows in what comes next.
+    all_agree(mpi, &own, true)?;
+    Ok(own)
+}
+
+/// The ranks of `own` as a group, and what all of them have given. Collective.
+fn meet(
+    mpi: &Bound<'_, PyAny>,
+    own: &Bound<'_, PyAny>,
+    comm: &Bound<'_, PyAny>,
+    given: &Given,
+) -> PyResult<(Job, Box<dyn Group>, PathBuf, Config)> {
+    let py = mpi.py();
+    let given = given.as_ref().map(Clone::clone).map_err(Error::clone);
+    let met = || {
+        let world = World::of_workers(mpi, own, comm.clone().unbind())
+            .map_err(|error| group_failed(py, "opening", error))?;
+        let job = Job { mpi: mpi.clone().unbind(), world: Arc::new(world), recovers: false };
+        let group = job.group(py).map_err(|error| raise(py, &error))?;
+        let (group, path, config) = detached(py, move || {
+            // What one rank gave wrong, the others must learn.
+            let (path, config) = agree(&*group, given)?;
+            check_recovery(&*group, &config)?;
+            Ok((group, path, config))
+        })
+        .map_err(|error| raise(py, &error))?;
+        Ok((job, group, path, config))
+    };
+    let met = met();
+    if let Err(error) = &met
+        && has_failed(py, error)
+        && survives(mpi)?
+    {
+        // The others may still be in it.
+        own.call_method0(intern!(py, "Revoke"))?;
+    }
+    met
+}
+
+fn has_failed(py: Python<'_>, error: &PyErr) -> bool {
+    let kind = || -> PyResult<String> { error.value(py).getattr(intern!(py, "kind"))?.extract() };
+    kind().is_ok_and(|kind| kind == "GroupFailed")
 }
 
 /// Once in a program.

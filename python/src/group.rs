@@ -10,7 +10,7 @@ use crate::{
 };
 use mainstay_engine::{
     Error, Result,
-    group::{Group, Incoming, Message, Outgoing, Tested, broadcast_sized, gather_padded},
+    group::{Divided, Group, Incoming, Message, Outgoing, Tested, broadcast_sized, gather_padded},
 };
 use pyo3::{
     exceptions::PyValueError,
@@ -248,10 +248,10 @@ impl Group for MpiGroup {
     }
 
     /// As `mainstay_mpi_shrink` in C.
-    fn shrink(&self) -> Result<Box<dyn Group>> {
+    fn shrink(&self, divided: Divided) -> Result<Box<dyn Group>> {
         self.check_survives("go on without those that have failed")?;
         self.call("going on without the ranks that have failed", |_, mpi, _| {
-            self.world.regroup(mpi)?;
+            self.world.regroup(mpi, divided)?;
             Ok(Box::new(Self::of(mpi, &self.world)?) as Box<dyn Group>)
         })
     }

@@ -38,6 +38,7 @@ mod engine {
         recovered::Recovered,
         restored::Restored,
         session::{Session, open},
+        world::finalize,
     };
 
     #[pymodule_init]

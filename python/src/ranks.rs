@@ -7,7 +7,7 @@ use crate::{
 };
 use mainstay_engine::{
     Error,
-    group::{Group, Message, Tested},
+    group::{Divided, Group, Message, Tested},
 };
 use pyo3::{prelude::*, types::PyBytes};
 use std::{any::Any, sync::Arc};
@@ -36,7 +36,11 @@ impl Ranks {
         let own = comm.call_method0("Dup")?;
         own.call_method1("Set_errhandler", (mpi.getattr("ERRORS_RETURN")?,))?;
         let world = match places {
-            Some(places) => World::with_spares(&mpi, &own, places, spares)?,
+            Some(places) => {
+                let size: usize = own.call_method0("Get_size")?.extract()?;
+                let born: Vec<usize> = (0..size).collect();
+                World::with_spares(&mpi, &own, places, &born, size - spares)?
+            }
             None => World::of_workers(&mpi, &own, comm.clone().unbind())?,
         };
         world.wait(&mpi)?;
@@ -113,7 +117,7 @@ impl Ranks {
     }
 
     fn shrink(&self, py: Python<'_>) -> PyResult<Ranks> {
-        let group = self.group.shrink().map_err(raised)?;
+        let group = self.group.shrink(Divided::Unknown).map_err(raised)?;
         Ok(Ranks { group, world: self.world.clone(), mpi: self.mpi.clone_ref(py), started: Vec::new() })
     }
 }

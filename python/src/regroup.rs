@@ -10,26 +10,38 @@ use crate::{
     member::{Member, introduce, kill_dead},
     world::{Now, Places, World, ranks_of},
 };
-use mainstay_engine::Error;
+use mainstay_engine::{Error, group::Divided};
 use pyo3::{
     exceptions::PyRuntimeError,
     intern,
     prelude::*,
     types::{PyByteArray, PyDict, PyList},
 };
-use std::{collections::BTreeSet, env, ffi::OsString, fs, os::unix::ffi::OsStringExt, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    env,
+    ffi::OsString,
+    fs,
+    os::unix::ffi::OsStringExt,
+    sync::{Arc, atomic::Ordering},
+};
 
 /// Set for a process that is started to take the place of one that has failed.
 const REPLACES: &str = "MAINSTAY_RUN_REPLACES";
+
+/// What ranks tell each other that they do not know of: a state, and one that is divided into boxes.
+const NO_STATE: i32 = 1;
+const NO_BOXES: i32 = 2;
 
 /// What a process has of its node alone, which another need not share.
 const OF_NODE: [&str; 4] = [REPLACES, "MAINSTAY_NODE", "MAINSTAY_DOMAIN", "MAINSTAY_POOL_DIRECTORY"];
 
 impl World {
     /// Collective among all that have not failed, spares included: all that is under way in the old world's communicators,
-    /// and whatever is called in them later, fails.
-    pub(crate) fn regroup(&self, mpi: &Bound<'_, PyAny>) -> PyResult<()> {
+    /// and whatever is called in them later, fails. `divided`: as far as this rank knows.
+    pub(crate) fn regroup(&self, mpi: &Bound<'_, PyAny>, divided: Divided) -> PyResult<()> {
         let py = mpi.py();
+        self.has_lost.store(true, Ordering::Relaxed);
         let every = self.lock().every(py);
         // One that the program has freed is none any more.
         every.iter().for_each(|comm| drop(comm.bind(py).call_method0(intern!(py, "Revoke"))));
@@ -37,7 +49,7 @@ impl World {
         let attempts_max = self.lock().members.len() + 1;
         for _ in 0..attempts_max {
             self.leave_out(mpi)?;
-            match self.fill(mpi) {
+            match self.tell(mpi, divided).and_then(|divided| self.fill(mpi, divided)) {
                 Ok(()) => return Ok(()),
                 Err(error) => why = Some(error),
             }
@@ -67,9 +79,27 @@ impl World {
         Ok(())
     }
 
+    /// By what the state is divided, as far as any rank knows. Collective.
+    fn tell(&self, mpi: &Bound<'_, PyAny>, mine: Divided) -> PyResult<Divided> {
+        let mut lacks = 0;
+        if mine == Divided::Unknown {
+            lacks |= NO_STATE;
+        }
+        if mine != Divided::IntoBoxes {
+            lacks |= NO_BOXES;
+        }
+        let all = self.lock().all.clone_ref(mpi.py()).into_bound(mpi.py());
+        let lacks: i32 = all.call_method1(intern!(mpi.py(), "Agree"), (lacks,))?.extract()?;
+        Ok(match lacks {
+            lacks if lacks & NO_BOXES == 0 => Divided::IntoBoxes,
+            lacks if lacks & NO_STATE == 0 => Divided::ByRanks,
+            _ => Divided::Unknown,
+        })
+    }
+
     /// Fills the places that are empty, and makes the communicators of those that work. Collective; an error, on all
     /// ranks, leaves the world as it was.
-    fn fill(&self, mpi: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn fill(&self, mpi: &Bound<'_, PyAny>, divided: Divided) -> PyResult<()> {
         let py = mpi.py();
         let (mut all, mut members, mut workers) = {
             let now = self.lock();
@@ -80,7 +110,7 @@ impl World {
         for spare in members.iter_mut().filter(|member| member.place.is_none()) {
             spare.place = (!empty.is_empty()).then(|| empty.remove(0));
         }
-        if self.places == Places::Dropped && !empty.is_empty() {
+        if self.places == Places::Dropped && divided != Divided::ByRanks && !empty.is_empty() {
             for place in members.iter_mut().filter_map(|member| member.place.as_mut()) {
                 *place -= empty.partition_point(|empty| *empty < *place);
             }
@@ -157,6 +187,7 @@ impl World {
         // What this process starts, replaces nobody; nor does what it opens later.
         py.import(intern!(py, "os"))?.getattr(intern!(py, "environ"))?.call_method1(intern!(py, "pop"), (REPLACES,))?;
         let world = World::bare(places, &bridge);
+        world.has_lost.store(true, Ordering::Relaxed);
         world.keep(&bridge);
         world.free_at_exit(py)?;
         let joined = || -> PyResult<()> {
@@ -178,7 +209,7 @@ fn empty_places(members: &[Member], workers: usize) -> Vec<usize> {
 }
 
 /// A communicator of those that have not failed, in place of one that is freed. Collective.
-fn shrunk<'py>(mpi: &Bound<'py, PyAny>, comm: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn shrunk<'py>(mpi: &Bound<'py, PyAny>, comm: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = mpi.py();
     let left = comm.call_method0(intern!(py, "Shrink"))?;
     returns_errors(mpi, &left)?;
@@ -228,6 +259,11 @@ fn made<'py>(
         Some(|comm: &Bound<'py, PyAny>| drop(comm.call_method0(intern!(comm.py(), "Revoke")))),
         returning,
     )
+}
+
+/// Whether all ranks say so; not so if one has failed.
+pub(crate) fn all_agree(mpi: &Bound<'_, PyAny>, comm: &Bound<'_, PyAny>, flag: bool) -> PyResult<bool> {
+    agree(mpi, comm, flag)
 }
 
 /// Whether all ranks that have not failed say so; an error if one has failed meanwhile, the same on all.

@@ -8,7 +8,7 @@ use crate::{
     group::{is_over, survives},
     member::{Member, introduce},
 };
-use mainstay_engine::Error;
+use mainstay_engine::{Error, group::Divided};
 use pyo3::{
     intern,
     prelude::*,
@@ -17,7 +17,10 @@ use pyo3::{
 use std::{
     collections::BTreeSet,
     process,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::Duration,
 };
@@ -44,7 +47,12 @@ pub(crate) struct World {
     kept: Kept,
     /// Whether all ranks end the session, and so free its communicator together.
     pub(crate) ends: AtomicBool,
+    /// Whether ranks have failed in it.
+    pub(crate) has_lost: AtomicBool,
 }
+
+/// Who was in a job that has ended in this process, and has lost ranks.
+static LAST: Mutex<Option<Py<PyAny>>> = Mutex::new(None);
 
 type Kept = Arc<Mutex<Vec<Py<PyAny>>>>;
 
@@ -81,25 +89,27 @@ impl World {
         Ok(world)
     }
 
-    /// The last `spares` ranks of `all`, which is this world's own, wait, and the others work. Collective.
+    /// The first `workers` of those that there were work, and the others wait. `born`: who of them is in `all`, which is
+    /// this world's own. Collective.
     pub(crate) fn with_spares(
         mpi: &Bound<'_, PyAny>,
         all: &Bound<'_, PyAny>,
         places: Places,
-        spares: usize,
+        born: &[usize],
+        workers: usize,
     ) -> PyResult<World> {
-        let size: usize = all.call_method0(intern!(mpi.py(), "Get_size"))?.extract()?;
-        let workers = size - spares;
-        let members: Vec<Member> = (0..size).map(|rank| Member::to_come((rank < workers).then_some(rank))).collect();
+        let members: Vec<Member> =
+            born.iter().map(|rank| Member::to_come((*rank < workers).then_some(*rank))).collect();
+        let are_all_there = (0..workers).all(|rank| born.contains(&rank));
         let world = World::bare(places, all);
         {
             let mut now = world.lock();
             now.workers = workers;
             now.members = Arc::new(members.clone());
         }
-        if world.begin(mpi, all, members, workers, Vec::new()).is_err() {
+        if !are_all_there || world.begin(mpi, all, members, workers, Vec::new()).is_err() {
             // On all ranks: one has failed already.
-            world.regroup(mpi)?;
+            world.regroup(mpi, Divided::Unknown)?;
         }
         Ok(world)
     }
@@ -115,7 +125,14 @@ impl World {
             adopted: Vec::new(),
             lost: Arc::default(),
         };
-        World { places, pid: process::id(), now: Mutex::new(now), kept: Kept::default(), ends: AtomicBool::new(false) }
+        World {
+            places,
+            pid: process::id(),
+            now: Mutex::new(now),
+            kept: Kept::default(),
+            ends: AtomicBool::new(false),
+            has_lost: AtomicBool::new(false),
+        }
     }
 
     /// For a moment: MPI is not called under this lock, which others wait for with the interpreter.
@@ -179,6 +196,16 @@ impl World {
         // One that has failed does not need it.
         let spares = (0..members.len()).filter(|rank| members[*rank].place.is_none());
         spares.for_each(|spare| drop(tell(spare)));
+        self.end(mpi);
+    }
+
+    /// Remembers for the end of the program that ranks were lost.
+    fn end(&self, mpi: &Bound<'_, PyAny>) {
+        let all = self.lock().all.clone_ref(mpi.py());
+        let knows = || Ok::<_, PyErr>(survives(mpi)? && !failed(all.bind(mpi.py()))?.is_empty());
+        if self.has_lost.load(Ordering::Relaxed) || knows().unwrap_or(true) {
+            *LAST.lock().unwrap_or_else(PoisonError::into_inner) = Some(all);
+        }
     }
 
     /// A spare's sleep, until it works, or all that work have left: then this raises `NotNeeded`.
@@ -195,7 +222,7 @@ impl World {
             match hear(mpi, &all, &mut left) {
                 Ok(()) => {}
                 Err(error) if is(mpi, &error, "ERR_REVOKED") => {
-                    self.regroup(mpi)?;
+                    self.regroup(mpi, Divided::Unknown)?;
                     left.clear();
                     continue;
                 }
@@ -210,6 +237,7 @@ impl World {
                     let why = "a spare waits for nobody: all ranks that worked have failed; start the job again";
                     return Err(raise(py, &Error::GroupFailed { what: why.to_owned() }));
                 }
+                self.end(mpi);
                 return Err(raise(py, &Error::NotNeeded));
             }
         }
@@ -265,4 +293,15 @@ impl Now {
         let of_workers = self.group.iter().chain(&self.program).chain(&self.adopted);
         [&self.all].into_iter().chain(of_workers).map(|comm| comm.clone_ref(py)).collect()
     }
+}
+
+/// Ends MPI, in place of `MPI.Finalize()` and after the sessions are closed, on all processes, also spares that nobody
+/// needed; `status` is what the program is to end with, and is returned: `sys.exit(mainstay.finalize())`. After ranks have
+/// failed MPI's own end can hang or crash: this then ends the process once all have come so far. What is in the buffers of
+/// standard output is written before, and nothing that atexit has registered is called.
+#[pyfunction]
+#[pyo3(signature = (status=0))]
+pub(crate) fn finalize(py: Python<'_>, status: i32) -> PyResult<i32> {
+    let last = LAST.lock().unwrap_or_else(PoisonError::into_inner).take();
+    py.import(intern!(py, "mainstay._recovery"))?.call_method1(intern!(py, "finalize"), (status, last))?.extract()
 }

@@ -2,9 +2,10 @@
  *
  *     recovery SPACE STEPS CELLS LOOP [DEATH...]
  *
- * LOOP is `run`, by mainstay_run, `mute`, the same by steps that do not tell when their messages fail, or `bare`, by the calls
- * that it is made of. Each process is a node, whose memory lies in a folder of its own below $NODES and goes with it. The
- * result, in the file $NODES/result, depends neither on the number of ranks nor on what has failed.
+ * LOOP is `run`, by mainstay_run, `mute`, the same by steps that do not tell when their messages fail, `whole`, as `run` with
+ * parts that are protected as each rank's own and not as boxes, or `bare`, by the calls that it is made of. Each process is a
+ * node, whose memory lies in a folder of its own below $NODES and goes with it. The result, in the file $NODES/result, depends
+ * neither on the number of ranks nor on what has failed.
  *
  * A DEATH is WAY:RANK@MOMENT[,STEP], once for each that is named. The rank dies by `kill`, `segv`, `abort`, `exit` or `stop`, or
  * by `fault` lives, and one of its messages fails. RANK is its number among the workers (before the opening, in
@@ -182,7 +183,7 @@ static void moment(const char *name, long rank, uint64_t step)
 typedef struct ring {
     uint64_t cells, steps; /* in all */
     MPI_Comm comm;         /* MPI_COMM_NULL: there is none */
-    int rank, low, high;
+    int rank, low, high, is_whole;
     uint64_t start, size; /* of this rank's part */
     uint64_t *field;      /* with a ghost at both ends */
     uint64_t counter;
@@ -228,6 +229,8 @@ static int layout(mainstay_session *session, void *context)
     r->counter = 0;
     if ((status = mainstay_protect(session, "counter", &r->counter, sizeof r->counter)) != MAINSTAY_OK)
         return status;
+    if (r->is_whole)
+        return mainstay_protect(session, "field", r->field, stored * sizeof *r->field);
     return mainstay_protect_within(session, "field", r->field, MAINSTAY_U64, 1, &shape, &stored, &ghosts, &r->cells, &r->start);
 }
 
@@ -375,6 +378,7 @@ int main(int argc, char **argv)
         return 2;
     r.steps = strtoull(argv[2], NULL, 10);
     r.cells = strtoull(argv[3], NULL, 10);
+    r.is_whole = strcmp(argv[4], "whole") == 0;
     take_deaths(argc - 5, argv + 5);
     make_node(rank);
     if (!getenv("MAINSTAY_RUN_REPLACES"))
@@ -384,9 +388,9 @@ int main(int argc, char **argv)
     if (status == MAINSTAY_NOT_NEEDED)
         return mainstay_mpi_finalize(0);
     if (status == MAINSTAY_OK)
-        status = strcmp(argv[4], "run") == 0    ? mainstay_run(session, layout, one_step_of_run, &r)
-                 : strcmp(argv[4], "mute") == 0 ? mainstay_run(session, layout, mute_step, &r)
-                                                : (mainstay_status)work_and_recover(session, &r);
+        status = strcmp(argv[4], "mute") == 0   ? mainstay_run(session, layout, mute_step, &r)
+                 : strcmp(argv[4], "bare") == 0 ? (mainstay_status)work_and_recover(session, &r)
+                                                : mainstay_run(session, layout, one_step_of_run, &r);
     if (status != MAINSTAY_OK) {
         fprintf(stderr, "rank %d: %s: %s\n", r.rank, mainstay_status_name(status), mainstay_error_message());
         if (session)

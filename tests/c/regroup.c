@@ -241,7 +241,7 @@ int main(int argc, char **argv)
         if (strcmp(steps[0].way, "sleep") != 0)
             meet(job, &group, &steps[0], adopted);
         failed_at = now_s();
-        const int code = group.shrink(group.context, &next);
+        const int code = group.shrink(group.context, MAINSTAY_DIVIDED_UNKNOWN, &next);
         if (code) {
             char text[300] = "";
             group.explain(group.context, code, text, sizeof text - 1);

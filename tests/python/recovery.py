@@ -1,10 +1,14 @@
 """A field that ranks relax together, each with a block of its rows, in a job that goes on when ranks fail.
 
-    recovery.py SPACE POOLS STEPS CELLS [STEP:RANK:MOMENT ...]
+    recovery.py SPACE POOLS STEPS CELLS [whole] [STEP:RANK:MOMENT ...]
+
+With `whole`, each rank's part is protected as its own, and not as a box of the field.
 
 Each process is a node of its own, which goes with it. At its moment of a step a rank that was there from the beginning is
-killed: `computes`, `talks` (while others wait for it), or `lays_out`, of which the number counts how often it has; with
-`:stop` behind it, it is stopped. At `raises:truncation` and `raises:own` it has an error that comes of no failure.
+killed: `computes`, `talks` (while others wait for it), `lays_out`, of which the number counts how often it has, `opens` or
+`closes`, of which it is 0; with
+`:stop` behind it, it is stopped. At `raises:truncation` and `raises:own` it has an error that comes of no failure. At `waits`
+it waits until there is the file SPACE.go, for some time.
 """
 
 import os
@@ -25,7 +29,10 @@ import numpy  # noqa: E402
 from mpi4py import MPI  # noqa: E402
 
 born = MPI.COMM_WORLD.rank if is_first else None
-moments = [(int(step), moment) for step, rank, moment in (word.split(":", 2) for word in sys.argv[5:]) if int(rank) == born]
+words = sys.argv[5:]
+has_boxes = "whole" not in words
+words = [word.split(":", 2) for word in words if word != "whole"]
+moments = [(int(step), moment) for step, rank, moment in words if int(rank) == born]
 
 
 def say(*words):
@@ -38,6 +45,10 @@ def comes(step, moment):
         os.kill(os.getpid(), signal.SIGKILL)
     if (step, moment + ":stop") in moments:
         os.kill(os.getpid(), signal.SIGSTOP)
+    if (step, "waits") in moments and moment == "computes":
+        deadline = time.monotonic() + 30
+        while not os.path.exists(f"{space}.go") and time.monotonic() < deadline:
+            time.sleep(0.02)
 
 
 class Field:
@@ -54,7 +65,8 @@ class Field:
         first, end = (cells * (comm.rank + next) // comm.size for next in (0, 1))
         self.now = numpy.zeros((end - first + 2, cells))
         self.now[1:-1] = numpy.sin(numpy.arange(first * cells, end * cells)).reshape(-1, cells)
-        session.protect("field", lambda: self.now[1:-1], global_shape=(cells, cells), offset=(first, 0))
+        place = {"global_shape": (cells, cells), "offset": (first, 0)} if has_boxes else {}
+        session.protect("field", lambda: self.now[1:-1], **place)
         told = comm.gather(comm.rank)
         if comm.rank == 0:
             say("ranks", *told)
@@ -93,6 +105,7 @@ def raises(step, once):
 
 def run():
     field, once = Field(), set()
+    comes(0, "opens")
     with mainstay.open(space, MPI.COMM_WORLD, every_steps=1) as session:
         if not is_first:
             say("replaces", session.rank)
@@ -107,24 +120,22 @@ def run():
                 field.relax()
         # In the order of rows, whoever has them.
         rows = session.comm.gather(field.now[1:-1])
+        comes(0, "closes")
     if session.rank == 0:
         say("end", zlib.crc32(numpy.concatenate(rows)), session.size)
     say("closed")
-    if session.size > 1 and os.environ.get("OMPI_MCA_mpi_ft_detector") == "true":
-        # With its heartbeat on, Open MPI 5.0.11 hangs in MPI_Finalize after a failure.
-        session.comm.Barrier()
-        sys.stdout.flush()
-        os._exit(0)
 
 
+status = 0
 try:
     run()
-except mainstay.NotNeeded:
+except mainstay.NotNeeded as ended:
     say("not needed")
-    raise
+    status = ended.code
 except KeyboardInterrupt:
     say("interrupted")
 except (mainstay.Error, MPI.Exception, ValueError) as error:
     say("raised", type(error).__name__, error)
     time.sleep(0.2)  # it is read first
     sys.exit(3)
+sys.exit(mainstay.finalize(status))

@@ -208,7 +208,7 @@ fn in_place(wanted: &arguments::Run) -> Result<AsGiven, Failure> {
 fn went_on(report: &Report, mark: u64, openings: &Openings, given: &[PathBuf]) -> bool {
     let told = report.told_since(mark);
     if told.is_known() {
-        return !told.recovered.is_empty() && told.left_open().is_none();
+        return (told.left || !told.recovered.is_empty()) && told.left_open().is_none();
     }
     // Where rank 0 runs on another machine, the space says it.
     openings.were_closed(given)

@@ -26,6 +26,8 @@ pub struct Told {
     /// The spaces that were opened, and whether they still are: a job that goes on after a failure opens its space anew.
     open: BTreeMap<PathBuf, bool>,
     pub recovered: Vec<Recovered>,
+    /// Ranks have failed while a session was closed, and nothing is lost.
+    pub left: bool,
     /// Each space's newest complete revision, on whichever level.
     pub newest: BTreeMap<PathBuf, Key>,
     /// The spaces that the job uses, whether or not it has got to opening them.
@@ -137,6 +139,10 @@ impl Told {
                 [] => told.spaces.push(path),
                 ["opened"] => drop(told.open.insert(path, true)),
                 ["closed"] => drop(told.open.insert(path, false)),
+                ["left"] => {
+                    told.open.insert(path, false);
+                    told.left = true;
+                }
                 ["recovered", lineage, number, ns, ranks] => {
                     told.recovered.extend(Recovered::read([lineage, number, ns, ranks]));
                 }
@@ -184,6 +190,14 @@ mod tests {
         // One that a failed rank 0 had opened was not closed by it.
         let told = Told::read(b"opened /a\0opened /a\0closed /a\0");
         assert_eq!(told.left_open(), None);
+    }
+
+    /// By ranks that are left, of which one may not have heard of the failure.
+    #[test]
+    fn a_session_that_was_closed_without_all_ranks_is_closed() {
+        let told = Told::read(b"opened /a\0left /a\0left /a\0");
+        assert!(told.left && told.left_open().is_none());
+        assert!(!Told::read(b"opened /a\0closed /a\0").left);
     }
 
     #[test]

@@ -4,7 +4,10 @@ use super::{
     follow::{Look, check_apart},
     region::Region,
 };
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    group::Divided,
+};
 use std::collections::{HashMap, HashSet};
 
 /// In the order in which they were protected.
@@ -102,6 +105,12 @@ impl Regions {
 
     pub(crate) fn all(&self) -> &[Region] {
         &self.list
+    }
+
+    /// By what a state is divided that has these.
+    pub(crate) fn divided(&self) -> Divided {
+        let is_box = |region: &Region| region.description.place.is_some();
+        if self.list.iter().any(is_box) { Divided::IntoBoxes } else { Divided::ByRanks }
     }
 
     fn index(&self, name: &str) -> Result<usize> {

@@ -4,6 +4,7 @@
 
 mod agree;
 mod buddies;
+mod divided;
 mod equal;
 mod failure_domain;
 mod message;
@@ -16,6 +17,7 @@ mod threads;
 pub use agree::agree;
 pub(crate) use agree::{decode, encode, gather};
 pub use buddies::{Apart, Buddies, Seat};
+pub use divided::Divided;
 pub use equal::{broadcast_sized, gather_padded};
 pub use failure_domain::{failure_domain, host_name};
 pub use message::{Incoming, Message, Outgoing, Room, Tested};
@@ -73,10 +75,11 @@ pub trait Group: Send {
         Err(cannot("tell who has failed"))
     }
     /// Makes the group that goes on: the ranks that have not failed, in their old order, with others in the places of
-    /// those that have, where the adapter has any. On every rank, all that is under way in the
+    /// those that have, where the adapter has any. Of a state that is `divided` by ranks, as the highest of all ranks
+    /// tells, an adapter that would give up places fills them, if it can. On every rank, all that is under way in the
     /// old group, and whatever is called in it later, fails; so a rank that is told of such a failure calls `shrink`,
     /// too. Collective among the ranks that are left. `InvalidArgument`: this group cannot.
-    fn shrink(&self) -> Result<Box<dyn Group>> {
+    fn shrink(&self, _divided: Divided) -> Result<Box<dyn Group>> {
         Err(cannot("go on without those that have failed"))
     }
 }

@@ -1,6 +1,6 @@
 //! A job of one rank.
 
-use super::{Group, Incoming, Message, Outgoing};
+use super::{Divided, Group, Incoming, Message, Outgoing};
 use crate::error::{Error, Result};
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -51,7 +51,7 @@ impl Group for Solo {
         Ok(Vec::new())
     }
 
-    fn shrink(&self) -> Result<Box<dyn Group>> {
+    fn shrink(&self, _divided: Divided) -> Result<Box<dyn Group>> {
         Ok(Box::new(Solo))
     }
 }

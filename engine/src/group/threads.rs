@@ -1,7 +1,7 @@
 //! Threads of one process as ranks. A rank that is dropped in the middle of a collective fails it
 //! for the others, as the death of a process does.
 
-use super::{Group, Incoming, Message, Outgoing, Tested, unknown};
+use super::{Divided, Group, Incoming, Message, Outgoing, Tested, unknown};
 use crate::error::{Error, Result};
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -46,10 +46,14 @@ struct State {
     under_way: BTreeMap<(usize, usize), Queue>,
     /// The ranks that wait for a group without those that have left; if there are any, this group has ended.
     shrinking: Vec<usize>,
+    /// As the highest of them tells.
+    divided: Divided,
     /// The group that goes on, and who is in it: by new number the old one, or none for a spare.
     shrunk: Option<(Vec<Option<usize>>, Arc<Meeting>)>,
     /// Where the spares wait that are left.
     spares: VecDeque<Sender<ThreadGroup>>,
+    /// The same of those that begin where no place can be given up.
+    starters: VecDeque<Sender<ThreadGroup>>,
 }
 
 impl ThreadGroup {
@@ -62,8 +66,18 @@ impl ThreadGroup {
     /// it is needed, or an error once it never will be.
     pub fn with_spares(size: usize, spares: usize) -> (Vec<ThreadGroup>, Vec<Receiver<ThreadGroup>>) {
         let (senders, receivers) = (0..spares).map(|_| channel()).unzip();
-        let meeting = Meeting::new(size, senders);
-        ((0..size).map(|rank| ThreadGroup::of(rank, meeting.clone())).collect(), receivers)
+        (ThreadGroup::on(Meeting::new(size, senders, VecDeque::new())), receivers)
+    }
+
+    /// The same with `starters` in place of spares: they are needed only where the state is divided by ranks.
+    pub fn with_starters(size: usize, starters: usize) -> (Vec<ThreadGroup>, Vec<Receiver<ThreadGroup>>) {
+        let (senders, receivers) = (0..starters).map(|_| channel()).unzip();
+        (ThreadGroup::on(Meeting::new(size, VecDeque::new(), senders)), receivers)
+    }
+
+    fn on(meeting: Arc<Meeting>) -> Vec<ThreadGroup> {
+        let size = meeting.lock().given.len();
+        (0..size).map(|rank| ThreadGroup::of(rank, meeting.clone())).collect()
     }
 
     fn of(rank: usize, meeting: Arc<Meeting>) -> ThreadGroup {
@@ -144,12 +158,17 @@ impl State {
         }
     }
 
+    /// How many may begin in the places of those that have left.
+    fn starters_needed(&self) -> usize {
+        if self.divided == Divided::ByRanks { self.starters.len() } else { 0 }
+    }
+
     /// The ranks that go on, once all have said whether they do: each with `None` in the place of one that has left and
     /// is replaced.
     fn survivors(&self) -> Option<Vec<Option<usize>>> {
         let ranks = 0..self.given.len();
         let are_known = ranks.clone().all(|rank| self.left.contains(&rank) || self.shrinking.contains(&rank));
-        let mut spares = self.spares.len();
+        let mut spares = self.spares.len() + self.starters_needed();
         let mut goes_on = |rank: usize| match self.left.contains(&rank) {
             false => Some(Some(rank)),
             true => spares.checked_sub(1).map(|left| {
@@ -162,7 +181,11 @@ impl State {
 }
 
 impl Meeting {
-    fn new(size: usize, spares: VecDeque<Sender<ThreadGroup>>) -> Arc<Meeting> {
+    fn new(
+        size: usize,
+        spares: VecDeque<Sender<ThreadGroup>>,
+        starters: VecDeque<Sender<ThreadGroup>>,
+    ) -> Arc<Meeting> {
         let state = State {
             given: vec![None; size],
             ended: 0,
@@ -171,8 +194,10 @@ impl Meeting {
             sent: BTreeMap::new(),
             under_way: BTreeMap::new(),
             shrinking: Vec::new(),
+            divided: Divided::Unknown,
             shrunk: None,
             spares,
+            starters,
         };
         Arc::new(Meeting { state: Mutex::new(state), changed: Condvar::new() })
     }
@@ -291,9 +316,10 @@ impl Group for ThreadGroup {
         Ok(left)
     }
 
-    fn shrink(&self) -> Result<Box<dyn Group>> {
+    fn shrink(&self, divided: Divided) -> Result<Box<dyn Group>> {
         let mut state = self.meeting.lock();
         state.shrinking.push(self.rank);
+        state.divided = state.divided.max(divided);
         self.meeting.changed.notify_all();
         loop {
             if let Some((survivors, meeting)) = &state.shrunk {
@@ -302,10 +328,11 @@ impl Group for ThreadGroup {
             }
             if let Some(survivors) = state.survivors() {
                 let new: Vec<usize> = (0..survivors.len()).filter(|rank| survivors[*rank].is_none()).collect();
-                let mut spares = take(&mut state.spares);
-                let rest = spares.split_off(new.len());
-                let meeting = Meeting::new(survivors.len(), rest);
-                for (rank, spare) in new.into_iter().zip(spares) {
+                let (mut spares, mut starters) = (take(&mut state.spares), take(&mut state.starters));
+                let waiting = spares.split_off(new.len().min(spares.len()));
+                let starting = starters.split_off(new.len() - spares.len());
+                let meeting = Meeting::new(survivors.len(), waiting, starting);
+                for (rank, spare) in new.into_iter().zip(spares.into_iter().chain(starters)) {
                     // A spare that is gone is a rank that fails at once.
                     let _ = spare.send(ThreadGroup::of(rank, meeting.clone()));
                 }

@@ -147,6 +147,7 @@ impl Inner {
             }
         }
         let key = self.epoch.next();
+        self.program.divided = self.program.regions.divided();
         self.program.due.to_all = false;
         let (_, farther) = self.levels.split();
         feeds.iter().for_each(|(index, _)| farther[*index - 1].under_feed = Some(key));

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     error::{Error, ErrorKind, Result, numbered},
     ground::Instant,
-    group::{Group, agree, gather},
+    group::{Divided, Group, agree, gather},
 };
 use std::{iter, ops::Range};
 
@@ -103,8 +103,8 @@ impl Ranks {
     }
 
     /// The ranks that go on: collective among those that have not failed, wherever each of them is.
-    pub(super) fn going_on(&self) -> Result<Box<dyn Group>> {
-        self.0.shrink()
+    pub(super) fn going_on(&self, divided: Divided) -> Result<Box<dyn Group>> {
+        self.0.shrink(divided)
     }
 
     /// Ends the messages of ranks that go on as another group.

@@ -31,7 +31,7 @@ use crate::{
     error::{Error, Result},
     feed::Feeder,
     ground::Instant,
-    group::{Group, agree},
+    group::{Divided, Group, agree},
     place::IoThreads,
     pool::{Pool, Record},
     remark::Remark,
@@ -40,7 +40,10 @@ use crate::{
     stage::{Policy, PoolInMaking, Touching, find_threshold},
     status::Recovery,
 };
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 static PASSED_OVER: Remark = Remark::new();
 
@@ -51,6 +54,16 @@ pub(super) enum Whence {
     Path(PathBuf),
     /// The nearest level first.
     Levels(Vec<LevelPlan>),
+}
+
+impl Whence {
+    /// Where the session was opened by a path.
+    pub(super) fn path(&self) -> Option<&Path> {
+        match self {
+            Whence::Path(path) => Some(path),
+            Whence::Levels(_) => None,
+        }
+    }
 }
 
 /// A session that lacks nothing but its ranks.
@@ -193,6 +206,7 @@ impl Inner {
             notes: Notes::default(),
             outputs: Outputs::default(),
             due,
+            divided: Divided::Unknown,
             reading: Reading::default(),
             refused: None,
             unread: config.start == Start::Restored && levels.iter().any(Level::has_any),

@@ -5,6 +5,7 @@ use crate::{
     capture::{Notes, Outputs, Regions},
     config::Config,
     error::{Error, Result},
+    group::Divided,
 };
 
 pub(super) struct Program {
@@ -14,6 +15,8 @@ pub(super) struct Program {
     pub(super) notes: Notes,
     pub(super) outputs: Outputs,
     pub(super) due: Due,
+    /// By what the revision is divided that this session has begun or restored last.
+    pub(super) divided: Divided,
     pub(super) reading: Reading,
     /// Whether earlier jobs left revisions that this session has not read, and so may not push out.
     pub(super) unread: bool,
@@ -30,6 +33,15 @@ impl Program {
         }
         let why = "a checkpoint has begun; finish it with checkpoint, or give it up with abandon, first";
         Err(Error::argument(call, why))
+    }
+
+    /// By what the state is divided that the job goes on from, as far as this rank knows.
+    pub(super) fn divided(&self) -> Divided {
+        match self.divided {
+            // Of what is protected for the first time, or in between, a part may be missing.
+            Divided::Unknown if !self.regions.all().is_empty() => self.regions.divided(),
+            known => known,
+        }
     }
 
     pub(super) fn refuse(&mut self, error: Error) {

@@ -18,7 +18,7 @@ use crate::{
     config::{self, Config},
     error::{Error, ErrorKind, Result},
     ground::{Instant, unix_ns},
-    group::{Group, gather},
+    group::{Divided, Group, gather},
     space::Locks,
     status::{Parts, Recovery, Way},
 };
@@ -54,6 +54,8 @@ pub(super) struct Before {
     saved_at: [Option<(RevisionKey, u64)>; SAVED_MAX],
     noticed_unix_ns: u64,
     regroup_ns: u64,
+    #[serde(skip)]
+    divided: Divided,
 }
 
 /// What is left of a session for the one that goes on with it; of an opening that is no recovery, nothing.
@@ -126,6 +128,7 @@ impl Inner {
     ) -> Result<Inner> {
         // Each failure costs a rank, and what else may go wrong with a group comes to an end, too.
         let mut tries = group.size() + 1;
+        let divided = remains.before.map_or(Divided::Unknown, |before| before.divided);
         loop {
             let opened = Inner::try_open(group, whence.clone(), config.clone(), &mut remains);
             let Refused { group: failed, error } = match opened {
@@ -137,7 +140,7 @@ impl Inner {
                 return Err(error);
             }
             // Why the ranks cannot go on says less than what has failed.
-            group = failed.shrink().map_err(|_| error)?;
+            group = failed.shrink(divided).map_err(|_| error)?;
         }
     }
 
@@ -148,7 +151,7 @@ impl Inner {
             let why = "it is off, so that nobody has made ready for it; set it to replace or shrink";
             return Err(Error::argument("recovery", why));
         }
-        self.epoch.group.going_on()
+        self.epoch.group.going_on(self.program.divided())
     }
 
     /// Goes on with `group`, which took `regroup` to make. An error ends the session. Collective.
@@ -167,6 +170,7 @@ impl Inner {
             saved_at: program.due.saved_at,
             noticed_unix_ns: unix_ns() - regroup_ns,
             regroup_ns,
+            divided: program.divided(),
         });
         // All that the old session has under way ends here, and its locks on the nearest level are free for the new one.
         program.begun = None;
@@ -207,7 +211,8 @@ impl Inner {
 impl Program {
     /// From now on this is what the program said `before`.
     fn take_over(&mut self, before: Program) {
-        let Program { regions, notes, outputs, due, .. } = before;
+        let Program { regions, notes, outputs, due, divided, .. } = before;
+        self.divided = divided;
         (self.regions, self.notes, self.outputs) = (regions, notes, outputs);
         // Who has raised the signal before is still waiting.
         (self.due.step, self.due.saved_at, self.due.signal) = (due.step, due.saved_at, due.signal);

@@ -8,6 +8,7 @@
 //! | `complete` LINEAGE NUMBER PATH | a revision is complete on the nearest level |
 //! | `recovered` LINEAGE NUMBER NS RANKS PATH | it went on from revision NUMBER (`-`: anew) after the failure of RANKS (`2,5`) |
 //! | `closed` PATH | all ranks have ended the session, whatever became of its last revision |
+//! | `left` PATH | ranks have failed while it was ended, and nothing is lost; told by all that are left |
 
 use crate::{commit::RevisionKey, status::Recovery};
 use std::{
@@ -29,10 +30,15 @@ pub(super) struct Report {
 impl Report {
     /// `None` where nobody wants to be told. Of rank 0 alone.
     pub(super) fn begin(space: &Path) -> Option<Report> {
-        let file = OpenOptions::new().append(true).open(std::env::var_os(VARIABLE)?).ok()?;
-        let report = Report { file, space: space.canonicalize().unwrap_or_else(|_| space.to_owned()) };
+        let report = Report::find(space)?;
         report.tell("");
         Some(report)
+    }
+
+    /// The same of a rank that takes the place of rank 0 in this.
+    pub(super) fn find(space: &Path) -> Option<Report> {
+        let file = OpenOptions::new().append(true).open(std::env::var_os(VARIABLE)?).ok()?;
+        Some(Report { file, space: space.canonicalize().unwrap_or_else(|_| space.to_owned()) })
     }
 
     pub(super) fn opened(&self) {
@@ -52,6 +58,10 @@ impl Report {
 
     pub(super) fn closed(&self) {
         self.tell("closed ");
+    }
+
+    pub(super) fn left(&self) {
+        self.tell("left ");
     }
 
     fn tell(&self, what: &str) {

@@ -100,6 +100,7 @@ impl Inner {
         // Revisions that were passed over are kept no longer; the one that was read whole is.
         self.levels.go_back_to(&found, &chosen);
         self.levels.iter_mut().for_each(|level| level.has_other_boxes = back.has_other_boxes);
+        self.program.divided = self.program.regions.divided();
         let level = self.levels.at(chosen.level);
         let mut saved_unix_ns = None;
         if let Some((_, kept)) = level.shard(group.rank() as u32, &revision) {

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     commit::{Complete, RevisionKey},
-    config::MemoryAfter,
+    config::{self, MemoryAfter},
     error::{Error, Result},
     feed::Source,
     ground::lock,
@@ -131,13 +131,22 @@ impl Inner {
     pub(super) fn close(mut self) -> Result<()> {
         let report = self.report.take();
         let closed = self.close_together();
+        if matches!(closed, Err(Error::GroupFailed { .. })) && self.close_apart() {
+            let rank = self.epoch.group.rank();
+            let report = report.or_else(|| Report::find(self.whence.path()?));
+            drop(self);
+            remark(rank, "ranks failed while the session was closed, and nothing that it has saved is lost");
+            report.iter().for_each(Report::left);
+            return Ok(());
+        }
+        drop(self);
         // The ranks have ended the session together also where its last revision failed, but not where one is gone.
         let together = !matches!(closed, Err(Error::GroupFailed { .. } | Error::CallMismatch { .. }));
         report.iter().filter(|_| together).for_each(Report::closed);
         closed
     }
 
-    fn close_together(mut self) -> Result<()> {
+    fn close_together(&mut self) -> Result<()> {
         let ready = self.program.ready();
         let (entry, told) = self.enter_told(Call::Close, ready)?;
         let opened = self.open_later(&entry);
@@ -154,12 +163,36 @@ impl Inner {
         // Written before what lies in memory is removed, as it may lie there.
         self.levels.telling = None;
         if memory_goes {
-            // Files that stay are in nobody's way, and the job has ended.
-            let in_memory = self.levels.iter().filter(|level| level.kind == LevelKind::Memory);
-            let led = in_memory.filter(|level| level.domain.leader() == group.rank());
-            led.for_each(|level| places::remove(&*level.device));
+            self.levels.remove_memory(group.rank());
         }
         ended
+    }
+
+    /// Closes the session of a rank that goes on where others fail, after some have: whether it has ended well, because
+    /// all that the job has saved is known to be complete where it outlives the job.
+    fn close_apart(&mut self) -> bool {
+        if self.program.config.recovery == config::Recovery::Off || self.later.is_some() {
+            return false;
+        }
+        let memory_goes = self.program.config.memory_after != MemoryAfter::Kept;
+        let newest = match self.epoch.attempted {
+            true => Some(RevisionKey::new(self.epoch.lineage, self.epoch.next_number - 1)),
+            false => self.levels.iter().flat_map(Level::keys).max(),
+        };
+        let has_it = |level: &Level| newest.is_none_or(|key| level.has(key));
+        let stays = |level: &Level| level.kind != LevelKind::Memory || !memory_goes;
+        let is_safe = self.program.begun.is_none()
+            && self.levels.iter().any(|level| stays(level) && has_it(level))
+            && self.levels.iter().all(|level| level.unsaved.is_none())
+            && self.levels.iter_mut().map(Level::end).all(|ended| ended.is_ok());
+        if is_safe {
+            self.levels.tell(self.epoch.lineage.number, Some(End { memory_goes }));
+            self.levels.telling = None;
+            if memory_goes {
+                self.levels.remove_memory(self.epoch.group.rank());
+            }
+        }
+        is_safe
     }
 
     /// Where the memory of the nodes is not to outlive the job, what is newest there goes to the next level that takes it.
@@ -226,6 +259,13 @@ impl Level {
 }
 
 impl Levels {
+    /// Removes what lies in the memory of this node, if this is its first `rank`.
+    fn remove_memory(&self, rank: usize) {
+        // Files that stay are in nobody's way, and the job has ended.
+        let in_memory = self.iter().filter(|level| level.kind == LevelKind::Memory);
+        in_memory.filter(|level| level.domain.leader() == rank).for_each(|level| places::remove(&*level.device));
+    }
+
     /// Gives up what is on its way to farther levels: nobody waits for it.
     pub(super) fn give_up_feeding(&mut self) {
         for level in self.split().1 {

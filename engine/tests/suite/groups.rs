@@ -4,7 +4,7 @@
 use crate::support::processes::Meeting;
 use mainstay_engine::{
     Error, ErrorKind, Result,
-    group::{Group, Message, Solo, Tested, ThreadGroup},
+    group::{Divided, Group, Message, Solo, Tested, ThreadGroup},
 };
 use std::{any::Any, path::Path, sync::Arc, thread, time::Duration};
 
@@ -113,7 +113,7 @@ fn those_that_are_left_go_on_without_those_that_failed() {
         let awaited = group.start_receive(0, Box::new(vec![0_u8; 8])).and_then(|awaited| through(&group, awaited));
         assert_eq!(kind(awaited), Some(ErrorKind::GroupFailed));
         assert_eq!(group.failed().unwrap(), [0]);
-        let left = group.shrink().unwrap();
+        let left = group.shrink(Divided::Unknown).unwrap();
         assert_eq!((left.rank(), left.size(), left.failed().unwrap()), (was - 1, 3, vec![]));
         // Stale messages are of the old group.
         if let Some(message) = between_living {
@@ -127,7 +127,7 @@ fn those_that_are_left_go_on_without_those_that_failed() {
         while left.failed().unwrap().is_empty() {
             thread::yield_now();
         }
-        let (other, left) = (if was == 1 { 1 } else { 0 }, left.shrink().unwrap());
+        let (other, left) = (if was == 1 { 1 } else { 0 }, left.shrink(Divided::Unknown).unwrap());
         assert_eq!(left.all_gather(&[was as u8]).unwrap(), [[1], [3]]);
         let [sent, awaited] = [
             left.start_send(other, Box::new([was as u8])).unwrap(),
@@ -150,7 +150,7 @@ fn a_failure_while_they_shrink_is_one_more_that_is_left_out() {
                 while !matches!(group.all_max(&mut []), Err(Error::GroupFailed { .. })) {}
             }
             _ => {
-                let left = group.shrink().unwrap();
+                let left = group.shrink(Divided::Unknown).unwrap();
                 assert_eq!(left.all_gather(&[group.rank() as u8]).unwrap(), [[1], [2]]);
             }
         }
@@ -164,7 +164,7 @@ fn a_group_without_these_says_so() {
         group.start_send(1, Box::new([])).err(),
         group.start_receive(1, Box::new([])).err(),
         group.failed().err(),
-        group.shrink().err(),
+        group.shrink(Divided::Unknown).err(),
     ]
     .into_iter()
     .flatten()
@@ -179,6 +179,6 @@ fn a_group_without_these_says_so() {
 #[test]
 fn a_rank_alone_has_none_that_fails() {
     assert!(Solo.failed().unwrap().is_empty());
-    assert_eq!(Solo.shrink().unwrap().size(), 1);
+    assert_eq!(Solo.shrink(Divided::Unknown).unwrap().size(), 1);
     assert_eq!(kind(Solo.start_send(0, Box::new([]))), Some(ErrorKind::Internal));
 }

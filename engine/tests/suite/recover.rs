@@ -16,6 +16,7 @@ use std::{
     sync::{
         Arc, Barrier, Mutex,
         atomic::{AtomicUsize, Ordering},
+        mpsc::Receiver,
     },
     thread,
 };
@@ -108,7 +109,10 @@ struct Job<'a> {
 
 impl Job<'_> {
     fn run(&self, spares: usize) {
-        let (groups, waiting) = ThreadGroup::with_spares(self.lives.len(), spares);
+        self.run_with(ThreadGroup::with_spares(self.lives.len(), spares));
+    }
+
+    fn run_with(&self, (groups, waiting): (Vec<ThreadGroup>, Vec<Receiver<ThreadGroup>>)) {
         bounded("a job that goes on", || {
             thread::scope(|scope| {
                 let ranks: Vec<_> = groups
@@ -292,6 +296,18 @@ fn where_memory_has_lost_all_copies_the_next_level_is_gone_back_to() {
     job(&cluster, 4, &[(0, 5, Moment::AfterWait), (1, 5, Moment::AfterWait), (2, 5, Moment::AfterWait)]).run(3);
 }
 
+/// What each rank has is its own: with fewer ranks there was no revision to go back to.
+#[test]
+fn a_state_without_boxes_is_gone_on_with_by_as_many_ranks() {
+    for moment in [Moment::Computing, Moment::AfterWait] {
+        let cluster = Cluster::new(2, Recovery::Shrink);
+        job(&cluster, 3, &[(1, 5, moment)]).run_with(ThreadGroup::with_starters(3, 1));
+    }
+    let cluster = Cluster::new(3, Recovery::Shrink);
+    let dies = [(1, 4, Moment::AfterWait), (3, 0, Moment::InRecovery), (2, 0, Moment::AfterRestore)];
+    job(&cluster, 5, &dies).run_with(ThreadGroup::with_starters(5, 3));
+}
+
 const CELLS: usize = 6000;
 
 /// This rank's part of a field that all ranks have together; each number says where it belongs, and to which step.
@@ -363,9 +379,11 @@ fn fewer_ranks_go_on_with_the_field_divided_anew() {
     };
     bounded("a job that goes on with fewer ranks", || {
         thread::scope(|scope| {
-            let ranks: Vec<_> = ThreadGroup::new(4).into_iter().map(|group| scope.spawn(|| work(group))).collect();
+            let (groups, starters) = ThreadGroup::with_starters(4, 1);
+            let ranks: Vec<_> = groups.into_iter().map(|group| scope.spawn(|| work(group))).collect();
             let ended: Vec<_> = ranks.into_iter().map(|rank| rank.join().unwrap()).collect();
             assert_eq!(ended, [None, Some(2), Some(2), None]);
+            assert!(starters[0].recv().is_err(), "a rank was started for a state that fewer can have");
         });
     });
 }
