@@ -157,7 +157,7 @@ impl Inner {
             // Files that stay are in nobody's way, and the job has ended.
             let in_memory = self.levels.iter().filter(|level| level.kind == LevelKind::Memory);
             let led = in_memory.filter(|level| level.domain.leader() == group.rank());
-            led.for_each(|level| places::remove(&*level.device));
+            led.for_each(|level| places::remove_with_copies(&*level.device));
         }
         ended
     }

@@ -84,7 +84,14 @@ impl Cluster {
         let run = |group: Box<dyn Group>| -> Result<(), Trouble> {
             let rank = group.rank();
             let devices: Vec<Arc<dyn Device>> = self.nodes[self.seats[rank]].iter().map(Place::device).collect();
-            let plan = |kind, device, every, copies| LevelPlan { kind, device, every, keep: self.keep, copies };
+            let plan = |kind, device, every, copies| LevelPlan {
+                kind,
+                device,
+                every,
+                keep: self.keep,
+                copies,
+                former: Vec::new(),
+            };
             let plans = vec![
                 plan(LevelKind::Memory, devices[0].clone(), 1, devices[1..].to_vec()),
                 plan(LevelKind::Pfs, self.pfs.device(), self.pfs_every, Vec::new()),

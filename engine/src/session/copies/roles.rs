@@ -55,7 +55,7 @@ pub(in crate::session) fn holders(
 
 /// Whether the ranks can send messages that go on while they do something else: tried, with one from each to the next.
 /// Collective.
-fn can_exchange(group: &dyn Group) -> Result<bool> {
+pub(in crate::session) fn can_exchange(group: &dyn Group) -> Result<bool> {
     let (rank, ranks) = (group.rank(), group.size());
     let sent = group.start_send((rank + 1) % ranks, Box::new([0; 1]));
     let cannot = sent.as_ref().is_err_and(|error| error.kind() == ErrorKind::InvalidArgument);
