@@ -7,6 +7,7 @@ import struct
 import subprocess
 from pathlib import Path
 
+import pytest
 from layout import BLOCK, Layout
 from mpi import OPENMPI
 from ways import WAYS, spread
@@ -14,6 +15,7 @@ from ways import WAYS, spread
 from .stage import LIMIT_S, scenario
 
 NOBODY = 65534
+SOMEBODY = 65533
 TWO_NODES = next(way for way in WAYS if way["nodes"] == 2)
 
 
@@ -102,6 +104,30 @@ def header_changed(stage):
 @scenario
 def portion_table_changed(stage):
     refused_while(stage, lambda layout: layout.flip(BLOCK + 9))
+
+
+@scenario
+def made_by_another_user(stage):
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a directory to another user")
+    shared = stage.scratch / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    stage.space = shared / "space"
+    stage.space.mkdir()
+    os.chown(stage.space, SOMEBODY, SOMEBODY)
+    stage.refused()
+    os.chown(stage.space, 0, 0)
+    stage.save()
+    stage.comes_back(2)
+
+
+@scenario
+def levels_in_one_directory(stage):
+    place = str(stage.scratch / "place")
+    stage.refused(variables={"MAINSTAY_MEMORY": place, "MAINSTAY_DISK": place})
+    stage.save()
+    stage.comes_back(2)
 
 
 @scenario

@@ -16,6 +16,8 @@ pub struct Status<'a> {
     /// The nearest first.
     levels: Vec<Level<'a>>,
     losses: Vec<LossOf<'a>>,
+    /// Nodes that cannot be seen from here, of which the losses go by the last word of a job that has ended.
+    unlooked: Vec<&'a str>,
     lost: &'a [String],
     /// How often the job went on after a failure without a new start.
     recovered: u64,
@@ -136,6 +138,7 @@ impl Status<'_> {
             job: standing.told.as_ref().map(Job::of),
             levels: standing.levels.iter().map(|level| Level::of(standing, level, now_unix_ns)).collect(),
             losses: losses.collect(),
+            unlooked: standing.unlooked_nodes().map(|node| &node.name[..]).collect(),
             lost: &standing.lost,
             recovered: told.map_or(0, |told| told.recovered),
             recoveries: told.iter().flat_map(|told| &told.recoveries).map(Recovery::of).collect(),

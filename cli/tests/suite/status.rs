@@ -126,6 +126,35 @@ fn what_lay_on_this_node_and_is_gone_is_lost() {
     assert_eq!(ran.json()["losses"][0]["revision"], 2);
 }
 
+/// Copies counted as there, wherever they were, by the word of a job that had ended.
+#[test]
+fn of_copies_this_node_judges_its_own_and_says_which_it_cannot_see() {
+    let mut space = levels();
+    (space.config.memory_after, space.config.memory_copies) = (MemoryAfter::Kept, 2);
+    save(&space, 3, |_| {});
+    let file = space.directory.path().join("space/status");
+    let mut told: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    // The third rank was on another node.
+    let here = told["job"]["nodes"][0]["host"].clone();
+    told["job"]["nodes"] = json!([
+        { "name": "n1", "host": here, "ranks": [[0, 2]] },
+        { "name": "n2", "host": "another", "ranks": [[2, 3]] },
+    ]);
+    told["job"]["places"][0]["holders"] = json!([[2, 2, 0]]);
+    fs::write(&file, told.to_string()).unwrap();
+    let of_n2 = |document: &Value| document["losses"][2]["revision"].clone();
+    let document = space.mainstay(&["status", "--json"]).json();
+    assert_eq!((&document["unlooked"], of_n2(&document)), (&json!(["n2"]), json!(3)), "{document}");
+    let page = space.mainstay(&["status"]).out;
+    assert!(page.contains("what lies on n2 cannot be seen from here"), "{page}");
+    let level = fs::read_dir(space.directory.path().join("memory")).unwrap().map(|entry| entry.unwrap().path());
+    let copy = level.into_iter().find(|path| path.display().to_string().contains("-copy1")).unwrap();
+    fs::remove_dir_all(copy).unwrap();
+    let document = space.mainstay(&["status", "--json"]).json();
+    assert_eq!(document["lost"], json!(["revision 3 in memory, copy 1: what lay on this node is gone"]));
+    assert_eq!(of_n2(&document), 2, "{document}");
+}
+
 #[test]
 fn with_one_level_the_space_itself_tells() {
     let space = Space::with(2, 3);

@@ -8,6 +8,7 @@ use super::{
     lock::ByteLocks,
     mapped,
     on_demand::{OnDemand, Recent},
+    owner::check_own,
     stripes,
 };
 use crate::{
@@ -35,12 +36,16 @@ impl Disk {
         Disk { directory: directory.to_owned(), device_number: OnceLock::new(), recent: Arc::default() }
     }
 
-    /// Makes the directory, for this user alone, if it is missing.
+    /// Makes the directory, for this user alone, if it is missing. `NotASpace`: it is no directory, or another user has made
+    /// it where anybody can.
     pub fn make(directory: &Path) -> Result<Disk> {
+        if let Ok(named) = path::absolute(directory) {
+            check_own(&named)?;
+        }
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
         // The program may change its working directory before the first file is made.
         let found = made.and_then(|()| directory.canonicalize());
-        found.map(|directory| Disk::existing(&directory)).map_err(|e| match e.kind() {
+        let found = found.map_err(|e| match e.kind() {
             io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
                 Error::NotASpace { path: printable_path(directory), why: "it is not a directory".to_owned() }
             }
@@ -48,7 +53,10 @@ impl Disk {
                 Error::argument("path", "it is empty; give the directory of the space")
             }
             _ => Error::io("making the directory", printable_path(directory), e),
-        })
+        })?;
+        // Links have led somewhere else, perhaps.
+        check_own(&found)?;
+        Ok(Disk::existing(&found))
     }
 
     /// A new file without a byte in it, striped as wished for.

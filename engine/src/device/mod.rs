@@ -14,6 +14,7 @@ mod lock;
 mod mapped;
 mod mapping;
 mod on_demand;
+mod owner;
 mod room;
 mod status;
 mod stripes;

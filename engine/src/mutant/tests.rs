@@ -5,6 +5,7 @@
 
 use super::{Mutant, activate};
 use crate::support::{
+    nodes,
     recording::{Recording, Shape},
     schedule,
 };
@@ -52,9 +53,28 @@ fn all_take_turns() {
             escaped.push(mutant);
         }
     }
+    // What copies promise, jobs on several nodes show.
+    for mutant in [Mutant::GoesBeforeCopies, Mutant::CopyBeforePublished, Mutant::HolderBeside] {
+        activate(mutant);
+        let caught = on_nodes();
+        activate(Mutant::None);
+        tell!("{mutant:?}, on nodes: {}", caught.as_deref().unwrap_or("escapes"));
+        if caught.is_none() {
+            escaped.push(mutant);
+        }
+    }
     assert_eq!(escaped, [], "no test caught them");
+    assert_eq!(on_nodes(), None, "with no mutant");
     assert_eq!((crash_test(), seeded_test(schedules_needed)), (None, None), "with no mutant");
     tell!("no mutant: nothing found by the crash test, nor by {schedules_needed} schedules");
+}
+
+/// Of jobs with copies: of two ranks, each on a node of its own, and of two on each.
+fn on_nodes() -> Option<String> {
+    let shapes = [nodes::Shape::PAIR, nodes::Shape { seats: &[0, 0, 1, 1], ..nodes::Shape::PAIR }];
+    shapes
+        .into_iter()
+        .find_map(|shape| nodes::Recording::of(shape).and_then(|recording| recording.crash(0, 5, false)).err())
 }
 
 fn crash_test() -> Option<String> {

@@ -81,6 +81,7 @@ pub(super) fn portion(memory: &Arc<Memory>) -> Portion {
         layout_number: 1,
         ranks: 1,
         created_unix_ns: 0,
+        space_id: [0; 16],
         slot_stride: SLOT_STRIDE,
         file_bytes: memory.bytes.len() as u64,
         holds_at: 0,

@@ -20,7 +20,7 @@ use crate::{
     group::agree,
     place::{Intent, Shard, Site},
     space::format::PhaseRecord,
-    stage::Staging,
+    stage::{Order, Staging},
 };
 use std::sync::Arc;
 
@@ -197,7 +197,7 @@ impl Inner {
         let told = self.stage_together(staging, ready);
         self.feed(told.clone().and(source), feeds);
         // From the second revision on the pages are at hand.
-        self.means.touch(&self.levels);
+        self.means.touch(&self.levels, Order::EndFirst);
         // As far as it goes without waiting.
         let moved = self.progress().map(drop);
         let told = told.and(moved);

@@ -57,7 +57,7 @@ impl Diary {
     /// Of the space in `directory`. Begins with what lies on `levels`, which is not news. `nodes`: 0 if they are not known.
     pub(super) fn begin(directory: &Path, levels: &[Level], lineage: u64, ranks: usize, nodes: usize) -> Diary {
         let mut told: Vec<(LevelKind, u32)> = Vec::new();
-        for level in levels {
+        for level in levels.iter().filter(|level| !level.is_former()) {
             match told.last_mut().filter(|_| level.is_copy()) {
                 Some((_, copies)) => *copies += 1,
                 None => told.push((level.kind, 0)),

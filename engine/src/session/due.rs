@@ -7,6 +7,7 @@ use crate::{
     ground::Instant,
     group::agree,
     remark::Remark,
+    stage::Order,
 };
 use signal_hook::{SigId, flag, low_level};
 use std::{
@@ -94,7 +95,7 @@ impl Inner {
         }
         let arrival = self.arrive(Call::Due)?;
         self.means.tend_pool(&self.program.regions);
-        self.means.touch(&self.levels);
+        self.means.touch(&self.levels, Order::EndFirst);
         let (due, now) = (&mut self.program.due, Instant::now());
         let signalled = due.signal.as_ref().is_some_and(|signal| signal.raised.load(Ordering::Relaxed));
         let asked = signalled | due.listener.as_mut().is_some_and(Listener::is_asked);

@@ -177,7 +177,7 @@ impl Inner {
         for (level, facts) in farther.iter_mut().zip(&all.levels[1..]) {
             level.settle_farther(facts, ranks);
         }
-        self.levels.note_joint();
+        self.levels.note_joint(rank);
         if !call.settles() {
             self.tell();
             return Ok((entry, Told { all, has_failed: false, previous: Ok(()) }));

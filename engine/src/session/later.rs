@@ -83,7 +83,7 @@ impl Inner {
 }
 
 /// Where the levels at `places` lie, which `note` says from now on, with the lineage that begins there; `None` without a
-/// note. `node`: the lowest rank of this rank's node. Collective.
+/// note, or with one level. `node`: the lowest rank of this rank's node. Collective.
 pub(super) fn whereabouts_of<'a>(
     group: &dyn Group,
     note: Option<&mut Note>,
@@ -95,5 +95,6 @@ pub(super) fn whereabouts_of<'a>(
     let whereabouts = Whereabouts::of_all(group, node, places)?;
     whereabouts.note(note);
     note.begin(group, lineage.number)?;
-    Ok(Some(whereabouts))
+    // With one level, nothing is told of how it stands.
+    Ok(Some(whereabouts).filter(Whereabouts::has_several))
 }

@@ -4,6 +4,7 @@ use super::{
     entry::Entry,
     epoch::{Epoch, same_id},
     level::{Current, Level, LevelKind, Writers},
+    places,
     room::Sizes,
 };
 use crate::{
@@ -68,7 +69,7 @@ impl Level {
         };
         let ledgers = agree(group, written.iter().map(fresh).collect())?;
         debug_assert!(self.current.is_none(), "a layout is made only where there is none to go on with");
-        self.current = Some(Current { layout_id, ledgers });
+        (self.current, self.made) = (Some(Current { layout_id, ledgers }), Some(layout_id));
         self.layouts.extend(layout);
         Ok(files.into_iter().map(|file| layout_name(layout_number, file, layout_id)).collect())
     }
@@ -146,7 +147,11 @@ impl Level {
         let kept = self.complete.iter().chain(self.holds.held()).map(|complete| complete.layout);
         let fed = self.fed.iter().map(|(_, layout)| *layout);
         let kept: Vec<[u8; 16]> = kept.chain(fed).chain([current]).collect();
-        let is_old = |id: &[u8; 16]| !kept.contains(id);
+        self.remove_layouts(rank, |id| !kept.contains(id));
+    }
+
+    /// Removes the layouts of these ids.
+    fn remove_layouts(&mut self, rank: usize, is_old: impl Fn(&[u8; 16]) -> bool) {
         self.others.retain(|ledger| !is_old(&ledger.portion().layout_id()));
         let (old, rest): (Vec<LayoutFile>, _) =
             self.layouts.drain(..).partition(|layout| is_old(&layout.header.layout_id));
@@ -158,6 +163,18 @@ impl Level {
         };
         // A layout that cannot be removed is found at the next opening, and tried again then.
         old.iter().filter(made).for_each(|layout| drop(remove_layout(&*self.device, layout)));
+    }
+
+    /// Removes all that lies here, as there is something newer elsewhere, unless a part of it is held.
+    pub(super) fn drop_all(&mut self, rank: usize) {
+        if !self.holds.held().is_empty() {
+            return;
+        }
+        self.forget_fetched();
+        (self.others, self.layouts, self.complete) = (Vec::new(), Vec::new(), Vec::new());
+        if rank == self.domain.leader() {
+            places::remove(&*self.device);
+        }
     }
 
     /// Finds room for shards of these `sizes` beside the `complete` revisions and the held ones; `None` without a layout.
@@ -199,10 +216,20 @@ impl Level {
     }
 
     /// Whether a checkpoint that finds no room goes to a new layout: after a restore to other boxes, for which the
-    /// portions were not made; or on a level in memory, which grows with the state. The same on all ranks.
+    /// portions were not made; or on a level that grows with the state. The same on all ranks.
     pub(super) fn leaves_layout(&self) -> bool {
-        let leaves = self.has_other_boxes || self.kind == LevelKind::Memory;
+        let leaves = self.has_other_boxes || self.grows;
         leaves && self.current.is_some() && self.config.portion_bytes == 0
+    }
+
+    /// Removes the layout that was left if it was made for less than is saved now, and never used: there might be no room for
+    /// both. Whether it did.
+    pub(super) fn remove_unused(&mut self, epoch: &Epoch, left: [u8; 16]) -> bool {
+        let is_unused = self.made == Some(left) && !epoch.attempted && !self.has_any() && self.holds.held().is_empty();
+        if is_unused {
+            self.remove_layouts(epoch.group.rank(), |id| *id == left);
+        }
+        is_unused
     }
 
     /// Leaves the current layout if `room` failed for want of room, and for nothing else. Like a layout of another

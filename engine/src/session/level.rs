@@ -46,12 +46,23 @@ pub struct LevelPlan {
     /// Where this rank keeps the copies of other ranks' shards, one device for each copy beside the one of the shard's own
     /// rank: each a place on this rank's node.
     pub copies: Vec<Arc<dyn Device>>,
+    /// Where copies of earlier jobs lie, and none are made any more: they are read, and go once there is something newer.
+    pub former: Vec<Arc<dyn Device>>,
+}
+
+impl LevelPlan {
+    /// How many places it has, its copies included.
+    pub(super) fn places(&self) -> usize {
+        1 + self.copies.len() + self.former.len()
+    }
 }
 
 pub(super) struct Level {
     // Fields are dropped in this order: first what is under way, last the lock that keeps others out.
     pub(super) saving: Option<Attempt>,
     pub(super) current: Option<Current>,
+    /// The layout that this session made last.
+    pub(super) made: Option<[u8; 16]>,
     /// The last restore shared a revision out to other boxes, so that new shards may need portions of other sizes.
     pub(super) has_other_boxes: bool,
     /// Portions that are only read: those of older layouts, and those of ranks that are not here.
@@ -69,6 +80,8 @@ pub(super) struct Level {
     pub(super) kind: LevelKind,
     pub(super) writers: Writers,
     pub(super) every: u32,
+    /// Portions that are too small for a shard are left for larger ones.
+    pub(super) grows: bool,
     /// So many others are fed from here: what they have not copied yet stays.
     pub(super) feeds: u32,
     /// Revisions that stay for that, and the layouts that they lie in.
@@ -119,12 +132,14 @@ pub(super) enum Writers {
     Owners,
     /// The holder of each, in the order of the shards: the level has copies.
     Holders(Vec<usize>),
+    /// None: these are copies that earlier jobs have made.
+    Nobody,
 }
 
 impl Writers {
     pub(super) fn of(&self, shard: usize) -> usize {
         match self {
-            Writers::Owners => shard,
+            Writers::Owners | Writers::Nobody => shard,
             Writers::Holders(holders) => holders.get(shard).copied().unwrap_or(shard),
         }
     }
@@ -133,6 +148,7 @@ impl Writers {
     pub(super) fn shards_of(&self, rank: usize) -> Vec<usize> {
         match self {
             Writers::Owners => vec![rank],
+            Writers::Nobody => Vec::new(),
             Writers::Holders(holders) => (0..holders.len()).filter(|shard| holders[*shard] == rank).collect(),
         }
     }
@@ -201,13 +217,18 @@ impl Levels {
 
     /// From now on the newest revision that is complete on a level and on each of its copies stays on all of them. What
     /// is complete on the copies of the nearest level was complete there before, as they are made of it.
-    pub(super) fn note_joint(&mut self) {
+    pub(super) fn note_joint(&mut self, rank: usize) {
         for family in self.families().into_iter().filter(|family| family.len() > 1) {
             let asked = usize::from(family.start == 0);
             let levels = &mut self.levels[family];
-            let on_all = |complete: &&Complete| levels[asked..].iter().all(|level| level.has(complete.key));
-            let newest = levels[1].complete.iter().find(on_all).map(|complete| complete.key);
+            let has_copies = matches!(levels[1].writers, Writers::Holders(_));
+            let asked = if has_copies { &levels[asked..] } else { &levels[..1] };
+            let on_all = |complete: &&Complete| asked.iter().all(|level| level.is_former() || level.has(complete.key));
+            let newest = levels[usize::from(has_copies)].complete.iter().find(on_all).map(|complete| complete.key);
             for level in levels.iter_mut().filter(|level| newest.is_some_and(|newest| level.joint != [newest])) {
+                if level.is_former() && level.newest() < newest {
+                    level.drop_all(rank);
+                }
                 level.joint.retain(|joint| Some(*joint) > newest);
                 level.joint.extend(newest);
                 level.hold_known();
@@ -261,7 +282,7 @@ impl Level {
 
     /// Whether the revision `number` goes to this level; `to_all`: it goes to all that there are.
     pub(super) fn takes(&self, number: u64, to_all: bool) -> bool {
-        to_all || self.every > 0 && number.is_multiple_of(u64::from(self.every))
+        !self.is_former() && (to_all || self.every > 0 && number.is_multiple_of(u64::from(self.every)))
     }
 
     /// What there is to tell of the revision under way, without waiting for it.
@@ -285,13 +306,16 @@ impl Level {
     /// Has `ledger` keep the revisions that stay here besides the complete ones.
     pub(super) fn keep_in(&self, ledger: &mut Ledger) {
         let fed = self.fed.iter().map(|(key, _)| *key);
+        if mutant::is(Mutant::GoesBeforeCopies) {
+            return ledger.set_staying(self.holds.keys(), fed.collect());
+        }
         ledger.set_staying(self.holds.keys(), fed.chain(self.joint.iter().copied()).collect());
     }
 
     /// Who writes the portion of each shard.
     pub(super) fn holders(&self) -> Vec<u32> {
         match &self.writers {
-            Writers::Owners => Vec::new(),
+            Writers::Owners | Writers::Nobody => Vec::new(),
             Writers::Holders(holders) => holders.iter().map(|holder| *holder as u32).collect(),
         }
     }
@@ -313,7 +337,17 @@ impl Level {
 
     /// Whether the level is a copy of the one before it.
     pub(super) fn is_copy(&self) -> bool {
-        matches!(self.writers, Writers::Holders(_))
+        !matches!(self.writers, Writers::Owners)
+    }
+
+    /// Whether these are copies that nobody makes any more.
+    pub(super) fn is_former(&self) -> bool {
+        matches!(self.writers, Writers::Nobody)
+    }
+
+    /// The newest revision of which something is known to lie here, whole or with the other copies.
+    fn newest(&self) -> Option<RevisionKey> {
+        self.complete.iter().map(|complete| complete.key).chain(self.joint.iter().copied()).max()
     }
 
     /// The newest complete revisions once all ranks know that `key` is complete too: those that every root must keep.

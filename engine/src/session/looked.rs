@@ -19,7 +19,7 @@ use crate::{
     group::{Group, agree, gather},
     restore::{Found, Sight, find, hex},
     salvage,
-    space::{LayoutFile, Locks, Per, clear_away, files_of_layout, format::Lineage, layouts},
+    space::{LayoutFile, Locks, Per, Strays, clear_away, files_of_layout, format::Lineage, layouts_and_strays},
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -83,6 +83,7 @@ pub(super) struct Wanted {
     pub(super) kind: LevelKind,
     writers: Writers,
     every: u32,
+    grows: bool,
     feeds: u32,
     pub(super) device: Arc<dyn Device>,
 }
@@ -103,8 +104,10 @@ impl Looked {
             let plan = &plans[index];
             let config = config_of(plan, config, index == plans.len() - 1);
             let (every, feeds) = if index == 0 { (1, feeds) } else { (plan.every, 0) };
+            // With one level, the program decides what to do where its space is too small.
+            let grows = plan.kind == LevelKind::Memory || plans.len() > 1;
             let at = |device: &Arc<dyn Device>, writers, feeds| {
-                let wanted = Wanted { kind: plan.kind, writers, every, feeds, device: device.clone() };
+                let wanted = Wanted { kind: plan.kind, writers, every, grows, feeds, device: device.clone() };
                 Looked::at(group, wanted, config.clone(), id)
             };
             let level = at(&plan.device, Writers::Owners, feeds)?;
@@ -112,6 +115,12 @@ impl Looked {
             looked.push(level);
             for (holders, device) in holders.into_iter().zip(&plan.copies) {
                 looked.push(at(device, Writers::Holders(holders), 0)?);
+            }
+            // One rank sees them all; several have to send each other what they find.
+            if !plan.former.is_empty() && (group.size() == 1 || copies::can_exchange(group)?) {
+                for device in &plan.former {
+                    looked.push(at(device, Writers::Nobody, 0)?);
+                }
             }
         }
         note_joint(&mut looked)?;
@@ -168,7 +177,7 @@ impl Looked {
     /// and stops. Collective.
     pub(super) fn take_over(self, group: &dyn Group, lineage: Lineage) -> Result<Level> {
         let Looked { wanted, scan, joint, goes_on, found, config, domain, locks, locks_work, .. } = self;
-        let Wanted { kind, writers, every, feeds, device } = wanted;
+        let Wanted { kind, writers, every, grows, feeds, device } = wanted;
         let Scan { layouts, opened, newest, sight } = scan;
         // Holds are read under the lock: a hold that was written before it was taken is found here, and whoever writes
         // one later sees the lock.
@@ -196,6 +205,7 @@ impl Looked {
         Ok(Level {
             saving: None,
             current,
+            made: None,
             has_other_boxes: false,
             others,
             layouts,
@@ -207,6 +217,7 @@ impl Looked {
             kind,
             writers,
             every,
+            grows,
             feeds,
             fed: Vec::new(),
             under_feed: None,
@@ -262,7 +273,7 @@ fn check_sight(looked: &mut [Looked], known: Option<RevisionKey>) -> Result<()> 
 
 /// Notes for each level with copies which revision is the newest that is complete on all of them together.
 fn note_joint(looked: &mut [Looked]) -> Result<()> {
-    let is_copy = |level: &Looked| matches!(level.wanted.writers, Writers::Holders(_));
+    let is_copy = |level: &Looked| !matches!(level.wanted.writers, Writers::Owners);
     let mut begin = 0;
     while begin < looked.len() {
         let end = (begin + 1..looked.len()).find(|index| !is_copy(&looked[*index])).unwrap_or(looked.len());
@@ -271,7 +282,8 @@ fn note_joint(looked: &mut [Looked]) -> Result<()> {
             let sights = family.iter().flat_map(|level| level.sights.iter().cloned()).collect();
             let all = joint(sights, &family[0].found.complete, &family[0].wanted.device.path())?;
             let has = |level: &Looked, key| level.found.complete.iter().any(|complete| complete.key == key);
-            let on_each = |complete: &&Complete| family.iter().all(|level| has(level, complete.key));
+            let is_made = |level: &&Looked| !matches!(level.wanted.writers, Writers::Nobody);
+            let on_each = |complete: &&Complete| family.iter().filter(is_made).all(|level| has(level, complete.key));
             let joint: Vec<RevisionKey> =
                 all.first().into_iter().chain(all.iter().find(on_each)).map(|complete| complete.key).collect();
             family.iter_mut().for_each(|level| level.joint.clone_from(&joint));
@@ -317,8 +329,12 @@ fn scan(group: &dyn Group, device: &dyn Device, domain: &Domain, locks_work: boo
     if rank == domain.leader() {
         clear_away(device)?;
     }
-    let layouts = layouts(device, Access::Write)?;
+    let (layouts, Strays { foreign, damaged }) = layouts_and_strays(device, Access::Write)?;
     let (mut opened, mut newest, mut sight) = (Vec::new(), Newest::default(), Sight::default());
+    if rank == domain.leader() {
+        sight.torn.extend(foreign);
+        sight.damage.extend(damaged);
+    }
     let mut writable = 0;
     for layout in &layouts {
         let header = &layout.header;

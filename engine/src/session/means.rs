@@ -11,7 +11,7 @@ use crate::{
     pool::Record,
     salvage::complete_dead,
     space::format::{BLOCK_BYTES, PhaseRecord},
-    stage::{Hands, Here, IN_PORTION_BYTES, Policy, PoolInMaking, Staging, Touching},
+    stage::{Hands, Here, IN_PORTION_BYTES, Order, Policy, PoolInMaking, Staging, Touching},
 };
 use std::sync::Arc;
 
@@ -75,9 +75,9 @@ impl Means {
         }
     }
 
-    /// Has the portions that this rank writes in memory touched in the background, if the program's bytes are copied there.
+    /// Has the portions that this rank writes in memory touched in the background, in this order, if the program's bytes are copied there.
     /// What cannot be mapped is told when it is used.
-    pub(super) fn touch(&mut self, levels: &Levels) {
+    pub(super) fn touch(&mut self, levels: &Levels, order: Order) {
         if !self.policy.is_in_portion() {
             return;
         }
@@ -85,7 +85,7 @@ impl Means {
         let new: Vec<&Level> = levels.iter().filter(|level| level.kind == LevelKind::Memory).filter(is_new).collect();
         for level in new {
             for mapped in level.current_ledgers().filter_map(|ledger| lock(ledger).portion().map_all().ok()) {
-                self.touching.begin(mapped);
+                self.touching.begin(mapped, order);
             }
             self.touched.extend(level.layout_id());
         }

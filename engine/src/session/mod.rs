@@ -5,6 +5,7 @@
 //! and every decision that ranks must share comes out of a collective, never out of what one rank sees.
 
 mod agreement;
+mod ahead;
 mod buffer;
 mod checkpoint;
 mod choice;
@@ -84,7 +85,8 @@ impl Session {
 
     /// Opens the space on `device`. Collective.
     pub fn open_on(group: Box<dyn Group>, device: Arc<dyn Device>, config: Config) -> Result<Session> {
-        let plan = LevelPlan { kind: LevelKind::Pfs, device, every: 1, keep: config.keep, copies: Vec::new() };
+        let (copies, former) = (Vec::new(), Vec::new());
+        let plan = LevelPlan { kind: LevelKind::Pfs, device, every: 1, keep: config.keep, copies, former };
         Self::open_levels(group, vec![plan], config)
     }
 

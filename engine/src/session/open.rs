@@ -272,14 +272,36 @@ impl Open {
 
 /// Refuses settings for which several levels leave no room.
 fn check_plans(plans: &[LevelPlan], config: &Config) -> Result<()> {
-    let levels: usize = plans.iter().map(|plan| 1 + plan.copies.len()).sum();
+    let levels: usize = plans.iter().map(LevelPlan::places).sum();
     if plans.is_empty() || levels > LEVELS_MAX {
         let why = format!("{levels} of them, with their copies; give 1 to {LEVELS_MAX}");
         return Err(Error::argument("levels", why));
     }
+    check_apart(plans)?;
     if levels > 1 && config.aggregators > 0 {
         let why = "few ranks can write for all only if there is one level; leave the setting out, or have one level";
         return Err(Error::argument("aggregators", why));
+    }
+    Ok(())
+}
+
+/// Refuses two levels, or two copies, in one directory: each would take the other's files for its own.
+fn check_apart(plans: &[LevelPlan]) -> Result<()> {
+    let mut before: Vec<(LevelKind, PathBuf)> = Vec::new();
+    for plan in plans {
+        for device in [&plan.device].into_iter().chain(&plan.copies).chain(&plan.former) {
+            let directory = device.directory();
+            let directory = directory.canonicalize().unwrap_or(directory);
+            if let Some((other, _)) = before.iter().find(|(_, other)| *other == directory) {
+                let (kind, path) = (plan.kind.name(), device.path());
+                let why = format!(
+                    "{path} is where the level {} lies as well; give each level a directory of its own",
+                    other.name()
+                );
+                return Err(Error::argument(kind, why));
+            }
+            before.push((plan.kind, directory));
+        }
     }
     Ok(())
 }

@@ -1,15 +1,22 @@
 //! Where the levels of a session lie, as the settings say. The space that is opened is the farthest; a file in it says by
 //! which name the other levels belong to it, so that a space that was removed and made anew gets none of the old.
 
-use super::level::{LevelKind, LevelPlan};
+use super::{
+    agreement::LEVELS_MAX,
+    level::{LevelKind, LevelPlan},
+};
 use crate::{
     config::{Config, LevelPlace, check_alike},
     device::{Device, Disk},
     error::{Error, Result},
     group::{Group, agree, gather},
+    printable::printable_path,
+    remark::Remark,
     space::{
-        LEVELS_FILE, LevelsNote, NOTE_BYTES_MAX, draw_id, format::hash, is_of_space, level_directory, without_copy,
+        LEVELS_FILE, LevelsNote, NOTE_BYTES_MAX, draw_id, format::hash, is_layout, is_of_space, level_directory,
+        without_copy,
     },
+    survey::{Place, Places},
 };
 use std::{
     collections::BTreeMap,
@@ -23,6 +30,8 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
+
+static UNUSED: Remark = Remark::new();
 
 /// What the file in the space says: which levels belong to it, and how far the lineages have come on all of them.
 #[derive(Debug)]
@@ -41,7 +50,11 @@ pub(super) fn plans(group: &dyn Group, path: &Path, config: &Config) -> Result<(
     let space = agree(group, Disk::make(path))?;
     let mut plans = Vec::new();
     let several = config.memory != LevelPlace::Off || config.disk != LevelPlace::Off;
-    let note = if several { Some(Note::of(group, path)?) } else { None };
+    // A job without levels goes on from what those with levels have left in the space, and counts on from there.
+    let note = if several || has_note(group, path)? { Some(Note::of(group, path)?) } else { None };
+    if group.rank() == 0 && note.is_some() {
+        remark_unused(path, config);
+    }
     if let Some(note) = &note {
         let place = |kind, place: &LevelPlace, every, keep, copies: u32| -> Result<Option<LevelPlan>> {
             let within = match place {
@@ -49,15 +62,20 @@ pub(super) fn plans(group: &dyn Group, path: &Path, config: &Config) -> Result<(
                 LevelPlace::Auto => config.pool_directory.clone(),
                 LevelPlace::At(directory) => directory.clone(),
             };
+            let directory = |copy: u32| within.join(level_directory(&note.said.id, copy, label()));
             let device = |copy: u32| -> Result<Arc<dyn Device>> {
-                let directory = within.join(level_directory(&note.said.id, copy, label()));
+                let directory = directory(copy);
                 let made = make_own(&directory).and_then(|()| Disk::make(&directory));
                 agree(group, made).map(|made| Arc::new(made) as Arc<dyn Device>)
             };
             // As many as there can be: others hold this rank's shard.
             let copies = copies.min(group.size() as u32);
+            let own = device(0)?;
+            let mut before = [(copies..LEVELS_MAX as u32).rfind(|copy| directory(*copy).exists()).map_or(0, u64::from)];
+            group.all_max(&mut before)?;
+            let former = (copies.max(1)..=before[0] as u32).map(device).collect::<Result<_>>()?;
             let copies = (1..copies).map(device).collect::<Result<_>>()?;
-            Ok(Some(LevelPlan { kind, device: device(0)?, every, keep, copies }))
+            Ok(Some(LevelPlan { kind, device: own, every, keep, copies, former }))
         };
         plans.extend(place(LevelKind::Memory, &config.memory, 1, config.memory_keep, config.memory_copies)?);
         plans.extend(place(LevelKind::Disk, &config.disk, config.disk_every, config.disk_keep, config.disk_copies)?);
@@ -69,8 +87,49 @@ pub(super) fn plans(group: &dyn Group, path: &Path, config: &Config) -> Result<(
         every,
         keep: config.keep,
         copies: Vec::new(),
+        former: Vec::new(),
     });
+    // What is asked for goes before what was.
+    let asked: usize = plans.iter().map(|plan| 1 + plan.copies.len()).sum();
+    let mut room = LEVELS_MAX.saturating_sub(asked);
+    for plan in &mut plans {
+        plan.former.truncate(room);
+        room -= plan.former.len();
+    }
     Ok((plans, note))
+}
+
+/// Whether there is a note in the space: jobs before this one had several levels. Collective.
+fn has_note(group: &dyn Group, path: &Path) -> Result<bool> {
+    let is_there = group.rank() == 0 && fs::symlink_metadata(path.join(LEVELS_FILE)).is_ok();
+    let mut told = [u64::from(is_there)];
+    group.all_max(&mut told)?;
+    Ok(told == [1])
+}
+
+/// Remarks to the user what levels hold on this node that the settings leave out: a job may come back with less than is there.
+fn remark_unused(path: &Path, config: &Config) {
+    let is_out = |level| match level {
+        LevelKind::Memory => config.memory == LevelPlace::Off,
+        LevelKind::Disk => config.disk == LevelPlace::Off,
+        LevelKind::Pfs => false,
+    };
+    if !LevelKind::ALL.into_iter().any(is_out) {
+        return;
+    }
+    let holds_any = |place: &Place| entries(&place.directory).any(|path| name_of(&path).is_some_and(is_layout));
+    let unused = Places::of(path).all.into_iter().filter(|place| is_out(place.level)).find(holds_any);
+    if let Some(Place { level, directory, .. }) = unused {
+        let (name, directory) = (level.name(), printable_path(&directory));
+        let why = "Give it to go on from there, or remove the directory";
+        let told =
+            format!("{directory} holds revisions of this space, and is not looked at: the setting {name} is not given");
+        UNUSED.make(0, || Some(format!("{told}. {why}")));
+    }
+}
+
+fn name_of(path: &Path) -> Option<&str> {
+    path.file_name().and_then(OsStr::to_str)
 }
 
 impl Note {
@@ -201,19 +260,24 @@ fn make_own(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes the files of a level in memory, and its directory if nothing else lies there: a job that ends in order
-/// leaves nothing of it, nor of copies that jobs with more ranks had beside it. Files that cannot be removed stay, and are in
-/// nobody's way.
+/// Removes the files of a level, or of a copy of it, and its directory if nothing else lies there. Files that cannot be
+/// removed stay, and are in nobody's way.
 pub(super) fn remove(device: &dyn Device) {
     let names = device.list().unwrap_or_default();
     names.iter().filter(|name| is_of_space(name)).for_each(|name| drop(device.remove(name)));
+    let _ = fs::remove_dir(device.directory());
+}
+
+/// The same of a level in memory, with the copies beside it, whichever job has made them: a job that ends in order leaves
+/// nothing of them.
+pub(super) fn remove_with_copies(device: &dyn Device) {
+    remove(device);
     let own = device.directory();
-    let _ = fs::remove_dir(&own);
-    let level_of = |path: &Path| without_copy(path.file_name()?.to_str()?);
+    let level_of = |path: &Path| without_copy(name_of(path)?);
     let Some((level, parent)) = level_of(&own).zip(own.parent()) else { return };
     let beside = entries(parent).filter(|path| level_of(path).as_ref() == Some(&level));
     for copy in beside {
-        let of_space = |path: &PathBuf| path.file_name().and_then(OsStr::to_str).is_some_and(is_of_space);
+        let of_space = |path: &PathBuf| name_of(path).is_some_and(is_of_space);
         entries(&copy).filter(of_space).for_each(|file| drop(fs::remove_file(file)));
         let _ = fs::remove_dir(copy);
     }

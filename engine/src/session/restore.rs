@@ -20,6 +20,7 @@ use crate::{
         Portion,
         format::{Manifest, Note},
     },
+    stage::Order,
     status::Saved,
 };
 use std::{collections::BTreeMap, time::Duration};
@@ -60,7 +61,7 @@ impl Inner {
         self.program.due.schedule.begin(Instant::now());
         // The pool is made only now, as making it would have slowed the reads down.
         self.means.begin_pool(&self.program.regions);
-        self.means.touch(&self.levels);
+        self.means.touch(&self.levels, Order::BeginningFirst);
         restored
     }
 
@@ -94,6 +95,7 @@ impl Inner {
         let Some((chosen, back)) = came else {
             self.program.reading = Reading::Nothing;
             self.remark_nothing_left(skipped);
+            self.make_ahead(&entry);
             return Ok(None);
         };
         let revision = chosen.complete;
@@ -114,6 +116,7 @@ impl Inner {
         }
         let copying = Instant::now();
         self.copy_again(&entry, &chosen)?;
+        self.make_ahead(&entry);
         if let Some(recovery) = &mut self.recovering {
             let (lineage, number) = (revision.key.lineage.number, revision.key.number);
             recovery.back_to = Some(Saved { lineage, revision: number, saved_unix_ns });

@@ -123,9 +123,10 @@ impl Level {
             agree(group, found.map(drop))?;
             return Err(lost_layout());
         }
-        let left = self.current.clone().filter(|_| no_room);
+        let mut left = self.current.clone().filter(|_| no_room);
         if no_room {
             self.leave_layout(epoch, entry, found)?;
+            left = left.filter(|left| !self.remove_unused(epoch, left.layout_id));
             found = Ok(None);
         }
         let made = if no_room || told.no_layout.is_set() {

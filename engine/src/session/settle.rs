@@ -263,7 +263,8 @@ impl Levels {
     fn remove_memory(&self, rank: usize) {
         // Files that stay are in nobody's way, and the job has ended.
         let in_memory = self.iter().filter(|level| level.kind == LevelKind::Memory);
-        in_memory.filter(|level| level.domain.leader() == rank).for_each(|level| places::remove(&*level.device));
+        let led = in_memory.filter(|level| level.domain.leader() == rank);
+        led.for_each(|level| places::remove_with_copies(&*level.device));
     }
 
     /// Gives up what is on its way to farther levels: nobody waits for it.

@@ -80,6 +80,11 @@ impl Whereabouts {
         gather(group, &mine).map(Whereabouts)
     }
 
+    /// Whether there are several levels.
+    pub(super) fn has_several(&self) -> bool {
+        self.0[0].levels.len() > 1
+    }
+
     /// Has `note` say where the levels lie.
     pub(super) fn note(&self, note: &mut Note) {
         for (index, (level, ..)) in
@@ -121,6 +126,7 @@ impl Whereabouts {
         let place = |(index, family): (usize, Range<usize>)| {
             let level = levels.at(family.start);
             let leader = |rank: &Whereabout| rank.levels.get(index).map(|(_, leader, _)| *leader);
+            let made = family.skip(1).filter(|copy| !levels.at(*copy).is_former());
             let is_one = self.0.iter().all(|rank| leader(rank) == leader(&self.0[0]));
             PlaceOfLevel {
                 level: level.kind,
@@ -137,7 +143,7 @@ impl Whereabouts {
                     LevelKind::Disk => is_one && nodes.len() > 1,
                     LevelKind::Pfs => is_one || nodes.len() == 1,
                 },
-                holders: family.skip(1).map(|copy| levels.at(copy).holders()).collect(),
+                holders: made.map(|copy| levels.at(copy).holders()).collect(),
             }
         };
         let places = levels.families().into_iter().enumerate().map(place).collect();
@@ -190,7 +196,7 @@ impl Telling {
     /// Tells how `levels` stand, if that has changed.
     fn tell(&mut self, levels: &[Level], lineage: u64, end: Option<End>) {
         let mut statuses: Vec<LevelStatus> = Vec::new();
-        for level in levels {
+        for level in levels.iter().filter(|level| !level.is_former()) {
             match statuses.last_mut().filter(|_| level.is_copy()) {
                 Some(of) => of.copies.push(CopyStatus { complete: self.saved_on(level) }),
                 None => statuses.push(self.status_of(level)),

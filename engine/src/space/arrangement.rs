@@ -70,6 +70,7 @@ impl Arrangement {
             holds_bytes,
             file_bytes: end,
             created_unix_ns: unix_ns(),
+            space_id: [0; 16],
             portions,
         }
     }

@@ -4,7 +4,7 @@ use super::{
     Aligned, draw_id,
     format::{BLOCK, BLOCK_BYTES, Header, Slot},
     portion::{Portion, refused},
-    stretches,
+    space_of_level, stretches,
 };
 use crate::{
     device::{self, Access, Allocate, Device, File, Room, Stripes},
@@ -60,13 +60,36 @@ impl LayoutFile {
 
 /// All layout files of a space, oldest layout first.
 pub(crate) fn layouts(device: &dyn Device, access: Access) -> Result<Vec<LayoutFile>> {
-    let mut layouts = Vec::new();
+    layouts_and_strays(device, access).map(|(layouts, _)| layouts)
+}
+
+/// Files in the directory of a level that are passed over, as what they might have may lie elsewhere; in a space itself they
+/// are an error.
+#[derive(Debug, Default)]
+pub(crate) struct Strays {
+    /// What there is to tell of those that belong to another space.
+    pub(crate) foreign: Vec<String>,
+    /// The same of those whose header is damaged.
+    pub(crate) damaged: Vec<String>,
+}
+
+/// The same, and what was passed over.
+pub(crate) fn layouts_and_strays(device: &dyn Device, access: Access) -> Result<(Vec<LayoutFile>, Strays)> {
+    let (mut layouts, mut strays) = (Vec::new(), Strays::default());
+    let of_level = space_of_level(&device.directory());
     for name in list(device)?.into_iter().filter(|name| is_layout(name)) {
-        layouts.push(open_layout(device, name, access)?);
+        match (open_layout(device, name, access), of_level) {
+            (Ok(layout), Some(id)) if ![id, [0; 16]].contains(&layout.header.space_id) => {
+                strays.foreign.push(format!("{}: it belongs to another space, and is passed over", layout.path));
+            }
+            (Err(Error::Damaged { what }), Some(_)) => strays.damaged.extend(what),
+            (Err(Error::NotASpace { path, why }), Some(_)) => strays.damaged.push(format!("{path}: {why}")),
+            (opened, _) => layouts.push(opened?),
+        }
     }
     layouts.sort_by_key(|layout| (layout.header.layout_number, layout.name.clone()));
     match contradictions(&layouts) {
-        what if what.is_empty() => Ok(layouts),
+        what if what.is_empty() => Ok((layouts, strays)),
         what => Err(Error::Damaged { what }),
     }
 }
@@ -179,6 +202,7 @@ pub(crate) fn create_layout(
     making: &Making<'_>,
     first: impl Fn(u32) -> Slot,
 ) -> Result<LayoutFile> {
+    let header = Header { space_id: space_of_level(&device.directory()).unwrap_or_default(), ..header };
     let lowest = header.portions.first().map_or(0, |place| place.rank as usize);
     let name = layout_name(header.layout_number, lowest, header.layout_id);
     let unfinished = format!("{name}{UNFINISHED}");

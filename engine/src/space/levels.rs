@@ -105,6 +105,14 @@ pub(crate) fn level_directory(id: &str, copy: u32, label: Option<u32>) -> String
     format!("{OF_A_SPACE}{id}{copy}{label}")
 }
 
+/// The id of the space that the level in `directory` belongs to; `None` of a directory that is none of a level.
+pub(crate) fn space_of_level(directory: &Path) -> Option<[u8; ID_DIGITS / 2]> {
+    let name = directory.file_name()?.to_str()?;
+    let id = name.strip_prefix(OF_A_SPACE)?.get(..ID_DIGITS).filter(|id| is_hex(id, ID_DIGITS))?;
+    copy_in(name, id)?;
+    u128::from_str_radix(id, 16).ok().map(u128::to_be_bytes)
+}
+
 /// The name `name` of a level's directory without the number of its copy; `None` if it is none.
 pub(crate) fn without_copy(name: &str) -> Option<String> {
     let id = name.strip_prefix(OF_A_SPACE)?.get(..ID_DIGITS)?;
@@ -219,11 +227,14 @@ mod tests {
         for (copy, label) in [(0, None), (0, Some(7)), (1, None), (3, Some(u32::MAX))] {
             let name = level_directory(ID, copy, label);
             assert_eq!(copy_in(&name, ID), Some(copy));
+            let id = space_of_level(&Path::new("/dev/shm").join(&name)).unwrap();
+            assert_eq!((id[0], id[7], id[8], id[15]), (0x01, 0xef, 0x01, 0xef));
             assert_eq!(without_copy(&name), Some(level_directory(ID, 0, label)));
         }
         let begin = format!("mainstay-level-{ID}");
         for other in ["x", "-", "-0", "-copy0", "-copyx", "-copy1-copy2", "-copy1-0123456G", "-01234567-copy1"] {
             assert_eq!(copy_in(&format!("{begin}{other}"), ID), None, "{other}");
+            assert_eq!(space_of_level(Path::new(&format!("{begin}{other}"))), None, "{other}");
         }
         assert_eq!(copy_in(&begin, &ID.replace('0', "1")), None);
         assert_eq!(without_copy("mainstay-pool-0"), None);

@@ -14,6 +14,15 @@ use std::{
 /// So much is touched before the thread looks whether its session has ended.
 const PART_BYTES: usize = 32 << 20;
 
+/// Which pages are touched first: those that are used next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Nothing has been saved there yet.
+    BeginningFirst,
+    /// What lies at the beginning was met by the first revision.
+    EndFirst,
+}
+
 /// A thread that touches what it is given, from the first time on.
 #[derive(Debug, Default)]
 pub(crate) struct Touching {
@@ -22,19 +31,19 @@ pub(crate) struct Touching {
 
 #[derive(Debug)]
 struct Running {
-    queue: Sender<Mapped>,
+    queue: Sender<(Mapped, Order)>,
     thread: JoinHandle<()>,
     over: Arc<AtomicBool>,
 }
 
 impl Touching {
-    /// Has `mapped` touched. If no thread can be started, its pages are met when they are used.
-    pub(crate) fn begin(&mut self, mapped: Mapped) {
+    /// Has `mapped` touched in this order. If no thread can be started, its pages are met when they are used.
+    pub(crate) fn begin(&mut self, mapped: Mapped, order: Order) {
         if self.running.is_none() {
             self.running = Running::start();
         }
         if let Some(running) = &self.running {
-            let _ = running.queue.send(mapped);
+            let _ = running.queue.send((mapped, order));
         }
     }
 }
@@ -59,11 +68,14 @@ impl Drop for Touching {
     }
 }
 
-fn run(work: &Receiver<Mapped>, is_over: &AtomicBool) {
-    for mapped in work {
+fn run(work: &Receiver<(Mapped, Order)>, is_over: &AtomicBool) {
+    for (mapped, order) in work {
         let bytes = mapped.as_ref().len();
-        // The end first: what lies at the beginning was met by the first revision.
-        for from in (0..bytes).step_by(PART_BYTES).rev() {
+        let mut parts: Vec<usize> = (0..bytes).step_by(PART_BYTES).collect();
+        if order == Order::EndFirst {
+            parts.reverse();
+        }
+        for from in parts {
             if is_over.load(Ordering::Acquire) {
                 return;
             }

@@ -32,6 +32,9 @@ pub struct Standing {
     pub levels: Vec<LevelStanding>,
     /// What would be left after each loss; empty where no job told which nodes it runs on.
     pub losses: Vec<(Loss, Option<Survivor>)>,
+    /// Nodes, by their index in `Job::nodes`, of which the losses go by the last word of a job that has ended: what lies
+    /// there cannot be seen from here, and may be gone.
+    pub unlooked: Vec<usize>,
     /// What the last restore could not have, and what is gone since.
     pub lost: Vec<String>,
     /// What must not go on like this.
@@ -74,7 +77,14 @@ impl Standing {
         };
         let losses = told.as_ref().map(|status| losses(&status.job, &levels)).unwrap_or_default();
         let alarms = alarms(&levels);
-        Ok(Standing { survey, told, levels, losses, lost, alarms, unseen })
+        let unlooked = told.iter().filter(|_| !survey.is_at_work()).flat_map(|status| elsewhere(&status.job)).collect();
+        Ok(Standing { survey, told, levels, losses, unlooked, lost, alarms, unseen })
+    }
+
+    /// The nodes that are not looked at.
+    pub fn unlooked_nodes(&self) -> impl Iterator<Item = &Node> {
+        let nodes = self.told.as_ref().map_or(&[][..], |status| &status.job.nodes);
+        self.unlooked.iter().filter_map(|index| nodes.get(*index))
     }
 
     /// The node of a loss, if it is that of one.
@@ -94,39 +104,55 @@ fn told_levels(
 ) -> Vec<LevelStanding> {
     let job = &status.job;
     let here = host_name();
-    let is_here = |node: &&Node| !here.is_empty() && node.host == here;
-    let ranks_here: Vec<u32> =
-        job.nodes.iter().filter(is_here).flat_map(|node| &node.ranks).flat_map(|(from, below)| *from..*below).collect();
+    let ranks_here: Vec<u32> = job
+        .nodes
+        .iter()
+        .filter(|node| is_here(node, &here))
+        .flat_map(|node| &node.ranks)
+        .flat_map(|(from, below)| *from..*below)
+        .collect();
     let all: Vec<u32> = (0..job.ranks).collect();
     let (none, mut levels) = (Seen::default(), Vec::new());
     for (place, level) in job.places.iter().zip(&status.told.levels) {
         let own = seen.get(&(place.level, 0)).unwrap_or(&none);
         let expected = if place.outlives_nodes { &all } else { &ranks_here };
-        let may_judge = !at_work && !is_unsure && !own.is_unsure;
-        let is_lost = |saved: &Saved| {
+        let may_judge = |seen: &Seen| !at_work && !is_unsure && !seen.is_unsure;
+        let is_lost = |seen: &Seen, expected: &[u32], saved: &Saved| {
             let lacks = |shards: &BTreeSet<u32>| expected.iter().any(|rank| !shards.contains(rank));
-            let newer = own.revisions.range((saved.lineage, saved.revision + 1)..).next().is_some();
-            let lacking = own.revisions.get(&saved.key()).map_or(!expected.is_empty(), |(shards, ..)| lacks(shards));
-            may_judge && lacking && !newer
+            let newer = seen.revisions.range((saved.lineage, saved.revision + 1)..).next().is_some();
+            let lacking = seen.revisions.get(&saved.key()).map_or(!expected.is_empty(), |(shards, ..)| lacks(shards));
+            may_judge(seen) && lacking && !newer
         };
         // Older ones than those that the job keeps go any moment.
         let oldest = level.complete.last().filter(|_| at_work).map(Saved::key);
         let is_kept = |saved: &Saved| oldest.is_none_or(|oldest| saved.key() >= oldest);
         let whole = |seen: &Seen| seen.whole().into_iter().filter(is_kept).collect();
-        let (gone, there): (Vec<Saved>, Vec<Saved>) = level.complete.iter().partition(|saved| is_lost(saved));
+        let (gone, there): (Vec<Saved>, Vec<Saved>) =
+            level.complete.iter().partition(|saved| is_lost(own, expected, saved));
         lost.extend(gone.iter().map(|saved| {
             format!("revision {} in {}: what lay on this node is gone", saved.revision, place.level.name())
         }));
-        let copies = level.copies.iter().zip(1..).map(|(copy, number)| {
-            united(&copy.complete, seen.get(&(place.level, number)).map(whole).unwrap_or_default())
-        });
+        let mut copies = Vec::new();
+        for ((copy, holders), number) in level.copies.iter().zip(&place.holders).zip(1..) {
+            let seen = seen.get(&(place.level, number)).unwrap_or(&none);
+            let held_here: Vec<u32> =
+                (0..job.ranks).filter(|rank| ranks_here.contains(&holders[*rank as usize])).collect();
+            let expected = if place.outlives_nodes { &all } else { &held_here };
+            let (gone, there): (Vec<Saved>, Vec<Saved>) =
+                copy.complete.iter().partition(|saved| is_lost(seen, expected, saved));
+            lost.extend(gone.iter().map(|saved| {
+                let (level, revision) = (place.level.name(), saved.revision);
+                format!("revision {revision} in {level}, copy {number}: what lay on this node is gone")
+            }));
+            copies.push(united(&there, whole(seen)));
+        }
         levels.push(LevelStanding {
             level: place.level,
             directories: place.directories.clone(),
             every: Some(place.every),
             keep: Some(place.keep),
             complete: united(&there, whole(own)),
-            copies: copies.collect(),
+            copies,
             // Nothing is on its way any more.
             under_way: level.under_way.filter(|_| at_work),
             passed_over: level.passed_over,
@@ -134,6 +160,18 @@ fn told_levels(
         });
     }
     levels
+}
+
+fn is_here(node: &Node, here: &str) -> bool {
+    !here.is_empty() && node.host == here
+}
+
+/// The nodes of `job` that are not this one, if anything on them goes with them.
+fn elsewhere(job: &Job) -> Vec<usize> {
+    let here = host_name();
+    let goes = job.places.iter().any(|place| !place.outlives_nodes);
+    let nodes = job.nodes.iter().enumerate();
+    nodes.filter(|(_, node)| goes && !is_here(node, &here)).map(|(index, _)| index).collect()
 }
 
 /// Without the word of a job: what is seen.

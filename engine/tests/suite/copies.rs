@@ -61,6 +61,7 @@ struct Cluster {
     pfs_every: u32,
     keep: u32,
     exchange: Exchange,
+    kind: LevelKind,
     real: bool,
 }
 
@@ -69,7 +70,7 @@ impl Cluster {
         let nodes = seats.iter().max().unwrap() + 1;
         let nodes = (0..nodes).map(|_| (0..copies).map(|_| Place::new(real)).collect()).collect();
         let (pfs, seats) = (Place::new(real), seats.to_vec());
-        Cluster { nodes, pfs, seats, pfs_every: 0, keep: 1, exchange: Exchange::Background, real }
+        Cluster { nodes, pfs, seats, pfs_every: 0, keep: 1, exchange: Exchange::Background, kind: LevelKind::Memory, real }
     }
 
     fn job(&self, work: impl Fn(usize, Program, Session) -> Result<(), Trouble> + Sync) -> Checked<()> {
@@ -84,9 +85,16 @@ impl Cluster {
         let run = |group: Box<dyn Group>| -> Result<(), Trouble> {
             let rank = group.rank();
             let devices: Vec<Arc<dyn Device>> = self.nodes[self.seats[rank]].iter().map(Place::device).collect();
-            let plan = |kind, device, every, copies| LevelPlan { kind, device, every, keep: self.keep, copies };
+            let plan = |kind, device, every, copies| LevelPlan {
+                kind,
+                device,
+                every,
+                keep: self.keep,
+                copies,
+                former: Vec::new(),
+            };
             let plans = vec![
-                plan(LevelKind::Memory, devices[0].clone(), 1, devices[1..].to_vec()),
+                plan(self.kind, devices[0].clone(), 1, devices[1..].to_vec()),
                 plan(LevelKind::Pfs, self.pfs.device(), self.pfs_every, Vec::new()),
             ];
             let config = Config {
@@ -255,6 +263,28 @@ fn copies_are_made_again_before_the_next_checkpoint() {
         left = left.after(&[], &PAIRS);
         steps(&left, 4, &[true]).unwrap();
         assert_eq!(left.after(&[0], &PAIRS).restored().unwrap(), Some(4));
+    }
+}
+
+/// A disk as the nearest level keeps what its lagging copies have not got, and had no room for more than that: the checkpoint
+/// of a state that had grown failed.
+#[test]
+fn disks_grow_while_their_copies_lag() {
+    for real in [false, true] {
+        let cluster = Cluster { kind: LevelKind::Disk, ..Cluster::new(&PAIRS, 2, real) };
+        let end = Barrier::new(PAIRS.len());
+        let saved = cluster.job(|_, mut program, mut session| {
+            for step in 1..=8 {
+                program.fill(&mut session, Mark { run: 1, step }, 30_000 * step as usize)?;
+                session.checkpoint()?;
+            }
+            session.wait()?;
+            end.wait();
+            Ok(())
+        });
+        saved.unwrap();
+        assert_eq!(cluster.after(&[], &PAIRS).restored().unwrap(), Some(8));
+        assert!(cluster.after(&[1], &PAIRS).restored().unwrap() >= Some(1));
     }
 }
 

@@ -4,10 +4,11 @@
 
 use crate::support::{
     faulty::{Failure, Faulty, Medium},
+    nodes,
     program::{Mark, Program},
     recording::{Recording, Shape, fail_at, job, late_writer},
 };
-use mainstay_engine::{ErrorKind, Session, SpaceSurvey, Stage};
+use mainstay_engine::{ErrorKind, Exchange, LevelKind, Session, SpaceSurvey, Stage};
 
 const SEEDS: u64 = 3;
 
@@ -109,4 +110,34 @@ fn without_syncs_revisions_are_lost() {
     let recording = Recording::of(Shape::ALONE).unwrap();
     let lost = recording.crash_everywhere(SEEDS, true, u64::MAX).unwrap_err();
     tell!("on a device that does not sync: {lost}");
+}
+
+/// After each operation on whichever device: with all nodes, without one of them, without all. Of each shape some points
+/// here; the campaign has all of them.
+#[test]
+fn a_crash_of_a_job_on_several_nodes_loses_nothing_acknowledged() {
+    for (first, shape) in (0..).zip(on_nodes()) {
+        ended(shape, |recording| recording.crash(first, 17, false));
+    }
+}
+
+#[test]
+#[ignore = "long; make campaign runs it"]
+fn a_crash_of_a_job_on_several_nodes_at_each_operation_with_each_loss() {
+    on_nodes().into_iter().for_each(|shape| ended(shape, |recording| recording.crash(0, 1, true)));
+}
+
+fn on_nodes() -> [nodes::Shape; 4] {
+    let pair = nodes::Shape::PAIR;
+    [
+        pair,
+        nodes::Shape { exchange: Exchange::Blocking, keep: 2, ..pair },
+        nodes::Shape { kind: LevelKind::Disk, ..pair },
+        nodes::Shape { seats: &[0, 0, 1, 2], copies: 3, ..pair },
+    ]
+}
+
+fn ended(shape: nodes::Shape, crash: impl Fn(&nodes::Recording) -> Result<crate::support::recording::Count, String>) {
+    let count = nodes::Recording::of(shape).and_then(|recording| crash(&recording)).unwrap();
+    tell!("{shape:?}: {} points, {} cases", count.points, count.cases);
 }

@@ -26,6 +26,7 @@ mod full_portions;
 mod groups;
 mod holds;
 mod layers;
+mod level_places;
 mod levels;
 mod limits;
 mod memory_level;

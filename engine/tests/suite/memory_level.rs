@@ -18,8 +18,6 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::{Arc, Barrier},
-    thread,
-    time::Duration,
 };
 use tempfile::TempDir;
 
@@ -75,7 +73,7 @@ impl Place {
 fn begin(group: Box<dyn Group>, folder: &Path, memory: Arc<dyn Device>) -> (Program, Session) {
     let mut program = Program::new(group.rank());
     let space: Arc<dyn Device> = Arc::new(Disk::existing(&folder.join("space")));
-    let plan = |kind, device, every| LevelPlan { kind, device, every, keep: 1, copies: Vec::new() };
+    let plan = |kind, device, every| LevelPlan { kind, device, every, keep: 1, copies: Vec::new(), former: Vec::new() };
     let plans = vec![plan(LevelKind::Memory, memory, 1), plan(LevelKind::Pfs, space, 0)];
     let config = Config { pool_directory: folder.join("pools"), memory_after: MemoryAfter::Kept, ..Config::default() };
     let mut session = Session::open_levels(group, plans, config).unwrap();
@@ -145,7 +143,7 @@ fn job_that_is_killed() {
     let writes = env::var("MEMORY_WRITES").unwrap().parse().unwrap();
     let memory = stuck(Disk::existing(&folder.join("memory")));
     let together = Barrier::new(RANKS);
-    run(RANKS, |rank, group| {
+    let rank = |rank, group| {
         let (mut program, mut session) = begin(group, &folder, Arc::new(memory.clone()));
         for step in 1..LAST {
             save(&mut program, &mut session, step, BYTES);
@@ -153,19 +151,17 @@ fn job_that_is_killed() {
         }
         together.wait();
         if rank == 0 {
-            memory.between.sticks_after(writes);
-            // Who is stuck before t2 comes to no end.
-            thread::spawn(|| {
-                thread::sleep(Duration::from_millis(500));
-                raise(Signal::SIGKILL).unwrap();
-            });
+            memory.between.kills_after(writes);
         }
         together.wait();
         save(&mut program, &mut session, LAST, BYTES);
         together.wait();
         if rank == 0 {
+            // Nobody ends the process before it is said.
             fs::write(folder.join("staged"), "").unwrap();
+            raise(Signal::SIGKILL).unwrap();
         }
-        raise(Signal::SIGKILL).unwrap();
-    });
+        together.wait();
+    };
+    bounded("a job that is killed", || run(RANKS, rank));
 }

@@ -76,7 +76,9 @@ impl Cluster {
 
     fn open_on(&self, group: Box<dyn Group>, node: &Node, pfs: Arc<dyn Device>) -> Result<Session, Error> {
         let device = |folder: &tempfile::TempDir| Arc::new(Disk::make(folder.path()).unwrap()) as Arc<dyn Device>;
-        let plan = |kind, device, every, copies| LevelPlan { kind, device, every, keep: self.keep, copies };
+        let former = Vec::new;
+        let plan =
+            |kind, device, every, copies| LevelPlan { kind, device, every, keep: self.keep, copies, former: former() };
         let plans = vec![
             plan(LevelKind::Memory, device(&node[0]), 1, node[1..].iter().map(device).collect()),
             plan(LevelKind::Pfs, pfs, self.pfs_every, Vec::new()),

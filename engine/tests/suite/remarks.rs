@@ -1,6 +1,9 @@
 //! What no call can refuse is told in a line on standard error: once, by rank 0.
 
-use mainstay_engine::{Config, Session, group::ThreadGroup};
+use mainstay_engine::{
+    Config, LevelPlace, MemoryAfter, Region, Session,
+    group::{Solo, ThreadGroup},
+};
 use std::{env, path::PathBuf, process::Command, thread};
 use tempfile::TempDir;
 
@@ -10,15 +13,17 @@ const RANKS: usize = 3;
 
 /// The lines on standard error of a job that runs with these variables.
 fn told(variables: &[(&str, &str)]) -> Vec<String> {
+    told_by("remarks::job", variables)
+}
+
+/// The same of the job `job`.
+fn told_by(job: &str, variables: &[(&str, &str)]) -> Vec<String> {
     let folder = TempDir::new().unwrap();
     let mut command = Command::new(env::current_exe().unwrap());
     for (name, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("MAINSTAY_")) {
         command.env_remove(name);
     }
-    command
-        .args(["--exact", "remarks::job", "--nocapture"])
-        .env(TASK, folder.path().join("space"))
-        .current_dir(folder.path());
+    command.args(["--exact", job, "--nocapture"]).env(TASK, folder.path().join("space")).current_dir(folder.path());
     let ran = command.envs(variables.iter().copied()).output().unwrap();
     let text = String::from_utf8(ran.stderr).unwrap();
     assert!(ran.status.success(), "{text}");
@@ -73,4 +78,37 @@ fn variables_that_are_no_settings_are_told_once() {
     let odd = told(&[rule, ("MAINSTAY_ROOT", "/opt"), ("MAINSTAY_\u{1b}[31m", "x"), ("MAINSTAY_NODE", "a")]);
     assert!(odd.len() == 1 && odd[0].contains("MAINSTAY_\\u{1b}[31m, MAINSTAY_ROOT are no settings"), "{odd:?}");
     assert_eq!(told(&[rule, ("MAINSTAY_NODE", "a"), ("MAINSTAY_RUN_REPORT", "/dev/null")]), [""; 0]);
+}
+
+/// Saves in memory, and opens the space again as the variables say.
+#[test]
+fn job_with_memory() {
+    let Some(space) = env::var_os(TASK).map(PathBuf::from) else { return };
+    let folder = space.parent().unwrap().to_owned();
+    let mut state = [7_u8; 100];
+    let found = Config::resolve(&mainstay_engine::Choice::default()).unwrap().config;
+    let with =
+        |memory| Config { memory, memory_after: MemoryAfter::Kept, pool_directory: folder.clone(), ..found.clone() };
+    let mut session = Session::open(Box::new(Solo), &space, with(LevelPlace::At(folder.join("memory")))).unwrap();
+    // SAFETY: the state outlives the session.
+    #[expect(unsafe_code, reason = "regions are memory of the program")]
+    session.protect(unsafe { Region::new("state", state.as_mut_ptr(), 100).unwrap() }).unwrap();
+    session.checkpoint().unwrap();
+    session.close().unwrap();
+    for _ in 0..2 {
+        Session::open(Box::new(Solo), &space, with(found.memory.clone())).unwrap().close().unwrap();
+    }
+}
+
+/// Such a job began with less than was there, and nobody was told.
+#[test]
+fn a_level_that_is_there_and_not_asked_for_is_told_once() {
+    let rule = ("MAINSTAY_EVERY_STEPS", "100");
+    let without = told_by("remarks::job_with_memory", &[rule]);
+    assert_eq!(without.len(), 1, "{without:?}");
+    for word in ["memory/mainstay-level-", "is not looked at", "the setting memory is not given"] {
+        assert!(without[0].contains(word), "no {word:?} in {without:?}");
+    }
+    // Another place, where nothing lies, is asked for: what lies there is told by what comes back.
+    assert_eq!(told_by("remarks::job_with_memory", &[rule, ("MAINSTAY_MEMORY", "auto")]), [""; 0]);
 }

@@ -17,6 +17,7 @@ pub mod counting;
 pub mod faulty;
 pub mod gate;
 pub mod killed;
+pub mod nodes;
 pub mod processes;
 pub mod program;
 pub mod recording;

@@ -278,6 +278,7 @@ pub fn losses(durable: &Durable, point: usize, seeds: u64) -> Vec<Loss> {
 }
 
 /// What ends the work of a rank early.
+#[derive(Debug)]
 pub struct Trouble(String);
 
 impl Trouble {

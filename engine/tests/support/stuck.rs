@@ -1,26 +1,37 @@
-//! A disk that takes so many writes more, and then none: whoever writes waits until its process is killed.
+//! A disk that takes so many writes more, and then none: whoever writes waits until its process is killed, or has it
+//! killed.
 
 use super::between::{Between, Watched};
 use mainstay_engine::device::{Disk, File};
+use nix::sys::signal::{Signal, raise};
 use std::{
     io,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread,
 };
 
 #[derive(Debug)]
 pub struct Writes {
     left: AtomicU64,
+    /// A rank's own thread is not held up: its process is killed.
+    kills: AtomicBool,
 }
 
 /// Takes all writes yet.
 pub fn stuck(disk: Disk) -> Watched<Writes> {
-    Watched::new(disk, Writes { left: AtomicU64::new(u64::MAX) })
+    Watched::new(disk, Writes { left: AtomicU64::new(u64::MAX), kills: AtomicBool::new(false) })
 }
 
 impl Writes {
     pub fn sticks_after(&self, writes: u64) {
         self.left.store(writes, Ordering::SeqCst);
+    }
+
+    /// The same, but that a rank which writes after them is killed at once: it would come to no end. The engine's threads
+    /// have names, those of the tests' ranks have none.
+    pub fn kills_after(&self, writes: u64) {
+        self.kills.store(true, Ordering::SeqCst);
+        self.sticks_after(writes);
     }
 
     /// How many writes more it takes.
@@ -33,6 +44,9 @@ impl Between for Writes {
     fn write_at(&self, file: &dyn File, bytes: &[u8], offset: u64) -> io::Result<usize> {
         let one_less = |left: u64| left.checked_sub(1);
         while self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_err() {
+            if self.kills.load(Ordering::SeqCst) && thread::current().name().is_none() {
+                let _ = raise(Signal::SIGKILL);
+            }
             thread::park();
         }
         file.write_at(bytes, offset)

@@ -218,7 +218,16 @@ fn losses(standing: &Standing) -> String {
     }
     let newest = standing.levels.iter().flat_map(|level| level.complete.iter().chain(level.copies.iter().flatten()));
     let newest = newest.map(Saved::key).max();
-    lines.iter().map(|(what, left)| format!("{what}: {}\n", fate(*left, newest))).collect()
+    let mut page: String = lines.iter().map(|(what, left)| format!("{what}: {}\n", fate(*left, newest))).collect();
+    let unlooked: Vec<&str> = standing.unlooked_nodes().take(NAMED_MAX + 1).map(|node| &node.name[..]).collect();
+    if !unlooked.is_empty() {
+        let more = if unlooked.len() > NAMED_MAX { ", …" } else { "" };
+        let names = unlooked[..unlooked.len().min(NAMED_MAX)].join(", ");
+        page += &format!(
+            "what lies on {names}{more} cannot be seen from here: it is as the job told it, and may be gone\n"
+        );
+    }
+    page
 }
 
 fn fate(left: Option<Survivor>, newest: Option<(u64, u64)>) -> String {

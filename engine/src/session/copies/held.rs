@@ -12,6 +12,7 @@ use crate::{
     error::{Error, Result},
     feed::Arrived,
     ground::Instant,
+    mutant::{self, Mutant},
     place::{Intent, RUNS, Shard, Site, Writer, portion_blocks},
     space::{Aligned, Portion, anonymous_portion, format::BLOCK_BYTES},
 };
@@ -167,6 +168,7 @@ impl Held {
     pub(super) fn poll(&self) -> Option<Result<()>> {
         match &self.state {
             State::Awaited(_) | State::Coming(_) => None,
+            State::Publishing(_) if mutant::is(Mutant::CopyBeforePublished) => Some(Ok(())),
             State::Publishing(copy) => copy.poll(),
             State::Failed(error) | State::GivenUp(error) => Some(Err(error.clone())),
         }

@@ -15,7 +15,7 @@ mod words;
 
 pub(super) use fetch::Search;
 pub(super) use post::Post;
-pub(super) use roles::holders;
+pub(super) use roles::{can_exchange, holders};
 
 use super::{
     agreement::Agreement,
@@ -178,7 +178,7 @@ impl Inner {
         for (level, facts) in self.levels.iter_mut().zip(&all.levels).filter(|(level, _)| level.is_copy()) {
             level.settle_farther(facts, ranks);
         }
-        self.levels.note_joint();
+        self.levels.note_joint(self.epoch.group.rank());
         Ok(())
     }
 

@@ -5,6 +5,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     ground::pause,
     group::{Apart, Buddies, Group, Seat, Tested, agree, failure_domain, gather, host_name},
+    mutant::{self, Mutant},
     remark::Remark,
 };
 use std::collections::BTreeSet;
@@ -43,7 +44,10 @@ pub(in crate::session) fn holders(
         SHARED.make(group.rank(), || Some(told));
     }
     let holder = |copy: usize| {
-        let of = |rank: usize| buddies.of(rank).get(copy).copied();
+        let of = |rank: usize| match mutant::is(Mutant::HolderBeside) {
+            true => Some((rank + copy + 1) % group.size()),
+            false => buddies.of(rank).get(copy).copied(),
+        };
         (0..group.size()).map(of).collect::<Option<Vec<usize>>>()
     };
     let all: Vec<Vec<usize>> = (0..copies - 1).map_while(holder).collect();
@@ -55,7 +59,7 @@ pub(in crate::session) fn holders(
 
 /// Whether the ranks can send messages that go on while they do something else: tried, with one from each to the next.
 /// Collective.
-fn can_exchange(group: &dyn Group) -> Result<bool> {
+pub(in crate::session) fn can_exchange(group: &dyn Group) -> Result<bool> {
     let (rank, ranks) = (group.rank(), group.size());
     let sent = group.start_send((rank + 1) % ranks, Box::new([0; 1]));
     let cannot = sent.as_ref().is_err_and(|error| error.kind() == ErrorKind::InvalidArgument);

@@ -32,7 +32,8 @@ struct HeaderRecord {
     holds_bytes: U64,
     file_bytes: U64,
     created_unix_ns: U64,
-    reserved: [u8; 3968],
+    space_id: [u8; 16],
+    reserved: [u8; 3952],
     hash: Hash,
 }
 
@@ -63,6 +64,9 @@ pub struct Header {
     pub holds_bytes: u64,
     pub file_bytes: u64,
     pub created_unix_ns: u64,
+    /// The space that the level belongs to in whose directory the file lies; zeros in a space itself, and in files that were
+    /// made before it was noted.
+    pub space_id: [u8; 16],
     /// The portions in this file, ordered by rank.
     pub portions: Vec<PortionPlace>,
 }
@@ -109,7 +113,8 @@ impl Header {
             holds_bytes: self.holds_bytes.into(),
             file_bytes: self.file_bytes.into(),
             created_unix_ns: self.created_unix_ns.into(),
-            reserved: [0; 3968],
+            space_id: self.space_id,
+            reserved: [0; 3952],
             hash: [0; 16],
         };
         let mut sealed: [u8; BLOCK] = zerocopy::transmute!(record);
@@ -139,6 +144,7 @@ impl Header {
             holds_bytes: record.holds_bytes.get(),
             file_bytes: record.file_bytes.get(),
             created_unix_ns: record.created_unix_ns.get(),
+            space_id: record.space_id,
             portions: records
                 .iter()
                 .map(|p| PortionPlace { rank: p.rank.get(), at: p.at.get(), bytes: p.bytes.get() })

@@ -31,7 +31,7 @@ macro_rules! scenarios {
 
 scenarios! {
     opening: path_is_a_file path_is_empty layout_is_foreign newer_version newer_version_or_damage unknown_feature
-        header_cut_short header_changed portion_table_changed rank_in_two_files hostile_portion_table hostile_header lineage_conflict
+        header_cut_short header_changed portion_table_changed rank_in_two_files hostile_portion_table hostile_header made_by_another_user lineage_conflict
         layout_file_out_of_sight in_use_by_this_program in_use_by_a_half_dead_job lock_read_by_another layout_of_an_odd_name shm_is_full mark_cleared_away
         io_error_at_open;
     arguments: option_out_of_range name_odd name_empty name_long name_leaves_its_folder name_twice name_unknown
@@ -41,7 +41,7 @@ scenarios! {
         pointers_to_the_same;
     outputs: output_shorter output_is_no_file;
     settings: time_out_of_range setting_unknown setting_ill_typed settings_no_toml settings_no_file
-        settings_file_missing variable_out_of_range variable_misspelt settings_differ;
+        settings_file_missing variable_out_of_range variable_misspelt levels_in_one_directory settings_differ;
     failing: portion_too_small first_shard_too_large disk_full_at_layout disk_full_at_write io_error_at_write io_error_without_pool
         io_error_of_node io_error_of_rank disk_full_of_node disk_full_of_rank
         io_error_of_aggregator disk_full_of_aggregator

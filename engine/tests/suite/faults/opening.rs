@@ -15,7 +15,11 @@ use mainstay_engine::{
     },
 };
 use nix::fcntl::{FcntlArg, fcntl};
-use std::{fs, path::Path};
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, chown},
+    path::Path,
+};
 
 pub fn path_is_a_file(scene: &Scene) {
     fs::write(scene.space(), "mine").unwrap();
@@ -149,6 +153,19 @@ pub fn hostile_header(scene: &Scene) {
             assert!(Header::bytes_for(portions as usize) > 8192 || portions == 2);
         });
     }
+    scene.comes_back(1, 2);
+}
+
+pub fn made_by_another_user(scene: &Scene) {
+    if !nix::unistd::geteuid().is_root() {
+        tell!("passed over: only root can give a directory to another user");
+        return;
+    }
+    scene.save(1);
+    fs::set_permissions(scene.folder.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+    chown(scene.space(), Some(65533), None).unwrap();
+    scene.refused(1);
+    chown(scene.space(), Some(0), None).unwrap();
     scene.comes_back(1, 2);
 }
 

@@ -1,7 +1,7 @@
 //! What the file, the environment or the other ranks say about settings cannot be.
 
 use super::job::{Scene, run, small};
-use mainstay_engine::{Choice, Config, Session, Surroundings, Value};
+use mainstay_engine::{Choice, Config, LevelPlace, Session, Surroundings, Value};
 use std::{fs, os::unix::fs::symlink, path::PathBuf};
 
 fn file(scene: &Scene) -> PathBuf {
@@ -65,6 +65,17 @@ pub fn variable_out_of_range(scene: &Scene) {
 
 pub fn variable_misspelt(scene: &Scene) {
     refused(scene, &[("MAINSTAY_EVERY_SECOND", "10")]);
+}
+
+pub fn levels_in_one_directory(scene: &Scene) {
+    scene.save(2);
+    run(2, |rank, group| {
+        let place = LevelPlace::At(scene.folder.path().join("place"));
+        let error =
+            Session::open(group, &scene.space(), Config { memory: place.clone(), disk: place, ..small() }).err();
+        scene.check(rank, "open", &error.unwrap_or_else(|| panic!("rank {rank} opened")));
+    });
+    scene.comes_back(2, 2);
 }
 
 pub fn settings_differ(scene: &Scene) {

@@ -45,6 +45,20 @@ pub struct Operation {
     pub change: Change,
 }
 
+/// What is done on several media, in one order: which of them each operation was done on.
+#[derive(Clone, Default)]
+pub struct Journal(Arc<Mutex<Vec<usize>>>);
+
+impl Journal {
+    pub fn operations(&self) -> usize {
+        lock(&self.0).len()
+    }
+
+    pub fn media(&self) -> Vec<usize> {
+        lock(&self.0).clone()
+    }
+}
+
 #[derive(Clone)]
 pub struct Medium {
     pub(super) shared: Arc<Mutex<Shared>>,
@@ -55,6 +69,8 @@ pub(super) struct Shared {
     pub(super) live: Files,
     durable: Durable,
     log: Vec<Operation>,
+    /// Where its operations are noted beside those of others, and as which medium.
+    journal: Option<(Journal, usize)>,
     /// Which handle on the lock file has locked a byte.
     pub(super) locks: BTreeMap<u64, u64>,
     pub(super) has_locks: bool,
@@ -67,12 +83,20 @@ impl Medium {
         Self::resume(Durable::default(), has_locks)
     }
 
+    /// The medium number `index` of those that `journal` knows.
+    pub fn noted(journal: &Journal, index: usize) -> Medium {
+        let medium = Self::new(true);
+        medium.lock().journal = Some((journal.clone(), index));
+        medium
+    }
+
     /// After the death of all jobs: what was not synced is still there, and still not synced.
     pub fn resume(durable: Durable, has_locks: bool) -> Medium {
         let durable = durable.orphaned();
         let live = durable.image(Loss::Nothing);
         let next = durable.unused_number();
-        let shared = Shared { live, durable, log: Vec::new(), locks: BTreeMap::new(), has_locks, next, views: 0 };
+        let shared =
+            Shared { live, durable, log: Vec::new(), journal: None, locks: BTreeMap::new(), has_locks, next, views: 0 };
         Medium { shared: Arc::new(Mutex::new(shared)) }
     }
 
@@ -130,6 +154,9 @@ impl Shared {
             // Whoever reads past the cache sees that it is gone.
             Change::Forget { .. } => self.live = self.durable.image(Loss::Nothing),
             change => rename_in(&mut self.live, change),
+        }
+        if let Some((journal, index)) = &self.journal {
+            lock(&journal.0).push(*index);
         }
         self.log.push(operation);
     }

@@ -15,7 +15,7 @@ mod view;
 pub use durable::{Durable, Loss};
 pub use files::Files;
 pub use gate::Gate;
-pub use medium::{Change, Medium, Operation};
+pub use medium::{Change, Journal, Medium, Operation};
 pub use mortal::Mortal;
 pub use view::{Failure, Faulty, View};
 

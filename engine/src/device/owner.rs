@@ -1,0 +1,30 @@
+//! Whose a directory is. In a place where anybody may make directories (/tmp, /dev/shm) somebody else can have made the one
+//! that is named, to read what a job saves there or to put something else in its place.
+
+use crate::{
+    error::{Error, Result},
+    printable::printable_path,
+};
+use nix::unistd::geteuid;
+use std::{fs, os::unix::fs::MetadataExt, path::Path};
+
+/// Anybody may write to the directory, and remove nothing but what is theirs.
+const ANYBODYS: u32 = libc::S_ISVTX | libc::S_IWOTH;
+
+/// Refuses `path`, which is absolute, if it leads through something that another user has made in a place of anybody's.
+pub(super) fn check_own(path: &Path) -> Result<()> {
+    for (inner, outer) in path.ancestors().zip(path.ancestors().skip(1)) {
+        let (Ok(inner_is), Ok(outer_is)) = (fs::symlink_metadata(inner), fs::metadata(outer)) else { continue };
+        let is_trusted = [0, geteuid().as_raw()].contains(&inner_is.uid());
+        if outer_is.mode() & ANYBODYS == ANYBODYS && !is_trusted {
+            let (made, within) = (printable_path(inner), printable_path(outer));
+            let why = format!(
+                "user {} has made {made}, in {within}, where anybody can: what is saved there would be in that user's hands; \
+                 give a directory of your own",
+                inner_is.uid()
+            );
+            return Err(Error::NotASpace { path: printable_path(path), why });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,38 @@
+//! The portions in memory are made, and their pages are at hand, before the first checkpoint asks for them: it would wait for
+//! memory that nobody has touched yet, which takes many times as long as the copy.
+
+use super::{copies::swap_sizes, entry::Entry, inner::Inner, room::Sizes};
+use crate::{capture::Size, error::Result};
+
+impl Inner {
+    /// Makes the portions of the nearest level and of its copies for what is protected now, where they are memory and there
+    /// are none yet. What cannot be made, the checkpoint tells. Collective.
+    pub(super) fn make_ahead(&mut self, entry: &Entry) {
+        if self.means.policy.is_in_portion() && self.levels.nearest().current.is_none() {
+            let _ = self.try_ahead(entry);
+        }
+    }
+
+    fn try_ahead(&mut self, entry: &Entry) -> Result<()> {
+        let program = &self.program;
+        let size = Size::new(program.regions.all(), 0, self.means.policy.small_below, program.notes.all(), &[]);
+        let mut anything = [u64::from(!size.is_empty())];
+        self.epoch.group.with(entry).all_max(&mut anything)?;
+        if anything == [0] {
+            // What is written in pieces is known at t1 alone.
+            return Ok(());
+        }
+        let family = self.levels.families().swap_remove(0);
+        self.levels.nearest_mut().have_room(&self.epoch, entry, Sizes::of_owner(&size))?;
+        // Between two ranks, sizes would stand behind what is on its way.
+        let is_busy = self.levels.iter().any(|level| level.under_feed.is_some());
+        for index in family.skip(1).filter(|_| !is_busy) {
+            let (epoch, level) = (&mut self.epoch, self.levels.at_mut(index));
+            if !level.is_former() {
+                let told = swap_sizes(epoch.group.with(entry), &mut epoch.post, level, &size, entry)?;
+                level.have_room(epoch, entry, Sizes { own: &size, written: &told })?;
+            }
+        }
+        Ok(())
+    }
+}

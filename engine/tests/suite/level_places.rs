@@ -1,0 +1,271 @@
+//! Levels in directories, as settings name them: what lies there of other spaces, of jobs with other numbers of ranks or
+//! copies, of other users; and what a job leaves out.
+
+use crate::support::{
+    bounded,
+    program::{Mark, Program},
+    run,
+    spread::Spread,
+};
+use mainstay_engine::{Config, ErrorKind, LevelPlace, MemoryAfter, Session, Start};
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, chown},
+    path::{Path, PathBuf},
+};
+use tempfile::TempDir;
+
+const BYTES: usize = 30_000;
+
+/// A space, and nodes with memory of their own.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Place {
+        Place(tempfile::tempdir_in("/dev/shm").unwrap())
+    }
+
+    fn space(&self) -> PathBuf {
+        self.0.path().join("space")
+    }
+
+    fn node(&self, node: usize) -> PathBuf {
+        self.0.path().join(format!("node{node}"))
+    }
+
+    /// The directories of the level on a node, and of its copies.
+    fn levels(&self, node: usize) -> Vec<PathBuf> {
+        let mut all = entries(&self.node(node));
+        all.sort();
+        all
+    }
+
+    /// The layout file of the level on a node.
+    fn layout(&self, node: usize) -> PathBuf {
+        let files = entries(&self.levels(node)[0]);
+        files.into_iter().find(|file| file.extension().is_some_and(|suffix| suffix == "mainstay")).unwrap()
+    }
+
+    /// One rank on each of `nodes`; each shard lies so many times in memory, and nothing goes to the space.
+    fn job<T: Send>(&self, nodes: &[usize], copies: u32, work: impl Fn(usize, Session) -> T + Sync) -> Vec<T> {
+        bounded("a job with levels in directories", || {
+            run(nodes.len(), |rank, group| {
+                let node = self.node(nodes[rank]);
+                let config = Config {
+                    memory: LevelPlace::At(node.clone()),
+                    memory_copies: copies,
+                    memory_after: MemoryAfter::Kept,
+                    pool_directory: node,
+                    pfs_every: 0,
+                    start: Start::Fresh,
+                    ..Config::default()
+                };
+                work(rank, Session::open(group, &self.space(), config).unwrap())
+            })
+        })
+    }
+
+    fn save(&self, nodes: &[usize], copies: u32, steps: std::ops::Range<u64>) {
+        self.job(nodes, copies, |rank, mut session| {
+            let mut program = Program::new(rank);
+            program.protect(&mut session).unwrap();
+            program.fill(&mut session, Mark { run: 0, step: 0 }, BYTES).unwrap();
+            // What is told here is looked at elsewhere.
+            session.restore().unwrap();
+            for step in steps.clone() {
+                program.fill(&mut session, Mark { run: 1, step }, BYTES).unwrap();
+                session.checkpoint().unwrap();
+                session.wait().unwrap();
+            }
+            session.close().unwrap();
+        });
+    }
+
+    /// The revision that comes back, with what all ranks are told.
+    fn restored(&self, nodes: &[usize], copies: u32) -> (u64, String) {
+        let all = self.job(nodes, copies, |rank, mut session| {
+            let mut program = Program::new(rank);
+            program.protect(&mut session).unwrap();
+            program.fill(&mut session, Mark { run: 0, step: 0 }, BYTES).unwrap();
+            let restored = session.restore().unwrap().unwrap();
+            session.close().unwrap();
+            (restored.revision, restored.skipped.join("; "))
+        });
+        assert!(all.iter().all(|one| one.0 == all[0].0), "{all:?}");
+        let told = all.iter().map(|one| &one.1[..]).collect::<Vec<_>>().join("; ");
+        (all[0].0, told)
+    }
+}
+
+fn entries(directory: &Path) -> Vec<PathBuf> {
+    fs::read_dir(directory).map_or(Vec::new(), |all| all.map(|entry| entry.unwrap().path()).collect())
+}
+
+/// Such a file refused the start (LINEAGE_CONFLICT), though each shard was whole elsewhere.
+#[test]
+fn a_file_of_another_space_is_passed_over() {
+    for beside in [false, true] {
+        let (place, other) = (Place::new(), Place::new());
+        place.save(&[0, 1], 2, 1..4);
+        other.save(&[0, 1], 2, 1..6);
+        let (own, foreign) = (place.layout(0), other.layout(0));
+        fs::copy(&foreign, own.with_file_name(foreign.file_name().unwrap())).unwrap();
+        if !beside {
+            fs::remove_file(own).unwrap();
+        }
+        let (revision, told) = place.restored(&[0, 1], 2);
+        assert_eq!(revision, 3, "{told}");
+        assert!(told.contains(foreign.file_name().unwrap().to_str().unwrap()), "{told}");
+        assert!(told.contains("belongs to another space"), "{told}");
+        // And the job goes on.
+        place.save(&[0, 1], 2, 4..6);
+        assert_eq!(place.restored(&[0, 1], 2).0, 5);
+    }
+    // Of a job of one rank, whose revisions are whole by themselves, and newer.
+    let (place, other) = (Place::new(), Place::new());
+    place.save(&[0], 1, 1..3);
+    (0..3).for_each(|nth| other.save(&[0], 1, 1 + 2 * nth..3 + 2 * nth));
+    let foreign = other.layout(0);
+    fs::copy(&foreign, place.layout(0).with_file_name(foreign.file_name().unwrap())).unwrap();
+    assert_eq!(place.restored(&[0], 1).0, 2);
+}
+
+#[test]
+fn a_file_whose_header_is_damaged_is_read_from_the_copy() {
+    for damage in [
+        |bytes: &mut Vec<u8>| bytes[20] ^= 1,
+        |bytes: &mut Vec<u8>| bytes.truncate(100),
+        |bytes: &mut Vec<u8>| bytes.fill(7),
+    ] {
+        let place = Place::new();
+        place.save(&[0, 1], 2, 1..4);
+        let layout = place.layout(0);
+        let mut bytes = fs::read(&layout).unwrap();
+        damage(&mut bytes);
+        fs::write(&layout, bytes).unwrap();
+        let (revision, told) = place.restored(&[0, 1], 2);
+        assert_eq!(revision, 3, "{told}");
+        assert!(told.contains(layout.file_name().unwrap().to_str().unwrap()), "{told}");
+        place.save(&[0, 1], 2, 4..6);
+        assert_eq!(place.restored(&[0, 1], 2).0, 5);
+    }
+}
+
+const GLOBAL: [u64; 2] = [12, 3000];
+
+fn spread(place: &Place, nodes: &[usize], copies: u32, saves: &[u64]) -> Option<u64> {
+    let came = place.job(nodes, copies, |rank, mut session| {
+        let mut program = Spread::new(&GLOBAL, rank, nodes.len());
+        program.protect(&mut session).unwrap();
+        let came = program.restore(&mut session).unwrap();
+        for step in saves {
+            program.fill(Mark { run: 1, step: *step });
+            session.checkpoint().unwrap();
+            session.wait().unwrap();
+        }
+        session.close().unwrap();
+        came.map(|mark| mark.step)
+    });
+    assert!(came.iter().all(|one| *one == came[0]), "{came:?}");
+    came[0]
+}
+
+/// A job of one rank makes no copies, and did not look at those that were there; nor did one of fewer ranks than copies
+/// look at all of them.
+#[test]
+fn fewer_ranks_come_back_from_the_copies_that_are_there() {
+    for (saved_on, copies, left) in [(2, 2, &[0][..]), (3, 3, &[1]), (3, 3, &[2, 0]), (4, 2, &[0, 1, 2])] {
+        let place = Place::new();
+        let nodes: Vec<usize> = (0..saved_on).collect();
+        assert_eq!(spread(&place, &nodes, copies, &[1, 2]), None);
+        for node in nodes.iter().filter(|node| !left.contains(node)) {
+            fs::remove_dir_all(place.node(*node)).unwrap();
+        }
+        assert_eq!(spread(&place, left, copies, &[]), Some(2), "{saved_on} ranks, then those on {left:?}");
+        // Again, and on from there.
+        assert_eq!(spread(&place, left, copies, &[3, 4]), Some(2), "{saved_on} ranks, then those on {left:?}");
+        assert_eq!(spread(&place, left, copies, &[]), Some(4));
+    }
+}
+
+/// They stayed for ever, and what lay in them alone was not found.
+#[test]
+fn copies_that_are_asked_for_no_longer_are_read_and_then_go() {
+    let place = Place::new();
+    place.save(&[0, 1, 2], 3, 1..4);
+    assert_eq!(place.levels(1).len(), 3);
+    fs::remove_file(place.layout(1)).unwrap();
+    let lost_its_memory = place.restored(&[0, 1, 2], 1);
+    assert_eq!(lost_its_memory.0, 3, "{lost_its_memory:?}");
+    assert_eq!(place.levels(1).len(), 3, "nothing newer is there yet");
+    place.save(&[0, 1, 2], 1, 4..7);
+    for node in 0..3 {
+        assert_eq!(place.levels(node).len(), 1, "{:?}", place.levels(node));
+    }
+    assert_eq!(place.restored(&[0, 1, 2], 1).0, 6);
+    // One fewer, with others that go on.
+    let place = Place::new();
+    place.save(&[0, 1, 2], 3, 1..4);
+    place.save(&[0, 1, 2], 2, 4..7);
+    assert_eq!((0..3).map(|node| place.levels(node).len()).collect::<Vec<_>>(), [2; 3]);
+    fs::remove_dir_all(place.node(2)).unwrap();
+    assert_eq!(place.restored(&[0, 1, 2], 2).0, 6);
+}
+
+/// A job without the level took a lineage that the level had, and the next one with it came back to what was older.
+#[test]
+fn a_job_without_the_level_is_newer_than_what_lies_there() {
+    let place = Place::new();
+    place.save(&[0, 1], 2, 1..6);
+    run(2, |rank, group| {
+        let config = Config { pool_directory: place.node(0), start: Start::Fresh, ..Config::default() };
+        let mut session = Session::open(group, &place.space(), config).unwrap();
+        let mut program = Program::new(rank);
+        program.protect(&mut session).unwrap();
+        program.fill(&mut session, Mark { run: 2, step: 1 }, BYTES).unwrap();
+        session.checkpoint().unwrap();
+        session.close().unwrap();
+    });
+    place.job(&[0, 1], 2, |rank, mut session| {
+        let mut program = Program::new(rank);
+        program.protect(&mut session).unwrap();
+        assert_eq!(program.restore(&mut session).unwrap(), Some(Mark { run: 2, step: 1 }));
+        session.close().unwrap();
+    });
+}
+
+fn opened(space: &Path, memory: &Path) -> Result<Session, mainstay_engine::Error> {
+    let config = Config { memory: LevelPlace::At(memory.into()), ..Config::default() };
+    Session::open(Box::new(mainstay_engine::group::Solo), space, config)
+}
+
+/// Another user can have made the directory first, where anybody may make one: that user could put other states there.
+#[test]
+fn directories_that_another_user_made_where_anybody_can_are_refused() {
+    if !nix::unistd::geteuid().is_root() {
+        tell!("passed over: only root can give a directory to another user");
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let [shared, own] = ["shared", "own"].map(|name| folder.path().join(name));
+    fs::create_dir(&own).unwrap();
+    fs::create_dir(&shared).unwrap();
+    fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).unwrap();
+    let theirs = shared.join("theirs");
+    fs::create_dir_all(theirs.join("deeper")).unwrap();
+    chown(&theirs, Some(65534), None).unwrap();
+    std::os::unix::fs::symlink(&own, shared.join("link")).unwrap();
+    std::os::unix::fs::lchown(shared.join("link"), Some(65534), None).unwrap();
+    let refused = |space: &Path, memory: &Path| {
+        let error = opened(space, memory).map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotASpace, "{error}");
+        let told = error.to_string();
+        assert!(told.contains("user 65534 has made") && told.contains("give a directory of your own"), "{told}");
+    };
+    for directory in ["theirs", "theirs/deeper", "link/space"] {
+        refused(&shared.join(directory), &own.join("memory"));
+        refused(&own.join("space"), &shared.join(directory));
+    }
+    // What this user, or root, has made there is as good as any.
+    opened(&shared.join("mine"), &shared.join("memory")).unwrap().close().unwrap();
+}

@@ -1,0 +1,242 @@
+//! A job on several nodes, with copies on others and a space behind them, all of it recorded: and what must hold wherever the
+//! record ends, and whichever node goes with it.
+
+use super::{
+    bounded,
+    faulty::{Durable, Faulty, Journal, Loss, Medium, Operation},
+    program::{Mark, Program},
+    recording::{Checked, Count, Trouble, expect},
+};
+use mainstay_engine::{
+    Config, Exchange, LevelKind, LevelPlan, MemoryAfter, Session, Start,
+    device::Device,
+    group::{Group, ThreadGroup},
+};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Barrier, Mutex},
+    thread,
+};
+
+const BYTES: usize = 20_000;
+/// Every second revision goes to the space.
+const PFS_EVERY: u64 = 2;
+
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    /// The node of each rank.
+    pub seats: &'static [usize],
+    /// Of each shard on the nodes.
+    pub copies: usize,
+    pub kind: LevelKind,
+    pub keep: u32,
+    pub exchange: Exchange,
+}
+
+impl Shape {
+    pub const PAIR: Shape =
+        Shape { seats: &[0, 1], copies: 2, kind: LevelKind::Memory, keep: 1, exchange: Exchange::Background };
+
+    fn nodes(self) -> usize {
+        self.seats.iter().max().map_or(0, |last| last + 1)
+    }
+
+    /// The number of the medium of a copy, 0 for the level itself, on a node.
+    fn medium(self, node: usize, copy: usize) -> usize {
+        node * self.copies + copy
+    }
+
+    fn pfs(self) -> usize {
+        self.nodes() * self.copies
+    }
+}
+
+/// What goes when the processes end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lost {
+    Nothing,
+    Node(usize),
+    AllNodes,
+    /// Of what was not synced on whichever disk, as much as the seed says.
+    Power(u64),
+}
+
+/// What each medium has been through, in one order, and what was acknowledged when.
+pub struct Recording {
+    shape: Shape,
+    /// Each operation, with the medium that it was done on.
+    log: Vec<(usize, Operation)>,
+    /// When so many operations had been done, the mark was complete on all levels and copies.
+    acknowledged: Vec<(usize, Mark)>,
+}
+
+impl Recording {
+    /// Two openings: the first ends in order, the second is cut off.
+    pub fn of(shape: Shape) -> Checked<Recording> {
+        let journal = Journal::default();
+        let media: Vec<Medium> = (0..=shape.pfs()).map(|index| Medium::noted(&journal, index)).collect();
+        let acknowledged = Mutex::new(Vec::new());
+        let acknowledge = |mark| acknowledged.lock().unwrap().push((journal.operations(), mark));
+        let end = Barrier::new(shape.seats.len());
+        let save = |program: &mut Program, session: &mut Session, run, step| {
+            let mark = Mark { run, step };
+            program.fill(session, mark, BYTES + 3000 * (step % 3) as usize)?;
+            session.checkpoint()?;
+            session.progress()?;
+            // One is left to the checkpoint after it.
+            if step != 2 {
+                session.wait()?;
+                acknowledge(mark);
+            }
+            Ok::<(), Trouble>(())
+        };
+        job(shape, &media, |_, mut program, mut session| {
+            (1..=4).try_for_each(|step| save(&mut program, &mut session, 1, step))?;
+            Ok(session.close()?)
+        })?;
+        job(shape, &media, |_, mut program, mut session| {
+            expect(program.restore(&mut session), Mark { run: 1, step: 4 })?;
+            (5..=6).try_for_each(|step| save(&mut program, &mut session, 2, step))?;
+            end.wait();
+            Ok(())
+        })?;
+        let mut logs: Vec<_> = media.iter().map(|medium| medium.log().into_iter()).collect();
+        let log = journal.media().into_iter().map(|index| (index, logs[index].next().unwrap())).collect();
+        Ok(Recording { shape, log, acknowledged: acknowledged.into_inner().unwrap() })
+    }
+
+    /// Ends the job after every `stride`th operation, from `first` on, each time with one loss after the other, or, if not
+    /// `all`, with the next of them.
+    pub fn crash(&self, first: usize, stride: usize, all: bool) -> Checked<Count> {
+        let mut durables = vec![Durable::default(); self.shape.pfs() + 1];
+        let mut count = Count::default();
+        for point in 0..=self.log.len() {
+            if let Some((index, operation)) = point.checked_sub(1).map(|last| &self.log[last]) {
+                durables[*index].apply(operation);
+            }
+            if point % stride != first {
+                continue;
+            }
+            count.points += 1;
+            let losses = self.losses(point as u64);
+            let turn = (count.points as usize) % losses.len();
+            for loss in losses.iter().enumerate().filter(|(nth, _)| all || *nth == turn).map(|(_, loss)| *loss) {
+                count.cases += 1;
+                let told =
+                    |why| format!("{:?}, after {point} of {} operations, {loss:?}: {why}", self.shape, self.log.len());
+                self.recover(&durables, point, loss).map_err(told)?;
+            }
+        }
+        Ok(count)
+    }
+
+    fn losses(&self, point: u64) -> Vec<Lost> {
+        let nodes = (0..self.shape.nodes()).map(Lost::Node);
+        let mut losses: Vec<Lost> = [Lost::Nothing].into_iter().chain(nodes).collect();
+        match self.shape.kind {
+            LevelKind::Memory => losses.push(Lost::AllNodes),
+            _ => losses.push(Lost::Power(point)),
+        }
+        losses
+    }
+
+    /// What must come back at least.
+    fn floor(&self, point: usize, lost: Lost) -> Option<Mark> {
+        let known = self.acknowledged.iter().filter(|(at, _)| *at <= point).map(|(_, mark)| *mark).max()?;
+        if lost != Lost::AllNodes {
+            return Some(known);
+        }
+        let on_pfs = known.step / PFS_EVERY * PFS_EVERY;
+        (on_pfs > 0).then(|| Mark { run: if on_pfs > 4 { 2 } else { 1 }, step: on_pfs })
+    }
+
+    /// The media as the next job finds them.
+    fn left(&self, durables: &[Durable], lost: Lost) -> Vec<Medium> {
+        let node_of = |index: usize| (index < self.shape.pfs()).then_some(index / self.shape.copies);
+        let medium = |(index, durable): (usize, &Durable)| match (lost, node_of(index)) {
+            (Lost::Node(node), Some(of)) if node == of => Medium::new(true),
+            (Lost::AllNodes, Some(_)) => Medium::new(true),
+            // What the node had in its caches goes with it.
+            (Lost::Node(_) | Lost::AllNodes, None) => {
+                Medium::resume(Durable::of(durable.image(Loss::Everything)), true)
+            }
+            (Lost::Power(seed), _) => Medium::resume(Durable::of(durable.image(Loss::Seeded(seed))), true),
+            _ => Medium::resume(durable.clone(), true),
+        };
+        durables.iter().enumerate().map(medium).collect()
+    }
+
+    /// A job finds what was acknowledged or is newer, the same on all ranks, saves one more, and another node goes: that one
+    /// comes back.
+    fn recover(&self, durables: &[Durable], point: usize, lost: Lost) -> Checked<()> {
+        let (shape, media, floor) = (self.shape, self.left(durables, lost), self.floor(point, lost));
+        let next = Mark { run: 100, step: 1 };
+        let found = Mutex::new(BTreeSet::new());
+        let end = Barrier::new(shape.seats.len());
+        job(shape, &media, |_, mut program, mut session| {
+            let mark = program.restore(&mut session)?;
+            found.lock().unwrap().insert(mark);
+            program.fill(&mut session, next, BYTES + 2000)?;
+            session.checkpoint()?;
+            session.wait()?;
+            end.wait();
+            Ok(())
+        })?;
+        let found: Vec<Option<Mark>> = found.into_inner().unwrap().into_iter().collect();
+        if found.len() != 1 || found[0] < floor {
+            return Err(format!("{found:?} was restored, {floor:?} had been acknowledged"));
+        }
+        let other = point % shape.nodes();
+        let again: Vec<Medium> = media
+            .iter()
+            .enumerate()
+            .map(|(index, medium)| match index / shape.copies == other && index < shape.pfs() {
+                true => Medium::new(true),
+                false => medium.end_processes(),
+            })
+            .collect();
+        let came = job(shape, &again, |_, mut program, mut session| expect(program.restore(&mut session), next));
+        came.map_err(|why| format!("then without node {other}: {why}"))
+    }
+}
+
+fn job(
+    shape: Shape,
+    media: &[Medium],
+    work: impl Fn(usize, Program, Session) -> Result<(), Trouble> + Sync,
+) -> Checked<()> {
+    let run = |group: Box<dyn Group>| -> Result<(), Trouble> {
+        let rank = group.rank();
+        let device = |index: usize| -> Arc<dyn Device> { Arc::new(Faulty(media[index].view())) };
+        let plan =
+            |kind, device, every, keep, copies| LevelPlan { kind, device, every, keep, copies, former: Vec::new() };
+        let node = shape.seats[rank];
+        let copies = (1..shape.copies).map(|copy| device(shape.medium(node, copy))).collect();
+        let plans = vec![
+            plan(shape.kind, device(shape.medium(node, 0)), 1, shape.keep, copies),
+            plan(LevelKind::Pfs, device(shape.pfs()), PFS_EVERY as u32, 1, Vec::new()),
+        ];
+        let config = Config {
+            pool_bytes: Some(128 << 10),
+            chunk_bytes: Some(16 << 10),
+            io_threads: 1,
+            start: Start::Fresh,
+            memory_after: MemoryAfter::Kept,
+            exchange: shape.exchange,
+            ..Config::default()
+        };
+        let mut session = Session::open_levels(group, plans, config)?;
+        let mut program = Program::new(rank);
+        program.protect(&mut session)?;
+        work(rank, program, session)
+    };
+    let ended: Vec<Result<(), Trouble>> = bounded("a job on several nodes", || {
+        thread::scope(|scope| {
+            let run = &run;
+            let groups = ThreadGroup::new(shape.seats.len()).into_iter();
+            let ranks: Vec<_> = groups.map(|group| scope.spawn(move || run(Box::new(group)))).collect();
+            ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+        })
+    });
+    ended.into_iter().collect::<Result<(), Trouble>>().map_err(Trouble::why)
+}
