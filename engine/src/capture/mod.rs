@@ -4,6 +4,8 @@
 //! notes, and how long its output files are. Owns the lists of these. What must hold: the extents of an
 //! item cover each of its bytes exactly once, with what was handed over last.
 
+#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "the choice of what a revision saves comes next"))]
+mod changed;
 mod contents;
 mod copy;
 mod follow;
