@@ -1,6 +1,7 @@
 //! Looking into a space.
 
 mod advise;
+mod diff;
 mod failures;
 mod ls;
 mod phases;
@@ -10,6 +11,7 @@ mod status;
 mod verify;
 
 pub use advise::advise;
+pub use diff::diff;
 pub use ls::ls;
 pub use report::report;
 pub use show::show;
