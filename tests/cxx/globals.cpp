@@ -26,7 +26,7 @@ static int count() {
 
 int main(int argc, char **argv) {
   if (argc < 3) return 2;
-  auto session = mainstay::open(argv[1]);
+  auto session = mainstay::open_solo(argv[1]);
   session.leave_out(label);
   session.protect_globals();
   if (std::strcmp(argv[2], "save") == 0) {

@@ -44,8 +44,8 @@ pub struct Show {
 
 /// Tells which items differ between two revisions, and how much
 ///
-/// By their blocks of 4 KiB, of which only those are read whose hashes differ: two revisions that are much alike are compared
-/// at the speed at which hashes are read. Items of global arrays are compared cell by cell where the ranks have other boxes,
+/// By their blocks of 4 KiB: only those are read whose hashes differ, and some that lie beside them. Two revisions that are much
+/// alike are compared at the speed at which hashes are read. Items of global arrays are compared cell by cell where the ranks have other boxes,
 /// or are more or fewer; all others by the rank that saved them.
 #[derive(Debug, Args)]
 #[command(after_help = format!("\

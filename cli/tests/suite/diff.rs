@@ -38,7 +38,7 @@ fn space() -> Space {
         session.unprotect("gone").unwrap();
         if rank == 1 {
             state[513] += 2.5;
-            state[30_007] = f64::NAN;
+            state[20_007] = f64::NAN;
             mask[9_999] = 1;
         }
         for _ in 0..2 {
@@ -143,7 +143,7 @@ fn only_what_differs_is_read() {
         file.read_exact_at(&mut byte, at).unwrap();
         file.write_all_at(&[byte[0] ^ 1], at).unwrap();
     };
-    flip(at + 70 * 4096);
+    flip(at + 78 * 4096);
     assert_eq!(diff(&space, &[], "1", "2").code, 0);
     flip(at + 4096);
     diff(&space, &[], "1", "2").refused(1, &["shard 1", "block"]);
