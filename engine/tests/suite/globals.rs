@@ -81,11 +81,13 @@ fn variables_come_back_and_pointers_point_to_this_run() {
     assert_eq!((twice.kind(), twice.to_string().contains("protected already")), (ErrorKind::InvalidArgument, true));
     // Once they are not protected they are not saved, nor asked for.
     session.unprotect_all().unwrap();
+    session.begin(100).unwrap();
+    session.write("alone", 0, &[1; 10]).unwrap();
     session.checkpoint().unwrap();
     session.close().unwrap();
     let reader = Reader::open(space.path(), None, "test").unwrap();
     let shard = reader.shard(0).unwrap();
-    assert_eq!((shard.items.len(), shard.annex.notes.len()), (0, 1));
+    assert_eq!((shard.items.len(), shard.annex.notes.len()), (1, 1));
     let reader = Reader::open(space.path(), Some(revision), "test").unwrap();
     let items = &reader.shard(0).unwrap().items;
     let bytes = |name: &str| {
