@@ -29,8 +29,6 @@ module mainstay_calls
   private
   public :: mainstay_error_message, mainstay_status_name, settle, to_c, of_c
 
-  character(:), allocatable :: message
-
   interface
     function c_status_name(status) bind(C, name="mainstay_status_name") result(text)
       import
@@ -41,6 +39,8 @@ module mainstay_calls
       import
       type(c_ptr) :: text
     end function
+    subroutine c_keep_message() bind(C, name="mainstay_fortran_keep_message")
+    end subroutine
     subroutine c_abort() bind(C, name="mainstay_fortran_abort")
     end subroutine
     function c_strlen(text) bind(C, name="strlen") result(length)
@@ -55,8 +55,7 @@ contains
   ! What the last call that failed had to say: what happened, to what, and what to do.
   function mainstay_error_message() result(text)
     character(:), allocatable :: text
-    text = ""
-    if (allocated(message)) text = message
+    text = of_c(c_message())
   end function
 
   ! The name of a status, without its prefix: "DISK_FULL".
@@ -72,9 +71,9 @@ contains
     integer, intent(out), optional :: stat
     if (present(stat)) stat = status
     if (status == 0) return
-    message = of_c(c_message())
+    call c_keep_message()
     if (present(stat)) return
-    write (error_unit, "(5a)") "mainstay: ", mainstay_status_name(int(status)), ": ", message
+    write (error_unit, "(5a)") "mainstay: ", mainstay_status_name(int(status)), ": ", mainstay_error_message()
     flush (error_unit)
     call c_abort()
   end subroutine
@@ -132,6 +131,7 @@ module mainstay
   integer(c_int), parameter, public :: MAINSTAY_CALL_MISMATCH = 23
   integer(c_int), parameter, public :: MAINSTAY_NOT_RESTORED = 24
   integer(c_int), parameter, public :: MAINSTAY_NOT_NEEDED = 25
+  integer(c_int), parameter, public :: MAINSTAY_OTHER_PROGRAM = 26
 
   integer(c_int32_t), parameter, public :: MAINSTAY_STAGE_DEFAULT = 0
   integer(c_int32_t), parameter, public :: MAINSTAY_STAGE_POOL = 1
@@ -245,6 +245,8 @@ module mainstay
     procedure :: follow
     procedure :: move
     procedure :: unprotect
+    procedure :: leave_out
+    procedure :: protect_globals
     procedure :: protect_output
     procedure :: restore
     procedure :: report
@@ -351,6 +353,17 @@ module mainstay
       type(c_ptr), value :: session
       character(kind=c_char), intent(in) :: name(*)
       type(*), dimension(..), intent(inout) :: data
+      integer(c_int) :: status
+    end function
+    function c_leave_out(session, data) bind(C, name="mainstay_fortran_leave_out") result(status)
+      import
+      type(c_ptr), value :: session
+      type(*), dimension(..), intent(in) :: data
+      integer(c_int) :: status
+    end function
+    function c_protect_globals(session) bind(C, name="mainstay_protect_globals") result(status)
+      import
+      type(c_ptr), value :: session
       integer(c_int) :: status
     end function
     function c_unprotect(session, name) bind(C, name="mainstay_unprotect") result(status)
@@ -591,6 +604,23 @@ contains
     character(*), intent(in) :: name
     integer, intent(out), optional :: stat
     call settle(c_unprotect(self%handle, to_c(name)), stat)
+  end subroutine
+
+  ! The program's own variables: those of modules, common blocks and main programs, and with the save attribute. They come
+  ! back in a fresh run of the same program. An allocatable that is protected by its name stays allocated where it is; every
+  ! other allocatable or pointer is to be allocated after the restore.
+  subroutine protect_globals(self, stat)
+    class(mainstay_session), intent(in) :: self
+    integer, intent(out), optional :: stat
+    call settle(c_protect_globals(self%handle), stat)
+  end subroutine
+
+  ! Has a later protect_globals leave out a variable: it is not saved, and stays as it is.
+  subroutine leave_out(self, data, stat)
+    class(mainstay_session), intent(in) :: self
+    type(*), dimension(..), target, intent(in) :: data
+    integer, intent(out), optional :: stat
+    call settle(c_leave_out(self%handle, data), stat)
   end subroutine
 
   ! Ends MPI, in the place of MPI_Finalize, and after a recovery the process, with `status`: flush what was written before.

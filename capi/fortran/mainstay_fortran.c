@@ -8,7 +8,7 @@
 
 #include "mainstay_mpi.h"
 
-/* Why this file refused a call; taken by mainstay_fortran_message right after it. */
+/* Why this file refused a call; taken by mainstay_fortran_keep_message right after it. */
 static char refusal[400];
 
 static mainstay_status refuse(const char *noun, const char *name, const char *why)
@@ -17,14 +17,22 @@ static mainstay_status refuse(const char *noun, const char *name, const char *wh
     return MAINSTAY_INVALID_ARGUMENT;
 }
 
+/* What the last call that failed had to say. Of the thread, as variables of threads are not saved with the program's. */
+static _Thread_local char *message;
+
+void mainstay_fortran_keep_message(void)
+{
+    const char *text = refusal[0] ? refusal : mainstay_error_message();
+    free(message);
+    message = malloc(strlen(text) + 1);
+    if (message)
+        strcpy(message, text);
+    refusal[0] = 0;
+}
+
 const char *mainstay_fortran_message(void)
 {
-    static char taken[sizeof refusal];
-    if (!refusal[0])
-        return mainstay_error_message();
-    memcpy(taken, refusal, sizeof taken);
-    refusal[0] = 0;
-    return taken;
+    return message ? message : "";
 }
 
 /* Its handle would be lost, and nobody could close it any more. */
@@ -200,6 +208,13 @@ static mainstay_status protect(describe *call, mainstay_session *session, const 
         return refuse("region", name,
                       "neither contiguous in memory nor the inside of a larger array; pass a section whose bounds have no step");
     return call(session, name, data->base_addr, type_of(data), dimensions, shape, memory, from, global, offset);
+}
+
+mainstay_status mainstay_fortran_leave_out(mainstay_session *session, const CFI_cdesc_t *data)
+{
+    if (is_refused("variable", "", data))
+        return MAINSTAY_INVALID_ARGUMENT;
+    return mainstay_leave_out(session, data->base_addr, bytes_of(data));
 }
 
 mainstay_status mainstay_fortran_protect(mainstay_session *session, const char *name, CFI_cdesc_t *data)

@@ -75,6 +75,8 @@ typedef enum {
   MAINSTAY_NOT_RESTORED,
   // This rank waited as a spare until the job ended, and was never needed: there is no session, and nothing is wrong.
   MAINSTAY_NOT_NEEDED,
+  // The revision holds the globals of another program (mainstay_protect_globals).
+  MAINSTAY_OTHER_PROGRAM,
 } mainstay_status;
 
 // What a region's elements are. Tools show it, and a restore compares it.
@@ -584,6 +586,28 @@ mainstay_status mainstay_move_within(mainstay_session *session,
                                      const uint64_t *memory_offset,
                                      const uint64_t *global_shape,
                                      const uint64_t *offset);
+
+// Has the program's own variables saved and restored, its .data and .bss, where C and Fortran programs keep their
+// static arrays: as regions whose names begin with "globals/", into a fresh run of the same program. Before
+// mainstay_restore; local.
+//
+// Not among them are variables that the program takes over from shared libraries (stdout, environ, the handles of MPI),
+// variables of shared libraries and of threads (_Thread_local), what mainstay_leave_out has named, and what is protected
+// by a name of its own already. After a restore the variables that hold `session`, those that point to the beginning of
+// another region, and pointers to the program's own variables and functions that the compiler filled in point to what they
+// pointed to, wherever that lies now. Every other pointer, such as one from malloc, has the address of the run that saved
+// it: protect what it points to by a name, or leave it out.
+//
+// A restore of a revision with the globals of another program, also of one compiled anew, is refused:
+// MAINSTAY_OTHER_PROGRAM. MAINSTAY_INVALID_ARGUMENT: the program is linked statically (-static).
+mainstay_status mainstay_protect_globals(mainstay_session *session);
+
+// Has a later mainstay_protect_globals leave out the `bytes` bytes at `address`: they are not saved, and a restore
+// leaves them as they are. For what belongs to one run: communicators and files that are open, pointers to memory that is
+// not protected. Local.
+mainstay_status mainstay_leave_out(mainstay_session *session,
+                                   const void *address,
+                                   size_t bytes);
 
 // Has every revision from now on carry the text `value` under `name`, until it is set anew: a step, a
 // version. Local. Names of up to 200 bytes, values of up to 64 KiB, both UTF-8. `mainstay show` prints

@@ -274,6 +274,12 @@ public:
     detail::check(mainstay_protect(handle_, detail::text(name), data, bytes));
   }
   void unprotect(const std::string &name) { detail::check(mainstay_unprotect(handle_, detail::text(name))); }
+  /* The program's own variables, .data and .bss; before that, what is left out of them. Variables that have a constructor
+   * or point to memory of their own (std::string, std::vector) are to be left out. */
+  void protect_globals() { detail::check(mainstay_protect_globals(handle_)); }
+  template <class T> void leave_out(const T &variable) {
+    detail::check(mainstay_leave_out(handle_, std::addressof(variable), sizeof variable));
+  }
   void protect_output(const std::string &path) { detail::check(mainstay_protect_output(handle_, detail::text(path))); }
 
   mainstay::restored restore() {

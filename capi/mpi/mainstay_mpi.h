@@ -396,6 +396,8 @@ MAINSTAY_SHIM mainstay_status mainstay_open_mpi(MPI_Comm comm, const char *path,
     status = mainstay_open(&group, path, options, session);
   }
   mainstay_mpi_leave(job, 1);
+  /* Of this run, should the program's variables come back from another. */
+  if (status == MAINSTAY_OK) status = mainstay_leave_out(*session, &mainstay_mpi_here, sizeof mainstay_mpi_here);
   return status;
 }
 

@@ -62,6 +62,8 @@ pub enum Status {
     NotRestored,
     /// This rank waited as a spare until the job ended, and was never needed: there is no session, and nothing is wrong.
     NotNeeded,
+    /// The revision holds the globals of another program (mainstay_protect_globals).
+    OtherProgram,
 }
 
 macro_rules! status_of {
@@ -78,7 +80,7 @@ impl From<ErrorKind> for Status {
             InvalidArgument InvalidName DuplicateName NotASpace NewerVersion Damaged
             PortionTooSmall DiskFull PoolFull Io RegionChanged RegionMissing
             RankCount InUse Fenced SyncFailed GroupFailed LineageConflict
-            OutOfSight Internal OutputShort RevisionMissing CallMismatch NotRestored NotNeeded
+            OutOfSight Internal OutputShort RevisionMissing CallMismatch NotRestored NotNeeded OtherProgram
         }
     }
 }

@@ -13,6 +13,7 @@ mod checkpoint;
 mod due;
 mod error;
 mod follow;
+mod globals;
 mod group;
 mod memory;
 mod notes;

@@ -31,9 +31,15 @@ fn at(data: *const c_void, bytes: usize) -> Result<usize, Error> {
     if data.is_null() && bytes > 0 {
         return Err(null("data"));
     }
+    check(bytes)?;
+    Ok(bytes)
+}
+
+/// `bytes` again, if there can be so many.
+pub(crate) fn check(bytes: usize) -> Result<u64, Error> {
     // No memory has more, and a count that was negative would.
     if bytes > isize::MAX as usize {
         return Err(Error::argument("bytes", format!("{bytes} of them, more than any memory has")));
     }
-    Ok(bytes)
+    Ok(bytes as u64)
 }

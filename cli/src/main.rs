@@ -46,6 +46,7 @@ fn main() -> ExitCode {
     let done = match arguments.command {
         Command::Ls(wanted) => look::ls(&wanted),
         Command::Show(wanted) => look::show(&wanted),
+        Command::Diff(wanted) => look::diff(&wanted),
         Command::Status(wanted) => look::status(&wanted),
         Command::Report(wanted) => look::report(&wanted),
         Command::Verify(wanted) => look::verify(&wanted),

@@ -129,6 +129,12 @@ pub enum Error {
     )]
     NotRestored { path: String, revision: u64 },
 
+    #[error(
+        "revision {revision} holds the globals of another program ({saved}; this one: {now}); start the program that saved \
+         them, which must not be compiled anew, or open another space; nothing was restored"
+    )]
+    OtherProgram { revision: u64, saved: String, now: String },
+
     #[error("this rank waited as a spare and was not needed: the job has ended; end this process in order")]
     NotNeeded,
 
@@ -215,6 +221,7 @@ impl Error {
             Self::CallMismatch { .. } => ErrorKind::CallMismatch,
             Self::NotRestored { .. } => ErrorKind::NotRestored,
             Self::NotNeeded => ErrorKind::NotNeeded,
+            Self::OtherProgram { .. } => ErrorKind::OtherProgram,
             Self::NotSaved { failure, .. } | Self::NotCompleted { failure, .. } | Self::OnRank { failure, .. } => {
                 failure.kind
             }

@@ -285,6 +285,9 @@ static void nulls(void) {
   said("protect_array(session)", mainstay_protect_array(NULL, "a", step, MAINSTAY_U64, 1, &one));
   said("protect_array(name)", mainstay_protect_array(session, NULL, step, MAINSTAY_U64, 1, &one));
   said("protect_array(shape)", mainstay_protect_array(session, "a", step, MAINSTAY_U64, 1, NULL));
+  said("protect_globals(session)", mainstay_protect_globals(NULL));
+  said("leave_out(session)", mainstay_leave_out(NULL, step, 8));
+  said("leave_out(address)", mainstay_leave_out(session, NULL, 8));
   said("unprotect(session)", mainstay_unprotect(NULL, "a"));
   said("unprotect(name)", mainstay_unprotect(session, NULL));
   said("unprotect_all(session)", mainstay_unprotect_all(NULL));
@@ -493,6 +496,9 @@ static void run(const char *command) {
   else if (IS("close")) said("close", mainstay_close(session)), session = NULL;
   else if (IS("finalize")) MPI_Finalize();
   else if (IS("protect")) said("protect", mainstay_protect(session, value, step, 8));
+  else if (IS("globals")) said("protect_globals", mainstay_protect_globals(session));
+  else if (IS("foreign")) said("note", mainstay_note(session, "globals/program", "build id 00"));
+  else if (IS("leave_out")) said("protect", mainstay_leave_out(session, field, sizeof field));
   else if (IS("unprotect")) said("unprotect", mainstay_unprotect(session, value));
   else if (IS("move")) said("move", mainstay_move(session, value, grown, 0, NULL));
   else if (IS("follow")) follow(value);

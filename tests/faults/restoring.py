@@ -206,3 +206,15 @@ def reader_of_no_revision(stage):
     stage.save()
     stage.check(stage.run("read:7"))
     stage.good(stage.run("read:2", "read:0"))
+
+
+@scenario
+def globals_of_another_program(stage):
+    stage.good(stage.run("open", "globals", "foreign", "save:1", "wait", "close"))
+    stage.check(stage.run("open", "globals", "fill:50", "restore", "holds:50", "close"))
+
+
+@scenario
+def left_out_too_late(stage):
+    stage.check(stage.run("open", "globals", "leave_out", "save:2", "wait", "close"))
+    stage.good(stage.run("open", "globals", "restore", "holds:2", "save:3", "close"))

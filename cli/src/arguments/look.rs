@@ -1,4 +1,4 @@
-//! Looking into a space: `ls`, `show`, `status`, `verify`.
+//! Looking into a space: `ls`, `show`, `diff`, `status`, `verify`.
 
 use super::{EXIT_CODES, Space};
 use clap::Args;
@@ -40,6 +40,33 @@ pub struct Show {
     /// In place of the revision: where each rank's portion lies, and where its next checkpoint goes
     #[arg(long, conflicts_with_all = ["revision", "phases"])]
     pub table: bool,
+}
+
+/// Tells which items differ between two revisions, and how much
+///
+/// By their blocks of 4 KiB: only those are read whose hashes differ, and some that lie beside them. Two revisions that are much
+/// alike are compared at the speed at which hashes are read. Items of global arrays are compared cell by cell where the ranks have other boxes,
+/// or are more or fewer; all others by the rank that saved them.
+#[derive(Debug, Args)]
+#[command(after_help = format!("\
+Examples:
+  mainstay diff /scratch/me/space 11 12
+  mainstay diff /scratch/me/space 11 12 --shards
+  mainstay diff /scratch/me/space 11 12 --json | jq '.items[] | select(.state != \"same\")'
+
+{EXIT_CODES}"))]
+pub struct Diff {
+    #[command(flatten)]
+    pub space: Space,
+    /// The number of one revision
+    #[arg(value_name = "A")]
+    pub first: u64,
+    /// The number of the other
+    #[arg(value_name = "B")]
+    pub second: u64,
+    /// A line for each shard, in place of one for each item
+    #[arg(long)]
+    pub shards: bool,
 }
 
 /// Tells how a job stands that saves to several levels, and which losses it would survive now

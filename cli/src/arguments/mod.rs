@@ -34,6 +34,7 @@ const EXAMPLES: &str = "\
 Examples:
   mainstay ls /scratch/me/space              what there is to go back to
   mainstay show /scratch/me/space --phases   the newest revision, and what it took
+  mainstay diff /scratch/me/space 11 12      which items differ between two revisions, and how much
   mainstay status /scratch/me/space          how its job stands: by level, and what it would survive
   mainstay report /scratch/me/space -o run.html   a page about its runs, for a browser
   mainstay verify /scratch/me/space          reads every block
@@ -63,6 +64,7 @@ pub struct Arguments {
 pub enum Command {
     Ls(Ls),
     Show(Show),
+    Diff(Diff),
     Status(Status),
     Report(Report),
     Verify(Verify),

@@ -2,6 +2,7 @@
 //! named at the end; what is not known is null. `docs/guide/src/command.md` lists them.
 
 mod advise;
+mod diff;
 mod key;
 mod look;
 pub mod nodes;
@@ -11,6 +12,7 @@ mod status;
 mod tend;
 
 pub use advise::*;
+pub use diff::*;
 pub use key::Key;
 pub use look::*;
 pub use oracle::*;

@@ -1,6 +1,7 @@
 //! Looking into a space.
 
 mod advise;
+mod diff;
 mod failures;
 mod ls;
 mod oracle;
@@ -11,6 +12,7 @@ mod status;
 mod verify;
 
 pub use advise::advise;
+pub use diff::diff;
 pub use ls::ls;
 pub use oracle::oracle;
 pub use report::report;

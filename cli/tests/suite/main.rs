@@ -12,6 +12,7 @@ mod stuck;
 mod support;
 
 mod advise;
+mod diff;
 mod dry;
 mod export;
 mod hold;

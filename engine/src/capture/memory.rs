@@ -39,6 +39,17 @@ impl Memory {
         self.rows.alone() == Some(0)
     }
 
+    pub(super) fn address(&self) -> usize {
+        self.address as usize
+    }
+
+    /// Bytes from its first to its last.
+    pub(super) fn reach(&self) -> u64 {
+        let mut end = self.rows.first();
+        self.rows.each(self.bytes.saturating_sub(1)..self.bytes, |_, at, bytes| end = at + bytes as u64);
+        end - self.rows.first()
+    }
+
     /// Where its first byte lies.
     pub(super) fn begins_at(&self) -> usize {
         self.address as usize + self.rows.first() as usize

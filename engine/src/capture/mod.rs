@@ -1,7 +1,7 @@
 //! Decides which bytes a checkpoint saves: the shard, as a log of blocks in the order in which they come.
 //!
-//! Today: what the program writes in pieces, and every protected region, whole; beside it the program's
-//! notes, and how long its output files are. Owns the lists of these. What must hold: the extents of an
+//! Today: what the program writes in pieces, and every protected region, whole, of which the program's own variables
+//! can be some (`globals`); beside it the program's notes, and how long its output files are. Owns the lists of these. What must hold: the extents of an
 //! item cover each of its bytes exactly once, with what was handed over last.
 
 #[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "the choice of what a revision saves comes next"))]
@@ -9,6 +9,7 @@ mod changed;
 mod contents;
 mod copy;
 mod follow;
+mod globals;
 mod log;
 mod memory;
 mod notes;
@@ -20,6 +21,7 @@ mod size;
 pub(crate) use contents::{Contents, LogPlaces};
 pub(crate) use copy::copy;
 pub(crate) use follow::Look;
+pub(crate) use globals::{Globals, is_note_of_globals};
 pub(crate) use log::{Handed, Log, Piece, first_blocks, pieces};
 pub(crate) use notes::Notes;
 pub(crate) use output::{Marked, Outputs, sync_output};

@@ -39,6 +39,10 @@ impl Notes {
         Ok(())
     }
 
+    pub(crate) fn remove(&mut self, name: &str) {
+        self.texts.remove(name);
+    }
+
     pub(crate) fn all(&self) -> Vec<Note> {
         let note = |(name, value): (&String, &String)| Note { name: name.clone(), value: value.clone() };
         self.texts.iter().map(note).collect()

@@ -205,6 +205,16 @@ impl Region {
         self.memory.begins_at()
     }
 
+    /// Where the program has it: for the inside of a larger array, where that begins.
+    pub(super) fn address(&self) -> usize {
+        self.memory.address()
+    }
+
+    /// From its first byte to its last.
+    pub(super) fn reach(&self) -> usize {
+        self.memory.reach() as usize
+    }
+
     pub(super) fn row_bytes(&self) -> usize {
         self.memory.row_bytes() as usize
     }

@@ -46,6 +46,17 @@ impl Regions {
         Ok(())
     }
 
+    /// Puts `region` in place of the one of its name, of whatever shape.
+    pub(super) fn replace_as(&mut self, region: Region) -> Result<()> {
+        let index = self.index(&region.description.name)?;
+        self.list[index] = region;
+        Ok(())
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.names.contains(name)
+    }
+
     /// Moves the region of this name, with everything else as it was, or with another shape.
     ///
     /// # Safety

@@ -54,6 +54,7 @@ kinds! {
     23, CallMismatch, "CALL_MISMATCH";
     24, NotRestored, "NOT_RESTORED";
     25, NotNeeded, "NOT_NEEDED";
+    26, OtherProgram, "OTHER_PROGRAM";
 }
 
 impl From<u32> for ErrorKind {

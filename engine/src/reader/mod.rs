@@ -13,7 +13,7 @@ use crate::{
     commit::RevisionKey,
     error::{Error, Result, named},
     restore::{BlockReader, HashRows, Saved, Sharing, Stored, box_of},
-    space::format::{ElementType, Item, Manifest, PlaceInWhole},
+    space::format::{BLOCK_BYTES, ElementType, Hash, Item, Manifest, PlaceInWhole},
     survey::{RevisionSurvey, ShardSurvey, Verified},
 };
 use elsewhere::Elsewhere;
@@ -105,6 +105,27 @@ impl Reader {
             let Last { stored, blocks, .. } = self.last.insert(last);
             match stored.read(offset, into, blocks) {
                 Ok(bytes) => return Ok(bytes),
+                Err(error) => self.read_elsewhere(shard, error)?,
+            }
+        }
+    }
+
+    /// The hashes of an item's blocks of 4 KiB, from its block `first` on, into `into`; the blocks are not read. `None`
+    /// where the bytes have no block to themselves: at the end of an item, in small items, in streams.
+    pub fn hashes(&mut self, shard: u32, name: &str, first: u64, into: &mut [Option<Hash>]) -> Result<()> {
+        self.renew();
+        loop {
+            let last = match self.last.take() {
+                Some(last) if last.shard == shard && last.name == name => last,
+                before => self.turn_to(shard, name, before)?,
+            };
+            let Last { stored, blocks, .. } = self.last.insert(last);
+            let hashes = into.iter_mut().zip(first..).try_for_each(|(hash, block)| {
+                *hash = stored.block_at(block * BLOCK_BYTES).map(|at| blocks.hash_of_block(at)).transpose()?;
+                Ok(())
+            });
+            match hashes {
+                Ok(()) => return Ok(()),
                 Err(error) => self.read_elsewhere(shard, error)?,
             }
         }

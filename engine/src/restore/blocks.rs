@@ -76,6 +76,16 @@ impl BlockReader {
         Ok(all.hash())
     }
 
+    /// The hash of the block that begins at offset `at`, which is not read.
+    pub(crate) fn hash_of_block(&mut self, at: u64) -> Result<Hash> {
+        let (index, run) = self.run_at(at)?;
+        let block = at / BLOCK_BYTES - run.first_block;
+        let row = self.row(index, &run, block / PART_BLOCKS)?;
+        let mut hash = Hash::default();
+        hash.copy_from_slice(&row[(block % PART_BLOCKS) as usize * HASH_BYTES..][..HASH_BYTES]);
+        Ok(hash)
+    }
+
     /// The stretch that holds the byte at offset `at`.
     fn stretch(&mut self, at: u64) -> Result<&Stretch> {
         match self.stretches.iter().position(|stretch| (stretch.at..stretch.at + stretch.bytes).contains(&at)) {
@@ -89,24 +99,33 @@ impl BlockReader {
     }
 
     fn read_stretch(&mut self, at: u64) -> Result<Stretch> {
-        let after = self.runs.partition_point(|run| run.first_block * BLOCK_BYTES <= at);
-        let holds = |index: &usize| at / BLOCK_BYTES - self.runs[*index].first_block < self.runs[*index].blocks;
-        let index = after.checked_sub(1).filter(holds).ok_or_else(|| outside(at))?;
-        let run = self.runs[index];
+        let (index, run) = self.run_at(at)?;
         let first = (at / BLOCK_BYTES - run.first_block) / STRETCH_BLOCKS * STRETCH_BLOCKS;
         let count = (run.blocks - first).min(STRETCH_BLOCKS);
         let (at, bytes) = ((run.first_block + first) * BLOCK_BYTES, count * BLOCK_BYTES);
         let mut blocks = self.buffer()?;
         self.portion.read_into(at, &mut blocks[..bytes as usize])?;
-        let part = first / PART_BLOCKS;
+        let row = self.row(index, &run, first / PART_BLOCKS)?;
+        let hashes = row[(first % PART_BLOCKS) as usize * HASH_BYTES..][..count as usize * HASH_BYTES].to_vec();
+        verify(&self.portion, at, &blocks[..bytes as usize], &hashes)?;
+        Ok(Stretch { at, bytes, blocks })
+    }
+
+    /// The run that holds the byte at offset `at`, and its index.
+    fn run_at(&self, at: u64) -> Result<(usize, Run)> {
+        let after = self.runs.partition_point(|run| run.first_block * BLOCK_BYTES <= at);
+        let holds = |index: &usize| at / BLOCK_BYTES - self.runs[*index].first_block < self.runs[*index].blocks;
+        let index = after.checked_sub(1).filter(holds).ok_or_else(|| outside(at))?;
+        Ok((index, self.runs[index]))
+    }
+
+    /// A part of the row of `run`, the one of this index.
+    fn row(&mut self, index: usize, run: &Run, part: u64) -> Result<&Checked> {
         let row = match self.last_row.take() {
             Some(last) if (last.0, last.1) == (index, part) => last,
-            _ => (index, part, self.rows.part(&self.portion, index, &run, part)?),
+            _ => (index, part, self.rows.part(&self.portion, index, run, part)?),
         };
-        let row = &self.last_row.insert(row).2;
-        let hashes = &row[(first % PART_BLOCKS) as usize * HASH_BYTES..][..count as usize * HASH_BYTES];
-        verify(&self.portion, at, &blocks[..bytes as usize], hashes)?;
-        Ok(Stretch { at, bytes, blocks })
+        Ok(&self.last_row.insert(row).2)
     }
 
     /// That of the stretch that was not used for longest, once there are enough.

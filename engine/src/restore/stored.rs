@@ -3,7 +3,7 @@
 use super::BlockReader;
 use crate::{
     error::Result,
-    space::format::{Extent, Item},
+    space::format::{BLOCK_BYTES, Extent, Item},
 };
 
 /// Where each byte of an item lies.
@@ -41,5 +41,13 @@ impl Stored {
             offset += part.len() as u64;
         }
         Ok(bytes)
+    }
+
+    /// Where the block of the portion begins that holds the bytes from `offset` on and no others; `None` if none does.
+    pub(crate) fn block_at(&self, offset: u64) -> Option<u64> {
+        let index = self.extents.partition_point(|(begins, extent)| begins + extent.bytes <= offset);
+        let (begins, extent) = self.extents.get(index)?;
+        let (at, left) = (extent.at + (offset - begins), begins + extent.bytes - offset);
+        (at.is_multiple_of(BLOCK_BYTES) && left >= BLOCK_BYTES).then_some(at)
     }
 }

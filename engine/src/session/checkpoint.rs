@@ -62,7 +62,7 @@ impl Inner {
             Ok(marked) => (marked, Ok(())),
             Err(error) => (Vec::new(), Err(error)),
         };
-        let looked = program.regions.look();
+        let looked = program.look();
         let size = Size::new(program.regions.all(), announced, means.policy.small_below, program.notes.all(), &outputs);
         let ready = ready.and(outputs_told).and(looked);
         let read = self.check_read(call);
@@ -184,7 +184,7 @@ impl Inner {
     pub(super) fn checkpoint(&mut self, ready: Result<()>) -> Result<u64> {
         let ready = match self.program.begun {
             // The program has gone on since t1, and may have moved its regions.
-            Some(_) => ready.and_then(|()| self.program.regions.look_again()),
+            Some(_) => ready.and_then(|()| self.program.look_again()),
             None => self.begin(Call::Checkpoint, 0, ready).map(drop),
         };
         self.finish(ready)

@@ -53,6 +53,27 @@ impl Inner {
         let regions = std::mem::take(&mut self.program.not_begun("unprotect")?.regions);
         let bytes = regions.all().iter().fold(0, |sum: u64, region| sum + self.means.pooled_bytes_of(region));
         self.means.foresee_less(bytes);
+        self.program.globals.unprotect(&mut self.program.notes);
+        Ok(())
+    }
+
+    /// Protects the program's own variables, as regions, all or none.
+    ///
+    /// # Safety
+    /// The promise is that of [`Region::new`], for each of them that is not left out.
+    #[allow(unsafe_code)]
+    pub(super) unsafe fn protect_globals(&mut self, handles: &[usize]) -> Result<()> {
+        let Program { regions, globals, notes, .. } = self.program.not_begun("protect_globals")?;
+        // SAFETY: the caller's promise is passed on.
+        let protected = unsafe { globals.protect(regions, notes, handles) }?;
+        let names: Vec<String> = protected.iter().map(|region| region.description.name.clone()).collect();
+        for (index, region) in protected.into_iter().enumerate() {
+            if let Err(error) = self.protect(region) {
+                names[..index].iter().try_for_each(|name| self.unprotect(name))?;
+                self.program.globals.unprotect(&mut self.program.notes);
+                return Err(error);
+            }
+        }
         Ok(())
     }
 

@@ -170,6 +170,33 @@ impl Session {
         self.ours()?.unprotect_all()
     }
 
+    /// Protects the program's own variables, its .data and .bss, as regions whose names begin with `globals/`, to be
+    /// restored into a fresh run of the same program. Local. Left out are what the loader and other libraries have there
+    /// (copies of their variables, such as `stdout` and the handles of MPI, the table of their functions), Mainstay's own,
+    /// what is protected by a name of its own already, and what `leave_out` has named. Variables of shared libraries and of
+    /// threads are not among them.
+    ///
+    /// `handles`: the addresses by which the program knows this session, where variables hold them. After a restore these,
+    /// pointers to the beginning of other regions, and pointers into the program that the linker filled in point to what
+    /// they pointed to; all others hold the addresses of the run that saved them.
+    ///
+    /// A revision that holds the globals of another program is refused by `restore`: `OtherProgram`. `InvalidArgument`: the
+    /// program is linked statically, or its file cannot be read.
+    ///
+    /// # Safety
+    /// The promise is that of [`Region::new`], for all these variables.
+    #[allow(unsafe_code)]
+    pub unsafe fn protect_globals(&mut self, handles: &[usize]) -> Result<()> {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.ours()?.protect_globals(handles) }
+    }
+
+    /// Has `protect_globals`, which comes later, leave out the `bytes` bytes at `address`: they are not saved, and a restore
+    /// leaves them as they are. Local.
+    pub fn leave_out(&mut self, address: usize, bytes: u64) -> Result<()> {
+        self.ours()?.program.not_begun("leave_out")?.globals.leave_out(address, bytes)
+    }
+
     /// Has every revision from now on carry `value` under `name`, until it is set anew. Local. Names have 1 to 200
     /// bytes, values up to 64 KiB; there can be 1000 notes. A restore gives each rank its own notes back. An error once
     /// a checkpoint has begun, which has its notes already.

@@ -24,7 +24,7 @@ use super::{
     telling::Telling,
 };
 use crate::{
-    capture::{Notes, Outputs, Regions},
+    capture::{Globals, Notes, Outputs, Regions},
     commit::RevisionKey,
     config::{self, Config, Stage, Start, Surroundings, check_alike, passed_over},
     device::Device,
@@ -203,6 +203,7 @@ impl Inner {
         let program = Program {
             begun: None,
             regions: Regions::default(),
+            globals: Globals::default(),
             notes: Notes::default(),
             outputs: Outputs::default(),
             due,

@@ -2,7 +2,7 @@
 
 use super::{checkpoint::Begun, due::Due, reading::Reading};
 use crate::{
-    capture::{Notes, Outputs, Regions},
+    capture::{Globals, Notes, Outputs, Regions},
     config::Config,
     error::{Error, Result},
     group::Divided,
@@ -12,6 +12,7 @@ pub(super) struct Program {
     /// The checkpoint that is between t1 and t2, if one is.
     pub(super) begun: Option<Begun>,
     pub(super) regions: Regions,
+    pub(super) globals: Globals,
     pub(super) notes: Notes,
     pub(super) outputs: Outputs,
     pub(super) due: Due,
@@ -42,6 +43,24 @@ impl Program {
             Divided::Unknown if !self.regions.all().is_empty() => self.regions.divided(),
             known => known,
         }
+    }
+
+    /// Finds out where all that is to be saved lies, at t1.
+    pub(super) fn look(&mut self) -> Result<()> {
+        self.regions.look()?;
+        self.globals.note_addresses(&mut self.regions)
+    }
+
+    /// The same for the bytes of a checkpoint that has begun.
+    pub(super) fn look_again(&mut self) -> Result<()> {
+        self.regions.look_again()?;
+        self.globals.note_addresses(&mut self.regions)
+    }
+
+    /// The same before all are filled.
+    pub(super) fn look_to_fill(&mut self) -> Result<()> {
+        self.regions.look_to_fill()?;
+        self.globals.note_addresses(&mut self.regions)
     }
 
     pub(super) fn refuse(&mut self, error: Error) {

@@ -211,9 +211,9 @@ impl Inner {
 impl Program {
     /// From now on this is what the program said `before`.
     fn take_over(&mut self, before: Program) {
-        let Program { regions, notes, outputs, due, divided, .. } = before;
+        let Program { regions, globals, notes, outputs, due, divided, .. } = before;
         self.divided = divided;
-        (self.regions, self.notes, self.outputs) = (regions, notes, outputs);
+        (self.regions, self.globals, self.notes, self.outputs) = (regions, globals, notes, outputs);
         // Who has raised the signal before is still waiting.
         (self.due.step, self.due.saved_at, self.due.signal) = (due.step, due.saved_at, due.signal);
     }

@@ -10,6 +10,7 @@ use super::{
     reading::Reading,
 };
 use crate::{
+    capture::is_note_of_globals,
     commit::Complete,
     error::{Error, ErrorKind, Result},
     ground::{Instant, unix_ns},
@@ -53,9 +54,14 @@ struct Tried {
 
 impl Inner {
     pub(super) fn restore(&mut self) -> Result<Option<Restored>> {
-        let ready = self.program.ready().and_then(|()| self.program.regions.look_to_fill());
+        let ready = self.program.ready().and_then(|()| self.program.look_to_fill());
+        let kept = self.program.globals.keep(&self.program.regions);
         let begun = Instant::now();
         let restored = self.restore_newest(ready);
+        let has_filled = matches!(restored, Ok(Some(_)));
+        if let Some(stale) = self.program.globals.mend(&self.program.regions, kept, has_filled) {
+            remark(self.epoch.group.rank(), &stale);
+        }
         self.tell_recovery(&restored, begun);
         // The program is back at a checkpoint: the time until the next one begins here.
         self.program.due.schedule.begin(Instant::now());
@@ -122,7 +128,12 @@ impl Inner {
             recovery.back_to = Some(Saved { lineage, revision: number, saved_unix_ns });
             recovery.parts.copies_ns = copying.elapsed().as_nanos() as u64;
         }
-        let notes = back.notes.into_iter().map(|note| (note.name, note.value)).collect();
+        let notes = back
+            .notes
+            .into_iter()
+            .filter(|note| !is_note_of_globals(note))
+            .map(|note| (note.name, note.value))
+            .collect();
         self.program.reading = back.reading;
         let skipped = skipped.into_what();
         let (telling, diary, _) = self.levels.telling();
@@ -193,6 +204,10 @@ impl Level {
         }
         let (regions, outputs) = (program.regions.all(), &program.outputs);
         let (portion, manifest) = self.read_shard(group, candidate)?;
+        let same = manifest
+            .as_ref()
+            .map_or(Ok(()), |manifest| program.globals.check(&manifest.annex.notes, candidate.key.number));
+        agree(group, same)?;
         let mut moved = [u64::from(manifest.as_ref().is_ok_and(|manifest| has_moved(manifest, regions)))];
         group.all_max(&mut moved)?;
         if moved != [0] {

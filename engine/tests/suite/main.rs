@@ -23,6 +23,7 @@ mod follow;
 mod forged;
 mod format;
 mod full_portions;
+mod globals;
 mod groups;
 mod holds;
 mod layers;

@@ -51,7 +51,7 @@ scenarios! {
         data_changed all_data_changed hostile_slot hostile_catalogue hostile_manifest;
     returning: region_of_another_size region_of_another_type region_of_another_shape region_not_protected
         region_not_saved more_ranks fewer_ranks box_not_saved global_array_of_another_shape reader_of_no_revision
-        shard_out_of_sight;
+        shard_out_of_sight globals_of_another_program left_out_too_late;
 }
 
 #[test]

@@ -142,3 +142,35 @@ pub fn shard_out_of_sight(scene: &Scene) {
     });
     run(2, |rank, group| drop(open(group, rank, node(rank)).restores(2)));
 }
+
+/// A job of one rank, with the globals of this program.
+#[track_caller]
+fn with_globals(scene: &Scene, work: impl Fn(&mut Rank) + Sync) {
+    run(1, |rank, group| {
+        let mut job = scene.open(rank, group);
+        // SAFETY: those of a program in Rust are left out; no other test has any.
+        unsafe { job.session.protect_globals(&[]) }.unwrap();
+        work(&mut job);
+        job.session.close().unwrap();
+    });
+}
+
+pub fn globals_of_another_program(scene: &Scene) {
+    with_globals(scene, |job| {
+        job.session.note("globals/program", "build id 00").unwrap();
+        job.save(1).unwrap();
+    });
+    with_globals(scene, |job| {
+        filled(&mut job.state, 0, 50);
+        scene.check(0, "restore", &job.session.restore().unwrap_err());
+        job.holds(50);
+    });
+}
+
+pub fn left_out_too_late(scene: &Scene) {
+    with_globals(scene, |job| {
+        scene.check(0, "protect", &job.session.leave_out(4096, 8).unwrap_err());
+        job.save(2).unwrap();
+    });
+    with_globals(scene, |job| drop(job.restores(2)));
+}

@@ -1,0 +1,125 @@
+//! Two items compared by their bytes: block by block, where both have their blocks in the same order, or cell by cell.
+
+use super::difference::Difference;
+use crate::exit::Failure;
+use mainstay_engine::{
+    Reader,
+    space::format::{BLOCK_BYTES, Hash, Item, PlaceInWhole},
+};
+
+/// Blocks whose hashes are compared together.
+const WINDOW: u64 = 4096;
+/// Blocks that are read together.
+const STRETCH: u64 = 256;
+/// Cells of a global array that are read together.
+const SLAB_BYTES: u64 = 4 << 20;
+
+/// How the bytes of two items differ.
+#[derive(Debug, Default)]
+pub struct Content {
+    pub blocks: u64,
+    pub blocks_changed: u64,
+    pub difference: Difference,
+    /// The block that was counted last.
+    last_changed: Option<u64>,
+}
+
+impl Content {
+    /// Of so many bytes that have no others to be compared with.
+    pub fn other(bytes: u64) -> Content {
+        let blocks = bytes.div_ceil(BLOCK_BYTES);
+        Content { blocks, blocks_changed: blocks, ..Content::default() }
+    }
+
+    /// Compares bytes of both that begin in the item at `at`, which is a multiple of a block.
+    fn add(&mut self, item: &Item, at: u64, a: &[u8], b: &[u8]) {
+        let blocks = a.chunks(BLOCK_BYTES as usize).zip(b.chunks(BLOCK_BYTES as usize));
+        for (offset, (a, b)) in (at..).step_by(BLOCK_BYTES as usize).zip(blocks) {
+            if a != b {
+                self.blocks_changed += 1;
+                self.last_changed = Some(offset / BLOCK_BYTES);
+                self.difference.add(item.element, offset / item.element.size(), a, b);
+            }
+        }
+    }
+}
+
+/// Compares an item of one shard in both revisions. Only blocks whose hashes differ are read.
+pub fn by_blocks(a: &mut Reader, b: &mut Reader, shard: u32, items: [&Item; 2]) -> Result<Content, Failure> {
+    let [item, other] = items;
+    let (common, longer) = (item.bytes.min(other.bytes), item.bytes.max(other.bytes));
+    let (blocks, all) = (common.div_ceil(BLOCK_BYTES), longer.div_ceil(BLOCK_BYTES));
+    let mut content = Content { blocks: all, ..Content::default() };
+    let name = item.name.as_str();
+    for first in (0..blocks).step_by(WINDOW as usize) {
+        let count = WINDOW.min(blocks - first);
+        let [here, there] = [&mut *a, &mut *b].map(|reader| {
+            let mut hashes: Vec<Option<Hash>> = vec![None; count as usize];
+            reader.hashes(shard, name, first, &mut hashes).map(|()| hashes)
+        });
+        let (here, there) = (here?, there?);
+        let is_same = |index: u64| here[index as usize].is_some() && here[index as usize] == there[index as usize];
+        let mut index = 0;
+        while index < count {
+            if is_same(index) {
+                index += 1;
+                continue;
+            }
+            let end = (index..count.min(index + STRETCH)).find(|index| is_same(*index));
+            let end = end.unwrap_or(count.min(index + STRETCH));
+            let at = (first + index) * BLOCK_BYTES;
+            let bytes = ((end - index) * BLOCK_BYTES).min(common - at) as usize;
+            content.add(item, at, &read(a, shard, name, at, bytes)?, &read(b, shard, name, at, bytes)?);
+            index = end;
+        }
+    }
+    // A block that one of the two fills further has changed, whatever they have in common of it.
+    let is_filled = longer > common && !common.is_multiple_of(BLOCK_BYTES);
+    let is_counted = content.last_changed.is_some_and(|last| last + 1 == blocks);
+    content.blocks_changed += all - blocks + u64::from(is_filled && !is_counted);
+    Ok(content)
+}
+
+fn read(reader: &mut Reader, shard: u32, name: &str, at: u64, bytes: usize) -> Result<Vec<u8>, Failure> {
+    let mut into = vec![0; bytes];
+    let there = reader.read(shard, name, at, &mut into)?;
+    into.truncate(there);
+    Ok(into)
+}
+
+/// Compares the box of a global array that a shard of `a` has with the same cells of `b`, whoever has them there.
+pub fn by_cells(
+    a: &mut Reader,
+    b: &mut Reader,
+    shard: u32,
+    item: &Item,
+    place: &PlaceInWhole,
+) -> Result<Content, Failure> {
+    let mut content = Content { blocks: item.bytes.div_ceil(BLOCK_BYTES), ..Content::default() };
+    let rows = item.shape.first().copied().unwrap_or(1);
+    if item.bytes == 0 || rows == 0 {
+        return Ok(content);
+    }
+    // Whole blocks, so that each is counted once.
+    let row = item.bytes / rows;
+    let together = (SLAB_BYTES / row).clamp(1, rows);
+    let mut pending = (0, Vec::new(), Vec::new());
+    for first in (0..rows).step_by(together as usize) {
+        let count = together.min(rows - first);
+        let (mut shape, mut offset) = (item.shape.clone(), place.offset.clone());
+        if let (Some(length), Some(from)) = (shape.first_mut(), offset.first_mut()) {
+            *length = count;
+            *from += first;
+        }
+        let mut there = vec![0; (count * row) as usize];
+        b.read_box(&item.name, &offset, &shape, &mut there)?;
+        pending.1.extend(read(a, shard, &item.name, first * row, there.len())?);
+        pending.2.extend(there);
+        let is_last = first + count == rows;
+        let whole =
+            if is_last { pending.1.len() } else { pending.1.len() / BLOCK_BYTES as usize * BLOCK_BYTES as usize };
+        content.add(item, pending.0, &pending.1[..whole], &pending.2[..whole]);
+        pending = (pending.0 + whole as u64, pending.1.split_off(whole), pending.2.split_off(whole));
+    }
+    Ok(content)
+}

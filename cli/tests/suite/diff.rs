@@ -1,0 +1,188 @@
+//! `diff`: which items differ between two revisions, and how much.
+#![expect(unsafe_code, reason = "regions are memory of the program")]
+
+use crate::support::{CELLS, RANKS, Space, field};
+use mainstay_engine::{
+    Region, Session,
+    space::format::{ElementType, PlaceInWhole},
+};
+use serde_json::Value;
+use std::{fs::File, os::unix::fs::FileExt};
+
+const BLOCKS: u64 = (8 * CELLS as u64).div_ceil(4096);
+
+fn items(document: &Value, name: &str) -> Vec<Value> {
+    let all = document["items"].as_array().unwrap().iter();
+    all.filter(|item| item["item"] == name).cloned().collect()
+}
+
+fn protect<T>(session: &mut Session, name: &str, memory: &mut [T], element: ElementType) {
+    let shape = [size_of_val(memory) as u64 / element.size()];
+    // SAFETY: the memory outlives the session, which alone uses it meanwhile.
+    session.protect(unsafe { Region::array(name, memory.as_mut_ptr().cast(), element, &shape) }.unwrap()).unwrap();
+}
+
+/// Revisions 1, 2 and 3: in 2 two cells of rank 1 differ from 1, a number has changed and one has gone; 3 is as 2.
+fn space() -> Space {
+    let space = Space::new(5);
+    space.run(|rank, session, state| {
+        state.copy_from_slice(&field(rank, 1));
+        let (mut step, mut mask, mut gone) = (vec![1_i32], vec![0_u8; 10_000], vec![0.5_f32; 3]);
+        protect(session, "step", &mut step, ElementType::I32);
+        protect(session, "mask", &mut mask, ElementType::Bool);
+        protect(session, "gone", &mut gone, ElementType::F32);
+        session.begin(30_000).unwrap();
+        session.write("log", 3, &[7; 5000]).unwrap();
+        session.checkpoint().unwrap();
+        step[0] = -4;
+        session.unprotect("gone").unwrap();
+        if rank == 1 {
+            state[513] += 2.5;
+            state[20_007] = f64::NAN;
+            mask[9_999] = 1;
+        }
+        for _ in 0..2 {
+            session.begin(30_000).unwrap();
+            session.write("log", 3, &[7; 9000]).unwrap();
+            session.checkpoint().unwrap();
+        }
+        session.unprotect_all().unwrap();
+        // They live until here.
+        drop((step, mask, gone));
+    });
+    space
+}
+
+fn diff(space: &Space, more: &[&str], from: &str, to: &str) -> crate::support::Ran {
+    let path = space.path();
+    let ran =
+        std::process::Command::new(crate::support::MAINSTAY).arg("diff").arg(path).args([from, to]).args(more).output();
+    crate::support::Ran::of(ran.unwrap())
+}
+
+#[test]
+fn what_differs_is_told_by_item_and_shard() {
+    let space = space();
+    let ran = diff(&space, &["--json"], "1", "2");
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    let document = ran.json();
+    assert_eq!(
+        (&document["same"], &document["first"]["revision"], &document["second"]["revision"]),
+        (&false.into(), &1.into(), &2.into())
+    );
+    let fields = items(&document, "field");
+    assert_eq!(fields.len(), RANKS);
+    for (rank, item) in fields.iter().enumerate() {
+        assert_eq!((&item["shard"], &item["blocks"]), (&rank.into(), &BLOCKS.into()));
+        let state = if rank == 1 { "changed" } else { "same" };
+        assert_eq!(item["state"], state, "{item}");
+    }
+    let changed = &fields[1];
+    assert_eq!(
+        (&changed["blocks_changed"], &changed["elements_changed"], &changed["not_finite"]),
+        (&2.into(), &2.into(), &1.into())
+    );
+    assert_eq!((changed["largest_difference"].as_f64(), &changed["largest_at"]), (Some(2.5), &vec![0, 513].into()));
+    let step = &items(&document, "step")[2];
+    assert_eq!((&step["state"], step["largest_difference"].as_f64()), (&"changed".into(), Some(5.0)));
+    let mask = &items(&document, "mask")[1];
+    assert_eq!(
+        (&mask["blocks_changed"], &mask["elements_changed"], &mask["largest_difference"]),
+        (&1.into(), &1.into(), &Value::Null)
+    );
+    let gone = &items(&document, "gone")[0];
+    assert_eq!((&gone["state"], &gone["second"]), (&"only_in_first".into(), &Value::Null));
+    // 5003 bytes became 9003: of three blocks the second was filled, and the third is new.
+    let log = &items(&document, "log")[0];
+    assert_eq!(
+        (&log["state"], &log["blocks"], &log["blocks_changed"], &log["elements_changed"]),
+        (&"reshaped".into(), &3.into(), &2.into(), &0.into()),
+        "{log}"
+    );
+    let back = diff(&space, &["--json"], "2", "1").json();
+    assert_eq!(items(&back, "gone")[0]["state"], "only_in_second");
+
+    let page = diff(&space, &[], "1", "2").out;
+    for words in [
+        "revision 1 (lineage 1) beside revision 2",
+        "1 of 3",
+        "3 of 3",
+        "2.5 at 0, 513 of shard 1; 1 infinite or no number",
+        "only in the first",
+        "0 items are the same",
+    ] {
+        assert!(page.contains(words), "no {words:?} in\n{page}");
+    }
+    let page = diff(&space, &["--shards"], "1", "2").out;
+    let line = page.lines().find(|line| line.contains("field")).unwrap();
+    assert!(
+        line.contains("2 of 79") && line.contains("2.5 at 0, 513;") && page.contains("4 items of shards are the same"),
+        "{page}"
+    );
+    let same = diff(&space, &[], "2", "3");
+    assert_eq!((same.code, same.out.lines().last()), (0, Some("4 items are the same")), "{same:?}");
+    diff(&space, &[], "2", "9").refused(1, &["there is no revision 9", "there are: 3, 2, 1"]);
+}
+
+/// Blocks whose hashes are alike are not read: a byte that has changed on the disk in one of these goes unseen.
+#[test]
+fn only_what_differs_is_read() {
+    let space = space();
+    let document = space.mainstay(&["show", "--json", "--revision", "2"]).json();
+    let extent = &document["revision"]["shard_list"][1]["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|item| item["name"] == "field")
+        .unwrap()["extents"][0];
+    let portion = document["layouts"][0]["portions"][1]["at"].as_u64().unwrap();
+    let at = portion + extent["at"].as_u64().unwrap();
+    let file = File::options().read(true).write(true).open(space.layout()).unwrap();
+    let flip = |at: u64| {
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at).unwrap();
+        file.write_all_at(&[byte[0] ^ 1], at).unwrap();
+    };
+    flip(at + 78 * 4096);
+    assert_eq!(diff(&space, &[], "1", "2").code, 0);
+    flip(at + 4096);
+    diff(&space, &[], "1", "2").refused(1, &["shard 1", "block"]);
+}
+
+/// A global array of 12 x 4 cells, a rank's share of its rows, with `more` in one cell.
+fn save_rows(space: &Space, rows: [u64; RANKS], more: f64) {
+    space.run(|rank, session, _| {
+        session.unprotect("field").unwrap();
+        let (from, rows) = (rows[..rank].iter().sum::<u64>(), rows[rank]);
+        let mut cells: Vec<f64> = (from * 4..(from + rows) * 4).map(|cell| cell as f64).collect();
+        if let Some(cell) = 30_u64.checked_sub(from * 4).and_then(|index| cells.get_mut(index as usize)) {
+            *cell += more;
+        }
+        let place = PlaceInWhole { global_shape: vec![12, 4], offset: vec![from, 0] };
+        // SAFETY: the cells outlive the session's use of them.
+        let region = unsafe { Region::placed("u", cells.as_mut_ptr().cast(), ElementType::F64, &[rows, 4], place) };
+        session.protect(region.unwrap()).unwrap();
+        session.checkpoint().unwrap();
+        session.wait().unwrap();
+        session.unprotect("u").unwrap();
+    });
+}
+
+#[test]
+fn global_arrays_are_compared_whatever_their_boxes() {
+    let space = Space::new(5);
+    save_rows(&space, [4, 4, 4], 0.0);
+    save_rows(&space, [1, 0, 11], 0.25);
+    save_rows(&space, [1, 0, 11], 0.25);
+    let document = diff(&space, &["--json"], "1", "2").json();
+    let all = items(&document, "u");
+    let told: Vec<_> =
+        all.iter().map(|item| (item["global"].as_bool().unwrap(), item["state"].as_str().unwrap())).collect();
+    assert_eq!(told, [(true, "same"), (true, "changed"), (true, "same")], "{all:?}");
+    assert_eq!((all[1]["largest_difference"].as_f64(), &all[1]["largest_at"]), (Some(0.25), &vec![7, 2].into()));
+    let page = diff(&space, &[], "1", "2").out;
+    assert!(page.contains("0.25 at 7, 2 of shard 1"), "{page}");
+    // In the same boxes by their hashes.
+    let document = diff(&space, &["--json"], "2", "3").json();
+    assert!(document["same"] == true && items(&document, "u").iter().all(|item| item["global"] == false), "{document}");
+}

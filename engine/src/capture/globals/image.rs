@@ -1,0 +1,320 @@
+//! The running program as its file and the loader have it: which memory its variables lie in, and which of their words
+//! others than the program have filled in.
+//!
+//! What must hold: what the loader or another library owns is no variable of the program. What is not understood is
+//! refused.
+
+use super::ranges::{Range, without};
+use crate::{
+    error::{Error, Result},
+    space::format::hash,
+};
+use memmap2::Mmap;
+use object::{
+    NativeEndian, elf,
+    elf::{Dyn64, FileHeader64, ProgramHeader64, Rela64, Relr64, Sym64},
+    pod::slice_from_all_bytes,
+    read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _, RelrIterator, Sym as _},
+};
+use std::{ffi::c_int, ffi::c_void, fs::File, slice};
+
+type Header = FileHeader64<NativeEndian>;
+type Segment = ProgramHeader64<NativeEndian>;
+
+const ENDIAN: NativeEndian = NativeEndian;
+const FILE: &str = "/proc/self/exe";
+/// It lies where Mainstay does.
+static HERE: u8 = 0;
+const WORD: u64 = 8;
+/// The words of the table of procedures that the loader keeps for itself.
+const LOADER_WORDS: u64 = 3;
+
+/// How this processor's linkers name what the loader is to do.
+mod relocation {
+    use object::elf::{self, RelocationType};
+
+    #[cfg(target_arch = "x86_64")]
+    pub(super) const KINDS: Option<[RelocationType; 3]> =
+        Some([elf::R_X86_64_COPY, elf::R_X86_64_RELATIVE, elf::R_X86_64_64]);
+    #[cfg(target_arch = "aarch64")]
+    pub(super) const KINDS: Option<[RelocationType; 3]> =
+        Some([elf::R_AARCH64_COPY, elf::R_AARCH64_RELATIVE, elf::R_AARCH64_ABS64]);
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    pub(super) const KINDS: Option<[RelocationType; 3]> = None;
+}
+
+/// In addresses of this process.
+#[derive(Debug)]
+pub(super) struct Image {
+    /// Which program it is: the same for each run of one file.
+    pub(super) identity: String,
+    /// What the loader has added to the addresses in the file.
+    pub(super) base: u64,
+    /// From its first byte to its last.
+    pub(super) loaded: Range,
+    /// Where its variables are, with the name of what they lie in.
+    pub(super) variables: Vec<(&'static str, Range)>,
+    /// Words among them that began as addresses within the program, in order.
+    pub(super) inner: Vec<u64>,
+    /// Words among them that began as addresses in other libraries, in order.
+    pub(super) outer: Vec<u64>,
+}
+
+impl Image {
+    pub(super) fn of_this_process() -> Result<Image> {
+        let (base, headers) = main_program();
+        let here = std::ptr::from_ref(&HERE).addr() as u64;
+        with_file(|file| {
+            let mut image = read(file, &headers, here.wrapping_sub(base))?;
+            let moved = |range: &mut Range| *range = range.start.wrapping_add(base)..range.end.wrapping_add(base);
+            image.base = base;
+            moved(&mut image.loaded);
+            image.variables.iter_mut().for_each(|(_, range)| moved(range));
+            image.inner.iter_mut().chain(&mut image.outer).for_each(|word| *word = word.wrapping_add(base));
+            Ok(image)
+        })
+    }
+
+    /// The name of the variable at `address`, where the file still tells.
+    pub(super) fn name_at(&self, address: u64) -> Option<String> {
+        let address = address.wrapping_sub(self.base);
+        let name = with_file(|file| {
+            let all = symbols(file)?;
+            let found = all.into_iter().find(|(_, range)| range.contains(&address));
+            found.map(|(name, _)| name).ok_or_else(|| "it has no symbols".to_owned())
+        });
+        name.ok()
+    }
+}
+
+fn with_file<T>(read: impl FnOnce(&[u8]) -> std::result::Result<T, String>) -> Result<T> {
+    let file = File::open(FILE).map_err(|error| Error::io("opening", FILE, error))?;
+    // SAFETY: the kernel lets nobody write to the file of a running program.
+    #[allow(unsafe_code)]
+    let mapped = unsafe { Mmap::map(&file) }.map_err(|error| Error::io("reading", FILE, error))?;
+    read(&mapped).map_err(|why| Error::argument("protect_globals", format!("the program's own file, {FILE}: {why}")))
+}
+
+/// What was added to the addresses of the main program, and its program headers.
+#[allow(unsafe_code)]
+fn main_program() -> (u64, Vec<u8>) {
+    unsafe extern "C" fn first(info: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
+        // SAFETY: as the loader calls it, with what was given to it below.
+        let (info, found) = unsafe { (&*info, &mut *found.cast::<(u64, Vec<u8>)>()) };
+        let bytes = usize::from(info.dlpi_phnum) * size_of::<Segment>();
+        // SAFETY: the loader keeps so many of them there.
+        let headers = unsafe { slice::from_raw_parts(info.dlpi_phdr.cast::<u8>(), bytes) };
+        *found = (info.dlpi_addr as u64, headers.to_vec());
+        // The main program comes first.
+        1
+    }
+    let mut found = (0, Vec::new());
+    // SAFETY: `found` outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut found).cast()) };
+    found
+}
+
+/// In the addresses of the file. `here` is an address in Mainstay.
+fn read(file: &[u8], headers: &[u8], here: u64) -> std::result::Result<Image, String> {
+    let Some([copy, relative, absolute]) = relocation::KINDS else {
+        return Err(
+            "what the loader does to it is not known on this processor; protect its variables one by one".to_owned()
+        );
+    };
+    let segments = segments(file)?;
+    if as_bytes(segments) != headers {
+        return Err(
+            "it is not the program that runs, which another one has loaded; start it by its own name".to_owned()
+        );
+    }
+    if !segments.iter().any(|segment| segment.p_type(ENDIAN) == elf::PT_INTERP) {
+        return Err(
+            "it is linked statically, and so what the C library and MPI keep lies among its variables; link it \
+                    dynamically, or protect its variables one by one"
+                .to_owned(),
+        );
+    }
+    let loads = || segments.iter().filter(|segment| segment.p_type(ENDIAN) == elf::PT_LOAD);
+    let loaded = loads().map(|load| load.p_vaddr(ENDIAN)).min().unwrap_or(0)
+        ..loads().map(|load| load.p_vaddr(ENDIAN) + load.p_memsz(ENDIAN)).max().unwrap_or(0);
+    let dynamic = Dynamic { file, segments, entries: entries(file, segments)? };
+
+    // What is not the program's own.
+    let of = |kind: elf::ProgramType| segments.iter().filter(move |segment| segment.p_type(ENDIAN) == kind);
+    let mut others: Vec<Range> = of(elf::PT_GNU_RELRO)
+        .chain(of(elf::PT_DYNAMIC))
+        .map(|segment| segment.p_vaddr(ENDIAN)..segment.p_vaddr(ENDIAN) + segment.p_memsz(ENDIAN))
+        .chain(of(elf::PT_TLS).map(|tls| tls.p_vaddr(ENDIAN)..tls.p_vaddr(ENDIAN) + tls.p_filesz(ENDIAN)))
+        .collect();
+    if let Some(table) = dynamic.value(elf::DT_PLTGOT) {
+        others.push(table..table + LOADER_WORDS * WORD);
+    }
+    let (mut inner, mut outer) = (dynamic.packed()?, Vec::new());
+    for entry in dynamic.relocations()? {
+        let at = entry.r_offset.get(ENDIAN);
+        match entry.r_type(ENDIAN, false) {
+            kind if kind == copy => others.push(at..at + dynamic.symbol_bytes(entry.r_sym(ENDIAN, false))?),
+            kind if kind == relative => inner.push(at),
+            kind if kind == absolute => outer.push(at),
+            // The tables of what lies elsewhere.
+            _ => others.push(at..at + WORD),
+        }
+    }
+    if loaded.contains(&here) {
+        others.extend(of_mainstay(file)?);
+    }
+
+    let mut variables = Vec::new();
+    for load in loads().filter(|load| load.p_flags(ENDIAN).0 & elf::PF_W.0 != 0) {
+        let start = load.p_vaddr(ENDIAN);
+        let [filled, end] = [load.p_filesz(ENDIAN), load.p_memsz(ENDIAN)].map(|bytes| start + bytes);
+        for (name, range) in [("data", start..filled), ("bss", filled..end)] {
+            variables.extend(without(range, &others).into_iter().map(|range| (name, range)));
+        }
+    }
+    let is_variable = |word: &u64| variables.iter().any(|(_, range)| range.start <= *word && *word + WORD <= range.end);
+    for words in [&mut inner, &mut outer] {
+        words.retain(is_variable);
+        words.sort_unstable();
+    }
+    let identity = identity(file, segments);
+    Ok(Image { identity, base: 0, loaded, variables, inner, outer })
+}
+
+fn segments(file: &[u8]) -> std::result::Result<&[Segment], String> {
+    let header = Header::parse(file).map_err(|_| "it is no 64-bit ELF file".to_owned())?;
+    header.program_headers(ENDIAN, file).map_err(odd)
+}
+
+fn as_bytes(segments: &[Segment]) -> &[u8] {
+    object::pod::bytes_of_slice(segments)
+}
+
+fn odd(error: impl std::fmt::Display) -> String {
+    format!("it cannot be read: {error}")
+}
+
+fn entries<'a>(file: &'a [u8], segments: &[Segment]) -> std::result::Result<&'a [Dyn64<NativeEndian>], String> {
+    for segment in segments {
+        if let Some(entries) = segment.dynamic(ENDIAN, file).map_err(odd)? {
+            return Ok(entries);
+        }
+    }
+    Err("it says nothing to the loader".to_owned())
+}
+
+/// What the file tells the loader.
+struct Dynamic<'a> {
+    file: &'a [u8],
+    segments: &'a [Segment],
+    entries: &'a [Dyn64<NativeEndian>],
+}
+
+impl<'a> Dynamic<'a> {
+    fn value(&self, tag: elf::DynamicTag) -> Option<u64> {
+        let until_end = self.entries.iter().take_while(|entry| entry.tag(ENDIAN) != elf::DT_NULL);
+        until_end.filter(|entry| entry.tag(ENDIAN) == tag).map(|entry| entry.val(ENDIAN)).next()
+    }
+
+    fn bytes(&self, at: u64, bytes: u64) -> std::result::Result<&'a [u8], String> {
+        let loads = self.segments.iter().filter(|segment| segment.p_type(ENDIAN) == elf::PT_LOAD);
+        let mut found = loads.filter_map(|load| load.data_range(ENDIAN, self.file, at, bytes).ok().flatten());
+        found.next().ok_or_else(|| odd(format_args!("{bytes} bytes at {at:#x} are not in it")))
+    }
+
+    /// What lies at the address of one entry, as long as another one says.
+    fn table<T: object::pod::Pod>(&self, [at, bytes]: [elf::DynamicTag; 2]) -> std::result::Result<&'a [T], String> {
+        let (Some(at), Some(bytes)) = (self.value(at), self.value(bytes)) else { return Ok(&[]) };
+        slice_from_all_bytes(self.bytes(at, bytes)?).map_err(|()| odd("a table that is cut short"))
+    }
+
+    fn relocations(&self) -> std::result::Result<impl Iterator<Item = &'a Rela64<NativeEndian>>, String> {
+        let own = self.table([elf::DT_RELA, elf::DT_RELASZ])?;
+        Ok(own.iter().chain(self.table::<Rela64<NativeEndian>>([elf::DT_JMPREL, elf::DT_PLTRELSZ])?))
+    }
+
+    /// Those of addresses within the program, where they are packed.
+    fn packed(&self) -> std::result::Result<Vec<u64>, String> {
+        let table: &[Relr64<NativeEndian>] = self.table([elf::DT_RELR, elf::DT_RELRSZ])?;
+        Ok(RelrIterator::<Header>::new(ENDIAN, table).collect())
+    }
+
+    fn symbol_bytes(&self, index: u32) -> std::result::Result<u64, String> {
+        let size = size_of::<Sym64<NativeEndian>>() as u64;
+        let at = self.value(elf::DT_SYMTAB).ok_or_else(|| odd("no symbols"))? + u64::from(index) * size;
+        let symbol: &[Sym64<NativeEndian>] =
+            slice_from_all_bytes(self.bytes(at, size)?).map_err(|()| odd("symbols"))?;
+        Ok(symbol[0].st_size(ENDIAN))
+    }
+}
+
+/// Variables by name, in the addresses of the file.
+fn symbols(file: &[u8]) -> std::result::Result<Vec<(String, Range)>, String> {
+    let sections = Header::parse(file).and_then(|header| header.sections(ENDIAN, file)).map_err(odd)?;
+    let table = sections.symbols(ENDIAN, file, elf::SHT_SYMTAB).map_err(odd)?;
+    let objects = table.iter().filter(|symbol| symbol.st_type() == elf::STT_OBJECT && !symbol.is_undefined(ENDIAN));
+    let named = objects.map(|symbol| {
+        let name = table.symbol_name(ENDIAN, symbol).map_err(odd)?;
+        let at = symbol.st_value(ENDIAN);
+        Ok((String::from_utf8_lossy(name).into_owned(), at..at + symbol.st_size(ENDIAN)))
+    });
+    named.collect()
+}
+
+/// The variables of Mainstay itself, which is linked into the program.
+fn of_mainstay(file: &[u8]) -> std::result::Result<Vec<Range>, String> {
+    let all = symbols(file)?;
+    let own: Vec<Range> = all.into_iter().filter(|(name, _)| is_of_rust(name)).map(|(_, range)| range).collect();
+    if own.is_empty() {
+        return Err(
+            "libmainstay.a is linked into it, and without symbols Mainstay's variables cannot be told from the \
+                    program's; link libmainstay.so, or do not strip it"
+                .to_owned(),
+        );
+    }
+    Ok(own)
+}
+
+/// Whether a symbol's name was made by the Rust compiler.
+fn is_of_rust(name: &str) -> bool {
+    const HASH: usize = "17h0123456789abcdefE".len();
+    let name = name.split('.').next().unwrap_or(name);
+    let hash = name.len().checked_sub(HASH).and_then(|at| name.get(at..)).unwrap_or("");
+    let is_hash = hash.starts_with("17h") && hash.ends_with('E');
+    name.starts_with("_R") || (name.starts_with("_ZN") && is_hash)
+}
+
+/// The build id where the linker made one; or else a hash of what is loaded.
+fn identity(file: &[u8], segments: &[Segment]) -> String {
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    for segment in segments {
+        let Ok(Some(notes)) = segment.notes(ENDIAN, file) else { continue };
+        for note in notes.flatten() {
+            if note.name() == elf::ELF_NOTE_GNU && note.n_type(ENDIAN) == elf::NT_GNU_BUILD_ID {
+                return format!("build id {}", hex(note.desc()));
+            }
+        }
+    }
+    let loads = segments.iter().filter(|segment| segment.p_type(ENDIAN) == elf::PT_LOAD);
+    let hashes: Vec<u8> = loads.flat_map(|load| hash(load.data(ENDIAN, file).unwrap_or(&[]))).collect();
+    format!("hash {}", hex(&hash(&hashes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_rust_are_told_from_those_of_c_and_fortran() {
+        for name in [
+            "_ZN3std6thread4main17h0123456789abcdefE",
+            "_RNvCs1234_7mycrate3foo",
+            "_ZN1a17h0123456789abcdefE.0.llvm.12",
+        ] {
+            assert!(is_of_rust(name), "{name}");
+        }
+        for name in ["field", "__fields_MOD_u", "_ZN5solve5fieldE", "_ZStL8__ioinit", "counter.0", "R", "_ZNö"] {
+            assert!(!is_of_rust(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Pointers among the variables, after a restore has put back what they were in another run.
+
+use super::{Found, Globals, addresses_of};
+use crate::capture::regions::Regions;
+use std::ptr;
+
+const WORD: usize = 8;
+
+/// What a restore finds, and must not lose.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    /// Where everything is.
+    now: Vec<u64>,
+    /// The variables that hold the session.
+    handles: Vec<(usize, u64)>,
+    /// The variables that hold addresses in libraries.
+    outer: Vec<(usize, u64)>,
+}
+
+/// Pointers that point nowhere after a restore.
+#[derive(Debug, Default)]
+struct Stale {
+    words: u64,
+    first: usize,
+}
+
+impl Globals {
+    /// Before a restore fills the variables, once the addresses of now are noted.
+    pub(crate) fn keep(&self, regions: &Regions) -> Kept {
+        let Some(found) = &self.found else { return Kept::default() };
+        let handles = found.addresses.handles();
+        let mut kept = Kept { now: found.addresses.all(), ..Kept::default() };
+        found.words(regions, |at, value| {
+            if handles.contains(&value) {
+                kept.handles.push((at, value));
+            }
+        });
+        kept.outer = found.image.outer.iter().map(|at| (*at as usize, read(*at as usize))).collect();
+        kept
+    }
+
+    /// After a restore: `has_filled` says whether it has put all variables back. Returns what to tell the user.
+    pub(crate) fn mend(&self, regions: &Regions, kept: Kept, has_filled: bool) -> Option<String> {
+        let found = self.found.as_ref()?;
+        let stale = if has_filled { found.mend(regions, &kept) } else { Stale::default() };
+        kept.handles.iter().for_each(|(at, value)| write(*at, *value));
+        (stale.words > 0).then(|| {
+            let first = found.image.name_at(stale.first as u64).unwrap_or_else(|| format!("at {:#x}", stale.first));
+            format!(
+                "{} variable(s) that were restored point into this program, where it lay in the run that saved them, the \
+                 first in {first}: link it with -no-pie, or leave them out (mainstay_leave_out)",
+                stale.words
+            )
+        })
+    }
+}
+
+impl Found {
+    fn mend(&self, regions: &Regions, kept: &Kept) -> Stale {
+        let was = self.addresses.all();
+        let (old, new) = (was[0], kept.now[0]);
+        let length = self.image.loaded.end - self.image.loaded.start;
+        let begin = self.image.loaded.start.wrapping_sub(new).wrapping_add(old);
+        let is_inside = |value: u64| value.wrapping_sub(begin) < length;
+        let mut moved: Vec<(u64, u64)> = was[1..].iter().copied().zip(kept.now[1..].iter().copied()).collect();
+        moved.retain(|(was, _)| *was != 0);
+        // Of two in the same place either will do.
+        moved.sort_by_key(|(was, _)| *was);
+        moved.dedup_by_key(|(was, _)| *was);
+        let find = |value: u64| moved.binary_search_by_key(&value, |(was, _)| *was).ok().map(|index| moved[index].1);
+        let (least, most) = (moved.first().map_or(u64::MAX, |m| m.0), moved.last().map_or(0, |m| m.0));
+
+        for (at, before) in &kept.outer {
+            let value = read(*at);
+            if !is_inside(value) && find(value).is_none() {
+                write(*at, *before);
+            }
+        }
+        let mut stale = Stale::default();
+        self.words(regions, |at, value| {
+            let named = if least <= value && value <= most { find(value) } else { None };
+            if let Some(now) = named {
+                write(at, now);
+            } else if old != new && is_inside(value) {
+                let at_word = |words: &[u64]| words.binary_search(&(at as u64)).is_ok();
+                if at_word(&self.image.inner) || at_word(&self.image.outer) {
+                    write(at, value.wrapping_sub(old).wrapping_add(new));
+                } else {
+                    stale.first = if stale.words == 0 { at } else { stale.first };
+                    stale.words += 1;
+                }
+            }
+        });
+        stale
+    }
+
+    /// Each word of the variables that are protected still, where a pointer can lie.
+    fn words(&self, regions: &Regions, mut each: impl FnMut(usize, u64)) {
+        for piece in self.pieces.iter().filter(|piece| regions.has(&piece.name)) {
+            let range = addresses_of(&piece.range);
+            for at in
+                (range.start.next_multiple_of(WORD)..range.end).step_by(WORD).take_while(|at| at + WORD <= range.end)
+            {
+                let value = read(at);
+                if value != 0 {
+                    each(at, value);
+                }
+            }
+        }
+    }
+}
+
+/// A word of the program's variables. Others of the program's threads may not write them during a restore.
+#[allow(unsafe_code)]
+fn read(at: usize) -> u64 {
+    // SAFETY: `at` is a multiple of the word's size, inside memory that the program promised to be readable and writable.
+    unsafe { ptr::with_exposed_provenance::<u64>(at).read_unaligned() }
+}
+
+#[allow(unsafe_code)]
+fn write(at: usize, value: u64) {
+    // SAFETY: as in `read`; the variables belong to the restore while it runs.
+    unsafe { ptr::with_exposed_provenance_mut::<u64>(at).write_unaligned(value) }
+}

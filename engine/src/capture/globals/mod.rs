@@ -1,0 +1,149 @@
+//! The program's own variables, its .data and .bss, as regions: where C and Fortran programs keep their arrays.
+//!
+//! A fresh run of the same program lies elsewhere in memory, and so do its session and what else it has protected. A
+//! table of those addresses is saved beside the variables (`addresses`); after a restore the variables that hold one of
+//! them have the address of now (`mend`).
+//!
+//! What must hold: no byte is touched that others than the program own; a pointer of which Mainstay knows what it points
+//! to points there after a restore.
+
+mod addresses;
+mod image;
+mod mend;
+mod ranges;
+
+use super::{
+    notes::Notes,
+    region::{Description, Region},
+    regions::Regions,
+};
+use crate::{
+    error::{Error, Result},
+    space::format::Note,
+};
+use addresses::Addresses;
+use image::Image;
+use ranges::{Range, without};
+use std::ops;
+
+/// What the names of its regions begin with.
+const NAMES: &str = "globals/";
+/// The note that says whose variables they are.
+const NOTE: &str = "globals/program";
+
+/// The program's variables, once they are protected; and what is no part of them.
+#[derive(Debug, Default)]
+pub(crate) struct Globals {
+    left_out: Vec<Range>,
+    found: Option<Found>,
+}
+
+#[derive(Debug)]
+struct Found {
+    image: Image,
+    addresses: Addresses,
+    pieces: Vec<Piece>,
+}
+
+/// Variables in a row, which are one region.
+#[derive(Debug)]
+struct Piece {
+    name: String,
+    range: Range,
+}
+
+impl Globals {
+    /// Has the variables at `address` stay as they are at a restore, and not be saved.
+    pub(crate) fn leave_out(&mut self, address: usize, bytes: u64) -> Result<()> {
+        if self.found.is_some() {
+            let why = "the globals are protected already; name what is left out before";
+            return Err(Error::argument("leave_out", why));
+        }
+        let end = (address as u64).checked_add(bytes).filter(|_| address != 0 || bytes == 0);
+        let end = end.ok_or_else(|| Error::argument("leave_out", "no memory lies at such an address"))?;
+        self.left_out.push(address as u64..end);
+        Ok(())
+    }
+
+    /// Protects the variables; what is protected by a name of its own stays out of them. `handles` are the addresses by
+    /// which the program knows its session. Returns the regions that came to be.
+    ///
+    /// # Safety
+    /// The promise of [`Region::new`] holds for all variables of the program that are not left out.
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn protect(
+        &mut self,
+        regions: &Regions,
+        notes: &mut Notes,
+        handles: &[usize],
+    ) -> Result<Vec<Region>> {
+        if self.found.is_some() {
+            return Err(Error::argument("protect_globals", "the globals are protected already"));
+        }
+        let image = Image::of_this_process()?;
+        let named = regions.all().iter().filter(|region| region.description.bytes > 0).map(|region| {
+            let at = region.begins_at() as u64;
+            at..at + region.reach() as u64
+        });
+        let out: Vec<Range> = self.left_out.iter().cloned().chain(named).collect();
+        let mut pieces = Vec::new();
+        for kind in ["data", "bss"] {
+            let all = image.variables.iter().filter(|(of, _)| *of == kind);
+            let ranges = all.flat_map(|(_, range)| without(range.clone(), &out));
+            pieces.extend(ranges.enumerate().map(|(index, range)| {
+                let number = if index == 0 { String::new() } else { format!("-{}", index + 1) };
+                Piece { name: format!("{NAMES}{kind}{number}"), range }
+            }));
+        }
+        let addresses = Addresses::new(image.base, handles);
+        let mut protected = vec![addresses.region()?];
+        for Piece { name, range } in &pieces {
+            // SAFETY: the caller's promise is passed on.
+            protected.push(unsafe { Region::new(name, range.start as *mut u8, range.end - range.start)? });
+        }
+        notes.set(NOTE, &image.identity)?;
+        self.found = Some(Found { image, addresses, pieces });
+        Ok(protected)
+    }
+
+    /// The variables are protected no longer.
+    pub(crate) fn unprotect(&mut self, notes: &mut Notes) {
+        self.found = None;
+        notes.remove(NOTE);
+    }
+
+    /// Refuses a revision that has variables of another program.
+    pub(crate) fn check(&self, notes: &[Note], revision: u64) -> Result<()> {
+        let saved = notes.iter().find(|note| note.name == NOTE);
+        match (saved, &self.found) {
+            (Some(saved), Some(found)) if saved.value != found.image.identity => {
+                Err(Error::OtherProgram { revision, saved: saved.value.clone(), now: found.image.identity.clone() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes down where everything is now: before a checkpoint, and before a restore.
+    pub(crate) fn note_addresses(&mut self, regions: &mut Regions) -> Result<()> {
+        let Some(found) = &mut self.found else { return Ok(()) };
+        if !regions.has(addresses::NAME) {
+            return Ok(());
+        }
+        found.addresses.note(regions.all().iter().filter(|region| !is_of_globals(&region.description)));
+        regions.replace_as(found.addresses.region()?)
+    }
+}
+
+/// Whether a note is for Mainstay alone.
+pub(crate) fn is_note_of_globals(note: &Note) -> bool {
+    note.name == NOTE
+}
+
+fn is_of_globals(description: &Description) -> bool {
+    description.name.starts_with(NAMES)
+}
+
+/// `range` as addresses of this process.
+fn addresses_of(range: &Range) -> ops::Range<usize> {
+    range.start as usize..range.end as usize
+}

@@ -1,0 +1,98 @@
+//! The program's own variables as regions, of those that Rust has not named: the engine is linked into this program, and
+//! what is Rust's counts as the engine's own. What programs in C and Fortran see of it is in tests/test_globals.py.
+#![expect(unsafe_code, reason = "variables that C could have")]
+
+use mainstay_engine::{
+    Config, ErrorKind, Reader, Region, Session,
+    group::Solo,
+    space::format::{ElementType, Item},
+};
+use std::{
+    path::Path,
+    sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed},
+};
+use tempfile::TempDir;
+
+const CELLS: usize = 3000;
+
+#[unsafe(no_mangle)]
+static MAINSTAY_TEST_FIELD: [AtomicU64; CELLS] = [const { AtomicU64::new(0) }; CELLS];
+#[unsafe(no_mangle)]
+static MAINSTAY_TEST_LEFT_OUT: [AtomicU64; 5] = [const { AtomicU64::new(0) }; 5];
+#[unsafe(no_mangle)]
+static MAINSTAY_TEST_BEGUN: AtomicU64 = AtomicU64::new(7);
+/// To memory that is protected by a name of its own.
+#[unsafe(no_mangle)]
+static MAINSTAY_TEST_POINTER: AtomicPtr<u64> = AtomicPtr::new(std::ptr::null_mut());
+#[unsafe(no_mangle)]
+static MAINSTAY_TEST_HANDLE: AtomicU64 = AtomicU64::new(0);
+/// Of Rust, and so not among them.
+static OF_RUST: AtomicU64 = AtomicU64::new(0);
+
+fn set(step: u64) {
+    for (cell, value) in (0..).zip(&MAINSTAY_TEST_FIELD) {
+        value.store(step * 1_000_000 + cell, Relaxed);
+    }
+    for value in MAINSTAY_TEST_LEFT_OUT.iter().chain([&MAINSTAY_TEST_BEGUN, &OF_RUST]) {
+        value.store(step, Relaxed);
+    }
+}
+
+/// A session whose program has `heap`, and knows it by `handle`.
+fn open(space: &Path, heap: &mut [u64], handle: usize) -> Session {
+    let mut session =
+        Session::open(Box::new(Solo), space, Config { pool_bytes: Some(1 << 20), ..Config::default() }).unwrap();
+    MAINSTAY_TEST_POINTER.store(heap.as_mut_ptr(), Relaxed);
+    MAINSTAY_TEST_HANDLE.store(handle as u64, Relaxed);
+    // SAFETY: the memory outlives the session, and nobody else uses it meanwhile.
+    let region = unsafe { Region::array("heap", heap.as_mut_ptr().cast(), ElementType::U64, &[heap.len() as u64]) };
+    session.protect(region.unwrap()).unwrap();
+    session.leave_out(MAINSTAY_TEST_LEFT_OUT.as_ptr().addr(), size_of_val(&MAINSTAY_TEST_LEFT_OUT) as u64).unwrap();
+    // SAFETY: no other test uses these variables; all others are left out.
+    unsafe { session.protect_globals(&[handle]) }.unwrap();
+    session
+}
+
+#[test]
+fn variables_come_back_and_pointers_point_to_this_run() {
+    let space = TempDir::new().unwrap();
+    let (mut first, mut second) = (vec![1_u64; 100], vec![2_u64; 100]);
+    let mut session = open(space.path(), &mut first, 0x7000_0000_1230);
+    set(3);
+    session.checkpoint().unwrap();
+    session.note("mine", "of the program").unwrap();
+    set(4);
+    let revision = session.checkpoint().unwrap();
+    session.close().unwrap();
+
+    let mut session = open(space.path(), &mut second, 0x7000_0000_4560);
+    set(9);
+    let restored = session.restore().unwrap().unwrap();
+    assert_eq!(restored.revision, revision);
+    assert_eq!(restored.notes.into_iter().collect::<Vec<_>>(), [("mine".to_owned(), "of the program".to_owned())]);
+    assert!((0..).zip(&MAINSTAY_TEST_FIELD).all(|(cell, value)| value.load(Relaxed) == 4_000_000 + cell));
+    assert_eq!(MAINSTAY_TEST_BEGUN.load(Relaxed), 4);
+    assert!(MAINSTAY_TEST_LEFT_OUT.iter().chain([&OF_RUST]).all(|value| value.load(Relaxed) == 9), "what is left out");
+    // Of this run, though what was saved is of the one before.
+    assert_eq!(MAINSTAY_TEST_POINTER.load(Relaxed), second.as_mut_ptr());
+    assert_eq!((second[0], MAINSTAY_TEST_HANDLE.load(Relaxed)), (1, 0x7000_0000_4560));
+
+    let twice = unsafe { session.protect_globals(&[]) }.unwrap_err();
+    assert_eq!((twice.kind(), twice.to_string().contains("protected already")), (ErrorKind::InvalidArgument, true));
+    // Once they are not protected they are not saved, nor asked for.
+    session.unprotect_all().unwrap();
+    session.begin(100).unwrap();
+    session.write("alone", 0, &[1; 10]).unwrap();
+    session.checkpoint().unwrap();
+    session.close().unwrap();
+    let reader = Reader::open(space.path(), None, "test").unwrap();
+    let shard = reader.shard(0).unwrap();
+    assert_eq!((shard.items.len(), shard.annex.notes.len()), (1, 1));
+    let reader = Reader::open(space.path(), Some(revision), "test").unwrap();
+    let items = &reader.shard(0).unwrap().items;
+    let bytes = |name: &str| {
+        items.iter().filter(|item: &&Item| item.name.starts_with(name)).map(|item| item.bytes).sum::<u64>()
+    };
+    assert!(bytes("globals/bss") >= 8 * CELLS as u64 && bytes("globals/bss") < 16 * CELLS as u64, "{items:?}");
+    assert!(bytes("globals/data") >= 8 && bytes("globals/addresses") == 8 * 3, "{items:?}");
+}

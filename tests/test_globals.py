@@ -1,0 +1,166 @@
+"""Programs whose state lies in their own variables, .data and .bss, killed and started again, with each MPI: position
+independent or not, stripped, with Mainstay linked in. What is of one run alone stays; another program is refused."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import library
+import pytest
+from jobs import run
+from limits import LIMIT_S
+from mpi import MPICH, OPENMPI, ROOT
+from programs import FORTRAN_SOURCES, SOURCES, build_c, build_cxx, build_fortran, place
+
+MAINSTAY = ROOT / "target" / "release" / "mainstay"
+STEPS = 23
+DEATH = 18
+NOT_PIE = ("-fno-pie", "-no-pie")
+INSIDE = ("-lpthread", "-ldl", "-lm", "-lgcc_s")  # what libmainstay.a needs
+
+
+def comes_back(program, scratch, mpi):
+    """It is killed between two checkpoints, started again, and ends as if nothing had happened; what the second said."""
+    status, calm = run(2, [program, scratch / "calm", STEPS], scratch, mpi=mpi)
+    assert status == 0 and calm.startswith("from step 0\n"), calm
+    status, killed = run(2, [program, scratch / "space", STEPS, DEATH], scratch, mpi=mpi)
+    assert status != 0 and "sum" not in killed and "WRONG" not in killed, killed
+    status, again = run(2, [program, scratch / "space", STEPS], scratch, mpi=mpi)
+    assert status == 0 and "WRONG" not in again, again
+    # The one of step 15 may have been on its way.
+    assert re.search(r"^from step (10|15)$", again, re.M), again
+    assert sums(again) == sums(calm) != []
+    return again
+
+
+def sums(said):
+    return sorted(re.findall(r"sum [\w .+-]+", said))
+
+
+@pytest.mark.parametrize("flags", [(), NOT_PIE, ("-s",), ("-Wl,-z,now", "-Wl,-z,relro"), ("-Wl,-z,norelro",)], ids=" ".join)
+def test_variables_of_c_come_back(flags, scratch):
+    program = build_c(["globals.c"], f"globals{''.join(flags)}".replace(",", ""), *flags)
+    said = comes_back(program, scratch, OPENMPI)
+    assert said.splitlines()[-1] == "done" and "mainstay:" not in said, said
+    shown = json.loads(subprocess.check_output([MAINSTAY, "show", "--json", scratch / "space"]))
+    items = [item["name"] for item in shown["revision"]["shard_list"][0]["items"]]
+    assert {"globals/addresses", "globals/data", "globals/bss", "heap", "named"} <= set(items), items
+
+
+@pytest.mark.parametrize("flags", [(), NOT_PIE], ids=" ".join)
+def test_they_come_back_with_mpich(flags, scratch):
+    comes_back(build_c(["globals.c"], f"globals{''.join(flags)}", *flags, mpi=MPICH), scratch, MPICH)
+
+
+def inside(name, *flags):
+    """The program with Mainstay linked into it."""
+    program = place(OPENMPI, name)
+    archive = ROOT / "target" / "release" / "libmainstay.a"
+    command = [
+        OPENMPI.command("mpicc"), "-std=c11", "-O2", *library.HEADERS, SOURCES / "globals.c", "-o", program, archive, *INSIDE,
+        *flags,
+    ]  # fmt: skip
+    subprocess.run(list(map(str, command)), check=True, timeout=LIMIT_S)
+    return program
+
+
+def test_they_come_back_with_mainstay_linked_in(scratch):
+    comes_back(inside("globals-inside"), scratch, OPENMPI)
+
+
+def refused(program, scratch, ranks=1):
+    status, said = run(ranks, [program, scratch / "space", STEPS], scratch)
+    assert status != 0 and "from step" not in said, said
+    return said
+
+
+def test_without_symbols_what_is_linked_in_cannot_be_told_apart(scratch):
+    said = refused(inside("globals-inside-stripped", "-s"), scratch)
+    assert "protect_globals: INVALID_ARGUMENT" in said and "link libmainstay.so, or do not strip it" in said, said
+
+
+@pytest.mark.parametrize("flags", [(), ("-Wl,--build-id=none",)], ids=" ".join)
+def test_another_program_is_refused(flags, scratch):
+    """Of the same size; a number in it differs."""
+    program = build_c(["globals.c"], f"globals-first{len(flags)}", *flags)
+    status, said = run(2, [program, scratch / "space", 7], scratch)
+    assert status == 0, said
+    other = build_c(["globals.c"], f"globals-other{len(flags)}", "-DFIRST=2.0", *flags)
+    said = refused(other, scratch, ranks=2)
+    assert "restore: OTHER_PROGRAM" in said and "revision 1 holds the globals of another program" in said, said
+    assert ("hash " if flags else "build id ") in said, said
+    # The same program, from elsewhere, goes on.
+    moved = scratch / "moved"
+    shutil.copy(program, moved)
+    status, said = run(2, [moved, scratch / "space", 8], scratch)
+    assert status == 0 and "from step 5" in said, said
+
+
+def test_pointers_of_the_run_before_are_told(scratch):
+    """MPI_COMM_WORLD of Open MPI is an address in the program, which here nobody leaves out."""
+    program = place(OPENMPI, "globals-stale")
+    source = scratch / "stale.c"
+    source.write_text(
+        '#include "mainstay_mpi.h"\n#include <stdio.h>\nstatic double field[9], *stale;\n'
+        "int main(int argc, char **argv) {\n  mainstay_session *session;\n  mainstay_restored found = {0};\n"
+        "  MPI_Init(&argc, &argv);\n"
+        "  if (mainstay_open_mpi(MPI_COMM_WORLD, argv[1], NULL, &session) || mainstay_protect_globals(session)) return 1;\n"
+        "  if (mainstay_restore(session, &found)) return 1;\n"
+        "  if (!found.revision) stale = field + 4, mainstay_checkpoint(session, NULL);\n"
+        '  printf("%s %.0f\\n", stale ? "set" : "null", field[4]);\n'
+        "  mainstay_close(session);\n  MPI_Finalize();\n  return 0;\n}\n"
+    )
+    library.build(program, [source], "-O0")
+    for told in (False, True):
+        status, said = run(1, [program, scratch / "space"], scratch)
+        assert status == 0 and "set 0" in said, said
+        assert ("1 variable(s) that were restored point into this program" in said and "the first in stale:" in said) == told
+    program = place(OPENMPI, "globals-not-stale")
+    library.build(program, [source], "-O0", *NOT_PIE)
+    for _ in range(2):
+        status, said = run(1, [program, scratch / "other"], scratch)
+        assert status == 0 and said == "set 0", said
+
+
+def test_variables_of_fortran_come_back(mpi, scratch):
+    # The standard finds common blocks obsolete, and programs have them.
+    program = build_fortran(FORTRAN_SOURCES / "globals.f90", "globals-fortran", mpi, "-std=gnu")
+    comes_back(program, scratch, mpi)
+
+
+@pytest.mark.parametrize("language", ["c", "fortran"])
+def test_the_program_of_the_guide_goes_on(language, scratch, monkeypatch):
+    monkeypatch.chdir(scratch)
+    source = ROOT / "examples" / "globals" / "wave.c"
+    if language == "c":
+        program = build_c([source], "wave")
+    else:
+        program = build_fortran(source.with_suffix(".f90"), "wave-fortran", OPENMPI, "-std=gnu")
+    status, first = run(2, [program], scratch)
+    assert status == 0 and re.fullmatch(r"step 1000: the most was [\d.]+, at step \d+", first), first
+    status, second = run(2, [program], scratch)
+    assert (status, second) == (0, f"restored revision 10 at step 1000\n{first}")
+
+
+def test_variables_of_cxx_come_back(scratch):
+    program = build_cxx("globals.cpp", "globals-cxx")
+    for what in ("save", "restore"):
+        done = subprocess.run([program, scratch / "space", what], capture_output=True, text=True, timeout=LIMIT_S)
+        assert done.returncode == 0 and done.stdout == "done\n", done.stdout + done.stderr
+
+
+def test_a_static_program_is_refused(scratch):
+    """The C library's own state would come back with the program's."""
+    program, source = scratch / "static", scratch / "static.c"
+    source.write_text(
+        '#include "mainstay.h"\n#include <stdio.h>\nint main(int argc, char **argv) {\n  mainstay_session *session;\n'
+        "  if (argc < 2 || mainstay_open_solo(argv[1], NULL, &session)) return 1;\n"
+        "  mainstay_status status = mainstay_protect_globals(session);\n"
+        '  printf("%s %s\\n", mainstay_status_name(status), mainstay_error_message());\n'
+        "  return mainstay_close(session);\n}\n"
+    )
+    command = ["gcc", "-static", *library.HEADERS, source, "-o", program, ROOT / "target" / "release" / "libmainstay.a", "-lm"]
+    subprocess.run(list(map(str, command)), check=True, timeout=LIMIT_S, stderr=subprocess.DEVNULL)
+    done = subprocess.run([program, scratch / "space"], capture_output=True, text=True, timeout=LIMIT_S)
+    assert done.returncode == 0 and "INVALID_ARGUMENT" in done.stdout and "linked statically" in done.stdout, done
