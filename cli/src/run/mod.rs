@@ -114,7 +114,8 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
         };
         code = job::code(status);
         let mut how = job::describe(status);
-        if in_job && code != 0 && asked.is_none() && lost.is_none() && went_on(&report, mark, &openings, &wanted.spaces) {
+        if in_job && code != 0 && asked.is_none() && lost.is_none() && went_on(&report, mark, &openings, &wanted.spaces)
+        {
             say(&format!("the job closed what it had opened, after failures that it recovered from ({how})"));
             code = 0;
         }
