@@ -185,6 +185,17 @@ def test_a_spare_takes_the_place_of_a_rank_that_was_killed(mpi, job, calm, tmp_p
     assert "rank 2 failed; replaced by a spare" in page
 
 
+def test_a_rank_that_ends_while_the_job_starts_has_it_started_again(mpi, job, calm, tmp_path):
+    """Open MPI leaves the others waiting in MPI_Init."""
+    if mpi is MPICH:
+        pytest.skip("MPICH ends the job")
+    *command, words = job("space")
+    dies = f'[ "$PMIX_RANK" = 1 ] && mkdir {tmp_path / "died"} 2>/dev/null && kill -9 $$'
+    status, output = run("--in-job", "--spares", 1, "--restarts", 1, *command, f"{dies}; {words}")
+    assert status == 0 and hashes(output) == [calm], output
+    assert "the others wait for it: the job is ended" in output and "mainstay: start 2" in output, output
+
+
 def test_what_the_job_cannot_recover_from_starts_it_again(mpi, job, calm):
     """With MPICH the first failure; with Open MPI rank 0 and both who hold what is its."""
     kills = ["2@33"] if mpi is MPICH else [f"{rank}@33" for rank in range(RANKS)]

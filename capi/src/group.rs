@@ -323,7 +323,8 @@ impl Group for CGroup {
         // SAFETY: numbers, and pointers that may be null.
         let mut survivors: GroupTable = unsafe { std::mem::zeroed() };
         // SAFETY: a table has so many bytes here; one of an older header has fewer, and says so.
-        let code = unsafe { shrink(self.table.context, DividedCode::from(divided) as u32, (&raw mut survivors).cast()) };
+        let code =
+            unsafe { shrink(self.table.context, DividedCode::from(divided) as u32, (&raw mut survivors).cast()) };
         self.check(code, "going on without the ranks that have failed")?;
         // SAFETY: it was filled in, and is no larger than it says.
         let mut left = unsafe { CGroup::new(&raw const survivors) }?;

@@ -94,14 +94,14 @@ void grid_put_inside(const grid *g, double *field, const double *inside)
         memcpy(field + row_at(g, row), inside + row * g->size[2], g->size[2] * sizeof *field);
 }
 
-/* MPI_Sendrecv of Open MPI 5 crashes at the border of the grid, where it has nothing to receive, if its other side has
- * failed. */
+/* Of Open MPI 5, MPI_Sendrecv crashes at the border of the grid, where it has nothing to receive, if its other side has
+ * failed; a wait for what MPI_Isend has begun can crash, too. */
 static void send_receive(const grid *g, double *field, MPI_Datatype sent, int to, MPI_Datatype received, int from, int tag)
 {
-    MPI_Request both[2];
-    if (MPI_Irecv(field, 1, received, from, tag, g->comm, &both[0]) == MPI_SUCCESS &&
-        MPI_Isend(field, 1, sent, to, tag, g->comm, &both[1]) == MPI_SUCCESS)
-        MPI_Waitall(2, both, MPI_STATUSES_IGNORE);
+    MPI_Request coming;
+    if (MPI_Irecv(field, 1, received, from, tag, g->comm, &coming) == MPI_SUCCESS &&
+        MPI_Send(field, 1, sent, to, tag, g->comm) == MPI_SUCCESS)
+        MPI_Wait(&coming, MPI_STATUS_IGNORE);
 }
 
 void grid_exchange(const grid *g, double *field)

@@ -44,10 +44,11 @@ class Grid:
     def exchange(self, field):
         """Fills the ghosts that are cells of another rank."""
         for (low, high), (low_ghost, low_face, high_face, high_ghost) in zip(self.neighbours, self._faces):
-            # Not Sendrecv: that of Open MPI 5.0.11 can crash in a rank that hears in it that others recover.
+            # Neither Sendrecv nor Isend: those of Open MPI 5.0.11 can crash in a rank that hears in them that others recover.
             coming = [self.comm.Irecv([field, 1, high_ghost], high, 0), self.comm.Irecv([field, 1, low_ghost], low, 1)]
-            going = [self.comm.Isend([field, 1, low_face], low, 0), self.comm.Isend([field, 1, high_face], high, 1)]
-            MPI.Request.Waitall(coming + going)
+            self.comm.Send([field, 1, low_face], low, 0)
+            self.comm.Send([field, 1, high_face], high, 1)
+            MPI.Request.Waitall(coming)
 
     def write(self, field, path):
         """Writes the whole field in global order: the same bytes for any number of ranks."""

@@ -33,18 +33,18 @@ static int layout(mainstay_session *session, void *context) {
 static int step(mainstay_session *session, uint64_t number, int *over, void *context) {
   part *p = context;
   double *cells = p->cells, before;
-  MPI_Request messages[] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL, MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+  MPI_Request coming[] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
   MPI_Comm workers = mainstay_mpi_comm(session);
   if (number == STEPS) {
     *over = 1;
     return MAINSTAY_OK;
   }
-  /* Not by MPI_Sendrecv: that of Open MPI 5.0 can crash in a rank that hears in it that others recover. */
-  MPI_Irecv(&cells[p->size + 1], 1, MPI_DOUBLE, p->high, 0, workers, &messages[0]);
-  MPI_Irecv(&cells[0], 1, MPI_DOUBLE, p->low, 1, workers, &messages[1]);
-  MPI_Isend(&cells[1], 1, MPI_DOUBLE, p->low, 0, workers, &messages[2]);
-  MPI_Isend(&cells[p->size], 1, MPI_DOUBLE, p->high, 1, workers, &messages[3]);
-  if (MPI_Waitall(4, messages, MPI_STATUSES_IGNORE) != MPI_SUCCESS)
+  /* Neither by MPI_Sendrecv nor MPI_Isend: those of Open MPI 5.0 can crash in a rank that hears in them that others recover. */
+  if (MPI_Irecv(&cells[p->size + 1], 1, MPI_DOUBLE, p->high, 0, workers, &coming[0]) != MPI_SUCCESS ||
+      MPI_Irecv(&cells[0], 1, MPI_DOUBLE, p->low, 1, workers, &coming[1]) != MPI_SUCCESS ||
+      MPI_Send(&cells[1], 1, MPI_DOUBLE, p->low, 0, workers) != MPI_SUCCESS ||
+      MPI_Send(&cells[p->size], 1, MPI_DOUBLE, p->high, 1, workers) != MPI_SUCCESS ||
+      MPI_Waitall(2, coming, MPI_STATUSES_IGNORE) != MPI_SUCCESS)
     return MAINSTAY_GROUP_FAILED; /* all ranks that are left go back to the newest revision */
   before = cells[0];
   for (uint64_t i = 1; i <= p->size; i++) {

@@ -17,8 +17,9 @@ def layout(session):  # at the beginning, and after each failure
 def advance(workers):
     low, high = (workers.rank - 1) % workers.size, (workers.rank + 1) % workers.size
     coming = [workers.Irecv(cells[:1], low, 1), workers.Irecv(cells[-1:], high, 0)]
-    going = [workers.Isend(cells[1:2], low, 0), workers.Isend(cells[-2:-1], high, 1)]
-    MPI.Request.Waitall(coming + going)
+    workers.Send(cells[1:2], low, 0)
+    workers.Send(cells[-2:-1], high, 1)
+    MPI.Request.Waitall(coming)
     cells[1:-1] = (cells[:-2] + 2 * cells[1:-1] + cells[2:]) / 4
 
 

@@ -87,11 +87,7 @@ pub(crate) fn enter(py: Python<'_>, comm: Option<&Bound<'_, PyAny>>, given: Give
 }
 
 /// A communicator of Mainstay's own: of all, or if `is_asked` of those that have not failed. Collective.
-fn duplicate<'py>(
-    mpi: &Bound<'py, PyAny>,
-    comm: &Bound<'py, PyAny>,
-    is_asked: bool,
-) -> PyResult<Bound<'py, PyAny>> {
+fn duplicate<'py>(mpi: &Bound<'py, PyAny>, comm: &Bound<'py, PyAny>, is_asked: bool) -> PyResult<Bound<'py, PyAny>> {
     let py = mpi.py();
     let returned = mpi.getattr(intern!(py, "ERRORS_RETURN"))?;
     if !survives(mpi)? {
@@ -135,8 +131,8 @@ fn meet(
     let py = mpi.py();
     let given = given.as_ref().map(Clone::clone).map_err(Error::clone);
     let met = || {
-        let world = World::of_workers(mpi, own, comm.clone().unbind())
-            .map_err(|error| group_failed(py, "opening", error))?;
+        let world =
+            World::of_workers(mpi, own, comm.clone().unbind()).map_err(|error| group_failed(py, "opening", error))?;
         let job = Job { mpi: mpi.clone().unbind(), world: Arc::new(world), recovers: false };
         let group = job.group(py).map_err(|error| raise(py, &error))?;
         let (group, path, config) = detached(py, move || {

@@ -75,11 +75,12 @@ class Field:
         comm, now = self.comm, self.now
         above = comm.rank - 1 if comm.rank > 0 else MPI.PROC_NULL
         below = comm.rank + 1 if comm.rank + 1 < comm.size else MPI.PROC_NULL
-        # Not Sendrecv: that of Open MPI 5.0.11 can crash in a rank that hears in it that others recover.
-        first = [comm.Irecv(now[-1], below), comm.Isend(now[1], above)]
+        # Neither Sendrecv nor Isend: those of Open MPI 5.0.11 can crash in a rank that hears in them that others recover.
+        coming = [comm.Irecv(now[-1], below), comm.Irecv(now[0], above)]
+        comm.Send(now[1], above)
         comes(self.step, "talks")
-        MPI.Request.Waitall(first)
-        MPI.Request.Waitall([comm.Irecv(now[0], above), comm.Isend(now[-2], below)])
+        comm.Send(now[-2], below)
+        MPI.Request.Waitall(coming)
 
     def relax(self):
         now = self.now

@@ -6,6 +6,7 @@ use super::{
     nodes::Watch,
     report::{Recoveries, Report},
     signals::{Signals, asks_to_end},
+    starting::Starting,
     tree,
     watch::Watching,
 };
@@ -38,8 +39,8 @@ pub struct Ended {
     pub status: ExitStatus,
     /// The last signal that asked for the job's end.
     pub asked: Option<Signal>,
-    /// The job was ended because a node of it did not answer any more.
-    pub lost_node: bool,
+    /// Why the job was ended, if it was not asked to.
+    pub lost: Option<&'static str>,
 }
 
 /// The job could not even be started, or not be followed.
@@ -100,7 +101,8 @@ fn follow(child: &mut Child, signals: &mut Signals, limits: Limits<'_>) -> io::R
     let mut recoveries = limits.recoveries;
     // When a launcher that has lost a node is killed.
     let mut kill_at: Option<Instant> = None;
-    let mut lost_node = false;
+    let mut lost = None;
+    let mut starting = recoveries.is_some().then(Starting::default);
     loop {
         let until_end = end.map(|end| end.saturating_duration_since(Instant::now()));
         let patience = match &last {
@@ -155,11 +157,20 @@ fn follow(child: &mut Child, signals: &mut Signals, limits: Limits<'_>) -> io::R
         // All that it has told is there once it has ended.
         recoveries.iter_mut().flat_map(Recoveries::news).for_each(|recovered| say(&recovered.to_string()));
         if let Some(status) = ended {
-            return Ok(Ended { status, asked, lost_node });
+            return Ok(Ended { status, asked, lost });
         }
         if let Some((node, why)) = watching.as_ref().and_then(Watching::lost) {
             say(&format!("{node} does not answer any more ({why}): the job is ended"));
-            (lost_node, kill_at) = (true, Some(Instant::now() + END_LIMIT));
+            (lost, kill_at) = (Some("a node was lost"), Some(Instant::now() + END_LIMIT));
+            pass_on(Signal::SIGTERM);
+        }
+        if recoveries.as_ref().is_some_and(Recoveries::has_told) {
+            starting = None;
+        }
+        if starting.as_mut().is_some_and(|starting| starting.hangs(job)) {
+            say("a rank has ended while the job started, and the others wait for it: the job is ended");
+            starting = None;
+            (lost, kill_at) = (Some("a rank ended while it started"), Some(Instant::now() + END_LIMIT));
             pass_on(Signal::SIGTERM);
         }
         if kill_at.is_some_and(|at| Instant::now() >= at) {

@@ -13,6 +13,7 @@ mod outside;
 mod report;
 mod signals;
 mod spaces;
+mod starting;
 mod tree;
 mod watch;
 
@@ -104,7 +105,7 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
         let recoveries = in_job.then(|| Recoveries::since(&report, mark));
         let limits = Limits { spaces: &known, end, grace: margin, watch, recoveries };
         let ended = job::run(&words, wanted.fresh && start == 1, &report, &mut signals, limits);
-        let Ended { status, asked, lost_node } = match ended {
+        let Ended { status, asked, lost } = match ended {
             Ok(ended) => ended,
             Err(failure) => {
                 say(&failure.message);
@@ -113,14 +114,15 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
         };
         code = job::code(status);
         let mut how = job::describe(status);
-        if in_job && code != 0 && asked.is_none() && !lost_node && went_on(&report, mark, &openings, &wanted.spaces) {
+        if in_job && code != 0 && asked.is_none() && lost.is_none() && went_on(&report, mark, &openings, &wanted.spaces)
+        {
             say(&format!("the job closed what it had opened, after failures that it recovered from ({how})"));
             code = 0;
         }
         if code == 0 {
             let mut not_in_order = not_in_order(&report, mark, &openings, &wanted.spaces, nodes.as_ref());
-            if lost_node {
-                not_in_order = Some("a node was lost".to_owned());
+            if let Some(why) = lost {
+                not_in_order = Some(why.to_owned());
             }
             let Some(why) = not_in_order else {
                 tell_if_nothing_was_saved(&known());
@@ -135,15 +137,15 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
         }
         let spaces = known();
         say(&format!("start {start} failed: {how}"));
-        let lost = completing::what_can_be(&spaces);
-        lost.iter().for_each(|line| say(line));
+        let unfinished = completing::what_can_be(&spaces);
+        unfinished.iter().for_each(|line| say(line));
         let newest = || Newest::of(&spaces, report.told_since(0).newest);
         let reached = newest();
         if start > wanted.restarts {
             say(&format!("giving up after {} restart(s) at {reached}", wanted.restarts));
             return Ok(code);
         }
-        if !lost_node && before.as_ref() == Some(&reached) && nodes.as_ref().and_then(Nodes::silent).is_none() {
+        if lost.is_none() && before.as_ref() == Some(&reached) && nodes.as_ref().and_then(Nodes::silent).is_none() {
             say(&format!(
                 "giving up: the job failed twice ({how}) with no new complete revision in between, at {reached}"
             ));
@@ -166,7 +168,7 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
         }
         // What its last ranks still published counts too, and what they had staged.
         let more = completing::what_can_be(&spaces);
-        more.iter().filter(|line| !lost.contains(line)).for_each(|line| say(line));
+        more.iter().filter(|line| !unfinished.contains(line)).for_each(|line| say(line));
         let newest = newest();
         say(&format!("going on from {newest}"));
         before = Some(newest);

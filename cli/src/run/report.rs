@@ -108,13 +108,20 @@ impl fmt::Display for Recovered {
 /// The recoveries of a start, as they are told.
 pub struct Recoveries<'a> {
     report: &'a Report,
+    /// Where its words begin.
+    begun: u64,
     /// Up to here it was asked.
     mark: u64,
 }
 
 impl Recoveries<'_> {
     pub fn since(report: &Report, mark: u64) -> Recoveries<'_> {
-        Recoveries { report, mark }
+        Recoveries { report, begun: mark, mark }
+    }
+
+    /// Whether the job has told anything.
+    pub fn has_told(&self) -> bool {
+        self.report.mark() > self.begun
     }
 
     /// Those that were told since it was last asked.

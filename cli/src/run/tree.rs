@@ -16,14 +16,13 @@ pub fn end(root: Pid) {
     }
 }
 
-fn below(root: Pid) -> Vec<Pid> {
+/// All processes below `root`.
+pub fn below(root: Pid) -> Vec<Pid> {
     let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
-        // The name of the program, in brackets, can hold anything.
-        let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
-        children.entry(parent.unwrap_or(0)).or_default().push(pid);
+        let parent = parent_of(Pid::from_raw(pid)).map_or(0, Pid::as_raw);
+        children.entry(parent).or_default().push(pid);
     }
     let mut found = Vec::new();
     let mut next = vec![root.as_raw()];
@@ -32,4 +31,11 @@ fn below(root: Pid) -> Vec<Pid> {
         found.extend((pid != root.as_raw()).then_some(Pid::from_raw(pid)));
     }
     found
+}
+
+pub fn parent_of(pid: Pid) -> Option<Pid> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name of the program, in brackets, can hold anything.
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(1)?.parse().ok().map(Pid::from_raw)
 }

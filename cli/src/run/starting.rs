@@ -1,0 +1,62 @@
+//! Ranks that end while their job starts. With its fault tolerance on, Open MPI leaves the others waiting in MPI_Init for
+//! ever for one that has ended in it, or before.
+
+use super::tree;
+use nix::unistd::Pid;
+use std::{
+    collections::BTreeMap,
+    fs,
+    time::{Duration, Instant},
+};
+
+/// So long a job that lacks a rank may take to open a space, or to end.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// What Open MPI tells each rank that it starts: its number, how many there are, and how many were started by who has
+/// started it.
+const TOLD: [&str; 3] = ["OMPI_COMM_WORLD_RANK=", "OMPI_COMM_WORLD_SIZE=", "OMPI_COMM_WORLD_LOCAL_SIZE="];
+
+/// A job that has told nothing yet.
+#[derive(Debug, Default)]
+pub struct Starting {
+    lacking_since: Option<Instant>,
+}
+
+impl Starting {
+    /// Whether the job of `launcher` waits for a rank that has ended.
+    pub fn hangs(&mut self, launcher: Pid) -> bool {
+        if !lacks_rank(launcher) {
+            self.lacking_since = None;
+            return false;
+        }
+        self.lacking_since.get_or_insert_with(Instant::now).elapsed() >= PATIENCE
+    }
+}
+
+/// Whether a rank is lacking of those that were started on this machine. A job is not judged whose first rank runs
+/// elsewhere, as it tells nothing here.
+fn lacks_rank(launcher: Pid) -> bool {
+    let (mut ranks, mut has_first) = (0, false);
+    // By who has started them: how many are there, and how many were.
+    let mut started: BTreeMap<Pid, (u32, u32)> = BTreeMap::new();
+    for pid in tree::below(launcher) {
+        let Some([number, size, here]) = told_to(pid) else { continue };
+        // What a rank has started has its environment.
+        let Some(parent) = tree::parent_of(pid).filter(|parent| told_to(*parent).is_none()) else { continue };
+        let of_parent = started.entry(parent).or_insert((0, here));
+        of_parent.0 += 1;
+        (ranks, has_first) = (size, has_first || number == 0);
+    }
+    let are_all_here = ranks == started.values().map(|(_, started)| started).sum::<u32>();
+    (has_first || are_all_here) && started.values().any(|(there, started)| there < started)
+}
+
+/// What Open MPI has told this process, if it is a rank or was started by one.
+fn told_to(pid: Pid) -> Option<[u32; 3]> {
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let told = |name: &str| {
+        let value = environment.split(|byte| *byte == 0).find_map(|one| one.strip_prefix(name.as_bytes()))?;
+        str::from_utf8(value).ok()?.parse().ok()
+    };
+    let [number, size, here] = TOLD.map(told);
+    Some([number?, size?, here?])
+}
