@@ -56,6 +56,13 @@ impl LayoutFile {
     pub(crate) fn is_lazy(&self) -> bool {
         self.file.is_lazy()
     }
+
+    /// What there is to tell of the file if it lies in the directory of a level, on `device`, and belongs to another space.
+    pub(crate) fn told_if_foreign(&self, device: &dyn Device) -> Option<String> {
+        let id = space_of_level(&device.directory())?;
+        let is_own = [id, [0; 16]].contains(&self.header.space_id);
+        (!is_own).then(|| format!("{}: it belongs to another space, and is passed over", self.path))
+    }
 }
 
 /// All layout files of a space, oldest layout first.
@@ -76,15 +83,16 @@ pub(crate) struct Strays {
 /// The same, and what was passed over.
 pub(crate) fn layouts_and_strays(device: &dyn Device, access: Access) -> Result<(Vec<LayoutFile>, Strays)> {
     let (mut layouts, mut strays) = (Vec::new(), Strays::default());
-    let of_level = space_of_level(&device.directory());
+    let is_level = space_of_level(&device.directory()).is_some();
     for name in list(device)?.into_iter().filter(|name| is_layout(name)) {
-        match (open_layout(device, name, access), of_level) {
-            (Ok(layout), Some(id)) if ![id, [0; 16]].contains(&layout.header.space_id) => {
-                strays.foreign.push(format!("{}: it belongs to another space, and is passed over", layout.path));
-            }
-            (Err(Error::Damaged { what }), Some(_)) => strays.damaged.extend(what),
-            (Err(Error::NotASpace { path, why }), Some(_)) => strays.damaged.push(format!("{path}: {why}")),
-            (opened, _) => layouts.push(opened?),
+        match open_layout(device, name, access) {
+            Ok(layout) => match layout.told_if_foreign(device) {
+                Some(told) => strays.foreign.push(told),
+                None => layouts.push(layout),
+            },
+            Err(Error::Damaged { what }) if is_level => strays.damaged.extend(what),
+            Err(Error::NotASpace { path, why }) if is_level => strays.damaged.push(format!("{path}: {why}")),
+            Err(error) => return Err(error),
         }
     }
     layouts.sort_by_key(|layout| (layout.header.layout_number, layout.name.clone()));

@@ -28,7 +28,10 @@ pub(super) fn look(device: &dyn Device) -> Result<(SpaceSurvey, bool)> {
     let (mut layouts, mut damage, mut foreign, mut changed) = (Vec::new(), Vec::new(), None, false);
     for name in names.into_iter().filter(|name| is_layout(name)) {
         match open_layout(device, name, Access::Read) {
-            Ok(layout) => layouts.push(layout),
+            Ok(layout) => match layout.told_if_foreign(device) {
+                Some(told) => damage.push(told),
+                None => layouts.push(layout),
+            },
             Err(error) if is_missing(&error) => changed = true,
             Err(Error::Damaged { what }) => damage.extend(what),
             Err(error @ Error::NotASpace { .. }) => foreign = Some(error),

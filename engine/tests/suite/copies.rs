@@ -70,7 +70,16 @@ impl Cluster {
         let nodes = seats.iter().max().unwrap() + 1;
         let nodes = (0..nodes).map(|_| (0..copies).map(|_| Place::new(real)).collect()).collect();
         let (pfs, seats) = (Place::new(real), seats.to_vec());
-        Cluster { nodes, pfs, seats, pfs_every: 0, keep: 1, exchange: Exchange::Background, kind: LevelKind::Memory, real }
+        Cluster {
+            nodes,
+            pfs,
+            seats,
+            pfs_every: 0,
+            keep: 1,
+            exchange: Exchange::Background,
+            kind: LevelKind::Memory,
+            real,
+        }
     }
 
     fn job(&self, work: impl Fn(usize, Program, Session) -> Result<(), Trouble> + Sync) -> Checked<()> {

@@ -7,7 +7,7 @@ use crate::support::{
     run,
     spread::Spread,
 };
-use mainstay_engine::{Config, ErrorKind, LevelPlace, MemoryAfter, Session, Start};
+use mainstay_engine::{Config, ErrorKind, LevelPlace, MemoryAfter, Session, SpaceSurvey, Start};
 use std::{
     fs,
     os::unix::fs::{PermissionsExt, chown},
@@ -117,6 +117,10 @@ fn a_file_of_another_space_is_passed_over() {
         assert_eq!(revision, 3, "{told}");
         assert!(told.contains(foreign.file_name().unwrap().to_str().unwrap()), "{told}");
         assert!(told.contains("belongs to another space"), "{told}");
+        // Nor do those look at it who look from outside.
+        let survey = SpaceSurvey::open(&place.levels(0)[0]).unwrap();
+        assert!(survey.damage.iter().any(|what| what.contains("belongs to another space")), "{:?}", survey.damage);
+        assert!(survey.revisions.iter().all(|revision| revision.key.number <= 3), "{:?}", survey.revisions);
         // And the job goes on.
         place.save(&[0, 1], 2, 4..6);
         assert_eq!(place.restored(&[0, 1], 2).0, 5);

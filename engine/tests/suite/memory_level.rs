@@ -62,6 +62,14 @@ impl Place {
         restored[0]
     }
 
+    /// The files of layouts in memory.
+    fn layouts(&self) -> Vec<String> {
+        let names = fs::read_dir(self.path("memory")).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+        let mut layouts: Vec<String> = names.filter(|name| name.starts_with("layout-")).collect();
+        layouts.sort();
+        layouts
+    }
+
     /// The memory that lies in files of pools.
     fn pool_bytes(&self) -> u64 {
         let files = fs::read_dir(self.path("pools")).unwrap();
@@ -106,6 +114,27 @@ fn what_is_saved_lies_in_the_portions_alone() {
         assert_eq!((profile.pool_bytes, newest.shards[0].phases.chunks), (0, 0));
         assert_eq!(place.restored(ranks), Some(7));
         assert_eq!(place.pool_bytes(), 0, "nothing is left of the pool");
+    }
+}
+
+/// The first checkpoint made them, and waited for memory that nobody had touched.
+#[test]
+fn a_restore_makes_the_portions_for_what_is_protected() {
+    for (ranks, protected) in [(1, BYTES), (3, BYTES), (1, 10), (3, 10)] {
+        let place = Place::new();
+        place.job(ranks, |_, mut program, mut session| {
+            program.fill(&mut session, Mark { run: 0, step: 0 }, protected).unwrap();
+            assert_eq!(program.restore(&mut session).unwrap(), None);
+            let made = place.layouts();
+            assert_eq!(made.len(), ranks);
+            save(&mut program, &mut session, 1, BYTES);
+            session.wait().unwrap();
+            // Those that are too small are gone: nothing lay there, and there might be no room for both.
+            let now = place.layouts();
+            assert_eq!((now == made, now.len()), (protected == BYTES, ranks), "{made:?}, then {now:?}");
+            session.close().unwrap();
+        });
+        assert_eq!(place.restored(ranks), Some(1));
     }
 }
 
