@@ -6,6 +6,7 @@
 
 mod agreement;
 mod buffer;
+mod changed;
 mod checkpoint;
 mod choice;
 mod copies;

@@ -25,6 +25,7 @@ mod format;
 mod full_portions;
 mod groups;
 mod holds;
+mod incremental;
 mod layers;
 mod levels;
 mod limits;

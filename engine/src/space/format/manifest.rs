@@ -7,6 +7,7 @@ use super::{
 };
 use crate::space::free::Blocks;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
     little_endian::{U16, U32, U64},
@@ -210,7 +211,7 @@ pub struct Extent {
 }
 
 /// A stretch of blocks of the portion, with the place and the hash of its row of block hashes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
     pub first_block: u64,
     pub blocks: u64,
@@ -221,6 +222,18 @@ pub struct Run {
 impl Run {
     pub(crate) fn stretch(&self) -> Blocks {
         Blocks { first: self.first_block, count: self.blocks }
+    }
+
+    /// Where in the portion its row of hashes lies.
+    pub(crate) fn row(&self) -> Range<u64> {
+        self.hashes_at..self.hashes_at.saturating_add(self.blocks.saturating_mul(HASH_BYTES as u64))
+    }
+
+    /// The blocks that its row lies in.
+    pub(crate) fn row_blocks(&self) -> Blocks {
+        let Range { start, end } = self.row();
+        let first = start / BLOCK_BYTES;
+        Blocks { first, count: blocks_for(end) - first }
     }
 }
 
@@ -235,6 +248,8 @@ pub struct Manifest {
 impl Manifest {
     /// What one extent takes.
     pub(crate) const EXTENT_BYTES: u64 = size_of::<ExtentRecord>() as u64;
+    /// What one run and one extent take together.
+    pub(crate) const RUN_AND_EXTENT_BYTES: u64 = (size_of::<RunRecord>() + size_of::<ExtentRecord>()) as u64;
     /// What an item of one dimension takes besides its name and its extents.
     pub(crate) const ITEM_BYTES: u64 = size_of::<ItemRecord>() as u64 + 8;
 
