@@ -183,6 +183,7 @@ fn job_that_is_killed() {
         if rank == 0 {
             fs::write(folder.join("staged"), "").unwrap();
         }
+        together.wait();
         raise(Signal::SIGKILL).unwrap();
     });
 }
