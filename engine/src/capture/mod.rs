@@ -1,8 +1,8 @@
 //! Decides which bytes a checkpoint saves: the shard, as a log of blocks in the order in which they come.
 //!
 //! What the program writes in pieces, and every protected region: whole, or what of it has `changed` since an older
-//! revision; beside it the program's notes, and how long its output files are. Owns the lists of these. What must hold: the extents of an
-//! item cover each of its bytes exactly once, with what was handed over last.
+//! revision; beside it the program's notes, and how long its output files are. Owns the lists of these. What must hold: the
+//! extents of an item cover each of its bytes exactly once, with what was handed over last.
 
 mod changed;
 mod contents;
@@ -16,7 +16,7 @@ mod region;
 mod regions;
 mod size;
 
-pub(crate) use changed::{Base, Changes, Hashes, OWN_RUNS_MAX, Part, Plan};
+pub(crate) use changed::{Base, Changes, Hashes, OWN_RUNS_MAX, Part, Plan, Written, audit};
 pub(crate) use contents::{Contents, LogPlaces};
 pub(crate) use copy::copy;
 pub(crate) use follow::Look;

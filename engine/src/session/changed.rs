@@ -6,15 +6,16 @@
 
 use super::{level::Level, settle::Attempt};
 use crate::{
-    capture::{Base, Changes, Hashes, Plan, Region, Size},
+    capture::{Base, Changes, Hashes, Plan, Region, Size, Written, audit},
     commit::{Complete, RevisionKey},
-    config::{Capture, Config},
+    config::{Capture, Config, Track},
     error::Result,
     ground::lock,
     place::Shard,
+    remark::remark,
     space::{
         Portion,
-        format::{Entry, HASH_BYTES},
+        format::{Entry, FoundBy, HASH_BYTES},
     },
 };
 use std::sync::Arc;
@@ -30,6 +31,10 @@ pub(super) struct Changed {
 #[derive(Debug)]
 pub(super) struct Changing {
     way: Box<dyn Changes>,
+    /// What was saved last, if nobody has looked since.
+    since: Option<RevisionKey>,
+    /// Every how many revisions it is checked what is called clean; 0: never.
+    audit: u64,
     /// The shard that was staged last.
     last: Option<Arc<Shard>>,
     /// What was read from the portion.
@@ -45,30 +50,58 @@ pub(super) struct Planned {
 }
 
 impl Changing {
-    /// `None` if revisions are saved whole.
-    pub(super) fn new(config: &Config) -> Option<Changing> {
-        match config.capture {
-            Capture::Whole => None,
-            Capture::Incremental => Some(Changing { way: Box::<Hashes>::default(), last: None, read: None }),
+    /// `None` if revisions are saved whole. `rank`: this one's, which may tell the user that pages are not told here.
+    pub(super) fn new(config: &Config, rank: usize) -> Option<Changing> {
+        if config.capture == Capture::Whole {
+            return None;
         }
+        let way: Box<dyn Changes> = match (config.track, Written::new) {
+            (Track::Hashes, _) => Box::<Hashes>::default(),
+            (track, pages) => match pages() {
+                Ok(written) => Box::new(written),
+                Err(why) => {
+                    if track == Track::Pages {
+                        remark(
+                            rank,
+                            &format!("what changed is found by hashes, as written pages are not told here: {why}"),
+                        );
+                    }
+                    Box::<Hashes>::default()
+                }
+            },
+        };
+        Some(Changing { way, since: None, audit: config.audit.into(), last: None, read: None })
     }
 
-    /// What is to be saved of `regions` on `level`, at t1; `None`: all, which takes a shard of the size `whole`. What is
-    /// smaller than `small_below` is gathered apart. Local.
+    pub(super) fn found_by(&self) -> FoundBy {
+        self.way.found_by()
+    }
+
+    /// What is to be saved of `regions` as revision `number` on `level`, at t1; `None`: all, which takes a shard of the
+    /// size `whole`. What is smaller than `small_below` is gathered apart. An error if a region changed that was called
+    /// unchanged. Local.
     pub(super) fn plan(
         &mut self,
-        level: &Level,
+        (level, number): (&Level, u64),
         ranks: usize,
         regions: &[Region],
         whole: &Size,
         small_below: u64,
-    ) -> Option<Planned> {
+    ) -> Result<Option<Planned>> {
+        let since = self.since.take();
         let before = level.saving.as_ref().and_then(Attempt::key);
-        let Complete { key, layout, .. } = *level.complete_with(before, ranks).first()?;
-        let base = self.base(level, key, layout)?;
-        let clean = self.way.clean(regions, &base);
-        let plan = Plan::new(regions, &base, clean, whole, small_below)?;
-        Some(Planned { base, plan, key, layout })
+        let complete = level.complete_with(before, ranks).first().copied();
+        let base = complete.and_then(|complete| Some((complete, self.base(level, complete.key, complete.layout)?)));
+        let Some((Complete { key, layout, .. }, base)) = base else {
+            self.way.look(regions);
+            return Ok(None);
+        };
+        let clean = self.way.clean(regions, &base, since == Some(key));
+        if self.audit > 0 && number.is_multiple_of(self.audit) {
+            audit(regions, &base, &clean)?;
+        }
+        let plan = Plan::new(regions, &base, clean, whole, small_below);
+        Ok(plan.map(|plan| Planned { base, plan, key, layout }))
     }
 
     /// What the revision `key` has in the current portion.
@@ -90,9 +123,10 @@ impl Changing {
         Some(base)
     }
 
-    /// This shard was staged.
-    pub(super) fn staged(&mut self, shard: &Arc<Shard>) {
-        (self.last, self.read) = (Some(shard.clone()), None);
+    /// `shard` was staged of `regions`, as they lie now.
+    pub(super) fn staged(&mut self, shard: &Arc<Shard>, regions: &[Region]) {
+        self.way.saved(regions);
+        (self.since, self.last, self.read) = (Some(shard.key()), Some(shard.clone()), None);
     }
 }
 

@@ -71,9 +71,13 @@ impl Inner {
         // Between begin and checkpoint the program goes on, and may change what was found clean.
         let changing = self.means.changing.as_mut().filter(|_| call != Call::Begin && read.is_ok() && ready.is_ok());
         let small_below = self.means.policy.small_below;
-        let planned = changing.and_then(|changing| {
-            changing.plan(self.levels.nearest(), ranks, self.program.regions.all(), &size, small_below)
+        let planned = changing.map_or(Ok(None), |changing| {
+            changing.plan((self.levels.nearest(), number), ranks, self.program.regions.all(), &size, small_below)
         });
+        let (planned, ready) = match planned {
+            Ok(planned) => (planned, ready),
+            Err(error) => (None, Err(error)),
+        };
         let whole = planned.as_ref().map_or_else(|| size.clone(), |planned| planned.plan.size_elsewhere(&size));
         let (nearest, sizes) = (Sizes { planned: planned.as_ref(), ..Sizes::of_owner(&size) }, Sizes::of_owner(&whole));
         let pool = if read.is_ok() { self.means.find_pool(&size, &self.program.regions) } else { Ok(()) };
@@ -209,7 +213,7 @@ impl Inner {
         let Some(Begun { number, staging, feeds }) = self.program.begun.take() else { return ready.map(|()| 0) };
         let source = staging.as_ref().map(|staging| staging.shard().clone()).map_err(Error::clone);
         if let (Some(changing), Ok(shard)) = (&mut self.means.changing, &source) {
-            changing.staged(shard);
+            changing.staged(shard, self.program.regions.all());
         }
         let told = self.stage_together(staging, ready);
         self.feed(told.clone().and(source), feeds);

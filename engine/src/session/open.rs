@@ -207,7 +207,7 @@ impl Inner {
             shards: if in_portion { 0 } else { shards },
             record,
             policy,
-            changing: Changing::new(&program.config),
+            changing: Changing::new(&program.config, group.rank()),
             touching: Touching::default(),
             touched: Vec::new(),
         };

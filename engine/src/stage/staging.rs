@@ -14,7 +14,7 @@ use crate::{
     pool::Pool,
     space::{
         Aligned,
-        format::{Annex, BLOCK_BYTES, Histogram, Profile},
+        format::{Annex, BLOCK_BYTES, FoundBy, Histogram, Profile},
     },
 };
 use std::sync::Arc;
@@ -123,7 +123,8 @@ impl Staging {
             self.shard.fail(error);
         }
         let end = self.direct.as_ref().map_or(self.end, Direct::end);
-        let profile = Some(Profile { pieces: self.pieces, ..profile });
+        let found_by = if self.plan.is_some() { profile.found_by } else { FoundBy::Nothing };
+        let profile = Some(Profile { pieces: self.pieces, found_by, ..profile });
         let annex = Annex { profile, ..self.shard.size().annex.clone() };
         let shared = self.plan.as_ref().map_or(0, Plan::shared_blocks);
         let first = if shared > 0 { self.shard.size().blocks() } else { 0 };

@@ -5,7 +5,7 @@
 use crate::support::{bounded, run};
 use fastrand::Rng;
 use mainstay_engine::{
-    Capture, Config, Region, Session, SpaceSurvey, Stage, Start,
+    Capture, Config, LevelPlace, Region, Session, SpaceSurvey, Stage, Start, Track,
     group::{Group, Solo},
 };
 use std::{collections::BTreeMap, path::Path, sync::Mutex};
@@ -99,11 +99,12 @@ fn written(space: &Path, number: u64) -> u64 {
 
 #[test]
 fn what_did_not_change_is_not_written_again() {
-    for stage in [Stage::Pool, Stage::Direct, Stage::Node, Stage::Rank] {
+    let stages = [Stage::Pool, Stage::Direct, Stage::Node, Stage::Rank].into_iter();
+    for (stage, track) in stages.flat_map(|stage| [(stage, Track::Hashes), (stage, Track::Auto)]) {
         let folder = folder();
         let mut memory = vec![0; 4 << 20];
         Rng::with_seed(1).fill(&mut memory);
-        let config = Config { stage, ..incremental() };
+        let config = Config { stage, track, audit: 3, ..incremental() };
         let mut session = open(Box::new(Solo), folder.path(), &config);
         // SAFETY: the memory outlives the session.
         session.protect(unsafe { Region::new("x", memory.as_mut_ptr(), memory.len() as u64) }.unwrap()).unwrap();
@@ -112,10 +113,10 @@ fn what_did_not_change_is_not_written_again() {
             session.wait().unwrap();
             let bytes = written(folder.path(), step);
             if step == 1 {
-                assert!(bytes > 4 << 20, "{stage:?}: {bytes}");
+                assert!(bytes > 4 << 20, "{stage:?}, {track:?}: {bytes}");
             } else {
                 let changed = 3 * BLOCK as u64;
-                assert!(bytes < changed * 5 / 4 + (64 << 10), "{stage:?}, {step}: {bytes} bytes written");
+                assert!(bytes < changed * 5 / 4 + (64 << 10), "{stage:?}, {track:?}, {step}: {bytes} bytes written");
             }
             for block in [3, 77, 500 + step as usize] {
                 memory[block * BLOCK + 5] ^= step as u8;
@@ -138,15 +139,53 @@ fn what_did_not_change_is_not_written_again() {
     }
 }
 
+/// Whoever asks for the written pages of the second name is told nothing that the first was told already.
+#[test]
+fn one_memory_under_two_names_is_saved_under_both() {
+    let folder = folder();
+    let mut memory = vec![0; 64 * BLOCK];
+    for step in 0..6 {
+        let mut session = open(Box::new(Solo), folder.path(), &incremental());
+        for name in ["a", "b"] {
+            // SAFETY: the memory outlives the session, and a restore fills it twice with the same.
+            let region = unsafe { Region::new(name, memory.as_mut_ptr(), memory.len() as u64) };
+            session.protect(region.unwrap()).unwrap();
+        }
+        let saved = memory.clone();
+        memory.fill(0xee);
+        if session.restore().unwrap().is_some() {
+            assert!(memory == saved, "step {step}");
+        }
+        for change in 1..=5 {
+            memory[(7 * step + change) % 64 * BLOCK] += 1;
+            session.checkpoint().unwrap();
+        }
+        session.wait().unwrap();
+        for name in ["a", "b"] {
+            let mut bytes = vec![0; memory.len()];
+            session.get(None, name, &mut bytes).unwrap();
+            assert!(bytes == memory, "step {step}: {name}");
+        }
+    }
+}
+
 /// Jobs of several ranks that follow one another on one space, and change, swap, resize, save, give up and come back as
 /// `seed` says. Every revision that is kept is compared with what was saved.
 fn random_jobs(seed: u64) {
     let mut random = Rng::with_seed(seed);
     let ranks = random.usize(1..=3);
     let stage = [Stage::Pool, Stage::Direct, Stage::Node, Stage::Rank][random.usize(0..4)];
+    let (keep, folder) = (random.u32(1..=3), folder());
+    let memory = if random.bool() { LevelPlace::At(folder.path().join("memory")) } else { LevelPlace::Off };
     let config = Config {
         stage,
-        keep: random.u32(1..=3),
+        track: [Track::Hashes, Track::Auto][random.usize(0..2)],
+        audit: random.u32(0..3),
+        keep,
+        memory,
+        memory_keep: keep,
+        memory_copies: 1,
+        pfs_every: random.u32(1..=3),
         aggregators: if ranks > 1 && random.u8(0..4) == 0 { 1 } else { 0 },
         buffer_bytes: 64 << 10,
         start: Start::Fresh,
@@ -154,7 +193,8 @@ fn random_jobs(seed: u64) {
         shard_bytes: 2 << 20,
         ..incremental()
     };
-    let (folder, told) = (folder(), format!("seed {seed}: {ranks} ranks, {stage:?}, keep {}", config.keep));
+    let told = format!("seed {seed}: {ranks} ranks, {stage:?}, {:?}, keep {keep}, {:?}", config.track, config.memory);
+    let space = folder.path().join("space");
     // By revision and rank.
     let model: Mutex<BTreeMap<(u64, usize), BTreeMap<String, Vec<u8>>>> = Mutex::default();
     for job in 0..3 {
@@ -162,7 +202,7 @@ fn random_jobs(seed: u64) {
         run(ranks, |rank, group| {
             // What all ranks do alike, and what each has for itself.
             let (mut alike, mut own) = (Rng::with_seed(steps), Rng::with_seed(steps << 8 | rank as u64));
-            let mut session = open(group, folder.path(), &config);
+            let mut session = open(group, &space, &config);
             let mut state = State::new();
             for ((_, of), saved) in model.lock().unwrap().iter().rev() {
                 if *of == rank {
@@ -208,7 +248,7 @@ fn random_jobs(seed: u64) {
                 }
                 if alike.u8(0..4) == 0 {
                     session.wait().unwrap();
-                    let first = number.saturating_sub(u64::from(config.keep) - 1).max(1);
+                    let first = number.saturating_sub(u64::from(keep) - 1).max(1);
                     let revision = alike.u64(first..=number);
                     let saved = model.lock().unwrap().get(&(revision, rank)).cloned();
                     for (name, saved) in saved.into_iter().flatten() {

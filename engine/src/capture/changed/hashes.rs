@@ -3,7 +3,8 @@
 use super::{Base, Changes, Lies};
 use crate::{
     capture::Region,
-    space::format::{BLOCK, BLOCK_BYTES, HASH_BYTES, hash},
+    error::Result,
+    space::format::{BLOCK, BLOCK_BYTES, FoundBy, HASH_BYTES, hash},
 };
 use std::collections::HashMap;
 
@@ -12,22 +13,49 @@ const PART_BLOCKS: u64 = 64;
 
 #[derive(Debug, Default)]
 pub(crate) struct Hashes {
-    /// Which region lay where when it was last looked at. No more than a hint: the hashes decide.
+    /// Which region lay where when it was staged. No more than a hint: the hashes decide.
     lay: HashMap<usize, String>,
 }
 
 impl Changes for Hashes {
-    fn clean(&mut self, regions: &[Region], base: &Base) -> Vec<Vec<Lies>> {
-        let clean = regions.iter().map(|region| self.clean_of(region, base)).collect();
-        self.lay = regions.iter().map(|region| (region.begins_at(), region.description.name.clone())).collect();
-        clean
+    fn clean(&mut self, regions: &[Region], base: &Base, _is_since: bool) -> Vec<Vec<Lies>> {
+        regions.iter().map(|region| self.clean_of(region, base)).collect()
     }
+
+    fn saved(&mut self, regions: &[Region]) {
+        self.lay = regions.iter().map(|region| (region.begins_at(), region.description.name.clone())).collect();
+    }
+
+    fn found_by(&self) -> FoundBy {
+        FoundBy::Hashes
+    }
+}
+
+/// An error, which names it, if a region has blocks that are not as `base` has them, though they are said to be `clean`.
+pub(crate) fn audit(regions: &[Region], base: &Base, clean: &[Vec<Lies>]) -> Result<()> {
+    for (region, clean) in regions.iter().zip(clean) {
+        let (mut lies, mut changed) = (clean.iter().peekable(), 0_u64);
+        each_block(region, |block, bytes| {
+            while lies.next_if(|lies| lies.block + lies.count <= block).is_some() {}
+            if let Some(lies) = lies.peek().filter(|lies| lies.block <= block) {
+                let at = lies.at + (block - lies.block);
+                changed += u64::from(base.hashes(at..at + 1) != Some(&hash(bytes)[..]));
+            }
+        });
+        if changed > 0 {
+            return Err(region.refused(format!(
+                "{changed} of its blocks changed, and the pages do not tell so: something writes there past the page tables \
+                 of this process, such as a device; set track = hashes"
+            )));
+        }
+    }
+    Ok(())
 }
 
 impl Hashes {
     /// Compares each block of `region` with the same block of what was saved under its name, and of what was saved from
     /// its address: programs swap pointers.
-    fn clean_of(&self, region: &Region, base: &Base) -> Vec<Lies> {
+    pub(super) fn clean_of(&self, region: &Region, base: &Base) -> Vec<Lies> {
         let name = &region.description.name;
         let here = self.lay.get(&region.begins_at()).filter(|other| *other != name);
         let saved = [here, Some(name)].into_iter().flatten().filter_map(|name| base.lies(name));

@@ -26,8 +26,6 @@ pub(crate) struct Plan {
     pub(crate) shared: Vec<Run>,
     /// Of what is staged.
     pub(crate) size: Size,
-    /// Bytes of whole blocks and of the rest that are staged.
-    pub(crate) staged_bytes: u64,
 }
 
 /// Bytes of a region that are staged, or shared.
@@ -74,8 +72,7 @@ impl Plan {
         let count: u64 = regions.iter().map(|parts| parts.len() as u64).sum();
         let is_worth_it = !shared.is_empty() && count <= PARTS_FEW.max(blocks_for(all) / 8);
         let size = whole.of_changed(staged_blocks(&bytes, &regions, small_below), count, shared.len());
-        let staged_bytes = all - clean_blocks(&clean) * BLOCK_BYTES;
-        is_worth_it.then_some(Plan { regions, shared, size, staged_bytes })
+        is_worth_it.then_some(Plan { regions, shared, size })
     }
 
     /// The parts of region number `index`.

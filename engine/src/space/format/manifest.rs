@@ -322,6 +322,20 @@ impl Manifest {
         (each + fixed) as u64 + annex.bytes_at_most()
     }
 
+    /// Bytes of blocks that both lead to, in one portion.
+    pub fn shared_bytes(&self, other: &Manifest) -> u64 {
+        let (mut blocks, mut others) = (0, other.runs.iter().peekable());
+        for run in &self.runs {
+            let (from, to) = (run.first_block, run.first_block + run.blocks);
+            while others.next_if(|other| other.first_block + other.blocks <= from).is_some() {}
+            // The last of them may reach into the next run.
+            for other in others.clone().take_while(|other| other.first_block < to) {
+                blocks += to.min(other.first_block + other.blocks) - from.max(other.first_block);
+            }
+        }
+        blocks * BLOCK_BYTES
+    }
+
     /// Parses a manifest whose hash was checked already, of a portion of `portion_bytes`.
     pub fn parse(bytes: &[u8], portion_bytes: u64) -> Result<Manifest, Refusal> {
         let mut sections = Sections::new(bytes, "manifest");

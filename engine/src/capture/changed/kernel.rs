@@ -1,0 +1,204 @@
+//! Write protection that the kernel lifts by itself: userfaultfd with WP_ASYNC, and PAGEMAP_SCAN on
+//! `/proc/self/pagemap`, which finds the pages whose protection is gone and protects them again. No library has the
+//! second, so that both are called here as `linux/userfaultfd.h` and `linux/fs.h` lay them out.
+//!
+//! What must hold: addresses are handed to the kernel and never followed here; what the calls do to memory that is not
+//! the program's, or not there, is an error.
+
+use std::{
+    fs::File,
+    io,
+    ops::Range,
+    os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+};
+
+/// No faults of the kernel's own accesses are to be handled by us: this is what needs no privilege. With WP_ASYNC the
+/// kernel handles these, too.
+const UFFD_USER_MODE_ONLY: libc::c_int = 1;
+const UFFD_API: u64 = 0xAA;
+const FEATURE_PAGEFAULT_FLAG_WP: u64 = 1 << 0;
+/// Pages that are not there can be protected, so that their coming is a write.
+const FEATURE_WP_UNPOPULATED: u64 = 1 << 13;
+/// The first write to a protected page lifts its protection, without a signal or a message.
+const FEATURE_WP_ASYNC: u64 = 1 << 15;
+const REGISTER_MODE_WP: u64 = 1 << 1;
+
+#[repr(C)]
+struct UffdioApi {
+    api: u64,
+    features: u64,
+    ioctls: u64,
+}
+
+#[repr(C)]
+struct UffdioRange {
+    start: u64,
+    bytes: u64,
+}
+
+#[repr(C)]
+struct UffdioRegister {
+    range: UffdioRange,
+    mode: u64,
+    ioctls: u64,
+}
+
+pub(super) const UFFDIO_API: libc::Ioctl = libc::_IOWR::<UffdioApi>(0xAA, 0x3F);
+const UFFDIO_REGISTER: libc::Ioctl = libc::_IOWR::<UffdioRegister>(0xAA, 0x00);
+const UFFDIO_UNREGISTER: libc::Ioctl = libc::_IOR::<UffdioRange>(0xAA, 0x01);
+
+/// A stretch of pages that a scan found.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Found {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    categories: u64,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct ScanArguments {
+    size: u64,
+    flags: u64,
+    start: u64,
+    end: u64,
+    walk_end: u64,
+    found: u64,
+    found_max: u64,
+    pages_max: u64,
+    category_inverted: u64,
+    category_mask: u64,
+    category_anyof_mask: u64,
+    return_mask: u64,
+}
+
+const _: () = assert!(size_of::<UffdioRegister>() == 32 && size_of::<ScanArguments>() == 96);
+
+pub(super) const PAGEMAP_SCAN: libc::Ioctl = libc::_IOWR::<ScanArguments>(b'f' as u32, 16);
+/// Protects what is found, in one step with finding it.
+const SCAN_WP_MATCHING: u64 = 1 << 0;
+/// Fails with EPERM where a mapping is not registered.
+const SCAN_CHECK_WPASYNC: u64 = 1 << 1;
+const PAGE_IS_WRITTEN: u64 = 1 << 1;
+const PAGE_IS_FILE: u64 = 1 << 2;
+const PAGE_IS_PRESENT: u64 = 1 << 3;
+
+/// Which pages a scan finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// Those whose protection is gone, or that have come or gone since.
+    Written,
+    /// Also those that are the file's, at hand or not, which somebody else may write. Those that lie in swap are told
+    /// with them.
+    WrittenOrOfFile,
+}
+
+/// A userfaultfd whose protection is lifted by the first write.
+#[derive(Debug)]
+pub(super) struct Protection(OwnedFd);
+
+impl Protection {
+    /// Unsupported: by a kernel before Linux 6.7.
+    #[allow(unsafe_code)]
+    pub(super) fn new() -> io::Result<Protection> {
+        let flags = libc::O_CLOEXEC | libc::O_NONBLOCK | UFFD_USER_MODE_ONLY;
+        // SAFETY: makes a descriptor, and touches no memory.
+        let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: a new descriptor, which nothing else owns.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
+        let features = FEATURE_PAGEFAULT_FLAG_WP | FEATURE_WP_UNPOPULATED | FEATURE_WP_ASYNC;
+        call(fd.as_raw_fd(), UFFDIO_API, &mut UffdioApi { api: UFFD_API, features, ioctls: 0 })?;
+        Ok(Protection(fd))
+    }
+
+    /// Prepares whole pages for scans that protect. `AlreadyExists` or `ResourceBusy`: another userfaultfd has them.
+    pub(super) fn register(&self, pages: &Range<usize>) -> io::Result<()> {
+        let mut register = UffdioRegister { range: range(pages), mode: REGISTER_MODE_WP, ioctls: 0 };
+        call(self.0.as_raw_fd(), UFFDIO_REGISTER, &mut register)?;
+        Ok(())
+    }
+
+    /// The opposite; lifts all protection.
+    pub(super) fn unregister(&self, pages: &Range<usize>) -> io::Result<()> {
+        call(self.0.as_raw_fd(), UFFDIO_UNREGISTER, &mut range(pages))?;
+        Ok(())
+    }
+}
+
+#[allow(unsafe_code)]
+pub(super) fn page_bytes() -> usize {
+    // SAFETY: no conditions.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(bytes).expect("a system has pages")
+}
+
+/// `/proc/self/pagemap`.
+#[derive(Debug)]
+pub(super) struct Pagemap(File);
+
+impl Pagemap {
+    pub(super) fn open() -> io::Result<Pagemap> {
+        File::open("/proc/self/pagemap").map(Pagemap)
+    }
+
+    /// Protects all of `pages`. `PermissionDenied`: some are not registered.
+    pub(super) fn protect(&self, pages: &Range<usize>) -> io::Result<()> {
+        let mut scan = ScanArguments { flags: SCAN_WP_MATCHING | SCAN_CHECK_WPASYNC, ..arguments(pages) };
+        call(self.0.as_raw_fd(), PAGEMAP_SCAN, &mut scan)?;
+        Ok(())
+    }
+
+    /// Finds what is `wanted` in the front of `pages`, protects that, and says how many stretches `found` now has, and
+    /// up to where it has looked. After an error, pages may have been protected that nobody was told of.
+    /// `PermissionDenied`: some are not registered.
+    pub(super) fn take_written(
+        &self,
+        pages: &Range<usize>,
+        wanted: Wanted,
+        found: &mut [Found],
+    ) -> io::Result<(usize, usize)> {
+        let categories = match wanted {
+            // In these words the kernel has a short way for it.
+            Wanted::Written => {
+                ScanArguments { category_mask: PAGE_IS_WRITTEN, return_mask: PAGE_IS_WRITTEN, ..arguments(pages) }
+            }
+            Wanted::WrittenOrOfFile => ScanArguments {
+                category_inverted: PAGE_IS_PRESENT,
+                category_anyof_mask: PAGE_IS_WRITTEN | PAGE_IS_FILE | PAGE_IS_PRESENT,
+                ..arguments(pages)
+            },
+        };
+        let mut scan = ScanArguments {
+            flags: SCAN_WP_MATCHING | SCAN_CHECK_WPASYNC,
+            found: found.as_mut_ptr() as u64,
+            found_max: found.len() as u64,
+            ..categories
+        };
+        let count = call(self.0.as_raw_fd(), PAGEMAP_SCAN, &mut scan)?;
+        // Where `found` is full, the kernel may have looked further than it says.
+        let told_to = found[..count].last().map_or(0, |last| last.end);
+        Ok((count, scan.walk_end.max(told_to) as usize))
+    }
+}
+
+fn range(pages: &Range<usize>) -> UffdioRange {
+    UffdioRange { start: pages.start as u64, bytes: pages.len() as u64 }
+}
+
+fn arguments(pages: &Range<usize>) -> ScanArguments {
+    let size = size_of::<ScanArguments>() as u64;
+    ScanArguments { size, start: pages.start as u64, end: pages.end as u64, ..Default::default() }
+}
+
+/// An ioctl; `argument` has the type that `request` was made with.
+#[allow(unsafe_code)]
+fn call<T>(fd: RawFd, request: libc::Ioctl, argument: &mut T) -> io::Result<usize> {
+    // SAFETY: the kernel reads and writes `argument`, which has the size that the request says, and the row of `Found`
+    // that it points to; protection changes no byte of the program's.
+    let returned = unsafe { libc::ioctl(fd, request, std::ptr::from_mut(argument)) };
+    usize::try_from(returned).map_err(|_| io::Error::last_os_error())
+}

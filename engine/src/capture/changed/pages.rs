@@ -1,0 +1,299 @@
+//! Which pages the program has written, by write protection that the kernel lifts at the first write.
+//!
+//! What must hold: a page that differs from what it was when it was last told of is told of again. Everything is told
+//! where that is not certain: at first, after an error, where the memory was mapped anew, on pages that a range shares
+//! with something else. Pages that came or went count as written, and so do those that a private mapping still has from
+//! its file.
+//!
+//! Unseen are writes that pass by this process's page tables: by devices into memory that is pinned for them. Whoever
+//! watches has to know of these.
+
+#[cfg(test)]
+mod tests;
+
+use super::{
+    kernel::{Found, Pagemap, Protection, Wanted, page_bytes},
+    mappings::{Kind, kind_of},
+};
+use crate::device::{HUGE_PAGE, forks};
+use std::{collections::BTreeMap, io, ops::Range, ptr};
+
+/// How many stretches of pages one call of the kernel can tell.
+const FOUND_MAX: usize = 4096;
+
+#[derive(Debug)]
+pub(crate) struct PageTracker {
+    protection: Protection,
+    pagemap: Pagemap,
+    page_bytes: usize,
+    /// By where they begin, what is watched; they do not overlap.
+    watched: BTreeMap<usize, Watched>,
+    found: Vec<Found>,
+    /// The descriptors are those of one process, whose memory they mean in its children, too.
+    forks: u32,
+}
+
+#[derive(Debug)]
+struct Watched {
+    end: usize,
+    kind: Kind,
+    /// Whether all of its pages were protected, and stayed so until they were told of.
+    is_known: bool,
+}
+
+impl PageTracker {
+    /// An error says why there can be none here: of the kernel, or of what confines this process.
+    pub(crate) fn new() -> Result<PageTracker, String> {
+        let protection = Protection::new().map_err(|e| match e.raw_os_error() {
+            Some(libc::ENOSYS) => "this system has no userfaultfd".to_owned(),
+            Some(libc::EPERM | libc::EACCES) => "this system, or a container, does not allow userfaultfd".to_owned(),
+            Some(libc::EINVAL) => "protection that lifts itself (userfaultfd WP_ASYNC) needs Linux 6.7".to_owned(),
+            _ => format!("userfaultfd: {e}"),
+        })?;
+        let pagemap = Pagemap::open().map_err(|e| format!("/proc/self/pagemap: {e}"))?;
+        let page_bytes = page_bytes();
+        let found = vec![Found::default(); FOUND_MAX];
+        let mut tracker =
+            PageTracker { protection, pagemap, page_bytes, watched: BTreeMap::new(), found, forks: forks() };
+        tracker.try_out()?;
+        Ok(tracker)
+    }
+
+    /// Sees on memory of our own that writes are told, and pages that came or went.
+    fn try_out(&mut self) -> Result<(), String> {
+        let probe = Probe::new().map_err(|e| format!("memory to try it out: {e}"))?;
+        let (pages, page) = (probe.pages(), self.page_bytes);
+        let first = pages.start..pages.start + page;
+        self.watch(pages.clone())?;
+        // So that the scan is what finds the pages that are not there.
+        self.watched_at(&pages).expect("just watched").is_known = true;
+        let mut told = Vec::new();
+        let mut expect = |tracker: &mut PageTracker, expected: &[Range<usize>]| {
+            told.clear();
+            tracker.written(pages.clone(), &mut told)?;
+            let is_right = told == expected;
+            is_right
+                .then_some(())
+                .ok_or_else(|| "this system tells other pages than those that were written".to_owned())
+        };
+        expect(self, std::slice::from_ref(&pages))?;
+        expect(self, &[])?;
+        probe.write();
+        expect(self, std::slice::from_ref(&first))?;
+        probe.drop_all();
+        expect(self, std::slice::from_ref(&pages))?;
+        self.unwatch(pages);
+        Ok(())
+    }
+
+    /// Watches the pages that lie wholly in `range`, as addresses; the first `written` tells all of it. The same range
+    /// again begins anew. An error says why changes of it cannot be seen: it is shared, a device's, another
+    /// userfaultfd's, not mapped, or overlaps with what is watched.
+    pub(crate) fn watch(&mut self, range: Range<usize>) -> Result<(), String> {
+        self.check_process()?;
+        if range.is_empty() {
+            return Ok(());
+        }
+        if let Some(other) = self.overlapping(&range).filter(|other| *other != range) {
+            return Err(format!("it overlaps with {:#x} to {:#x}, which is watched already", other.start, other.end));
+        }
+        self.watched.remove(&range.start);
+        let kind = self.register(&range)?;
+        self.watched.insert(range.start, Watched { end: range.end, kind, is_known: false });
+        Ok(())
+    }
+
+    /// Stops watching `range`, which was watched; nothing, if it was not.
+    pub(crate) fn unwatch(&mut self, range: Range<usize>) {
+        if self.forks == forks() && self.watched_at(&range).is_some() {
+            self.watched.remove(&range.start);
+            // What is no longer mapped, or somebody else's by now, stays as it is.
+            let _ = self.protection.unregister(&self.inside(&range));
+        }
+    }
+
+    /// Appends to `out`, in order, what of `range` has been written since the last call, and what shares a page with
+    /// something else. From here on writes are for the next call; whoever does not save what is told now must keep
+    /// it. After an error, which says why changes of it can no longer be seen, all of `range` was appended, and it is
+    /// not watched any more.
+    pub(crate) fn written(&mut self, range: Range<usize>, out: &mut Vec<Range<usize>>) -> Result<(), String> {
+        let begun = out.len();
+        let told = self.tell(&range, out);
+        if told.is_err() {
+            out.truncate(begun);
+            add(out, begun, range.clone());
+            self.unwatch(range);
+        }
+        told
+    }
+
+    /// The next `written` tells all of `range`.
+    #[cfg(test)]
+    pub(crate) fn forget(&mut self, range: Range<usize>) {
+        if let Some(watched) = self.watched_at(&range) {
+            watched.is_known = false;
+        }
+    }
+
+    fn tell(&mut self, range: &Range<usize>, out: &mut Vec<Range<usize>>) -> Result<(), String> {
+        self.check_process()?;
+        if range.is_empty() {
+            return Ok(());
+        }
+        let (begun, pages) = (out.len(), self.inside(range));
+        let watched = self.watched_at(range).ok_or("it is not watched")?;
+        // Only when all of it is protected and told is it known.
+        let was_known = std::mem::replace(&mut watched.is_known, false);
+        let wanted = if watched.kind == Kind::OfFile { Wanted::WrittenOrOfFile } else { Wanted::Written };
+        let told = if pages.is_empty() {
+            add(out, begun, range.clone());
+            Ok(())
+        } else if !was_known {
+            add(out, begun, range.clone());
+            self.pagemap.protect(&pages)
+        } else {
+            add(out, begun, range.start..pages.start);
+            let told = self.scan(pages.clone(), wanted, out, begun);
+            add(out, begun, pages.end..range.end);
+            told
+        };
+        match told {
+            Err(e) if e.raw_os_error() == Some(libc::EPERM) => self.begin_anew(range, &pages, out, begun)?,
+            told => told.map_err(|e| format!("finding its written pages: {e}"))?,
+        }
+        self.watched_at(range).expect("watched, as it was found above").is_known = true;
+        Ok(())
+    }
+
+    /// Something else is mapped in `range` than what was watched: all of it is new.
+    fn begin_anew(
+        &mut self,
+        range: &Range<usize>,
+        pages: &Range<usize>,
+        out: &mut Vec<Range<usize>>,
+        begun: usize,
+    ) -> Result<(), String> {
+        let kind = self.register(range)?;
+        self.watched_at(range).expect("watched, as the caller found").kind = kind;
+        self.pagemap.protect(pages).map_err(|e| format!("protecting its pages: {e}"))?;
+        out.truncate(begun);
+        add(out, begun, range.clone());
+        Ok(())
+    }
+
+    fn scan(
+        &mut self,
+        mut pages: Range<usize>,
+        wanted: Wanted,
+        out: &mut Vec<Range<usize>>,
+        begun: usize,
+    ) -> io::Result<()> {
+        while !pages.is_empty() {
+            let (count, end) = self.pagemap.take_written(&pages, wanted, &mut self.found)?;
+            for found in &self.found[..count] {
+                let found = found.start as usize..found.end as usize;
+                assert!(pages.start <= found.start && found.end <= end, "pages were told that were not asked for");
+                add(out, begun, found);
+            }
+            if end <= pages.start {
+                return Err(io::Error::other("the kernel looked at no page"));
+            }
+            pages.start = end;
+        }
+        Ok(())
+    }
+
+    fn register(&self, range: &Range<usize>) -> Result<Kind, String> {
+        let pages = self.inside(range);
+        if pages.is_empty() {
+            return Ok(Kind::Anonymous);
+        }
+        let kind = kind_of(&pages)?;
+        self.protection.register(&pages).map_err(|e| match e.raw_os_error() {
+            Some(libc::EBUSY) => "another userfaultfd of this process has it".to_owned(),
+            Some(libc::ENOMEM) => "the kernel has no room for more mappings (vm.max_map_count)".to_owned(),
+            _ => format!("userfaultfd cannot have it: {e}"),
+        })?;
+        Ok(kind)
+    }
+
+    /// The pages that lie wholly in `range`; none at its start, if there is no such page.
+    fn inside(&self, range: &Range<usize>) -> Range<usize> {
+        let start = range.start.checked_next_multiple_of(self.page_bytes).unwrap_or(range.start);
+        let end = range.end / self.page_bytes * self.page_bytes;
+        if start < end { start..end } else { range.start..range.start }
+    }
+
+    fn overlapping(&self, range: &Range<usize>) -> Option<Range<usize>> {
+        let (start, watched) = self.watched.range(..range.end).next_back()?;
+        (watched.end > range.start).then_some(*start..watched.end)
+    }
+
+    fn watched_at(&mut self, range: &Range<usize>) -> Option<&mut Watched> {
+        self.watched.get_mut(&range.start).filter(|watched| watched.end == range.end)
+    }
+
+    fn check_process(&self) -> Result<(), String> {
+        let is_ours = self.forks == forks();
+        is_ours.then_some(()).ok_or_else(|| "this process was forked from the one whose memory is watched".to_owned())
+    }
+}
+
+impl Drop for PageTracker {
+    fn drop(&mut self) {
+        // A forked child may have the descriptor still, and closing ours would leave the memory registered.
+        for (start, end) in self.watched.iter().map(|(start, watched)| (*start, watched.end)).collect::<Vec<_>>() {
+            self.unwatch(start..end);
+        }
+    }
+}
+
+/// Appends `range`, as part of the last one where that ends there; those before `begun` are not ours.
+fn add(out: &mut Vec<Range<usize>>, begun: usize, range: Range<usize>) {
+    match out[begun..].last_mut() {
+        _ if range.is_empty() => {}
+        Some(last) if last.end == range.start => last.end = range.end,
+        _ => out.push(range),
+    }
+}
+
+/// Two huge pages of untouched memory, and somewhat more.
+struct Probe {
+    at: *mut u8,
+}
+
+#[allow(unsafe_code)]
+impl Probe {
+    const BYTES: usize = 3 * HUGE_PAGE;
+
+    fn new() -> io::Result<Probe> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a new mapping, at an address of the kernel's choice.
+        let at = unsafe { libc::mmap(ptr::null_mut(), Probe::BYTES, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+        if at == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(Probe { at: at.cast() }) }
+    }
+
+    fn pages(&self) -> Range<usize> {
+        self.at as usize..self.at as usize + Probe::BYTES
+    }
+
+    /// Writes to the first page.
+    fn write(&self) {
+        // SAFETY: in the mapping, which is ours alone.
+        unsafe { self.at.write_volatile(1) };
+    }
+
+    /// Has the kernel take all pages, and with them whole tables of pages.
+    fn drop_all(&self) {
+        // SAFETY: a mapping of our own.
+        unsafe { libc::madvise(self.at.cast(), Probe::BYTES, libc::MADV_DONTNEED) };
+    }
+}
+
+impl Drop for Probe {
+    #[allow(unsafe_code)]
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and nothing refers to it.
+        unsafe { libc::munmap(self.at.cast(), Probe::BYTES) };
+    }
+}

@@ -1,0 +1,31 @@
+//! Each way in which a program can change its memory, or what lies there, with the kernel that runs the test.
+
+mod cost;
+mod memory;
+mod refused;
+mod remapped;
+mod written;
+
+use super::PageTracker;
+use memory::{Memory, PAGE};
+use std::ops::Range;
+
+fn tracker() -> PageTracker {
+    PageTracker::new().expect("this machine tracks pages")
+}
+
+/// A tracker to whom all of `memory` is known.
+fn knowing(memory: &Memory) -> PageTracker {
+    let mut tracker = tracker();
+    tracker.watch(memory.range()).unwrap();
+    assert_eq!(told(&mut tracker, memory), memory.all());
+    tracker
+}
+
+/// Which pages of `memory` are told.
+fn told(tracker: &mut PageTracker, memory: &Memory) -> Vec<Range<usize>> {
+    let mut out = Vec::new();
+    tracker.written(memory.range(), &mut out).unwrap();
+    let page = |address: usize| (address - memory.range().start) / PAGE;
+    out.into_iter().map(|range| page(range.start)..page(range.end)).collect()
+}

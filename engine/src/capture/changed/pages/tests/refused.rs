@@ -1,0 +1,130 @@
+//! Memory, and systems, where changes cannot be seen: the error says why.
+
+use super::{Memory, PAGE, knowing, memory::in_child, told, tracker};
+use crate::capture::changed::{
+    PageTracker,
+    kernel::{PAGEMAP_SCAN, Protection, UFFDIO_API},
+};
+use std::{fs::File, os::fd::AsRawFd, ptr, thread};
+
+#[track_caller]
+fn refused(memory: &Memory, why: &str) {
+    let said = tracker().watch(memory.range()).unwrap_err();
+    assert!(said.contains(why), "{said}");
+}
+
+#[test]
+fn shared_mappings_are_refused() {
+    let file = tempfile::tempfile().unwrap();
+    file.set_len(4 * PAGE as u64).unwrap();
+    refused(&Memory::mapped(ptr::null_mut(), 4, libc::MAP_SHARED, file.as_raw_fd()), "a shared mapping of /");
+    refused(&Memory::mapped(ptr::null_mut(), 4, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1), "a shared mapping");
+    let zero = File::options().read(true).write(true).open("/dev/zero").unwrap();
+    let memory = Memory::mapped(ptr::null_mut(), 4, libc::MAP_PRIVATE, zero.as_raw_fd());
+    tracker().watch(memory.range()).unwrap();
+}
+
+#[test]
+fn memory_that_is_not_there_is_refused() {
+    in_child(|| {
+        let memory = Memory::new(8);
+        memory.unmap(3..4);
+        refused(&memory, "nothing is mapped at");
+        tracker().watch(memory.range().start..memory.at(3) as usize).unwrap();
+    });
+}
+
+#[test]
+fn memory_of_another_userfaultfd_is_refused_until_that_lets_go() {
+    let memory = Memory::new(8);
+    let other = Protection::new().unwrap();
+    other.register(&memory.range()).unwrap();
+    refused(&memory, "another userfaultfd");
+    // Dropped alone it could live on in a child that another test has forked.
+    other.unregister(&memory.range()).unwrap();
+    knowing(&memory);
+}
+
+#[test]
+fn overlapping_memory_is_refused() {
+    let memory = Memory::new(8);
+    let mut tracker = tracker();
+    let part = memory.at(2) as usize..memory.at(5) as usize;
+    tracker.watch(part.clone()).unwrap();
+    for other in [memory.range(), part.start..part.start + 1, part.end - 1..part.end + 1, part.start - 1..part.end] {
+        let said = tracker.watch(other).unwrap_err();
+        assert!(said.contains("overlaps with"), "{said}");
+    }
+    tracker.watch(memory.range().start..part.start).unwrap();
+    tracker.watch(part.end..memory.range().end).unwrap();
+}
+
+/// A child that lives on would else keep the memory registered.
+#[test]
+#[allow(unsafe_code)]
+fn a_dropped_tracker_leaves_the_memory_to_others_whatever_children_there_are() {
+    let memory = Memory::new(8);
+    let first = knowing(&memory);
+    // SAFETY: the child does nothing but wait, and is ended below.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: ends by itself if the parent does not end it.
+        unsafe {
+            libc::alarm(60);
+            libc::pause();
+            libc::_exit(0);
+        }
+    }
+    drop(first);
+    let second = tracker().watch(memory.range());
+    // SAFETY: our own child.
+    unsafe {
+        libc::kill(child, libc::SIGKILL);
+        libc::waitpid(child, ptr::null_mut(), 0);
+    }
+    second.unwrap();
+}
+
+#[test]
+fn a_system_that_refuses_is_named() {
+    let why = |call: i64, argument: Option<u32>, errno: i32| {
+        let run = move || {
+            confine(call, argument, errno);
+            PageTracker::new().map(|_| ()).unwrap_err()
+        };
+        thread::spawn(run).join().unwrap()
+    };
+    let userfaultfd = libc::SYS_userfaultfd;
+    assert_eq!(why(userfaultfd, None, libc::EPERM), "this system, or a container, does not allow userfaultfd");
+    assert_eq!(why(userfaultfd, None, libc::ENOSYS), "this system has no userfaultfd");
+    assert!(why(libc::SYS_ioctl, Some(UFFDIO_API as u32), libc::EINVAL).contains("needs Linux 6.7"));
+    assert!(why(libc::SYS_ioctl, Some(PAGEMAP_SCAN as u32), libc::ENOTTY).contains("written pages"));
+    assert!(why(libc::SYS_openat, None, libc::EACCES).contains("/proc/self/pagemap"));
+    let memory = Memory::new(8);
+    let mut tracker = knowing(&memory);
+    memory.write(3);
+    assert_eq!(told(&mut tracker, &memory).len(), 1, "other threads are not confined");
+}
+
+/// Has this thread refused a call of the kernel, if its second argument is `argument`.
+#[allow(unsafe_code)]
+fn confine(call: i64, argument: Option<u32>, errno: i32) {
+    let code = |code: u32| code as u16;
+    let load = |at| libc::sock_filter { code: code(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS), jt: 0, jf: 0, k: at };
+    let unless = |value, skip| {
+        let code = code(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K);
+        libc::sock_filter { code, jt: 0, jf: skip, k: value }
+    };
+    let end = |k| libc::sock_filter { code: code(libc::BPF_RET | libc::BPF_K), jt: 0, jf: 0, k };
+    let mut filter = vec![load(0), unless(call as u32, if argument.is_some() { 3 } else { 1 })];
+    if let Some(argument) = argument {
+        filter.extend([load(24), unless(argument, 1)]);
+    }
+    filter.extend([end(libc::SECCOMP_RET_ERRNO | errno as u32), end(libc::SECCOMP_RET_ALLOW)]);
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    // SAFETY: the program outlives the calls, which confine this thread alone.
+    unsafe {
+        assert_eq!(0, libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+        assert_eq!(0, libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program));
+    }
+}

@@ -1,0 +1,128 @@
+//! Programs that move, drop and replace what lies in watched memory: nothing that is new may look known.
+
+use super::{Memory, PAGE, knowing, memory::in_child, told, tracker};
+use std::{fs::File, io::Write, mem::forget, ops::Range, os::fd::AsRawFd};
+
+const PRIVATE: libc::c_int = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+
+#[test]
+fn memory_that_was_mapped_anew_is_all_told() {
+    in_child(|| {
+        let memory = Memory::new(1024);
+        let mut tracker = knowing(&memory);
+        // Over it; and after it was given back, in the middle.
+        forget(Memory::mapped(memory.at(0), 1024, PRIVATE, -1));
+        assert_eq!(told(&mut tracker, &memory), memory.all());
+        assert_eq!(told(&mut tracker, &memory), []);
+        memory.unmap(100..200);
+        forget(Memory::mapped(memory.at(100), 100, PRIVATE, -1));
+        memory.write(150);
+        assert_eq!(told(&mut tracker, &memory), memory.all());
+        memory.write(150);
+        assert_eq!(told(&mut tracker, &memory), [Range { start: 150, end: 151 }]);
+        assert_eq!(told(&mut tracker, &memory), []);
+    });
+}
+
+#[test]
+fn two_arrays_that_change_places_are_all_told() {
+    in_child(|| {
+        let (one, two, aside) = (Memory::new(600), Memory::new(600), Memory::new(600));
+        one.write(5);
+        let mut tracker = knowing(&one);
+        tracker.watch(two.range()).unwrap();
+        assert_eq!(told(&mut tracker, &two), two.all());
+        one.move_to(aside.at(0), 0);
+        two.move_to(one.at(0), 0);
+        aside.move_to(two.at(0), 0);
+        forget(aside);
+        assert_eq!((one.read(5), two.read(5)), (0, 1));
+        for moved in [&one, &two] {
+            assert_eq!(told(&mut tracker, moved), moved.all());
+            assert_eq!(told(&mut tracker, moved), []);
+            moved.write(6);
+            assert_eq!(told(&mut tracker, moved), [Range { start: 6, end: 7 }]);
+        }
+    });
+}
+
+#[test]
+fn memory_whose_pages_were_moved_away_is_all_told() {
+    let (memory, there) = (Memory::new(600), Memory::new(600));
+    memory.write_each(0..600);
+    let mut tracker = knowing(&memory);
+    memory.move_to(there.at(0), libc::MREMAP_DONTUNMAP);
+    assert_eq!((memory.read(5), there.read(5)), (0, 1));
+    assert_eq!(told(&mut tracker, &memory), memory.all());
+    assert_eq!(told(&mut tracker, &memory), []);
+}
+
+#[test]
+fn an_array_that_shrank_and_grew_again_is_told_where_it_did() {
+    in_child(|| {
+        let memory = Memory::new(600);
+        memory.write_each(0..600);
+        let mut tracker = knowing(&memory);
+        memory.resize(600, 300);
+        memory.resize(300, 600);
+        let anew = told(&mut tracker, &memory);
+        assert!(anew == [Range { start: 300, end: 600 }] || anew == memory.all(), "{anew:?}");
+        assert_eq!(told(&mut tracker, &memory), []);
+    });
+}
+
+#[test]
+fn what_grew_in_place_is_watched_with_what_came() {
+    in_child(|| {
+        let memory = Memory::new(600);
+        memory.resize(600, 300);
+        let half = memory.range().start..memory.at(300) as usize;
+        let mut tracker = tracker();
+        tracker.watch(half.clone()).unwrap();
+        tracker.written(half.clone(), &mut Vec::new()).unwrap();
+        memory.resize(300, 600);
+        tracker.unwatch(half);
+        tracker.watch(memory.range()).unwrap();
+        assert_eq!(told(&mut tracker, &memory), memory.all());
+        memory.write_each([299, 300]);
+        assert_eq!(told(&mut tracker, &memory), [Range { start: 299, end: 301 }]);
+    });
+}
+
+#[test]
+fn a_file_that_was_mapped_over_it_is_watched_as_a_file() {
+    let memory = Memory::new(8);
+    let mut tracker = knowing(&memory);
+    let mut file: File = tempfile::tempfile().unwrap();
+    file.write_all(&[7; 8 * PAGE]).unwrap();
+    forget(Memory::mapped(memory.at(0), 8, libc::MAP_PRIVATE, file.as_raw_fd()));
+    for _ in 0..3 {
+        assert_eq!(told(&mut tracker, &memory), memory.all());
+    }
+}
+
+#[test]
+fn pages_that_were_dropped_are_told_though_nobody_wrote() {
+    let memory = Memory::new(1500);
+    memory.write_each(0..1500);
+    let mut tracker = knowing(&memory);
+    memory.advise(3..5, libc::MADV_DONTNEED);
+    memory.advise(400..1200, libc::MADV_DONTNEED);
+    assert_eq!(told(&mut tracker, &memory), [3..5, 400..1200]);
+    memory.advise(3..5, libc::MADV_DONTNEED);
+    assert_eq!(told(&mut tracker, &memory), [Range { start: 3, end: 5 }]);
+    assert_eq!(told(&mut tracker, &memory), []);
+}
+
+#[test]
+fn what_became_a_shared_mapping_is_told_and_refused() {
+    let memory = Memory::new(64);
+    let mut tracker = knowing(&memory);
+    forget(Memory::mapped(memory.at(10), 20, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1));
+    for why in ["a shared mapping", "not watched"] {
+        let mut out = vec![Range { start: 0, end: 1 }];
+        let refused = tracker.written(memory.range(), &mut out).unwrap_err();
+        assert!(refused.contains(why), "{refused}");
+        assert_eq!(out, [0..1, memory.range()]);
+    }
+}
