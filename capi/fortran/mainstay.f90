@@ -166,6 +166,15 @@ module mainstay
   integer(c_int32_t), parameter, public :: MAINSTAY_RECOVERY_REPLACE = 2
   integer(c_int32_t), parameter, public :: MAINSTAY_RECOVERY_SHRINK = 3
 
+  integer(c_int64_t), parameter, public :: MAINSTAY_CAPTURE_DEFAULT = 0
+  integer(c_int64_t), parameter, public :: MAINSTAY_CAPTURE_WHOLE = 1
+  integer(c_int64_t), parameter, public :: MAINSTAY_CAPTURE_INCREMENTAL = 2
+
+  integer(c_int32_t), parameter, public :: MAINSTAY_TRACK_DEFAULT = 0
+  integer(c_int32_t), parameter, public :: MAINSTAY_TRACK_AUTO = 1
+  integer(c_int32_t), parameter, public :: MAINSTAY_TRACK_PAGES = 2
+  integer(c_int32_t), parameter, public :: MAINSTAY_TRACK_HASHES = 3
+
   integer(c_int64_t), parameter, public :: MAINSTAY_START_DEFAULT = 0
   integer(c_int64_t), parameter, public :: MAINSTAY_START_RESTORED = 1
   integer(c_int64_t), parameter, public :: MAINSTAY_START_FRESH = 2
@@ -207,6 +216,9 @@ module mainstay
     integer(c_int32_t) :: disk_copies = 0
     integer(c_int32_t) :: recovery = MAINSTAY_RECOVERY_DEFAULT
     integer(c_int32_t) :: spares = 0
+    integer(c_int64_t) :: capture = MAINSTAY_CAPTURE_DEFAULT
+    integer(c_int32_t) :: track = MAINSTAY_TRACK_DEFAULT
+    integer(c_int32_t) :: audit = 0
   end type
 
   ! What one checkpoint took on this rank; as in mainstay.h.

@@ -19,7 +19,7 @@
 #define MAINSTAY_OPTIONS_INIT { sizeof(mainstay_options), 0, MAINSTAY_STAGE_DEFAULT, 0, 0, 0, 0, 0, 0, 0, \
     MAINSTAY_POOL_HELD_DEFAULT, 0, 0, 0, 0, MAINSTAY_PER_DEFAULT, MAINSTAY_ALLOCATE_DEFAULT, 0, 0, 0, 0, 0, \
     MAINSTAY_START_DEFAULT, 0, 0, 0, MAINSTAY_MEMORY_AFTER_DEFAULT, 0, 0, 0, MAINSTAY_EXCHANGE_DEFAULT, 0, 0, \
-    MAINSTAY_RECOVERY_DEFAULT, 0 }
+    MAINSTAY_RECOVERY_DEFAULT, 0, MAINSTAY_CAPTURE_DEFAULT, MAINSTAY_TRACK_DEFAULT, 0 }
 
 // For mainstay_get: the newest revision that can be read whole.
 #define MAINSTAY_NEWEST UINT64_MAX
@@ -199,6 +199,28 @@ typedef enum {
   MAINSTAY_DIVIDED_INTO_BOXES = 2,
 } mainstay_divided;
 
+// What of the protected regions a revision writes.
+typedef enum {
+  // What mainstay.toml or the environment say; else as MAINSTAY_CAPTURE_WHOLE.
+  MAINSTAY_CAPTURE_DEFAULT = 0,
+  // All of it.
+  MAINSTAY_CAPTURE_WHOLE,
+  // What changed since the revision before, with which it shares the rest.
+  MAINSTAY_CAPTURE_INCREMENTAL,
+} mainstay_capture;
+
+// How it is found out what changed.
+typedef enum {
+  // What mainstay.toml or the environment say; else as MAINSTAY_TRACK_AUTO.
+  MAINSTAY_TRACK_DEFAULT = 0,
+  // By pages where the system can tell which were written, else by hashes.
+  MAINSTAY_TRACK_AUTO,
+  // By the pages that were written.
+  MAINSTAY_TRACK_PAGES,
+  // By hashes of all that is protected.
+  MAINSTAY_TRACK_HASHES,
+} mainstay_track;
+
 // One revision of a space, opened to be read.
 typedef struct mainstay_reader mainstay_reader;
 
@@ -294,6 +316,12 @@ typedef struct {
   // With recovery: so many of the last ranks wait inside the opening, asleep, until one that fails is to be
   // replaced; none.
   uint32_t spares;
+  // A mainstay_capture: what of the protected regions a revision writes; MAINSTAY_CAPTURE_WHOLE.
+  uint64_t capture;
+  // With MAINSTAY_CAPTURE_INCREMENTAL, a mainstay_track: how it is found out what changed; MAINSTAY_TRACK_AUTO.
+  uint32_t track;
+  // With that and pages: every so many revisions what the pages call unchanged is hashed; never.
+  uint32_t audit;
 } mainstay_options;
 
 // A process of a job, as others on its machine know it: this very one, and no other that gets its number later.

@@ -122,6 +122,34 @@ pub enum RecoveryCode {
     Shrink,
 }
 
+/// What of the protected regions a revision writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(dead_code, reason = "for the header only")]
+#[repr(C)]
+pub enum CaptureCode {
+    /// What mainstay.toml or the environment say; else as MAINSTAY_CAPTURE_WHOLE.
+    Default = 0,
+    /// All of it.
+    Whole,
+    /// What changed since the revision before, with which it shares the rest.
+    Incremental,
+}
+
+/// How it is found out what changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(dead_code, reason = "for the header only")]
+#[repr(C)]
+pub enum TrackCode {
+    /// What mainstay.toml or the environment say; else as MAINSTAY_TRACK_AUTO.
+    Default = 0,
+    /// By pages where the system can tell which were written, else by hashes.
+    Auto,
+    /// By the pages that were written.
+    Pages,
+    /// By hashes of all that is protected.
+    Hashes,
+}
+
 /// What the program sets; 0: what the environment or mainstay.toml say, or else the default, which is
 /// given here.
 #[derive(Debug, Clone, Copy)]
@@ -210,10 +238,16 @@ pub struct Options {
     /// With recovery: so many of the last ranks wait inside the opening, asleep, until one that fails is to be
     /// replaced; none.
     pub spares: u32,
+    /// A mainstay_capture: what of the protected regions a revision writes; MAINSTAY_CAPTURE_WHOLE.
+    pub capture: u64,
+    /// With MAINSTAY_CAPTURE_INCREMENTAL, a mainstay_track: how it is found out what changed; MAINSTAY_TRACK_AUTO.
+    pub track: u32,
+    /// With that and pages: every so many revisions what the pages call unchanged is hashed; never.
+    pub audit: u32,
 }
 
 /// What the struct measured in each version of the header: it only grows, at its end.
-const SIZES: [usize; 9] = [
+const SIZES: [usize; 10] = [
     offset_of!(Options, pool_held),
     offset_of!(Options, per),
     offset_of!(Options, shard_bytes),
@@ -222,6 +256,7 @@ const SIZES: [usize; 9] = [
     offset_of!(Options, memory),
     offset_of!(Options, exchange),
     offset_of!(Options, recovery),
+    offset_of!(Options, capture),
     size_of::<Options>(),
 ];
 
@@ -292,7 +327,7 @@ impl Options {
     }
 
     /// The key of each field, and what the program has put there. A field that is left out here does not compile.
-    fn given(&self) -> [(&'static str, Given); 31] {
+    fn given(&self) -> [(&'static str, Given); 34] {
         let Options {
             size: _,
             hints: _,
@@ -329,6 +364,9 @@ impl Options {
             disk_copies,
             recovery,
             spares,
+            capture,
+            track,
+            audit,
         } = *self;
         [
             ("keep", Given::Number(keep.into())),
@@ -362,6 +400,9 @@ impl Options {
             ("disk_copies", Given::Number(disk_copies.into())),
             ("recovery", Given::Code(recovery.into(), &["off", "replace", "shrink"])),
             ("spares", Given::Number(spares.into())),
+            ("capture", Given::Code(capture, &["whole", "incremental"])),
+            ("track", Given::Code(track.into(), &["auto", "pages", "hashes"])),
+            ("audit", Given::Number(audit.into())),
         ]
     }
 }

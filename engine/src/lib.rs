@@ -44,8 +44,8 @@ pub mod tend;
 pub use capture::{Region, check_name};
 pub use commit::RevisionKey;
 pub use config::{
-    Choice, Config, Exchange, Interval, KEYS, Key, LevelPlace, MemoryAfter, PoolHeld, Recovery, Resolved, Setting,
-    Shown, Signal, Source, Stage, Start, Surroundings, UnknownVariable, Value,
+    Capture, Choice, Config, Exchange, Interval, KEYS, Key, LevelPlace, MemoryAfter, PoolHeld, Recovery, Resolved,
+    Setting, Shown, Signal, Source, Stage, Start, Surroundings, Track, UnknownVariable, Value,
 };
 pub use error::{Error, ErrorKind, Failure, Result};
 pub use ground::unix_ns;

@@ -192,6 +192,16 @@ pub struct ShownRevision {
     pub list: Vec<ShownShard>,
     /// `None` without profiles.
     pub nodes: Option<Vec<Node>>,
+    /// With older revisions that are still there, the newest first.
+    pub shares: Vec<Shares>,
+}
+
+/// Bytes of the blocks that two revisions share.
+#[derive(Serialize)]
+pub struct Shares {
+    pub lineage: u64,
+    pub revision: u64,
+    pub bytes: u64,
 }
 
 #[derive(Serialize)]

@@ -30,6 +30,8 @@ pub struct Profile {
     /// The lowest rank on it.
     pub node: u32,
     pub stage: &'static str,
+    /// How it was found out what changed; empty where all was written.
+    pub found_by: &'static str,
     pub pool_bytes: u64,
     /// Whether it sized itself, and why it was not larger.
     pub pool_is_auto: bool,
@@ -127,6 +129,7 @@ impl Profile {
             node: profile.node,
             stage: profile.stage_name(),
             pool_bytes: profile.pool_bytes,
+            found_by: profile.found_by.name(),
             pool_is_auto: profile.pool_bound != PoolBound::Set,
             pool_bound: profile.pool_bound.why(),
             chunk_bytes: profile.chunk_bytes,

@@ -4,7 +4,7 @@ use super::phases;
 use crate::{
     arguments,
     document::{
-        self, Layout, Lies, ListedHold, Node, Revision, ShownRevision, ShownShard, TableRow,
+        self, Layout, Lies, ListedHold, Node, Revision, Shares, ShownRevision, ShownShard, TableRow,
         nodes::{Part, nodes},
     },
     exit::{Exit, Failure, say},
@@ -13,6 +13,7 @@ use crate::{
     text::{self, Align},
 };
 use mainstay_engine::{RevisionSurvey, SpaceSurvey, printable};
+use std::{cmp::Reverse, collections::BTreeSet};
 
 /// How often the space is looked at again when a running job lets go of what is being read.
 const TRIES: usize = 10;
@@ -66,8 +67,27 @@ fn shown(survey: &SpaceSurvey, revision: &RevisionSurvey) -> Result<Option<Shown
         parts.extend(manifest.annex.profile.map(|profile| Part { shard: shard.shard, phases: shard.phases, profile }));
         list.push(ShownShard::of(shard, manifest));
     }
+    let shares = shares(survey, revision)?;
     let nodes = (!parts.is_empty()).then(|| nodes(parts).iter().map(Node::of).collect());
-    Ok(Some(ShownRevision { revision: Revision::of(survey, revision), list, nodes }))
+    Ok(Some(ShownRevision { revision: Revision::of(survey, revision), list, nodes, shares }))
+}
+
+/// What a revision shares with older ones.
+fn shares(survey: &SpaceSurvey, revision: &RevisionSurvey) -> Result<Vec<Shares>, Failure> {
+    let mut all = Vec::new();
+    for older in survey.revisions.iter().filter(|older| older.key < revision.key) {
+        let mut bytes = 0;
+        for shard in &revision.shards {
+            let Some(other) = older.shards.iter().find(|other| other.shard == shard.shard) else { continue };
+            let Some(manifest) = revision.manifest(shard)? else { continue };
+            bytes += shard.shares_with(&manifest, other)?;
+        }
+        if bytes > 0 {
+            all.push(Shares { lineage: older.key.lineage.number, revision: older.key.number, bytes });
+        }
+    }
+    all.sort_by_key(|shares| Reverse((shares.lineage, shares.revision)));
+    Ok(all)
 }
 
 fn space(survey: &SpaceSurvey) -> String {
@@ -146,6 +166,7 @@ fn revision_page(shown: &ShownRevision, with_phases: bool) -> String {
         let levels: Vec<String> = r.levels.iter().map(Lies::words).collect();
         page += &format!("on the levels {}\n\n", levels.join("; "));
     }
+    page += &changed(shown);
     page += &items(&shown.list);
     if shown.list.iter().any(|shard| !shard.notes.is_empty()) {
         page += "\n";
@@ -160,6 +181,24 @@ fn revision_page(shown: &ShownRevision, with_phases: bool) -> String {
         page += &phases::page(shown);
     }
     page
+}
+
+/// What a revision wrote that shares the rest with older ones.
+fn changed(shown: &ShownRevision) -> String {
+    let profiles = shown.list.iter().filter_map(|shard| shard.profile.as_ref());
+    let found_by: BTreeSet<_> = profiles.map(|profile| profile.found_by).filter(|name| !name.is_empty()).collect();
+    if found_by.is_empty() && shown.shares.is_empty() {
+        return String::new();
+    }
+    let written = shown.list.iter().map(|shard| shard.phases.written_bytes).sum();
+    let mut line = format!("wrote {}", text::bytes(written));
+    if !found_by.is_empty() {
+        line += &format!(", what changed, as found by {}", found_by.into_iter().collect::<Vec<_>>().join(" and "));
+    }
+    for shares in &shown.shares {
+        line += &format!("; shares {} with revision {}", text::bytes(shares.bytes), shares.revision);
+    }
+    line + "\n\n"
 }
 
 fn items(shards: &[ShownShard]) -> String {

@@ -1,11 +1,11 @@
 //! What was staged of a shard, known at t2. Its items have their extents in the log; where the log lies in a portion is
 //! the business of each target.
 
-use super::pieces;
 use crate::space::{
     format::{Annex, BLOCK_BYTES, Extent, HASH_BYTES, Item, Manifest, Run},
     free::Blocks,
 };
+use std::ops::Range;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Contents {
@@ -13,8 +13,14 @@ pub(crate) struct Contents {
     pub(crate) items: Vec<Item>,
     /// Blocks of the log.
     pub(crate) blocks: u64,
+    /// Blocks that older revisions of the same portion have: so numbered they follow in the log, beyond all that could be
+    /// staged. Empty unless only what changed was staged.
+    pub(crate) shared: Range<u64>,
     pub(crate) annex: Annex,
 }
+
+/// What a run of the log's blocks is told as that lies in older revisions.
+const SHARED: u64 = 1;
 
 impl Contents {
     /// Bytes of all items.
@@ -24,10 +30,32 @@ impl Contents {
 
     /// The items as the manifest of a portion lists them in which the log lies in `runs`.
     pub(crate) fn laid(&self, runs: &[Blocks]) -> Vec<Item> {
+        let mut end = 0;
+        let begins: Vec<u64> = runs
+            .iter()
+            .map(|run| {
+                let begins = end;
+                end += run.count * BLOCK_BYTES;
+                begins
+            })
+            .collect();
         let laid = |item: &Item| {
-            let mut extents = Vec::with_capacity(item.extents.len());
+            let (mut extents, mut last) = (Vec::with_capacity(item.extents.len()), usize::MAX);
             for Extent { at, bytes } in &item.extents {
-                pieces(runs, *at, *bytes).for_each(|piece| extend(&mut extents, piece.at, piece.bytes));
+                let (mut at, mut rest) = (*at, *bytes);
+                let mut index = begins.partition_point(|begins| *begins <= at).saturating_sub(1);
+                while rest > 0 && index < runs.len() {
+                    let (begins, run) = (begins[index], runs[index]);
+                    let here = rest.min(begins + run.count * BLOCK_BYTES - at);
+                    let lies = run.first * BLOCK_BYTES + (at - begins);
+                    // An extent lies inside one run, also where two runs lie side by side.
+                    if last == index {
+                        extend(&mut extents, lies, here);
+                    } else {
+                        extents.push(Extent { at: lies, bytes: here });
+                    }
+                    (at, rest, last, index) = (at + here, rest - here, index, index + 1);
+                }
             }
             Item { extents, ..item.clone() }
         };
@@ -46,25 +74,39 @@ impl Contents {
             Item { extents, ..item }
         };
         let items = items.into_iter().map(in_log).collect();
-        Contents { items, blocks: runs.iter().map(|run| run.blocks).sum(), annex }
+        Contents { items, blocks: runs.iter().map(|run| run.blocks).sum(), shared: 0..0, annex }
     }
 
-    /// As other processes are told of it: a manifest whose one run is the log.
+    /// As other processes are told of it: a manifest whose runs are the log, and what older revisions have.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let log = Run { first_block: 0, blocks: self.blocks, hashes_at: 0, hashes_hash: [0; HASH_BYTES] };
-        let runs = if self.blocks > 0 { vec![log] } else { Vec::new() };
+        let run = |blocks: Range<u64>, hashes_at| Run {
+            first_block: blocks.start,
+            blocks: blocks.end - blocks.start,
+            hashes_at,
+            hashes_hash: [0; HASH_BYTES],
+        };
+        let runs = [run(0..self.blocks, 0), run(self.shared.clone(), SHARED)];
+        let runs = runs.into_iter().filter(|run| run.blocks > 0).collect();
         Manifest { runs, items: self.items.clone(), annex: self.annex.clone() }.build()
     }
 
     /// `None` if `told` contradicts itself, or is of a log of more than `blocks_max` blocks.
     pub(crate) fn decode(told: &[u8], blocks_max: u64) -> Option<Contents> {
         let Manifest { runs, items, annex } = Manifest::parse(told, blocks_max.saturating_mul(BLOCK_BYTES)).ok()?;
-        let blocks = match runs[..] {
-            [] => 0,
-            [Run { first_block: 0, blocks, .. }] => blocks,
+        let (own, shared) = match runs[..] {
+            [shared @ Run { hashes_at: SHARED, .. }] => (None, Some(shared)),
+            [own] => (Some(own), None),
+            [own, shared @ Run { hashes_at: SHARED, .. }] => (Some(own), Some(shared)),
+            [] => (None, None),
             _ => return None,
         };
-        Some(Contents { items, blocks, annex })
+        let blocks = match own {
+            None => 0,
+            Some(Run { first_block: 0, blocks, hashes_at: 0, .. }) => blocks,
+            Some(_) => return None,
+        };
+        let shared = shared.map_or(0..0, |run| run.first_block..run.first_block + run.blocks);
+        Some(Contents { items, blocks, shared, annex })
     }
 }
 
@@ -134,7 +176,7 @@ mod tests {
             extents,
         };
         let items = vec![item("a", vec![block(0, 2)]), item("b", vec![block(5, 1), block(2, 3)])];
-        let contents = Contents { items, blocks: 6, annex: Annex::default() };
+        let contents = Contents { items, blocks: 6, shared: 0..0, annex: Annex::default() };
         // The second run lies right behind the first one's end in the portion, and before it.
         let lies = [Blocks { first: 40, count: 3 }, Blocks { first: 43, count: 1 }, Blocks { first: 10, count: 2 }];
         let run = |blocks: &Blocks| Run {

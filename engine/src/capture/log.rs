@@ -55,6 +55,8 @@ pub(crate) struct Handed {
     order: u64,
     /// Where it has to begin in the log.
     pub(crate) alignment: u64,
+    /// It is a part of something larger, however short.
+    pub(crate) is_part: bool,
 }
 
 /// A stretch of the log that lies in one run of the portion.
@@ -70,6 +72,11 @@ impl Handed {
     pub(crate) fn behind(self, bytes: u64) -> Handed {
         Handed { offset: self.offset + bytes, ..self }
     }
+
+    /// The same, of which only a part is handed over, to begin so in the log. It is staged as the whole would be.
+    pub(crate) fn part(self, from: u64, alignment: u64) -> Handed {
+        Handed { alignment, is_part: true, ..self.behind(from) }
+    }
 }
 
 impl Log {
@@ -84,7 +91,7 @@ impl Log {
         let (bytes, alignment) = (description.bytes, description.alignment());
         self.items.push(Placed { kind: ItemKind::Region, description, bytes, parts: Vec::new() });
         self.handed += 1;
-        Handed { item: self.items.len() - 1, offset: 0, order: self.handed, alignment }
+        Handed { item: self.items.len() - 1, offset: 0, order: self.handed, alignment, is_part: false }
     }
 
     /// A piece of the stream `name`, which is there from its first piece on. `regions`: no stream may have
@@ -112,7 +119,7 @@ impl Log {
         }
         self.handed += 1;
         self.items[item].bytes = self.items[item].bytes.max(end);
-        Ok(Handed { item, offset, order: self.handed, alignment: 1 })
+        Ok(Handed { item, offset, order: self.handed, alignment: 1, is_part: false })
     }
 
     /// How far the stream `name` was written; 0 if it is not there.
@@ -167,7 +174,7 @@ impl Log {
             {
                 if part.0 > end {
                     self.handed += 1;
-                    let handed = Handed { item: index, offset: end, order: self.handed, alignment: 1 };
+                    let handed = Handed { item: index, offset: end, order: self.handed, alignment: 1, is_part: false };
                     gaps.push((handed, part.0 - end));
                 }
                 end = end.max(part.1);
@@ -192,7 +199,7 @@ impl Log {
                 extents,
             }
         };
-        Contents { items: self.items.iter().map(item).collect(), blocks, annex }
+        Contents { items: self.items.iter().map(item).collect(), blocks, shared: 0..0, annex }
     }
 }
 

@@ -1,10 +1,10 @@
 //! Decides which bytes a checkpoint saves: the shard, as a log of blocks in the order in which they come.
 //!
-//! Today: what the program writes in pieces, and every protected region, whole, of which the program's own variables
-//! can be some (`globals`); beside it the program's notes, and how long its output files are. Owns the lists of these. What must hold: the extents of an
-//! item cover each of its bytes exactly once, with what was handed over last.
+//! What the program writes in pieces, and every protected region, of which the program's own variables can be some
+//! (`globals`): whole, or what of it has `changed` since an older revision; beside it the program's notes, and how long its
+//! output files are. Owns the lists of these. What must hold: the extents of an item cover each of its bytes exactly once,
+//! with what was handed over last.
 
-#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "the choice of what a revision saves comes next"))]
 mod changed;
 mod contents;
 mod copy;
@@ -18,6 +18,7 @@ mod region;
 mod regions;
 mod size;
 
+pub(crate) use changed::{Base, Changes, Hashes, OWN_RUNS_MAX, Part, Plan, Written, audit};
 pub(crate) use contents::{Contents, LogPlaces};
 pub(crate) use copy::copy;
 pub(crate) use follow::Look;

@@ -1,6 +1,6 @@
 //! Named memory of the program.
 
-use super::memory::Memory;
+use super::{memory::Memory, size::SMALL_ALIGNMENT};
 use crate::{
     boxes::{Cells, Rows},
     error::{Error, Result},
@@ -249,7 +249,6 @@ impl Description {
     /// Where it begins in the shard's log: large ones on a block, small ones share blocks, so that what is
     /// read in place is aligned for every element type.
     pub(crate) fn alignment(&self) -> u64 {
-        const SMALL_ALIGNMENT: u64 = 64;
         if self.bytes >= BLOCK_BYTES { BLOCK_BYTES } else { SMALL_ALIGNMENT }
     }
 

@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 const BYTES_AN_EXTENT: u64 = 256;
 const EXTENTS_FEW: u64 = 4096;
 
+/// What smaller regions than a block begin on.
+pub(super) const SMALL_ALIGNMENT: u64 = 64;
+
 /// Of a state of which only the bytes are known: so many regions, with bytes of the name and dimensions, and one
 /// more for each so many blocks. Each may leave a part of its last block empty.
 const REGIONS_FEW: usize = 8;
@@ -24,6 +27,10 @@ pub(crate) struct Size {
     regions: Vec<(usize, usize)>,
     /// Extents that the streams may take, all together.
     extents: u64,
+    /// Parts that the regions fall into besides, where only what changed is saved.
+    parts: u64,
+    /// Runs of older revisions.
+    shared_runs: usize,
     /// Bytes that the program said it would write in pieces.
     pub(crate) announced: u64,
     pub(crate) annex: Annex,
@@ -51,9 +58,10 @@ impl Size {
         let (streams, regions): (Vec<Item>, Vec<Item>) =
             items.into_iter().partition(|item| item.kind == ItemKind::Stream);
         let announced = streams.iter().fold(0, |sum: u64, stream| sum.saturating_add(stream.bytes));
+        let parts = regions.iter().map(|region| region.extents.len().saturating_sub(2) as u64).sum();
         let regions: Vec<Description> = regions.into_iter().map(Description::of).collect();
         let annex = Annex { profile: Some(Profile::default()), ..annex };
-        Self::of(&regions.iter().collect::<Vec<_>>(), announced, BLOCK_BYTES, annex)
+        Self::of(&regions.iter().collect::<Vec<_>>(), announced, BLOCK_BYTES, annex).in_parts(parts)
     }
 
     /// Of a state of `bytes` bytes of which nothing more is known, so many of them written in pieces.
@@ -65,6 +73,8 @@ impl Size {
             blocks: blocks_for(bytes) + spare,
             regions: vec![REGION_LIKELY; REGIONS_FEW],
             extents: extents_for(announced),
+            parts: 0,
+            shared_runs: 0,
             announced,
             annex,
         }
@@ -72,7 +82,8 @@ impl Size {
 
     /// Of a shard that another rank has measured.
     pub(crate) fn measured(blocks: u64) -> Size {
-        Size { blocks, regions: Vec::new(), extents: 0, announced: 0, annex: Annex::default() }
+        let (extents, parts, shared_runs, announced) = (0, 0, 0, 0);
+        Size { blocks, regions: Vec::new(), extents, parts, shared_runs, announced, annex: Annex::default() }
     }
 
     fn of(regions: &[&Description], announced: u64, small_below: u64, annex: Annex) -> Size {
@@ -87,7 +98,18 @@ impl Size {
         let ends = if announced > 0 { 2 + u64::from(small_below > 0) } else { 0 };
         let blocks = gathered(small) + gathered(rest) + blocks_for(announced) + ends;
         let regions = regions.iter().map(|region| (region.name.len(), region.shape.len())).collect();
-        Size { blocks, regions, extents: extents_for(announced), announced, annex }
+        Size { blocks, regions, extents: extents_for(announced), parts: 0, shared_runs: 0, announced, annex }
+    }
+
+    /// The same of a shard of which only `blocks` blocks are written: its regions fall into so many `parts` more, and it
+    /// leads to `shared_runs` runs of older revisions.
+    pub(crate) fn of_changed(&self, blocks: u64, parts: u64, shared_runs: usize) -> Size {
+        Size { blocks, parts, shared_runs, ..self.clone() }
+    }
+
+    /// The same, of a shard that is written whole out of one whose regions fall into so many `parts` more.
+    pub(crate) fn in_parts(&self, parts: u64) -> Size {
+        Size { parts, ..self.clone() }
     }
 
     /// The same, with room for `bytes` of regions.
@@ -124,7 +146,8 @@ impl Size {
     /// Upper bound of the manifest's length for so many runs.
     pub(crate) fn manifest_bytes_at_most(&self, runs: usize) -> u64 {
         // A region may lie in three places: what went straight through, and the rest in two buffers.
-        let extents = self.extents + 2 * self.regions.len() as u64;
+        let extents = self.extents + self.parts + 2 * self.regions.len() as u64;
+        let runs = runs + self.shared_runs;
         Manifest::bytes_at_most(&self.regions, &self.annex, runs) + extents * Manifest::EXTENT_BYTES
     }
 }

@@ -46,9 +46,33 @@ pub(crate) struct Allocation {
     pub(crate) catalogue: Blocks,
     pub(crate) meta: Blocks,
     pub(crate) data: Vec<Blocks>,
+    /// Runs of older revisions that the revision leads to as well, ascending: nobody writes them. They follow `data` in the
+    /// log.
+    pub(crate) shared: Vec<Run>,
 }
 
 impl Allocation {
+    /// The same for a revision that shares these runs with older ones.
+    pub(crate) fn sharing(self, shared: &[Run]) -> Allocation {
+        Allocation { shared: shared.to_vec(), ..self }
+    }
+
+    /// How many blocks the log can have, those of older revisions with them.
+    pub(crate) fn log_blocks(&self) -> u64 {
+        self.shared.iter().fold(self.own_blocks(), |sum, run| sum.saturating_add(run.blocks))
+    }
+
+    /// How many blocks of the log can be written.
+    fn own_blocks(&self) -> u64 {
+        self.data.iter().fold(0, |sum, blocks| sum.saturating_add(blocks.count))
+    }
+
+    /// Whether what `contents` say was staged, and is shared, has its places here.
+    pub(crate) fn fits(&self, contents: &Contents) -> bool {
+        let own = self.own_blocks();
+        contents.blocks <= own && (contents.shared.is_empty() || contents.shared == (own..self.log_blocks()))
+    }
+
     /// How many roots this revision writes, each a catalogue and a slot: those that free, and the one that publishes.
     pub(crate) fn roots(&self) -> u64 {
         self.freeing.len() as u64 + 1
@@ -64,8 +88,13 @@ impl Allocation {
             from = row.end;
             Run { first_block: blocks.first, blocks: blocks.count, hashes_at, hashes_hash: hash_of(row) }
         });
-        let runs = runs.collect();
-        Manifest { runs, items: contents.laid(&self.data), annex: contents.annex.clone() }
+        let mut runs: Vec<Run> = runs.collect();
+        if !contents.shared.is_empty() {
+            runs.extend(&self.shared);
+        }
+        runs.sort_unstable_by_key(|run| run.first_block);
+        let lies: Vec<Blocks> = self.data.iter().copied().chain(self.shared.iter().map(Run::stretch)).collect();
+        Manifest { runs, items: contents.laid(&lies), annex: contents.annex.clone() }
     }
 
     /// Writes `bytes` of the log, from `offset` on, where they belong in `portion`. `note` is told of each write how
@@ -171,7 +200,7 @@ pub(super) fn allocate<'a>(
         let lower = usize::from(slots[1].sequence < slots[0].sequence);
         let newest = slots[1 - lower];
         if let Some((catalogue, meta, data)) = place(free.clone(), slots, newest, retained, need) {
-            return Some(Allocation { freeing, catalogue, meta, data });
+            return Some(Allocation { freeing, catalogue, meta, data, shared: Vec::new() });
         }
         if freed == 2 {
             return None;

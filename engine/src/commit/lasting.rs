@@ -9,7 +9,11 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    space::{bytes_with, format::BLOCK_BYTES},
+    space::{
+        bytes_with,
+        format::{BLOCK_BYTES, Run},
+        free::{Blocks, united},
+    },
 };
 use std::sync::Arc;
 
@@ -63,11 +67,30 @@ impl Ledger {
         // Held revisions do not move: many blocks may be left and no stretch long enough.
         if !self.held.is_empty()
             && smallest.blocks() < need.blocks()
-            && !self.rehearse([need, smallest], complete, keep)
+            && !self.rehearse([need, smallest], &[], complete, keep)
         {
             return Err(self.too_small(need, &self.retained(complete), need.blocks().saturating_sub(1), keep));
         }
         Ok(allocation)
+    }
+
+    /// Finds room for a shard that shares `shared` with the newest complete revision, if a `whole` one finds room after
+    /// it. `None`: it has to be saved whole, for which there is room if there was when the one before was saved.
+    pub(crate) fn allocate_sharing(
+        &self,
+        need: Need,
+        shared: &[Run],
+        whole: Need,
+        complete: &[RevisionKey],
+        keep: usize,
+    ) -> Option<Allocation> {
+        // What the other root alone keeps goes with the next one.
+        if !self.keeps(shared) {
+            return None;
+        }
+        let allocation = self.allocate_beside(need, &self.retained(complete), keep).ok()?.sharing(shared);
+        let lasts = self.rehearse([need, whole], shared, complete, keep);
+        lasts.then_some(allocation)
     }
 
     /// Whether shards of this size go on finding room.
@@ -87,12 +110,12 @@ impl Ledger {
     pub(crate) fn lasts_beside_held(&self, need: Need, complete: &[RevisionKey], keep: usize) -> bool {
         let sizes = self.staying_of(complete).into_iter().map(|stays| stays.blocks);
         let largest = sizes.fold(need.blocks(), u64::max);
-        self.lacking(complete, keep, [largest; 2]) == 0 && self.rehearse([need; 2], complete, keep)
+        self.lacking(complete, keep, [largest; 2]) == 0 && self.rehearse([need; 2], &[], complete, keep)
     }
 
-    /// Whether a shard of `first`, and shards of `then` after it, find their places, one after the other, as they would
-    /// be saved.
-    fn rehearse(&self, [first, then]: [Need; 2], complete: &[RevisionKey], keep: usize) -> bool {
+    /// Whether a shard of `first`, which shares `shared` with older ones, and shards of `then` after it, find their places,
+    /// one after the other, as they would be saved.
+    fn rehearse(&self, [first, then]: [Need; 2], shared: &[Run], complete: &[RevisionKey], keep: usize) -> bool {
         let mut slots = self.referred().map(|slot| (slot.sequence, slot.kept.to_vec(), slot.catalogue));
         let mut complete = complete.to_vec();
         // Tried until all that is kept lies where such shards go, and once around more.
@@ -103,8 +126,9 @@ impl Ledger {
             retained.dedup_by_key(|kept| kept.key());
             let referred =
                 slots.each_ref().map(|(sequence, kept, at)| Referred { sequence: *sequence, kept, catalogue: *at });
-            let need = if step == 0 { first } else { then };
+            let (need, shared) = if step == 0 { (first, shared) } else { (then, &[][..]) };
             let Some(room) = allocate(self.portion.data_blocks(), referred, &retained, need) else { return false };
+            let room = room.sharing(shared);
             let imagined = Arc::new(Kept::imagined(step as u64, &room));
             complete.insert(0, imagined.key());
             complete.truncate(keep);
@@ -124,8 +148,17 @@ impl Ledger {
         let found = self.found();
         let besides = found.iter().filter(|kept| self.held.contains(&kept.key()) && !complete.contains(&kept.key()));
         let (passing, held): (Vec<_>, Vec<_>) = besides.partition(|kept| self.passing.contains(&kept.key()));
-        let [held, passing] = [held, passing].map(|kept| kept.iter().map(|kept| kept.count()).collect::<Vec<u64>>());
-        lacking(to - from, &self.staying_of(complete), &held, &passing, keep, sizes)
+        // Blocks that revisions share are counted with the one that stays longest.
+        let mut counted = Counted::default();
+        let held: Vec<u64> = held.into_iter().map(|kept| counted.add(kept)).collect();
+        let mut staying = self.staying_of(complete);
+        for is_held in [true, false] {
+            for (key, stays) in complete.iter().zip(&mut staying).filter(|(_, stays)| stays.held == is_held) {
+                stays.blocks = found.iter().find(|kept| kept.key() == *key).map_or(0, |kept| counted.add(kept));
+            }
+        }
+        let passing: Vec<u64> = passing.into_iter().map(|kept| counted.add(kept)).collect();
+        lacking(to - from, &staying, &held, &passing, keep, sizes)
     }
 
     /// The blocks that `complete` revisions take here: none if they lie in another layout.
@@ -139,7 +172,8 @@ impl Ledger {
     /// How many blocks are left beside `kept` and the roots that lead to it.
     pub(super) fn left_beside(&self, kept: &[Arc<Kept>]) -> u64 {
         let (from, to) = self.portion.data_blocks();
-        let taken: u64 = kept.iter().map(|kept| kept.count()).sum();
+        let mut counted = Counted::default();
+        let taken: u64 = kept.iter().map(|kept| counted.add(kept)).sum();
         (to - from).saturating_sub(taken + root_blocks(kept.len() + 1))
     }
 
@@ -159,6 +193,19 @@ impl Ledger {
             revisions: keep + 1,
             room: bytes_with(room),
         }
+    }
+}
+
+/// Blocks that have been counted, of revisions that may share them.
+#[derive(Default)]
+struct Counted(Vec<Blocks>);
+
+impl Counted {
+    /// How many blocks of `kept` had not been counted.
+    fn add(&mut self, kept: &Kept) -> u64 {
+        let before: u64 = self.0.iter().map(|blocks| blocks.count).sum();
+        self.0 = united(self.0.drain(..).chain(kept.blocks.iter().copied()).collect());
+        self.0.iter().map(|blocks| blocks.count).sum::<u64>() - before
     }
 }
 

@@ -3,14 +3,14 @@
 use super::{
     Kept, RevisionKey,
     allocation::{Allocation, Need, Referred, allocate, catalogue_blocks},
-    protocol::{check_freed, check_overwritten, check_unreferred},
+    protocol::{check_freed, check_overwritten, check_shared, check_unreferred},
 };
 use crate::{
     error::{Error, Result},
     mutant::{self, Mutant},
     space::{
         Portion,
-        format::{BLOCK_BYTES, Catalogue, Lineage, PhaseRecord, Slot, blocks_for, hash},
+        format::{BLOCK_BYTES, Catalogue, Lineage, PhaseRecord, Run, Slot, blocks_for, hash},
         free::{Blocks, FreeMap},
     },
 };
@@ -283,6 +283,7 @@ impl Ledger {
     pub(crate) fn publish(&mut self, shard: Kept, allocation: &Allocation, retained: &[RevisionKey]) -> Result<()> {
         self.check_slots()?;
         self.check_freed(allocation)?;
+        self.check_shared(&allocation.shared)?;
         let mut kept = self.retained(retained);
         kept.push(Arc::new(shard));
         self.write_catalogue(kept, allocation.catalogue, false)
@@ -294,6 +295,16 @@ impl Ledger {
         check_freed(allocation, self.newest().and_then(|root| root.catalogue))
             .and_then(|()| check_unreferred(self.portion.data_blocks(), self.referred(), written))
             .map_err(|error| self.stop(error))
+    }
+
+    /// Checks that the newest root keeps all that a shard shares with older ones: until it is published, nothing else does.
+    fn check_shared(&mut self, shared: &[Run]) -> Result<()> {
+        check_shared(self.kept(), shared).map_err(|error| self.stop(error))
+    }
+
+    /// Whether the newest root keeps these runs, with their rows.
+    pub(crate) fn keeps(&self, shared: &[Run]) -> bool {
+        check_shared(self.kept(), shared).is_ok()
     }
 
     pub(super) fn write_catalogue(&mut self, kept: Vec<Arc<Kept>>, blocks: Blocks, clean: bool) -> Result<()> {

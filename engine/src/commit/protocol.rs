@@ -1,12 +1,16 @@
 //! What must hold of every write to a portion, checked as it is made, in release builds too: a fault in this code
 //! costs the revision under way, never one that is complete.
 
-use super::{Allocation, allocation::Referred};
+use super::{Allocation, Kept, allocation::Referred};
 use crate::{
     error::{Error, Result},
     mutant,
-    space::free::{Blocks, FreeMap},
+    space::{
+        format::Run,
+        free::{Blocks, FreeMap, is_among, united},
+    },
 };
+use std::sync::Arc;
 
 /// Refuses `written`, the blocks of a revision or of a root, if a slot refers to one of them, or if one lies outside of
 /// `from..to`.
@@ -18,6 +22,16 @@ pub(super) fn check_unreferred(
     let free = FreeMap::new(from, to, slots.iter().flat_map(Referred::blocks));
     let taken = written.into_iter().find(|blocks| blocks.count > 0 && !free.has(*blocks));
     check(taken.is_none(), || format!("blocks {taken:?} were to be written, and are not free"))
+}
+
+/// Refuses runs of older revisions that none of those `kept` has: their blocks may have been written for something else.
+pub(super) fn check_shared(kept: &[Arc<Kept>], shared: &[Run]) -> Result<()> {
+    if shared.is_empty() {
+        return Ok(());
+    }
+    let all = united(kept.iter().flat_map(|kept| kept.blocks.iter().copied()).collect());
+    let lost = shared.iter().find(|run| !is_among(&all, run.stretch()) || !is_among(&all, run.row_blocks()));
+    check(lost.is_none(), || format!("blocks {lost:?} were to be shared, and are not kept"))
 }
 
 /// Refuses to write in `allocation` before the roots are durable that free its blocks. `newest`: the catalogue that the
@@ -75,6 +89,7 @@ mod tests {
             catalogue: blocks(20, 1),
             meta: blocks(21, 1),
             data: Vec::new(),
+            shared: Vec::new(),
         };
         // A catalogue that was read from the medium may be shorter than what was set aside for it.
         for (freeing, newest) in [

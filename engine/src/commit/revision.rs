@@ -5,7 +5,7 @@ use crate::{
     mutant::{self, Mutant},
     space::{
         format::{BLOCK_BYTES, Entry, HASH_BYTES, Lineage, Manifest, PhaseRecord, blocks_for},
-        free::Blocks,
+        free::{Blocks, united},
     },
 };
 use serde::{Deserialize, Serialize};
@@ -42,7 +42,10 @@ pub(crate) struct Complete {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Kept {
     pub(crate) entry: Entry,
+    /// Ascending, apart from one another.
     pub(crate) blocks: Vec<Blocks>,
+    /// How many of them hold items.
+    pub(crate) data: u64,
 }
 
 impl Kept {
@@ -52,15 +55,14 @@ impl Kept {
         let mut blocks = Vec::with_capacity(2 * manifest.runs.len() + 1);
         for run in &manifest.runs {
             blocks.push(run.stretch());
-            // A row may lie outside this revision's metadata.
-            let row = run.hashes_at..run.hashes_at + run.blocks * HASH_BYTES as u64;
+            // The row of a run of an older revision lies outside this revision's metadata.
+            let row = run.row();
             if row.start < own.start || row.end > own.end {
-                let first = row.start / BLOCK_BYTES;
-                blocks.push(Blocks { first, count: blocks_for(row.end) - first });
+                blocks.push(run.row_blocks());
             }
         }
         blocks.push(Blocks { first: own.start / BLOCK_BYTES, count: entry.meta_bytes / BLOCK_BYTES });
-        Kept { entry, blocks }
+        Kept { entry, blocks: united(blocks), data: manifest.runs.iter().map(|run| run.blocks).sum() }
     }
 
     pub(crate) fn key(&self) -> RevisionKey {
@@ -69,6 +71,7 @@ impl Kept {
 
     /// A shard that would lie at `place`, newer than any that is there.
     pub(super) fn imagined(number: u64, place: &Allocation) -> Kept {
+        let shared = place.shared.iter().flat_map(|run| [run.stretch(), run.row_blocks()]);
         let entry = Entry {
             lineage: Lineage { number: u64::MAX, id: [0; 16] },
             number,
@@ -82,13 +85,15 @@ impl Kept {
             meta_bytes: 0,
             phases: PhaseRecord::default(),
         };
-        Kept { entry, blocks: place.data.iter().copied().chain([place.meta]).collect() }
+        let blocks = united(place.data.iter().copied().chain([place.meta]).chain(shared).collect());
+        Kept { entry, blocks, data: place.log_blocks() }
     }
 
     /// What a shard like this one needs.
     pub(super) fn need(&self) -> Need {
-        let meta = self.entry.meta_bytes / BLOCK_BYTES;
-        Need { data: self.count().saturating_sub(meta), meta }
+        // The rows of a shard that shares blocks with others lie apart.
+        let (meta, rows) = (self.entry.meta_bytes / BLOCK_BYTES, blocks_for(self.data * HASH_BYTES as u64));
+        Need { data: self.data, meta: meta.max(rows + blocks_for(self.entry.manifest_bytes)) }
     }
 
     /// How many blocks the shard takes.

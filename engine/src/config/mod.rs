@@ -44,6 +44,27 @@ pub enum Start {
     Fresh,
 }
 
+/// What of the protected regions a revision writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Capture {
+    #[default]
+    Whole,
+    /// What changed since the revision before.
+    Incremental,
+}
+
+/// How it is found out what changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Track {
+    /// By pages where the system can tell which were written, else by hashes.
+    #[default]
+    Auto,
+    /// By the pages that were written.
+    Pages,
+    /// By hashes of all that is protected.
+    Hashes,
+}
+
 /// Where a level lies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LevelPlace {

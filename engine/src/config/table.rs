@@ -5,7 +5,7 @@
 //! Fortran, and the keywords of Python's `open`.
 
 use super::{
-    Exchange, Interval, LevelPlace, MemoryAfter, PoolHeld, Recovery, Signal, Stage, Start,
+    Capture, Exchange, Interval, LevelPlace, MemoryAfter, PoolHeld, Recovery, Signal, Stage, Start, Track,
     key::Key,
     range::{any, is_path, is_place, multiples, or_auto, or_zero, within},
     shown, value,
@@ -94,6 +94,33 @@ settings! {
         given_as: count,
         takes: "1 to 1000",
         in_range: within(1..=1000),
+        alike: true,
+    }
+    /// what of the protected regions a revision writes: all, or what changed since the revision before, with which it then
+    /// shares the rest
+    capture: Capture {
+        default: Capture::default(),
+        given_as: word,
+        takes: "whole or incremental",
+        in_range: any,
+        alike: true,
+    }
+    /// with capture = incremental: how it is found out what changed, by the pages that were written or by hashes of all that
+    /// is protected; auto: by pages where the system can tell them
+    track: Track {
+        default: Track::default(),
+        given_as: word,
+        takes: "auto, pages or hashes",
+        in_range: any,
+        alike: false,
+    }
+    /// with capture = incremental and pages: every so many revisions what the pages call unchanged is hashed, and the
+    /// revision fails if it was changed; 0: never
+    audit: u32 {
+        default: 0,
+        given_as: count,
+        takes: "0 or more",
+        in_range: any,
         alike: true,
     }
     /// which way bytes leave the program: through a pool, a buffer of the node or of the rank, or none

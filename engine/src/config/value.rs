@@ -1,6 +1,6 @@
 //! Values as places give them, read for what a key takes.
 
-use super::{Exchange, Interval, LevelPlace, MemoryAfter, PoolHeld, Recovery, Signal, Stage, Start};
+use super::{Capture, Exchange, Interval, LevelPlace, MemoryAfter, PoolHeld, Recovery, Signal, Stage, Start, Track};
 use crate::{device::Allocate, space::Per};
 use bytesize::ByteSize;
 use std::{ffi::OsStr, fmt, path::PathBuf, time::Duration};
@@ -157,6 +157,15 @@ impl Word for MemoryAfter {
 impl Word for Exchange {
     const ALL: &'static [(&'static str, Self)] =
         &[("background", Exchange::Background), ("blocking", Exchange::Blocking)];
+}
+
+impl Word for Capture {
+    const ALL: &'static [(&'static str, Self)] = &[("whole", Capture::Whole), ("incremental", Capture::Incremental)];
+}
+
+impl Word for Track {
+    const ALL: &'static [(&'static str, Self)] =
+        &[("auto", Track::Auto), ("pages", Track::Pages), ("hashes", Track::Hashes)];
 }
 
 impl Word for Recovery {

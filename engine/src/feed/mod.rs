@@ -72,7 +72,7 @@ impl Source {
     /// The copy for `site`, still empty.
     fn copy_for(&self, size: Size, site: Site) -> Result<Arc<Shard>> {
         match self {
-            Source::UnderWay(shard) => shard.copy_for(site),
+            Source::UnderWay(shard) => shard.copy_for(&size, site),
             Source::Published(_, kept) => {
                 let (key, Entry { shards, shard, phases, .. }) = (kept.key(), kept.entry.clone());
                 // The outputs were synced before the source was published.

@@ -21,13 +21,14 @@ pub(super) enum Hashes {
 
 impl Hashes {
     /// Room for the rows of `intent`; `None` if memory is short. `record`: where to keep them, and how long segments
-    /// are.
-    pub(super) fn new(intent: &Intent, record: Option<(&mut Record, u64)>) -> Result<Option<Hashes>> {
+    /// are. `cuts`: where segments may end besides.
+    pub(super) fn new(intent: &Intent, record: Option<(&mut Record, u64)>, cuts: usize) -> Result<Option<Hashes>> {
         let (size, bytes) = (&intent.size, intent.size.hash_bytes());
         let Some((record, segment_bytes)) = record else {
             return Ok(Aligned::zeroed(bytes).map(|rows| Hashes::Own(rows.into())));
         };
-        let begun = record.begin(bytes, segments_at_most(size.bytes(), segment_bytes), intent.tag());
+        let segments = segments_at_most(size.bytes(), segment_bytes).saturating_add(cuts as u32);
+        let begun = record.begin(bytes, segments, intent.tag());
         begun.map(|record| Some(Hashes::Recorded(record)))
     }
 

@@ -3,7 +3,7 @@
 
 use super::{Site, ending::Ending, hashes::Hashes, held::Held, pacing::Pace, target::Target};
 use crate::{
-    capture::{Contents, Marked, Size},
+    capture::{Base, Contents, Marked, Size},
     commit::{Kept, RevisionKey},
     device::Mapped,
     error::{Error, Failure, Result},
@@ -65,6 +65,10 @@ pub(crate) struct Shard {
     segments: AtomicU32,
     /// What the log holds; set once all of it is staged.
     contents: OnceLock<Contents>,
+    /// What the shard shares blocks with, if the next one is to share blocks with it.
+    before: OnceLock<Option<Arc<Base>>>,
+    /// What it then has in its nearest target, once it is published there.
+    base: OnceLock<Arc<Base>>,
     /// Why the shard can be saved nowhere. A single target can fail besides.
     failure: OnceLock<Error>,
     outputs_synced: OnceLock<Result<()>>,
@@ -106,7 +110,9 @@ impl Shard {
     ) -> Result<Arc<Shard>> {
         assert!(!sites.is_empty(), "a shard without a target");
         let bytes = intent.size.hash_bytes();
-        let hashes = Hashes::new(&intent, record)?.ok_or_else(|| sites[0].1.portion.out_of_memory(bytes))?;
+        // What is staged where it belongs is staged run by run.
+        let cuts = sites.iter().map(|(_, site)| site.allocation.data.len().saturating_sub(1)).max().unwrap_or(0);
+        let hashes = Hashes::new(&intent, record, cuts)?.ok_or_else(|| sites[0].1.portion.out_of_memory(bytes))?;
         let (mut targets, mut held) = (Vec::new(), Vec::new());
         for (writer, site) in sites {
             match writer {
@@ -123,6 +129,8 @@ impl Shard {
             hashes,
             segments: AtomicU32::new(0),
             contents: OnceLock::new(),
+            before: OnceLock::new(),
+            base: OnceLock::new(),
             failure: OnceLock::new(),
             outputs_synced: OnceLock::new(),
             phases: Mutex::new(phases),
@@ -167,9 +175,45 @@ impl Shard {
         self.contents.get().ok_or_else(|| Error::Internal { what: "published before t2".to_owned() })
     }
 
-    /// The same shard for `site` alone, with nothing written yet: its bytes are read from this one's target.
-    pub(crate) fn copy_for(&self, site: Site) -> Result<Arc<Shard>> {
-        let Intent { key, shards, shard, size, outputs, started } = &self.intent;
+    /// The next shard is to share blocks with this one, which shares blocks with `before`.
+    pub(crate) fn is_base(&self, before: Option<Arc<Base>>) {
+        let _ = self.before.set(before);
+    }
+
+    /// What the next shard can share blocks with, once this one is published by this rank.
+    pub(crate) fn base(&self) -> Option<Arc<Base>> {
+        self.base.get().cloned()
+    }
+
+    /// Notes what the shard has in a target with this manifest: its own rows of hashes lie in the portion from `rows_at`
+    /// on.
+    pub(super) fn note_base(&self, manifest: &Manifest, rows_at: u64, rows: &[u8]) {
+        let Some(before) = self.before.get() else { return };
+        let mut all = Vec::new();
+        for run in &manifest.runs {
+            let own = run.hashes_at.checked_sub(rows_at).map(|at| at as usize);
+            let own = own.and_then(|at| rows.get(at..at + run.blocks as usize * HASH_BYTES));
+            let shared = || before.as_ref().and_then(|before| before.hashes(run.first_block..run.stretch().end()));
+            let is_shared = before.as_ref().is_some_and(|before| before.number(run.first_block).is_some());
+            match if is_shared { shared() } else { own } {
+                Some(row) => all.extend_from_slice(row),
+                None => return,
+            }
+        }
+        if let Some(base) = Base::new(manifest, all) {
+            let _ = self.base.set(Arc::new(base));
+        }
+    }
+
+    /// What was staged, as another rank has `told` it; `None` if that cannot have been staged for the nearest target.
+    pub(crate) fn decode(&self, told: &[u8]) -> Option<Contents> {
+        let allocation = &self.nearest().allocation;
+        Contents::decode(told, allocation.log_blocks()).filter(|contents| allocation.fits(contents))
+    }
+
+    /// The same shard, of `size`, for `site` alone, with nothing written yet: its bytes are read from this one's target.
+    pub(crate) fn copy_for(&self, size: &Size, site: Site) -> Result<Arc<Shard>> {
+        let Intent { key, shards, shard, outputs, started, .. } = &self.intent;
         // This shard's outputs are synced before it is published.
         let outputs = outputs.iter().map(|output| Marked::synced(output.path().to_owned())).collect();
         let size = Size::measured(size.blocks());

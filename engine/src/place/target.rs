@@ -7,7 +7,7 @@ use crate::{
     device::Mapped,
     error::{Error, Result},
     ground::lock,
-    space::format::{Histogram, PhaseRecord, hash},
+    space::format::{BLOCK_BYTES, Histogram, PhaseRecord, hash},
 };
 use std::sync::{
     Mutex, OnceLock,
@@ -82,6 +82,7 @@ impl Target {
             if let Some(profile) = &mut manifest.annex.profile {
                 profile.writes = writes;
             }
+            shard.note_base(&manifest, site.allocation.meta.first * BLOCK_BYTES, rows);
             let (allocation, retained) = (&site.allocation, &site.retained[..]);
             Publication { key: *key, shards: *shards, manifest, allocation, retained, phases }
                 .describe(rows, &site.portion)

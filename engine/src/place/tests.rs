@@ -159,7 +159,7 @@ impl Node {
             Load::new(chunk, shard.clone(), index as u64 * CHUNK, CHUNK).unwrap()
         };
         let loads: Vec<Load> = log.chunks(CHUNK as usize).enumerate().map(load).collect();
-        let contents = Contents { items: vec![item], blocks, annex: Annex::default() };
+        let contents = Contents { items: vec![item], blocks, shared: 0..0, annex: Annex::default() };
         shard.seal(&contents, Staged::default());
         shard.note_staged(Staged::default(), contents);
         loads.into_iter().for_each(|load| self.threads.carry(Arc::new(load)));

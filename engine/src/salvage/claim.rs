@@ -70,6 +70,9 @@ pub(super) fn examine(device: &dyn Device, owed: Owed<'_>, access: Access) -> Re
     if !target.allocation.is_inside(&portion) || !ledger.spares(&target.allocation, &target.retained) {
         return over("held revisions need its place");
     }
+    if !ledger.keeps(&target.allocation.shared) {
+        return over("what it shares with older revisions is gone");
+    }
     let Some(contents) = contents_of(owed, &portion) else { return over("its record contradicts itself") };
     Ok(Standing::Open(Box::new(Claim { ledger, portion, allocation, contents })))
 }
@@ -88,7 +91,8 @@ fn has_newer(layouts: &[LayoutFile], key: RevisionKey) -> Result<bool> {
 /// segments the log.
 fn contents_of(owed: Owed<'_>, portion: &Portion) -> Option<Contents> {
     let (sealed, allocation) = (owed.shard, &owed.target.allocation);
-    let contents = Contents::decode(&sealed.plan.contents, sealed.rows_bytes / HASH_BYTES as u64)?;
+    // The numbers of blocks in `allocation` are those of blocks in the portion.
+    let contents = Contents::decode(&sealed.plan.contents, allocation.log_blocks())?;
     let blocks = contents.blocks;
     let room = first_blocks(&allocation.data, blocks).iter().map(|run| run.count).sum::<u64>();
     let rows_end = blocks_for(blocks * HASH_BYTES as u64) * BLOCK_BYTES;
@@ -99,6 +103,7 @@ fn contents_of(owed: Owed<'_>, portion: &Portion) -> Option<Contents> {
         whole && end.is_some_and(|end| end <= blocks * BLOCK_BYTES)
     };
     let fits = room == blocks
+        && allocation.fits(&contents)
         && rows_end <= sealed.rows_bytes
         && sealed.rows_bytes.is_multiple_of(BLOCK_BYTES)
         && sealed.rows_bytes <= meta_bytes

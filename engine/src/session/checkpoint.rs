@@ -2,6 +2,7 @@
 
 use super::{
     agreement::{Agreement, LEVELS_MAX, LevelFacts},
+    changed::Changed,
     copies::{Copying, swap_sizes},
     due::same_steps,
     entry::Call,
@@ -66,7 +67,19 @@ impl Inner {
         let size = Size::new(program.regions.all(), announced, means.policy.small_below, program.notes.all(), &outputs);
         let ready = ready.and(outputs_told).and(looked);
         let read = self.check_read(call);
-        let (number, sizes) = (self.epoch.next_number, Sizes::of_owner(&size));
+        let (number, ranks) = (self.epoch.next_number, self.epoch.group.size());
+        // Between begin and checkpoint the program goes on, and may change what was found clean.
+        let changing = self.means.changing.as_mut().filter(|_| call != Call::Begin && read.is_ok() && ready.is_ok());
+        let small_below = self.means.policy.small_below;
+        let planned = changing.map_or(Ok(None), |changing| {
+            changing.plan((self.levels.nearest(), number), ranks, self.program.regions.all(), &size, small_below)
+        });
+        let (planned, ready) = match planned {
+            Ok(planned) => (planned, ready),
+            Err(error) => (None, Err(error)),
+        };
+        let whole = planned.as_ref().map_or_else(|| size.clone(), |planned| planned.plan.size_elsewhere(&size));
+        let (nearest, sizes) = (Sizes { planned: planned.as_ref(), ..Sizes::of_owner(&size) }, Sizes::of_owner(&whole));
         let pool = if read.is_ok() { self.means.find_pool(&size, &self.program.regions) } else { Ok(()) };
         let mut levels = [LevelFacts::default(); LEVELS_MAX];
         let mut rooms = Vec::new();
@@ -74,6 +87,7 @@ impl Inner {
             // A holder is told only after the all-reduce how large the shards are.
             let has_turn = index == 0 || !level.is_copy() && level.takes(number, to_all);
             let looks = read.is_ok() && has_turn;
+            let sizes = if index == 0 { nearest } else { sizes };
             let look = if looks { level.look_for_room(index == 0, sizes, &self.epoch) } else { Look::NoTurn };
             let look = if index == 0 { look.with(&pool) } else { look };
             levels[index] = look.facts();
@@ -113,8 +127,8 @@ impl Inner {
         let (room, facts) = rooms.next().ok_or_else(lost_layout)?;
         let (level, farther) = self.levels.split();
         let room = room.found().ok_or_else(lost_layout)?;
-        let again = |level: &Level| pool.clone().and_then(|()| level.allocate(sizes, &level.complete));
-        let found = level.agree_on_room(&self.epoch, &entry, room, facts, sizes, &again);
+        let again = |level: &Level| pool.clone().and_then(|()| level.allocate(nearest, &level.complete));
+        let found = level.agree_on_room(&self.epoch, &entry, room, facts, nearest, &again);
         if let Err(error) = &found {
             level.failing.again(&Err(error.clone()));
         }
@@ -135,10 +149,10 @@ impl Inner {
             }
             let (found, sizes) = if level.is_copy() {
                 let group = self.epoch.group.with(&entry);
-                let told = swap_sizes(group, &mut self.epoch.post, level, &size, &entry)?;
-                (level.have_room_or_note(&self.epoch, &entry, Sizes { own: &size, written: &told })?, told)
+                let told = swap_sizes(group, &mut self.epoch.post, level, &whole, &entry)?;
+                (level.have_room_or_note(&self.epoch, &entry, Sizes::of_writer(&whole, &told))?, told)
             } else {
-                (level.take_turn(&self.epoch, &entry, room, facts, sizes)?, vec![size.clone()])
+                (level.take_turn(&self.epoch, &entry, room, facts, sizes)?, vec![whole.clone()])
             };
             if let Some(found) = found {
                 let sites = (0..).zip(found).map(|(written, allocation)| level.site(written, allocation));
@@ -155,11 +169,16 @@ impl Inner {
         let phases =
             PhaseRecord { t1_unix_ns, communication_ns: communication.as_nanos() as u64, ..PhaseRecord::default() };
         let (shards, rank) = (self.epoch.group.size() as u32, self.epoch.group.rank() as u32);
+        // Where no room was found for what changed alone, there is some for all.
+        let (base, plan) = planned.map(|planned| (planned.base, planned.plan)).unzip();
+        let plan = plan.filter(|_| !allocation.shared.is_empty());
+        let size = plan.as_ref().map_or(size, |plan| plan.size.clone());
+        let changed = self.means.changing.is_some().then_some(Changed { base, plan });
         let intent = Intent { key, shards, shard: rank, size, outputs, started };
         // From here on each rank goes its own way: a failure is remembered, and a later call tells all ranks.
         let site = self.levels.nearest().site(0, allocation).ok_or_else(lost_layout);
         let sites = site.map(|site| self.epoch.road.writers(site));
-        let staging = self.means.fit_pool(all.chunk).and_then(|()| self.means.stage(intent, sites?, phases));
+        let staging = self.means.fit_pool(all.chunk).and_then(|()| self.means.stage(intent, sites?, phases, changed));
         self.program.begun = Some(Begun { number: key.number, staging, feeds });
         Ok(key.number)
     }
@@ -194,6 +213,9 @@ impl Inner {
     pub(super) fn finish(&mut self, ready: Result<()>) -> Result<u64> {
         let Some(Begun { number, staging, feeds }) = self.program.begun.take() else { return ready.map(|()| 0) };
         let source = staging.as_ref().map(|staging| staging.shard().clone()).map_err(Error::clone);
+        if let (Some(changing), Ok(shard)) = (&mut self.means.changing, &source) {
+            changing.staged(shard, self.program.regions.all());
+        }
         let told = self.stage_together(staging, ready);
         self.feed(told.clone().and(source), feeds);
         // From the second revision on the pages are at hand.

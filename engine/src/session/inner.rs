@@ -1,8 +1,8 @@
 //! The rooms of a session (`docs/decisions/0011-rooms-of-a-session.md`), and the methods that take several of them.
 
 use super::{
-    entry::Entry, epoch::Epoch, later::Later, level::Levels, means::Means, open::Whence, program::Program,
-    report::Report,
+    changed::Changing, entry::Entry, epoch::Epoch, later::Later, level::Levels, means::Means, open::Whence,
+    program::Program, report::Report,
 };
 use crate::{
     capture::Region,
@@ -84,6 +84,7 @@ impl Inner {
         Profile {
             node: self.epoch.node,
             stage: config.stage.code(),
+            found_by: self.means.changing.as_ref().map(Changing::found_by).unwrap_or_default(),
             keep: u16::try_from(config.keep).ok(),
             pool_bytes: pool.map_or(0, Pool::made_bytes),
             pool_bound: pool.map_or(PoolBound::default(), |pool| pool.bound()),

@@ -8,7 +8,7 @@ use super::{
     room::Sizes,
 };
 use crate::{
-    capture::Size,
+    capture::{OWN_RUNS_MAX, Plan, Size},
     commit::{Allocation, Complete, Ledger, Need, RevisionKey},
     device::{Access, FileSystem, Stripes},
     error::{Error, Result},
@@ -181,6 +181,12 @@ impl Level {
     pub(super) fn allocate(&self, sizes: Sizes<'_>, complete: &[Complete]) -> Result<Option<Vec<Allocation>>> {
         let Some(current) = &self.current else { return Ok(None) };
         let retained: Vec<RevisionKey> = complete.iter().map(|complete| complete.key).collect();
+        if let (Some(planned), [ledger]) = (sizes.planned, &current.ledgers[..])
+            && planned.holds(current.layout_id, &retained)
+            && let Some(allocation) = self.allocate_sharing(&lock(ledger), &planned.plan, sizes.own, &retained)
+        {
+            return Ok(Some(vec![allocation]));
+        }
         let each = current.ledgers.iter().zip(sizes.written);
         each.map(|(ledger, size)| self.allocate_in(&lock(ledger), size, &retained)).collect::<Result<_>>().map(Some)
     }
@@ -198,6 +204,27 @@ impl Level {
             }
             runs = 2 * allocation.data.len();
         }
+    }
+
+    /// Room for a shard that is staged by `plan`, and `whole` takes more; `None` if it has to be saved whole.
+    fn allocate_sharing(
+        &self,
+        ledger: &Ledger,
+        plan: &Plan,
+        whole: &Size,
+        retained: &[RevisionKey],
+    ) -> Option<Allocation> {
+        ledger.check().ok()?;
+        let (whole, mut runs) = (Need::of(whole, RUNS), RUNS);
+        while runs <= OWN_RUNS_MAX {
+            let need = Need::of(&plan.size, runs);
+            let allocation = ledger.allocate_sharing(need, &plan.shared, whole, retained, self.keep())?;
+            if allocation.data.len() <= runs {
+                return Some(allocation);
+            }
+            runs = 2 * allocation.data.len();
+        }
+        None
     }
 
     /// Whether shards of these `sizes` go on finding room here beside the held revisions.

@@ -1,7 +1,10 @@
 //! What a rank saves with: the I/O threads, the node's pool, the record beside the pool. Here it is decided how much
 //! this rank puts into the pool, and when the pool's memory is made: once a checkpoint is what comes next.
 
-use super::level::{Level, LevelKind, Levels};
+use super::{
+    changed::{Changed, Changing},
+    level::{Level, LevelKind, Levels},
+};
 use crate::{
     capture::{Region, Regions, Size},
     error::{Error, Result},
@@ -30,6 +33,8 @@ pub(super) struct Means {
     pub(super) record: Option<Record>,
     pub(super) policy: Policy,
     pub(super) touching: Touching,
+    /// What changed since the last revision; `None` if all is saved.
+    pub(super) changing: Option<Changing>,
     /// The layouts whose portions have been given to it.
     pub(super) touched: Vec<[u8; 16]>,
 }
@@ -130,14 +135,25 @@ impl Means {
         if bytes < self.policy.straight_from { bytes } else { bytes % BLOCK_BYTES }
     }
 
-    /// Begins to stage a shard for targets at `sites`, nearest first.
-    pub(super) fn stage(&mut self, intent: Intent, sites: Vec<(Writer, Site)>, phases: PhaseRecord) -> Result<Staging> {
+    /// Begins to stage a shard for targets at `sites`, nearest first, by `changed` if the next one may share blocks with it.
+    pub(super) fn stage(
+        &mut self,
+        intent: Intent,
+        sites: Vec<(Writer, Site)>,
+        phases: PhaseRecord,
+        changed: Option<Changed>,
+    ) -> Result<Staging> {
         let in_portion = self.policy.is_in_portion();
         let record = self.record.as_mut().map(|record| {
             let bytes = if in_portion { IN_PORTION_BYTES } else { record.chunk_bytes() };
             (record, bytes)
         });
-        Staging::new(Shard::new(intent, sites, record, phases)?, self.policy)
+        let shard = Shard::new(intent, sites, record, phases)?;
+        let plan = changed.and_then(|Changed { base, plan }| {
+            shard.is_base(base.filter(|_| plan.is_some()));
+            plan
+        });
+        Staging::new(shard, self.policy, plan)
     }
 
     /// Has `source` saved at `site` too, of the level number `level`, counted from the nearest.

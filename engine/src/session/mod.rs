@@ -7,6 +7,7 @@
 mod agreement;
 mod ahead;
 mod buffer;
+mod changed;
 mod checkpoint;
 mod choice;
 mod copies;

@@ -2,6 +2,7 @@
 
 use super::{
     agreement::LEVELS_MAX,
+    changed::Changing,
     copies::Post,
     diary::Diary,
     due::{Due, SignalFlag},
@@ -221,6 +222,7 @@ impl Inner {
             shards: if in_portion { 0 } else { shards },
             record,
             policy,
+            changing: Changing::new(&program.config, group.rank()),
             touching: Touching::default(),
             touched: Vec::new(),
         };

@@ -5,6 +5,7 @@
 
 use super::{
     agreement::LevelFacts,
+    changed::Planned,
     checkpoint::lost_layout,
     entry::Entry,
     epoch::Epoch,
@@ -23,16 +24,23 @@ use crate::{
 };
 
 /// How large the next shards are: this rank's own, and those whose portions it writes on a level.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(super) struct Sizes<'a> {
     pub(super) own: &'a Size,
     pub(super) written: &'a [Size],
+    /// What of its own is to be written, if not all.
+    pub(super) planned: Option<&'a Planned>,
 }
 
 impl<'a> Sizes<'a> {
     /// On a level on which each rank writes its own portion.
     pub(super) fn of_owner(own: &'a Size) -> Sizes<'a> {
-        Sizes { own, written: std::slice::from_ref(own) }
+        Sizes::of_writer(own, std::slice::from_ref(own))
+    }
+
+    /// On a level on which ranks write portions of others.
+    pub(super) fn of_writer(own: &'a Size, written: &'a [Size]) -> Sizes<'a> {
+        Sizes { own, written, planned: None }
     }
 }
 

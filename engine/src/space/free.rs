@@ -15,6 +15,27 @@ impl Blocks {
     }
 }
 
+/// The same blocks in stretches that ascend and do not touch.
+pub(crate) fn united(mut blocks: Vec<Blocks>) -> Vec<Blocks> {
+    blocks.retain(|blocks| blocks.count > 0);
+    blocks.sort_unstable();
+    let mut united: Vec<Blocks> = Vec::with_capacity(blocks.len());
+    for next in blocks {
+        match united.last_mut() {
+            Some(last) if next.first <= last.end() => last.count = last.count.max(next.end() - last.first),
+            _ => united.push(next),
+        }
+    }
+    united
+}
+
+/// Whether `blocks` are all among `united`, which `united` made.
+pub(crate) fn is_among(united: &[Blocks], blocks: Blocks) -> bool {
+    let behind = united.partition_point(|stretch| stretch.first <= blocks.first);
+    let end = blocks.first.checked_add(blocks.count);
+    behind.checked_sub(1).is_some_and(|index| end.is_some_and(|end| end <= united[index].end()))
+}
+
 /// Free stretches, ascending, never empty, never touching.
 #[derive(Debug, Clone)]
 pub(crate) struct FreeMap {
@@ -95,6 +116,17 @@ mod tests {
         let map = FreeMap::new(32, 100, [blocks(40, 10), blocks(32, 2), blocks(45, 10), blocks(90, 10)]);
         assert_eq!(map.stretches, [blocks(34, 6), blocks(55, 35)]);
         assert_eq!(map.count(), 41);
+    }
+
+    #[test]
+    fn blocks_that_several_refer_to_are_counted_once() {
+        let all =
+            united(vec![blocks(40, 10), blocks(3, 0), blocks(10, 5), blocks(45, 2), blocks(15, 1), blocks(48, 9)]);
+        assert_eq!(all, [blocks(10, 6), blocks(40, 17)]);
+        for (asked, is_in) in [(blocks(10, 6), true), (blocks(41, 16), true), (blocks(15, 2), false)] {
+            assert_eq!(is_among(&all, asked), is_in, "{asked:?}");
+        }
+        assert!(!is_among(&all, blocks(9, 2)) && !is_among(&all, blocks(50, u64::MAX)));
     }
 
     #[test]

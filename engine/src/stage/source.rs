@@ -11,18 +11,25 @@ const PART_BYTES: usize = 1 << 20;
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Source<'a> {
     Row(&'a [u8]),
-    Rows(&'a Region),
+    /// A region, from a byte on, so many bytes.
+    Rows(&'a Region, usize, usize),
 }
 
 impl<'a> Source<'a> {
     pub(super) fn of(region: &'a Region) -> Source<'a> {
-        region.row().map_or(Source::Rows(region), Source::Row)
+        Source::part_of(region, 0, region.description.bytes)
+    }
+
+    /// `bytes` bytes of `region`, from `from` on.
+    pub(super) fn part_of(region: &'a Region, from: u64, bytes: u64) -> Source<'a> {
+        let (from, bytes) = (from as usize, bytes as usize);
+        region.row().map_or(Source::Rows(region, from, bytes), |row| Source::Row(&row[from..from + bytes]))
     }
 
     pub(super) fn len(self) -> usize {
         match self {
             Source::Row(bytes) => bytes.len(),
-            Source::Rows(region) => region.description.bytes as usize,
+            Source::Rows(_, _, bytes) => bytes,
         }
     }
 
@@ -30,7 +37,7 @@ impl<'a> Source<'a> {
     pub(super) fn row(self) -> Option<&'a [u8]> {
         match self {
             Source::Row(bytes) => Some(bytes),
-            Source::Rows(_) => None,
+            Source::Rows(..) => None,
         }
     }
 
@@ -38,7 +45,7 @@ impl<'a> Source<'a> {
     pub(super) fn copy(self, from: usize, into: &mut [u8]) {
         match self {
             Source::Row(bytes) => copy(&bytes[from..][..into.len()], into),
-            Source::Rows(region) => region.copy_out(from as u64, into),
+            Source::Rows(region, begin, _) => region.copy_out((begin + from) as u64, into),
         }
     }
 

@@ -7,14 +7,14 @@ use super::{
     source::Source,
 };
 use crate::{
-    capture::{Contents, Handed, Log, Region},
+    capture::{Contents, Handed, Log, Part, Plan, Region},
     error::{Error, Result},
     ground::Instant,
     place::{Load, Shard, Staged},
     pool::Pool,
     space::{
         Aligned,
-        format::{Annex, BLOCK_BYTES, Histogram, Profile},
+        format::{Annex, BLOCK_BYTES, FoundBy, Histogram, Profile},
     },
 };
 use std::sync::Arc;
@@ -44,6 +44,8 @@ pub(crate) const IN_PORTION_BYTES: u64 = 4 << 20;
 pub(crate) struct Staging {
     shard: Arc<Shard>,
     policy: Policy,
+    /// What is staged of each region; `None`: all of it.
+    plan: Option<Plan>,
     log: Log,
     /// The stage without a buffer; without this, `main` and `small` are in use.
     direct: Option<Direct>,
@@ -67,12 +69,13 @@ impl Drop for Staging {
 }
 
 impl Staging {
-    pub(crate) fn new(shard: Arc<Shard>, policy: Policy) -> Result<Staging> {
+    /// Of a shard whose regions are staged by `plan`, or whole without one.
+    pub(crate) fn new(shard: Arc<Shard>, policy: Policy, plan: Option<Plan>) -> Result<Staging> {
         let direct = if policy.straight_from == 0 { Some(Direct::new(&shard)?) } else { None };
         let log = Log::new(shard.size().parts_max());
         let (main, small) = Default::default();
         let (staged, pieces) = Default::default();
-        Ok(Staging { shard, policy, log, direct, main, small, end: 0, staged, pieces, ended: false })
+        Ok(Staging { shard, policy, plan, log, direct, main, small, end: 0, staged, pieces, ended: false })
     }
 
     pub(crate) fn shard(&self) -> &Arc<Shard> {
@@ -120,9 +123,12 @@ impl Staging {
             self.shard.fail(error);
         }
         let end = self.direct.as_ref().map_or(self.end, Direct::end);
-        let profile = Some(Profile { pieces: self.pieces, ..profile });
+        let found_by = if self.plan.is_some() { profile.found_by } else { FoundBy::Nothing };
+        let profile = Some(Profile { pieces: self.pieces, found_by, ..profile });
         let annex = Annex { profile, ..self.shard.size().annex.clone() };
-        self.log.contents(end / BLOCK_BYTES, annex)
+        let shared = self.plan.as_ref().map_or(0, Plan::shared_blocks);
+        let first = if shared > 0 { self.shard.size().blocks() } else { 0 };
+        Contents { shared: first..first + shared, ..self.log.contents(end / BLOCK_BYTES, annex) }
     }
 
     /// Ends a shard that is not going to be whole.
@@ -134,10 +140,16 @@ impl Staging {
     }
 
     fn stage_rest(&mut self, hands: &mut Hands<'_>, regions: &[Region]) -> Result<()> {
-        for region in regions {
+        let plan = self.plan.take();
+        for (index, region) in regions.iter().enumerate() {
             let handed = self.log.region(region);
-            self.put(hands, &handed, Source::of(region))?;
+            let parts = plan.as_ref().map(|plan| plan.parts(index));
+            match parts.filter(|parts| parts.iter().any(|part| part.shared.is_some())) {
+                Some(parts) => parts.iter().try_for_each(|part| self.put_part(hands, &handed, region, part))?,
+                None => self.put(hands, &handed, Source::of(region))?,
+            }
         }
+        self.plan = plan;
         self.leave_all(hands)?;
         let zeros = vec![0; 1 << 20];
         for (handed, bytes) in self.log.gaps() {
@@ -151,6 +163,21 @@ impl Staging {
         self.leave_all(hands)?;
         self.log.check_parts()?;
         self.direct.as_mut().map_or(Ok(()), |direct| direct.finish(&self.shard))
+    }
+
+    /// Stages a part of a region, or notes where an older revision has it.
+    fn put_part(&mut self, hands: &mut Hands<'_>, handed: &Handed, region: &Region, part: &Part) -> Result<()> {
+        match part.shared {
+            Some(number) => {
+                let at = (self.shard.size().blocks() + number) * BLOCK_BYTES;
+                self.log.lay(handed, part.from, part.bytes, at);
+                Ok(())
+            }
+            None => {
+                let handed = handed.part(part.from, part.alignment());
+                self.put(hands, &handed, Source::part_of(region, part.from, part.bytes))
+            }
+        }
     }
 
     fn put(&mut self, hands: &mut Hands<'_>, handed: &Handed, source: Source<'_>) -> Result<()> {
@@ -204,7 +231,7 @@ impl Staging {
             self.log.lay(handed, 0, 0, self.end);
             return Ok(());
         }
-        let small = (source.len() as u64) < self.policy.small_below;
+        let small = !handed.is_part && (source.len() as u64) < self.policy.small_below;
         let (mut done, mut alignment) = (from, if from == 0 { handed.alignment } else { 1 });
         loop {
             self.have_buffer(hands, small)?;

@@ -47,7 +47,7 @@ impl ShardSurvey {
             bytes: entry.bytes,
             phases: entry.phases,
             in_newest_root,
-            block_bytes: kept.count() * BLOCK_BYTES - entry.meta_bytes,
+            block_bytes: kept.data * BLOCK_BYTES,
             entry,
             portion: portion.clone(),
         }
@@ -60,6 +60,16 @@ impl ShardSurvey {
             Err(error) if self.is_kept()? => Err(error),
             Err(_) => Ok(None),
         }
+    }
+
+    /// Bytes of the blocks that this shard, which has this `manifest`, shares with an older one; 0 if that was let go, or
+    /// lies in another portion.
+    pub fn shares_with(&self, manifest: &Manifest, older: &ShardSurvey) -> Result<u64> {
+        let of = |portion: &Portion| (portion.layout_id(), portion.rank());
+        if of(&self.portion) != of(&older.portion) {
+            return Ok(0);
+        }
+        Ok(older.manifest()?.map_or(0, |older| manifest.shared_bytes(&older)))
     }
 
     pub(super) fn verify(&self, progress: &(dyn Fn(u64) + Sync)) -> Result<Verified> {

@@ -8,7 +8,7 @@ use crate::support::{
     program::{Mark, Program},
     recording::{Recording, Shape, fail_at, job, late_writer},
 };
-use mainstay_engine::{ErrorKind, Exchange, LevelKind, Session, SpaceSurvey, Stage};
+use mainstay_engine::{Capture, ErrorKind, Exchange, LevelKind, Session, SpaceSurvey, Stage};
 
 const SEEDS: u64 = 3;
 
@@ -18,6 +18,18 @@ fn a_crash_after_any_operation_loses_nothing_acknowledged() {
     for shape in Shape::ALL.into_iter().filter(|shape| (shape.stage == Stage::Pool) == (shape.keep == 1)) {
         everywhere(shape, SEEDS);
     }
+}
+
+/// Revisions that share blocks with those before them.
+const INCREMENTAL: Shape = Shape { capture: Capture::Incremental, ..Shape::ALONE };
+
+#[test]
+fn a_crash_of_a_job_that_saves_what_changed_loses_nothing_acknowledged() {
+    let two = Shape { ranks: 2, keep: 2, stage: Stage::Direct, ..INCREMENTAL };
+    for shape in [INCREMENTAL, two, Shape { ranks: 2, aggregators: 1, ..INCREMENTAL }] {
+        everywhere(shape, 1);
+    }
+    twice(INCREMENTAL, 60);
 }
 
 /// One rank writes for the other; which is another order of all that is done.
@@ -30,10 +42,12 @@ fn a_crash_of_a_job_with_an_aggregator_loses_nothing_acknowledged() {
 #[ignore = "long; make campaign runs it"]
 fn a_crash_after_any_operation_of_any_job_with_many_losses() {
     let aggregated = Shape { ranks: 3, aggregators: 1, ..Shape::ALONE };
-    let direct = Shape { ranks: 4, keep: 2, stage: Stage::Direct, aggregators: 2 };
+    let direct = Shape { ranks: 4, keep: 2, stage: Stage::Direct, aggregators: 2, ..Shape::ALONE };
     for shape in Shape::ALL.into_iter().chain([aggregated, direct]) {
-        everywhere(shape, 30);
-        twice(shape, 8);
+        for shape in [shape, Shape { capture: Capture::Incremental, ..shape }] {
+            everywhere(shape, 30);
+            twice(shape, 8);
+        }
     }
 }
 
@@ -66,7 +80,8 @@ fn twice(shape: Shape, stride: usize) {
 
 #[test]
 fn a_failure_of_any_operation_loses_nothing_acknowledged() {
-    for shape in [Shape { stage: Stage::Direct, ..Shape::ALONE }, Shape { keep: 2, ..Shape::ALONE }] {
+    let shapes = [Shape { stage: Stage::Direct, ..Shape::ALONE }, Shape { keep: 2, ..Shape::ALONE }, INCREMENTAL];
+    for shape in shapes {
         for failure in [Failure::Io, Failure::Full, Failure::Forgets] {
             let failed = |nth: &u64| {
                 fail_at(*nth, failure, shape)

@@ -26,6 +26,7 @@ mod full_portions;
 mod globals;
 mod groups;
 mod holds;
+mod incremental;
 mod layers;
 mod level_places;
 mod levels;

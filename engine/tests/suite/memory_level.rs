@@ -7,7 +7,7 @@ use crate::support::{
     stuck::stuck,
 };
 use mainstay_engine::{
-    Config, LevelKind, LevelPlan, MemoryAfter, Session, SpaceSurvey,
+    Capture, Config, LevelKind, LevelPlan, MemoryAfter, Session, SpaceSurvey,
     device::{Device, Disk},
     group::Group,
 };
@@ -42,10 +42,19 @@ impl Place {
     }
 
     fn job<T: Send>(&self, ranks: usize, work: impl Fn(usize, Program, Session) -> T + Sync) -> Vec<T> {
+        self.job_with(ranks, Capture::Whole, work)
+    }
+
+    fn job_with<T: Send>(
+        &self,
+        ranks: usize,
+        capture: Capture,
+        work: impl Fn(usize, Program, Session) -> T + Sync,
+    ) -> Vec<T> {
         bounded("a job in memory", || {
             run(ranks, |rank, group| {
                 let memory = Arc::new(Disk::existing(&self.path("memory")));
-                let (program, session) = begin(group, self.0.path(), memory);
+                let (program, session) = begin(group, self.0.path(), memory, capture);
                 work(rank, program, session)
             })
         })
@@ -64,7 +73,8 @@ impl Place {
 
     /// The files of layouts in memory.
     fn layouts(&self) -> Vec<String> {
-        let names = fs::read_dir(self.path("memory")).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+        let names =
+            fs::read_dir(self.path("memory")).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
         let mut layouts: Vec<String> = names.filter(|name| name.starts_with("layout-")).collect();
         layouts.sort();
         layouts
@@ -78,12 +88,13 @@ impl Place {
 }
 
 /// A session of a program that has memory at `folder` as its nearest level, and a space behind it to which nothing goes.
-fn begin(group: Box<dyn Group>, folder: &Path, memory: Arc<dyn Device>) -> (Program, Session) {
+fn begin(group: Box<dyn Group>, folder: &Path, memory: Arc<dyn Device>, capture: Capture) -> (Program, Session) {
     let mut program = Program::new(group.rank());
     let space: Arc<dyn Device> = Arc::new(Disk::existing(&folder.join("space")));
     let plan = |kind, device, every| LevelPlan { kind, device, every, keep: 1, copies: Vec::new(), former: Vec::new() };
     let plans = vec![plan(LevelKind::Memory, memory, 1), plan(LevelKind::Pfs, space, 0)];
-    let config = Config { pool_directory: folder.join("pools"), memory_after: MemoryAfter::Kept, ..Config::default() };
+    let pool_directory = folder.join("pools");
+    let config = Config { capture, pool_directory, memory_after: MemoryAfter::Kept, ..Config::default() };
     let mut session = Session::open_levels(group, plans, config).unwrap();
     program.protect(&mut session).unwrap();
     (program, session)
@@ -96,9 +107,9 @@ fn save(program: &mut Program, session: &mut Session, step: u64, bytes: usize) {
 
 #[test]
 fn what_is_saved_lies_in_the_portions_alone() {
-    for ranks in [1, 3] {
+    for (ranks, capture) in [(1, Capture::Whole), (3, Capture::Whole), (2, Capture::Incremental)] {
         let place = Place::new();
-        place.job(ranks, |rank, mut program, mut session| {
+        place.job_with(ranks, capture, |rank, mut program, mut session| {
             // Of each size several, as each goes to other blocks than the one before; and the last lie in a larger layout.
             for (step, bytes) in (1..).zip([BYTES, BYTES, BYTES - 3, BYTES, 3 * BYTES, 3 * BYTES, 1]) {
                 save(&mut program, &mut session, step, bytes + rank);
@@ -142,27 +153,32 @@ fn a_restore_makes_the_portions_for_what_is_protected() {
 /// the blocks where it was staged.
 #[test]
 fn what_was_staged_in_memory_survives_a_kill() {
-    let mut completed = 0;
-    for writes in (0..14).step_by(2) {
-        let place = Place::new();
-        let job = Command::new(env::current_exe().unwrap())
-            .args(["--exact", "memory_level::job_that_is_killed", "--ignored", "--nocapture"])
-            .env("MEMORY_FOLDER", place.0.path())
-            .env("MEMORY_WRITES", writes.to_string())
-            .stdout(Stdio::null())
-            .status()
-            .unwrap();
-        assert!(!job.success(), "{job}");
-        let published = SpaceSurvey::open(&place.path("memory")).unwrap().newest().map(|newest| newest.key.number);
-        let staged = place.path("staged").exists();
-        let restored = place.restored(RANKS).unwrap();
-        // All may have been staged, and nobody could say so any more.
-        assert!(restored == LAST || restored == LAST - 1 && !staged, "{restored} after {writes} writes");
-        assert_eq!(place.pool_bytes(), 0, "after {writes} writes something is left of the pool");
-        assert_eq!(place.restored(RANKS), Some(restored), "and again");
-        completed += u32::from(staged && published == Some(LAST - 1));
+    for capture in ["whole", "incremental"] {
+        let completed = (0..14).step_by(2).filter(|writes| is_completed(*writes, capture)).count();
+        assert!(completed > 0, "{capture}: none was killed between t2 and t3");
     }
-    assert!(completed > 0, "none was killed between t2 and t3");
+}
+
+/// Whether a job that is killed after so many writes of its last revision leaves the completing to the next start.
+fn is_completed(writes: u64, capture: &str) -> bool {
+    let place = Place::new();
+    let job = Command::new(env::current_exe().unwrap())
+        .args(["--exact", "memory_level::job_that_is_killed", "--ignored", "--nocapture"])
+        .env("MEMORY_FOLDER", place.0.path())
+        .env("MEMORY_WRITES", writes.to_string())
+        .env("MEMORY_CAPTURE", capture)
+        .stdout(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(!job.success(), "{job}");
+    let published = SpaceSurvey::open(&place.path("memory")).unwrap().newest().map(|newest| newest.key.number);
+    let staged = place.path("staged").exists();
+    let restored = place.restored(RANKS).unwrap();
+    // All may have been staged, and nobody could say so any more.
+    assert!(restored == LAST || restored == LAST - 1 && !staged, "{restored} after {writes} writes");
+    assert_eq!(place.pool_bytes(), 0, "after {writes} writes something is left of the pool");
+    assert_eq!(place.restored(RANKS), Some(restored), "and again");
+    staged && published == Some(LAST - 1)
 }
 
 #[test]
@@ -170,10 +186,12 @@ fn what_was_staged_in_memory_survives_a_kill() {
 fn job_that_is_killed() {
     let Some(folder) = env::var_os("MEMORY_FOLDER").map(PathBuf::from) else { return };
     let writes = env::var("MEMORY_WRITES").unwrap().parse().unwrap();
+    let is_incremental = env::var("MEMORY_CAPTURE").is_ok_and(|capture| capture == "incremental");
+    let capture = if is_incremental { Capture::Incremental } else { Capture::Whole };
     let memory = stuck(Disk::existing(&folder.join("memory")));
     let together = Barrier::new(RANKS);
     let rank = |rank, group| {
-        let (mut program, mut session) = begin(group, &folder, Arc::new(memory.clone()));
+        let (mut program, mut session) = begin(group, &folder, Arc::new(memory.clone()), capture);
         for step in 1..LAST {
             save(&mut program, &mut session, step, BYTES);
             session.wait().unwrap();

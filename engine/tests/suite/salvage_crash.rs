@@ -12,7 +12,7 @@ use crate::support::{
     ways::{WAYS, Way, on_one_node},
 };
 use mainstay_engine::{
-    Config, Error, ErrorKind, Session, SpaceSurvey, Stage, Verified,
+    Capture, Config, Error, ErrorKind, Session, SpaceSurvey, Stage, Verified,
     device::{Device, RANK_BYTES},
     group::{Solo, ThreadGroup},
     space::Per,
@@ -78,7 +78,9 @@ fn everywhere(killed: &Killed, seeds: u64) {
 fn a_crash_at_any_point_of_a_salvage_loses_nothing() {
     // With nothing done yet, and with the last root that frees written and not synced.
     let [one, two] = [Way { per: Per::Rank, nodes: 2 }, Way { per: Per::Node, nodes: 1 }];
-    for (operations, shape) in [(0, Shape { way: one, ..SHAPE }), (7, Shape { ranks: 2, way: two, ..LARGER })] {
+    let changed = Shape { ranks: 2, way: two, capture: Capture::Incremental, ..LARGER };
+    let whole = [(0, Shape { way: one, ..SHAPE }), (7, Shape { ranks: 2, way: two, ..LARGER })];
+    for (operations, shape) in whole.into_iter().chain([(0, changed)]) {
         everywhere(&Killed::after(shape, Some(operations)).unwrap(), 1);
     }
 }
@@ -87,8 +89,9 @@ fn a_crash_at_any_point_of_a_salvage_loses_nothing() {
 #[test]
 fn whatever_was_done_before_the_kill_is_gone_on_with() {
     let shapes = [SHAPE, LARGER, Shape { keep: 2, ..SHAPE }, Shape { ranks: 1, ..LARGER }, LARGER, SHAPE];
-    for (shape, way) in shapes.into_iter().zip(WAYS) {
-        let shape = Shape { way: Way { nodes: way.nodes.min(shape.ranks), ..way }, ..shape };
+    for ((shape, way), index) in shapes.into_iter().zip(WAYS).zip(0..) {
+        let capture = if index % 2 == 0 { Capture::Incremental } else { Capture::Whole };
+        let shape = Shape { capture, way: Way { nodes: way.nodes.min(shape.ranks), ..way }, ..shape };
         let killed = (0..100).map_while(|operations| Killed::after(shape, Some(operations)));
         let count = killed.map(|killed| killed.check_with_pool(&killed.durable).unwrap()).count();
         tell!("{shape:?}: after {count} operations");

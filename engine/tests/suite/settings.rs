@@ -1,8 +1,8 @@
 //! Settings: the file, the environment, which goes before which, and what is told about wrong ones.
 
 use mainstay_engine::{
-    Choice, Config, ErrorKind, Exchange, Interval, KEYS, LevelPlace, MemoryAfter, PoolHeld, Recovery, Resolved, Result,
-    Session, Source, Stage, Start, Surroundings, Value,
+    Capture, Choice, Config, ErrorKind, Exchange, Interval, KEYS, LevelPlace, MemoryAfter, PoolHeld, Recovery,
+    Resolved, Result, Session, Source, Stage, Start, Surroundings, Track, Value,
     device::Allocate,
     group::{Group, ThreadGroup},
     space::Per,
@@ -104,6 +104,9 @@ fn a_file_sets_every_key() {
         exchange = "blocking"
         pfs_every = 0
         start = "fresh"
+        capture = "incremental"
+        track = "hashes"
+        audit = 3
         recovery = "replace"
         spares = 2
         every_steps = 1_000
@@ -125,6 +128,7 @@ fn a_file_sets_every_key() {
     assert_eq!((config.stripe_count, config.stripe_bytes, config.aggregators), (4, 1 << 20, 2));
     assert_eq!((config.pool_directory.to_str(), config.every_steps), (Some("/tmp"), 1000));
     assert_eq!((config.every, config.mtbf), (Duration::from_secs(600), Duration::from_secs(86_400)));
+    assert_eq!((config.capture, config.track, config.audit), (Capture::Incremental, Track::Hashes, 3));
     assert_eq!((config.start, config.recovery, config.spares), (Start::Fresh, Recovery::Replace, 2));
     assert_eq!((&config.memory, &config.disk), (&LevelPlace::Auto, &LevelPlace::At("/scratch".into())));
     assert_eq!((config.memory_keep, config.memory_after), (2, MemoryAfter::Kept));
@@ -215,6 +219,9 @@ fn wrong_variables_are_named() {
         ("MAINSTAY_DISK_COPIES", "5", "5 is out of range, it takes 1 to 4"),
         ("MAINSTAY_DISK_COPIES", "0", "0 is out of range"),
         ("MAINSTAY_EXCHANGE", "later", "it takes background or blocking"),
+        ("MAINSTAY_CAPTURE", "all", "it takes whole or incremental"),
+        ("MAINSTAY_TRACK", "hash", "it takes auto, pages or hashes"),
+        ("MAINSTAY_AUDIT", "-1", "-1 is out of range, it takes 0 or more"),
         ("MAINSTAY_RECOVERY", "on", "it takes off, replace or shrink"),
         ("MAINSTAY_SPARES", "-1", "-1 is out of range, it takes 0 or more"),
         ("MAINSTAY_KEEP", "-1", "-1 is out of range"),
@@ -454,6 +461,8 @@ fn ranks_with_different_settings_are_refused() {
         ("exchange", "blocking", "background", Config { exchange: Exchange::Blocking, ..small.clone() }),
         ("pfs_every", "2", "1", Config { pfs_every: 2, ..small.clone() }),
         ("start", "fresh", "restored", Config { start: Start::Fresh, ..small.clone() }),
+        ("capture", "incremental", "whole", Config { capture: Capture::Incremental, ..small.clone() }),
+        ("audit", "2", "0", Config { audit: 2, ..small.clone() }),
         ("recovery", "shrink", "off", Config { recovery: Recovery::Shrink, ..small.clone() }),
         ("spares", "2", "0", Config { spares: 2, ..small.clone() }),
         ("every_steps", "5", "0", Config { every_steps: 5, ..small.clone() }),

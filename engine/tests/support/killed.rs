@@ -8,7 +8,7 @@ use super::{
     whole,
 };
 use mainstay_engine::{
-    Config, Session, Stage,
+    Capture, Config, Session, Stage,
     group::{Group, ThreadGroup},
 };
 use nix::fcntl::{FcntlArg, fcntl};
@@ -35,9 +35,11 @@ pub struct Shape {
     /// Has room for all of it; or the job is held still only at t2.
     pub pool_bytes: u64,
     pub way: Way,
+    pub capture: Capture,
 }
 
-pub const SHAPE: Shape = Shape { ranks: 3, keep: 1, bytes: BYTES, pool_bytes: 256 << 10, way: ONE_FILE };
+pub const SHAPE: Shape =
+    Shape { ranks: 3, keep: 1, bytes: BYTES, pool_bytes: 256 << 10, way: ONE_FILE, capture: Capture::Whole };
 pub const LARGER: Shape = Shape { bytes: 130_000, pool_bytes: 512 << 10, ..SHAPE };
 
 impl Shape {
@@ -50,6 +52,7 @@ impl Shape {
     pub fn config(self, pools: &Path) -> Config {
         Config {
             keep: self.keep,
+            capture: self.capture,
             per: self.way.per,
             pool_bytes: Some(self.pool_bytes),
             chunk_bytes: Some(4 << 10),

@@ -6,7 +6,7 @@ use super::{
     whole,
 };
 use mainstay_engine::{
-    Config, Error, ErrorKind, Session, Stage, Start,
+    Capture, Config, Error, ErrorKind, Session, Stage, Start,
     group::{Group, Solo, ThreadGroup},
     space::{Per, format::BLOCK_BYTES},
 };
@@ -26,11 +26,12 @@ pub struct Shape {
     pub stage: Stage,
     /// Ranks that write for all; 0: each for itself.
     pub aggregators: u32,
+    pub capture: Capture,
 }
 
 impl Shape {
     /// Of one rank, which keeps one revision.
-    pub const ALONE: Shape = Shape { ranks: 1, keep: 1, stage: Stage::Pool, aggregators: 0 };
+    pub const ALONE: Shape = Shape { ranks: 1, keep: 1, stage: Stage::Pool, aggregators: 0, capture: Capture::Whole };
 
     pub const ALL: [Shape; 8] = {
         let mut all = [Shape::ALONE; 8];
@@ -53,6 +54,7 @@ impl Shape {
             io_threads: 1,
             portion_bytes: 1 << 20,
             aggregators: self.aggregators,
+            capture: self.capture,
             // The jobs go on writing over what those before have left.
             start: Start::Fresh,
             // Those that keep two have a file for each rank.

@@ -1,7 +1,38 @@
-//! What the program has changed since it was last saved, as the kernel tells it page by page.
+//! What changed since an older revision was saved in the same portion: only that is staged, and the blocks of all else are
+//! shared with it. There are two ways to find out: by `hashes` of blocks, and by the `written` pages, which `pages` has the
+//! kernel tell.
+//!
+//! What must hold: a block is clean when it has not changed since *this address* was saved, under whatever name; what
+//! nobody can tell to be clean has changed.
 
+mod base;
+mod hashes;
 mod kernel;
 mod mappings;
 mod pages;
+mod plan;
+mod written;
 
-pub(crate) use pages::PageTracker;
+pub(crate) use base::{Base, Lies};
+pub(crate) use hashes::{Hashes, audit};
+pub(crate) use plan::{OWN_RUNS_MAX, Part, Plan};
+pub(crate) use written::Written;
+
+use super::Region;
+use crate::space::format::FoundBy;
+use std::fmt::Debug;
+
+/// A way to find out what changed.
+pub(crate) trait Changes: Debug + Send {
+    /// Which whole blocks of each region are as `base` has them, stretches that ascend; all else may have changed.
+    /// `is_since`: `base` is what was saved last, and nobody has looked since.
+    fn clean(&mut self, regions: &[Region], base: &Base, is_since: bool) -> Vec<Vec<Lies>>;
+
+    /// Looks where there is nothing to compare with.
+    fn look(&mut self, _regions: &[Region]) {}
+
+    /// These regions have been staged, as they lie now.
+    fn saved(&mut self, regions: &[Region]);
+
+    fn found_by(&self) -> FoundBy;
+}

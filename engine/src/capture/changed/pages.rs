@@ -128,6 +128,7 @@ impl PageTracker {
     }
 
     /// The next `written` tells all of `range`.
+    #[cfg(test)]
     pub(crate) fn forget(&mut self, range: Range<usize>) {
         if let Some(watched) = self.watched_at(&range) {
             watched.is_known = false;

@@ -43,6 +43,7 @@ pub(super) fn plan() -> SealedPlan {
             catalogue: blocks(3),
             meta: blocks(5),
             data: vec![blocks(7), blocks(11)],
+            shared: Vec::new(),
         },
         retained: vec![RevisionKey { lineage, number: 7 }],
         held: vec![RevisionKey { lineage, number: 2 }],

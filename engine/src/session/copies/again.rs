@@ -107,7 +107,7 @@ impl Inner {
     ) -> Result<Vec<(usize, Site, Size)>> {
         let (epoch, level) = (&mut self.epoch, self.levels.at_mut(index));
         let sizes = swap_sizes(epoch.group.with(entry), &mut epoch.post, level, size, entry)?;
-        let found = level.have_room(epoch, entry, Sizes { own: size, written: &sizes })?;
+        let found = level.have_room(epoch, entry, Sizes::of_writer(size, &sizes))?;
         let mut sites = Vec::new();
         for ((written, shard), (allocation, size)) in
             level.writers.shards_of(epoch.group.rank()).into_iter().enumerate().zip(found.into_iter().zip(sizes))

@@ -2,7 +2,6 @@
 
 use super::words::{Answer, News, Word};
 use crate::{
-    capture::Contents,
     device::{Access, Device},
     error::{Error, Failure, Result},
     ground::Instant,
@@ -181,7 +180,7 @@ impl Desk<'_, '_> {
             }
             Word::Staged { contents, staged } => {
                 if let Some(saving) = &saving {
-                    match Contents::decode(&contents, saving.size().blocks()) {
+                    match saving.decode(&contents) {
                         Some(contents) => {
                             self.hands.outlet.end(saving, contents, staged);
                             self.hands.pool.inspect(|pool| pool.tell_copied());

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::space::free::Blocks;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
     little_endian::{U16, U32, U64},
@@ -210,7 +211,7 @@ pub struct Extent {
 }
 
 /// A stretch of blocks of the portion, with the place and the hash of its row of block hashes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
     pub first_block: u64,
     pub blocks: u64,
@@ -221,6 +222,18 @@ pub struct Run {
 impl Run {
     pub(crate) fn stretch(&self) -> Blocks {
         Blocks { first: self.first_block, count: self.blocks }
+    }
+
+    /// Where in the portion its row of hashes lies.
+    pub(crate) fn row(&self) -> Range<u64> {
+        self.hashes_at..self.hashes_at.saturating_add(self.blocks.saturating_mul(HASH_BYTES as u64))
+    }
+
+    /// The blocks that its row lies in.
+    pub(crate) fn row_blocks(&self) -> Blocks {
+        let Range { start, end } = self.row();
+        let first = start / BLOCK_BYTES;
+        Blocks { first, count: blocks_for(end) - first }
     }
 }
 
@@ -235,6 +248,8 @@ pub struct Manifest {
 impl Manifest {
     /// What one extent takes.
     pub(crate) const EXTENT_BYTES: u64 = size_of::<ExtentRecord>() as u64;
+    /// What one run and one extent take together.
+    pub(crate) const RUN_AND_EXTENT_BYTES: u64 = (size_of::<RunRecord>() + size_of::<ExtentRecord>()) as u64;
     /// What an item of one dimension takes besides its name and its extents.
     pub(crate) const ITEM_BYTES: u64 = size_of::<ItemRecord>() as u64 + 8;
 
@@ -305,6 +320,20 @@ impl Manifest {
         let each: usize = items.iter().map(|(name, dims)| size_of::<ItemRecord>() + name + 3 * 8 * dims).sum();
         let fixed = size_of::<ManifestRecord>() + runs * size_of::<RunRecord>() + extents * size_of::<ExtentRecord>();
         (each + fixed) as u64 + annex.bytes_at_most()
+    }
+
+    /// Bytes of blocks that both lead to, in one portion.
+    pub fn shared_bytes(&self, other: &Manifest) -> u64 {
+        let (mut blocks, mut others) = (0, other.runs.iter().peekable());
+        for run in &self.runs {
+            let (from, to) = (run.first_block, run.first_block + run.blocks);
+            while others.next_if(|other| other.first_block + other.blocks <= from).is_some() {}
+            // The last of them may reach into the next run.
+            for other in others.clone().take_while(|other| other.first_block < to) {
+                blocks += to.min(other.first_block + other.blocks) - from.max(other.first_block);
+            }
+        }
+        blocks * BLOCK_BYTES
     }
 
     /// Parses a manifest whose hash was checked already, of a portion of `portion_bytes`.

@@ -101,6 +101,31 @@ impl Histogram {
     }
 }
 
+/// How it was found out what of the regions changed, where only that was written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FoundBy {
+    /// It was not: all was written.
+    #[default]
+    Nothing,
+    Hashes,
+    Pages,
+}
+
+impl FoundBy {
+    const ALL: [(FoundBy, &'static str); 3] =
+        [(FoundBy::Nothing, ""), (FoundBy::Hashes, "hashes"), (FoundBy::Pages, "pages")];
+
+    /// Nothing where all was written.
+    pub fn name(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+
+    /// One that a newer build has is none that is known.
+    fn of_code(code: u8) -> FoundBy {
+        Self::ALL.get(usize::from(code)).map(|(found_by, _)| *found_by).unwrap_or_default()
+    }
+}
+
 /// How one rank's part of a checkpoint was staged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Profile {
@@ -108,6 +133,8 @@ pub struct Profile {
     pub node: u32,
     /// `Stage` as a number.
     pub stage: u8,
+    /// How it was found out what changed.
+    pub found_by: FoundBy,
     /// Complete revisions that the job kept; `None` of builds that did not tell.
     pub keep: Option<u16>,
     /// The pool of the node, and its chunks.
@@ -138,7 +165,7 @@ impl Profile {
         let record = ProfileRecord {
             node: self.node.into(),
             stage: self.stage,
-            pool_bound: self.pool_bound.code(),
+            pool_bound: self.pool_bound.code() | (self.found_by as u8) << 4,
             keep: self.keep.unwrap_or(0).into(),
             pool_bytes: self.pool_bytes.into(),
             chunk_bytes: self.chunk_bytes.into(),
@@ -161,7 +188,8 @@ impl Profile {
             keep: Some(r.keep.get()).filter(|keep| *keep > 0),
             pool_bytes: r.pool_bytes.get(),
             chunk_bytes: r.chunk_bytes.get(),
-            pool_bound: PoolBound::of_code(r.pool_bound),
+            pool_bound: PoolBound::of_code(r.pool_bound & 0xf),
+            found_by: FoundBy::of_code(r.pool_bound >> 4),
             threshold_bytes: Some(r.threshold_bytes.get()).filter(|bytes| *bytes > 0),
             pieces: Histogram::of(&r.pieces),
             writes: Histogram::of(&r.writes),
@@ -195,6 +223,15 @@ mod tests {
         assert_eq!(one.total(), SizeClass { count: 4, bytes: 73 + (1 << 20), time_ns: 3010 });
         one.note(u64::MAX, Duration::MAX);
         assert_eq!(one.total(), SizeClass { count: 5, bytes: u64::MAX, time_ns: u64::MAX });
+    }
+
+    #[test]
+    fn what_found_the_changes_stands_beside_what_bounds_the_pool() {
+        for (found_by, _) in FoundBy::ALL {
+            let profile = Profile { found_by, pool_bound: PoolBound::Directory, ..Profile::default() };
+            let read = Profile::parse(&mut Sections::new(&profile.build(), "manifest")).unwrap();
+            assert_eq!((read.found_by, read.pool_bound), (found_by, PoolBound::Directory));
+        }
     }
 
     #[test]

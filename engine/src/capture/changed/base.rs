@@ -1,0 +1,97 @@
+//! What a revision has in a portion: where the blocks of its items lie, and their hashes.
+
+use crate::space::format::{BLOCK_BYTES, Extent, HASH_BYTES, Item, ItemKind, Manifest, Run};
+use std::{collections::HashMap, ops::Range};
+
+#[derive(Debug)]
+pub(crate) struct Base {
+    /// Of each item where its whole blocks lie, in order.
+    items: HashMap<String, Vec<Lies>>,
+    runs: Vec<Run>,
+    /// How many blocks the runs before each have.
+    before: Vec<u64>,
+    /// Of all runs, one row behind the other.
+    rows: Vec<u8>,
+}
+
+/// Whole blocks of an item that lie together in the portion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lies {
+    /// The first, counted in the item.
+    pub(crate) block: u64,
+    /// The same, in the portion.
+    pub(crate) at: u64,
+    pub(crate) count: u64,
+}
+
+impl Base {
+    /// That of a revision with this manifest, whose rows of hashes are `rows`, one behind the other; `None` if they are
+    /// fewer or more.
+    pub(crate) fn new(manifest: &Manifest, rows: Vec<u8>) -> Option<Base> {
+        let (mut end, mut before) = (0, Vec::with_capacity(manifest.runs.len()));
+        for run in &manifest.runs {
+            before.push(end);
+            end += run.blocks;
+        }
+        let is_whole = rows.len() as u64 == end * HASH_BYTES as u64;
+        let items = manifest.items.iter().filter(|item| item.kind == ItemKind::Region);
+        let items = items.map(|item| (item.name.clone(), lies_of(item))).collect();
+        is_whole.then(|| Base { items, runs: manifest.runs.clone(), before, rows })
+    }
+
+    /// How many blocks it has.
+    pub(super) fn blocks(&self) -> u64 {
+        (self.rows.len() / HASH_BYTES) as u64
+    }
+
+    /// Where whole blocks of the item `name` lie, in order.
+    pub(super) fn lies(&self, name: &str) -> Option<&[Lies]> {
+        self.items.get(name).map(|lies| &lies[..])
+    }
+
+    /// The hashes of blocks of the portion that lie in its runs; `None` of others.
+    pub(crate) fn hashes(&self, blocks: Range<u64>) -> Option<&[u8]> {
+        let (first, last) = (self.number(blocks.start)?, self.number(blocks.end.checked_sub(1)?)?);
+        // Runs that lie side by side have their rows side by side here.
+        let is_stretch = last.checked_sub(first) == Some(blocks.end - 1 - blocks.start);
+        is_stretch.then(|| &self.rows[first as usize * HASH_BYTES..(last as usize + 1) * HASH_BYTES])
+    }
+
+    /// The number of a block of the portion among its blocks; `None` of others.
+    pub(crate) fn number(&self, block: u64) -> Option<u64> {
+        let index = self.runs.partition_point(|run| run.first_block <= block).checked_sub(1)?;
+        let inside = block - self.runs[index].first_block;
+        (inside < self.runs[index].blocks).then(|| self.before[index] + inside)
+    }
+
+    /// The part of the run with the portion's block `first` that begins there, of at most `count` blocks, without the hash
+    /// of its row.
+    pub(super) fn run_from(&self, first: u64, count: u64) -> Option<Run> {
+        let index = self.runs.partition_point(|run| run.first_block <= first).checked_sub(1)?;
+        let run = self.runs[index];
+        let inside = first - run.first_block;
+        let blocks = count.min(run.blocks.checked_sub(inside).filter(|left| *left > 0)?);
+        let hashes_at = run.hashes_at + inside * HASH_BYTES as u64;
+        Some(Run { first_block: first, blocks, hashes_at, hashes_hash: [0; HASH_BYTES] })
+    }
+}
+
+/// The whole blocks of an item that are blocks of the portion, too.
+fn lies_of(item: &Item) -> Vec<Lies> {
+    let (mut lies, mut offset) = (Vec::<Lies>::new(), 0_u64);
+    for Extent { at, bytes } in &item.extents {
+        let (from, to) = (offset.next_multiple_of(BLOCK_BYTES), (offset + bytes) / BLOCK_BYTES * BLOCK_BYTES);
+        let at = at + (from - offset);
+        if from < to && at.is_multiple_of(BLOCK_BYTES) {
+            let next = Lies { block: from / BLOCK_BYTES, at: at / BLOCK_BYTES, count: (to - from) / BLOCK_BYTES };
+            match lies.last_mut() {
+                Some(last) if last.block + last.count == next.block && last.at + last.count == next.at => {
+                    last.count += next.count;
+                }
+                _ => lies.push(next),
+            }
+        }
+        offset += bytes;
+    }
+    lies
+}

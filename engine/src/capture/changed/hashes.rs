@@ -1,0 +1,105 @@
+//! What changed, by the hashes of blocks: needs nothing of the system, and reads all that is protected.
+
+use super::{Base, Changes, Lies};
+use crate::{
+    capture::Region,
+    error::Result,
+    space::format::{BLOCK, BLOCK_BYTES, FoundBy, HASH_BYTES, hash},
+};
+use std::collections::HashMap;
+
+/// Rows that lie apart are brought together in parts of so many blocks.
+const PART_BLOCKS: u64 = 64;
+
+#[derive(Debug, Default)]
+pub(crate) struct Hashes {
+    /// Which region lay where when it was staged. No more than a hint: the hashes decide.
+    lay: HashMap<usize, String>,
+}
+
+impl Changes for Hashes {
+    fn clean(&mut self, regions: &[Region], base: &Base, _is_since: bool) -> Vec<Vec<Lies>> {
+        regions.iter().map(|region| self.clean_of(region, base)).collect()
+    }
+
+    fn saved(&mut self, regions: &[Region]) {
+        self.lay = regions.iter().map(|region| (region.begins_at(), region.description.name.clone())).collect();
+    }
+
+    fn found_by(&self) -> FoundBy {
+        FoundBy::Hashes
+    }
+}
+
+/// An error, which names it, if a region has blocks that are not as `base` has them, though they are said to be `clean`.
+pub(crate) fn audit(regions: &[Region], base: &Base, clean: &[Vec<Lies>]) -> Result<()> {
+    for (region, clean) in regions.iter().zip(clean) {
+        let (mut lies, mut changed) = (clean.iter().peekable(), 0_u64);
+        each_block(region, |block, bytes| {
+            while lies.next_if(|lies| lies.block + lies.count <= block).is_some() {}
+            if let Some(lies) = lies.peek().filter(|lies| lies.block <= block) {
+                let at = lies.at + (block - lies.block);
+                changed += u64::from(base.hashes(at..at + 1) != Some(&hash(bytes)[..]));
+            }
+        });
+        if changed > 0 {
+            return Err(region.refused(format!(
+                "{changed} of its blocks changed, and the pages do not tell so: something writes there past the page tables \
+                 of this process, such as a device; set track = hashes"
+            )));
+        }
+    }
+    Ok(())
+}
+
+impl Hashes {
+    /// Compares each block of `region` with the same block of what was saved under its name, and of what was saved from
+    /// its address: programs swap pointers.
+    pub(super) fn clean_of(&self, region: &Region, base: &Base) -> Vec<Lies> {
+        let name = &region.description.name;
+        let here = self.lay.get(&region.begins_at()).filter(|other| *other != name);
+        let saved = [here, Some(name)].into_iter().flatten().filter_map(|name| base.lies(name));
+        let mut saved: Vec<(&[Lies], usize)> = saved.map(|lies| (lies, 0)).collect();
+        let mut clean = Vec::new();
+        if saved.is_empty() {
+            return clean;
+        }
+        each_block(region, |block, bytes| {
+            let found = hash(bytes);
+            let at = saved.iter_mut().find_map(|(lies, next)| {
+                while lies.get(*next).is_some_and(|lies| lies.block + lies.count <= block) {
+                    *next += 1;
+                }
+                let lies = lies.get(*next).filter(|lies| lies.block <= block)?;
+                let at = lies.at + (block - lies.block);
+                (base.hashes(at..at + 1)? == &found[..HASH_BYTES]).then_some(at)
+            });
+            if let Some(at) = at {
+                add(&mut clean, block, at);
+            }
+        });
+        clean
+    }
+}
+
+fn add(clean: &mut Vec<Lies>, block: u64, at: u64) {
+    match clean.last_mut() {
+        Some(last) if last.block + last.count == block && last.at + last.count == at => last.count += 1,
+        _ => clean.push(Lies { block, at, count: 1 }),
+    }
+}
+
+/// Gives `each` the whole blocks of a region, with their numbers.
+fn each_block(region: &Region, mut each: impl FnMut(u64, &[u8])) {
+    if let Some(row) = region.row() {
+        (0..).zip(row.chunks_exact(BLOCK)).for_each(|(block, bytes)| each(block, bytes));
+        return;
+    }
+    let blocks = region.description.bytes / BLOCK_BYTES;
+    let mut part = vec![0; (PART_BLOCKS.min(blocks) * BLOCK_BYTES) as usize];
+    for first in (0..blocks).step_by(PART_BLOCKS as usize) {
+        let part = &mut part[..(PART_BLOCKS.min(blocks - first) * BLOCK_BYTES) as usize];
+        region.copy_out(first * BLOCK_BYTES, part);
+        (first..).zip(part.chunks_exact(BLOCK)).for_each(|(block, bytes)| each(block, bytes));
+    }
+}

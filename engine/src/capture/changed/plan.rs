@@ -1,0 +1,214 @@
+//! What is staged of each region, and what is shared: decided at t1, when it is known what changed, as the room that is
+//! looked for then is that of what changed.
+//!
+//! What must hold: the parts of a region are all of its bytes, once and in order; no block is shared twice.
+
+use super::{Base, Lies};
+use crate::{
+    capture::{Region, Size, size::SMALL_ALIGNMENT},
+    space::format::{BLOCK_BYTES, HASH_BYTES, Manifest, Run, blocks_for, hash},
+};
+
+/// A region that falls into more parts than this has small clean ones rewritten: HDF5 takes about 2,700 of them.
+const PARTS_MAX: usize = 2500;
+/// Where there are more parts than this and than an eighth of the blocks, the list of them costs more than it saves, and
+/// reading slows down.
+const PARTS_FEW: u64 = 4096;
+/// Of what changed, so much more may be written, and of all that is protected besides.
+const MORE_OF_CHANGED: u64 = 4;
+const MORE_OF_ALL: u64 = 1024;
+
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// By region, in the order in which they are protected.
+    regions: Vec<Vec<Part>>,
+    /// Runs of the base that are shared, ascending.
+    pub(crate) shared: Vec<Run>,
+    /// Of what is staged.
+    pub(crate) size: Size,
+}
+
+/// Bytes of a region that are staged, or shared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) from: u64,
+    pub(crate) bytes: u64,
+    /// The first block, counted in all that is shared; `None`: it is staged.
+    pub(crate) shared: Option<u64>,
+}
+
+impl Part {
+    /// Where it has to begin in the log, if it is staged.
+    pub(crate) fn alignment(&self) -> u64 {
+        if self.bytes >= BLOCK_BYTES { BLOCK_BYTES } else { SMALL_ALIGNMENT }
+    }
+}
+
+impl Plan {
+    /// The plan for `regions`, of which `base` has the blocks `clean`; `None` if all are staged whole. `whole`: the size of
+    /// that; what is smaller than `small_below` is gathered apart from the rest.
+    pub(crate) fn new(
+        regions: &[Region],
+        base: &Base,
+        clean: Vec<Vec<Lies>>,
+        whole: &Size,
+        small_below: u64,
+    ) -> Option<Plan> {
+        let bytes: Vec<u64> = regions.iter().map(|region| region.description.bytes).collect();
+        let mut clean = once(clean, base);
+        let all: u64 = bytes.iter().sum();
+        let clean_blocks = |clean: &[Vec<Lies>]| clean.iter().flatten().map(|lies| lies.count).sum::<u64>();
+        let staged = all.saturating_sub(clean_blocks(&clean) * BLOCK_BYTES);
+        let listed: u64 = clean.iter().map(|lies| 2 * lies.len() as u64 * Manifest::RUN_AND_EXTENT_BYTES).sum();
+        let hashes = blocks_for(staged) * HASH_BYTES as u64;
+        let more = (staged / MORE_OF_CHANGED + all / MORE_OF_ALL).saturating_sub(listed + hashes);
+        let mut more = more / BLOCK_BYTES;
+        clean.iter_mut().for_each(|clean| merge(clean, &mut more));
+
+        let shared = runs(&clean, base)?;
+        let numbers = Numbers::of(&shared);
+        let regions: Vec<Vec<Part>> =
+            bytes.iter().zip(&clean).map(|(bytes, clean)| parts(*bytes, clean, &numbers)).collect::<Option<_>>()?;
+        let count: u64 = regions.iter().map(|parts| parts.len() as u64).sum();
+        let is_worth_it = !shared.is_empty() && count <= PARTS_FEW.max(blocks_for(all) / 8);
+        let size = whole.of_changed(staged_blocks(&bytes, &regions, small_below), count, shared.len());
+        is_worth_it.then_some(Plan { regions, shared, size })
+    }
+
+    /// The parts of region number `index`.
+    pub(crate) fn parts(&self, index: usize) -> &[Part] {
+        &self.regions[index]
+    }
+
+    /// How many blocks are shared.
+    pub(crate) fn shared_blocks(&self) -> u64 {
+        self.shared.iter().map(|run| run.blocks).sum()
+    }
+
+    /// How large the shard is where it is written whole from what lies in the nearest portion.
+    pub(crate) fn size_elsewhere(&self, whole: &Size) -> Size {
+        // What is staged may lie between what is shared.
+        let parts = self.regions.iter().map(|parts| parts.len() as u64).sum::<u64>();
+        let parts = parts + 2 * self.shared.len() as u64 + OWN_RUNS_MAX as u64;
+        whole.in_parts(parts).at_least((self.size.blocks() + self.shared_blocks()) * BLOCK_BYTES)
+    }
+}
+
+/// The most stretches that what is staged may lie in.
+pub(crate) const OWN_RUNS_MAX: usize = 256;
+
+/// The same blocks, each of the base once.
+fn once(clean: Vec<Vec<Lies>>, base: &Base) -> Vec<Vec<Lies>> {
+    let mut taken = vec![false; base.blocks() as usize];
+    let mut take = |lies: Lies, into: &mut Vec<Lies>| {
+        for inside in 0..lies.count {
+            let (block, at) = (lies.block + inside, lies.at + inside);
+            let Some(taken) = base.number(at).and_then(|number| taken.get_mut(number as usize)) else { continue };
+            if !std::mem::replace(taken, true) {
+                match into.last_mut() {
+                    Some(last) if last.block + last.count == block && last.at + last.count == at => last.count += 1,
+                    _ => into.push(Lies { block, at, count: 1 }),
+                }
+            }
+        }
+    };
+    let each = clean.into_iter().map(|all| {
+        let mut once = Vec::with_capacity(all.len());
+        all.into_iter().for_each(|lies| take(lies, &mut once));
+        once
+    });
+    each.collect()
+}
+
+/// Has short clean stretches of a region in many parts staged again, so many blocks as `more` allows.
+fn merge(clean: &mut Vec<Lies>, more: &mut u64) {
+    // Between two clean stretches there is at most one that changed.
+    let mut parts = 2 * clean.len() + 1;
+    if parts <= PARTS_MAX || *more == 0 {
+        return;
+    }
+    let mut shortest: Vec<usize> = (0..clean.len()).collect();
+    shortest.sort_by_key(|index| clean[*index].count);
+    for index in shortest {
+        let count = clean[index].count;
+        if parts <= PARTS_MAX || count > *more {
+            break;
+        }
+        (*more, parts, clean[index].count) = (*more - count, parts.saturating_sub(2), 0);
+    }
+    clean.retain(|lies| lies.count > 0);
+}
+
+/// The runs of the base that have these blocks, with the hashes of their rows.
+fn runs(clean: &[Vec<Lies>], base: &Base) -> Option<Vec<Run>> {
+    let mut stretches: Vec<(u64, u64)> = clean.iter().flatten().map(|lies| (lies.at, lies.count)).collect();
+    stretches.sort_unstable();
+    let mut runs: Vec<Run> = Vec::with_capacity(stretches.len());
+    for (mut first, mut count) in stretches {
+        while count > 0 {
+            let next = base.run_from(first, count)?;
+            (first, count) = (first + next.blocks, count - next.blocks);
+            match runs.last_mut() {
+                // Both blocks and rows go on.
+                Some(last) if last.stretch().end() == next.first_block && last.row().end == next.hashes_at => {
+                    last.blocks += next.blocks;
+                }
+                _ => runs.push(next),
+            }
+        }
+    }
+    for run in &mut runs {
+        run.hashes_hash = hash(base.hashes(run.first_block..run.first_block + run.blocks)?);
+    }
+    Some(runs)
+}
+
+/// The numbers of blocks among all that is shared.
+struct Numbers<'a> {
+    runs: &'a [Run],
+    before: Vec<u64>,
+}
+
+impl<'a> Numbers<'a> {
+    fn of(runs: &'a [Run]) -> Numbers<'a> {
+        let mut end = 0;
+        let before = runs.iter().map(|run| {
+            end += run.blocks;
+            end - run.blocks
+        });
+        Numbers { before: before.collect(), runs }
+    }
+
+    fn of_block(&self, block: u64) -> Option<u64> {
+        let index = self.runs.partition_point(|run| run.first_block <= block).checked_sub(1)?;
+        Some(self.before[index] + (block - self.runs[index].first_block))
+    }
+}
+
+/// The parts of a region of `bytes` bytes of which these blocks are shared.
+fn parts(bytes: u64, clean: &[Lies], numbers: &Numbers<'_>) -> Option<Vec<Part>> {
+    let (mut parts, mut from) = (Vec::with_capacity(2 * clean.len() + 1), 0);
+    let staged = |from: u64, to: u64| (from < to).then_some(Part { from, bytes: to - from, shared: None });
+    for lies in clean {
+        let begin = lies.block * BLOCK_BYTES;
+        parts.extend(staged(from, begin));
+        let shared = Some(numbers.of_block(lies.at)?);
+        parts.push(Part { from: begin, bytes: lies.count * BLOCK_BYTES, shared });
+        from = begin + lies.count * BLOCK_BYTES;
+    }
+    parts.extend(staged(from, bytes));
+    Some(parts)
+}
+
+/// Upper bound of the blocks that are staged.
+fn staged_blocks(bytes: &[u64], regions: &[Vec<Part>], small_below: u64) -> u64 {
+    let (mut small, mut rest) = (0_u64, 0_u64);
+    for (bytes, parts) in bytes.iter().zip(regions) {
+        let is_whole = parts.iter().all(|part| part.shared.is_none());
+        let end = if is_whole && *bytes < small_below { &mut small } else { &mut rest };
+        for part in parts.iter().filter(|part| part.shared.is_none()) {
+            *end = end.next_multiple_of(part.alignment()) + part.bytes;
+        }
+    }
+    blocks_for(small) + blocks_for(rest)
+}

@@ -1,0 +1,150 @@
+//! With `capture = "incremental"`: what changed on this rank since the revision that the next one builds on, which is the
+//! newest complete one of the nearest level.
+//!
+//! What must hold: a shard shares blocks only with a revision that all roots keep until the shard is published; where
+//! anything is in doubt all is saved.
+
+use super::{level::Level, settle::Attempt};
+use crate::{
+    capture::{Base, Changes, Hashes, Plan, Region, Size, Written, audit},
+    commit::{Complete, RevisionKey},
+    config::{Capture, Config, Track},
+    error::Result,
+    ground::lock,
+    place::Shard,
+    remark::remark,
+    space::{
+        Portion,
+        format::{Entry, FoundBy, HASH_BYTES},
+    },
+};
+use std::sync::Arc;
+
+/// How a shard is staged whose successor may share blocks with it.
+pub(super) struct Changed {
+    pub(super) base: Option<Arc<Base>>,
+    /// `None`: whole.
+    pub(super) plan: Option<Plan>,
+}
+
+/// What shares blocks with what.
+#[derive(Debug)]
+pub(super) struct Changing {
+    way: Box<dyn Changes>,
+    /// What was saved last, if nobody has looked since.
+    since: Option<RevisionKey>,
+    /// Every how many revisions it is checked what is called clean; 0: never.
+    audit: u64,
+    /// The shard that was staged last.
+    last: Option<Arc<Shard>>,
+    /// What was read from the portion.
+    read: Option<(RevisionKey, Arc<Base>)>,
+}
+
+/// A plan, and where it holds.
+pub(super) struct Planned {
+    pub(super) base: Arc<Base>,
+    pub(super) plan: Plan,
+    key: RevisionKey,
+    layout: [u8; 16],
+}
+
+impl Changing {
+    /// `None` if revisions are saved whole. `rank`: this one's, which may tell the user that pages are not told here.
+    pub(super) fn new(config: &Config, rank: usize) -> Option<Changing> {
+        if config.capture == Capture::Whole {
+            return None;
+        }
+        let way: Box<dyn Changes> = match (config.track, Written::new) {
+            (Track::Hashes, _) => Box::<Hashes>::default(),
+            (track, pages) => match pages() {
+                Ok(written) => Box::new(written),
+                Err(why) => {
+                    if track == Track::Pages {
+                        remark(
+                            rank,
+                            &format!("what changed is found by hashes, as written pages are not told here: {why}"),
+                        );
+                    }
+                    Box::<Hashes>::default()
+                }
+            },
+        };
+        Some(Changing { way, since: None, audit: config.audit.into(), last: None, read: None })
+    }
+
+    pub(super) fn found_by(&self) -> FoundBy {
+        self.way.found_by()
+    }
+
+    /// What is to be saved of `regions` as revision `number` on `level`, at t1; `None`: all, which takes a shard of the
+    /// size `whole`. What is smaller than `small_below` is gathered apart. An error if a region changed that was called
+    /// unchanged. Local.
+    pub(super) fn plan(
+        &mut self,
+        (level, number): (&Level, u64),
+        ranks: usize,
+        regions: &[Region],
+        whole: &Size,
+        small_below: u64,
+    ) -> Result<Option<Planned>> {
+        let since = self.since.take();
+        let before = level.saving.as_ref().and_then(Attempt::key);
+        let complete = level.complete_with(before, ranks).first().copied();
+        let base = complete.and_then(|complete| Some((complete, self.base(level, complete.key, complete.layout)?)));
+        let Some((Complete { key, layout, .. }, base)) = base else {
+            self.way.look(regions);
+            return Ok(None);
+        };
+        let clean = self.way.clean(regions, &base, since == Some(key));
+        if self.audit > 0 && number.is_multiple_of(self.audit) {
+            audit(regions, &base, &clean)?;
+        }
+        let plan = Plan::new(regions, &base, clean, whole, small_below);
+        Ok(plan.map(|plan| Planned { base, plan, key, layout }))
+    }
+
+    /// What the revision `key` has in the current portion.
+    fn base(&mut self, level: &Level, key: RevisionKey, layout: [u8; 16]) -> Option<Arc<Base>> {
+        let current = level.current.as_ref().filter(|current| current.layout_id == layout)?;
+        if let Some(base) = self.last.as_ref().filter(|last| last.key() == key).and_then(|last| last.base()) {
+            return Some(base);
+        }
+        if let Some((_, base)) = self.read.as_ref().filter(|(read, _)| *read == key) {
+            return Some(base.clone());
+        }
+        let (portion, kept) = {
+            let ledger = lock(current.ledgers.first()?);
+            (ledger.portion().clone(), ledger.found().into_iter().find(|kept| kept.key() == key)?)
+        };
+        // What cannot be read is saved once more.
+        let base = Arc::new(read(&portion, &kept.entry).ok().flatten()?);
+        self.read = Some((key, base.clone()));
+        Some(base)
+    }
+
+    /// `shard` was staged of `regions`, as they lie now.
+    pub(super) fn staged(&mut self, shard: &Arc<Shard>, regions: &[Region]) {
+        self.way.saved(regions);
+        (self.since, self.last, self.read) = (Some(shard.key()), Some(shard.clone()), None);
+    }
+}
+
+impl Planned {
+    /// Whether it holds beside these `retained` revisions, in this layout.
+    pub(super) fn holds(&self, layout: [u8; 16], retained: &[RevisionKey]) -> bool {
+        self.layout == layout && retained.contains(&self.key)
+    }
+}
+
+/// What the shard that `entry` leads to has, its rows of hashes verified.
+fn read(portion: &Portion, entry: &Entry) -> Result<Option<Base>> {
+    let manifest = portion.read_manifest(entry)?;
+    let mut rows = Vec::new();
+    for run in &manifest.runs {
+        let bytes = run.blocks * HASH_BYTES as u64;
+        let of = format!("hashes of the blocks from {}", run.first_block);
+        rows.extend_from_slice(&portion.read_checked(run.hashes_at, bytes, &run.hashes_hash, &of)?);
+    }
+    Ok(Base::new(&manifest, rows))
+}

@@ -1,0 +1,284 @@
+//! With `capture = "incremental"` a revision writes what changed, shares the rest with older ones, and is as complete to
+//! read as any.
+#![expect(unsafe_code, reason = "regions are memory of the program")]
+
+use crate::support::{bounded, run};
+use fastrand::Rng;
+use mainstay_engine::{
+    Capture, Config, LevelPlace, Region, Session, SpaceSurvey, Stage, Start, Track,
+    group::{Group, Solo},
+};
+use std::{collections::BTreeMap, path::Path, sync::Mutex};
+use tempfile::TempDir;
+
+const BLOCK: usize = 4096;
+
+fn incremental() -> Config {
+    Config {
+        capture: Capture::Incremental,
+        pool_bytes: Some(256 << 10),
+        chunk_bytes: Some(64 << 10),
+        ..Config::default()
+    }
+}
+
+fn folder() -> TempDir {
+    TempDir::new_in("/dev/shm").unwrap()
+}
+
+/// What one rank protects: regions by name, some of one size, so that their memory can be swapped.
+struct State {
+    memory: BTreeMap<String, Vec<u8>>,
+}
+
+const SIZES: [usize; 8] =
+    [40 * BLOCK, 40 * BLOCK, 17 * BLOCK + 100, 17 * BLOCK + 100, 8, 3000, BLOCK, 9 * BLOCK + 4000];
+
+impl State {
+    fn new() -> State {
+        let memory = (0..).zip(SIZES).map(|(index, bytes)| (format!("r{index}"), vec![0; bytes])).collect();
+        State { memory }
+    }
+
+    fn region(&mut self, name: &str) -> Region {
+        let memory = self.memory.get_mut(name).unwrap();
+        // SAFETY: the tests keep the memory for as long as it is protected.
+        unsafe { Region::new(name, memory.as_mut_ptr(), memory.len() as u64) }.unwrap()
+    }
+
+    fn protect(&mut self, session: &mut Session) {
+        let names: Vec<String> = self.memory.keys().cloned().collect();
+        names.iter().for_each(|name| session.protect(self.region(name)).unwrap());
+    }
+
+    /// Swaps the memory of two regions of one size: the program swaps its pointers.
+    fn swap(&mut self, session: &mut Session, one: &str, other: &str) {
+        let (a, b) = (self.memory.remove(one).unwrap(), self.memory.remove(other).unwrap());
+        self.memory.insert(one.to_owned(), b);
+        self.memory.insert(other.to_owned(), a);
+        for name in [one, other] {
+            session.move_region(self.region(name)).unwrap();
+        }
+    }
+
+    fn resize(&mut self, session: &mut Session, name: &str, bytes: usize) {
+        session.unprotect(name).unwrap();
+        self.memory.get_mut(name).unwrap().resize(bytes, 7);
+        // It may have been moved, and others are where they were.
+        session.protect(self.region(name)).unwrap();
+    }
+
+    /// Writes here and there.
+    fn change(&mut self, random: &mut Rng) {
+        for memory in self.memory.values_mut() {
+            match random.u8(0..8) {
+                0..3 => {}
+                3 => random.fill(memory),
+                _ => {
+                    for _ in 0..random.usize(1..6) {
+                        let at = random.usize(0..memory.len());
+                        let bytes = random.usize(1..=2 * BLOCK).min(memory.len() - at);
+                        random.fill(&mut memory[at..at + bytes]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn open(group: Box<dyn Group>, space: &Path, config: &Config) -> Session {
+    Session::open(group, space, config.clone()).unwrap()
+}
+
+/// Bytes that revision `number` wrote, on all ranks.
+fn written(space: &Path, number: u64) -> u64 {
+    let survey = SpaceSurvey::open(space).unwrap();
+    let revision = survey.revisions.iter().find(|revision| revision.key.number == number).unwrap();
+    revision.shards.iter().map(|shard| shard.phases.written_bytes).sum()
+}
+
+#[test]
+fn what_did_not_change_is_not_written_again() {
+    let stages = [Stage::Pool, Stage::Direct, Stage::Node, Stage::Rank].into_iter();
+    for (stage, track) in stages.flat_map(|stage| [(stage, Track::Hashes), (stage, Track::Auto)]) {
+        let folder = folder();
+        let mut memory = vec![0; 4 << 20];
+        Rng::with_seed(1).fill(&mut memory);
+        let config = Config { stage, track, audit: 3, ..incremental() };
+        let mut session = open(Box::new(Solo), folder.path(), &config);
+        // SAFETY: the memory outlives the session.
+        session.protect(unsafe { Region::new("x", memory.as_mut_ptr(), memory.len() as u64) }.unwrap()).unwrap();
+        for step in 1..=20 {
+            session.checkpoint().unwrap();
+            session.wait().unwrap();
+            let bytes = written(folder.path(), step);
+            if step == 1 {
+                assert!(bytes > 4 << 20, "{stage:?}, {track:?}: {bytes}");
+            } else {
+                let changed = 3 * BLOCK as u64;
+                assert!(bytes < changed * 5 / 4 + (64 << 10), "{stage:?}, {track:?}, {step}: {bytes} bytes written");
+            }
+            for block in [3, 77, 500 + step as usize] {
+                memory[block * BLOCK + 5] ^= step as u8;
+            }
+        }
+        let saved = memory.clone();
+        session.checkpoint().unwrap();
+        session.close().unwrap();
+        memory.fill(0);
+        let mut session = open(Box::new(Solo), folder.path(), &config);
+        // SAFETY: as above.
+        session.protect(unsafe { Region::new("x", memory.as_mut_ptr(), memory.len() as u64) }.unwrap()).unwrap();
+        assert_eq!(session.restore().unwrap().unwrap().revision, 21);
+        assert!(memory == saved, "{stage:?}");
+        // What was restored is what the next one builds on.
+        session.checkpoint().unwrap();
+        session.wait().unwrap();
+        let bytes = written(folder.path(), 22);
+        assert!(bytes < 64 << 10, "{stage:?}: {bytes} bytes written after the restore");
+    }
+}
+
+/// Whoever asks for the written pages of the second name is told nothing that the first was told already.
+#[test]
+fn one_memory_under_two_names_is_saved_under_both() {
+    let folder = folder();
+    let mut memory = vec![0; 64 * BLOCK];
+    for step in 0..6 {
+        let mut session = open(Box::new(Solo), folder.path(), &incremental());
+        for name in ["a", "b"] {
+            // SAFETY: the memory outlives the session, and a restore fills it twice with the same.
+            let region = unsafe { Region::new(name, memory.as_mut_ptr(), memory.len() as u64) };
+            session.protect(region.unwrap()).unwrap();
+        }
+        let saved = memory.clone();
+        memory.fill(0xee);
+        if session.restore().unwrap().is_some() {
+            assert!(memory == saved, "step {step}");
+        }
+        for change in 1..=5 {
+            memory[(7 * step + change) % 64 * BLOCK] += 1;
+            session.checkpoint().unwrap();
+        }
+        session.wait().unwrap();
+        for name in ["a", "b"] {
+            let mut bytes = vec![0; memory.len()];
+            session.get(None, name, &mut bytes).unwrap();
+            assert!(bytes == memory, "step {step}: {name}");
+        }
+    }
+}
+
+/// Jobs of several ranks that follow one another on one space, and change, swap, resize, save, give up and come back as
+/// `seed` says. Every revision that is kept is compared with what was saved.
+fn random_jobs(seed: u64) {
+    let mut random = Rng::with_seed(seed);
+    let ranks = random.usize(1..=3);
+    let stage = [Stage::Pool, Stage::Direct, Stage::Node, Stage::Rank][random.usize(0..4)];
+    let (keep, folder) = (random.u32(1..=3), folder());
+    let memory = if random.bool() { LevelPlace::At(folder.path().join("memory")) } else { LevelPlace::Off };
+    let config = Config {
+        stage,
+        track: [Track::Hashes, Track::Auto][random.usize(0..2)],
+        audit: random.u32(0..3),
+        keep,
+        memory,
+        memory_keep: keep,
+        memory_copies: 1,
+        pfs_every: random.u32(1..=3),
+        aggregators: if ranks > 1 && random.u8(0..4) == 0 { 1 } else { 0 },
+        buffer_bytes: 64 << 10,
+        start: Start::Fresh,
+        // Room for what is announced to `begin`.
+        shard_bytes: 2 << 20,
+        ..incremental()
+    };
+    let told = format!("seed {seed}: {ranks} ranks, {stage:?}, {:?}, keep {keep}, {:?}", config.track, config.memory);
+    let space = folder.path().join("space");
+    // By revision and rank.
+    let model: Mutex<BTreeMap<(u64, usize), BTreeMap<String, Vec<u8>>>> = Mutex::default();
+    for job in 0..3 {
+        let steps = seed << 8 | job;
+        run(ranks, |rank, group| {
+            // What all ranks do alike, and what each has for itself.
+            let (mut alike, mut own) = (Rng::with_seed(steps), Rng::with_seed(steps << 8 | rank as u64));
+            let mut session = open(group, &space, &config);
+            let mut state = State::new();
+            for ((_, of), saved) in model.lock().unwrap().iter().rev() {
+                if *of == rank {
+                    state.memory = saved.iter().map(|(name, saved)| (name.clone(), vec![0; saved.len()])).collect();
+                    break;
+                }
+            }
+            state.protect(&mut session);
+            if let Some(restored) = session.restore().unwrap() {
+                let model = model.lock().unwrap();
+                assert!(state.memory == model[&(restored.revision, rank)], "{told}: other bytes in {restored:?}");
+            }
+            for _ in 0..alike.usize(3..12) {
+                state.change(&mut own);
+                match alike.u8(0..10) {
+                    0..2 => state.swap(&mut session, "r0", "r1"),
+                    2 => state.swap(&mut session, "r2", "r3"),
+                    3 => {
+                        let bytes = own.usize(0..30 * BLOCK);
+                        state.resize(&mut session, "r7", bytes);
+                    }
+                    4 => {
+                        session.begin(1 << 20).unwrap();
+                        session.write("s", 0, &[1; 10_000]).unwrap();
+                        session.abandon().unwrap();
+                    }
+                    _ => {}
+                }
+                if alike.u8(0..8) == 0 {
+                    // What is begun and finished later is what is there in the end.
+                    session.begin(0).unwrap();
+                    state.change(&mut own);
+                }
+                let number = session.checkpoint().unwrap();
+                model.lock().unwrap().insert((number, rank), state.memory.clone());
+                if alike.bool() {
+                    session.wait().unwrap();
+                }
+                if alike.u8(0..6) == 0 {
+                    state.memory.values_mut().for_each(|memory| memory.fill(0xee));
+                    let restored = session.restore().unwrap().unwrap();
+                    assert!(state.memory == model.lock().unwrap()[&(restored.revision, rank)], "{told}: {restored:?}");
+                }
+                if alike.u8(0..4) == 0 {
+                    session.wait().unwrap();
+                    let first = number.saturating_sub(u64::from(keep) - 1).max(1);
+                    let revision = alike.u64(first..=number);
+                    let saved = model.lock().unwrap().get(&(revision, rank)).cloned();
+                    for (name, saved) in saved.into_iter().flatten() {
+                        let mut bytes = vec![0; saved.len()];
+                        session.get(Some(revision), &name, &mut bytes).unwrap();
+                        assert!(bytes == saved, "{told}: {name} of {revision}");
+                    }
+                }
+            }
+            // Some end in order, others as if they were killed.
+            if alike.bool() {
+                session.close().unwrap();
+            } else {
+                session.wait().unwrap();
+            }
+        });
+    }
+}
+
+#[test]
+fn random_jobs_get_back_what_they_saved() {
+    for seed in 0..30 {
+        bounded(&format!("seed {seed}"), || random_jobs(seed));
+    }
+}
+
+#[test]
+#[ignore = "long; make campaign runs it"]
+fn many_random_jobs_get_back_what_they_saved() {
+    for seed in 30..1000 {
+        bounded(&format!("seed {seed}"), || random_jobs(seed));
+    }
+}
