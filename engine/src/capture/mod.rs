@@ -10,12 +10,17 @@ mod contents;
 mod copy;
 mod follow;
 mod log;
+mod mappings;
 mod memory;
 mod notes;
 mod output;
 mod region;
 mod regions;
 mod size;
+#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "as above"))]
+mod snapshot;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use contents::{Contents, LogPlaces};
 pub(crate) use copy::copy;

@@ -1,7 +1,6 @@
 //! What the program has changed since it was last saved, as the kernel tells it page by page.
 
 mod kernel;
-mod mappings;
 mod pages;
 
 pub(crate) use pages::PageTracker;
