@@ -11,12 +11,17 @@ mod copy;
 mod follow;
 mod globals;
 mod log;
+mod mappings;
 mod memory;
 mod notes;
 mod output;
 mod region;
 mod regions;
 mod size;
+#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "as above"))]
+mod snapshot;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use changed::{Base, Changes, Hashes, OWN_RUNS_MAX, Part, Plan, Written, audit};
 pub(crate) use contents::{Contents, LogPlaces};

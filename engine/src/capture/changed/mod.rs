@@ -8,7 +8,6 @@
 mod base;
 mod hashes;
 mod kernel;
-mod mappings;
 mod pages;
 mod plan;
 mod written;

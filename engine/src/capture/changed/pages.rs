@@ -11,11 +11,11 @@
 #[cfg(test)]
 mod tests;
 
-use super::{
-    kernel::{Found, Pagemap, Protection, Wanted, page_bytes},
-    mappings::{Kind, kind_of},
+use super::kernel::{Found, Pagemap, Protection, Wanted, page_bytes};
+use crate::{
+    capture::mappings::{Kind, kind_of},
+    device::{HUGE_PAGE, forks},
 };
-use crate::device::{HUGE_PAGE, forks};
 use std::{collections::BTreeMap, io, ops::Range, ptr};
 
 /// How many stretches of pages one call of the kernel can tell.

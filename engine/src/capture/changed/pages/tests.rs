@@ -1,13 +1,12 @@
 //! Each way in which a program can change its memory, or what lies there, with the kernel that runs the test.
 
 mod cost;
-mod memory;
 mod refused;
 mod remapped;
 mod written;
 
 use super::PageTracker;
-use memory::{Memory, PAGE};
+use crate::capture::tests::memory::{Memory, PAGE};
 use std::ops::Range;
 
 fn tracker() -> PageTracker {

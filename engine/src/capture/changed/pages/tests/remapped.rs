@@ -1,6 +1,7 @@
 //! Programs that move, drop and replace what lies in watched memory: nothing that is new may look known.
 
-use super::{Memory, PAGE, knowing, memory::in_child, told, tracker};
+use super::{Memory, PAGE, knowing, told, tracker};
+use crate::capture::tests::memory::in_child;
 use std::{fs::File, io::Write, mem::forget, ops::Range, os::fd::AsRawFd};
 
 const PRIVATE: libc::c_int = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;

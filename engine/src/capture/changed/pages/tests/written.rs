@@ -1,7 +1,7 @@
 //! Writes, and what else makes a page another one.
 
-use super::{Memory, PAGE, knowing, memory::in_child, told, tracker};
-use crate::capture::changed::pages::FOUND_MAX;
+use super::{Memory, PAGE, knowing, told, tracker};
+use crate::capture::{changed::pages::FOUND_MAX, tests::memory::in_child};
 use std::{
     fs::File,
     io::{Read, Seek, SeekFrom, Write},

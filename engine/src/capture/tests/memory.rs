@@ -7,9 +7,9 @@ use std::{
     panic, ptr,
 };
 
-pub(super) const PAGE: usize = 4096;
+pub(in crate::capture) const PAGE: usize = 4096;
 
-pub(super) struct Memory {
+pub(in crate::capture) struct Memory {
     at: *mut u8,
     pages: usize,
 }
@@ -21,7 +21,7 @@ unsafe impl Sync for Memory {}
 #[allow(unsafe_code)]
 impl Memory {
     /// Private memory that was never touched, where huge pages fit.
-    pub(super) fn new(pages: usize) -> Memory {
+    pub(in crate::capture) fn new(pages: usize) -> Memory {
         let align = 512 * PAGE;
         let reserved = pages * PAGE + align;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -41,7 +41,7 @@ impl Memory {
     }
 
     /// As `mmap` makes it, at `at` if that is not null.
-    pub(super) fn mapped(at: *mut u8, pages: usize, flags: libc::c_int, fd: libc::c_int) -> Memory {
+    pub(in crate::capture) fn mapped(at: *mut u8, pages: usize, flags: libc::c_int, fd: libc::c_int) -> Memory {
         let fixed = if at.is_null() { 0 } else { libc::MAP_FIXED };
         // SAFETY: new, or in place of memory that the test gives up.
         let at =
@@ -51,54 +51,54 @@ impl Memory {
     }
 
     /// With huge pages, each written to.
-    pub(super) fn huge(pages: usize) -> Memory {
+    pub(in crate::capture) fn huge(pages: usize) -> Memory {
         let memory = Memory::new(pages);
         memory.advise(0..pages, libc::MADV_HUGEPAGE);
         memory.write_each(0..pages);
         memory
     }
 
-    pub(super) fn range(&self) -> Range<usize> {
+    pub(in crate::capture) fn range(&self) -> Range<usize> {
         self.at as usize..self.at as usize + self.pages * PAGE
     }
 
-    pub(super) fn all(&self) -> Vec<Range<usize>> {
+    pub(in crate::capture) fn all(&self) -> Vec<Range<usize>> {
         iter::once(0..self.pages).collect()
     }
 
-    pub(super) fn at(&self, page: usize) -> *mut u8 {
+    pub(in crate::capture) fn at(&self, page: usize) -> *mut u8 {
         assert!(page < self.pages);
         // SAFETY: in the mapping.
         unsafe { self.at.add(page * PAGE) }
     }
 
     /// Changes the first byte of a page, by an instruction of this program's.
-    pub(super) fn write(&self, page: usize) {
+    pub(in crate::capture) fn write(&self, page: usize) {
         // SAFETY: in the mapping, and this thread's.
         unsafe { self.at(page).write_volatile(self.at(page).read_volatile().wrapping_add(1)) };
     }
 
-    pub(super) fn write_each(&self, pages: impl IntoIterator<Item = usize>) {
+    pub(in crate::capture) fn write_each(&self, pages: impl IntoIterator<Item = usize>) {
         pages.into_iter().for_each(|page| self.write(page));
     }
 
-    pub(super) fn read(&self, page: usize) -> u8 {
+    pub(in crate::capture) fn read(&self, page: usize) -> u8 {
         // SAFETY: in the mapping.
         unsafe { self.at(page).read_volatile() }
     }
 
-    pub(super) fn advise(&self, pages: Range<usize>, advice: libc::c_int) {
+    pub(in crate::capture) fn advise(&self, pages: Range<usize>, advice: libc::c_int) {
         // SAFETY: what is lost is the test's.
         assert_eq!(0, unsafe { libc::madvise(self.at(pages.start).cast(), pages.len() * PAGE, advice) });
     }
 
-    pub(super) fn unmap(&self, pages: Range<usize>) {
+    pub(in crate::capture) fn unmap(&self, pages: Range<usize>) {
         // SAFETY: nothing refers to it.
         assert_eq!(0, unsafe { libc::munmap(self.at(pages.start).cast(), pages.len() * PAGE) });
     }
 
     /// Moves its pages to `there`, in place of what is there.
-    pub(super) fn move_to(&self, there: *mut u8, flags: libc::c_int) {
+    pub(in crate::capture) fn move_to(&self, there: *mut u8, flags: libc::c_int) {
         let (bytes, flags) = (self.pages * PAGE, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | flags);
         // SAFETY: both places are the test's.
         let moved = unsafe { libc::mremap(self.at.cast(), bytes, bytes, flags, there.cast::<libc::c_void>()) };
@@ -106,7 +106,7 @@ impl Memory {
     }
 
     /// Changes how many pages there are, without moving them.
-    pub(super) fn resize(&self, from: usize, to: usize) {
+    pub(in crate::capture) fn resize(&self, from: usize, to: usize) {
         // SAFETY: what is lost is the test's.
         let moved = unsafe { libc::mremap(self.at.cast(), from * PAGE, to * PAGE, 0) };
         assert_eq!(moved, self.at.cast());
@@ -122,7 +122,7 @@ impl Drop for Memory {
 /// Has `work` done in a forked child, where it is alone: no other test maps memory where some was just given up.
 #[track_caller]
 #[allow(unsafe_code)]
-pub(super) fn in_child(work: impl FnOnce()) {
+pub(in crate::capture) fn in_child(work: impl FnOnce()) {
     let mut status = -1;
     // SAFETY: the child ends without cleaning up; `status` outlives the call.
     unsafe {

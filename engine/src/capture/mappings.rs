@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{BufRead, BufReader},
+    io::{self, BufRead, BufReader},
     ops::Range,
 };
 
@@ -12,6 +12,27 @@ pub(super) enum Kind {
     Anonymous,
     /// A private view of a file, some pages of which are still those of the file.
     OfFile,
+}
+
+/// The first of `ranges` that has bytes in a shared mapping, and which mapping that is.
+pub(super) fn first_shared(ranges: &[Range<usize>]) -> io::Result<Option<(usize, String)>> {
+    first_shared_in(BufReader::new(File::open("/proc/self/maps")?), ranges)
+}
+
+fn first_shared_in(maps: impl BufRead, ranges: &[Range<usize>]) -> io::Result<Option<(usize, String)>> {
+    let mut shared = Vec::new();
+    for line in maps.split(b'\n') {
+        let line = line?;
+        if let Some(mapping) = Mapping::read(&String::from_utf8_lossy(&line)).filter(Mapping::is_shared) {
+            shared.push((mapping.pages.clone(), mapping.shared_by_others()));
+        }
+    }
+    // They come in order, and do not overlap.
+    let of = |range: &Range<usize>| {
+        let (pages, why) = shared.get(shared.partition_point(|(pages, _)| pages.end <= range.start))?;
+        (!range.is_empty() && pages.start < range.end).then(|| why.clone())
+    };
+    Ok(ranges.iter().enumerate().find_map(|(index, range)| Some((index, of(range)?))))
 }
 
 /// What lies in all of `pages`; an error says why changes of it cannot be seen.
@@ -63,6 +84,15 @@ impl Mapping<'_> {
         Some(Mapping { pages, permissions, inode, path: fields.next().unwrap_or_default().trim_start() })
     }
 
+    fn is_shared(&self) -> bool {
+        self.permissions.ends_with('s')
+    }
+
+    fn shared_by_others(&self) -> String {
+        let named = if self.path.is_empty() { String::new() } else { format!(" of {}", self.path) };
+        format!("it is a shared mapping{named}, which others may write to unseen")
+    }
+
     fn kind(&self) -> Result<Kind, String> {
         let path = self.path;
         if path.starts_with("/anon_hugepage") || path.starts_with("/dev/hugepages/") {
@@ -71,9 +101,8 @@ impl Mapping<'_> {
         if path.starts_with("/dev/") && !["/dev/shm/", "/dev/zero"].iter().any(|plain| path.starts_with(plain)) {
             return Err(format!("it is the memory of a device, {path}, which writes to it unseen"));
         }
-        if self.permissions.ends_with('s') {
-            let named = if path.is_empty() { String::new() } else { format!(" of {path}") };
-            return Err(format!("it is a shared mapping{named}, which others may write to unseen"));
+        if self.is_shared() {
+            return Err(self.shared_by_others());
         }
         match (self.inode, path) {
             ("0", "" | "[heap]" | "[stack]") => Ok(Kind::Anonymous),
@@ -123,5 +152,19 @@ mod tests {
         is(0x7f0000003000..0x7f0000004000, Err("the memory of a device, /dev/nvidia0"));
         is(0x7f0000004000..0x7f0000204000, Err("hugetlbfs"));
         is(0x7ffffffde000..0x7ffffffdf000, Err("the kernel's, [vvar]"));
+    }
+
+    #[test]
+    fn what_has_a_byte_in_a_shared_mapping_is_found() {
+        let first = |ranges: &[Range<usize>]| {
+            let found = first_shared_in(MAPS.as_bytes(), ranges).unwrap();
+            found.map(|(index, why)| (index, why.contains("/dev/shm/one object"), why.contains("/dev/zero")))
+        };
+        let own = 0x405000..0x40a000;
+        assert_eq!(first(&[own.clone(), 0x7f0000003000..0x7f0000004000, 0x600000..0x700000]), None);
+        assert_eq!(first(&[own.clone(), 0x7f0000001fff..0x7f0000002000]), Some((1, true, false)));
+        assert_eq!(first(&[0x7f0000002fff..0x7f0000003001, own.clone()]), Some((0, false, true)));
+        assert_eq!(first(std::slice::from_ref(&(0x600000..0x7f0000000001))), Some((0, true, false)));
+        assert_eq!(first(&[0x7f0000001000..0x7f0000001000, own]), None);
     }
 }

@@ -1,0 +1,143 @@
+//! A snapshot from a clone of the address space: a child process that has the program's memory as it was, copies it to
+//! shared memory, and ends. The kernel copies what the program writes meanwhile, so that system calls and messages may
+//! write wherever they like.
+//!
+//! The program does not notice the child: it is made without what a fork calls, it is no child that `wait` knows, and
+//! its end sends no signal. It runs none of the program's handlers, has none of its files, and does not outlive it.
+//!
+//! What must hold: between the clone and its end the child takes no lock and allocates nothing, as another thread may
+//! have held any of them at that moment; it publishes nothing.
+
+mod child;
+mod process;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use super::Transfer;
+use crate::{capture::mappings, ground::Instant};
+use process::{Ended, Process};
+use std::{io, ops::Range, time::Duration};
+use words::{State, Words};
+
+/// For how long the program waits for the child to begin, which takes a fraction of a millisecond where a processor is
+/// free. A child that was stopped from outside must not stop the program.
+const BEGINNING_MAX: Duration = Duration::from_secs(10);
+
+/// Why there is no snapshot; a plain copy is what is left.
+#[derive(Debug)]
+pub(crate) enum NotTaken {
+    /// The system has no memory or no process for it, or does not let us.
+    NoRoom(io::Error),
+    /// A clone does not have the memory of this transfer as its own.
+    Unsuited { index: usize, why: String },
+}
+
+impl From<io::Error> for NotTaken {
+    fn from(error: io::Error) -> NotTaken {
+        NotTaken::NoRoom(error)
+    }
+}
+
+/// A snapshot that was taken, and is being copied. Dropped, it is given up.
+#[derive(Debug)]
+pub(crate) struct Cloned {
+    words: Words,
+    process: Process,
+}
+
+impl Cloned {
+    /// Takes a snapshot of what `transfers` read. When it returns, the program may write again, the child has let go of
+    /// all files, and it reaches all memory that it needs.
+    pub(crate) fn take(transfers: &[Transfer]) -> Result<Cloned, NotTaken> {
+        process::check_descriptors_close()?;
+        let read: Vec<_> = transfers.iter().map(|transfer| span(transfer.from, transfer.bytes)).collect();
+        if let Some((index, why)) = mappings::first_shared(&read)? {
+            return Err(NotTaken::Unsuited { index, why });
+        }
+        let words = Words::new()?;
+        let written = transfers.iter().map(|transfer| pages(&span(transfer.to, transfer.bytes)));
+        let process = Process::clone_now(&united(written.collect()), |parent| child::run(transfers, &words, parent))?;
+        let mut cloned = Cloned { words, process };
+        let index = cloned.await_begun()?;
+        match cloned.words.state() {
+            State::NoSource => {
+                let why = "it is not passed on to children (MADV_DONTFORK), or not mapped".to_owned();
+                Err(NotTaken::Unsuited { index, why })
+            }
+            State::NoDestination => {
+                Err(NotTaken::Unsuited { index, why: "a clone does not reach its copy".to_owned() })
+            }
+            _ => Ok(cloned),
+        }
+    }
+
+    /// Whether it is copied; an error if it never will be. Some, once it has ended.
+    pub(crate) fn poll(&mut self) -> Option<io::Result<()>> {
+        let ended = self.process.poll_ended();
+        // The last thing that it does before it ends.
+        let is_over = ended.is_some() || self.words.state() == State::Done;
+        is_over.then(|| self.outcome(ended))
+    }
+
+    /// Waits until it is copied; an error if it never will be.
+    pub(crate) fn wait(&mut self) -> io::Result<()> {
+        let ended = self.process.await_end();
+        self.outcome(Some(ended))
+    }
+
+    /// How many bytes are copied so far, in the order of the transfers.
+    pub(crate) fn copied_bytes(&self) -> u64 {
+        self.words.copied_bytes()
+    }
+
+    /// Which transfer the state that it begins with is about.
+    fn await_begun(&mut self) -> io::Result<usize> {
+        let begun = Instant::now();
+        while self.words.state() == State::Cloned {
+            self.words.await_change(State::Cloned, Duration::from_millis(10));
+            if self.words.state() == State::Cloned {
+                if let Some(ended) = self.process.poll_ended() {
+                    self.outcome(Some(ended))?;
+                } else if begun.elapsed() > BEGINNING_MAX {
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, "the clone does not begin"));
+                }
+            }
+        }
+        Ok(self.words.index())
+    }
+
+    fn outcome(&self, ended: Option<Ended>) -> io::Result<()> {
+        match (self.words.state(), ended) {
+            (State::Done, _) => Ok(()),
+            (State::NoRoom, _) => Err(io::Error::new(io::ErrorKind::StorageFull, "no memory for the copy")),
+            (_, Some(Ended::BySignal(number))) => {
+                Err(io::Error::other(format!("the process that copies was ended by signal {number}")))
+            }
+            _ => Err(io::Error::other("the process that copies ended before it was through")),
+        }
+    }
+}
+
+fn span<T>(at: *const T, bytes: usize) -> Range<usize> {
+    at as usize..at as usize + bytes
+}
+
+/// The pages that a range lies in.
+fn pages(range: &Range<usize>) -> Range<usize> {
+    let page = process::page_bytes();
+    range.start / page * page..range.end.next_multiple_of(page)
+}
+
+/// The same ranges, in order, those that touch or overlap as one.
+fn united(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    ranges.sort_by_key(|range| range.start);
+    let mut united: Vec<Range<usize>> = Vec::new();
+    for range in ranges.into_iter().filter(|range| !range.is_empty()) {
+        match united.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => united.push(range),
+        }
+    }
+    united
+}

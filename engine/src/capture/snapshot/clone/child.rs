@@ -1,0 +1,114 @@
+//! What the child does. It has one thread, which may have been cloned in the middle of anything: nothing here
+//! allocates, takes a lock, panics or prints.
+
+use super::{
+    process::page_bytes,
+    words::{State, Words},
+};
+use crate::capture::{copy, snapshot::Transfer};
+
+/// So often it looks whether the program is still there.
+const STEP_BYTES: usize = 4 << 20;
+
+/// Whose clone it is.
+#[derive(Clone, Copy)]
+pub(super) struct Parent {
+    pid: libc::pid_t,
+    /// The kernel ends a child with the thread that made it. Only the first thread lives as long as the process.
+    is_first_thread: bool,
+}
+
+impl Parent {
+    #[allow(unsafe_code)]
+    pub(super) fn this() -> Parent {
+        // SAFETY: no conditions.
+        let (pid, thread) = unsafe { (libc::getpid(), libc::syscall(libc::SYS_gettid)) };
+        Parent { pid, is_first_thread: i64::from(pid) == thread }
+    }
+
+    /// The children of a process that is gone are given to another.
+    #[allow(unsafe_code)]
+    fn is_gone(self) -> bool {
+        // SAFETY: no conditions.
+        unsafe { libc::getppid() != self.pid }
+    }
+}
+
+/// Copies, and tells what became of it.
+pub(super) fn run(transfers: &[Transfer], words: &Words, parent: Parent) {
+    leave_the_program(parent);
+    let (state, index) = copy_all(transfers, words, parent);
+    words.tell(state, index);
+}
+
+fn copy_all(transfers: &[Transfer], words: &Words, parent: Parent) -> (State, usize) {
+    for (index, transfer) in transfers.iter().enumerate() {
+        if !is_mapped(transfer.from, transfer.bytes) {
+            return (State::NoSource, index);
+        }
+        if !is_mapped(transfer.to, transfer.bytes) {
+            return (State::NoDestination, index);
+        }
+    }
+    words.tell(State::Copying, 0);
+    for (index, transfer) in transfers.iter().enumerate() {
+        let mut at = 0;
+        while at < transfer.bytes {
+            let bytes = STEP_BYTES.min(transfer.bytes - at);
+            if parent.is_gone() {
+                return (State::Orphaned, index);
+            }
+            if !copy_step(transfer, at, bytes) {
+                return (State::NoRoom, index);
+            }
+            words.add_copied(bytes);
+            at += bytes;
+        }
+    }
+    (State::Done, 0)
+}
+
+/// Files, locks and memory of the program are none of the child's business.
+#[allow(unsafe_code)]
+fn leave_the_program(parent: Parent) {
+    // SAFETY: the descriptors are copies; the strings end with a zero, and outlive the calls.
+    unsafe {
+        libc::syscall(libc::SYS_close_range, 0, u32::MAX, 0);
+        if parent.is_first_thread {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        }
+        libc::prctl(libc::PR_SET_NAME, c"mainstay-clone".as_ptr());
+        // Where memory runs out, a snapshot is easier to do without than the program.
+        let file = libc::open(c"/proc/self/oom_score_adj".as_ptr(), libc::O_WRONLY);
+        libc::write(file, c"1000".as_ptr().cast(), 4);
+        libc::close(file);
+    }
+}
+
+/// Whether all of it is there.
+#[allow(unsafe_code)]
+fn is_mapped<T>(at: *const T, bytes: usize) -> bool {
+    let start = at as usize / page_bytes() * page_bytes();
+    // SAFETY: without anything to write this only looks whether something is mapped.
+    unsafe { libc::msync(start as *mut libc::c_void, at as usize - start + bytes, libc::MS_ASYNC) == 0 }
+}
+
+/// Whether there was memory for it.
+#[allow(unsafe_code)]
+fn copy_step(transfer: &Transfer, at: usize, bytes: usize) -> bool {
+    // SAFETY: both are mapped here, as was seen, and nobody else has them: this process has one thread, and nobody
+    // refers to `to` before the end (`Transfer::new`).
+    unsafe {
+        let to = transfer.to.add(at);
+        let start = to as usize / page_bytes() * page_bytes();
+        // Else a fault comes with each page, and memory that cannot be had is a signal.
+        let bytes_of_pages = to as usize - start + bytes;
+        let populated = libc::madvise(start as *mut libc::c_void, bytes_of_pages, libc::MADV_POPULATE_WRITE);
+        if populated != 0 && [libc::EFAULT, libc::ENOMEM].contains(&*libc::__errno_location()) {
+            return false;
+        }
+        let from = std::slice::from_raw_parts(transfer.from.add(at), bytes);
+        copy(from, std::slice::from_raw_parts_mut(to, bytes));
+    }
+    true
+}

@@ -1,0 +1,172 @@
+//! What a snapshot holds, and when there is none.
+
+use super::{Cloned, Memory, PAGE, await_progress, destination, endless, no_room, process_id, transfer, unsuited};
+use crate::capture::{
+    changed::PageTracker,
+    tests::{confined::confine, memory::in_child},
+};
+use std::{io, ops::Range, os::fd::FromRawFd, ptr, thread};
+
+/// A byte of each page says which it is.
+fn number(memory: &Memory, pages: Range<usize>) {
+    pages.for_each(|page| (0..1 + page % 251).for_each(|_| memory.write(page)));
+}
+
+#[test]
+fn bytes_are_those_at_the_call_whatever_the_program_does_then() {
+    let pages = 4096;
+    for huge in [false, true] {
+        let (memory, to) = (if huge { Memory::huge(pages) } else { Memory::new(pages) }, destination(pages + 2));
+        // Some stay as they were never touched.
+        number(&memory, 0..pages / 2);
+        let before: Vec<u8> = (0..pages).map(|page| memory.read(page)).collect();
+        // As one, and in parts that no page begins with.
+        let odd = 100 * PAGE + 17;
+        let (first, rest) = (transfer(memory.at(0), to.at(0), odd), memory.range().len() - odd);
+        let second = transfer(memory.at(0).wrapping_add(odd), to.at(1).wrapping_add(odd), rest);
+        let mut cloned = Cloned::take(&[first, second]).unwrap();
+        memory.write_each((0..pages).rev());
+        memory.advise(0..pages / 4, libc::MADV_DONTNEED);
+        memory.write_each(0..pages);
+        cloned.wait().unwrap();
+        cloned.wait().unwrap();
+        assert!(matches!(cloned.poll(), Some(Ok(()))));
+        assert_eq!(cloned.copied_bytes(), memory.range().len() as u64);
+        let after = |page: usize| to.read(if page > 100 { page + 1 } else { page });
+        assert!((0..pages).all(|page| after(page) == before[page]));
+    }
+}
+
+#[test]
+fn bytes_that_the_program_gives_back_are_copied_all_the_same() {
+    in_child(|| {
+        let (memory, to) = (Memory::new(4096), destination(4096));
+        number(&memory, 0..4096);
+        let before: Vec<u8> = (0..4096).map(|page| memory.read(page)).collect();
+        let mut cloned = Cloned::take(&[transfer(memory.at(0), to.at(0), memory.range().len())]).unwrap();
+        drop(memory);
+        cloned.wait().unwrap();
+        assert!((0..4096).all(|page| to.read(page) == before[page]));
+    });
+}
+
+#[test]
+fn nothing_to_copy_is_copied() {
+    Cloned::take(&[]).unwrap().wait().unwrap();
+    let (memory, to) = (Memory::new(1), destination(1));
+    let mut cloned = Cloned::take(&[transfer(memory.at(0), to.at(0), 0)]).unwrap();
+    poll_until_ended(&mut cloned).unwrap();
+}
+
+#[test]
+fn written_pages_are_told_beside_a_snapshot() {
+    let (memory, to) = (Memory::new(64), destination(64));
+    memory.write_each(0..64);
+    let mut tracker = PageTracker::new().unwrap();
+    tracker.watch(memory.range()).unwrap();
+    let mut out = Vec::new();
+    tracker.written(memory.range(), &mut out).unwrap();
+    memory.write(1);
+    let mut cloned = Cloned::take(&[transfer(memory.at(0), to.at(0), memory.range().len())]).unwrap();
+    memory.write(3);
+    out.clear();
+    tracker.written(memory.range(), &mut out).unwrap();
+    let page = |page: usize| memory.at(page) as usize..memory.at(page + 1) as usize;
+    assert_eq!(out, [page(1), page(3)]);
+    cloned.wait().unwrap();
+    assert_eq!((to.read(1), to.read(3)), (2, 1));
+}
+
+#[test]
+fn memory_that_a_clone_does_not_have_as_its_own_is_refused() {
+    in_child(|| {
+        let (memory, to) = (Memory::new(8), destination(8));
+        let at = |from: *const u8, to: *mut u8| transfer(from, to, 4 * PAGE);
+        let good = || at(memory.at(0), to.at(0));
+        let shared = Memory::mapped(ptr::null_mut(), 4, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1);
+        let (index, why) = unsuited(Cloned::take(&[good(), at(shared.at(0), to.at(0))]));
+        assert!(index == 1 && why.contains("shared mapping"), "{why}");
+        // As libraries for RDMA have it, for buffers that they register.
+        let pinned = Memory::new(8);
+        pinned.advise(3..4, libc::MADV_DONTFORK);
+        let (index, why) = unsuited(Cloned::take(&[good(), good(), at(pinned.at(0), to.at(0))]));
+        assert!(index == 2 && why.contains("MADV_DONTFORK"), "{why}");
+        Cloned::take(&[at(pinned.at(4), to.at(0))]).unwrap().wait().unwrap();
+        let gone = Memory::new(8);
+        gone.unmap(0..8);
+        let (index, why) = unsuited(Cloned::take(&[good(), at(gone.at(0), to.at(0))]));
+        assert!(index == 1 && why.contains("not mapped"), "{why}");
+        let (index, why) = unsuited(Cloned::take(&[at(memory.at(0), gone.at(0))]));
+        assert!(index == 0 && why.contains("does not reach"), "{why}");
+    });
+}
+
+#[test]
+#[allow(unsafe_code)]
+fn a_copy_without_memory_is_an_error_and_no_signal() {
+    let memory = Memory::new(8);
+    memory.write_each(0..8);
+    // SAFETY: makes a descriptor, which nothing else owns.
+    let file = unsafe { std::fs::File::from_raw_fd(libc::memfd_create(c"short".as_ptr(), libc::MFD_CLOEXEC)) };
+    file.set_len(3 * PAGE as u64).unwrap();
+    let to = Memory::mapped(ptr::null_mut(), 8, libc::MAP_SHARED, std::os::fd::AsRawFd::as_raw_fd(&file));
+    let mut cloned = Cloned::take(&[transfer(memory.at(0), to.at(0), 8 * PAGE)]).unwrap();
+    assert_eq!(cloned.wait().unwrap_err().kind(), io::ErrorKind::StorageFull);
+}
+
+#[test]
+fn a_system_that_has_no_room_for_a_clone_says_so() {
+    let take = |call, errno| {
+        let confined = move || {
+            confine(call, None, errno);
+            let (memory, to) = (Memory::new(8), destination(8));
+            no_room(Cloned::take(&[transfer(memory.at(0), to.at(0), 8 * PAGE)]))
+        };
+        thread::spawn(confined).join().unwrap()
+    };
+    for (call, errno) in [
+        (libc::SYS_clone, libc::ENOMEM),
+        (libc::SYS_clone, libc::EAGAIN),
+        (libc::SYS_clone, libc::EPERM),
+        (libc::SYS_close_range, libc::ENOSYS),
+    ] {
+        assert_eq!(take(call, errno), errno);
+    }
+}
+
+fn poll_until_ended(cloned: &mut Cloned) -> io::Result<()> {
+    loop {
+        if let Some(ended) = cloned.poll() {
+            return ended;
+        }
+        thread::yield_now();
+    }
+}
+
+#[test]
+#[allow(unsafe_code)]
+fn a_clone_that_is_killed_is_an_error() {
+    let (memory, to) = (Memory::new(1024), destination(1024));
+    for ask in [Cloned::wait, poll_until_ended] {
+        let mut cloned = endless(&memory, &to);
+        await_progress(&mut cloned);
+        // SAFETY: our own child, which was not waited for.
+        unsafe { libc::kill(process_id(&cloned), libc::SIGKILL) };
+        let error = ask(&mut cloned).unwrap_err();
+        assert!(error.to_string().contains("by signal 9"), "{error}");
+        assert!(cloned.wait().is_err() && cloned.poll().unwrap().is_err());
+    }
+}
+
+#[test]
+fn a_snapshot_outlives_the_thread_that_took_it() {
+    let (memory, to) = (Memory::new(1024), destination(1024));
+    memory.write_each(0..1024);
+    thread::scope(|scope| {
+        let taken = scope.spawn(|| endless(&memory, &to));
+        let mut cloned = taken.join().unwrap();
+        for _ in 0..20 {
+            await_progress(&mut cloned);
+        }
+    });
+}

@@ -1,0 +1,4 @@
+//! What the tests of this folder stand on.
+
+pub(super) mod confined;
+pub(super) mod memory;
