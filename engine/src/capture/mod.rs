@@ -18,7 +18,7 @@ mod output;
 mod region;
 mod regions;
 mod size;
-#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "as above"))]
+#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "the choice of a snapshot comes next"))]
 mod snapshot;
 #[cfg(test)]
 mod tests;

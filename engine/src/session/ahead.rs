@@ -30,7 +30,7 @@ impl Inner {
             let (epoch, level) = (&mut self.epoch, self.levels.at_mut(index));
             if !level.is_former() {
                 let told = swap_sizes(epoch.group.with(entry), &mut epoch.post, level, &size, entry)?;
-                level.have_room(epoch, entry, Sizes { own: &size, written: &told })?;
+                level.have_room(epoch, entry, Sizes::of_writer(&size, &told))?;
             }
         }
         Ok(())
