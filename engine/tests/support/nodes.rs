@@ -147,7 +147,7 @@ impl Recording {
             return Some(known);
         }
         let on_pfs = known.step / PFS_EVERY * PFS_EVERY;
-        (on_pfs > 0).then(|| Mark { run: if on_pfs > 4 { 2 } else { 1 }, step: on_pfs })
+        (on_pfs > 0).then_some(Mark { run: if on_pfs > 4 { 2 } else { 1 }, step: on_pfs })
     }
 
     /// The media as the next job finds them.

@@ -125,6 +125,7 @@ fn without(lies: &[Lies], region: &Region, written: &[Range<usize>]) -> Vec<Lies
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init, reason = "lists of ranges, some with one")]
 mod tests {
     use super::*;
 

@@ -20,6 +20,7 @@ pub(super) fn without(range: Range, others: &[Range]) -> Vec<Range> {
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init, reason = "lists of ranges, some with one")]
 mod tests {
     use super::*;
 
