@@ -13,6 +13,9 @@ use tempfile::TempDir;
 
 const BLOCK: usize = 4096;
 
+/// Of each revision and rank the bytes of its items.
+type Model = BTreeMap<(u64, usize), BTreeMap<String, Vec<u8>>>;
+
 fn incremental() -> Config {
     Config {
         capture: Capture::Incremental,
@@ -195,8 +198,7 @@ fn random_jobs(seed: u64) {
     };
     let told = format!("seed {seed}: {ranks} ranks, {stage:?}, {:?}, keep {keep}, {:?}", config.track, config.memory);
     let space = folder.path().join("space");
-    // By revision and rank.
-    let model: Mutex<BTreeMap<(u64, usize), BTreeMap<String, Vec<u8>>>> = Mutex::default();
+    let model: Mutex<Model> = Mutex::default();
     for job in 0..3 {
         let steps = seed << 8 | job;
         run(ranks, |rank, group| {
