@@ -176,7 +176,10 @@ fn random_jobs(seed: u64) {
     let ranks = random.usize(1..=3);
     let stage = [Stage::Pool, Stage::Direct, Stage::Node, Stage::Rank][random.usize(0..4)];
     let (keep, folder) = (random.u32(1..=3), folder());
-    let memory = if random.bool() { LevelPlace::At(folder.path().join("memory")) } else { LevelPlace::Off };
+    // Few ranks can write for all only where there is one level.
+    let aggregators = u32::from(ranks > 1 && random.u8(0..4) == 0);
+    let has_memory = aggregators == 0 && random.bool();
+    let memory = if has_memory { LevelPlace::At(folder.path().join("memory")) } else { LevelPlace::Off };
     let config = Config {
         stage,
         track: [Track::Hashes, Track::Auto][random.usize(0..2)],
@@ -186,7 +189,7 @@ fn random_jobs(seed: u64) {
         memory_keep: keep,
         memory_copies: 1,
         pfs_every: random.u32(1..=3),
-        aggregators: if ranks > 1 && random.u8(0..4) == 0 { 1 } else { 0 },
+        aggregators,
         buffer_bytes: 64 << 10,
         start: Start::Fresh,
         // Room for what is announced to `begin`.
