@@ -212,3 +212,114 @@ fn staged_blocks(bytes: &[u64], regions: &[Vec<Part>], small_below: u64) -> u64 
     }
     blocks_for(small) + blocks_for(rest)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::space::format::{Annex, ElementType, Extent, Item, ItemKind};
+
+    fn region(name: &str, memory: &mut [u8]) -> Region {
+        // SAFETY: the memory outlives the region, of which nothing is touched.
+        #[expect(unsafe_code, reason = "a region is memory")]
+        let region = unsafe { Region::new(name, memory.as_mut_ptr(), memory.len() as u64) };
+        region.unwrap()
+    }
+
+    /// A revision whose items lie in these runs, one behind the other, and its blocks' hashes: their numbers in the
+    /// portion.
+    fn base_of(runs: &[(u64, u64)], sizes: &[u64]) -> Base {
+        let (mut row, mut rows) = (900 * BLOCK_BYTES, Vec::new());
+        let run = |(first_block, blocks): &(u64, u64)| {
+            let hashes_at = row;
+            row += blocks * HASH_BYTES as u64;
+            (*first_block..first_block + blocks).for_each(|block| rows.extend(u128::from(block).to_le_bytes()));
+            Run { first_block: *first_block, blocks: *blocks, hashes_at, hashes_hash: [0; HASH_BYTES] }
+        };
+        let runs: Vec<Run> = runs.iter().map(run).collect();
+        let mut blocks = runs.iter().flat_map(|run| run.first_block..run.first_block + run.blocks);
+        let item = |(index, bytes): (usize, &u64)| {
+            let mut left = *bytes;
+            let extent = |at: u64| {
+                let bytes = left.min(BLOCK_BYTES);
+                left -= bytes;
+                Extent { at: at * BLOCK_BYTES, bytes }
+            };
+            let extents = blocks.by_ref().take(blocks_for(*bytes) as usize).map(extent).collect();
+            let (kind, element) = (ItemKind::Region, ElementType::Bytes);
+            Item { name: format!("r{index}"), kind, element, bytes: *bytes, shape: vec![*bytes], place: None, extents }
+        };
+        let items = sizes.iter().enumerate().map(item).collect();
+        Base::new(&Manifest { runs, items, annex: Annex::default() }, rows).unwrap()
+    }
+
+    /// Whatever is clean, all bytes are staged or shared, in order, and what is shared is led to by runs and rows of the
+    /// base.
+    #[test]
+    fn every_byte_is_staged_or_shared_once() {
+        for seed in 0..100 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let sizes = [60 * BLOCK_BYTES + 100, 5, 33 * BLOCK_BYTES, BLOCK_BYTES - 1];
+            let base = base_of(&[(10, 20), (30, 7), (50, 40), (100, 60)], &sizes);
+            let mut memory: Vec<Vec<u8>> = sizes.iter().map(|bytes| vec![0; *bytes as usize]).collect();
+            let named = memory.iter_mut().enumerate();
+            let regions: Vec<Region> = named.map(|(index, memory)| region(&format!("r{index}"), memory)).collect();
+            let odds = random.u8(1..20);
+            let mut some = |lies: &Lies| {
+                let kept = (0..lies.count).filter(|_| random.u8(0..20) < odds).collect::<Vec<_>>();
+                let one = |inside: u64| Lies { block: lies.block + inside, at: lies.at + inside, count: 1 };
+                kept.into_iter().map(one).collect::<Vec<_>>()
+            };
+            let clean: Vec<Vec<Lies>> = (0..sizes.len())
+                .map(|index| base.lies(&format!("r{index}")).unwrap().iter().flat_map(&mut some).collect())
+                .collect();
+            let wanted: u64 = clean.iter().flatten().map(|lies| lies.count).sum();
+            let whole = Size::new(&regions, 0, 0, Vec::new(), &[]);
+            let Some(plan) = Plan::new(&regions, &base, clean.clone(), &whole, 0) else {
+                assert_eq!(wanted, 0, "seed {seed}");
+                continue;
+            };
+            assert_eq!(plan.shared_blocks(), wanted, "seed {seed}");
+            assert!(plan.size.blocks() + wanted <= whole.blocks(), "seed {seed}");
+            let shared: Vec<u64> = plan.shared.iter().flat_map(|run| run.first_block..run.stretch().end()).collect();
+            assert!(shared.is_sorted());
+            for run in &plan.shared {
+                let row = base.hashes(run.first_block..run.stretch().end()).unwrap();
+                assert_eq!(run.hashes_hash, hash(row));
+                let begins = base.run_from(run.first_block, 1).unwrap();
+                assert_eq!(run.hashes_at, begins.hashes_at);
+            }
+            for (index, clean) in clean.iter().enumerate() {
+                let mut from = 0;
+                for part in plan.parts(index) {
+                    assert_eq!(part.from, from, "seed {seed}");
+                    from += part.bytes;
+                    let Some(number) = part.shared else { continue };
+                    for inside in 0..part.bytes / BLOCK_BYTES {
+                        let block = part.from / BLOCK_BYTES + inside;
+                        let at = shared[(number + inside) as usize];
+                        assert!(clean.contains(&Lies { block, at, count: 1 }), "seed {seed}: block {block} is at {at}");
+                    }
+                }
+                assert_eq!(from, sizes[index], "seed {seed}");
+            }
+        }
+    }
+
+    #[test]
+    fn short_clean_stretches_go_while_there_are_too_many_and_bytes_allow() {
+        let count = PARTS_MAX as u64;
+        let lies = |index: u64| Lies { block: 10 * index, at: 10 * index, count: 1 + index % 3 };
+        let of = |more: u64| {
+            let (mut clean, mut left) = ((0..count).map(lies).collect::<Vec<_>>(), more);
+            merge(&mut clean, &mut left);
+            (clean, left)
+        };
+        let (clean, left) = of(u64::MAX);
+        assert!(2 * clean.len() < PARTS_MAX && 2 * clean.len() + 3 > PARTS_MAX, "{}", clean.len());
+        assert_eq!(clean.iter().filter(|lies| lies.count == 1).count(), 0, "the short ones go first");
+        assert!(left < u64::MAX);
+        let (clean, left) = of(10);
+        assert_eq!((clean.len(), left), (count as usize - 10, 0));
+        assert_eq!(of(0).0.len(), count as usize);
+    }
+}
