@@ -104,7 +104,7 @@ fn main_program() -> (u64, Vec<u8>) {
         let bytes = usize::from(info.dlpi_phnum) * size_of::<Segment>();
         // SAFETY: the loader keeps so many of them there.
         let headers = unsafe { slice::from_raw_parts(info.dlpi_phdr.cast::<u8>(), bytes) };
-        *found = (info.dlpi_addr as u64, headers.to_vec());
+        *found = (info.dlpi_addr, headers.to_vec());
         // The main program comes first.
         1
     }
