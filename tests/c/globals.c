@@ -22,9 +22,9 @@ static char odd_after[5] = "cdef";
 /* The compiler fills these in; they are swapped. */
 static double *now = one, *next = two;
 static const char *names[] = {"even", "odd"};
-static int (*print)(const char *) = puts;
+int (*print)(const char *) = puts;
 /* A table that is never written: it has to point to this run's program. */
-static struct {
+struct named {
   const char *name;
   double *cells;
 } table[] = {{"one", one}, {"two", two}};
@@ -40,6 +40,8 @@ static double *heap;
 /* The same, and it is one of the program's variables. */
 static double named[100];
 double common_block[17];
+/* What `current` points to is protected by a name of its own: one of these variables, and after a step the other. */
+static long left[9], right[9], *current = left, *other = right;
 
 static void check(mainstay_status status, const char *what) {
   if (status == MAINSTAY_OK) return;
@@ -57,6 +59,7 @@ static void must(int good, const char *what) {
 
 static void advance(void) {
   double from_left, *swapped;
+  long *swapped_long;
   int i, left = (rank + ranks - 1) % ranks, right = (rank + 1) % ranks;
   MPI_Sendrecv(&now[CELLS - 1], 1, MPI_DOUBLE, right, 1, &from_left, 1, MPI_DOUBLE, left, 1, world, MPI_STATUS_IGNORE);
   next[0] = parameters[1] * now[0] + from_left;
@@ -67,6 +70,8 @@ static void advance(void) {
   heap[step % 50] += now[3];
   named[step % 100] += now[4];
   common_block[step % 17] += now[5];
+  swapped_long = current, current = other, other = swapped_long;
+  current[0] = step, current[8] = other[8] + step;
   odd_before[step % 2]++, odd_after[step % 4]++;
 }
 
@@ -78,6 +83,7 @@ static double sum(void) {
   for (i = 0; i < 50; i++) all += heap[i];
   for (i = 0; i < 100; i++) all += named[i];
   for (i = 0; i < 17; i++) all += common_block[i];
+  all += (double)current[8];
   return all + odd_before[0] + odd_before[1] + odd_after[0] + odd_after[1] + odd_after[2] + odd_after[3];
 }
 
@@ -97,16 +103,17 @@ int main(int argc, char **argv) {
   same = session;
   check(mainstay_protect_array(session, "heap", heap, MAINSTAY_F64, 1, (uint64_t[]){50}), "protect");
   check(mainstay_protect_array(session, "named", named, MAINSTAY_F64, 1, (uint64_t[]){100}), "protect");
-#ifndef KEEP_ALL
+  check(mainstay_protect_array(session, "current", current, MAINSTAY_I64, 1, (uint64_t[]){9}), "protect");
+  check(mainstay_follow(session, "current", (void **)&current), "follow");
   check(mainstay_leave_out(session, &world, sizeof world), "leave_out");
   check(mainstay_leave_out(session, &file, sizeof file), "leave_out");
-#endif
   check(mainstay_protect_globals(session), "protect_globals");
   check(mainstay_restore(session, &found), "restore");
   if (rank == 0) printf("from step %ld\n", step), fflush(stdout);
 
   must(same == session, "the session");
   must(table[0].cells == one && table[1].cells == two && strcmp(table[1].name, "two") == 0, "the table");
+  must(current != other && current[0] == step, "what follows pointers");
   must(now == (step % 2 ? two : one) && next == (step % 2 ? one : two), "the pointers");
   must(file && fputs("still open", file) >= 0 && fclose(file) == 0, "the file");
   must(getenv("PATH") != NULL, "the environment");

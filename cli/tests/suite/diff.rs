@@ -22,6 +22,9 @@ fn protect<T>(session: &mut Session, name: &str, memory: &mut [T], element: Elem
     session.protect(unsafe { Region::array(name, memory.as_mut_ptr().cast(), element, &shape) }.unwrap()).unwrap();
 }
 
+/// Of an item that never changes.
+const WIDE_BLOCKS: usize = 300;
+
 /// Revisions 1, 2 and 3: in 2 two cells of rank 1 differ from 1, a number has changed and one has gone; 3 is as 2.
 fn space() -> Space {
     let space = Space::new(5);
@@ -31,6 +34,8 @@ fn space() -> Space {
         protect(session, "step", &mut step, ElementType::I32);
         protect(session, "mask", &mut mask, ElementType::Bool);
         protect(session, "gone", &mut gone, ElementType::F32);
+        let mut wide = vec![5_u8; WIDE_BLOCKS * 4096];
+        protect(session, "wide", &mut wide, ElementType::U8);
         session.begin(30_000).unwrap();
         session.write("log", 3, &[7; 5000]).unwrap();
         session.checkpoint().unwrap();
@@ -48,7 +53,7 @@ fn space() -> Space {
         }
         session.unprotect_all().unwrap();
         // They live until here.
-        drop((step, mask, gone));
+        drop((step, mask, gone, wide));
     });
     space
 }
@@ -109,43 +114,44 @@ fn what_differs_is_told_by_item_and_shard() {
         "3 of 3",
         "2.5 at 0, 513 of shard 1; 1 infinite or no number",
         "only in the first",
-        "0 items are the same",
+        "1 item is the same",
     ] {
         assert!(page.contains(words), "no {words:?} in\n{page}");
     }
     let page = diff(&space, &["--shards"], "1", "2").out;
     let line = page.lines().find(|line| line.contains("field")).unwrap();
     assert!(
-        line.contains("2 of 79") && line.contains("2.5 at 0, 513;") && page.contains("4 items of shards are the same"),
+        line.contains("2 of 79") && line.contains("2.5 at 0, 513;") && page.contains("7 items of shards are the same"),
         "{page}"
     );
     let same = diff(&space, &[], "2", "3");
-    assert_eq!((same.code, same.out.lines().last()), (0, Some("4 items are the same")), "{same:?}");
+    assert_eq!((same.code, same.out.lines().last()), (0, Some("5 items are the same")), "{same:?}");
     diff(&space, &[], "2", "9").refused(1, &["there is no revision 9", "there are: 3, 2, 1"]);
 }
 
-/// Blocks whose hashes are alike are not read: a byte that has changed on the disk in one of these goes unseen.
+/// Blocks whose hashes are alike are not read: a byte that has changed on the disk in one of these goes unseen. Where they
+/// differ it is found.
 #[test]
 fn only_what_differs_is_read() {
     let space = space();
     let document = space.mainstay(&["show", "--json", "--revision", "2"]).json();
-    let extent = &document["revision"]["shard_list"][1]["items"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|item| item["name"] == "field")
-        .unwrap()["extents"][0];
     let portion = document["layouts"][0]["portions"][1]["at"].as_u64().unwrap();
-    let at = portion + extent["at"].as_u64().unwrap();
+    let extent_of = |name: &str| {
+        let mut items = document["revision"]["shard_list"][1]["items"].as_array().unwrap().iter();
+        let item = items.find(|item| item["name"] == name).unwrap();
+        assert_eq!(item["extents"].as_array().unwrap().len(), 1, "{item}");
+        portion + item["extents"][0]["at"].as_u64().unwrap()
+    };
     let file = File::options().read(true).write(true).open(space.layout()).unwrap();
     let flip = |at: u64| {
         let mut byte = [0];
         file.read_exact_at(&mut byte, at).unwrap();
         file.write_all_at(&[byte[0] ^ 1], at).unwrap();
     };
-    flip(at + 78 * 4096);
+    flip(extent_of("wide") + WIDE_BLOCKS as u64 / 2 * 4096);
     assert_eq!(diff(&space, &[], "1", "2").code, 0);
-    flip(at + 4096);
+    let field = extent_of("field");
+    flip(field + 4096);
     diff(&space, &[], "1", "2").refused(1, &["shard 1", "block"]);
 }
 

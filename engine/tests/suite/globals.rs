@@ -88,7 +88,7 @@ fn variables_come_back_and_pointers_point_to_this_run() {
     session.close().unwrap();
     let reader = Reader::open(space.path(), None, "test").unwrap();
     let shard = reader.shard(0).unwrap();
-    assert_eq!((shard.items.len(), shard.annex.notes.len()), (1, 1));
+    assert_eq!((shard.items.len(), shard.annex.notes.len()), (1, 0));
     let reader = Reader::open(space.path(), Some(revision), "test").unwrap();
     let items = &reader.shard(0).unwrap().items;
     let bytes = |name: &str| {

@@ -63,7 +63,9 @@ impl Found {
         let begin = self.image.loaded.start.wrapping_sub(new).wrapping_add(old);
         let is_inside = |value: u64| value.wrapping_sub(begin) < length;
         let mut moved: Vec<(u64, u64)> = was[1..].iter().copied().zip(kept.now[1..].iter().copied()).collect();
-        moved.retain(|(was, _)| *was != 0);
+        // What lies in the program has moved with it; a region that follows a pointer may be another part of it now.
+        let moves_with = |was: u64, now: u64| now.wrapping_sub(was) == new.wrapping_sub(old);
+        moved.retain(|(was, now)| *was != 0 && (!is_inside(*was) || moves_with(*was, *now)));
         // Of two in the same place either will do.
         moved.sort_by_key(|(was, _)| *was);
         moved.dedup_by_key(|(was, _)| *was);
