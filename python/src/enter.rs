@@ -129,7 +129,7 @@ fn meet(
     given: &Given,
 ) -> PyResult<(Job, Box<dyn Group>, PathBuf, Config)> {
     let py = mpi.py();
-    let given = given.as_ref().map(Clone::clone).map_err(Error::clone);
+    let given = given.clone();
     let met = || {
         let world =
             World::of_workers(mpi, own, comm.clone().unbind()).map_err(|error| group_failed(py, "opening", error))?;
