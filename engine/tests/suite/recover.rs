@@ -325,8 +325,7 @@ fn a_rank_that_fails_in_the_closing_takes_nothing_along() {
         };
         bounded("a job that ends", || {
             thread::scope(|scope| {
-                let ranks: Vec<_> =
-                    ThreadGroup::new(3).into_iter().map(|group| scope.spawn(|| close(group))).collect();
+                let ranks: Vec<_> = ThreadGroup::new(3).into_iter().map(|group| scope.spawn(|| close(group))).collect();
                 let closed: Vec<_> = ranks.into_iter().filter_map(|rank| rank.join().unwrap()).collect();
                 let expected = if is_lost { Err(ErrorKind::GroupFailed) } else { Ok(()) };
                 assert_eq!(closed, [expected; 2], "{recovery:?}");
