@@ -16,7 +16,7 @@ from staged import pool_directory
 
 STEPS, CELLS = 8, 60
 LIMIT_S = 60  # of a job of a second
-KILLS, KILLED_JOBS = 3, 5  # each in both modes
+KILLS, KILLED_JOBS = 3, 4  # each in both modes
 CAMPAIGN_JOBS = 100  # of each
 # A rank that is stopped is found by its heart.
 WATCHED = dataclasses.replace(

@@ -116,7 +116,7 @@ static mainstay_group shrunk(mainstay_group *group, uint32_t dead)
             pause_ms(1);
     }
     right(count == 1 && failed[0] == dead, "another rank has failed");
-    right(!group->shrink(group->context, &left), "shrink");
+    right(!group->shrink(group->context, MAINSTAY_DIVIDED_UNKNOWN, &left), "shrink");
     right(left.size == sizeof left && left.ranks == group->ranks - 1, "another number of ranks");
     right(left.rank == group->rank - (group->rank > dead), "another order of ranks");
     if (never)

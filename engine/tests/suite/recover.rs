@@ -310,6 +310,32 @@ fn a_state_without_boxes_is_gone_on_with_by_as_many_ranks() {
     job(&cluster, 5, &dies).run_with(ThreadGroup::with_starters(5, 3));
 }
 
+/// All ranks know that all is saved: with one that fails in the closing nothing is lost, unless nobody goes on.
+#[test]
+fn a_rank_that_fails_in_the_closing_takes_nothing_along() {
+    for (recovery, is_lost) in [(Recovery::Replace, false), (Recovery::Shrink, false), (Recovery::Off, true)] {
+        let cluster = Cluster::new(2, recovery);
+        let close = |group: ThreadGroup| {
+            let (rank, node) = (group.rank(), cluster.node());
+            let mut session = cluster.open(Box::new(group), &node).unwrap();
+            let mut program = Program::new(rank);
+            program.protect(&mut session).unwrap();
+            program.fill(&mut session, Mark { run: 1, step: 1 }, BYTES).unwrap();
+            session.checkpoint().unwrap();
+            session.wait().unwrap();
+            (rank != 1).then(|| session.close().map_err(|error| error.kind()))
+        };
+        bounded("a job that ends", || {
+            thread::scope(|scope| {
+                let ranks: Vec<_> = ThreadGroup::new(3).into_iter().map(|group| scope.spawn(|| close(group))).collect();
+                let closed: Vec<_> = ranks.into_iter().filter_map(|rank| rank.join().unwrap()).collect();
+                let expected = if is_lost { Err(ErrorKind::GroupFailed) } else { Ok(()) };
+                assert_eq!(closed, [expected; 2], "{recovery:?}");
+            });
+        });
+    }
+}
+
 const CELLS: usize = 6000;
 
 /// This rank's part of a field that all ranks have together; each number says where it belongs, and to which step.
