@@ -21,6 +21,7 @@ mod size;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+mod userfaultfd;
 
 pub(crate) use contents::{Contents, LogPlaces};
 pub(crate) use copy::copy;

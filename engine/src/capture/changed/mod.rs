@@ -1,6 +1,5 @@
 //! What the program has changed since it was last saved, as the kernel tells it page by page.
 
-mod kernel;
 mod pages;
 
 pub(crate) use pages::PageTracker;
