@@ -22,6 +22,7 @@ mod size;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+mod userfaultfd;
 
 pub(crate) use changed::{Base, Changes, Hashes, OWN_RUNS_MAX, Part, Plan, Written, audit};
 pub(crate) use contents::{Contents, LogPlaces};

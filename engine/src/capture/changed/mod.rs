@@ -7,7 +7,6 @@
 
 mod base;
 mod hashes;
-mod kernel;
 mod pages;
 mod plan;
 mod written;

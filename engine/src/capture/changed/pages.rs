@@ -11,9 +11,11 @@
 #[cfg(test)]
 mod tests;
 
-use super::kernel::{Found, Pagemap, Protection, Wanted, page_bytes};
 use crate::{
-    capture::mappings::{Kind, kind_of},
+    capture::{
+        mappings::{Kind, kind_of},
+        userfaultfd::{Found, Pagemap, Protection, Wanted, page_bytes},
+    },
     device::{HUGE_PAGE, forks},
 };
 use std::{collections::BTreeMap, io, ops::Range, ptr};
@@ -44,7 +46,7 @@ struct Watched {
 impl PageTracker {
     /// An error says why there can be none here: of the kernel, or of what confines this process.
     pub(crate) fn new() -> Result<PageTracker, String> {
-        let protection = Protection::new().map_err(|e| match e.raw_os_error() {
+        let protection = Protection::lifted_by_the_kernel().map_err(|e| match e.raw_os_error() {
             Some(libc::ENOSYS) => "this system has no userfaultfd".to_owned(),
             Some(libc::EPERM | libc::EACCES) => "this system, or a container, does not allow userfaultfd".to_owned(),
             Some(libc::EINVAL) => "protection that lifts itself (userfaultfd WP_ASYNC) needs Linux 6.7".to_owned(),

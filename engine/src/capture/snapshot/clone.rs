@@ -14,30 +14,15 @@ mod process;
 mod tests;
 mod words;
 
-use super::Transfer;
+use super::{NotTaken, Transfer, pages, span, united};
 use crate::{capture::mappings, ground::Instant};
 use process::{Ended, Process};
-use std::{io, ops::Range, time::Duration};
+use std::{io, time::Duration};
 use words::{State, Words};
 
 /// For how long the program waits for the child to begin, which takes a fraction of a millisecond where a processor is
 /// free. A child that was stopped from outside must not stop the program.
 const BEGINNING_MAX: Duration = Duration::from_secs(10);
-
-/// Why there is no snapshot; a plain copy is what is left.
-#[derive(Debug)]
-pub(crate) enum NotTaken {
-    /// The system has no memory or no process for it, or does not let us.
-    NoRoom(io::Error),
-    /// A clone does not have the memory of this transfer as its own.
-    Unsuited { index: usize, why: String },
-}
-
-impl From<io::Error> for NotTaken {
-    fn from(error: io::Error) -> NotTaken {
-        NotTaken::NoRoom(error)
-    }
-}
 
 /// A snapshot that was taken, and is being copied. Dropped, it is given up.
 #[derive(Debug)]
@@ -117,27 +102,4 @@ impl Cloned {
             _ => Err(io::Error::other("the process that copies ended before it was through")),
         }
     }
-}
-
-fn span<T>(at: *const T, bytes: usize) -> Range<usize> {
-    at as usize..at as usize + bytes
-}
-
-/// The pages that a range lies in.
-fn pages(range: &Range<usize>) -> Range<usize> {
-    let page = process::page_bytes();
-    range.start / page * page..range.end.next_multiple_of(page)
-}
-
-/// The same ranges, in order, those that touch or overlap as one.
-fn united(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
-    ranges.sort_by_key(|range| range.start);
-    let mut united: Vec<Range<usize>> = Vec::new();
-    for range in ranges.into_iter().filter(|range| !range.is_empty()) {
-        match united.last_mut() {
-            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-            _ => united.push(range),
-        }
-    }
-    united
 }

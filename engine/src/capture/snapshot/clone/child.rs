@@ -1,11 +1,8 @@
 //! What the child does. It has one thread, which may have been cloned in the middle of anything: nothing here
 //! allocates, takes a lock, panics or prints.
 
-use super::{
-    process::page_bytes,
-    words::{State, Words},
-};
-use crate::capture::{copy, snapshot::Transfer};
+use super::words::{State, Words};
+use crate::capture::{copy, snapshot::Transfer, userfaultfd::page_bytes};
 
 /// So often it looks whether the program is still there.
 const STEP_BYTES: usize = 4 << 20;

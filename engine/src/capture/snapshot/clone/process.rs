@@ -123,10 +123,3 @@ pub(super) fn check_descriptors_close() -> io::Result<()> {
     let returned = unsafe { libc::syscall(libc::SYS_close_range, u32::MAX, u32::MAX, 0) };
     if returned == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
-
-#[allow(unsafe_code)]
-pub(super) fn page_bytes() -> usize {
-    // SAFETY: no conditions.
-    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    usize::try_from(bytes).expect("a system has pages")
-}

@@ -1,7 +1,7 @@
 //! What it costs to find written pages and to protect them again.
 
 use super::{Memory, told, tracker};
-use crate::capture::changed::kernel::{Found, Pagemap, Protection, Wanted};
+use crate::capture::userfaultfd::{Found, Pagemap, Protection, Wanted};
 use std::time::{Duration, Instant};
 
 const PAGES: usize = 1 << 18;
@@ -17,7 +17,7 @@ fn scan_and_protection_of_a_gibibyte() {
             memory.advise(0..PAGES, advice);
             memory.write_each(0..PAGES);
         }
-        let (protection, pagemap) = (Protection::new().unwrap(), Pagemap::open().unwrap());
+        let (protection, pagemap) = (Protection::lifted_by_the_kernel().unwrap(), Pagemap::open().unwrap());
         protection.register(&bare.range()).unwrap();
         let first = timed(|| pagemap.protect(&bare.range()).unwrap());
         let mut tracker = tracker();

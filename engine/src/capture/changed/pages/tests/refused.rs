@@ -2,11 +2,9 @@
 
 use super::{Memory, PAGE, knowing, told, tracker};
 use crate::capture::{
-    changed::{
-        PageTracker,
-        kernel::{PAGEMAP_SCAN, Protection, UFFDIO_API},
-    },
+    changed::PageTracker,
     tests::{confined::confine, memory::in_child},
+    userfaultfd::{PAGEMAP_SCAN, Protection, UFFDIO_API},
 };
 use std::{fs::File, os::fd::AsRawFd, ptr, thread};
 
@@ -40,7 +38,7 @@ fn memory_that_is_not_there_is_refused() {
 #[test]
 fn memory_of_another_userfaultfd_is_refused_until_that_lets_go() {
     let memory = Memory::new(8);
-    let other = Protection::new().unwrap();
+    let other = Protection::lifted_by_the_kernel().unwrap();
     other.register(&memory.range()).unwrap();
     refused(&memory, "another userfaultfd");
     // Dropped alone it could live on in a child that another test has forked.

@@ -1,6 +1,7 @@
-//! Write protection that the kernel lifts by itself: userfaultfd with WP_ASYNC, and PAGEMAP_SCAN on
-//! `/proc/self/pagemap`, which finds the pages whose protection is gone and protects them again. No library has the
-//! second, so that both are called here as `linux/userfaultfd.h` and `linux/fs.h` lay them out.
+//! Write protection by userfaultfd: with WP_ASYNC the kernel lifts it by itself, and PAGEMAP_SCAN on
+//! `/proc/self/pagemap` finds the pages whose protection is gone and protects them again; without it the writer waits,
+//! and whoever reads the descriptor is told where. No library has the second call, so that both are made here, as
+//! `linux/userfaultfd.h` and `linux/fs.h` lay them out.
 //!
 //! What must hold: addresses are handed to the kernel and never followed here; what the calls do to memory that is not
 //! the program's, or not there, is an error.
@@ -22,6 +23,7 @@ const FEATURE_WP_UNPOPULATED: u64 = 1 << 13;
 /// The first write to a protected page lifts its protection, without a signal or a message.
 const FEATURE_WP_ASYNC: u64 = 1 << 15;
 const REGISTER_MODE_WP: u64 = 1 << 1;
+const WRITEPROTECT_MODE_WP: u64 = 1 << 0;
 
 #[repr(C)]
 struct UffdioApi {
@@ -37,6 +39,25 @@ struct UffdioRange {
 }
 
 #[repr(C)]
+struct UffdioWriteprotect {
+    range: UffdioRange,
+    mode: u64,
+}
+
+/// A message of the descriptor; those of other events than faults are not asked for.
+#[repr(C)]
+#[derive(Default)]
+struct Message {
+    event: u8,
+    reserved: [u8; 7],
+    flags: u64,
+    address: u64,
+    thread: u64,
+}
+
+const EVENT_PAGEFAULT: u8 = 0x12;
+
+#[repr(C)]
 struct UffdioRegister {
     range: UffdioRange,
     mode: u64,
@@ -45,6 +66,7 @@ struct UffdioRegister {
 
 pub(super) const UFFDIO_API: libc::Ioctl = libc::_IOWR::<UffdioApi>(0xAA, 0x3F);
 const UFFDIO_REGISTER: libc::Ioctl = libc::_IOWR::<UffdioRegister>(0xAA, 0x00);
+const UFFDIO_WRITEPROTECT: libc::Ioctl = libc::_IOWR::<UffdioWriteprotect>(0xAA, 0x06);
 const UFFDIO_UNREGISTER: libc::Ioctl = libc::_IOR::<UffdioRange>(0xAA, 0x01);
 
 /// A stretch of pages that a scan found.
@@ -73,7 +95,8 @@ struct ScanArguments {
     return_mask: u64,
 }
 
-const _: () = assert!(size_of::<UffdioRegister>() == 32 && size_of::<ScanArguments>() == 96);
+const _: () = assert!(size_of::<UffdioRegister>() == 32 && size_of::<Message>() == 32);
+const _: () = assert!(size_of::<UffdioWriteprotect>() == 24 && size_of::<ScanArguments>() == 96);
 
 pub(super) const PAGEMAP_SCAN: libc::Ioctl = libc::_IOWR::<ScanArguments>(b'f' as u32, 16);
 /// Protects what is found, in one step with finding it.
@@ -94,14 +117,24 @@ pub(super) enum Wanted {
     WrittenOrOfFile,
 }
 
-/// A userfaultfd whose protection is lifted by the first write.
+/// A userfaultfd that protects from writes.
 #[derive(Debug)]
 pub(super) struct Protection(OwnedFd);
 
 impl Protection {
-    /// Unsupported: by a kernel before Linux 6.7.
+    /// The first write to a page lifts its protection. `InvalidInput`: needs Linux 6.7.
+    pub(super) fn lifted_by_the_kernel() -> io::Result<Protection> {
+        Protection::new(FEATURE_PAGEFAULT_FLAG_WP | FEATURE_WP_UNPOPULATED | FEATURE_WP_ASYNC)
+    }
+
+    /// Whoever writes to a page waits until `lift`; a system call that does fails with EFAULT. `InvalidInput`: needs
+    /// Linux 6.4.
+    pub(super) fn lifted_by_us() -> io::Result<Protection> {
+        Protection::new(FEATURE_PAGEFAULT_FLAG_WP | FEATURE_WP_UNPOPULATED)
+    }
+
     #[allow(unsafe_code)]
-    pub(super) fn new() -> io::Result<Protection> {
+    fn new(features: u64) -> io::Result<Protection> {
         let flags = libc::O_CLOEXEC | libc::O_NONBLOCK | UFFD_USER_MODE_ONLY;
         // SAFETY: makes a descriptor, and touches no memory.
         let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
@@ -110,9 +143,40 @@ impl Protection {
         }
         // SAFETY: a new descriptor, which nothing else owns.
         let fd = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
-        let features = FEATURE_PAGEFAULT_FLAG_WP | FEATURE_WP_UNPOPULATED | FEATURE_WP_ASYNC;
         call(fd.as_raw_fd(), UFFDIO_API, &mut UffdioApi { api: UFFD_API, features, ioctls: 0 })?;
         Ok(Protection(fd))
+    }
+
+    /// Protects all of `pages`, which are registered.
+    pub(super) fn protect(&self, pages: &Range<usize>) -> io::Result<()> {
+        self.set(pages, WRITEPROTECT_MODE_WP)
+    }
+
+    /// The opposite; who waits for it goes on.
+    pub(super) fn lift(&self, pages: &Range<usize>) -> io::Result<()> {
+        self.set(pages, 0)
+    }
+
+    fn set(&self, pages: &Range<usize>, mode: u64) -> io::Result<()> {
+        let mut argument = UffdioWriteprotect { range: range(pages), mode };
+        call(self.0.as_raw_fd(), UFFDIO_WRITEPROTECT, &mut argument)?;
+        Ok(())
+    }
+
+    /// Where somebody waits who was not told of yet.
+    #[allow(unsafe_code)]
+    pub(super) fn next_fault(&self) -> io::Result<Option<usize>> {
+        let mut message = Message::default();
+        let bytes = size_of::<Message>();
+        // SAFETY: the message has as many bytes, and outlives the call.
+        let read = unsafe { libc::read(self.0.as_raw_fd(), (&raw mut message).cast(), bytes) };
+        match usize::try_from(read) {
+            Ok(read) => Ok((read == bytes && message.event == EVENT_PAGEFAULT).then_some(message.address as usize)),
+            Err(_) => match io::Error::last_os_error() {
+                none if none.kind() == io::ErrorKind::WouldBlock => Ok(None),
+                error => Err(error),
+            },
+        }
     }
 
     /// Prepares whole pages for scans that protect. `AlreadyExists` or `ResourceBusy`: another userfaultfd has them.

@@ -1,0 +1,174 @@
+//! A snapshot by write protection: who writes to a granule that is not copied yet waits until it is. Huge pages stay
+//! whole, and nothing is copied twice.
+//!
+//! For memory of Mainstay's own that only the program's instructions write: a system call that writes into it before it
+//! is copied fails with EFAULT, and so does MPI.
+//!
+//! What must hold: whatever becomes of the snapshot, nobody waits for ever: the thread that copies lifts all protection
+//! before it ends.
+
+#[cfg(test)]
+mod tests;
+
+use super::{NotTaken, Transfer, pages, span, united};
+use crate::{
+    capture::{copy, mappings, userfaultfd::Protection},
+    device::{HUGE_PAGE, forks},
+    ground,
+};
+use std::{
+    collections::BTreeMap,
+    io,
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread::JoinHandle,
+};
+
+/// A snapshot that was taken, and is being copied. Dropped, it is given up. The program's memory stays where it is until
+/// then.
+#[derive(Debug)]
+pub(crate) struct Protected {
+    copier: Option<JoinHandle<io::Result<()>>>,
+    failed: Option<String>,
+    course: Arc<Course>,
+    /// The thread is one of this process, and of none that it forks.
+    forks: u32,
+}
+
+#[derive(Debug, Default)]
+struct Course {
+    is_given_up: AtomicBool,
+    copied_bytes: AtomicU64,
+}
+
+/// By granules, what is not copied yet.
+type Pending = BTreeMap<usize, Vec<Transfer>>;
+
+impl Protected {
+    /// Takes a snapshot of what `transfers` read.
+    pub(crate) fn take(transfers: &[Transfer]) -> Result<Protected, NotTaken> {
+        let spans = || transfers.iter().map(|transfer| pages(&span(transfer.from, transfer.bytes)));
+        for (index, span) in spans().enumerate().filter(|(_, span)| !span.is_empty()) {
+            match mappings::kind_of(&span) {
+                Ok(mappings::Kind::Anonymous) => {}
+                Ok(mappings::Kind::OfFile) => {
+                    return Err(NotTaken::Unsuited { index, why: "it is a file's".to_owned() });
+                }
+                Err(why) => return Err(NotTaken::Unsuited { index, why }),
+            }
+        }
+        let shield = Shield::new(united(spans().collect()))?;
+        let (course, pending) = (Arc::new(Course::default()), pending(transfers));
+        let copier = {
+            let course = course.clone();
+            let work = move || copy_all(shield, pending, &course);
+            ground::spawn("mainstay-snap".to_owned(), work).map_err(|e| io::Error::other(e.to_string()))?
+        };
+        Ok(Protected { copier: Some(copier), failed: None, course, forks: forks() })
+    }
+
+    /// Whether it is copied; an error if it never will be. Some, once it has ended.
+    pub(crate) fn poll(&mut self) -> Option<io::Result<()>> {
+        let is_over = self.copier.as_ref().is_none_or(JoinHandle::is_finished);
+        is_over.then(|| self.wait())
+    }
+
+    /// Waits until it is copied; an error if it never will be.
+    pub(crate) fn wait(&mut self) -> io::Result<()> {
+        if let Some(copier) = self.copier.take() {
+            let ended = copier.join().unwrap_or_else(|_| Err(io::Error::other("the thread that copies panicked")));
+            self.failed = ended.err().map(|e| e.to_string());
+        }
+        self.failed.clone().map_or(Ok(()), |why| Err(io::Error::other(why)))
+    }
+
+    /// How many bytes are copied so far, in no order.
+    pub(crate) fn copied_bytes(&self) -> u64 {
+        self.course.copied_bytes.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Protected {
+    fn drop(&mut self) {
+        if self.forks == forks() {
+            self.course.is_given_up.store(true, Ordering::Relaxed);
+            let _ = self.wait();
+        }
+    }
+}
+
+/// Memory that is protected as long as it lives.
+struct Shield {
+    protection: Protection,
+    ranges: Vec<Range<usize>>,
+}
+
+impl Shield {
+    fn new(ranges: Vec<Range<usize>>) -> io::Result<Shield> {
+        let shield = Shield { protection: Protection::lifted_by_us()?, ranges };
+        for each in [Protection::register, Protection::protect] {
+            shield.ranges.iter().try_for_each(|pages| each(&shield.protection, pages))?;
+        }
+        Ok(shield)
+    }
+}
+
+impl Drop for Shield {
+    fn drop(&mut self) {
+        // A forked child may have the descriptor still: closing ours would let those wait who wait.
+        self.ranges.iter().for_each(|pages| drop(self.protection.unregister(pages)));
+    }
+}
+
+fn pending(transfers: &[Transfer]) -> Pending {
+    let mut pending = Pending::new();
+    for transfer in transfers {
+        let mut at = 0;
+        while at < transfer.bytes {
+            let (from, to) = (transfer.from.wrapping_add(at), transfer.to.wrapping_add(at));
+            let granule = granule_of(from as usize);
+            let bytes = (granule + HUGE_PAGE - from as usize).min(transfer.bytes - at);
+            pending.entry(granule).or_default().push(Transfer { from, to, bytes });
+            at += bytes;
+        }
+    }
+    pending
+}
+
+fn granule_of(address: usize) -> usize {
+    address / HUGE_PAGE * HUGE_PAGE
+}
+
+fn copy_all(shield: Shield, mut pending: Pending, course: &Course) -> io::Result<()> {
+    while !course.is_given_up.load(Ordering::Relaxed) {
+        // Those who wait come first.
+        let next = match shield.protection.next_fault()? {
+            Some(address) => pending.remove_entry(&granule_of(address)),
+            None if pending.is_empty() => return Ok(()),
+            None => pending.pop_first(),
+        };
+        // A granule that is not pending was copied before its fault was read, and who waited goes on.
+        let Some((_, transfers)) = next else { continue };
+        for transfer in &transfers {
+            copy_one(transfer);
+            course.copied_bytes.fetch_add(transfer.bytes as u64, Ordering::Release);
+        }
+        for transfer in &transfers {
+            shield.protection.lift(&pages(&span(transfer.from, transfer.bytes)))?;
+        }
+    }
+    Err(io::Error::other("the snapshot was given up"))
+}
+
+#[allow(unsafe_code)]
+fn copy_one(transfer: &Transfer) {
+    // SAFETY: the memory stays while the snapshot does, and nobody writes to it before its protection is lifted; nobody
+    // refers to `to` before the end (`Transfer::new`).
+    unsafe {
+        let from = std::slice::from_raw_parts(transfer.from, transfer.bytes);
+        copy(from, std::slice::from_raw_parts_mut(transfer.to, transfer.bytes));
+    }
+}

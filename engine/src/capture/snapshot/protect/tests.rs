@@ -1,0 +1,146 @@
+//! Snapshots of memory that is written by the program's own instructions.
+
+use crate::capture::{
+    changed::PageTracker,
+    snapshot::{Allocation, NotTaken, Protected, Transfer},
+    tests::memory::{Memory, PAGE, in_child},
+};
+use std::{fs, io, ptr, thread, time::Instant};
+
+const PAGES: usize = 16 * 512;
+
+fn shared(pages: usize) -> Memory {
+    Memory::mapped(ptr::null_mut(), pages, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1)
+}
+
+#[allow(unsafe_code)]
+fn transfer(from: *const u8, to: *mut u8, bytes: usize) -> Transfer {
+    // SAFETY: tests keep both.
+    unsafe { Transfer::new(from, to, bytes) }
+}
+
+fn take(from: &Memory, to: &Memory) -> Protected {
+    Protected::take(&[transfer(from.at(0), to.at(0), from.range().len())]).unwrap()
+}
+
+fn huge_bytes(memory: &Memory) -> usize {
+    let maps = fs::read_to_string("/proc/self/smaps").unwrap();
+    let start = format!("{:x}-", memory.range().start);
+    let mapping = maps.lines().skip_while(|line| !line.starts_with(&start));
+    let told = mapping.skip(1).find_map(|line| line.strip_prefix("AnonHugePages:")).unwrap();
+    told.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
+}
+
+#[test]
+fn bytes_are_those_at_the_call_and_huge_pages_stay_whole() {
+    // In a process that no other test forks: a fork would have huge pages taken apart.
+    in_child(|| {
+        for huge in [true, false] {
+            let (memory, to) = (if huge { Memory::huge(PAGES) } else { Memory::new(PAGES) }, shared(PAGES));
+            memory.write_each((0..PAGES / 2).step_by(3));
+            let before: Vec<u8> = (0..PAGES).map(|page| memory.read(page)).collect();
+            let huge_before = huge_bytes(&memory);
+            let mut taken = take(&memory, &to);
+            thread::scope(|scope| {
+                for thread in 0..3 {
+                    let memory = &memory;
+                    scope.spawn(move || memory.write_each((0..PAGES).rev().filter(|page| page % 3 == thread)));
+                }
+            });
+            taken.wait().unwrap();
+            assert!(matches!(taken.poll(), Some(Ok(()))));
+            assert_eq!(taken.copied_bytes(), memory.range().len() as u64);
+            assert!((0..PAGES).all(|page| to.read(page) == before[page]));
+            assert!((0..PAGES).all(|page| memory.read(page) == before[page] + 1));
+            assert!(huge_bytes(&memory) >= huge_before);
+        }
+    });
+}
+
+#[test]
+fn regions_that_share_a_granule_or_a_page_are_both_as_they_were() {
+    let (memory, to) = (Memory::huge(1024), shared(1026));
+    let odd = [(17, 5 * PAGE + 3), (5 * PAGE + 20, 700 * PAGE), (900 * PAGE, PAGE), (950 * PAGE, 0)];
+    let at = |offset: usize| memory.at(0).wrapping_add(offset);
+    let transfers = odd.map(|(offset, bytes)| transfer(at(offset), to.at(0).wrapping_add(offset), bytes));
+    let mut taken = Protected::take(&transfers).unwrap();
+    memory.write_each((0..1024).rev());
+    taken.wait().unwrap();
+    assert!([1, 5, 6, 600, 900].into_iter().all(|page| to.read(page) == 1));
+    // What begins before a region, or lies behind it, is none of it.
+    assert_eq!((to.read(0), to.read(800), memory.read(800)), (0, 0, 2));
+}
+
+#[test]
+fn who_writes_goes_on_when_a_snapshot_is_given_up() {
+    let (memory, to) = (Memory::huge(PAGES), shared(PAGES));
+    for _ in 0..5 {
+        let taken = take(&memory, &to);
+        thread::scope(|scope| {
+            scope.spawn(|| memory.write_each((0..PAGES).rev()));
+            drop(taken);
+        });
+    }
+    assert_eq!(memory.read(7), 6);
+    take(&memory, &to).wait().unwrap();
+}
+
+#[test]
+fn memory_that_cannot_be_protected_is_refused() {
+    let (memory, to) = (Memory::new(8), shared(8));
+    let refused = |transfers: &[Transfer]| match Protected::take(transfers) {
+        Err(NotTaken::Unsuited { index, why }) => format!("{index}: {why}"),
+        other => panic!("{other:?}"),
+    };
+    let good = || transfer(memory.at(0), to.at(0), PAGE);
+    assert!(refused(&[good(), transfer(to.at(0), to.at(1), PAGE)]).starts_with("1: it is a shared mapping"));
+    let mut tracker = PageTracker::new().unwrap();
+    tracker.watch(memory.range()).unwrap();
+    let taken = Protected::take(&[good()]);
+    assert!(matches!(&taken, Err(NotTaken::NoRoom(error)) if error.kind() == io::ErrorKind::ResourceBusy), "{taken:?}");
+    drop(tracker);
+    Protected::take(&[good()]).unwrap().wait().unwrap();
+}
+
+#[test]
+fn a_child_that_is_forked_meanwhile_writes_and_ends_nothing() {
+    let (memory, to) = (Memory::huge(PAGES), shared(PAGES));
+    let mut taken = Some(take(&memory, &to));
+    in_child(|| {
+        memory.write_each(0..PAGES);
+        drop(taken.take());
+    });
+    taken.unwrap().wait().unwrap();
+    assert!((0..PAGES).all(|page| to.read(page) == 1));
+}
+
+/// For 1 GiB: how long the program waits, beside a copy, and how long it then takes to write every page.
+#[test]
+#[ignore = "a measurement"]
+#[allow(unsafe_code)]
+fn a_snapshot_of_a_gibibyte() {
+    const BYTES: usize = 1 << 30;
+    let (memory, to) = (Allocation::new(BYTES, None).unwrap(), shared(BYTES / PAGE));
+    to.write_each(0..BYTES / PAGE);
+    let write = || {
+        // SAFETY: inside the allocation, which is this thread's.
+        (0..BYTES).step_by(PAGE).for_each(|at| unsafe { memory.address().add(at).write_volatile(1) });
+    };
+    write();
+    for _ in 0..5 {
+        let begun = Instant::now();
+        // SAFETY: both are as long, and nobody else's.
+        unsafe { ptr::copy_nonoverlapping(memory.address(), to.at(0), BYTES) };
+        let copy = begun.elapsed();
+        let begun = Instant::now();
+        let mut taken = Protected::take(&[transfer(memory.address(), to.at(0), BYTES)]).unwrap();
+        let perceived = begun.elapsed();
+        write();
+        let written = begun.elapsed() - perceived;
+        taken.wait().unwrap();
+        println!(
+            "copy {copy:?}, taken in {perceived:?}, all written in {written:?}, copied after {:?}",
+            begun.elapsed()
+        );
+    }
+}
