@@ -13,7 +13,6 @@ mod written;
 
 pub(crate) use base::{Base, Lies};
 pub(crate) use hashes::{Hashes, audit};
-#[cfg(test)]
 pub(crate) use pages::PageTracker;
 pub(crate) use plan::{OWN_RUNS_MAX, Part, Plan};
 pub(crate) use written::Written;

@@ -3,7 +3,7 @@
 //! What must hold: pages count only as long as nobody has looked between the saving of the base and now; where they do
 //! not, or cannot be told, hashes decide.
 
-use super::{Base, Changes, Hashes, Lies, pages::PageTracker};
+use super::{Base, Changes, Hashes, Lies, PageTracker};
 use crate::{
     capture::Region,
     space::format::{BLOCK, BLOCK_BYTES, FoundBy},
