@@ -77,7 +77,7 @@ fn variables_come_back_and_pointers_point_to_this_run() {
     assert_eq!(MAINSTAY_TEST_POINTER.load(Relaxed), second.as_mut_ptr());
     assert_eq!((second[0], MAINSTAY_TEST_HANDLE.load(Relaxed)), (1, 0x7000_0000_4560));
 
-    // SAFETY: nothing is left out, and the call is refused.
+    // SAFETY: it is refused.
     let twice = unsafe { session.protect_globals(&[]) }.unwrap_err();
     assert_eq!((twice.kind(), twice.to_string().contains("protected already")), (ErrorKind::InvalidArgument, true));
     // Once they are not protected they are not saved, nor asked for.

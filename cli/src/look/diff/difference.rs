@@ -22,14 +22,11 @@ impl Difference {
                 continue;
             }
             self.changed += 1;
-            match between(element, a, b) {
-                None => {}
-                Some(by) if by.is_finite() => {
-                    if self.largest.is_none_or(|(largest, _)| largest < by) {
-                        self.largest = Some((by, index));
-                    }
-                }
-                Some(_) => self.not_finite += 1,
+            let Some(by) = between(element, a, b) else { continue };
+            if !by.is_finite() {
+                self.not_finite += 1;
+            } else if self.largest.is_none_or(|(largest, _)| largest < by) {
+                self.largest = Some((by, index));
             }
         }
     }
