@@ -64,7 +64,8 @@ impl Place {
 
     /// The files of layouts in memory.
     fn layouts(&self) -> Vec<String> {
-        let names = fs::read_dir(self.path("memory")).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+        let names =
+            fs::read_dir(self.path("memory")).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
         let mut layouts: Vec<String> = names.filter(|name| name.starts_with("layout-")).collect();
         layouts.sort();
         layouts
