@@ -16,10 +16,8 @@ pub(crate) enum Mutant {
     MinimumInsteadOfIntersection,
     /// Blocks count as free as soon as the revision is not kept, whatever the slots refer to.
     FreeTooEarly,
-    /// A revision goes once the next one is complete on its level, whatever its copies have.
-    GoesBeforeCopies,
-    /// A copy counts as there when it has come, before it is published.
-    CopyBeforePublished,
+    /// A copy counts as there once it has come, and is never published.
+    CopyNotPublished,
     /// Copies lie with the next rank, on whichever node.
     HolderBeside,
 }

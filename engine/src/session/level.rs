@@ -306,9 +306,6 @@ impl Level {
     /// Has `ledger` keep the revisions that stay here besides the complete ones.
     pub(super) fn keep_in(&self, ledger: &mut Ledger) {
         let fed = self.fed.iter().map(|(key, _)| *key);
-        if mutant::is(Mutant::GoesBeforeCopies) {
-            return ledger.set_staying(self.holds.keys(), fed.collect());
-        }
         ledger.set_staying(self.holds.keys(), fed.chain(self.joint.iter().copied()).collect());
     }
 

@@ -140,7 +140,9 @@ impl Held {
             let Coming { copy, arrived, .. } = *coming;
             self.state = match copy {
                 Ok(copy) => {
-                    finish(copy.clone(), arrived);
+                    if !mutant::is(Mutant::CopyNotPublished) {
+                        finish(copy.clone(), arrived);
+                    }
                     State::Publishing(copy)
                 }
                 Err(error) => State::Failed(error),
@@ -168,7 +170,7 @@ impl Held {
     pub(super) fn poll(&self) -> Option<Result<()>> {
         match &self.state {
             State::Awaited(_) | State::Coming(_) => None,
-            State::Publishing(_) if mutant::is(Mutant::CopyBeforePublished) => Some(Ok(())),
+            State::Publishing(_) if mutant::is(Mutant::CopyNotPublished) => Some(Ok(())),
             State::Publishing(copy) => copy.poll(),
             State::Failed(error) | State::GivenUp(error) => Some(Err(error.clone())),
         }
