@@ -114,6 +114,34 @@ fn a_child_that_is_forked_meanwhile_writes_and_ends_nothing() {
     assert!((0..PAGES).all(|page| to.read(page) == 1));
 }
 
+/// Closing the descriptor alone would leave the memory protected, with nobody to lift that.
+#[test]
+#[allow(unsafe_code)]
+fn what_is_given_up_is_lifted_though_a_child_has_the_descriptor() {
+    in_child(|| {
+        let (memory, to) = (Memory::huge(PAGES), shared(PAGES));
+        let taken = take(&memory, &to);
+        // SAFETY: the child does nothing but wait, and is ended below.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: ends by itself if the parent does not end it.
+            unsafe {
+                libc::alarm(60);
+                libc::pause();
+                libc::_exit(0);
+            }
+        }
+        drop(taken);
+        memory.write_each(0..PAGES);
+        take(&memory, &to).wait().unwrap();
+        // SAFETY: our own child.
+        unsafe {
+            libc::kill(child, libc::SIGKILL);
+            libc::waitpid(child, ptr::null_mut(), 0);
+        }
+    });
+}
+
 /// For 1 GiB: how long the program waits, beside a copy, and how long it then takes to write every page.
 #[test]
 #[ignore = "a measurement"]
