@@ -4,6 +4,9 @@ use crate::support::{MAINSTAY, Ran};
 use std::{fs, path::Path, process::Command};
 use tempfile::TempDir;
 
+/// Type, time, and stretches of pages.
+type Record = (u64, u64, Vec<(u64, u64)>);
+
 const TICK: u64 = 0x544b_0000;
 const MARK: u64 = 0x544b_0001;
 
@@ -23,8 +26,8 @@ fn shares(ran: &Ran, predictor: &str) -> (f64, f64) {
     (one["early_share"].as_f64().unwrap(), one["wasted_share"].as_f64().unwrap())
 }
 
-/// Writes a trace of `records`: type, time, and stretches of pages.
-fn made(folder: &TempDir, records: impl IntoIterator<Item = (u64, u64, Vec<(u64, u64)>)>) -> std::path::PathBuf {
+/// Writes a trace of `records`.
+fn made(folder: &TempDir, records: impl IntoIterator<Item = Record>) -> std::path::PathBuf {
     let path = folder.path().join("made.trace");
     let words = records.into_iter().flat_map(|(kind, at, stretches)| {
         let pairs = stretches.iter().flat_map(|(first, pages)| [*first, *pages]).collect::<Vec<_>>();
@@ -35,10 +38,10 @@ fn made(folder: &TempDir, records: impl IntoIterator<Item = (u64, u64, Vec<(u64,
 }
 
 /// A program that writes ten pages one after the other in each iteration of ten ticks.
-fn sweep(iterations: u64) -> Vec<(u64, u64, Vec<(u64, u64)>)> {
+fn sweep(iterations: u64) -> Vec<Record> {
     let steps = (0..iterations * 10).map(|step| {
         let kind = if step % 10 == 9 { MARK } else { TICK };
-        (kind, 1000 * (step + 1), vec![(1 << 30 | step % 10, 1)])
+        (kind, 1000 * (step + 1), vec![((1 << 30) + step % 10, 1)])
     });
     [(MARK, 0, Vec::new())].into_iter().chain(steps).collect()
 }

@@ -1,7 +1,10 @@
 //! What each predictor gains, drawn.
 
 use crate::{document::Replayed, exit::Failure};
-use plotters::prelude::*;
+use plotters::{
+    prelude::*,
+    style::text_anchor::{HPos, Pos, VPos},
+};
 use std::{fs, path::Path};
 
 const WIDTH: u32 = 860;
@@ -46,12 +49,10 @@ fn panels(replayed: &Replayed, svg: &mut String) -> Result<(), Box<dyn std::erro
                 bars.map(|(left, right, share, colour)| Rectangle::new([(left, 0.0), (right, share)], colour.filled()));
             chart.draw_series(bars)?;
         }
-        let (plotted, bottom) = (chart.plotting_area(), area.dim_in_pixel().1 as i32 - 30);
-        for (index, name) in names.iter().enumerate() {
-            let (x, _) = plotted.map_coordinate(&(index as f64 + 0.5, 0.0));
-            let (left, top) = area.get_base_pixel();
-            area.draw(&Text::new((*name).to_owned(), (x - left - 22, bottom.max(top - top)), ("sans-serif", 13)))?;
-        }
+        let below = TextStyle::from(("sans-serif", 13)).pos(Pos::new(HPos::Center, VPos::Top));
+        chart.draw_series(names.iter().enumerate().map(|(index, name)| {
+            EmptyElement::at((index as f64 + 0.5, 0.0)) + Text::new(*name, (0, 6), below.clone())
+        }))?;
     }
     root.present()?;
     Ok(())
