@@ -8,12 +8,12 @@
 
 _Noreturn void stop(const char *format, ...)
 {
+    char line[8192]; /* written at once: what MPI says meanwhile must not come between */
     va_list arguments;
     va_start(arguments, format);
-    fputs("jacobi3d: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
+    vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
+    fprintf(stderr, "jacobi3d: %s\n", line);
     fflush(NULL);
     MPI_Abort(MPI_COMM_WORLD, 1);
     abort(); /* MPI_Abort does not come back, but is not declared so */

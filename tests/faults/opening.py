@@ -118,7 +118,7 @@ def made_by_another_user(stage):
     os.chown(stage.space, SOMEBODY, SOMEBODY)
     stage.refused()
     os.chown(stage.space, 0, 0)
-    stage.save()
+    stage.save_anew(stage.space, stage.ranks)
     stage.comes_back(2)
 
 
@@ -126,7 +126,7 @@ def made_by_another_user(stage):
 def levels_in_one_directory(stage):
     place = str(stage.scratch / "place")
     stage.refused(variables={"MAINSTAY_MEMORY": place, "MAINSTAY_DISK": place})
-    stage.save()
+    stage.save_anew(stage.space, stage.ranks)
     stage.comes_back(2)
 
 

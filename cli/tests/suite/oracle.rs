@@ -41,9 +41,9 @@ fn made(folder: &TempDir, records: impl IntoIterator<Item = Record>) -> std::pat
 fn sweep(iterations: u64) -> Vec<Record> {
     let steps = (0..iterations * 10).map(|step| {
         let kind = if step % 10 == 9 { MARK } else { TICK };
-        (kind, 1000 * (step + 1), vec![((1 << 30) + step % 10, 1)])
+        (kind, 1000 * (step + 1) + 7, vec![((1 << 30) + step % 10, 1)])
     });
-    [(MARK, 0, Vec::new())].into_iter().chain(steps).collect()
+    [(MARK, 7, Vec::new())].into_iter().chain(steps).collect()
 }
 
 #[test]
@@ -78,8 +78,8 @@ fn what_a_sweep_gains_is_known() {
     let gains = |share| shares(&oracle(&trace, &["--json", "--iterations", "2", "--share", share]), "oracle").0;
     // Ten pages take 0.1 of twenty ticks: five in a tick; or half of the twenty: one.
     assert_eq!((gains("0.1"), gains("0.5")), (0.9, 0.9));
-    // One in two ticks: those of the last iteration from its second tick on.
-    assert_eq!(gains("1"), 0.4);
+    // One in two ticks: five in the ten of the last iteration.
+    assert_eq!(gains("1"), 0.5);
     let at_server = ["--json", "--iterations", "2", "--bandwidth", "4MB", "--processes"];
     let waits = |processes| {
         let told = oracle(&trace, &[&at_server[..], &[processes]].concat()).json();

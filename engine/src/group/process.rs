@@ -145,6 +145,11 @@ mod tests {
         };
         let [late, other, kept] = line.split_whitespace().map(of).collect::<Vec<_>>()[..] else { panic!("{line}") };
         Process::end_children(parent.id() as i32, "MARK=a", &[kept]);
+        // Who was killed is there until the system has ended it.
+        let ends = crate::ground::Instant::now();
+        while late.is_there() && ends.elapsed() < std::time::Duration::from_secs(60) {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
         assert!(!late.is_there() && other.is_there() && kept.is_there());
         assert!(other.end() && kept.end());
         drop(parent.stdin.take());

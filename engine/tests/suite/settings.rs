@@ -76,6 +76,9 @@ fn nothing_given_means_defaults() {
 fn a_file_sets_every_key() {
     let text = r#"
         keep = 3
+        capture = "incremental"
+        track = "hashes"
+        audit = 3
         stage = "direct"
         pool_bytes = "1 GiB"        # sizes and times may have units
         chunk_bytes = 1048576
@@ -104,9 +107,6 @@ fn a_file_sets_every_key() {
         exchange = "blocking"
         pfs_every = 0
         start = "fresh"
-        capture = "incremental"
-        track = "hashes"
-        audit = 3
         recovery = "replace"
         spares = 2
         every_steps = 1_000
@@ -426,7 +426,7 @@ fn variables_of_others_are_no_reason_to_refuse() {
     let names = "ROOT HOME DIR BASE PREFIX BIN LIB LIB64 LIBDIR LIBRARIES INC INCLUDE INCLUDE_DIR VERSION PATH MAN DOC SHARE \
                  SRC INSTALL INSTALL_DIR MODULE MODULEFILE MODULE_PATH MPI COMPILER ARCH DEBUG VERBOSE LOG LOGFILE LEVEL \
                  LICENSE CFLAGS LDFLAGS PKGCONFIG PYTHON_PATH CMAKE_DIR USER GROUP PROJECT PARTITION ACCOUNT QUEUE JOBID \
-                 DATA TEST SEED SITE STACK ENV HOST PORT NAME TITLE TYPE MODE SIZE TARGET BUILD RELEASE SCRATCH WORK";
+                 DATA TEST SEED SITE ENV HOST PORT NAME TITLE TYPE MODE SIZE TARGET BUILD RELEASE SCRATCH WORK";
     let names: Vec<String> = names.split_whitespace().map(|name| format!("MAINSTAY_{name}")).collect();
     let place = names.iter().fold(Place::new(), |place, name| place.set(name, "/opt"));
     assert_eq!(place.config(), Config::default());
@@ -439,6 +439,8 @@ fn ranks_with_different_settings_are_refused() {
     let (second, seven) = (Duration::from_secs(1), Duration::from_secs(7));
     let different = [
         ("keep", "2", "1", Config { keep: 2, ..small.clone() }),
+        ("capture", "incremental", "whole", Config { capture: Capture::Incremental, ..small.clone() }),
+        ("audit", "2", "0", Config { audit: 2, ..small.clone() }),
         ("stage", "direct", "pool", Config { stage: Stage::Direct, ..small.clone() }),
         ("pool_bytes", "512 KiB", "256 KiB", Config { pool_bytes: Some(512 << 10), ..small.clone() }),
         ("chunk_bytes", "32 KiB", "64 KiB", Config { chunk_bytes: Some(32 << 10), ..small.clone() }),
@@ -461,8 +463,6 @@ fn ranks_with_different_settings_are_refused() {
         ("exchange", "blocking", "background", Config { exchange: Exchange::Blocking, ..small.clone() }),
         ("pfs_every", "2", "1", Config { pfs_every: 2, ..small.clone() }),
         ("start", "fresh", "restored", Config { start: Start::Fresh, ..small.clone() }),
-        ("capture", "incremental", "whole", Config { capture: Capture::Incremental, ..small.clone() }),
-        ("audit", "2", "0", Config { audit: 2, ..small.clone() }),
         ("recovery", "shrink", "off", Config { recovery: Recovery::Shrink, ..small.clone() }),
         ("spares", "2", "0", Config { spares: 2, ..small.clone() }),
         ("every_steps", "5", "0", Config { every_steps: 5, ..small.clone() }),
