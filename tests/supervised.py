@@ -28,7 +28,8 @@ class Run:
 
     def _read(self):
         for line in self.process.stdout:
-            self._lines.put(line.rstrip("\n"))
+            # Open MPI's launcher leaves a stray byte before the next line when a node goes.
+            self._lines.put(line.rstrip("\n").lstrip("\0\ufffd"))
         self._lines.put(None)
 
     def __enter__(self):
