@@ -18,6 +18,7 @@ PLOTS = {
     "staging": {f"staging-{name}.svg" for name in ("perceived", "pools", "overlap", "restart", "memory")},
     "space": {"space-time.svg"},
     "levels": {"levels-sizes.svg"},
+    "pages": {"pages.svg"},
     "recovery": {f"recovery-{name}.svg" for name in ("parts", "total", "steps")},
 }
 
@@ -78,7 +79,13 @@ def recovery_rows(tmp_path_factory):
     return [row for row in measure(tmp_path_factory.mktemp("bench"), "recovery", *small) if row["reference"]]
 
 
-@pytest.fixture(params=("path", "staging", "space", "ranks", "opening", "levels", "recovery"))
+@pytest.fixture(scope="module")
+def pages_rows(tmp_path_factory):
+    small = ("--mib", "4", "--rounds", "1", "--only", "%", "restart", "snapshot", "constant")
+    return measure(tmp_path_factory.mktemp("bench"), "pages", *small)
+
+
+@pytest.fixture(params=("path", "staging", "space", "ranks", "opening", "levels", "recovery", "pages"))
 def rows(request):
     return request.getfixturevalue(f"{request.param}_rows")
 
@@ -173,6 +180,15 @@ def test_what_was_asked_of_a_recovery_has_a_target(recovery_rows):
     assert disturbed > calm, "steps are done again"
 
 
+def test_what_was_asked_of_pages_has_a_target(pages_rows):
+    assert targets(pages_rows) == {
+        "1 x 4 MiB, 1 % of the pages": {"pages_bookkeeping", "pages_first_write", "pages_bytes", "hashes_bytes"},
+        "1 x 4 MiB, restart": {"pages_after_8", "hashes_after_8"},
+    }
+    written = {row["metric"]: row["value"] for row in pages_rows if row["case"] == "constant"}
+    assert written["pages_bytes"] < written["whole_bytes"] / 4 and written["hashes_bytes"] < written["whole_bytes"] / 4
+
+
 def test_what_opening_costs_is_beside_what_the_ranks_cost_and_what_they_are_given(opening_rows):
     assert targets(opening_rows) == {
         case: {"open", "restore"} for case in ("ranks, from 1 to 3", "items, from 1 to 10", "keep, from 1 to 2")
@@ -186,7 +202,7 @@ def test_what_opening_costs_is_beside_what_the_ranks_cost_and_what_they_are_give
 
 def test_a_restart_is_cold(rows):
     reads = [row for row in rows if row["metric"].endswith("device_reads")]
-    assert len(reads) in (0, 3, 6)  # none are told of in space, ranks and opening; cases of path, sides of staging
+    assert len(reads) in (0, 3, 6)  # none are told of in space, ranks, opening and pages; cases of path, sides of staging
     for row in reads:
         assert row["ratio"] >= 1, "bytes came from the page cache"
 

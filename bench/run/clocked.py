@@ -11,10 +11,10 @@ CLOCKS = ("open", "restore", "due", "checkpoint", "close", "other")
 CALLS = ("open", "open_mpi", "protect_array", "restore", "check", "due", "checkpoint", "last_record", "wait", "close")
 
 
-def build(name, folder):
-    """The example `name` as it is, as the file of this name in `folder`."""
+def build(name, folder, sources=()):
+    """The example `name` as it is, or the program of these C files, as the file of this name in `folder`."""
     wrapped = [f"-Wl,--wrap=mainstay_{call}" for call in CALLS]
-    sources = [*sorted((EXAMPLES / name).glob("*.c")), HERE / "clock.c"]
+    sources = [*(sources or sorted((EXAMPLES / name).glob("*.c"))), HERE / "clock.c"]
     library.build(folder / name, sources, "-O3", "-ffp-contract=off", "-lm", *wrapped)
 
 

@@ -1,0 +1,160 @@
+"""What saving only what changed costs and saves, and a snapshot, beside what the kernel alone takes.
+
+    make bench NAME=pages           writes bench/out/pages.json and pages.svg; QUICK=1: small, within a minute
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from harness import machine, mpi, rows
+from pages import plots, results
+from pages.programs import PROGRAMS
+from pages.sides import CLONE, COPY, HASHES, PAGES, SCAN, SETTINGS, WHOLE, sides
+from run import clocked
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(clocked.EXAMPLES / "jacobi3d"))
+
+import dem  # noqa: E402
+
+MAINSTAY = HERE.parent / "target" / "release" / "mainstay"
+MIB = 2**20
+LIMIT_S = 900  # of one job
+SPACE_PARTS = 3.3  # of the data: a space has room for three revisions
+QUICK = {"mib": 16, "rounds": 2, "parts": (0.01,), "revisions": 8, "steps": 8}
+
+
+def options():
+    quick = QUICK if os.environ.get("QUICK", "") not in ("", "0") else {}
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mib", type=int, default=quick.get("mib", 512), help="of a rank's memory")
+    parser.add_argument("--ranks", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=quick.get("rounds", 9))
+    parser.add_argument("--parts", type=float, nargs="+", default=quick.get("parts", (0.001, 0.01, 0.1)),
+                        help="of the pages, that are written between two checkpoints")  # fmt: skip
+    parser.add_argument("--revisions", type=int, default=quick.get("revisions", 100), help="before a restart")
+    parser.add_argument("--steps", type=int, default=quick.get("steps", 40), help="of the programs, in 4 intervals")
+    parser.add_argument("--only", nargs="+", default=[""], help="only cases with one of these in their name")
+    parser.add_argument("--out", type=Path, default=HERE / "out", help="where pages.json and pages.svg go")
+    parser.add_argument("--scratch", type=Path, help="where the spaces go while it runs; default: --out")
+    chosen = parser.parse_args()
+    chosen.scratch = chosen.scratch or chosen.out
+    chosen.programs_part = 8 if quick else 1
+    return chosen
+
+
+def need_room(o):
+    """The sessions of a case are all open at once."""
+    needed = int(len(SETTINGS) * SPACE_PARTS * o.mib * MIB * o.ranks)
+    o.scratch.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(o.scratch).free
+    print(f"needs {needed / 2**30:.1f} GiB of the disk while it runs ({free / 2**30:.1f} free in {o.scratch})")
+    if free < needed:
+        raise SystemExit("too little room on the disk; --scratch names another place")
+
+
+def newest(space):
+    """What the newest revision of a space says of itself."""
+    command = [MAINSTAY, "show", "--json", space]
+    told = json.loads(subprocess.run(command, check=True, capture_output=True, timeout=LIMIT_S).stdout)["revision"]
+    written = sum(shard["phases"]["written_bytes"] for shard in told["shard_list"])
+    return {"perceived": 1e-9 * told["perceived_ns"], "durable": 1e-9 * told["durable_ns"], "bytes": written}
+
+
+class Bench:
+    def __init__(self, o, folder):
+        self.o, self.folder, self.bytes = o, Path(folder), o.mib * MIB
+        mpi.build(HERE / "pages", self.folder / "pages")
+        for program in PROGRAMS:
+            clocked.build(program.name, self.folder, program.sources)
+        dem.write(self.folder / "dem")
+
+    def scratch(self):
+        return tempfile.TemporaryDirectory(prefix="pages-", dir=self.o.scratch)
+
+    def job(self, mode, scratch, part, rounds, chosen):
+        words = [self.folder / "pages", mode, scratch, self.bytes, part, rounds, *(side.word for side in chosen)]
+        return mpi.Measured(mpi.run(self.o.ranks, words, scratch, LIMIT_S))
+
+    def changed(self, case, part):
+        names = (WHOLE, PAGES, HASHES)
+        with self.scratch() as scratch:
+            saved = self.job("save", scratch, part, self.o.rounds, sides(COPY, SCAN, *names))
+            written = {name: newest(Path(scratch) / f"{name}.space")["bytes"] / self.o.ranks for name in names}
+        return results.changed_rows(case, saved, names, self.bytes, part, written)
+
+    def restart(self, case):
+        chosen = sides(WHOLE, PAGES, HASHES)
+        with self.scratch() as scratch:
+            self.job("save", scratch, 0.01, self.o.revisions, chosen)
+            restarted = self.job("restart", scratch, 0.01, self.o.rounds, chosen)
+        return results.restart_rows(case, restarted, self.o.revisions)
+
+    def snapshot(self, case):
+        names = (WHOLE,)
+        with self.scratch() as scratch:
+            saved = self.job("save", scratch, 1, self.o.rounds, sides(COPY, CLONE, *names))
+        return results.snapshot_rows(case, saved, names)
+
+    def program(self, case, program):
+        """Whole runs; the sides in turns."""
+        names = list(SETTINGS)
+        runs, spaces, calm = ({name: [] for name in names}, {name: [] for name in names}, [])
+        for number in range(self.o.rounds):
+            at = number % (len(names) + 1)
+            for name in (names + [None])[at:] + (names + [None])[:at]:
+                with self.scratch() as scratch:
+                    clocks, newest = self.run(program, name, scratch)
+                if name is None:
+                    calm.append(clocks)
+                else:
+                    runs[name].append(clocks)
+                    spaces[name].append(newest)
+        return results.program_rows(case, runs, calm, spaces)
+
+    def run(self, program, name, scratch):
+        space = Path(scratch) / "space"
+        every = self.o.steps // 4
+        saving = ["--no-checkpoint"] if name is None else ["--space", space, "--every", every]
+        [side] = sides(name) if name else [None]
+        words = [self.folder / word if word == "dem" else word for word in program.words(self.o)]
+        command = ["env", *(side.variables() if side else ()), self.folder / program.name, *words, *saving]
+        [clocks] = mpi.run(len(os.sched_getaffinity(0)), command, scratch, LIMIT_S)
+        os.sync()  # what one run leaves to be written, the next one does not pay for
+        return clocks, newest(space) if side else None
+
+    def cases(self):
+        size = f"{self.o.ranks} x {self.o.mib} MiB"
+        for part in self.o.parts:
+            yield f"{size}, {100 * part:g} % of the pages", lambda case, part=part: self.changed(case, part)
+        yield f"{size}, restart", self.restart
+        yield f"{size}, snapshot", self.snapshot
+        for program in PROGRAMS:
+            yield program.name, lambda case, program=program: self.program(case, program)
+
+
+def main():
+    o = options()
+    need_room(o)
+    print(machine.describe(o.scratch), flush=True)
+    made = []
+    with tempfile.TemporaryDirectory(prefix="mainstay-bench-") as folder:
+        bench = Bench(o, folder)
+        for case, measure in bench.cases():
+            if not any(part in case for part in o.only):
+                continue
+            of_case = measure(case)
+            print(rows.table(of_case), flush=True)
+            made += of_case
+            rows.write(o.out / "pages.json", made)  # what ends it later leaves this
+    rows.end(o.out / "pages.json", made, plots.draw)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,190 @@
+/* A program that writes some pages of its memory between two checkpoints, each side in turns in one run. Prints a
+ * line of JSON for each measurement, a value for each rank; pages.py makes rows of them.
+ *
+ *     pages save|restart DIRECTORY BYTES PART ROUNDS SIDE...
+ *
+ * PART of the pages are written in each round, at random places; 1: all memory is swept after each save, while that
+ * may still go on. A SIDE is copy, scan or clone, or NAME:KEY=VALUE,... for a session with these settings. */
+#define _GNU_SOURCE
+#include <mpi.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+
+#include "field.h"
+#include "process.h"
+#include "rounds.h"
+#include "side.h"
+#include "stop.h"
+
+#define SIDES_MAX 16
+#define WARM_UPS 4 /* a space has room for three revisions: after as many, every block has been written before */
+
+typedef struct program {
+    side sides[SIDES_MAX];
+    size_t count, bytes;
+    double part;
+    uint32_t *dirty;
+    size_t dirty_count;
+    const char *directory;
+    int rank, rounds;
+} program;
+
+static const kind *find_kind(const char *name)
+{
+    static const kind *const kinds[] = {&copy_kind, &scan_kind, &clone_kind};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(kinds[i]->name, name) == 0)
+            return kinds[i];
+    stop("no side: %s", name);
+}
+
+static void add(program *p, char *word)
+{
+    char *settings = strchr(word, ':');
+    if (settings)
+        *settings++ = 0;
+    if (p->count == SIDES_MAX)
+        stop("more than %d sides", SIDES_MAX);
+    side *side = &p->sides[p->count++];
+    side->kind = settings ? &mainstay_kind : find_kind(word);
+    side->name = word, side->settings = settings, side->directory = p->directory;
+    side->bytes = p->bytes, side->data = touched(p->bytes);
+    side->dirty = p->dirty, side->dirty_count = p->dirty_count;
+    field_fill((uint64_t *)side->data, p->bytes / sizeof(uint64_t), p->rank, 1);
+}
+
+static uint64_t sum(const side *side)
+{
+    uint64_t sum = 0;
+    const uint64_t *words = (const uint64_t *)side->data;
+    for (size_t i = 0; i < side->bytes / sizeof *words; i++)
+        sum = sum * 31 + words[i];
+    return sum;
+}
+
+/* The pages that a round writes: a part of all, evenly spread, each at a place of its own in its stretch. */
+static void choose(program *p, int round)
+{
+    size_t pages = p->bytes / PAGE_BYTES;
+    uint64_t random = (uint64_t)(round + 1000) * 2654435761u + (uint64_t)p->rank;
+    for (size_t i = 0; i < p->dirty_count; i++) {
+        size_t from = i * pages / p->dirty_count, to = (i + 1) * pages / p->dirty_count;
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        p->dirty[i] = (uint32_t)(from + (random >> 33) % (to - from));
+    }
+}
+
+/* Seconds that one word in each chosen page takes. */
+static double write_some(side *side, int round)
+{
+    double begun = now();
+    for (size_t i = 0; i < side->dirty_count; i++)
+        *(uint64_t *)(side->data + side->dirty[i] * PAGE_BYTES) = (uint64_t)round * 1000003 + i;
+    return now() - begun;
+}
+
+/* Seconds that all words take. */
+static double sweep(side *side)
+{
+    uint64_t *words = (uint64_t *)side->data;
+    double begun = now();
+    for (size_t i = 0; i < side->bytes / sizeof *words; i++)
+        words[i] += 1 + i;
+    return now() - begun;
+}
+
+static void save_one(program *p, side *side, int round)
+{
+    static const char *const names[] = {"write", "perceived", "sweep", "durable"};
+    bool sweeps = p->part >= 1;
+    double written = sweeps ? 0 : write_some(side, round);
+    if (side->session)
+        side->sum = sum(side);
+    settle(p->directory, SPACE);
+    double t1 = start_together();
+    t1 = now();
+    side->kind->save(side);
+    double perceived = now() - t1;
+    double swept = sweeps ? sweep(side) : 0;
+    double durable = side->kind->wait ? side->kind->wait(side) : perceived;
+    meet();
+    const double values[] = {written, perceived, swept, durable};
+    print(side->name, round, sizeof values / sizeof *values, names, values);
+}
+
+static void save(program *p)
+{
+    for (side *side = p->sides; side < p->sides + p->count; side++)
+        side->kind->open(side);
+    for (int round = -WARM_UPS; round < p->rounds; round++) {
+        size_t order[SIDES_MAX];
+        shuffled(order, p->count, round);
+        choose(p, round);
+        for (size_t i = 0; i < p->count; i++)
+            save_one(p, &p->sides[order[i]], round);
+    }
+    for (side *side = p->sides; side < p->sides + p->count; side++)
+        side->kind->close(side);
+}
+
+/* Opens and restores each side as a job does that begins, with nothing in the page cache. */
+static void restart(program *p)
+{
+    static const char *const names[] = {"opened", "restored"};
+    for (int round = 0; round < p->rounds; round++) {
+        size_t order[SIDES_MAX];
+        shuffled(order, p->count, round);
+        for (size_t i = 0; i < p->count; i++) {
+            side *side = &p->sides[order[i]];
+            memset(side->data, 0, side->bytes);
+            settle(p->directory, NULL);
+            double begun = start_together();
+            session_open(side);
+            double opened = now() - begun;
+            mainstay_restored found;
+            must(mainstay_restore(side->session, &found), "restore");
+            double restored = now() - begun;
+            if (!found.revision || found.skipped || sum(side) != side->sum)
+                stop("%s: revision %llu is not what was saved", side->name, (unsigned long long)found.revision);
+            meet();
+            const double values[] = {opened, restored};
+            print(side->name, round, sizeof values / sizeof *values, names, values);
+            side->kind->close(side);
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* ends with mpiexec, however that ends */
+    if (argc < 7)
+        stop("usage: pages save|restart DIRECTORY BYTES PART ROUNDS SIDE...");
+    program p = {.directory = argv[2], .bytes = strtoull(argv[3], NULL, 10), .part = atof(argv[4]),
+                 .rounds = atoi(argv[5])};
+    MPI_Comm_rank(MPI_COMM_WORLD, &p.rank);
+    size_t pages = p.bytes / PAGE_BYTES;
+    p.bytes = pages * PAGE_BYTES;
+    p.dirty_count = (size_t)((double)pages * p.part + 0.5);
+    p.dirty = calloc(pages + 1, sizeof *p.dirty);
+    if (!p.dirty || p.dirty_count == 0 || p.dirty_count > pages || p.rounds < 1)
+        stop("pages: nothing to measure with %s bytes, a part of %s and %s rounds", argv[3], argv[4], argv[5]);
+    for (int i = 6; i < argc; i++)
+        add(&p, argv[i]);
+    if (strcmp(argv[1], "save") == 0)
+        save(&p);
+    else if (strcmp(argv[1], "restart") == 0)
+        restart(&p);
+    else
+        stop("pages: no mode %s", argv[1]);
+    for (size_t i = 0; i < p.count; i++)
+        munmap(p.sides[i].data, p.bytes);
+    free(p.dirty);
+    MPI_Finalize();
+    return 0;
+}

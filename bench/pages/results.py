@@ -1,0 +1,101 @@
+"""Rows of what the jobs printed, and of what the spaces say was written."""
+
+from harness import rows
+
+from .sides import CHANGED, CLONE, COPY, HASHES, PAGES, SCAN, WHOLE
+
+GIB, MIB, PAGE = 2**30, 2**20, 4096
+FIRST_WRITE_S = 1.2e-6  # of a page, beside the same write where nothing is watched
+RESTORE_MAX = 1.1  # of an incremental revision, to one that was written whole
+CLONE_MAX = 1.3
+SLOWDOWN_MAX = 1.5
+
+
+def bookkeeping_s(bytes, part):
+    """What finding out what changed may take beside the kernel's scan."""
+    return (1e-3 + 15e-3 * part) * bytes / GIB
+
+
+def changed_rows(case, saved, names, bytes, part, written):
+    """`bytes`: of a rank; `written`: by session, of all ranks, with as many dirty bytes as `part` of all."""
+    dirty = part * bytes
+    copy, scan = saved.of(COPY, "perceived"), saved.of(SCAN, "perceived")
+    plain = [seconds / (dirty / PAGE) for seconds in saved.of(COPY, "write")]
+    made = [
+        rows.floor(case, COPY, copy, "s"),
+        rows.floor(case, SCAN, scan, "s"),
+        rows.floor(case, "bookkeeping_allowed", [bookkeeping_s(bytes, part)], "s"),
+        rows.floor(case, "first_write_allowed", [FIRST_WRITE_S], "s"),
+        rows.row(case, "first_write_scan", beside(saved.of(SCAN, "write"), plain, dirty), "s", "first_write_allowed",
+                 [FIRST_WRITE_S]),  # fmt: skip
+    ]
+    for name in names:
+        perceived, durable = saved.of(name, "perceived"), saved.of(name, "durable")
+        made += [
+            rows.row(case, name, perceived, "s", COPY, copy),
+            rows.row(case, f"{name}_durable", durable, "s", WHOLE, saved.of(WHOLE, "perceived")),
+        ]
+        if name not in CHANGED:
+            continue
+        allowed = 1.25 * dirty + MIB * bytes / GIB
+        made += [
+            rows.floor(case, f"{name}_bytes_allowed", [allowed], "bytes"),
+            rows.row(case, f"{name}_bytes", [written[name]], "bytes", f"{name}_bytes_allowed", [allowed], 1),
+        ]
+        if name == PAGES:
+            book = [max(0, took - least - bare) for took, least, bare in zip(perceived, copy, scan)]
+            first = beside(saved.of(name, "write"), plain, dirty)
+            made += [
+                rows.row(case, f"{name}_bookkeeping", book, "s", "bookkeeping_allowed", [bookkeeping_s(bytes, part)], 1),
+                rows.row(case, f"{name}_first_write", first, "s", "first_write_allowed", [FIRST_WRITE_S], 1),
+            ]
+    return made
+
+
+def beside(writes, plain, dirty):
+    """Seconds more for each page."""
+    return [max(0, seconds / (dirty / PAGE) - least) for seconds, least in zip(writes, plain)]
+
+
+def restart_rows(case, restarted, revisions):
+    whole = restarted.of(WHOLE, "restored")
+    return [
+        rows.floor(case, WHOLE, whole, "s"),
+        *(
+            rows.row(case, f"{name}_after_{revisions}", restarted.of(name, "restored"), "s", WHOLE, whole,
+                     RESTORE_MAX)  # fmt: skip
+            for name in (PAGES, HASHES)
+        ),
+    ]
+
+
+def snapshot_rows(case, saved, names):
+    """All memory is swept right after t2: what the sweep takes longer than beside a plain copy, and the time until t2,
+    are what the program loses."""
+    copy, clone, calm = saved.of(COPY, "perceived"), saved.of(CLONE, "perceived"), saved.of(COPY, "sweep")
+    made = [rows.floor(case, COPY, copy, "s"), rows.floor(case, CLONE, clone, "s"), rows.floor(case, "sweep", calm, "s")]
+    for name in (CLONE, *names):
+        perceived, sweep = saved.of(name, "perceived"), saved.of(name, "sweep")
+        lost = [max(0, t2 + taken - least) for t2, taken, least in zip(perceived, sweep, calm)]
+        if name != CLONE:
+            made.append(rows.row(case, name, perceived, "s", COPY, copy))
+            made.append(rows.row(case, f"{name}_durable", saved.of(name, "durable"), "s", COPY, copy))
+        made.append(rows.row(case, f"{name}_slowdown", lost, "s", COPY, copy))
+        if name not in (CLONE, WHOLE):
+            made.append(rows.row(case, f"{name}_to_clone", perceived, "s", CLONE, clone, CLONE_MAX))
+    return made
+
+
+def program_rows(case, runs, calm, spaces):
+    """`runs`: the clocks by side, with `calm` those without checkpoints; `spaces`: by side what each run's newest revision
+    says of itself."""
+    least = [max(run["run"]) for run in calm]
+    first = next(iter(runs))
+    made = [rows.floor(case, "run_none", least, "s")]
+    for name in runs:
+        took = [max(run["run"]) for run in runs[name]]
+        made.append(rows.row(case, f"{name}_run", took, "s", "run_none", least))
+        for metric, unit in (("perceived", "s"), ("durable", "s"), ("bytes", "bytes")):
+            values, against = ([one[metric] for one in spaces[side]] for side in (name, first))
+            made.append(rows.row(case, f"{name}_{metric}", values, unit, f"{first}_{metric}", against))
+    return made
