@@ -278,6 +278,7 @@ module mainstay
     procedure :: wait => wait_until_complete
     procedure :: wait_for
     procedure :: progress
+    procedure :: tick
     procedure :: poll
     procedure :: last_record
     procedure :: comm
@@ -506,6 +507,11 @@ module mainstay
       integer(c_int) :: status
     end function
     function c_progress(session) bind(C, name="mainstay_progress") result(status)
+      import
+      type(c_ptr), value :: session
+      integer(c_int) :: status
+    end function
+    function c_tick(session) bind(C, name="mainstay_tick") result(status)
       import
       type(c_ptr), value :: session
       integer(c_int) :: status
@@ -886,6 +892,14 @@ contains
     class(mainstay_session), intent(in) :: self
     integer, intent(out), optional :: stat
     call settle(c_progress(self%handle), stat)
+  end subroutine
+
+  ! A moment between two steps at which it may be seen what the program has written since the moment before; recorded with
+  ! the setting trace. Never waits.
+  subroutine tick(self, stat)
+    class(mainstay_session), intent(in) :: self
+    integer, intent(out), optional :: stat
+    call settle(c_tick(self%handle), stat)
   end subroutine
 
   ! Whether this rank's part of the last revision is durable; also if nothing is under way, because nothing was saved

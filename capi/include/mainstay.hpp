@@ -374,6 +374,7 @@ public:
   /* "memory", "disk" or "pfs" */
   void wait_for(const std::string &level) { detail::check(mainstay_wait_for(handle_, detail::text(level))); }
   void progress() { detail::check(mainstay_progress(handle_)); }
+  void tick() { detail::check(mainstay_tick(handle_)); }
   bool poll() {
     int durable = 0;
     detail::check(mainstay_poll(handle_, &durable));

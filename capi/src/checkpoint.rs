@@ -78,6 +78,19 @@ pub unsafe extern "C" fn mainstay_progress(session: *mut Session) -> Status {
     guard(|| unsafe { session_of(session) }?.engine.progress())
 }
 
+/// A moment between two steps of the program at which it may be seen what it has written since the moment before: where one
+/// phase of a step ends and the next begins. With `trace` it is recorded, for `mainstay oracle`; else nothing happens.
+/// Local, never waits.
+///
+/// # Safety
+/// `session` is open.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_tick(session: *mut Session) -> Status {
+    // SAFETY: the caller's promise is passed on.
+    guard(|| unsafe { session_of(session) }?.engine.tick())
+}
+
 /// Puts into `*durable` whether this rank's part of the last revision is durable. Local, never waits. If another
 /// rank writes for this one (`aggregators`), as the medium shows: that it failed is told by `mainstay_wait`. 1 also
 /// if nothing is under way: nothing was saved yet, or all ranks were told that the last revision failed.

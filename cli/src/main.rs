@@ -36,6 +36,11 @@ fn refused(error: &clap::Error) -> ExitCode {
     exit::Exit::Usage.into()
 }
 
+fn ended_early(failure: exit::Failure) -> ExitCode {
+    exit::say(&failure.message);
+    failure.exit.into()
+}
+
 fn main() -> ExitCode {
     // A limit on the size of files is then an error of the write, and what was begun is cleared away.
     let _ = signal_hook::flag::register(nix::libc::SIGXFSZ, Arc::new(AtomicBool::new(false)));
@@ -52,6 +57,7 @@ fn main() -> ExitCode {
         Command::Verify(wanted) => look::verify(&wanted),
         Command::Advise(wanted) => look::advise(&wanted),
         Command::Oracle(wanted) => look::oracle(&wanted),
+        Command::Trace(wanted) => return look::trace(&wanted).unwrap_or_else(ended_early),
         Command::Checkpoint(wanted) => tend::checkpoint(&wanted),
         Command::Config(wanted) => setup::config(&wanted),
         Command::Completions(wanted) => setup::completions(&wanted),
@@ -66,11 +72,5 @@ fn main() -> ExitCode {
         Command::Salvage(wanted) => tend::salvage(&wanted),
         Command::View(wanted) => take::view(&wanted),
     };
-    match done {
-        Ok(exit) => exit.into(),
-        Err(failure) => {
-            exit::say(&failure.message);
-            failure.exit.into()
-        }
-    }
+    done.map_or_else(ended_early, ExitCode::from)
 }

@@ -59,7 +59,7 @@ pub struct Session {
                       small_bytes=None, threshold_bytes=None, buffer_bytes=None, flush_seconds=None, io_threads=None, \
                       aggregators=None, portion_bytes=None, shard_bytes=None, per=None, allocate=None, stripe_count=None, stripe_bytes=None, \
                       pool_directory=None, memory=None, memory_keep=None, memory_copies=None, memory_after=None, disk=None, disk_every=None, \
-                      disk_keep=None, disk_copies=None, exchange=None, pfs_every=None, start=None, recovery=None, spares=None, every_steps=None, every_seconds=None, mtbf_seconds=None, interval=None, agree_seconds=None, checkpoint_signal=None, hints=None)"
+                      disk_keep=None, disk_copies=None, exchange=None, pfs_every=None, start=None, recovery=None, spares=None, every_steps=None, every_seconds=None, mtbf_seconds=None, interval=None, agree_seconds=None, checkpoint_signal=None, trace=None, tick_seconds=None, hints=None)"
 )]
 pub fn open(
     py: Python<'_>,
@@ -508,6 +508,13 @@ impl Session {
     /// checkpoint().
     fn progress(&self, py: Python<'_>) -> PyResult<()> {
         self.call(py, Engine::progress)
+    }
+
+    /// A moment between two steps of the program at which it may be seen what it has written since the moment before:
+    /// where one phase of a step ends and the next begins. With the setting trace it is recorded, for `mainstay oracle`;
+    /// else nothing happens. Local, never waits.
+    fn tick(&self, py: Python<'_>) -> PyResult<()> {
+        self.call(py, Engine::tick)
     }
 
     /// Whether this rank's part of the last revision is durable. Local, never waits. If another rank writes for

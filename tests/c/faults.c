@@ -299,6 +299,7 @@ static void nulls(void) {
   said("wait_for(session)", mainstay_wait_for(NULL, "pfs"));
   said("wait_for(level)", mainstay_wait_for(session, NULL));
   said("progress(session)", mainstay_progress(NULL));
+  said("tick(session)", mainstay_tick(NULL));
   said("poll(session)", mainstay_poll(NULL, &durable));
   said("poll(durable)", mainstay_poll(session, NULL));
   said("restore(session)", mainstay_restore(NULL, &restored));

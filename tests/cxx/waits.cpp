@@ -19,6 +19,7 @@ static void run(const char *space, const char *held) {
   state[7] = 1;
   session.checkpoint();
   session.progress();
+  session.tick();
   session.wait_for("memory");
   if (!std::filesystem::exists(held)) MPI_Abort(MPI_COMM_WORLD, 4);
   MPI_Barrier(MPI_COMM_WORLD);

@@ -26,6 +26,7 @@ program waits
   state(7) = 1
   call session%checkpoint()
   call session%progress()
+  call session%tick()
   call session%wait_for("memory")
   inquire (file=held, exist=is_held)
   call session%wait_for("memory")

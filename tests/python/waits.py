@@ -19,6 +19,7 @@ comm.Barrier()
 state[7] = 1
 session.checkpoint()
 session.progress()
+session.tick()
 session.wait(level="memory")
 if not held.exists():
     comm.Abort(4)

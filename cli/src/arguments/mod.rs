@@ -8,6 +8,7 @@ mod run;
 mod setup;
 mod take;
 mod tend;
+mod trace;
 
 pub use advise::*;
 pub use look::*;
@@ -17,6 +18,7 @@ pub use run::*;
 pub use setup::*;
 pub use take::*;
 pub use tend::*;
+pub use trace::*;
 
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -39,7 +41,8 @@ Examples:
   mainstay report /scratch/me/space -o run.html   a page about its runs, for a browser
   mainstay verify /scratch/me/space          reads every block
   mainstay advise /scratch/me/space          how large a pool is worth having; of levels, how often to save
-  mainstay oracle run.trace                  what saving pages early would gain
+  mainstay trace -- mpiexec -n 4 ./simulation   records which pages it writes
+  mainstay oracle trace/*.trace              what saving pages early would gain
   mainstay checkpoint /scratch/me/space      has the job that runs there save itself now
   mainstay export /scratch/me/space out      copies it into .npy files
   mainstay view /scratch/me/space --hdf5 out.h5   shows it to tools that read HDF5, in place
@@ -69,6 +72,7 @@ pub enum Command {
     Report(Report),
     Verify(Verify),
     Advise(Advise),
+    Trace(Trace),
     Oracle(Oracle),
     Checkpoint(Checkpoint),
     Export(Export),

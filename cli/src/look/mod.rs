@@ -9,6 +9,7 @@ mod phases;
 mod report;
 mod show;
 mod status;
+mod trace;
 mod verify;
 
 pub use advise::advise;
@@ -18,4 +19,5 @@ pub use oracle::oracle;
 pub use report::report;
 pub use show::show;
 pub use status::status;
+pub use trace::trace;
 pub use verify::verify;

@@ -27,4 +27,5 @@ mod reserve;
 mod salvage;
 mod settings;
 mod status;
+mod trace;
 mod view;

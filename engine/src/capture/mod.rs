@@ -24,7 +24,7 @@ mod snapshot;
 mod tests;
 mod userfaultfd;
 
-pub(crate) use changed::{Base, Changes, Hashes, OWN_RUNS_MAX, Part, Plan, Written, audit};
+pub(crate) use changed::{Base, Changes, Hashes, OWN_RUNS_MAX, PageTracker, Part, Plan, Written, audit};
 pub(crate) use contents::{Contents, LogPlaces};
 pub(crate) use copy::copy;
 pub(crate) use follow::Look;
@@ -36,3 +36,4 @@ pub(crate) use region::{Description, kind_of};
 pub use region::{Region, check_name};
 pub(crate) use regions::Regions;
 pub(crate) use size::Size;
+pub(crate) use userfaultfd::page_bytes;

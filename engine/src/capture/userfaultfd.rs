@@ -194,7 +194,7 @@ impl Protection {
 }
 
 #[allow(unsafe_code)]
-pub(super) fn page_bytes() -> usize {
+pub(crate) fn page_bytes() -> usize {
     // SAFETY: no conditions.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     usize::try_from(bytes).expect("a system has pages")

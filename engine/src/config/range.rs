@@ -1,7 +1,11 @@
 //! Which values a key takes.
 
 use super::LevelPlace;
-use std::{ops::RangeInclusive, os::unix::ffi::OsStrExt, path::Path};
+use std::{
+    ops::RangeInclusive,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
 
 pub(super) fn any<T>(_: &T) -> bool {
     true
@@ -32,6 +36,10 @@ pub(super) fn is_place(place: &LevelPlace) -> bool {
         LevelPlace::Off | LevelPlace::Auto => true,
         LevelPlace::At(path) => is_path(path) && path.is_absolute(),
     }
+}
+
+pub(super) fn is_path_or_none(path: &Option<PathBuf>) -> bool {
+    path.as_deref().is_none_or(is_path)
 }
 
 pub(super) fn is_path(path: &Path) -> bool {

@@ -4,7 +4,11 @@ use super::{
     LevelPlace, Signal,
     value::{AUTO, OFF, Word},
 };
-use std::{fmt, path::Path, time::Duration};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// A value that is in force. Its text can be given for its key again.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,6 +58,10 @@ pub(super) fn word<T: Word>(word: &T) -> Shown {
 
 pub(super) fn path(path: &Path) -> Shown {
     Shown::Text(path.display().to_string())
+}
+
+pub(super) fn path_or_off(place: &Option<PathBuf>) -> Shown {
+    place.as_deref().map_or_else(|| Shown::Text(OFF.to_owned()), path)
 }
 
 pub(super) fn place(place: &LevelPlace) -> Shown {

@@ -7,7 +7,7 @@
 use super::{
     Capture, Exchange, Interval, LevelPlace, MemoryAfter, PoolHeld, Recovery, Signal, Stage, Start, Track,
     key::Key,
-    range::{any, is_path, is_place, multiples, or_auto, or_zero, within},
+    range::{any, is_path, is_path_or_none, is_place, multiples, or_auto, or_zero, within},
     shown, value,
 };
 use crate::{
@@ -424,6 +424,24 @@ settings! {
         given_as: signal,
         takes: "the name of a signal that a program can do without, such as USR1",
         in_range: any,
+        alike: false,
+    }
+    /// where each rank records which pages of what is protected it writes, for `mainstay oracle`: a file rank-N.trace in this
+    /// directory; off: nowhere
+    trace: Option<PathBuf> {
+        default: None,
+        given_as: path_or_off,
+        takes: "off or a directory",
+        in_range: is_path_or_none,
+        alike: false,
+    }
+    /// how often a program that is traced is looked at besides where it calls mainstay_tick; 0: never
+    tick_every: Duration {
+        key: "tick_seconds",
+        default: Duration::ZERO,
+        given_as: seconds,
+        takes: "0 to 3600: seconds, or a text such as \"10 ms\"",
+        in_range: within(Duration::ZERO..=Duration::from_secs(3600)),
         alike: false,
     }
 }

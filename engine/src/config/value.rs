@@ -112,6 +112,14 @@ pub(super) fn path(value: &Value) -> Read<PathBuf> {
     }
 }
 
+/// Reads a path; `None` is "off".
+pub(super) fn path_or_off(value: &Value) -> Read<Option<PathBuf>> {
+    match value.text() {
+        Some(OFF) => Ok(None),
+        _ => path(value).map(Some),
+    }
+}
+
 pub(super) fn place(value: &Value) -> Read<LevelPlace> {
     match value.text() {
         Some(OFF) => Ok(LevelPlace::Off),

@@ -1,5 +1,6 @@
 //! Time: the one place that asks the system for it, and that waits for it to pass.
 
+use nix::time::{ClockId, clock_gettime};
 use std::{
     ops::{Add, Sub},
     thread,
@@ -46,6 +47,12 @@ pub(crate) fn sleep(time: Duration) {
 pub(crate) fn pause(tries: u32) {
     const SHORT: u32 = 100;
     if tries < SHORT { thread::yield_now() } else { sleep(Duration::from_micros(50)) }
+}
+
+/// The processor time that this process has had, in µs.
+pub(crate) fn processor_us() -> u64 {
+    let time = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map_or(Duration::ZERO, Duration::from);
+    time.as_micros() as u64
 }
 
 /// The time of day, as records tell it: nanoseconds since 1970.

@@ -8,6 +8,6 @@ mod lock;
 mod thread;
 
 pub use clock::unix_ns;
-pub(crate) use clock::{Instant, pause, sleep};
+pub(crate) use clock::{Instant, pause, processor_us, sleep};
 pub(crate) use lock::lock;
 pub(crate) use thread::{spawn, spawn_scoped};

@@ -17,8 +17,8 @@ mod replay;
 mod trace;
 
 pub use numbering::Numbering;
-pub use replay::{Ends, Outcome, Replay, Writer};
-pub use trace::{Moment, Reader, Written};
+pub use replay::{Ends, Outcome, Replay, Speed};
+pub use trace::{Moment, Reader, Writer, Written};
 
 use auto::Auto;
 use count::Count;

@@ -19,7 +19,7 @@ pub struct Ends {
 
 /// How fast pages are saved in the background.
 #[derive(Debug, Clone, Copy)]
-pub enum Writer {
+pub enum Speed {
     /// What an interval writes takes this share of it to save.
     Share(f64),
     /// Pages in a second.
@@ -29,7 +29,7 @@ pub enum Writer {
 /// A replay of one trace with several predictors beside one another. Holds one interval in memory.
 pub struct Replay {
     ends: Ends,
-    writer: Writer,
+    writer: Speed,
     /// Intervals that predictors may learn from before they are counted.
     learn: usize,
     tried: Vec<Tried>,
@@ -59,10 +59,10 @@ struct Ticked {
 }
 
 impl Replay {
-    pub fn new(ends: Ends, writer: Writer, learn: usize, kinds: &[Kind]) -> Result<Replay> {
+    pub fn new(ends: Ends, writer: Speed, learn: usize, kinds: &[Kind]) -> Result<Replay> {
         let share = match writer {
-            Writer::Share(share) => share,
-            Writer::Rate(rate) => rate,
+            Speed::Share(share) => share,
+            Speed::Rate(rate) => rate,
         };
         if ends.iterations == 0 || ends.ticks == Some(0) || share.is_nan() || share <= 0.0 {
             let why = "an interval needs an iteration, a tick and a writer; give numbers above 0";
@@ -184,8 +184,8 @@ impl Replay {
     /// Pages in a microsecond.
     fn rate(&self, interval: &[Ticked], took_us: u64) -> f64 {
         match self.writer {
-            Writer::Rate(pages) => pages / 1e6,
-            Writer::Share(share) => {
+            Speed::Rate(pages) => pages / 1e6,
+            Speed::Share(share) => {
                 let mut dirty: Vec<Page> = interval.iter().flat_map(|ticked| &ticked.written).copied().collect();
                 dirty.sort_unstable();
                 dirty.dedup();

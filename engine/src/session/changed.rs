@@ -55,9 +55,9 @@ impl Changing {
         if config.capture == Capture::Whole {
             return None;
         }
-        let way: Box<dyn Changes> = match (config.track, Written::new) {
-            (Track::Hashes, _) => Box::<Hashes>::default(),
-            (track, pages) => match pages() {
+        let way: Box<dyn Changes> = match config.track {
+            Track::Hashes => Box::<Hashes>::default(),
+            track => match written(config) {
                 Ok(written) => Box::new(written),
                 Err(why) => {
                     if track == Track::Pages {
@@ -134,6 +134,13 @@ impl Planned {
     /// Whether it holds beside these `retained` revisions, in this layout.
     pub(super) fn holds(&self, layout: [u8; 16], retained: &[RevisionKey]) -> bool {
         self.layout == layout && retained.contains(&self.key)
+    }
+}
+
+fn written(config: &Config) -> std::result::Result<Written, String> {
+    match config.trace {
+        None => Written::new(),
+        Some(_) => Err("the kernel tells them to one alone, and they are traced".to_owned()),
     }
 }
 

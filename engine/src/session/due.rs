@@ -1,6 +1,9 @@
 //! Whether a checkpoint is due: by the schedule, by a signal, or because someone asks from outside.
 
-use super::{agreement::Agreement, entry::Call, flag::Alike, inner::Inner, requests::Listener, schedule::Schedule};
+use super::{
+    agreement::Agreement, entry::Call, flag::Alike, inner::Inner, program::Program, requests::Listener,
+    schedule::Schedule,
+};
 use crate::{
     commit::RevisionKey,
     error::{Error, Result},
@@ -84,7 +87,8 @@ impl Inner {
     pub(super) fn due(&mut self, step: u64) -> Result<bool> {
         // Copies move on at each step, whether the ranks meet or not.
         self.progress()?;
-        let due = &mut self.program.due;
+        let Program { due, tracing, regions, .. } = &mut self.program;
+        tracing.iter_mut().for_each(|tracing| tracing.step(regions.all()));
         due.step = step;
         if !due.has_rule() {
             NO_RULE.make(self.epoch.group.rank(), || Some(NO_RULE_TEXT.to_owned()));
@@ -122,7 +126,8 @@ impl Inner {
     /// Takes a checkpoint by `save`, and tells the schedule and those who asked for one from outside.
     pub(super) fn answering(&mut self, save: impl FnOnce(&mut Inner) -> Result<u64>) -> Result<u64> {
         let started = Instant::now();
-        let due = &mut self.program.due;
+        let Program { due, tracing, regions, .. } = &mut self.program;
+        tracing.iter_mut().for_each(|tracing| tracing.checkpoint(regions.all()));
         due.schedule.begin(started);
         let raised = due.signal.as_ref().map(|signal| signal.raised.clone());
         // Signals from here on ask for the next checkpoint.

@@ -44,6 +44,7 @@ mod run;
 mod schedule;
 mod settle;
 mod telling;
+mod tracing;
 
 pub use buffer::Got;
 pub use level::{LevelKind, LevelPlan};
@@ -235,7 +236,9 @@ impl Session {
     /// memory, or if the root of the new lineage, which comes last, cannot be written. Regions that do not fit, another
     /// number of ranks, a shard out of sight and a conflict of lineages are found before anything is filled.
     pub fn restore(&mut self) -> Result<Option<Restored>> {
-        self.ours()?.reading(Inner::restore)
+        let inner = self.ours()?;
+        let restored = inner.reading(Inner::restore);
+        inner.tick().and(restored)
     }
 
     /// Saves all protected regions as a new revision and returns its number at t2: the program may go on and change its
@@ -342,6 +345,12 @@ impl Session {
     /// tells. Refused, as calls that save are, if the program has not restored (`Start::Restored`).
     pub fn due(&mut self, step: u64) -> Result<bool> {
         self.ours()?.due(step)
+    }
+
+    /// A moment between two steps of the program at which it may be seen what it has written since the moment before: where
+    /// one phase of a step ends and the next begins. With `trace` it is recorded; else nothing happens. Local, never waits.
+    pub fn tick(&mut self) -> Result<()> {
+        self.ours()?.tick()
     }
 
     /// Waits until the last revision is complete on all ranks. Collective. An error, the same on every rank, means that

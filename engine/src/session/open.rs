@@ -23,6 +23,7 @@ use super::{
     road::Road,
     schedule::Schedule,
     telling::Telling,
+    tracing::Tracing,
 };
 use crate::{
     capture::{Globals, Notes, Outputs, Regions},
@@ -208,6 +209,7 @@ impl Inner {
             notes: Notes::default(),
             outputs: Outputs::default(),
             due,
+            tracing: Tracing::new(&config, group.rank()),
             divided: Divided::Unknown,
             reading: Reading::default(),
             refused: None,

@@ -1,6 +1,6 @@
 //! What the program has said: what is to be saved, when, and what it has asked to read.
 
-use super::{checkpoint::Begun, due::Due, reading::Reading};
+use super::{checkpoint::Begun, due::Due, reading::Reading, tracing::Tracing};
 use crate::{
     capture::{Globals, Notes, Outputs, Regions},
     config::Config,
@@ -16,6 +16,7 @@ pub(super) struct Program {
     pub(super) notes: Notes,
     pub(super) outputs: Outputs,
     pub(super) due: Due,
+    pub(super) tracing: Option<Tracing>,
     /// By what the revision is divided that this session has begun or restored last.
     pub(super) divided: Divided,
     pub(super) reading: Reading,

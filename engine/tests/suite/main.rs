@@ -51,6 +51,7 @@ mod spine;
 mod streams;
 mod survey;
 mod tended;
+mod tracing;
 mod unfinished;
 mod unseen;
 mod within;

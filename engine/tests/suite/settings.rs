@@ -8,7 +8,13 @@ use mainstay_engine::{
     space::Per,
 };
 use std::{
-    ffi::OsString, fs, os::unix::ffi::OsStringExt, os::unix::fs::symlink, path::PathBuf, thread, time::Duration,
+    ffi::OsString,
+    fs,
+    os::unix::ffi::OsStringExt,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
 };
 use tempfile::TempDir;
 
@@ -115,6 +121,8 @@ fn a_file_sets_every_key() {
         interval = "young"
         agree_seconds = 0.5
         checkpoint_signal = "USR1"
+        trace = "/tmp/traces"
+        tick_seconds = "10 ms"
     "#;
     let place = Place::with_file(text);
     let resolved = place.resolve(&Choice::default()).unwrap();
@@ -136,6 +144,8 @@ fn a_file_sets_every_key() {
     assert_eq!((config.memory_copies, config.disk_copies, config.exchange), (3, 2, Exchange::Blocking));
     assert_eq!((config.interval, config.agree_every), (Interval::Young, Duration::from_millis(500)));
     assert_eq!(config.checkpoint_signal.map(|signal| signal.name()), Some("USR1"));
+    assert_eq!(config.trace.as_deref(), Some(Path::new("/tmp/traces")));
+    assert_eq!(config.tick_every, Duration::from_millis(10));
     for (at, setting) in resolved.settings.iter().enumerate() {
         assert_eq!(setting.source, Source::File { path: place.file(), line: at + 2 }, "{}", setting.key.name);
     }

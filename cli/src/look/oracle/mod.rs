@@ -9,7 +9,7 @@ use crate::{
     output,
     text::{self, Align},
 };
-use mainstay_engine::predict::{Ends, Kind, Outcome, Reader, Replay, Writer};
+use mainstay_engine::predict::{Ends, Kind, Outcome, Reader, Replay, Speed};
 use std::{fs::File, io::BufReader, path::Path};
 
 const PAGE_BYTES: u64 = 4096;
@@ -51,10 +51,10 @@ fn replayed(wanted: &arguments::Oracle, path: &Path) -> Result<Trace, Failure> {
     Ok(Trace { trace: name, intervals, predictors })
 }
 
-fn writer(wanted: &arguments::Oracle) -> Writer {
+fn writer(wanted: &arguments::Oracle) -> Speed {
     match wanted.bandwidth {
-        Some(bytes) => Writer::Rate(bytes as f64 / f64::from(wanted.processes) / PAGE_BYTES as f64),
-        None => Writer::Share(wanted.share.unwrap_or(SHARE)),
+        Some(bytes) => Speed::Rate(bytes as f64 / f64::from(wanted.processes) / PAGE_BYTES as f64),
+        None => Speed::Share(wanted.share.unwrap_or(SHARE)),
     }
 }
 

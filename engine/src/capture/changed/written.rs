@@ -68,7 +68,9 @@ impl Changes for Written {
             match (written.flatten(), lay) {
                 (Some(written), Some(name)) if is_since => {
                     // What was saved from here, under whatever name.
-                    base.lies(name).map(|lies| without(lies, &changed(region, base, lies, &written))).unwrap_or_default()
+                    base.lies(name)
+                        .map(|lies| without(lies, &changed(region, base, lies, &written)))
+                        .unwrap_or_default()
                 }
                 _ => self.hashes.clean_of(region, base),
             }

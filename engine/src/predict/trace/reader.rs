@@ -1,36 +1,14 @@
-//! Traces: which pages a program wrote between two moments. Words of 64 bits, the low byte first; a record is its type, the
-//! processor time in µs, the resident pages, a count, and so many pairs of first page and number of pages.
+//! Reads a trace, of which nothing is believed.
 
+use super::{Moment, WORD, Written};
 use crate::error::{Error, Result};
 use std::io::{ErrorKind, Read};
 
-const MAGIC: u64 = 0x544b_0000;
-const WORD: usize = 8;
 /// A longer record is none: memory of so many pages in so many pieces has no machine.
 const STRETCHES_MAX: u64 = 1 << 32;
 const PAGES_MAX: u64 = 1 << 52;
 /// Pages that are written between two records, at most: 1 TiB.
 const WRITTEN_MAX: u64 = 1 << 28;
-
-/// What the moment is to which a record belongs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Moment {
-    Tick,
-    /// The end of an iteration of the program's outer loop. The first record of a trace is its start.
-    Iteration,
-}
-
-/// What was written since the record before.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
-    pub moment: Moment,
-    /// Processor time of the program.
-    pub at_us: u64,
-    /// Pages that the program has in memory; 0 where the trace does not say.
-    pub resident: u64,
-    /// First page, and number of pages.
-    pub stretches: Vec<(u64, u64)>,
-}
 
 /// Reads a trace record by record: a trace may be larger than memory.
 pub struct Reader<R> {
@@ -75,11 +53,8 @@ impl<R: Read> Reader<R> {
 
     fn record(&mut self) -> Result<Option<Written>> {
         let Some(kind) = self.word(true)? else { return Ok(None) };
-        let moment = match kind {
-            MAGIC => Moment::Tick,
-            _ if kind == MAGIC | 1 => Moment::Iteration,
-            _ => return Err(self.not_a_record(kind)),
-        };
+        let moment = Moment::ALL.into_iter().find(|moment| *moment as u64 == kind);
+        let moment = moment.ok_or_else(|| self.not_a_record(kind))?;
         let (at_us, resident, count) = (self.next_word()?, self.next_word()?, self.next_word()?);
         if at_us < self.last_us {
             return Err(self.wrong("its time runs backwards"));
@@ -104,7 +79,7 @@ impl<R: Read> Reader<R> {
     }
 
     fn not_a_record(&self, found: u64) -> Error {
-        let is = |word: u64| word & !1 == MAGIC;
+        let is = |word: u64| Moment::ALL.into_iter().any(|moment| moment as u64 == word);
         self.wrong(if is(found.swap_bytes()) {
             "its words have the high byte first: it comes from another kind of machine"
         } else if is(found & u64::from(u32::MAX)) {

@@ -1,0 +1,35 @@
+//! Traces: which pages a program wrote between two moments. Words of 64 bits, the low byte first; a record is its type, the
+//! processor time in µs, the resident pages, a count, and so many pairs of first page and number of pages.
+
+mod reader;
+mod writer;
+
+pub use reader::Reader;
+pub use writer::Writer;
+
+const WORD: usize = 8;
+
+/// What the moment is to which a record belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Moment {
+    Tick = 0x544b_0000,
+    /// The end of an iteration of the program's outer loop. The first record of a trace is its start.
+    Iteration = 0x544b_0001,
+}
+
+impl Moment {
+    const ALL: [Moment; 2] = [Self::Tick, Self::Iteration];
+}
+
+/// What was written since the record before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    pub moment: Moment,
+    /// Processor time of the program.
+    pub at_us: u64,
+    /// Pages that the program has in memory; 0 where the trace does not say.
+    pub resident: u64,
+    /// First page, and number of pages.
+    pub stretches: Vec<(u64, u64)>,
+}

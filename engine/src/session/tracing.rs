@@ -1,0 +1,177 @@
+//! With `trace`: which pages of what is protected this rank writes between two moments, for `mainstay oracle`.
+//!
+//! What must hold: recording changes nothing of what is saved, and what goes wrong with it ends the recording alone.
+
+use crate::{
+    capture::{PageTracker, Region, page_bytes},
+    config::Config,
+    device::HUGE_PAGE,
+    error::Error,
+    ground::{lock, processor_us, spawn},
+    predict::{Moment, Writer, Written},
+    remark::remark,
+};
+use std::{
+    fs::{self, File},
+    ops::Range,
+    path::Path,
+    sync::{Arc, Condvar, Mutex, PoisonError},
+    thread::JoinHandle,
+    time::Duration,
+};
+
+const _: () = assert!(HUGE_PAGE.is_multiple_of(PAGE));
+/// Pages are counted as a trace does, whatever the system's are.
+const PAGE: usize = 4096;
+
+/// Dropped, it ends the recording.
+#[derive(Debug)]
+pub(super) struct Tracing {
+    shared: Arc<Shared>,
+    timer: Option<JoinHandle<()>>,
+    /// Whether the program says by `due` where an iteration ends: a checkpoint is then no end of another one.
+    says_steps: bool,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// `None`: it has ended.
+    recording: Mutex<Option<Recording>>,
+    ended: Condvar,
+}
+
+#[derive(Debug)]
+struct Recording {
+    tracker: PageTracker,
+    /// Pages that regions lie in, ascending; none twice.
+    watched: Vec<Range<usize>>,
+    writer: Writer<File>,
+    path: String,
+    has_begun: bool,
+}
+
+impl Tracing {
+    /// `None` if nothing is to be recorded, or if nothing can be, which is told.
+    pub(super) fn new(config: &Config, rank: usize) -> Option<Tracing> {
+        let folder = config.trace.as_ref()?;
+        let recording = Recording::new(folder, rank);
+        let recording = recording.inspect_err(|why| remark(rank, &format!("nothing is traced: {why}"))).ok()?;
+        let shared = Arc::new(Shared { recording: Mutex::new(Some(recording)), ended: Condvar::new() });
+        let timer = (config.tick_every > Duration::ZERO).then(|| {
+            let (shared, every) = (shared.clone(), config.tick_every);
+            spawn("mainstay-tick".to_owned(), move || shared.tick_until_ended(every))
+        });
+        let timer = timer.transpose().inspect_err(|why| remark(rank, &format!("no tick_every: {why}"))).ok()?;
+        Some(Tracing { shared, timer, says_steps: false })
+    }
+
+    /// The program is at this moment, with these regions.
+    pub(super) fn at(&mut self, moment: Moment, regions: &[Region]) {
+        self.shared.with(|recording| {
+            recording.watch(regions);
+            recording.record(moment)
+        });
+    }
+
+    /// The program has done a step.
+    pub(super) fn step(&mut self, regions: &[Region]) {
+        self.says_steps = true;
+        self.at(Moment::Iteration, regions);
+    }
+
+    /// The program takes a checkpoint.
+    pub(super) fn checkpoint(&mut self, regions: &[Region]) {
+        if !self.says_steps {
+            self.at(Moment::Iteration, regions);
+        }
+    }
+}
+
+impl Drop for Tracing {
+    fn drop(&mut self) {
+        *lock(&self.shared.recording) = None;
+        self.shared.ended.notify_all();
+        // A thread that panicked has told so.
+        self.timer.take().into_iter().for_each(|timer| drop(timer.join()));
+    }
+}
+
+impl Shared {
+    fn with(&self, work: impl FnOnce(&mut Recording) -> Result<(), Error>) {
+        let mut recording = lock(&self.recording);
+        if let Some(Err(error)) = recording.as_mut().map(work) {
+            remark(0, &format!("the trace ends here: {error}"));
+            *recording = None;
+        }
+    }
+
+    fn tick_until_ended(&self, every: Duration) {
+        let mut recording = lock(&self.recording);
+        while recording.is_some() {
+            let waited = self.ended.wait_timeout(recording, every).unwrap_or_else(PoisonError::into_inner);
+            recording = waited.0;
+            if waited.1.timed_out() {
+                drop(recording);
+                // A trace begins where the program has restored, or begun without.
+                self.with(|recording| if recording.has_begun { recording.record(Moment::Tick) } else { Ok(()) });
+                recording = lock(&self.recording);
+            }
+        }
+    }
+}
+
+impl Recording {
+    fn new(folder: &Path, rank: usize) -> Result<Recording, String> {
+        let tracker = PageTracker::new()?;
+        let path = folder.join(format!("rank-{rank}.trace"));
+        let made = fs::create_dir_all(folder).and_then(|()| File::create(&path));
+        let file = made.map_err(|error| format!("{}: {error}", path.display()))?;
+        let path = path.display().to_string();
+        Ok(Recording { tracker, watched: Vec::new(), writer: Writer::new(file), path, has_begun: false })
+    }
+
+    /// Watches the pages that `regions` lie in, and no others.
+    fn watch(&mut self, regions: &[Region]) {
+        let page = page_bytes();
+        let mut pages: Vec<Range<usize>> = Vec::with_capacity(regions.len());
+        for row in regions.iter().filter_map(Region::row).filter(|row| !row.is_empty()) {
+            let start = row.as_ptr().addr();
+            pages.push(start / page * page..(start + row.len()).next_multiple_of(page));
+        }
+        pages.sort_unstable_by_key(|range| range.start);
+        pages.dedup_by(|next, last| {
+            let is_one = next.start <= last.end;
+            last.end = last.end.max(if is_one { next.end } else { 0 });
+            is_one
+        });
+        if self.watched == pages {
+            return;
+        }
+        let (stay, left): (Vec<_>, Vec<_>) = self.watched.drain(..).partition(|watched| pages.contains(watched));
+        left.into_iter().for_each(|range| self.tracker.unwatch(range));
+        // What cannot be watched is never told of.
+        pages.retain(|range| stay.contains(range) || self.tracker.watch(range.clone()).is_ok());
+        self.watched = pages;
+    }
+
+    fn record(&mut self, moment: Moment) -> Result<(), Error> {
+        let mut written = Vec::new();
+        self.watched.retain(|range| self.tracker.written(range.clone(), &mut written).is_ok());
+        // What was written before the first iteration begins is of no interest.
+        let (moment, written) = if self.has_begun { (moment, written) } else { (Moment::Iteration, Vec::new()) };
+        self.has_begun = true;
+        let stretches = written.iter().map(|range| {
+            let first = range.start / PAGE;
+            (first as u64, (range.end.div_ceil(PAGE) - first) as u64)
+        });
+        let record = Written { moment, at_us: processor_us(), resident: resident(), stretches: stretches.collect() };
+        self.writer.write(&record).map_err(|error| Error::io("writing", &self.path, error))
+    }
+}
+
+/// Pages that this process has in memory; 0 if the system does not say.
+fn resident() -> u64 {
+    let told = fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = told.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    pages.unwrap_or_default() * (page_bytes() / PAGE) as u64
+}
