@@ -542,6 +542,11 @@ mainstay_status mainstay_wait_for(mainstay_session *session,
 // mainstay_close or the next checkpoint; an error here means that the session is over.
 mainstay_status mainstay_progress(mainstay_session *session);
 
+// A moment between two steps of the program at which it may be seen what it has written since the moment before: where one
+// phase of a step ends and the next begins. With `trace` it is recorded, for `mainstay oracle`; else nothing happens.
+// Local, never waits.
+mainstay_status mainstay_tick(mainstay_session *session);
+
 // Puts into `*durable` whether this rank's part of the last revision is durable. Local, never waits. If another
 // rank writes for this one (`aggregators`), as the medium shows: that it failed is told by `mainstay_wait`. 1 also
 // if nothing is under way: nothing was saved yet, or all ranks were told that the last revision failed.
