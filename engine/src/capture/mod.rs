@@ -18,7 +18,6 @@ mod output;
 mod region;
 mod regions;
 mod size;
-#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "the choice of a snapshot comes next"))]
 mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -36,3 +35,5 @@ pub(crate) use region::{Description, kind_of};
 pub use region::{Region, check_name};
 pub(crate) use regions::Regions;
 pub(crate) use size::Size;
+pub use snapshot::{Allocated, OwnMemory};
+pub(crate) use snapshot::{Choice, Cloned, NotTaken, Protectable, Protected, Snapshot, Transfer};
