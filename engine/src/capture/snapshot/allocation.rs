@@ -93,7 +93,7 @@ unsafe impl Sync for Allocation {}
 impl Allocation {
     /// At least `bytes` bytes, at an address of a huge page. With `at`, at that address: `AlreadyExists`, if something
     /// is there. Where the system has no huge pages left it is made of others.
-    fn new(bytes: usize, at: Option<usize>) -> io::Result<Allocation> {
+    pub(super) fn new(bytes: usize, at: Option<usize>) -> io::Result<Allocation> {
         let too_large = || io::Error::from(io::ErrorKind::OutOfMemory);
         let bytes = bytes.max(1).checked_next_multiple_of(HUGE_PAGE).ok_or_else(too_large)?;
         let allocation = match at {
