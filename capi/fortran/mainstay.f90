@@ -169,6 +169,12 @@ module mainstay
   integer(c_int64_t), parameter, public :: MAINSTAY_CAPTURE_DEFAULT = 0
   integer(c_int64_t), parameter, public :: MAINSTAY_CAPTURE_WHOLE = 1
   integer(c_int64_t), parameter, public :: MAINSTAY_CAPTURE_INCREMENTAL = 2
+  integer(c_int64_t), parameter, public :: MAINSTAY_CAPTURE_SNAPSHOT = 3
+  integer(c_int64_t), parameter, public :: MAINSTAY_CAPTURE_INCREMENTAL_SNAPSHOT = 4
+
+  integer(c_int32_t), parameter, public :: MAINSTAY_ALLOC_FLAG_PLAIN = 0
+  integer(c_int32_t), parameter, public :: MAINSTAY_ALLOC_FLAG_WRITTEN_BY_SYSTEM = 1
+  integer(c_int32_t), parameter, public :: MAINSTAY_ALLOC_FLAG_SAME_ADDRESS = 2
 
   integer(c_int32_t), parameter, public :: MAINSTAY_TRACK_DEFAULT = 0
   integer(c_int32_t), parameter, public :: MAINSTAY_TRACK_AUTO = 1
@@ -219,6 +225,7 @@ module mainstay
     integer(c_int64_t) :: capture = MAINSTAY_CAPTURE_DEFAULT
     integer(c_int32_t) :: track = MAINSTAY_TRACK_DEFAULT
     integer(c_int32_t) :: audit = 0
+    integer(c_int64_t) :: snapshot_bytes = 0
   end type
 
   ! What one checkpoint took on this rank; as in mainstay.h.
@@ -257,6 +264,8 @@ module mainstay
     procedure :: follow
     procedure :: move
     procedure :: unprotect
+    procedure :: alloc
+    procedure :: free
     procedure :: leave_out
     procedure :: protect_globals
     procedure :: protect_output
@@ -380,6 +389,21 @@ module mainstay
       integer(c_int) :: status
     end function
     function c_unprotect(session, name) bind(C, name="mainstay_unprotect") result(status)
+      import
+      type(c_ptr), value :: session
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int) :: status
+    end function
+    function c_alloc(session, name, bytes, flags, memory) bind(C, name="mainstay_alloc") result(status)
+      import
+      type(c_ptr), value :: session
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_size_t), value :: bytes
+      integer(c_int32_t), value :: flags
+      type(c_ptr), intent(out) :: memory
+      integer(c_int) :: status
+    end function
+    function c_free(session, name) bind(C, name="mainstay_free") result(status)
       import
       type(c_ptr), value :: session
       character(kind=c_char), intent(in) :: name(*)
@@ -622,6 +646,29 @@ contains
     character(*), intent(in) :: name
     integer, intent(out), optional :: stat
     call settle(c_unprotect(self%handle, to_c(name)), stat)
+  end subroutine
+
+  ! Memory of `bytes` bytes, of zeros, for c_f_pointer, which is saved and restored under `name`; `flags` is a sum of
+  ! MAINSTAY_ALLOC_FLAG_: say if MPI or input writes into it. It stays until it is freed, or the session is closed.
+  subroutine alloc(self, name, bytes, memory, flags, stat)
+    class(mainstay_session), intent(in) :: self
+    character(*), intent(in) :: name
+    integer(c_size_t), intent(in) :: bytes
+    type(c_ptr), intent(out) :: memory
+    integer(c_int32_t), intent(in), optional :: flags
+    integer, intent(out), optional :: stat
+    integer(c_int32_t) :: given
+    given = MAINSTAY_ALLOC_FLAG_PLAIN
+    if (present(flags)) given = flags
+    call settle(c_alloc(self%handle, to_c(name), bytes, given, memory), stat)
+  end subroutine
+
+  ! Unprotects what was allocated under `name`, and lets it go.
+  subroutine free(self, name, stat)
+    class(mainstay_session), intent(in) :: self
+    character(*), intent(in) :: name
+    integer, intent(out), optional :: stat
+    call settle(c_free(self%handle, to_c(name)), stat)
   end subroutine
 
   ! The program's own variables: those of modules, common blocks and main programs, and with the save attribute. They come

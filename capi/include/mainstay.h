@@ -19,7 +19,7 @@
 #define MAINSTAY_OPTIONS_INIT { sizeof(mainstay_options), 0, MAINSTAY_STAGE_DEFAULT, 0, 0, 0, 0, 0, 0, 0, \
     MAINSTAY_POOL_HELD_DEFAULT, 0, 0, 0, 0, MAINSTAY_PER_DEFAULT, MAINSTAY_ALLOCATE_DEFAULT, 0, 0, 0, 0, 0, \
     MAINSTAY_START_DEFAULT, 0, 0, 0, MAINSTAY_MEMORY_AFTER_DEFAULT, 0, 0, 0, MAINSTAY_EXCHANGE_DEFAULT, 0, 0, \
-    MAINSTAY_RECOVERY_DEFAULT, 0, MAINSTAY_CAPTURE_DEFAULT, MAINSTAY_TRACK_DEFAULT, 0 }
+    MAINSTAY_RECOVERY_DEFAULT, 0, MAINSTAY_CAPTURE_DEFAULT, MAINSTAY_TRACK_DEFAULT, 0, 0 }
 
 // For mainstay_get: the newest revision that can be read whole.
 #define MAINSTAY_NEWEST UINT64_MAX
@@ -207,6 +207,10 @@ typedef enum {
   MAINSTAY_CAPTURE_WHOLE,
   // What changed since the revision before, with which it shares the rest.
   MAINSTAY_CAPTURE_INCREMENTAL,
+  // All of it, copied while the program goes on.
+  MAINSTAY_CAPTURE_SNAPSHOT,
+  // What changed since the revision before, copied while the program goes on.
+  MAINSTAY_CAPTURE_INCREMENTAL_SNAPSHOT,
 } mainstay_capture;
 
 // How it is found out what changed.
@@ -220,6 +224,16 @@ typedef enum {
   // By hashes of all that is protected.
   MAINSTAY_TRACK_HASHES,
 } mainstay_track;
+
+// What is said of memory that mainstay_alloc allocates: any sum of them.
+typedef enum {
+  // Only the program's own instructions write to it; it lies anywhere.
+  MAINSTAY_ALLOC_FLAG_PLAIN = 0,
+  // MPI, or system calls such as read(), write into it, too.
+  MAINSTAY_ALLOC_FLAG_WRITTEN_BY_SYSTEM = 1,
+  // It lies at the same address in every run, which its name decides: pointers into it stay valid.
+  MAINSTAY_ALLOC_FLAG_SAME_ADDRESS = 2,
+} mainstay_alloc_flag;
 
 // One revision of a space, opened to be read.
 typedef struct mainstay_reader mainstay_reader;
@@ -318,10 +332,13 @@ typedef struct {
   uint32_t spares;
   // A mainstay_capture: what of the protected regions a revision writes; MAINSTAY_CAPTURE_WHOLE.
   uint64_t capture;
-  // With MAINSTAY_CAPTURE_INCREMENTAL, a mainstay_track: how it is found out what changed; MAINSTAY_TRACK_AUTO.
+  // With an incremental capture, a mainstay_track: how it is found out what changed; MAINSTAY_TRACK_AUTO.
   uint32_t track;
   // With that and pages: every so many revisions what the pages call unchanged is hashed; never.
   uint32_t audit;
+  // With snapshots: from how many bytes on that are to be copied one is taken, and not a plain copy; where the program
+  // then waits for less time. 1: always.
+  uint64_t snapshot_bytes;
 } mainstay_options;
 
 // A process of a job, as others on its machine know it: this very one, and no other that gets its number later.
@@ -482,6 +499,21 @@ void mainstay_process_unwatch(mainstay_watch *watch);
 // For adapters: how this process was started: the path of its program and its arguments, ended by NULL; NULL: the system
 // does not tell. Valid until the process ends.
 const char *const *mainstay_process_command(void);
+
+// Allocates `bytes` bytes of zeros, in pages of 2 MiB where the system has them, puts their address into `*memory`, and has
+// them saved and restored under `name`, as mainstay_protect does. Local. They stay until mainstay_free, or mainstay_close.
+// `flags` is a sum of mainstay_alloc_flag: while a snapshot copies memory that only the program writes, MPI and system
+// calls that write into it fail (EFAULT), so say if they do. MAINSTAY_INVALID_ARGUMENT: the name has memory already, or its
+// address is taken. For an array of elements, mainstay_unprotect it and protect it as one.
+mainstay_status mainstay_alloc(mainstay_session *session,
+                               const char *name,
+                               size_t bytes,
+                               uint32_t flags,
+                               void **memory);
+
+// Unprotects what mainstay_alloc has allocated under `name`, and lets the memory go. Local. Revisions that hold it stay as
+// they are. MAINSTAY_REGION_MISSING: nothing was allocated under this name.
+mainstay_status mainstay_free(mainstay_session *session, const char *name);
 
 // Saves `bytes` bytes at `data` under `name`, with the protected regions if there are any, as the next
 // revision, and returns when it is complete: durable on all ranks. Collective; each rank has as many bytes as

@@ -273,6 +273,18 @@ public:
   void protect_bytes(const std::string &name, void *data, std::size_t bytes) {
     detail::check(mainstay_protect(handle_, detail::text(name), data, bytes));
   }
+  /* Memory for `count` elements, of zeros, which is saved and restored under `name`; `flags` is a sum of
+   * mainstay_alloc_flag: say if MPI or input writes into it. It stays until it is freed, or the session is closed. */
+  template <class T> T *alloc(const std::string &name, std::size_t count, unsigned flags = MAINSTAY_ALLOC_FLAG_PLAIN) {
+    if (count > static_cast<std::size_t>(-1) / sizeof(T)) detail::refuse("so many elements have no room");
+    void *memory = nullptr;
+    detail::check(mainstay_alloc(handle_, detail::text(name), count * sizeof(T), flags, &memory));
+    detail::check(mainstay_unprotect(handle_, detail::text(name)));
+    protect(name, static_cast<T *>(memory), {count});
+    return static_cast<T *>(memory);
+  }
+  /* Unprotects what was allocated under `name`, and lets it go. */
+  void free(const std::string &name) { detail::check(mainstay_free(handle_, detail::text(name))); }
   void unprotect(const std::string &name) { detail::check(mainstay_unprotect(handle_, detail::text(name))); }
   /* The program's own variables, .data and .bss; before that, what is left out of them. Variables that have a constructor
    * or point to memory of their own (std::string, std::vector) are to be left out. */

@@ -7,6 +7,7 @@
 // cbindgen writes the names of these types as C has them (cbindgen.toml).
 
 mod adapter;
+mod alloc;
 mod argument;
 mod buffer;
 mod checkpoint;

@@ -133,6 +133,10 @@ pub enum CaptureCode {
     Whole,
     /// What changed since the revision before, with which it shares the rest.
     Incremental,
+    /// All of it, copied while the program goes on.
+    Snapshot,
+    /// What changed since the revision before, copied while the program goes on.
+    IncrementalSnapshot,
 }
 
 /// How it is found out what changed.
@@ -240,14 +244,17 @@ pub struct Options {
     pub spares: u32,
     /// A mainstay_capture: what of the protected regions a revision writes; MAINSTAY_CAPTURE_WHOLE.
     pub capture: u64,
-    /// With MAINSTAY_CAPTURE_INCREMENTAL, a mainstay_track: how it is found out what changed; MAINSTAY_TRACK_AUTO.
+    /// With an incremental capture, a mainstay_track: how it is found out what changed; MAINSTAY_TRACK_AUTO.
     pub track: u32,
     /// With that and pages: every so many revisions what the pages call unchanged is hashed; never.
     pub audit: u32,
+    /// With snapshots: from how many bytes on that are to be copied one is taken, and not a plain copy; where the program
+    /// then waits for less time. 1: always.
+    pub snapshot_bytes: u64,
 }
 
 /// What the struct measured in each version of the header: it only grows, at its end.
-const SIZES: [usize; 10] = [
+const SIZES: [usize; 11] = [
     offset_of!(Options, pool_held),
     offset_of!(Options, per),
     offset_of!(Options, shard_bytes),
@@ -257,6 +264,7 @@ const SIZES: [usize; 10] = [
     offset_of!(Options, exchange),
     offset_of!(Options, recovery),
     offset_of!(Options, capture),
+    offset_of!(Options, snapshot_bytes),
     size_of::<Options>(),
 ];
 
@@ -327,7 +335,7 @@ impl Options {
     }
 
     /// The key of each field, and what the program has put there. A field that is left out here does not compile.
-    fn given(&self) -> [(&'static str, Given); 34] {
+    fn given(&self) -> [(&'static str, Given); 35] {
         let Options {
             size: _,
             hints: _,
@@ -367,6 +375,7 @@ impl Options {
             capture,
             track,
             audit,
+            snapshot_bytes,
         } = *self;
         [
             ("keep", Given::Number(keep.into())),
@@ -400,9 +409,10 @@ impl Options {
             ("disk_copies", Given::Number(disk_copies.into())),
             ("recovery", Given::Code(recovery.into(), &["off", "replace", "shrink"])),
             ("spares", Given::Number(spares.into())),
-            ("capture", Given::Code(capture, &["whole", "incremental"])),
+            ("capture", Given::Code(capture, &["whole", "incremental", "snapshot", "incremental-snapshot"])),
             ("track", Given::Code(track.into(), &["auto", "pages", "hashes"])),
             ("audit", Given::Number(audit.into())),
+            ("snapshot_bytes", Given::Number(snapshot_bytes)),
         ]
     }
 }

@@ -41,7 +41,7 @@ pub mod status;
 mod survey;
 pub mod tend;
 
-pub use capture::{Region, check_name};
+pub use capture::{Allocated, OwnMemory, Region, check_name};
 pub use commit::RevisionKey;
 pub use config::{
     Capture, Choice, Config, Exchange, Interval, KEYS, Key, LevelPlace, MemoryAfter, PoolHeld, Recovery, Resolved,

@@ -66,9 +66,10 @@ def open(
     comm: MPI.Intracomm | None = None,
     *,
     keep: int | None = None,
-    capture: Literal["whole", "incremental"] | None = None,
+    capture: Literal["whole", "incremental", "snapshot", "incremental-snapshot"] | None = None,
     track: Literal["auto", "pages", "hashes"] | None = None,
     audit: int | None = None,
+    snapshot_bytes: int | str | None = None,
     stage: Literal["pool", "node", "rank", "direct"] | None = None,
     pool_bytes: int | str | None = None,
     chunk_bytes: int | str | None = None,
@@ -136,6 +137,16 @@ class Session:
         global_shape: Sequence[SupportsIndex] | None = None,
         offset: Sequence[SupportsIndex] | None = None,
     ) -> None: ...
+    def empty(
+        self,
+        name: str,
+        shape: SupportsIndex | Sequence[SupportsIndex],
+        dtype: Any = None,
+        *,
+        written_by_system: bool = False,
+        same_address: bool = False,
+    ) -> Any: ...
+    def free(self, name: str) -> None: ...
     def unprotect(self, name: str) -> None: ...
     def protect_output(self, path: str | os.PathLike[str]) -> None: ...
     def restore(self) -> Restored | None: ...

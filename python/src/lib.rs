@@ -12,6 +12,7 @@ mod follow;
 mod got;
 mod group;
 mod member;
+mod memory;
 mod notes;
 mod open;
 mod ranks;

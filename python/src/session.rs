@@ -6,6 +6,7 @@ use crate::{
     error::{detached, raise},
     got::Got,
     group::check,
+    memory::Memory,
     notes,
     open::{Open, or_refuse},
     record::Record,
@@ -14,7 +15,7 @@ use crate::{
     settings::{config, path as path_of},
     stream::{self, Files},
 };
-use mainstay_engine::{Error, LevelKind, Session as Engine, space::format::PlaceInWhole};
+use mainstay_engine::{Allocated, Error, LevelKind, Session as Engine, space::format::PlaceInWhole};
 use pyo3::{
     PyTraverseError, PyVisit,
     exceptions::PyBaseException,
@@ -55,7 +56,7 @@ pub struct Session {
 #[pyfunction]
 #[pyo3(
     signature = (path, comm=None, **settings),
-    text_signature = "(path, comm=None, *, keep=None, capture=None, track=None, audit=None, stage=None, pool_bytes=None, chunk_bytes=None, pool_held=None, \
+    text_signature = "(path, comm=None, *, keep=None, capture=None, track=None, audit=None, snapshot_bytes=None, stage=None, pool_bytes=None, chunk_bytes=None, pool_held=None, \
                       small_bytes=None, threshold_bytes=None, buffer_bytes=None, flush_seconds=None, io_threads=None, \
                       aggregators=None, portion_bytes=None, shard_bytes=None, per=None, allocate=None, stripe_count=None, stripe_bytes=None, \
                       pool_directory=None, memory=None, memory_keep=None, memory_copies=None, memory_after=None, disk=None, disk_every=None, \
@@ -184,6 +185,58 @@ impl Session {
             Ok(open.held.insert(name.into_owned(), held))
         })?;
         drop(before);
+        Ok(())
+    }
+
+    /// A numpy array of zeros, in memory that Mainstay allocates, in pages of 2 MiB where the system has them, protected under
+    /// `name`. Local. With capture="snapshot" it is copied under write protection, which costs the program far less than
+    /// other memory: meanwhile MPI, and calls such as readinto(), cannot write into it, so say `written_by_system=True` if
+    /// they do. With `same_address` it lies at the same address in every run. It stays as long as the array, or until it is
+    /// freed.
+    #[pyo3(signature = (name, shape, dtype=None, *, written_by_system=false, same_address=false))]
+    fn empty<'py>(
+        &self,
+        py: Python<'py>,
+        name: &Bound<'py, PyString>,
+        shape: &Bound<'py, PyAny>,
+        dtype: Option<&Bound<'py, PyAny>>,
+        written_by_system: bool,
+        same_address: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let numpy = py.import("numpy")?;
+        let dtype = match dtype {
+            Some(dtype) => numpy.call_method1("dtype", (dtype,))?,
+            None => numpy.call_method1("dtype", ("f8",))?,
+        };
+        let shape: Vec<usize> = shape.extract().or_else(|_| shape.extract().map(|one| vec![one]))?;
+        let item: usize = dtype.getattr("itemsize")?.extract()?;
+        let is_of_objects: bool = dtype.getattr("hasobject")?.extract()?;
+        let bytes = shape.iter().try_fold(item, |bytes, side| bytes.checked_mul(*side));
+        let how = Allocated { written_by_system, same_address };
+        let memory = self.local(py, |open| {
+            let bytes = bytes.ok_or_else(|| Error::argument("shape", "so many elements have no room"))?;
+            if is_of_objects {
+                return Err(Error::argument("dtype", "objects of Python are no plain memory; take a type of numbers"));
+            }
+            open.engine()?.allocate(&name.to_string_lossy(), bytes as u64, how)
+        })?;
+        let protect = || {
+            let memory = Memory { memory, shape, typestr: dtype.getattr("str")?.extract()? };
+            let array = numpy.call_method1("asarray", (Bound::new(py, memory)?,))?;
+            self.protect(py, name, &array, None, None)?;
+            Ok(array)
+        };
+        protect().inspect_err(|_| drop(self.free(py, name)))
+    }
+
+    /// Unprotects what empty() has allocated under `name`; the memory goes with the last array that lies in it. Local.
+    fn free(&self, py: Python<'_>, name: &Bound<'_, PyString>) -> PyResult<()> {
+        let held = self.local(py, |open| {
+            let name = name.to_string_lossy();
+            open.engine()?.free(&name)?;
+            Ok(open.held.remove(&*name))
+        })?;
+        drop(held);
         Ok(())
     }
 

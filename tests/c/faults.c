@@ -290,6 +290,11 @@ static void nulls(void) {
   said("leave_out(address)", mainstay_leave_out(session, NULL, 8));
   said("unprotect(session)", mainstay_unprotect(NULL, "a"));
   said("unprotect(name)", mainstay_unprotect(session, NULL));
+  said("alloc(session)", mainstay_alloc(NULL, "a", 8, 0, &place));
+  said("alloc(name)", mainstay_alloc(session, NULL, 8, 0, &place));
+  said("alloc(memory)", mainstay_alloc(session, "a", 8, 0, NULL));
+  said("free(session)", mainstay_free(NULL, "a"));
+  said("free(name)", mainstay_free(session, NULL));
   said("unprotect_all(session)", mainstay_unprotect_all(NULL));
   said("recover(session)", mainstay_recover(NULL));
   said("check(session)", mainstay_check(NULL));

@@ -32,6 +32,8 @@ pub struct Profile {
     pub stage: &'static str,
     /// How it was found out what changed; empty where all was written.
     pub found_by: &'static str,
+    /// How the regions were copied; empty where no snapshot was asked for.
+    pub copied_by: &'static str,
     pub pool_bytes: u64,
     /// Whether it sized itself, and why it was not larger.
     pub pool_is_auto: bool,
@@ -130,6 +132,7 @@ impl Profile {
             stage: profile.stage_name(),
             pool_bytes: profile.pool_bytes,
             found_by: profile.found_by.name(),
+            copied_by: profile.copied_by.name(),
             pool_is_auto: profile.pool_bound != PoolBound::Set,
             pool_bound: profile.pool_bound.why(),
             chunk_bytes: profile.chunk_bytes,

@@ -13,7 +13,10 @@ use crate::{
     text::{self, Align},
 };
 use mainstay_engine::{RevisionSurvey, SpaceSurvey, printable};
-use std::{cmp::Reverse, collections::BTreeSet};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
 
 /// How often the space is looked at again when a running job lets go of what is being read.
 const TRIES: usize = 10;
@@ -167,6 +170,7 @@ fn revision_page(shown: &ShownRevision, with_phases: bool) -> String {
         page += &format!("on the levels {}\n\n", levels.join("; "));
     }
     page += &changed(shown);
+    page += &copied(shown);
     page += &items(&shown.list);
     if shown.list.iter().any(|shard| !shard.notes.is_empty()) {
         page += "\n";
@@ -199,6 +203,24 @@ fn changed(shown: &ShownRevision) -> String {
         line += &format!("; shares {} with revision {}", text::bytes(shares.bytes), shares.revision);
     }
     line + "\n\n"
+}
+
+/// How the regions were copied, where a snapshot was asked for, and by how many shards each way.
+fn copied(shown: &ShownRevision) -> String {
+    let mut ways: BTreeMap<&str, usize> = BTreeMap::new();
+    for profile in shown.list.iter().filter_map(|shard| shard.profile.as_ref()) {
+        *ways.entry(profile.copied_by).or_default() += 1;
+    }
+    ways.remove("");
+    let told = |(way, shards): (&str, usize)| {
+        let how = match way {
+            "clone" => "after the program had gone on, by a clone of it",
+            "protection" => "after the program had gone on, under write protection",
+            _ => "before the program went on",
+        };
+        format!("{shards} {} copied {how}", if shards == 1 { "shard" } else { "shards" })
+    };
+    if ways.is_empty() { String::new() } else { ways.into_iter().map(told).collect::<Vec<_>>().join(", ") + "\n\n" }
 }
 
 fn items(shards: &[ShownShard]) -> String {

@@ -18,7 +18,6 @@ mod output;
 mod region;
 mod regions;
 mod size;
-#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "the choice of a snapshot comes next"))]
 mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -37,3 +36,5 @@ pub use region::{Region, check_name};
 pub(crate) use regions::Regions;
 pub(crate) use size::Size;
 pub(crate) use userfaultfd::page_bytes;
+pub use snapshot::{Allocated, OwnMemory};
+pub(crate) use snapshot::{Choice, Cloned, NotTaken, Protectable, Protected, Snapshot, Transfer};

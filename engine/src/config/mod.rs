@@ -51,6 +51,22 @@ pub enum Capture {
     Whole,
     /// What changed since the revision before.
     Incremental,
+    /// All, copied while the program goes on.
+    Snapshot,
+    /// What changed since the revision before, copied while the program goes on.
+    IncrementalSnapshot,
+}
+
+impl Capture {
+    /// Whether a revision writes what changed, and shares the rest.
+    pub fn is_incremental(self) -> bool {
+        matches!(self, Capture::Incremental | Capture::IncrementalSnapshot)
+    }
+
+    /// Whether the program goes on before its memory is copied.
+    pub fn is_snapshot(self) -> bool {
+        matches!(self, Capture::Snapshot | Capture::IncrementalSnapshot)
+    }
 }
 
 /// How it is found out what changed.

@@ -97,15 +97,15 @@ settings! {
         alike: true,
     }
     /// what of the protected regions a revision writes: all, or what changed since the revision before, with which it then
-    /// shares the rest
+    /// shares the rest; as a snapshot it is copied while the program goes on
     capture: Capture {
         default: Capture::default(),
         given_as: word,
-        takes: "whole or incremental",
+        takes: "whole, incremental, snapshot or incremental-snapshot",
         in_range: any,
         alike: true,
     }
-    /// with capture = incremental: how it is found out what changed, by the pages that were written or by hashes of all that
+    /// with incremental capture: how it is found out what changed, by the pages that were written or by hashes of all that
     /// is protected; auto: by pages where the system can tell them
     track: Track {
         default: Track::default(),
@@ -114,7 +114,7 @@ settings! {
         in_range: any,
         alike: false,
     }
-    /// with capture = incremental and pages: every so many revisions what the pages call unchanged is hashed, and the
+    /// with incremental capture, and pages: every so many revisions what the pages call unchanged is hashed, and the
     /// revision fails if it was changed; 0: never
     audit: u32 {
         default: 0,
@@ -122,6 +122,15 @@ settings! {
         takes: "0 or more",
         in_range: any,
         alike: true,
+    }
+    /// with snapshots: from how many bytes on that are to be copied a snapshot is taken, and not a plain copy; auto:
+    /// where the program waits for less time
+    snapshot_bytes: Option<u64> {
+        default: None,
+        given_as: bytes_or_auto,
+        takes: "auto, or bytes: 0 or more, or a text such as \"64 MiB\"",
+        in_range: any,
+        alike: false,
     }
     /// which way bytes leave the program: through a pool, a buffer of the node or of the rank, or none
     stage: Stage {

@@ -168,7 +168,12 @@ impl Word for Exchange {
 }
 
 impl Word for Capture {
-    const ALL: &'static [(&'static str, Self)] = &[("whole", Capture::Whole), ("incremental", Capture::Incremental)];
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("whole", Capture::Whole),
+        ("incremental", Capture::Incremental),
+        ("snapshot", Capture::Snapshot),
+        ("incremental-snapshot", Capture::IncrementalSnapshot),
+    ];
 }
 
 impl Word for Track {

@@ -11,6 +11,41 @@ use std::{sync::Arc, time::Duration};
 
 const NEAREST: usize = 0;
 
+/// A part of the log that has its place, and whose bytes a snapshot is to copy.
+#[derive(Debug)]
+pub(crate) struct Awaited {
+    lies: Lies,
+    offset: u64,
+    bytes: u64,
+    /// How many bytes the snapshot has copied once this part is filled.
+    pub(super) filled_after: u64,
+}
+
+impl Awaited {
+    /// `chunk` is going to hold `bytes` bytes (whole blocks) of the log, from `offset` on.
+    pub(crate) fn in_chunk(chunk: Chunk, offset: u64, bytes: u64, filled_after: u64) -> Awaited {
+        Awaited { lies: Lies::Chunk(chunk), offset, bytes, filled_after }
+    }
+
+    /// The beginning of `mapped`, where they belong, is going to.
+    pub(crate) fn in_place(mapped: Mapped, pool: Pool, offset: u64, bytes: u64, filled_after: u64) -> Awaited {
+        Awaited { lies: Lies::InPlace(mapped, pool), offset, bytes, filled_after }
+    }
+
+    /// Nothing tells before the end of the snapshot whether it is filled.
+    pub(crate) fn await_end(&mut self) {
+        self.filled_after = u64::MAX;
+    }
+
+    /// It is filled. Only now does it get in line to be written: others would wait for it.
+    pub(crate) fn filled(self, shard: Arc<Shard>) -> Result<Load> {
+        match self.lies {
+            Lies::Chunk(chunk) => Load::new(chunk, shard, self.offset, self.bytes),
+            Lies::InPlace(mapped, pool) => Ok(Load::in_place(mapped, pool, shard, self.offset, self.bytes)),
+        }
+    }
+}
+
 /// A filled part of the log. A chunk goes back to the pool once nobody holds it any more: when it is hashed, and the last
 /// target has it.
 #[derive(Debug)]

@@ -8,6 +8,7 @@
 //! pool calls done is in the space.
 
 mod ending;
+mod following;
 mod hashes;
 mod held;
 mod load;
@@ -21,7 +22,8 @@ mod target;
 mod tests;
 mod threads;
 
-pub(crate) use load::Load;
+pub(crate) use following::Following;
+pub(crate) use load::{Awaited, Load};
 pub(crate) use order::Order;
 pub(crate) use shard::{Intent, Shard, Staged, Writer, segments_at_most};
 pub(crate) use site::Site;

@@ -394,18 +394,22 @@ impl Shard {
         self.outputs_synced.get_or_init(|| self.intent.outputs.iter().try_for_each(Marked::sync)).clone()
     }
 
-    /// t2: from here on another process can complete the shard if this one dies. If memory beside the pool is short,
+    /// t2, or once a snapshot is copied: from here on another process can complete the shard if this one dies. If memory beside the pool is short,
     /// nothing is sealed: the shard is saved all the same, but is lost if this process dies.
     pub(crate) fn seal(&self, contents: &Contents, staged: Staged) {
         let Some(record) = self.hashes.record() else { return };
         let Intent { key, shards, shard, outputs, started, .. } = &self.intent;
+        let phases = self.phases();
+        // After a snapshot the program has gone on already.
+        let now = || started.elapsed().as_nanos() as u64;
+        let perceived_ns = if phases.perceived_ns > 0 { phases.perceived_ns } else { now() };
         let sealed = SealedPlan {
             key: *key,
             shards: *shards,
             shard: *shard,
             contents: contents.encode(),
             outputs: outputs.iter().map(|output| output.path().as_os_str().as_bytes().to_vec()).collect(),
-            phases: PhaseRecord { perceived_ns: started.elapsed().as_nanos() as u64, ..staged.noted_in(self.phases()) },
+            phases: staged.noted_in(PhaseRecord { perceived_ns, ..phases }),
             targets: self.targets.iter().map(|target| target.site.sealed()).collect(),
         };
         // A target that has failed already is nobody's to complete.

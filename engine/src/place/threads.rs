@@ -2,7 +2,7 @@
 //!
 //! Some threads write and others hash, so that a device never waits for a checksum.
 
-use super::{Load, Shard};
+use super::{Following, Load, Shard};
 use crate::{
     error::{Error, Result},
     ground::spawn,
@@ -23,7 +23,7 @@ pub(crate) struct IoThreads {
     threads: Vec<JoinHandle<()>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Queues {
     writing: Sender<Work>,
     hashing: Sender<Work>,
@@ -34,6 +34,8 @@ enum Work {
     /// Writes the load to one of its targets.
     Write(Arc<Load>, usize),
     Hash(Arc<Load>),
+    /// Follows the snapshot of a shard, and hands on what it has copied. The queues live as long.
+    Follow(Box<Following>, Queues),
     /// Commits the shard in one of its targets.
     Commit(Arc<Shard>, usize),
 }
@@ -56,28 +58,42 @@ impl IoThreads {
     /// Has `load` hashed, and written if it is not where it belongs. Writing begins at once: it takes a device, and next
     /// to no processor.
     pub(crate) fn carry(&self, load: Arc<Load>) {
-        for (index, target) in load.shard().targets().iter().enumerate() {
-            target.add_parts(1);
-            if load.is_to_be_written() {
-                target.add_parts(1);
-                self.send(|queues| &queues.writing, Work::Write(load.clone(), index));
-            }
-        }
-        self.send(|queues| &queues.hashing, Work::Hash(load));
+        self.queues.iter().for_each(|queues| queues.carry(load.clone()));
     }
 
     /// Says that all of the shard has been handed over.
     pub(crate) fn all_staged(&self, shard: &Arc<Shard>) {
-        for (index, target) in shard.targets().iter().enumerate() {
-            if target.end_part() {
-                self.send(|queues| &queues.writing, Work::Commit(shard.clone(), index));
-            }
-        }
+        self.queues.iter().for_each(|queues| queues.all_staged(shard));
     }
 
-    fn send(&self, queue: impl Fn(&Queues) -> &Sender<Work>, work: Work) {
-        // The threads hold the receiver until the sender is gone.
-        let _ = self.queues.as_ref().map(|queues| queue(queues).send(work));
+    /// Has a snapshot followed, whose shard is handed over as it is copied. A thread that hashes does it, which has nothing
+    /// to hash before.
+    pub(crate) fn follow(&self, following: Following) {
+        if let Some(queues) = &self.queues {
+            let _ = queues.hashing.send(Work::Follow(Box::new(following), queues.clone()));
+        }
+    }
+}
+
+impl Queues {
+    fn carry(&self, load: Arc<Load>) {
+        for (index, target) in load.shard().targets().iter().enumerate() {
+            target.add_parts(1);
+            if load.is_to_be_written() {
+                target.add_parts(1);
+                // The threads hold the receivers until the senders are gone.
+                let _ = self.writing.send(Work::Write(load.clone(), index));
+            }
+        }
+        let _ = self.hashing.send(Work::Hash(load));
+    }
+
+    fn all_staged(&self, shard: &Arc<Shard>) {
+        for (index, target) in shard.targets().iter().enumerate() {
+            if target.end_part() {
+                let _ = self.writing.send(Work::Commit(shard.clone(), index));
+            }
+        }
     }
 }
 
@@ -103,6 +119,7 @@ fn run(work: &Receiver<Work>, flush_every: Option<Duration>) {
                 let targets = load.shard().targets().len();
                 give_back(load, 0..targets);
             }
+            Work::Follow(following, queues) => follow(*following, &queues),
             Work::Commit(shard, target) => commit(&shard, target),
         }
     }
@@ -114,6 +131,13 @@ fn guard(work: impl FnOnce(), fail: impl FnOnce(Error)) {
     if catch_unwind(AssertUnwindSafe(work)).is_err() {
         fail(Error::Internal { what: "an I/O thread panicked".to_owned() });
     }
+}
+
+fn follow(following: Following, queues: &Queues) {
+    let shard = following.shard.clone();
+    let work = || following.follow(|load| queues.carry(load)).unwrap_or_else(|error| shard.fail(error));
+    guard(work, |error| shard.fail(error));
+    queues.all_staged(&shard);
 }
 
 /// Ends a part of each of `targets`, and lets go of the load.

@@ -1,4 +1,4 @@
-//! With `capture = "incremental"`: what changed on this rank since the revision that the next one builds on, which is the
+//! With incremental capture: what changed on this rank since the revision that the next one builds on, which is the
 //! newest complete one of the nearest level.
 //!
 //! What must hold: a shard shares blocks only with a revision that all roots keep until the shard is published; where
@@ -8,7 +8,7 @@ use super::{level::Level, settle::Attempt};
 use crate::{
     capture::{Base, Changes, Hashes, Plan, Region, Size, Written, audit},
     commit::{Complete, RevisionKey},
-    config::{Capture, Config, Track},
+    config::{Config, Track},
     error::Result,
     ground::lock,
     place::Shard,
@@ -52,7 +52,7 @@ pub(super) struct Planned {
 impl Changing {
     /// `None` if revisions are saved whole. `rank`: this one's, which may tell the user that pages are not told here.
     pub(super) fn new(config: &Config, rank: usize) -> Option<Changing> {
-        if config.capture == Capture::Whole {
+        if !config.capture.is_incremental() {
             return None;
         }
         let way: Box<dyn Changes> = match config.track {

@@ -5,8 +5,8 @@ use super::{
     program::Program, report::Report,
 };
 use crate::{
-    capture::Region,
-    error::Result,
+    capture::{Allocated, OwnMemory, Region, check_name},
+    error::{Error, Result},
     ground::lock,
     group::agree,
     pool::Pool,
@@ -45,6 +45,31 @@ impl Inner {
         let bytes = region.map_or(0, |region| self.means.pooled_bytes_of(region));
         regions.remove(name)?;
         self.means.foresee_less(bytes);
+        Ok(())
+    }
+
+    pub(super) fn allocate(&mut self, name: &str, bytes: u64, how: Allocated) -> Result<OwnMemory> {
+        check_name(name)?;
+        let allocated = &mut self.program.not_begun("alloc")?.allocated;
+        if allocated.contains_key(name) {
+            let why = "it has memory already; free that first, or take another name";
+            return Err(Error::argument(format!("region {name:?}"), why));
+        }
+        let memory = OwnMemory::new(name, bytes, how)?;
+        allocated.insert(name.to_owned(), memory.clone());
+        Ok(memory)
+    }
+
+    pub(super) fn free(&mut self, name: &str) -> Result<()> {
+        let program = self.program.not_begun("free")?;
+        if !program.allocated.contains_key(name) {
+            let why = "has no memory that was allocated for it".to_owned();
+            return Err(Error::RegionMissing { name: name.to_owned(), why });
+        }
+        if program.regions.all().iter().any(|region| region.description.name == name) {
+            self.unprotect(name)?;
+        }
+        self.program.allocated.remove(name);
         Ok(())
     }
 

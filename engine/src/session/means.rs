@@ -14,9 +14,9 @@ use crate::{
     pool::Record,
     salvage::complete_dead,
     space::format::{BLOCK_BYTES, PhaseRecord},
-    stage::{Hands, Here, IN_PORTION_BYTES, Order, Policy, PoolInMaking, Staging, Touching},
+    stage::{Hands, Here, IN_PORTION_BYTES, Order, Policy, PoolInMaking, Snapshots, Staging, Touching},
 };
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 pub(super) struct Means {
     // Fields end in this order: what feeds waits for the threads that write, and these write what lies in the pool.
@@ -35,6 +35,8 @@ pub(super) struct Means {
     pub(super) touching: Touching,
     /// What changed since the last revision; `None` if all is saved.
     pub(super) changing: Option<Changing>,
+    /// `None` if no snapshots are asked for.
+    pub(super) snapshots: Option<Arc<Mutex<Snapshots>>>,
     /// The layouts whose portions have been given to it.
     pub(super) touched: Vec<[u8; 16]>,
 }
@@ -153,7 +155,7 @@ impl Means {
             shard.is_base(base.filter(|_| plan.is_some()));
             plan
         });
-        Staging::new(shard, self.policy, plan)
+        Staging::new(shard, self.policy, plan, self.snapshots.clone())
     }
 
     /// Has `source` saved at `site` too, of the level number `level`, counted from the nearest.

@@ -54,7 +54,7 @@ pub use restore::Restored;
 pub use run::{Failing, Stepped, run};
 
 use crate::{
-    capture::{Look, Region},
+    capture::{Allocated, Look, OwnMemory, Region},
     config::Config,
     device::Device,
     error::{Error, Result},
@@ -128,6 +128,20 @@ impl Session {
     /// Adds a region to what is saved and restored. Local.
     pub fn protect(&mut self, region: Region) -> Result<()> {
         self.ours()?.protect(region)
+    }
+
+    /// Memory for `bytes` bytes, in pages of 2 MiB where the system has them, of zeros; to be protected under `name`, or in
+    /// parts. Local. It stays until `free`, or until the session and all that `OwnMemory` was cloned to are gone. With
+    /// snapshots it is copied under write protection, which costs the program far less than a clone, unless `how` says
+    /// otherwise. `InvalidArgument`: the name has memory already, or its address is taken.
+    pub fn allocate(&mut self, name: &str, bytes: u64, how: Allocated) -> Result<OwnMemory> {
+        self.ours()?.allocate(name, bytes, how)
+    }
+
+    /// Protects the region `name` no longer, if it is protected, and lets go of its memory, which goes once nobody else has
+    /// it, and no snapshot reads it. Local.
+    pub fn free(&mut self, name: &str) -> Result<()> {
+        self.ours()?.free(name)
     }
 
     /// Puts `region` in place of the one that is protected under its name, after a `realloc` or a change of its size.

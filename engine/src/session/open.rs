@@ -39,11 +39,13 @@ use crate::{
     remark::Remark,
     restore::Found,
     space::{format::Lineage, probe_name},
-    stage::{Policy, PoolInMaking, Touching, find_threshold},
+    stage::{Policy, PoolInMaking, Snapshots, Touching, find_threshold},
     status::Recovery,
 };
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -207,6 +209,7 @@ impl Inner {
             regions: Regions::default(),
             globals: Globals::default(),
             notes: Notes::default(),
+            allocated: BTreeMap::new(),
             outputs: Outputs::default(),
             due,
             tracing: Tracing::new(&config, group.rank()),
@@ -225,6 +228,10 @@ impl Inner {
             record,
             policy,
             changing: Changing::new(&program.config, group.rank()),
+            snapshots: program.config.capture.is_snapshot().then(|| {
+                let Config { snapshot_bytes, capture, .. } = &program.config;
+                Arc::new(Mutex::new(Snapshots::new(*snapshot_bytes, capture.is_incremental(), group.rank())))
+            }),
             touching: Touching::default(),
             touched: Vec::new(),
         };

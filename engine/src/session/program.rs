@@ -2,11 +2,12 @@
 
 use super::{checkpoint::Begun, due::Due, reading::Reading, tracing::Tracing};
 use crate::{
-    capture::{Globals, Notes, Outputs, Regions},
+    capture::{Globals, Notes, Outputs, OwnMemory, Regions},
     config::Config,
     error::{Error, Result},
     group::Divided,
 };
+use std::collections::BTreeMap;
 
 pub(super) struct Program {
     /// The checkpoint that is between t1 and t2, if one is.
@@ -14,6 +15,8 @@ pub(super) struct Program {
     pub(super) regions: Regions,
     pub(super) globals: Globals,
     pub(super) notes: Notes,
+    /// Memory that the program had from Mainstay, by the names of its regions.
+    pub(super) allocated: BTreeMap<String, OwnMemory>,
     pub(super) outputs: Outputs,
     pub(super) due: Due,
     pub(super) tracing: Option<Tracing>,

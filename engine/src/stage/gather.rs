@@ -1,7 +1,7 @@
 //! Gathers pieces in a buffer until it is full. The buffer is the rank's own, a chunk of the node's pool, or the blocks
 //! that the pieces are to lie in.
 
-use super::source::Source;
+use super::{later::Later, source::Source};
 use crate::{
     capture::Handed,
     device::Mapped,
@@ -49,14 +49,26 @@ impl Buffer {
 impl Gather {
     /// Copies as much of `source`, from `from` bytes behind the beginning of the piece, as there is room for; returns
     /// how much. Needs a buffer.
-    pub(super) fn add(&mut self, handed: &Handed, from: usize, source: Source<'_>, alignment: u64) -> usize {
+    /// With `later` a snapshot is to copy them, if it can.
+    pub(super) fn add(
+        &mut self,
+        handed: &Handed,
+        from: usize,
+        source: Source<'_>,
+        alignment: u64,
+        later: Option<&mut Later>,
+    ) -> usize {
         let Some(buffer) = &mut self.buffer else { return 0 };
+        let later = later.filter(|_| !matches!(buffer, Buffer::Own(_)));
         let buffer = buffer.bytes_mut();
         let at = self.used.next_multiple_of(alignment as usize).min(buffer.len());
         let taken = (source.len() - from).min(buffer.len() - at);
         if taken > 0 || source.len() == from {
             buffer[self.used..at].fill(0);
-            source.copy(from, &mut buffer[at..at + taken]);
+            let into = &mut buffer[at..at + taken];
+            if !later.is_some_and(|later| later.note(source, from, into)) {
+                source.copy(from, into);
+            }
             self.held.push(Gathered { handed: *handed, from: from as u64, bytes: taken as u64, in_buffer: at as u64 });
             self.used = at + taken;
         } else {

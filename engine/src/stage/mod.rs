@@ -4,11 +4,12 @@
 //! flushes. Owns the buffers that are being filled, and the making of the node's pool. Where the portion is memory, its
 //! own blocks are the buffers.
 //!
-//! What must hold: after t2 nothing here refers to the program's memory, and every byte of the log is written and
+//! What must hold: after t2 nothing here refers to the program's memory, but for what a snapshot has of it, and every byte of the log is written and
 //! hashed once, or the revision fails.
 
 mod direct;
 mod gather;
+mod later;
 mod making;
 mod outlet;
 mod policy;
@@ -17,6 +18,7 @@ mod staging;
 mod threshold;
 mod touching;
 
+pub(crate) use later::Snapshots;
 pub(crate) use making::PoolInMaking;
 pub(crate) use outlet::{Full, Here, Outlet};
 use policy::Owner;

@@ -15,6 +15,10 @@ use std::sync::Arc;
 pub(crate) trait Outlet {
     /// The ranks are in one call: other ranks listen from here on, until `end` or `give_up`.
     fn open(&mut self, _shard: &Arc<Shard>) {}
+    /// Who takes buffers that a snapshot fills only after t2. `None`: all bytes have to be there before.
+    fn later(&self) -> Option<&IoThreads> {
+        None
+    }
     /// The unit, in whole blocks, of the bytes that are not gathered. `None`: for now all bytes have to be gathered.
     fn straight_bytes(&self) -> Option<u64>;
     /// Takes whole blocks of the log, from `at` on; the memory is the caller's again when it returns.
@@ -52,6 +56,10 @@ pub(crate) struct Here<'a> {
 }
 
 impl Outlet for Here<'_> {
+    fn later(&self) -> Option<&IoThreads> {
+        Some(self.threads).filter(|_| self.publisher == Publisher::Threads)
+    }
+
     fn straight_bytes(&self) -> Option<u64> {
         Some(BLOCK_BYTES)
     }

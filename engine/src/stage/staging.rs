@@ -4,20 +4,21 @@ use super::{
     Full, Outlet, Owner, Policy,
     direct::Direct,
     gather::{Buffer, Gather},
+    later::{Later, Snapshots},
     source::Source,
 };
 use crate::{
-    capture::{Contents, Handed, Log, Part, Plan, Region},
+    capture::{Contents, Handed, Log, Part, Plan, Region, Snapshot},
     error::{Error, Result},
-    ground::Instant,
-    place::{Load, Shard, Staged},
+    ground::{Instant, lock},
+    place::{Following, Load, Shard, Staged},
     pool::Pool,
     space::{
         Aligned,
-        format::{Annex, BLOCK_BYTES, FoundBy, Histogram, Profile},
+        format::{Annex, BLOCK_BYTES, CopiedBy, FoundBy, Histogram, Profile},
     },
 };
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// What staging needs of the session.
 pub(crate) struct Hands<'a> {
@@ -51,6 +52,10 @@ pub(crate) struct Staging {
     direct: Option<Direct>,
     main: Gather,
     small: Gather,
+    /// `None` where all is copied before t2.
+    snapshots: Option<Arc<Mutex<Snapshots>>>,
+    /// What a snapshot is to copy, while regions are staged.
+    later: Option<Later>,
     /// Length of the log, whole blocks. `direct` keeps count itself of what it writes.
     end: u64,
     staged: Staged,
@@ -69,13 +74,19 @@ impl Drop for Staging {
 }
 
 impl Staging {
-    /// Of a shard whose regions are staged by `plan`, or whole without one.
-    pub(crate) fn new(shard: Arc<Shard>, policy: Policy, plan: Option<Plan>) -> Result<Staging> {
+    /// Of a shard whose regions are staged by `plan`, or whole without one, and copied by a snapshot if one can be taken.
+    pub(crate) fn new(
+        shard: Arc<Shard>,
+        policy: Policy,
+        plan: Option<Plan>,
+        snapshots: Option<Arc<Mutex<Snapshots>>>,
+    ) -> Result<Staging> {
         let direct = if policy.straight_from == 0 { Some(Direct::new(&shard)?) } else { None };
         let log = Log::new(shard.size().parts_max());
         let (main, small) = Default::default();
         let (staged, pieces) = Default::default();
-        Ok(Staging { shard, policy, plan, log, direct, main, small, end: 0, staged, pieces, ended: false })
+        let (end, later, ended) = (0, None, false);
+        Ok(Staging { shard, policy, plan, log, direct, main, small, snapshots, later, end, staged, pieces, ended })
     }
 
     pub(crate) fn shard(&self) -> &Arc<Shard> {
@@ -106,29 +117,78 @@ impl Staging {
     }
 
     /// Stages what is left: whole regions, and zeros for what the streams skipped. After that nothing here refers to
-    /// the program's memory any more.
+    /// the program's memory any more, but for a snapshot, which has its own.
     pub(crate) fn finish(mut self, hands: &mut Hands<'_>, regions: &[Region], profile: Profile) {
         hands.outlet.open(&self.shard);
-        let contents = self.stage_all(hands, regions, profile);
-        hands.outlet.end(&self.shard, contents, self.staged);
+        let (contents, snapshot) = self.stage_all(hands, regions, profile);
+        match (snapshot, hands.outlet.later()) {
+            (Some((snapshot, later)), Some(threads)) => {
+                let staged_at = Instant::now();
+                let Staging { shard, staged, .. } = &self;
+                let (shard, staged, awaited) = (shard.clone(), *staged, later.into_awaited());
+                shard.set_copying(false);
+                shard.note_resumed(staged_at.elapsed());
+                threads.follow(Following { shard, snapshot, awaited, contents, staged });
+            }
+            _ => hands.outlet.end(&self.shard, contents, self.staged),
+        }
         // The ranks are told only now, as that wakes what was held back until this shard was staged too.
         hands.set_copying(false);
     }
 
-    fn stage_all(&mut self, hands: &mut Hands<'_>, regions: &[Region], profile: Profile) -> Contents {
+    fn stage_all(
+        &mut self,
+        hands: &mut Hands<'_>,
+        regions: &[Region],
+        profile: Profile,
+    ) -> (Contents, Option<(Snapshot, Later)>) {
         self.ended = true;
         hands.set_copying(true);
         self.shard.set_copying(true);
-        if let Err(error) = self.stage_rest(hands, regions) {
+        self.later = self.snapshots.as_ref().filter(|_| hands.outlet.later().is_some()).map(|_| Later::default());
+        let taken = self.stage_rest(hands, regions).and_then(|()| self.take_snapshot(hands, regions));
+        let snapshot = taken.unwrap_or_else(|error| {
             self.shard.fail(error);
-        }
+            None
+        });
         let end = self.direct.as_ref().map_or(self.end, Direct::end);
         let found_by = if self.plan.is_some() { profile.found_by } else { FoundBy::Nothing };
-        let profile = Some(Profile { pieces: self.pieces, found_by, ..profile });
+        let copied_by = match (&self.snapshots, &snapshot) {
+            (None, _) => CopiedBy::Unasked,
+            (Some(_), None) => CopiedBy::Program,
+            (Some(_), Some((snapshot, _))) => snapshot.copied_by(),
+        };
+        let profile = Some(Profile { pieces: self.pieces, found_by, copied_by, ..profile });
         let annex = Annex { profile, ..self.shard.size().annex.clone() };
         let shared = self.plan.as_ref().map_or(0, Plan::shared_blocks);
         let first = if shared > 0 { self.shard.size().blocks() } else { 0 };
-        Contents { shared: first..first + shared, ..self.log.contents(end / BLOCK_BYTES, annex) }
+        let contents = Contents { shared: first..first + shared, ..self.log.contents(end / BLOCK_BYTES, annex) };
+        (contents, snapshot)
+    }
+
+    /// Takes a snapshot of what is not copied yet, or copies it.
+    fn take_snapshot(&mut self, hands: &mut Hands<'_>, regions: &[Region]) -> Result<Option<(Snapshot, Later)>> {
+        let Some(mut later) = self.later.take().filter(|later| !later.is_empty()) else { return Ok(None) };
+        let Some(snapshots) = self.snapshots.clone() else { return Ok(None) };
+        let begun = Instant::now();
+        let taken = lock(&snapshots).take(&mut later, |region| regions[region].description.name.clone());
+        let taken = match taken {
+            Some(snapshot) => Some((snapshot, later)),
+            None => {
+                self.later = Some(later);
+                self.copy_later(hands)?;
+                None
+            }
+        };
+        self.staged.copy += begun.elapsed();
+        Ok(taken)
+    }
+
+    /// Copies what a snapshot was to copy; from here on all is copied as it is staged.
+    fn copy_later(&mut self, hands: &mut Hands<'_>) -> Result<()> {
+        let (Some(mut later), Some(snapshots)) = (self.later.take(), &self.snapshots) else { return Ok(()) };
+        let carry = |load| hands.outlet.take(&self.shard, Full::Load(load)).map(drop);
+        lock(snapshots).copy_now(&mut later, &self.shard, carry)
     }
 
     /// Ends a shard that is not going to be whole.
@@ -142,6 +202,9 @@ impl Staging {
     fn stage_rest(&mut self, hands: &mut Hands<'_>, regions: &[Region]) -> Result<()> {
         let plan = self.plan.take();
         for (index, region) in regions.iter().enumerate() {
+            if let Some(later) = &mut self.later {
+                later.region = index;
+            }
             let handed = self.log.region(region);
             let parts = plan.as_ref().map(|plan| plan.parts(index));
             match parts.filter(|parts| parts.iter().any(|part| part.shared.is_some())) {
@@ -236,7 +299,8 @@ impl Staging {
         loop {
             self.have_buffer(hands, small)?;
             let gather = if small { &mut self.small } else { &mut self.main };
-            let taken = gather.add(handed, done, source, alignment);
+            let later = self.later.as_mut().filter(|_| !small);
+            let taken = gather.add(handed, done, source, alignment, later);
             done += taken;
             if taken > 0 {
                 alignment = 1;
@@ -251,14 +315,20 @@ impl Staging {
     }
 
     fn have_buffer(&mut self, hands: &mut Hands<'_>, small: bool) -> Result<()> {
-        let gather = if small { &mut self.small } else { &mut self.main };
-        if gather.buffer.is_some() {
+        let has_one = if small { self.small.buffer.is_some() } else { self.main.buffer.is_some() };
+        if has_one {
             return Ok(());
         }
-        gather.buffer = Some(match hands.pool {
+        let buffer = match hands.pool {
             Some(pool) if self.policy.owner == Owner::Node && !small => {
                 let asked = Instant::now();
-                let chunk = match pool.take_now() {
+                let mut chunk = pool.take_now();
+                if self.later.is_some() && !matches!(chunk, Some(Ok(_))) {
+                    // Chunks that wait for a snapshot come back only after it.
+                    self.copy_later(hands)?;
+                    chunk = pool.take_now();
+                }
+                let chunk = match chunk {
                     Some(chunk) => chunk?,
                     None => pool.take(hands.reclaim)?,
                 };
@@ -275,7 +345,9 @@ impl Staging {
                 let bytes = self.policy.buffer_bytes;
                 Buffer::Own(Aligned::zeroed(bytes).ok_or_else(|| self.shard.out_of_memory(bytes))?)
             }
-        });
+        };
+        let gather = if small { &mut self.small } else { &mut self.main };
+        gather.buffer = Some(buffer);
         Ok(())
     }
 
@@ -294,6 +366,11 @@ impl Staging {
         for part in held {
             self.log.lay(&part.handed, part.from, part.bytes, at + part.in_buffer);
         }
+        let buffer = match self.later.as_mut().filter(|_| !small) {
+            Some(later) => later.keep(buffer, bytes, at, hands.pool),
+            None => Some(buffer),
+        };
+        let Some(buffer) = buffer else { return Ok(()) };
         let full = match buffer {
             Buffer::Chunk(chunk) => Full::Load(Arc::new(Load::new(chunk, self.shard.clone(), at, bytes)?)),
             Buffer::Own(buffer) => Full::Own { buffer, bytes, at },

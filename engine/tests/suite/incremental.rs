@@ -238,7 +238,13 @@ fn random_jobs(seed: u64) {
     let aggregators = u32::from(ranks > 1 && random.u8(0..4) == 0);
     let has_memory = aggregators == 0 && random.bool();
     let memory = if has_memory { LevelPlace::At(folder.path().join("memory")) } else { LevelPlace::Off };
+    let capture = [Capture::Incremental, Capture::IncrementalSnapshot, Capture::Snapshot][random.usize(0..3)];
+    let pool_bytes = Some([256 << 10, 4 << 20][random.usize(0..2)]);
     let config = Config {
+        capture,
+        // All that can be is in a snapshot.
+        snapshot_bytes: Some(0),
+        pool_bytes,
         stage,
         track: [Track::Hashes, Track::Auto][random.usize(0..2)],
         audit: random.u32(0..3),
@@ -254,7 +260,10 @@ fn random_jobs(seed: u64) {
         shard_bytes: 2 << 20,
         ..incremental()
     };
-    let told = format!("seed {seed}: {ranks} ranks, {stage:?}, {:?}, keep {keep}, {:?}", config.track, config.memory);
+    let told = format!(
+        "seed {seed}: {capture:?}, {ranks} ranks, {stage:?}, {:?}, keep {keep}, {:?}",
+        config.track, config.memory
+    );
     let space = folder.path().join("space");
     let model: Mutex<Model> = Mutex::default();
     for job in 0..3 {
@@ -296,8 +305,13 @@ fn random_jobs(seed: u64) {
                     session.begin(0).unwrap();
                     state.change(&mut own);
                 }
+                let saved = state.memory.clone();
                 let number = session.checkpoint().unwrap();
-                model.lock().unwrap().insert((number, rank), state.memory.clone());
+                // What the program writes at once is no part of it.
+                if own.bool() {
+                    state.change(&mut own);
+                }
+                model.lock().unwrap().insert((number, rank), saved);
                 if alike.bool() {
                     session.wait().unwrap();
                 }

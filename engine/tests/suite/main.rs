@@ -47,6 +47,7 @@ mod salvage_crash;
 mod seeded;
 mod settings;
 mod shown;
+mod snapshot;
 mod spine;
 mod streams;
 mod survey;

@@ -82,9 +82,10 @@ fn nothing_given_means_defaults() {
 fn a_file_sets_every_key() {
     let text = r#"
         keep = 3
-        capture = "incremental"
+        capture = "incremental-snapshot"
         track = "hashes"
         audit = 3
+        snapshot_bytes = "16 MiB"
         stage = "direct"
         pool_bytes = "1 GiB"        # sizes and times may have units
         chunk_bytes = 1048576
@@ -136,7 +137,8 @@ fn a_file_sets_every_key() {
     assert_eq!((config.stripe_count, config.stripe_bytes, config.aggregators), (4, 1 << 20, 2));
     assert_eq!((config.pool_directory.to_str(), config.every_steps), (Some("/tmp"), 1000));
     assert_eq!((config.every, config.mtbf), (Duration::from_secs(600), Duration::from_secs(86_400)));
-    assert_eq!((config.capture, config.track, config.audit), (Capture::Incremental, Track::Hashes, 3));
+    assert_eq!((config.capture, config.track, config.audit), (Capture::IncrementalSnapshot, Track::Hashes, 3));
+    assert_eq!(config.snapshot_bytes, Some(16 << 20));
     assert_eq!((config.start, config.recovery, config.spares), (Start::Fresh, Recovery::Replace, 2));
     assert_eq!((&config.memory, &config.disk), (&LevelPlace::Auto, &LevelPlace::At("/scratch".into())));
     assert_eq!((config.memory_keep, config.memory_after), (2, MemoryAfter::Kept));
@@ -229,7 +231,7 @@ fn wrong_variables_are_named() {
         ("MAINSTAY_DISK_COPIES", "5", "5 is out of range, it takes 1 to 4"),
         ("MAINSTAY_DISK_COPIES", "0", "0 is out of range"),
         ("MAINSTAY_EXCHANGE", "later", "it takes background or blocking"),
-        ("MAINSTAY_CAPTURE", "all", "it takes whole or incremental"),
+        ("MAINSTAY_CAPTURE", "all", "it takes whole, incremental, snapshot or incremental-snapshot"),
         ("MAINSTAY_TRACK", "hash", "it takes auto, pages or hashes"),
         ("MAINSTAY_AUDIT", "-1", "-1 is out of range, it takes 0 or more"),
         ("MAINSTAY_RECOVERY", "on", "it takes off, replace or shrink"),

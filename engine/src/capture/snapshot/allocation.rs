@@ -1,9 +1,81 @@
 //! Memory that Mainstay allocates for the program: in huge pages, which are protected and copied as such.
 
-use crate::device::HUGE_PAGE;
-use std::{io, ops::Range, ptr};
+use crate::{
+    device::HUGE_PAGE,
+    error::{Error, Result},
+    ground::lock,
+};
+use std::{
+    io,
+    ops::Range,
+    ptr,
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
 
-/// Zeros at first; given back when it is dropped.
+/// Where memory lies that has the same address in every run: far from where systems put anything. Each name has a place
+/// there by its hash, with room for this much before the next one.
+const PLACES_AT: usize = 0x2000_0000_0000;
+const PLACE_BYTES: usize = 4 << 30;
+const PLACES: u64 = 8192;
+
+/// All that only the program's instructions write.
+static PROTECTABLE: Mutex<Vec<Weak<Allocation>>> = Mutex::new(Vec::new());
+
+/// What the program says of memory that Mainstay allocates for it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Allocated {
+    /// MPI or system calls such as `read` write into it, too: snapshots of it are not taken by write protection, under
+    /// which these calls fail with EFAULT.
+    pub written_by_system: bool,
+    /// It lies at the same address in every run, which its name decides, so that pointers into it stay valid.
+    pub same_address: bool,
+}
+
+/// Zeros at first; given back when nobody has it any more, and nobody copies it.
+#[derive(Debug, Clone)]
+pub struct OwnMemory(Arc<Allocation>);
+
+impl OwnMemory {
+    /// Memory for `bytes` bytes of the region `name`.
+    pub(crate) fn new(name: &str, bytes: u64, how: Allocated) -> Result<OwnMemory> {
+        let region = || format!("region {name:?}");
+        let wanted =
+            usize::try_from(bytes).map_err(|_| Error::argument(region(), format!("{bytes} bytes of memory")))?;
+        let at = how.same_address.then(|| place_of(name));
+        let allocation = Allocation::new(wanted, at).map_err(|error| match at {
+            Some(at) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let why =
+                    format!("other memory lies at {at:#x}, the address that belongs to this name; take another name");
+                Error::argument(region(), why)
+            }
+            _ => Error::io("allocating", format!("{bytes} bytes for the region {name:?}"), error),
+        })?;
+        let allocation = Arc::new(allocation);
+        if !how.written_by_system {
+            let mut all = lock(&PROTECTABLE);
+            all.retain(|one| one.strong_count() > 0);
+            all.push(Arc::downgrade(&allocation));
+        }
+        Ok(OwnMemory(allocation))
+    }
+
+    pub fn address(&self) -> *mut u8 {
+        self.0.address()
+    }
+}
+
+/// All memory of this process that may be protected from writes.
+pub(super) fn protectable() -> Vec<Arc<Allocation>> {
+    PROTECTABLE.lock().unwrap_or_else(PoisonError::into_inner).iter().filter_map(Weak::upgrade).collect()
+}
+
+fn place_of(name: &str) -> usize {
+    let hash = name
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    PLACES_AT + ((hash ^ hash >> 32) % PLACES) as usize * PLACE_BYTES
+}
+
 #[derive(Debug)]
 pub(crate) struct Allocation {
     at: *mut u8,
@@ -21,7 +93,7 @@ unsafe impl Sync for Allocation {}
 impl Allocation {
     /// At least `bytes` bytes, at an address of a huge page. With `at`, at that address: `AlreadyExists`, if something
     /// is there. Where the system has no huge pages left it is made of others.
-    pub(crate) fn new(bytes: usize, at: Option<usize>) -> io::Result<Allocation> {
+    pub(super) fn new(bytes: usize, at: Option<usize>) -> io::Result<Allocation> {
         let too_large = || io::Error::from(io::ErrorKind::OutOfMemory);
         let bytes = bytes.max(1).checked_next_multiple_of(HUGE_PAGE).ok_or_else(too_large)?;
         let allocation = match at {
@@ -79,6 +151,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_same_name_has_the_same_address_again_and_no_other_has_it() {
+        let how = Allocated { same_address: true, ..Allocated::default() };
+        let first = OwnMemory::new("allocation/one", 5 << 20, how).unwrap();
+        let at = first.address() as usize;
+        assert!(OwnMemory::new("allocation/one", 1, how).unwrap_err().to_string().contains("another name"));
+        assert!(protectable().iter().any(|one| one.range().contains(&at)));
+        assert_ne!(OwnMemory::new("allocation/two", 1, how).unwrap().address() as usize, at);
+        drop(first);
+        let how = Allocated { written_by_system: true, ..how };
+        assert_eq!(OwnMemory::new("allocation/one", 1, how).unwrap().address() as usize, at);
+        assert!(!protectable().iter().any(|one| one.range().contains(&at)));
+    }
+
+    #[test]
     fn an_allocation_has_a_name_and_comes_back_at_its_address() {
         let first = Allocation::new(3 << 20, None).unwrap();
         let range = first.range();
@@ -90,7 +176,7 @@ mod tests {
         assert_eq!(Allocation::new(1, Some(range.start)).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         assert!(Allocation::new(usize::MAX, None).is_err());
         // Far from where the system puts things, so that no other test has it meanwhile.
-        let at = 0x2a00_0000_0000;
+        let at = 0x4a00_0000_0000;
         drop(Allocation::new(1, Some(at)).unwrap());
         assert_eq!(Allocation::new(1, Some(at)).unwrap().range(), at..at + HUGE_PAGE);
     }

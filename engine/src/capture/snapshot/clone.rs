@@ -66,6 +66,7 @@ impl Cloned {
     }
 
     /// Waits until it is copied; an error if it never will be.
+    #[cfg(test)]
     pub(crate) fn wait(&mut self) -> io::Result<()> {
         let ended = self.process.await_end();
         self.outcome(Some(ended))

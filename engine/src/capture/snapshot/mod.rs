@@ -4,15 +4,19 @@
 //! snapshot has failed; the program's own processes, signals and files are as if there were none.
 
 mod allocation;
+mod choice;
 mod clone;
 mod protect;
 
-pub(crate) use allocation::Allocation;
+pub use allocation::{Allocated, OwnMemory};
+use allocation::{Allocation, protectable};
+pub(crate) use choice::Choice;
 pub(crate) use clone::Cloned;
 pub(crate) use protect::Protected;
 
-use super::userfaultfd::page_bytes;
-use std::{io, ops::Range};
+use super::{copy, userfaultfd::page_bytes};
+use crate::space::format::CopiedBy;
+use std::{io, ops::Range, sync::Arc};
 
 /// Why there is no snapshot; a plain copy is what is left.
 #[derive(Debug)]
@@ -47,11 +51,83 @@ unsafe impl Sync for Transfer {}
 impl Transfer {
     /// # Safety
     /// `from` is memory of the program's, which no other thread unmaps while the snapshot is taken. `to` is shared
-    /// memory of Mainstay's, which forked children do not inherit, and which nobody refers to before the snapshot has
-    /// ended.
+    /// memory of Mainstay's, which forked children do not inherit, and of which nobody refers to a byte before that is told
+    /// to be copied, or the snapshot has ended.
     #[allow(unsafe_code)]
     pub(crate) unsafe fn new(from: *const u8, to: *mut u8, bytes: usize) -> Transfer {
         Transfer { from, to, bytes }
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes as u64
+    }
+
+    /// Takes on `next` too, if that follows on both sides; says whether it did.
+    pub(crate) fn take_on(&mut self, next: &Transfer) -> bool {
+        let follows = self.from.wrapping_add(self.bytes) == next.from && self.to.wrapping_add(self.bytes) == next.to;
+        if follows {
+            self.bytes += next.bytes;
+        }
+        follows
+    }
+
+    /// Copies at once, without a snapshot. The program waits meanwhile.
+    #[allow(unsafe_code)]
+    pub(crate) fn copy_now(&self) {
+        // SAFETY: nobody writes to the program's memory while it waits, or this is protected from writes; nobody refers to
+        // `to` (`new`).
+        unsafe {
+            let from = std::slice::from_raw_parts(self.from, self.bytes);
+            copy(from, std::slice::from_raw_parts_mut(self.to, self.bytes));
+        }
+    }
+}
+
+/// Which memory may be protected from writes, at one moment; it stays as long.
+#[derive(Debug)]
+pub(crate) struct Protectable(Vec<Arc<Allocation>>);
+
+impl Protectable {
+    pub(crate) fn now() -> Protectable {
+        Protectable(protectable())
+    }
+
+    /// Whether all that `transfer` reads is such memory.
+    pub(crate) fn has(&self, transfer: &Transfer) -> bool {
+        let read = span(transfer.from, transfer.bytes);
+        self.0.iter().any(|one| one.range().start <= read.start && read.end <= one.range().end)
+    }
+}
+
+/// A snapshot that was taken, and is being copied. Dropped, it is given up.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    cloned: Option<Cloned>,
+    protected: Option<Protected>,
+    /// Dropped last: it is being read.
+    _memory: Protectable,
+}
+
+impl Snapshot {
+    /// `None` if there is none of either kind.
+    pub(crate) fn of(cloned: Option<Cloned>, protected: Option<Protected>, memory: Protectable) -> Option<Snapshot> {
+        (cloned.is_some() || protected.is_some()).then_some(Snapshot { cloned, protected, _memory: memory })
+    }
+
+    /// Whether it is copied; an error if it never will be. Some, once it has ended.
+    pub(crate) fn poll(&mut self) -> Option<io::Result<()>> {
+        let cloned = self.cloned.as_mut().map_or(Some(Ok(())), Cloned::poll);
+        let protected = self.protected.as_mut().map_or(Some(Ok(())), Protected::poll);
+        Some(cloned?.and(protected?))
+    }
+
+    /// How many bytes of the clone's transfers are copied so far, in their order.
+    pub(crate) fn copied_bytes(&self) -> u64 {
+        self.cloned.as_ref().map_or(0, Cloned::copied_bytes)
+    }
+
+    pub(crate) fn copied_by(&self) -> CopiedBy {
+        if self.cloned.is_some() { CopiedBy::Clone } else { CopiedBy::Protection }
     }
 }
 

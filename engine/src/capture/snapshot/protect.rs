@@ -12,7 +12,7 @@ mod tests;
 
 use super::{NotTaken, Transfer, pages, span, united};
 use crate::{
-    capture::{copy, mappings, userfaultfd::Protection},
+    capture::{mappings, userfaultfd::Protection},
     device::{HUGE_PAGE, forks},
     ground,
 };
@@ -86,6 +86,7 @@ impl Protected {
     }
 
     /// How many bytes are copied so far, in no order.
+    #[cfg(test)]
     pub(crate) fn copied_bytes(&self) -> u64 {
         self.course.copied_bytes.load(Ordering::Acquire)
     }
@@ -153,7 +154,7 @@ fn copy_all(shield: Shield, mut pending: Pending, course: &Course) -> io::Result
         // A granule that is not pending was copied before its fault was read, and who waited goes on.
         let Some((_, transfers)) = next else { continue };
         for transfer in &transfers {
-            copy_one(transfer);
+            transfer.copy_now();
             course.copied_bytes.fetch_add(transfer.bytes as u64, Ordering::Release);
         }
         for transfer in &transfers {
@@ -161,14 +162,4 @@ fn copy_all(shield: Shield, mut pending: Pending, course: &Course) -> io::Result
         }
     }
     Err(io::Error::other("the snapshot was given up"))
-}
-
-#[allow(unsafe_code)]
-fn copy_one(transfer: &Transfer) {
-    // SAFETY: the memory stays while the snapshot does, and nobody writes to it before its protection is lifted; nobody
-    // refers to `to` before the end (`Transfer::new`).
-    unsafe {
-        let from = std::slice::from_raw_parts(transfer.from, transfer.bytes);
-        copy(from, std::slice::from_raw_parts_mut(transfer.to, transfer.bytes));
-    }
 }

@@ -6,7 +6,7 @@ use crate::{
     error::{Error, Failure, Result},
     ground::Instant,
     group::{Group, hear, tell},
-    place::{Shard, Staged, Writer},
+    place::{IoThreads, Shard, Staged, Writer},
     space::Aligned,
     stage::{Full, Outlet},
 };
@@ -145,6 +145,10 @@ impl Outlet for Fork<'_> {
             let (at, blocks) = full.blocks();
             self.send(shard, at, blocks);
         }
+    }
+
+    fn later(&self) -> Option<&IoThreads> {
+        if self.lanes.lanes.is_empty() { self.here.later() } else { None }
     }
 
     fn straight_bytes(&self) -> Option<u64> {

@@ -22,7 +22,7 @@ pub use header::{Header, PortionPlace};
 pub use hold::{HOLDS, Hold, HoldAnswer, HoldAnswers, HoldBlock, NOTE_BYTES_MAX, is_note};
 pub use manifest::{DIMENSIONS_MAX, ElementType, Extent, Item, ItemKind, Manifest, PlaceInWhole, Run};
 pub use pool_bound::PoolBound;
-pub use profile::{FoundBy, Histogram, Profile, SIZE_CLASSES, SizeClass};
+pub use profile::{CopiedBy, FoundBy, Histogram, Profile, SIZE_CLASSES, SizeClass};
 pub use request::{CheckpointAnswer, CheckpointRequest, Ticket};
 pub use slot::{Lineage, Slot};
 

@@ -126,6 +126,38 @@ impl FoundBy {
     }
 }
 
+/// How the bytes of the regions were copied, where a snapshot was asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CopiedBy {
+    /// No snapshot was asked for.
+    #[default]
+    Unasked,
+    /// Before the program went on: it was little, or no snapshot could be taken.
+    Program,
+    /// By a clone of the program, while that went on; memory that Mainstay allocated besides under protection.
+    Clone,
+    /// Under protection, while the program went on.
+    Protection,
+}
+
+impl CopiedBy {
+    const ALL: [(CopiedBy, &'static str); 4] = [
+        (CopiedBy::Unasked, ""),
+        (CopiedBy::Program, "program"),
+        (CopiedBy::Clone, "clone"),
+        (CopiedBy::Protection, "protection"),
+    ];
+
+    /// Nothing where no snapshot was asked for.
+    pub fn name(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+
+    fn of_code(code: u8) -> CopiedBy {
+        Self::ALL[usize::from(code & 3)].0
+    }
+}
+
 /// How one rank's part of a checkpoint was staged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Profile {
@@ -135,6 +167,8 @@ pub struct Profile {
     pub stage: u8,
     /// How it was found out what changed.
     pub found_by: FoundBy,
+    /// How the regions were copied.
+    pub copied_by: CopiedBy,
     /// Complete revisions that the job kept; `None` of builds that did not tell.
     pub keep: Option<u16>,
     /// The pool of the node, and its chunks.
@@ -165,7 +199,7 @@ impl Profile {
         let record = ProfileRecord {
             node: self.node.into(),
             stage: self.stage,
-            pool_bound: self.pool_bound.code() | (self.found_by as u8) << 4,
+            pool_bound: self.pool_bound.code() | (self.found_by as u8) << 4 | (self.copied_by as u8) << 6,
             keep: self.keep.unwrap_or(0).into(),
             pool_bytes: self.pool_bytes.into(),
             chunk_bytes: self.chunk_bytes.into(),
@@ -189,7 +223,8 @@ impl Profile {
             pool_bytes: r.pool_bytes.get(),
             chunk_bytes: r.chunk_bytes.get(),
             pool_bound: PoolBound::of_code(r.pool_bound & 0xf),
-            found_by: FoundBy::of_code(r.pool_bound >> 4),
+            found_by: FoundBy::of_code(r.pool_bound >> 4 & 3),
+            copied_by: CopiedBy::of_code(r.pool_bound >> 6),
             threshold_bytes: Some(r.threshold_bytes.get()).filter(|bytes| *bytes > 0),
             pieces: Histogram::of(&r.pieces),
             writes: Histogram::of(&r.writes),
@@ -226,11 +261,11 @@ mod tests {
     }
 
     #[test]
-    fn what_found_the_changes_stands_beside_what_bounds_the_pool() {
-        for (found_by, _) in FoundBy::ALL {
-            let profile = Profile { found_by, pool_bound: PoolBound::Directory, ..Profile::default() };
+    fn how_it_was_captured_stands_beside_what_bounds_the_pool() {
+        for ((found_by, _), (copied_by, _)) in FoundBy::ALL.into_iter().flat_map(|f| CopiedBy::ALL.map(|c| (f, c))) {
+            let profile = Profile { found_by, copied_by, pool_bound: PoolBound::Directory, ..Profile::default() };
             let read = Profile::parse(&mut Sections::new(&profile.build(), "manifest")).unwrap();
-            assert_eq!((read.found_by, read.pool_bound), (found_by, PoolBound::Directory));
+            assert_eq!((read.found_by, read.copied_by, read.pool_bound), (found_by, copied_by, PoolBound::Directory));
         }
     }
 

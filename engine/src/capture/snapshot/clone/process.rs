@@ -47,6 +47,7 @@ impl Process {
         self.ended
     }
 
+    #[cfg(test)]
     pub(super) fn await_end(&mut self) -> Ended {
         let ended = self.ended.or_else(|| self.reap(0)).unwrap_or(Ended::Unknown);
         *self.ended.insert(ended)

@@ -1,0 +1,108 @@
+//! Whether the program waits for less time with a snapshot than with a copy. A clone costs by the tables of pages of all
+//! the program's memory, whatever of it is copied; a copy by what is copied. Both are taken to cost what they did the last
+//! time in this process.
+
+use std::{fs, time::Duration};
+
+/// A copy of less is over before a clone can be: that takes some hundred microseconds at least.
+const BYTES_MIN: u64 = 4 << 20;
+/// What is expected before anything was measured, of a machine that copies 16 GB/s.
+const COPY_NS_PER_BYTE: f64 = 0.06;
+/// A table has the pages of 2 MiB; those of 1 GiB take 18 ms.
+const CLONE_NS_PER_TABLE: f64 = 35_000.0;
+const TABLE_BYTES: u64 = 4096;
+/// What was slow once is not avoided for ever: each time that it is, this share of what was measured is forgotten.
+const FORGOTTEN: f64 = 0.125;
+
+#[derive(Debug)]
+pub(crate) struct Choice {
+    /// From how many bytes on, if the user says that.
+    from: Option<u64>,
+    copy_ns_per_byte: f64,
+    clone_ns_per_table: f64,
+}
+
+impl Choice {
+    /// `from`: from how many bytes on a snapshot is taken; where it is faster, if `None`.
+    pub(crate) fn new(from: Option<u64>) -> Choice {
+        Choice { from, copy_ns_per_byte: COPY_NS_PER_BYTE, clone_ns_per_table: CLONE_NS_PER_TABLE }
+    }
+
+    /// Whether a clone is to be made for `bytes` bytes, and how many tables it then has.
+    pub(crate) fn of_clone(&mut self, bytes: u64) -> Option<u64> {
+        if bytes == 0 || bytes < self.from.unwrap_or(BYTES_MIN) {
+            return None;
+        }
+        let tables = tables();
+        if self.from.is_some() || self.expects_less(tables, bytes) { Some(tables) } else { None }
+    }
+
+    /// Whether `bytes` bytes are worth being protected from writes, which takes a thread and next to no time otherwise.
+    pub(crate) fn of_protection(&self, bytes: u64) -> bool {
+        bytes > 0 && bytes >= self.from.unwrap_or(BYTES_MIN)
+    }
+
+    /// Whether a clone of `tables` tables is expected to take less time than a copy of `bytes` bytes.
+    fn expects_less(&mut self, tables: u64, bytes: u64) -> bool {
+        let is_less = self.clone_ns_per_table * (tables as f64) < self.copy_ns_per_byte * bytes as f64;
+        if !is_less {
+            self.clone_ns_per_table += (CLONE_NS_PER_TABLE - self.clone_ns_per_table) * FORGOTTEN;
+        }
+        is_less
+    }
+
+    pub(crate) fn note_clone(&mut self, tables: u64, took: Duration) {
+        self.clone_ns_per_table = took.as_nanos() as f64 / tables.max(1) as f64;
+    }
+
+    pub(crate) fn note_copy(&mut self, bytes: u64, took: Duration) {
+        // Few bytes come from the caches.
+        if bytes >= BYTES_MIN {
+            self.copy_ns_per_byte = took.as_nanos() as f64 / bytes as f64;
+        }
+    }
+}
+
+/// Tables of pages of this process, at least one.
+fn tables() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let kib =
+        status.lines().find_map(|line| line.strip_prefix("VmPTE:")?.trim().strip_suffix("kB")?.trim().parse().ok());
+    (kib.unwrap_or(0_u64) * 1024 / TABLE_BYTES).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    #[test]
+    fn little_memory_of_a_large_program_is_copied_and_much_is_not() {
+        let mut choice = Choice::new(None);
+        assert!(choice.expects_less(512, GIB));
+        assert!(!choice.expects_less(64 * 512, GIB));
+        assert!(!choice.expects_less(512, GIB / 8));
+        // Huge pages: a clone costs next to nothing.
+        choice.note_clone(512, Duration::from_micros(700));
+        assert!(choice.expects_less(64 * 512, GIB) && choice.expects_less(512, GIB / 8));
+        choice.note_copy(GIB, Duration::from_micros(600));
+        assert!(!choice.expects_less(512, GIB));
+    }
+
+    #[test]
+    fn what_was_slow_once_is_tried_again() {
+        let mut choice = Choice::new(None);
+        choice.note_clone(512, Duration::from_secs(1));
+        let refused = (0..1000).take_while(|_| !choice.expects_less(512, GIB)).count();
+        assert!((1..100).contains(&refused), "{refused}");
+    }
+
+    #[test]
+    fn the_user_says_from_where_on() {
+        assert!(Choice::new(None).of_clone(BYTES_MIN - 1).is_none());
+        let mut always = Choice::new(Some(0));
+        assert!(always.of_clone(1).is_some_and(|tables| tables > 0) && always.of_clone(0).is_none());
+        assert!(Choice::new(Some(10)).of_clone(9).is_none());
+    }
+}

@@ -1,0 +1,205 @@
+//! What a snapshot is to copy: bytes that have their place in a buffer, and buffers that have theirs in the log, before the
+//! program's memory is read. Without a snapshot they are copied here.
+
+use super::{gather::Buffer, source::Source};
+use crate::{
+    capture::{Choice, Cloned, NotTaken, Protectable, Protected, Snapshot, Transfer},
+    error::Result,
+    ground::Instant,
+    place::{Awaited, Load, Shard},
+    pool::Pool,
+    remark::Remark,
+    space::format::CopiedBy,
+};
+use std::{mem, sync::Arc};
+
+/// Fewer bytes are copied at once: noting them takes as long.
+const BYTES_MIN: usize = 4096;
+
+static NOT_TAKEN: Remark = Remark::new();
+static UNSUITED: Remark = Remark::new();
+
+/// What is known of snapshots in a session.
+#[derive(Debug)]
+pub(crate) struct Snapshots {
+    choice: Choice,
+    /// Whether memory that Mainstay allocated may be protected: not while its written pages are tracked, as a page has
+    /// one protector.
+    protects: bool,
+    rank: usize,
+}
+
+/// What is staged of one shard without being copied.
+#[derive(Debug, Default)]
+pub(super) struct Later {
+    transfers: Vec<Transfer>,
+    /// Of each transfer the region that it is a part of.
+    regions: Vec<usize>,
+    /// The region that is being staged.
+    pub(super) region: usize,
+    /// Bytes of all transfers.
+    bytes: u64,
+    /// What they were when the last buffer left.
+    left_bytes: u64,
+    awaited: Vec<Awaited>,
+}
+
+impl Later {
+    /// Notes that `into` is to have the bytes of `source` from `from` on; says whether a snapshot can do that.
+    #[allow(unsafe_code)]
+    pub(super) fn note(&mut self, source: Source<'_>, from: usize, into: &mut [u8]) -> bool {
+        let Some(row) = source.row().filter(|_| into.len() >= BYTES_MIN) else { return false };
+        // SAFETY: a region stays while the program waits for its checkpoint; the buffer is a part of the pool, or of a
+        // portion in memory, kept in `awaited` until the bytes are there.
+        let transfer = unsafe { Transfer::new(row[from..].as_ptr(), into.as_mut_ptr(), into.len()) };
+        self.bytes += into.len() as u64;
+        let is_same = self.regions.last() == Some(&self.region);
+        if !self.transfers.last_mut().is_some_and(|last| is_same && last.take_on(&transfer)) {
+            self.transfers.push(transfer);
+            self.regions.push(self.region);
+        }
+        true
+    }
+
+    /// Keeps a buffer whose place in the log is `at`, if bytes of it are still to come; else it is given back.
+    pub(super) fn keep(&mut self, buffer: Buffer, bytes: u64, at: u64, pool: Option<&Pool>) -> Option<Buffer> {
+        if self.bytes == mem::replace(&mut self.left_bytes, self.bytes) {
+            return Some(buffer);
+        }
+        self.awaited.push(match (buffer, pool) {
+            (Buffer::Chunk(chunk), _) => Awaited::in_chunk(chunk, at, bytes, self.bytes),
+            (Buffer::Blocks(mapped), Some(pool)) => Awaited::in_place(mapped, pool.clone(), at, bytes, self.bytes),
+            (buffer, _) => return Some(buffer),
+        });
+        None
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.transfers.is_empty() && self.awaited.is_empty()
+    }
+
+    /// What follows a snapshot.
+    pub(super) fn into_awaited(self) -> Vec<Awaited> {
+        self.awaited
+    }
+
+    /// Copies all that is not copied, and gives `carry` the buffers that have left. The one that is being filled is as if
+    /// nothing had been noted.
+    pub(super) fn copy_now(
+        &mut self,
+        shard: &Arc<Shard>,
+        mut carry: impl FnMut(Arc<Load>) -> Result<()>,
+    ) -> Result<()> {
+        mem::take(&mut self.transfers).iter().for_each(Transfer::copy_now);
+        self.regions.clear();
+        (self.bytes, self.left_bytes) = (0, 0);
+        mem::take(&mut self.awaited).into_iter().try_for_each(|part| carry(Arc::new(part.filled(shard.clone())?)))
+    }
+
+    /// Takes out what may be protected from writes.
+    fn take_protectable(&mut self, memory: &Protectable) -> Vec<Transfer> {
+        let (kept, taken): (Vec<_>, Vec<_>) = mem::take(&mut self.transfers)
+            .into_iter()
+            .zip(mem::take(&mut self.regions))
+            .partition(|(transfer, _)| !memory.has(transfer));
+        (self.transfers, self.regions) = kept.into_iter().unzip();
+        let taken: Vec<Transfer> = taken.into_iter().map(|(transfer, _)| transfer).collect();
+        if !taken.is_empty() {
+            // These are copied in no order.
+            self.awaited.iter_mut().for_each(Awaited::await_end);
+        }
+        taken
+    }
+
+    /// Copies what is a part of the region of transfer number `index`, and forgets about it.
+    fn copy_region_of(&mut self, index: usize) {
+        let region = self.regions[index];
+        let (mut copied, mut kept) = (self.regions.iter(), self.regions.iter());
+        self.transfers.iter().filter(|_| copied.next() == Some(&region)).for_each(Transfer::copy_now);
+        self.transfers.retain(|_| kept.next() != Some(&region));
+        self.regions.retain(|of| *of != region);
+        // Their bytes are not counted as copied, so that nothing is known to be filled before the end.
+        self.awaited.iter_mut().for_each(Awaited::await_end);
+    }
+}
+
+impl Snapshots {
+    /// `from`: from how many bytes on snapshots are taken, if the user says so. `is_tracked`: whether pages that the program
+    /// writes are tracked.
+    pub(crate) fn new(from: Option<u64>, is_tracked: bool, rank: usize) -> Snapshots {
+        Snapshots { choice: Choice::new(from), protects: !is_tracked, rank }
+    }
+
+    /// Takes a snapshot of what is not copied; `None` if there is none, and what is left is to be copied at once. `name_of`:
+    /// the names of regions.
+    pub(super) fn take(&mut self, later: &mut Later, name_of: impl Fn(usize) -> String) -> Option<Snapshot> {
+        let memory = Protectable::now();
+        let own = if self.protects { later.take_protectable(&memory) } else { Vec::new() };
+        let cloned = self.clone(later, name_of);
+        let protected = self.protect(&own);
+        if protected.is_none() {
+            own.iter().for_each(Transfer::copy_now);
+        }
+        let snapshot = Snapshot::of(cloned, protected, memory)?;
+        if snapshot.copied_by() == CopiedBy::Protection {
+            mem::take(&mut later.transfers).iter().for_each(Transfer::copy_now);
+        }
+        Some(snapshot)
+    }
+
+    fn protect(&self, own: &[Transfer]) -> Option<Protected> {
+        if !self.choice.of_protection(own.iter().map(Transfer::bytes).sum()) {
+            return None;
+        }
+        match Protected::take(own) {
+            Ok(protected) => Some(protected),
+            Err(NotTaken::NoRoom(error)) => self.not_taken(&error.to_string()),
+            Err(NotTaken::Unsuited { why, .. }) => self.not_taken(&why),
+        }
+    }
+
+    fn clone(&mut self, later: &mut Later, name_of: impl Fn(usize) -> String) -> Option<Cloned> {
+        let bytes = |later: &Later| later.transfers.iter().map(Transfer::bytes).sum();
+        let tables = self.choice.of_clone(bytes(later))?;
+        while !later.transfers.is_empty() {
+            let begun = Instant::now();
+            match Cloned::take(&later.transfers) {
+                Ok(cloned) => {
+                    self.choice.note_clone(tables, begun.elapsed());
+                    return Some(cloned);
+                }
+                Err(NotTaken::NoRoom(error)) => return self.not_taken(&error.to_string()),
+                Err(NotTaken::Unsuited { index, why }) => {
+                    let name = name_of(later.regions[index]);
+                    UNSUITED.make(self.rank, || {
+                        Some(format!(
+                            "region {name:?} is no part of snapshots, and copied before the program goes on: {why}"
+                        ))
+                    });
+                    later.copy_region_of(index);
+                }
+            }
+        }
+        None
+    }
+
+    fn not_taken<T>(&self, why: &str) -> Option<T> {
+        NOT_TAKEN.make(self.rank, || {
+            Some(format!("no snapshot could be taken ({why}); the checkpoint copies before the program goes on"))
+        });
+        None
+    }
+
+    /// Copies all of `later` at once.
+    pub(super) fn copy_now(
+        &mut self,
+        later: &mut Later,
+        shard: &Arc<Shard>,
+        carry: impl FnMut(Arc<Load>) -> Result<()>,
+    ) -> Result<()> {
+        let (begun, bytes) = (Instant::now(), later.bytes);
+        let carried = later.copy_now(shard, carry);
+        self.choice.note_copy(bytes, begun.elapsed());
+        carried
+    }
+}
