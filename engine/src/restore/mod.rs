@@ -16,7 +16,7 @@ mod stored;
 
 pub(crate) use blocks::BlockReader;
 pub(crate) use find::{Found, Seen, Sight, find, gaps, hex};
-pub(crate) use hash_rows::HashRows;
+pub(crate) use hash_rows::{HashRows, rows_of};
 pub(crate) use pour::pour;
 pub(crate) use redistribute::{Saved, Sharing, box_of, share_of};
 pub(crate) use regions::{Targets, has_moved, match_regions};

@@ -13,9 +13,10 @@ use crate::{
     ground::lock,
     place::Shard,
     remark::remark,
+    restore::rows_of,
     space::{
         Portion,
-        format::{Entry, FoundBy, HASH_BYTES},
+        format::{Entry, FoundBy},
     },
 };
 use std::sync::Arc;
@@ -140,11 +141,6 @@ impl Planned {
 /// What the shard that `entry` leads to has, its rows of hashes verified.
 fn read(portion: &Portion, entry: &Entry) -> Result<Option<Base>> {
     let manifest = portion.read_manifest(entry)?;
-    let mut rows = Vec::new();
-    for run in &manifest.runs {
-        let bytes = run.blocks * HASH_BYTES as u64;
-        let of = format!("hashes of the blocks from {}", run.first_block);
-        rows.extend_from_slice(&portion.read_checked(run.hashes_at, bytes, &run.hashes_hash, &of)?);
-    }
-    Ok(Base::new(&manifest, rows))
+    let rows = rows_of(portion, &manifest.runs)?;
+    Ok(Base::new(&manifest, rows.iter().flat_map(|row| row.iter().copied()).collect()))
 }

@@ -6,7 +6,7 @@
 use super::{Base, Changes, Hashes, Lies, PageTracker};
 use crate::{
     capture::Region,
-    space::format::{BLOCK, BLOCK_BYTES, FoundBy},
+    space::format::{BLOCK, BLOCK_BYTES, FoundBy, hash},
 };
 use std::{collections::HashMap, ops::Range};
 
@@ -68,7 +68,9 @@ impl Changes for Written {
             match (written.flatten(), lay) {
                 (Some(written), Some(name)) if is_since => {
                     // What was saved from here, under whatever name.
-                    base.lies(name).map(|lies| without(lies, region, &written)).unwrap_or_default()
+                    let is_same = |lies: &[Lies], block| is_as_saved(region, base, lies, block);
+                    let clean = |lies| without(lies, region, &written, |block| is_same(lies, block));
+                    base.lies(name).map(clean).unwrap_or_default()
                 }
                 _ => self.hashes.clean_of(region, base),
             }
@@ -99,12 +101,21 @@ fn range_of(region: &Region) -> Option<Range<usize>> {
     Some(start..start + row.len())
 }
 
-/// The stretches of `lies` that lie in no block of `region` of which anything was `written`; these ascend.
-fn without(lies: &[Lies], region: &Region, written: &[Range<usize>]) -> Vec<Lies> {
+/// The stretches of `lies` that lie in no block of `region` of which anything was `written`; these ascend. A block that only
+/// shares a page with what was written counts if `is_same` does not say that it is as it was.
+fn without(
+    lies: &[Lies],
+    region: &Region,
+    written: &[Range<usize>],
+    is_same: impl Fn(u64) -> bool,
+) -> Vec<Lies> {
     let (start, blocks) = (region.begins_at(), region.description.bytes / BLOCK_BYTES);
-    let mut changed = written.iter().map(|range| {
+    let mut changed = written.iter().filter_map(|range| {
         let (from, to) = (range.start.saturating_sub(start), range.end.saturating_sub(start));
-        (from / BLOCK) as u64..to.div_ceil(BLOCK) as u64
+        let (mut first, mut end) = ((from / BLOCK) as u64, to.div_ceil(BLOCK) as u64);
+        first += u64::from(!from.is_multiple_of(BLOCK) && is_same(first));
+        end -= u64::from(end > first && !to.is_multiple_of(BLOCK) && is_same(end - 1));
+        (first < end).then_some(first..end)
     });
     let (mut clean, mut next) = (Vec::new(), changed.next());
     for lies in lies {
@@ -124,6 +135,16 @@ fn without(lies: &[Lies], region: &Region, written: &[Range<usize>]) -> Vec<Lies
     clean
 }
 
+/// Whether a block of `region` is as `base` has it, where its blocks lie.
+fn is_as_saved(region: &Region, base: &Base, lies: &[Lies], block: u64) -> bool {
+    let index = lies.partition_point(|lies| lies.block + lies.count <= block);
+    let lies = lies.get(index).filter(|lies| lies.block <= block);
+    let saved = lies.and_then(|lies| base.hashes(lies.at + (block - lies.block)..lies.at + (block - lies.block) + 1));
+    let from = block as usize * BLOCK;
+    let now = region.row().and_then(|row| row.get(from..from + BLOCK));
+    now.is_some_and(|now| saved == Some(&hash(now)[..]))
+}
+
 #[cfg(test)]
 #[allow(clippy::single_range_in_vec_init, reason = "lists of ranges, some with one")]
 mod tests {
@@ -139,7 +160,7 @@ mod tests {
         let lies = [Lies { block: 0, at: 50, count: 4 }, Lies { block: 4, at: 20, count: 8 }];
         let clean = |written: &[Range<usize>]| {
             let written: Vec<_> = written.iter().map(|range| start + range.start..start + range.end).collect();
-            let clean = without(&lies, &region, &written);
+            let clean = without(&lies, &region, &written, |_| false);
             clean.iter().map(|lies| (lies.block, lies.at, lies.count)).collect::<Vec<_>>()
         };
         assert_eq!(clean(&[]), [(0, 50, 4), (4, 20, 6)]);
@@ -150,5 +171,11 @@ mod tests {
             [(0, 50, 2), (3, 53, 1), (4, 20, 5)]
         );
         assert_eq!(clean(&[0..10 * BLOCK + 100]), []);
+        // Where no other byte of a block was written than those that share a page with it.
+        let written = [BLOCK - 9..3 * BLOCK - 9, 5 * BLOCK + 1..5 * BLOCK + 9];
+        let written: Vec<_> = written.map(|range| start + range.start..start + range.end).to_vec();
+        let clean = without(&lies, &region, &written, |block| [0, 2, 5].contains(&block));
+        let clean: Vec<_> = clean.iter().map(|lies| (lies.block, lies.at, lies.count)).collect();
+        assert_eq!(clean, [(0, 50, 1), (2, 52, 2), (4, 20, 6)]);
     }
 }

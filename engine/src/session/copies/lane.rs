@@ -12,9 +12,10 @@ use crate::{
     error::{Error, Failure, Result},
     feed::Source,
     group::Group,
+    restore::rows_of,
     space::{
         Aligned, Portion,
-        format::{BLOCK_BYTES, HASH_BYTES, Manifest, Run, hash},
+        format::{BLOCK_BYTES, HASH_BYTES, Hashing, Manifest, Run},
     },
 };
 use std::{ops::Range, sync::Arc};
@@ -133,10 +134,7 @@ fn blocks_of(portion: &Portion, run: &Run) -> Result<Blocks> {
 
 /// The hash of the hashes of all blocks, in the order of the log: what the holder has must have the same.
 fn hash_of_rows(portion: &Portion, manifest: &Manifest) -> Result<[u8; HASH_BYTES]> {
-    let mut rows = Vec::new();
-    for run in &manifest.runs {
-        let bytes = run.blocks * HASH_BYTES as u64;
-        rows.extend_from_slice(&portion.read_checked(run.hashes_at, bytes, &run.hashes_hash, "a row of hashes")?);
-    }
-    Ok(hash(&rows))
+    let mut all = Hashing::default();
+    rows_of(portion, &manifest.runs)?.iter().for_each(|row| all.add(row));
+    Ok(all.hash())
 }
