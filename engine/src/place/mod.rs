@@ -10,6 +10,7 @@
 mod ending;
 mod hashes;
 mod held;
+mod leading;
 mod load;
 mod order;
 mod pacing;

@@ -13,11 +13,8 @@ use crate::{
     ground::lock,
     place::Shard,
     remark::remark,
-    restore::rows_of,
-    space::{
-        Portion,
-        format::{Entry, FoundBy},
-    },
+    restore::base_of,
+    space::format::FoundBy,
 };
 use std::sync::Arc;
 
@@ -119,7 +116,7 @@ impl Changing {
             (ledger.portion().clone(), ledger.found().into_iter().find(|kept| kept.key() == key)?)
         };
         // What cannot be read is saved once more.
-        let base = Arc::new(read(&portion, &kept.entry).ok().flatten()?);
+        let base = Arc::new(base_of(&portion, &kept.entry).ok().flatten()?);
         self.read = Some((key, base.clone()));
         Some(base)
     }
@@ -136,11 +133,4 @@ impl Planned {
     pub(super) fn holds(&self, layout: [u8; 16], retained: &[RevisionKey]) -> bool {
         self.layout == layout && retained.contains(&self.key)
     }
-}
-
-/// What the shard that `entry` leads to has, its rows of hashes verified.
-fn read(portion: &Portion, entry: &Entry) -> Result<Option<Base>> {
-    let manifest = portion.read_manifest(entry)?;
-    let rows = rows_of(portion, &manifest.runs)?;
-    Ok(Base::new(&manifest, rows.iter().flat_map(|row| row.iter().copied()).collect()))
 }

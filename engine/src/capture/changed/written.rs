@@ -96,19 +96,14 @@ impl Changes for Written {
 
 /// Where a region lies, if its pages are worth asking for.
 fn range_of(region: &Region) -> Option<Range<usize>> {
-    let row = region.row().filter(|row| row.len() as u64 >= TRACKED_BYTES_MIN)?;
+    let row = region.row().filter(|row| row.len() as u64 >= TRACKED_BYTES_MIN && !region.is_untracked())?;
     let start = row.as_ptr().addr();
     Some(start..start + row.len())
 }
 
 /// The stretches of `lies` that lie in no block of `region` of which anything was `written`; these ascend. A block that only
 /// shares a page with what was written counts if `is_same` does not say that it is as it was.
-fn without(
-    lies: &[Lies],
-    region: &Region,
-    written: &[Range<usize>],
-    is_same: impl Fn(u64) -> bool,
-) -> Vec<Lies> {
+fn without(lies: &[Lies], region: &Region, written: &[Range<usize>], is_same: impl Fn(u64) -> bool) -> Vec<Lies> {
     let (start, blocks) = (region.begins_at(), region.description.bytes / BLOCK_BYTES);
     let mut changed = written.iter().filter_map(|range| {
         let (from, to) = (range.start.saturating_sub(start), range.end.saturating_sub(start));
@@ -149,6 +144,29 @@ fn is_as_saved(region: &Region, base: &Base, lies: &[Lies], block: u64) -> bool 
 #[allow(clippy::single_range_in_vec_init, reason = "lists of ranges, some with one")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pages_are_not_asked_of_what_is_untracked_wherever_it_moves() {
+        let mut memory = vec![0_u8; 2 * TRACKED_BYTES_MIN as usize];
+        let (address, half) = (memory.as_mut_ptr(), TRACKED_BYTES_MIN);
+        let mut regions = crate::capture::Regions::default();
+        // SAFETY: the memory outlives the regions, of which nothing is touched.
+        #[expect(unsafe_code, reason = "a region is memory")]
+        let region = |at: u64| unsafe { Region::new("x", address.wrapping_add(at as usize), half) }.unwrap();
+        regions.add(region(0)).unwrap();
+        assert!(range_of(&regions.all()[0]).is_some());
+        regions.untrack("x").unwrap();
+        assert!(range_of(&regions.all()[0]).is_none());
+        regions.replace(region(half)).unwrap();
+        #[expect(unsafe_code, reason = "a region is memory")]
+        // SAFETY: as above.
+        unsafe { regions.move_to("x", address, None) }.unwrap();
+        assert!(range_of(&regions.all()[0]).is_none());
+        regions.untrack("y").unwrap_err();
+        regions.remove("x").unwrap();
+        regions.add(region(0)).unwrap();
+        assert!(range_of(&regions.all()[0]).is_some());
+    }
 
     #[test]
     fn a_block_of_which_a_byte_was_written_is_not_clean() {
