@@ -263,6 +263,7 @@ module mainstay
     generic :: protect_box => protect_box_int32, protect_box_int64
     procedure :: follow
     procedure :: move
+    procedure :: untrack
     procedure :: unprotect
     procedure :: alloc
     procedure :: free
@@ -386,6 +387,12 @@ module mainstay
     function c_protect_globals(session) bind(C, name="mainstay_protect_globals") result(status)
       import
       type(c_ptr), value :: session
+      integer(c_int) :: status
+    end function
+    function c_untrack(session, name) bind(C, name="mainstay_untrack") result(status)
+      import
+      type(c_ptr), value :: session
+      character(kind=c_char), intent(in) :: name(*)
       integer(c_int) :: status
     end function
     function c_unprotect(session, name) bind(C, name="mainstay_unprotect") result(status)
@@ -639,6 +646,15 @@ contains
     type(*), dimension(..), target, intent(inout) :: data
     integer, intent(out), optional :: stat
     call settle(c_move(self%handle, to_c(name), data), stat)
+  end subroutine
+
+  ! Has what changed of a region found by its hashes, and not by the pages that were written: for memory that a network
+  ! card, a GPU or another process writes to.
+  subroutine untrack(self, name, stat)
+    class(mainstay_session), intent(in) :: self
+    character(*), intent(in) :: name
+    integer, intent(out), optional :: stat
+    call settle(c_untrack(self%handle, to_c(name)), stat)
   end subroutine
 
   subroutine unprotect(self, name, stat)

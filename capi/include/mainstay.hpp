@@ -285,6 +285,9 @@ public:
   }
   /* Unprotects what was allocated under `name`, and lets it go. */
   void free(const std::string &name) { detail::check(mainstay_free(handle_, detail::text(name))); }
+  /* Has what changed of a region found by its hashes, and not by the pages that were written: for memory that a network
+   * card, a GPU or another process writes to. */
+  void untrack(const std::string &name) { detail::check(mainstay_untrack(handle_, detail::text(name))); }
   void unprotect(const std::string &name) { detail::check(mainstay_unprotect(handle_, detail::text(name))); }
   /* The program's own variables, .data and .bss; before that, what is left out of them. Variables that have a constructor
    * or point to memory of their own (std::string, std::vector) are to be left out. */

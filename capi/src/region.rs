@@ -133,6 +133,22 @@ pub unsafe extern "C" fn mainstay_protect_within(
     })
 }
 
+/// Has what changed of a region found by its hashes, and not by the pages that were written: for memory that a network
+/// card, a GPU or another process writes to, past the page tables of this one. Local. For as long as the region is
+/// protected, wherever it moves; it changes nothing unless `capture` is MAINSTAY_CAPTURE_INCREMENTAL and `track` finds
+/// pages. A name that no region has is MAINSTAY_REGION_MISSING.
+///
+/// # Safety
+/// `session` is open, `name` ends with a zero byte.
+#[unsafe(no_mangle)]
+#[allow(unsafe_code)]
+pub unsafe extern "C" fn mainstay_untrack(session: *mut Session, name: *const c_char) -> Status {
+    guard(|| {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { session_of(session)?.engine.untrack(&name_of(name)?) }
+    })
+}
+
 /// Takes a region out again. Local. Revisions that hold it stay as they are.
 ///
 /// # Safety

@@ -240,6 +240,13 @@ impl Session {
         Ok(())
     }
 
+    /// Has what changed of the region `name` found by its hashes, and not by the pages that were written: for memory that a
+    /// network card, a GPU or another process writes to. Local. For as long as it is protected, wherever it moves.
+    /// RegionMissing: no region has this name.
+    fn untrack(&self, py: Python<'_>, name: &Bound<'_, PyString>) -> PyResult<()> {
+        self.local(py, |open| open.engine()?.untrack(&name.to_string_lossy()))
+    }
+
     /// Takes a region out again and lets its memory go. Local. Revisions that hold it stay as they are.
     fn unprotect(&self, py: Python<'_>, name: &Bound<'_, PyString>) -> PyResult<()> {
         let held = self.local(py, |open| {

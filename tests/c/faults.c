@@ -288,6 +288,8 @@ static void nulls(void) {
   said("protect_globals(session)", mainstay_protect_globals(NULL));
   said("leave_out(session)", mainstay_leave_out(NULL, step, 8));
   said("leave_out(address)", mainstay_leave_out(session, NULL, 8));
+  said("untrack(session)", mainstay_untrack(NULL, "a"));
+  said("untrack(name)", mainstay_untrack(session, NULL));
   said("unprotect(session)", mainstay_unprotect(NULL, "a"));
   said("unprotect(name)", mainstay_unprotect(session, NULL));
   said("alloc(session)", mainstay_alloc(NULL, "a", 8, 0, &place));
@@ -505,6 +507,7 @@ static void run(const char *command) {
   else if (IS("globals")) said("protect_globals", mainstay_protect_globals(session));
   else if (IS("foreign")) said("note", mainstay_note(session, "globals/program", "build id 00"));
   else if (IS("leave_out")) said("protect", mainstay_leave_out(session, field, sizeof field));
+  else if (IS("untrack")) said("untrack", mainstay_untrack(session, value));
   else if (IS("unprotect")) said("unprotect", mainstay_unprotect(session, value));
   else if (IS("move")) said("move", mainstay_move(session, value, grown, 0, NULL));
   else if (IS("follow")) follow(value);

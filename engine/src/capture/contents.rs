@@ -135,6 +135,17 @@ impl LogPlaces {
         begin + (at - first)
     }
 
+    /// Where these blocks of the log lie in the portion, as stretches that ascend.
+    pub(crate) fn in_portion(&self, blocks: &[Range<u64>]) -> Vec<Range<u64>> {
+        let of_run = |&(first, begin, bytes): &(u64, u64, u64)| {
+            let (begin, end, first) = (begin / BLOCK_BYTES, (begin + bytes) / BLOCK_BYTES, first / BLOCK_BYTES);
+            let from = blocks.partition_point(|range| range.end <= begin);
+            let inside = blocks[from..].iter().take_while(move |range| range.start < end);
+            inside.map(move |range| first + (range.start.max(begin) - begin)..first + (range.end.min(end) - begin))
+        };
+        self.runs.iter().flat_map(of_run).collect()
+    }
+
     fn run_of(&self, at: u64) -> (u64, u64, u64) {
         self.runs[self.runs.partition_point(|(first, ..)| *first <= at) - 1]
     }

@@ -23,7 +23,9 @@ mod snapshot;
 mod tests;
 mod userfaultfd;
 
-pub(crate) use changed::{Base, Changes, Hashes, OWN_RUNS_MAX, PageTracker, Part, Plan, Written, audit};
+pub(crate) use changed::{
+    Base, Changes, Hashes, Led, OWN_RUNS_MAX, PageTracker, Part, Plan, Written, audit, differing,
+};
 pub(crate) use contents::{Contents, LogPlaces};
 pub(crate) use copy::copy;
 pub(crate) use follow::Look;

@@ -15,6 +15,8 @@ const NAME_BYTES_MAX: usize = 200;
 pub struct Region {
     pub(crate) description: Arc<Description>,
     memory: Memory,
+    /// Something writes to it that the pages of this process do not tell.
+    is_untracked: bool,
 }
 
 /// What is saved of a region besides its bytes.
@@ -58,7 +60,8 @@ impl Region {
         };
         check_address(name, address, bytes)?;
         let description = Description { name: name.to_owned(), element, shape: shape.to_vec(), place: None, bytes };
-        Ok(Region { description: Arc::new(description), memory: Memory::in_a_row(address, bytes) })
+        let memory = Memory::in_a_row(address, bytes);
+        Ok(Region { description: Arc::new(description), memory, is_untracked: false })
     }
 
     /// As `array`, of what is a box in a global array: `place` says how large that is, and in front of which
@@ -150,7 +153,7 @@ impl Region {
         let Description { name, shape, bytes, .. } = &*self.description;
         let Some(count) = count.filter(|count| *count != self.count()) else {
             check_address(name, address, *bytes)?;
-            return Ok(Region { description: self.description.clone(), memory: self.memory.moved_to(address) });
+            return Ok(Region { memory: self.memory.moved_to(address), ..self.clone() });
         };
         if shape.is_empty() {
             return Err(
@@ -184,7 +187,8 @@ impl Region {
 
     /// As what now is `old`: of the same name and type, and where nothing is said of its place in a global array, in the
     /// same.
-    pub(super) fn in_place_of(self, old: &Region) -> Result<Region> {
+    pub(super) fn in_place_of(mut self, old: &Region) -> Result<Region> {
+        self.is_untracked |= old.is_untracked;
         let (now, was) = (&*self.description, &*old.description);
         if now.name != was.name || now.element != was.element {
             let (now, was) = (now.kind(), was.kind());
@@ -199,6 +203,15 @@ impl Region {
         }
         let description = Description { place: Some(place), ..now.clone() };
         Ok(Region { description: Arc::new(description), ..self })
+    }
+
+    /// From now on what changed of it is found by its hashes.
+    pub(super) fn untrack(&mut self) {
+        self.is_untracked = true;
+    }
+
+    pub(super) fn is_untracked(&self) -> bool {
+        self.is_untracked
     }
 
     pub(super) fn begins_at(&self) -> usize {

@@ -74,6 +74,13 @@ impl Regions {
         self.replace(moved?)
     }
 
+    /// Has changes of the region of this name found by its hashes, and not by the pages that were written.
+    pub(crate) fn untrack(&mut self, name: &str) -> Result<()> {
+        let index = self.index(name)?;
+        self.list[index].untrack();
+        Ok(())
+    }
+
     /// Has `look` say where the region of this name lies, from now on.
     pub(crate) fn follow(&mut self, name: &str, look: Look) -> Result<()> {
         look.check(&self.list[self.index(name)?])?;

@@ -57,6 +57,18 @@ impl Allocation {
         Allocation { shared: shared.to_vec(), ..self }
     }
 
+    /// The part of it that a shard with `contents` takes, which leads to these runs; `None` if its metadata has no room.
+    pub(crate) fn leading(&self, contents: &Contents, shared: &[Run]) -> Option<Allocation> {
+        let data = first_blocks(&self.data, contents.blocks);
+        let whole = Allocation { data, ..self.clone() }.sharing(shared);
+        let manifest = whole.manifest(contents, |_| [0; HASH_BYTES]).build().len() as u64;
+        let rows = blocks_for(contents.blocks * HASH_BYTES as u64);
+        // The end of it, so that what is left goes on with what is free before.
+        let count = rows + blocks_for(manifest);
+        let first = self.meta.end().checked_sub(count).filter(|first| *first >= self.meta.first)?;
+        whole.fits(contents).then_some(Allocation { meta: Blocks { first, count }, ..whole })
+    }
+
     /// How many blocks the log can have, those of older revisions with them.
     pub(crate) fn log_blocks(&self) -> u64 {
         self.shared.iter().fold(self.own_blocks(), |sum, run| sum.saturating_add(run.blocks))

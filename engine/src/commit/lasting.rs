@@ -93,6 +93,21 @@ impl Ledger {
         lasts.then_some(allocation)
     }
 
+    /// Whether a whole shard, as `whole` has room for, finds room after one that is saved at `leading`.
+    pub(crate) fn lasts_sharing(
+        &self,
+        leading: &Allocation,
+        whole: &Allocation,
+        retained: &[RevisionKey],
+        keep: usize,
+    ) -> bool {
+        let need = |allocation: &Allocation| Need {
+            data: allocation.data.iter().map(|blocks| blocks.count).sum(),
+            meta: allocation.meta.count,
+        };
+        self.rehearse_from(Some(leading), [need(leading), need(whole)], &leading.shared, retained, keep)
+    }
+
     /// Whether shards of this size go on finding room.
     pub(crate) fn check_lasting(&self, need: Need, complete: &[RevisionKey], keep: usize) -> Result<()> {
         self.check_room(need, complete, keep, [need.blocks(); 2])
@@ -115,19 +130,35 @@ impl Ledger {
 
     /// Whether a shard of `first`, which shares `shared` with older ones, and shards of `then` after it, find their places,
     /// one after the other, as they would be saved.
-    fn rehearse(&self, [first, then]: [Need; 2], shared: &[Run], complete: &[RevisionKey], keep: usize) -> bool {
+    fn rehearse(&self, needs: [Need; 2], shared: &[Run], complete: &[RevisionKey], keep: usize) -> bool {
+        self.rehearse_from(None, needs, shared, complete, keep)
+    }
+
+    /// The same, where it is known what room the first one has, if it is `given`.
+    fn rehearse_from(
+        &self,
+        given: Option<&Allocation>,
+        [first, then]: [Need; 2],
+        shared: &[Run],
+        complete: &[RevisionKey],
+        keep: usize,
+    ) -> bool {
         let mut slots = self.referred().map(|slot| (slot.sequence, slot.kept.to_vec(), slot.catalogue));
         let mut complete = complete.to_vec();
         // Tried until all that is kept lies where such shards go, and once around more.
         (0..REHEARSED_MAX.min(2 * (keep + 2))).all(|step| {
-            let stays = |kept: &&Arc<Kept>| complete.contains(&kept.key()) || self.held.contains(&kept.key());
+            // What stays until the next one is complete elsewhere goes then.
+            let is_held = |key: &RevisionKey| self.held.contains(key) && (step < 2 || !self.passing.contains(key));
+            let stays = |kept: &&Arc<Kept>| complete.contains(&kept.key()) || is_held(&kept.key());
             let mut retained: Vec<Arc<Kept>> = slots.iter().flat_map(|slot| &slot.1).filter(stays).cloned().collect();
             retained.sort_by_key(|kept| kept.key());
             retained.dedup_by_key(|kept| kept.key());
             let referred =
                 slots.each_ref().map(|(sequence, kept, at)| Referred { sequence: *sequence, kept, catalogue: *at });
             let (need, shared) = if step == 0 { (first, shared) } else { (then, &[][..]) };
-            let Some(room) = allocate(self.portion.data_blocks(), referred, &retained, need) else { return false };
+            let given = given.filter(|_| step == 0).cloned();
+            let room = given.or_else(|| allocate(self.portion.data_blocks(), referred, &retained, need));
+            let Some(room) = room else { return false };
             let room = room.sharing(shared);
             let imagined = Arc::new(Kept::imagined(step as u64, &room));
             complete.insert(0, imagined.key());

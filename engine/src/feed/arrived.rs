@@ -1,7 +1,7 @@
 //! A shard that has come from another rank: in parts that lie in the portion already, and in others.
 
 use crate::{
-    capture::Contents,
+    capture::{Contents, Led},
     device::Mapped,
     error::{Error, Result},
     place::{Shard, Staged},
@@ -11,7 +11,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Arrived {
     /// `None` if what the other rank told of it made no sense.
-    contents: Option<Contents>,
+    contents: Option<(Contents, Option<Led>)>,
     /// Of the hashes of all blocks, as the other rank has them.
     hash: Hash,
     in_place: Vec<(u64, Mapped)>,
@@ -19,7 +19,8 @@ pub(crate) struct Arrived {
 }
 
 impl Arrived {
-    pub(crate) fn new(contents: Option<Contents>, hash: Hash) -> Arrived {
+    /// `contents`: of the whole log, and what of it is led to instead of carried.
+    pub(crate) fn new(contents: Option<(Contents, Option<Led>)>, hash: Hash) -> Arrived {
         Arrived { contents, hash, in_place: Vec::new(), beside: Vec::new() }
     }
 
@@ -38,8 +39,12 @@ impl Arrived {
         let Arrived { contents, hash, in_place, beside } = self;
         in_place.iter().for_each(|(at, mapped)| copy.hash(*at, mapped.as_ref()));
         beside.iter().try_for_each(|(at, memory, bytes)| copy.carry(*at, &memory[..*bytes as usize]))?;
-        let contents = contents.ok_or_else(|| Error::Internal { what: "a copy of nothing".to_owned() })?;
-        if copy.hash_of_hashes(contents.blocks) != hash {
+        let (contents, led) = contents.ok_or_else(|| Error::Internal { what: "a copy of nothing".to_owned() })?;
+        let found = match &led {
+            Some(led) => copy.with_rows(led.contents.blocks, |rows| led.hash_of_hashes(rows)),
+            None => Some(copy.hash_of_hashes(contents.blocks)),
+        };
+        if found != Some(hash) {
             return Err(Error::damaged(format!(
                 "shard {} of revision {}: what has come from its rank is not what that rank had saved; its blocks were \
                  damaged there, or on the way",
@@ -47,7 +52,7 @@ impl Arrived {
                 copy.key().number
             )));
         }
-        copy.note_staged(Staged::default(), contents);
+        copy.note_staged(Staged::default(), led.map_or(contents, |led| led.contents));
         Ok(())
     }
 }

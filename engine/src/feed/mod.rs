@@ -9,19 +9,20 @@ mod arrived;
 pub(crate) use arrived::Arrived;
 
 use crate::{
-    capture::{Contents, LogPlaces, Size},
+    capture::{Contents, Led, LogPlaces, Size, differing},
     commit::Kept,
     error::{Error, Result},
     ground::{Instant, spawn},
     place::{Intent, Shard, Site, Staged, Writer},
-    restore::pour,
+    restore::{HashRows, base_of, joined_rows, pour, pour_blocks},
     space::{
         Portion,
-        format::{BLOCK_BYTES, Entry, Manifest, PhaseRecord},
+        format::{BLOCK, BLOCK_BYTES, Entry, Manifest, PhaseRecord},
     },
 };
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use std::{
+    ops::Range,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     thread::JoinHandle,
@@ -191,17 +192,55 @@ fn ended() -> Error {
 fn copy_all(source: &Source, copy: &Shard) -> Result<()> {
     let (portion, manifest) = source.published()?;
     let log = LogPlaces::of(&manifest.runs);
-    pour(&portion, &manifest, &|at, bytes| {
+    let (contents, carry) = (Contents::of(manifest.clone()), |at: u64, bytes: &[u8]| {
         // The first failure is the copy's; what is read after it is dropped.
         if !copy.has_failed()
-            && let Err(error) = copy.carry(log.of_byte(at), bytes)
+            && let Err(error) = copy.carry(at, bytes)
         {
             copy.fail(error);
         }
-    })?;
+    });
+    let contents = match led_to(&portion, &manifest, &contents, copy) {
+        Some((carried, led)) => {
+            let wanted = log.in_portion(&carried);
+            let rows = &mut HashRows::new(manifest.runs.len());
+            pour_blocks(&portion, &manifest.runs, rows, &wanted, &|at, bytes| {
+                each_together(&led, log.of_byte(at), bytes, carry);
+            })?;
+            led.contents
+        }
+        None => {
+            pour(&portion, &manifest, &|at, bytes| carry(log.of_byte(at), bytes))?;
+            contents
+        }
+    };
     if let Some(error) = copy.failure() {
         return Err(error.clone());
     }
-    copy.note_staged(Staged::default(), Contents::of(manifest));
+    copy.note_staged(Staged::default(), contents);
     Ok(())
+}
+
+/// Which blocks of the log are carried, where the copy leads to an older revision for all others; `None`: all are. What
+/// cannot be read there is carried.
+fn led_to(portion: &Portion, manifest: &Manifest, contents: &Contents, copy: &Shard) -> Option<(Vec<Range<u64>>, Led)> {
+    let (there, kept) = copy.older(None)?;
+    let old = base_of(&there, &kept.entry).ok()??;
+    let rows = joined_rows(portion, manifest).ok()?;
+    let carried = differing(contents, &rows, &old)?;
+    let led = Led::new(contents, &carried, &old).filter(|led| !led.shared.is_empty())?;
+    copy.lead(&led, true).ok()?.then_some((carried, led))
+}
+
+/// Gives `carry` the blocks from `at` on, all of them carried, in stretches that lie together.
+fn each_together(led: &Led, at: u64, bytes: &[u8], carry: impl Fn(u64, &[u8])) {
+    let mut from = 0;
+    while let Some(place) = led.place(at + from as u64).filter(|_| from < bytes.len()) {
+        let mut to = from + BLOCK;
+        while to < bytes.len() && led.place(at + to as u64) == Some(place + (to - from) as u64) {
+            to += BLOCK;
+        }
+        carry(place, &bytes[from..to]);
+        from = to;
+    }
 }

@@ -11,6 +11,7 @@ mod ending;
 mod following;
 mod hashes;
 mod held;
+mod leading;
 mod load;
 mod order;
 mod pacing;

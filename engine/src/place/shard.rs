@@ -243,7 +243,12 @@ impl Shard {
 
     /// The hash of the hashes of the first `blocks` blocks, which change no more.
     pub(crate) fn hash_of_hashes(&self, blocks: u64) -> Hash {
-        self.hashes.read(blocks * HASH_BYTES as u64, hash)
+        self.with_rows(blocks, hash)
+    }
+
+    /// Gives `read` the hashes of the first `blocks` blocks, which change no more.
+    pub(crate) fn with_rows<T>(&self, blocks: u64, read: impl FnOnce(&[u8]) -> T) -> T {
+        self.hashes.read(blocks * HASH_BYTES as u64, read)
     }
 
     /// Where the shard lies in its nearest target, once it is published there.

@@ -24,6 +24,8 @@ pub(crate) struct Site {
     space: PathBuf,
     /// The number of the file system that holds the space, as its device tells it.
     file_system: u64,
+    /// How many revisions are kept there, if the shard may share blocks with them.
+    pub(super) keep: Option<usize>,
     /// What was found at t1: the sequence of the newest slot, and the revisions that others hold.
     found: (u64, Vec<RevisionKey>),
 }
@@ -41,7 +43,12 @@ impl Site {
             (ledger.portion().clone(), (ledger.position().0, ledger.held().to_vec()))
         };
         let (space, file_system) = (device.directory(), device.device_number());
-        Site { portion, ledger, allocation, retained, space, file_system, found }
+        Site { portion, ledger, allocation, retained, space, file_system, keep: None, found }
+    }
+
+    /// The same, where the shard may share blocks with the `keep` revisions that are kept there.
+    pub(crate) fn sharing(self, keep: usize) -> Site {
+        Site { keep: Some(keep), ..self }
     }
 
     /// The sequence of the root that publishes the shard.

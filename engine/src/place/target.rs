@@ -3,11 +3,11 @@
 use super::{Intent, Shard, Site, ending::Ending};
 use crate::{
     capture::Piece,
-    commit::Publication,
+    commit::{Allocation, Publication},
     device::Mapped,
     error::{Error, Result},
     ground::lock,
-    space::format::{BLOCK_BYTES, Histogram, PhaseRecord, hash},
+    space::format::{BLOCK_BYTES, HASH_BYTES, Histogram, PhaseRecord, blocks_for, hash},
 };
 use std::sync::{
     Mutex, OnceLock,
@@ -17,6 +17,8 @@ use std::sync::{
 #[derive(Debug)]
 pub(super) struct Target {
     pub(super) site: Site,
+    /// The part of the site's allocation that is used, with what is shared, where that was found out later.
+    leading: OnceLock<Allocation>,
     /// Whether the roots that free the blocks have been written, by whoever came first.
     prepared: OnceLock<Result<()>>,
     /// Parts that have not ended: of each chunk under way its write and its hashing, and one for the stager. Whoever
@@ -28,8 +30,17 @@ pub(super) struct Target {
 
 impl Target {
     pub(super) fn new(site: Site) -> Target {
-        let (prepared, writes, ending) = Default::default();
-        Target { site, prepared, parts: AtomicU64::new(1), writes, ending }
+        let (leading, prepared, writes, ending) = Default::default();
+        Target { site, leading, prepared, parts: AtomicU64::new(1), writes, ending }
+    }
+
+    /// The shard leads to older ones.
+    pub(super) fn lead(&self, allocation: Allocation) {
+        let _ = self.leading.set(allocation);
+    }
+
+    fn allocation(&self) -> &Allocation {
+        self.leading.get().unwrap_or(&self.site.allocation)
     }
 
     pub(super) fn takes_processor(&self) -> bool {
@@ -47,21 +58,21 @@ impl Target {
 
     /// Writes the roots that free the target's blocks, if nobody has.
     pub(super) fn prepare(&self) -> Result<()> {
-        let Site { ledger, allocation, retained, .. } = &self.site;
-        self.prepared.get_or_init(|| lock(ledger).free(allocation, retained)).clone()
+        let Site { ledger, retained, .. } = &self.site;
+        self.prepared.get_or_init(|| lock(ledger).free(self.allocation(), retained)).clone()
     }
 
     /// Writes `bytes` of the log, from `offset` on.
     pub(super) fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.prepare()?;
-        let Site { portion, allocation, .. } = &self.site;
+        let (portion, allocation) = (&self.site.portion, self.allocation());
         allocation.write(portion, offset, bytes, |bytes, took| lock(&self.writes).note(bytes, took))
     }
 
     /// A mapping of `bytes` bytes of the log, from `offset` on, to be filled, or of as many of them as lie together; an
     /// error if they cannot be mapped.
     pub(super) fn map(&self, offset: u64, bytes: u64) -> Result<Mapped> {
-        let Site { portion, allocation, .. } = &self.site;
+        let (portion, allocation) = (&self.site.portion, self.allocation());
         let beyond = || Error::Internal { what: "a log is longer than its runs".to_owned() };
         let Piece { at, bytes } = allocation.place_of(offset, bytes).ok_or_else(beyond)?;
         let mapped = portion.map(at, bytes)?;
@@ -77,13 +88,20 @@ impl Target {
         let (contents, writes) = (shard.contents()?, *lock(&self.writes));
         let phases =
             PhaseRecord { writes: writes.total().count, written_bytes: writes.total().bytes, ..shard.phases() };
-        let mut described = shard.hashes.read(shard.size().hash_bytes(), |rows| {
-            let mut manifest = site.allocation.manifest(contents, |row| hash(&rows[row]));
+        let allocation = self.allocation();
+        // Of a shard that shares blocks there may be fewer rows than there is room for.
+        let rows = if self.leading.get().is_some() {
+            blocks_for(contents.blocks * HASH_BYTES as u64) * BLOCK_BYTES
+        } else {
+            shard.size().hash_bytes()
+        };
+        let mut described = shard.hashes.read(rows, |rows| {
+            let mut manifest = allocation.manifest(contents, |row| hash(&rows[row]));
             if let Some(profile) = &mut manifest.annex.profile {
                 profile.writes = writes;
             }
-            shard.note_base(&manifest, site.allocation.meta.first * BLOCK_BYTES, rows);
-            let (allocation, retained) = (&site.allocation, &site.retained[..]);
+            shard.note_base(&manifest, allocation.meta.first * BLOCK_BYTES, rows);
+            let retained = &site.retained[..];
             Publication { key: *key, shards: *shards, manifest, allocation, retained, phases }
                 .describe(rows, &site.portion)
         })?;

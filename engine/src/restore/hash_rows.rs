@@ -16,6 +16,10 @@ use std::ops::Range;
 pub(super) const PART_BLOCKS: u64 = 4096;
 const PART_BYTES: u64 = PART_BLOCKS * HASH_BYTES as u64;
 
+/// Rows are read together that are not farther apart, up to so many bytes at once.
+const APART_BYTES: u64 = 16 << 10;
+const TOGETHER_BYTES: u64 = 4 << 20;
+
 /// Those of the runs of one shard.
 pub(crate) struct HashRows {
     /// For each run whose row was verified, the hash of each part of the row.
@@ -44,7 +48,19 @@ impl HashRows {
         portion.read_checked(at + from, PART_BYTES.min(bytes - from), &parts[part as usize], &of)
     }
 
-    /// The hashes of `wanted` blocks of `run`, ascending, and of others: the first time, of all of them.
+    /// Reads the rows of the runs of these indices that were not read yet: rows of many runs lie side by side.
+    pub(super) fn first(&mut self, portion: &Portion, runs: &[Run], indices: &[usize]) -> Result<Vec<(usize, Hashes)>> {
+        let unread: Vec<usize> = indices.iter().copied().filter(|index| self.parts[*index].is_none()).collect();
+        let rows = rows_of(portion, &unread.iter().map(|index| runs[*index]).collect::<Vec<_>>())?;
+        let first = unread.into_iter().zip(rows).map(|(index, row)| {
+            let run = runs[index];
+            self.parts[index] = Some(row.chunks(PART_BYTES as usize).map(hash).collect());
+            (index, Hashes { blocks: run.first_block..run.first_block + run.blocks, hashes: row })
+        });
+        Ok(first.collect())
+    }
+
+    /// The hashes of `wanted` blocks of `run`, ascending, and of others.
     pub(super) fn of(
         &mut self,
         portion: &Portion,
@@ -53,11 +69,6 @@ impl HashRows {
         wanted: &[Range<u64>],
     ) -> Result<Vec<Hashes>> {
         let end = run.first_block + run.blocks;
-        if self.parts[index].is_none() {
-            let row = portion.read_checked(run.hashes_at, row_bytes(run), &run.hashes_hash, &row_of(run))?;
-            self.parts[index] = Some(row.chunks(PART_BYTES as usize).map(hash).collect());
-            return Ok(vec![Hashes { blocks: run.first_block..end, hashes: row }]);
-        }
         let part_of = |block: u64| (block - run.first_block) / PART_BLOCKS;
         let mut parts: Vec<u64> =
             wanted.iter().flat_map(|range| part_of(range.start)..=part_of(range.end - 1)).collect();
@@ -69,6 +80,31 @@ impl HashRows {
         };
         parts.into_iter().map(read).collect()
     }
+}
+
+/// The rows of `runs`, verified, in their order: by few reads where they lie side by side.
+pub(crate) fn rows_of(portion: &Portion, runs: &[Run]) -> Result<Vec<Checked>> {
+    let mut order: Vec<usize> = (0..runs.len()).collect();
+    order.sort_by_key(|index| runs[*index].hashes_at);
+    let mut rows: Vec<Option<Checked>> = (0..runs.len()).map(|_| None).collect();
+    let mut rest = &order[..];
+    while let Some(first) = rest.first() {
+        let (from, mut end) = (runs[*first].hashes_at, runs[*first].row().end);
+        let mut count = 1;
+        while let Some(row) = rest.get(count).map(|index| runs[*index].row())
+            && row.start >= end
+            && row.start - end <= APART_BYTES
+            && row.end - from <= TOGETHER_BYTES
+        {
+            (count, end) = (count + 1, row.end);
+        }
+        let (together, others) = rest.split_at(count);
+        let parts: Vec<_> = together.iter().map(|index| (runs[*index].row(), runs[*index].hashes_hash)).collect();
+        let read = portion.read_checked_together(&parts, |part| row_of(&runs[together[part]]))?;
+        together.iter().zip(read).for_each(|(index, row)| rows[*index] = Some(row));
+        rest = others;
+    }
+    Ok(rows.into_iter().flatten().collect())
 }
 
 /// What a run's row of hashes is called in messages.

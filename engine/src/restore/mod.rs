@@ -3,6 +3,7 @@
 //! Owns the choice. What must hold: every block is verified before any byte of it counts; ranks only
 //! ever go on with the same revision; damage is passed over together, and reported.
 
+mod base;
 mod blocks;
 mod find;
 mod hash_rows;
@@ -14,10 +15,11 @@ mod regions;
 mod scatter;
 mod stored;
 
+pub(crate) use base::{base_of, joined_rows};
 pub(crate) use blocks::BlockReader;
 pub(crate) use find::{Found, Seen, Sight, find, gaps, hex};
-pub(crate) use hash_rows::HashRows;
-pub(crate) use pour::pour;
+pub(crate) use hash_rows::{HashRows, rows_of};
+pub(crate) use pour::{pour, pour_blocks};
 pub(crate) use redistribute::{Saved, Sharing, box_of, share_of};
 pub(crate) use regions::{Targets, has_moved, match_regions};
 pub(crate) use scatter::Scatter;

@@ -28,15 +28,32 @@ const THREADS: usize = 3;
 /// Read at once: a huge page, enough for a device, and little memory beside the program's.
 const READ_BYTES: u64 = 2 << 20;
 
-/// Blocks of one run that fit one buffer, with their hashes.
+/// Runs that are not farther apart are read together, with what lies between them.
+const APART_BYTES: u64 = 32 << 10;
+
+/// What is read at once: blocks of a run, or of several that lie close to one another.
 struct Part<'a> {
     at: u64,
-    hashes: &'a [u8],
+    bytes: usize,
+    /// Where in it blocks of one run begin, with their hashes; ascending.
+    stretches: Vec<(usize, &'a [u8])>,
 }
 
-impl Part<'_> {
-    fn bytes(&self) -> usize {
-        self.hashes.len() / HASH_BYTES * BLOCK
+impl<'a> Part<'a> {
+    /// Adds blocks at `at` to the last of `parts`, or to a new one.
+    fn add(parts: &mut Vec<Part<'a>>, at: u64, hashes: &'a [u8]) {
+        let bytes = hashes.len() / HASH_BYTES * BLOCK;
+        if let Some(last) = parts.last_mut()
+            && let Some(gap) = at.checked_sub(last.at + last.bytes as u64)
+            && gap <= APART_BYTES
+            && at + bytes as u64 - last.at <= READ_BYTES
+        {
+            let begins = (at - last.at) as usize;
+            last.stretches.push((begins, hashes));
+            last.bytes = begins + bytes;
+            return;
+        }
+        parts.push(Part { at, bytes, stretches: vec![(0, hashes)] });
     }
 }
 
@@ -55,16 +72,25 @@ pub(crate) fn pour_blocks(
     wanted: &[Range<u64>],
     sink: &(dyn Fn(u64, &[u8]) + Sync),
 ) -> Result<()> {
-    let mut read = Vec::with_capacity(runs.len());
+    let mut of_runs = Vec::with_capacity(runs.len());
     for (index, run) in runs.iter().enumerate() {
         let all = blocks_of(run);
         let first = wanted.partition_point(|range| range.end <= all.start);
         let inside = wanted[first..].iter().take_while(|range| range.start < all.end);
         let inside: Vec<_> = inside.map(|range| range.start.max(all.start)..range.end.min(all.end)).collect();
         if !inside.is_empty() {
-            let hashes = rows.of(portion, index, run, &inside)?;
-            read.push((inside, hashes));
+            of_runs.push((index, inside));
         }
+    }
+    let indices: Vec<usize> = of_runs.iter().map(|(index, _)| *index).collect();
+    let mut first = rows.first(portion, runs, &indices)?.into_iter().peekable();
+    let mut read = Vec::with_capacity(of_runs.len());
+    for (index, inside) in of_runs {
+        let hashes = match first.next_if(|(read, _)| *read == index) {
+            Some((_, row)) => vec![row],
+            None => rows.of(portion, index, &runs[index], &inside)?,
+        };
+        read.push((inside, hashes));
     }
     let per_part = READ_BYTES as usize / BLOCK * HASH_BYTES;
     let mut parts = Vec::new();
@@ -79,14 +105,14 @@ pub(crate) fn pour_blocks(
             let in_row = |block: u64| (block - blocks.start) as usize * HASH_BYTES;
             let mut at = from * BLOCK_BYTES;
             for hashes in hashes[in_row(from)..in_row(to)].chunks(per_part) {
-                parts.push(Part { at, hashes });
+                Part::add(&mut parts, at, hashes);
                 at += (hashes.len() / HASH_BYTES * BLOCK) as u64;
             }
         }
     }
     let (next, failure) = (AtomicUsize::new(0), OnceLock::new());
     // A huge page is cleared whole, however little is read into it.
-    let longest = parts.iter().map(Part::bytes).max().unwrap_or(BLOCK);
+    let longest = parts.iter().map(|part| part.bytes).max().unwrap_or(BLOCK);
     let work = || {
         let mut buffer = MmapMut::map_anon(longest).map_err(|_| portion.out_of_memory(longest as u64))?;
         // One piece for the device instead of 512. Where there are no huge pages, small ones will do.
@@ -112,13 +138,16 @@ pub(crate) fn pour_blocks(
 }
 
 fn read_part(portion: &Portion, part: &Part<'_>, buffer: &mut [u8], sink: &(dyn Fn(u64, &[u8]) + Sync)) -> Result<()> {
-    let bytes = &mut buffer[..part.bytes()];
+    let bytes = &mut buffer[..part.bytes];
     portion.read_into(part.at, bytes)?;
-    let mut at = part.at;
-    for (blocks, hashes) in bytes.chunks(POUR_BYTES).zip(part.hashes.chunks(POUR_BYTES / BLOCK * HASH_BYTES)) {
-        verify(portion, at, blocks, hashes)?;
-        sink(at, blocks);
-        at += blocks.len() as u64;
+    for (begins, hashes) in &part.stretches {
+        let (mut at, blocks) = (part.at + *begins as u64, &bytes[*begins..]);
+        for (blocks, hashes) in blocks.chunks(POUR_BYTES).zip(hashes.chunks(POUR_BYTES / BLOCK * HASH_BYTES)) {
+            let blocks = &blocks[..hashes.len() / HASH_BYTES * BLOCK];
+            verify(portion, at, blocks, hashes)?;
+            sink(at, blocks);
+            at += blocks.len() as u64;
+        }
     }
     Ok(())
 }

@@ -13,10 +13,8 @@ use crate::{
     ground::lock,
     place::Shard,
     remark::remark,
-    space::{
-        Portion,
-        format::{Entry, FoundBy, HASH_BYTES},
-    },
+    restore::base_of,
+    space::format::FoundBy,
 };
 use std::sync::Arc;
 
@@ -118,7 +116,7 @@ impl Changing {
             (ledger.portion().clone(), ledger.found().into_iter().find(|kept| kept.key() == key)?)
         };
         // What cannot be read is saved once more.
-        let base = Arc::new(read(&portion, &kept.entry).ok().flatten()?);
+        let base = Arc::new(base_of(&portion, &kept.entry).ok().flatten()?);
         self.read = Some((key, base.clone()));
         Some(base)
     }
@@ -142,16 +140,4 @@ fn written(config: &Config) -> std::result::Result<Written, String> {
         None => Written::new(),
         Some(_) => Err("the kernel tells them to one alone, and they are traced".to_owned()),
     }
-}
-
-/// What the shard that `entry` leads to has, its rows of hashes verified.
-fn read(portion: &Portion, entry: &Entry) -> Result<Option<Base>> {
-    let manifest = portion.read_manifest(entry)?;
-    let mut rows = Vec::new();
-    for run in &manifest.runs {
-        let bytes = run.blocks * HASH_BYTES as u64;
-        let of = format!("hashes of the blocks from {}", run.first_block);
-        rows.extend_from_slice(&portion.read_checked(run.hashes_at, bytes, &run.hashes_hash, &of)?);
-    }
-    Ok(Base::new(&manifest, rows))
 }

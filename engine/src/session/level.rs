@@ -16,8 +16,9 @@ use super::{
 };
 pub use crate::space::LevelKind;
 use crate::{
+    capture::Base,
     commit::{Allocation, Complete, Kept, Ledger, RevisionKey},
-    config::Config,
+    config::{Capture, Config},
     device::Device,
     error::{Error, Result},
     ground::lock,
@@ -104,6 +105,9 @@ pub(super) struct Level {
     /// The newest revision that is complete on this level and on each of its copies, and one that is complete on all of
     /// them together: they stay on each of them until the next is complete on all. Of a level with copies alone.
     pub(super) joint: Vec<RevisionKey>,
+    /// Of a copy: the revision that this rank's holder was sent last, and what that has, if blocks of it are not to be sent
+    /// once more.
+    pub(super) sent: Option<(RevisionKey, Arc<Base>)>,
     /// Shards that came from copies or other ranks, for the restore under way.
     pub(super) fetched: Vec<(Portion, Arc<Kept>)>,
     /// The shards of which this rank tells the others, where they are looked for on a level and its copies.
@@ -372,7 +376,10 @@ impl Level {
     /// `allocation`, beside the complete revisions; `None` without a layout.
     pub(super) fn site(&self, written: usize, allocation: Allocation) -> Option<Site> {
         let retained = self.complete.iter().map(|complete| complete.key).collect();
-        let site = |ledger: &Arc<Mutex<Ledger>>| Site::new(&*self.device, ledger.clone(), allocation, retained);
+        let site = |ledger: &Arc<Mutex<Ledger>>| {
+            let site = Site::new(&*self.device, ledger.clone(), allocation, retained);
+            if self.config.capture == Capture::Incremental { site.sharing(self.keep()) } else { site }
+        };
         self.current.as_ref()?.ledgers.get(written).map(site)
     }
 

@@ -229,6 +229,7 @@ impl Looked {
             domain,
             device,
             joint,
+            sent: None,
             fetched: Vec::new(),
             told_of: None,
             wanted: Mutex::default(),

@@ -176,6 +176,14 @@ impl Session {
         self.ours()?.program.not_begun("follow")?.regions.follow(name, Look::new(look))
     }
 
+    /// Has what changed of the region `name` found by its hashes, and not by the pages that were written: for memory that
+    /// a network card, a GPU or another process writes to, past the page tables of this one. For as long as it is protected,
+    /// wherever it moves. Changes nothing unless `capture = "incremental"` and `track` finds pages. A name that no region has
+    /// is REGION_MISSING. Local.
+    pub fn untrack(&mut self, name: &str) -> Result<()> {
+        self.ours()?.program.not_begun("untrack")?.regions.untrack(name)
+    }
+
     /// Protects the region `name` no longer; revisions that hold it stay as they are. Local.
     pub fn unprotect(&mut self, name: &str) -> Result<()> {
         self.ours()?.unprotect(name)

@@ -315,6 +315,9 @@ impl Level {
             self.unsaved = Some(mine);
         } else {
             self.failing.is_over();
+            if let Some(Attempt::Copying(copying)) = &ended {
+                self.sent = copying.sent();
+            }
             self.complete = match (&ended, key) {
                 (Some(Attempt::Copying(copying)), Some(key)) if copying.is_again() => self.complete_again(key, ranks),
                 _ => self.complete_with(key, ranks),

@@ -18,7 +18,8 @@ impl Blocks {
 /// The same blocks in stretches that ascend and do not touch.
 pub(crate) fn united(mut blocks: Vec<Blocks>) -> Vec<Blocks> {
     blocks.retain(|blocks| blocks.count > 0);
-    blocks.sort_unstable();
+    // What several have is in order already, each for itself.
+    blocks.sort();
     let mut united: Vec<Blocks> = Vec::with_capacity(blocks.len());
     for next in blocks {
         match united.last_mut() {
@@ -46,7 +47,8 @@ impl FreeMap {
     /// All of `from..to` that is not in `used`.
     pub(crate) fn new(from: u64, to: u64, used: impl IntoIterator<Item = Blocks>) -> FreeMap {
         let mut used: Vec<Blocks> = used.into_iter().collect();
-        used.sort_unstable();
+        // What several revisions have is in order already, each for itself.
+        used.sort();
         let (mut stretches, mut next) = (Vec::new(), from);
         for blocks in used {
             if blocks.first > next {

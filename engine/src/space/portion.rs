@@ -45,7 +45,7 @@ pub(crate) struct Portion {
 /// not to be copied.
 #[derive(Debug)]
 pub(crate) struct Checked {
-    blocks: Aligned,
+    blocks: Arc<Aligned>,
     wanted: Range<usize>,
 }
 
@@ -147,6 +147,26 @@ impl Portion {
         Ok(read)
     }
 
+    /// As `read_checked`, of several `parts` that ascend and lie close together, by one read; `of`: what a part is called.
+    pub(crate) fn read_checked_together(
+        &self,
+        parts: &[(Range<u64>, Hash)],
+        of: impl Fn(usize) -> String,
+    ) -> Result<Vec<Checked>> {
+        let (Some((first, _)), Some((last, _))) = (parts.first(), parts.last()) else { return Ok(Vec::new()) };
+        let from = first.start / BLOCK_BYTES * BLOCK_BYTES;
+        let blocks = Arc::new(self.read(from, last.end - from)?);
+        let part = |(index, (part, expected)): (usize, &(Range<u64>, Hash))| {
+            let wanted = (part.start - from) as usize..(part.end - from) as usize;
+            let found = Checked { blocks: blocks.clone(), wanted };
+            if hash(&found) != *expected {
+                self.check(&hash(&found), expected, &of(index))?;
+            }
+            Ok(found)
+        };
+        parts.iter().enumerate().map(part).collect()
+    }
+
     /// As `read_checked`, of what may be too long to be held at once: gives the hash of each part of
     /// `part_bytes`, by which `read_checked` reads that part again.
     pub(crate) fn check_in_parts(
@@ -179,7 +199,7 @@ impl Portion {
     fn read_anywhere(&self, at: u64, bytes: u64) -> Result<Checked> {
         let from = at / BLOCK_BYTES * BLOCK_BYTES;
         let blocks = self.read(from, at - from + bytes)?;
-        Ok(Checked { blocks, wanted: (at - from) as usize..(at - from + bytes) as usize })
+        Ok(Checked { blocks: Arc::new(blocks), wanted: (at - from) as usize..(at - from + bytes) as usize })
     }
 
     /// Reads the blocks that hold `bytes` bytes from the block-aligned offset `at`.

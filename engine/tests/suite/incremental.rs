@@ -8,8 +8,9 @@ use crate::support::{
 };
 use fastrand::Rng;
 use mainstay_engine::{
-    Capture, Config, ErrorKind, LevelPlace, Region, Session, SpaceSurvey, Stage, Start, Track,
-    device::{Disk, File},
+    Capture, Config, ErrorKind, Exchange, LevelKind, LevelPlace, LevelPlan, MemoryAfter, Region, Session, ShardSurvey,
+    SpaceSurvey, Stage, Start, Track,
+    device::{Device, Disk, File},
     group::{Group, Solo},
 };
 use std::{
@@ -359,5 +360,156 @@ fn random_jobs_get_back_what_they_saved() {
 fn many_random_jobs_get_back_what_they_saved() {
     for seed in 30..1000 {
         bounded(&format!("seed {seed}"), || random_jobs(seed));
+    }
+}
+
+/// Nodes, each with a directory of its own and one for the shards that it holds for other nodes; and a space that all see.
+struct Nodes {
+    nodes: Vec<[TempDir; 2]>,
+    pfs: TempDir,
+    /// The node of each rank.
+    seats: Vec<usize>,
+    kind: LevelKind,
+    pfs_every: u32,
+    keep: u32,
+    config: Config,
+}
+
+impl Nodes {
+    fn new(seats: &[usize], kind: LevelKind, pfs_every: u32, keep: u32, config: Config) -> Nodes {
+        let nodes = (0..=*seats.iter().max().unwrap()).map(|_| [folder(), folder()]).collect();
+        let config = Config { memory_after: MemoryAfter::Kept, start: Start::Fresh, ..config };
+        Nodes { nodes, pfs: folder(), seats: seats.to_vec(), kind, pfs_every, keep, config }
+    }
+
+    fn session(&self, group: Box<dyn Group>) -> Session {
+        let [own, held] = &self.nodes[self.seats[group.rank()]];
+        let device = |folder: &TempDir| -> Arc<dyn Device> { Arc::new(Disk::make(folder.path()).unwrap()) };
+        let plan = |kind, device, every, copies| LevelPlan {
+            kind,
+            device,
+            every,
+            keep: self.keep,
+            copies,
+            former: Vec::new(),
+        };
+        let plans = vec![
+            plan(self.kind, device(own), 1, vec![device(held)]),
+            plan(LevelKind::Pfs, device(&self.pfs), self.pfs_every, Vec::new()),
+        ];
+        Session::open_levels(group, plans, self.config.clone()).unwrap()
+    }
+}
+
+/// Bytes of revision `number` that lie in the space, and how many of them it shares with the one before.
+fn shared(space: &Path, number: u64) -> (u64, u64) {
+    let survey = SpaceSurvey::open(space).unwrap();
+    let of = |number| survey.revisions.iter().find(|revision| revision.key.number == number).unwrap();
+    let pairs = of(number).shards.iter().zip(&of(number - 1).shards);
+    let of_shard = |(new, old): (&ShardSurvey, &ShardSurvey)| {
+        let manifest = new.manifest().unwrap().unwrap();
+        (manifest.items.iter().map(|item| item.bytes).sum::<u64>(), new.shares_with(&manifest, old).unwrap())
+    };
+    pairs.map(of_shard).fold((0, 0), |sum, next| (sum.0 + next.0, sum.1 + next.1))
+}
+
+#[test]
+fn farther_levels_and_copies_get_what_changed() {
+    for kind in [LevelKind::Memory, LevelKind::Disk] {
+        let nodes = Nodes::new(&[0, 1], kind, 1, 2, incremental());
+        run(2, |rank, group| {
+            let mut session = nodes.session(group);
+            let mut memory = vec![0; 200 * BLOCK];
+            Rng::with_seed(rank as u64).fill(&mut memory);
+            // SAFETY: the memory outlives the session.
+            session.protect(unsafe { Region::new("x", memory.as_mut_ptr(), memory.len() as u64) }.unwrap()).unwrap();
+            for step in 1..=6 {
+                session.checkpoint().unwrap();
+                session.wait().unwrap();
+                memory[(20 * step + rank) * BLOCK + 9] ^= 1;
+                memory[(20 * step + 7) * BLOCK] ^= 1;
+            }
+            session.close().unwrap();
+        });
+        let places = nodes.nodes.iter().flatten().chain([&nodes.pfs]);
+        let found: Vec<_> = places.map(|place| shared(place.path(), 6)).collect();
+        // The first and the third are the nearest level, the second and the fourth have the copies.
+        let own = (200 * BLOCK as u64, 198 * BLOCK as u64);
+        assert_eq!(found, [own, own, own, own, (2 * own.0, 2 * own.1)], "{kind:?}");
+    }
+}
+
+/// Jobs on nodes of which one is lost after each: what was saved comes back from copies, and from farther levels, which all
+/// have but what changed.
+fn random_nodes(seed: u64) {
+    let mut random = Rng::with_seed(seed);
+    let kind = [LevelKind::Memory, LevelKind::Disk][random.usize(0..2)];
+    let config = Config {
+        stage: [Stage::Pool, Stage::Direct, Stage::Rank][random.usize(0..3)],
+        track: [Track::Hashes, Track::Auto][random.usize(0..2)],
+        exchange: [Exchange::Background, Exchange::Blocking][random.usize(0..2)],
+        shard_bytes: 2 << 20,
+        ..incremental()
+    };
+    let count = random.usize(2..=3);
+    let seats: Vec<usize> = (0..count).chain((0..random.usize(0..2)).map(|_| random.usize(0..count))).collect();
+    let mut nodes = Nodes::new(&seats, kind, random.u32(1..=3), random.u32(1..=2), config);
+    let told = format!("seed {seed}: {seats:?}, {kind:?}, {:?}", nodes.config);
+    let model: Mutex<Model> = Mutex::default();
+    for job in 0..3 {
+        let steps = seed << 8 | job;
+        let last = Mutex::new(0);
+        run(seats.len(), |rank, group| {
+            let (mut alike, mut own) = (Rng::with_seed(steps), Rng::with_seed(steps << 8 | rank as u64));
+            let mut session = nodes.session(group);
+            let mut state = State::new();
+            state.protect(&mut session);
+            if let Some(restored) = session.restore().unwrap() {
+                assert!(state.memory == model.lock().unwrap()[&(restored.revision, rank)], "{told}: {restored:?}");
+            } else {
+                assert_eq!(job, 0, "{told}: nothing came back");
+            }
+            for _ in 0..alike.usize(2..9) {
+                state.change(&mut own);
+                if alike.u8(0..6) == 0 {
+                    state.swap(&mut session, "r0", "r1");
+                }
+                let number = session.checkpoint().unwrap();
+                model.lock().unwrap().insert((number, rank), state.memory.clone());
+                *last.lock().unwrap() = number;
+                if alike.bool() {
+                    session.wait().unwrap();
+                }
+                if alike.u8(0..6) == 0 {
+                    state.memory.values_mut().for_each(|memory| memory.fill(0xee));
+                    let restored = session.restore().unwrap().unwrap();
+                    assert!(state.memory == model.lock().unwrap()[&(restored.revision, rank)], "{told}: {restored:?}");
+                }
+            }
+            session.wait().unwrap();
+            // Some end in order, others as if they were killed.
+            if alike.bool() {
+                session.close().unwrap();
+            }
+        });
+        if random.bool() {
+            let lost = random.usize(0..count);
+            nodes.nodes[lost] = [folder(), folder()];
+        }
+    }
+}
+
+#[test]
+fn random_jobs_on_nodes_get_back_what_they_saved() {
+    for seed in 0..20 {
+        bounded(&format!("seed {seed}"), || random_nodes(seed));
+    }
+}
+
+#[test]
+#[ignore = "long; make campaign runs it"]
+fn many_random_jobs_on_nodes_get_back_what_they_saved() {
+    for seed in 20..600 {
+        bounded(&format!("seed {seed}"), || random_nodes(seed));
     }
 }

@@ -1,6 +1,6 @@
 //! What a revision has in a portion: where the blocks of its items lie, and their hashes.
 
-use crate::space::format::{BLOCK_BYTES, Extent, HASH_BYTES, Item, ItemKind, Manifest, Run};
+use crate::space::format::{BLOCK_BYTES, Extent, HASH_BYTES, Item, Manifest, Run};
 use std::{collections::HashMap, ops::Range};
 
 #[derive(Debug)]
@@ -34,8 +34,7 @@ impl Base {
             end += run.blocks;
         }
         let is_whole = rows.len() as u64 == end * HASH_BYTES as u64;
-        let items = manifest.items.iter().filter(|item| item.kind == ItemKind::Region);
-        let items = items.map(|item| (item.name.clone(), lies_of(item))).collect();
+        let items = manifest.items.iter().map(|item| (item.name.clone(), lies_of(item))).collect();
         is_whole.then(|| Base { items, runs: manifest.runs.clone(), before, rows })
     }
 
@@ -77,7 +76,7 @@ impl Base {
 }
 
 /// The whole blocks of an item that are blocks of the portion, too.
-fn lies_of(item: &Item) -> Vec<Lies> {
+pub(super) fn lies_of(item: &Item) -> Vec<Lies> {
     let (mut lies, mut offset) = (Vec::<Lies>::new(), 0_u64);
     for Extent { at, bytes } in &item.extents {
         let (from, to) = (offset.next_multiple_of(BLOCK_BYTES), (offset + bytes) / BLOCK_BYTES * BLOCK_BYTES);

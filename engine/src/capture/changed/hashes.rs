@@ -45,7 +45,7 @@ pub(crate) fn audit(regions: &[Region], base: &Base, clean: &[Vec<Lies>]) -> Res
         if changed > 0 {
             return Err(region.refused(format!(
                 "{changed} of its blocks changed, and the pages do not tell so: something writes there past the page tables \
-                 of this process, such as a device; set track = hashes"
+                 of this process, such as a device; untrack it, or set track = hashes"
             )));
         }
     }

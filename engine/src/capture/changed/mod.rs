@@ -7,12 +7,14 @@
 
 mod base;
 mod hashes;
+mod led;
 mod pages;
 mod plan;
 mod written;
 
 pub(crate) use base::{Base, Lies};
 pub(crate) use hashes::{Hashes, audit};
+pub(crate) use led::{Led, differing};
 pub(crate) use pages::PageTracker;
 pub(crate) use plan::{OWN_RUNS_MAX, Part, Plan};
 pub(crate) use written::Written;

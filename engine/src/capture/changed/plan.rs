@@ -11,9 +11,10 @@ use crate::{
 
 /// A region that falls into more parts than this has small clean ones rewritten: HDF5 takes about 2,700 of them.
 const PARTS_MAX: usize = 2500;
-/// Where there are more parts than this and than an eighth of the blocks, the list of them costs more than it saves, and
+/// Where there are more parts than this and than a quarter of the blocks, the list of them costs more than it saves, and
 /// reading slows down.
 const PARTS_FEW: u64 = 4096;
+pub(super) const PARTS_PER_BLOCKS: u64 = 4;
 /// Of what changed, so much more may be written, and of all that is protected besides.
 const MORE_OF_CHANGED: u64 = 4;
 const MORE_OF_ALL: u64 = 1024;
@@ -70,7 +71,7 @@ impl Plan {
         let regions: Vec<Vec<Part>> =
             bytes.iter().zip(&clean).map(|(bytes, clean)| parts(*bytes, clean, &numbers)).collect::<Option<_>>()?;
         let count: u64 = regions.iter().map(|parts| parts.len() as u64).sum();
-        let is_worth_it = !shared.is_empty() && count <= PARTS_FEW.max(blocks_for(all) / 8);
+        let is_worth_it = !shared.is_empty() && count <= PARTS_FEW.max(blocks_for(all) / PARTS_PER_BLOCKS);
         let size = whole.of_changed(staged_blocks(&bytes, &regions, small_below), count, shared.len());
         is_worth_it.then_some(Plan { regions, shared, size })
     }
@@ -98,7 +99,13 @@ impl Plan {
 pub(crate) const OWN_RUNS_MAX: usize = 256;
 
 /// The same blocks, each of the base once.
-fn once(clean: Vec<Vec<Lies>>, base: &Base) -> Vec<Vec<Lies>> {
+pub(super) fn once(clean: Vec<Vec<Lies>>, base: &Base) -> Vec<Vec<Lies>> {
+    let mut stretches: Vec<(u64, u64)> = clean.iter().flatten().map(|lies| (lies.at, lies.at + lies.count)).collect();
+    stretches.sort();
+    // Block by block only where two names have led to the same memory.
+    if stretches.windows(2).all(|pair| pair[0].1 <= pair[1].0) {
+        return clean;
+    }
     let mut taken = vec![false; base.blocks() as usize];
     let mut take = |lies: Lies, into: &mut Vec<Lies>| {
         for inside in 0..lies.count {
@@ -140,9 +147,10 @@ fn merge(clean: &mut Vec<Lies>, more: &mut u64) {
 }
 
 /// The runs of the base that have these blocks, with the hashes of their rows.
-fn runs(clean: &[Vec<Lies>], base: &Base) -> Option<Vec<Run>> {
+pub(super) fn runs(clean: &[Vec<Lies>], base: &Base) -> Option<Vec<Run>> {
     let mut stretches: Vec<(u64, u64)> = clean.iter().flatten().map(|lies| (lies.at, lies.count)).collect();
-    stretches.sort_unstable();
+    // Much of it ascends already.
+    stretches.sort();
     let mut runs: Vec<Run> = Vec::with_capacity(stretches.len());
     for (mut first, mut count) in stretches {
         while count > 0 {
@@ -164,13 +172,13 @@ fn runs(clean: &[Vec<Lies>], base: &Base) -> Option<Vec<Run>> {
 }
 
 /// The numbers of blocks among all that is shared.
-struct Numbers<'a> {
+pub(super) struct Numbers<'a> {
     runs: &'a [Run],
     before: Vec<u64>,
 }
 
 impl<'a> Numbers<'a> {
-    fn of(runs: &'a [Run]) -> Numbers<'a> {
+    pub(super) fn of(runs: &'a [Run]) -> Numbers<'a> {
         let mut end = 0;
         let before = runs.iter().map(|run| {
             end += run.blocks;
@@ -179,7 +187,7 @@ impl<'a> Numbers<'a> {
         Numbers { before: before.collect(), runs }
     }
 
-    fn of_block(&self, block: u64) -> Option<u64> {
+    pub(super) fn of_block(&self, block: u64) -> Option<u64> {
         let index = self.runs.partition_point(|run| run.first_block <= block).checked_sub(1)?;
         Some(self.before[index] + (block - self.runs[index].first_block))
     }

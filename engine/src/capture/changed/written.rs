@@ -68,9 +68,9 @@ impl Changes for Written {
             match (written.flatten(), lay) {
                 (Some(written), Some(name)) if is_since => {
                     // What was saved from here, under whatever name.
-                    base.lies(name)
-                        .map(|lies| without(lies, &changed(region, base, lies, &written)))
-                        .unwrap_or_default()
+                    let is_same = |lies: &[Lies], block| is_as_saved(region, base, lies, block);
+                    let clean = |lies| without(lies, region, &written, |block| is_same(lies, block));
+                    base.lies(name).map(clean).unwrap_or_default()
                 }
                 _ => self.hashes.clean_of(region, base),
             }
@@ -96,37 +96,25 @@ impl Changes for Written {
 
 /// Where a region lies, if its pages are worth asking for.
 fn range_of(region: &Region) -> Option<Range<usize>> {
-    let row = region.row().filter(|row| row.len() as u64 >= TRACKED_BYTES_MIN)?;
+    let row = region.row().filter(|row| row.len() as u64 >= TRACKED_BYTES_MIN && !region.is_untracked())?;
     let start = row.as_ptr().addr();
     Some(start..start + row.len())
 }
 
-/// The blocks of `region` of which anything was `written`, ascending. Where the region does not begin with a page, each
-/// written page reaches into a block that lies mostly in the next one: its hash says whether it is still as in `lies`.
-fn changed(region: &Region, base: &Base, lies: &[Lies], written: &[Range<usize>]) -> Vec<Range<u64>> {
-    let (start, row) = (region.begins_at(), region.row().unwrap_or_default());
-    let is_as_saved = |block: usize| {
-        let found = row.get(block * BLOCK..(block + 1) * BLOCK).map(hash);
-        let index = lies.partition_point(|lies| lies.block + lies.count <= block as u64);
-        let at = lies.get(index).and_then(|lies| Some(lies.at + (block as u64).checked_sub(lies.block)?));
-        found.zip(at).is_some_and(|(found, at)| base.hashes(at..at + 1) == Some(&found[..]))
-    };
-    let blocks = written.iter().map(|range| {
-        let (from, to) = (range.start.saturating_sub(start), range.end.saturating_sub(start).min(row.len()));
-        let (mut first, mut end) = (from / BLOCK, to.div_ceil(BLOCK));
-        first += usize::from(!from.is_multiple_of(BLOCK) && is_as_saved(first));
-        end -= usize::from(!to.is_multiple_of(BLOCK) && first < end && is_as_saved(end - 1));
-        first as u64..end as u64
+/// The stretches of `lies` that lie in no block of `region` of which anything was `written`; these ascend. A block that only
+/// shares a page with what was written counts if `is_same` does not say that it is as it was.
+fn without(lies: &[Lies], region: &Region, written: &[Range<usize>], is_same: impl Fn(u64) -> bool) -> Vec<Lies> {
+    let (start, blocks) = (region.begins_at(), region.description.bytes / BLOCK_BYTES);
+    let mut changed = written.iter().filter_map(|range| {
+        let (from, to) = (range.start.saturating_sub(start), range.end.saturating_sub(start));
+        let (mut first, mut end) = ((from / BLOCK) as u64, to.div_ceil(BLOCK) as u64);
+        first += u64::from(!from.is_multiple_of(BLOCK) && is_same(first));
+        end -= u64::from(end > first && !to.is_multiple_of(BLOCK) && is_same(end - 1));
+        (first < end).then_some(first..end)
     });
-    blocks.filter(|blocks| !blocks.is_empty()).collect()
-}
-
-/// The stretches of `lies` that lie in none of the blocks `changed`; these ascend.
-fn without(lies: &[Lies], changed: &[Range<u64>]) -> Vec<Lies> {
-    let mut changed = changed.iter();
     let (mut clean, mut next) = (Vec::new(), changed.next());
     for lies in lies {
-        let (mut block, end) = (lies.block, lies.block + lies.count);
+        let (mut block, end) = (lies.block, (lies.block + lies.count).min(blocks));
         while block < end {
             match &next {
                 Some(range) if range.end <= block => next = changed.next(),
@@ -142,58 +130,70 @@ fn without(lies: &[Lies], changed: &[Range<u64>]) -> Vec<Lies> {
     clean
 }
 
+/// Whether a block of `region` is as `base` has it, where its blocks lie.
+fn is_as_saved(region: &Region, base: &Base, lies: &[Lies], block: u64) -> bool {
+    let index = lies.partition_point(|lies| lies.block + lies.count <= block);
+    let lies = lies.get(index).filter(|lies| lies.block <= block);
+    let saved = lies.and_then(|lies| base.hashes(lies.at + (block - lies.block)..lies.at + (block - lies.block) + 1));
+    let from = block as usize * BLOCK;
+    let now = region.row().and_then(|row| row.get(from..from + BLOCK));
+    now.is_some_and(|now| saved == Some(&hash(now)[..]))
+}
+
 #[cfg(test)]
 #[allow(clippy::single_range_in_vec_init, reason = "lists of ranges, some with one")]
 mod tests {
     use super::*;
-    use crate::space::format::{Annex, HASH_BYTES, Manifest, Run};
 
     #[test]
-    fn a_block_that_changed_is_not_clean() {
-        let lies = [Lies { block: 0, at: 50, count: 4 }, Lies { block: 4, at: 20, count: 6 }];
-        let clean = |changed: &[Range<u64>]| {
-            let clean = without(&lies, changed);
+    fn pages_are_not_asked_of_what_is_untracked_wherever_it_moves() {
+        let mut memory = vec![0_u8; 2 * TRACKED_BYTES_MIN as usize];
+        let (address, half) = (memory.as_mut_ptr(), TRACKED_BYTES_MIN);
+        let mut regions = crate::capture::Regions::default();
+        // SAFETY: the memory outlives the regions, of which nothing is touched.
+        #[expect(unsafe_code, reason = "a region is memory")]
+        let region = |at: u64| unsafe { Region::new("x", address.wrapping_add(at as usize), half) }.unwrap();
+        regions.add(region(0)).unwrap();
+        assert!(range_of(&regions.all()[0]).is_some());
+        regions.untrack("x").unwrap();
+        assert!(range_of(&regions.all()[0]).is_none());
+        regions.replace(region(half)).unwrap();
+        #[expect(unsafe_code, reason = "a region is memory")]
+        // SAFETY: as above.
+        unsafe { regions.move_to("x", address, None) }.unwrap();
+        assert!(range_of(&regions.all()[0]).is_none());
+        regions.untrack("y").unwrap_err();
+        regions.remove("x").unwrap();
+        regions.add(region(0)).unwrap();
+        assert!(range_of(&regions.all()[0]).is_some());
+    }
+
+    #[test]
+    fn a_block_of_which_a_byte_was_written_is_not_clean() {
+        let mut memory = vec![0_u8; 10 * BLOCK + 100];
+        let start = memory.as_mut_ptr().addr();
+        // SAFETY: the memory outlives the region, of which nothing is touched.
+        #[expect(unsafe_code, reason = "a region is memory")]
+        let region = unsafe { Region::new("x", memory.as_mut_ptr(), memory.len() as u64) }.unwrap();
+        let lies = [Lies { block: 0, at: 50, count: 4 }, Lies { block: 4, at: 20, count: 8 }];
+        let clean = |written: &[Range<usize>]| {
+            let written: Vec<_> = written.iter().map(|range| start + range.start..start + range.end).collect();
+            let clean = without(&lies, &region, &written, |_| false);
             clean.iter().map(|lies| (lies.block, lies.at, lies.count)).collect::<Vec<_>>()
         };
         assert_eq!(clean(&[]), [(0, 50, 4), (4, 20, 6)]);
         assert_eq!(clean(&[0..1]), [(1, 51, 3), (4, 20, 6)]);
-        assert_eq!(clean(&[0..2, 3..5]), [(2, 52, 1), (5, 21, 5)]);
-        assert_eq!(clean(&[2..3, 2..3, 9..11]), [(0, 50, 2), (3, 53, 1), (4, 20, 5)]);
-        assert_eq!(clean(&[0..11]), []);
-    }
-
-    #[test]
-    fn what_reaches_into_a_block_from_the_next_page_counts_if_it_changed_anything() {
-        let mut memory: Vec<u8> = (0..10 * BLOCK + 100).map(|at| (at / 7) as u8).collect();
-        // SAFETY: the memory outlives the region.
-        #[expect(unsafe_code, reason = "a region is memory")]
-        let region = unsafe { Region::new("x", memory.as_mut_ptr(), memory.len() as u64) }.unwrap();
-        let rows = memory.chunks_exact(BLOCK).flat_map(hash).collect();
-        let base = base_of(10, rows);
-        let lies = [Lies { block: 0, at: 30, count: 10 }];
-        let start = memory.as_mut_ptr().addr();
-        let found = |written: &[Range<usize>]| {
-            let written: Vec<_> = written.iter().map(|range| start + range.start..start + range.end).collect();
-            changed(&region, &base, &lies, &written)
-        };
-        // As of a region 100 bytes behind the beginning of a page.
-        let page = |number: usize| number * BLOCK - 100..(number + 1) * BLOCK - 100;
-        assert_eq!(found(&[page(3)]), [], "nothing has changed");
-        memory[3 * BLOCK + 5] ^= 1;
-        assert_eq!(found(&[page(3)]), [3..4]);
-        memory[3 * BLOCK - 50] ^= 1;
-        assert_eq!(found(&[page(3)]), [2..4]);
-        memory[3 * BLOCK + 5] ^= 1;
-        assert_eq!(found(&[page(3), page(6)]), [2..3]);
-        assert_eq!(found(&[page(4).start..page(6).end]), [4..6], "what lies in written pages as a whole is not read");
-        // Blocks that were not saved, and the end of the region.
-        assert_eq!(found(&[page(10).start..10 * BLOCK + 100]), [10..11]);
-        assert_eq!(found(&[0..10 * BLOCK + 100]), [0..11]);
-    }
-
-    /// A revision with one item of so many blocks, from block 30 of the portion on.
-    fn base_of(blocks: u64, rows: Vec<u8>) -> Base {
-        let run = Run { first_block: 30, blocks, hashes_at: 0, hashes_hash: [0; HASH_BYTES] };
-        Base::new(&Manifest { runs: vec![run], items: Vec::new(), annex: Annex::default() }, rows).unwrap()
+        assert_eq!(clean(&[BLOCK - 1..BLOCK + 1, 3 * BLOCK..5 * BLOCK]), [(2, 52, 1), (5, 21, 5)]);
+        assert_eq!(
+            clean(&[2 * BLOCK + 5..2 * BLOCK + 6, 9 * BLOCK..10 * BLOCK + 100]),
+            [(0, 50, 2), (3, 53, 1), (4, 20, 5)]
+        );
+        assert_eq!(clean(&[0..10 * BLOCK + 100]), []);
+        // Where no other byte of a block was written than those that share a page with it.
+        let written = [BLOCK - 9..3 * BLOCK - 9, 5 * BLOCK + 1..5 * BLOCK + 9];
+        let written: Vec<_> = written.map(|range| start + range.start..start + range.end).to_vec();
+        let clean = without(&lies, &region, &written, |block| [0, 2, 5].contains(&block));
+        let clean: Vec<_> = clean.iter().map(|lies| (lies.block, lies.at, lies.count)).collect();
+        assert_eq!(clean, [(0, 50, 1), (2, 52, 2), (4, 20, 6)]);
     }
 }

@@ -216,8 +216,8 @@ impl Search {
                 (true, true) => came.push((shard, self.here(levels, shard).map(Some))),
                 (true, false) => {
                     let source = self.here(levels, shard).map(|(portion, kept)| Source::Published(portion, kept));
-                    match source.and_then(|source| announce(&source, spot.level, key)) {
-                        Ok((announced, stretches)) => {
+                    match source.and_then(|source| announce(&source, spot.level, key, None)) {
+                        Ok((announced, stretches, _)) => {
                             post.tell(group, to, &Word::Shard(Box::new(announced)))?;
                             stretches.into_iter().try_for_each(|stretch| post.send(group, to, Box::new(stretch)))?;
                         }

@@ -6,7 +6,7 @@ use super::{
     words::Announced,
 };
 use crate::{
-    capture::{Contents, Size},
+    capture::{Contents, Led, Size},
     commit::{Kept, Ledger, Need, RevisionKey},
     device::Device,
     error::{Error, Result},
@@ -14,6 +14,7 @@ use crate::{
     ground::Instant,
     mutant::{self, Mutant},
     place::{Intent, RUNS, Shard, Site, Writer, portion_blocks},
+    restore::base_of,
     space::{Aligned, Portion, anonymous_portion, format::BLOCK_BYTES},
 };
 use std::sync::{Arc, Mutex};
@@ -79,7 +80,7 @@ impl Held {
 
     /// What the pieces that the ward announces go to.
     pub(super) fn take_on(&mut self, announced: Announced, key: RevisionKey) -> Result<Vec<Piece>> {
-        let Announced { level, shards, contents, hash, phases, pieces, .. } = announced;
+        let Announced { level, shards, contents, hash, phases, carried, pieces, .. } = announced;
         let unasked =
             || Error::Internal { what: format!("rank {} sends a shard that it was not asked for", self.from) };
         let State::Awaited(place) = std::mem::replace(&mut self.state, State::Failed(unasked())) else {
@@ -95,7 +96,11 @@ impl Held {
             };
             let (shard, started) = (self.shard, Instant::now());
             let intent = Intent { key, shards, shard, size, outputs: Vec::new(), started };
-            Ok((Shard::new(intent, vec![(Writer::Here, site)], None, phases)?, contents))
+            let copy = Shard::new(intent, vec![(Writer::Here, site)], None, phases)?;
+            let led = carried.map(|carried| led_to(&copy, &contents, carried)).transpose()?;
+            let comes: u64 = pieces.iter().map(|(_, bytes)| bytes).sum();
+            let expected = led.as_ref().map_or(&contents, |led| &led.contents).blocks * BLOCK_BYTES;
+            if comes == expected { Ok((copy, (contents, led))) } else { Err(unasked()) }
         });
         let (copy, contents) = match begun {
             Ok((copy, contents)) => (Ok(copy), Some(contents)),
@@ -186,6 +191,24 @@ fn in_memory(device: &dyn Device, key: RevisionKey, shard: (u32, u32), contents:
     let ledger = Ledger::fresh(portion, slot);
     let allocation = ledger.allocate(Need::of(&size, RUNS), &[])?;
     Ok(Site::new(device, Arc::new(Mutex::new(ledger)), allocation, Vec::new()))
+}
+
+/// What the copy leads to of the revision that the ward says is complete here, which has all blocks but those that come.
+fn led_to(copy: &Shard, contents: &Contents, (old, carried): (RevisionKey, Vec<(u64, u64)>)) -> Result<Led> {
+    let lacks = || Error::Internal {
+        what: format!(
+            "revision {} is not there with all that a copy of revision {} leads to",
+            old.number,
+            copy.key().number
+        ),
+    };
+    let (portion, kept) = copy.older(Some(old)).ok_or_else(lacks)?;
+    let base = base_of(&portion, &kept.entry)?.ok_or_else(lacks)?;
+    let end = |(first, count): (u64, u64)| first.checked_add(count).filter(|end| *end <= contents.blocks);
+    let carried = carried.into_iter().map(|blocks| Some(blocks.0..end(blocks)?)).collect::<Option<Vec<_>>>();
+    let led = carried.and_then(|carried| Led::new(contents, &carried, &base)).ok_or_else(lacks)?;
+    // Levels with copies grow where a whole one finds no room after it.
+    if copy.lead(&led, false)? { Ok(led) } else { Err(lacks()) }
 }
 
 fn room_for(bytes: u64) -> Result<Aligned> {

@@ -6,21 +6,24 @@ use super::{
     words::{Announced, Word},
 };
 use crate::{
-    capture::Contents,
+    capture::{Base, Contents, LogPlaces, differing},
     commit::RevisionKey,
     device::Mapped,
     error::{Error, Failure, Result},
     feed::Source,
     group::Group,
+    restore::joined_rows,
     space::{
         Aligned, Portion,
-        format::{BLOCK_BYTES, HASH_BYTES, Manifest, Run, hash},
+        format::{BLOCK_BYTES, hash},
     },
 };
 use std::{ops::Range, sync::Arc};
 
 /// The longest piece: with many short ones each would be tested for.
 const PIECE_BYTES: u64 = 8 << 20;
+/// Stretches that are shorter are sent together.
+const SHORT_BYTES: u64 = 256 << 10;
 
 /// The way of one shard to one holder.
 pub(super) struct Lane {
@@ -28,6 +31,11 @@ pub(super) struct Lane {
     pub(super) level: usize,
     pub(super) holder: usize,
     pub(super) state: State,
+    /// What the holder has as its newest complete revision, where blocks of that are not sent once more.
+    pub(super) old: Option<(RevisionKey, Arc<Base>)>,
+    /// What was sent, to be the next `old`; only if `remembers`.
+    pub(super) sent: Option<Arc<Base>>,
+    pub(super) remembers: bool,
 }
 
 pub(super) enum State {
@@ -40,13 +48,13 @@ pub(super) enum State {
     GivenUp(Error),
 }
 
-/// A run's blocks, which stay as they are until they are sent.
+/// Blocks, which stay as they are until they are sent.
 enum Blocks {
     Mapped(Mapped),
     Read(Aligned),
 }
 
-/// A part of a run.
+/// A part of them.
 pub(super) struct Stretch {
     of: Arc<Blocks>,
     bytes: Range<usize>,
@@ -71,9 +79,11 @@ impl Lane {
         }
         let source = source.as_ref().map_err(Error::clone);
         let has_source = source.as_ref().is_ok_and(|source| source.has_not_failed());
-        let announced = source.and_then(|source| announce(source, self.level, key));
+        let old = self.old.take();
+        let announced = source.and_then(|source| announce(source, self.level, key, old));
         self.state = match announced {
-            Ok((announced, stretches)) => {
+            Ok((announced, stretches, sent)) => {
+                self.sent = sent.filter(|_| self.remembers).map(Arc::new);
                 post.tell(group, self.holder, &Word::Shard(Box::new(announced)))?;
                 stretches.into_iter().try_for_each(|stretch| post.send(group, self.holder, Box::new(stretch)))?;
                 State::Sent
@@ -101,42 +111,82 @@ impl Lane {
     }
 }
 
-/// What is told of a shard, and the pieces that follow.
-pub(super) fn announce(source: &Source, level: usize, key: RevisionKey) -> Result<(Announced, Vec<Stretch>)> {
+/// What is told of a shard, the pieces that follow, and what the holder has then. Blocks that are as in `old` are not sent.
+pub(super) fn announce(
+    source: &Source,
+    level: usize,
+    key: RevisionKey,
+    old: Option<(RevisionKey, Arc<Base>)>,
+) -> Result<(Announced, Vec<Stretch>, Option<Base>)> {
     let (portion, manifest) = source.published()?;
     let (shards, phases) = source.described();
-    let hash = hash_of_rows(&portion, &manifest)?;
-    let (mut pieces, mut stretches, mut from) = (Vec::new(), Vec::new(), 0);
-    for run in &manifest.runs {
-        let bytes = run.blocks * BLOCK_BYTES;
-        let blocks = Arc::new(blocks_of(&portion, run)?);
-        for begin in (0..bytes).step_by(PIECE_BYTES as usize) {
-            let end = bytes.min(begin + PIECE_BYTES);
-            pieces.push((from + begin, end - begin));
-            stretches.push(Stretch { of: blocks.clone(), bytes: begin as usize..end as usize });
+    let rows = joined_rows(&portion, &manifest)?;
+    // The holder must have the same.
+    let hash = hash(&rows);
+    let (contents, log) = (Contents::of(manifest.clone()), LogPlaces::of(&manifest.runs));
+    let differing = old.and_then(|(old, base)| Some((old, differing(&contents, &rows, &base)?)));
+    let (wanted, carried) = match differing {
+        Some((old, blocks)) => {
+            let told = blocks.iter().map(|range| (range.start, range.end - range.start)).collect();
+            (log.in_portion(&blocks), Some((old, told)))
         }
-        from += bytes;
-    }
-    let contents = Contents::of(manifest).encode();
-    Ok((Announced { level, key, shards, contents, hash, phases, pieces }, stretches))
+        None => (manifest.runs.iter().map(|run| run.first_block..run.stretch().end()).collect(), None),
+    };
+    let (pieces, stretches) = cut(&portion, &wanted)?;
+    let contents = contents.encode();
+    let sent = Base::new(&manifest, rows);
+    Ok((Announced { level, key, shards, contents, hash, phases, carried, pieces }, stretches, sent))
 }
 
-fn blocks_of(portion: &Portion, run: &Run) -> Result<Blocks> {
-    let (at, bytes) = (run.first_block * BLOCK_BYTES, run.blocks * BLOCK_BYTES);
+/// These blocks of the portion as pieces, short ones together, and where each belongs in the log that they are.
+#[allow(clippy::type_complexity)]
+fn cut(portion: &Portion, blocks: &[Range<u64>]) -> Result<(Vec<(u64, u64)>, Vec<Stretch>)> {
+    let (mut pieces, mut stretches, mut from) = (Vec::new(), Vec::new(), 0);
+    let mut add = |stretch: Stretch| {
+        let bytes = stretch.bytes.len() as u64;
+        pieces.push((from, bytes));
+        stretches.push(stretch);
+        from += bytes;
+    };
+    let mut rest = blocks;
+    while let Some(first) = rest.first() {
+        let bytes = (first.end - first.start) * BLOCK_BYTES;
+        if bytes >= SHORT_BYTES {
+            let blocks = Arc::new(blocks_of(portion, first)?);
+            for begin in (0..bytes).step_by(PIECE_BYTES as usize) {
+                let end = bytes.min(begin + PIECE_BYTES);
+                add(Stretch { of: blocks.clone(), bytes: begin as usize..end as usize });
+            }
+            rest = &rest[1..];
+            continue;
+        }
+        let mut total = 0;
+        let is_taken = |range: &&Range<u64>| {
+            let bytes = (range.end - range.start) * BLOCK_BYTES;
+            total += bytes;
+            bytes < SHORT_BYTES && total <= PIECE_BYTES
+        };
+        let (together, others) = rest.split_at(rest.iter().take_while(is_taken).count());
+        let total: u64 = together.iter().map(|range| (range.end - range.start) * BLOCK_BYTES).sum();
+        let mut read = Aligned::zeroed(total).ok_or_else(|| portion.out_of_memory(total))?;
+        let mut into = &mut read[..total as usize];
+        for range in together {
+            let (now, later) = into.split_at_mut(((range.end - range.start) * BLOCK_BYTES) as usize);
+            portion.read_into(range.start * BLOCK_BYTES, now)?;
+            into = later;
+        }
+        add(Stretch { of: Arc::new(Blocks::Read(read)), bytes: 0..total as usize });
+        rest = others;
+    }
+    Ok((pieces, stretches))
+}
+
+fn blocks_of(portion: &Portion, blocks: &Range<u64>) -> Result<Blocks> {
+    let (at, bytes) = (blocks.start * BLOCK_BYTES, (blocks.end - blocks.start) * BLOCK_BYTES);
     if let Ok(mapped) = portion.map(at, bytes) {
         return Ok(Blocks::Mapped(mapped));
     }
     let mut read = Aligned::zeroed(bytes).ok_or_else(|| portion.out_of_memory(bytes))?;
     portion.read_into(at, &mut read[..bytes as usize])?;
     Ok(Blocks::Read(read))
-}
-
-/// The hash of the hashes of all blocks, in the order of the log: what the holder has must have the same.
-fn hash_of_rows(portion: &Portion, manifest: &Manifest) -> Result<[u8; HASH_BYTES]> {
-    let mut rows = Vec::new();
-    for run in &manifest.runs {
-        let bytes = run.blocks * HASH_BYTES as u64;
-        rows.extend_from_slice(&portion.read_checked(run.hashes_at, bytes, &run.hashes_hash, "a row of hashes")?);
-    }
-    Ok(hash(&rows))
 }

@@ -26,8 +26,9 @@ use super::{
     settle::Attempt,
 };
 use crate::{
-    capture::Size,
+    capture::{Base, Size},
     commit::RevisionKey,
+    config::Capture,
     error::{Error, Result},
     feed::Source,
     ground::pause,
@@ -37,6 +38,7 @@ use crate::{
 use held::Held;
 use lane::{Lane, State};
 use post::Letter;
+use std::sync::Arc;
 use words::Word;
 
 /// How far the copies that are under way have come on this rank.
@@ -74,7 +76,16 @@ impl Copying {
         sites.iter().for_each(|(ward, ..)| post.expect(*ward));
         let held = sites.into_iter().map(|(ward, site, size)| Held::new(ward, site, size)).collect();
         let holder = level.writers.of(rank);
-        let lane = source.map(|source| Lane { level: index, holder, state: State::Waiting(source) });
+        let is_newest = |key: RevisionKey| {
+            let newest = level.complete.first();
+            newest.is_some_and(|newest| newest.key == key && Some(newest.layout) == level.layout_id())
+        };
+        let old = level.sent.clone().filter(|(key, _)| is_newest(*key));
+        let remembers = level.config.capture == Capture::Incremental;
+        let lane = source.map(|source| {
+            let state = State::Waiting(source);
+            Lane { level: index, holder, state, old, sent: None, remembers }
+        });
         Copying { key, lane, held, is_through: false, is_again: false }
     }
 
@@ -90,6 +101,12 @@ impl Copying {
 
     pub(super) fn key(&self) -> RevisionKey {
         self.key
+    }
+
+    /// What the holder has of this rank's shard once it has it, if that is remembered.
+    pub(super) fn sent(&self) -> Option<(RevisionKey, Arc<Base>)> {
+        let sent = self.lane.as_ref().and_then(|lane| lane.sent.clone());
+        sent.map(|sent| (self.key, sent))
     }
 
     /// What became of this rank's part, without waiting; `None` while it is under way.

@@ -30,6 +30,9 @@ pub(super) struct Announced {
     /// Of the hashes of all blocks of the log.
     pub(super) hash: Hash,
     pub(super) phases: PhaseRecord,
-    /// Where in the log each piece belongs, and how many bytes it has.
+    /// The holder has all other blocks of the log than these, first and count, in a revision that is complete on its level;
+    /// `None`: all come.
+    pub(super) carried: Option<(RevisionKey, Vec<(u64, u64)>)>,
+    /// Where in the log of what comes each piece belongs, and how many bytes it has.
     pub(super) pieces: Vec<(u64, u64)>,
 }

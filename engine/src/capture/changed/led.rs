@@ -1,0 +1,244 @@
+//! What of a shard is led to where it is saved once more: on a farther level, or by the holder of a copy, which have an older
+//! revision of their own. What is as it was there need not be carried there.
+//!
+//! What must hold: a block is led to only if its hash is the same; each block of the older revision by one block at most.
+
+use super::{
+    Base, Lies,
+    base::lies_of,
+    plan::{Numbers, PARTS_PER_BLOCKS, once, runs},
+};
+use crate::{
+    capture::{Contents, contents::extend},
+    space::format::{BLOCK_BYTES, Extent, HASH_BYTES, Hashing, Item, Run},
+};
+use std::ops::Range;
+
+/// A shard that leads to an older revision of the portion that it is saved in.
+#[derive(Debug)]
+pub(crate) struct Led {
+    /// In a log of what is carried, behind which lies what is shared.
+    pub(crate) contents: Contents,
+    pub(crate) shared: Vec<Run>,
+    /// Of each block of the whole log its number in that log.
+    places: Vec<u64>,
+    /// The hashes of the shared ones, in their order there.
+    rows: Vec<u8>,
+}
+
+/// Which blocks of the log of a shard with these `contents` are not as `old` has them where the items of their names do, as
+/// stretches that ascend; `None`: too many to tell one from the other. `rows`: the hashes of all blocks of the log.
+pub(crate) fn differing(contents: &Contents, rows: &[u8], old: &Base) -> Option<Vec<Range<u64>>> {
+    let hash_of = |block: u64| rows.get(block as usize * HASH_BYTES..(block as usize + 1) * HASH_BYTES);
+    let lies: Vec<Vec<Lies>> = contents.items.iter().map(lies_of).collect();
+    let same = contents.items.iter().zip(&lies).map(|(item, lies)| {
+        let mut same = Vec::<Lies>::new();
+        each_pair(lies, old.lies(&item.name).unwrap_or_default(), |block, at, old_at| {
+            if hash_of(at).is_some_and(|hash| old.hashes(old_at..old_at + 1) == Some(hash)) {
+                match same.last_mut() {
+                    Some(last) if last.block + last.count == block && last.at + last.count == old_at => last.count += 1,
+                    _ => same.push(Lies { block, at: old_at, count: 1 }),
+                }
+            }
+        });
+        same
+    });
+    let same = once(same.collect(), old);
+    let parts: u64 = same.iter().map(|same| 2 * same.len() as u64 + 1).sum();
+    if parts > contents.blocks / PARTS_PER_BLOCKS + 64 {
+        return None;
+    }
+    let mut is_same = vec![false; contents.blocks as usize];
+    for (lies, same) in lies.iter().zip(&same) {
+        each_pair(lies, same, |_, at, _| is_same[at as usize] = true);
+    }
+    let mut differing = Vec::<Range<u64>>::new();
+    for block in (0..contents.blocks).filter(|block| !is_same[*block as usize]) {
+        match differing.last_mut() {
+            Some(last) if last.end == block => last.end += 1,
+            _ => differing.push(block..block + 1),
+        }
+    }
+    Some(differing)
+}
+
+/// Gives `each` the blocks that are in both: number in the item, and where they lie in the one and in the other.
+fn each_pair(one: &[Lies], other: &[Lies], mut each: impl FnMut(u64, u64, u64)) {
+    let mut rest = other.iter().peekable();
+    for lies in one {
+        for inside in 0..lies.count {
+            let block = lies.block + inside;
+            while rest.next_if(|other| other.block + other.count <= block).is_some() {}
+            if let Some(other) = rest.peek().filter(|other| other.block <= block) {
+                each(block, lies.at + inside, other.at + (block - other.block));
+            }
+        }
+    }
+}
+
+impl Led {
+    /// A shard with `contents`, of whose log the blocks `carried` come, and of which `old` has all others where the items of
+    /// their names lie; `None` if it has not.
+    pub(crate) fn new(contents: &Contents, carried: &[Range<u64>], old: &Base) -> Option<Led> {
+        const UNKNOWN: u64 = u64::MAX;
+        let blocks = usize::try_from(contents.blocks).ok()?;
+        let (mut comes, mut places, mut own) = (vec![false; blocks], vec![UNKNOWN; blocks], 0);
+        for block in carried.iter().cloned().flatten() {
+            *comes.get_mut(block as usize)? = true;
+            places[block as usize] = own;
+            own += 1;
+        }
+        let mut lie = Vec::new();
+        for item in &contents.items {
+            each_pair(&lies_of(item), old.lies(&item.name).unwrap_or_default(), |_, at, old_at| {
+                if let (Some(false), Some(place @ &mut UNKNOWN)) = (comes.get(at as usize), places.get_mut(at as usize))
+                {
+                    *place = old_at;
+                    lie.push(old_at);
+                }
+            });
+        }
+        lie.sort_unstable();
+        let mut stretches = Vec::<Lies>::new();
+        for at in lie {
+            match stretches.last_mut() {
+                Some(last) if at < last.at + last.count => return None,
+                Some(last) if last.at + last.count == at => last.count += 1,
+                _ => stretches.push(Lies { block: 0, at, count: 1 }),
+            }
+        }
+        let shared = runs(&[stretches], old)?;
+        let numbers = Numbers::of(&shared);
+        for (place, comes) in places.iter_mut().zip(&comes) {
+            match (*place, comes) {
+                (_, true) => {}
+                (UNKNOWN, false) => return None,
+                (at, false) => *place = own + numbers.of_block(at)?,
+            }
+        }
+        let mut rows = Vec::new();
+        for run in &shared {
+            rows.extend_from_slice(old.hashes(run.first_block..run.stretch().end())?);
+        }
+        let shared_blocks: u64 = shared.iter().map(|run| run.blocks).sum();
+        let items = contents.items.iter().map(|item| placed(item, &places)).collect::<Option<_>>()?;
+        let contents = Contents { items, blocks: own, shared: own..own + shared_blocks, annex: contents.annex.clone() };
+        Some(Led { contents, shared, places, rows })
+    }
+
+    /// Where in the log of what is carried a byte of the whole log lies, if it is carried.
+    pub(crate) fn place(&self, at: u64) -> Option<u64> {
+        let place = *self.places.get((at / BLOCK_BYTES) as usize)?;
+        (place < self.contents.blocks).then(|| place * BLOCK_BYTES + at % BLOCK_BYTES)
+    }
+
+    /// The hash of the hashes of all blocks of the whole log, of which the `carried` ones have these.
+    pub(crate) fn hash_of_hashes(&self, carried: &[u8]) -> Option<[u8; HASH_BYTES]> {
+        let mut all = Hashing::default();
+        for place in &self.places {
+            let (row, number) = match place.checked_sub(self.contents.blocks) {
+                None => (carried, *place),
+                Some(number) => (&self.rows[..], number),
+            };
+            all.add(row.get(number as usize * HASH_BYTES..(number as usize + 1) * HASH_BYTES)?);
+        }
+        Some(all.hash())
+    }
+}
+
+/// The same item, in a log in which each block lies at its place.
+fn placed(item: &Item, places: &[u64]) -> Option<Item> {
+    let mut extents = Vec::with_capacity(item.extents.len());
+    for Extent { at, bytes } in &item.extents {
+        let (mut at, end) = (*at, at + bytes);
+        while at < end {
+            let to = end.min((at / BLOCK_BYTES + 1) * BLOCK_BYTES);
+            let place = places.get((at / BLOCK_BYTES) as usize)?;
+            extend(&mut extents, place * BLOCK_BYTES + at % BLOCK_BYTES, to - at);
+            at = to;
+        }
+    }
+    Some(Item { extents, ..item.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::space::format::{Annex, ElementType, ItemKind, Manifest, hash};
+
+    fn item(name: &str, extents: Vec<Extent>) -> Item {
+        let bytes: u64 = extents.iter().map(|extent| extent.bytes).sum();
+        let (kind, element) = (ItemKind::Region, ElementType::Bytes);
+        Item { name: name.to_owned(), kind, element, bytes, shape: vec![bytes], place: None, extents }
+    }
+
+    /// Whatever differs, every byte of every item is what it was, carried or led to, and the hash of all hashes is that of
+    /// the whole.
+    #[test]
+    fn every_byte_is_carried_or_led_to() {
+        for seed in 0..100 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let count = random.u64(1..200);
+            // The old revision: its blocks in a portion at random, its item's in order.
+            let mut order: Vec<u64> = (0..count).map(|index| 10 + 2 * index + index % 3 / 2).collect();
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            random.shuffle(&mut order);
+            let old_content: Vec<u64> = (0..count).map(|_| random.u64(0..50)).collect();
+            let extent = |block: &u64| Extent { at: block * BLOCK_BYTES, bytes: BLOCK_BYTES };
+            let old_item = item("a", order.iter().map(extent).collect());
+            let hash_of = |content: u64| hash(&content.to_le_bytes());
+            let (mut runs, mut rows, mut at) = (Vec::new(), Vec::new(), 1 << 30);
+            for block in &sorted {
+                let content = old_content[order.iter().position(|other| other == block).unwrap()];
+                rows.extend(hash_of(content));
+                runs.push(Run { first_block: *block, blocks: 1, hashes_at: at, hashes_hash: [0; HASH_BYTES] });
+                at += HASH_BYTES as u64;
+            }
+            let manifest = Manifest { runs, items: vec![old_item], annex: Annex::default() };
+            let old = Base::new(&manifest, rows).unwrap();
+            // The new one, in its log, with an end that shares a block with another item.
+            let mut log: Vec<u64> = (0..=count).collect();
+            random.shuffle(&mut log);
+            let odds = random.u8(0..=20);
+            let mut content = old_content.clone();
+            content.iter_mut().for_each(|content| *content += if random.u8(0..20) < odds { 100 } else { 0 });
+            let mut extents: Vec<Extent> = Vec::new();
+            log[..count as usize].iter().for_each(|block| extend(&mut extents, block * BLOCK_BYTES, BLOCK_BYTES));
+            let last = log[count as usize] * BLOCK_BYTES;
+            extents.push(Extent { at: last, bytes: 100 });
+            let items = vec![item("a", extents), item("b", vec![Extent { at: last + 128, bytes: 50 }])];
+            let contents = Contents { items, blocks: count + 1, shared: 0..0, annex: Annex::default() };
+            let mut new_rows = vec![0; (count as usize + 1) * HASH_BYTES];
+            for (block, content) in log.iter().zip(content.iter().chain([&7777])) {
+                new_rows[*block as usize * HASH_BYTES..][..HASH_BYTES].copy_from_slice(&hash_of(*content));
+            }
+            let Some(carried) = differing(&contents, &new_rows, &old) else { continue };
+            let led = Led::new(&contents, &carried, &old).unwrap();
+            let changed = content.iter().filter(|content| **content >= 100).count() as u64;
+            assert_eq!(led.contents.blocks, changed + 1, "seed {seed}");
+            assert_eq!(led.contents.shared.end - led.contents.shared.start, count - changed);
+            let mut own = vec![0; led.contents.blocks as usize * HASH_BYTES];
+            for block in carried.iter().cloned().flatten() {
+                let place = (led.place(block * BLOCK_BYTES).unwrap() / BLOCK_BYTES) as usize;
+                own[place * HASH_BYTES..][..HASH_BYTES]
+                    .copy_from_slice(&new_rows[block as usize * HASH_BYTES..][..HASH_BYTES]);
+            }
+            assert_eq!(led.hash_of_hashes(&own), Some(hash(&new_rows)), "seed {seed}");
+            let lies = lies_of(&led.contents.items[0]);
+            let found = lies.iter().flat_map(|lies| lies.at..lies.at + lies.count).map(|at| {
+                match at.checked_sub(led.contents.blocks) {
+                    None => own[at as usize * HASH_BYTES..][..HASH_BYTES].to_vec(),
+                    Some(number) => led.rows[number as usize * HASH_BYTES..][..HASH_BYTES].to_vec(),
+                }
+            });
+            assert!(found.eq(content.iter().map(|content| hash_of(*content).to_vec())), "seed {seed}");
+            // What is neither carried nor there is noticed.
+            if let Some(first) = carried.first().filter(|first| first.contains(&log[0])) {
+                let less: Vec<_> = carried.iter().filter(|range| *range != first).cloned().collect();
+                let less = Led::new(&contents, &less, &old);
+                assert!(less.is_none_or(|less| less.hash_of_hashes(&own) != Some(hash(&new_rows))), "seed {seed}");
+            }
+        }
+    }
+}
