@@ -210,6 +210,7 @@ impl Inner {
             due,
             divided: Divided::Unknown,
             reading: Reading::default(),
+            shards: Default::default(),
             refused: None,
             unread: config.start == Start::Restored && levels.iter().any(Level::has_any),
             config,
