@@ -6,11 +6,11 @@
  *     struct cell {
  *       explicit cell(std::uint64_t index);
  *       void pup(mainstay::pup &p) { p | positions | velocities; }
- *       void receive(mainstay::objects &objects, std::uint32_t method, mainstay::reader data);
+ *       void receive(mainstay::objects &objects, std::uint32_t method, mainstay::contents data);
  *     };
  *     auto cells = objects.add<cell>("cell", 3);
  *     if (!objects.restore()) ... cells.create(mainstay::index(x, y, z)) ...
- *     cells.send(index, method, mainstay::writer() << step << values);
+ *     cells.send(index, method, mainstay::parcel() << step << values);
  *     objects.step();
  */
 #ifndef MAINSTAY_OBJECTS_HPP
@@ -44,6 +44,7 @@ public:
     return pup(mode::unpack, const_cast<char *>(static_cast<const char *>(from)), bytes);
   }
 
+  bool is_packing() const noexcept { return mode_ == mode::pack; }
   bool is_unpacking() const noexcept { return mode_ == mode::unpack; }
   /* How many bytes that took, or would have taken where there is less room. */
   std::size_t bytes() const noexcept { return at_; }
@@ -105,10 +106,10 @@ private:
   std::size_t room_, at_ = 0;
 };
 
-/* What a message carries: `mainstay::writer() << step << positions`. */
-class writer {
+/* What a message carries: `mainstay::parcel() << step << positions`. */
+class parcel {
 public:
-  template <class T> writer &operator<<(const T &value) {
+  template <class T> parcel &operator<<(const T &value) {
     auto &data = const_cast<T &>(value); /* which is only read */
     auto sized = pup::sizing();
     sized | data;
@@ -126,10 +127,10 @@ private:
 };
 
 /* What a message has carried: `data >> step >> positions`, as it was written. */
-class reader {
+class contents {
 public:
-  reader(const void *data, std::size_t bytes) : pup_(pup::unpacking(data, bytes)) {}
-  template <class T> reader &operator>>(T &value) {
+  contents(const void *data, std::size_t bytes) : pup_(pup::unpacking(data, bytes)) {}
+  template <class T> contents &operator>>(T &value) {
     pup_ | value;
     return *this;
   }
@@ -174,10 +175,10 @@ public:
     detail::check(mainstay_objects_rank(objects_, number_, index, &rank));
     return rank;
   }
-  void send(std::uint64_t index, std::uint32_t method, const writer &data = {}) const {
+  void send(std::uint64_t index, std::uint32_t method, const parcel &data = {}) const {
     detail::check(mainstay_objects_send(objects_, number_, index, method, data.data(), data.size()));
   }
-  void broadcast(std::uint32_t method, const writer &data = {}) const {
+  void broadcast(std::uint32_t method, const parcel &data = {}) const {
     detail::check(mainstay_objects_broadcast(objects_, number_, method, data.data(), data.size()));
   }
 
@@ -197,7 +198,7 @@ public:
   objects &operator=(const objects &) = delete;
 
   /* Makes the class T known under `name`. T is made from its index, or from nothing; has pup(mainstay::pup &); and if it
-   * takes messages, receive(mainstay::objects &, std::uint32_t method, mainstay::reader data). What receive throws ends the
+   * takes messages, receive(mainstay::objects &, std::uint32_t method, mainstay::contents data). What receive throws ends the
    * step on all ranks, told by the object's name. */
   template <class T> kind<T> add(const std::string &name, std::uint32_t dimensions = 0) {
     mainstay_kind table = {};
@@ -234,7 +235,7 @@ public:
     if constexpr (receives<T>::value)
       table.receive = [](void *context, void *object, std::uint32_t method, const void *data, std::size_t bytes) {
         return kept([&] {
-          static_cast<T *>(object)->receive(*static_cast<objects *>(context), method, reader(data, bytes));
+          static_cast<T *>(object)->receive(*static_cast<objects *>(context), method, contents(data, bytes));
         });
       };
     std::uint32_t number = 0;
@@ -288,7 +289,7 @@ public:
 private:
   template <class T, class = void> struct receives : std::false_type {};
   template <class T>
-  struct receives<T, std::void_t<decltype(std::declval<T &>().receive(std::declval<objects &>(), 0u, std::declval<reader>()))>>
+  struct receives<T, std::void_t<decltype(std::declval<T &>().receive(std::declval<objects &>(), 0u, std::declval<contents>()))>>
       : std::true_type {};
 
   /* Nothing is thrown through C: the message goes another way. */

@@ -43,7 +43,7 @@ void create(MPI_Comm comm) {
   }
 }
 
-void send_to_cells(std::uint32_t method, const mainstay::writer &data = {}) {
+void send_to_cells(std::uint32_t method, const mainstay::parcel &data = {}) {
   for (const std::uint64_t index : here.cells->here()) here.cells->send(index, method, data);
 }
 
@@ -71,7 +71,7 @@ void run(mainstay::session &session, mainstay::objects &objects, const options &
   const auto came = objects.restore();
   if (came.revision == 0) {
     create(comm);
-    send_to_cells(SHOW, mainstay::writer() << false);
+    send_to_cells(SHOW, mainstay::parcel() << false);
     objects.step();
   } else if (rank == 0) {
     std::printf("revision %llu: step %llu, %llu objects on %d ranks, %llu elsewhere than before, %.1f ms\n",
@@ -86,7 +86,7 @@ void run(mainstay::session &session, mainstay::objects &objects, const options &
     if (o.evacuates(step)) objects.evacuate(o.evacuated), objects.checkpoint();
     send_to_cells(MOVE);
     objects.step();
-    send_to_cells(SHOW, mainstay::writer() << true);
+    send_to_cells(SHOW, mainstay::parcel() << true);
     const bool tells = o.tells_every && (step + 1) % o.tells_every == 0;
     objects.step();
     if (trace) {
@@ -120,6 +120,7 @@ int work(const options &o) {
   balancing.strategy = o.strategy.c_str();
   balancing.balance_every = 2 * o.balance_every;
   balancing.balance_after_failure = 2 * o.balance_after;
+  /* ANCHOR: goes_on */
   mainstay::objects objects = mainstay::open_objects(session, balancing);
   const auto cells = objects.add<cell>("cell", 3);
   const auto pairs = objects.add<pair>("pair", 1);
@@ -132,6 +133,7 @@ int work(const options &o) {
     if (e.status() != MAINSTAY_GROUP_FAILED) throw;
     session.recover(); /* without the ranks that failed; then back to the newest revision */
   }
+  /* ANCHOR_END: goes_on */
   if (trace) std::fclose(trace);
   objects.close();
   session.close();

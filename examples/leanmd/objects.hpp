@@ -47,7 +47,7 @@ struct cell {
   /* Between two steps nothing else is worth saving. */
   void pup(mainstay::pup &p) { p | atoms | potential; }
 
-  void receive(mainstay::objects &objects, std::uint32_t method, mainstay::reader data) {
+  void receive(mainstay::objects &objects, std::uint32_t method, mainstay::contents data) {
     if (here.counts && (method == MOVE || method == SHOW)) objects.work(atoms.size());
     switch (method) {
     case MOVE: return move();
@@ -99,7 +99,7 @@ private:
     atoms.swap(staying);
     for (int number = 0; number < 27; number++)
       if (!leaving[number].empty())
-        here.cells->send(cell_index(neighbour(at, number)), ARRIVE, mainstay::writer() << leaving[number]);
+        here.cells->send(cell_index(neighbour(at, number)), ARRIVE, mainstay::parcel() << leaving[number]);
   }
 
   /* The second half: all pairs of this cell get to know where its atoms are. */
@@ -111,7 +111,7 @@ private:
     for (int number = 0; number < 27; number++) {
       if (!here.m.has(neighbour(at, number))) continue;
       awaited++;
-      here.pairs->send(pair_index(at, number), SHOW, mainstay::writer() << number << positions);
+      here.pairs->send(pair_index(at, number), SHOW, mainstay::parcel() << number << positions);
     }
   }
 
@@ -148,6 +148,7 @@ private:
   }
 };
 
+/* ANCHOR: pair */
 struct pair {
   std::array<int, 3> at; /* of the lower cell */
   int number;            /* of the other, as its neighbour */
@@ -159,7 +160,7 @@ struct pair {
   }
   void pup(mainstay::pup &) {} /* between two steps it has nothing */
 
-  void receive(mainstay::objects &objects, std::uint32_t, mainstay::reader data) {
+  void receive(mainstay::objects &objects, std::uint32_t, mainstay::contents data) {
     const bool is_other = data.get<int>() < 13;
     data >> (is_other ? other : own);
     (is_other ? has_other : has_own) = true;
@@ -169,13 +170,13 @@ struct pair {
       for (std::size_t i = 0; i < own.size(); i++)
         for (int axis = 0; axis < 3; axis++) forces[i][axis] += same[i][axis];
       done(objects, own.size() * own.size() / 2);
-      here.cells->send(cell_index(at), FORCES, mainstay::writer() << 13 << forces << energy);
+      here.cells->send(cell_index(at), FORCES, mainstay::parcel() << 13 << forces << energy);
     } else if (has_own && has_other) {
       std::vector<vec> on_own(own.size(), vec{0, 0, 0}), on_other(other.size(), vec{0, 0, 0});
       const double energy = interact(here.m, own, other, false, on_own, on_other);
       done(objects, own.size() * other.size());
-      here.cells->send(cell_index(at), FORCES, mainstay::writer() << number << on_own << energy);
-      here.cells->send(cell_index(neighbour(at, number)), FORCES, mainstay::writer() << 26 - number << on_other << energy);
+      here.cells->send(cell_index(at), FORCES, mainstay::parcel() << number << on_own << energy);
+      here.cells->send(cell_index(neighbour(at, number)), FORCES, mainstay::parcel() << 26 - number << on_other << energy);
     }
   }
 
@@ -189,5 +190,6 @@ private:
     has_own = has_other = false;
   }
 };
+/* ANCHOR_END: pair */
 
 #endif

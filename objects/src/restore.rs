@@ -73,7 +73,8 @@ impl Objects {
         let indexes = self.read_indexes(session, &mut holders)?;
         let elsewhere = self.read_objects(session, &mut holders, &indexes, &survivors, goes_on)?;
         self.steps = indexes.first().map_or(0, |index| index.steps);
-        self.rank_before = Some(self.rank() as u32);
+        // Until it is saved anew, the revision knows this rank by its old number.
+        self.rank_before = if count == self.ranks() { Some(self.rank() as u32) } else { rank_before };
         if goes_on && survivors.iter().any(Option::is_none) {
             self.since_failure = Some(0);
         }
