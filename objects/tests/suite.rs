@@ -303,7 +303,7 @@ fn what_an_object_does_wrong_is_told_by_its_name_and_rank_on_all_ranks() {
     fails(Wrong::Handler, &[on, "its method 0 failed", "it cannot count"], |objects, _| round(objects));
     let nowhere = "it has sent a message to counter[1000] (method 0), which no rank has made";
     fails(Wrong::SendsNowhere, &[on, nowhere], |objects, _| round(objects));
-    fails(Wrong::UnpacksLess, &["object counter[10] on rank 2", "came from rank 1", "unpacking took 5"], |objects, _| {
+    fails(Wrong::UnpacksLess, &["object counter[10] on rank 2", "came from rank 1", "packing wrote 12 bytes, and unpacking took 9"], |objects, _| {
         round(objects).and_then(|()| objects.evacuate(&[0, 1])).map(drop)
     });
 }
