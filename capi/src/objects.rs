@@ -7,9 +7,7 @@ use crate::{
     session::{Session, session_of},
 };
 use mainstay_engine::{Error, ErrorKind, Result};
-use mainstay_objects::{
-    Arriving, Balanced, Key, Object, Objects as Core, Op, Options, Post, Strategy, Wire, id_of,
-};
+use mainstay_objects::{Arriving, Balanced, Key, Object, Objects as Core, Op, Options, Post, Strategy, Wire, id_of};
 use std::{
     cell::{RefCell, RefMut},
     ffi::{c_char, c_int, c_void},
@@ -38,7 +36,8 @@ pub struct WireTable {
     /// Gives each rank `words` words, those for rank r at `to[r * words]`; in `from` lie those of each rank likewise.
     pub swap: Option<unsafe extern "C" fn(context: *mut c_void, to: *const u64, from: *mut u64, words: usize) -> c_int>,
     /// Starts receiving `bytes` bytes from a rank.
-    pub receive: Option<unsafe extern "C" fn(context: *mut c_void, from: u32, data: *mut c_void, bytes: usize) -> c_int>,
+    pub receive:
+        Option<unsafe extern "C" fn(context: *mut c_void, from: u32, data: *mut c_void, bytes: usize) -> c_int>,
     /// Sends `bytes` bytes to a rank, which receives them; may wait for that. To itself it sends nothing.
     pub send: Option<unsafe extern "C" fn(context: *mut c_void, to: u32, data: *const c_void, bytes: usize) -> c_int>,
     /// Waits for all that is being received.
@@ -282,9 +281,7 @@ impl Object for CObject {
             return Err(Error::argument("receive", "its kind takes no messages"));
         };
         // SAFETY: the object is one that `create` made, and so many bytes are there.
-        called(|| unsafe {
-            receive(self.kind.context, self.object, method, bytes.as_ptr().cast(), bytes.len())
-        })
+        called(|| unsafe { receive(self.kind.context, self.object, method, bytes.as_ptr().cast(), bytes.len()) })
     }
 }
 
@@ -562,7 +559,8 @@ pub unsafe extern "C" fn mainstay_objects_rank(objects: *mut Objects, kind: u32,
         let (rank, core) = (rank.ok_or_else(|| null("rank"))?, objects.core("rank")?);
         let key = Key { kind, id: index };
         let found = core.rank_of(key);
-        let nowhere = || Error::argument(format!("object {}", core.name(key)), "no rank has made it, as far as this one knows");
+        let nowhere =
+            || Error::argument(format!("object {}", core.name(key)), "no rank has made it, as far as this one knows");
         *rank = found.ok_or_else(nowhere)? as u32;
         Ok(())
     })

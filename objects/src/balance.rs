@@ -35,7 +35,10 @@ impl FromStr for Strategy {
         let known = Strategy::ALL.iter().find(|(known, _)| *known == name);
         known.map(|(_, strategy)| *strategy).ok_or_else(|| {
             let names: Vec<&str> = Strategy::ALL.iter().map(|(name, _)| *name).collect();
-            Error::argument(format!("strategy {name:?}"), format!("there is none of this name; there are: {}", names.join(", ")))
+            Error::argument(
+                format!("strategy {name:?}"),
+                format!("there is none of this name; there are: {}", names.join(", ")),
+            )
         })
     }
 }

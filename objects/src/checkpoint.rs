@@ -71,8 +71,9 @@ impl Objects {
         let (mut rows, mut offset) = (Vec::with_capacity(self.here.len()), 0);
         for (key, held) in &self.here {
             let bytes = held.object.bytes();
-            let bytes = bytes
-                .map_err(|error| fault(&self.name(*key), self.rank(), format!("its size could not be told: {error}")))?;
+            let bytes = bytes.map_err(|error| {
+                fault(&self.name(*key), self.rank(), format!("its size could not be told: {error}"))
+            })?;
             rows.push(Row { key: *key, offset, bytes: bytes as u64, load: held.load });
             offset += bytes as u64;
         }

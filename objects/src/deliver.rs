@@ -9,7 +9,7 @@ use crate::{
     load::processor_ns,
     objects::{Held, Objects},
     post::{Message, Parts, Post, To},
-    tree::{below, decode, encode, gather, garbled, reduce},
+    tree::{below, decode, encode, garbled, gather, reduce},
     wire::Arriving,
 };
 use mainstay_engine::{Error, ErrorKind, Result};
@@ -55,7 +55,8 @@ impl Objects {
         let mut failed = Ok(());
         loop {
             let unknown = self.route();
-            let to: Vec<u64> = self.leaving.iter().flat_map(|bytes| [bytes.len() as u64, self.state(&failed)]).collect();
+            let to: Vec<u64> =
+                self.leaving.iter().flat_map(|bytes| [bytes.len() as u64, self.state(&failed)]).collect();
             let mut from = vec![0; ranks * WORDS];
             self.wire.swap(&to, &mut from)?;
             let all = from.chunks(WORDS).fold(0, |all, told| all | told[1]);
@@ -75,7 +76,8 @@ impl Objects {
 
     /// What this rank tells all others.
     fn state(&self, failed: &Result<()>) -> u64 {
-        let busy = !self.queue.is_empty() || !self.parked.is_empty() || self.leaving.iter().any(|bytes| !bytes.is_empty());
+        let busy =
+            !self.queue.is_empty() || !self.parked.is_empty() || self.leaving.iter().any(|bytes| !bytes.is_empty());
         let states =
             [(busy, BUSY), (failed.is_err(), FAILED), (!self.fresh.is_empty(), FRESH), (self.post.has_parts(), PARTS)];
         states.into_iter().filter(|(is_so, _)| *is_so).fold(0, |all, (_, state)| all | state)
@@ -85,8 +87,12 @@ impl Objects {
     fn round(&mut self, told: &[u64]) -> Result<Result<()>> {
         let (rank, ranks) = (self.rank(), self.ranks());
         let leaving = std::mem::replace(&mut self.leaving, vec![Vec::new(); ranks]);
-        let sent: Vec<(usize, &[u8])> =
-            leaving.iter().enumerate().filter(|(_, bytes)| !bytes.is_empty()).map(|(to, bytes)| (to, &bytes[..])).collect();
+        let sent: Vec<(usize, &[u8])> = leaving
+            .iter()
+            .enumerate()
+            .filter(|(_, bytes)| !bytes.is_empty())
+            .map(|(to, bytes)| (to, &bytes[..]))
+            .collect();
         let mut arriving = Vec::new();
         for (from, told) in told.chunks(WORDS).enumerate().filter(|(from, told)| *from != rank && told[0] > 0) {
             let bytes = usize::try_from(told[0]).map_err(|_| garbled())?;
@@ -123,7 +129,8 @@ impl Objects {
             if let To::One(key) = message.to
                 && !self.here.contains_key(&key)
             {
-                let why = format!("rank {from} has sent it a message, and it is not there: the ranks have different maps");
+                let why =
+                    format!("rank {from} has sent it a message, and it is not there: the ranks have different maps");
                 return Err(fault(&self.name(key), self.rank(), why));
             }
             self.deliver_here(message)?;

@@ -107,8 +107,7 @@ fn scaled(wide: u128, exponent: i64) -> f64 {
         return 0.0;
     }
     let drop = (bits - keep).max(0) as u32;
-    let (mut kept, dropped) =
-        if drop >= 128 { (0, wide) } else { (wide >> drop, wide & ((1_u128 << drop) - 1)) };
+    let (mut kept, dropped) = if drop >= 128 { (0, wide) } else { (wide >> drop, wide & ((1_u128 << drop) - 1)) };
     let half = if drop == 0 { 0 } else { 1_u128 << (drop - 1) };
     if drop > 0 && (dropped > half || dropped == half && kept & 1 == 1) {
         kept += 1;
@@ -162,8 +161,7 @@ mod tests {
     #[test]
     fn no_order_and_no_grouping_changes_a_sum() {
         let mut random = fastrand::Rng::with_seed(4);
-        let mut values: Vec<f64> =
-            (0..1000).map(|_| (random.f64() - 0.5) * 10_f64.powi(random.i32(-30..30))).collect();
+        let mut values: Vec<f64> = (0..1000).map(|_| (random.f64() - 0.5) * 10_f64.powi(random.i32(-30..30))).collect();
         let expected = sum(&values);
         for _ in 0..50 {
             random.shuffle(&mut values);

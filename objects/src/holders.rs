@@ -34,9 +34,9 @@ pub fn choose(holders: &[Vec<usize>], ranks: usize) -> Vec<Restores> {
         [] => Restores::Nobody,
         _ if by_rank => Restores::One(shard),
         _ if by_all => Restores::All,
-        [first, others @ ..] => {
-            Restores::One(others.iter().fold(*first, |best, other| if outranks(*other, best, ranks) { *other } else { best }))
-        }
+        [first, others @ ..] => Restores::One(
+            others.iter().fold(*first, |best, other| if outranks(*other, best, ranks) { *other } else { best }),
+        ),
     };
     holders.iter().enumerate().map(of_shard).collect()
 }

@@ -41,6 +41,9 @@ mod tests {
                 assert_eq!(place_of(id_of(&at).unwrap(), dimensions), at);
             }
         }
-        assert_eq!((id_of(&[]), id_of(&[1, 1 << 32]), id_of(&[1 << 21, 0, 0]), id_of(&[0; 4])), (None, None, None, None));
+        assert_eq!(
+            (id_of(&[]), id_of(&[1, 1 << 32]), id_of(&[1 << 21, 0, 0]), id_of(&[0; 4])),
+            (None, None, None, None)
+        );
     }
 }

@@ -92,14 +92,16 @@ impl Objects {
             return Ok(());
         }
         let mut leaving = vec![Vec::new(); ranks];
-        let packed = moves.iter().filter(|(_, from, _)| *from == rank).try_for_each(|(key, _, to)| {
-            self.pack_into(*key, &mut leaving[*to])
-        });
+        let packed = moves
+            .iter()
+            .filter(|(_, from, _)| *from == rank)
+            .try_for_each(|(key, _, to)| self.pack_into(*key, &mut leaving[*to]));
         agree(&*self.wire, packed)?;
         let told: Vec<u64> = leaving.iter().map(|bytes: &Vec<u8>| bytes.len() as u64).collect();
         let mut coming = vec![0; ranks];
         self.wire.swap(&told, &mut coming)?;
-        let sent: Vec<(usize, &[u8])> = leaving.iter().enumerate().filter(|(_, b)| !b.is_empty()).map(|(to, b)| (to, &b[..])).collect();
+        let sent: Vec<(usize, &[u8])> =
+            leaving.iter().enumerate().filter(|(_, b)| !b.is_empty()).map(|(to, b)| (to, &b[..])).collect();
         let mut arriving = Vec::new();
         for (from, bytes) in coming.into_iter().enumerate().filter(|(_, bytes)| *bytes > 0) {
             arriving.push(Arriving { from, bytes: vec![0; usize::try_from(bytes).map_err(|_| garbled())?] });

@@ -7,7 +7,10 @@ use crate::{
     post::{Message, Post},
     wire::Wire,
 };
-use mainstay_engine::{Error, Region, Result, Session, space::format::{ElementType, PlaceInWhole}};
+use mainstay_engine::{
+    Error, Region, Result, Session,
+    space::format::{ElementType, PlaceInWhole},
+};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// The region by which the engine knows that any number of ranks can take the state over.
@@ -165,7 +168,8 @@ impl Objects {
             let why = "its kind is not registered here; register the same kinds on all ranks, before the first object";
             return Err(fault(&self.name(key), self.rank(), why));
         };
-        (kind.make)(key.id).map_err(|error| fault(&self.name(key), self.rank(), format!("it could not be made: {error}")))
+        (kind.make)(key.id)
+            .map_err(|error| fault(&self.name(key), self.rank(), format!("it could not be made: {error}")))
     }
 
     /// Has the engine know that the state is one that other numbers of ranks can take over.

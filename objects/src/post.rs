@@ -3,11 +3,7 @@
 
 use crate::{exact::Exact, index::Key};
 use serde::{Deserialize, Serialize};
-use std::{
-    cell::RefCell,
-    collections::BTreeMap,
-    rc::Rc,
-};
+use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
 /// Where messages are handed over; each clone is the same one. For the thread that calls [`crate::Objects`] alone.
 #[derive(Clone, Default)]
@@ -29,7 +25,10 @@ struct Handed {
 pub(crate) enum To {
     One(Key),
     /// All objects of a kind; by way of the ranks of a tree whose root is this one.
-    All { kind: u32, root: u32 },
+    All {
+        kind: u32,
+        root: u32,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

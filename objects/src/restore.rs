@@ -59,9 +59,8 @@ impl Objects {
             return Ok(None);
         };
         let count = shards.count as usize;
-        let survivors: Vec<Option<usize>> = (0..count)
-            .map(|shard| told.iter().position(|told| told.rank_before == Some(shard as u32)))
-            .collect();
+        let survivors: Vec<Option<usize>> =
+            (0..count).map(|shard| told.iter().position(|told| told.rank_before == Some(shard as u32))).collect();
         let goes_on = survivors.iter().any(Option::is_some);
         let mut holders: Vec<Vec<usize>> = vec![Vec::new(); count];
         for (rank, told) in told.iter().enumerate() {

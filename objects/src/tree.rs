@@ -88,7 +88,9 @@ pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
 }
 
 pub(crate) fn garbled() -> Error {
-    Error::GroupFailed { what: "a rank has sent what is no message of objects; let all have the same Mainstay".to_owned() }
+    Error::GroupFailed {
+        what: "a rank has sent what is no message of objects; let all have the same Mainstay".to_owned(),
+    }
 }
 
 fn send(wire: &dyn Wire, to: usize, bytes: &[u8]) -> Result<()> {

@@ -303,9 +303,11 @@ fn what_an_object_does_wrong_is_told_by_its_name_and_rank_on_all_ranks() {
     fails(Wrong::Handler, &[on, "its method 0 failed", "it cannot count"], |objects, _| round(objects));
     let nowhere = "it has sent a message to counter[1000] (method 0), which no rank has made";
     fails(Wrong::SendsNowhere, &[on, nowhere], |objects, _| round(objects));
-    fails(Wrong::UnpacksLess, &["object counter[10] on rank 2", "came from rank 1", "packing wrote 12 bytes, and unpacking took 9"], |objects, _| {
-        round(objects).and_then(|()| objects.evacuate(&[0, 1])).map(drop)
-    });
+    fails(
+        Wrong::UnpacksLess,
+        &["object counter[10] on rank 2", "came from rank 1", "packing wrote 12 bytes, and unpacking took 9"],
+        |objects, _| round(objects).and_then(|()| objects.evacuate(&[0, 1])).map(drop),
+    );
 }
 
 #[test]
@@ -314,7 +316,13 @@ fn after_a_checkpoint_that_an_object_refused_the_next_one_saves() {
     job(folder.path(), 2, |objects, session| {
         counters(objects, |_| Wrong::Nothing);
         let make = |_| -> Result<Box<dyn Object>> {
-            Ok(Box::new(Counter { id: 0, sum: 0, tail: Vec::new(), wrong: Wrong::PacksLess, sized: RefCell::default() }))
+            Ok(Box::new(Counter {
+                id: 0,
+                sum: 0,
+                tail: Vec::new(),
+                wrong: Wrong::PacksLess,
+                sized: RefCell::default(),
+            }))
         };
         objects.register("wrong", 0, Box::new(make)).unwrap();
         objects.restore(session).unwrap();
@@ -457,7 +465,11 @@ fn strategies_leave_every_object_on_one_open_rank_and_none_too_busy() {
         let (ranks, count) = (random.usize(1..20), random.usize(1..300));
         let heaviest = [1, 10, 1000, 1_000_000][random.usize(..4)];
         let objects: Vec<Weighed> = (0..count)
-            .map(|_| Weighed { load: random.u64(..heaviest), rank: random.usize(..ranks), is_orphan: random.u8(..4) == 0 })
+            .map(|_| Weighed {
+                load: random.u64(..heaviest),
+                rank: random.usize(..ranks),
+                is_orphan: random.u8(..4) == 0,
+            })
             .collect();
         let mut open: Vec<bool> = (0..ranks).map(|_| random.u8(..5) > 0).collect();
         open[random.usize(..ranks)] = true;
@@ -474,13 +486,17 @@ fn strategies_leave_every_object_on_one_open_rank_and_none_too_busy() {
             let average = after.iter().sum::<u64>() / open.iter().filter(|open| **open).count() as u64;
             let busiest = *after.iter().max().unwrap();
             if matches!(strategy, Strategy::Greedy | Strategy::Refine) {
-                assert!(busiest <= average + average / 50 + heaviest + 1, "{round} {strategy:?}: {busiest} of {average}");
+                assert!(
+                    busiest <= average + average / 50 + heaviest + 1,
+                    "{round} {strategy:?}: {busiest} of {average}"
+                );
             }
             if matches!(strategy, Strategy::None) && open.iter().all(|open| *open) {
                 assert_eq!(before, after);
             }
             if strategy == Strategy::Orphans {
-                let stays = |(object, to): (&Weighed, &usize)| object.is_orphan || !open[object.rank] || object.rank == *to;
+                let stays =
+                    |(object, to): (&Weighed, &usize)| object.is_orphan || !open[object.rank] || object.rank == *to;
                 assert!(objects.iter().zip(&placed).all(stays));
             }
         }

@@ -173,7 +173,12 @@ fn contents(group: &dyn Group, shards: &[Saved], own: &[Own]) -> Result<Attempte
 fn back(sharing: &Sharing<'_>, own: Vec<Own>) -> Back {
     if !sharing.same_ranks() {
         let notes = sharing.shards.first().map(|saved| saved.notes.clone()).unwrap_or_default();
-        return Back { notes, reading: Reading::OfOtherRanks(sharing.shards.len()), seen: BTreeMap::new(), has_other_boxes: false };
+        return Back {
+            notes,
+            reading: Reading::OfOtherRanks(sharing.shards.len()),
+            seen: BTreeMap::new(),
+            has_other_boxes: false,
+        };
     }
     let (notes, reading) = match own.into_iter().find(|own| own.saved.entry.shard == sharing.rank) {
         Some(own) => (own.saved.notes, Reading::of(sharing.revision, own.portion, own.manifest)),
