@@ -148,6 +148,21 @@ def test_a_rank_is_lost_after_all_objects_have_left_it(lossy):
     assert re.search(r"revision \d+: step 10, ", output), output
 
 
+# From the beginning of the step whose end balances, or that begins with an evacuation, to beyond that.
+MOMENTS_US = [0, 300, 700, 1500, 4000]
+
+
+@pytest.mark.parametrize("after_us", MOMENTS_US)
+def test_a_rank_is_lost_while_the_load_is_balanced(lossy, after_us):
+    words = ["--crash", "2@9", "--crash", f"1@9+{after_us}", "--balance-after", 2, "--strategy", "greedy", "--balance-every", 1]
+    lossy.goes_on(*words, ranks=RANKS + 1, MAINSTAY_PFS_EVERY=1, **SHRINK)
+
+
+@pytest.mark.parametrize("after_us", MOMENTS_US)
+def test_a_rank_is_lost_while_objects_leave_another(lossy, after_us):
+    lossy.goes_on("--evacuate", "2@10", "--crash", f"1@10+{after_us}", MAINSTAY_PFS_EVERY=1, **SHRINK)
+
+
 def random_crashes(chance, ranks, count):
     """Of different ranks, each at some moment of a step that comes some steps after the one before."""
     lost, step, words = chance.sample(range(ranks), count), chance.randrange(1, 5), []
@@ -176,6 +191,46 @@ def test_ranks_are_lost_at_random(lossy, how, seed):
 def test_many_ranks_are_lost_at_random(lossy, how):
     for seed in range(CAMPAIGN_SEEDS):
         is_lost_at_random(lossy, f"campaign {how} {seed}", how)
+
+
+@pytest.fixture(scope="module")
+def jacobi3d_objects(tmp_path_factory):
+    from build import build_objects
+
+    folder = tmp_path_factory.mktemp("jacobi3d-objects")
+    build_objects(folder / "jacobi3d_objects")
+    return folder / "jacobi3d_objects"
+
+
+@pytest.fixture
+def fields(jacobi3d, jacobi3d_objects, scratch):
+    """How both programs are called, and the field that the plain one computes."""
+    plain = jacobi3d(scratch / "space", 400, 50)
+    status, output = run(2, [*plain, "--no-checkpoint", "--out", scratch / "plain"], scratch)
+    assert status == 0, output
+    objects = [jacobi3d_objects, "--objects", 30, *plain[1:], "--out", scratch / "objects"]
+    return objects, (scratch / "plain").read_bytes()
+
+
+def test_jacobi3d_made_of_objects_computes_the_same_bits_and_starts_again_on_other_ranks(fields, scratch):
+    objects, expected = fields
+    status, output = run(4, [*objects, "--steps", 220], scratch)
+    assert status == 0, output
+    status, output = run(3, objects, scratch)
+    assert status == 0 and "restored, continuing at step 200" in output, output
+    assert (scratch / "objects").read_bytes() == expected
+
+
+@BOTH
+def test_jacobi3d_made_of_objects_loses_ranks(lossy, fields, scratch, how):
+    objects, expected = fields
+    with lossy.start(RANKS, [lossy.node, *objects], scratch, NODES=lossy.nodes, **how) as job:
+        for line in job.lines():
+            # It comes again.
+            if line in ("step 100", "step 250") and job.output.count(line) == 1:
+                job.kill_rank(1 if line == "step 100" else 2)
+        assert job.wait() == 0, job.tail()
+    assert (scratch / "objects").read_bytes() == expected
 
 
 FAULTS = {

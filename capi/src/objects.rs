@@ -310,13 +310,17 @@ impl Objects {
         })
     }
 
-    /// The objects, and the session on which they are.
+    /// Works on the objects, and on the session that they are of.
     #[allow(unsafe_code)]
-    fn with_session(&self, call: &str) -> Result<(RefMut<'_, Core>, &mut mainstay_engine::Session)> {
-        let core = self.core(call)?;
+    fn with_session<T>(
+        &self,
+        call: &str,
+        work: impl FnOnce(&mut Core, &mut mainstay_engine::Session) -> Result<T>,
+    ) -> Result<T> {
+        let mut core = self.core(call)?;
         // SAFETY: the caller of `mainstay_objects_open` promised that it is there until the objects are closed; the cell of
         // the core lets one call in at a time.
-        Ok((core, &mut unsafe { session_of(self.session) }?.engine))
+        work(&mut core, &mut unsafe { session_of(self.session) }?.engine)
     }
 }
 
@@ -731,8 +735,7 @@ pub unsafe extern "C" fn mainstay_objects_checkpoint(objects: *mut Objects, revi
     guard(|| {
         // SAFETY: null or as the caller promised.
         let (objects, revision) = unsafe { (objects_of(objects)?, revision.as_mut()) };
-        let (mut core, session) = objects.with_session("checkpoint")?;
-        let number = core.checkpoint(session)?;
+        let number = objects.with_session("checkpoint", Core::checkpoint)?;
         if let Some(revision) = revision {
             *revision = number;
         }
@@ -752,8 +755,7 @@ pub unsafe extern "C" fn mainstay_objects_restore(objects: *mut Objects, came: *
     guard(|| {
         // SAFETY: null or as the caller promised.
         let (objects, into) = unsafe { (objects_of(objects)?, came.as_mut()) };
-        let (mut core, session) = objects.with_session("restore")?;
-        let came = core.restore(session)?;
+        let came = objects.with_session("restore", Core::restore)?;
         if let Some(into) = into {
             *into = came.map_or(CameBack { revision: 0, here: 0, objects: 0, elsewhere: 0 }, |came| CameBack {
                 revision: came.restored.revision,

@@ -47,9 +47,9 @@ pub(crate) fn reduce(
 pub(crate) fn gather<T: Serialize + DeserializeOwned>(wire: &dyn Wire, mine: &T) -> Result<Vec<T>> {
     let mine = encode(&vec![(wire.rank() as u32, encode(mine)?)])?;
     let all = reduce(wire, mine, |low, high| {
-        let (mut low, high): (Vec<(u32, Vec<u8>)>, Vec<(u32, Vec<u8>)>) = (decode(&low)?, decode(&high)?);
-        low.extend(high);
-        encode(&low)
+        let mut both: Vec<(u32, Vec<u8>)> = decode(&low)?;
+        both.extend(decode::<Vec<(u32, Vec<u8>)>>(&high)?);
+        encode(&both)
     })?;
     let mut all: Vec<(u32, Vec<u8>)> = decode(&all)?;
     all.sort_by_key(|(rank, _)| *rank);
