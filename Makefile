@@ -23,7 +23,7 @@ help:
 	@echo "make guide                    the guide as a book, in target/guide"
 	@echo "make install                  to PREFIX=$(PREFIX), below DESTDIR if given"
 	@echo "make wheel                    the Python package with the command and the C library, in dist"
-	@echo "make header                   writes capi/include/mainstay.h anew"
+	@echo "make header                   writes mainstay.h and mainstay_objects.h in capi/include anew"
 	@echo "make lint                     formatting and lints, as the tests have them"
 	@echo "make campaign                 the long versions of the crash and kill tests; random programs for an hour,"
 	@echo "                              or MAINSTAY_CAMPAIGN_SECONDS=..., from MAINSTAY_CAMPAIGN_SEED=... if given"
@@ -117,7 +117,8 @@ install: $(if $(shell command -v cargo 2>/dev/null),build)
 		'$(DESTDIR)$(PREFIX)/lib/cmake/mainstay' '$(SHARE)/mainstay/fortran'
 	install -m 755 $(RELEASE)/mainstay '$(DESTDIR)$(PREFIX)/bin/'
 	install -m 644 capi/include/mainstay.h capi/include/mainstay.hpp capi/mpi/mainstay_mpi.h capi/mpi/mainstay_mpi.hpp \
-		capi/mpi/mainstay_mpi_recovery.h capi/mpi/mainstay_pfs.h \
+		capi/mpi/mainstay_mpi_recovery.h capi/mpi/mainstay_pfs.h capi/include/mainstay_objects.h \
+		capi/include/mainstay_objects.hpp capi/mpi/mainstay_objects_mpi.h capi/mpi/mainstay_objects_mpi.hpp \
 		'$(DESTDIR)$(PREFIX)/include/'
 	install -m 644 capi/fortran/mainstay.f90 capi/fortran/mainstay_reader.f90 capi/fortran/mainstay_fortran.c \
 		'$(SHARE)/mainstay/fortran/'

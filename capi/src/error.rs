@@ -104,6 +104,16 @@ pub(crate) fn guard(call: impl FnOnce() -> Result<(), Error>) -> Status {
     error.kind().into()
 }
 
+/// The message of this thread's last call.
+pub(crate) fn message() -> String {
+    MESSAGE.with(|message| message.borrow().to_string_lossy().into_owned())
+}
+
+/// Has a program that is called say something of its own.
+pub(crate) fn set_message(text: &str) {
+    MESSAGE.set(c_text(text));
+}
+
 /// Text for C: a zero byte inside, which no message of ours has, would end it.
 pub(crate) fn c_text(text: &str) -> CString {
     CString::new(text.replace('\0', "?")).unwrap_or_default()

@@ -18,6 +18,7 @@ mod globals;
 mod group;
 mod memory;
 mod notes;
+mod objects;
 mod options;
 mod output;
 mod reader;

@@ -52,7 +52,7 @@ pub use ground::unix_ns;
 pub use pool::pool_limit;
 pub use printable::{is_seen, printable, printable_path};
 pub use reader::Reader;
-pub use session::{Failing, Got, LevelKind, LevelPlan, Record, Recovered, Restored, Session, Stepped, run};
+pub use session::{Failing, Got, LevelKind, LevelPlan, Record, Recovered, Restored, Session, ShardsHere, Stepped, run};
 pub use space::format::PoolBound;
 pub use survey::{
     HoldState, HoldSurvey, LayoutSurvey, Lying, NewestShard, Place, Places, PortionSurvey, RevisionSurvey, ShardSurvey,

@@ -115,6 +115,11 @@ static void fill_border(const ground *r, const grid *g, double *field)
 void ground_sweep(const ground *r, const grid *g, double *from, double *to)
 {
     grid_exchange(g, from);
+    ground_sweep_block(r, g, from, to);
+}
+
+void ground_sweep_block(const ground *r, const grid *g, double *from, double *to)
+{
     fill_border(r, g, from);
 
     double itself = r->itself, wx = r->weight[0], wy = r->weight[1], wz = r->weight[2];

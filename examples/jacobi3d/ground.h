@@ -22,4 +22,7 @@ void ground_begin(const ground *r, const grid *g, const elevation *e, double *fi
 /* One Jacobi sweep: from the field `from`, whose ghosts it fills, to the field `to`. */
 void ground_sweep(const ground *r, const grid *g, double *from, double *to);
 
+/* The same of one block, whose ghosts that are cells of others are filled already. */
+void ground_sweep_block(const ground *r, const grid *g, double *from, double *to);
+
 #endif

@@ -107,6 +107,7 @@ impl Inner {
         let all = told.all;
         let communication = asked.elapsed();
         self.program.reading = Reading::Over;
+        self.program.shards = Default::default();
         self.levels.iter_mut().for_each(Level::forget_fetched);
         self.remark_unsaved(&entry);
         let previous = told.previous(self.epoch.group.with(&entry));

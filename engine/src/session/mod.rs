@@ -43,6 +43,7 @@ mod room;
 mod run;
 mod schedule;
 mod settle;
+mod shards;
 mod telling;
 mod tracing;
 
@@ -52,6 +53,7 @@ pub use record::Record;
 pub use recover::Recovered;
 pub use restore::Restored;
 pub use run::{Failing, Stepped, run};
+pub use shards::ShardsHere;
 
 use crate::{
     capture::{Allocated, Look, OwnMemory, Region},
@@ -331,6 +333,26 @@ impl Session {
     /// The length of the stream `name`, as `streams` lists it.
     pub fn stream_bytes(&mut self, name: &str) -> Result<u64> {
         self.ours()?.program.reading.stream_bytes(name)
+    }
+
+    /// How many shards the revision has that the last `restore` brought back, and which of them this rank can read by
+    /// itself with `read_shard`, without a message: those in the memory of its node, its own and the copies that it holds,
+    /// or all in files that it sees. Where as many ranks saved it, of a level without copies its own alone. Local; empty
+    /// before a restore, and once a checkpoint has begun.
+    pub fn shards(&mut self) -> Result<ShardsHere> {
+        Ok(self.ours()?.program.shards.here())
+    }
+
+    /// Reads from the item `name`, a region or a stream, of the shard that rank number `shard` saved in the revision that
+    /// the last `restore` brought back, and verifies. Returns how many bytes were read, fewer than asked for only at the
+    /// item's end. `InvalidArgument`: `shards` does not list it. Local; until the next checkpoint begins.
+    pub fn read_shard(&mut self, shard: u32, name: &str, offset: u64, into: &mut [u8]) -> Result<usize> {
+        self.ours()?.program.shards.read(shard, name, offset, into)
+    }
+
+    /// The length of an item, as `read_shard` reads it.
+    pub fn shard_item_bytes(&mut self, shard: u32, name: &str) -> Result<u64> {
+        self.ours()?.program.shards.bytes(shard, name)
     }
 
     /// Saves `bytes` under `name`, with the protected regions if there are any, as the next revision, and waits until

@@ -215,6 +215,7 @@ impl Inner {
             tracing: Tracing::new(&config, group.rank()),
             divided: Divided::Unknown,
             reading: Reading::default(),
+            shards: Default::default(),
             refused: None,
             unread: config.start == Start::Restored && levels.iter().any(Level::has_any),
             config,

@@ -1,6 +1,6 @@
 //! What the program has said: what is to be saved, when, and what it has asked to read.
 
-use super::{checkpoint::Begun, due::Due, reading::Reading, tracing::Tracing};
+use super::{checkpoint::Begun, due::Due, reading::Reading, shards::Shards, tracing::Tracing};
 use crate::{
     capture::{Globals, Notes, Outputs, OwnMemory, Regions},
     config::Config,
@@ -23,6 +23,8 @@ pub(super) struct Program {
     /// By what the revision is divided that this session has begun or restored last.
     pub(super) divided: Divided,
     pub(super) reading: Reading,
+    /// Shards that the program may read until the next checkpoint begins; none before a restore.
+    pub(super) shards: Shards,
     /// Whether earlier jobs left revisions that this session has not read, and so may not push out.
     pub(super) unread: bool,
     /// Why the next collective call is to do nothing; `None` if it is to go on.

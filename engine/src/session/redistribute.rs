@@ -102,7 +102,8 @@ impl Level {
             return Ok(Err(flaws));
         }
         agree(group, outputs.cut(&share.outputs))?;
-        Ok(Ok(back(&sharing, own.unwrap_or_default())))
+        let back = back(&sharing, own.unwrap_or_default());
+        Ok(Ok(Back { seen: portions, ..back }))
     }
 
     /// The shards of `candidate` of which this rank tells the others: those that it was told to, or those in the portions
@@ -172,13 +173,18 @@ fn contents(group: &dyn Group, shards: &[Saved], own: &[Own]) -> Result<Attempte
 fn back(sharing: &Sharing<'_>, own: Vec<Own>) -> Back {
     if !sharing.same_ranks() {
         let notes = sharing.shards.first().map(|saved| saved.notes.clone()).unwrap_or_default();
-        return Back { notes, reading: Reading::OfOtherRanks(sharing.shards.len()), has_other_boxes: false };
+        return Back {
+            notes,
+            reading: Reading::OfOtherRanks(sharing.shards.len()),
+            seen: BTreeMap::new(),
+            has_other_boxes: false,
+        };
     }
     let (notes, reading) = match own.into_iter().find(|own| own.saved.entry.shard == sharing.rank) {
         Some(own) => (own.saved.notes, Reading::of(sharing.revision, own.portion, own.manifest)),
         None => (Vec::new(), Reading::Nothing),
     };
-    Back { notes, reading, has_other_boxes: true }
+    Back { notes, reading, seen: BTreeMap::new(), has_other_boxes: true }
 }
 
 /// The parts that all ranks told, united; or, if any rank told of flaws, all flaws.

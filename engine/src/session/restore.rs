@@ -8,6 +8,7 @@ use super::{
     level::Level,
     program::Program,
     reading::Reading,
+    shards::Shards,
 };
 use crate::{
     capture::is_note_of_globals,
@@ -19,7 +20,7 @@ use crate::{
     restore::{Targets, has_moved, match_regions, pour},
     space::{
         Portion,
-        format::{Manifest, Note},
+        format::{self, Manifest, Note},
     },
     stage::Order,
     status::Saved,
@@ -41,6 +42,8 @@ pub struct Restored {
 pub(super) struct Back {
     pub(super) notes: Vec<Note>,
     pub(super) reading: Reading,
+    /// Shards of a revision that was shared out, which this rank sees or was brought.
+    pub(super) seen: BTreeMap<u32, (Portion, format::Entry)>,
     /// The revision was saved by as many ranks, but for other boxes.
     pub(super) has_other_boxes: bool,
 }
@@ -91,6 +94,7 @@ impl Inner {
         let begun = Instant::now();
         let entry = self.enter_ready(Call::Restore, ready)?;
         self.program.reading = Reading::default();
+        self.program.shards = Default::default();
         let mut tried = self.try_newest(&entry);
         if self.later.is_some() && tried.as_ref().map_or_else(is_of_revision, |tried| tried.came.is_none()) {
             self.open_later(&entry)?;
@@ -105,6 +109,7 @@ impl Inner {
             return Ok(None);
         };
         let revision = chosen.complete;
+        self.program.shards = Shards::find(&self.levels, &chosen, back.seen);
         // Revisions that were passed over are kept no longer; the one that was read whole is.
         self.levels.go_back_to(&found, &chosen);
         self.levels.iter_mut().for_each(|level| level.has_other_boxes = back.has_other_boxes);
@@ -227,7 +232,8 @@ impl Level {
         agree(group, cut)?;
         Ok(manifest.map(|manifest| {
             let notes = manifest.annex.notes.clone();
-            Back { notes, reading: Reading::of(candidate.key.number, portion, manifest), has_other_boxes: false }
+            let reading = Reading::of(candidate.key.number, portion, manifest);
+            Back { notes, reading, seen: BTreeMap::new(), has_other_boxes: false }
         }))
     }
 

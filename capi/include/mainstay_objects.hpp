@@ -1,0 +1,314 @@
+/* Objects that move, for C++17. Licence: MIT OR Apache-2.0.
+ *
+ * mainstay_objects.h with classes as kinds of objects: one function of each, pup, goes through its data for sizing, packing
+ * and unpacking alike. Header only; MPI programs include mainstay_objects_mpi.hpp, which includes this.
+ *
+ *     struct cell {
+ *       explicit cell(std::uint64_t index);
+ *       void pup(mainstay::pup &p) { p | positions | velocities; }
+ *       void receive(mainstay::objects &objects, std::uint32_t method, mainstay::contents data);
+ *     };
+ *     auto cells = objects.add<cell>("cell", 3);
+ *     if (!objects.restore()) ... cells.create(mainstay::index(x, y, z)) ...
+ *     cells.send(index, method, mainstay::parcel() << step << values);
+ *     objects.step();
+ */
+#ifndef MAINSTAY_OBJECTS_HPP
+#define MAINSTAY_OBJECTS_HPP
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "mainstay.hpp"
+#include "mainstay_objects.h"
+
+namespace mainstay {
+
+/* The index of the object at these coordinates: one, two below 2^32, or three below 2^21. */
+template <class... I> std::uint64_t index(I... at) {
+  const std::uint64_t numbers[] = {static_cast<std::uint64_t>(at)...};
+  static_assert(sizeof...(I) >= 1 && sizeof...(I) <= 3, "an index has one to three coordinates");
+  return mainstay_object_index(sizeof...(I), numbers);
+}
+
+/* Goes through the data of an object: counts its bytes, writes them, or reads them back. */
+class pup {
+public:
+  static pup sizing() { return pup(mode::size, nullptr, 0); }
+  static pup packing(void *into, std::size_t bytes) { return pup(mode::pack, static_cast<char *>(into), bytes); }
+  static pup unpacking(const void *from, std::size_t bytes) {
+    return pup(mode::unpack, const_cast<char *>(static_cast<const char *>(from)), bytes);
+  }
+
+  bool is_packing() const noexcept { return mode_ == mode::pack; }
+  bool is_unpacking() const noexcept { return mode_ == mode::unpack; }
+  /* How many bytes that took, or would have taken where there is less room. */
+  std::size_t bytes() const noexcept { return at_; }
+
+  /* Numbers, enums and plain structs; std::vector, std::string and std::pair of such; what has a pup of its own. */
+  template <class T> pup &operator|(T &value) {
+    go(value);
+    return *this;
+  }
+  void raw(void *data, std::size_t bytes) {
+    const bool fits = at_ <= room_ && bytes <= room_ - at_;
+    if (mode_ == mode::unpack && !fits)
+      throw error(MAINSTAY_INVALID_ARGUMENT, "unpacking reads beyond the end of what packing wrote");
+    if (fits && bytes && mode_ == mode::pack) std::memcpy(memory_ + at_, data, bytes);
+    if (fits && bytes && mode_ == mode::unpack) std::memcpy(data, memory_ + at_, bytes);
+    at_ += bytes;
+  }
+
+private:
+  enum class mode { size, pack, unpack };
+  pup(mode mode, char *memory, std::size_t room) : mode_(mode), memory_(memory), room_(room) {}
+
+  template <class T, class = void> struct has_pup : std::false_type {};
+  template <class T> struct has_pup<T, std::void_t<decltype(std::declval<T &>().pup(std::declval<class pup &>()))>> : std::true_type {};
+
+  template <class T> void go(T &value) {
+    if constexpr (has_pup<T>::value) {
+      value.pup(*this);
+    } else {
+      static_assert(std::is_trivially_copyable_v<T>, "give it a pup function, or put its parts in one by one");
+      static_assert(!std::is_pointer_v<T> && !std::is_member_pointer_v<T>, "an address means nothing on another rank");
+      raw(&value, sizeof value);
+    }
+  }
+  template <class T, class A> void go(std::vector<T, A> &elements) {
+    static_assert(!std::is_same_v<T, bool>, "std::vector<bool> has no bytes of its own: use std::vector<char>");
+    resize(elements, has_pup<T>::value || !std::is_trivially_copyable_v<T> ? 1 : sizeof(T));
+    if constexpr (!has_pup<T>::value && std::is_trivially_copyable_v<T>)
+      raw(elements.data(), elements.size() * sizeof(T));
+    else
+      for (T &element : elements) go(element);
+  }
+  void go(std::string &text) {
+    resize(text, 1);
+    raw(text.data(), text.size());
+  }
+  template <class A, class B> void go(std::pair<A, B> &both) { go(both.first), go(both.second); }
+
+  template <class Elements> void resize(Elements &elements, std::size_t each) {
+    std::uint64_t count = elements.size();
+    raw(&count, sizeof count);
+    if (mode_ != mode::unpack) return;
+    if (count > (room_ - at_) / each) throw error(MAINSTAY_INVALID_ARGUMENT, "unpacking meets a length that cannot be");
+    elements.resize(count);
+  }
+
+  mode mode_;
+  char *memory_;
+  std::size_t room_, at_ = 0;
+};
+
+/* What a message carries: `mainstay::parcel() << step << positions`. */
+class parcel {
+public:
+  template <class T> parcel &operator<<(const T &value) {
+    auto &data = const_cast<T &>(value); /* which is only read */
+    auto sized = pup::sizing();
+    sized | data;
+    const std::size_t begin = bytes_.size();
+    bytes_.resize(begin + sized.bytes());
+    auto packed = pup::packing(bytes_.data() + begin, sized.bytes());
+    packed | data;
+    return *this;
+  }
+  const void *data() const noexcept { return bytes_.data(); }
+  std::size_t size() const noexcept { return bytes_.size(); }
+
+private:
+  std::vector<char> bytes_;
+};
+
+/* What a message has carried: `data >> step >> positions`, as it was written. */
+class contents {
+public:
+  contents(const void *data, std::size_t bytes) : pup_(pup::unpacking(data, bytes)) {}
+  template <class T> contents &operator>>(T &value) {
+    pup_ | value;
+    return *this;
+  }
+  template <class T> T get() {
+    T value{};
+    *this >> value;
+    return value;
+  }
+
+private:
+  pup pup_;
+};
+
+class objects;
+
+/* A kind of objects, as objects::add has made it known. */
+template <class T> class kind {
+public:
+  std::uint32_t number() const noexcept { return number_; }
+  /* Makes one here; the others learn of it when the step ends. */
+  T &create(std::uint64_t index) const {
+    void *made = nullptr;
+    detail::check(mainstay_objects_create(objects_, number_, index, &made));
+    return *static_cast<T *>(made);
+  }
+  /* One that is here; else nullptr. */
+  T *get(std::uint64_t index) const {
+    void *found = nullptr;
+    detail::check(mainstay_objects_get(objects_, number_, index, &found));
+    return static_cast<T *>(found);
+  }
+  /* The indices of those that are here. */
+  std::vector<std::uint64_t> here() const {
+    std::size_t count = 0;
+    detail::check(mainstay_objects_here(objects_, number_, nullptr, 0, &count));
+    std::vector<std::uint64_t> indices(count);
+    detail::check(mainstay_objects_here(objects_, number_, indices.data(), count, &count));
+    return indices;
+  }
+  std::uint32_t rank(std::uint64_t index) const {
+    std::uint32_t rank = 0;
+    detail::check(mainstay_objects_rank(objects_, number_, index, &rank));
+    return rank;
+  }
+  void send(std::uint64_t index, std::uint32_t method, const parcel &data = {}) const {
+    detail::check(mainstay_objects_send(objects_, number_, index, method, data.data(), data.size()));
+  }
+  void broadcast(std::uint32_t method, const parcel &data = {}) const {
+    detail::check(mainstay_objects_broadcast(objects_, number_, method, data.data(), data.size()));
+  }
+
+private:
+  friend class objects;
+  kind(mainstay_objects *objects, std::uint32_t number) : objects_(objects), number_(number) {}
+  mainstay_objects *objects_;
+  std::uint32_t number_;
+};
+
+/* The objects of a job, on this rank; they end before their session does. */
+class objects {
+public:
+  /* Takes over what mainstay_objects_open has opened. */
+  explicit objects(mainstay_objects *taken) noexcept : handle_(taken, mainstay_objects_close) {}
+  objects(const objects &) = delete; /* kinds hold its address */
+  objects &operator=(const objects &) = delete;
+
+  /* Makes the class T known under `name`. T is made from its index, or from nothing; has pup(mainstay::pup &); and if it
+   * takes messages, receive(mainstay::objects &, std::uint32_t method, mainstay::contents data). What receive throws ends the
+   * step on all ranks, told by the object's name. */
+  template <class T> kind<T> add(const std::string &name, std::uint32_t dimensions = 0) {
+    mainstay_kind table = {};
+    table.size = sizeof table;
+    table.name = detail::text(name);
+    table.dimensions = dimensions;
+    table.context = this;
+    table.create = [](void *, std::uint64_t index, void **object) {
+      return kept([&] {
+        (void)index;
+        if constexpr (std::is_constructible_v<T, std::uint64_t>) *object = new T(index);
+        else *object = new T();
+      });
+    };
+    table.destroy = [](void *, void *object) { delete static_cast<T *>(object); };
+    table.bytes = [](void *, void *object, std::size_t *bytes) {
+      return kept([&] {
+        auto visitor = pup::sizing();
+        static_cast<T *>(object)->pup(visitor), *bytes = visitor.bytes();
+      });
+    };
+    table.pack = [](void *, void *object, void *into, std::size_t room, std::size_t *written) {
+      return kept([&] {
+        auto visitor = pup::packing(into, room);
+        static_cast<T *>(object)->pup(visitor), *written = visitor.bytes();
+      });
+    };
+    table.unpack = [](void *, void *object, const void *from, std::size_t bytes, std::size_t *taken) {
+      return kept([&] {
+        auto visitor = pup::unpacking(from, bytes);
+        static_cast<T *>(object)->pup(visitor), *taken = visitor.bytes();
+      });
+    };
+    if constexpr (receives<T>::value)
+      table.receive = [](void *context, void *object, std::uint32_t method, const void *data, std::size_t bytes) {
+        return kept([&] {
+          static_cast<T *>(object)->receive(*static_cast<objects *>(context), method, contents(data, bytes));
+        });
+      };
+    std::uint32_t number = 0;
+    detail::check(mainstay_objects_register(get(), &table, &number));
+    return kind<T>(get(), number);
+  }
+
+  /* revision 0 in what comes back: there was nothing, and there are no objects. */
+  mainstay_objects_came restore() {
+    mainstay_objects_came came = {};
+    detail::check(mainstay_objects_restore(get(), &came));
+    return came;
+  }
+  std::uint64_t checkpoint() {
+    std::uint64_t revision = 0;
+    detail::check(mainstay_objects_checkpoint(get(), &revision));
+    return revision;
+  }
+  void step() { detail::check(mainstay_objects_step(get())); }
+  std::uint64_t steps() const {
+    std::uint64_t steps = 0;
+    detail::check(mainstay_objects_steps(get(), &steps));
+    return steps;
+  }
+  mainstay_balanced balance(const std::string &strategy = "refine") {
+    mainstay_balanced balanced = {};
+    detail::check(mainstay_objects_balance(get(), detail::text(strategy), &balanced));
+    return balanced;
+  }
+  mainstay_balanced evacuate(const std::vector<std::uint32_t> &ranks) {
+    mainstay_balanced balanced = {};
+    detail::check(mainstay_objects_evacuate(get(), ranks.data(), ranks.size(), &balanced));
+    return balanced;
+  }
+  /* To the sum, or another mainstay_op, of this number. */
+  void contribute(std::uint32_t result, const std::vector<double> &values, mainstay_op op = MAINSTAY_OP_SUM) {
+    detail::check(mainstay_objects_contribute(get(), result, op, values.data(), values.size()));
+  }
+  /* What came of it in the last step. */
+  std::vector<double> result(std::uint32_t number, std::size_t count) const {
+    std::vector<double> values(count);
+    detail::check(mainstay_objects_result(get(), number, values.data(), count));
+    return values;
+  }
+  /* In receive: so many units of work, in place of the time that it takes. */
+  void work(std::uint64_t units) { detail::check(mainstay_objects_work(get(), units)); }
+
+  mainstay_objects *get() const noexcept { return handle_.get(); }
+  void close() noexcept { handle_.reset(); }
+
+private:
+  template <class T, class = void> struct receives : std::false_type {};
+  template <class T>
+  struct receives<T, std::void_t<decltype(std::declval<T &>().receive(std::declval<objects &>(), 0u, std::declval<contents>()))>>
+      : std::true_type {};
+
+  /* Nothing is thrown through C: the message goes another way. */
+  template <class Call> static int kept(Call &&call) noexcept {
+    try {
+      call();
+      return MAINSTAY_OK;
+    } catch (const error &e) {
+      return mainstay_adapter_error(e.status(), e.what());
+    } catch (const std::exception &e) {
+      return mainstay_adapter_error(MAINSTAY_INTERNAL, e.what());
+    } catch (...) {
+      return mainstay_adapter_error(MAINSTAY_INTERNAL, "it threw what is no std::exception");
+    }
+  }
+
+  std::unique_ptr<mainstay_objects, mainstay_status (*)(mainstay_objects *)> handle_;
+};
+
+}  // namespace mainstay
+
+#endif /* MAINSTAY_OBJECTS_HPP */

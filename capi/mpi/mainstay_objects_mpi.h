@@ -1,0 +1,125 @@
+/* Objects that move, on MPI. Licence: MIT OR Apache-2.0.
+ *
+ * Compiled by the user's own mpicc, as mainstay_mpi.h is. Messages of objects go over the program's communicator
+ * (mainstay_mpi_comm), which is another one after each recovery, with the tag MAINSTAY_OBJECTS_TAG.
+ */
+#ifndef MAINSTAY_OBJECTS_MPI_H
+#define MAINSTAY_OBJECTS_MPI_H
+
+#include "mainstay_mpi.h"
+#include "mainstay_objects.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Every MPI has so large a tag. */
+#define MAINSTAY_OBJECTS_TAG 32767
+
+typedef struct mainstay_objects_mpi {
+  mainstay_session *session;
+  MPI_Request *coming;
+  size_t count, room;
+} mainstay_objects_mpi;
+
+/* The session's own wire sleeps likewise while it waits. */
+MAINSTAY_SHIM double mainstay_objects_mpi_pause(const mainstay_objects_mpi *mine) {
+  const mainstay_mpi_context *context = (const mainstay_mpi_context *)mainstay_group_context(mine->session);
+  return context ? context->pause_s_max : 500e-6;
+}
+
+MAINSTAY_SHIM MPI_Comm mainstay_objects_mpi_comm(const mainstay_objects_mpi *mine) {
+  return mainstay_mpi_is_over() ? MPI_COMM_NULL : mainstay_mpi_comm(mine->session);
+}
+
+MAINSTAY_SHIM int mainstay_objects_mpi_ranks(void *context, uint32_t *rank, uint32_t *ranks) {
+  MPI_Comm comm = mainstay_objects_mpi_comm((const mainstay_objects_mpi *)context);
+  int mine = 0, all = 0;
+  if (comm == MPI_COMM_NULL) return MPI_ERR_COMM;
+  MPI_Comm_rank(comm, &mine);
+  MPI_Comm_size(comm, &all);
+  *rank = (uint32_t)mine, *ranks = (uint32_t)all;
+  return 0;
+}
+
+MAINSTAY_SHIM int mainstay_objects_mpi_swap(void *context, const uint64_t *to, uint64_t *from, size_t words) {
+  const mainstay_objects_mpi *mine = (const mainstay_objects_mpi *)context;
+  MPI_Comm comm = mainstay_objects_mpi_comm(mine);
+  MPI_Request request;
+  int code;
+  if (comm == MPI_COMM_NULL) return MPI_ERR_COMM;
+  code = MPI_Ialltoall(to, (int)words, MPI_UINT64_T, from, (int)words, MPI_UINT64_T, comm, &request);
+  if (code == MPI_SUCCESS) code = mainstay_mpi_await(&request, MPI_STATUS_IGNORE, mainstay_objects_mpi_pause(mine));
+  return mainstay_mpi_class(code);
+}
+
+MAINSTAY_SHIM int mainstay_objects_mpi_receive(void *context, uint32_t from, void *data, size_t bytes) {
+  mainstay_objects_mpi *mine = (mainstay_objects_mpi *)context;
+  MPI_Comm comm = mainstay_objects_mpi_comm(mine);
+  int code;
+  if (comm == MPI_COMM_NULL) return MPI_ERR_COMM;
+  if (bytes > INT_MAX) return MPI_ERR_COUNT;
+  if (mine->count == mine->room) {
+    const size_t room = mine->room ? 2 * mine->room : 16;
+    MPI_Request *more = (MPI_Request *)realloc(mine->coming, room * sizeof *more);
+    if (!more) return MPI_ERR_NO_MEM;
+    mine->coming = more, mine->room = room;
+  }
+  code = MPI_Irecv(data, (int)bytes, MPI_BYTE, (int)from, MAINSTAY_OBJECTS_TAG, comm, &mine->coming[mine->count]);
+  if (code == MPI_SUCCESS) mine->count++;
+  else mine->count = 0; /* what is under way is given up, with its memory */
+  return mainstay_mpi_class(code);
+}
+
+/* By MPI_Send, into receives that were started: MPI_Isend of Open MPI 5.0 can crash in a wait when a rank fails. */
+MAINSTAY_SHIM int mainstay_objects_mpi_send(void *context, uint32_t to, const void *data, size_t bytes) {
+  mainstay_objects_mpi *mine = (mainstay_objects_mpi *)context;
+  MPI_Comm comm = mainstay_objects_mpi_comm(mine);
+  int code;
+  if (comm == MPI_COMM_NULL) return MPI_ERR_COMM;
+  if (bytes > INT_MAX) return MPI_ERR_COUNT;
+  code = MPI_Send(data, (int)bytes, MPI_BYTE, (int)to, MAINSTAY_OBJECTS_TAG, comm);
+  if (code != MPI_SUCCESS) mine->count = 0;
+  return mainstay_mpi_class(code);
+}
+
+MAINSTAY_SHIM int mainstay_objects_mpi_finish(void *context) {
+  mainstay_objects_mpi *mine = (mainstay_objects_mpi *)context;
+  const double pause_s_max = mainstay_objects_mpi_pause(mine);
+  size_t each;
+  int code = MPI_SUCCESS;
+  for (each = 0; each < mine->count && code == MPI_SUCCESS; each++)
+    code = mainstay_mpi_await(&mine->coming[each], MPI_STATUS_IGNORE, pause_s_max);
+  mine->count = 0;
+  return mainstay_mpi_class(code);
+}
+
+MAINSTAY_SHIM void mainstay_objects_mpi_release(void *context) {
+  free(((mainstay_objects_mpi *)context)->coming);
+  free(context);
+}
+
+/* Opens the objects of a job, as mainstay_objects_open, for a session of mainstay_open_mpi. Local. */
+MAINSTAY_SHIM mainstay_status mainstay_objects_open_mpi(mainstay_session *session, const mainstay_objects_options *options,
+                                                        mainstay_objects **objects) {
+  mainstay_objects_mpi *context = (mainstay_objects_mpi *)calloc(1, sizeof *context);
+  mainstay_wire wire;
+  memset(&wire, 0, sizeof wire);
+  if (!context) return mainstay_adapter_error(MAINSTAY_IO, "no memory for a few bytes");
+  context->session = session;
+  wire.size = sizeof wire;
+  wire.context = context;
+  wire.ranks = mainstay_objects_mpi_ranks;
+  wire.swap = mainstay_objects_mpi_swap;
+  wire.receive = mainstay_objects_mpi_receive;
+  wire.send = mainstay_objects_mpi_send;
+  wire.finish = mainstay_objects_mpi_finish;
+  wire.release = mainstay_objects_mpi_release;
+  return mainstay_objects_open(session, &wire, options, objects);
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* MAINSTAY_OBJECTS_MPI_H */

@@ -1,0 +1,198 @@
+/* The same simulation, made of objects that move: the grid is cut into many more blocks than ranks, which send each other
+ * their faces. It computes the same bits. Options as jacobi3d, and --objects N: so many blocks in all. */
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <mainstay_objects_mpi.hpp>
+
+extern "C" {
+#include "elevation.h"
+#include "grid.h"
+#include "ground.h"
+#include "options.h"
+}
+
+namespace {
+
+struct block;
+
+/* What the blocks of a rank share. */
+struct {
+  options o;
+  elevation surface;
+  std::array<int, 3> blocks = {0, 0, 0};
+  const mainstay::kind<block> *kind = nullptr;
+} here;
+
+enum { SWEEP, FACE };
+
+/* A cell of a face, by its place along the two other sides. */
+size_t face_at(const grid &g, int side, size_t layer, size_t a, size_t b) {
+  return side == 0 ? grid_at(&g, layer, a, b) : side == 1 ? grid_at(&g, a, layer, b) : grid_at(&g, a, b, layer);
+}
+
+struct block {
+  grid g = {};
+  ground rock;
+  std::vector<double> field, other;
+
+  explicit block(std::uint64_t index) {
+    const std::uint64_t at[] = {index >> 42, index >> 21 & 0x1fffff, index & 0x1fffff};
+    for (int d = 0; d < 3; d++) {
+      const auto blocks = size_t(here.blocks[d]);
+      g.cells[d] = here.o.cells[d];
+      g.start[d] = g.cells[d] * at[d] / blocks;
+      g.size[d] = g.cells[d] * (at[d] + 1) / blocks - g.start[d];
+      place[d] = int(at[d]);
+      g.low[d] = at[d] > 0 ? 0 : MPI_PROC_NULL;
+      g.high[d] = at[d] + 1 < blocks ? 0 : MPI_PROC_NULL;
+      neighbours += (at[d] > 0) + (at[d] + 1 < blocks);
+    }
+    rock = ground_create(&g, &here.surface);
+    field.resize(grid_cells_stored(&g));
+    ground_begin(&rock, &g, &here.surface, field.data());
+    other = field; /* its air, which no sweep writes */
+  }
+  ~block() { ground_free(&rock); }
+  block(const block &) = delete;
+
+  /* Without its ghosts, which the next step fills. */
+  void pup(mainstay::pup &p) {
+    for (size_t i = 1; i <= g.size[0]; i++)
+      for (size_t j = 1; j <= g.size[1]; j++) p.raw(&field[grid_at(&g, i, j, 1)], g.size[2] * sizeof(double));
+  }
+
+  void receive(mainstay::objects &, std::uint32_t method, mainstay::contents data) {
+    if (method == SWEEP) {
+      for (int side = 0; side < 6; side++) show(side);
+      has_begun = true;
+    } else {
+      const auto side = data.get<int>();
+      data >> came;
+      const size_t layer = side % 2 ? g.size[size_t(side / 2)] + 1 : 0;
+      go_over(side / 2, [&, at = size_t(0)](size_t a, size_t b) mutable { field[face_at(g, side / 2, layer, a, b)] = came[at++]; });
+      arrived++;
+    }
+    if (!has_begun || arrived < neighbours) return;
+    ground_sweep_block(&rock, &g, field.data(), other.data());
+    field.swap(other);
+    has_begun = false, arrived = 0;
+  }
+
+  void write(int file) const {
+    for (size_t i = 0; i < g.size[0]; i++)
+      for (size_t j = 0; j < g.size[1]; j++) {
+        const size_t row = (g.start[0] + i) * g.cells[1] + g.start[1] + j, bytes = g.size[2] * sizeof(double);
+        const auto at = off_t((row * g.cells[2] + g.start[2]) * sizeof(double));
+        if (pwrite(file, &field[grid_at(&g, i + 1, j + 1, 1)], bytes, at) != ssize_t(bytes)) throw std::runtime_error("the field cannot be written");
+      }
+  }
+
+private:
+  std::array<int, 3> place;
+  int neighbours = 0, arrived = 0;
+  bool has_begun = false;
+  std::vector<double> came;
+
+  template <class Each> void go_over(int side, Each each) const {
+    const size_t first = g.size[side == 0 ? 1 : 0], second = g.size[side == 2 ? 1 : 2];
+    for (size_t a = 1; a <= first; a++)
+      for (size_t b = 1; b <= second; b++) each(a, b);
+  }
+
+  /* The low (even) or high face along a side to the neighbour there, for which it is the other. */
+  void show(int side) {
+    const int d = side / 2;
+    if ((side % 2 ? g.high[d] : g.low[d]) == MPI_PROC_NULL) return;
+    std::vector<double> face;
+    go_over(d, [&](size_t a, size_t b) { face.push_back(field[face_at(g, d, side % 2 ? g.size[d] : 1, a, b)]); });
+    auto to = place;
+    to[size_t(d)] += side % 2 ? 1 : -1;
+    here.kind->send(mainstay::index(to[0], to[1], to[2]), FACE, mainstay::parcel() << (side ^ 1) << face);
+  }
+};
+
+void run(mainstay::session &session, mainstay::objects &objects) {
+  const options &o = here.o;
+  MPI_Comm comm = mainstay::comm(session);
+  int rank, ranks;
+  MPI_Comm_rank(comm, &rank), MPI_Comm_size(comm, &ranks);
+  if (objects.restore().revision == 0) {
+    const int all = here.blocks[0] * here.blocks[1] * here.blocks[2];
+    for (int low = all * rank / ranks; low < all * (rank + 1) / ranks; low++)
+      here.kind->create(mainstay::index(low / (here.blocks[1] * here.blocks[2]), low / here.blocks[2] % here.blocks[1], low % here.blocks[2]));
+  } else if (rank == 0) {
+    std::printf("restored, continuing at step %llu\n", (unsigned long long)objects.steps());
+  }
+  const double begun = MPI_Wtime();
+  const std::uint64_t first = objects.steps();
+  while (objects.steps() < o.steps) {
+    for (const auto index : here.kind->here()) here.kind->send(index, SWEEP);
+    objects.step();
+    if (rank == 0 && objects.steps() % o.progress == 0) std::printf("step %llu\n", (unsigned long long)objects.steps()), std::fflush(stdout);
+    if (session.due(objects.steps())) objects.checkpoint();
+  }
+  session.wait();
+  if (rank == 0) std::printf("%llu steps in %.3f s\n", (unsigned long long)(objects.steps() - first), MPI_Wtime() - begun);
+  if (!o.out) return;
+  const int file = open(o.out, O_CREAT | O_WRONLY, 0644);
+  if (file < 0) throw std::runtime_error("the field cannot be written");
+  for (const auto index : here.kind->here()) here.kind->get(index)->write(file);
+  close(file);
+}
+
+int work(int count) {
+  /* Before the opening, from which a spare may come much later than the others. */
+  here.surface = elevation_read(MPI_COMM_WORLD, here.o.dem);
+  mainstay::options settings;
+  settings.every_steps = here.o.space ? here.o.every : 0;
+  mainstay::session session = mainstay::open(MPI_COMM_WORLD, here.o.space ? here.o.space : "jacobi3d-space", settings);
+  MPI_Dims_create(count, 3, here.blocks.data());
+  mainstay::objects_options balancing;
+  balancing.balance_after_failure = 5;
+  mainstay::objects objects = mainstay::open_objects(session, balancing);
+  const auto kind = objects.add<block>("block", 3);
+  here.kind = &kind;
+  for (;;) try {
+    run(session, objects);
+    break;
+  } catch (const mainstay::error &e) {
+    if (e.status() != MAINSTAY_GROUP_FAILED) throw;
+    session.recover();
+  }
+  objects.close();
+  session.close();
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+  int count = 64, rank;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  std::vector<char *> others(argv, argv + argc);
+  for (std::size_t at = 1; at + 1 < others.size(); at++)
+    if (!std::strcmp(others[at], "--objects")) {
+      count = std::max(1, std::atoi(others[at + 1]));
+      others.erase(others.begin() + std::ptrdiff_t(at), others.begin() + std::ptrdiff_t(at) + 2);
+      break;
+    }
+  others.push_back(nullptr);
+  const int status = options_parse(&here.o, int(others.size()) - 1, others.data(), rank == 0);
+  if (status >= 0) return MPI_Finalize(), status;
+  try {
+    return mainstay::finalize(work(count));
+  } catch (const mainstay::error &e) {
+    if (e.status() == MAINSTAY_NOT_NEEDED) return mainstay::finalize(0);
+    std::fprintf(stderr, "jacobi3d: %s: %s\n", e.status_name(), e.what());
+  } catch (const std::exception &e) {
+    std::fprintf(stderr, "jacobi3d: %s\n", e.what());
+  }
+  MPI_Abort(MPI_COMM_WORLD, 1);
+}

@@ -1,0 +1,101 @@
+//! Saving objects: an index of them, and what each has packed, one after another, as two streams of this rank's shard.
+//!
+//! What must hold: no message is in flight; where an object cannot be packed, no rank has saved anything.
+
+use crate::{
+    index::Key,
+    kind::{fault, pack},
+    objects::Objects,
+    tree::agree,
+};
+use mainstay_engine::{Error, Result, Session};
+use serde::{Deserialize, Serialize};
+
+pub(crate) const INDEX: &str = "objects/index";
+pub(crate) const DATA: &str = "objects/data";
+/// Packed at once, so that memory for a few objects is enough.
+const AT_ONCE: usize = 4 << 20;
+
+/// What a rank has saved.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Index {
+    /// The names of kinds, by number.
+    pub(crate) kinds: Vec<String>,
+    pub(crate) steps: u64,
+    pub(crate) rows: Vec<Row>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Row {
+    pub(crate) key: Key,
+    /// In the stream of this rank's shard.
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
+    pub(crate) load: u64,
+}
+
+impl Objects {
+    /// Delivers what is in flight, and saves all objects, with what is protected in `session`, as the next revision; returns
+    /// its number at t2, as `Session::checkpoint`. Where an object cannot be packed, nothing is saved, and all ranks are told
+    /// which it was. Collective.
+    pub fn checkpoint(&mut self, session: &mut Session) -> Result<u64> {
+        self.drain()?;
+        self.save(session)
+    }
+
+    pub(crate) fn save(&mut self, session: &mut Session) -> Result<u64> {
+        self.protect_mark(session)?;
+        let sized = self.index();
+        let index = agree(&*self.wire, sized)?;
+        let bytes = index.rows.iter().map(|row| row.bytes).sum::<u64>();
+        let told = crate::tree::encode(&index)?;
+        let begun = session.begin(bytes + told.len() as u64);
+        if let Err(error @ Error::GroupFailed { .. }) = begun {
+            return Err(error);
+        }
+        begun?;
+        let written = self.write(session, &index, &told);
+        if let Err(error) = agree(&*self.wire, written) {
+            if error.kind() != mainstay_engine::ErrorKind::GroupFailed {
+                session.abandon()?;
+            }
+            return Err(error);
+        }
+        let number = session.checkpoint()?;
+        self.rank_before = Some(self.rank() as u32);
+        Ok(number)
+    }
+
+    /// What is to be saved, sized.
+    fn index(&self) -> Result<Index> {
+        let (mut rows, mut offset) = (Vec::with_capacity(self.here.len()), 0);
+        for (key, held) in &self.here {
+            let bytes = held.object.bytes();
+            let bytes = bytes.map_err(|error| {
+                fault(&self.name(*key), self.rank(), format!("its size could not be told: {error}"))
+            })?;
+            rows.push(Row { key: *key, offset, bytes: bytes as u64, load: held.load });
+            offset += bytes as u64;
+        }
+        Ok(Index { kinds: self.kind_names(), steps: self.steps, rows })
+    }
+
+    fn write(&self, session: &mut Session, index: &Index, told: &[u8]) -> Result<()> {
+        session.write(INDEX, 0, told)?;
+        let (mut packed, mut at) = (Vec::new(), 0);
+        for (held, row) in self.here.values().zip(&index.rows) {
+            let sized = pack(&*held.object, &mut packed);
+            let bytes = sized.map_err(|why| fault(&self.name(row.key), self.rank(), why))? as u64;
+            if bytes != row.bytes {
+                let why = format!("it was {} bytes when it was sized, and is {bytes} now that it is packed", row.bytes);
+                return Err(fault(&self.name(row.key), self.rank(), why));
+            }
+            if packed.len() >= AT_ONCE {
+                session.write(DATA, at, &packed)?;
+                at += packed.len() as u64;
+                packed.clear();
+            }
+        }
+        session.write(DATA, at, &packed)
+    }
+}

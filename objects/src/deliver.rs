@@ -1,0 +1,342 @@
+//! A step: messages are delivered in rounds, until no rank has any.
+//!
+//! What must hold: a rank leaves a step only when all do, which the words that the ranks swap in each round tell alike; an
+//! error on one of them ends the step on all.
+
+use crate::{
+    index::Key,
+    kind::{Kind, fault},
+    load::processor_ns,
+    objects::{Held, Objects},
+    post::{Message, Parts, Post, To},
+    tree::{below, decode, encode, garbled, gather, reduce},
+    wire::Arriving,
+};
+use mainstay_engine::{Error, ErrorKind, Result};
+use std::collections::BTreeMap;
+
+/// Words that each rank tells each other: bytes that it sends there, and whether it has anything to do, or has failed.
+const WORDS: usize = 2;
+const BUSY: u64 = 1;
+const FAILED: u64 = 2;
+/// It has made objects of which the others do not know.
+const FRESH: u64 = 4;
+/// It has parts of results.
+const PARTS: u64 = 8;
+
+/// Bytes in front of those of a message: kind, method, index, length, root of a tree or `ONE`.
+const HEAD: usize = 28;
+const ONE: u32 = u32::MAX;
+
+impl Objects {
+    /// Ends a step: delivers all messages that were handed over, and those that their handlers hand over, until there are
+    /// none on any rank; brings the results together; and balances the load, if it is time. An error of an object is told on
+    /// all ranks: its step is not over, and the program goes back to a checkpoint, or ends. Collective.
+    pub fn step(&mut self) -> Result<()> {
+        if self.drain()? {
+            self.bring_results()?;
+        } else {
+            self.post.set_results(BTreeMap::new());
+        }
+        self.steps += 1;
+        let since = self.since_failure.map(|since| since + 1);
+        let after_failure = since.is_some_and(|since| since == self.options.after_failure);
+        self.since_failure = since.filter(|_| !after_failure);
+        let every = self.options.every > 0 && self.steps.is_multiple_of(self.options.every);
+        if after_failure || every {
+            self.balance(self.options.strategy)?;
+        }
+        Ok(())
+    }
+
+    /// Delivers until no message is left on any rank; returns whether any rank has parts of results. Collective.
+    pub(crate) fn drain(&mut self) -> Result<bool> {
+        let ranks = self.ranks();
+        let mut failed = Ok(());
+        loop {
+            let unknown = self.route();
+            let to: Vec<u64> =
+                self.leaving.iter().flat_map(|bytes| [bytes.len() as u64, self.state(&failed)]).collect();
+            let mut from = vec![0; ranks * WORDS];
+            self.wire.swap(&to, &mut from)?;
+            let all = from.chunks(WORDS).fold(0, |all, told| all | told[1]);
+            if all & FAILED != 0 {
+                return self.tell_failure(failed).map(|()| false);
+            }
+            if all & FRESH != 0 {
+                self.tell_fresh()?;
+                continue;
+            }
+            if all & BUSY == 0 {
+                return Ok(all & PARTS != 0);
+            }
+            failed = unknown.and(self.round(&from)?);
+        }
+    }
+
+    /// What this rank tells all others.
+    fn state(&self, failed: &Result<()>) -> u64 {
+        let busy =
+            !self.queue.is_empty() || !self.parked.is_empty() || self.leaving.iter().any(|bytes| !bytes.is_empty());
+        let states =
+            [(busy, BUSY), (failed.is_err(), FAILED), (!self.fresh.is_empty(), FRESH), (self.post.has_parts(), PARTS)];
+        states.into_iter().filter(|(is_so, _)| *is_so).fold(0, |all, (_, state)| all | state)
+    }
+
+    /// Sends what is leaving, delivers here meanwhile, and then what has come. The inner error is of an object here.
+    fn round(&mut self, told: &[u64]) -> Result<Result<()>> {
+        let (rank, ranks) = (self.rank(), self.ranks());
+        let leaving = std::mem::replace(&mut self.leaving, vec![Vec::new(); ranks]);
+        let sent: Vec<(usize, &[u8])> = leaving
+            .iter()
+            .enumerate()
+            .filter(|(_, bytes)| !bytes.is_empty())
+            .map(|(to, bytes)| (to, &bytes[..]))
+            .collect();
+        let mut arriving = Vec::new();
+        for (from, told) in told.chunks(WORDS).enumerate().filter(|(from, told)| *from != rank && told[0] > 0) {
+            let bytes = usize::try_from(told[0]).map_err(|_| garbled())?;
+            arriving.push(Arriving { from, bytes: vec![0; bytes] });
+        }
+        let mut failed = Ok(());
+        let queue = std::mem::take(&mut self.queue);
+        let Objects { wire, here, kinds, post, .. } = self;
+        let mut work = Work { rank, here, kinds, post };
+        let mut meanwhile = || failed = queue.iter().try_for_each(|message| work.deliver(message));
+        wire.exchange(&sent, &mut arriving, &mut meanwhile)?;
+        for Arriving { from, bytes } in arriving {
+            failed = failed.and_then(|()| self.take_in(from, &bytes));
+        }
+        Ok(failed)
+    }
+
+    /// Delivers what has come from a rank.
+    fn take_in(&mut self, from: usize, bytes: &[u8]) -> Result<()> {
+        let Some((epoch, mut rest)) = bytes.split_first_chunk() else { return Err(garbled()) };
+        if u64::from_le_bytes(*epoch) != self.epoch {
+            // Of a time before a failure: those to whom it went have gone back.
+            return Ok(());
+        }
+        while !rest.is_empty() {
+            let (message, after) = parse(rest).ok_or_else(garbled)?;
+            rest = after;
+            if let To::All { root, .. } = message.to {
+                if root as usize >= self.ranks() {
+                    return Err(garbled());
+                }
+                self.pass_on(&message, root as usize);
+            }
+            if let To::One(key) = message.to
+                && !self.here.contains_key(&key)
+            {
+                let why =
+                    format!("rank {from} has sent it a message, and it is not there: the ranks have different maps");
+                return Err(fault(&self.name(key), self.rank(), why));
+            }
+            self.deliver_here(message)?;
+        }
+        Ok(())
+    }
+
+    /// Takes what was handed over to where it goes. An error if it goes to an object that this rank does not know, as it
+    /// turns out unless another rank tells that it has just made it.
+    fn route(&mut self) -> Result<()> {
+        let rank = self.rank();
+        for message in std::mem::take(&mut self.parked).into_iter().chain(self.post.take()) {
+            match message.to {
+                To::One(key) => match self.map.get(&key).copied() {
+                    Some(to) if to as usize == rank => self.queue.push_back(message),
+                    Some(to) => self.leave(to as usize, &message),
+                    None => self.parked.push(message),
+                },
+                To::All { kind, .. } => {
+                    let message = Message { to: To::All { kind, root: rank as u32 }, ..message };
+                    self.pass_on(&message, rank);
+                    self.queue.push_back(message);
+                }
+            }
+        }
+        self.parked.first().map_or(Ok(()), |message| Err(self.nowhere(message)))
+    }
+
+    fn nowhere(&self, message: &Message) -> Error {
+        let To::One(key) = message.to else { return garbled() };
+        let (to, method) = (self.name(key), message.method);
+        let why = format!("a message to {to} (method {method}), which no rank has made; send to an index that exists");
+        match message.from {
+            Some(from) => fault(&self.name(from), self.rank(), format!("it has sent {why}")),
+            None => Error::argument(format!("objects on rank {}", self.rank()), format!("the program has sent {why}")),
+        }
+    }
+
+    fn pass_on(&mut self, message: &Message, root: usize) {
+        for to in below(self.rank(), root, self.ranks()).collect::<Vec<_>>() {
+            self.leave(to, message);
+        }
+    }
+
+    fn leave(&mut self, to: usize, message: &Message) {
+        let bytes = &mut self.leaving[to];
+        if bytes.is_empty() {
+            bytes.extend_from_slice(&self.epoch.to_le_bytes());
+        }
+        write(message, bytes);
+    }
+
+    fn deliver_here(&mut self, message: Message) -> Result<()> {
+        let rank = self.rank();
+        let Objects { here, kinds, post, .. } = self;
+        Work { rank, here, kinds, post }.deliver(&message)
+    }
+
+    /// Ends a step in which an object has failed on this rank or another: the same error on all. Collective.
+    fn tell_failure(&mut self, failed: Result<()>) -> Result<()> {
+        self.queue.clear();
+        self.leaving.iter_mut().for_each(Vec::clear);
+        if matches!(&failed, Err(error) if error.kind() == ErrorKind::GroupFailed) {
+            return failed;
+        }
+        crate::tree::agree(&*self.wire, failed)
+    }
+
+    /// Has all ranks know of the objects that were made since the last time. Collective.
+    fn tell_fresh(&mut self) -> Result<()> {
+        let names = self.kind_names();
+        let told = gather(&*self.wire, &(names, std::mem::take(&mut self.fresh)))?;
+        let first = &told[0].0;
+        if let Some(other) = told.iter().position(|(names, _)| names != first) {
+            let why = format!(
+                "rank 0 has registered {}, rank {other} {}; register the same kinds in the same order on all ranks",
+                first.join(", "),
+                told[other].0.join(", ")
+            );
+            return Err(Error::argument("kinds of objects", why));
+        }
+        for (rank, (_, keys)) in told.into_iter().enumerate() {
+            for key in keys {
+                if let Some(other) = self.map.insert(key, rank as u32) {
+                    let why = format!("rank {other} has made one of this index, too; let one rank make each");
+                    return Err(fault(&self.name(key), rank, why));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn kind_names(&self) -> Vec<String> {
+        self.kinds.iter().map(|kind| kind.name.clone()).collect()
+    }
+
+    /// Brings what was contributed to results together. Collective.
+    fn bring_results(&mut self) -> Result<()> {
+        type Told = std::result::Result<Parts, u32>;
+        let mine: Told = Ok(self.post.take_parts());
+        let all = reduce(&*self.wire, encode(&mine)?, |low, high| {
+            let (low, high): (Told, Told) = (decode(&low)?, decode(&high)?);
+            encode(&low.and_then(|low| unite(low, high?)))
+        })?;
+        let all: Told = decode(&all)?;
+        let parts = all.map_err(|number| {
+            let why = "its parts have different operations, or not as many values; let all objects contribute alike";
+            Error::argument(format!("result {number} over objects"), why)
+        })?;
+        self.post.set_results(parts.iter().map(|(number, part)| (*number, part.values())).collect());
+        Ok(())
+    }
+}
+
+/// One of both; the number of a result whose parts do not go together.
+fn unite(mut all: Parts, more: Parts) -> std::result::Result<Parts, u32> {
+    for (number, part) in more {
+        let is_one = match all.get_mut(&number) {
+            Some(mine) => mine.add_all(&part),
+            None => all.insert(number, part).is_none(),
+        };
+        if !is_one {
+            return Err(number);
+        }
+    }
+    Ok(all)
+}
+
+/// What it takes to call a handler.
+struct Work<'a> {
+    rank: usize,
+    here: &'a mut BTreeMap<Key, Held>,
+    kinds: &'a [Kind],
+    post: &'a Post,
+}
+
+impl Work<'_> {
+    /// Calls the handlers of the objects here to which the message goes.
+    fn deliver(&mut self, message: &Message) -> Result<()> {
+        let Work { rank, here, kinds, post } = self;
+        let call = |key: Key, held: &mut Held| {
+            let begun = processor_ns();
+            post.begin_work(Some(key));
+            let done = held.object.receive(message.method, &message.bytes, post);
+            let told = post.end_work();
+            held.load += told.unwrap_or_else(|| processor_ns().saturating_sub(begun));
+            done.map_err(|error| match error.kind() {
+                ErrorKind::GroupFailed => error,
+                _ => {
+                    let object = kinds.get(key.kind as usize).map_or_else(String::new, |kind| kind.object(key.id));
+                    fault(&object, *rank, format!("its method {} failed: {error}", message.method))
+                }
+            })
+        };
+        match message.to {
+            To::One(key) => here.get_mut(&key).map_or(Ok(()), |held| call(key, held)),
+            To::All { kind, .. } => {
+                let all = Key { kind, id: 0 }..=Key { kind, id: u64::MAX };
+                here.range_mut(all).try_for_each(|(key, held)| call(*key, held))
+            }
+        }
+    }
+}
+
+fn write(message: &Message, into: &mut Vec<u8>) {
+    let (kind, id, root) = match message.to {
+        To::One(Key { kind, id }) => (kind, id, ONE),
+        To::All { kind, root } => (kind, 0, root),
+    };
+    into.extend_from_slice(&kind.to_le_bytes());
+    into.extend_from_slice(&message.method.to_le_bytes());
+    into.extend_from_slice(&id.to_le_bytes());
+    into.extend_from_slice(&(message.bytes.len() as u64).to_le_bytes());
+    into.extend_from_slice(&root.to_le_bytes());
+    into.extend_from_slice(&message.bytes);
+}
+
+/// The first message, and what follows it; `None` if it contradicts itself.
+fn parse(bytes: &[u8]) -> Option<(Message, &[u8])> {
+    let (head, rest) = bytes.split_at_checked(HEAD)?;
+    let word = |at: usize| head[at..at + 4].try_into().map(u32::from_le_bytes).ok();
+    let long = |at: usize| head[at..at + 8].try_into().map(u64::from_le_bytes).ok();
+    let (kind, method, id, length, root) = (word(0)?, word(4)?, long(8)?, long(16)?, word(24)?);
+    let (body, rest) = rest.split_at_checked(usize::try_from(length).ok()?)?;
+    let to = if root == ONE { To::One(Key { kind, id }) } else { To::All { kind, root } };
+    Some((Message { to, method, bytes: body.to_vec(), from: None }, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_come_back_and_what_is_cut_short_is_refused() {
+        let mut random = fastrand::Rng::with_seed(5);
+        for _ in 0..200 {
+            let key = Key { kind: random.u32(..), id: random.u64(..) };
+            let to = if random.bool() { To::One(key) } else { To::All { kind: key.kind, root: random.u32(..9) } };
+            let bytes = (0..random.usize(..50)).map(|_| random.u8(..)).collect();
+            let message = Message { to, method: random.u32(..), bytes, from: None };
+            let mut written = Vec::new();
+            write(&message, &mut written);
+            let whole = written.clone();
+            written.extend_from_slice(b"more");
+            assert_eq!(parse(&written), Some((message, &b"more"[..])));
+            assert_eq!(parse(&whole[..random.usize(..whole.len())]), None);
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! What a program says of a kind of objects.
+
+use crate::{index::place_of, post::Post};
+use mainstay_engine::{Error, Result};
+
+/// A part of the program's state that can be packed, sent or saved, and unpacked elsewhere.
+pub trait Object {
+    /// Bytes that `pack` writes: the same until the object is sent a message.
+    fn bytes(&self) -> Result<usize>;
+    /// Writes the object, and returns how many bytes that took: as many as there are.
+    fn pack(&self, into: &mut [u8]) -> Result<usize>;
+    /// Becomes what was packed, and returns how many bytes that took: as many as there are.
+    fn unpack(&mut self, from: &[u8]) -> Result<usize>;
+    /// Does what the message asks for. What it sends goes through `post`.
+    fn receive(&mut self, method: u32, bytes: &[u8], post: &Post) -> Result<()>;
+}
+
+/// Makes an object of this index, to be unpacked into or filled by the program.
+pub type Maker = Box<dyn Fn(u64) -> Result<Box<dyn Object>>>;
+
+pub(crate) struct Kind {
+    pub(crate) name: String,
+    /// Of its index; 0: it is a number that means nothing else.
+    pub(crate) dimensions: usize,
+    pub(crate) make: Maker,
+}
+
+impl Kind {
+    /// The object as messages name it: `cell[3,4,5]`.
+    pub(crate) fn object(&self, id: u64) -> String {
+        let at = if self.dimensions == 0 { vec![id] } else { place_of(id, self.dimensions) };
+        let at: Vec<String> = at.iter().map(u64::to_string).collect();
+        format!("{}[{}]", self.name, at.join(","))
+    }
+}
+
+/// An error of an object; those of the ranks stay what they are.
+pub(crate) fn fault(object: &str, rank: usize, why: impl Into<String>) -> Error {
+    Error::argument(format!("object {object} on rank {rank}"), why)
+}
+
+/// Writes `object` behind what `into` holds; returns how many bytes that took.
+pub(crate) fn pack(object: &dyn Object, into: &mut Vec<u8>) -> std::result::Result<usize, String> {
+    let bytes = object.bytes().map_err(|error| format!("its size could not be told: {error}"))?;
+    let begin = into.len();
+    into.resize(begin + bytes, 0);
+    let written = object.pack(&mut into[begin..]).map_err(|error| format!("it could not be packed: {error}"))?;
+    if written == bytes {
+        return Ok(bytes);
+    }
+    Err(format!(
+        "it was {bytes} bytes when it was sized, and packing wrote {written}; let sizing and packing see the same data"
+    ))
+}
+
+/// Has `object` become what was packed in `from`.
+pub(crate) fn unpack(object: &mut dyn Object, from: &[u8]) -> std::result::Result<(), String> {
+    let taken = object.unpack(from).map_err(|error| format!("it could not be unpacked: {error}"))?;
+    if taken == from.len() {
+        return Ok(());
+    }
+    Err(format!(
+        "packing wrote {} bytes, and unpacking took {taken}; let both go through the same data in the same order",
+        from.len()
+    ))
+}

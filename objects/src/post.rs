@@ -1,0 +1,181 @@
+//! What objects and programs hand over to be sent: messages, and parts of sums over all objects. It is delivered, and added
+//! up, when the step ends.
+
+use crate::{exact::Exact, index::Key};
+use serde::{Deserialize, Serialize};
+use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
+
+/// Where messages are handed over; each clone is the same one. For the thread that calls [`crate::Objects`] alone.
+#[derive(Clone, Default)]
+pub struct Post(Rc<RefCell<Handed>>);
+
+#[derive(Default)]
+struct Handed {
+    messages: Vec<Message>,
+    /// The object whose message is being dealt with.
+    at_work: Option<Key>,
+    /// Work that it has told of itself, in units of its own.
+    told: Option<u64>,
+    parts: Parts,
+    results: BTreeMap<u32, Vec<f64>>,
+}
+
+/// To whom a message goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum To {
+    One(Key),
+    /// All objects of a kind; by way of the ranks of a tree whose root is this one.
+    All {
+        kind: u32,
+        root: u32,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Message {
+    pub(crate) to: To,
+    pub(crate) method: u32,
+    pub(crate) bytes: Vec<u8>,
+    /// Who has sent it, as far as this rank knows.
+    pub(crate) from: Option<Key>,
+}
+
+/// How the parts of a result become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Op {
+    /// The sum, rounded once: the same wherever the objects are.
+    Sum,
+    Min,
+    Max,
+}
+
+/// What was contributed, by the number of the result.
+pub(crate) type Parts = BTreeMap<u32, Part>;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Part {
+    Sum(Vec<Exact>),
+    Min(Vec<f64>),
+    Max(Vec<f64>),
+}
+
+impl Part {
+    fn of(op: Op, values: usize) -> Part {
+        match op {
+            Op::Sum => Part::Sum(vec![Exact::default(); values]),
+            Op::Min => Part::Min(vec![f64::INFINITY; values]),
+            Op::Max => Part::Max(vec![f64::NEG_INFINITY; values]),
+        }
+    }
+
+    /// `false`: there are not as many values.
+    fn add(&mut self, values: &[f64]) -> bool {
+        match self {
+            Part::Sum(sums) if sums.len() == values.len() => {
+                sums.iter_mut().zip(values).for_each(|(sum, value)| sum.add(*value));
+            }
+            Part::Min(all) if all.len() == values.len() => {
+                all.iter_mut().zip(values).for_each(|(one, value)| *one = one.min(*value));
+            }
+            Part::Max(all) if all.len() == values.len() => {
+                all.iter_mut().zip(values).for_each(|(one, value)| *one = one.max(*value));
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// `false`: they are not of one kind.
+    pub(crate) fn add_all(&mut self, other: &Part) -> bool {
+        match (self, other) {
+            (Part::Sum(sums), Part::Sum(more)) if sums.len() == more.len() => {
+                sums.iter_mut().zip(more).for_each(|(sum, more)| sum.add_all(more));
+                true
+            }
+            (mine @ Part::Min(_), Part::Min(values)) | (mine @ Part::Max(_), Part::Max(values)) => mine.add(values),
+            _ => false,
+        }
+    }
+
+    pub(crate) fn values(&self) -> Vec<f64> {
+        match self {
+            Part::Sum(sums) => sums.iter().map(Exact::value).collect(),
+            Part::Min(values) | Part::Max(values) => values.clone(),
+        }
+    }
+
+    fn is_of(&self, op: Op) -> bool {
+        matches!((self, op), (Part::Sum(_), Op::Sum) | (Part::Min(_), Op::Min) | (Part::Max(_), Op::Max))
+    }
+}
+
+impl Post {
+    /// Calls `method` of the object `to` with `bytes`, wherever it is, before the step ends.
+    pub fn send(&self, to: Key, method: u32, bytes: &[u8]) {
+        self.hand_over(To::One(to), method, bytes);
+    }
+
+    /// Calls `method` of all objects of the kind that was registered as number `kind`.
+    pub fn broadcast(&self, kind: u32, method: u32, bytes: &[u8]) {
+        self.hand_over(To::All { kind, root: u32::MAX }, method, bytes);
+    }
+
+    /// Adds `values` to the result of this number, which all ranks have once the step has ended. `false`: another part of
+    /// it has another operation, or not as many values.
+    pub fn contribute(&self, result: u32, op: Op, values: &[f64]) -> bool {
+        let mut post = self.0.borrow_mut();
+        let part = post.parts.entry(result).or_insert_with(|| Part::of(op, values.len()));
+        part.is_of(op) && part.add(values)
+    }
+
+    /// What came of it in the last step that ended; `None`: nobody has contributed to it.
+    pub fn result(&self, result: u32) -> Option<Vec<f64>> {
+        self.0.borrow().results.get(&result).cloned()
+    }
+
+    /// Has the object at work count as `units` of work more, in the place of the time that it takes: all objects do so, or
+    /// none.
+    pub fn work(&self, units: u64) {
+        let mut post = self.0.borrow_mut();
+        post.told = Some(post.told.unwrap_or(0) + units);
+    }
+
+    fn hand_over(&self, to: To, method: u32, bytes: &[u8]) {
+        let mut post = self.0.borrow_mut();
+        let from = post.at_work;
+        post.messages.push(Message { to, method, bytes: bytes.to_vec(), from });
+    }
+
+    pub(crate) fn begin_work(&self, key: Option<Key>) {
+        let mut post = self.0.borrow_mut();
+        (post.at_work, post.told) = (key, None);
+    }
+
+    /// What the object at work has told of its work.
+    pub(crate) fn end_work(&self) -> Option<u64> {
+        let mut post = self.0.borrow_mut();
+        post.at_work = None;
+        post.told.take()
+    }
+
+    pub(crate) fn take(&self) -> Vec<Message> {
+        std::mem::take(&mut self.0.borrow_mut().messages)
+    }
+
+    pub(crate) fn has_parts(&self) -> bool {
+        !self.0.borrow().parts.is_empty()
+    }
+
+    pub(crate) fn take_parts(&self) -> Parts {
+        std::mem::take(&mut self.0.borrow_mut().parts)
+    }
+
+    pub(crate) fn set_results(&self, results: BTreeMap<u32, Vec<f64>>) {
+        self.0.borrow_mut().results = results;
+    }
+
+    /// Forgets all that was handed over, and what came of it.
+    pub(crate) fn clear(&self) {
+        *self.0.borrow_mut() = Handed::default();
+    }
+}

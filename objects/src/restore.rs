@@ -1,0 +1,251 @@
+//! Bringing objects back, one by one, on whatever ranks there are.
+//!
+//! What must hold: each object of the revision is restored on one rank; what was sent before is never delivered.
+
+use crate::{
+    checkpoint::{DATA, INDEX, Index, Row},
+    holders::{Restores, choose, share},
+    index::Key,
+    kind::{fault, unpack},
+    objects::{Held, Objects},
+    tree::{agree, decode, garbled, gather},
+};
+use mainstay_engine::{Error, ErrorKind, Restored, Result, Session};
+use serde::{Deserialize, Serialize};
+
+/// What a restore of objects brought back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Came {
+    pub restored: Restored,
+    /// How many objects came back to this rank,
+    pub here: usize,
+    /// and to all ranks.
+    pub objects: usize,
+    /// How many of all came to another rank than the one on which they were.
+    pub elsewhere: usize,
+}
+
+/// What a rank tells the others before objects come back.
+#[derive(Serialize, Deserialize)]
+struct Telling {
+    epoch: u64,
+    rank_before: Option<u32>,
+    count: u32,
+    here: Vec<u32>,
+}
+
+impl Objects {
+    /// Removes all objects, and fills what is protected in `session` with the newest complete revision; makes and unpacks
+    /// the objects of that, each on the rank that `holders::choose` names. `None`: there is none, and no object. At the start
+    /// of a program, and after `Session::recover`. Where a failure has taken copies, a new revision is begun at once, in
+    /// which every object has its copies again. Collective.
+    pub fn restore(&mut self, session: &mut Session) -> Result<Option<Came>> {
+        self.here.clear();
+        self.map.clear();
+        self.fresh.clear();
+        self.queue.clear();
+        self.parked.clear();
+        self.post.clear();
+        self.leaving = vec![Vec::new(); self.ranks()];
+        self.protect_mark(session)?;
+        let rank_before = self.rank_before.take();
+        let restored = session.restore()?;
+        let shards = session.shards()?;
+        let telling = Telling { epoch: self.epoch + 1, rank_before, count: shards.count, here: shards.here };
+        let told = gather(&*self.wire, &telling)?;
+        self.epoch = told.iter().map(|told| told.epoch).max().unwrap_or(telling.epoch);
+        let Some(restored) = restored else {
+            self.steps = 0;
+            return Ok(None);
+        };
+        let count = shards.count as usize;
+        let survivors: Vec<Option<usize>> =
+            (0..count).map(|shard| told.iter().position(|told| told.rank_before == Some(shard as u32))).collect();
+        let goes_on = survivors.iter().any(Option::is_some);
+        let mut holders: Vec<Vec<usize>> = vec![Vec::new(); count];
+        for (rank, told) in told.iter().enumerate() {
+            for shard in &told.here {
+                holders.get_mut(*shard as usize).ok_or_else(garbled)?.push(rank);
+            }
+        }
+        let has_lost = goes_on && (count != self.ranks()) && holders.iter().any(|held| held.len() < 2);
+        let indexes = self.read_indexes(session, &mut holders)?;
+        let elsewhere = self.read_objects(session, &mut holders, &indexes, &survivors, goes_on)?;
+        self.steps = indexes.first().map_or(0, |index| index.steps);
+        // Until it is saved anew, the revision knows this rank by its old number.
+        self.rank_before = if count == self.ranks() { Some(self.rank() as u32) } else { rank_before };
+        if goes_on && survivors.iter().any(Option::is_none) {
+            self.since_failure = Some(0);
+        }
+        if has_lost && self.ranks() > 1 {
+            self.save(session)?;
+        }
+        Ok(Some(Came { restored, here: self.here.len(), objects: self.map.len(), elsewhere }))
+    }
+
+    /// What the shards hold, read by one rank each and told to all. Collective.
+    fn read_indexes(&self, session: &mut Session, holders: &mut [Vec<usize>]) -> Result<Vec<Index>> {
+        let rank = self.rank();
+        let mut indexes: Vec<Option<Index>> = vec![None; holders.len()];
+        loop {
+            let wanted: Vec<usize> = (0..holders.len()).filter(|shard| indexes[*shard].is_none()).collect();
+            if wanted.is_empty() {
+                return Ok(indexes.into_iter().flatten().collect());
+            }
+            let chosen = choose(holders, self.ranks());
+            let mine = wanted.iter().filter(|shard| match chosen[**shard] {
+                Restores::One(reader) => reader == rank,
+                Restores::All => **shard % self.ranks() == rank,
+                Restores::Nobody => false,
+            });
+            let read = mine.map(|shard| (*shard, read_index(session, *shard as u32))).collect::<Vec<_>>();
+            let told = gather(&*self.wire, &told_of(read))?;
+            for (reader, told) in told.into_iter().enumerate() {
+                for (shard, index) in told {
+                    match index {
+                        Ok(index) => indexes[shard] = Some(index),
+                        Err(why) => pass_over(holders, shard, reader, &why)?,
+                    }
+                }
+            }
+            if let Some(shard) = wanted.into_iter().find(|shard| chosen[*shard] == Restores::Nobody) {
+                return Err(lost(shard));
+            }
+        }
+    }
+
+    /// Makes and unpacks the objects that come to this rank, and has all ranks know where each is; returns how many are on
+    /// another rank than they were. Collective.
+    fn read_objects(
+        &mut self,
+        session: &mut Session,
+        holders: &mut [Vec<usize>],
+        indexes: &[Index],
+        survivors: &[Option<usize>],
+        goes_on: bool,
+    ) -> Result<usize> {
+        let (rank, ranks) = (self.rank(), self.ranks());
+        let loads: Vec<u64> = indexes.iter().flat_map(|index| index.rows.iter().map(|row| row.load)).collect();
+        let shared = share(&loads, ranks);
+        let kinds = agree(&*self.wire, self.kinds_of(indexes))?;
+        let elsewhere = loop {
+            // A shard of which a part could not be read changes who restores what: all begin anew.
+            self.here.clear();
+            self.map.clear();
+            let chosen = choose(holders, ranks);
+            let (mut elsewhere, mut shared, mut flaws, mut failed) = (0, shared.iter(), Vec::new(), Ok(()));
+            for (shard, index) in indexes.iter().enumerate() {
+                let was = if goes_on { survivors[shard] } else { Some(shard) };
+                let is_orphan = goes_on && was.is_none();
+                for row in &index.rows {
+                    let among_all = shared.next().copied().unwrap_or(0);
+                    let to = match chosen[shard] {
+                        Restores::One(to) => to,
+                        Restores::All => among_all,
+                        Restores::Nobody => return Err(lost(shard)),
+                    };
+                    elsewhere += usize::from(was != Some(to));
+                    let key = Key { kind: kinds[shard][row.key.kind as usize], id: row.key.id };
+                    self.map.insert(key, to as u32);
+                    if to != rank || failed.is_err() || flaws.iter().any(|(of, _)| *of == shard) {
+                        continue;
+                    }
+                    match self.read_object(session, shard as u32, row, key, is_orphan) {
+                        Ok(None) => {}
+                        Ok(Some(why)) => flaws.push((shard, why)),
+                        Err(error) => failed = Err(error),
+                    }
+                }
+            }
+            agree(&*self.wire, failed)?;
+            let told = gather(&*self.wire, &flaws)?;
+            if told.iter().all(Vec::is_empty) {
+                break elsewhere;
+            }
+            for (reader, told) in told.into_iter().enumerate() {
+                told.iter().try_for_each(|(shard, why)| pass_over(holders, *shard, reader, why))?;
+            }
+        };
+        let total: usize = indexes.iter().map(|index| index.rows.len()).sum();
+        if total != self.map.len() {
+            let what = format!("the revision has {total} objects, and {} different ones", self.map.len());
+            return Err(Error::Internal { what });
+        }
+        Ok(elsewhere)
+    }
+
+    /// Of each shard, the number that each of its kinds has here.
+    fn kinds_of(&self, indexes: &[Index]) -> Result<Vec<Vec<u32>>> {
+        let number = |name: &String, index: &Index, kind: usize| {
+            let known = self.kinds.iter().position(|known| known.name == *name).map(|number| number as u32);
+            let first = index.rows.iter().find(|row| row.key.kind as usize == kind);
+            // A kind that no object is of may be gone.
+            known.or(if first.is_none() { Some(u32::MAX) } else { None }).ok_or_else(|| {
+                let id = first.map_or(0, |row| row.key.id);
+                let why = "its kind is not registered here; register the kinds of the program that saved it, before the restore";
+                fault(&format!("{name}[{id}]"), self.rank(), why)
+            })
+        };
+        let of_index = |index: &Index| {
+            if let Some(row) = index.rows.iter().find(|row| row.key.kind as usize >= index.kinds.len()) {
+                let what = format!("the index of a shard names kind {} of {}", row.key.kind, index.kinds.len());
+                return Err(Error::Damaged { what: vec![what] });
+            }
+            index.kinds.iter().enumerate().map(|(kind, name)| number(name, index, kind)).collect()
+        };
+        indexes.iter().map(of_index).collect()
+    }
+
+    /// Makes and unpacks one object. Returns what is wrong with what was saved, which another holder may have whole.
+    fn read_object(
+        &mut self,
+        session: &mut Session,
+        shard: u32,
+        row: &Row,
+        key: Key,
+        is_orphan: bool,
+    ) -> Result<Option<String>> {
+        let mut packed = vec![0; row.bytes as usize];
+        match session.read_shard(shard, DATA, row.offset, &mut packed) {
+            Ok(bytes) if bytes == packed.len() => {}
+            Ok(bytes) => return Ok(Some(format!("{bytes} bytes of {} are there", packed.len()))),
+            Err(error) => return Ok(Some(error.to_string())),
+        }
+        let mut object = self.make(key)?;
+        unpack(&mut *object, &packed).map_err(|why| fault(&self.name(key), self.rank(), why))?;
+        self.here.insert(key, Held { object, load: row.load, is_orphan });
+        Ok(None)
+    }
+}
+
+type Told = Vec<(usize, std::result::Result<Index, String>)>;
+
+fn told_of(read: Vec<(usize, Result<Index>)>) -> Told {
+    read.into_iter().map(|(shard, index)| (shard, index.map_err(|error| error.to_string()))).collect()
+}
+
+fn read_index(session: &mut Session, shard: u32) -> Result<Index> {
+    let bytes = session.shard_item_bytes(shard, INDEX).map_err(|error| match error.kind() {
+        ErrorKind::InvalidArgument => Error::argument(
+            "the revision to restore",
+            format!("it was saved without objects: {error}; save by checkpoint of the objects, or open another space"),
+        ),
+        _ => error,
+    })?;
+    let mut told = vec![0; bytes as usize];
+    session.read_shard(shard, INDEX, 0, &mut told)?;
+    decode(&told).map_err(|_| Error::Damaged { what: vec![format!("the index of objects of shard {shard}")] })
+}
+
+/// From now on `reader` does not count among the holders of the shard, of which it could not read a part.
+fn pass_over(holders: &mut [Vec<usize>], shard: usize, reader: usize, why: &str) -> Result<()> {
+    holders[shard].retain(|holder| *holder != reader);
+    if holders[shard].is_empty() {
+        return Err(Error::Damaged { what: vec![format!("objects of shard {shard}: {why}")] });
+    }
+    Ok(())
+}
+
+fn lost(shard: usize) -> Error {
+    Error::Damaged { what: vec![format!("no rank that is left can read the objects of shard {shard}")] }
+}

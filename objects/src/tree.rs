@@ -1,0 +1,110 @@
+//! What all ranks have to say, brought together by a tree of ranks and told to all of them.
+
+use crate::wire::{Arriving, Wire};
+use mainstay_engine::{Error, Result};
+use serde::{Serialize, de::DeserializeOwned};
+
+/// The ranks to which `rank` passes on what begins at `root`.
+pub(crate) fn below(rank: usize, root: usize, ranks: usize) -> impl Iterator<Item = usize> {
+    let at = (rank + ranks - root) % ranks;
+    [2 * at + 1, 2 * at + 2].into_iter().filter(move |at| *at < ranks).map(move |at| (at + root) % ranks)
+}
+
+fn above(rank: usize) -> Option<usize> {
+    (rank > 0).then(|| (rank - 1) / 2)
+}
+
+/// Makes one of what each rank gives, by `unite`, up the tree, and returns it on all of them. Collective.
+pub(crate) fn reduce(
+    wire: &dyn Wire,
+    mine: Vec<u8>,
+    mut unite: impl FnMut(Vec<u8>, Vec<u8>) -> Result<Vec<u8>>,
+) -> Result<Vec<u8>> {
+    let (rank, ranks) = (wire.rank(), wire.ranks());
+    let mut all = mine;
+    // An error of `unite` is told only once the others wait for nothing more.
+    let mut united = Ok(());
+    for from in below(rank, 0, ranks) {
+        let came = receive(wire, from)?;
+        if united.is_ok() {
+            match unite(std::mem::take(&mut all), came) {
+                Ok(both) => all = both,
+                Err(error) => united = Err(error),
+            }
+        }
+    }
+    if let Some(to) = above(rank) {
+        send(wire, to, &all)?;
+        all = receive(wire, to)?;
+    }
+    for to in below(rank, 0, ranks) {
+        send(wire, to, &all)?;
+    }
+    united.map(|()| all)
+}
+
+/// What each rank gives, in the order of ranks, on all of them. Collective.
+pub(crate) fn gather<T: Serialize + DeserializeOwned>(wire: &dyn Wire, mine: &T) -> Result<Vec<T>> {
+    let mine = encode(&vec![(wire.rank() as u32, encode(mine)?)])?;
+    let all = reduce(wire, mine, |low, high| {
+        let mut both: Vec<(u32, Vec<u8>)> = decode(&low)?;
+        both.extend(decode::<Vec<(u32, Vec<u8>)>>(&high)?);
+        encode(&both)
+    })?;
+    let mut all: Vec<(u32, Vec<u8>)> = decode(&all)?;
+    all.sort_by_key(|(rank, _)| *rank);
+    if all.iter().enumerate().any(|(at, (rank, _))| at != *rank as usize) || all.len() != wire.ranks() {
+        return Err(garbled());
+    }
+    all.iter().map(|(_, told)| decode(told)).collect()
+}
+
+/// The same result on all ranks: `Ok` if it is on each, else the error of the lowest that has one. Collective.
+pub(crate) fn agree<T>(wire: &dyn Wire, mine: Result<T>) -> Result<T> {
+    if matches!(&mine, Err(error) if error.kind() == mainstay_engine::ErrorKind::GroupFailed) {
+        return mine;
+    }
+    let told = gather(wire, &mine.as_ref().err().map(told_of))?;
+    match told.into_iter().flatten().next() {
+        None => mine,
+        Some((what, why)) => Err(Error::argument(what, why)),
+    }
+}
+
+/// An error as other ranks are told of it.
+fn told_of(error: &Error) -> (String, String) {
+    match error {
+        Error::InvalidArgument { what, why } => (what.clone(), why.clone()),
+        other => ("objects".to_owned(), other.to_string()),
+    }
+}
+
+pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>> {
+    postcard::to_allocvec(value).map_err(|error| Error::Internal { what: format!("encoding for other ranks: {error}") })
+}
+
+pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    postcard::from_bytes(bytes).map_err(|_| garbled())
+}
+
+pub(crate) fn garbled() -> Error {
+    Error::GroupFailed {
+        what: "a rank has sent what is no message of objects; let all have the same Mainstay".to_owned(),
+    }
+}
+
+fn send(wire: &dyn Wire, to: usize, bytes: &[u8]) -> Result<()> {
+    let length = (bytes.len() as u64).to_le_bytes();
+    wire.exchange(&[(to, &length)], &mut Vec::new(), &mut || ())?;
+    wire.exchange(&[(to, bytes)], &mut Vec::new(), &mut || ())
+}
+
+fn receive(wire: &dyn Wire, from: usize) -> Result<Vec<u8>> {
+    let mut length = vec![Arriving { from, bytes: vec![0; 8] }];
+    wire.exchange(&[], &mut length, &mut || ())?;
+    let length = length.first().and_then(|one| one.bytes.as_slice().try_into().ok()).map(u64::from_le_bytes);
+    let room = length.and_then(|length| usize::try_from(length).ok()).filter(|length| *length < 1 << 40);
+    let mut arriving = vec![Arriving { from, bytes: vec![0; room.ok_or_else(garbled)?] }];
+    wire.exchange(&[], &mut arriving, &mut || ())?;
+    arriving.pop().map(|one| one.bytes).ok_or_else(garbled)
+}

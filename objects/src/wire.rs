@@ -1,0 +1,29 @@
+//! How objects on different ranks reach each other: what an adapter brings.
+
+use mainstay_engine::Result;
+
+/// What is to come from a rank, and the room for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Arriving {
+    pub from: usize,
+    pub bytes: Vec<u8>,
+}
+
+/// The ranks that have objects: those that the program works on, by the same numbers as in the session. After a recovery
+/// they are others, and a message that was sent before does not arrive. An error means that the ranks can no longer reach
+/// each other: the program recovers, or ends.
+pub trait Wire {
+    fn rank(&self) -> usize;
+    fn ranks(&self) -> usize;
+    /// Gives each rank the same number of words, those for rank r beginning at `to[r * words]`; in `from` lie those of each
+    /// rank in the same way. Collective.
+    fn swap(&self, to: &[u64], from: &mut [u64]) -> Result<()>;
+    /// Sends what is `leaving`, each to its rank, and fills what is `arriving`, of which each rank knows how much there is;
+    /// `meanwhile` is called once, when all is on its way and may not be there.
+    fn exchange(
+        &self,
+        leaving: &[(usize, &[u8])],
+        arriving: &mut Vec<Arriving>,
+        meanwhile: &mut dyn FnMut(),
+    ) -> Result<()>;
+}

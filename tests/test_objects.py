@@ -1,0 +1,255 @@
+"""Objects that move: leanmd, in jobs that lose ranks, start again on others, and balance their load: whatever happens, every
+bit is that of a run that nothing disturbed."""
+
+import functools
+import random
+import re
+
+import pytest
+from jobs import run
+from library import build
+from mpi import OPENMPI, ROOT
+from programs import build_cxx, place
+from recovering import Recovering
+from staged import pool_directory
+
+RANKS = 4
+STEPS = 24
+SMALL = ["--cells", "3x3x3", "--atoms", 330, "--steps", STEPS, "--every", 4]
+SHRINK, SPARE = {"way": "shrink"}, {"spares": 2}
+BOTH = pytest.mark.parametrize("how", [SPARE, SHRINK], ids=["replace", "shrink"])
+SEEDS, CAMPAIGN_SEEDS = 6, 100  # of jobs that lose two ranks or more, in both modes
+# Each process is a node, whose memory goes with it.
+NODE = """#!/bin/sh
+export MAINSTAY_NODE="n$$" MAINSTAY_POOL_DIRECTORY="$NODES/$$"
+mkdir -p "$MAINSTAY_POOL_DIRECTORY"
+exec "$@"
+"""
+
+
+@functools.cache
+def leanmd(mpi=OPENMPI):
+    program = place(mpi, "leanmd")
+    build(program, [ROOT / "examples" / "leanmd" / "leanmd.cpp"], "-O2", mpi=mpi, compiler="mpicxx", standard="c++17")
+    return program
+
+
+@functools.cache
+def faults(mpi=OPENMPI):
+    return build_cxx("objects.cpp", "objects", mpi=mpi)
+
+
+def told(output):
+    """The last lines: energies, and the mark of every bit."""
+    found = re.search(r"^(\d+ steps, .*)\n(mark \S+)$", output, re.M)
+    assert found, output
+    return found.groups()
+
+
+@functools.cache
+def undisturbed(steps=STEPS):
+    import tempfile
+    from pathlib import Path
+
+    with tempfile.TemporaryDirectory() as folder:
+        words = [leanmd(), *SMALL, "--steps", steps, "--space", Path(folder) / "space"]
+        status, output = run(1, words, Path(folder))
+        assert status == 0, output
+        return told(output)
+
+
+class Lossy(Recovering):
+    """Jobs of leanmd that go on when ranks fail."""
+
+    def __init__(self, folder, nodes):
+        self.folder, self.nodes, self.mpi, self.jobs = folder, nodes, OPENMPI, 0
+        self.node = folder / "node"
+        self.node.write_text(NODE)
+        self.node.chmod(0o755)
+
+    def goes_on(self, *words, ranks=RANKS, **how):
+        self.jobs += 1
+        scratch, nodes = self.folder / str(self.jobs), self.nodes / str(self.jobs)
+        scratch.mkdir()
+        nodes.mkdir()
+        command = [self.node, leanmd(), *SMALL, *words, "--space", scratch / "space"]
+        with self.start(ranks, command, scratch, NODES=nodes, **how) as job:
+            for _ in job.lines():
+                pass
+            status = job.wait()
+        output = "\n".join(job.output)
+        assert status == 0, output
+        assert told(output) == undisturbed(), output
+        return output
+
+
+@pytest.fixture
+def lossy(scratch):
+    with pool_directory() as nodes:
+        yield Lossy(scratch, nodes)
+
+
+@pytest.mark.parametrize("ranks", [2, 5])
+def test_any_number_of_ranks_computes_the_same_bits(mpi, scratch, ranks):
+    status, output = run(ranks, [leanmd(mpi), *SMALL, "--balance-every", 5, "--space", scratch / "space"], scratch, mpi=mpi)
+    assert status == 0, output
+    assert told(output) == undisturbed()
+
+
+def test_energy_is_conserved():
+    energies = [float(re.search(r"total (\S+)", undisturbed(steps)[0])[1]) for steps in (0, STEPS)]
+    kinetic = float(re.search(r"kinetic (\S+),", undisturbed()[0])[1])
+    assert abs(energies[1] - energies[0]) < 1e-3 * kinetic, energies
+
+
+@pytest.mark.parametrize(("before", "after"), [(3, 3), (4, 2), (2, 5)])
+def test_a_job_starts_again_on_other_ranks(mpi, scratch, before, after):
+    words = [leanmd(mpi), *SMALL, "--space", scratch / "space"]
+    status, output = run(before, [*words, "--steps", 10], scratch, mpi=mpi)
+    assert status == 0, output
+    status, output = run(after, words, scratch, mpi=mpi)
+    assert status == 0, output
+    back = re.search(r"revision 2: step 8, (\d+) objects on (\d+) ranks, (\d+) elsewhere", output)
+    assert back and back[2] == str(after) and (back[3] == "0") == (before == after), output
+    assert told(output) == undisturbed()
+
+
+@BOTH
+def test_a_rank_is_lost(lossy, how):
+    output = lossy.goes_on("--crash", "1@10", **how)
+    assert re.search(r"revision \d+: step 8, ", output), output
+
+
+@pytest.mark.parametrize("rank", [0, RANKS - 1])
+def test_the_first_and_the_last_are_lost(lossy, rank):
+    lossy.goes_on("--crash", f"{rank}@6", **SHRINK)
+
+
+def test_one_after_another_is_lost_until_two_are_left(lossy):
+    """Each time the lost copies were made again, of every object."""
+    output = lossy.goes_on("--crash", "1@6", "--crash", "0@13", "--crash", "3@19", ranks=5, **SHRINK)
+    assert len(re.findall("^revision", output, re.M)) == 3, output
+
+
+@pytest.mark.parametrize("strategy", ["none", "greedy", "refine", "orphans"])
+def test_the_load_is_balanced_after_a_failure(lossy, strategy):
+    lossy.goes_on("--crash", "2@9", "--strategy", strategy, "--balance-after", 2, **SHRINK)
+
+
+def test_balancing_makes_the_busiest_rank_less_busy(lossy, scratch):
+    lossy.goes_on("--crash", "2@9", "--strategy", "greedy", "--balance-after", 3, "--work", "pairs", "--trace", scratch / "trace", **SHRINK)
+    lines = [line.split() for line in (scratch / "trace").read_text().splitlines()]
+    ratios = [float(most) / float(average) for _, ranks, _, most, average in lines if int(ranks) == RANKS - 1]
+    assert ratios[-1] < 1.1 < max(ratios[:3]), ratios
+
+
+def test_a_rank_is_lost_after_all_objects_have_left_it(lossy):
+    output = lossy.goes_on("--evacuate", "2@10", "--crash", "2@11", **SHRINK)
+    assert re.search(r"revision \d+: step 10, ", output), output
+
+
+# From the beginning of the step whose end balances, or that begins with an evacuation, to beyond that.
+MOMENTS_US = [0, 300, 700, 1500, 4000]
+
+
+@pytest.mark.parametrize("after_us", MOMENTS_US)
+def test_a_rank_is_lost_while_the_load_is_balanced(lossy, after_us):
+    words = ["--crash", "2@9", "--crash", f"1@9+{after_us}", "--balance-after", 2, "--strategy", "greedy", "--balance-every", 1]
+    lossy.goes_on(*words, ranks=RANKS + 1, MAINSTAY_PFS_EVERY=1, **SHRINK)
+
+
+@pytest.mark.parametrize("after_us", MOMENTS_US)
+def test_a_rank_is_lost_while_objects_leave_another(lossy, after_us):
+    lossy.goes_on("--evacuate", "2@10", "--crash", f"1@10+{after_us}", MAINSTAY_PFS_EVERY=1, **SHRINK)
+
+
+def random_crashes(chance, ranks, count):
+    """Of different ranks, each at some moment of a step that comes some steps after the one before."""
+    lost, step, words = chance.sample(range(ranks), count), chance.randrange(1, 5), []
+    for rank in lost:
+        words += ["--crash", f"{rank}@{step}+{chance.choice([0, chance.randrange(1, 3000), chance.randrange(1, 30000)])}"]
+        step += chance.randrange(5, 9)
+    return words
+
+
+def is_lost_at_random(lossy, seed, how):
+    chance = random.Random(seed)
+    ranks, count = RANKS + 1, chance.randrange(2, 4)
+    strategy = chance.choice(["greedy", "refine", "orphans"])
+    words = random_crashes(chance, ranks, min(count, how.get("spares", count)))
+    lossy.goes_on(*words, "--strategy", strategy, "--balance-after", 2, ranks=ranks, MAINSTAY_PFS_EVERY=1, **how)
+
+
+@BOTH
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_ranks_are_lost_at_random(lossy, how, seed):
+    is_lost_at_random(lossy, f"{how} {seed}", how)
+
+
+@pytest.mark.campaign
+@BOTH
+def test_many_ranks_are_lost_at_random(lossy, how):
+    for seed in range(CAMPAIGN_SEEDS):
+        is_lost_at_random(lossy, f"campaign {how} {seed}", how)
+
+
+@pytest.fixture(scope="module")
+def jacobi3d_objects(tmp_path_factory):
+    from build import build_objects
+
+    folder = tmp_path_factory.mktemp("jacobi3d-objects")
+    build_objects(folder / "jacobi3d_objects")
+    return folder / "jacobi3d_objects"
+
+
+@pytest.fixture
+def fields(jacobi3d, jacobi3d_objects, scratch):
+    """How both programs are called, and the field that the plain one computes."""
+    plain = jacobi3d(scratch / "space", 400, 50)
+    status, output = run(2, [*plain, "--no-checkpoint", "--out", scratch / "plain"], scratch)
+    assert status == 0, output
+    objects = [jacobi3d_objects, "--objects", 30, *plain[1:], "--out", scratch / "objects"]
+    return objects, (scratch / "plain").read_bytes()
+
+
+def test_jacobi3d_made_of_objects_computes_the_same_bits_and_starts_again_on_other_ranks(fields, scratch):
+    objects, expected = fields
+    status, output = run(4, [*objects, "--steps", 220], scratch)
+    assert status == 0, output
+    status, output = run(3, objects, scratch)
+    assert status == 0 and "restored, continuing at step 200" in output, output
+    assert (scratch / "objects").read_bytes() == expected
+
+
+@BOTH
+def test_jacobi3d_made_of_objects_loses_ranks(lossy, fields, scratch, how):
+    objects, expected = fields
+    with lossy.start(RANKS, [lossy.node, *objects], scratch, NODES=lossy.nodes, **how) as job:
+        for line in job.lines():
+            # It comes again.
+            if line in ("step 100", "step 250") and job.output.count(line) == 1:
+                job.kill_rank(1 if line == "step 100" else 2)
+        assert job.wait() == 0, job.tail()
+    assert (scratch / "objects").read_bytes() == expected
+
+
+FAULTS = {
+    "throws": r"object thing\[4\] on rank 1: its method 1 failed: .*no such luck",
+    "packs": r"object thing\[4\] on rank 1: .*it was \d+ bytes when it was sized, and .*packing wrote \d+",
+    "grows": r"object thing\[4\] on rank 1: it was \d+ bytes when it was sized, and is \d+ now that it is packed",
+    "unpacks": r"object thing\[4\] on rank 0: it came from rank 1, and packing wrote \d+ bytes, and unpacking took \d+",
+    "beyond": r"object thing\[4\] on rank 0: .*unpacking reads beyond the end",
+    "nowhere": r"object thing\[4\] on rank 1: it has sent a message to thing\[77\] \(method 1\), which no rank has made",
+    "unknown": r"object thing\[0\] on rank 0: its kind is not registered here",
+    "strategy": r'strategy "best": there is none of this name; there are: none, greedy, refine, orphans',
+    "reentered": r"object thing\[4\] on rank 1: .*step: it was called by a function of an object",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_an_object_does_wrong_is_told_by_its_name_and_rank(mpi, scratch, fault):
+    status, output = run(3, [faults(mpi), scratch / "space", fault], scratch, mpi=mpi)
+    assert status == 0, output
+    lines = re.findall(r"^INVALID_ARGUMENT: (.*)$", output, re.M)
+    assert len(lines) == 3 and len(set(lines)) == 1, output
+    assert re.match(FAULTS[fault], lines[0]), output
