@@ -15,7 +15,7 @@ from pathlib import Path
 from harness import machine, mpi, rows
 from pages import plots, results
 from pages.programs import PROGRAMS
-from pages.sides import CLONE, COPY, HASHES, PAGES, SCAN, SETTINGS, WHOLE, sides
+from pages.sides import CLONE, COPY, FORCED, HASHES, HUGE, PAGES, SCAN, SETTINGS, SNAPSHOT, WHOLE, sides
 from run import clocked
 
 HERE = Path(__file__).resolve().parent
@@ -97,7 +97,7 @@ class Bench:
         return results.restart_rows(case, restarted, self.o.revisions)
 
     def snapshot(self, case):
-        names = (WHOLE,)
+        names = (WHOLE, SNAPSHOT, f"{SNAPSHOT}{FORCED}", HUGE + SNAPSHOT, f"{HUGE}{SNAPSHOT}{FORCED}")
         with self.scratch() as scratch:
             saved = self.job("save", scratch, 1, self.o.rounds, sides(COPY, CLONE, *names))
         return results.snapshot_rows(case, saved, names)

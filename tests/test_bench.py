@@ -184,6 +184,7 @@ def test_what_was_asked_of_pages_has_a_target(pages_rows):
     assert targets(pages_rows) == {
         "1 x 4 MiB, 1 % of the pages": {"pages_bookkeeping", "pages_first_write", "pages_bytes", "hashes_bytes"},
         "1 x 4 MiB, restart": {"pages_after_8", "hashes_after_8"},
+        "1 x 4 MiB, snapshot": {"snapshot_forced_to_clone", "huge_snapshot_forced", "huge_snapshot_forced_slowdown"},
     }
     written = {row["metric"]: row["value"] for row in pages_rows if row["case"] == "constant"}
     assert written["pages_bytes"] < written["whole_bytes"] / 4 and written["hashes_bytes"] < written["whole_bytes"] / 4

@@ -1,5 +1,5 @@
 """A program that keeps a sum of its own memory, killed again and again: what comes back is exactly the memory at a checkpoint,
-however it was found out what changed since the one before."""
+however it was found out what changed since the one before, and when it was copied."""
 
 import random
 import re
@@ -14,6 +14,9 @@ RANKS = 2
 ENDLESS = 10**6  # steps: of a job that is killed
 LATEST_S = 0.15  # after it has begun, or has said that a revision is sure
 PAGES, HASHES = ({"MAINSTAY_CAPTURE": "incremental", "MAINSTAY_TRACK": track} for track in ("pages", "hashes"))
+SNAPSHOT, BOTH = (
+    {"MAINSTAY_CAPTURE": capture, "MAINSTAY_SNAPSHOT_BYTES": 0} for capture in ("snapshot", "incremental-snapshot")
+)
 MEMORY = {"MAINSTAY_MEMORY": "auto", "MAINSTAY_PFS_EVERY": 5}
 # Each with what else a user may have chosen.
 SETTINGS = {
@@ -24,8 +27,13 @@ SETTINGS = {
     "pages, aggregators": {**PAGES, "MAINSTAY_AGGREGATORS": 1},
     "hashes": {**HASHES, "MAINSTAY_PER": "rank"},
     "hashes, memory": {**HASHES, **MEMORY},
+    "snapshot": {**SNAPSHOT, "MAINSTAY_PER": "node"},
+    "snapshot, memory": {**SNAPSHOT, **MEMORY},
+    "snapshot, small pool": {**SNAPSHOT, "MAINSTAY_POOL_BYTES": 2**20},
+    "both": BOTH,
+    "both, memory": {**BOTH, **MEMORY, "MAINSTAY_TRACK": "hashes"},
 }
-KILLS, CAMPAIGN_KILLS = 8, 400  # of each
+KILLS, CAMPAIGN_KILLS = 3, 400  # of each
 
 
 class Killed:
@@ -93,7 +101,7 @@ def is_killed(mpi, folder, name, kills, seed=""):
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_the_memory_comes_back_as_it_was(mpi, scratch, name):
-    is_killed(mpi, scratch, name, KILLS // 2)
+    is_killed(mpi, scratch, name, KILLS)
 
 
 @pytest.mark.campaign

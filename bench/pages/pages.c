@@ -4,7 +4,8 @@
  *     pages save|restart DIRECTORY BYTES PART ROUNDS SIDE...
  *
  * PART of the pages are written in each round, at random places; 1: all memory is swept after each save, while that
- * may still go on. A SIDE is copy, scan or clone, or NAME:KEY=VALUE,... for a session with these settings. */
+ * may still go on. A SIDE is copy, scan or clone, or NAME:KEY=VALUE,... for a session with these settings; the memory of
+ * huge_NAME is Mainstay's. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <signal.h>
@@ -22,6 +23,7 @@
 #include "stop.h"
 
 #define SIDES_MAX 16
+#define ALLOCATED "huge_" /* how the names of sides begin whose memory Mainstay allocates */
 #define WARM_UPS 4 /* a space has room for three revisions: after as many, every block has been written before */
 
 typedef struct program {
@@ -53,9 +55,10 @@ static void add(program *p, char *word)
     side *side = &p->sides[p->count++];
     side->kind = settings ? &mainstay_kind : find_kind(word);
     side->name = word, side->settings = settings, side->directory = p->directory;
-    side->bytes = p->bytes, side->data = touched(p->bytes);
-    side->dirty = p->dirty, side->dirty_count = p->dirty_count;
-    field_fill((uint64_t *)side->data, p->bytes / sizeof(uint64_t), p->rank, 1);
+    side->bytes = p->bytes, side->dirty = p->dirty, side->dirty_count = p->dirty_count;
+    side->is_allocated = strncmp(word, ALLOCATED, strlen(ALLOCATED)) == 0;
+    if (!side->is_allocated)
+        side->data = touched(p->bytes);
 }
 
 static uint64_t sum(const side *side)
@@ -119,8 +122,10 @@ static void save_one(program *p, side *side, int round)
 
 static void save(program *p)
 {
-    for (side *side = p->sides; side < p->sides + p->count; side++)
+    for (side *side = p->sides; side < p->sides + p->count; side++) {
         side->kind->open(side);
+        field_fill((uint64_t *)side->data, p->bytes / sizeof(uint64_t), p->rank, 1);
+    }
     for (int round = -WARM_UPS; round < p->rounds; round++) {
         size_t order[SIDES_MAX];
         shuffled(order, p->count, round);
@@ -141,7 +146,8 @@ static void restart(program *p)
         shuffled(order, p->count, round);
         for (size_t i = 0; i < p->count; i++) {
             side *side = &p->sides[order[i]];
-            memset(side->data, 0, side->bytes);
+            if (side->data)
+                memset(side->data, 0, side->bytes);
             settle(p->directory, NULL);
             double begun = start_together();
             session_open(side);
@@ -183,7 +189,8 @@ int main(int argc, char **argv)
     else
         stop("pages: no mode %s", argv[1]);
     for (size_t i = 0; i < p.count; i++)
-        munmap(p.sides[i].data, p.bytes);
+        if (!p.sides[i].is_allocated)
+            munmap(p.sides[i].data, p.bytes);
     free(p.dirty);
     MPI_Finalize();
     return 0;

@@ -18,7 +18,11 @@ void session_open(side *side)
     variables_set(side->settings);
     must(mainstay_open_mpi(MPI_COMM_WORLD, path, NULL, &side->session), "open the space");
     variables_unset(side->settings);
-    must(mainstay_protect(side->session, "data", side->data, side->bytes), "protect the memory");
+    if (side->data)
+        must(mainstay_protect(side->session, "data", side->data, side->bytes), "protect the memory");
+    else
+        must(mainstay_alloc(side->session, "data", side->bytes, MAINSTAY_ALLOC_FLAG_PLAIN, (void **)&side->data),
+             "allocate the memory");
     must(mainstay_protect(side->session, "sum", &side->sum, sizeof side->sum), "protect the sum");
 }
 
@@ -46,6 +50,8 @@ static double await_durable(side *side)
 static void close_session(side *side)
 {
     must(mainstay_close(side->session), "close");
+    if (side->is_allocated)
+        side->data = NULL;
 }
 
 const kind mainstay_kind = {"mainstay", open_new, save, await_durable, close_session};

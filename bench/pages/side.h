@@ -28,7 +28,8 @@ struct side {
     const char *name;     /* also of its space */
     const char *settings; /* of a session: KEY=VALUE,... */
     const char *directory;
-    unsigned char *data;
+    unsigned char *data; /* until it is opened NULL where Mainstay allocates it */
+    int is_allocated; /* by Mainstay, in pages of 2 MiB */
     size_t bytes;
     uint64_t sum; /* of all words, saved with them */
     const uint32_t *dirty; /* the pages that were written since the last save */
