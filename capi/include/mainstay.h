@@ -513,7 +513,8 @@ mainstay_status mainstay_alloc(mainstay_session *session,
 
 // Unprotects what mainstay_alloc has allocated under `name`, and lets the memory go. Local. Revisions that hold it stay as
 // they are. MAINSTAY_REGION_MISSING: nothing was allocated under this name.
-mainstay_status mainstay_free(mainstay_session *session, const char *name);
+mainstay_status mainstay_free(mainstay_session *session,
+                              const char *name);
 
 // Saves `bytes` bytes at `data` under `name`, with the protected regions if there are any, as the next
 // revision, and returns when it is complete: durable on all ranks. Collective; each rank has as many bytes as
@@ -823,6 +824,13 @@ mainstay_status mainstay_protect_within(mainstay_session *session,
                                         const uint64_t *memory_offset,
                                         const uint64_t *global_shape,
                                         const uint64_t *offset);
+
+// Has what changed of a region found by its hashes, and not by the pages that were written: for memory that a network
+// card, a GPU or another process writes to, past the page tables of this one. Local. For as long as the region is
+// protected, wherever it moves; it changes nothing unless `capture` is MAINSTAY_CAPTURE_INCREMENTAL and `track` finds
+// pages. A name that no region has is MAINSTAY_REGION_MISSING.
+mainstay_status mainstay_untrack(mainstay_session *session,
+                                 const char *name);
 
 // Takes a region out again. Local. Revisions that hold it stay as they are.
 mainstay_status mainstay_unprotect(mainstay_session *session, const char *name);

@@ -37,6 +37,6 @@ pub(crate) use region::{Description, kind_of};
 pub use region::{Region, check_name};
 pub(crate) use regions::Regions;
 pub(crate) use size::Size;
-pub(crate) use userfaultfd::page_bytes;
 pub use snapshot::{Allocated, OwnMemory};
 pub(crate) use snapshot::{Choice, Cloned, NotTaken, Protectable, Protected, Snapshot, Transfer};
+pub(crate) use userfaultfd::page_bytes;
