@@ -787,6 +787,13 @@ mainstay_status mainstay_protect_within(mainstay_session *session,
                                         const uint64_t *global_shape,
                                         const uint64_t *offset);
 
+// Has what changed of a region found by its hashes, and not by the pages that were written: for memory that a network
+// card, a GPU or another process writes to, past the page tables of this one. Local. For as long as the region is
+// protected, wherever it moves; it changes nothing unless `capture` is MAINSTAY_CAPTURE_INCREMENTAL and `track` finds
+// pages. A name that no region has is MAINSTAY_REGION_MISSING.
+mainstay_status mainstay_untrack(mainstay_session *session,
+                                 const char *name);
+
 // Takes a region out again. Local. Revisions that hold it stay as they are.
 mainstay_status mainstay_unprotect(mainstay_session *session, const char *name);
 
