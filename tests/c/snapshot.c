@@ -43,13 +43,13 @@ static void handle(int number) {
 
 static uint64_t sum_of_all(void) {
   uint64_t sum = state.step;
-  for (int i = 0; i < WORDS; i++) sum = (sum << 7 | sum >> 57) ^ (field[i] + 3 * own[i]);
+  for (int i = 0; i < WORDS; i++) sum = (sum ^ (field[i] + 3 * own[i])) * 1099511628211u;
   return sum;
 }
 
 static void compute(void) {
   for (int i = 0; i < WORDS; i++) {
-    field[i] = field[i] * 6364136223846793005u + state.step + (uint64_t)rank;
+    field[i] = field[i] * 6364136223846793005u + state.step + (uint64_t)(rank + i);
     own[i] += field[i] >> 17;
   }
 }
@@ -93,6 +93,11 @@ int main(int argc, char **argv) {
   if (rank == 0) printf("from step %llu\n", (unsigned long long)state.step);
   fflush(stdout);
   uint64_t disturbances = 0;
+  if (state.step > 0) {
+    /* What came after that checkpoint. */
+    disturb();
+    disturbances++;
+  }
   while (state.step < steps) {
     state.step++;
     compute();

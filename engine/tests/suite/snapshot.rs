@@ -106,6 +106,11 @@ fn clones() -> Vec<i32> {
     entries.filter(is_clone).collect()
 }
 
+fn kill(clone: i32) {
+    // SAFETY: a child of this process, which nobody has reaped, or no process at all.
+    let _ = unsafe { libc::kill(clone, libc::SIGKILL) };
+}
+
 /// Four threads write all memory of the program from the moment on at which the checkpoint returns.
 #[test]
 fn what_is_saved_is_the_memory_at_the_checkpoint() {
@@ -323,10 +328,7 @@ fn a_clone_that_is_killed_costs_its_revision_alone() {
                     memory.bytes_mut().iter_mut().step_by(8192).for_each(|byte| *byte ^= round + 1);
                     session.checkpoint().unwrap();
                     if rank == 1 {
-                        // SAFETY: a child of this process, which nobody has reaped, or no process at all.
-                        clones().into_iter().for_each(|pid| {
-                            let _ = unsafe { libc::kill(pid, libc::SIGKILL) };
-                        });
+                        clones().into_iter().for_each(kill);
                     }
                     if let Err(error) = session.wait() {
                         assert!(error.to_string().contains("ended by signal 9"), "{error}");
