@@ -402,7 +402,9 @@ fn damage_of_objects_is_told_on_all_ranks() {
         session.wait().unwrap();
     });
     let mut changed = 0;
-    for file in std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file()) {
+    for file in
+        std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file())
+    {
         let mut bytes = std::fs::read(&file).unwrap();
         // What a counter was told: nothing else is like it.
         if let Some(at) = bytes.windows(10).position(|window| window == [200; 10]) {
