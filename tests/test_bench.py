@@ -20,6 +20,7 @@ PLOTS = {
     "levels": {"levels-sizes.svg"},
     "pages": {"pages.svg"},
     "recovery": {f"recovery-{name}.svg" for name in ("parts", "total", "steps")},
+    "objects": {f"objects-{name}.svg" for name in ("total", "steps")},
 }
 
 sys.path.insert(0, str(ROOT / "bench"))
@@ -234,3 +235,14 @@ def test_the_pieces_are_not_in_order_of_size(of):
     for quarter in quarters:
         assert sum(size < 64 for size in quarter) > len(quarter) / 3
         assert any(size > 512 * 2**10 for size in quarter)
+
+
+def test_objects_tells_what_each_loss_costs(tmp_path):
+    """With the bits of a run that loses none, or there would be no rows."""
+    rows = measure(tmp_path, "objects", "--lost", "0", "1")
+    assert all(set(row) == FIELDS for row in rows)
+    lost = {row["metric"]: row for row in rows if row["case"] == "1 of 5 ranks are lost"}
+    assert set(lost) == {"seconds", "busiest", "restore", "regroup", "open", "copies", "state"}
+    assert lost["seconds"]["reference"] == "explained" and lost["busiest"]["reference"] == "average"
+    steps = [row for row in rows if row["case"] == "1 of 5 ranks are lost, each" and row["metric"].startswith("busiest")]
+    assert len(steps) > 36, "some were done again"

@@ -136,6 +136,8 @@ def test_cxx(installed, scratch):
 
 PLAIN = ["c99", "c11", "c17", "c++11", "c++17"]
 HEADERS = {"mainstay.h": PLAIN, "mainstay_mpi.h": PLAIN, "mainstay_pfs.h": PLAIN,
+           "mainstay_objects.h": PLAIN, "mainstay_objects_mpi.h": PLAIN,
+           "mainstay_objects.hpp": ["c++17", "c++20"], "mainstay_objects_mpi.hpp": ["c++17", "c++20"],
            "mainstay.hpp": ["c++17", "c++20"], "mainstay_mpi.hpp": ["c++17", "c++20"]}  # fmt: skip
 
 

@@ -72,7 +72,7 @@ class Job:
 
     def kill_rank(self, rank):
         """SIGKILL to one rank: to it alone, not to mpiexec."""
-        self._hold_ranks()
+        self._hold_ranks(rank)
         signal.pidfd_send_signal(self._ranks[rank], signal.SIGKILL)
 
     def wait(self):
@@ -94,7 +94,10 @@ class Job:
             self._lines.put(line.rstrip("\n"))
         self._lines.put(None)
 
-    def _hold_ranks(self):
-        """Opens the ranks, which are processes below mpiexec and know their number."""
-        if not self._ranks and self.process.poll() is None:
-            self._ranks = self._mpi.ranks(self.process.pid)
+    def _hold_ranks(self, wanted=None):
+        """Opens the ranks, which are processes below mpiexec and know their number; again if `wanted` is not among them, as
+        mpiexec may have started only some by then."""
+        if (not self._ranks or wanted not in (None, *self._ranks)) and self.process.poll() is None:
+            for rank, pidfd in self._mpi.ranks(self.process.pid).items():
+                if self._ranks.setdefault(rank, pidfd) != pidfd:
+                    os.close(pidfd)

@@ -386,6 +386,43 @@ fn what_is_not_there_or_there_twice_or_registered_otherwise_is_refused() {
     assert!(unknown.contains("object counter[0] on rank 0: its kind is not registered here"), "{unknown}");
 }
 
+/// Every object of one shard is damaged in its only copy, and other ranks restore it.
+#[test]
+fn damage_of_objects_is_told_on_all_ranks() {
+    let folder = TempDir::new_in("/dev/shm").unwrap();
+    job(folder.path(), 3, |objects, session| {
+        counters(objects, |_| Wrong::Nothing);
+        objects.restore(session).unwrap();
+        create(objects);
+        for at in objects.here() {
+            (0..20).for_each(|_| objects.post().send(at, ADD, &200_u64.to_le_bytes()));
+        }
+        objects.step().unwrap();
+        objects.checkpoint(session).unwrap();
+        session.wait().unwrap();
+    });
+    let mut changed = 0;
+    for file in
+        std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file())
+    {
+        let mut bytes = std::fs::read(&file).unwrap();
+        // What a counter was told: nothing else is like it.
+        if let Some(at) = bytes.windows(10).position(|window| window == [200; 10]) {
+            bytes[at] ^= 4;
+            std::fs::write(&file, bytes).unwrap();
+            changed += 1;
+        }
+    }
+    assert!(changed > 0);
+    let told = job(folder.path(), 2, |objects, session| {
+        counters(objects, |_| Wrong::Nothing);
+        let error = objects.restore(session).unwrap_err();
+        (error.kind(), error.to_string())
+    });
+    assert_eq!(told[0], told[1]);
+    assert_eq!(told[0].0, mainstay_engine::ErrorKind::Damaged, "{told:?}");
+}
+
 /// Sends to objects made in the same step on another rank.
 #[test]
 fn objects_are_made_at_any_time() {

@@ -46,6 +46,7 @@ mod salvage;
 mod salvage_crash;
 mod seeded;
 mod settings;
+mod shards;
 mod shown;
 mod snapshot;
 mod spine;
