@@ -10,7 +10,7 @@ const BYTES_MIN: u64 = 4 << 20;
 const COPY_NS_PER_BYTE: f64 = 0.06;
 /// A table has the pages of 2 MiB; those of 1 GiB take 18 ms.
 const CLONE_NS_PER_TABLE: f64 = 35_000.0;
-const TABLE_BYTES: u64 = 4096;
+const TABLE_KIB: u64 = 2048;
 /// What was slow once is not avoided for ever: each time that it is, this share of what was measured is forgotten.
 const FORGOTTEN: f64 = 0.125;
 
@@ -63,12 +63,12 @@ impl Choice {
     }
 }
 
-/// Tables of pages of this process, at least one.
+/// Tables for the pages of this process's own, at least one. Those of shared memory, as the pool is, are not cloned.
 fn tables() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let kib =
-        status.lines().find_map(|line| line.strip_prefix("VmPTE:")?.trim().strip_suffix("kB")?.trim().parse().ok());
-    (kib.unwrap_or(0_u64) * 1024 / TABLE_BYTES).max(1)
+        status.lines().find_map(|line| line.strip_prefix("RssAnon:")?.trim().strip_suffix("kB")?.trim().parse().ok());
+    kib.unwrap_or(0_u64) / TABLE_KIB + 1
 }
 
 #[cfg(test)]
