@@ -100,7 +100,13 @@ pub(crate) fn rows_of(portion: &Portion, runs: &[Run]) -> Result<Vec<Checked>> {
         }
         let (together, others) = rest.split_at(count);
         let parts: Vec<_> = together.iter().map(|index| (runs[*index].row(), runs[*index].hashes_hash)).collect();
-        let read = portion.read_checked_together(&parts, |part| row_of(&runs[together[part]]))?;
+        let read = portion.read_checked_together(&parts, |part| row_of(&runs[together[part]]));
+        let alone = |index: &usize| {
+            let run = &runs[*index];
+            portion.read_checked(run.hashes_at, row_bytes(run), &run.hashes_hash, &row_of(run))
+        };
+        // It may be what lies between them that cannot be read.
+        let read = read.or_else(|_| together.iter().map(alone).collect::<Result<Vec<_>>>())?;
         together.iter().zip(read).for_each(|(index, row)| rows[*index] = Some(row));
         rest = others;
     }

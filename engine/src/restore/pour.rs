@@ -139,7 +139,16 @@ pub(crate) fn pour_blocks(
 
 fn read_part(portion: &Portion, part: &Part<'_>, buffer: &mut [u8], sink: &(dyn Fn(u64, &[u8]) + Sync)) -> Result<()> {
     let bytes = &mut buffer[..part.bytes];
-    portion.read_into(part.at, bytes)?;
+    if let Err(error) = portion.read_into(part.at, bytes) {
+        // It may be what lies between them that cannot be read.
+        if part.stretches.len() == 1 {
+            return Err(error);
+        }
+        for (begins, hashes) in &part.stretches {
+            let end = begins + hashes.len() / HASH_BYTES * BLOCK;
+            portion.read_into(part.at + *begins as u64, &mut bytes[*begins..end])?;
+        }
+    }
     for (begins, hashes) in &part.stretches {
         let (mut at, blocks) = (part.at + *begins as u64, &bytes[*begins..]);
         for (blocks, hashes) in blocks.chunks(POUR_BYTES).zip(hashes.chunks(POUR_BYTES / BLOCK * HASH_BYTES)) {

@@ -113,6 +113,50 @@ fn written(space: &Path, number: u64) -> u64 {
     revision.shards.iter().map(|shard| shard.phases.written_bytes).sum()
 }
 
+/// What a disk says of a place that cannot be read any more: where this lies.
+const UNREADABLE: u8 = 0xBD;
+
+#[derive(Debug)]
+struct Unreadable;
+
+impl Between for Unreadable {
+    fn read_at(&self, file: &dyn File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let read = file.read_at(buffer, offset)?;
+        let is_bad = buffer[..read].chunks(BLOCK).any(|block| block.starts_with(&[UNREADABLE; 64]));
+        if is_bad { Err(io::Error::from_raw_os_error(libc::EIO)) } else { Ok(read) }
+    }
+}
+
+/// Blocks that lie close together are read together, with what lies between them.
+#[test]
+fn what_cannot_be_read_between_the_blocks_of_a_revision_does_no_harm() {
+    let folder = folder();
+    let mut memory = vec![3; 40 * BLOCK];
+    for block in [5, 6, 20] {
+        memory[block * BLOCK..(block + 1) * BLOCK].fill(UNREADABLE);
+    }
+    let disk = || Watched::new(Disk::existing(folder.path()), Unreadable);
+    let region = |memory: &mut Vec<u8>| {
+        // SAFETY: the memory outlives the sessions.
+        unsafe { Region::new("x", memory.as_mut_ptr(), memory.len() as u64) }.unwrap()
+    };
+    let mut session = open(Box::new(Solo), folder.path(), &incremental());
+    session.protect(region(&mut memory)).unwrap();
+    session.checkpoint().unwrap();
+    for block in [5, 6, 20] {
+        memory[block * BLOCK..(block + 1) * BLOCK].fill(block as u8);
+    }
+    session.checkpoint().unwrap();
+    session.close().unwrap();
+
+    let mut restored = vec![0; 40 * BLOCK];
+    let mut session = Session::open_on(Box::new(Solo), Arc::new(disk()), incremental()).unwrap();
+    session.protect(region(&mut restored)).unwrap();
+    let found = session.restore().unwrap().unwrap();
+    assert!(found.revision == 2 && found.skipped.is_empty() && restored == memory, "{found:?}");
+    session.close().unwrap();
+}
+
 #[test]
 fn what_did_not_change_is_not_written_again() {
     let stages = [Stage::Pool, Stage::Direct, Stage::Node, Stage::Rank].into_iter();
