@@ -143,6 +143,12 @@ mod tests {
             start: Stat::of(pid.parse().unwrap()).unwrap().start,
             ..Process::here()
         };
+        // A process of the shell has its variables once it has become what it runs.
+        for pid in line.split_whitespace() {
+            while !fs::read(format!("/proc/{pid}/environ")).unwrap().windows(5).any(|bytes| bytes == b"MARK=") {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        }
         let [late, other, kept] = line.split_whitespace().map(of).collect::<Vec<_>>()[..] else { panic!("{line}") };
         Process::end_children(parent.id() as i32, "MARK=a", &[kept]);
         // Who was killed is there until the system has ended it.
