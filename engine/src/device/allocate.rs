@@ -1,6 +1,6 @@
 //! Room in a file, had for real, and nothing that a signal could spoil.
 
-use super::{Allocate, Room};
+use super::{Allocate, Room, mapped::is_memory};
 use nix::{
     fcntl::posix_fallocate,
     sys::{
@@ -16,7 +16,10 @@ use std::{fs, io};
 pub(super) fn set_aside(file: &fs::File, room: &Room, sets_aside: bool) -> io::Result<()> {
     within_limit(room.bytes)?;
     let bytes = i64::try_from(room.bytes).map_err(|_| too_large())?;
-    if room.allocate == Allocate::Blocks && sets_aside {
+    if room.allocate == Allocate::Blocks && is_memory(file) {
+        // All of it, so that it can be mapped without asking for each of its pages once more.
+        allocate_at(file, 0, room.bytes)?;
+    } else if room.allocate == Allocate::Blocks && sets_aside {
         room.stretches.iter().try_for_each(|stretch| allocate_at(file, stretch.start, stretch.end - stretch.start))?;
     }
     if bytes > 0 { file.set_len(room.bytes) } else { Ok(()) }

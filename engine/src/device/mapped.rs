@@ -6,8 +6,12 @@ use nix::sys::statfs::{TMPFS_MAGIC, fstatfs};
 use std::{
     fs::File,
     io,
+    os::unix::fs::MetadataExt,
     sync::{Arc, Mutex, PoisonError},
 };
+
+/// Bytes of a block as `stat` counts them.
+const STATUS_BLOCK: u64 = 512;
 
 /// Bytes of a file, which are there as long as nobody cuts the file short.
 #[derive(Debug)]
@@ -43,8 +47,12 @@ impl Whole {
         if !is_memory(file) {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        let bytes = file.metadata()?.len();
-        allocate_at(file, 0, bytes)?;
+        let metadata = file.metadata()?;
+        let bytes = metadata.len();
+        // Of what is allocated the kernel would look at every page.
+        if metadata.blocks().saturating_mul(STATUS_BLOCK) < bytes {
+            allocate_at(file, 0, bytes)?;
+        }
         Ok(whole.insert(Arc::new(Mapping::new(file, bytes)?)).clone())
     }
 }
@@ -61,11 +69,15 @@ impl Mapped {
         Mapped { of: self.of.clone(), at: self.at + from as usize, bytes: bytes as usize }
     }
 
-    /// Has its pages at hand, as large ones if that can be, without changing any: so that no fault comes in the middle of
-    /// a copy. That takes longer than the copy, where the file is new.
+    /// Has its pages at hand, without changing any: so that no fault comes in the middle of a copy. That takes longer than the
+    /// copy, where the file is new.
     pub(crate) fn touch(&self) {
-        self.of.collapse(self.at, self.bytes);
         self.of.populate(self.at, self.bytes);
+    }
+
+    /// Has its pages made large ones, if that can be.
+    pub(crate) fn collapse(&self) {
+        self.of.collapse(self.at, self.bytes);
     }
 }
 

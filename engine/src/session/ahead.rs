@@ -8,7 +8,7 @@ impl Inner {
     /// Makes the portions of the nearest level and of its copies for what is protected now, where they are memory and there
     /// are none yet. What cannot be made, the checkpoint tells. Collective.
     pub(super) fn make_ahead(&mut self, entry: &Entry) {
-        if self.means.policy.is_in_portion() && self.levels.nearest().current.is_none() {
+        if self.means.policy.is_in_portion() && !self.levels.nearest().is_laid_out() {
             let _ = self.try_ahead(entry);
         }
     }

@@ -3,7 +3,7 @@
 use super::{
     entry::Entry,
     epoch::{Epoch, same_id},
-    level::{Current, Level, LevelKind, Writers},
+    level::{Current, Level, LevelKind, Mends, Writers},
     places,
     room::Sizes,
 };
@@ -24,24 +24,31 @@ use std::sync::{Arc, Mutex};
 
 impl Level {
     /// Makes a layout for shards like this rank's `own`, one file for each set of shards whose writers are to share one
-    /// and see each other's files. Returns the file of each shard. Collective.
-    pub(super) fn make_layout(&mut self, epoch: &Epoch, entry: &Entry, own: &Size) -> Result<Vec<String>> {
+    /// and see each other's files; or, in the one that it mends, what ranks lack of it. Returns the file of each shard.
+    /// Collective.
+    fn make_layout(&mut self, epoch: &Epoch, entry: &Entry, own: &Size) -> Result<Vec<String>> {
         let (group, device) = (epoch.group.with(entry), &*self.device);
         let files = self.files(group, epoch.node)?;
         let written = self.writers.shards_of(group.rank());
-        let lowest = written.first().map(|shard| files[*shard]);
-        let arrangement = self.arrange(group, own)?;
+        let lowest = written.first().map(|shard| files[*shard]).filter(|_| self.current.is_none());
+        let mut arrangement = self.arrange(group, own)?;
+        if let Some(Mends { layout_number, layout_id }) = self.mends {
+            (arrangement.layout_number, arrangement.layout_id) = (layout_number, layout_id);
+        }
         let (layout_id, layout_number) = (arrangement.layout_id, arrangement.layout_number);
+        let takes_holds = group.rank() == self.domain.leader()
+            && !self.layouts.iter().any(|layout| layout.header.layout_id == layout_id && layout.header.holds_bytes > 0);
         let first = |rank| Ledger::first_slot(layout_id, rank, epoch.lineage);
         let made = match lowest {
             Some(lowest) if self.writers.of(lowest) == group.rank() => {
                 let sharers: Vec<usize> = (0..files.len()).filter(|shard| files[*shard] == lowest).collect();
-                let header = arrangement.header(&sharers, group.rank() == self.domain.leader());
+                let header = arrangement.header(&sharers, takes_holds);
                 let making = Making { allocate: self.config.allocate, stripes: self.stripes(), progress: &|_| () };
                 create_layout(device, header, &making, first).map(Some)
             }
             _ => Ok(None),
         };
+        let own_file = made.as_ref().ok().and_then(Option::as_ref).cloned();
         let layout = match (agree(group, made), lowest) {
             (Ok(Some(layout)), _) => Ok(Some(layout)),
             // Without locks, a newer job that thought this one dead may have removed the file.
@@ -49,6 +56,10 @@ impl Level {
                 open_layout(device, layout_name(layout_number, lowest, layout_id), Access::Write).map(Some)
             }
             (Ok(None), None) => Ok(None),
+            (Err(error), _) if self.mends.is_some() => {
+                own_file.iter().for_each(|own| drop(remove_layout(device, own)));
+                return Err(error);
+            }
             (Err(error), _) => {
                 // Another node could not make its file of the layout: the files of this node go too.
                 if group.rank() == self.domain.leader() {
@@ -67,11 +78,26 @@ impl Level {
             self.keep_in(&mut ledger);
             Ok(Arc::new(Mutex::new(ledger)))
         };
-        let ledgers = agree(group, written.iter().map(fresh).collect())?;
-        debug_assert!(self.current.is_none(), "a layout is made only where there is none to go on with");
-        (self.current, self.made) = (Some(Current { layout_id, ledgers }), Some(layout_id));
+        let lacking = if self.current.is_none() { written } else { Vec::new() };
+        let ledgers = agree(group, lacking.iter().map(fresh).collect())?;
+        if self.mends.take().is_none() {
+            self.made = Some(layout_id);
+        }
+        // What this rank has of a layout that was mended is as it was.
+        self.current.get_or_insert(Current { layout_id, ledgers });
         self.layouts.extend(layout);
         Ok(files.into_iter().map(|file| layout_name(layout_number, file, layout_id)).collect())
+    }
+
+    /// The same; a layout that cannot be mended is left for a new one. Collective.
+    pub(super) fn mend_or_make_layout(&mut self, epoch: &Epoch, entry: &Entry, own: &Size) -> Result<Vec<String>> {
+        match self.make_layout(epoch, entry, own) {
+            Err(error) if self.mends.is_some() && !matches!(error, Error::GroupFailed { .. }) => {
+                self.leave_layout(epoch, entry, Ok(None))?;
+                self.make_layout(epoch, entry, own)
+            }
+            made => made,
+        }
     }
 
     /// For each shard, the lowest shard that it shares a file with. `node`: the lowest rank of this rank's node.
@@ -246,7 +272,8 @@ impl Level {
     /// portions were not made; or on a level that grows with the state. The same on all ranks.
     pub(super) fn leaves_layout(&self) -> bool {
         let leaves = self.has_other_boxes || self.grows;
-        leaves && self.current.is_some() && self.config.portion_bytes == 0
+        let has_one = self.current.is_some() || self.mends.is_some();
+        leaves && has_one && self.config.portion_bytes == 0
     }
 
     /// Removes the layout that was left if it was made for less than is saved now, and never used: there might be no room for
@@ -270,12 +297,13 @@ impl Level {
         let group = epoch.group.with(entry);
         let other = room.err().filter(|error| !matches!(error, Error::PortionTooSmall { .. }));
         agree(group, other.map_or(Ok(()), Err))?;
-        let Some(current) = self.current.take() else { return Ok(()) };
+        let current = self.current.take();
+        self.mends = None;
         let leave = |ledger: &Arc<Mutex<Ledger>>| {
             let mut left = Ledger::open(lock(ledger).portion().clone())?.ledger;
             left.resume(epoch.lineage).map(|()| left)
         };
-        let left = current.ledgers.iter().map(leave).collect::<Result<Vec<Ledger>>>();
+        let left = current.iter().flat_map(|current| &current.ledgers).map(leave).collect::<Result<Vec<Ledger>>>();
         self.others.extend(agree(group, left)?);
         Ok(())
     }

@@ -62,6 +62,9 @@ pub(super) struct Level {
     // Fields are dropped in this order: first what is under way, last the lock that keeps others out.
     pub(super) saving: Option<Attempt>,
     pub(super) current: Option<Current>,
+    /// The current layout, while ranks whose nodes were lost lack their portions there: the same on all ranks. Those have no
+    /// current layout until theirs are made.
+    pub(super) mends: Option<Mends>,
     /// The layout that this session made last.
     pub(super) made: Option<[u8; 16]>,
     /// The last restore shared a revision out to other boxes, so that new shards may need portions of other sizes.
@@ -127,6 +130,13 @@ pub(super) struct Current {
     pub(super) layout_id: [u8; 16],
     /// Of the portions that this rank writes, in the order of their shards.
     pub(super) ledgers: Vec<Arc<Mutex<Ledger>>>,
+}
+
+/// A layout that is to get the portions that went with their nodes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Mends {
+    pub(super) layout_number: u64,
+    pub(super) layout_id: [u8; 16],
 }
 
 /// Which rank writes the portion of which shard on a level.
@@ -319,6 +329,11 @@ impl Level {
             Writers::Owners | Writers::Nobody => Vec::new(),
             Writers::Holders(holders) => holders.iter().map(|holder| *holder as u32).collect(),
         }
+    }
+
+    /// Whether all ranks have portions to write to: the same on all of them.
+    pub(super) fn is_laid_out(&self) -> bool {
+        self.current.is_some() && self.mends.is_none()
     }
 
     /// Whether there is a revision here that is complete, with the copies of the level or without.

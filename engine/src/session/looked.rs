@@ -7,7 +7,7 @@ use super::{
     domain::Domain,
     epoch::same_id,
     held::Holds,
-    level::{Current, Level, LevelKind, LevelPlan, Writers},
+    level::{Current, Level, LevelKind, LevelPlan, Mends, Writers},
     telling::Failing,
 };
 use crate::{
@@ -39,17 +39,40 @@ struct Newest {
     layout_id: [u8; 16],
     /// This rank may go on writing into the layout.
     writable: bool,
+    /// The shards whose portions in it are in sight, told by one of the ranks that see the same files.
+    seen: Vec<u32>,
 }
 
 impl Newest {
-    /// The newest layout for all ranks, if those that write go on with one; `told`: what they found. `mine`, otherwise.
-    fn for_all(mine: Newest, told: Vec<Option<Newest>>) -> (Newest, bool) {
-        let mut found = told.into_iter().flatten();
-        match found.next() {
-            Some(first) if first.writable && found.all(|other| other == first) => (first, true),
-            _ => (mine, false),
-        }
+    fn is_of(&self, other: &Newest) -> bool {
+        (self.layout_number, self.layout_id) == (other.layout_number, other.layout_id)
     }
+
+    /// Whether those that write, of which `told` has what they found, all go on with one layout.
+    fn is_shared(told: &[Newest], writers: &Writers) -> bool {
+        let mut found = writing(told, writers).map(|(_, newest)| newest);
+        let Some(first) = found.next() else { return false };
+        first.writable && found.all(|other| other.writable && other.is_of(first))
+    }
+
+    /// The layout that all ranks go on with once the portions that some of them lack are made: those went with their
+    /// nodes, as nobody sees them, and the others are as they were. `None`: there is no such layout.
+    fn mended(told: &[Newest], writers: &Writers) -> Option<Newest> {
+        let newest = told.iter().filter(|newest| newest.writable).max_by_key(|newest| newest.layout_number)?;
+        let is_older = |other: &Newest| other.layout_number < newest.layout_number;
+        let here: Vec<&Newest> = told.iter().filter(|other| other.is_of(newest)).collect();
+        let is_seen = |shard: usize| here.iter().any(|other| other.seen.contains(&(shard as u32)));
+        let goes_on = |(rank, own): (usize, &Newest)| {
+            own.writable && own.is_of(newest) || !writers.shards_of(rank).into_iter().any(is_seen)
+        };
+        let fits = told.iter().all(|other| other.is_of(newest) || is_older(other));
+        (fits && writing(told, writers).all(goes_on)).then(|| Newest { seen: Vec::new(), ..newest.clone() })
+    }
+}
+
+/// What the ranks that write shards have told.
+fn writing<'a>(told: &'a [Newest], writers: &Writers) -> impl Iterator<Item = (usize, &'a Newest)> {
+    told.iter().enumerate().filter(|(rank, _)| !writers.shards_of(*rank).is_empty())
 }
 
 /// What this rank finds in the portions that it looks after.
@@ -69,8 +92,10 @@ pub(super) struct Looked {
     /// The newest revisions that are complete on the level and its copies, together and on each; none without copies.
     joint: Vec<RevisionKey>,
     left: salvage::Left,
-    /// The newest layout is one for these ranks.
+    /// The newest layout is one for these ranks, and this one has its portions there.
     goes_on: bool,
+    /// That layout, where some ranks lack theirs: the same on all.
+    mends: Option<Mends>,
     pub(super) found: Found,
     config: Config,
     pub(super) domain: Domain,
@@ -86,6 +111,18 @@ pub(super) struct Wanted {
     grows: bool,
     feeds: u32,
     pub(super) device: Arc<dyn Device>,
+}
+
+impl Wanted {
+    /// Whether a layout can go on where portions of it went with their nodes: in memory, where each file has one writer.
+    fn can_mend(&self, config: &Config) -> bool {
+        let one_writer = match self.writers {
+            Writers::Owners => config.per == Per::Rank,
+            Writers::Holders(_) => true,
+            Writers::Nobody => false,
+        };
+        self.kind == LevelKind::Memory && one_writer
+    }
 }
 
 impl Looked {
@@ -165,18 +202,26 @@ impl Looked {
         scan.sight.torn.extend_from_slice(left.lost());
         let sights = gather(group, &scan.sight)?;
         let found = find(&sights, &device.path())?;
-        let writes = !writers.shards_of(group.rank()).is_empty();
-        let (newest, goes_on) =
-            Newest::for_all(scan.newest.clone(), gather(group, &writes.then_some(scan.newest.clone()))?);
-        scan.newest = newest;
+        let told = gather(group, &scan.newest)?;
+        let mut goes_on = Newest::is_shared(&told, writers);
+        let mut mends = None;
+        if !goes_on
+            && wanted.can_mend(&config)
+            && let Some(newest) = Newest::mended(&told, writers)
+        {
+            let writes = !writers.shards_of(group.rank()).is_empty();
+            goes_on = !writes || scan.newest.writable && scan.newest.is_of(&newest);
+            mends = Some(Mends { layout_number: newest.layout_number, layout_id: newest.layout_id });
+            scan.newest = newest;
+        }
         let joint = Vec::new();
-        Ok(Looked { wanted, scan, sights, joint, left, goes_on, found, config, domain, locks, locks_work })
+        Ok(Looked { wanted, scan, sights, joint, left, goes_on, mends, found, config, domain, locks, locks_work })
     }
 
     /// Puts the new lineage into every portion of the newest layout: a job thought dead that still writes there finds it
     /// and stops. Collective.
     pub(super) fn take_over(self, group: &dyn Group, lineage: Lineage) -> Result<Level> {
-        let Looked { wanted, scan, joint, goes_on, found, config, domain, locks, locks_work, .. } = self;
+        let Looked { wanted, scan, joint, goes_on, mends, found, config, domain, locks, locks_work, .. } = self;
         let Wanted { kind, writers, every, grows, feeds, device } = wanted;
         let Scan { layouts, opened, newest, sight } = scan;
         // Holds are read under the lock: a hold that was written before it was taken is found here, and whoever writes
@@ -205,6 +250,7 @@ impl Looked {
         Ok(Level {
             saving: None,
             current,
+            mends,
             made: None,
             has_other_boxes: false,
             others,
@@ -341,8 +387,12 @@ fn scan(group: &dyn Group, device: &dyn Device, domain: &Domain, locks_work: boo
         let header = &layout.header;
         // A layout can have several files; a rank's portion lies in one of them.
         if header.layout_id != newest.layout_id {
-            newest = Newest { layout_number: header.layout_number, layout_id: header.layout_id, writable: false };
+            let (layout_number, layout_id) = (header.layout_number, header.layout_id);
+            newest = Newest { layout_number, layout_id, ..Newest::default() };
             writable = 0;
+        }
+        if rank == domain.leader() {
+            newest.seen.extend(header.portions.iter().map(|place| place.rank));
         }
         for portion in layout.portions().filter(|p| domain.looks_after(rank, writers.of(p.rank() as usize))) {
             let is_written = written.contains(&(portion.rank() as usize));

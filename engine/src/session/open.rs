@@ -237,7 +237,7 @@ impl Inner {
             touched: Vec::new(),
         };
         let level = levels.nearest();
-        if level.current.is_some() {
+        if level.is_laid_out() {
             road.open(group, &*level.device, |rank| level.file_of(rank))?;
         }
         if !levels.iter().any(Level::has_any) {

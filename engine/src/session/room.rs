@@ -131,7 +131,7 @@ impl Level {
             agree(group, found.map(drop))?;
             return Err(lost_layout());
         }
-        let mut left = self.current.clone().filter(|_| no_room);
+        let mut left = self.current.clone().filter(|_| no_room && self.mends.is_none());
         if no_room {
             self.leave_layout(epoch, entry, found)?;
             left = left.filter(|left| !self.remove_unused(epoch, left.layout_id));
@@ -139,7 +139,7 @@ impl Level {
         }
         let made = if no_room || told.no_layout.is_set() {
             // The first checkpoint sizes the portions.
-            let files = self.make_layout(epoch, entry, sizes.own).inspect_err(|_| {
+            let files = self.mend_or_make_layout(epoch, entry, sizes.own).inspect_err(|_| {
                 // What was left is as good as before, and takes the smaller shards.
                 if let (true, Some(left)) = (self.current.is_none(), left) {
                     let of = |portion: &Portion| (portion.layout_id(), portion.rank());

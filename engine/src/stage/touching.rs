@@ -1,7 +1,10 @@
 //! Having the pages of portions in memory at hand before they are used, while the program does something else: a copy into
 //! memory that was never touched takes eight times as long.
 
-use crate::{device::Mapped, ground::spawn};
+use crate::{
+    device::Mapped,
+    ground::{Instant, spawn},
+};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use std::{
     sync::{
@@ -9,10 +12,14 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread::JoinHandle,
+    time::Duration,
 };
 
 /// So much is touched before the thread looks whether its session has ended.
-const PART_BYTES: usize = 32 << 20;
+const PART_BYTES: usize = 4 << 20;
+/// What making large pages of so much may take. The kernel waits for all processors meanwhile: where others use them, that
+/// takes a hundred times as long as touching the small ones, and holds up whoever needs memory.
+const COLLAPSE_MAX: Duration = Duration::from_millis(8);
 
 /// Which pages are touched first: those that are used next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +76,7 @@ impl Drop for Touching {
 }
 
 fn run(work: &Receiver<(Mapped, Order)>, is_over: &AtomicBool) {
+    let mut collapses = true;
     for (mapped, order) in work {
         let bytes = mapped.as_ref().len();
         let mut parts: Vec<usize> = (0..bytes).step_by(PART_BYTES).collect();
@@ -79,7 +87,13 @@ fn run(work: &Receiver<(Mapped, Order)>, is_over: &AtomicBool) {
             if is_over.load(Ordering::Acquire) {
                 return;
             }
-            mapped.part(from as u64, PART_BYTES.min(bytes - from) as u64).touch();
+            let part = mapped.part(from as u64, PART_BYTES.min(bytes - from) as u64);
+            if collapses {
+                let begun = Instant::now();
+                part.collapse();
+                collapses = begun.elapsed() <= COLLAPSE_MAX;
+            }
+            part.touch();
         }
     }
 }

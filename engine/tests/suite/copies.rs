@@ -128,6 +128,19 @@ impl Cluster {
         ended.into_iter().collect::<Result<(), Trouble>>().map_err(Trouble::why)
     }
 
+    /// Names of the layouts on the level itself (0), or on one of its copies.
+    fn layouts(&self, copy: usize) -> Vec<String> {
+        let names = |node: &Vec<Place>| {
+            let Place::Memory(folder) = &node[copy] else { unreachable!("real directories") };
+            let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+            names
+                .filter_map(|name| name.into_string().ok())
+                .filter(|name| name.starts_with("layout-"))
+                .collect::<Vec<_>>()
+        };
+        self.nodes.iter().flat_map(names).collect()
+    }
+
     /// Runs `steps` checkpoints from `first` on, each waited for.
     fn save(&self, first: u64, steps: u64) -> Checked<()> {
         self.job(|_, mut program, mut session| {
@@ -358,6 +371,40 @@ fn copies_make_no_new_layouts() {
                     assert!(layouts.iter().all(first), "keep {keep}, {exchange:?}, {waits:?}: {layouts:?}");
                 }
             }
+        }
+    }
+}
+
+/// Ranks whose node was lost get portions in the layout that the others have: nobody makes memory anew for what is there.
+#[test]
+fn what_is_left_of_a_layout_is_gone_on_with() {
+    let run = |cluster: &Cluster, steps: std::ops::Range<u64>| {
+        let saved = cluster.job(|_, mut program, mut session| {
+            program.restore(&mut session)?;
+            for step in steps.clone() {
+                program.fill(&mut session, Mark { run: 1, step }, BYTES)?;
+                session.checkpoint()?;
+                session.wait()?;
+            }
+            Ok(())
+        });
+        saved.unwrap();
+    };
+    for lost in [0, 1] {
+        for seats in [&PAIRS, &[1 - lost; 4]] {
+            let cluster = Cluster::new(&PAIRS, 2, true);
+            run(&cluster, 1..4);
+            let left = cluster.after(&[lost], seats);
+            run(&left, 4..6);
+            let layouts = left.layouts(0);
+            let is_first = |name: &String| name.starts_with("layout-000001-");
+            assert!(layouts.len() == 4 && layouts.iter().all(is_first), "without {lost}, on {seats:?}: {layouts:?}");
+            // Everybody has everything again.
+            assert_eq!(left.after(&[], seats).restored().unwrap(), Some(5));
+            assert_eq!(
+                left.after(&[seats[0]], &[1 - seats[0]; 4]).restored().unwrap(),
+                Some(5).filter(|_| seats == &PAIRS)
+            );
         }
     }
 }
