@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     capture::Size,
+    commit::RevisionKey,
     error::{Error, Result},
     feed::Source,
     ground::{Instant, unix_ns},
@@ -146,6 +147,7 @@ impl Inner {
             }
             if level.is_copy() && level.under_feed.is_some() {
                 level.passed_over += 1;
+                level.lacks = Some(RevisionKey::new(self.epoch.lineage, self.epoch.next_number));
                 continue;
             }
             let (found, sizes) = if level.is_copy() {

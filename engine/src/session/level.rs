@@ -94,6 +94,8 @@ pub(super) struct Level {
     pub(super) under_feed: Option<RevisionKey>,
     /// How often it was this level's turn while it was busy.
     pub(super) passed_over: u64,
+    /// Of a copy: the newest revision that it lacks because it was busy at its turn.
+    pub(super) lacks: Option<RevisionKey>,
     /// Revisions that were not saved here, in a row.
     pub(super) failing: Failing,
     /// A revision was not saved here, and the program was not told. Set on all ranks alike, with what failed on this

@@ -268,6 +268,7 @@ impl Looked {
             fed: Vec::new(),
             under_feed: None,
             passed_over: 0,
+            lacks: None,
             failing: Failing::default(),
             unsaved: None,
             remarked: None,

@@ -57,6 +57,7 @@ impl Inner {
     /// Waits like `wait_in`, and tells which revisions the farther levels did not get. Collective.
     pub(super) fn wait_for_all(&mut self, call: Call) -> Result<()> {
         let entry = self.wait_in(call)?;
+        self.copy_passed_over(&entry, call)?;
         self.unsaved(&entry)
     }
 
@@ -69,6 +70,9 @@ impl Inner {
         let ready = self.program.ready().and(is_known);
         let (entry, told) = self.enter_waiting(Call::WaitFor, Some(kind), ready)?;
         told?;
+        if self.levels.nearest().kind == kind {
+            self.copy_passed_over(&entry, Call::WaitFor)?;
+        }
         self.unsaved_on(&entry, |level| level.kind == kind)
     }
 
@@ -150,7 +154,8 @@ impl Inner {
         let ready = self.program.ready();
         let (entry, told) = self.enter_told(Call::Close, ready)?;
         let opened = self.open_later(&entry);
-        let unsaved = self.unsaved(&entry);
+        let copied = self.copy_passed_over(&entry, Call::Close);
+        let unsaved = copied.and(self.unsaved(&entry));
         let saved = opened.and_then(|()| self.leave_memory(&entry));
         // What failed is told; and what is complete in memory alone has been saved all the same.
         told?;

@@ -228,7 +228,8 @@ fn random_job(seed: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
     let (nodes, copies) = (random.usize(2..=4), random.usize(2..=3));
     let ranks = random.usize(2..=5);
-    let mut cluster = Cluster::new(&vec![nodes - 1; ranks], copies, false);
+    let kind = if random.u8(0..4) == 0 { LevelKind::Disk } else { LevelKind::Memory };
+    let mut cluster = Cluster { kind, ..Cluster::new(&vec![nodes - 1; ranks], copies, false) };
     let mut seats: Vec<usize> = (0..ranks).map(|_| random.usize(0..nodes)).collect();
     let (mut at_least, mut at_most) = (0, 0);
     for round in 0..4 {

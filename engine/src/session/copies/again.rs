@@ -1,5 +1,6 @@
-//! Making copies again that are lost: after a restore that had to take shards from copies, or that found a copy missing,
-//! each shard goes to where it is lacking, while the program goes on.
+//! Making copies that are not there: after a restore that had to take shards from copies, or that found a copy missing, each
+//! shard goes to where it is lacking, while the program goes on; and what is waited for goes to the copies that were busy
+//! when it was their turn.
 
 use super::{Copying, swap_sizes};
 use crate::{
@@ -11,7 +12,13 @@ use crate::{
     place::Site,
     remark::remark,
     session::{
-        checkpoint::lost_layout, choice::Chosen, entry::Entry, inner::Inner, level::Level, room::Sizes, settle::Attempt,
+        checkpoint::lost_layout,
+        choice::Chosen,
+        entry::{Call, Entry},
+        inner::Inner,
+        level::Level,
+        room::Sizes,
+        settle::Attempt,
     },
     space::Portion,
 };
@@ -64,6 +71,41 @@ impl Inner {
             level.saving = Some(Attempt::Copying(copying));
         }
         Ok(())
+    }
+
+    /// Brings the newest revision to the copies of its level that it passed over because they were busy: what was waited for
+    /// survives the loss of a node. Waits for them. Collective.
+    pub(in crate::session) fn copy_passed_over(&mut self, entry: &Entry, call: Call) -> Result<()> {
+        let Some(newest) = self.levels.nearest().complete.first().copied() else { return Ok(()) };
+        let lacks = |index: &usize| {
+            let level = self.levels.at(*index);
+            level.lacks == Some(newest.key) && level.under_feed.is_none() && !level.has(newest.key)
+        };
+        let lacking: Vec<usize> = self.levels.families().swap_remove(0).filter(lacks).collect();
+        if lacking.is_empty() {
+            return Ok(());
+        }
+        let group = self.epoch.group.with(entry);
+        let (rank, shards): (usize, Vec<usize>) = (group.rank(), (0..group.size()).collect());
+        let own = agree(group, self.levels.nearest().shard(rank as u32, &newest).ok_or_else(lost_layout))?;
+        let size = agree(group, Source::Published(own.0.clone(), own.1.clone()).size())?;
+        for index in lacking {
+            self.levels.at_mut(index).lacks = None;
+            let sites = match self.sites_again(entry, index, &shards, &size) {
+                Err(error @ Error::GroupFailed { .. }) => return Err(error),
+                Err(error) => {
+                    self.levels.at_mut(index).unsaved = Some(Err(error));
+                    continue;
+                }
+                Ok(sites) => sites,
+            };
+            let (key, level) = (newest.key, self.levels.at_mut(index));
+            let source = Some(Ok(Source::Published(own.0.clone(), own.1.clone())));
+            level.saving =
+                Some(Attempt::Copying(Copying::begin(&mut self.epoch.post, (level, index), rank, key, source, sites)));
+            level.under_feed = Some(key);
+        }
+        self.finish_copies(call)
     }
 
     /// The shards of the revision that should be in the portions that this rank writes, and are not: level and shard.
