@@ -1,6 +1,7 @@
 """What all tests share: where they work, and the proof that nothing of theirs is left behind."""
 
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,7 @@ MARK = f"{MARK_NAME}={os.environ.setdefault(MARK_NAME, str(uuid.uuid4()))}"
 END_LIMIT_S = 10
 MAINSTAY = ROOT / "target" / "release" / "mainstay"
 STARTED = pytest.StashKey()
+PROCESSOR_S = pytest.StashKey()
 
 
 def pytest_sessionstart(session):
@@ -49,6 +51,24 @@ def pytest_sessionfinish(session):
 
 def is_worker(config):
     return hasattr(config, "workerinput")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    item.stash[PROCESSOR_S] = processor_s()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item):
+    """Tells tools/test.py what the test took of the processors, its jobs and what it was the first to build included."""
+    told = yield
+    item.user_properties.append(("processor_s", f"{processor_s() - item.stash[PROCESSOR_S]:.3f}"))
+    return told
+
+
+def processor_s():
+    """Seconds of processors that this process has taken, and those that it has started and that have ended."""
+    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
 
 @pytest.fixture(scope="session", autouse=True)
