@@ -22,6 +22,9 @@ MARK_NAME = "MAINSTAY_TEST_SESSION"
 MARK = f"{MARK_NAME}={os.environ.setdefault(MARK_NAME, str(uuid.uuid4()))}"
 END_LIMIT_S = 10
 MAINSTAY = ROOT / "target" / "release" / "mainstay"
+# Where tests run side by side, those of these files run one after the other, in one process: they share what takes long to
+# make. The others go one by one to whichever process is free, which makes what they share anew in each.
+TOGETHER = {f"test_{name}.py" for name in ("bench", "bench_run", "cmake", "install", "view", "wheel")}
 STARTED = pytest.StashKey()
 PROCESSOR_S = pytest.StashKey()
 
@@ -47,6 +50,18 @@ def pytest_sessionfinish(session):
     if left:
         print("", *left, sep="\n")
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            file = nodeid.partition("::")[0]
+            return file if Path(file).name in TOGETHER else nodeid
+
+    return Scheduling(config, log)
 
 
 def is_worker(config):

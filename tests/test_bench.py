@@ -39,11 +39,6 @@ def measure(folder, name, *options):
     return json.loads((folder / f"{name}.json").read_text())
 
 
-def same_worker(name):
-    """Has the tests of the benchmark run in one process of tests side by side, so that it is measured once."""
-    return pytest.mark.xdist_group(f"bench {name}")
-
-
 @pytest.fixture(scope="module")
 def path_rows(tmp_path_factory):
     return measure(tmp_path_factory.mktemp("bench"), "path", "--part", "64", "--rounds", "2", "--only", "4 x")
@@ -91,10 +86,7 @@ def pages_rows(tmp_path_factory):
     return measure(tmp_path_factory.mktemp("bench"), "pages", *small)
 
 
-ALL = ("path", "staging", "space", "ranks", "opening", "levels", "recovery", "pages")
-
-
-@pytest.fixture(params=[pytest.param(name, marks=same_worker(name)) for name in ALL])
+@pytest.fixture(params=("path", "staging", "space", "ranks", "opening", "levels", "recovery", "pages"))
 def rows(request):
     return request.getfixturevalue(f"{request.param}_rows")
 
@@ -120,7 +112,6 @@ def targets(rows):
     return found
 
 
-@same_worker("path")
 def test_what_was_asked_of_the_path_has_a_target(path_rows):
     assert targets(path_rows) == {
         "4 x 4 MiB, large pool": TARGETS,
@@ -134,7 +125,6 @@ def test_what_was_asked_of_the_path_has_a_target(path_rows):
     }
 
 
-@same_worker("staging")
 def test_what_was_asked_of_the_stages_has_a_target(staging_rows):
     assert targets(staging_rows) == {
         "LU, stages": {"pool", "pool_to_unsynced"},
@@ -146,13 +136,11 @@ def test_what_was_asked_of_the_stages_has_a_target(staging_rows):
     assert published == {1 / 2.23}
 
 
-@same_worker("space")
 def test_what_was_asked_of_a_space_has_a_target(space_rows):
     asked = {f"{way}{to}" for way in ("delegated_node", "delegated_direct") for to in ("", "_to_slower")}
     assert targets(space_rows) == {"local, 4 x 1 MB": asked}
 
 
-@same_worker("space")
 def test_every_way_to_save_is_measured(space_rows):
     found = {row["metric"] for row in space_rows}
     here = [way for way in results.WAYS if not results.is_lazy(way)]
@@ -160,7 +148,6 @@ def test_every_way_to_save_is_measured(space_rows):
     assert "aggregators=3" in results.way_words(["delegated_aggregators"], 3, 1, 1)[0]
 
 
-@same_worker("ranks")
 def test_a_restore_on_other_ranks_is_beside_a_raw_read_and_one_on_as_many(ranks_rows):
     against = {row["metric"]: row["reference"] for row in ranks_rows if row["metric"] != row["reference"]}
     assert against == {
@@ -170,7 +157,6 @@ def test_a_restore_on_other_ranks_is_beside_a_raw_read_and_one_on_as_many(ranks_
     }
 
 
-@same_worker("levels")
 def test_what_was_asked_of_copies_has_a_target(levels_rows):
     large = "4 x 0 MiB, 2 nodes"
     assert targets(levels_rows) == {
@@ -184,7 +170,6 @@ def test_what_was_asked_of_copies_has_a_target(levels_rows):
     assert sizes >= {"memory"} and sizes <= {f"{way}{part}" for way in WAYS for part in ("", "_floor", "_perceived")}
 
 
-@same_worker("recovery")
 def test_what_was_asked_of_a_recovery_has_a_target(recovery_rows):
     assert targets(recovery_rows) == {
         "a rank of 4 fails": {"spare", "shrunk", "spawned", "stopped"},
@@ -196,7 +181,6 @@ def test_what_was_asked_of_a_recovery_has_a_target(recovery_rows):
     assert disturbed > calm, "steps are done again"
 
 
-@same_worker("pages")
 def test_what_was_asked_of_pages_has_a_target(pages_rows):
     assert targets(pages_rows) == {
         "1 x 4 MiB, 1 % of the pages": {"pages_bookkeeping", "pages_first_write", "pages_bytes", "hashes_bytes"},
@@ -207,7 +191,6 @@ def test_what_was_asked_of_pages_has_a_target(pages_rows):
     assert written["pages_bytes"] < written["whole_bytes"] / 4 and written["hashes_bytes"] < written["whole_bytes"] / 4
 
 
-@same_worker("opening")
 def test_what_opening_costs_is_beside_what_the_ranks_cost_and_what_they_are_given(opening_rows):
     assert targets(opening_rows) == {
         case: {"open", "restore"} for case in ("ranks, from 1 to 3", "items, from 1 to 10", "keep, from 1 to 2")

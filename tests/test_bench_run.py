@@ -13,9 +13,6 @@ sys.path.append(str(ROOT / "bench"))
 
 from harness import confidence  # noqa: E402
 
-# Measured once: see test_bench.py.
-pytestmark = pytest.mark.xdist_group("bench run")
-
 INSIDE = {f"in_{call}" for call in ("open", "restore", "due", "checkpoint", "close", "other")}
 METRICS = {"run_none", "run", "overhead", "overhead_low", "overhead_high", "in_mainstay", "in_mainstay_allowed"} | INSIDE
 

@@ -8,8 +8,6 @@ import pytest
 from jobs import comes_back
 from test_install import LIMIT_S, installed  # noqa: F401  a fixture
 
-pytestmark = pytest.mark.xdist_group("cmake")  # installed once for all
-
 PROJECTS = Path(__file__).resolve().parent / "cmake"
 
 

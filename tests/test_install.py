@@ -15,9 +15,6 @@ from mpi import OPENMPI, ROOT
 from programs import FORTRAN_SOURCES, SOURCES, build_fortran
 
 
-pytestmark = pytest.mark.xdist_group("installed")  # once for all
-
-
 @pytest.fixture(scope="module")
 def installed():
     """A folder into which Mainstay was installed, and that was moved since."""

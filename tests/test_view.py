@@ -17,8 +17,7 @@ RANKS = 3
 EVERY = 50
 
 
-# Saved once for the tests of each, which run in one process of tests side by side.
-@pytest.fixture(scope="module", params=[pytest.param(per, marks=pytest.mark.xdist_group(f"view {per}")) for per in ("app", "rank")])
+@pytest.fixture(scope="module", params=["app", "rank"])
 def saved(jacobi3d, tmp_path_factory, request):
     """A space that an MPI job saved itself to, into one file or one a rank, and what it saved."""
     folder = tmp_path_factory.mktemp("saved")

@@ -16,8 +16,6 @@ from limits import LIMIT_S
 from mpi import ROOT
 from programs import SOURCES
 
-pytestmark = pytest.mark.xdist_group("wheel")  # installed once for all
-
 RANKS = 2
 PROGRAM = """
 import array, mainstay

@@ -57,7 +57,7 @@ def cargo_test():
 def pytest():
     with tempfile.TemporaryDirectory(prefix="mainstay-test-") as folder:
         report = Path(folder) / "report.xml"
-        side_by_side = ["-n", str(WORKERS), "--dist", "loadgroup"]
+        side_by_side = ["-n", str(WORKERS), "--dist", "loadscope"]
         command = [sys.executable, "-m", "pytest", "tests", "-rs", "--durations=20", *side_by_side, f"--junit-xml={report}"]
         say(command)
         status = subprocess.run(command, cwd=ROOT).returncode
