@@ -146,7 +146,7 @@ header: check-rust
 
 lint: check-rust
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo clippy --release --workspace --all-targets --locked -- -D warnings
 
 campaign: check-tests build .venv-mpich/ready python
 	cargo test --workspace --release --locked -- --ignored --nocapture

@@ -1,6 +1,7 @@
 """What all tests share: where they work, and the proof that nothing of theirs is left behind."""
 
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -21,7 +22,11 @@ MARK_NAME = "MAINSTAY_TEST_SESSION"
 MARK = f"{MARK_NAME}={os.environ.setdefault(MARK_NAME, str(uuid.uuid4()))}"
 END_LIMIT_S = 10
 MAINSTAY = ROOT / "target" / "release" / "mainstay"
+# Where tests run side by side, those of these files run one after the other, in one process: they share what takes long to
+# make. The others go one by one to whichever process is free, which makes what they share anew in each.
+TOGETHER = {f"test_{name}.py" for name in ("bench", "bench_run", "cmake", "install", "view", "wheel")}
 STARTED = pytest.StashKey()
+PROCESSOR_S = pytest.StashKey()
 
 
 def pytest_sessionstart(session):
@@ -47,8 +52,38 @@ def pytest_sessionfinish(session):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            file = nodeid.partition("::")[0]
+            return file if Path(file).name in TOGETHER else nodeid
+
+    return Scheduling(config, log)
+
+
 def is_worker(config):
     return hasattr(config, "workerinput")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    item.stash[PROCESSOR_S] = processor_s()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item):
+    """Tells tools/test.py what the test took of the processors, its jobs and what it was the first to build included."""
+    told = yield
+    item.user_properties.append(("processor_s", f"{processor_s() - item.stash[PROCESSOR_S]:.3f}"))
+    return told
+
+
+def processor_s():
+    """Seconds of processors that this process has taken, and those that it has started and that have ended."""
+    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
 
 @pytest.fixture(scope="session", autouse=True)

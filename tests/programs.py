@@ -1,12 +1,10 @@
 """Builds the tests' programs, against the library in target/release or one that was installed."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import library
-from limits import LIMIT_S
 from mpi import OPENMPI, ROOT
 
 SOURCES = Path(__file__).resolve().parent / "c"
@@ -14,7 +12,7 @@ CXX_SOURCES = SOURCES.with_name("cxx")
 PYTHON = SOURCES.with_name("python")
 FORTRAN_SOURCES = SOURCES.with_name("fortran")
 FORTRAN_MODULE = ROOT / "capi" / "fortran"
-# A worker of tests that run side by side builds its own.
+# A worker of tests that run side by side has its own copies of what is compiled once for all.
 BUILT = ROOT / "target" / "tests" / os.environ.get("PYTEST_XDIST_WORKER", "")
 
 
@@ -56,9 +54,8 @@ def build_fortran(source, name, mpi, *flags, module=FORTRAN_MODULE, headers=libr
     """
     program = place(mpi, name)
     objects = program.with_name(f"{name}-objects")
-    objects.mkdir(exist_ok=True)
     mpicc = [mpi.command("mpicc"), "-std=c11", "-O2", *library.WARNINGS, *headers]
-    fortran = ["gfortran", "-std=f2018", "-O2", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", f"-J{objects}"]
+    fortran = ["gfortran", "-std=f2018", "-O2", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror"]
     steps = [  # in the order in which the modules are used
         (mpicc, module / "mainstay_fortran.c"),
         (fortran, module / "mainstay.f90"),
@@ -69,11 +66,14 @@ def build_fortran(source, name, mpi, *flags, module=FORTRAN_MODULE, headers=libr
         ([*fortran, *flags], source),
     ]
     outputs = [objects / f"{path.stem}-{path.suffix[1:]}.o" for _, path in steps]
-    for (compiler, path), output in zip(steps, outputs):
-        check([*compiler, "-c", path, "-o", output])
-    check([mpi.command("mpicc"), *outputs, "-o", program, *(link or library.link_flags()), "-lgfortran", "-lm"])
+    linked = [*(link or library.link_flags()), "-lgfortran", "-lm"]
+
+    def make(made):
+        objects.mkdir(exist_ok=True)
+        for (compiler, path), output in zip(steps, outputs):
+            modules = [] if compiler is mpicc else [f"-J{objects}"]
+            library.run([*compiler, *modules, "-c", path, "-o", output])
+        library.run([mpicc[0], *outputs, *linked, "-o", made])
+
+    library.once(program, [*mpicc, *fortran, *flags, *linked], [path for _, path in steps], make)
     return program
-
-
-def check(command):
-    subprocess.run(list(map(str, command)), check=True, timeout=LIMIT_S)

@@ -22,7 +22,7 @@ from jobs import RANKS
 from job import Job
 from limits import LIMIT_S
 from mpi import OPENMPI, ROOT
-from programs import FORTRAN_SOURCES
+from programs import FORTRAN_SOURCES, place
 
 README = ROOT / "README.md"
 GUIDE = ROOT / "docs" / "guide"
@@ -283,8 +283,7 @@ def test_the_logbook_of_a_job_that_was_killed_is_whole(language, mpi, scratch, m
 def build_example(source, mpi):
     import library
 
-    program = ROOT / "target" / "tests" / mpi.name / Path(source).stem
-    program.parent.mkdir(parents=True, exist_ok=True)
+    program = place(mpi, Path(source).stem)
     library.build(program, [EXAMPLES / source], "-O2", mpi=mpi)
     return program
 

@@ -13,7 +13,8 @@ from build import HERE, build
 from job import Job
 from jobs import run
 from limits import LIMIT_S
-from mpi import OPENMPI
+from mpi import MPIS, OPENMPI
+from ways import in_turn
 
 RANKS = 4
 CELLS = (40, 36, 20)
@@ -72,8 +73,7 @@ def restored_step(output):
     return step
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("stage", ["pool", "node", "rank", "direct"])
+@pytest.mark.parametrize(("stage", "language", "mpi"), in_turn(["pool", "node", "rank", "direct"], LANGUAGES, MPIS), indirect=["mpi"])
 def test_killed_and_started_again_it_gives_the_undisturbed_bits(command, mpi, scratch, stage, language):
     def means(name):
         return ["--means", scratch / name] if language == "python" else []

@@ -18,8 +18,9 @@ import time
 import pytest
 from job import Job
 from limits import LIMIT_S
+from mpi import MPIS
 from programs import PYTHON, build_c
-from ways import WAYS, spread
+from ways import WAYS, in_turn, spread
 
 RANKS = 4
 STEPS = 400  # of a job that nothing ends: far more than it takes to hit any phase
@@ -240,9 +241,10 @@ def kill_all_over(space, plan, capsys, surely=False):
         print("\n" + table(space.died, title), flush=True)
 
 
-@pytest.mark.parametrize(("keep", "targets"), [(1, BY_PROGRAM + BY_IO), (2, BY_IO)])
-def test_kills_in_every_phase(victim, mpi, folder, capsys, keep, targets):
-    """Twenty with each MPI and in each language, if none misses its phase."""
+@pytest.mark.parametrize(("victim", "mpi", "keep"), in_turn(list(VICTIMS), MPIS, [1, 2]), indirect=["victim", "mpi"])
+def test_kills_in_every_phase(victim, mpi, folder, capsys, keep):
+    """Thirteen kills where one revision is kept, and seven where two are, if none misses its phase."""
+    targets = BY_PROGRAM + BY_IO if keep == 1 else BY_IO
     space = Space(victim, mpi, folder, keep, "pool")
     plan = [("one rank", *target) for target in targets]
     plan += [(whom, *space.random.choice(targets)) for whom in OTHERS[keep]]

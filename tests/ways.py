@@ -1,6 +1,8 @@
-"""The ways in which a job can be spread: over the files of its layout, and over nodes."""
+"""The ways in which a job can be spread, over the files of its layout and over nodes; and combinations of cases."""
 
 from itertools import product
+
+import pytest
 
 # Which ranks share a file, and on how many nodes they are. Of two each second rank is on the other.
 WAYS = [{"per": per, "nodes": nodes} for per, nodes in product(["app", "node", "rank"], [1, 2])]
@@ -17,3 +19,14 @@ def spread(way, command):
     if way["nodes"] == 1:
         return [*variables, *command]
     return [*variables, "sh", "-c", NODE.replace("NODES", str(way["nodes"])), "sh", *command]
+
+
+def in_turn(*values):
+    """Parameters of a test: of all combinations of the values those in which each two meet, as what goes wrong with three
+    goes wrong with two of them. The campaign has the others."""
+    chosen = []
+    for at in product(*(range(len(some)) for some in values)):
+        one = [some[index] for some, index in zip(values, at)]
+        marks = [] if sum(at) % 2 == 0 else [pytest.mark.campaign]
+        chosen.append(pytest.param(*one, id="-".join(map(str, one)), marks=marks))
+    return chosen

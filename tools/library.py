@@ -1,13 +1,19 @@
 """Programs in C and C++ that are compiled here, against the library in target/release."""
 
+import fcntl
+import hashlib
+import shutil
 import subprocess
+from pathlib import Path
 
 from mpi import OPENMPI, ROOT
 
 LIBRARY = ROOT / "target" / "release" / "libmainstay.so"
 SONAME = "libmainstay.so.0"
-HEADERS = (f"-I{ROOT / 'capi' / 'include'}", f"-I{ROOT / 'capi' / 'mpi'}")
+INCLUDED = (ROOT / "capi" / "include", ROOT / "capi" / "mpi")
+HEADERS = tuple(f"-I{folder}" for folder in INCLUDED)
 WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
+COMPILED = ROOT / "target" / "tests" / "compiled"
 LIMIT_S = 300
 
 
@@ -25,5 +31,36 @@ def link_flags():
 def build(program, sources, *flags, mpi=OPENMPI, compiler="mpicc", standard="c11"):
     """Compiles files to the file `program` with a compiler of `mpi`; a warning is an error."""
     strict = [mpi.command(compiler), f"-std={standard}", *WARNINGS]
-    command = [*strict, *HEADERS, *sources, "-o", program, *link_flags(), *flags]
+    words = [*strict, *HEADERS, *sources, *link_flags(), *flags]
+    once(program, words, sources, lambda made: run([*words, "-o", made]))
+
+
+def run(command):
     subprocess.run(list(map(str, command)), check=True, timeout=LIMIT_S)
+
+
+def once(program, words, sources, make):
+    """Puts what `make` compiles, given a path, in the place `program`: anew only where other `words` say how, or where the
+    files have changed that it is made of. These are `sources` of the project, and the headers beside them and in the library.
+    """
+    key = hashlib.sha256("\0".join(map(str, words)).encode())
+    key.update(str(Path(words[0]).stat().st_mtime_ns).encode())
+    sources = [Path(source).resolve() for source in sources]
+    if not all(source.is_relative_to(ROOT) for source in sources):
+        return make(program)
+    folders = {*INCLUDED, *(source.parent for source in sources)}
+    headers = {path for folder in folders for path in folder.iterdir() if path.suffix in (".h", ".hpp")}
+    for path in sorted({*headers, *sources}):
+        key.update(f"\0{path}\0".encode() + path.read_bytes())
+    COMPILED.mkdir(parents=True, exist_ok=True)
+    made = COMPILED / key.hexdigest()[:32]
+    # One compiles; others that want the same wait for it.
+    with open(made.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            unfinished = made.with_suffix(".unfinished")
+            make(unfinished)
+            unfinished.rename(made)
+    # A program that runs from there keeps its file.
+    Path(program).unlink(missing_ok=True)
+    shutil.copy2(made, program)

@@ -32,6 +32,11 @@ impl Failure {
         Failure { exit: Exit::Lost, message }
     }
 
+    /// The command cannot be used as it was.
+    pub fn usage(message: impl Into<String>) -> Failure {
+        Failure { exit: Exit::Usage, message: message.into() }
+    }
+
     pub fn refused(message: String) -> Failure {
         Failure { exit: Exit::System, message }
     }

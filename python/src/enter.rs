@@ -2,7 +2,8 @@
 
 use crate::{
     error::{detached, raise},
-    group::{MpiGroup, check, survives},
+    group::MpiGroup,
+    mpi::{check, survives},
     regroup::{all_agree, shrunk},
     world::{Places, World, ranks_of},
 };

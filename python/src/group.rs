@@ -6,22 +6,17 @@
 
 use crate::{
     member::Member,
+    mpi::{is_over, survives},
     world::{World, failed},
 };
 use mainstay_engine::{
     Error, Result,
     group::{Divided, Group, Incoming, Message, Outgoing, Tested, broadcast_sized, gather_padded},
 };
-use pyo3::{
-    exceptions::PyValueError,
-    intern,
-    prelude::*,
-    types::{PyByteArray, PyDict},
-};
+use pyo3::{exceptions::PyValueError, intern, prelude::*, types::PyByteArray};
 use std::{
     cell::RefCell,
     collections::BTreeMap,
-    env,
     mem::{forget, take},
     sync::{Arc, atomic::Ordering},
     thread,
@@ -284,14 +279,6 @@ impl MpiGroup {
 const ONLY: &str = "only Open MPI can, started with `mpiexec --with-ft ulfm`; where a rank has failed, start the \
                                job again";
 
-/// Whether this job was started with `mpiexec --with-ft ulfm` of Open MPI: MPICH has its calls, too, and ends the program
-/// in them.
-pub(crate) fn survives(mpi: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let enabled = env::var("OMPI_MCA_mpi_ft_enable").unwrap_or_default();
-    let library: String = mpi.call_method0(intern!(mpi.py(), "Get_library_version"))?.extract()?;
-    Ok(library.starts_with("Open MPI") && enabled.starts_with(['1', 't', 'T']))
-}
-
 /// The longest sleep between two looks for slower ranks, as `mainstay_mpi_pause_max` in C.
 fn pause_max(ranks_here: usize, processors: usize) -> Duration {
     let shared = Duration::from_micros((100 * ranks_here / processors.max(1)) as u64);
@@ -307,35 +294,4 @@ impl Drop for MpiGroup {
             let _ = self.call("free", |_, _, comm| comm.call_method0("Free").map(drop));
         }
     }
-}
-
-/// The module `mpi4py.MPI`, if `comm` is a communicator of it that can be used.
-pub(crate) fn check<'py>(comm: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
-    let py = comm.py();
-    let refused = |why: &str| Error::argument("comm", why);
-    let odd = |error: PyErr| refused(&error.value(py).to_string());
-    let class = || comm.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
-    let foreign = || refused(&format!("an object of type {} is no communicator of mpi4py; give one, or None", class()));
-    // Who has a communicator has imported the module.
-    let modules = py.import("sys").and_then(|sys| sys.getattr("modules")).map_err(odd)?;
-    let modules = modules.cast_into::<PyDict>().map_err(|_| foreign())?;
-    let Some(mpi) = modules.get_item("mpi4py.MPI").map_err(odd)? else { return Err(foreign()) };
-    let is = |name: &str| mpi.getattr(name).and_then(|class| comm.is_instance(&class)).map_err(odd);
-    if !is("Comm")? {
-        return Err(foreign());
-    }
-    if !mpi.call_method0("Is_initialized").and_then(|yes| yes.is_truthy()).map_err(odd)? || is_over(&mpi) {
-        return Err(refused("MPI is not running; open sessions between MPI.Init and MPI.Finalize"));
-    }
-    if !comm.is_truthy().map_err(odd)? {
-        return Err(refused("the null communicator, as one is that was freed; give one that is in use"));
-    }
-    if !is("Intracomm")? {
-        return Err(refused("an intercommunicator; merge it (comm.Merge()), or give each side a space"));
-    }
-    Ok(mpi)
-}
-
-pub(crate) fn is_over(mpi: &Bound<'_, PyAny>) -> bool {
-    mpi.call_method0(intern!(mpi.py(), "Is_finalized")).and_then(|over| over.is_truthy()).unwrap_or(true)
 }

@@ -13,6 +13,7 @@ mod got;
 mod group;
 mod member;
 mod memory;
+mod mpi;
 mod notes;
 mod open;
 mod ranks;

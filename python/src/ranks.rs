@@ -2,7 +2,8 @@
 
 use crate::{
     error::raise,
-    group::{MpiGroup, check},
+    group::MpiGroup,
+    mpi::check,
     world::{Places, World},
 };
 use mainstay_engine::{

@@ -6,8 +6,8 @@
 
 use crate::{
     error::raise,
-    group::survives,
     member::{Member, introduce, kill_dead},
+    mpi::survives,
     world::{Now, Places, World, ranks_of},
 };
 use mainstay_engine::{Error, group::Divided};

@@ -5,8 +5,8 @@
 
 use crate::{
     error::raise,
-    group::{is_over, survives},
     member::{Member, introduce},
+    mpi::{is_over, survives},
 };
 use mainstay_engine::{Error, group::Divided};
 use pyo3::{

@@ -4,7 +4,7 @@
 use crate::{
     arguments::{Failures, Level},
     document::{AdvisedLevel, AdvisedLevels, Memory, Reliability},
-    exit::{Exit, Failure},
+    exit::Failure,
     text::{self, Align},
 };
 use mainstay_engine::model::{self, LevelCost};
@@ -21,10 +21,12 @@ pub fn levels(stated: &Failures, measured: Option<Duration>) -> Result<Option<Ad
     let mtbf = match (stated.mtbf, stated.node_mtbf, stated.nodes) {
         (Some(mtbf), ..) => mtbf,
         (None, Some(node), Some(nodes)) => node.div_f64(nodes as f64),
-        _ => return Err(usage("--level needs --mtbf, or --node-mtbf and --nodes")),
+        _ => return Err(Failure::usage("--level needs --mtbf, or --node-mtbf and --nodes")),
     };
     let costs = levels.iter().map(|level| {
-        let why = || usage(&format!("--level {0}: say {0}:cost=TIME, or a SPACE in which it was measured", level.name));
+        let why = || {
+            Failure::usage(format!("--level {0}: say {0}:cost=TIME, or a SPACE in which it was measured", level.name))
+        };
         let checkpoint = level.cost.or(measured).ok_or_else(why)?;
         Ok(LevelCost { checkpoint, restart: level.restart, survives: level.survives })
     });
@@ -58,7 +60,7 @@ pub fn levels(stated: &Failures, measured: Option<Duration>) -> Result<Option<Ad
 fn in_order(stated: &[Level]) -> Result<Vec<Level>, Failure> {
     let named = |name: &'static str| stated.iter().filter(move |level| level.name == name).copied();
     match Level::NAMES.into_iter().find(|name| named(name).count() > 1) {
-        Some(name) => Err(usage(&format!("--level {name} is there twice"))),
+        Some(name) => Err(Failure::usage(format!("--level {name} is there twice"))),
         None => Ok(Level::NAMES.into_iter().flat_map(named).collect()),
     }
 }
@@ -70,10 +72,10 @@ pub fn reliability(stated: &Failures, levels: Option<&AdvisedLevels>) -> Result<
     let lasts =
         |levels: &AdvisedLevels| Duration::try_from_secs_f64(run.as_secs_f64() / (1.0 - levels.lost_share)).ok();
     let run_with = stated.run_with.or_else(|| levels.and_then(lasts));
-    let run_with =
-        run_with.ok_or_else(|| usage("--run needs --run-with, or levels with which the job comes to an end"))?;
+    let run_with = run_with
+        .ok_or_else(|| Failure::usage("--run needs --run-with, or levels with which the job comes to an end"))?;
     let interval = stated.interval.or_else(|| levels.map(|levels| Duration::from_nanos(levels.interval_ns)));
-    let interval = interval.ok_or_else(|| usage("--run needs --interval, or levels that tell it"))?;
+    let interval = interval.ok_or_else(|| Failure::usage("--run needs --interval, or levels that tell it"))?;
     Ok(Some(Reliability {
         nodes,
         node_mtbf_ns: ns(node_mtbf),
@@ -90,14 +92,10 @@ pub fn memory(stated: &Failures) -> Result<Option<Memory>, Failure> {
     let (copies, keep) = (stated.copies, stated.keep);
     let bytes = |feeds| {
         let bytes = model::memory_bytes(shard, copies, keep, feeds);
-        bytes.ok_or_else(|| usage("--shard: more than any memory has"))
+        bytes.ok_or_else(|| Failure::usage("--shard: more than any memory has"))
     };
     let feeding_bytes = (stated.level.len() != 1).then(|| bytes(true)).transpose()?;
     Ok(Some(Memory { shard_bytes: shard, copies, keep, bytes: bytes(false)?, feeding_bytes }))
-}
-
-fn usage(message: &str) -> Failure {
-    Failure { exit: Exit::Usage, message: message.to_owned() }
 }
 
 fn ns(time: Duration) -> u64 {

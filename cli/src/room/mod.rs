@@ -21,9 +21,9 @@ const LIST_BYTES_MAX: u64 = 64 << 20;
 
 pub fn reserve(arguments::Reserve { room: wanted }: &arguments::Reserve) -> Result<Exit, Failure> {
     let config = settings(&wanted.placing)?;
-    let ranks = || Err(usage("say for how many ranks: --ranks"));
+    let ranks = || Err(Failure::usage("say for how many ranks: --ranks"));
     let Some(reservation) = sized(&wanted.sizes, config.keep, ranks)? else {
-        return Err(usage("say how large the shards are: --per-rank, --like, --sizes or --sizes-from"));
+        return Err(Failure::usage("say how large the shards are: --per-rank, --like, --sizes or --sizes-from"));
     };
     let reservation = placed(reservation, &wanted.placing, &config);
     let path = &wanted.space.path;
@@ -43,7 +43,7 @@ pub fn grow(arguments::Grow { room: wanted }: &arguments::Grow) -> Result<Exit, 
         (Some(reservation), _) => reservation,
         (None, Some(ranks)) => Reservation::as_before(path, ranks)?,
         (None, None) => {
-            return Err(usage("say what is to grow: --ranks, --per-rank, --like, --sizes or --sizes-from"));
+            return Err(Failure::usage("say what is to grow: --ranks, --per-rank, --like, --sizes or --sizes-from"));
         }
     };
     if !wanted.dry_run {
@@ -83,12 +83,10 @@ fn ranks_of(survey: &SpaceSurvey) -> Result<usize, Failure> {
     let portions = of_newest.map(|layout| layout.header.portions.len()).sum();
     match newest {
         Some(header) if header.ranks as usize == portions => Ok(portions),
-        _ => Err(usage("not all portions of the newest layout are here: say for how many ranks, with --ranks")),
+        _ => {
+            Err(Failure::usage("not all portions of the newest layout are here: say for how many ranks, with --ranks"))
+        }
     }
-}
-
-fn usage(message: &str) -> Failure {
-    Failure { exit: Exit::Usage, message: message.to_owned() }
 }
 
 /// What a job started here would be given, with what the command was told besides.
@@ -142,7 +140,7 @@ fn sized(
     };
     let there = reservation.ranks();
     match sizes.ranks {
-        Some(ranks) if ranks != there => Err(usage(&format!(
+        Some(ranks) if ranks != there => Err(Failure::usage(format!(
             "--ranks says {ranks}, and there are sizes for {there}: leave --ranks out, or make them equal"
         ))),
         _ => Ok(Some(reservation)),
@@ -151,7 +149,7 @@ fn sized(
 
 /// Sizes, apart by white space or commas.
 fn read_list(path: &Path) -> Result<Vec<u64>, Failure> {
-    let failed = |why: String| usage(&format!("{}: {why}", printable_path(path)));
+    let failed = |why: String| Failure::usage(format!("{}: {why}", printable_path(path)));
     let length = fs::metadata(path).map_err(|e| failed(e.to_string()))?.len();
     if length > LIST_BYTES_MAX {
         return Err(failed(format!("{length} bytes are too long for a list of sizes")));

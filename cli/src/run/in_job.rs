@@ -1,10 +1,7 @@
 //! What a job needs that goes on by itself when ranks fail: the options of its launcher, spare ranks, and the settings of
 //! its ranks.
 
-use super::{
-    launcher::{Kind, Launcher},
-    nodes::wrong,
-};
+use super::kind::Kind;
 use crate::{
     arguments::{self, Recovery},
     exit::{Failure, say},
@@ -16,6 +13,9 @@ const OPEN_MPI_MIN: u32 = 5;
 /// So often a rank is heard in the time after which it counts as failed.
 const BEATS: f64 = 5.0;
 
+/// The kind of a launcher, and its version, where it is told.
+type Started<'a> = (Kind, Option<&'a (u32, String)>);
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InJob {
     pub recovery: Recovery,
@@ -25,8 +25,9 @@ pub struct InJob {
 }
 
 impl InJob {
-    /// As asked for, if `launcher` starts an MPI that can do it; says so if it cannot. `launcher`: the command's, or why there is none.
-    pub fn of(wanted: &arguments::Run, launcher: Result<&Launcher, String>) -> Result<Option<InJob>, Failure> {
+    /// As asked for, if the `launcher` starts an MPI that can do it; says so if it cannot. `launcher`: the kind of the
+    /// command's, with the version of Open MPI, or why there is none.
+    pub fn of(wanted: &arguments::Run, launcher: Result<Started<'_>, String>) -> Result<Option<InJob>, Failure> {
         let (spares, _) = spares(wanted)?;
         if !wanted.in_job {
             return Ok(None);
@@ -41,7 +42,7 @@ impl InJob {
         }
         if wanted.recovery == Recovery::Shrink && spares > 0 {
             let why = "--recovery shrink goes on with fewer ranks and needs no spare ranks; leave --spares out";
-            return Err(wrong(why.to_owned()));
+            return Err(Failure::usage(why.to_owned()));
         }
         Ok(Some(InJob { recovery: wanted.recovery, spares, heartbeat: wanted.heartbeat }))
     }
@@ -80,10 +81,10 @@ impl InJob {
 const RECOVERY: &str = "MAINSTAY_RECOVERY";
 const SPARES: &str = "MAINSTAY_SPARES";
 
-/// Why the ranks that `launcher` starts cannot go on when one fails.
-fn why_not(launcher: &Launcher) -> Option<String> {
+/// Why the ranks that a launcher starts cannot go on when one fails.
+fn why_not(launcher: Started<'_>) -> Option<String> {
     let open_mpi = format!("Open MPI can, from {OPEN_MPI_MIN}.0 on, with its own mpiexec");
-    match (launcher.kind, &launcher.version) {
+    match launcher {
         (Kind::OpenMpi, Some((major, version))) if *major < OPEN_MPI_MIN => {
             Some(format!("Open MPI {version} ends it; {open_mpi}"))
         }
@@ -101,19 +102,18 @@ pub fn spares(wanted: &arguments::Run) -> Result<(u32, Vec<&str>), Failure> {
     let ranks = match numbers[..] {
         [] => 0,
         [number] if wanted.in_job => {
-            number.parse().map_err(|_| wrong(format!("--spares {number}: that is too many")))?
+            number.parse().map_err(|_| Failure::usage(format!("--spares {number}: that is too many")))?
         }
         [number] => {
             let why =
                 format!("--spares {number} counts ranks that wait, which takes --in-job; of nodes, give the names");
-            return Err(wrong(why));
+            return Err(Failure::usage(why));
         }
-        [..] => return Err(wrong("--spares has two numbers; give one".to_owned())),
+        [..] => return Err(Failure::usage("--spares has two numbers; give one")),
     };
     if !nodes.is_empty() && wanted.hosts.is_none() && wanted.hostfile.is_none() && wanted.nodes_from.is_none() {
-        return Err(wrong(
-            "--spares names nodes that take the place of others: give those with --hosts, --hostfile or --nodes-from"
-                .to_owned(),
+        return Err(Failure::usage(
+            "--spares names nodes that take the place of others: give those with --hosts, --hostfile or --nodes-from",
         ));
     }
     Ok((ranks, nodes))

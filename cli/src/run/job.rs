@@ -3,12 +3,11 @@
 use super::{
     last::LastCheckpoint,
     launcher::Words,
-    nodes::Watch,
     report::{Recoveries, Report},
     signals::{Signals, asks_to_end},
     starting::Starting,
     tree,
-    watch::Watching,
+    watch::{Watch, Watching},
 };
 use crate::exit::say;
 use mainstay_engine::printable_path;
@@ -198,14 +197,4 @@ fn end_with_us(command: &mut Command) {
 pub fn code(status: ExitStatus) -> u8 {
     let by_signal = status.signal().map(|signal| 128 + signal);
     status.code().or(by_signal).and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
-}
-
-pub fn describe(status: ExitStatus) -> String {
-    let name = |number: i32| Signal::try_from(number).map_or_else(|_| format!("signal {number}"), |s| s.to_string());
-    match (status.code(), status.signal()) {
-        (Some(code @ 129..=160), _) => format!("exit status {code}, {}", name(code - 128)),
-        (Some(code), _) => format!("exit status {code}"),
-        (None, Some(signal)) => format!("killed by {}", name(signal)),
-        (None, None) => status.to_string(),
-    }
 }

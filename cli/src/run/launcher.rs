@@ -3,32 +3,11 @@
 
 use super::{
     in_job::InJob,
-    nodes::{Choice, HOST, wrong},
-    outside,
+    kind::{Kind, NO_WORDS, TWO_WORDS, counts, places, which_mpi},
+    nodes::{Choice, HOST, Share},
 };
 use crate::exit::Failure;
-use std::{
-    env,
-    ffi::{OsStr, OsString},
-    path::Path,
-    process::Command,
-    thread,
-    time::Duration,
-};
-
-/// How long `mpiexec --version` may take.
-const VERSION_LIMIT: Duration = Duration::from_secs(30);
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Version 4 or 5; prterun of PRRTE.
-    OpenMpi,
-    /// Hydra.
-    Mpich,
-    Srun,
-    /// `flux run`, or `flux submit`.
-    Flux,
-}
+use std::{env, ffi::OsString, path::Path, thread};
 
 /// Who says on which nodes the ranks run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +56,7 @@ impl Launcher {
         });
         let Some((end, kind)) = found else {
             let known = "mpiexec, mpirun, prterun, srun, flux run or flux submit";
-            return Err(wrong(match placed {
+            return Err(Failure::usage(match placed {
                 Placed::ByUs => format!("the command names no launcher that nodes can be given to: {known}"),
                 Placed::ByCommand => format!("the command names no launcher that is known here: {known}"),
             }));
@@ -99,7 +78,9 @@ impl Launcher {
         match self.ranks {
             Some(ranks) => options.extend(["-n".to_owned(), ranks.saturating_add(self.spares()).to_string()]),
             None if self.spares() > 0 => {
-                return Err(wrong("the command says no number of ranks (-n) that --spares could add to".to_owned()));
+                return Err(Failure::usage(
+                    "the command says no number of ranks (-n) that --spares could add to".to_owned(),
+                ));
             }
             None => {}
         }
@@ -130,8 +111,7 @@ impl Launcher {
     pub fn words(&self, choice: &Choice, ranks: u32) -> Words {
         let shares = &choice.shares;
         let is_crowded = choice.slots() < ranks;
-        let listed =
-            |shown: &dyn Fn(&super::nodes::Share) -> String| shares.iter().map(shown).collect::<Vec<_>>().join(",");
+        let listed = |shown: &dyn Fn(&Share) -> String| shares.iter().map(shown).collect::<Vec<_>>().join(",");
         let (names, with_ranks) =
             (listed(&|share| share.name.clone()), listed(&|share| format!("{}:{}", share.name, share.ranks)));
         let mut variables = Vec::new();
@@ -218,73 +198,10 @@ fn even(nodes: usize, ranks: u32) -> usize {
     (1..=nodes).rev().find(|count| (ranks as usize).is_multiple_of(*count)).unwrap_or(1)
 }
 
-/// Which it is, and the version of Open MPI.
-fn which_mpi(launcher: &OsStr) -> Result<(Kind, Option<(u32, String)>), Failure> {
-    let name = launcher.to_string_lossy();
-    let answer = outside::ask(Command::new(launcher).arg("--version"), VERSION_LIMIT);
-    let answer = answer.map_err(|error| Failure::refused(format!("{name} cannot be started: {error}")))?;
-    let told = answer.output + &answer.errors;
-    if told.contains("Open MPI") || told.contains("PRRTE") || told.contains("prterun") {
-        let version = told.split("(Open MPI) ").nth(1).and_then(|rest| rest.split_whitespace().next());
-        let major = |version: &str| Some((version.split('.').next()?.parse().ok()?, version.to_owned()));
-        Ok((Kind::OpenMpi, version.and_then(major)))
-    } else if told.contains("HYDRA") {
-        Ok((Kind::Mpich, None))
-    } else {
-        Err(wrong(format!("`{name} --version` names neither Open MPI nor MPICH, so {name} cannot be given nodes")))
-    }
-}
-
-/// Options that are followed by two words; all others by one at most.
-const TWO_WORDS: [&str; 8] = ["--mca", "--prtemca", "--pmixmca", "--gmca", "-mca", "-genv", "-env", "--genv"];
-/// Options that are followed by none, and so possibly by the program.
-const NO_WORDS: [&str; 22] = [
-    "--oversubscribe",
-    "--allow-run-as-root",
-    "--display-map",
-    "--tag-output",
-    "--report-bindings",
-    "--nolocal",
-    "-q",
-    "--quiet",
-    "-v",
-    "--verbose",
-    "-verbose",
-    "-info",
-    "-print-all-exitcodes",
-    "-disable-auto-cleanup",
-    "-l",
-    "--label",
-    "-O",
-    "--overcommit",
-    "--overlap",
-    "--exclusive",
-    "-u",
-    "--unbuffered",
-];
-
-fn counts(kind: Kind) -> &'static [&'static str] {
-    match kind {
-        Kind::OpenMpi => &["-n", "-np", "--n", "--np", "-c"],
-        Kind::Mpich => &["-n", "-np"],
-        Kind::Srun | Kind::Flux => &["-n", "--ntasks"],
-    }
-}
-
-/// Options that say where ranks run, which only one of us can.
-fn places(kind: Kind) -> &'static [&'static str] {
-    match kind {
-        Kind::OpenMpi => &["-H", "-host", "--host", "-hostfile", "--hostfile", "-machinefile", "--machinefile"],
-        Kind::Mpich => &["-hosts", "-host", "-f", "-hostfile", "-machinefile"],
-        Kind::Srun => &["-w", "--nodelist", "-N", "--nodes", "-F", "--nodefile", "-x", "--exclude"],
-        Kind::Flux => &["--requires", "-N", "--nodes", "--tasks-per-node", "--cores", "--tasks-per-core"],
-    }
-}
-
 /// The words after the launcher's name without the number of ranks, and that number, where its options have it.
 fn without_ranks(kind: Kind, words: &[OsString], placed: Placed) -> Result<(Vec<OsString>, Option<u32>), Failure> {
     if words.iter().any(|word| word == ":") {
-        return Err(wrong(match placed {
+        return Err(Failure::usage(match placed {
             Placed::ByUs => {
                 "a job of several programs (`:`) cannot be given nodes; start it without --hosts".to_owned()
             }
@@ -300,7 +217,7 @@ fn without_ranks(kind: Kind, words: &[OsString], placed: Placed) -> Result<(Vec<
             break;
         }
         if placed == Placed::ByUs && text.starts_with('-') && places(kind).contains(&option) {
-            return Err(wrong(format!(
+            return Err(Failure::usage(format!(
                 "the command says itself where its ranks run ({option}): leave that out, as the nodes \
                                       are given to mainstay run"
             )));
@@ -311,7 +228,9 @@ fn without_ranks(kind: Kind, words: &[OsString], placed: Placed) -> Result<(Vec<
             let next = words.get(at + 1).map(|word| word.to_string_lossy().into_owned());
             let given = if is_short { Some(text[2..].to_owned()) } else { value.map(str::to_owned).or(next) };
             let number = given.as_deref().and_then(|given| given.parse().ok()).filter(|number| *number > 0);
-            ranks = Some(number.ok_or_else(|| wrong(format!("{option} of the command is not followed by a number")))?);
+            ranks = Some(
+                number.ok_or_else(|| Failure::usage(format!("{option} of the command is not followed by a number")))?,
+            );
             at += if value.is_some() || is_short { 1 } else { 2 };
             continue;
         }
@@ -327,7 +246,8 @@ fn without_ranks(kind: Kind, words: &[OsString], placed: Placed) -> Result<(Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{arguments::Recovery, run::nodes::Share};
+    use crate::arguments::Recovery;
+    use std::time::Duration;
 
     fn split(text: &str) -> Vec<OsString> {
         text.split_whitespace().map(OsString::from).collect()

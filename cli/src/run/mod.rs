@@ -2,14 +2,16 @@
 //!
 //! What to go on from is the job's own choice, by its restore. Here is only decided whether it is
 //! worth another start, not if it failed twice with no new complete revision in between; and on which nodes, where they
-//! are given (`nodes`, `launcher`).
+//! are given (`nodes`, `placing`, `launcher`).
 
 mod in_job;
 mod job;
+mod kind;
 mod last;
 mod launcher;
 mod nodes;
 mod outside;
+mod placing;
 mod report;
 mod signals;
 mod spaces;
@@ -26,7 +28,7 @@ use in_job::InJob;
 use job::{Ended, Limits};
 use launcher::{Launcher, Placed, Words};
 use mainstay_engine::{Surroundings, printable_path};
-use nodes::Nodes;
+use placing::Nodes;
 use report::{Recoveries, Report};
 use signals::Signals;
 use spaces::{Newest, Openings};
@@ -113,7 +115,7 @@ fn supervise(wanted: &arguments::Run) -> Result<u8, Failure> {
             }
         };
         code = job::code(status);
-        let mut how = job::describe(status);
+        let mut how = outside::describe(status);
         if in_job && code != 0 && asked.is_none() && lost.is_none() && went_on(&report, mark, &openings, &wanted.spaces)
         {
             say(&format!("the job closed what it had opened, after failures that it recovered from ({how})"));
@@ -191,7 +193,7 @@ fn in_place(wanted: &arguments::Run) -> Result<AsGiven, Failure> {
     // Taken apart only where there is something to add.
     let found = wanted.in_job.then(|| Launcher::find(&wanted.command, Placed::ByCommand));
     let known = match &found {
-        Some(Ok(launcher)) => Ok(launcher),
+        Some(Ok(launcher)) => Ok((launcher.kind, launcher.version.as_ref())),
         Some(Err(failure)) => Err(failure.message.clone()),
         None => Err(String::new()),
     };
@@ -255,7 +257,7 @@ fn margin(wanted: &arguments::Run) -> Result<Duration, Failure> {
         (Some(margin), Some(limit)) if margin >= limit => {
             let [margin, limit] = [margin, limit].map(humantime::format_duration);
             let message = format!("--margin {margin} leaves nothing of --time-limit {limit}; give a smaller margin");
-            Err(Failure { exit: Exit::Usage, message })
+            Err(Failure::usage(message))
         }
         (Some(margin), _) => Ok(margin),
         (None, limit) => Ok(limit.map_or(MARGIN, |limit| MARGIN.min(limit / 2))),

@@ -10,7 +10,10 @@ use nix::{
 use std::{
     fs::File,
     io,
-    os::unix::{fs::FileExt, process::CommandExt},
+    os::unix::{
+        fs::FileExt,
+        process::{CommandExt, ExitStatusExt},
+    },
     process::{Command, ExitStatus, Stdio},
     thread,
     time::{Duration, Instant},
@@ -37,7 +40,7 @@ impl Answer {
         match (self.status, self.errors.lines().map(str::trim).find(|line| !line.is_empty())) {
             (None, _) => format!("no answer within {}", humantime::format_duration(limit)),
             (Some(_), Some(line)) => line.to_owned(),
-            (Some(status), None) => super::job::describe(status),
+            (Some(status), None) => describe(status),
         }
     }
 }
@@ -68,6 +71,17 @@ fn text(file: &File) -> String {
     let bytes = file.metadata().map_or(0, |file| (file.len() as usize).min(BYTES_MAX));
     let mut text = vec![0; bytes];
     file.read_exact_at(&mut text, 0).map_or_else(|_| String::new(), |()| String::from_utf8_lossy(&text).into_owned())
+}
+
+/// How a command has ended, in words.
+pub fn describe(status: ExitStatus) -> String {
+    let name = |number: i32| Signal::try_from(number).map_or_else(|_| format!("signal {number}"), |s| s.to_string());
+    match (status.code(), status.signal()) {
+        (Some(code @ 129..=160), _) => format!("exit status {code}, {}", name(code - 128)),
+        (Some(code), _) => format!("exit status {code}"),
+        (None, Some(signal)) => format!("killed by {}", name(signal)),
+        (None, None) => status.to_string(),
+    }
 }
 
 #[cfg(test)]

@@ -1,13 +1,21 @@
 //! Looks after the nodes of a job at work: a launcher need not notice that one is lost.
 
-use super::nodes::Watch;
+use super::nodes::Reach;
 use std::{
     sync::mpsc::{self, Receiver, RecvTimeoutError, Sender},
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
 /// A node that does not answer so often, one look after the other, is lost.
 const SILENT_LOOKS: usize = 2;
+
+/// Who is asked while the job runs.
+pub struct Watch {
+    pub reach: Reach,
+    pub every: Duration,
+    pub nodes: Vec<String>,
+}
 
 pub struct Watching {
     lost: Receiver<(String, String)>,

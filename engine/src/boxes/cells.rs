@@ -3,10 +3,10 @@
 use crate::space::format::PlaceInWhole;
 use std::fmt;
 
-/// More pieces than any decomposition cuts a box into: the saved boxes of a space that was made to be bad do.
+/// The most pieces that a box is cut into. No decomposition needs as many; boxes in a forged space can.
 const PIECES_MAX: usize = 1 << 16;
 
-/// From the first cell up to, and without, the last one, along each side. Never empty.
+/// A box of cells: along each side, the first cell and the one after the last. Never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cells {
     pub(crate) from: Vec<u64>,
@@ -16,13 +16,13 @@ pub(crate) struct Cells {
 /// Why a box is not covered.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Uncovered {
-    /// These cells lie in no saved box.
+    /// The cells that lie in no saved box.
     Missing(Cells),
     TooManyPieces,
 }
 
 impl Cells {
-    /// Those of a box that was checked; `None` if it has none.
+    /// The cells of a `place` that was checked; `None` if it has none.
     pub(crate) fn of(shape: &[u64], place: &PlaceInWhole) -> Option<Cells> {
         let to = place.offset.iter().zip(shape).map(|(from, cells)| from + cells).collect();
         Cells::between(place.offset.clone(), to)
@@ -32,19 +32,19 @@ impl Cells {
         from.iter().zip(&to).all(|(from, to)| from < to).then_some(Cells { from, to })
     }
 
-    /// Cells along each side.
+    /// The number of cells along each side.
     pub(crate) fn shape(&self) -> Vec<u64> {
         self.from.iter().zip(&self.to).map(|(from, to)| to - from).collect()
     }
 
-    /// What both hold.
+    /// The cells that both boxes hold.
     pub(crate) fn and(&self, other: &Cells) -> Option<Cells> {
         let from = self.from.iter().zip(&other.from).map(|(a, b)| *a.max(b)).collect();
         let to = self.to.iter().zip(&other.to).map(|(a, b)| *a.min(b)).collect();
         Cells::between(from, to)
     }
 
-    /// What is left without `inner`, which lies in it: two slabs a side at most.
+    /// The cells outside `inner`, a box within this one: at most two slabs for each side.
     fn without(mut self, inner: &Cells) -> Vec<Cells> {
         let mut left = Vec::new();
         for side in 0..self.from.len() {
@@ -91,7 +91,7 @@ pub(crate) fn cover(wanted: &Cells, saved: &[Option<Cells>]) -> Result<Vec<(usiz
     }
 }
 
-/// As a person would write it: `[0..4, 8..16]`.
+/// Writes a box as a person would: `[0..4, 8..16]`.
 impl fmt::Display for Cells {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sides: Vec<String> = self.from.iter().zip(&self.to).map(|(from, to)| format!("{from}..{to}")).collect();

@@ -3,17 +3,17 @@
 use super::Cells;
 use std::ops::Range;
 
-/// Rows so close are read with what lies between them: a read costs as much as some blocks.
+/// Rows that are no farther apart are read with what lies between them, as a read costs as much as some blocks.
 const GAP_BYTES: u64 = 16 << 10;
 
 /// Rows of one length. In both places the slowest side comes first.
 #[derive(Debug, Clone)]
 pub(crate) struct Rows {
-    /// How many there are along each outer side, and how far apart in either place, in bytes.
+    /// For each outer side, the number of rows, and how far apart they lie in either place, in bytes.
     sides: Vec<Side>,
     bytes: u64,
     count: u64,
-    /// Where the first one lies.
+    /// Where the first row lies.
     source: u64,
     target: u64,
 }
@@ -26,8 +26,8 @@ struct Side {
 }
 
 impl Rows {
-    /// `shared` cells of `element_bytes` each, which lie in `source` and in `target`. Both boxes hold their cells in
-    /// a row.
+    /// The rows of the `shared` cells, of `element_bytes` each, in the boxes `source` and `target`, which both hold their
+    /// cells without gaps.
     pub(crate) fn new(shared: &Cells, source: &Cells, target: &Cells, element_bytes: u64) -> Rows {
         let [of, into] = [source, target].map(|cells| strides(&cells.shape(), element_bytes));
         let behind = |cells: &Cells, strides: &[u64]| {
@@ -63,17 +63,17 @@ impl Rows {
         Rows { sides: Vec::new(), bytes, count: 1, source: 0, target: 0 }
     }
 
-    /// Where it lies in the target, if all of it is one row.
+    /// Where the bytes lie in the target, if they are one row.
     pub(crate) fn alone(&self) -> Option<u64> {
         self.sides.is_empty().then_some(self.target)
     }
 
-    /// Where the first one lies in the target.
+    /// Where the first row lies in the target.
     pub(crate) fn first(&self) -> u64 {
         self.target
     }
 
-    /// How many bytes each has.
+    /// The length of a row, in bytes.
     pub(crate) fn row_bytes(&self) -> u64 {
         self.bytes
     }
@@ -91,7 +91,7 @@ impl Rows {
     /// Gives `put` what of the rows lies in `range` of the source: where in the source, where in the target, and how
     /// many bytes.
     pub(crate) fn each(&self, range: Range<u64>, mut put: impl FnMut(u64, u64, usize)) {
-        // Rows ascend in the source: the first that ends behind the beginning.
+        // Rows ascend in the source: found is the first that ends after the beginning of the range.
         let (mut first, mut after) = (0, self.count);
         while first < after {
             let middle = first + (after - first) / 2;
@@ -107,7 +107,7 @@ impl Rows {
         }
     }
 
-    /// The stretches of the source to be read, ascending: all rows, and gaps that are not worth leaving out.
+    /// The stretches of the source that are to be read, ascending: all rows, with the gaps that are not worth leaving out.
     pub(crate) fn stretches(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         let (mut span, mut outer) = (self.bytes, self.sides.len());
         while let Some(side) = outer.checked_sub(1).map(|last| self.sides[last])

@@ -1,5 +1,5 @@
-//! What was staged of a shard, known at t2. Its items have their extents in the log; where the log lies in a portion is
-//! the business of each target.
+//! What was staged of a shard, known at t2. The extents of its items lie in the log; where the log lies in a portion, each
+//! target knows.
 
 use crate::space::{
     format::{Annex, BLOCK_BYTES, Extent, HASH_BYTES, Item, Manifest, Run},
@@ -9,9 +9,9 @@ use std::ops::Range;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Contents {
-    /// With extents in the log.
+    /// The items of the shard, with extents in the log.
     pub(crate) items: Vec<Item>,
-    /// Blocks of the log.
+    /// The number of blocks of the log.
     pub(crate) blocks: u64,
     /// Blocks that older revisions of the same portion have: so numbered they follow in the log, beyond all that could be
     /// staged. Empty unless only what changed was staged.
@@ -19,11 +19,11 @@ pub(crate) struct Contents {
     pub(crate) annex: Annex,
 }
 
-/// What a run of the log's blocks is told as that lies in older revisions.
+/// A run of the log's blocks that older revisions have, as it is told to other processes.
 const SHARED: u64 = 1;
 
 impl Contents {
-    /// Bytes of all items.
+    /// The bytes of all items together.
     pub(crate) fn item_bytes(&self) -> u64 {
         self.items.iter().map(|item| item.bytes).sum()
     }
@@ -62,7 +62,7 @@ impl Contents {
         self.items.iter().map(laid).collect()
     }
 
-    /// What a portion with this manifest holds.
+    /// The contents of the shard of a `manifest`, whose log lies in the manifest's runs.
     pub(crate) fn of(manifest: Manifest) -> Contents {
         let Manifest { runs, items, annex } = manifest;
         let log = LogPlaces::of(&runs);
@@ -77,7 +77,7 @@ impl Contents {
         Contents { items, blocks: runs.iter().map(|run| run.blocks).sum(), shared: 0..0, annex }
     }
 
-    /// As other processes are told of it: a manifest whose runs are the log, and what older revisions have.
+    /// The form in which other processes are told: a manifest whose runs are the log, and the runs of older revisions.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let run = |blocks: Range<u64>, hashes_at| Run {
             first_block: blocks.start,
@@ -110,7 +110,7 @@ impl Contents {
     }
 }
 
-/// Where in the log the runs of a manifest lie: one behind the other.
+/// Where the runs of a manifest lie in the log: one behind the other.
 pub(crate) struct LogPlaces {
     /// Where a run begins in the portion, and in the log, and its bytes; as they lie in the portion.
     runs: Vec<(u64, u64, u64)>,
@@ -129,7 +129,7 @@ impl LogPlaces {
         LogPlaces { runs }
     }
 
-    /// Of a byte at `at` in the portion, which is in one of the runs.
+    /// The offset in the log of the byte at `at` in the portion, which lies in one of the runs.
     pub(crate) fn of_byte(&self, at: u64) -> u64 {
         let (first, begin, _) = self.run_of(at);
         begin + (at - first)

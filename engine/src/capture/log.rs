@@ -22,10 +22,10 @@ use std::{
 pub(crate) struct Log {
     items: Vec<Placed>,
     streams: HashMap<String, usize>,
-    /// Parts of streams, all together.
+    /// The number of parts of all streams together.
     parts: u64,
     parts_max: u64,
-    /// Counts what was handed over: what came later counts where parts overlap.
+    /// How many pieces were handed over: where parts overlap, the later one counts.
     handed: u64,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Log {
 struct Placed {
     kind: ItemKind,
     description: Arc<Description>,
-    /// Of a stream, as far as it was written.
+    /// The length of the item; of a stream, how far it was written.
     bytes: u64,
     parts: Vec<Part>,
 }
@@ -53,9 +53,9 @@ pub(crate) struct Handed {
     item: usize,
     offset: u64,
     order: u64,
-    /// Where it has to begin in the log.
+    /// The alignment that the piece has in the log.
     pub(crate) alignment: u64,
-    /// It is a part of something larger, however short.
+    /// Whether the piece is a part of something larger, and is staged as that would be, however short it is.
     pub(crate) is_part: bool,
 }
 
@@ -63,24 +63,24 @@ pub(crate) struct Handed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) bytes: u64,
-    /// Offset in the portion.
+    /// Where the stretch begins in the portion, in bytes.
     pub(crate) at: u64,
 }
 
 impl Handed {
-    /// The same, from `bytes` bytes behind its beginning on.
+    /// The piece without its first `bytes` bytes.
     pub(crate) fn behind(self, bytes: u64) -> Handed {
         Handed { offset: self.offset + bytes, ..self }
     }
 
-    /// The same, of which only a part is handed over, to begin so in the log. It is staged as the whole would be.
+    /// The piece as a part of a larger one, which begins in the log at this alignment, and is staged as the larger one would be.
     pub(crate) fn part(self, from: u64, alignment: u64) -> Handed {
         Handed { alignment, is_part: true, ..self.behind(from) }
     }
 }
 
 impl Log {
-    /// With streams of at most `parts_max` parts that do not follow one another.
+    /// An empty log, whose streams may have at most `parts_max` parts that do not follow one another.
     pub(crate) fn new(parts_max: u64) -> Log {
         Log { parts_max, ..Log::default() }
     }
@@ -106,7 +106,7 @@ impl Log {
                 }
                 self.items.push(Placed::stream(name));
                 self.streams.insert(name.to_owned(), self.items.len() - 1);
-                // Its record and its name take room in the list, too.
+                // The record and the name of a stream take room in the list, too.
                 self.parts += (Manifest::ITEM_BYTES + name.len() as u64).div_ceil(Manifest::EXTENT_BYTES);
                 self.items.len() - 1
             }
@@ -147,7 +147,7 @@ impl Log {
         let offset = handed.offset + from;
         item.bytes = item.bytes.max(offset + bytes);
         match item.parts.last_mut() {
-            // Nothing came between them that could lie over the first of the two.
+            // The piece follows the last part, and nothing was handed over since that could lie over it.
             Some(last)
                 if last.offset + last.bytes == offset
                     && last.at + last.bytes == at
@@ -163,7 +163,7 @@ impl Log {
         }
     }
 
-    /// What was skipped, of all streams: to be written as zeros.
+    /// The pieces of all streams that were skipped, which are written as zeros.
     pub(crate) fn gaps(&mut self) -> Vec<(Handed, u64)> {
         let mut gaps = Vec::new();
         for (index, item) in self.items.iter().enumerate().filter(|(_, item)| item.kind == ItemKind::Stream) {
@@ -183,7 +183,7 @@ impl Log {
         gaps
     }
 
-    /// What has come to lie in it, of so many blocks.
+    /// What has come to lie in the log, which has so many `blocks`.
     pub(crate) fn contents(&self, blocks: u64, annex: Annex) -> Contents {
         let item = |item: &Placed| {
             let mut extents = Vec::new();

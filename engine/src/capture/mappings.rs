@@ -8,7 +8,7 @@ use std::{
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Nothing but this process's own.
+    /// Memory of this process alone.
     Anonymous,
     /// A private view of a file, some pages of which are still those of the file.
     OfFile,
@@ -27,7 +27,7 @@ fn first_shared_in(maps: impl BufRead, ranges: &[Range<usize>]) -> io::Result<Op
             shared.push((mapping.pages.clone(), mapping.shared_by_others()));
         }
     }
-    // They come in order, and do not overlap.
+    // The kernel lists mappings in order, and none overlap.
     let of = |range: &Range<usize>| {
         let (pages, why) = shared.get(shared.partition_point(|(pages, _)| pages.end <= range.start))?;
         (!range.is_empty() && pages.start < range.end).then(|| why.clone())

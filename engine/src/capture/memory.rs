@@ -30,7 +30,7 @@ impl Memory {
         Memory { rows, ..self }
     }
 
-    /// The same rows behind another address.
+    /// Rows of the same shape at another address.
     pub(super) fn moved_to(&self, address: *mut u8) -> Memory {
         Memory { address, ..self.clone() }
     }
@@ -43,14 +43,14 @@ impl Memory {
         self.address as usize
     }
 
-    /// Bytes from its first to its last.
+    /// The number of bytes from the region's first to its last, with the gaps between.
     pub(super) fn reach(&self) -> u64 {
         let mut end = self.rows.first();
         self.rows.each(self.bytes.saturating_sub(1)..self.bytes, |_, at, bytes| end = at + bytes as u64);
         end - self.rows.first()
     }
 
-    /// Where its first byte lies.
+    /// The address of the region's first byte.
     pub(super) fn begins_at(&self) -> usize {
         self.address as usize + self.rows.first() as usize
     }
@@ -63,14 +63,14 @@ impl Memory {
         self.rows.alone().map(|at| self.at(at, self.bytes as usize))
     }
 
-    /// Copies the bytes from `offset` on.
+    /// Copies the region's bytes from `offset` on into a buffer.
     pub(super) fn copy_out(&self, offset: u64, into: &mut [u8]) {
         self.rows.each(self.range(offset, into.len()), |from, at, bytes| {
             copy(self.at(at, bytes), &mut into[(from - offset) as usize..][..bytes]);
         });
     }
 
-    /// Puts `from` where the bytes from `offset` on lie.
+    /// Copies `from` over the region's bytes from `offset` on.
     #[allow(unsafe_code)]
     pub(super) fn copy_in(&self, offset: u64, from: &[u8]) {
         self.rows.each(self.range(offset, from.len()), |source, at, bytes| {
@@ -87,7 +87,7 @@ impl Memory {
         offset..end
     }
 
-    /// Bytes of one row.
+    /// The bytes of one row.
     #[allow(unsafe_code)]
     fn at(&self, at: u64, bytes: usize) -> &[u8] {
         if bytes == 0 {

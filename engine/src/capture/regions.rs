@@ -10,12 +10,12 @@ use crate::{
 };
 use std::collections::{HashMap, HashSet};
 
-/// In the order in which they were protected.
+/// The regions of a session, in the order in which they were protected.
 #[derive(Debug, Default)]
 pub(crate) struct Regions {
     list: Vec<Region>,
     names: HashSet<String>,
-    /// How those are found that are asked where they lie.
+    /// For each region that is asked where it lies, the function that tells.
     followed: HashMap<String, Look>,
 }
 
@@ -36,7 +36,7 @@ impl Regions {
         Ok(())
     }
 
-    /// Puts `region` in place of the one of its name.
+    /// Puts `region` in the place of the region of its name, which must have the same shape.
     pub(crate) fn replace(&mut self, region: Region) -> Result<()> {
         let name = region.description.name.clone();
         let index = self.index(&name)?;
@@ -46,7 +46,7 @@ impl Regions {
         Ok(())
     }
 
-    /// Puts `region` in place of the one of its name, of whatever shape.
+    /// Puts `region`, of any shape, in the place of the region of its name.
     pub(super) fn replace_as(&mut self, region: Region) -> Result<()> {
         let index = self.index(&region.description.name)?;
         self.list[index] = region;
@@ -101,7 +101,7 @@ impl Regions {
         Ok(())
     }
 
-    /// The same once more, for the bytes of a checkpoint whose sizes the first look has told.
+    /// Finds out once more where all that is followed lies, for the copy of a checkpoint: the first look told its sizes.
     pub(crate) fn look_again(&mut self) -> Result<()> {
         let before: Vec<_> = self.list.iter().map(|region| region.description.clone()).collect();
         self.look()?;
@@ -112,7 +112,7 @@ impl Regions {
         })
     }
 
-    /// The same before all are filled.
+    /// Finds out where all that is followed lies, before a restore fills the regions.
     pub(crate) fn look_to_fill(&mut self) -> Result<()> {
         self.look()?;
         if self.followed.is_empty() {
@@ -125,7 +125,7 @@ impl Regions {
         &self.list
     }
 
-    /// By what a state is divided that has these.
+    /// How a state with these regions is divided among ranks.
     pub(crate) fn divided(&self) -> Divided {
         let is_box = |region: &Region| region.description.place.is_some();
         if self.list.iter().any(is_box) { Divided::IntoBoxes } else { Divided::ByRanks }

@@ -1,23 +1,6 @@
 //! One setting, as files, the environment and messages know it.
 
-use super::{Choice, Config, KEYS, Shown, Value, value};
-
-/// One setting.
-pub struct Key {
-    /// The key's name in the file; the variable of the environment is MAINSTAY_ and this name in capitals.
-    pub name: &'static str,
-    pub meaning: &'static str,
-    /// Which values the key takes, in words that complete "it takes": "1 to 1000".
-    pub takes: &'static str,
-    /// Whether all ranks of a job must have the same value.
-    pub alike: bool,
-    /// Sets the key in a choice.
-    pub(super) read: fn(&mut Choice, &Value) -> value::Read<()>,
-    /// Puts the value that was chosen into force; returns whether there is one.
-    pub(super) take: fn(&Choice, &mut Config) -> bool,
-    pub(super) show: fn(&Config) -> Shown,
-    pub(super) in_range: fn(&Config) -> bool,
-}
+use super::{Config, KEYS, Key, Shown, value};
 
 impl Key {
     pub fn named(name: &str) -> Option<&'static Key> {
@@ -78,6 +61,7 @@ pub(super) fn is_meant(name: &str, other: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Choice, Value};
 
     #[test]
     fn defaults_are_in_range() {

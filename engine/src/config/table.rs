@@ -5,8 +5,8 @@
 //! Fortran, and the keywords of Python's `open`.
 
 use super::{
-    Capture, Exchange, Interval, LevelPlace, MemoryAfter, PoolHeld, Recovery, Signal, Stage, Start, Track,
-    key::Key,
+    Capture, Exchange, Interval, LevelPlace, MemoryAfter, PoolHeld, Recovery, Shown, Signal, Stage, Start, Track,
+    Value,
     range::{any, is_path, is_path_or_none, is_place, multiples, or_auto, or_zero, within},
     shown, value,
 };
@@ -26,6 +26,23 @@ const FILE_BYTES_MAX: u64 = i64::MAX as u64;
 /// The shortest time that is taken: shorter ones are mistakes of unit.
 const TIME_MIN: Duration = Duration::from_millis(1);
 const TIME_MAX: Duration = Duration::from_secs(1_000_000_000);
+
+/// One setting.
+pub struct Key {
+    /// The key's name in the file; the variable of the environment is MAINSTAY_ and this name in capitals.
+    pub name: &'static str,
+    pub meaning: &'static str,
+    /// Which values the key takes, in words that complete "it takes": "1 to 1000".
+    pub takes: &'static str,
+    /// Whether all ranks of a job must have the same value.
+    pub alike: bool,
+    /// Sets the key in a choice.
+    pub(super) read: fn(&mut Choice, &Value) -> value::Read<()>,
+    /// Puts the value that was chosen into force; returns whether there is one.
+    pub(super) take: fn(&Choice, &mut Config) -> bool,
+    pub(super) show: fn(&Config) -> Shown,
+    pub(super) in_range: fn(&Config) -> bool,
+}
 
 /// A row is a field with its type, and:
 /// - what it means: the comment above it, which `mainstay config` and the guide have too;

@@ -1,4 +1,4 @@
-//! Room in a file, had for real, and nothing that a signal could spoil.
+//! Sets room in a file aside, for real, without a signal being able to interrupt that.
 
 use super::{Allocate, Room, mapped::is_memory};
 use nix::{
@@ -29,7 +29,7 @@ pub(super) fn set_aside(file: &fs::File, room: &Room, sets_aside: bool) -> io::R
 /// begins again after each, and under a profiler's timer would never end.
 pub(crate) fn allocate_at(file: &fs::File, at: u64, bytes: u64) -> io::Result<()> {
     within_limit(at.saturating_add(bytes))?;
-    // Of no bytes there is nothing to allocate, and posix_fallocate refuses to.
+    // posix_fallocate refuses to allocate no bytes.
     if bytes == 0 {
         return Ok(());
     }
@@ -41,7 +41,7 @@ pub(crate) fn allocate_at(file: &fs::File, at: u64, bytes: u64) -> io::Result<()
     Ok(allocated?)
 }
 
-/// What the file system of `file` has room for, where it tells: a tmpfs without a limit (size=0) knows of no blocks.
+/// How many bytes the file system of `file` has room for, where it tells: a tmpfs without a limit (size=0) does not.
 pub(crate) fn available(file: &fs::File) -> Option<u64> {
     let room = fstatvfs(file).ok().filter(|room| room.blocks() > 0)?;
     Some(room.blocks_available().saturating_mul(room.fragment_size()))

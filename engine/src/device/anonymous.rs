@@ -1,4 +1,4 @@
-//! A file without a name, in memory: what came from another rank is read there as from any other file.
+//! A file without a name, in memory, from which a shard that came from another rank is read as from any other file.
 
 use super::{File, Mapped, mapped::Whole};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -11,7 +11,7 @@ pub(crate) struct Anonymous {
 }
 
 impl Anonymous {
-    /// An empty one of `bytes` bytes.
+    /// An empty file of `bytes` bytes.
     pub(crate) fn of(bytes: u64) -> io::Result<Anonymous> {
         let file = fs::File::from(memfd_create(c"mainstay", MFdFlags::MFD_CLOEXEC)?);
         file.set_len(bytes)?;
@@ -28,7 +28,7 @@ impl File for Anonymous {
         self.file.write_at(bytes, offset)
     }
 
-    /// Nothing of it outlives the process.
+    /// Syncing does nothing: the file ends with the process.
     fn sync(&self) -> io::Result<()> {
         Ok(())
     }

@@ -54,7 +54,7 @@ impl Disk {
             }
             _ => Error::io("making the directory", printable_path(directory), e),
         })?;
-        // Links have led somewhere else, perhaps.
+        // Links in the path may have led to another directory than the one that was checked.
         check_own(&found)?;
         Ok(Disk::existing(&found))
     }
@@ -73,7 +73,7 @@ impl Disk {
         Ok(file)
     }
 
-    /// Removes what could not be made; what is left is cleared away by the next opening.
+    /// Removes a file that could not be made; the next opening clears away what stays.
     fn forget(&self, name: &str) {
         let _ = fs::remove_file(self.directory.join(name));
     }
@@ -146,7 +146,7 @@ impl Device for Disk {
         let file_system = self.file_system();
         match wanted.bytes {
             _ if !file_system.has_stripes() => Ok(0),
-            // What a file gets that nobody chose for, only a file tells.
+            // Only a file tells which stripes a file gets for which none were chosen.
             0 => {
                 let file = self.make_empty(probe, &file_system, wanted)?;
                 let bytes = stripes::stripe_bytes(&file_system, &self.directory.join(probe), &file.cached);

@@ -21,7 +21,7 @@ const ALIGNMENT: usize = 4096;
 /// A file that is open, with a handle past the page cache where there can be one.
 #[derive(Debug)]
 pub(super) struct DiskFile {
-    /// Through the cache.
+    /// The handle that goes through the page cache.
     pub(super) cached: fs::File,
     direct: Option<fs::File>,
     is_on_fuse: bool,
@@ -32,7 +32,7 @@ pub(super) struct DiskFile {
 
 impl DiskFile {
     pub(super) fn open(path: &Path, options: &OpenOptions) -> io::Result<DiskFile> {
-        // A pipe that lies there must not hold us.
+        // Opening a pipe of that name must not wait for its other end.
         let cached = options.clone().custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
         if !cached.metadata()?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
@@ -42,7 +42,7 @@ impl DiskFile {
         let direct = match direct {
             Ok(direct) => Some(direct),
             Err(e) if refuses_direct(&e) => None,
-            // Without it the file would go through the cache, and nobody would know.
+            // Any other error would have the file go through the cache unnoticed.
             Err(e) => return Err(e),
         };
         let file_system = fstatfs(&cached).map(|found| found.filesystem_type());
@@ -50,7 +50,7 @@ impl DiskFile {
             .is_ok_and(|of| [Some(&cached), direct.as_ref()].iter().flatten().all(|file| lazy::ask(file, of)));
         let is_on_fuse = file_system == Ok(FUSE_SUPER_MAGIC);
         if is_on_fuse && direct.is_some() {
-            // Good for speed alone.
+            // A failure costs speed alone.
             let _ = set_direct(&cached, true);
         }
         Ok(DiskFile {

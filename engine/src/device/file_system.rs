@@ -26,7 +26,7 @@ const LUSTRE: FsWord = 0x0bd0_0bd0;
 const CEPH_ATTRIBUTE: &str = "ceph.dir.entries";
 
 impl FileSystem {
-    /// The one that `directory` lies in. What cannot be asked is another.
+    /// The file system that `directory` lies in; `Other` where that cannot be found out.
     pub(super) fn of(directory: &Path) -> FileSystem {
         match statfs(directory).map(|found| found.f_type) {
             Ok(CEPH) => FileSystem::Ceph,
@@ -51,7 +51,7 @@ impl FileSystem {
         *self == FileSystem::Ceph
     }
 
-    /// As people call it.
+    /// The name of the file system, for people.
     pub fn name(&self) -> &'static str {
         match self {
             FileSystem::Ceph => "CephFS",

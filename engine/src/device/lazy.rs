@@ -4,10 +4,10 @@
 use nix::sys::statfs::FsType;
 use std::{fs, os::fd::AsRawFd};
 
-/// As the kernel's client calls itself (linux/magic.h). With ceph-fuse it is for the whole mount to say.
+/// The number by which the kernel's client calls itself (linux/magic.h). With ceph-fuse lazy I/O is an option of the mount.
 const CEPH: FsType = FsType(0x00c3_6400);
 
-/// Asks for it where a file of `file_system` can have it. Whether it was granted.
+/// Asks for lazy I/O where a file of `file_system` can have it; whether it was granted.
 #[allow(unsafe_code)]
 pub(super) fn ask(file: &fs::File, file_system: FsType) -> bool {
     // CEPH_IOC_LAZYIO (fs/ceph/ioctl.h).

@@ -63,19 +63,19 @@ pub(super) fn is_memory(file: &File) -> bool {
 }
 
 impl Mapped {
-    /// The same, from `from` on: `bytes` bytes.
+    /// The `bytes` bytes of this part from `from` on.
     pub(crate) fn part(&self, from: u64, bytes: u64) -> Mapped {
         assert!(from + bytes <= self.bytes as u64, "outside of a mapping");
         Mapped { of: self.of.clone(), at: self.at + from as usize, bytes: bytes as usize }
     }
 
-    /// Has its pages at hand, without changing any: so that no fault comes in the middle of a copy. That takes longer than the
-    /// copy, where the file is new.
+    /// Has the pages of this part at hand, without changing any: no fault then comes in the middle of a copy. In a new file
+    /// this takes longer than the copy.
     pub(crate) fn touch(&self) {
         self.of.populate(self.at, self.bytes);
     }
 
-    /// Has its pages made large ones, if that can be.
+    /// Has the pages of this part made huge ones, if that can be.
     pub(crate) fn collapse(&self) {
         self.of.collapse(self.at, self.bytes);
     }

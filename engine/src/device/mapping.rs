@@ -46,7 +46,7 @@ impl Mapping {
         }
         let from = from.cast::<u8>();
         let before = from.align_offset(HUGE_PAGE);
-        // SAFETY: inside the reserved range; what is left over of that is given back.
+        // SAFETY: the address lies inside the range that was reserved, of which the rest is given back below.
         unsafe {
             let at = from.add(before);
             let access = libc::PROT_READ | libc::PROT_WRITE;
@@ -65,7 +65,7 @@ impl Mapping {
         }
     }
 
-    /// How many bytes it has.
+    /// The length of the mapping, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -81,7 +81,7 @@ impl Mapping {
         &self.shared_row(at, 1)[0]
     }
 
-    /// `count` values in a row.
+    /// The `count` values that begin at `at`, in a row.
     pub(crate) fn shared_row<T: OfAtomics>(&self, at: usize, count: usize) -> &[T] {
         assert!(at.is_multiple_of(align_of::<T>()) && count <= self.bytes / size_of::<T>());
         let first = self.part(at, count * size_of::<T>()).cast::<T>();

@@ -33,21 +33,22 @@ use std::{fmt, io, path::PathBuf, sync::Arc};
 
 /// A directory that holds the files of one space.
 pub trait Device: Send + Sync + fmt::Debug {
-    /// Where it is, as messages have it: printable.
+    /// The path of the directory, as messages have it: printable.
     fn path(&self) -> String;
-    /// The same for opening it again: its name need not be printable, nor text.
+    /// The path by which the directory can be opened again: it need be neither printable nor text.
     fn directory(&self) -> PathBuf {
         self.path().into()
     }
-    /// Tells its file system from others on this machine (`st_dev`), as of the first call; 0: unknown.
+    /// The number that tells the directory's file system from others on this machine (`st_dev`), as of the first call; 0:
+    /// unknown.
     fn device_number(&self) -> u64 {
         0
     }
-    /// Names of the files in it.
+    /// The names of the files in the directory.
     fn list(&self) -> io::Result<Vec<String>>;
-    /// Makes a file with such room, as far as it can be had without writing; fails if the name is taken.
+    /// Makes a file with the given room, as far as a file can have it without being written; fails if the name is taken.
     fn create(&self, name: &str, room: &Room) -> io::Result<Arc<dyn File>>;
-    /// Opens a file, or sees that it can be opened: how many are open at once does not grow with the files.
+    /// Opens a file, or finds out that it can be opened: the number of open files does not grow with the files of a space.
     fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn File>>;
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     fn remove(&self, name: &str) -> io::Result<()>;
@@ -56,12 +57,12 @@ pub trait Device: Send + Sync + fmt::Debug {
     /// Opens the lock file `name`, made if it is missing.
     fn lock_file(&self, name: &str) -> io::Result<Box<dyn LockFile>>;
 
-    /// What lies below, where that matters for how portions are laid out.
+    /// The file system below, which matters for how portions are laid out.
     fn file_system(&self) -> FileSystem {
         FileSystem::Other
     }
 
-    /// Whether its files are memory, which can be mapped.
+    /// Whether the files of the directory lie in memory, and can be mapped.
     fn is_memory(&self) -> bool {
         false
     }
@@ -91,7 +92,7 @@ pub trait File: Send + Sync + fmt::Debug {
     /// Makes durable all that was written before through this handle, and to this file by processes
     /// that have ended.
     fn sync(&self) -> io::Result<()>;
-    /// Its length, as far as this machine knows it: no server is asked.
+    /// The file's length, as far as this machine knows it: no server is asked.
     fn bytes(&self) -> io::Result<u64>;
 
     /// Bytes that it takes on the medium, as far as the file system tells (`FileSystem::sets_aside`).
@@ -104,24 +105,23 @@ pub trait File: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Keeps it open until it is dropped: from now on its use asks for bytes alone.
+    /// Keeps the file open until it is dropped, so that its use asks the file system for bytes alone.
     fn stay_open(&self) -> io::Result<()> {
         Ok(())
     }
 
-    /// A mapping of `bytes` bytes at `offset`, both multiples of 4096, of a file that is memory anyway: all of its blocks
-    /// are the file's by then. `Unsupported`: the file is none.
+    /// A mapping of `bytes` bytes at `offset`, both multiples of 4096, of a file that lies in memory; the file has memory for
+    /// all of its blocks by then. `Unsupported`: the file does not lie in memory.
     fn map(&self, _offset: u64, _bytes: u64) -> io::Result<Mapped> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Whether machines that write to it need not wait for one another, because it was asked for (lazy I/O).
+    /// Whether machines that write to the file need not wait for one another, because lazy I/O was asked for and granted.
     fn is_lazy(&self) -> bool {
         false
     }
 
-    /// Whether writing takes the processor of this machine, because its file system is a process here, and not a
-    /// device alone.
+    /// Whether writing takes the processor of this machine, because the file system is a process here.
     fn takes_processor(&self) -> bool {
         false
     }
@@ -145,10 +145,10 @@ pub trait LockFile: Send + Sync + fmt::Debug {
     }
 }
 
-/// A process that has locked what it may only read.
+/// A process that has a lock for reading, as one can take that may only read the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LockReader {
-    /// `None` where the kernel does not tell.
+    /// The process's id; `None` where the kernel does not tell.
     pub process: Option<u32>,
 }
 

@@ -12,10 +12,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-/// So many files of a directory are left open after their use.
+/// How many files of a directory are left open after their use.
 const RECENT: usize = 8;
 
-/// Those that were opened last, the oldest first.
+/// The files that were opened last, the one opened longest ago first.
 #[derive(Debug, Default)]
 pub(super) struct Recent(Mutex<VecDeque<Arc<DiskFile>>>);
 
@@ -29,12 +29,12 @@ pub(super) struct OnDemand {
 
 #[derive(Debug, Default)]
 struct Opening {
-    /// Open while it is a recent one, or in use.
+    /// The file as it is open, while it is among the recent ones or in use.
     file: Weak<DiskFile>,
-    /// Open until it is synced, or for good.
+    /// The same where it must stay open: until it is synced, or for good.
     kept: Option<Arc<DiskFile>>,
     stays: bool,
-    /// Counted, so that a sync lets go of no write that came meanwhile.
+    /// The number of writes, so that a sync does not let go of the descriptor of one that came meanwhile.
     writes: u64,
 }
 
@@ -177,7 +177,7 @@ mod tests {
         assert!(locked(&recent.0).is_empty(), "what nobody has any more is closed");
     }
 
-    /// Else the sync would go through a descriptor that knows nothing of a failed write.
+    /// A sync through a newer descriptor would not be told of a write that failed.
     #[test]
     fn what_wrote_stays_open_until_it_is_synced() {
         let (directory, recent) = (tempfile::tempdir().unwrap(), Arc::default());

@@ -8,7 +8,7 @@ use crate::{
 use nix::unistd::geteuid;
 use std::{fs, os::unix::fs::MetadataExt, path::Path};
 
-/// Anybody may write to the directory, and remove nothing but what is theirs.
+/// The mode of a directory in which anybody may make files, and remove only their own, such as /tmp.
 const ANYBODYS: u32 = libc::S_ISVTX | libc::S_IWOTH;
 
 /// Refuses `path`, which is absolute, if it leads through something that another user has made in a place of anybody's.

@@ -7,7 +7,7 @@ use std::ops::Range;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Room {
     pub bytes: u64,
-    /// The parts that will be written: ascending, apart from each other.
+    /// The parts that will be written: ascending, and not touching.
     pub stretches: Vec<Range<u64>>,
     pub allocate: Allocate,
     pub stripes: Stripes,
@@ -16,12 +16,12 @@ pub struct Room {
 /// How hard a file system promises room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Allocate {
-    /// Not at all: the file has its length, and what is written later may find no room.
+    /// No room is promised: the file has its length, and a later write may find no room.
     Sparse,
     /// Blocks are set aside, where the file system can.
     #[default]
     Blocks,
-    /// Written with zeros: what promises most, and takes longest.
+    /// The file is written with zeros, which promises most and takes longest.
     Zero,
 }
 
@@ -35,7 +35,7 @@ pub struct Stripes {
 }
 
 impl Room {
-    /// All of a file of `bytes`, its blocks set aside.
+    /// Room for all of a file of `bytes` bytes, whose blocks are set aside.
     pub fn of(bytes: u64) -> Room {
         Room { bytes, stretches: Some(0..bytes).into_iter().collect(), ..Room::default() }
     }

@@ -9,11 +9,12 @@ pub(super) struct Status {
     pub(super) links: u64,
 }
 
-/// Exact on a local file system; elsewhere as of the opening, or as this machine has changed it or has been told.
+/// The status of `file`. It is exact on a local file system; elsewhere it is as of the opening, or as this machine has
+/// changed it or been told since.
 pub(super) fn known(file: &fs::File) -> io::Result<Status> {
     match unsynced(file) {
         Some(status) => Ok(status),
-        // A kernel, or a sandbox, that does not have the call.
+        // A kernel or a sandbox may lack the call.
         None => file.metadata().map(|found| Status { bytes: found.len(), links: found.nlink() }),
     }
 }

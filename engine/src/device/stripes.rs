@@ -14,17 +14,18 @@ use std::{
 /// Divides every stripe unit and object size that CephFS takes.
 const CEPH_UNIT_MIN: u64 = 64 << 10;
 
-/// Has the empty file that lies at `path`, open as `file`, be striped so on `file_system`.
+/// Gives the empty file at `path`, open as `file`, these `stripes` on `file_system`.
 pub(super) fn choose(file_system: &FileSystem, file: &fs::File, stripes: Stripes) -> io::Result<()> {
     match file_system {
         FileSystem::Ceph if stripes.is_chosen() => choose_ceph(file, stripes),
-        // Its files are made with them, by a tool that knows of nothing else.
+        // A file of Lustre gets its stripes when a tool makes it.
         FileSystem::Lustre { lfs: Some(_) } if stripes.is_chosen() => make_private(file),
         _ => Ok(()),
     }
 }
 
-/// For this user alone, as all files of a space are; and it is the one that was made just now.
+/// Leaves the file that a tool has just made to this user alone, as all files of a space are; refuses a file that it cannot
+/// have made.
 fn make_private(file: &fs::File) -> io::Result<()> {
     file.set_permissions(fs::Permissions::from_mode(0o600))?;
     let found = file.metadata()?;
@@ -43,7 +44,7 @@ pub(super) fn stripe_bytes(file_system: &FileSystem, path: &Path, file: &fs::Fil
     }
 }
 
-/// One after the other, and each pair valid on the way: objects are whole numbers of stripes.
+/// Sets the attributes one after the other, in an order in which each pair is valid: an object is a whole number of stripes.
 fn choose_ceph(file: &fs::File, stripes: Stripes) -> io::Result<()> {
     if stripes.bytes > 0 {
         let objects = ceph(file, "object_size")?;

@@ -9,28 +9,29 @@ use super::young;
 use crate::error::{Error, Result};
 use std::{iter::zip, time::Duration};
 
-/// The most levels.
+/// How many levels there can be.
 pub const LEVELS_MAX: usize = 4;
 /// No level is saved to less often than at so many checkpoints.
 const EVERY_MAX: f64 = 100_000.0;
 
-/// What is known of a level.
+/// What a level costs, and what it survives.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LevelCost {
     /// How long the program waits, or is slowed down, for a checkpoint that goes there too.
     pub checkpoint: Duration,
-    /// From a failure until the program goes on from there.
+    /// The time from a failure until the program goes on from this level.
     pub restart: Duration,
-    /// The share of failures after which what lies there is still there: 0 to 1.
+    /// The share of failures that the level survives: 0 to 1.
     pub survives: f64,
 }
 
-/// How often to save to each.
+/// How often to save to each level.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pattern {
     /// What the program computes from one checkpoint to the next.
     pub interval: Duration,
-    /// For each level, at how many checkpoints once; a multiple of that of the nearer ones. `None`: less is lost without.
+    /// For each level, every how many checkpoints it is saved to: a multiple of what nearer levels have. `None`: less is lost
+    /// without the level.
     pub every: Vec<Option<u64>>,
     /// The share of the job's time that goes into checkpoints, restarts and work that is done again.
     pub lost: f64,
@@ -98,7 +99,7 @@ fn survived<'a>(levels: impl Iterator<Item = &'a LevelCost>) -> f64 {
     levels.map(|level| level.survives).fold(0.0, f64::max)
 }
 
-/// Failures that are left to each, a second.
+/// The rate of the failures that are left to each level, a second.
 fn rates(levels: &[LevelCost], mtbf: Duration) -> Vec<f64> {
     left_to(levels).into_iter().map(|share| share / mtbf.as_secs_f64()).collect()
 }
@@ -140,7 +141,7 @@ fn lost(levels: &[LevelCost], every: &[u64], interval: Duration, mtbf: Duration)
     let rates = rates(levels, mtbf);
     let rate: f64 = rates.iter().sum();
     let parts = every.last().copied().unwrap_or(1);
-    // How long it takes to get to the end of each part.
+    // The expected time from the beginning of the pattern to the end of each part.
     let mut reached = vec![0.0];
     for part in 0..parts {
         let saving: f64 = zip(levels, every)

@@ -8,7 +8,7 @@ use super::{
     file::{self, absolute},
     layout::{CLEANER, Constants},
     listing::remove_files,
-    size::Sizes,
+    sizes::Sizes,
 };
 use crate::{
     device::{ByteLocks, LockFile, LockOutcome, Mapping, forks},

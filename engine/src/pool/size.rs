@@ -5,9 +5,7 @@
 //! it larger. The size of a chunk comes out of the all-reduce at t1, when nobody has a chunk of this job, so that all
 //! members have the same.
 
-use super::{Pool, Shared, layout::Constants, room::Room, word::WordRead};
-#[cfg(test)]
-use crate::error::Error;
+use super::{Pool, Shared, room::Room, sizes::Look, word::WordRead};
 use crate::{
     device::HUGE_PAGE,
     error::Result,
@@ -15,45 +13,12 @@ use crate::{
     space::format::{BLOCK_BYTES, PoolBound},
 };
 use std::{
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{PoisonError, atomic::Ordering},
     time::Duration,
 };
 
 /// How old a look at what is free may become; it is renewed earlier if more is needed.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);
-
-/// What this process knows of the pool's size.
-#[derive(Debug)]
-pub(super) struct Sizes {
-    /// The size of one chunk, the same on all members.
-    pub(super) chunk_bytes: AtomicU64,
-    /// How many bytes, from the first chunk on, have their memory, as was checked, and are at hand.
-    pub(super) at_hand: AtomicU64,
-    /// The most bytes that ever had memory: chunks beyond are nobody's.
-    pub(super) seen: AtomicU64,
-    /// The last look at what is free.
-    looked: Mutex<Option<Look>>,
-    /// What a test has the pool find free.
-    #[cfg(test)]
-    pub(super) room: Mutex<Option<Room>>,
-    /// The failure that a test has making memory come to.
-    #[cfg(test)]
-    pub(super) fails: Mutex<Option<Failure>>,
-}
-
-#[cfg(test)]
-type Failure = fn(&Shared) -> Error;
-
-#[derive(Debug, Clone, Copy)]
-struct Look {
-    at: Instant,
-    /// How much was needed at that time.
-    needed: u64,
-    limit: (u64, PoolBound),
-}
 
 /// How large the pool is to become.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,24 +28,22 @@ pub(super) struct Aim {
     pub(super) least: u64,
 }
 
-impl Sizes {
-    pub(super) fn new(constants: &Constants) -> Sizes {
-        // The tables of a pool that grows get their memory with its chunks.
-        let seen = if constants.grows() { 0 } else { constants.bytes() };
-        Sizes {
-            chunk_bytes: constants.chunk_bytes.into(),
-            at_hand: 0.into(),
-            seen: seen.into(),
-            looked: Mutex::new(None),
-            #[cfg(test)]
-            room: Mutex::new(None),
-            #[cfg(test)]
-            fails: Mutex::new(None),
-        }
-    }
-}
-
 impl Pool {
+    /// Bytes of all chunks; in a pool that grows, of those that have memory now, whoever made it.
+    pub(crate) fn made_bytes(&self) -> u64 {
+        if self.shared.constants.grows() { self.shared.made() } else { self.shared.constants.bytes() }
+    }
+
+    /// Bytes of all chunks that this process can take.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> u64 {
+        if self.shared.constants.grows() { self.shared.open_bytes() } else { self.shared.constants.bytes() }
+    }
+
+    pub(crate) fn chunk_bytes(&self) -> u64 {
+        self.shared.chunk_bytes()
+    }
+
     /// Says what the next shard of this member takes: `bytes` bytes, and room in `chunks` chunks besides.
     pub(crate) fn want(&self, bytes: u64, chunks: u32) {
         let entry = self.shared.member_entry();

@@ -12,8 +12,8 @@ pub(super) struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// Has `revision` take `shard` from the next place that has it, as what it has is damaged or was let go, says `error`;
-    /// false if there is no other place, or none would help.
+    /// Has `revision` take `shard` from the next place that has it, if `error` says that the shard is damaged where it was
+    /// read, or was let go there. False: there is no other place, or none would mend the error.
     pub(super) fn turn(&mut self, revision: &mut RevisionSurvey, shard: u32, error: &Error) -> bool {
         let why = match error {
             Error::Unreadable { what } => what.join("; "),

@@ -9,16 +9,16 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// The hold of a reader that was broken off ends by itself.
+/// How long a hold lasts unless it is renewed: a reader that was broken off leaves none for longer.
 const HOLD: Duration = Duration::from_secs(3600);
 
-/// Released when it is dropped, but not by a forked child: it is its parent's.
+/// The hold of one reader. Dropping it releases the hold, except in a forked child, whose parent owns it.
 pub(super) struct Guard {
     device: Arc<dyn Device>,
     note: String,
     /// `None`: no job is at work, or there is no right to hold, or no room.
     hold: Option<Hold>,
-    /// As of the process that took it.
+    /// How often the process had come out of a fork when it took the hold.
     forks: u32,
 }
 
@@ -34,13 +34,13 @@ impl Guard {
         match hold_on(&*self.device, key, &self.note, ends, Duration::ZERO) {
             Ok(Holding::Counts(hold) | Holding::Pending(hold)) => self.hold = Some(hold),
             Ok(Holding::Gone) => return false,
-            // What is read is verified all the same.
+            // Without a hold the reader goes on: every block that it reads is verified.
             _ => {}
         }
         true
     }
 
-    /// Takes the hold anew before it ends.
+    /// Renews the hold before it ends.
     pub(super) fn renew(&mut self, key: RevisionKey) {
         let half = HOLD.as_nanos() as u64 / 2;
         let ends_soon = |hold: &Hold| hold.expires_unix_ns < unix_ns() + half;
@@ -53,7 +53,7 @@ impl Guard {
 
     fn release(&self, hold: Option<Hold>) {
         if let Some(hold) = hold {
-            // Otherwise it ends by itself.
+            // A hold that cannot be released ends by itself.
             let _ = release_one_on(&*self.device, &hold);
         }
     }

@@ -24,18 +24,18 @@ use std::collections::BTreeMap;
 pub struct Reader {
     path: String,
     revision: RevisionSurvey,
-    /// Of each shard, in their order.
+    /// The manifest of each shard, by the shard's number.
     manifests: Vec<Manifest>,
     saved: Vec<Saved>,
     damage: Vec<String>,
     elsewhere: Elsewhere,
     last: Option<Last>,
-    /// Of the shards of which a box was read.
+    /// The blocks of those shards that a box was read from.
     rows: BTreeMap<u32, HashRows>,
     guards: Vec<Guard>,
 }
 
-/// What was read last.
+/// The item that was read last, and the blocks that were read of it.
 struct Last {
     shard: u32,
     name: String,
@@ -64,7 +64,7 @@ impl Reader {
         self.elsewhere.told()
     }
 
-    /// How many there are: shard r is what rank r saved.
+    /// The number of shards: shard r is what rank r saved.
     pub fn shard_count(&self) -> u32 {
         self.manifests.len() as u32
     }
@@ -210,7 +210,7 @@ impl Reader {
             let why = format!("{} bytes to fill, a box of this shape has {wanted}", into.len());
             return Err(Error::argument(format!("box of {name:?}"), why));
         }
-        // SAFETY: the memory is ours for as long as the call, and the region no longer.
+        // SAFETY: the caller lends the memory for the call, and the region is gone by its end.
         #[allow(unsafe_code)]
         let region = unsafe { Region::placed(name, into.as_mut_ptr(), element, shape, place) }?;
         let surveys = &self.revision.shards;
@@ -239,7 +239,7 @@ impl Reader {
     /// a second time, from another place.
     pub fn read_all(&mut self, shard: u32, items: &[Item], sink: &(dyn Fn(usize, u64, &[u8]) + Sync)) -> Result<()> {
         loop {
-            // Elsewhere the same items have other extents.
+            // In another place the same items have other extents.
             let here = items.iter().map(|item| self.item(shard, &item.name).cloned()).collect::<Result<Vec<Item>>>()?;
             let survey: &ShardSurvey = &self.revision.shards[shard as usize];
             let error = match survey.read(&here, sink)? {
@@ -252,7 +252,7 @@ impl Reader {
     }
 }
 
-/// Whether these are manifests of one shard, which may lie in different places.
+/// Whether two manifests are of the same shard, which may lie in different places.
 fn is_same(one: &Manifest, other: &Manifest) -> bool {
     let same = |one: &Item, other: &Item| {
         (&one.name, one.bytes, one.element, &one.shape) == (&other.name, other.bytes, other.element, &other.shape)

@@ -12,7 +12,7 @@ use crate::{
 };
 use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
-/// How long another newest revision is tried when a running job lets go of each.
+/// How long opening goes on to the next newest revision while a running job lets go of each.
 const TRY: Duration = Duration::from_secs(5);
 
 impl Reader {
@@ -89,7 +89,7 @@ fn chosen(survey: &SpaceSurvey, wanted: Option<u64>) -> Result<usize> {
         let (number, here, of) = (found.key.number, found.shards.len(), found.shard_count);
         return Err(missing(format!("revision {number} is incomplete: {here} of {of} shards were found")));
     }
-    // One of the same key and another count of shards can only be forged.
+    // A second revision of the same key, with another number of shards, can only be forged.
     let of = |revision: &RevisionSurvey| (revision.key, revision.layout, revision.shard_count);
     let is_found = |revision: &RevisionSurvey| of(revision) == of(found);
     Ok(survey.revisions.iter().position(is_found).unwrap_or_default())
@@ -105,7 +105,8 @@ fn whole_on<'a>(
     revision.lies.is_empty().then(|| device.clone()).into_iter().chain(places)
 }
 
-/// Those of all shards, each from the nearest place where it can be read; `None` if a job let the revision go meanwhile.
+/// The manifests of all shards, each from the nearest place where it can be read; `None` if a job let the revision go
+/// meanwhile.
 fn manifests(revision: &mut RevisionSurvey, elsewhere: &mut Elsewhere) -> Result<Option<Vec<Manifest>>> {
     let mut manifests = Vec::new();
     while let Some(shard) = revision.shards.get(manifests.len()) {

@@ -20,7 +20,7 @@ use crate::{
 const STRETCH_BLOCKS: u64 = 64;
 const STRETCH_BYTES: u64 = STRETCH_BLOCKS * BLOCK_BYTES;
 const _: () = assert!(PART_BLOCKS.is_multiple_of(STRETCH_BLOCKS));
-/// Stretches that are kept: a program may read from two streams in turn, across the end of a stretch too.
+/// How many stretches are kept in memory: a program may read from two streams in turn, and across the end of a stretch.
 const STRETCHES: usize = 3;
 
 /// The blocks of a shard.
@@ -28,21 +28,21 @@ pub(crate) struct BlockReader {
     portion: Portion,
     runs: Vec<Run>,
     rows: HashRows,
-    /// The part of a row that was read last: of which run, which part.
+    /// The part of a row of hashes that was read last: the index of its run, that of the part, and the hashes.
     last_row: Option<(usize, u64, Checked)>,
-    /// Verified, the latest first.
+    /// Stretches that were verified, the one used last first.
     stretches: Vec<Stretch>,
 }
 
 struct Stretch {
-    /// Offset in the portion, and length.
+    /// Where the stretch begins in the portion, and its length, in bytes.
     at: u64,
     bytes: u64,
     blocks: Aligned,
 }
 
 impl BlockReader {
-    /// Those of a manifest that was checked.
+    /// The blocks of the shard of a `manifest` that was checked.
     pub(crate) fn new(portion: Portion, runs: Vec<Run>) -> BlockReader {
         let rows = HashRows::new(runs.len());
         BlockReader { portion, runs, rows, last_row: None, stretches: Vec::new() }
@@ -128,7 +128,7 @@ impl BlockReader {
         Ok(&self.last_row.insert(row).2)
     }
 
-    /// That of the stretch that was not used for longest, once there are enough.
+    /// A buffer for the next stretch. Once enough stretches are kept, it is the buffer of the one not used for longest.
     fn buffer(&mut self) -> Result<Aligned> {
         let oldest = if self.stretches.len() < STRETCHES { None } else { self.stretches.pop() };
         match oldest {
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn whatever_is_asked_for_is_what_is_there() {
         let mut random = fastrand::Rng::with_seed(4);
-        // One block, stretches that are cut short, more than one part of a row.
+        // A run of one block, runs that end within a stretch, and a run whose row has several parts.
         let sizes = [1, 3, STRETCH_BLOCKS, STRETCH_BLOCKS + 1, 64 * STRETCH_BLOCKS + 2 * STRETCH_BLOCKS + 5, 2];
         let (memory, runs) = Memory::of(&sizes, &mut random);
         let memory = Arc::new(memory);

@@ -22,28 +22,28 @@ pub(crate) struct Seen {
     pub(crate) layout: [u8; 16],
 }
 
-/// All that one rank sees.
+/// All that one rank sees of a space.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Sight {
     pub(crate) shards: Vec<Seen>,
-    /// Layout and rank of every portion, whatever it holds.
+    /// The layout and the rank of every portion that is in sight, also of an empty one.
     pub(crate) portions: Vec<([u8; 16], u32)>,
-    /// Of slots and revisions.
+    /// The lineages that slots and revisions name.
     pub(crate) lineages: Vec<Lineage>,
     pub(crate) damage: Vec<String>,
-    /// Slots that a crash cut short, or that are damaged; and what was staged and is lost.
+    /// What a restore tells of besides: slots that a crash cut short or that are damaged, and what was staged and lost.
     pub(crate) torn: Vec<String>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    /// Newest first.
+    /// The newest first.
     pub(crate) complete: Vec<Complete>,
     pub(crate) lineage_max: u64,
     pub(crate) number_max: u64,
     pub(crate) damage: Vec<String>,
     pub(crate) torn: Vec<String>,
-    /// Newest first.
+    /// The newest first.
     pub(crate) unseen: Vec<Unseen>,
 }
 
@@ -63,14 +63,14 @@ impl Found {
         self.unseen.first().filter(|unseen| Some(unseen.whole.key) > newest)
     }
 
-    /// What a hold may name: what is out of sight is there all the same.
+    /// The revisions that a hold may name: the complete ones, and one of which a part is only out of sight.
     pub(crate) fn holdable(&self) -> Vec<Complete> {
         self.complete.iter().copied().chain(self.unseen.iter().map(|unseen| unseen.whole)).collect()
     }
 }
 
 impl Sight {
-    /// What the ledger of a portion leads to.
+    /// Adds what the `ledger` of a portion leads to.
     pub(crate) fn add(&mut self, ledger: &Ledger) {
         let portion = ledger.portion();
         self.portions.push((portion.layout_id(), portion.rank()));
@@ -82,7 +82,7 @@ impl Sight {
 }
 
 impl Sight {
-    /// The same, as if all portions belonged to one layout.
+    /// What would be seen if all portions belonged to one layout.
     pub(crate) fn without_layouts(mut self) -> Sight {
         self.shards.iter_mut().for_each(|seen| seen.layout = [0; 16]);
         self.portions.iter_mut().for_each(|(layout, _)| *layout = [0; 16]);
@@ -142,7 +142,7 @@ pub(crate) fn find(sights: &[Sight], path: &str) -> Result<Found> {
         found.complete = minimum_of_newest(sights);
     }
     found.damage = sights.iter().flat_map(|sight| sight.damage.iter().cloned()).collect();
-    // What was staged in a node's memory and is lost, each of its ranks tells.
+    // A revision that was staged in a node's memory and lost is told of by each rank of that node: once is enough.
     let mut told = BTreeSet::new();
     let torn = sights.iter().flat_map(|sight| &sight.torn).filter(|what| told.insert(*what));
     found.torn = torn.cloned().collect();

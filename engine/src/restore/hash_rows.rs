@@ -1,7 +1,7 @@
-//! Rows of hashes: those of all blocks of a run, which have one hash together.
+//! Rows of hashes: a row has the hashes of all blocks of a run, and a hash of its own.
 //!
-//! What must hold: nothing of a row is believed before all of it was verified once, and only while it is as it was
-//! then. From then on a row is read in parts: whoever wants few blocks reads few hashes.
+//! What must hold: no hash of a row is believed before the whole row was verified once, nor once the row differs from what
+//! it was then. A row that was verified is read in parts, so that reading few blocks reads few hashes.
 
 use crate::{
     error::Result,
@@ -12,21 +12,21 @@ use crate::{
 };
 use std::ops::Range;
 
-/// Blocks of one part.
+/// How many blocks the hashes of one part are of.
 pub(super) const PART_BLOCKS: u64 = 4096;
 const PART_BYTES: u64 = PART_BLOCKS * HASH_BYTES as u64;
 
-/// Rows are read together that are not farther apart, up to so many bytes at once.
+/// Rows that are no farther apart are read together, up to so many bytes at once.
 const APART_BYTES: u64 = 16 << 10;
 const TOGETHER_BYTES: u64 = 4 << 20;
 
-/// Those of the runs of one shard.
+/// The rows of the runs of one shard.
 pub(crate) struct HashRows {
     /// For each run whose row was verified, the hash of each part of the row.
     parts: Vec<Option<Vec<Hash>>>,
 }
 
-/// Hashes of these blocks of a run, by their numbers in the portion.
+/// Hashes of some blocks of a run, by the numbers of the blocks in the portion.
 pub(super) struct Hashes {
     pub(super) blocks: Range<u64>,
     pub(super) hashes: Checked,
@@ -37,7 +37,8 @@ impl HashRows {
         HashRows { parts: vec![None; runs] }
     }
 
-    /// A part of the row of `run`, the one of this index. The first time, all of the row is read, part by part.
+    /// Part `part` of the row of `run`, which is the shard's run `index`. The first call for a run reads its whole row, part
+    /// by part.
     pub(super) fn part(&mut self, portion: &Portion, index: usize, run: &Run, part: u64) -> Result<Checked> {
         let (at, bytes, of) = (run.hashes_at, row_bytes(run), row_of(run));
         let parts = match &mut self.parts[index] {
@@ -105,7 +106,7 @@ pub(crate) fn rows_of(portion: &Portion, runs: &[Run]) -> Result<Vec<Checked>> {
             let run = &runs[*index];
             portion.read_checked(run.hashes_at, row_bytes(run), &run.hashes_hash, &row_of(run))
         };
-        // It may be what lies between them that cannot be read.
+        // What lies between the rows may be unreadable, and is not needed: each row is read alone.
         let read = read.or_else(|_| together.iter().map(alone).collect::<Result<Vec<_>>>())?;
         together.iter().zip(read).for_each(|(index, row)| rows[*index] = Some(row));
         rest = others;
@@ -186,7 +187,7 @@ mod tests {
         }
     }
 
-    /// Also when the row was whole the first time.
+    /// Damage is found also where the row was whole when it was first read.
     #[test]
     fn a_row_that_changed_is_refused() {
         let (whole, runs) = Memory::of(&[3 * PART_BLOCKS], &mut fastrand::Rng::with_seed(9));

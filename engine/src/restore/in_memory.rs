@@ -45,7 +45,7 @@ impl File for Memory {
 }
 
 const SLOT_STRIDE: u64 = 64 << 10;
-/// The portion begins here in its file.
+/// Where the portion begins in its file.
 pub(super) const AT: u64 = 5 * BLOCK_BYTES;
 
 impl Memory {
@@ -58,7 +58,7 @@ impl Memory {
         let mut bytes: Vec<u8> = std::iter::repeat_with(|| random.u8(..)).take((AT + end) as usize).collect();
         let mut runs = Vec::new();
         for blocks in blocks {
-            // One block is left between runs.
+            // One block between two runs belongs to neither.
             first_block += 1;
             let data = (AT + first_block * BLOCK_BYTES) as usize..(AT + (first_block + blocks) * BLOCK_BYTES) as usize;
             let mut row = vec![0; *blocks as usize * HASH_BYTES];

@@ -20,22 +20,22 @@ use std::{
     thread,
 };
 
-/// Verified and then handed on at once: so little that it is still in the cache.
+/// How many bytes are verified and then handed on: few enough to be in the cache still.
 const POUR_BYTES: usize = 256 << 10;
 
-/// Reads under way at once, each into a buffer of its own.
+/// How many reads are under way at once, each into a buffer of its own.
 const THREADS: usize = 3;
-/// Read at once: a huge page, enough for a device, and little memory beside the program's.
+/// How many bytes are read at once: a huge page, which is enough for a device, and little beside the program's memory.
 const READ_BYTES: u64 = 2 << 20;
 
-/// Runs that are not farther apart are read together, with what lies between them.
+/// Runs that are no farther apart are read together, with what lies between them.
 const APART_BYTES: u64 = 32 << 10;
 
-/// What is read at once: blocks of a run, or of several that lie close to one another.
+/// One read: blocks of a run, or of several runs that lie close to one another.
 struct Part<'a> {
     at: u64,
     bytes: usize,
-    /// Where in it blocks of one run begin, with their hashes; ascending.
+    /// Where the blocks of each run begin in the read, with their hashes; ascending.
     stretches: Vec<(usize, &'a [u8])>,
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn pour(portion: &Portion, manifest: &Manifest, sink: &(dyn Fn(u64, &
     pour_blocks(portion, &manifest.runs, &mut HashRows::new(manifest.runs.len()), &all, sink)
 }
 
-/// As `pour`, of the blocks in `wanted` alone, which ascend and do not overlap. `rows`: those of the runs.
+/// As `pour`, for the blocks in `wanted` alone, which ascend and do not overlap. `rows`: the rows of hashes of the runs.
 pub(crate) fn pour_blocks(
     portion: &Portion,
     runs: &[Run],
@@ -115,7 +115,7 @@ pub(crate) fn pour_blocks(
     let longest = parts.iter().map(|part| part.bytes).max().unwrap_or(BLOCK);
     let work = || {
         let mut buffer = MmapMut::map_anon(longest).map_err(|_| portion.out_of_memory(longest as u64))?;
-        // One piece for the device instead of 512. Where there are no huge pages, small ones will do.
+        // A huge page is one piece for the device, where small pages are 512. Small ones do where there are no huge ones.
         let _ = buffer.advise(Advice::HugePage);
         while failure.get().is_none()
             && let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed))
@@ -126,11 +126,11 @@ pub(crate) fn pour_blocks(
     };
     let work = || drop(work().map_err(|error: Error| failure.set(error)));
     thread::scope(|scope| {
-        // One part alone is read here.
+        // A single read needs no thread of its own.
         let wanted = if parts.len() > 1 { THREADS.min(parts.len()) } else { 0 };
         let begun = (0..wanted).take_while(|_| spawn_scoped(scope, "mainstay-read", work).is_ok()).count();
         if begun == 0 {
-            // Slower, and no reason to fail.
+            // Without a further thread the restore is slower, and succeeds all the same.
             work();
         }
     });
@@ -140,7 +140,7 @@ pub(crate) fn pour_blocks(
 fn read_part(portion: &Portion, part: &Part<'_>, buffer: &mut [u8], sink: &(dyn Fn(u64, &[u8]) + Sync)) -> Result<()> {
     let bytes = &mut buffer[..part.bytes];
     if let Err(error) = portion.read_into(part.at, bytes) {
-        // It may be what lies between them that cannot be read.
+        // What lies between the runs may be unreadable, and is not needed: each run is read alone.
         if part.stretches.len() == 1 {
             return Err(error);
         }

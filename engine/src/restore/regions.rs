@@ -20,7 +20,7 @@ pub(crate) fn match_regions<'a>(manifest: &Manifest, regions: &'a [Region], numb
     for item in &manifest.items {
         let region = missing.remove(item.name.as_str());
         if item.kind == ItemKind::Stream && region.is_none() {
-            // A stream: the program reads it when it wants to.
+            // A stream has no region: the program reads it when it wants to.
             continue;
         }
         let Some(region) = region else {
@@ -50,7 +50,8 @@ pub(super) fn saved_as(item: &Item) -> String {
     }
 }
 
-/// Sizes must agree; type, shape and place too, where both sides say more than a number of bytes.
+/// Whether a saved item is what a region is now: the sizes must agree; type, shape and place too, where both sides say more
+/// than a number of bytes.
 pub(super) fn is_same(item: &Item, region: &Region) -> bool {
     let now = &region.description;
     let opaque = item.element == ElementType::Bytes || now.element == ElementType::Bytes;
@@ -65,13 +66,13 @@ pub(super) fn is_same(item: &Item, region: &Region) -> bool {
 pub(crate) fn has_moved(manifest: &Manifest, regions: &[Region]) -> bool {
     regions.iter().map(|region| &region.description).filter(|now| now.place.is_some()).any(|now| {
         let saved = manifest.items.iter().find(|item| item.name == now.name);
-        // A rank that had no part of it may have one now.
+        // A rank that had no part of the global array may have one now.
         saved.is_none_or(|item| item.place.is_some() && (&item.place, &item.shape) != (&now.place, &now.shape))
     })
 }
 
 impl<'a> Targets<'a> {
-    /// One item alone, into a region of its size.
+    /// Pairs one item alone with a region of its size.
     pub(crate) fn of(item: &Item, region: &'a Region) -> Targets<'a> {
         Targets(Scatter::new([(item, region)]))
     }

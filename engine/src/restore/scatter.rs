@@ -1,4 +1,4 @@
-//! Where the bytes of a portion go: the extents of items, each with whom it belongs to.
+//! Where the bytes of a portion go: the extents of items, each with its owner.
 
 use crate::space::format::Item;
 
@@ -11,9 +11,9 @@ struct Target<T> {
     at: u64,
     bytes: u64,
     owner: T,
-    /// In the owner's bytes.
+    /// The offset of the extent in its owner's bytes.
     offset: u64,
-    /// Where the furthest of this and all before it ends.
+    /// The largest offset at which this extent or one before it ends.
     reach: u64,
 }
 

@@ -9,12 +9,12 @@ use crate::{
 /// Where each byte of an item lies.
 pub(crate) struct Stored {
     pub(crate) bytes: u64,
-    /// In the order of the item's bytes, with the offset in the item at which each begins.
+    /// The extents in the order of the item's bytes, each with the offset in the item at which it begins.
     extents: Vec<(u64, Extent)>,
 }
 
 impl Stored {
-    /// Of an item of a manifest that was checked.
+    /// The bytes of an `item` of a manifest that was checked.
     pub(crate) fn of(item: &Item) -> Stored {
         let mut offset = 0;
         let placed = item.extents.iter().map(|extent| {

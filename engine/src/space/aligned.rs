@@ -15,7 +15,7 @@ pub(crate) struct Aligned {
 }
 
 impl Aligned {
-    /// At least `bytes` zeros, or `None` where memory is short.
+    /// A buffer of at least `bytes` zeros; `None` where memory is short.
     pub(crate) fn zeroed(bytes: u64) -> Option<Aligned> {
         let count = usize::try_from(blocks_for(bytes)).ok()?;
         Some(Aligned { blocks: Block::new_vec_zeroed(count).ok()? })

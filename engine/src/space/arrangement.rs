@@ -11,23 +11,23 @@ use super::{
 use crate::ground::unix_ns;
 use std::ops::Range;
 
-/// Portions begin and end on this at least.
+/// The offsets at which portions begin and end are multiples of this, at least.
 const PORTION_ALIGNMENT: u64 = 64 << 10;
-/// What is shorter and never written is set aside with the rest. The room behind a slot is longer: for shards of
-/// 20 MB it would be a fifth of the blocks that lie beyond the data.
+/// A gap that is shorter is set aside with what is written around it. The room behind a slot is longer: for shards of 20 MB
+/// it would be a fifth of the blocks beside the data.
 const GAP_MIN: u64 = 32 << 10;
 
 /// Which ranks share a file of a layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Per {
-    /// As suits the file system: one a node where a file makes its writers wait for each other, else one for all.
+    /// What suits the file system: one file for each node where a file makes its writers wait for each other, else one for all.
     #[default]
     Auto,
     /// One file for the job.
     App,
-    /// One for the ranks of a node.
+    /// One file for the ranks of each node.
     Node,
-    /// One for each rank.
+    /// One file for each rank.
     Rank,
 }
 
@@ -36,9 +36,9 @@ pub enum Per {
 pub(crate) struct Arrangement {
     pub(crate) layout_id: [u8; 16],
     pub(crate) layout_number: u64,
-    /// Bytes of a stripe; 0 where there are none.
+    /// Bytes of a stripe; 0: the files have none.
     pub(crate) stripe_bytes: u64,
-    /// Blocks of each rank's portion, by rank.
+    /// The number of blocks of each rank's portion, by rank.
     pub(crate) blocks: Vec<u64>,
 }
 
@@ -56,7 +56,7 @@ impl Arrangement {
                 data_from(slot_stride).saturating_add(self.blocks[*rank].saturating_mul(BLOCK_BYTES)),
                 PORTION_ALIGNMENT,
             );
-            // Larger than any file: refused when it is made.
+            // A portion that is larger than any file is refused when the file is made.
             end = at.saturating_add(bytes);
             PortionPlace { rank: *rank as u32, at, bytes }
         });
@@ -86,7 +86,7 @@ pub(crate) fn blocks_in(bytes: u64) -> u64 {
     round_up(bytes, PORTION_ALIGNMENT).saturating_sub(data_from(SLOT_STRIDE)) / BLOCK_BYTES
 }
 
-/// The bytes of the smallest portion with so many blocks, counted alike.
+/// The bytes of the smallest portion in which `blocks_in` counts so many.
 pub(crate) fn bytes_with(blocks: u64) -> u64 {
     round_up(data_from(SLOT_STRIDE).saturating_add(blocks.saturating_mul(BLOCK_BYTES)), PORTION_ALIGNMENT)
 }

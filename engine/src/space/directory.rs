@@ -1,9 +1,9 @@
 //! The files of a space: finding layouts, making one, removing one.
 
 use super::{
-    Aligned, draw_id,
+    Aligned, LayoutFile, draw_id,
     format::{BLOCK, BLOCK_BYTES, Header, Slot},
-    portion::{Portion, refused},
+    portion::refused,
     space_of_level, stretches,
 };
 use crate::{
@@ -19,51 +19,18 @@ pub(crate) const LOCK_FILE: &str = "lock";
 pub(crate) const LEVELS_FILE: &str = "levels";
 /// In a space that has other levels before it: how its job stands, for those who look from outside.
 pub(crate) const STATUS_FILE: &str = "status";
-/// The same while it is written.
+/// The file `status` while it is written.
 pub(crate) const STATUS_UNFINISHED: &str = "status.unfinished";
 /// What happened in the space, a line for each event.
 pub(crate) const JOURNAL_FILE: &str = "journal";
-/// The same while it is made shorter.
+/// The file `journal` while it is made shorter.
 pub(crate) const JOURNAL_UNFINISHED: &str = "journal.unfinished";
-/// Made for an instant while ranks find out who sees whose files.
+/// How the names of files begin that are made for an instant, while ranks find out who sees whose files.
 const PROBE: &str = "probe-";
 const SUFFIX: &str = ".mainstay";
 const UNFINISHED: &str = ".unfinished";
-/// What is written with zeros at once.
+/// How many zeros are written at once, in bytes.
 const ZEROS_BYTES: u64 = 4 << 20;
-
-/// A file of a layout: all its portions, or those of one node.
-#[derive(Debug, Clone)]
-pub(crate) struct LayoutFile {
-    pub(crate) name: String,
-    pub(crate) path: Arc<str>,
-    pub(crate) header: Header,
-    pub(crate) file: Arc<dyn File>,
-    /// How long it was when it was opened.
-    pub(crate) bytes: u64,
-}
-
-impl LayoutFile {
-    pub(crate) fn portions(&self) -> impl Iterator<Item = Portion> + '_ {
-        self.header.portions.iter().map(|place| Portion::new(self, *place))
-    }
-
-    /// Bytes that it takes on the medium, as the file system counts them.
-    pub(crate) fn allocated_bytes(&self) -> Result<u64> {
-        self.file.allocated_bytes().map_err(|e| Error::io("asking for the blocks of", &self.path, e))
-    }
-
-    pub(crate) fn is_lazy(&self) -> bool {
-        self.file.is_lazy()
-    }
-
-    /// What there is to tell of the file if it lies in the directory of a level, on `device`, and belongs to another space.
-    pub(crate) fn told_if_foreign(&self, device: &dyn Device) -> Option<String> {
-        let id = space_of_level(&device.directory())?;
-        let is_own = [id, [0; 16]].contains(&self.header.space_id);
-        (!is_own).then(|| format!("{}: it belongs to another space, and is passed over", self.path))
-    }
-}
 
 /// All layout files of a space, oldest layout first.
 pub(crate) fn layouts(device: &dyn Device, access: Access) -> Result<Vec<LayoutFile>> {
@@ -74,13 +41,13 @@ pub(crate) fn layouts(device: &dyn Device, access: Access) -> Result<Vec<LayoutF
 /// are an error.
 #[derive(Debug, Default)]
 pub(crate) struct Strays {
-    /// What there is to tell of those that belong to another space.
+    /// What there is to tell of files that belong to another space.
     pub(crate) foreign: Vec<String>,
-    /// The same of those whose header is damaged.
+    /// What there is to tell of files whose header is damaged.
     pub(crate) damaged: Vec<String>,
 }
 
-/// The same, and what was passed over.
+/// As `layouts`, with what was passed over.
 pub(crate) fn layouts_and_strays(device: &dyn Device, access: Access) -> Result<(Vec<LayoutFile>, Strays)> {
     let (mut layouts, mut strays) = (Vec::new(), Strays::default());
     let is_level = space_of_level(&device.directory()).is_some();
@@ -102,7 +69,7 @@ pub(crate) fn layouts_and_strays(device: &dyn Device, access: Access) -> Result<
     }
 }
 
-/// In which way the files of a layout are none of one layout: a rank has one portion.
+/// How files contradict each other that say that they are of one layout, in which each rank has one portion.
 pub(crate) fn contradictions(layouts: &[LayoutFile]) -> Vec<String> {
     let (mut heads, mut places, mut what) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
     for LayoutFile { path, header, .. } in layouts {
@@ -172,7 +139,7 @@ pub(crate) fn open_layout(device: &dyn Device, name: String, access: Access) -> 
 pub(crate) struct Making<'a> {
     pub(crate) allocate: Allocate,
     pub(crate) stripes: Stripes,
-    /// Told how many bytes more were written with zeros.
+    /// Called with the number of further bytes that were written with zeros.
     pub(crate) progress: &'a dyn Fn(u64),
 }
 
@@ -181,12 +148,12 @@ pub(crate) fn layout_name(number: u64, rank: usize, id: [u8; 16]) -> String {
     format!("layout-{number:06}-{rank:06}-{:08x}{SUFFIX}", short(id))
 }
 
-/// What the same would be called, whatever its id.
+/// The pattern of that name for a layout of any id.
 pub(crate) fn layout_pattern(number: u64, rank: usize) -> String {
     format!("layout-{number:06}-{rank:06}-*{SUFFIX}")
 }
 
-/// What all files of a layout are called, for a message.
+/// The pattern of the names of all files of a layout, for a message.
 pub(crate) fn files_of_layout(id: [u8; 16]) -> String {
     format!("layout-*-{:08x}{SUFFIX}", short(id))
 }
@@ -223,7 +190,7 @@ pub(crate) fn create_layout(
             .create(&unfinished, &room)
             .map_err(|e| Error::io("making", &path, e).for_want_of(wanted, || device.available_bytes()))?;
         if allocate == Allocate::Zero {
-            // What it takes already is free again when it is removed.
+            // The room that the file takes already will be free again when it is removed.
             let free = || Some(device.available_bytes()?.saturating_add(file.allocated_bytes().ok()?));
             write_zeros(&*file, &room, making.progress)
                 .map_err(|e| Error::io("writing zeros to", &path, e).for_want_of(wanted, free))?;
@@ -291,7 +258,7 @@ impl Probes {
         format!("{}{rank}", self.begin)
     }
 
-    /// Whose it is; `None`: a file of another kind, or of another opening.
+    /// The rank that made the probe `name`; `None`: the file is of another kind, or of another opening.
     pub(crate) fn rank(&self, name: &str) -> Option<usize> {
         name.strip_prefix(&self.begin)?.parse().ok()
     }
@@ -300,7 +267,7 @@ impl Probes {
 /// Clears away what a job that was killed left: before anything else is written, by whoever has the locks.
 pub(crate) fn clear_away(device: &dyn Device) -> Result<()> {
     remove_unfinished(device)?;
-    // It may have named a layout and not lived to make the name durable.
+    // The job may have named a layout, and died before the name was durable.
     device.sync_directory().map_err(|e| Error::io("syncing", device.path(), e))
 }
 

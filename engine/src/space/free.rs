@@ -15,10 +15,10 @@ impl Blocks {
     }
 }
 
-/// The same blocks in stretches that ascend and do not touch.
+/// Unites stretches: the same blocks in stretches that ascend and do not touch.
 pub(crate) fn united(mut blocks: Vec<Blocks>) -> Vec<Blocks> {
     blocks.retain(|blocks| blocks.count > 0);
-    // What several have is in order already, each for itself.
+    // Revisions come one after the other, each with its stretches in order: the sort has little to do.
     blocks.sort();
     let mut united: Vec<Blocks> = Vec::with_capacity(blocks.len());
     for next in blocks {
@@ -44,10 +44,10 @@ pub(crate) struct FreeMap {
 }
 
 impl FreeMap {
-    /// All of `from..to` that is not in `used`.
+    /// The map of the blocks in `from..to` that are not in `used`.
     pub(crate) fn new(from: u64, to: u64, used: impl IntoIterator<Item = Blocks>) -> FreeMap {
         let mut used: Vec<Blocks> = used.into_iter().collect();
-        // What several revisions have is in order already, each for itself.
+        // Revisions come one after the other, each with its stretches in order: the sort has little to do.
         used.sort();
         let (mut stretches, mut next) = (Vec::new(), from);
         for blocks in used {

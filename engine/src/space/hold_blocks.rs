@@ -1,5 +1,5 @@
-//! The holds of a layout file: where they lie, reading and writing them. Others than the job write here,
-//! each a block of its own; what cannot be read holds nothing and harms nothing.
+//! The holds of a layout file: where they lie, reading and writing them. Processes other than the job write holds, each a
+//! block of its own; a block that cannot be read holds nothing and harms nothing.
 
 use super::{
     Aligned, LayoutFile,
@@ -12,14 +12,14 @@ use crate::{
 };
 use std::{collections::BTreeMap, io::ErrorKind};
 
-/// Room for holds in each file: the holds and the acknowledgement.
+/// The room in each file for the holds and the acknowledgement, in bytes.
 pub(crate) const HOLDS_BYTES: u64 = (HOLDS as u64 + 1) * BLOCK_BYTES;
 
-/// What stood in the holds of one file.
+/// What was read in the holds of one file.
 #[derive(Debug, Clone)]
 pub(crate) struct HoldsRead {
     pub(crate) blocks: Vec<HoldBlock>,
-    /// Of the job that wrote last.
+    /// The answers of the job that wrote last.
     pub(crate) answers: Option<HoldAnswers>,
 }
 
@@ -58,7 +58,7 @@ impl LayoutFile {
         let failed = |e| Error::io("reading the holds of", &self.path, e);
         let mut bytes = Aligned::zeroed(HOLDS_BYTES).ok_or_else(|| failed(ErrorKind::OutOfMemory.into()))?;
         match device::read_full(&*self.file, &mut bytes, self.header.holds_at) {
-            // Cut short before its first portion: there is nothing left to hold.
+            // A file that is cut short before its first portion has nothing left to hold.
             Err(e) if e.kind() == ErrorKind::UnexpectedEof => return Ok(HoldsRead { blocks, answers: None }),
             read => read.map_err(failed)?,
         }

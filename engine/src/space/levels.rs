@@ -13,7 +13,7 @@ use std::{
 };
 use toml::de::{DeTable, DeValue};
 
-/// As much of the file as is read.
+/// How much of the file is read, in bytes.
 pub(crate) const NOTE_BYTES_MAX: u64 = 256 << 10;
 const ID: &str = "id = \"";
 const LINEAGE: &str = "lineage = ";
@@ -23,10 +23,10 @@ const COPY: &str = "copy";
 /// Hexadecimal digits of an id, and of a node's label.
 const ID_DIGITS: usize = 32;
 const LABEL_DIGITS: usize = 8;
-/// More of them are not noted.
+/// How many directories are noted.
 const DIRECTORIES_MAX: usize = 64;
 const PATH_BYTES_MAX: usize = 4096;
-/// Far above any lineage, and far below where numbers end.
+/// A lineage beyond this is not believed: far above any real one, and far from where numbers end.
 const NUMBER_MAX: u64 = 1 << 62;
 
 /// What kind of place a level is.
@@ -43,7 +43,7 @@ pub enum LevelKind {
 }
 
 impl LevelKind {
-    /// The nearest first.
+    /// All kinds, the nearest first.
     pub const ALL: [LevelKind; 3] = [LevelKind::Memory, LevelKind::Disk, LevelKind::Pfs];
 
     /// The kind that is called `name`: memory, disk or pfs. `InvalidArgument` if none is.
@@ -65,7 +65,7 @@ impl LevelKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LevelsNote {
     pub(crate) id: String,
-    /// The highest that any of the levels was opened with.
+    /// The highest lineage that any of the levels was opened with.
     pub(crate) lineage: u64,
     /// Where the directories of the levels lie: absolute paths, as the last job had them on all of its nodes.
     pub(crate) within: BTreeMap<LevelKind, Vec<PathBuf>>,
@@ -158,7 +158,7 @@ fn is_usable(path: &Path) -> bool {
     path.is_absolute() && path.as_os_str().len() <= PATH_BYTES_MAX
 }
 
-/// As TOML has a text; `None` of a path that cannot be noted.
+/// The path as a text of TOML; `None` where it cannot be noted.
 fn quoted(path: &Path) -> Option<String> {
     let mut quoted = String::from("\"");
     for c in path.to_str().filter(|_| is_usable(path))?.chars() {

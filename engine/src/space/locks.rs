@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const POLL: Duration = Duration::from_millis(10);
 
-/// Held until it is dropped.
+/// The locks of one process, which last until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Locks {
     file: Box<dyn LockFile>,
@@ -23,7 +23,7 @@ impl Locks {
     pub(crate) fn open(device: &dyn Device) -> Result<Locks> {
         let space = device.path();
         let file = device.lock_file(LOCK_FILE).map_err(|e| failed(&space, e))?;
-        // Where that cannot be had the lock counts all the same.
+        // The lock counts also where the file's mode cannot be changed.
         let _ = file.make_private();
         Ok(Locks { file, space })
     }
@@ -56,7 +56,7 @@ impl Locks {
         self.file.try_lock(byte).map_err(|e| failed(&self.space, e))
     }
 
-    /// Nobody saves there, and nobody else can.
+    /// The error where a process has a lock for reading: nobody saves there, and nobody can as long as it has it.
     fn read(&self, reader: LockReader) -> Error {
         let process = reader.process.map_or("a process".to_owned(), |process| format!("process {process}"));
         let holder = format!(

@@ -57,6 +57,12 @@ impl Deref for Checked {
     }
 }
 
+impl LayoutFile {
+    pub(crate) fn portions(&self) -> impl Iterator<Item = Portion> + '_ {
+        self.header.portions.iter().map(|place| Portion::new(self, *place))
+    }
+}
+
 impl Portion {
     pub(crate) fn new(layout: &LayoutFile, place: PortionPlace) -> Portion {
         let LayoutFile { file, path, header, bytes, .. } = layout;
@@ -125,14 +131,14 @@ impl Portion {
         self.parse_manifest(&bytes, &of)
     }
 
-    /// A manifest that leads to data of this portion only.
+    /// Reads a manifest, and checks that it leads only to data of this portion.
     pub(crate) fn parse_manifest(&self, bytes: &[u8], of: &str) -> Result<Manifest> {
         let manifest = Manifest::parse(bytes, self.place.bytes).map_err(|refusal| self.refuse(refusal, of))?;
         manifest.runs.iter().try_for_each(|run| self.check_data(run.first_block * BLOCK_BYTES, of))?;
         Ok(manifest)
     }
 
-    /// Nothing that a slot leads to lies over the slots, and all of it begins on a block.
+    /// Checks that what a slot leads to begins on a block, and does not lie over the slots.
     fn check_data(&self, at: u64, of: &str) -> Result<()> {
         if at < data_from(self.slot_stride) || !at.is_multiple_of(BLOCK_BYTES) {
             return Err(self.refuse(Refusal::Damaged(format!("it leads to offset {at}, where no data can be")), of));
@@ -147,7 +153,7 @@ impl Portion {
         Ok(read)
     }
 
-    /// As `read_checked`, of several `parts` that ascend and lie close together, by one read; `of`: what a part is called.
+    /// As `read_checked`, for several `parts` that ascend and lie close together, in one read; `of`: what messages call a part.
     pub(crate) fn read_checked_together(
         &self,
         parts: &[(Range<u64>, Hash)],
@@ -167,8 +173,8 @@ impl Portion {
         parts.iter().enumerate().map(part).collect()
     }
 
-    /// As `read_checked`, of what may be too long to be held at once: gives the hash of each part of
-    /// `part_bytes`, by which `read_checked` reads that part again.
+    /// As `read_checked`, for bytes that may be too many to be held at once: gives the hash of each part of `part_bytes`, by
+    /// which `read_checked` reads that part again.
     pub(crate) fn check_in_parts(
         &self,
         at: u64,
@@ -205,8 +211,8 @@ impl Portion {
     /// Reads the blocks that hold `bytes` bytes from the block-aligned offset `at`.
     fn read(&self, at: u64, bytes: u64) -> Result<Aligned> {
         let inside = at.checked_add(bytes).is_some_and(|end| end <= self.place.bytes);
-        // Compared with the file before anything is allocated: the lengths come from the medium. Not asked for
-        // anew: that would be a metadata operation at every checkpoint.
+        // The lengths come from the medium, so they are compared with the file's before anything is allocated. The file's
+        // length is not asked for anew, which would be a metadata operation at every checkpoint.
         if !inside || self.place.at.saturating_add(at).saturating_add(bytes) > self.file_bytes {
             return Err(self.truncated(at, self.file_bytes));
         }
@@ -215,7 +221,7 @@ impl Portion {
         Ok(buffer)
     }
 
-    /// Fills `buffer` from offset `at`. What a device fails to read is tried again before it is told.
+    /// Fills `buffer` from offset `at`. A read that a device fails is tried again before the failure is told.
     pub(crate) fn read_into(&self, at: u64, buffer: &mut [u8]) -> Result<()> {
         let mut tries = 1;
         loop {
@@ -251,7 +257,7 @@ impl Portion {
         self.file.map(self.place.at + at, bytes).map_err(failed)
     }
 
-    /// A mapping of all of its blocks; an error as with `map`.
+    /// A mapping of all blocks of the portion; errors as of `map`.
     pub(crate) fn map_all(&self) -> Result<Mapped> {
         let (from, to) = self.data_blocks();
         self.map(from * BLOCK_BYTES, (to - from) * BLOCK_BYTES)
@@ -268,12 +274,12 @@ impl Portion {
         self.file.sync().map_err(|e| self.io_error("syncing", 0, e))
     }
 
-    /// Whether writing to it takes the processor from the program.
+    /// Whether writing to the portion takes the processor from the program.
     pub(crate) fn takes_processor(&self) -> bool {
         self.file.takes_processor()
     }
 
-    /// Keeps its file open: what a checkpoint does with it asks the file system for nothing but bytes.
+    /// Keeps the portion's file open, so that a checkpoint asks the file system for nothing but bytes.
     pub(crate) fn stay_open(&self) -> Result<()> {
         self.file.stay_open().map_err(|e| self.io_error("opening", 0, e))
     }

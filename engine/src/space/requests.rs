@@ -1,5 +1,5 @@
-//! The blocks of the lock file by which a job is asked for a checkpoint, and answers: reading and writing them.
-//! What cannot be read is not there.
+//! The blocks of the lock file by which a job is asked for a checkpoint, and answers: reading and writing them. A block that
+//! cannot be read counts as empty.
 
 use super::{
     Aligned, LOCK_FILE,
@@ -17,7 +17,7 @@ pub(crate) struct RequestBlocks {
 }
 
 impl RequestBlocks {
-    /// Those of a space that a job has opened before.
+    /// The blocks of a space that a job has opened before.
     pub(crate) fn open(device: &dyn Device) -> io::Result<RequestBlocks> {
         Ok(RequestBlocks { file: device.open(LOCK_FILE, Access::Write)? })
     }

@@ -1,6 +1,10 @@
 //! What the file `status` says, as JSON.
 
-use super::recovery::Recovery;
+use super::{
+    Saved,
+    bounds::{RANKS_MAX, TEXT_BYTES_MAX},
+    recovery::Recovery,
+};
 use crate::{
     error::{Error, Result},
     printable::{is_seen, printable_path},
@@ -16,13 +20,10 @@ use std::{
 
 const VERSION: u32 = 1;
 const FILE_BYTES_MAX: u64 = 64 << 20;
-pub(super) const RANKS_MAX: u32 = 1 << 24;
 const LEVELS_MAX: usize = 16;
 const REVISIONS_MAX: usize = 1 << 16;
 /// Of the recoveries of a job, the newest so many are told.
 pub(crate) const RECOVERIES_MAX: usize = 100;
-pub(super) const TEXT_BYTES_MAX: usize = 16 << 10;
-pub(super) const NUMBER_MAX: u64 = 1 << 62;
 
 /// How a job stood when it told it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -116,15 +117,6 @@ pub struct Failures {
     pub in_a_row: u64,
     /// Why the last one was not.
     pub why: String,
-}
-
-/// A revision that is complete.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Saved {
-    pub lineage: u64,
-    pub revision: u64,
-    /// t1, nanoseconds since 1970.
-    pub saved_unix_ns: Option<u64>,
 }
 
 /// The file as it is written.
@@ -237,17 +229,6 @@ fn are_of_nodes(nodes: &[Node], ranks: u32) -> bool {
         end = below;
         is_good
     })
-}
-
-impl Saved {
-    /// Newer revisions have a higher one.
-    pub fn key(&self) -> (u64, u64) {
-        (self.lineage, self.revision)
-    }
-
-    pub(super) fn is_in_bounds(&self) -> bool {
-        self.lineage < NUMBER_MAX && self.revision < NUMBER_MAX
-    }
 }
 
 #[cfg(test)]

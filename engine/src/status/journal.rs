@@ -4,7 +4,7 @@
 //! size, whatever happens.
 
 use super::{
-    document::{NUMBER_MAX, RANKS_MAX, TEXT_BYTES_MAX},
+    bounds::{NUMBER_MAX, RANKS_MAX, TEXT_BYTES_MAX},
     recovery::Recovery,
 };
 use crate::{

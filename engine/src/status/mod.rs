@@ -4,19 +4,22 @@
 //! What must hold: telling never holds the program up, and a file that cannot be written harms nothing. Nothing that was
 //! read is believed before it was checked.
 
+mod bounds;
 mod document;
 mod journal;
 mod outlook;
 mod recovery;
+mod saved;
 mod seen;
 mod standing;
 mod writer;
 
 pub(crate) use document::RECOVERIES_MAX;
-pub use document::{CopyStatus, Failures, Job, LevelStatus, Node, PlaceOfLevel, Saved, Status, Told};
+pub use document::{CopyStatus, Failures, Job, LevelStatus, Node, PlaceOfLevel, Status, Told};
 pub(crate) use journal::EVENTS_MAX;
 pub use journal::{Completion, Entry, Event, Journal, Opening};
 pub use outlook::{Loss, Survivor};
 pub use recovery::{Parts, Recovery, Way};
+pub use saved::Saved;
 pub use standing::{LevelStanding, Standing};
 pub(crate) use writer::Writer;

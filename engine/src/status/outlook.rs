@@ -1,6 +1,9 @@
 //! Which losses a job would survive now, and with which revision.
 
-use super::document::{Job, PlaceOfLevel, Saved};
+use super::{
+    Saved,
+    document::{Job, PlaceOfLevel},
+};
 use crate::space::LevelKind;
 use std::{cmp::Reverse, collections::BTreeSet};
 

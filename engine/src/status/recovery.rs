@@ -1,6 +1,9 @@
 //! A recovery of the job while it ran: what was lost, what took its place, and how long that took.
 
-use super::document::{NUMBER_MAX, RANKS_MAX, Saved, TEXT_BYTES_MAX};
+use super::{
+    Saved,
+    bounds::{NUMBER_MAX, RANKS_MAX, TEXT_BYTES_MAX},
+};
 use crate::printable::is_seen;
 use serde::{Deserialize, Serialize};
 

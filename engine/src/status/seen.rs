@@ -1,6 +1,6 @@
 //! What can be seen from here of a space and its levels: what jobs told there, and what lies there.
 
-use super::document::{Saved, Status};
+use super::{Saved, document::Status};
 use crate::{
     device::Disk,
     error::Error,

@@ -3,7 +3,8 @@
 //! What must hold: a revision counts as lost only where no job is at work, and what should lie on this node does not.
 
 use super::{
-    document::{Failures, Job, Node, Saved, Status},
+    Saved,
+    document::{Failures, Job, Node, Status},
     outlook::{Held, Loss, Outlook, Survivor},
     seen::{Seen, newest_told, seen_of},
 };

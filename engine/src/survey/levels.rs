@@ -1,6 +1,6 @@
 //! A space with the levels before it, as far as they are in sight: each revision once, with the places that it lies in.
 
-use super::{Place, Places, RevisionSurvey, ShardSurvey, SpaceSurvey};
+use super::{Lying, Place, Places, RevisionSurvey, ShardSurvey, SpaceSurvey};
 use crate::{
     commit::RevisionKey,
     device::Disk,
@@ -8,16 +8,6 @@ use crate::{
     space::format::Manifest,
 };
 use std::{cmp::Reverse, collections::BTreeMap, path::Path};
-
-/// What lies of a revision in one place.
-#[derive(Debug)]
-pub struct Lying {
-    pub place: Place,
-    /// Whether the place alone has the whole revision.
-    pub whole: bool,
-    /// The shards that were found there, by number.
-    pub shards: Vec<ShardSurvey>,
-}
 
 impl SpaceSurvey {
     /// As `open`, with all revisions of the levels and copies in sight: of each revision every shard from the nearest place

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     commit::{Ledger, Opened, RevisionKey},
-    device::{Access, Device},
+    device::{Access, Device, Disk},
     error::{Error, Result},
     ground::unix_ns,
     restore::{Seen, Sight, find},
@@ -16,10 +16,34 @@ use crate::{
         is_layout, list, open_layout,
     },
 };
-use std::{cmp::Reverse, collections::BTreeMap, io};
+use std::{cmp::Reverse, collections::BTreeMap, io, path::Path};
+
+impl SpaceSurvey {
+    pub fn open(directory: &Path) -> Result<SpaceSurvey> {
+        Self::open_on(&Disk::existing(directory))
+    }
+
+    /// Looks at the space on `device`; looks again if it changed before any complete revision was found.
+    pub fn open_on(device: &dyn Device) -> Result<SpaceSurvey> {
+        let (mut survey, mut changed) = look(device)?;
+        for _ in 1..TRIES {
+            if !changed || survey.newest().is_some() {
+                break;
+            }
+            (survey, changed) = look(device)?;
+        }
+        Ok(survey)
+    }
+
+    /// Whether a job has the space in `directory` open; `None` if that cannot be told.
+    pub fn is_in_use(directory: &Path) -> Result<Option<bool>> {
+        let device = Disk::existing(directory);
+        in_use(&device, &list(&device)?)
+    }
+}
 
 /// Looks once at all that is there; returns also whether any of it changed meanwhile.
-pub(super) fn look(device: &dyn Device) -> Result<(SpaceSurvey, bool)> {
+fn look(device: &dyn Device) -> Result<(SpaceSurvey, bool)> {
     let names = list(device)?;
     if !names.iter().any(|name| is_layout(name) || name == LOCK_FILE) {
         return Err(Error::NotASpace { path: device.path(), why: "there is no layout in it".to_owned() });
@@ -131,7 +155,7 @@ fn read_portion(portion: &Portion) -> Result<([Option<Slot>; 2], Read<Opened>)> 
     }
 }
 
-pub(super) fn in_use(device: &dyn Device, names: &[String]) -> Result<Option<bool>> {
+fn in_use(device: &dyn Device, names: &[String]) -> Result<Option<bool>> {
     // Opening the lock file would make it.
     if !names.iter().any(|name| name == LOCK_FILE) {
         return Ok(Some(false));

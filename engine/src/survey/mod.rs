@@ -16,9 +16,8 @@ mod shard;
 mod space;
 
 pub use hold_survey::{HoldState, HoldSurvey};
-pub use levels::Lying;
 pub use places::{Place, Places};
 pub use portion::{NewestShard, PortionSurvey};
-pub use revision::RevisionSurvey;
+pub use revision::{Lying, RevisionSurvey};
 pub use shard::{ShardSurvey, Verified};
 pub use space::{LayoutSurvey, SpaceSurvey};

@@ -1,6 +1,6 @@
 //! A revision, as far as its shards were found.
 
-use super::{Lying, ShardSurvey, Verified};
+use super::{Place, ShardSurvey, Verified};
 use crate::{commit::RevisionKey, error::Result, restore::gaps, space::format::PhaseRecord};
 use std::ops::Range;
 
@@ -18,6 +18,16 @@ pub struct RevisionSurvey {
     pub shards: Vec<ShardSurvey>,
     /// Where it lies, the nearest place first; empty if the space alone was looked at.
     pub lies: Vec<Lying>,
+}
+
+/// What lies of a revision in one place.
+#[derive(Debug)]
+pub struct Lying {
+    pub place: Place,
+    /// Whether the place alone has the whole revision.
+    pub whole: bool,
+    /// The shards that were found there, by number.
+    pub shards: Vec<ShardSurvey>,
 }
 
 impl RevisionSurvey {

@@ -1,21 +1,13 @@
 //! A space, as it was found.
 
-use super::{
-    HoldSurvey, PortionSurvey, RevisionSurvey,
-    look::{in_use, look},
-    shard::TRIES,
-};
+use super::{HoldSurvey, PortionSurvey, RevisionSurvey};
 use crate::{
     commit::RevisionKey,
-    device::{Device, Disk},
-    error::{Result, numbered},
+    error::numbered,
     restore::gaps,
-    space::{files_of_layout, format::Header, list},
+    space::{files_of_layout, format::Header},
 };
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::Path,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a space holds, as far as that can be seen from here.
 #[derive(Debug)]
@@ -50,28 +42,6 @@ pub struct LayoutSurvey {
 }
 
 impl SpaceSurvey {
-    pub fn open(directory: &Path) -> Result<SpaceSurvey> {
-        Self::open_on(&Disk::existing(directory))
-    }
-
-    /// Looks at the space on `device`; looks again if it changed before any complete revision was found.
-    pub fn open_on(device: &dyn Device) -> Result<SpaceSurvey> {
-        let (mut survey, mut changed) = look(device)?;
-        for _ in 1..TRIES {
-            if !changed || survey.newest().is_some() {
-                break;
-            }
-            (survey, changed) = look(device)?;
-        }
-        Ok(survey)
-    }
-
-    /// Whether a job has the space in `directory` open; `None` if that cannot be told.
-    pub fn is_in_use(directory: &Path) -> Result<Option<bool>> {
-        let device = Disk::existing(directory);
-        in_use(&device, &list(&device)?)
-    }
-
     /// The complete revision of this key.
     pub fn complete(&self, key: RevisionKey) -> Option<&RevisionSurvey> {
         self.revisions.iter().find(|revision| revision.key == key && revision.complete)

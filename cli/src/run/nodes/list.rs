@@ -1,9 +1,6 @@
 //! Which nodes there are: a list of hosts, or what a batch system says.
 
-use crate::{
-    exit::{Exit, Failure},
-    run::outside,
-};
+use crate::{exit::Failure, run::outside};
 use mainstay_engine::printable_path;
 use std::{collections::BTreeMap, env, fs, path::PathBuf, process::Command, time::Duration};
 
@@ -32,7 +29,9 @@ impl Source {
             Source::File(path) => {
                 let text = fs::read_to_string(path);
                 let text = text.map_err(|e| e.to_string()).and_then(|text| of_file(&text));
-                text.map_err(|why| wrong(format!("the host list {} cannot be used: {why}", printable_path(path))))
+                text.map_err(|why| {
+                    Failure::usage(format!("the host list {} cannot be used: {why}", printable_path(path)))
+                })
             }
             Source::Slurm => slurm().map_err(|why| {
                 Failure::refused(format!("Slurm does not tell which nodes the job has: {why}; give --hosts"))
@@ -42,10 +41,6 @@ impl Source {
             }),
         }
     }
-}
-
-pub fn wrong(message: String) -> Failure {
-    Failure { exit: Exit::Usage, message }
 }
 
 /// "n1:2,n2": names, with a number of slots, or one.

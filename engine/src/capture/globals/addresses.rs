@@ -8,7 +8,7 @@ pub(super) const NAME: &str = "globals/addresses";
 
 #[derive(Debug)]
 pub(super) struct Addresses {
-    /// A restore writes to them.
+    /// The list as it is saved, to which a restore writes.
     list: Box<[AtomicU64]>,
     base: u64,
     handles: Vec<u64>,
@@ -33,7 +33,7 @@ impl Addresses {
         self.list.iter().zip(all).for_each(|(to, from)| to.store(from, Relaxed));
     }
 
-    /// What is in the list: after `note` where things are, after a restore where they were when it was saved.
+    /// The addresses in the list: after `note` those of now, after a restore those of when the list was saved.
     pub(super) fn all(&self) -> Vec<u64> {
         self.list.iter().map(|address| address.load(Relaxed)).collect()
     }

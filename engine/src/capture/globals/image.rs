@@ -1,8 +1,8 @@
-//! The running program as its file and the loader have it: which memory its variables lie in, and which of their words
-//! others than the program have filled in.
+//! The running program, as its file and the loader describe it: in which memory its variables lie, and which words of them
+//! the loader has filled in.
 //!
-//! What must hold: what the loader or another library owns is no variable of the program. What is not understood is
-//! refused.
+//! What must hold: memory of the loader, or of another library, counts as no variable of the program. A program that is not
+//! understood is refused.
 
 use super::ranges::{Range, without};
 use crate::{
@@ -23,7 +23,7 @@ type Segment = ProgramHeader64<NativeEndian>;
 
 const ENDIAN: NativeEndian = NativeEndian;
 const FILE: &str = "/proc/self/exe";
-/// It lies where Mainstay does.
+/// An address of Mainstay's own.
 static HERE: u8 = 0;
 const WORD: u64 = 8;
 /// The words of the table of procedures that the loader keeps for itself.
@@ -43,14 +43,14 @@ mod relocation {
     pub(super) const KINDS: Option<[RelocationType; 3]> = None;
 }
 
-/// In addresses of this process.
+/// The program as it was loaded, in addresses of this process.
 #[derive(Debug)]
 pub(super) struct Image {
-    /// Which program it is: the same for each run of one file.
+    /// The identity of the program: the same for each run of one file.
     pub(super) identity: String,
     /// What the loader has added to the addresses in the file.
     pub(super) base: u64,
-    /// From its first byte to its last.
+    /// The memory that the program takes, from its first byte to its last.
     pub(super) loaded: Range,
     /// Where its variables are, with the name of what they lie in.
     pub(super) variables: Vec<(&'static str, Range)>,
@@ -105,7 +105,7 @@ fn main_program() -> (u64, Vec<u8>) {
         // SAFETY: the loader keeps so many of them there.
         let headers = unsafe { slice::from_raw_parts(info.dlpi_phdr.cast::<u8>(), bytes) };
         *found = (info.dlpi_addr, headers.to_vec());
-        // The main program comes first.
+        // The loader tells of the main program first.
         1
     }
     let mut found = (0, Vec::new());
@@ -114,7 +114,7 @@ fn main_program() -> (u64, Vec<u8>) {
     found
 }
 
-/// In the addresses of the file. `here` is an address in Mainstay.
+/// Reads the file of the program, in the file's addresses. `here` is an address in Mainstay.
 fn read(file: &[u8], headers: &[u8], here: u64) -> std::result::Result<Image, String> {
     let Some([copy, relative, absolute]) = relocation::KINDS else {
         return Err(
@@ -139,7 +139,7 @@ fn read(file: &[u8], headers: &[u8], here: u64) -> std::result::Result<Image, St
         ..loads().map(|load| load.p_vaddr(ENDIAN) + load.p_memsz(ENDIAN)).max().unwrap_or(0);
     let dynamic = Dynamic { file, segments, entries: entries(file, segments)? };
 
-    // What is not the program's own.
+    // Stretches of the program's memory that belong to the loader or to Mainstay.
     let of = |kind: elf::ProgramType| segments.iter().filter(move |segment| segment.p_type(ENDIAN) == kind);
     let mut others: Vec<Range> = of(elf::PT_GNU_RELRO)
         .chain(of(elf::PT_DYNAMIC))
@@ -156,7 +156,7 @@ fn read(file: &[u8], headers: &[u8], here: u64) -> std::result::Result<Image, St
             kind if kind == copy => others.push(at..at + dynamic.symbol_bytes(entry.r_sym(ENDIAN, false))?),
             kind if kind == relative => inner.push(at),
             kind if kind == absolute => outer.push(at),
-            // The tables of what lies elsewhere.
+            // Any other fills an entry of the loader's tables, for what lies in a library.
             _ => others.push(at..at + WORD),
         }
     }
@@ -233,7 +233,7 @@ impl<'a> Dynamic<'a> {
         Ok(own.iter().chain(self.table::<Rela64<NativeEndian>>([elf::DT_JMPREL, elf::DT_PLTRELSZ])?))
     }
 
-    /// Those of addresses within the program, where they are packed.
+    /// The words that are addresses within the program, where the linker has packed their list.
     fn packed(&self) -> std::result::Result<Vec<u64>, String> {
         let table: &[Relr64<NativeEndian>] = self.table([elf::DT_RELR, elf::DT_RELRSZ])?;
         Ok(RelrIterator::<Header>::new(ENDIAN, table).collect())
@@ -248,7 +248,7 @@ impl<'a> Dynamic<'a> {
     }
 }
 
-/// Variables by name, in the addresses of the file.
+/// The variables with names, in the file's addresses.
 fn symbols(file: &[u8]) -> std::result::Result<Vec<(String, Range)>, String> {
     let sections = Header::parse(file).and_then(|header| header.sections(ENDIAN, file)).map_err(odd)?;
     let table = sections.symbols(ENDIAN, file, elf::SHT_SYMTAB).map_err(odd)?;

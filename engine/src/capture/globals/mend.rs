@@ -6,10 +6,10 @@ use std::ptr;
 
 const WORD: usize = 8;
 
-/// What a restore finds, and must not lose.
+/// What is noted before a restore, and is needed once the variables are filled.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
-    /// Where everything is.
+    /// The addresses of now.
     now: Vec<u64>,
     /// The variables that hold the session.
     handles: Vec<(usize, u64)>,
@@ -25,7 +25,7 @@ struct Stale {
 }
 
 impl Globals {
-    /// Before a restore fills the variables, once the addresses of now are noted.
+    /// Notes what a restore must not lose, before it fills the variables, and once the addresses of now are noted.
     pub(crate) fn keep(&self, regions: &Regions) -> Kept {
         let Some(found) = &self.found else { return Kept::default() };
         let handles = found.addresses.handles();
@@ -39,7 +39,8 @@ impl Globals {
         kept
     }
 
-    /// After a restore: `has_filled` says whether it has put all variables back. Returns what to tell the user.
+    /// Mends the pointers after a restore, of which `has_filled` says whether it has put all variables back. Returns what to
+    /// tell the user.
     pub(crate) fn mend(&self, regions: &Regions, kept: Kept, has_filled: bool) -> Option<String> {
         let found = self.found.as_ref()?;
         let stale = if has_filled { found.mend(regions, &kept) } else { Stale::default() };
@@ -66,7 +67,7 @@ impl Found {
         // What lies in the program has moved with it; a region that follows a pointer may be another part of it now.
         let moves_with = |was: u64, now: u64| now.wrapping_sub(was) == new.wrapping_sub(old);
         moved.retain(|(was, now)| *was != 0 && (!is_inside(*was) || moves_with(*was, *now)));
-        // Of two in the same place either will do.
+        // Where two things lie in one place, either will do.
         moved.sort_by_key(|(was, _)| *was);
         moved.dedup_by_key(|(was, _)| *was);
         let find = |value: u64| moved.binary_search_by_key(&value, |(was, _)| *was).ok().map(|index| moved[index].1);

@@ -26,7 +26,7 @@ use image::Image;
 use ranges::{Range, without};
 use std::ops;
 
-/// What the names of its regions begin with.
+/// How the names of the regions begin that are the program's variables.
 const NAMES: &str = "globals/";
 /// The note that says whose variables they are.
 const NOTE: &str = "globals/program";
@@ -106,7 +106,7 @@ impl Globals {
         Ok(protected)
     }
 
-    /// The variables are protected no longer.
+    /// Ends the protection of the variables.
     pub(crate) fn unprotect(&mut self, notes: &mut Notes) {
         self.found = None;
         notes.remove(NOTE);

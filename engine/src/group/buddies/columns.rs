@@ -7,7 +7,7 @@
 //! them, as they would have room for all. So a rank can always take those that are due, and among all others it may
 //! take which it likes: the columns of the ranks that held its copies before, or the next in a circle.
 
-use super::{Map, count};
+use super::map::{Map, count};
 use std::{
     collections::{BTreeMap, BTreeSet},
     iter::zip,

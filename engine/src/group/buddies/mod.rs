@@ -10,21 +10,14 @@
 //! - a rank that held a copy before goes on holding it, unless one of the rules above is broken by that.
 
 mod columns;
+mod map;
 #[cfg(test)]
 mod tests;
 
-use columns::Columns;
-use std::{collections::BTreeMap, iter::zip};
+pub use map::Seat;
 
-/// Where a rank is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seat<'a> {
-    /// A number that the ranks of this node share, and no others.
-    pub node: usize,
-    /// The failure domain of the node, by any name. If only some ranks of a node know it, the lowest of those counts;
-    /// if none does, the node alone is the domain.
-    pub domain: Option<&'a str>,
-}
+use columns::Columns;
+use map::{Map, count};
 
 /// What no two copies of a shard share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,52 +71,4 @@ impl Buddies {
     pub fn apart(&self) -> Apart {
         self.apart
     }
-}
-
-/// The ranks grouped by domain, by node, and each alone: the number of its group for each rank, from 0 in the order of
-/// ranks.
-struct Map {
-    domains: Vec<usize>,
-    nodes: Vec<usize>,
-    ranks: Vec<usize>,
-    /// Each rank's number on its node, from 0.
-    turns: Vec<usize>,
-    /// Whether every node's domain is known.
-    all_known: bool,
-}
-
-impl Map {
-    fn of(seats: &[Seat<'_>]) -> Map {
-        let nodes = numbered(seats.iter().map(|seat| seat.node));
-        let mut known = vec![None; count(&nodes)];
-        let mut ranks_on = vec![0; known.len()];
-        let mut turns = Vec::with_capacity(seats.len());
-        for (seat, &node) in zip(seats, &nodes) {
-            known[node] = known[node].or(seat.domain);
-            turns.push(ranks_on[node]);
-            ranks_on[node] += 1;
-        }
-        let domain = |node: usize| known[node].ok_or(node);
-        Map {
-            domains: numbered(nodes.iter().map(|node| domain(*node))),
-            ranks: (0..seats.len()).collect(),
-            turns,
-            all_known: known.iter().all(Option::is_some),
-            nodes,
-        }
-    }
-}
-
-/// Numbers keys: equal keys have equal numbers, from 0 in the order in which they come.
-fn numbered<K: Ord>(keys: impl Iterator<Item = K>) -> Vec<usize> {
-    let mut numbers = BTreeMap::new();
-    let number = |key| {
-        let next = numbers.len();
-        *numbers.entry(key).or_insert(next)
-    };
-    keys.map(number).collect()
-}
-
-fn count(numbers: &[usize]) -> usize {
-    numbers.iter().max().map_or(0, |last| last + 1)
 }

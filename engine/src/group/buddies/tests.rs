@@ -1,5 +1,5 @@
 use super::*;
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, iter::zip};
 
 /// A job by seed: its ranks on nodes, as a launcher places them, and the domains of the nodes.
 struct Job {

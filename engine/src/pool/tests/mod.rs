@@ -5,8 +5,8 @@ mod peer;
 mod recording;
 mod sharing;
 
-use super::{Chunk, Pool, PoolHeld, Shape};
-use crate::{Result, space::draw_id};
+use super::{Chunk, Pool, Shape};
+use crate::{Result, config::PoolHeld, space::draw_id};
 use std::path::Path;
 use tempfile::TempDir;
 

@@ -30,7 +30,7 @@ pub(crate) struct Saved {
     pub(crate) outputs: Vec<OutputLength>,
 }
 
-/// What one rank is filled from.
+/// Which bytes of which shards fill the regions of one rank.
 #[derive(Default)]
 pub(crate) struct Redistribution<'a> {
     by_shard: BTreeMap<u32, Vec<Move<'a>>>,
@@ -70,7 +70,7 @@ impl<'a> Redistribution<'a> {
         let moves: &[Move<'_>] = self.by_shard.get(&shard).map_or(&[], Vec::as_slice);
         let (mut pairs, mut wanted) = (Vec::with_capacity(moves.len()), Vec::new());
         for one in moves {
-            // It was there when the ranks told each other, and the manifest has the same hash.
+            // The item was there when the ranks told each other what they see, and the manifest still has the same hash.
             let Some(item) = manifest.items.iter().find(|item| item.name == one.item) else { continue };
             pairs.push((item, one));
             wanted.extend(blocks_of(&item.extents, one.rows.stretches()));
@@ -112,7 +112,7 @@ fn blocks_of(extents: &[Extent], stretches: impl Iterator<Item = Range<u64>>) ->
     blocks
 }
 
-/// The same blocks, ascending, each once.
+/// `blocks` in ascending stretches, each block once.
 fn united(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.sort_unstable_by_key(|range| range.start);
     let mut united: Vec<Range<u64>> = Vec::new();

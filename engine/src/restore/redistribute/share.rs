@@ -20,9 +20,9 @@ use std::{
 pub(crate) struct Sharing<'a> {
     pub(crate) path: &'a str,
     pub(crate) revision: u64,
-    /// All shards, in their order.
+    /// All shards of the revision, by number.
     pub(crate) shards: &'a [Saved],
-    /// Those whose bytes are in this rank's sight.
+    /// The shards whose bytes are in this rank's sight.
     pub(crate) in_sight: BTreeSet<u32>,
     /// Hashes of the items without a place, by shard and name; of those that all shards have.
     pub(crate) contents: &'a BTreeMap<(u32, String), Hash>,
@@ -36,7 +36,7 @@ pub(crate) struct Share<'a> {
     pub(crate) outputs: Vec<OutputLength>,
 }
 
-/// What the rank gets whose program protects `regions` and appends to the files `outputs`.
+/// What a rank gets whose program protects `regions` and appends to the files `outputs`.
 pub(crate) fn share_of<'a>(sharing: &Sharing<'_>, regions: &'a [Region], outputs: &[Vec<u8>]) -> Result<Share<'a>> {
     let mut share = Share { regions: Redistribution::default(), outputs: sharing.outputs(outputs)? };
     let mut missing = sharing.names();
@@ -55,7 +55,7 @@ pub(crate) fn share_of<'a>(sharing: &Sharing<'_>, regions: &'a [Region], outputs
             _ => sharing.whole(region, &items, &mut share.regions)?,
         }
     }
-    // What no rank of the other number had to have here, this one need not have either.
+    // On another number of ranks, a rank may lack an item that not every rank had to protect.
     let needed = |name: &&&str| sharing.items(name).iter().any(|(shard, item)| sharing.is_needed(*shard, item));
     match missing.iter().find(needed) {
         None => Ok(share),
@@ -79,7 +79,7 @@ impl<'s> Sharing<'s> {
         self.shards.len() == self.ranks as usize
     }
 
-    /// All that some shard has and that is no stream.
+    /// The names of all items of all shards, but for streams.
     fn names(&self) -> BTreeSet<&'s str> {
         let items = self.shards.iter().flat_map(|shard| &shard.items);
         items.filter(|item| item.kind != ItemKind::Stream).map(|item| item.name.as_str()).collect()
@@ -105,7 +105,7 @@ impl<'s> Sharing<'s> {
         }
     }
 
-    /// All shards, and the program now, must speak of one array.
+    /// Refuses an item that not all shards, and the program as it is now, describe as the same global array.
     fn check_alike(&self, region: &Region, items: &[(u32, &Item)]) -> Result<()> {
         let now = &region.description;
         let changed = |saved: String| Err(Error::RegionChanged { name: now.name.clone(), saved, now: now.kind() });
@@ -185,7 +185,7 @@ impl<'s> Sharing<'s> {
         if item.bytes == 0 {
             return Ok(());
         }
-        // They are alike: the nearest is as good as any.
+        // All shards have the same bytes: the one that is nearest will do.
         let seen = candidates.iter().find(|(shard, _)| self.in_sight.contains(shard));
         let (shard, item) = seen.ok_or_else(|| self.out_of_sight(candidates[0].0))?;
         into.add(*shard, &item.name, region, Rows::whole(item.bytes));
@@ -205,7 +205,7 @@ impl<'s> Sharing<'s> {
         };
         let [(first, one), others @ ..] = items else { return Ok(()) };
         if self.shards.len() == 1 {
-            // What its only rank had, all ranks had.
+            // What the only rank of a job had, all of its ranks had.
             return Ok(());
         }
         if others.is_empty() {

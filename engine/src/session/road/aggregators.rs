@@ -1,7 +1,7 @@
 //! Few ranks write for all (the setting `aggregators`): an *aggregator* is the holder of its *members*, which write
 //! nothing themselves.
 
-use super::Roles;
+use super::roles::Roles;
 use crate::{
     error::{Error, Result},
     group::{Group, agree},

@@ -8,6 +8,7 @@
 
 mod aggregators;
 mod lanes;
+mod roles;
 #[cfg(test)]
 mod tests;
 mod wards;
@@ -33,6 +34,7 @@ use crate::{
     stage::{Hands, Policy, Staging},
 };
 use lanes::{Fork, Lanes};
+use roles::Roles;
 use wards::Wards;
 
 /// The longest piece that goes from rank to rank: every holder has room for one.
@@ -46,18 +48,6 @@ pub(super) struct Road {
     writes: bool,
     lanes: Lanes,
     wards: Wards,
-}
-
-/// What a rank does, and for whom.
-struct Roles {
-    writes: bool,
-    holders: Vec<usize>,
-    wards: Vec<usize>,
-}
-
-impl Roles {
-    /// Each rank writes for itself.
-    const ALONE: Roles = Roles { writes: true, holders: Vec::new(), wards: Vec::new() };
 }
 
 impl Road {

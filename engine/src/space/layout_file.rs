@@ -1,0 +1,37 @@
+//! A file of a layout, opened.
+
+use super::{format::Header, space_of_level};
+use crate::{
+    device::{Device, File},
+    error::{Error, Result},
+};
+use std::sync::Arc;
+
+/// A file of a layout: all its portions, or those of one node.
+#[derive(Debug, Clone)]
+pub(crate) struct LayoutFile {
+    pub(crate) name: String,
+    pub(crate) path: Arc<str>,
+    pub(crate) header: Header,
+    pub(crate) file: Arc<dyn File>,
+    /// How long it was when it was opened.
+    pub(crate) bytes: u64,
+}
+
+impl LayoutFile {
+    /// Bytes that it takes on the medium, as the file system counts them.
+    pub(crate) fn allocated_bytes(&self) -> Result<u64> {
+        self.file.allocated_bytes().map_err(|e| Error::io("asking for the blocks of", &self.path, e))
+    }
+
+    pub(crate) fn is_lazy(&self) -> bool {
+        self.file.is_lazy()
+    }
+
+    /// What there is to tell of the file if it lies in the directory of a level, on `device`, and belongs to another space.
+    pub(crate) fn told_if_foreign(&self, device: &dyn Device) -> Option<String> {
+        let id = space_of_level(&device.directory())?;
+        let is_own = [id, [0; 16]].contains(&self.header.space_id);
+        (!is_own).then(|| format!("{}: it belongs to another space, and is passed over", self.path))
+    }
+}
