@@ -250,9 +250,12 @@ fn random_job(seed: u64) {
         // Their ranks sit elsewhere from now on, or on a new node in the place of the old.
         seats.iter_mut().filter(|node| used.contains(node)).for_each(|node| *node = random.usize(0..nodes));
         cluster = cluster.after(&used, &seats);
-        let came =
-            cluster.restored().unwrap_or_else(|why| panic!("seed {seed}, round {round}, without {used:?}: {why}"));
-        let came = came.unwrap_or(0);
+        let came = match cluster.restored() {
+            Ok(came) => came.unwrap_or(0),
+            // What nobody waited for had no copy yet: a disk that is away refuses the start, as its node may come back.
+            Err(why) if kind == LevelKind::Disk && at_least < at_most && why.contains("out of sight") => return,
+            Err(why) => panic!("seed {seed}, round {round}, without {used:?}: {why}"),
+        };
         assert!(
             (at_least..=at_most).contains(&came),
             "seed {seed}, round {round}: {came} came back, not {at_least} to {at_most}, of {seats:?} without {used:?}"
