@@ -153,9 +153,9 @@ mod tests {
         for _ in 0..1000 {
             let mut some = || blocks(random.u64(0..100), random.u64(1..20));
             let used: Vec<Blocks> = (0..6).map(|_| some()).collect();
-            let mut map = FreeMap::new(10, 90, used[..3].iter().copied());
+            let mut map = FreeMap::new(10, 130, used[..3].iter().copied());
             used[3..].iter().for_each(|used| map.cut(*used));
-            let together = FreeMap::new(10, 90, used.iter().copied());
+            let together = FreeMap::new(10, 130, used.iter().copied());
             assert_eq!(united(map.stretches.clone()), together.stretches, "{used:?}");
             assert!(map.stretches.iter().all(|stretch| stretch.count > 0), "{map:?}");
         }
