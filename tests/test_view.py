@@ -200,6 +200,31 @@ def test_every_element_type_and_shape_comes_back(scratch, how):
     subprocess.run(["h5dump", scratch / "out.h5"], check=True, stdout=subprocess.DEVNULL, timeout=LIMIT_S)
 
 
+def test_zeros_that_lie_nowhere_are_shown(scratch):
+    state = numpy.random.default_rng(9).standard_normal((100, 1000))
+    state[10:40] = 0
+    state[70:72] = 0
+    with front.open(scratch / "space", capture="incremental") as session:
+        session.protect("u", state)
+        session.protect("none", numpy.zeros(5000))
+        for _ in range(3):
+            state[5, 5] += 1
+            session.checkpoint()
+    expected = {(0, "u"): state, (0, "none"): numpy.zeros(5000)}
+    assert mainstay("view", scratch / "space", "--hdf5", scratch / "out.h5")["left_out"] == []
+    assert same(read(scratch / "out.h5"), expected)
+    assert dumped(scratch / "out.h5", "/shard/0000/u", scratch) == state.tobytes()
+    with h5py.File(scratch / "out.h5") as view:
+        assert b"/dev/zero" in [os.fsencode(piece[0]) for piece in view["shard/0000/u"].external]
+    # An absolute name stays one where HDF5 is told in which folder to begin.
+    mainstay("view", scratch / "space", "--hdf5", scratch / "here.h5", "--relative", "--no-hold")
+    told = {**os.environ, "HDF5_EXTFILE_PREFIX": "${ORIGIN}"}
+    assert dumped(scratch / "here.h5", "/shard/0000/u", scratch, cwd="/", env=told) == state.tobytes()
+    mainstay("view", scratch / "space", "--hdf5", scratch / "copy.h5", "--copy")
+    shutil.rmtree(scratch / "space")
+    assert same(read(scratch / "copy.h5"), expected)
+
+
 def test_what_lies_in_too_many_pieces_is_left_out_or_copied(scratch):
     """HDF5's list of the pieces has room for some 2,700."""
     pieces, length = 2701, 100

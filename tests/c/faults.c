@@ -225,6 +225,7 @@ static void odd(const char *what) {
   if (strcmp(what, "shape") == 0) said("protect", mainstay_protect_array(session, "big", step, MAINSTAY_U64, 2, huge));
   if (strcmp(what, "dimensions") == 0)
     said("protect", mainstay_protect_array(session, "deep", step, MAINSTAY_U64, 33, ones));
+  if (strcmp(what, "flags") == 0) said("protect", mainstay_alloc(session, "odd", 8, 77, &(void *){NULL}));
   if (strcmp(what, "type") == 0) said("protect", mainstay_protect_array(session, "odd", step, 99, 1, ones));
   if (strcmp(what, "moved") == 0)
     said("move", mainstay_move_within(session, "step", step, MAINSTAY_I64, 1, ones, NULL, NULL, NULL, NULL));
@@ -508,6 +509,9 @@ static void run(const char *command) {
   else if (IS("foreign")) said("note", mainstay_note(session, "globals/program", "build id 00"));
   else if (IS("leave_out")) said("protect", mainstay_leave_out(session, field, sizeof field));
   else if (IS("untrack")) said("untrack", mainstay_untrack(session, value));
+  else if (IS("alloc"))
+    said("protect", mainstay_alloc(session, value, 5000, MAINSTAY_ALLOC_FLAG_SAME_ADDRESS, &(void *){NULL}));
+  else if (IS("free")) said("unprotect", mainstay_free(session, value));
   else if (IS("unprotect")) said("unprotect", mainstay_unprotect(session, value));
   else if (IS("move")) said("move", mainstay_move(session, value, grown, 0, NULL));
   else if (IS("follow")) follow(value);

@@ -249,6 +249,27 @@ def name_unknown(stage):
 
 
 @scenario
+def memory_allocated_twice(stage):
+    refused_call(stage, "alloc:m7", "alloc:m7", "free:m7")
+
+
+@scenario
+def memory_at_a_taken_address(stage):
+    # The two names have the same address.
+    refused_call(stage, "alloc:m7", "alloc:m177", "free:m7")
+
+
+@scenario
+def memory_never_allocated(stage):
+    refused_call(stage, "free:nothing")
+
+
+@scenario
+def memory_flags_unknown(stage):
+    refused_call(stage, "odd:flags")
+
+
+@scenario
 def shape_overflows(stage):
     refused_call(stage, "odd:shape")
 

@@ -141,6 +141,12 @@ class Program:
 
         self.given = {"null": np.zeros(100, "O"), "field": self.field[:100], "error": Broken(), "back": self.grown[:100]}[where]
 
+    def do_alloc(self, name):
+        self.said("protect", self.session.empty, name, 5000, "u1", same_address=True)
+
+    def do_free(self, name):
+        self.said("unprotect", self.session.free, name)
+
     def do_unprotect(self, name):
         self.said("unprotect", self.session.unprotect, name)
 

@@ -194,6 +194,8 @@ pub struct ShownRevision {
     pub nodes: Option<Vec<Node>>,
     /// With older revisions that are still there, the newest first.
     pub shares: Vec<Shares>,
+    /// Bytes of the items that are zeros, and lie nowhere.
+    pub zero_bytes: u64,
 }
 
 /// Bytes of the blocks that two revisions share.
@@ -235,10 +237,10 @@ pub struct ShownItem {
     pub extents: Vec<Extent>,
 }
 
-/// A stretch of the portion.
+/// A stretch of the portion; without `at`, of zeros, which lie nowhere.
 #[derive(Serialize)]
 pub struct Extent {
-    pub at: u64,
+    pub at: Option<u64>,
     pub bytes: u64,
 }
 
@@ -400,7 +402,11 @@ impl ShownItem {
             global_shape,
             offset,
             bytes: item.bytes,
-            extents: item.extents.iter().map(|e| Extent { at: e.at, bytes: e.bytes }).collect(),
+            extents: item
+                .extents
+                .iter()
+                .map(|e| Extent { at: (!e.is_zeros()).then_some(e.at), bytes: e.bytes })
+                .collect(),
         }
     }
 }

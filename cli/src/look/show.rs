@@ -64,15 +64,17 @@ fn read(wanted: &arguments::Show) -> Result<(SpaceSurvey, Option<ShownRevision>)
 
 /// `None` if the revision was let go meanwhile.
 fn shown(survey: &SpaceSurvey, revision: &RevisionSurvey) -> Result<Option<ShownRevision>, Failure> {
-    let (mut list, mut parts) = (Vec::new(), Vec::new());
+    let (mut list, mut parts, mut zero_bytes) = (Vec::new(), Vec::new(), 0);
     for shard in &revision.shards {
         let Some(manifest) = revision.manifest(shard)? else { return Ok(None) };
         parts.extend(manifest.annex.profile.map(|profile| Part { shard: shard.shard, phases: shard.phases, profile }));
+        let extents = manifest.items.iter().flat_map(|item| &item.extents);
+        zero_bytes += extents.filter(|extent| extent.is_zeros()).map(|extent| extent.bytes).sum::<u64>();
         list.push(ShownShard::of(shard, manifest));
     }
     let shares = shares(survey, revision)?;
     let nodes = (!parts.is_empty()).then(|| nodes(parts).iter().map(Node::of).collect());
-    Ok(Some(ShownRevision { revision: Revision::of(survey, revision), list, nodes, shares }))
+    Ok(Some(ShownRevision { revision: Revision::of(survey, revision), list, nodes, shares, zero_bytes }))
 }
 
 /// What a revision shares with older ones.
@@ -191,7 +193,7 @@ fn revision_page(shown: &ShownRevision, with_phases: bool) -> String {
 fn changed(shown: &ShownRevision) -> String {
     let profiles = shown.list.iter().filter_map(|shard| shard.profile.as_ref());
     let found_by: BTreeSet<_> = profiles.map(|profile| profile.found_by).filter(|name| !name.is_empty()).collect();
-    if found_by.is_empty() && shown.shares.is_empty() {
+    if found_by.is_empty() && shown.shares.is_empty() && shown.zero_bytes == 0 {
         return String::new();
     }
     let written = shown.list.iter().map(|shard| shard.phases.written_bytes).sum();
@@ -201,6 +203,9 @@ fn changed(shown: &ShownRevision) -> String {
     }
     for shares in &shown.shares {
         line += &format!("; shares {} with revision {}", text::bytes(shares.bytes), shares.revision);
+    }
+    if shown.zero_bytes > 0 {
+        line += &format!("; {} are zeros, which take no room", text::bytes(shown.zero_bytes));
     }
     line + "\n\n"
 }

@@ -12,6 +12,7 @@ mod stuck;
 mod support;
 
 mod advise;
+mod changed;
 mod diff;
 mod dry;
 mod export;

@@ -41,7 +41,12 @@ impl Contents {
             .collect();
         let laid = |item: &Item| {
             let (mut extents, mut last) = (Vec::with_capacity(item.extents.len()), usize::MAX);
-            for Extent { at, bytes } in &item.extents {
+            for extent @ Extent { at, bytes } in &item.extents {
+                if extent.is_zeros() {
+                    extents.push(*extent);
+                    last = usize::MAX;
+                    continue;
+                }
                 let (mut at, mut rest) = (*at, *bytes);
                 let mut index = begins.partition_point(|begins| *begins <= at).saturating_sub(1);
                 while rest > 0 && index < runs.len() {
@@ -68,8 +73,11 @@ impl Contents {
         let log = LogPlaces::of(&runs);
         let in_log = |item: Item| {
             let mut extents = Vec::with_capacity(item.extents.len());
-            for Extent { at, bytes } in &item.extents {
-                log.pieces(*at, *bytes, |at, bytes| extend(&mut extents, at, bytes));
+            for extent @ Extent { at, bytes } in &item.extents {
+                match extent.is_zeros() {
+                    true => extend(&mut extents, *at, *bytes),
+                    false => log.pieces(*at, *bytes, |at, bytes| extend(&mut extents, at, bytes)),
+                }
             }
             Item { extents, ..item }
         };
@@ -92,7 +100,9 @@ impl Contents {
 
     /// `None` if `told` contradicts itself, or is of a log of more than `blocks_max` blocks.
     pub(crate) fn decode(told: &[u8], blocks_max: u64) -> Option<Contents> {
-        let Manifest { runs, items, annex } = Manifest::parse(told, blocks_max.saturating_mul(BLOCK_BYTES)).ok()?;
+        // Zeros have no blocks in the log.
+        let (bytes_max, zeros_max) = (blocks_max.saturating_mul(BLOCK_BYTES), i64::MAX as u64);
+        let Manifest { runs, items, annex } = Manifest::parse_with_zeros(told, bytes_max, zeros_max).ok()?;
         let (own, shared) = match runs[..] {
             [shared @ Run { hashes_at: SHARED, .. }] => (None, Some(shared)),
             [own] => (Some(own), None),
@@ -164,7 +174,8 @@ impl LogPlaces {
 /// Adds `bytes` bytes that lie at `at`.
 pub(super) fn extend(extents: &mut Vec<Extent>, at: u64, bytes: u64) {
     match extents.last_mut() {
-        Some(last) if last.at + last.bytes == at => last.bytes += bytes,
+        Some(last) if last.is_zeros() && at == Extent::ZEROS => last.bytes += bytes,
+        Some(last) if last.at + last.bytes == at && !last.is_zeros() => last.bytes += bytes,
         _ => extents.push(Extent { at, bytes }),
     }
 }
@@ -186,7 +197,9 @@ mod tests {
             place: None,
             extents,
         };
-        let items = vec![item("a", vec![block(0, 2)]), item("b", vec![block(5, 1), block(2, 3)])];
+        let zeros = |bytes| Extent { at: Extent::ZEROS, bytes };
+        let behind_zeros = vec![zeros(5), block(5, 1), block(2, 2), zeros(7), block(4, 1), zeros(9)];
+        let items = vec![item("a", vec![block(0, 2)]), item("b", behind_zeros)];
         let contents = Contents { items, blocks: 6, shared: 0..0, annex: Annex::default() };
         // The second run lies right behind the first one's end in the portion, and before it.
         let lies = [Blocks { first: 40, count: 3 }, Blocks { first: 43, count: 1 }, Blocks { first: 10, count: 2 }];

@@ -69,6 +69,12 @@ impl Allocation {
         whole.fits(contents).then_some(Allocation { meta: Blocks { first, count }, ..whole })
     }
 
+    /// Whether a shard of this `size` that leads to these runs has its places here.
+    pub(crate) fn is_for(&self, size: &Size, shared: &[Run]) -> bool {
+        let need = Need::of(size, self.data.len());
+        self.shared == shared && need.data <= self.own_blocks() && need.meta <= self.meta.count
+    }
+
     /// How many blocks the log can have, those of older revisions with them.
     pub(crate) fn log_blocks(&self) -> u64 {
         self.shared.iter().fold(self.own_blocks(), |sum, run| sum.saturating_add(run.blocks))
@@ -184,34 +190,77 @@ impl Referred<'_> {
     }
 }
 
+/// What is free in a portion beside revisions, for lists of them that come up again while a checkpoint looks for room.
+#[derive(Debug)]
+pub(super) struct FreeMaps {
+    from: u64,
+    to: u64,
+    known: Vec<(Vec<Arc<Kept>>, FreeMap)>,
+}
+
+/// So many lists come up in turn.
+const FREE_MAPS_MAX: usize = 4;
+
+impl FreeMaps {
+    /// Of a portion with the blocks `from..to`.
+    pub(super) fn new((from, to): (u64, u64)) -> FreeMaps {
+        FreeMaps { from, to, known: Vec::new() }
+    }
+
+    fn beside<'a>(&mut self, kept: impl Iterator<Item = &'a Arc<Kept>>) -> FreeMap {
+        let mut list: Vec<Arc<Kept>> = Vec::new();
+        for kept in kept {
+            if !list.iter().any(|other| Arc::ptr_eq(other, kept)) {
+                list.push(kept.clone());
+            }
+        }
+        list.sort_by_key(Arc::as_ptr);
+        // A list keeps its revisions, so that no other can lie where one did.
+        let is_it =
+            |(known, _): &(Vec<Arc<Kept>>, FreeMap)| known.iter().map(Arc::as_ptr).eq(list.iter().map(Arc::as_ptr));
+        if let Some(index) = self.known.iter().position(is_it) {
+            self.known[index..].rotate_left(1);
+        } else {
+            let used = list.iter().flat_map(|kept| kept.blocks.iter().copied());
+            let free = FreeMap::new(self.from, self.to, used);
+            if self.known.len() == FREE_MAPS_MAX {
+                self.known.remove(0);
+            }
+            self.known.push((list, free));
+        }
+        self.known.last().expect("just put there").1.clone()
+    }
+}
+
 /// How many blocks a catalogue of so many `revisions` takes.
 pub(super) fn catalogue_blocks(revisions: usize) -> u64 {
     blocks_for(Catalogue::bytes_for(revisions))
 }
 
-/// Finds room beside `retained`, in blocks `from..to`, with as few freeing roots as possible. Each freeing root
+/// Finds room beside `retained`, in the portion of `maps`, with as few freeing roots as possible. Each freeing root
 /// overwrites the slot with the lower sequence, exactly as `Ledger::free` will write it.
 ///
 /// What must hold: a root can always be written. Two slots have two catalogues, and the next root needs a third
 /// place: so a slot without a catalogue of its own has one set aside, which no data gets.
 pub(super) fn allocate<'a>(
-    (from, to): (u64, u64),
+    maps: &mut FreeMaps,
     mut slots: [Referred<'a>; 2],
     retained: &'a [Arc<Kept>],
     need: Need,
 ) -> Option<Allocation> {
     let (mut freeing, mut freed) = (Vec::new(), 0);
     loop {
-        let used: Vec<Blocks> = if mutant::is(Mutant::FreeTooEarly) {
-            let of_retained = retained.iter().flat_map(|kept| kept.blocks.iter().copied());
-            of_retained.chain(slots.iter().filter_map(|slot| slot.catalogue)).collect()
+        let mut free = if mutant::is(Mutant::FreeTooEarly) {
+            maps.beside(retained.iter())
         } else {
-            slots.iter().flat_map(Referred::blocks).collect()
+            maps.beside(slots.iter().flat_map(|slot| slot.kept))
         };
-        let mut free = FreeMap::new(from, to, used);
+        slots.iter().filter_map(|slot| slot.catalogue).for_each(|catalogue| free.cut(catalogue));
         let lower = usize::from(slots[1].sequence < slots[0].sequence);
         let newest = slots[1 - lower];
-        if let Some((catalogue, meta, data)) = place(free.clone(), slots, newest, retained, need) {
+        let has_blocks = need.blocks() < free.count();
+        let placed = has_blocks.then(|| place(free.clone(), slots, newest, retained, need)).flatten();
+        if let Some((catalogue, meta, data)) = placed {
             return Some(Allocation { freeing, catalogue, meta, data, shared: Vec::new() });
         }
         if freed == 2 {
@@ -288,7 +337,7 @@ mod tests {
         {
             let slots = catalogues.map(|catalogue| Referred { catalogue, ..FRESH });
             // What the slots lead to lies at the front.
-            let fits = |data| allocate((10, 30), slots, &[], Need { data, meta: 2 });
+            let fits = |data| allocate(&mut FreeMaps::new((10, 30)), slots, &[], Need { data, meta: 2 });
             let taken = catalogues.iter().flatten().map(|blocks| blocks.first).max().map_or(0, |last| last - 9);
             let most = 20 - taken - aside - 3;
             let room = fits(most).unwrap();

@@ -5,7 +5,7 @@
 
 use super::{
     Kept, Ledger, Need, RevisionKey,
-    allocation::{Allocation, Referred, allocate, catalogue_blocks},
+    allocation::{Allocation, FreeMaps, Referred, allocate, catalogue_blocks},
 };
 use crate::{
     error::{Error, Result},
@@ -63,11 +63,12 @@ impl Ledger {
         let needs = found.iter().filter(|kept| complete.contains(&kept.key())).map(|kept| kept.need());
         let smallest = needs.chain([need]).min_by_key(|need| need.blocks()).unwrap_or(need);
         self.check_room(need, complete, keep, [need.blocks(), smallest.blocks()])?;
-        let allocation = self.allocate_beside(need, &self.retained(complete), keep)?;
+        let maps = &mut self.free_maps();
+        let allocation = self.allocate_beside(maps, need, &self.retained(complete), keep)?;
         // Held revisions do not move: many blocks may be left and no stretch long enough.
         if !self.held.is_empty()
             && smallest.blocks() < need.blocks()
-            && !self.rehearse([need, smallest], &[], complete, keep)
+            && !self.rehearse(maps, Some(&allocation), [need, smallest], complete, keep)
         {
             return Err(self.too_small(need, &self.retained(complete), need.blocks().saturating_sub(1), keep));
         }
@@ -88,8 +89,9 @@ impl Ledger {
         if !self.keeps(shared) {
             return None;
         }
-        let allocation = self.allocate_beside(need, &self.retained(complete), keep).ok()?.sharing(shared);
-        let lasts = self.rehearse([need, whole], shared, complete, keep);
+        let maps = &mut self.free_maps();
+        let allocation = self.allocate_beside(maps, need, &self.retained(complete), keep).ok()?.sharing(shared);
+        let lasts = self.rehearse(maps, Some(&allocation), [need, whole], complete, keep);
         lasts.then_some(allocation)
     }
 
@@ -105,7 +107,7 @@ impl Ledger {
             data: allocation.data.iter().map(|blocks| blocks.count).sum(),
             meta: allocation.meta.count,
         };
-        self.rehearse_from(Some(leading), [need(leading), need(whole)], &leading.shared, retained, keep)
+        self.rehearse(&mut self.free_maps(), Some(leading), [need(leading), need(whole)], retained, keep)
     }
 
     /// Whether shards of this size go on finding room.
@@ -125,21 +127,17 @@ impl Ledger {
     pub(crate) fn lasts_beside_held(&self, need: Need, complete: &[RevisionKey], keep: usize) -> bool {
         let sizes = self.staying_of(complete).into_iter().map(|stays| stays.blocks);
         let largest = sizes.fold(need.blocks(), u64::max);
-        self.lacking(complete, keep, [largest; 2]) == 0 && self.rehearse([need; 2], &[], complete, keep)
+        self.lacking(complete, keep, [largest; 2]) == 0
+            && self.rehearse(&mut self.free_maps(), None, [need; 2], complete, keep)
     }
 
-    /// Whether a shard of `first`, which shares `shared` with older ones, and shards of `then` after it, find their places,
-    /// one after the other, as they would be saved.
-    fn rehearse(&self, needs: [Need; 2], shared: &[Run], complete: &[RevisionKey], keep: usize) -> bool {
-        self.rehearse_from(None, needs, shared, complete, keep)
-    }
-
-    /// The same, where it is known what room the first one has, if it is `given`.
-    fn rehearse_from(
+    /// Whether a shard of `first`, and shards of `then` after it, find their places, one after the other, as they would be
+    /// saved. `given`: the room that the first has, and what it shares with older ones.
+    fn rehearse(
         &self,
+        maps: &mut FreeMaps,
         given: Option<&Allocation>,
         [first, then]: [Need; 2],
-        shared: &[Run],
         complete: &[RevisionKey],
         keep: usize,
     ) -> bool {
@@ -155,11 +153,9 @@ impl Ledger {
             retained.dedup_by_key(|kept| kept.key());
             let referred =
                 slots.each_ref().map(|(sequence, kept, at)| Referred { sequence: *sequence, kept, catalogue: *at });
-            let (need, shared) = if step == 0 { (first, shared) } else { (then, &[][..]) };
+            let need = if step == 0 { first } else { then };
             let given = given.filter(|_| step == 0).cloned();
-            let room = given.or_else(|| allocate(self.portion.data_blocks(), referred, &retained, need));
-            let Some(room) = room else { return false };
-            let room = room.sharing(shared);
+            let Some(room) = given.or_else(|| allocate(maps, referred, &retained, need)) else { return false };
             let imagined = Arc::new(Kept::imagined(step as u64, &room));
             complete.insert(0, imagined.key());
             complete.truncate(keep);

@@ -2,7 +2,7 @@
 
 use super::{
     Kept, RevisionKey,
-    allocation::{Allocation, Need, Referred, allocate, catalogue_blocks},
+    allocation::{Allocation, FreeMaps, Need, Referred, allocate, catalogue_blocks},
     protocol::{check_freed, check_overwritten, check_shared, check_unreferred},
 };
 use crate::{
@@ -249,19 +249,29 @@ impl Ledger {
 
     /// Like `room_for_root`, but `None` unless enough is left for the next root.
     fn room_for_one_more(&self, kept: &[Arc<Kept>]) -> Option<Blocks> {
-        let room = allocate(self.portion.data_blocks(), self.referred(), kept, Need::ROOT)?;
+        let room = allocate(&mut self.free_maps(), self.referred(), kept, Need::ROOT)?;
         room.freeing.is_empty().then_some(room.catalogue)
     }
 
     /// Finds room for a shard beside the revisions `retained` and the held ones.
     pub(crate) fn allocate(&self, need: Need, retained: &[RevisionKey]) -> Result<Allocation> {
         let kept = self.retained(retained);
-        self.allocate_beside(need, &kept, kept.len())
+        self.allocate_beside(&mut self.free_maps(), need, &kept, kept.len())
+    }
+
+    pub(super) fn free_maps(&self) -> FreeMaps {
+        FreeMaps::new(self.portion.data_blocks())
     }
 
     /// Finds room for a shard beside `kept`, for a job that keeps `keep` revisions.
-    pub(super) fn allocate_beside(&self, need: Need, kept: &[Arc<Kept>], keep: usize) -> Result<Allocation> {
-        let room = allocate(self.portion.data_blocks(), self.referred(), kept, need);
+    pub(super) fn allocate_beside(
+        &self,
+        maps: &mut FreeMaps,
+        need: Need,
+        kept: &[Arc<Kept>],
+        keep: usize,
+    ) -> Result<Allocation> {
+        let room = allocate(maps, self.referred(), kept, need);
         // So many blocks may be there, and not in one stretch.
         let less = || self.left_beside(kept).min(need.blocks().saturating_sub(1));
         room.ok_or_else(|| self.too_small(need, kept, less(), keep))

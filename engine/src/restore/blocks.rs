@@ -12,7 +12,7 @@ use crate::{
     error::{Error, Result},
     space::{
         Aligned, Checked, Portion,
-        format::{BLOCK_BYTES, Extent, HASH_BYTES, Hash, Hashing, Run},
+        format::{BLOCK, BLOCK_BYTES, Extent, HASH_BYTES, Hash, Hashing, Run},
     },
 };
 
@@ -64,6 +64,15 @@ impl BlockReader {
     pub(crate) fn hash(&mut self, extents: &[Extent]) -> Result<Hash> {
         let mut all = Hashing::default();
         for extent in extents {
+            if extent.is_zeros() {
+                let mut left = extent.bytes;
+                while left > 0 {
+                    let part = left.min(BLOCK_BYTES);
+                    all.add(&[0; BLOCK][..part as usize]);
+                    left -= part;
+                }
+                continue;
+            }
             let (mut at, end) = (extent.at, extent.at + extent.bytes);
             while at < end {
                 let stretch = self.stretch(at)?;

@@ -25,11 +25,16 @@ const POUR_BYTES: usize = 256 << 10;
 
 /// How many reads are under way at once, each into a buffer of its own.
 const THREADS: usize = 3;
+/// The same, where they are short: a device has then to be asked for several at once to give what it can.
+const THREADS_OF_SHORT: usize = 8;
 /// How many bytes are read at once: a huge page, which is enough for a device, and little beside the program's memory.
 const READ_BYTES: u64 = 2 << 20;
+/// Of so many bytes on average, or less, reads are short.
+const SHORT_BYTES: u64 = READ_BYTES / 4;
 
-/// Runs that are no farther apart are read together, with what lies between them.
-const APART_BYTES: u64 = 32 << 10;
+/// Runs that are no farther apart are read together, with what lies between them. A revision of a state of which a
+/// little changed a hundred times lies in blocks of which two of three are others' by then.
+const APART_BYTES: u64 = 12 << 10;
 
 /// One read: blocks of a run, or of several runs that lie close to one another.
 struct Part<'a> {
@@ -127,7 +132,7 @@ pub(crate) fn pour_blocks(
     let work = || drop(work().map_err(|error: Error| failure.set(error)));
     thread::scope(|scope| {
         // A single read needs no thread of its own.
-        let wanted = if parts.len() > 1 { THREADS.min(parts.len()) } else { 0 };
+        let wanted = if parts.len() > 1 { threads_for(&parts).min(parts.len()) } else { 0 };
         let begun = (0..wanted).take_while(|_| spawn_scoped(scope, "mainstay-read", work).is_ok()).count();
         if begun == 0 {
             // Without a further thread the restore is slower, and succeeds all the same.
@@ -135,6 +140,11 @@ pub(crate) fn pour_blocks(
         }
     });
     failure.into_inner().map_or(Ok(()), Err)
+}
+
+fn threads_for(parts: &[Part<'_>]) -> usize {
+    let bytes: u64 = parts.iter().map(|part| part.bytes as u64).sum();
+    if bytes / parts.len() as u64 <= SHORT_BYTES { THREADS_OF_SHORT } else { THREADS }
 }
 
 fn read_part(portion: &Portion, part: &Part<'_>, buffer: &mut [u8], sink: &(dyn Fn(u64, &[u8]) + Sync)) -> Result<()> {

@@ -77,6 +77,18 @@ impl<'a> Targets<'a> {
         Targets(Scatter::new([(item, region)]))
     }
 
+    /// Puts zeros where they belong; memory that is zero already is not written, and needs no pages then.
+    pub(crate) fn fill_zeros(&self) {
+        self.0.fill_zeros(|region, offset, zeros| {
+            let from = offset as usize;
+            let is_zero =
+                region.row().and_then(|row| row.get(from..from + zeros.len())).is_some_and(|now| now == zeros);
+            if !is_zero {
+                region.copy_in(offset, zeros);
+            }
+        });
+    }
+
     /// Puts the bytes of the portion from offset `at` on where they belong.
     pub(crate) fn fill(&self, at: u64, bytes: &[u8]) {
         self.0.fill(at, bytes, |region, offset, part| region.copy_in(offset, part));

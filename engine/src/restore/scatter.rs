@@ -2,9 +2,14 @@
 
 use crate::space::format::Item;
 
+/// What zeros are given as, at most so many at once.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
 /// Extents, ascending. They may overlap: items may share bytes.
 pub(crate) struct Scatter<T> {
     extents: Vec<Target<T>>,
+    /// Stretches that lie nowhere: whose they are, the offset in the owner's bytes, and the length.
+    zeros: Vec<(T, u64, u64)>,
 }
 
 struct Target<T> {
@@ -19,11 +24,14 @@ struct Target<T> {
 
 impl<T: Copy> Scatter<T> {
     pub(crate) fn new<'a>(items: impl IntoIterator<Item = (&'a Item, T)>) -> Scatter<T> {
-        let mut extents = Vec::new();
+        let (mut extents, mut zeros) = (Vec::new(), Vec::new());
         for (item, owner) in items {
             let mut offset = 0;
             for extent in &item.extents {
-                extents.push(Target { at: extent.at, bytes: extent.bytes, owner, offset, reach: 0 });
+                match extent.is_zeros() {
+                    true => zeros.push((owner, offset, extent.bytes)),
+                    false => extents.push(Target { at: extent.at, bytes: extent.bytes, owner, offset, reach: 0 }),
+                }
                 offset += extent.bytes;
             }
         }
@@ -33,7 +41,19 @@ impl<T: Copy> Scatter<T> {
             reach = reach.max(target.at + target.bytes);
             target.reach = reach;
         }
-        Scatter { extents }
+        Scatter { extents, zeros }
+    }
+
+    /// Gives `put` all zeros, in parts: whose they are, the offset in the owner's bytes, and the part.
+    pub(crate) fn fill_zeros(&self, mut put: impl FnMut(T, u64, &[u8])) {
+        for (owner, offset, bytes) in &self.zeros {
+            let mut from = 0;
+            while from < *bytes {
+                let part = &ZEROS[..ZEROS.len().min((bytes - from) as usize)];
+                put(*owner, offset + from, part);
+                from += part.len() as u64;
+            }
+        }
     }
 
     /// Gives `put` each part of the portion's bytes from offset `at` on: whose it is, its offset in the

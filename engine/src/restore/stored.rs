@@ -37,17 +37,21 @@ impl Stored {
             }
             let within = offset - begins;
             let part = rest.split_off_mut(..rest.len().min((extent.bytes - within) as usize)).unwrap_or_default();
-            blocks.read(extent.at + within, part)?;
+            match extent.is_zeros() {
+                true => part.fill(0),
+                false => blocks.read(extent.at + within, part)?,
+            }
             offset += part.len() as u64;
         }
         Ok(bytes)
     }
 
-    /// Where the block of the portion begins that holds the bytes from `offset` on and no others; `None` if none does.
+    /// Where the block of the portion begins that holds the bytes from `offset` on and no others; `None` if none does, as
+    /// with zeros.
     pub(crate) fn block_at(&self, offset: u64) -> Option<u64> {
         let index = self.extents.partition_point(|(begins, extent)| begins + extent.bytes <= offset);
         let (begins, extent) = self.extents.get(index)?;
         let (at, left) = (extent.at + (offset - begins), begins + extent.bytes - offset);
-        (at.is_multiple_of(BLOCK_BYTES) && left >= BLOCK_BYTES).then_some(at)
+        (at.is_multiple_of(BLOCK_BYTES) && left >= BLOCK_BYTES && !extent.is_zeros()).then_some(at)
     }
 }

@@ -43,8 +43,8 @@ pub(super) struct Changing {
 pub(super) struct Planned {
     pub(super) base: Arc<Base>,
     pub(super) plan: Plan,
-    key: RevisionKey,
-    layout: [u8; 16],
+    /// The revision that it shares blocks with, and the layout that has it; `None` if it shares none.
+    of: Option<(RevisionKey, [u8; 16])>,
 }
 
 impl Changing {
@@ -91,15 +91,18 @@ impl Changing {
         let complete = level.complete_with(before, ranks).first().copied();
         let base = complete.and_then(|complete| Some((complete, self.base(level, complete.key, complete.layout)?)));
         let Some((Complete { key, layout, .. }, base)) = base else {
+            // From here on it is told what is written: what is zero then is so now.
             self.way.look(regions);
-            return Ok(None);
+            let base = Arc::<Base>::default();
+            let plan = Plan::new(regions, &base, vec![Vec::new(); regions.len()], whole, small_below);
+            return Ok(plan.map(|plan| Planned { base, plan, of: None }));
         };
         let clean = self.way.clean(regions, &base, since == Some(key));
         if self.audit > 0 && number.is_multiple_of(self.audit) {
             audit(regions, &base, &clean)?;
         }
         let plan = Plan::new(regions, &base, clean, whole, small_below);
-        Ok(plan.map(|plan| Planned { base, plan, key, layout }))
+        Ok(plan.map(|plan| Planned { base, of: (!plan.shared.is_empty()).then_some((key, layout)), plan }))
     }
 
     /// What the revision `key` has in the current portion.
@@ -131,7 +134,7 @@ impl Changing {
 impl Planned {
     /// Whether it holds beside these `retained` revisions, in this layout.
     pub(super) fn holds(&self, layout: [u8; 16], retained: &[RevisionKey]) -> bool {
-        self.layout == layout && retained.contains(&self.key)
+        self.of.is_none_or(|(key, of)| of == layout && retained.contains(&key))
     }
 }
 

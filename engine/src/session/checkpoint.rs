@@ -174,7 +174,7 @@ impl Inner {
         let (shards, rank) = (self.epoch.group.size() as u32, self.epoch.group.rank() as u32);
         // Where no room was found for what changed alone, there is some for all.
         let (base, plan) = planned.map(|planned| (planned.base, planned.plan)).unzip();
-        let plan = plan.filter(|_| !allocation.shared.is_empty());
+        let plan = plan.filter(|plan| allocation.is_for(&plan.size, &plan.shared));
         let size = plan.as_ref().map_or(size, |plan| plan.size.clone());
         let changed = self.means.changing.is_some().then_some(Changed { base, plan });
         let intent = Intent { key, shards, shard: rank, size, outputs, started };

@@ -63,7 +63,7 @@ impl Inner {
     pub(super) fn free(&mut self, name: &str) -> Result<()> {
         let program = self.program.not_begun("free")?;
         if !program.allocated.contains_key(name) {
-            let why = "has no memory that was allocated for it".to_owned();
+            let why = "has no memory that was allocated for it; free what was allocated, once".to_owned();
             return Err(Error::RegionMissing { name: name.to_owned(), why });
         }
         if program.regions.all().iter().any(|region| region.description.name == name) {

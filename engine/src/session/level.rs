@@ -18,7 +18,7 @@ pub use crate::space::LevelKind;
 use crate::{
     capture::Base,
     commit::{Allocation, Complete, Kept, Ledger, RevisionKey},
-    config::{Capture, Config},
+    config::Config,
     device::Device,
     error::{Error, Result},
     ground::lock,
@@ -395,7 +395,7 @@ impl Level {
         let retained = self.complete.iter().map(|complete| complete.key).collect();
         let site = |ledger: &Arc<Mutex<Ledger>>| {
             let site = Site::new(&*self.device, ledger.clone(), allocation, retained);
-            if self.config.capture == Capture::Incremental { site.sharing(self.keep()) } else { site }
+            if self.config.capture.is_incremental() { site.sharing(self.keep()) } else { site }
         };
         self.current.as_ref()?.ledgers.get(written).map(site)
     }

@@ -261,6 +261,7 @@ pub(super) fn pour_together(
         (Ok(_), None) => Ok(Ok(())),
         (Ok(manifest), Some(targets)) => {
             let sink = |at: u64, bytes: &[u8]| targets.fill(at, bytes);
+            targets.fill_zeros();
             // A block that cannot be read, however often it is tried, may be there in another revision.
             split_flaws(pour(portion, manifest, &sink))
         }

@@ -74,13 +74,29 @@ impl FreeMap {
         self.stretches.iter().map(|s| s.count).sum()
     }
 
+    /// Takes `used`, of which some may not be free.
+    pub(crate) fn cut(&mut self, used: Blocks) {
+        let first = self.stretches.partition_point(|stretch| stretch.end() <= used.first);
+        let end = self.stretches.partition_point(|stretch| stretch.first < used.end());
+        if used.count == 0 || first >= end {
+            return;
+        }
+        let (begins, ends) = (self.stretches[first].first, self.stretches[end - 1].end());
+        let before = Blocks { first: begins, count: used.first.saturating_sub(begins) };
+        let behind = Blocks { first: used.end(), count: ends.saturating_sub(used.end()) };
+        self.stretches.splice(first..end, [before, behind].into_iter().filter(|left| left.count > 0));
+    }
+
     /// Takes `count` blocks in one stretch from the high end, where the small things go: out of the shortest that is
     /// long enough, so that long ones stay whole.
     pub(crate) fn take_high(&mut self, count: u64) -> Option<Blocks> {
-        let stretch = self.stretches.iter_mut().rev().filter(|s| s.count >= count).min_by_key(|s| s.count)?;
+        let long = self.stretches.iter_mut().enumerate().rev().filter(|(_, s)| s.count >= count);
+        let (index, stretch) = long.min_by_key(|(_, s)| s.count)?;
         stretch.count -= count;
         let taken = Blocks { first: stretch.end(), count };
-        self.stretches.retain(|s| s.count > 0);
+        if stretch.count == 0 {
+            self.stretches.remove(index);
+        }
         Some(taken)
     }
 
@@ -129,6 +145,20 @@ mod tests {
             assert_eq!(is_among(&all, asked), is_in, "{asked:?}");
         }
         assert!(!is_among(&all, blocks(9, 2)) && !is_among(&all, blocks(50, u64::MAX)));
+    }
+
+    #[test]
+    fn what_is_cut_out_is_not_free() {
+        let mut random = fastrand::Rng::with_seed(1);
+        for _ in 0..1000 {
+            let mut some = || blocks(random.u64(0..100), random.u64(1..20));
+            let used: Vec<Blocks> = (0..6).map(|_| some()).collect();
+            let mut map = FreeMap::new(10, 130, used[..3].iter().copied());
+            used[3..].iter().for_each(|used| map.cut(*used));
+            let together = FreeMap::new(10, 130, used.iter().copied());
+            assert_eq!(united(map.stretches.clone()), together.stretches, "{used:?}");
+            assert!(map.stretches.iter().all(|stretch| stretch.count > 0), "{map:?}");
+        }
     }
 
     #[test]

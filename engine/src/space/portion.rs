@@ -3,8 +3,7 @@
 use super::{
     Aligned, LayoutFile,
     format::{
-        BLOCK, BLOCK_BYTES, Catalogue, Entry, Hash, Hashing, Manifest, PortionPlace, Refusal, Slot, VERSION,
-        blocks_for, hash,
+        BLOCK, BLOCK_BYTES, Catalogue, Entry, Hash, Hashing, Manifest, PortionPlace, Refusal, Slot, blocks_for, hash,
     },
 };
 use crate::{
@@ -316,7 +315,7 @@ fn may_pass(error: &io::Error) -> bool {
 pub(super) fn refused(refusal: Refusal, place: &str) -> Error {
     match refusal {
         Refusal::Foreign(why) => Error::NotASpace { path: place.to_owned(), why },
-        Refusal::Newer { found, hint } => Error::NewerVersion { path: place.to_owned(), found, known: VERSION, hint },
+        Refusal::Newer { found, known, hint } => Error::NewerVersion { path: place.to_owned(), found, known, hint },
         Refusal::Damaged(why) => Error::damaged(format!("{place}: {why}")),
     }
 }

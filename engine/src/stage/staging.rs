@@ -8,14 +8,14 @@ use super::{
     source::Source,
 };
 use crate::{
-    capture::{Contents, Handed, Log, Part, Plan, Region, Snapshot},
+    capture::{Contents, Handed, Log, Part, PartPlace, Plan, Region, Snapshot},
     error::{Error, Result},
     ground::{Instant, lock},
     place::{Following, Load, Shard, Staged},
     pool::Pool,
     space::{
         Aligned,
-        format::{Annex, BLOCK_BYTES, CopiedBy, FoundBy, Histogram, Profile},
+        format::{Annex, BLOCK_BYTES, CopiedBy, Extent, FoundBy, Histogram, Profile},
     },
 };
 use std::sync::{Arc, Mutex};
@@ -207,7 +207,7 @@ impl Staging {
             }
             let handed = self.log.region(region);
             let parts = plan.as_ref().map(|plan| plan.parts(index));
-            match parts.filter(|parts| parts.iter().any(|part| part.shared.is_some())) {
+            match parts.filter(|parts| !parts.iter().all(Part::is_staged)) {
                 Some(parts) => parts.iter().try_for_each(|part| self.put_part(hands, &handed, region, part))?,
                 None => self.put(hands, &handed, Source::of(region))?,
             }
@@ -228,15 +228,19 @@ impl Staging {
         self.direct.as_mut().map_or(Ok(()), |direct| direct.finish(&self.shard))
     }
 
-    /// Stages a part of a region, or notes where an older revision has it.
+    /// Stages a part of a region, or notes where an older revision has it, or that it is zero.
     fn put_part(&mut self, hands: &mut Hands<'_>, handed: &Handed, region: &Region, part: &Part) -> Result<()> {
-        match part.shared {
-            Some(number) => {
+        match part.place {
+            PartPlace::Shared(number) => {
                 let at = (self.shard.size().blocks() + number) * BLOCK_BYTES;
                 self.log.lay(handed, part.from, part.bytes, at);
                 Ok(())
             }
-            None => {
+            PartPlace::Nowhere => {
+                self.log.lay(handed, part.from, part.bytes, Extent::ZEROS);
+                Ok(())
+            }
+            PartPlace::Staged => {
                 let handed = handed.part(part.from, part.alignment());
                 self.put(hands, &handed, Source::part_of(region, part.from, part.bytes))
             }

@@ -81,6 +81,7 @@ impl ShardSurvey {
     /// threads. The bytes count only if the whole shard is good.
     pub fn read(&self, items: &[Item], sink: &(dyn Fn(usize, u64, &[u8]) + Sync)) -> Result<Verified> {
         let scatter = Scatter::new(items.iter().zip(0..));
+        scatter.fill_zeros(sink);
         self.read_blocks(&|at, bytes| scatter.fill(at, bytes, sink))
     }
 

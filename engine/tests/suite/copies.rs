@@ -7,6 +7,7 @@ use crate::support::{
     program::{Mark, Program},
     recording::{Checked, Trouble},
     spread::Spread,
+    ways::capture_of,
 };
 use mainstay_engine::{
     Config, Exchange, LevelKind, LevelPlan, MemoryAfter, Session, Start,
@@ -113,6 +114,7 @@ impl Cluster {
                 start: Start::Fresh,
                 memory_after: MemoryAfter::Kept,
                 exchange: self.exchange,
+                capture: capture_of(self.seats.len() + self.nodes.len() + self.pfs_every as usize),
                 ..Config::default()
             };
             work(rank, Session::open_levels(group, plans, config)?)

@@ -29,7 +29,7 @@ const BLOCK: usize = 4096;
 /// Of each revision and rank the bytes of its items.
 type Model = BTreeMap<(u64, usize), BTreeMap<String, Vec<u8>>>;
 
-fn incremental() -> Config {
+pub(crate) fn incremental() -> Config {
     Config {
         capture: Capture::Incremental,
         pool_bytes: Some(256 << 10),
@@ -38,7 +38,7 @@ fn incremental() -> Config {
     }
 }
 
-fn folder() -> TempDir {
+pub(crate) fn folder() -> TempDir {
     TempDir::new_in("/dev/shm").unwrap()
 }
 
@@ -87,9 +87,13 @@ impl State {
     /// Writes here and there.
     fn change(&mut self, random: &mut Rng) {
         for memory in self.memory.values_mut() {
-            match random.u8(0..8) {
+            match random.u8(0..9) {
                 0..3 => {}
                 3 => random.fill(memory),
+                4 => {
+                    let at = random.usize(0..memory.len());
+                    memory[at..].fill(0);
+                }
                 _ => {
                     for _ in 0..random.usize(1..6) {
                         let at = random.usize(0..memory.len());
@@ -102,12 +106,12 @@ impl State {
     }
 }
 
-fn open(group: Box<dyn Group>, space: &Path, config: &Config) -> Session {
+pub(crate) fn open(group: Box<dyn Group>, space: &Path, config: &Config) -> Session {
     Session::open(group, space, config.clone()).unwrap()
 }
 
 /// Bytes that revision `number` wrote, on all ranks.
-fn written(space: &Path, number: u64) -> u64 {
+pub(crate) fn written(space: &Path, number: u64) -> u64 {
     let survey = SpaceSurvey::open(space).unwrap();
     let revision = survey.revisions.iter().find(|revision| revision.key.number == number).unwrap();
     revision.shards.iter().map(|shard| shard.phases.written_bytes).sum()
@@ -408,9 +412,9 @@ fn many_random_jobs_get_back_what_they_saved() {
 }
 
 /// Nodes, each with a directory of its own and one for the shards that it holds for other nodes; and a space that all see.
-struct Nodes {
-    nodes: Vec<[TempDir; 2]>,
-    pfs: TempDir,
+pub(crate) struct Nodes {
+    pub(crate) nodes: Vec<[TempDir; 2]>,
+    pub(crate) pfs: TempDir,
     /// The node of each rank.
     seats: Vec<usize>,
     kind: LevelKind,
@@ -420,13 +424,13 @@ struct Nodes {
 }
 
 impl Nodes {
-    fn new(seats: &[usize], kind: LevelKind, pfs_every: u32, keep: u32, config: Config) -> Nodes {
+    pub(crate) fn new(seats: &[usize], kind: LevelKind, pfs_every: u32, keep: u32, config: Config) -> Nodes {
         let nodes = (0..=*seats.iter().max().unwrap()).map(|_| [folder(), folder()]).collect();
         let config = Config { memory_after: MemoryAfter::Kept, start: Start::Fresh, ..config };
         Nodes { nodes, pfs: folder(), seats: seats.to_vec(), kind, pfs_every, keep, config }
     }
 
-    fn session(&self, group: Box<dyn Group>) -> Session {
+    pub(crate) fn session(&self, group: Box<dyn Group>) -> Session {
         let [own, held] = &self.nodes[self.seats[group.rank()]];
         let device = |folder: &TempDir| -> Arc<dyn Device> { Arc::new(Disk::make(folder.path()).unwrap()) };
         let plan = |kind, device, every, copies| LevelPlan {
@@ -459,8 +463,11 @@ fn shared(space: &Path, number: u64) -> (u64, u64) {
 
 #[test]
 fn farther_levels_and_copies_get_what_changed() {
-    for kind in [LevelKind::Memory, LevelKind::Disk] {
-        let nodes = Nodes::new(&[0, 1], kind, 1, 2, incremental());
+    let kinds = [LevelKind::Memory, LevelKind::Disk].into_iter();
+    for (kind, capture) in
+        kinds.flat_map(|kind| [Capture::Incremental, Capture::IncrementalSnapshot].map(|capture| (kind, capture)))
+    {
+        let nodes = Nodes::new(&[0, 1], kind, 1, 2, Config { capture, ..incremental() });
         run(2, |rank, group| {
             let mut session = nodes.session(group);
             let mut memory = vec![0; 200 * BLOCK];
@@ -479,7 +486,7 @@ fn farther_levels_and_copies_get_what_changed() {
         let found: Vec<_> = places.map(|place| shared(place.path(), 6)).collect();
         // The first and the third are the nearest level, the second and the fourth have the copies.
         let own = (200 * BLOCK as u64, 198 * BLOCK as u64);
-        assert_eq!(found, [own, own, own, own, (2 * own.0, 2 * own.1)], "{kind:?}");
+        assert_eq!(found, [own, own, own, own, (2 * own.0, 2 * own.1)], "{kind:?}, {capture:?}");
     }
 }
 
@@ -492,6 +499,9 @@ fn random_nodes(seed: u64) {
         stage: [Stage::Pool, Stage::Direct, Stage::Rank][random.usize(0..3)],
         track: [Track::Hashes, Track::Auto][random.usize(0..2)],
         exchange: [Exchange::Background, Exchange::Blocking][random.usize(0..2)],
+        capture: [Capture::Incremental, Capture::IncrementalSnapshot][random.usize(0..2)],
+        // All that can be is in a snapshot.
+        snapshot_bytes: Some(0),
         shard_bytes: 2 << 20,
         ..incremental()
     };

@@ -6,6 +6,7 @@ use crate::support::{
     faulty::{Failure, Faulty, Gate, Loss, Medium, View},
     program::{Mark, Program},
     recording::{Checked, Trouble},
+    ways::capture_of,
     whole,
 };
 use mainstay_engine::{
@@ -57,6 +58,7 @@ impl Levels {
                 io_threads: 1,
                 start: Start::Fresh,
                 memory_after: MemoryAfter::Kept,
+                capture: capture_of(self.ranks + self.media.len()),
                 ..Config::default()
             };
             let mut session = Session::open_levels(group, plans, config)?;

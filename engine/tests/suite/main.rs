@@ -57,3 +57,4 @@ mod tracing;
 mod unfinished;
 mod unseen;
 mod within;
+mod zeros;

@@ -4,6 +4,7 @@ use crate::support::{
     bounded,
     counting::counting,
     program::{Mark, Program, Restoring},
+    ways::capture_of,
 };
 use mainstay_engine::{
     Config, Error, ErrorKind, LevelKind, LevelPlan, MemoryAfter, Recovery, Region, Session,
@@ -89,6 +90,7 @@ impl Cluster {
             io_threads: 1,
             memory_after: MemoryAfter::Kept,
             recovery: self.recovery,
+            capture: capture_of(self.copies + self.pfs_every as usize + self.keep as usize),
             ..Config::default()
         };
         Session::open_levels(group, plans, config)

@@ -6,6 +6,7 @@ use super::{
     faulty::{Durable, Faulty, Journal, Loss, Medium, Operation},
     program::{Mark, Program},
     recording::{Checked, Count, Trouble, expect},
+    ways::capture_of,
 };
 use mainstay_engine::{
     Config, Exchange, LevelKind, LevelPlan, MemoryAfter, Session, Start,
@@ -237,6 +238,7 @@ fn job(
             start: Start::Fresh,
             memory_after: MemoryAfter::Kept,
             exchange: shape.exchange,
+            capture: capture_of(shape.seats.len() + shape.copies + shape.keep as usize),
             ..Config::default()
         };
         let mut session = Session::open_levels(group, plans, config)?;

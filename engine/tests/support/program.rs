@@ -82,12 +82,13 @@ impl Program {
     }
 }
 
-/// Every third block of what is large stays as it is for some steps, as a state does of which not all changes.
+/// Every third block of what is large stays as it is for some steps, or is zero, as in a state of which not all changes.
 fn contents(rank: usize, mark: Mark, small: &mut [u8], bulk: &mut [u8]) {
     let mut random = fastrand::Rng::with_seed((mark.run << 40) ^ (mark.step << 8) ^ rank as u64);
     random.fill(small);
     for (block, bytes) in bulk.chunks_mut(4096).enumerate() {
-        match block % 3 {
+        match block % 6 {
+            5 => bytes.fill(0),
             2 => fastrand::Rng::with_seed(((mark.step / 3) << 24) ^ ((block as u64) << 8) ^ rank as u64).fill(bytes),
             _ => random.fill(bytes),
         }

@@ -5,6 +5,7 @@ use super::{
     faulty::{Failure, Faulty, Gate, Loss, Medium, Mortal, View},
     program::{Mark, Program, Restoring},
     recording::Checked,
+    ways::capture_of,
     whole,
 };
 use fastrand::Rng;
@@ -61,6 +62,7 @@ pub fn run(seed: u64) -> Checked<Tally> {
         // One thread, so that the order of a rank's operations is the seed's.
         io_threads: 1,
         portion_bytes: 1 << 20,
+        capture: capture_of((seed / 3) as usize),
         ..Config::default()
     };
     let mut space = Space { medium: Medium::new(has_locks), zombies: Vec::new(), floor: None, run: 0 };

@@ -1,6 +1,6 @@
 //! The ways in which a job can be spread: over the files of its layout, and over nodes.
 
-use mainstay_engine::space::Per;
+use mainstay_engine::{Capture, space::Per};
 use std::{
     fmt, fs,
     path::{Path, PathBuf},
@@ -23,6 +23,11 @@ pub const WAYS: [Way; 6] = [
     Way { per: Per::App, nodes: 2 },
     Way { per: Per::Node, nodes: 1 },
 ];
+
+/// What is saved of a state, by the number of a case: all, or what changed.
+pub fn capture_of(number: usize) -> Capture {
+    [Capture::Incremental, Capture::Whole, Capture::IncrementalSnapshot][number % 3]
+}
 
 /// Those on one node, whose pool all ranks share.
 pub fn on_one_node() -> impl Iterator<Item = Way> + Clone {

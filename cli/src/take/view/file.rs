@@ -4,6 +4,7 @@ use super::{
     chunks::Chunks,
     element::datatype,
     global::Global,
+    pieces::Piece,
     shard::{Dataset, Shard},
 };
 use crate::{
@@ -19,6 +20,9 @@ use std::{
     collections::HashMap,
     path::{Path, PathBuf},
 };
+
+/// Where tools read bytes that are zero and lie nowhere.
+const ZEROS: &str = "/dev/zero";
 
 /// Fills the buffer with the bytes of a shard's item from an offset on, verified.
 pub type Read<'a> = &'a mut dyn FnMut(u32, &str, u64, &mut [u8]) -> Result<(), Failure>;
@@ -60,7 +64,11 @@ impl File {
             self.number(shard)?;
             for dataset in &shard.datasets {
                 let file = names[&shard.file].as_str();
-                let pieces: Vec<_> = dataset.pieces.iter().map(|piece| (file, piece.at, piece.bytes)).collect();
+                let place = |piece: &Piece| match piece.at {
+                    Some(at) => (file, at, piece.bytes),
+                    None => (ZEROS, 0, piece.bytes),
+                };
+                let pieces: Vec<_> = dataset.pieces.iter().map(place).collect();
                 let new = self.new_dataset(dataset)?;
                 // Of nothing there is no place.
                 let new = if pieces.is_empty() { new } else { new.external(&pieces) };

@@ -6,10 +6,11 @@ use mainstay_engine::space::format::Item;
 /// which has 64 KiB, at 24 bytes a piece.
 pub const PIECES_MAX: usize = 2700;
 
-/// A stretch of the layout's file.
+/// A stretch of the layout's file, or of zeros, which lie nowhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
-    pub at: u64,
+    /// `None`: zeros.
+    pub at: Option<u64>,
     pub bytes: u64,
 }
 
@@ -17,9 +18,9 @@ pub struct Piece {
 pub fn pieces(item: &Item, portion_at: u64) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     for extent in item.extents.iter().filter(|extent| extent.bytes > 0) {
-        let at = portion_at + extent.at;
+        let at = (!extent.is_zeros()).then(|| portion_at + extent.at);
         match pieces.last_mut() {
-            Some(last) if last.at + last.bytes == at => last.bytes += extent.bytes,
+            Some(last) if last.at.map(|begins| begins + last.bytes) == at => last.bytes += extent.bytes,
             _ => pieces.push(Piece { at, bytes: extent.bytes }),
         }
     }
@@ -33,17 +34,20 @@ mod tests {
 
     #[test]
     fn neighbours_are_one_piece() {
-        let extents = [(10, 5), (15, 3), (18, 0), (40, 2), (18, 1)].map(|(at, bytes)| Extent { at, bytes });
+        let zeros = Extent::ZEROS;
+        let extents = [(10, 5), (15, 3), (18, 0), (40, 2), (18, 1), (zeros, 4), (zeros, 1), (19, 2)];
+        let extents = extents.map(|(at, bytes)| Extent { at, bytes });
         let item = Item {
             name: "a".to_owned(),
             kind: ItemKind::Stream,
             element: ElementType::Bytes,
-            bytes: 11,
+            bytes: 18,
             shape: Vec::new(),
             place: None,
             extents: extents.to_vec(),
         };
-        let expected = [(110, 8), (140, 2), (118, 1)].map(|(at, bytes)| Piece { at, bytes });
+        let expected = [(Some(110), 8), (Some(140), 2), (Some(118), 1), (None, 5), (Some(119), 2)];
+        let expected = expected.map(|(at, bytes)| Piece { at, bytes });
         assert_eq!(pieces(&item, 100), expected);
     }
 }

@@ -1,9 +1,13 @@
-//! What a revision has in a portion: where the blocks of its items lie, and their hashes.
+//! What a revision has in a portion: where the blocks of its items lie, and their hashes. Blocks of zeros lie nowhere.
 
-use crate::space::format::{BLOCK_BYTES, Extent, HASH_BYTES, Item, Manifest, Run};
-use std::{collections::HashMap, ops::Range};
+use crate::space::format::{BLOCK, BLOCK_BYTES, Extent, HASH_BYTES, Hash, Item, Manifest, Run, hash};
+use std::{collections::HashMap, ops::Range, sync::LazyLock};
 
-#[derive(Debug)]
+/// The hash of a block of zeros.
+static ZERO_HASH: LazyLock<Hash> = LazyLock::new(|| hash(&[0; BLOCK]));
+
+/// By default that of no revision.
+#[derive(Debug, Default)]
 pub(crate) struct Base {
     /// Of each item where its whole blocks lie, in order.
     items: HashMap<String, Vec<Lies>>,
@@ -19,9 +23,23 @@ pub(crate) struct Base {
 pub(crate) struct Lies {
     /// The first, counted in the item.
     pub(crate) block: u64,
-    /// The same, in the portion.
+    /// The same, in the portion; of zeros `ZEROS` and `block`.
     pub(crate) at: u64,
     pub(crate) count: u64,
+}
+
+/// What the blocks of zeros are counted from in place of blocks of the portion: no portion has as many.
+const ZEROS: u64 = Extent::ZEROS / BLOCK_BYTES;
+
+impl Lies {
+    /// `count` blocks of zeros, from `block` of the item on.
+    pub(super) fn zeros(block: u64, count: u64) -> Lies {
+        Lies { block, at: ZEROS + block, count }
+    }
+
+    pub(crate) fn are_zeros(&self) -> bool {
+        self.at >= ZEROS
+    }
 }
 
 impl Base {
@@ -46,6 +64,16 @@ impl Base {
     /// Where whole blocks of the item `name` lie, in order.
     pub(super) fn lies(&self, name: &str) -> Option<&[Lies]> {
         self.items.get(name).map(|lies| &lies[..])
+    }
+
+    /// The same, of those that have bytes in the portion.
+    pub(super) fn stored(&self, name: &str) -> Vec<Lies> {
+        stored(self.lies(name).unwrap_or_default())
+    }
+
+    /// The hash of the block that lies `at`, as `Lies` tells it; `None` if it lies in no run and is not zero.
+    pub(super) fn hash_at(&self, at: u64) -> Option<&[u8]> {
+        if at >= ZEROS { Some(&ZERO_HASH[..]) } else { self.hashes(at..at + 1) }
     }
 
     /// The hashes of blocks of the portion that lie in its runs; `None` of others.
@@ -75,22 +103,36 @@ impl Base {
     }
 }
 
-/// The whole blocks of an item that are blocks of the portion, too.
+/// Those of `lies` that are no zeros.
+pub(super) fn stored(lies: &[Lies]) -> Vec<Lies> {
+    lies.iter().filter(|lies| !lies.are_zeros()).copied().collect()
+}
+
+/// The whole blocks of an item that are blocks of the portion, too, or zeros.
 pub(super) fn lies_of(item: &Item) -> Vec<Lies> {
     let (mut lies, mut offset) = (Vec::<Lies>::new(), 0_u64);
-    for Extent { at, bytes } in &item.extents {
+    for extent @ Extent { at, bytes } in &item.extents {
         let (from, to) = (offset.next_multiple_of(BLOCK_BYTES), (offset + bytes) / BLOCK_BYTES * BLOCK_BYTES);
         let at = at + (from - offset);
-        if from < to && at.is_multiple_of(BLOCK_BYTES) {
-            let next = Lies { block: from / BLOCK_BYTES, at: at / BLOCK_BYTES, count: (to - from) / BLOCK_BYTES };
-            match lies.last_mut() {
-                Some(last) if last.block + last.count == next.block && last.at + last.count == next.at => {
-                    last.count += next.count;
-                }
-                _ => lies.push(next),
-            }
+        if from < to && (at.is_multiple_of(BLOCK_BYTES) || extent.is_zeros()) {
+            let (block, count) = (from / BLOCK_BYTES, (to - from) / BLOCK_BYTES);
+            let next = match extent.is_zeros() {
+                true => Lies::zeros(block, count),
+                false => Lies { block, at: at / BLOCK_BYTES, count },
+            };
+            add(&mut lies, next);
         }
         offset += bytes;
     }
     lies
+}
+
+/// Adds a stretch, to the last one if that goes on there.
+pub(super) fn add(all: &mut Vec<Lies>, next: Lies) {
+    match all.last_mut() {
+        Some(last) if last.block + last.count == next.block && last.at + last.count == next.at => {
+            last.count += next.count;
+        }
+        _ => all.push(next),
+    }
 }

@@ -1,12 +1,12 @@
 //! What changed, by the hashes of blocks: needs nothing of the system, and reads all that is protected.
 
-use super::{Base, Changes, Lies};
+use super::{Base, Changes, Lies, base::add};
 use crate::{
     capture::Region,
     error::Result,
-    space::format::{BLOCK, BLOCK_BYTES, FoundBy, HASH_BYTES, hash},
+    space::format::{BLOCK, BLOCK_BYTES, FoundBy, hash},
 };
-use std::collections::HashMap;
+use std::{collections::HashMap, ops::Range};
 
 /// Rows that lie apart are brought together in parts of so many blocks.
 const PART_BLOCKS: u64 = 64;
@@ -35,11 +35,11 @@ impl Changes for Hashes {
 pub(crate) fn audit(regions: &[Region], base: &Base, clean: &[Vec<Lies>]) -> Result<()> {
     for (region, clean) in regions.iter().zip(clean) {
         let (mut lies, mut changed) = (clean.iter().peekable(), 0_u64);
-        each_block(region, |block, bytes| {
+        each_block(region, 0..region.description.bytes / BLOCK_BYTES, |block, bytes| {
             while lies.next_if(|lies| lies.block + lies.count <= block).is_some() {}
             if let Some(lies) = lies.peek().filter(|lies| lies.block <= block) {
                 let at = lies.at + (block - lies.block);
-                changed += u64::from(base.hashes(at..at + 1) != Some(&hash(bytes)[..]));
+                changed += u64::from(base.hash_at(at) != Some(&hash(bytes)[..]));
             }
         });
         if changed > 0 {
@@ -64,7 +64,7 @@ impl Hashes {
         if saved.is_empty() {
             return clean;
         }
-        each_block(region, |block, bytes| {
+        each_block(region, 0..region.description.bytes / BLOCK_BYTES, |block, bytes| {
             let found = hash(bytes);
             let at = saved.iter_mut().find_map(|(lies, next)| {
                 while lies.get(*next).is_some_and(|lies| lies.block + lies.count <= block) {
@@ -72,33 +72,26 @@ impl Hashes {
                 }
                 let lies = lies.get(*next).filter(|lies| lies.block <= block)?;
                 let at = lies.at + (block - lies.block);
-                (base.hashes(at..at + 1)? == &found[..HASH_BYTES]).then_some(at)
+                (base.hash_at(at)? == &found[..]).then_some(at)
             });
             if let Some(at) = at {
-                add(&mut clean, block, at);
+                add(&mut clean, Lies { block, at, count: 1 });
             }
         });
         clean
     }
 }
 
-fn add(clean: &mut Vec<Lies>, block: u64, at: u64) {
-    match clean.last_mut() {
-        Some(last) if last.block + last.count == block && last.at + last.count == at => last.count += 1,
-        _ => clean.push(Lies { block, at, count: 1 }),
-    }
-}
-
-/// Gives `each` the whole blocks of a region, with their numbers.
-fn each_block(region: &Region, mut each: impl FnMut(u64, &[u8])) {
+/// Gives `each` these whole blocks of a region, with their numbers.
+pub(super) fn each_block(region: &Region, blocks: Range<u64>, mut each: impl FnMut(u64, &[u8])) {
     if let Some(row) = region.row() {
-        (0..).zip(row.chunks_exact(BLOCK)).for_each(|(block, bytes)| each(block, bytes));
+        let row = &row[blocks.start as usize * BLOCK..blocks.end as usize * BLOCK];
+        (blocks.start..).zip(row.chunks_exact(BLOCK)).for_each(|(block, bytes)| each(block, bytes));
         return;
     }
-    let blocks = region.description.bytes / BLOCK_BYTES;
-    let mut part = vec![0; (PART_BLOCKS.min(blocks) * BLOCK_BYTES) as usize];
-    for first in (0..blocks).step_by(PART_BLOCKS as usize) {
-        let part = &mut part[..(PART_BLOCKS.min(blocks - first) * BLOCK_BYTES) as usize];
+    let mut part = vec![0; (PART_BLOCKS.min(blocks.end - blocks.start) * BLOCK_BYTES) as usize];
+    for first in blocks.clone().step_by(PART_BLOCKS as usize) {
+        let part = &mut part[..(PART_BLOCKS.min(blocks.end - first) * BLOCK_BYTES) as usize];
         region.copy_out(first * BLOCK_BYTES, part);
         (first..).zip(part.chunks_exact(BLOCK)).for_each(|(block, bytes)| each(block, bytes));
     }

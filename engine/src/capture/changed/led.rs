@@ -5,7 +5,7 @@
 
 use super::{
     Base, Lies,
-    base::lies_of,
+    base::{add, lies_of, stored},
     plan::{Numbers, PARTS_PER_BLOCKS, once, runs},
 };
 use crate::{
@@ -30,15 +30,13 @@ pub(crate) struct Led {
 /// stretches that ascend; `None`: too many to tell one from the other. `rows`: the hashes of all blocks of the log.
 pub(crate) fn differing(contents: &Contents, rows: &[u8], old: &Base) -> Option<Vec<Range<u64>>> {
     let hash_of = |block: u64| rows.get(block as usize * HASH_BYTES..(block as usize + 1) * HASH_BYTES);
-    let lies: Vec<Vec<Lies>> = contents.items.iter().map(lies_of).collect();
+    // Zeros are carried nowhere.
+    let lies: Vec<Vec<Lies>> = contents.items.iter().map(|item| stored(&lies_of(item))).collect();
     let same = contents.items.iter().zip(&lies).map(|(item, lies)| {
         let mut same = Vec::<Lies>::new();
-        each_pair(lies, old.lies(&item.name).unwrap_or_default(), |block, at, old_at| {
-            if hash_of(at).is_some_and(|hash| old.hashes(old_at..old_at + 1) == Some(hash)) {
-                match same.last_mut() {
-                    Some(last) if last.block + last.count == block && last.at + last.count == old_at => last.count += 1,
-                    _ => same.push(Lies { block, at: old_at, count: 1 }),
-                }
+        each_pair(lies, &old.stored(&item.name), |block, at, old_at| {
+            if hash_of(at).is_some_and(|hash| old.hash_at(old_at) == Some(hash)) {
+                add(&mut same, Lies { block, at: old_at, count: 1 });
             }
         });
         same
@@ -90,7 +88,7 @@ impl Led {
         }
         let mut lie = Vec::new();
         for item in &contents.items {
-            each_pair(&lies_of(item), old.lies(&item.name).unwrap_or_default(), |_, at, old_at| {
+            each_pair(&stored(&lies_of(item)), &old.stored(&item.name), |_, at, old_at| {
                 if let (Some(false), Some(place @ &mut UNKNOWN)) = (comes.get(at as usize), places.get_mut(at as usize))
                 {
                     *place = old_at;
@@ -149,7 +147,11 @@ impl Led {
 /// The same item, in a log in which each block lies at its place.
 fn placed(item: &Item, places: &[u64]) -> Option<Item> {
     let mut extents = Vec::with_capacity(item.extents.len());
-    for Extent { at, bytes } in &item.extents {
+    for extent @ Extent { at, bytes } in &item.extents {
+        if extent.is_zeros() {
+            extents.push(*extent);
+            continue;
+        }
         let (mut at, end) = (*at, at + bytes);
         while at < end {
             let to = end.min((at / BLOCK_BYTES + 1) * BLOCK_BYTES);

@@ -1,13 +1,18 @@
-//! What is staged of each region, and what is shared: decided at t1, when it is known what changed, as the room that is
-//! looked for then is that of what changed.
+//! What is staged of each region, what is shared, and what is zero: decided at t1, when it is known what changed, as the
+//! room that is looked for then is that of what changed.
 //!
 //! What must hold: the parts of a region are all of its bytes, once and in order; no block is shared twice.
 
-use super::{Base, Lies};
+use super::{
+    Base, Lies,
+    base::{add, stored},
+    hashes::each_block,
+};
 use crate::{
     capture::{Region, Size, size::SMALL_ALIGNMENT},
-    space::format::{BLOCK_BYTES, HASH_BYTES, Manifest, Run, blocks_for, hash},
+    space::format::{BLOCK, BLOCK_BYTES, HASH_BYTES, Manifest, Run, blocks_for, hash},
 };
+use std::ops::Range;
 
 /// A region that falls into more parts than this has small clean ones rewritten: HDF5 takes about 2,700 of them.
 const PARTS_MAX: usize = 2500;
@@ -29,16 +34,28 @@ pub(crate) struct Plan {
     pub(crate) size: Size,
 }
 
-/// Bytes of a region that are staged, or shared.
+/// Bytes of a region that lie together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) from: u64,
     pub(crate) bytes: u64,
-    /// The first block, counted in all that is shared; `None`: it is staged.
-    pub(crate) shared: Option<u64>,
+    pub(crate) place: PartPlace,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PartPlace {
+    Staged,
+    /// In blocks of the base, of which the first has this number among all that is shared.
+    Shared(u64),
+    /// Zeros are told, and lie nowhere.
+    Nowhere,
 }
 
 impl Part {
+    pub(crate) fn is_staged(&self) -> bool {
+        self.place == PartPlace::Staged
+    }
+
     /// Where it has to begin in the log, if it is staged.
     pub(crate) fn alignment(&self) -> u64 {
         if self.bytes >= BLOCK_BYTES { BLOCK_BYTES } else { SMALL_ALIGNMENT }
@@ -46,8 +63,8 @@ impl Part {
 }
 
 impl Plan {
-    /// The plan for `regions`, of which `base` has the blocks `clean`; `None` if all are staged whole. `whole`: the size of
-    /// that; what is smaller than `small_below` is gathered apart from the rest.
+    /// The plan for `regions`, of which `base` has the blocks `clean`; `None` if all are staged whole. What is not clean is
+    /// looked at for zeros. `whole`: the size of all; what is smaller than `small_below` is gathered apart from the rest.
     pub(crate) fn new(
         regions: &[Region],
         base: &Base,
@@ -56,7 +73,8 @@ impl Plan {
         small_below: u64,
     ) -> Option<Plan> {
         let bytes: Vec<u64> = regions.iter().map(|region| region.description.bytes).collect();
-        let mut clean = once(clean, base);
+        let clean = once(clean, base);
+        let mut clean: Vec<_> = regions.iter().zip(clean).map(|(region, clean)| with_zeros(region, clean)).collect();
         let all: u64 = bytes.iter().sum();
         let clean_blocks = |clean: &[Vec<Lies>]| clean.iter().flatten().map(|lies| lies.count).sum::<u64>();
         let staged = all.saturating_sub(clean_blocks(&clean) * BLOCK_BYTES);
@@ -71,7 +89,8 @@ impl Plan {
         let regions: Vec<Vec<Part>> =
             bytes.iter().zip(&clean).map(|(bytes, clean)| parts(*bytes, clean, &numbers)).collect::<Option<_>>()?;
         let count: u64 = regions.iter().map(|parts| parts.len() as u64).sum();
-        let is_worth_it = !shared.is_empty() && count <= PARTS_FEW.max(blocks_for(all) / PARTS_PER_BLOCKS);
+        let is_worth_it = !regions.iter().flatten().all(Part::is_staged)
+            && count <= PARTS_FEW.max(blocks_for(all) / PARTS_PER_BLOCKS);
         let size = whole.of_changed(staged_blocks(&bytes, &regions, small_below), count, shared.len());
         is_worth_it.then_some(Plan { regions, shared, size })
     }
@@ -98,9 +117,33 @@ impl Plan {
 /// The most stretches that what is staged may lie in.
 pub(crate) const OWN_RUNS_MAX: usize = 256;
 
+/// The stretches of `clean`, and between them those of whole blocks that are zero.
+fn with_zeros(region: &Region, clean: Vec<Lies>) -> Vec<Lies> {
+    let (blocks, mut all, mut from) = (region.description.bytes / BLOCK_BYTES, Vec::with_capacity(clean.len()), 0);
+    let look = |gap: Range<u64>, all: &mut Vec<Lies>| {
+        each_block(region, gap, |block, bytes| {
+            if bytes == [0; BLOCK] {
+                add(all, Lies::zeros(block, 1));
+            }
+        });
+    };
+    for lies in clean {
+        if from < lies.block {
+            look(from..lies.block, &mut all);
+        }
+        add(&mut all, lies);
+        from = lies.block + lies.count;
+    }
+    if from < blocks {
+        look(from..blocks, &mut all);
+    }
+    all
+}
+
 /// The same blocks, each of the base once.
 pub(super) fn once(clean: Vec<Vec<Lies>>, base: &Base) -> Vec<Vec<Lies>> {
-    let mut stretches: Vec<(u64, u64)> = clean.iter().flatten().map(|lies| (lies.at, lies.at + lies.count)).collect();
+    let mut stretches: Vec<(u64, u64)> =
+        clean.iter().flat_map(|clean| stored(clean)).map(|lies| (lies.at, lies.at + lies.count)).collect();
     stretches.sort();
     // Block by block only where two names have led to the same memory.
     if stretches.windows(2).all(|pair| pair[0].1 <= pair[1].0) {
@@ -108,14 +151,14 @@ pub(super) fn once(clean: Vec<Vec<Lies>>, base: &Base) -> Vec<Vec<Lies>> {
     }
     let mut taken = vec![false; base.blocks() as usize];
     let mut take = |lies: Lies, into: &mut Vec<Lies>| {
+        if lies.are_zeros() {
+            return add(into, lies);
+        }
         for inside in 0..lies.count {
             let (block, at) = (lies.block + inside, lies.at + inside);
             let Some(taken) = base.number(at).and_then(|number| taken.get_mut(number as usize)) else { continue };
             if !std::mem::replace(taken, true) {
-                match into.last_mut() {
-                    Some(last) if last.block + last.count == block && last.at + last.count == at => last.count += 1,
-                    _ => into.push(Lies { block, at, count: 1 }),
-                }
+                add(into, Lies { block, at, count: 1 });
             }
         }
     };
@@ -148,7 +191,8 @@ fn merge(clean: &mut Vec<Lies>, more: &mut u64) {
 
 /// The runs of the base that have these blocks, with the hashes of their rows.
 pub(super) fn runs(clean: &[Vec<Lies>], base: &Base) -> Option<Vec<Run>> {
-    let mut stretches: Vec<(u64, u64)> = clean.iter().flatten().map(|lies| (lies.at, lies.count)).collect();
+    let mut stretches: Vec<(u64, u64)> =
+        clean.iter().flat_map(|clean| stored(clean)).map(|lies| (lies.at, lies.count)).collect();
     // Much of it ascends already.
     stretches.sort();
     let mut runs: Vec<Run> = Vec::with_capacity(stretches.len());
@@ -193,15 +237,18 @@ impl<'a> Numbers<'a> {
     }
 }
 
-/// The parts of a region of `bytes` bytes of which these blocks are shared.
+/// The parts of a region of `bytes` bytes of which these blocks are shared, or zero.
 fn parts(bytes: u64, clean: &[Lies], numbers: &Numbers<'_>) -> Option<Vec<Part>> {
     let (mut parts, mut from) = (Vec::with_capacity(2 * clean.len() + 1), 0);
-    let staged = |from: u64, to: u64| (from < to).then_some(Part { from, bytes: to - from, shared: None });
+    let staged = |from: u64, to: u64| (from < to).then_some(Part { from, bytes: to - from, place: PartPlace::Staged });
     for lies in clean {
         let begin = lies.block * BLOCK_BYTES;
         parts.extend(staged(from, begin));
-        let shared = Some(numbers.of_block(lies.at)?);
-        parts.push(Part { from: begin, bytes: lies.count * BLOCK_BYTES, shared });
+        let place = match lies.are_zeros() {
+            true => PartPlace::Nowhere,
+            false => PartPlace::Shared(numbers.of_block(lies.at)?),
+        };
+        parts.push(Part { from: begin, bytes: lies.count * BLOCK_BYTES, place });
         from = begin + lies.count * BLOCK_BYTES;
     }
     parts.extend(staged(from, bytes));
@@ -212,9 +259,9 @@ fn parts(bytes: u64, clean: &[Lies], numbers: &Numbers<'_>) -> Option<Vec<Part>>
 fn staged_blocks(bytes: &[u64], regions: &[Vec<Part>], small_below: u64) -> u64 {
     let (mut small, mut rest) = (0_u64, 0_u64);
     for (bytes, parts) in bytes.iter().zip(regions) {
-        let is_whole = parts.iter().all(|part| part.shared.is_none());
+        let is_whole = parts.iter().all(Part::is_staged);
         let end = if is_whole && *bytes < small_below { &mut small } else { &mut rest };
-        for part in parts.iter().filter(|part| part.shared.is_none()) {
+        for part in parts.iter().filter(|part| part.is_staged()) {
             *end = end.next_multiple_of(part.alignment()) + part.bytes;
         }
     }
@@ -268,7 +315,11 @@ mod tests {
             let mut random = fastrand::Rng::with_seed(seed);
             let sizes = [60 * BLOCK_BYTES + 100, 5, 33 * BLOCK_BYTES, BLOCK_BYTES - 1];
             let base = base_of(&[(10, 20), (30, 7), (50, 40), (100, 60)], &sizes);
-            let mut memory: Vec<Vec<u8>> = sizes.iter().map(|bytes| vec![0; *bytes as usize]).collect();
+            let mut memory: Vec<Vec<u8>> = sizes.iter().map(|bytes| vec![1; *bytes as usize]).collect();
+            // A block of zeros counts as such where it is not clean, and only if it is whole.
+            let zero = random.u64(..60);
+            memory[0][zero as usize * BLOCK..][..BLOCK].fill(0);
+            memory[3].fill(0);
             let named = memory.iter_mut().enumerate();
             let regions: Vec<Region> = named.map(|(index, memory)| region(&format!("r{index}"), memory)).collect();
             let odds = random.u8(1..20);
@@ -281,13 +332,12 @@ mod tests {
                 .map(|index| base.lies(&format!("r{index}")).unwrap().iter().flat_map(&mut some).collect())
                 .collect();
             let wanted: u64 = clean.iter().flatten().map(|lies| lies.count).sum();
+            let is_clean = clean[0].iter().any(|lies| lies.block == zero);
             let whole = Size::new(&regions, 0, 0, Vec::new(), &[]);
             let Some(plan) = Plan::new(&regions, &base, clean.clone(), &whole, 0) else {
-                assert_eq!(wanted, 0, "seed {seed}");
-                continue;
+                panic!("seed {seed}: there are zeros at least, or clean blocks")
             };
             assert_eq!(plan.shared_blocks(), wanted, "seed {seed}");
-            assert!(plan.size.blocks() + wanted <= whole.blocks(), "seed {seed}");
             let shared: Vec<u64> = plan.shared.iter().flat_map(|run| run.first_block..run.stretch().end()).collect();
             assert!(shared.is_sorted());
             for run in &plan.shared {
@@ -296,12 +346,17 @@ mod tests {
                 let begins = base.run_from(run.first_block, 1).unwrap();
                 assert_eq!(run.hashes_at, begins.hashes_at);
             }
+            let mut zeros = 0;
             for (index, clean) in clean.iter().enumerate() {
                 let mut from = 0;
                 for part in plan.parts(index) {
                     assert_eq!(part.from, from, "seed {seed}");
                     from += part.bytes;
-                    let Some(number) = part.shared else { continue };
+                    if part.place == PartPlace::Nowhere {
+                        assert_eq!((index, part.from, part.bytes), (0, zero * BLOCK_BYTES, BLOCK_BYTES), "seed {seed}");
+                        zeros += 1;
+                    }
+                    let PartPlace::Shared(number) = part.place else { continue };
                     for inside in 0..part.bytes / BLOCK_BYTES {
                         let block = part.from / BLOCK_BYTES + inside;
                         let at = shared[(number + inside) as usize];
@@ -310,6 +365,8 @@ mod tests {
                 }
                 assert_eq!(from, sizes[index], "seed {seed}");
             }
+            assert_eq!(zeros, u64::from(!is_clean), "seed {seed}");
+            assert!(plan.size.blocks() + wanted + zeros <= whole.blocks(), "seed {seed}");
         }
     }
 

@@ -134,7 +134,7 @@ fn without(lies: &[Lies], region: &Region, written: &[Range<usize>], is_same: im
 fn is_as_saved(region: &Region, base: &Base, lies: &[Lies], block: u64) -> bool {
     let index = lies.partition_point(|lies| lies.block + lies.count <= block);
     let lies = lies.get(index).filter(|lies| lies.block <= block);
-    let saved = lies.and_then(|lies| base.hashes(lies.at + (block - lies.block)..lies.at + (block - lies.block) + 1));
+    let saved = lies.and_then(|lies| base.hash_at(lies.at + (block - lies.block)));
     let from = block as usize * BLOCK;
     let now = region.row().and_then(|row| row.get(from..from + BLOCK));
     now.is_some_and(|now| saved == Some(&hash(now)[..]))

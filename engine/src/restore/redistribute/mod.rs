@@ -76,13 +76,13 @@ impl<'a> Redistribution<'a> {
             wanted.extend(blocks_of(&item.extents, one.rows.stretches()));
         }
         let scatter = Scatter::new(pairs);
-        pour_blocks(portion, &manifest.runs, rows, &united(wanted), &|at, bytes| {
-            scatter.fill(at, bytes, |one: &Move<'_>, offset, part| {
-                one.rows.each(offset..offset + part.len() as u64, |from, to, bytes| {
-                    one.region.copy_in(to, &part[(from - offset) as usize..][..bytes]);
-                });
+        let put = |one: &Move<'_>, offset: u64, part: &[u8]| {
+            one.rows.each(offset..offset + part.len() as u64, |from, to, bytes| {
+                one.region.copy_in(to, &part[(from - offset) as usize..][..bytes]);
             });
-        })
+        };
+        scatter.fill_zeros(put);
+        pour_blocks(portion, &manifest.runs, rows, &united(wanted), &|at, bytes| scatter.fill(at, bytes, put))
     }
 }
 
@@ -92,7 +92,7 @@ fn blocks_of(extents: &[Extent], stretches: impl Iterator<Item = Range<u64>>) ->
     for stretch in stretches {
         while let Some(extent) = extents.peek() {
             let (from, to) = (stretch.start.max(begins), stretch.end.min(begins + extent.bytes));
-            if from < to {
+            if from < to && !extent.is_zeros() {
                 let at = extent.at + (from - begins);
                 let range = at / BLOCK_BYTES..blocks_for(at + (to - from));
                 match blocks.last_mut() {

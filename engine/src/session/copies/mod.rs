@@ -28,7 +28,6 @@ use super::{
 use crate::{
     capture::{Base, Size},
     commit::RevisionKey,
-    config::Capture,
     error::{Error, Result},
     feed::Source,
     ground::pause,
@@ -81,7 +80,7 @@ impl Copying {
             newest.is_some_and(|newest| newest.key == key && Some(newest.layout) == level.layout_id())
         };
         let old = level.sent.clone().filter(|(key, _)| is_newest(*key));
-        let remembers = level.config.capture == Capture::Incremental;
+        let remembers = level.config.capture.is_incremental();
         let lane = source.map(|source| {
             let state = State::Waiting(source);
             Lane { level: index, holder, state, old, sent: None, remembers }

@@ -141,7 +141,11 @@ impl Catalogue {
             return damaged("the catalogue does not begin as one");
         }
         if head.version.get() > VERSION {
-            return Err(Refusal::Newer { found: head.version.get(), hint: "use a newer Mainstay".into() });
+            return Err(Refusal::Newer {
+                found: head.version.get(),
+                known: VERSION,
+                hint: "use a newer Mainstay".into(),
+            });
         }
         if head.entries.get() > ENTRIES_MAX {
             return damaged(format!("the catalogue lists {} revisions", head.entries));

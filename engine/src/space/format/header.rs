@@ -203,7 +203,7 @@ fn check(block: &[u8; BLOCK]) -> Result<&HeaderRecord, Refusal> {
         } else {
             "use a newer Mainstay, if this is not damage: the checksum does not match"
         };
-        return Err(Refusal::Newer { found, hint: hint.into() });
+        return Err(Refusal::Newer { found, known: VERSION, hint: hint.into() });
     }
     if !whole {
         return damaged("the checksum of the header does not match");
@@ -213,7 +213,7 @@ fn check(block: &[u8; BLOCK]) -> Result<&HeaderRecord, Refusal> {
             "it needs features {:#x} that this build lacks; use a newer Mainstay",
             record.features_required.get()
         );
-        return Err(Refusal::Newer { found, hint });
+        return Err(Refusal::Newer { found, known: VERSION, hint });
     }
     if found == 0 || record.block_bytes.get() != BLOCK as u32 || record.portions.get() > PORTIONS_MAX {
         return damaged("the header has impossible values");

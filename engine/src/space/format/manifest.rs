@@ -18,6 +18,8 @@ const MAGIC: [u8; 8] = *b"MSTYMNFT";
 pub const DIMENSIONS_MAX: usize = 32;
 const PLACED: u8 = 1;
 const PROFILED: u32 = 1;
+/// The version of a manifest with stretches of zeros, and the newest that this build reads; others are of `VERSION`.
+const VERSION_WITH_ZEROS: u32 = 2;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -203,11 +205,20 @@ pub struct Item {
     pub extents: Vec<Extent>,
 }
 
-/// A stretch of an item's bytes: offset in the portion and length.
+/// A stretch of an item's bytes: offset in the portion and length. Zeros lie nowhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extent {
     pub at: u64,
     pub bytes: u64,
+}
+
+impl Extent {
+    /// The offset of bytes that are zero and lie nowhere: no portion is as long.
+    pub const ZEROS: u64 = 1 << 63;
+
+    pub fn is_zeros(&self) -> bool {
+        self.at == Extent::ZEROS
+    }
 }
 
 /// A stretch of blocks of the portion, with the place and the hash of its row of block hashes.
@@ -284,7 +295,7 @@ impl Manifest {
         }
         let head = ManifestRecord {
             magic: MAGIC,
-            version: VERSION.into(),
+            version: if self.has_zeros() { VERSION_WITH_ZEROS } else { VERSION }.into(),
             flags: if self.annex.profile.is_some() { PROFILED } else { 0 }.into(),
             runs: (self.runs.len() as u64).into(),
             items: (self.items.len() as u64).into(),
@@ -313,6 +324,10 @@ impl Manifest {
         bytes
     }
 
+    fn has_zeros(&self) -> bool {
+        self.items.iter().flat_map(|item| &item.extents).any(Extent::is_zeros)
+    }
+
     /// Bytes that a manifest of so many runs takes at most for these items, each in one extent a run.
     pub(crate) fn bytes_at_most(items: &[(usize, usize)], annex: &Annex, runs: usize) -> u64 {
         // Neighbouring items share a run, so that each further run splits at most one item.
@@ -338,14 +353,22 @@ impl Manifest {
 
     /// Parses a manifest whose hash was checked already, of a portion of `portion_bytes`.
     pub fn parse(bytes: &[u8], portion_bytes: u64) -> Result<Manifest, Refusal> {
+        // A portion has room for its shard written whole.
+        Manifest::parse_with_zeros(bytes, portion_bytes, portion_bytes)
+    }
+
+    /// The same, with zeros of at most `zeros_max` bytes.
+    pub(crate) fn parse_with_zeros(bytes: &[u8], portion_bytes: u64, zeros_max: u64) -> Result<Manifest, Refusal> {
         let mut sections = Sections::new(bytes, "manifest");
         let head: &ManifestRecord = sections.record()?;
         if head.magic != MAGIC {
             return damaged("the manifest does not begin as one");
         }
-        if head.version.get() > VERSION {
-            return Err(Refusal::Newer { found: head.version.get(), hint: "use a newer Mainstay".into() });
+        let (found, known) = (head.version.get(), VERSION_WITH_ZEROS);
+        if found > known {
+            return Err(Refusal::Newer { found, known, hint: "use a newer Mainstay".into() });
         }
+        let zeros_left = if found < VERSION_WITH_ZEROS { 0 } else { zeros_max };
         let runs = sections.table::<RunRecord>(head.runs.get())?;
         let items = sections.table::<ItemRecord>(head.items.get())?;
         let extents = sections.table::<ExtentRecord>(head.extents.get())?;
@@ -355,7 +378,7 @@ impl Manifest {
         let annex = Annex::parse(&mut sections, head.notes.get(), head.outputs.get(), profiled)?;
 
         let runs = check_runs(runs, portion_bytes)?;
-        let mut tables = Tables { runs: &runs, extents, dimensions, names, used: [0; 3] };
+        let mut tables = Tables { runs: &runs, extents, dimensions, names, used: [0; 3], zeros_left };
         let items = items.iter().map(|record| Item::check(record, &mut tables)).collect::<Result<_, _>>()?;
         Ok(Manifest { runs, items, annex })
     }
@@ -391,6 +414,8 @@ struct Tables<'a> {
     names: &'a [u8],
     /// Extents, dimensions and name bytes that earlier items took.
     used: [u64; 3],
+    /// Bytes that later items may have as zeros: nothing else bounds them.
+    zeros_left: u64,
 }
 
 impl Tables<'_> {
@@ -437,6 +462,10 @@ impl Item {
         let mut total = 0_u64;
         for extent in &extents {
             total = total.saturating_add(extent.bytes);
+            if extent.is_zeros() && extent.bytes <= tables.zeros_left {
+                tables.zeros_left -= extent.bytes;
+                continue;
+            }
             if !is_in_runs(extent, tables.runs) {
                 return damaged(format!("item {name:?} has bytes outside the manifest's runs"));
             }

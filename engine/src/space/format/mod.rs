@@ -43,7 +43,7 @@ pub enum Refusal {
     /// Not written by Mainstay at all.
     Foreign(String),
     /// Written by a later version.
-    Newer { found: u32, hint: String },
+    Newer { found: u32, known: u32, hint: String },
     /// Was ours, and is not whole.
     Damaged(String),
 }

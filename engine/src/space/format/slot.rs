@@ -98,7 +98,11 @@ impl Slot {
             return damaged("the slot's checksum does not match");
         }
         if record.version.get() > VERSION {
-            return Err(Refusal::Newer { found: record.version.get(), hint: "use a newer Mainstay".into() });
+            return Err(Refusal::Newer {
+                found: record.version.get(),
+                known: VERSION,
+                hint: "use a newer Mainstay".into(),
+            });
         }
         let slot = Slot {
             sequence: record.sequence.get(),

@@ -9,6 +9,7 @@ mod failing;
 mod flips;
 mod following;
 mod job;
+mod memory;
 mod opening;
 mod outputs;
 mod returning;
@@ -37,6 +38,7 @@ scenarios! {
     arguments: option_out_of_range name_odd name_empty name_long name_leaves_its_folder name_twice name_unknown
         shape_overflows too_many_dimensions box_outside level_unknown;
     together: calls_differ closed_beside_a_call not_restored level_not_there levels_differ;
+    memory: memory_allocated_twice memory_at_a_taken_address memory_never_allocated writes_untold;
     following: move_unknown move_of_another_type follow_elsewhere pointer_null pointer_null_at_restore
         pointers_to_the_same;
     outputs: output_shorter output_is_no_file;

@@ -3,31 +3,49 @@
 
 use super::words::{State, Words};
 use crate::capture::{copy, snapshot::Transfer, userfaultfd::page_bytes};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 /// So often it looks whether the program is still there.
 const STEP_BYTES: usize = 4 << 20;
+
+/// Which signal tells of a descriptor in place of SIGIO; libc has no name for it.
+const F_SETSIG: libc::c_int = 10;
 
 /// Whose clone it is.
 #[derive(Clone, Copy)]
 pub(super) struct Parent {
     pid: libc::pid_t,
-    /// The kernel ends a child with the thread that made it. Only the first thread lives as long as the process.
-    is_first_thread: bool,
+    /// The reading end of a pipe whose writing end the program alone has: it ends when the kernel closes the files of the
+    /// program, which is before anybody can take the program's place.
+    end: RawFd,
 }
 
 impl Parent {
     #[allow(unsafe_code)]
-    pub(super) fn this() -> Parent {
+    pub(super) fn this(end: BorrowedFd<'_>) -> Parent {
         // SAFETY: no conditions.
-        let (pid, thread) = unsafe { (libc::getpid(), libc::syscall(libc::SYS_gettid)) };
-        Parent { pid, is_first_thread: i64::from(pid) == thread }
+        Parent { pid: unsafe { libc::getpid() }, end: end.as_raw_fd() }
     }
 
-    /// The children of a process that is gone are given to another.
+    /// Has the kernel end this process with the program. The signal that goes with the parent would not do: it goes with the
+    /// thread that has made the clone.
+    #[allow(unsafe_code)]
+    fn end_with(self) {
+        // SAFETY: the descriptor is open here; the numbers are what these commands take.
+        unsafe {
+            libc::fcntl(self.end, libc::F_SETOWN, libc::getpid());
+            libc::fcntl(self.end, F_SETSIG, libc::SIGKILL);
+            libc::fcntl(self.end, libc::F_SETFL, libc::O_ASYNC);
+        }
+    }
+
+    /// Whether the pipe has ended, or, where a child of the program still has its writing end, this process was given to
+    /// another parent.
     #[allow(unsafe_code)]
     fn is_gone(self) -> bool {
-        // SAFETY: no conditions.
-        unsafe { libc::getppid() != self.pid }
+        let mut end = libc::pollfd { fd: self.end, events: 0, revents: 0 };
+        // SAFETY: one descriptor, which outlives the call.
+        unsafe { libc::poll(&raw mut end, 1, 0) == 1 || libc::getppid() != self.pid }
     }
 }
 
@@ -70,10 +88,12 @@ fn copy_all(transfers: &[Transfer], words: &Words, parent: Parent) -> (State, us
 fn leave_the_program(parent: Parent) {
     // SAFETY: the descriptors are copies; the strings end with a zero, and outlive the calls.
     unsafe {
-        libc::syscall(libc::SYS_close_range, 0, u32::MAX, 0);
-        if parent.is_first_thread {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        let end = parent.end as libc::c_uint;
+        if end > 0 {
+            libc::syscall(libc::SYS_close_range, 0, end - 1, 0);
         }
+        libc::syscall(libc::SYS_close_range, end + 1, u32::MAX, 0);
+        parent.end_with();
         libc::prctl(libc::PR_SET_NAME, c"mainstay-clone".as_ptr());
         // Where memory runs out, a snapshot is easier to do without than the program.
         let file = libc::open(c"/proc/self/oom_score_adj".as_ptr(), libc::O_WRONLY);

@@ -4,15 +4,18 @@ use super::child::Parent;
 use crate::device::forks;
 use nix::sys::signal::{SigSet, SigmaskHow};
 use std::{
-    io, mem,
+    io::{self, PipeWriter},
+    mem,
     ops::Range,
-    os::fd::{AsRawFd, FromRawFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd},
 };
 
 #[derive(Debug)]
 pub(super) struct Process {
     pub(super) pidfd: OwnedFd,
     ended: Option<Ended>,
+    /// The child ends when this is closed.
+    _life: PipeWriter,
     /// It is a child of this process, and none of those that this process forks.
     forks: u32,
 }
@@ -29,14 +32,15 @@ impl Process {
     /// Clones this process, for `run` to be all that the clone does. `passed_on`: pages that children do not get
     /// otherwise, and the clone gets.
     pub(super) fn clone_now(passed_on: &[Range<usize>], run: impl FnOnce(Parent)) -> io::Result<Process> {
+        let (end, life) = io::pipe()?;
         // A signal that is sent to all processes of a job would have the program's handlers run in the clone.
         let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
-        let parent = Parent::this();
+        let parent = Parent::this(end.as_fd());
         passed_on.iter().for_each(|pages| advise(pages, libc::MADV_DOFORK));
         let made = clone(|| run(parent));
         passed_on.iter().for_each(|pages| advise(pages, libc::MADV_DONTFORK));
         let restored = mask.thread_set_mask();
-        let process = Process { pidfd: made?, ended: None, forks: forks() };
+        let process = Process { pidfd: made?, ended: None, _life: life, forks: forks() };
         restored?;
         Ok(process)
     }

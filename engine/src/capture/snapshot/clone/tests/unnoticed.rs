@@ -141,9 +141,7 @@ fn a_clone_ends_with_its_program() {
             let mut ended = libc::pollfd { fd: clone.as_raw_fd(), events: libc::POLLIN, revents: 0 };
             assert_eq!(libc::poll(&mut ended, 1, 0), 0);
             // One that cannot look for itself whether the program is there is ended by the kernel.
-            if by_first_thread {
-                libc::kill(told.get(0).load(Ordering::SeqCst) as i32, libc::SIGSTOP);
-            }
+            libc::kill(told.get(0).load(Ordering::SeqCst) as i32, libc::SIGSTOP);
             libc::kill(program, libc::SIGKILL);
             libc::waitpid(program, ptr::null_mut(), 0);
             assert_eq!(libc::poll(&mut ended, 1, 20_000), 1);
