@@ -9,6 +9,7 @@ use crate::{
 use mainstay_engine::{Error, ErrorKind, Result};
 use mainstay_objects::{Arriving, Balanced, Key, Object, Objects as Core, Op, Options, Post, Strategy, Wire, id_of};
 use std::{
+    any::Any,
     cell::{RefCell, RefMut},
     ffi::{c_char, c_int, c_void},
     mem::forget,
@@ -500,10 +501,9 @@ pub unsafe extern "C" fn mainstay_objects_create(
 }
 
 /// What the program knows an object by.
-#[allow(unsafe_code)]
 fn handle(object: &mut dyn Object) -> *mut c_void {
-    // SAFETY: every object here is made by `mainstay_objects_register`'s maker.
-    unsafe { (*(object as *mut dyn Object).cast::<CObject>()).object }
+    let object: &dyn Any = object;
+    object.downcast_ref::<CObject>().map_or(null_mut(), |made| made.object)
 }
 
 /// Puts an object of this rank into `*object`; NULL: it is on another one, or nowhere. Local.

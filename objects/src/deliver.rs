@@ -295,7 +295,8 @@ impl Work<'_> {
                 ErrorKind::GroupFailed => error,
                 _ => {
                     let object = kinds.get(key.kind as usize).map_or_else(String::new, |kind| kind.object(key.id));
-                    fault(&object, *rank, format!("its method {} failed: {error}", message.method))
+                    let method = held.object.method(message.method);
+                    fault(&object, *rank, format!("its method {method} failed: {error}"))
                 }
             })
         };

@@ -14,6 +14,7 @@ mod group;
 mod member;
 mod memory;
 mod notes;
+mod objects;
 mod open;
 mod ranks;
 mod reader;
@@ -24,6 +25,7 @@ mod restored;
 mod session;
 mod settings;
 mod stream;
+mod wire;
 mod world;
 
 #[pyo3::pymodule(name = "_engine")]
@@ -33,6 +35,7 @@ mod engine {
     #[pymodule_export]
     use crate::{
         got::Got,
+        objects::Objects,
         ranks::Ranks,
         reader::{Item, Reader, Shard, read},
         record::Record,
@@ -47,6 +50,8 @@ mod engine {
         crate::error::add_classes(module)?;
         // The tests' alone.
         module.getattr("__all__")?.call_method1("remove", ("_Ranks",))?;
+        // `mainstay.objects` has what programs see of it.
+        module.getattr("__all__")?.call_method1("remove", ("_Objects",))?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }
