@@ -1,6 +1,9 @@
 //! Objects on threads as ranks: messages, checkpoints, other numbers of ranks, failures of objects.
 #![expect(unsafe_code, reason = "regions are memory of the program")]
 
+mod faults;
+mod late;
+
 use mainstay_engine::{
     Config, Error, Region, Result, Session,
     group::{Group, Message, Tested, ThreadGroup},
