@@ -137,7 +137,7 @@ def test_one_after_another_is_lost_until_two_are_left(lossy):
     assert len(re.findall("^revision", output, re.M)) == 3, output
 
 
-@pytest.mark.parametrize("strategy", ["none", "greedy", "refine", "orphans"])
+@pytest.mark.parametrize("strategy", ["none", "greedy", "refine", "orphans", "graph"])
 def test_the_load_is_balanced_after_a_failure(lossy, strategy):
     lossy.goes_on("--crash", "2@9", "--strategy", strategy, "--balance-after", 2, **SHRINK)
 
@@ -181,7 +181,7 @@ def random_crashes(chance, ranks, count):
 def is_lost_at_random(lossy, seed, how):
     chance = random.Random(seed)
     ranks, count = RANKS + 1, chance.randrange(2, 4)
-    strategy = chance.choice(["greedy", "refine", "orphans"])
+    strategy = chance.choice(["greedy", "refine", "orphans", "graph"])
     words = random_crashes(chance, ranks, min(count, how.get("spares", count)))
     lossy.goes_on(*words, "--strategy", strategy, "--balance-after", 2, ranks=ranks, MAINSTAY_PFS_EVERY=1, **how)
 
@@ -258,7 +258,7 @@ FAULTS = {
     "beyond": r"object thing\[4\] on rank 0: .*unpacking reads beyond the end",
     "nowhere": r"object thing\[4\] on rank 1: it has sent a message to thing\[77\] \(method 1\), which no rank has made",
     "unknown": r"object thing\[0\] on rank 0: its kind is not registered here",
-    "strategy": r'strategy "best": there is none of this name; there are: none, greedy, refine, orphans',
+    "strategy": r'strategy "best": there is none of this name; there are: none, greedy, refine, orphans, graph',
     "reentered": r"object thing\[4\] on rank 1: .*step: it was called by a function of an object",
 }
 
