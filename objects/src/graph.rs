@@ -159,7 +159,7 @@ mod tests {
                 .map(|_| Weighed { load: random.u64(..heaviest), rank: random.usize(..ranks), is_orphan: false })
                 .collect();
             let sent: Vec<(usize, usize, u64)> = (0..random.usize(..400))
-                .map(|_| (random.usize(..count), random.usize(..count), random.u64(..1 << random.u32(1..60))))
+                .map(|_| (random.usize(..count), random.usize(..count), random.u64(..) >> random.u32(4..64)))
                 .collect();
             let placed = place(&objects, &sent, &open).unwrap();
             assert!(placed.len() == count && placed.iter().all(|rank| open[*rank]));

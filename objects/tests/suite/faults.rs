@@ -83,7 +83,7 @@ fn act(objects: &mut Objects, session: &mut Session, fault: &'static str) -> std
     let key = |id| Key { kind: 0, id };
     let at = |call: &'static str| move |error| (call, error);
     if objects.restore(session).map_err(at("restore"))?.is_none() {
-        for id in (0..9).filter(|id| id % objects.ranks() as u64 == objects.rank() as u64) {
+        for id in (objects.rank() as u64..9).step_by(objects.ranks()) {
             objects.create(key(id)).map_err(at("create")).map(drop)?;
         }
     }
