@@ -248,9 +248,9 @@ def test_messages_results_and_what_was_measured(talkers):
     assert here.result(1) == [4, 10] and here.result(2) == [4] and here.result(3) is None
     load, sent = kind.measured(1)
     assert load >= 10 and [(name, index) for name, index, _ in sent] == [("talker", 2)] and sent[0][2] > 24
-    assert kind.measured(2) == (10, []) and kind.rank(2) == 0
+    assert kind.measured(3) == (10, []) and kind.rank(3) == 0
     balanced = here.balance("graph")
-    assert (balanced.moved, balanced.sent) == (0, 0) and kind.measured(2).load == 5
+    assert (balanced.moved, balanced.sent) == (0, 0) and kind.measured(3).load == 5
 
 
 REFUSED = {

@@ -86,7 +86,8 @@ def run(session, o):
         if session.due(here.steps):
             here.checkpoint()
     session.wait()
-    rod.broadcast("tell") if session.rank == 0 else None
+    if session.rank == 0:
+        rod.broadcast("tell")
     here.step()
     return here.result(HEAT)
 # ANCHOR_END: run
@@ -102,19 +103,21 @@ parser.add_argument("--crash", action="append", default=[])
 o = parser.parse_args()
 
 # ANCHOR: goes_on
-with (
-    mainstay.open(o.space, MPI.COMM_WORLD, every_steps=o.every) as session,
-    objects.open(session, strategy=o.strategy, balance_every=o.balance_every, balance_after_failure=5) as here,
-):
-    rod = here.add(Piece)
-    while True:
-        try:
-            heat = run(session, o)
-            break
-        except mainstay.GroupFailed:
-            session.recover()  # without the ranks that failed; then back to the newest revision
-    rank = session.rank
-# ANCHOR_END: goes_on
-if rank == 0:
-    print(f"heat {heat[0].hex()} mark {heat[1]:.0f}", flush=True)
+try:
+    with (
+        mainstay.open(o.space, MPI.COMM_WORLD, every_steps=o.every) as session,
+        objects.open(session, strategy=o.strategy, balance_every=o.balance_every, balance_after_failure=5) as here,
+    ):
+        rod = here.add(Piece)
+        while True:
+            try:
+                heat = run(session, o)
+                break
+            except mainstay.GroupFailed:
+                session.recover()  # without the ranks that failed; then back to the newest revision
+        if session.rank == 0:
+            print(f"heat {heat[0].hex()} mark {heat[1]:.0f}", flush=True)
+except mainstay.NotNeeded:
+    pass  # a spare, and the job has ended
 sys.exit(mainstay.finalize())
+# ANCHOR_END: goes_on
