@@ -51,29 +51,38 @@ impl Objects {
 
     /// All objects leave the node that rank 0 knows; whoever waits is told what came of it. Collective.
     fn leave_node(&mut self, session: &mut Session, node: Option<String>) -> Result<()> {
-        let told = gather(&*self.wire, &(node, session.node()?))?;
-        let node = told.first().and_then(|(node, _)| node.clone()).unwrap_or_default();
+        let told = gather(&*self.wire, &(node, session.node()?, self.is_given_up))?;
+        let node = told.first().and_then(|(node, ..)| node.clone()).unwrap_or_default();
         let is_on = |name: &str, host: &str, lowest: usize| {
             // Of nodes of one name, `mainstay status` tells the lowest rank, too.
             [name, host].contains(&node.as_str()) || format!("{name}/{lowest}") == node
         };
-        let on_node = |(rank, (_, (name, host, lowest))): (usize, &(_, (String, String, usize)))| {
-            is_on(name, host, *lowest).then_some(rank)
-        };
-        let ranks: Vec<usize> = told.iter().enumerate().filter_map(on_node).collect();
-        let came = match ranks.len() {
+        let (mut on_node, mut ranks, mut leaving) = (0, Vec::new(), 0);
+        for (rank, (_, (name, host, lowest), is_given_up)) in told.iter().enumerate() {
+            let leaves = is_on(name, host, *lowest);
+            on_node += usize::from(leaves);
+            if leaves {
+                leaving += self.map.values().filter(|on| **on as usize == rank).count() as u64;
+            }
+            // Those of nodes that were left before have none either.
+            ranks.extend((leaves || *is_given_up).then_some(rank));
+        }
+        let came = match on_node {
             0 => {
-                let names: BTreeSet<&str> = told.iter().map(|(_, (name, ..))| name.as_str()).collect();
+                let names: BTreeSet<&str> = told.iter().map(|(_, (name, ..), _)| name.as_str()).collect();
                 let names = names.into_iter().take(NAMED_MAX).collect::<Vec<_>>().join(", ");
                 Err(format!("no rank of the job is on node {node}; the job's nodes are: {names}"))
             }
             all if all == self.ranks() => {
                 Err(format!("all {all} ranks are on node {node}: there is no other for the objects to go to"))
             }
+            _ if ranks.len() == self.ranks() => {
+                Err(format!("all other nodes than {node} were left before: there is none for the objects to go to"))
+            }
             _ => match self.evacuate(&ranks) {
                 Err(error @ Error::GroupFailed { .. }) => return Err(error),
                 Err(error) => Err(error.to_string()),
-                Ok(balanced) => Ok(balanced.moved),
+                Ok(_) => Ok(leaving),
             },
         };
         if self.rank() == 0 { session.has_left(came) } else { Ok(()) }

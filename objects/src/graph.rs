@@ -43,7 +43,8 @@ pub(crate) fn place(objects: &[Weighed], sent: &[(usize, usize, u64)], open: &[b
 /// The part of each object.
 fn cut(objects: &[Weighed], between: &BTreeMap<(usize, usize), u128>, parts: usize) -> Result<Vec<usize>> {
     let failed = |why: String| Error::argument("METIS", format!("it could not cut the graph of objects: {why}"));
-    let index = |number: usize| Idx::try_from(number).map_err(|_| failed(format!("{number} is more than it can count")));
+    let index =
+        |number: usize| Idx::try_from(number).map_err(|_| failed(format!("{number} is more than it can count")));
     let (mut begins, mut others) = (vec![0], Vec::with_capacity(between.len()));
     let mut pairs = between.keys().peekable();
     for object in 0..objects.len() {

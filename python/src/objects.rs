@@ -133,7 +133,8 @@ impl Objects {
     fn new(py: Python<'_>, session: Py<Session>, strategy: &str, every: u64, after_failure: u64) -> PyResult<Objects> {
         let strategy = strategy.parse().map_err(|error| raise(py, &error))?;
         session.get().local(py, |_| Ok(()))?;
-        let wire: Box<dyn Wire> = session.get().wire(py).map_or_else(|| Box::new(Alone) as _, |wire| Box::new(wire) as _);
+        let wire: Box<dyn Wire> =
+            session.get().wire(py).map_or_else(|| Box::new(Alone) as _, |wire| Box::new(wire) as _);
         let core = Core::new(wire, Options { strategy, every, after_failure });
         let post = core.post();
         Ok(Objects { session, core: RefCell::new(Some(core)), post, raised: Raised::default() })
@@ -187,8 +188,12 @@ impl Objects {
         self.with(py, "measured", |core| {
             let key = Key { kind, id: index };
             let on = core.rank_of(key).map_or_else(|| "on no rank".to_owned(), |rank| format!("on rank {rank}"));
-            let elsewhere =
-                || Error::argument(format!("object {}", core.name(key)), format!("it is {on}, which alone knows; ask there"));
+            let elsewhere = || {
+                Error::argument(
+                    format!("object {}", core.name(key)),
+                    format!("it is {on}, which alone knows; ask there"),
+                )
+            };
             let measured = core.measured(key).ok_or_else(elsewhere)?;
             Ok((measured.load, measured.sent.iter().map(|(to, bytes)| (to.kind, to.id, *bytes)).collect()))
         })

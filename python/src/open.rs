@@ -84,11 +84,7 @@ impl Session {
     }
 
     /// The same with the interpreter, for what calls functions of the program.
-    pub(crate) fn held<T>(
-        &self,
-        py: Python<'_>,
-        call: impl FnOnce(&mut Engine) -> Result<T, Error>,
-    ) -> PyResult<T> {
+    pub(crate) fn held<T>(&self, py: Python<'_>, call: impl FnOnce(&mut Engine) -> Result<T, Error>) -> PyResult<T> {
         let given = self.ask_followed(py);
         self.local(py, |open| {
             let in_place = open.held.iter().try_for_each(|(name, buffer)| buffer.check(py, name));

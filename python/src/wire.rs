@@ -46,7 +46,8 @@ impl MpiWire {
         doing: &str,
         call: impl FnOnce(&Bound<'_, PyAny>, &Bound<'_, PyAny>, Duration) -> PyResult<T>,
     ) -> Result<T> {
-        let failed = |why: String| Error::GroupFailed { what: format!("objects: {doing}: {why}; recover on all ranks") };
+        let failed =
+            |why: String| Error::GroupFailed { what: format!("objects: {doing}: {why}; recover on all ranks") };
         Python::try_attach(|py| {
             let mpi = self.mpi.bind(py);
             if is_over(mpi) {

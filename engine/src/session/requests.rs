@@ -43,8 +43,7 @@ impl Listener {
         let blocks = RequestBlocks::open(device).ok()?;
         let before = blocks.answer();
         let answered = before.as_ref().map_or([0; 16], |answer| answer.ticket);
-        let listener =
-            Listener { blocks, lineage, answered, pending: None, emptied: Emptied::No, announced: false };
+        let listener = Listener { blocks, lineage, answered, pending: None, emptied: Emptied::No, announced: false };
         if before.is_some() {
             // An earlier job looked for requests; whether this one does, its first look will tell.
             listener.write(CheckpointAnswer { ticket: answered, lineage: NOBODY, number: 0, emptied: Emptied::No });

@@ -76,7 +76,11 @@ impl Object for Thing {
 }
 
 /// The first call that is refused.
-fn act(objects: &mut Objects, session: &mut Session, fault: &'static str) -> std::result::Result<(), (&'static str, Error)> {
+fn act(
+    objects: &mut Objects,
+    session: &mut Session,
+    fault: &'static str,
+) -> std::result::Result<(), (&'static str, Error)> {
     let name = if fault == "unknown" { "another" } else { "thing" };
     let make = move |id| Ok(Box::new(Thing { id, sum: 0, fault, sized: Default::default() }) as Box<dyn Object>);
     objects.register(name, 1, Box::new(make)).unwrap();
@@ -113,7 +117,9 @@ fn every_rank_is_told_what_an_object_does_wrong_as_the_fault_table_says() {
     for (name, fault, comes_back) in SCENARIOS {
         let row = rows.remove(name).unwrap_or_else(|| panic!("{name} has no row"));
         let folder = TempDir::new_in("/dev/shm").unwrap();
-        let run = |fault: &'static str| job(folder.path(), row.objects.unwrap(), |objects, session| act(objects, session, fault));
+        let run = |fault: &'static str| {
+            job(folder.path(), row.objects.unwrap(), |objects, session| act(objects, session, fault))
+        };
         if fault == "reenters" {
             // A handler in Rust has nothing to call but its post.
             continue;

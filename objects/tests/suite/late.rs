@@ -61,7 +61,8 @@ impl Wire for LateWire {
         let from_first = |arriving: &Vec<Arriving>| arriving.iter().position(|one| one.from == 0);
         let offered = from_first(arriving).filter(|_| is_offered.take()).map(|at| arriving.remove(at));
         self.0.exchange(leaving, arriving, meanwhile)?;
-        if breaks_after.get() == 1 && self.rank() == 1
+        if breaks_after.get() == 1
+            && self.rank() == 1
             && let Some(at) = from_first(arriving)
         {
             *kept.borrow_mut() = arriving.remove(at).bytes;
